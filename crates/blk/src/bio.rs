@@ -1,0 +1,150 @@
+//! What a submitter hands to the block layer and what it gets back.
+use crate::buf::Buf;
+use crate::status::Status;
+use crate::units::Sector;
+
+/// What a bio asks for (`enum req_op`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Op {
+    /// Read `nr_sectors` from `sector`.
+    Read,
+    /// Write `nr_sectors` at `sector`.
+    Write,
+    /// Write zeroes without data.
+    WriteZeroes,
+    /// Write at the zone's write pointer; `sector` is the zone's start. The completion says where
+    /// the data landed.
+    ZoneAppend,
+    /// Make what has completed durable. Carries no data.
+    Flush,
+    /// The data are no longer needed.
+    Discard,
+    /// Open the zone that starts at `sector`.
+    ZoneOpen,
+    /// Close the zone that starts at `sector`.
+    ZoneClose,
+    /// Move the zone's write pointer to its end.
+    ZoneFinish,
+    /// Empty the zone that starts at `sector`.
+    ZoneReset,
+    /// Empty all sequential zones.
+    ZoneResetAll,
+}
+
+impl Op {
+    /// Whether the operation moves a write pointer by writing data.
+    pub const fn is_write(self) -> bool {
+        matches!(self, Op::Write | Op::WriteZeroes | Op::ZoneAppend)
+    }
+
+    /// Whether the operation has a range of sectors.
+    pub const fn has_range(self) -> bool {
+        self.is_write() || matches!(self, Op::Read | Op::Discard)
+    }
+
+    /// Whether the operation manages one zone.
+    pub const fn is_zone_management(self) -> bool {
+        matches!(
+            self,
+            Op::ZoneOpen | Op::ZoneClose | Op::ZoneFinish | Op::ZoneReset
+        )
+    }
+}
+
+/// Modifiers of a bio (`enum req_flag_bits`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BioFlags(u8);
+
+impl BioFlags {
+    /// No modifier.
+    pub const NONE: BioFlags = BioFlags(0);
+    /// The write is durable when it completes.
+    pub const FUA: BioFlags = BioFlags(1);
+    /// Flush the volatile cache before this write.
+    pub const PREFLUSH: BioFlags = BioFlags(1 << 1);
+    /// Do not merge this bio with others.
+    pub const NOMERGE: BioFlags = BioFlags(1 << 2);
+
+    /// Whether all of `other` are set.
+    pub const fn contains(self, other: BioFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl std::ops::BitOr for BioFlags {
+    type Output = BioFlags;
+    fn bitor(self, rhs: BioFlags) -> BioFlags {
+        BioFlags(self.0 | rhs.0)
+    }
+}
+
+/// A block I/O: what a submitter wants done.
+#[derive(Debug)]
+pub struct Bio {
+    /// The operation.
+    pub op: Op,
+    /// Its modifiers.
+    pub flags: BioFlags,
+    /// First sector; for zone append and zone management the zone's start.
+    pub sector: Sector,
+    /// Length in 512-byte sectors; 0 where the operation has no range.
+    pub nr_sectors: u32,
+    /// Given back with the completion, not looked at.
+    pub user_data: u64,
+    /// Data to write or room for data to read. Devices that keep no data do without.
+    pub buf: Option<Buf>,
+}
+
+impl Bio {
+    /// A bio without data, for devices that keep none.
+    pub fn new(op: Op, sector: Sector, nr_sectors: u32, user_data: u64) -> Self {
+        Bio {
+            op,
+            flags: BioFlags::NONE,
+            sector,
+            nr_sectors,
+            user_data,
+            buf: None,
+        }
+    }
+
+    /// A write of the whole of `buf`.
+    ///
+    /// # Panics
+    /// If the buffer has 2^32 sectors or more.
+    pub fn write(sector: Sector, buf: Buf, user_data: u64) -> Self {
+        let nr_sectors = u32::try_from(buf.len() / 512).expect("a bio is shorter than 2 TiB");
+        Bio {
+            buf: Some(buf),
+            ..Bio::new(Op::Write, sector, nr_sectors, user_data)
+        }
+    }
+
+    /// A read that brings its data in a new buffer.
+    pub fn read(sector: Sector, nr_sectors: u32, user_data: u64) -> Self {
+        let buf = Some(Buf::zeroed(nr_sectors as usize * 512));
+        Bio {
+            buf,
+            ..Bio::new(Op::Read, sector, nr_sectors, user_data)
+        }
+    }
+
+    /// The first sector after the bio's range.
+    pub fn end(&self) -> Sector {
+        self.sector + Sector(u64::from(self.nr_sectors))
+    }
+}
+
+/// The end of a bio.
+#[derive(Debug)]
+pub struct Completion {
+    /// The bio's `user_data`.
+    pub user_data: u64,
+    /// How it ended.
+    pub status: Status,
+    /// The bio's first sector; for a zone append, where the data landed.
+    pub sector: Sector,
+    /// The bio's buffer.
+    pub buf: Option<Buf>,
+}

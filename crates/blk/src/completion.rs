@@ -1,0 +1,106 @@
+//! The way back: requests that another channel finished, and the parts of split bios.
+//!
+//! Takes requests that are done; gives the submitter one completion a bio. Keeps true: a bio
+//! completes on the channel it came from, once, when all of its parts have.
+use crate::bio::{Bio, Completion};
+use crate::request::{Request, RequestList};
+use crate::status::Status;
+use crate::sync::{AtomicBool, Mutex, Ordering};
+
+/// Where other channels leave the requests of this one that they finished. A write that waited in
+/// a plug is issued by the channel whose write it waited for.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    /// Read without the lock on every poll.
+    full: AtomicBool,
+    requests: Mutex<RequestList>,
+}
+
+impl Mailbox {
+    pub(crate) fn new() -> Self {
+        Mailbox {
+            full: AtomicBool::new(false),
+            requests: Mutex::new(RequestList::new()),
+        }
+    }
+
+    pub(crate) fn push(&self, request: Box<Request>) {
+        let mut requests = self.requests.lock().expect("mailbox lock");
+        requests.push_back(request);
+        self.full.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.full.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn take(&self) -> RequestList {
+        if self.is_empty() {
+            return RequestList::new();
+        }
+        let mut requests = self.requests.lock().expect("mailbox lock");
+        self.full.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *requests)
+    }
+}
+
+/// A bio that was split, waiting for its parts.
+#[derive(Debug)]
+struct Parent {
+    bio: Bio,
+    parts: u32,
+    status: Status,
+}
+
+/// The split bios of a channel.
+#[derive(Debug, Default)]
+pub(crate) struct Parents {
+    entries: Vec<Option<Parent>>,
+    free: Vec<u32>,
+}
+
+impl Parents {
+    /// Takes in a bio that goes out in `parts` parts.
+    pub(crate) fn insert(&mut self, bio: Bio, parts: u32) -> u32 {
+        let parent = Some(Parent {
+            bio,
+            parts,
+            status: Status::Ok,
+        });
+        if let Some(slot) = self.free.pop() {
+            self.entries[slot as usize] = parent;
+            slot
+        } else {
+            self.entries.push(parent);
+            u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 split bios")
+        }
+    }
+
+    /// Notes the end of the part `request`. Gives the bio's completion with the last part; its
+    /// status is that of the first part that failed.
+    pub(crate) fn part_done(&mut self, slot: u32, request: &mut Request) -> Option<Completion> {
+        let entry = &mut self.entries[slot as usize];
+        let parent = entry.as_mut().expect("a part has a parent");
+        if parent.status == Status::Ok {
+            parent.status = request.status();
+        }
+        let (part, buf) = request.unload();
+        if let (crate::Op::Read, Some(from), Some(to)) = (part.op, buf, parent.bio.buf.as_mut()) {
+            let at = (part.sector - parent.bio.sector).to_bytes().0;
+            let at = usize::try_from(at).expect("a buffer fits in memory");
+            to[at..at + from.len()].copy_from_slice(&from);
+        }
+        parent.parts -= 1;
+        if parent.parts > 0 {
+            return None;
+        }
+        let Parent { bio, status, .. } = entry.take().expect("the entry was just used");
+        self.free.push(slot);
+        Some(Completion {
+            user_data: bio.user_data,
+            status,
+            sector: bio.sector,
+            buf: bio.buf,
+        })
+    }
+}

@@ -1,0 +1,38 @@
+//! The seam between the block layer and a device.
+use crate::limits::Limits;
+use crate::request::Request;
+use crate::status::Status;
+use crate::units::{Nanos, ZoneNo};
+use crate::zone::Zone;
+use std::sync::Arc;
+
+/// A device: limits, zones, and hardware queues to send requests through.
+pub trait Device: Send + Sync {
+    /// What the device can do. Constant while a queue is attached.
+    fn limits(&self) -> &Limits;
+
+    /// Appends the descriptors of up to `max` zones from `first` on to `zones`.
+    ///
+    /// # Errors
+    /// The status with which the device refused the report.
+    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status>;
+
+    /// Opens one more hardware queue. The block layer opens at most [`Limits::nr_queues`].
+    fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue>;
+}
+
+/// A hardware queue: takes requests, gives them back done. Used by one thread at a time.
+pub trait HwQueue: Send {
+    /// Starts a request. The device owns it until [`HwQueue::poll`] gives it back.
+    ///
+    /// # Errors
+    /// A device that is busy hands the request back; the layer queues it again.
+    fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>>;
+
+    /// Moves the requests that are done at `now` to the end of `done`, each with its status set.
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>);
+
+    /// When [`HwQueue::poll`] will next find a request done, as far as the device knows; `None`
+    /// with nothing in flight. A time that has passed means now.
+    fn next_event(&self) -> Option<Nanos>;
+}

@@ -1,0 +1,94 @@
+//! The hardware queue: tags, dispatch, requeue.
+//!
+//! Takes requests; gives them to the device, each with a tag, and back when they are done. Keeps
+//! true: no more requests are with the device than there are tags; a request that the device was
+//! too busy for goes first when there is room again.
+use crate::device::{Device, HwQueue};
+use crate::request::{Request, RequestList};
+use crate::sync::Mutex;
+use crate::units::{Nanos, Tag};
+use std::sync::Arc;
+
+pub(crate) struct Hctx {
+    hw: Box<dyn HwQueue>,
+    free_tags: Vec<Tag>,
+    depth: usize,
+    waiting: RequestList,
+}
+
+impl Hctx {
+    pub(crate) fn open(device: &Arc<dyn Device>) -> Self {
+        let depth = device.limits().queue_depth;
+        Hctx {
+            hw: Arc::clone(device).open_queue(),
+            free_tags: (0..depth).rev().map(Tag).collect(),
+            depth: usize::from(depth),
+            waiting: RequestList::new(),
+        }
+    }
+
+    /// Sends a request to the device, after those that wait.
+    pub(crate) fn dispatch(&mut self, now: Nanos, request: Box<Request>) {
+        if self.waiting.is_empty() {
+            if let Err(request) = self.start(now, request) {
+                self.waiting.push_front(request);
+            }
+        } else {
+            self.waiting.push_back(request);
+        }
+    }
+
+    fn start(&mut self, now: Nanos, mut request: Box<Request>) -> Result<(), Box<Request>> {
+        let Some(tag) = self.free_tags.pop() else {
+            return Err(request);
+        };
+        request.tag = tag;
+        self.hw
+            .start(now, request)
+            .inspect_err(|_| self.free_tags.push(tag))
+    }
+
+    /// Moves what is done to the end of `done`.
+    pub(crate) fn reap(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
+        let before = done.len();
+        self.hw.poll(now, done);
+        self.free_tags
+            .extend(done[before..].iter().map(|request| request.tag));
+    }
+
+    /// Starts what waited for a tag or for the device.
+    pub(crate) fn run(&mut self, now: Nanos) {
+        while let Some(request) = self.waiting.pop_front() {
+            if let Err(request) = self.start(now, request) {
+                self.waiting.push_front(request);
+                break;
+            }
+        }
+    }
+
+    pub(crate) fn next_event(&self) -> Option<Nanos> {
+        self.hw.next_event()
+    }
+
+    /// Whether nothing is with the device and nothing waits for it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.free_tags.len() == self.depth
+    }
+}
+
+/// A channel's hardware queue: its own, or one that it shares with other channels.
+pub(crate) enum HctxRef {
+    Own(Hctx),
+    Shared(Arc<Mutex<Hctx>>),
+}
+
+impl HctxRef {
+    /// Uses the hardware queue. The lock of a shared one stands for the device's own, which takes
+    /// one command at a time.
+    pub(crate) fn with<R>(&mut self, f: impl FnOnce(&mut Hctx) -> R) -> R {
+        match self {
+            HctxRef::Own(hctx) => f(hctx),
+            HctxRef::Shared(hctx) => f(&mut hctx.lock().expect("hardware queue lock")),
+        }
+    }
+}

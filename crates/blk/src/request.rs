@@ -1,0 +1,369 @@
+//! The carrier of a bio through the layer, and lists of them.
+//!
+//! Takes a bio; gives the device one command for it, with the bios merged behind it. A request is a
+//! box that changes hands (submitter, plug, hardware queue, device, submitter) and returns to the
+//! pool of the channel that made it, so that nothing is allocated per I/O. Keeps true: a request
+//! that carries a bio is never dropped.
+use crate::bio::{Bio, BioFlags, Op};
+use crate::buf::Buf;
+use crate::status::Status;
+use crate::units::{Nanos, Sector, Tag, ZoneNo};
+use std::mem;
+
+/// A command on its way to the device and back.
+#[derive(Debug)]
+pub struct Request {
+    bio: Bio,
+    /// What the device is asked to do: differs from the bio's for an emulated append.
+    op: Op,
+    status: Status,
+    /// Carries a bio that has not completed.
+    live: bool,
+    /// The device, or the layer in its place, has said how the command ended.
+    done: bool,
+    /// Went through the zone's plug and holds it.
+    pub(crate) plugged: bool,
+    pub(crate) tag: Tag,
+    /// The channel that the bio came from.
+    pub(crate) owner: u32,
+    /// The entry of the split bio that this one is a part of, in the owner's table.
+    pub(crate) parent: Option<u32>,
+    pub(crate) zone: ZoneNo,
+    /// Length with the merged requests.
+    nr_sectors: u32,
+    pub(crate) parked_at: Nanos,
+    merged: RequestList,
+    next: Option<Box<Request>>,
+}
+
+impl Request {
+    pub(crate) fn empty() -> Self {
+        Request {
+            bio: Bio::new(Op::Flush, Sector(0), 0, 0),
+            op: Op::Flush,
+            status: Status::Ok,
+            live: false,
+            done: false,
+            plugged: false,
+            tag: Tag(0),
+            owner: 0,
+            parent: None,
+            zone: ZoneNo(0),
+            nr_sectors: 0,
+            parked_at: Nanos(0),
+            merged: RequestList::new(),
+            next: None,
+        }
+    }
+
+    pub(crate) fn load(&mut self, bio: Bio, owner: u32, zone: ZoneNo, parent: Option<u32>) {
+        debug_assert!(!self.live, "a request carries one bio at a time");
+        self.op = bio.op;
+        self.nr_sectors = bio.nr_sectors;
+        self.bio = bio;
+        self.status = Status::Ok;
+        self.live = true;
+        self.done = false;
+        self.plugged = false;
+        self.owner = owner;
+        self.zone = zone;
+        self.parent = parent;
+    }
+
+    /// Takes the bio out; the request can then be used again.
+    pub(crate) fn unload(&mut self) -> (&Bio, Option<Buf>) {
+        self.live = false;
+        let buf = self.bio.buf.take();
+        (&self.bio, buf)
+    }
+
+    /// What the device is asked to do.
+    pub fn op(&self) -> Op {
+        self.op
+    }
+
+    /// The bio's modifiers.
+    pub fn flags(&self) -> BioFlags {
+        self.bio.flags
+    }
+
+    /// First sector of the command.
+    pub fn sector(&self) -> Sector {
+        self.bio.sector
+    }
+
+    /// Length of the command in sectors, merged bios included.
+    pub fn nr_sectors(&self) -> u32 {
+        self.nr_sectors
+    }
+
+    /// The first sector after the command's range.
+    pub fn end(&self) -> Sector {
+        self.bio.sector + Sector(u64::from(self.nr_sectors))
+    }
+
+    /// Identifies the request among those in flight on its hardware queue.
+    pub fn tag(&self) -> Tag {
+        self.tag
+    }
+
+    /// The zone of the first sector, 0 on a device without zones.
+    pub fn zone(&self) -> ZoneNo {
+        self.zone
+    }
+
+    /// How the device ended the command.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// For the device: says how the command ended.
+    pub fn set_status(&mut self, status: Status) {
+        self.status = status;
+        self.done = true;
+    }
+
+    /// Whether the command has ended.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Emulates a zone append: the write goes to `sector`, and the completion will say so (A22).
+    pub(crate) fn make_append_a_write(&mut self, sector: Sector) {
+        self.op = Op::Write;
+        self.bio.sector = sector;
+        self.bio.flags = self.bio.flags | BioFlags::NOMERGE;
+    }
+
+    /// For the device, after a native zone append: says where the data landed.
+    pub fn set_landed(&mut self, sector: Sector) {
+        self.bio.sector = sector;
+    }
+
+    /// For the device: hands each bio's first sector, length in sectors and buffer to `visit`, in
+    /// the order of the sectors.
+    pub fn for_each_segment(&mut self, mut visit: impl FnMut(Sector, u32, Option<&mut Buf>)) {
+        visit(self.bio.sector, self.bio.nr_sectors, self.bio.buf.as_mut());
+        self.merged
+            .for_each(|m| visit(m.bio.sector, m.bio.nr_sectors, m.bio.buf.as_mut()));
+    }
+
+    pub(crate) fn can_append(&self, next: &Request, max_sectors: u32) -> bool {
+        self.end() == next.sector()
+            && self.op == next.op
+            && self.bio.flags == next.bio.flags
+            && !self.bio.flags.contains(BioFlags::NOMERGE)
+            && self.nr_sectors <= max_sectors.saturating_sub(next.nr_sectors)
+    }
+
+    pub(crate) fn append(&mut self, next: Box<Request>) {
+        self.nr_sectors += next.nr_sectors;
+        self.merged.push_back(next);
+    }
+
+    /// The requests that were merged behind this one, which share its fate.
+    pub(crate) fn take_merged(&mut self) -> RequestList {
+        mem::take(&mut self.merged)
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        if self.live && !std::thread::panicking() {
+            panic!("a request was dropped before it completed: {:?}", self.bio);
+        }
+    }
+}
+
+/// A first-in first-out list of requests that allocates nothing: the requests are its links.
+///
+/// Two stacks: requests come in on one and go out from the other, which takes over the first,
+/// turned round, when it is empty. Each request is turned once, so both ends cost O(1).
+#[derive(Debug, Default)]
+pub struct RequestList {
+    incoming: Option<Box<Request>>,
+    outgoing: Option<Box<Request>>,
+    len: u32,
+}
+
+impl RequestList {
+    /// An empty list.
+    pub const fn new() -> Self {
+        RequestList {
+            incoming: None,
+            outgoing: None,
+            len: 0,
+        }
+    }
+
+    /// The number of requests in the list.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether the list is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Appends a request.
+    pub fn push_back(&mut self, mut request: Box<Request>) {
+        debug_assert!(request.next.is_none(), "a request is in one list at a time");
+        request.next = self.incoming.take();
+        self.incoming = Some(request);
+        self.len += 1;
+    }
+
+    /// Puts a request before all others.
+    pub fn push_front(&mut self, mut request: Box<Request>) {
+        debug_assert!(request.next.is_none(), "a request is in one list at a time");
+        request.next = self.outgoing.take();
+        self.outgoing = Some(request);
+        self.len += 1;
+    }
+
+    /// Takes the first request.
+    pub fn pop_front(&mut self) -> Option<Box<Request>> {
+        if self.outgoing.is_none() {
+            self.turn();
+        }
+        let mut request = self.outgoing.take()?;
+        self.outgoing = request.next.take();
+        self.len -= 1;
+        Some(request)
+    }
+
+    /// Looks at the first request.
+    pub fn front(&mut self) -> Option<&Request> {
+        if self.outgoing.is_none() {
+            self.turn();
+        }
+        self.outgoing.as_deref()
+    }
+
+    /// Visits the requests from first to last.
+    pub fn for_each(&mut self, mut visit: impl FnMut(&mut Request)) {
+        let mut link = &mut self.outgoing;
+        while let Some(request) = link {
+            visit(request);
+            link = &mut request.next;
+        }
+        // What came in later is linked last to first: append it, turned, to what goes out.
+        if self.incoming.is_some() {
+            *link = turned(self.incoming.take());
+            while let Some(request) = link {
+                visit(request);
+                link = &mut request.next;
+            }
+        }
+    }
+
+    fn turn(&mut self) {
+        self.outgoing = turned(self.incoming.take());
+    }
+}
+
+fn turned(mut from: Option<Box<Request>>) -> Option<Box<Request>> {
+    let mut to = None;
+    while let Some(mut request) = from {
+        from = request.next.take();
+        request.next = to;
+        to = Some(request);
+    }
+    to
+}
+
+impl Drop for RequestList {
+    fn drop(&mut self) {
+        // One after another: dropping a long chain of boxes would recurse.
+        while self.pop_front().is_some() {}
+    }
+}
+
+/// A channel's stock of requests. It grows to the most that were ever out at once.
+#[derive(Debug, Default)]
+pub(crate) struct RequestPool(Option<Box<Request>>);
+
+impl RequestPool {
+    pub(crate) fn get(&mut self) -> Box<Request> {
+        match self.0.take() {
+            Some(mut request) => {
+                self.0 = request.next.take();
+                request
+            }
+            None => Box::new(Request::empty()),
+        }
+    }
+
+    pub(crate) fn put(&mut self, mut request: Box<Request>) {
+        request.next = self.0.take();
+        self.0 = Some(request);
+    }
+}
+
+impl Drop for RequestPool {
+    fn drop(&mut self) {
+        while let Some(mut request) = self.0.take() {
+            self.0 = request.next.take();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(user_data: u64) -> Box<Request> {
+        let mut request = Box::new(Request::empty());
+        request.load(
+            Bio::new(Op::Read, Sector(user_data * 8), 8, user_data),
+            0,
+            ZoneNo(0),
+            None,
+        );
+        request
+    }
+
+    fn retire(mut request: Box<Request>) -> u64 {
+        request.unload().0.user_data
+    }
+
+    #[test]
+    fn list_gives_requests_in_the_order_they_came() {
+        let mut list = RequestList::new();
+        list.push_back(request(1));
+        list.push_back(request(2));
+        assert_eq!(list.pop_front().map(retire), Some(1));
+        list.push_back(request(3));
+        list.push_front(request(0));
+        let mut seen = Vec::new();
+        list.for_each(|r| seen.push(r.bio.user_data));
+        assert_eq!(seen, [0, 2, 3]);
+        list.push_back(request(4));
+        assert_eq!(list.len(), 4);
+        let order: Vec<_> = std::iter::from_fn(|| list.pop_front().map(retire)).collect();
+        assert_eq!(order, [0, 2, 3, 4]);
+    }
+
+    #[test]
+    #[should_panic(expected = "dropped before it completed")]
+    fn dropping_a_request_that_carries_a_bio_stops_the_program() {
+        drop(request(1));
+    }
+
+    #[test]
+    fn segments_come_in_sector_order_with_their_buffers() {
+        let mut first = request(0);
+        first.append(request(1));
+        first.append(request(2));
+        let mut seen = Vec::new();
+        first.for_each_segment(|sector, len, buf| seen.push((sector.0, len, buf.is_none())));
+        assert_eq!(seen, [(0, 8, true), (8, 8, true), (16, 8, true)]);
+        assert_eq!(first.nr_sectors(), 24);
+        let mut merged = first.take_merged();
+        retire(first);
+        while let Some(r) = merged.pop_front() {
+            retire(r);
+        }
+    }
+}

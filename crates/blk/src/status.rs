@@ -1,0 +1,69 @@
+//! How an I/O ended.
+
+/// The outcome of a bio, with the meanings of the Linux kernel's `BLK_STS_*` codes
+/// (include/linux/blk_types.h, 6.12).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, thiserror::Error)]
+#[repr(u8)]
+pub enum Status {
+    /// Done as asked.
+    #[default]
+    #[error("success")]
+    Ok,
+    /// The device or the layer does not do this operation (`BLK_STS_NOTSUPP`, `EOPNOTSUPP`).
+    #[error("operation not supported")]
+    NotSupported,
+    /// The device did not answer in time (`BLK_STS_TIMEOUT`, `ETIMEDOUT`).
+    #[error("timeout")]
+    Timeout,
+    /// The device has no space for the write (`BLK_STS_NOSPC`, `ENOSPC`).
+    #[error("no space")]
+    NoSpace,
+    /// The medium cannot be read or written here (`BLK_STS_MEDIUM`, `ENODATA`).
+    #[error("medium error")]
+    Medium,
+    /// Data did not match its protection information (`BLK_STS_PROTECTION`, `EILSEQ`).
+    #[error("protection information mismatch")]
+    Protection,
+    /// Any other failure, a write that is not at the write pointer among them (`BLK_STS_IOERR`,
+    /// `EIO`).
+    #[error("I/O error")]
+    IoError,
+    /// The bio would have had to wait and must not (`BLK_STS_AGAIN`, `EAGAIN`).
+    #[error("would block")]
+    Again,
+    /// The write needs one more open zone than the device allows (`BLK_STS_ZONE_OPEN_RESOURCE`,
+    /// `ETOOMANYREFS`).
+    #[error("too many open zones")]
+    ZoneOpenResource,
+    /// The write needs one more active zone than the device allows
+    /// (`BLK_STS_ZONE_ACTIVE_RESOURCE`, `EOVERFLOW`).
+    #[error("too many active zones")]
+    ZoneActiveResource,
+    /// The device or the zone is offline (`BLK_STS_OFFLINE`, `ENODEV`).
+    #[error("offline")]
+    Offline,
+    /// The bio itself is wrong: unaligned, empty or beyond the capacity (`BLK_STS_INVAL`,
+    /// `EINVAL`).
+    #[error("invalid request")]
+    Invalid,
+}
+
+impl Status {
+    /// The Linux error number that a system call would return for this status, 0 for success.
+    pub const fn errno(self) -> i32 {
+        match self {
+            Status::Ok => 0,
+            Status::NotSupported => 95,
+            Status::Timeout => 110,
+            Status::NoSpace => 28,
+            Status::Medium => 61,
+            Status::Protection => 84,
+            Status::IoError => 5,
+            Status::Again => 11,
+            Status::ZoneOpenResource => 109,
+            Status::ZoneActiveResource => 75,
+            Status::Offline => 19,
+            Status::Invalid => 22,
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The synchronisation primitives, so that loom can take their place.
+#[cfg(loom)]
+pub(crate) use loom::sync::{
+    Mutex,
+    atomic::{AtomicBool, Ordering},
+};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Mutex,
+    atomic::{AtomicBool, Ordering},
+};

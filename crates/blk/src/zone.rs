@@ -1,0 +1,73 @@
+//! Zones as a device reports them: kind, condition, write pointer.
+use crate::units::Sector;
+
+/// How a zone may be written (ZBC-2 zone type; `enum blk_zone_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ZoneKind {
+    /// Random writes; no write pointer.
+    Conventional,
+    /// Writes at the write pointer only.
+    SequentialRequired,
+}
+
+/// The condition of a zone (NVMe ZNS 1.1 section 2.1.1, ZBC-2 section 4.4; `enum blk_zone_cond`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ZoneCondition {
+    /// A conventional zone has no write pointer and no other condition.
+    NotWritePointer = 0x0,
+    /// Nothing written since the last reset.
+    Empty = 0x1,
+    /// Opened by a write.
+    ImplicitOpen = 0x2,
+    /// Opened by an open command.
+    ExplicitOpen = 0x3,
+    /// Partially written, holds no open resource.
+    Closed = 0x4,
+    /// Can be read, not written or reset.
+    ReadOnly = 0xd,
+    /// Written to its capacity, or finished.
+    Full = 0xe,
+    /// Can be neither read nor written.
+    Offline = 0xf,
+}
+
+impl ZoneCondition {
+    /// Whether the zone holds one of the device's open resources.
+    pub const fn is_open(self) -> bool {
+        matches!(
+            self,
+            ZoneCondition::ImplicitOpen | ZoneCondition::ExplicitOpen
+        )
+    }
+
+    /// Whether the zone holds one of the device's active resources.
+    pub const fn is_active(self) -> bool {
+        self.is_open() || matches!(self, ZoneCondition::Closed)
+    }
+}
+
+/// One zone of a report (`struct blk_zone`). Positions are absolute, in sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// The zone's first sector.
+    pub start: Sector,
+    /// Distance to the next zone's start.
+    pub len: Sector,
+    /// Sectors that can be written, from the start; at most `len`.
+    pub capacity: Sector,
+    /// Where the next write must begin. Meaningless for a conventional, full, read-only or offline
+    /// zone.
+    pub wp: Sector,
+    /// How the zone may be written.
+    pub kind: ZoneKind,
+    /// The zone's condition.
+    pub cond: ZoneCondition,
+}
+
+impl Zone {
+    /// The first sector that cannot be written because it lies beyond the capacity.
+    pub fn writable_end(&self) -> Sector {
+        self.start + self.capacity
+    }
+}

@@ -1,0 +1,26 @@
+//! Emulated zoned devices behind [`zonal_blk::Device`].
+//!
+//! ```text
+//!  "null:zones=4096,..." or a profile      spec      text -> validated configuration -> device
+//!                                            |
+//!  Request  ->  hardware queue  ->  null     null/     when commands are due, and in which order
+//!                                    |  \
+//!                                    |   memory        the data, if the device keeps any
+//!                                  zones               conditions, write pointers, open resources
+//! ```
+//!
+//! Nothing here reads a clock, starts a thread or opens a file: time comes with each call, the
+//! text of a profile from whoever asks for the device.
+#![forbid(unsafe_code)]
+#![warn(clippy::cast_possible_truncation)]
+
+mod memory;
+pub mod null;
+pub mod quantity;
+mod rng;
+pub mod spec;
+pub mod zones;
+
+pub use null::{ConfigError, NullConfig, NullDevice};
+pub use spec::{DeviceSpec, SpecError};
+pub use zones::{InUse, ZoneLayout, Zones};

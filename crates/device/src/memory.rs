@@ -1,0 +1,149 @@
+//! The data of a device that keeps them, in memory.
+//!
+//! Takes writes; gives reads what was last written, or zeroes. Keeps true: memory is spent on
+//! what was written only, in chunks of 64 KiB, and comes back when a range is zeroed, which is
+//! what a zone reset does. Ranges lie within the device; the block layer has checked them.
+use std::sync::{Mutex, MutexGuard};
+use zonal_blk::Sector;
+
+/// What is allocated at a time, in bytes.
+const CHUNK: usize = 64 << 10;
+/// What one lock guards, in bytes.
+const REGION: usize = 16 << 20;
+
+type Chunk = Box<[u8; CHUNK]>;
+
+/// The chunks of a region, up to the last that was ever written.
+type Region = Vec<Option<Chunk>>;
+
+pub(crate) struct Memory {
+    regions: Box<[Mutex<Region>]>,
+}
+
+/// A part of one chunk.
+struct Piece {
+    region: usize,
+    chunk: usize,
+    at: usize,
+    len: usize,
+}
+
+/// The pieces that `len` bytes from byte `at` on consist of.
+fn pieces(mut at: u64, mut len: u64) -> impl Iterator<Item = Piece> {
+    std::iter::from_fn(move || {
+        let within = |unit: usize| {
+            usize::try_from(at % unit as u64).expect("a remainder is less than its divisor")
+        };
+        let offset = within(CHUNK);
+        let take = len.min((CHUNK - offset) as u64);
+        let piece = Piece {
+            region: usize::try_from(at / REGION as u64).expect("a region has an index"),
+            chunk: within(REGION) / CHUNK,
+            at: offset,
+            len: usize::try_from(take).expect("a piece is no longer than a chunk"),
+        };
+        at += take;
+        len -= take;
+        (piece.len > 0).then_some(piece)
+    })
+}
+
+impl Memory {
+    pub(crate) fn new(capacity: Sector) -> Self {
+        let regions = capacity.to_bytes().0.div_ceil(REGION as u64);
+        Memory {
+            regions: (0..regions).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    fn lock(&self, region: usize) -> MutexGuard<'_, Region> {
+        self.regions[region].lock().expect("memory region lock")
+    }
+
+    pub(crate) fn read(&self, sector: Sector, mut to: &mut [u8]) {
+        for piece in pieces(sector.to_bytes().0, to.len() as u64) {
+            let (part, rest) = to.split_at_mut(piece.len);
+            match self.lock(piece.region).get(piece.chunk) {
+                Some(Some(chunk)) => part.copy_from_slice(&chunk[piece.at..][..piece.len]),
+                _ => part.fill(0),
+            }
+            to = rest;
+        }
+    }
+
+    pub(crate) fn write(&self, sector: Sector, mut from: &[u8]) {
+        for piece in pieces(sector.to_bytes().0, from.len() as u64) {
+            let (part, rest) = from.split_at(piece.len);
+            let mut region = self.lock(piece.region);
+            if region.len() <= piece.chunk {
+                region.resize_with(piece.chunk + 1, || None);
+            }
+            let chunk = region[piece.chunk].get_or_insert_with(zeroed_chunk);
+            chunk[piece.at..][..piece.len].copy_from_slice(part);
+            from = rest;
+        }
+    }
+
+    /// Makes a range read as zeroes and gives back its memory.
+    pub(crate) fn zero(&self, sector: Sector, nr_sectors: u64) {
+        for piece in pieces(sector.to_bytes().0, Sector(nr_sectors).to_bytes().0) {
+            let mut region = self.lock(piece.region);
+            let Some(slot) = region.get_mut(piece.chunk) else {
+                continue;
+            };
+            if piece.len == CHUNK {
+                *slot = None;
+            } else if let Some(chunk) = slot {
+                chunk[piece.at..][..piece.len].fill(0);
+            }
+        }
+    }
+}
+
+fn zeroed_chunk() -> Chunk {
+    // By way of a slice: a chunk on the stack would be copied into its box.
+    vec![0; CHUNK]
+        .into_boxed_slice()
+        .try_into()
+        .expect("the slice is as long as a chunk")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunks(memory: &Memory) -> usize {
+        let used = |r: &Mutex<Region>| r.lock().unwrap().iter().flatten().count();
+        memory.regions.iter().map(used).sum()
+    }
+
+    #[test]
+    fn reads_give_what_was_written_and_zeroes_around_it() {
+        let memory = Memory::new(Sector(4 * REGION as u64 / 512));
+        let sector = Sector(REGION as u64 / 512 - 130);
+        let data: Vec<u8> = (0..200 * 512).map(|i| (i % 251) as u8).collect();
+        memory.write(sector, &data);
+        assert_eq!(chunks(&memory), 3);
+        let mut back = vec![1; 202 * 512];
+        memory.read(sector - Sector(1), &mut back);
+        assert!(back[..512].iter().all(|&b| b == 0));
+        assert!(back[201 * 512..].iter().all(|&b| b == 0));
+        assert_eq!(back[512..201 * 512], data);
+    }
+
+    #[test]
+    fn zeroing_gives_memory_back_and_leaves_neighbours_alone() {
+        let memory = Memory::new(Sector(REGION as u64 / 512));
+        memory.write(Sector(0), &vec![7; 4 * CHUNK]);
+        memory.zero(Sector(64), 256);
+        assert_eq!(chunks(&memory), 3);
+        let mut back = vec![0; 4 * CHUNK];
+        memory.read(Sector(0), &mut back);
+        let zeroed = back.iter().enumerate().filter(|(_, b)| **b == 0);
+        let (first, last) = (zeroed.clone().next(), zeroed.last());
+        assert_eq!(first.map(|(i, _)| i), Some(64 * 512));
+        assert_eq!(last.map(|(i, _)| i), Some(320 * 512 - 1));
+        memory.zero(Sector(0), REGION as u64 / 512);
+        assert_eq!(chunks(&memory), 0);
+    }
+}

@@ -1,0 +1,289 @@
+//! What a null device is to be like, and the rules that it must obey.
+//!
+//! Takes a configuration; gives the limits of the device, or the first rule that is broken.
+use crate::quantity::{show_count, show_size};
+use crate::zones::ZoneLayout;
+use zonal_blk::{Bytes, Limits, Nanos, Sector};
+
+/// A configuration that breaks a rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// An option has a value that it cannot have.
+    #[error("option `{option}`: found {found}, expected {expected}")]
+    Value {
+        /// The option's name.
+        option: &'static str,
+        /// Its value.
+        found: String,
+        /// The values it may have.
+        expected: String,
+    },
+    /// The device would have more bytes than 64 bits can count.
+    #[error(
+        "option `zones`: {zones} zones of {zone_size} each are more than 2^64 bytes, \
+         expected fewer or smaller ones"
+    )]
+    CapacityOverflow {
+        /// Number of zones.
+        zones: u32,
+        /// Their size, written as in an option.
+        zone_size: String,
+    },
+}
+
+impl ConfigError {
+    /// The option that the error is about.
+    pub fn option(&self) -> &'static str {
+        match self {
+            ConfigError::Value { option, .. } => option,
+            ConfigError::CapacityOverflow { .. } => "zones",
+        }
+    }
+}
+
+/// The most zones a device may have: 1 GiB of zone states.
+const MAX_ZONES: u32 = 1 << 24;
+/// The most zones the layout below gives the largest device that keeps data.
+const MAX_KEPT: Bytes = Bytes(256 << 40);
+/// The longest command; far beyond what hardware takes.
+const MAX_IO: Bytes = Bytes(1 << 30);
+/// Open zones unless said otherwise, as Linux assumes of a device without limits (A42).
+const DEFAULT_MAX_OPEN: u32 = 128;
+
+/// What a null device is to be like. `Default` gives the defaults of the device specification.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NullConfig {
+    /// Whether the device has zones.
+    pub zoned: bool,
+    /// Number of zones; not looked at, as all that concerns zones, if `zoned` is false.
+    pub zones: u32,
+    /// Distance between zone starts. Need not be a power of two.
+    pub zone_size: Bytes,
+    /// Writable part of a sequential zone; `None` for all of it.
+    pub zone_capacity: Option<Bytes>,
+    /// Leading zones that are conventional.
+    pub conventional: u32,
+    /// Zones that may be open at once, 0 for no limit; `None` for 128, or `max_active` if that is
+    /// less.
+    pub max_open: Option<u32>,
+    /// Zones that may be active at once; 0 for no limit.
+    pub max_active: u32,
+    /// Longest native zone append; 0 for a device without, so that the layer emulates it. Linux's
+    /// null_blk has native appends as long as its longest command unless told otherwise.
+    pub append_max: Bytes,
+    /// Size of a device without zones.
+    pub size: Bytes,
+    /// Logical block size in bytes: 512 or 4096.
+    pub lba: u32,
+    /// Hardware queues on offer.
+    pub queues: u16,
+    /// Commands in flight on one hardware queue. 1024 unless said otherwise, about what NVMe
+    /// drives have; null_blk has 64.
+    pub depth: u16,
+    /// How long a command takes.
+    pub latency: Nanos,
+    /// What a command takes longer than that, at random, up to this much.
+    pub jitter: Nanos,
+    /// Seed of the jitter.
+    pub seed: u64,
+    /// Longest command. 1 MiB unless said otherwise; null_blk takes the default of its kernel,
+    /// which has been 1280 KiB and, since Linux 6.9, 127.5 KiB.
+    pub max_io: Bytes,
+    /// Whether data are kept. Otherwise writes are forgotten and reads leave buffers as they are.
+    pub memory: bool,
+}
+
+impl Default for NullConfig {
+    fn default() -> Self {
+        NullConfig {
+            zoned: true,
+            zones: 4096,
+            zone_size: Bytes(256 << 20),
+            zone_capacity: None,
+            conventional: 0,
+            max_open: None,
+            max_active: 0,
+            append_max: Bytes(0),
+            size: Bytes(1 << 40),
+            lba: 512,
+            queues: u16::MAX,
+            depth: 1024,
+            latency: Nanos(0),
+            jitter: Nanos(0),
+            seed: 0,
+            max_io: Bytes(1 << 20),
+            memory: false,
+        }
+    }
+}
+
+impl NullConfig {
+    /// Writable part of a sequential zone.
+    pub fn capacity_of_zone(&self) -> Bytes {
+        self.zone_capacity.unwrap_or(self.zone_size)
+    }
+
+    /// Zones that may be open at once, as configured; 0 for no limit.
+    pub fn open_limit(&self) -> u32 {
+        match (self.max_open, self.max_active) {
+            (Some(max_open), _) => max_open,
+            (None, 0) => DEFAULT_MAX_OPEN,
+            (None, max_active) => max_active.min(DEFAULT_MAX_OPEN),
+        }
+    }
+
+    /// Size of the device.
+    ///
+    /// # Errors
+    /// [`ConfigError::CapacityOverflow`] if it has more than 2^64 bytes.
+    pub fn capacity(&self) -> Result<Bytes, ConfigError> {
+        if !self.zoned {
+            return Ok(self.size);
+        }
+        let capacity = u64::from(self.zones).checked_mul(self.zone_size.0);
+        let error = || ConfigError::CapacityOverflow {
+            zones: self.zones,
+            zone_size: show_size(self.zone_size.0),
+        };
+        capacity.map(Bytes).ok_or_else(error)
+    }
+
+    /// Checks the configuration.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let bytes = |option, found: Bytes, ok, expected: String| {
+            check(option, ok, || show_size(found.0), expected)
+        };
+        let count = |option, found: u32, ok, expected: String| {
+            check(option, ok, || show_count(found.into()), expected)
+        };
+        let at_least_one = || "at least 1".to_owned();
+        let lba_ok = matches!(self.lba, 512 | 4096);
+        count("lba", self.lba, lba_ok, "512 or 4096".to_owned())?;
+        count("queues", self.queues.into(), self.queues > 0, at_least_one())?;
+        count("depth", self.depth.into(), self.depth > 0, at_least_one())?;
+        bytes(
+            "max_io",
+            self.max_io,
+            self.is_lbas(self.max_io) && self.max_io <= MAX_IO,
+            format!("{} up to {}", self.lbas(), show_size(MAX_IO.0)),
+        )?;
+        if self.zoned {
+            self.validate_zones()?;
+        } else {
+            bytes("size", self.size, self.is_lbas(self.size), self.lbas())?;
+        }
+        let capacity = self.capacity()?;
+        bytes(
+            if self.zoned { "zones" } else { "size" },
+            capacity,
+            !self.memory || capacity <= MAX_KEPT,
+            format!("at most {} with memory=true", show_size(MAX_KEPT.0)),
+        )
+    }
+
+    fn validate_zones(&self) -> Result<(), ConfigError> {
+        let bytes = |option, found: Bytes, ok, expected: String| {
+            check(option, ok, || show_size(found.0), expected)
+        };
+        let count = |option, found: u32, ok, expected: String| {
+            check(option, ok, || show_count(found.into()), expected)
+        };
+        count(
+            "zones",
+            self.zones,
+            (1..=MAX_ZONES).contains(&self.zones),
+            format!("from 1 to {MAX_ZONES}"),
+        )?;
+        bytes("zone_size", self.zone_size, self.is_lbas(self.zone_size), self.lbas())?;
+        let capacity = self.capacity_of_zone();
+        bytes(
+            "zone_capacity",
+            capacity,
+            self.is_lbas(capacity) && capacity <= self.zone_size,
+            format!("{} up to zone_size={}", self.lbas(), show_size(self.zone_size.0)),
+        )?;
+        count(
+            "conventional",
+            self.conventional,
+            self.conventional <= self.zones,
+            format!("at most zones={}", self.zones),
+        )?;
+        count(
+            "max_open",
+            self.open_limit(),
+            self.max_active == 0 || self.open_limit() <= self.max_active,
+            format!("at most max_active={}", self.max_active),
+        )?;
+        bytes(
+            "append_max",
+            self.append_max,
+            self.append_max.0.is_multiple_of(self.lba.into()) && self.append_max <= self.max_io,
+            format!("0 or {} up to max_io={}", self.lbas(), show_size(self.max_io.0)),
+        )
+    }
+
+    /// Whether a length is a whole number of LBAs, and not zero.
+    fn is_lbas(&self, length: Bytes) -> bool {
+        length.0 > 0 && length.0.is_multiple_of(self.lba.into())
+    }
+
+    fn lbas(&self) -> String {
+        format!("a multiple of lba={}", self.lba)
+    }
+
+    /// How the zones lie; for a valid configuration with zones.
+    pub(super) fn layout(&self) -> ZoneLayout {
+        ZoneLayout {
+            nr_zones: self.zones,
+            zone_size: self.zone_size.to_sectors(),
+            zone_capacity: self.capacity_of_zone().to_sectors(),
+            conventional: self.conventional,
+            max_open: self.open_limit(),
+            max_active: self.max_active,
+        }
+    }
+
+    /// The limits of a device without zones; the zoned device adds to them.
+    ///
+    /// # Errors
+    /// The first rule that the configuration breaks.
+    pub(super) fn regular_limits(&self) -> Result<Limits, ConfigError> {
+        self.validate()?;
+        let sectors = |bytes: Bytes| {
+            u32::try_from(bytes.to_sectors().0).expect("a command is at most 1 GiB long")
+        };
+        Ok(Limits {
+            lba_size: self.lba,
+            capacity: self.capacity()?.to_sectors(),
+            zone_size: Sector(0),
+            nr_zones: 0,
+            max_open_zones: 0,
+            max_active_zones: 0,
+            max_sectors: sectors(self.max_io),
+            append_max_sectors: if self.zoned { sectors(self.append_max) } else { 0 },
+            nr_queues: self.queues,
+            queue_depth: self.depth,
+            rotational: false,
+        })
+    }
+}
+
+fn check(
+    option: &'static str,
+    ok: bool,
+    found: impl FnOnce() -> String,
+    expected: String,
+) -> Result<(), ConfigError> {
+    if ok {
+        return Ok(());
+    }
+    let found = found();
+    Err(ConfigError::Value {
+        option,
+        found,
+        expected,
+    })
+}

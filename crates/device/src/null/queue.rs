@@ -1,0 +1,187 @@
+//! The hardware queues of the null device: when a command is taken up, and in which order.
+//!
+//! Takes requests; gives them back done, not before they are due. Keeps true: a command touches
+//! the device in `poll`, when it is due, never in `start`; **commands of a queue that are due
+//! together are taken up newest first**. NVMe promises no order among commands that are
+//! outstanding together (NVMe Base 2.0, section 3.4.1), and a host that counts on one fails here
+//! at its first two writes to a zone.
+//!
+//! Without latency a command is due when the queue is next polled, so whatever has been started
+//! since the last poll is due together. With latency a command is due at its start time plus the
+//! latency, plus its jitter; commands that are due at different times are taken up in the order
+//! of those times, however late the poll.
+//!
+//! The block layer has no more commands in flight than the device has tags, so no queue refuses
+//! one.
+use super::NullDevice;
+use crate::rng::Rng;
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+use zonal_blk::{HwQueue, Nanos, Request};
+
+/// A queue of a device without latency.
+pub(super) struct Immediate {
+    device: Arc<NullDevice>,
+    pending: Vec<Box<Request>>,
+}
+
+impl Immediate {
+    pub(super) fn new(device: Arc<NullDevice>) -> Self {
+        Immediate {
+            device,
+            pending: Vec::new(),
+        }
+    }
+}
+
+impl HwQueue for Immediate {
+    #[inline]
+    fn start(&mut self, _now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
+        self.pending.push(request);
+        Ok(())
+    }
+
+    #[inline]
+    fn poll(&mut self, _now: Nanos, done: &mut Vec<Box<Request>>) {
+        while let Some(mut request) = self.pending.pop() {
+            self.device.execute(&mut request);
+            done.push(request);
+        }
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        (!self.pending.is_empty()).then_some(Nanos(0))
+    }
+}
+
+/// A queue of a device that takes the same time for every command.
+pub(super) struct Constant {
+    device: Arc<NullDevice>,
+    latency: Nanos,
+    /// By due time, which is the order in which they came.
+    pending: VecDeque<(Nanos, Box<Request>)>,
+}
+
+impl Constant {
+    pub(super) fn new(device: Arc<NullDevice>, latency: Nanos) -> Self {
+        Constant {
+            device,
+            latency,
+            pending: VecDeque::new(),
+        }
+    }
+}
+
+impl HwQueue for Constant {
+    fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
+        let due = after(now, self.latency.0);
+        // The clocks of two threads that share the queue can differ a little.
+        let last = self.pending.back().map_or(due, |&(due, _)| due);
+        self.pending.push_back((due.max(last), request));
+        Ok(())
+    }
+
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
+        while let Some(&(due, _)) = self.pending.front()
+            && due <= now
+        {
+            let together = self.pending.partition_point(|&(d, _)| d == due);
+            for (_, mut request) in self.pending.drain(..together).rev() {
+                self.device.execute(&mut request);
+                done.push(request);
+            }
+        }
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.pending.front().map(|&(due, _)| due)
+    }
+}
+
+/// A queue of a device whose commands take a random time.
+pub(super) struct Jittered {
+    device: Arc<NullDevice>,
+    latency: Nanos,
+    jitter: Nanos,
+    rng: Rng,
+    pending: BinaryHeap<Timed>,
+    started: u64,
+}
+
+impl Jittered {
+    pub(super) fn new(device: Arc<NullDevice>, latency: Nanos, jitter: Nanos, rng: Rng) -> Self {
+        Jittered {
+            device,
+            latency,
+            jitter,
+            rng,
+            pending: BinaryHeap::new(),
+            started: 0,
+        }
+    }
+}
+
+impl HwQueue for Jittered {
+    fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
+        let extra = self.rng.below(self.jitter.0);
+        let due = after(now, self.latency.0.saturating_add(extra));
+        self.started += 1;
+        let number = self.started;
+        self.pending.push(Timed {
+            due,
+            number,
+            request,
+        });
+        Ok(())
+    }
+
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
+        while let Some(first) = self.pending.peek()
+            && first.due <= now
+            && let Some(Timed { mut request, .. }) = self.pending.pop()
+        {
+            self.device.execute(&mut request);
+            done.push(request);
+        }
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.pending.peek().map(|first| first.due)
+    }
+}
+
+/// A command in a heap, which has its greatest element first: the earliest due, of those the
+/// newest.
+struct Timed {
+    due: Nanos,
+    /// Counts the commands of the queue.
+    number: u64,
+    request: Box<Request>,
+}
+
+impl Ord for Timed {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let earlier = other.due.cmp(&self.due);
+        earlier.then(self.number.cmp(&other.number))
+    }
+}
+
+impl PartialOrd for Timed {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Timed {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Timed {}
+
+/// A latency that reaches beyond the end of time ends there.
+fn after(now: Nanos, latency: u64) -> Nanos {
+    Nanos(now.0.saturating_add(latency))
+}

@@ -1,0 +1,108 @@
+//! Runs each job on a thread of its own, on the CPUs that it asks for.
+use crate::RealClock;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+use zonal_blk::Nanos;
+use zonal_workload::runner::{Clock, Outcome, Runner, Step};
+
+/// A wait that is longer than this is slept, up to this long before its end.
+const SLEEP_SLACK: Nanos = Nanos(100_000);
+
+/// How often the stop flag is looked at, in steps.
+const STEPS_BETWEEN_LOOKS: u32 = 64;
+
+/// A job and where it runs.
+pub struct Thread {
+    /// The job.
+    pub runner: Runner,
+    /// CPUs that the thread may use; empty for all.
+    pub cpus: Vec<usize>,
+}
+
+/// The CPUs that this process may use.
+pub fn online_cpus() -> Vec<usize> {
+    let allowed = sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| allowed.is_set(cpu))
+        .collect()
+}
+
+/// Runs all threads until the last job is done; calls `watch` ten times a second meanwhile. When
+/// `stop` is set, the jobs end as at the end of their run time.
+pub fn run(
+    threads: Vec<Thread>,
+    clock: &RealClock,
+    stop: &AtomicBool,
+    mut watch: impl FnMut(),
+) -> Vec<Outcome> {
+    let left = AtomicUsize::new(threads.len());
+    thread::scope(|scope| {
+        let watcher = thread::current();
+        let handles: Vec<_> = threads
+            .into_iter()
+            .map(|Thread { runner, cpus }| {
+                let (left, watcher) = (&left, watcher.clone());
+                scope.spawn(move || {
+                    pin(&cpus);
+                    let outcome = drive(runner, clock, stop);
+                    if left.fetch_sub(1, Ordering::AcqRel) == 1 {
+                        watcher.unpark();
+                    }
+                    outcome
+                })
+            })
+            .collect();
+        while left.load(Ordering::Acquire) > 0 && !handles.iter().all(|h| h.is_finished()) {
+            thread::park_timeout(Duration::from_millis(100));
+            watch();
+        }
+        let join = |handle: thread::ScopedJoinHandle<'_, Outcome>| {
+            handle
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        handles.into_iter().map(join).collect()
+    })
+}
+
+/// Best effort, as fio's: a CPU that went away does not stop the job.
+fn pin(cpus: &[usize]) {
+    if cpus.is_empty() {
+        return;
+    }
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|&cpu| set.set(cpu));
+    if let Err(error) = sched_setaffinity(None, &set) {
+        eprintln!("zonal: cannot run on CPUs {cpus:?}: {error}");
+    }
+}
+
+fn drive(mut runner: Runner, clock: &RealClock, stop: &AtomicBool) -> Outcome {
+    let mut steps = 0_u32;
+    loop {
+        steps = steps.wrapping_add(1);
+        if steps.is_multiple_of(STEPS_BETWEEN_LOOKS) && stop.load(Ordering::Relaxed) {
+            runner.stop();
+        }
+        match runner.step(clock) {
+            Step::Busy { .. } => {}
+            Step::Wait(until) => wait(until, clock),
+            Step::Done => return runner.into_outcome(),
+        }
+    }
+}
+
+/// Lets other threads go first: what is waited for may be theirs to do.
+fn wait(until: Option<Nanos>, clock: &RealClock) {
+    let now = clock.now();
+    match until {
+        Some(at) if at > now + SLEEP_SLACK => {
+            // Not to the end at once: another thread may have something for this one.
+            let nanos = (at - now - SLEEP_SLACK).0.min(1_000_000);
+            thread::sleep(Duration::from_nanos(nanos));
+        }
+        _ => thread::yield_now(),
+    }
+}

@@ -1,0 +1,143 @@
+//! Virtual time: jobs run in deterministic discrete events on one thread.
+//!
+//! Takes runners; gives what they measured and when they ended. Keeps true: time moves to the
+//! earliest next event and never back; the same runners give the same outcome.
+//!
+//! The device model says how long an I/O takes there. What it costs the thread that does it is a
+//! parameter, [`Costs::io`], so that a device without latency does not do infinitely many I/Os in
+//! no time.
+#![forbid(unsafe_code)]
+
+use std::cell::Cell;
+use zonal_blk::Nanos;
+use zonal_workload::runner::{Clock, Outcome, Runner, Step};
+
+/// What the host's work costs in virtual time.
+#[derive(Clone, Copy, Debug)]
+pub struct Costs {
+    /// Time of a thread for each I/O that it submits or completes, half of it for either.
+    pub io: Nanos,
+}
+
+/// All jobs wait for one another and none can go on: a fault in the program.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Stalled {
+    /// When it happened.
+    pub at: Nanos,
+    /// The jobs.
+    pub jobs: Vec<String>,
+}
+
+impl std::fmt::Display for Stalled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "at {} ns all jobs wait for one another: {}",
+            self.at,
+            self.jobs.join(", ")
+        )
+    }
+}
+
+impl std::error::Error for Stalled {}
+
+/// The virtual clock: it stands where it was put.
+struct Virtual(Cell<Nanos>);
+
+impl Clock for Virtual {
+    fn now(&self) -> Nanos {
+        self.0.get()
+    }
+}
+
+/// A runner and when it wants to be stepped; `None` if that is for others to bring about.
+struct Thread {
+    runner: Option<Runner>,
+    due: Option<Nanos>,
+    /// The thread works until then, whoever wakes it.
+    busy_until: Nanos,
+    outcome: Option<Outcome>,
+}
+
+/// Runs all runners from `start` until the last is done. Gives their outcomes, in order, and the
+/// time.
+///
+/// # Errors
+/// [`Stalled`] if no runner can go on.
+pub fn run(
+    runners: Vec<Runner>,
+    start: Nanos,
+    costs: Costs,
+) -> Result<(Vec<Outcome>, Nanos), Stalled> {
+    let clock = Virtual(Cell::new(start));
+    let thread = |runner| Thread {
+        runner: Some(runner),
+        due: Some(start),
+        busy_until: start,
+        outcome: None,
+    };
+    let mut threads: Vec<Thread> = runners.into_iter().map(thread).collect();
+    loop {
+        let earliest = |(index, thread): (usize, &Thread)| Some((thread.due?, index));
+        let Some((at, index)) = threads.iter().enumerate().filter_map(earliest).min() else {
+            break;
+        };
+        let now = at.max(clock.now());
+        clock.0.set(now);
+        let worked = threads[index].step(&clock, costs);
+        for (other, thread) in threads.iter_mut().enumerate() {
+            if other != index && thread.is_woken(worked) {
+                let at = now.max(thread.busy_until);
+                thread.due = Some(thread.due.map_or(at, |due| due.min(at)));
+            }
+        }
+    }
+    let waiting = threads.iter().filter_map(|thread| thread.runner.as_ref());
+    let jobs: Vec<String> = waiting.map(|runner| runner.job().name.clone()).collect();
+    if !jobs.is_empty() {
+        return Err(Stalled {
+            at: clock.now(),
+            jobs,
+        });
+    }
+    Ok((
+        threads
+            .into_iter()
+            .filter_map(|thread| thread.outcome)
+            .collect(),
+        clock.now(),
+    ))
+}
+
+impl Thread {
+    /// Steps the runner; whether it got anything done.
+    fn step(&mut self, clock: &Virtual, costs: Costs) -> bool {
+        let now = clock.now();
+        let runner = self
+            .runner
+            .as_mut()
+            .expect("a thread that is due has a runner");
+        match runner.step(clock) {
+            Step::Busy { ios } => {
+                self.busy_until = now + Nanos(u64::from(ios) * costs.io.0 / 2);
+                self.due = Some(self.busy_until);
+                ios > 0
+            }
+            Step::Wait(until) => {
+                self.due = until;
+                false
+            }
+            Step::Done => {
+                self.due = None;
+                self.outcome = self.runner.take().map(Runner::into_outcome);
+                true
+            }
+        }
+    }
+
+    /// Whether to step the runner before its time, after another one did something.
+    fn is_woken(&self, other_worked: bool) -> bool {
+        let woken = |runner: &Runner| runner.has_mail() || other_worked && runner.is_contended();
+        self.runner.as_ref().is_some_and(woken)
+    }
+}

@@ -1,0 +1,126 @@
+//! Offsets on a device taken as one row of blocks (`zonemode=none`).
+use super::random::{Permutation, Rng};
+use super::{Io, Region, op_of};
+use crate::job::{DataDir, Job};
+
+pub(super) struct Linear {
+    region: Region,
+    random: bool,
+    /// Random I/O: I/Os from one random offset on, one after another. Sequential I/O: bytes
+    /// skipped after each.
+    modifier: i64,
+    /// By direction: where the next sequential I/O goes, from the region's start.
+    position: [u64; 3],
+    /// Sequential I/Os left of a random run.
+    run: i64,
+    rng: Rng,
+    /// The order of the blocks, unless they may repeat.
+    order: Option<Order>,
+}
+
+struct Order {
+    permutation: Permutation,
+    block: u64,
+    blocks: u64,
+    next: u64,
+}
+
+impl Order {
+    fn new(block: u64, region: Region, rng: &mut Rng) -> Self {
+        let blocks = region.len() / block;
+        Order { permutation: Permutation::new(blocks, rng), block, blocks, next: 0 }
+    }
+
+    /// The offset of the next block not yet visited; begins a new order when all were.
+    fn next(&mut self, rng: &mut Rng) -> u64 {
+        if self.next == self.blocks {
+            self.permutation = Permutation::new(self.blocks, rng);
+            self.next = 0;
+        }
+        let block = self.permutation.get(self.next);
+        self.next += 1;
+        block * self.block
+    }
+}
+
+impl Linear {
+    pub(super) fn new(job: &Job, region: Region, mut rng: Rng) -> Self {
+        let block = job.bs.into_iter().max().expect("three block sizes");
+        let visit_once = job.random && !job.norandommap;
+        Linear {
+            region,
+            random: job.random,
+            modifier: job.rw_modifier,
+            position: [0; 3],
+            run: 0,
+            order: visit_once.then(|| Order::new(block, region, &mut rng)),
+            rng,
+        }
+    }
+
+    pub(super) fn next(&mut self, dir: DataDir, len: u64) -> Io {
+        let at = if self.random && self.run == 0 {
+            self.run = (self.modifier - 1).max(0);
+            match &mut self.order {
+                Some(order) => order.next(&mut self.rng),
+                None => self.rng.below(self.region.len() / len) * len,
+            }
+        } else {
+            self.run = (self.run - 1).max(0);
+            self.position[dir as usize]
+        };
+        // Past the end: begin again at the start.
+        let at = if at + len > self.region.len() { 0 } else { at };
+        let skip = if self.random { 0 } else { self.modifier };
+        self.position[dir as usize] = (at + len).saturating_add_signed(skip);
+        let offset = self.region.start + at;
+        Io { op: op_of(dir), dir, offset, len, zone: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REGION: Region = Region { start: 8192, end: 8192 + 64 * 4096, io_size: 0 };
+
+    fn linear(random: bool, rw_modifier: i64, norandommap: bool) -> Linear {
+        let job = Job { random, rw_modifier, norandommap, bs: [4096; 3], ..Job::default() };
+        Linear::new(&job, REGION, Rng::new(1, [0; 3]))
+    }
+
+    fn blocks(linear: &mut Linear, count: usize) -> Vec<u64> {
+        (0..count).map(|_| (linear.next(DataDir::Read, 4096).offset - REGION.start) / 4096).collect()
+    }
+
+    #[test]
+    fn sequential_offsets_begin_again_at_the_end_of_the_region() {
+        let seen = blocks(&mut linear(false, 0, false), 130);
+        assert!(seen.into_iter().eq((0..64).chain(0..64).chain(0..2)));
+    }
+
+    #[test]
+    fn sequential_offsets_skip_what_the_modifier_says() {
+        assert_eq!(blocks(&mut linear(false, 8192, false), 4), [0, 3, 6, 9]);
+    }
+
+    #[test]
+    fn random_map_visits_each_block_once_before_any_again() {
+        let mut linear = linear(true, 0, false);
+        for _pass in 0..3 {
+            let mut seen = blocks(&mut linear, 64);
+            seen.sort_unstable();
+            assert!(seen.into_iter().eq(0..64));
+        }
+    }
+
+    #[test]
+    fn random_runs_go_on_sequentially() {
+        let seen = blocks(&mut linear(true, 4, true), 32);
+        for run in seen.chunks(4) {
+            for pair in run.windows(2) {
+                assert_eq!(pair[1], (pair[0] + 1) % 64);
+            }
+        }
+    }
+}

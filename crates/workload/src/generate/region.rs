@@ -1,0 +1,108 @@
+//! Where on the device a clone of a job works, and how much it does there.
+//!
+//! Takes a job and a device's limits; gives a byte range and an amount. Keeps true: the range lies
+//! on the device, is aligned to the block size's LBA and, in `zonemode=zbd`, to zones.
+use crate::job::{Extent, Job, ZoneMode};
+use zonal_blk::Limits;
+
+/// A clone's part of the device, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// First byte.
+    pub start: u64,
+    /// First byte beyond.
+    pub end: u64,
+    /// Bytes to read and write in one loop.
+    pub io_size: u64,
+}
+
+/// Why a job cannot run on a device.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("job {job}: {option}: {problem}")]
+pub struct RegionError {
+    /// The job's name.
+    pub job: String,
+    /// The option that does not fit the device.
+    pub option: &'static str,
+    /// What was found and what was expected.
+    pub problem: String,
+}
+
+impl Region {
+    /// The region of the `clone`-th clone of `job`.
+    ///
+    /// # Errors
+    /// The option that does not fit the device.
+    pub fn new(job: &Job, clone: u32, limits: &Limits) -> Result<Self, RegionError> {
+        let fail = |option, problem: String| {
+            Err(RegionError { job: job.name.clone(), option, problem })
+        };
+        let lba = u64::from(limits.lba_size);
+        for bs in job.bs {
+            if bs == 0 || bs % lba != 0 {
+                let problem = format!("{bs} bytes is not a multiple of the device's LBA of {lba}");
+                return fail("bs", problem);
+            }
+        }
+        let device = limits.capacity.to_bytes().0;
+        let zone = limits.zone_size.to_bytes().0;
+        let zbd = job.zonemode == ZoneMode::Zbd;
+        if zbd && zone == 0 {
+            return fail("zonemode", "zbd needs a zoned device, this one has no zones".into());
+        }
+        if let Some(wanted) = job.zonesize.filter(|&size| zbd && size != 0 && size != zone) {
+            let problem = format!("{wanted} bytes, but the device's zones have {zone}");
+            return fail("zonesize", problem);
+        }
+        if let Some(wanted) = job.zonerange.filter(|&range| zbd && range != 0 && range != zone) {
+            let problem = format!("{wanted} bytes, but with zonemode=zbd it is the zone size {zone}");
+            return fail("zonerange", problem);
+        }
+        let in_bytes = |extent, whole: u64| match extent {
+            Extent::Bytes(bytes) => Some(bytes),
+            Extent::Percent(percent) => Some(whole / 100 * u64::from(percent)),
+            Extent::Zones(zones) => zones.checked_mul(zone),
+        };
+        let position = in_bytes(job.offset, device)
+            .zip(in_bytes(job.offset_increment, device))
+            .and_then(|(at, step)| at.checked_add(step.checked_mul(u64::from(clone))?));
+        let Some(mut start) = position.filter(|&at| at < device) else {
+            return fail("offset", format!("clone {clone} begins beyond the device's {device} bytes"));
+        };
+        let size = match job.size {
+            None => Some(device - start),
+            Some(extent) => in_bytes(extent, device),
+        };
+        let Some(mut end) = size.and_then(|s| start.checked_add(s)).filter(|&e| e <= device) else {
+            let problem = format!("the region ends beyond the device's {device} bytes");
+            return fail("size", problem);
+        };
+        let unit = if zbd { zone } else { lba };
+        start = start.next_multiple_of(unit);
+        if end < device {
+            // The last zone may be shorter than the others: it belongs to the region if all of it
+            // does.
+            end -= end % unit;
+        }
+        let largest = job.bs.into_iter().max().expect("three block sizes");
+        if start >= end || largest > end - start {
+            let what = if zbd { "one whole zone" } else { "one block" };
+            return fail("size", format!("the region does not hold {what}"));
+        }
+        let Some(io_size) = job.io_size.map_or(Some(end - start), |e| in_bytes(e, end - start))
+        else {
+            return fail("io_size", "is larger than 2^64 bytes".into());
+        };
+        Ok(Region { start, end, io_size })
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        self.end - self.start
+    }
+
+    /// Never: a region holds at least one block.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+}

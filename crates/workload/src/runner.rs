@@ -1,0 +1,354 @@
+//! One clone of a job at work: keeps its queue depth full until its work is done.
+//!
+//! Takes the time, step by step; gives I/O to the block layer and records what comes back. Keeps
+//! true: no more than `iodepth` I/Os are in flight; after the last step nothing is.
+//!
+//! The same runner serves both clocks: on a thread of its own it is stepped without pause, in
+//! virtual time whenever something may have happened.
+use crate::generate::{Generator, Io, Next};
+use crate::job::{DataDir, Job};
+use crate::stats::IoStats;
+use pace::Pace;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use zonal_blk::{Bio, Bytes, Channel, Completion, Nanos, Op, Status};
+
+mod pace;
+
+/// Between two bandwidth samples, as fio's `bwavgtime` and `iopsavgtime`.
+const SAMPLE_INTERVAL: Nanos = Nanos(500_000_000);
+
+/// Where the runner reads the time.
+pub trait Clock {
+    /// The time since the run began.
+    fn now(&self) -> Nanos;
+}
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Something was done: step again. So many I/Os were submitted and completed.
+    Busy {
+        /// I/Os that cost the thread time.
+        ios: u32,
+    },
+    /// There is nothing to do before this time, or before another thread does something
+    /// for this one ([`Runner::has_mail`], [`Runner::is_contended`]).
+    Wait(Option<Nanos>),
+    /// All is done and accounted for.
+    Done,
+}
+
+/// A job's progress for other threads to see.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// I/Os completed.
+    pub ios: AtomicU64,
+    /// Bytes completed.
+    pub bytes: AtomicU64,
+}
+
+/// What a runner has measured.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The statistics.
+    pub stats: IoStats,
+    /// The first I/O that failed, if any.
+    pub error: Option<Status>,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    io: Io,
+    /// When its preparation began.
+    start: Nanos,
+    /// When it had been handed to the block layer.
+    issued: Nanos,
+    /// Prepares or closes a zone: does not count.
+    uncounted: bool,
+}
+
+/// A clone of a job with its channel.
+pub struct Runner {
+    job: Arc<Job>,
+    channel: Channel,
+    generator: Generator,
+    /// Whether bios carry data, for devices that keep them.
+    with_data: bool,
+    pace: Pace,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Slots of the step's batch.
+    batch: Vec<u32>,
+    completions: Vec<Completion>,
+    /// Zone management that completions asked for.
+    chores: Vec<Io>,
+    refilling: bool,
+    /// Completions to see before anything more is submitted.
+    owed: u32,
+    contended: bool,
+    stats: IoStats,
+    error: Option<Status>,
+    next_sample: Nanos,
+    progress: Arc<Progress>,
+    retired: bool,
+}
+
+impl Runner {
+    /// A runner for one clone. `total` is the number of bytes to do, over all loops.
+    pub fn new(
+        job: Arc<Job>,
+        channel: Channel,
+        generator: Generator,
+        total: u64,
+        with_data: bool,
+    ) -> Self {
+        // One more than the depth, for the reset or finish of a zone.
+        let nr_slots = job.iodepth + 1;
+        let none = Io { op: Op::Flush, dir: DataDir::Read, offset: 0, len: 0, zone: None };
+        let slot = Slot { io: none, start: Nanos(0), issued: Nanos(0), uncounted: true };
+        Runner {
+            pace: Pace::new(&job, total),
+            channel,
+            generator,
+            with_data,
+            slots: vec![slot; nr_slots as usize],
+            free: (0..nr_slots).rev().collect(),
+            batch: Vec::with_capacity(nr_slots as usize),
+            completions: Vec::with_capacity(nr_slots as usize),
+            chores: Vec::new(),
+            refilling: true,
+            owed: 0,
+            contended: false,
+            stats: IoStats::new(),
+            error: None,
+            next_sample: Nanos(0),
+            progress: Arc::default(),
+            retired: false,
+            job,
+        }
+    }
+
+    /// The job's progress, to look at from elsewhere.
+    pub fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
+    /// The job that is run.
+    pub fn job(&self) -> &Arc<Job> {
+        &self.job
+    }
+
+    /// Asks the job to end early, as at the end of its run time.
+    pub fn stop(&mut self) {
+        self.pace.stop();
+    }
+
+    /// Does what there is to do: takes completions, fills the queue. The latency of an I/O runs
+    /// from the clock reading before its batch was prepared to the one after it completed.
+    pub fn step(&mut self, clock: &impl Clock) -> Step {
+        let now = clock.now();
+        if let Some(wait) = self.begin(now) {
+            return wait;
+        }
+        let completed = self.take_completions(now);
+        if self.pace.is_over(now) && self.in_flight() == 0 {
+            return self.end(now);
+        }
+        let submitted = self.fill(now);
+        if submitted > 0 {
+            let issued = clock.now();
+            for &slot in &self.batch {
+                self.slots[slot as usize].issued = issued;
+            }
+            self.batch.clear();
+        }
+        if completed + submitted > 0 {
+            return Step::Busy { ios: completed + submitted };
+        }
+        self.wait(now)
+    }
+
+    fn in_flight(&self) -> u32 {
+        u32::try_from(self.slots.len() - self.free.len()).expect("a depth is a u32")
+    }
+
+    /// The start delay, the end of the ramp, the samples.
+    fn begin(&mut self, now: Nanos) -> Option<Step> {
+        if now < self.pace.start_after() {
+            return Some(Step::Wait(Some(self.pace.start_after())));
+        }
+        if now >= self.next_sample {
+            if self.pace.begin(now) {
+                self.stats.start(now);
+                self.next_sample = now;
+            } else {
+                self.stats.sample(now);
+            }
+            self.next_sample += SAMPLE_INTERVAL;
+        }
+        if self.pace.ramp_ends(now) {
+            self.stats.reset(now);
+            self.next_sample = now + SAMPLE_INTERVAL;
+        }
+        None
+    }
+
+    fn take_completions(&mut self, now: Nanos) -> u32 {
+        let max = self.job.iodepth_batch_complete_max.max(1) as usize;
+        if self.completions.len() < max {
+            self.channel.poll(now, &mut self.completions);
+        }
+        let count = self.completions.len().min(max);
+        if count == 0 {
+            return 0;
+        }
+        let mut completions = std::mem::take(&mut self.completions);
+        for completion in completions.drain(..count) {
+            self.account(now, &completion);
+        }
+        self.completions = completions;
+        let count = u32::try_from(count).expect("at most the depth");
+        self.owed = self.owed.saturating_sub(count);
+        self.contended = false;
+        self.stats.completed(count);
+        count
+    }
+
+    fn account(&mut self, now: Nanos, completion: &Completion) {
+        let slot = u32::try_from(completion.user_data).expect("a slot was given as user data");
+        let Slot { io, start, issued, uncounted } = self.slots[slot as usize];
+        self.free.push(slot);
+        if completion.status != Status::Ok {
+            self.stats.error(io.dir, completion.status);
+            self.error.get_or_insert(completion.status);
+            self.pace.stop();
+        } else if !uncounted {
+            self.stats.record(io.dir, io.len, issued - start, now - issued, 1);
+            self.pace.completed(now);
+            // One writer: a load and a store are enough.
+            let add = |counter: &AtomicU64, by| {
+                counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+            };
+            add(&self.progress.ios, 1);
+            add(&self.progress.bytes, io.len);
+        }
+        if let Some(zone) = io.zone {
+            self.chores.extend(self.generator.done(io.op, zone));
+        }
+    }
+
+    /// Submits until the queue is full or there is a reason not to.
+    fn fill(&mut self, now: Nanos) -> u32 {
+        let mut submitted = 0;
+        while let Some(chore) = self.chores.pop() {
+            self.submit(now, chore, true);
+            submitted += 1;
+        }
+        if self.in_flight() <= self.job.iodepth_low {
+            self.refilling = true;
+        }
+        if self.owed > 0 || !self.refilling || self.contended && self.in_flight() > 0 {
+            return submitted;
+        }
+        while self.in_flight() < self.job.iodepth && self.pace.may_submit(now) {
+            match self.generator.next() {
+                Next::Io(io) => {
+                    self.pace.submitted(io.dir, io.len);
+                    self.submit(now, io, false);
+                    submitted += 1;
+                }
+                Next::Manage(io) => {
+                    self.submit(now, io, true);
+                    submitted += 1;
+                    break;
+                }
+                Next::Wait => break,
+                Next::Contended => {
+                    self.contended = true;
+                    break;
+                }
+                Next::Exhausted => {
+                    self.pace.stop();
+                    break;
+                }
+            }
+        }
+        if self.in_flight() >= self.job.iodepth {
+            self.refilling = false;
+            self.owed = self.job.iodepth_batch_complete_min.min(self.in_flight());
+        }
+        submitted
+    }
+
+    fn submit(&mut self, now: Nanos, io: Io, uncounted: bool) {
+        let slot = self.free.pop().expect("a slot for each I/O up to the depth");
+        self.slots[slot as usize] = Slot { io, start: now, issued: now, uncounted };
+        self.batch.push(slot);
+        let sector = Bytes(io.offset).to_sectors();
+        let sectors = Bytes(io.len).to_sectors().0;
+        let sectors = u32::try_from(sectors).expect("a block is shorter than 2 TiB");
+        let user_data = u64::from(slot);
+        let bio = match io.op {
+            Op::Read if self.with_data => Bio::read(sector, sectors, user_data),
+            Op::Write if self.with_data => {
+                let data = zonal_blk::Buf::zeroed(sectors as usize * 512);
+                Bio::write(sector, data, user_data)
+            }
+            Op::ZoneReset | Op::ZoneFinish => Bio::new(io.op, sector, 0, user_data),
+            op => Bio::new(op, sector, sectors, user_data),
+        };
+        self.channel.submit(now, bio);
+        if !uncounted {
+            self.stats.submitted(1, self.in_flight());
+        }
+    }
+
+    /// Nothing was done: for how long?
+    fn wait(&mut self, now: Nanos) -> Step {
+        let device = self.channel.next_event();
+        let pace = if self.in_flight() > 0 {
+            None
+        } else if self.contended {
+            self.pace.deadline()
+        } else {
+            Some(self.pace.next_submit())
+        };
+        match device.into_iter().chain(pace).min() {
+            Some(at) if at <= now => Step::Busy { ios: 0 },
+            at => Step::Wait(at),
+        }
+    }
+
+    /// Whether another thread has left a completion, or a write to issue, for this one.
+    pub fn has_mail(&self) -> bool {
+        self.channel.has_mail()
+    }
+
+    /// Whether the job waits for another to let go of a zone.
+    pub fn is_contended(&self) -> bool {
+        self.contended && self.in_flight() == 0
+    }
+
+    /// The job's own work is done; others may still need the channel.
+    fn end(&mut self, now: Nanos) -> Step {
+        if !self.retired {
+            self.retired = true;
+            self.channel.retire();
+            self.generator.finish();
+            self.stats.finish(now);
+        }
+        if self.channel.is_idle() {
+            return Step::Done;
+        }
+        match self.channel.next_event() {
+            Some(at) if at <= now => Step::Busy { ios: 0 },
+            at => Step::Wait(at),
+        }
+    }
+
+    /// What was measured.
+    pub fn into_outcome(self) -> Outcome {
+        Outcome { stats: self.stats, error: self.error }
+    }
+}

@@ -1,0 +1,134 @@
+//! When a job may submit its next I/O, and when it is over: amount, run time, rates, think time.
+use crate::job::{DataDir, Job};
+use zonal_blk::Nanos;
+
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// Bytes to submit; `u64::MAX` for as many as the time allows.
+    bytes_left: u64,
+    ios_left: u64,
+    /// The smallest block: with fewer bytes left than this the job is over.
+    min_block: u64,
+    startdelay: Nanos,
+    ramp_time: Nanos,
+    runtime: Option<Nanos>,
+    started: Option<Nanos>,
+    ramping: bool,
+    stopped: bool,
+    /// Nanoseconds that a byte takes at the rate asked for, times 2^32; 0 for no limit.
+    byte_cost: [u128; 3],
+    /// By direction: when the rate allows the next I/O.
+    rate_next: [Nanos; 3],
+    thinktime: Nanos,
+    thinktime_blocks: u32,
+    until_think: u32,
+    thinking_until: Nanos,
+}
+
+impl Pace {
+    pub(super) fn new(job: &Job, total: u64) -> Self {
+        let byte_cost = |dir: usize| {
+            let by_iops = job.rate_iops[dir].saturating_mul(job.bs[dir]);
+            let rate = match (job.rate[dir], by_iops) {
+                (0, iops) => iops,
+                (bytes, 0) => bytes,
+                (bytes, iops) => bytes.min(iops),
+            };
+            if rate == 0 { 0 } else { (1_000_000_000_u128 << 32) / u128::from(rate) }
+        };
+        Pace {
+            bytes_left: if job.time_based { u64::MAX } else { total },
+            ios_left: job.number_ios.unwrap_or(u64::MAX),
+            min_block: job.bs.into_iter().min().expect("three block sizes"),
+            startdelay: job.startdelay,
+            ramp_time: job.ramp_time,
+            runtime: job.runtime,
+            started: None,
+            ramping: job.ramp_time > Nanos(0),
+            stopped: false,
+            byte_cost: std::array::from_fn(byte_cost),
+            rate_next: [Nanos(0); 3],
+            thinktime: job.thinktime,
+            thinktime_blocks: job.thinktime_blocks.max(1),
+            until_think: job.thinktime_blocks.max(1),
+            thinking_until: Nanos(0),
+        }
+    }
+
+    pub(super) fn start_after(&self) -> Nanos {
+        self.startdelay
+    }
+
+    /// Notes the start; whether it is the first call.
+    pub(super) fn begin(&mut self, now: Nanos) -> bool {
+        let first = self.started.is_none();
+        if first {
+            self.started = Some(now);
+            self.rate_next = [now; 3];
+        }
+        first
+    }
+
+    /// Whether the ramp ends with this call.
+    pub(super) fn ramp_ends(&mut self, now: Nanos) -> bool {
+        let ends = self.ramping && self.started.is_some_and(|start| now >= start + self.ramp_time);
+        self.ramping &= !ends;
+        ends
+    }
+
+    /// When the run time is over, ramp included.
+    pub(super) fn deadline(&self) -> Option<Nanos> {
+        Some(self.started? + self.ramp_time + self.runtime?)
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    /// Whether nothing more will be submitted.
+    pub(super) fn is_over(&self, now: Nanos) -> bool {
+        self.stopped
+            || self.bytes_left < self.min_block
+            || self.ios_left == 0
+            || self.deadline().is_some_and(|end| now >= end)
+    }
+
+    pub(super) fn may_submit(&self, now: Nanos) -> bool {
+        !self.is_over(now) && now >= self.thinking_until && now >= self.rate_gate()
+    }
+
+    /// Of a mixed job, both directions have to be due: their order is the generator's.
+    fn rate_gate(&self) -> Nanos {
+        self.rate_next.into_iter().max().expect("three directions")
+    }
+
+    /// With nothing in flight: when something can be submitted or the job ends.
+    pub(super) fn next_submit(&self) -> Nanos {
+        let at = self.thinking_until.max(self.rate_gate());
+        self.deadline().map_or(at, |end| end.min(at))
+    }
+
+    pub(super) fn submitted(&mut self, dir: DataDir, bytes: u64) {
+        if self.bytes_left != u64::MAX {
+            self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        }
+        self.ios_left = self.ios_left.saturating_sub(1);
+        let cost = self.byte_cost[dir as usize];
+        if cost > 0 {
+            let wait = u64::try_from((u128::from(bytes) * cost) >> 32).unwrap_or(u64::MAX);
+            let next = &mut self.rate_next[dir as usize];
+            next.0 = next.0.saturating_add(wait);
+        }
+    }
+
+    pub(super) fn completed(&mut self, now: Nanos) {
+        if self.thinktime == Nanos(0) {
+            return;
+        }
+        self.until_think -= 1;
+        if self.until_think == 0 {
+            self.until_think = self.thinktime_blocks;
+            self.thinking_until = now + self.thinktime;
+        }
+    }
+}

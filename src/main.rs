@@ -1,0 +1,2 @@
+//! The `zonal` program.
+fn main() {}
