@@ -5,13 +5,15 @@
 //! requests and its completions have no locks.
 use crate::bio::{Bio, Completion, Op};
 use crate::completion::{Mailbox, Parents};
+use crate::gate::Presence;
 use crate::hctx::HctxRef;
-use crate::plug::{self, Entered};
+use crate::plug::Entered;
 use crate::queue::Queue;
 use crate::request::{Request, RequestList, RequestPool};
 use crate::split;
 use crate::status::Status;
 use crate::units::{Nanos, ZoneNo};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// How many requests one [`Channel::poll`] finishes at the most, so that a thread that issues the
@@ -32,9 +34,15 @@ pub struct Channel {
     parents: Parents,
     /// Bios that ended before they reached a device.
     ended: Vec<Completion>,
+    /// Requests that the end of another made impossible.
+    aborted: RequestList,
     /// Requests that came back from the device; kept for its capacity.
     done: Vec<Box<Request>>,
-    outstanding: usize,
+    /// Bios that came while the queue was frozen.
+    held: VecDeque<Bio>,
+    /// Bios that are in the layer.
+    inside: usize,
+    presence: Arc<Presence>,
     retiring: bool,
 }
 
@@ -43,6 +51,7 @@ impl Channel {
         queue: Arc<Queue>,
         id: u32,
         mailboxes: Vec<Arc<Mailbox>>,
+        presence: Arc<Presence>,
         hctx: HctxRef,
     ) -> Self {
         Channel {
@@ -53,8 +62,11 @@ impl Channel {
             pool: RequestPool::default(),
             parents: Parents::default(),
             ended: Vec::new(),
+            aborted: RequestList::new(),
             done: Vec::new(),
-            outstanding: 0,
+            held: VecDeque::new(),
+            inside: 0,
+            presence,
             retiring: false,
         }
     }
@@ -66,12 +78,29 @@ impl Channel {
 
     /// Bios submitted and not yet completed.
     pub fn outstanding(&self) -> usize {
-        self.outstanding
+        self.inside + self.held.len()
     }
 
     /// Sends a bio down. It completes in a later [`Channel::poll`], also if it fails at once.
+    /// While the queue is frozen it is held back, in order.
+    #[inline]
     pub fn submit(&mut self, now: Nanos, bio: Bio) {
-        self.outstanding += 1;
+        let gate = self.queue.gate();
+        let open = if self.inside == 0 {
+            self.held.is_empty() && self.presence.enter(gate)
+        } else {
+            !gate.is_frozen()
+        };
+        if open {
+            self.admit(now, bio);
+        } else {
+            self.held.push_back(bio);
+        }
+    }
+
+    #[inline]
+    fn admit(&mut self, now: Nanos, bio: Bio) {
+        self.inside += 1;
         let limits = self.queue.limits();
         if let Err(status) = split::check(limits, &bio) {
             self.end(bio, status);
@@ -108,6 +137,7 @@ impl Channel {
     }
 
     /// Into the plug of the bio's zone, if it has one.
+    #[inline]
     fn enter(&mut self, now: Nanos, bio: Bio, parent: Option<u32>) {
         let limits = self.queue.limits();
         let op = bio.op;
@@ -118,15 +148,7 @@ impl Channel {
         };
         let mut request = self.pool.get();
         request.load(bio, self.id, zone, parent);
-        let entered = match &self.queue.plugs {
-            Some(plugs) if plug::passes_through(op) => plugs.enter(now, request),
-            Some(plugs) if op == Op::ZoneResetAll => {
-                plugs.begin_reset_all();
-                Entered::Issue(request)
-            }
-            _ => Entered::Issue(request),
-        };
-        match entered {
+        match self.queue.enter(now, request, &mut self.aborted) {
             Entered::Issue(request) => self.issue(now, request),
             Entered::Parked => {}
             Entered::Failed(mut request, status) => {
@@ -135,9 +157,15 @@ impl Channel {
                 self.ended.extend(completion);
             }
         }
+        if !self.aborted.is_empty() {
+            let mut ended = std::mem::take(&mut self.ended);
+            self.deliver_aborted(&mut ended);
+            self.ended = ended;
+        }
     }
 
     /// Out of the plug, to the device.
+    #[inline]
     fn issue(&mut self, now: Nanos, request: Box<Request>) {
         self.hctx.with(|hctx| hctx.dispatch(now, request));
     }
@@ -145,6 +173,7 @@ impl Channel {
     /// Brings up what is done at `now`, appending to `completions`, and sends down what that
     /// releases. Gives the number of completions.
     pub fn poll(&mut self, now: Nanos, completions: &mut Vec<Completion>) -> usize {
+        self.admit_held(now);
         let before = completions.len();
         completions.append(&mut self.ended);
         self.collect_mail(now, completions);
@@ -163,8 +192,23 @@ impl Channel {
         }
         self.done = done;
         let count = completions.len() - before;
-        self.outstanding -= count;
+        self.inside -= count;
+        if count > 0 && self.inside == 0 {
+            self.presence.leave();
+        }
         count
+    }
+
+    /// Lets in what was held back, if the queue is no longer frozen.
+    fn admit_held(&mut self, now: Nanos) {
+        if self.held.is_empty() || self.queue.gate().is_frozen() {
+            return;
+        }
+        if self.inside > 0 || self.presence.enter(self.queue.gate()) {
+            while let Some(bio) = self.held.pop_front() {
+                self.admit(now, bio);
+            }
+        }
     }
 
     fn collect_mail(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
@@ -182,9 +226,9 @@ impl Channel {
     }
 
     /// The device is done with a request: lets the plug send its next write, then ends the bios.
+    #[inline]
     fn complete(&mut self, now: Nanos, request: Box<Request>, completions: &mut Vec<Completion>) {
-        let mut aborted = RequestList::new();
-        if let Some(next) = self.queue.release(&request, &mut aborted) {
+        if let Some(next) = self.queue.release(now, &request, &mut self.aborted) {
             if self.retiring && next.owner != self.id {
                 self.mail(next);
             } else {
@@ -192,13 +236,24 @@ impl Channel {
             }
         }
         self.deliver(request, completions);
-        while let Some(request) = aborted.pop_front() {
+        if !self.aborted.is_empty() {
+            self.deliver_aborted(completions);
+        }
+    }
+
+    #[cold]
+    fn deliver_aborted(&mut self, completions: &mut Vec<Completion>) {
+        while let Some(request) = self.aborted.pop_front() {
             self.deliver(request, completions);
         }
     }
 
     /// Ends the bios of a request, each on the channel it came from.
+    #[inline]
     fn deliver(&mut self, mut request: Box<Request>, completions: &mut Vec<Completion>) {
+        if !request.is_merged() {
+            return self.deliver_one(request, completions);
+        }
         let mut merged = request.take_merged();
         let status = request.status();
         self.deliver_one(request, completions);
@@ -208,6 +263,7 @@ impl Channel {
         }
     }
 
+    #[inline]
     fn deliver_one(&mut self, request: Box<Request>, completions: &mut Vec<Completion>) {
         if request.owner == self.id {
             completions.extend(self.finish(request));
@@ -225,6 +281,7 @@ impl Channel {
     }
 
     /// Ends the bio of one of this channel's requests; `None` if parts of it are still out.
+    #[inline]
     fn finish(&mut self, mut request: Box<Request>) -> Option<Completion> {
         let completion = match request.parent {
             Some(parent) => self.parents.part_done(parent, &mut request),
@@ -247,7 +304,8 @@ impl Channel {
     /// When to call [`Channel::poll`] next; `None` if nothing is known to happen. A time that has
     /// passed means now.
     pub fn next_event(&mut self) -> Option<Nanos> {
-        if !self.ended.is_empty() || self.has_mail() {
+        let admits = !self.held.is_empty() && !self.queue.gate().is_frozen();
+        if admits || !self.ended.is_empty() || self.has_mail() {
             return Some(Nanos(0));
         }
         self.hctx.with(|hctx| hctx.next_event())
@@ -258,6 +316,11 @@ impl Channel {
         !self.mailboxes[self.id as usize].is_empty()
     }
 
+    /// Whether bios wait for the queue to be thawed.
+    pub fn is_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// From now on leaves the waiting writes of other channels to them. When [`Channel::is_idle`],
     /// the channel can go.
     pub fn retire(&mut self) {
@@ -266,7 +329,7 @@ impl Channel {
 
     /// Whether nothing that anybody waits for depends on this channel.
     pub fn is_idle(&mut self) -> bool {
-        self.outstanding == 0
+        self.outstanding() == 0
             && !self.has_mail()
             && match &mut self.hctx {
                 HctxRef::Own(hctx) => hctx.is_idle(),

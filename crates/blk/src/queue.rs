@@ -3,24 +3,36 @@ use crate::bio::Op;
 use crate::channel::Channel;
 use crate::completion::Mailbox;
 use crate::device::Device;
+use crate::gate::{Gate, Presence};
 use crate::hctx::{Hctx, HctxRef};
 use crate::limits::Limits;
 pub use crate::plug::AttachError;
-use crate::plug::{ZonePlugs, ZoneWrite, attach};
+use crate::plug::{self, Entered, PlugInfo, WpRecovery, ZonePhase, ZonePlugs, ZoneWrite, attach};
 use crate::request::{Request, RequestList};
 use crate::sched::Scheduler;
-use crate::sync::Mutex;
+use crate::status::Status;
+use crate::sync::{AtomicU8, Mutex, Ordering};
+use crate::units::{Nanos, Sector, ZoneNo};
+use crate::zone::Zone;
 use std::sync::Arc;
 
 /// How a queue treats its I/O.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueOptions {
-    /// How writes to sequential zones are kept in order.
-    pub zone_write: ZoneWrite,
+    /// How writes to sequential zones are kept in order; `None` for what suits the device
+    /// ([`ZoneWrite::default_for`]).
+    pub zone_write: Option<ZoneWrite>,
     /// The I/O scheduler.
     pub scheduler: Scheduler,
-    /// Whether waiting bios that follow one another on the medium go out as one request.
+    /// Whether waiting bios that follow one another on the medium go out as one request (the
+    /// kernel's `nomerges` turned round).
     pub merge: bool,
+    /// Makes zone appends into writes also on a device that has appends of its own.
+    pub emulate_append: bool,
+    /// What happens to a zone's write pointer after a failed write.
+    pub wp_recovery: WpRecovery,
+    /// Refuses devices whose zone size is not a power of two, as the kernel does.
+    pub power_of_two_zones: bool,
     /// Whether channels take turns on the device's hardware queues, each behind a lock, so that
     /// there can be more channels than queues.
     pub share_queues: bool,
@@ -29,9 +41,12 @@ pub struct QueueOptions {
 impl Default for QueueOptions {
     fn default() -> Self {
         QueueOptions {
-            zone_write: ZoneWrite::default(),
+            zone_write: None,
             scheduler: Scheduler::default(),
             merge: true,
+            emulate_append: false,
+            wp_recovery: WpRecovery::default(),
+            power_of_two_zones: false,
             share_queues: false,
         }
     }
@@ -41,10 +56,12 @@ impl Default for QueueOptions {
 pub struct Queue {
     device: Arc<dyn Device>,
     limits: Limits,
-    /// `None` on a device without zones and with [`ZoneWrite::Off`].
-    pub(crate) plugs: Option<ZonePlugs>,
-    /// The hardware queues if channels share them.
-    shared: Option<Vec<Arc<Mutex<Hctx>>>>,
+    /// `None` on a device without zones.
+    plugs: Option<ZonePlugs>,
+    /// A [`ZoneWrite`]; changes only while nothing is inside.
+    zone_write: AtomicU8,
+    share_queues: bool,
+    gate: Gate,
     channels: Mutex<Channels>,
 }
 
@@ -52,14 +69,31 @@ pub struct Queue {
 struct Channels {
     /// Of all channels ever opened.
     mailboxes: Vec<Arc<Mailbox>>,
+    presences: Vec<Arc<Presence>>,
     /// Hardware queues that belong to a channel.
     owned: u16,
+    /// Hardware queues that channels share.
+    shared: Vec<Arc<Mutex<Hctx>>>,
 }
 
 /// The device has no hardware queue left for one more channel.
 #[derive(Debug, thiserror::Error)]
 #[error("the device has {0} hardware queues, all in use; share them to open more channels")]
 pub struct NoQueueLeft(u16);
+
+/// Why the zone-write policy could not be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SwitchError {
+    /// The queue is not frozen, or bios are still inside.
+    #[error("the queue must be frozen and quiescent")]
+    NotQuiescent,
+    /// The policy needs what the queue does not have.
+    #[error("{0}")]
+    Unsuitable(&'static str),
+    /// The zones could not be read anew.
+    #[error("the device did not report its zones: {0}")]
+    Report(Status),
+}
 
 impl Queue {
     /// Attaches the block layer to a device: checks its limits and reads its zones.
@@ -70,28 +104,27 @@ impl Queue {
         device: Arc<dyn Device>,
         options: QueueOptions,
     ) -> Result<Arc<Self>, AttachError> {
-        let limits = device.limits().clone();
-        attach::check_limits(&limits)?;
-        let zoned = limits.nr_zones > 0;
-        let mut plugs = None;
-        if zoned {
-            let read = ZonePlugs::attach(Arc::clone(&device), options.merge)?;
-            plugs = (options.zone_write == ZoneWrite::Plug).then_some(read);
-        }
-        let shared = options.share_queues.then(|| {
-            let open = |_| Arc::new(Mutex::new(Hctx::open(&device)));
-            (0..limits.nr_queues).map(open).collect()
-        });
+        attach::check_limits(device.limits(), options.power_of_two_zones)?;
+        let limits = attach::normalise(device.limits(), &options);
+        let plugs = match limits.nr_zones {
+            0 => None,
+            _ => Some(ZonePlugs::attach(Arc::clone(&device), &limits, &options)?),
+        };
+        let zone_write = options
+            .zone_write
+            .unwrap_or(ZoneWrite::default_for(&limits));
         Ok(Arc::new(Queue {
             device,
             limits,
             plugs,
-            shared,
+            zone_write: AtomicU8::new(zone_write as u8),
+            share_queues: options.share_queues,
+            gate: Gate::new(),
             channels: Mutex::default(),
         }))
     }
 
-    /// The device's limits.
+    /// The limits of the device as the layer uses them.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -99,6 +132,54 @@ impl Queue {
     /// The device below.
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.device
+    }
+
+    /// The zone-write policy in force.
+    pub fn zone_write(&self) -> ZoneWrite {
+        match self.zone_write.load(Ordering::Relaxed) {
+            policy if policy == ZoneWrite::Plug as u8 => ZoneWrite::Plug,
+            policy if policy == ZoneWrite::Qd1 as u8 => ZoneWrite::Qd1,
+            policy if policy == ZoneWrite::Lock as u8 => ZoneWrite::Lock,
+            _ => ZoneWrite::Off,
+        }
+    }
+
+    /// Keeps new bios out until [`Queue::thaw`]; those inside go on. Channels hold what is
+    /// submitted meanwhile. Freezes nest.
+    pub fn freeze(&self) {
+        self.gate.freeze();
+    }
+
+    /// Whether no bio is inside. Once true on a frozen queue, it stays so until the thaw.
+    pub fn is_quiescent(&self) -> bool {
+        let channels = self.channels.lock().expect("channels lock");
+        !channels
+            .presences
+            .iter()
+            .any(|presence| presence.is_inside())
+    }
+
+    /// Lets bios in again.
+    pub fn thaw(&self) {
+        self.gate.thaw();
+    }
+
+    /// Changes the zone-write policy of a frozen, quiescent queue.
+    ///
+    /// # Errors
+    /// [`SwitchError`] says what is missing; the policy is then unchanged.
+    pub fn set_zone_write(&self, policy: ZoneWrite) -> Result<(), SwitchError> {
+        if !self.gate.is_frozen() || !self.is_quiescent() {
+            return Err(SwitchError::NotQuiescent);
+        }
+        if policy.plugs()
+            && let Some(plugs) = &self.plugs
+        {
+            // Without plugs nobody kept account of the write pointers.
+            plugs.resync_all().map_err(SwitchError::Report)?;
+        }
+        self.zone_write.store(policy as u8, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Opens a channel for the calling thread, with a hardware queue of its own unless they are
@@ -109,20 +190,29 @@ impl Queue {
     pub fn channel(self: &Arc<Self>) -> Result<Channel, NoQueueLeft> {
         let mut channels = self.channels.lock().expect("channels lock");
         let id = channels.mailboxes.len();
-        let hctx = match &self.shared {
-            Some(hctxs) => HctxRef::Shared(Arc::clone(&hctxs[id % hctxs.len()])),
-            None if channels.owned < self.limits.nr_queues => {
-                channels.owned += 1;
-                HctxRef::Own(Hctx::open(&self.device))
+        let nr_queues = usize::from(self.limits.nr_queues);
+        let hctx = if self.share_queues {
+            if channels.shared.len() < nr_queues {
+                channels
+                    .shared
+                    .push(Arc::new(Mutex::new(Hctx::open(&self.device))));
             }
-            None => return Err(NoQueueLeft(self.limits.nr_queues)),
+            HctxRef::Shared(Arc::clone(&channels.shared[id % nr_queues]))
+        } else if usize::from(channels.owned) < nr_queues {
+            channels.owned += 1;
+            HctxRef::Own(Hctx::open(&self.device))
+        } else {
+            return Err(NoQueueLeft(self.limits.nr_queues));
         };
         channels.mailboxes.push(Arc::new(Mailbox::new()));
+        let presence = Arc::new(Presence::new());
+        channels.presences.push(Arc::clone(&presence));
         let id = u32::try_from(id).expect("fewer than 2^32 channels");
         Ok(Channel::new(
             Arc::clone(self),
             id,
             channels.mailboxes.clone(),
+            presence,
             hctx,
         ))
     }
@@ -132,20 +222,94 @@ impl Queue {
         self.channels.lock().expect("channels lock").owned -= 1;
     }
 
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// Passes a request through the plug of its zone, if the policy has plugs.
+    pub(crate) fn enter(
+        &self,
+        now: Nanos,
+        request: Box<Request>,
+        aborted: &mut RequestList,
+    ) -> Entered {
+        let Some(plugs) = &self.plugs else {
+            return Entered::Issue(request);
+        };
+        let policy = self.zone_write();
+        let op = request.op();
+        if !policy.plugs() {
+            let lacking = op == Op::ZoneAppend && self.limits.append_max_sectors == 0;
+            return if lacking {
+                Entered::Failed(request, Status::NotSupported)
+            } else {
+                Entered::Issue(request)
+            };
+        }
+        if plug::passes_through(op) {
+            return plugs.enter(now, request, policy == ZoneWrite::Qd1, aborted);
+        }
+        if op == Op::ZoneResetAll {
+            plugs.begin_reset_all();
+        }
+        Entered::Issue(request)
+    }
+
     /// Lets go what `request`, which has ended, held in its plug. Gives the write to issue next.
     pub(crate) fn release(
         &self,
+        now: Nanos,
         request: &Request,
         aborted: &mut RequestList,
     ) -> Option<Box<Request>> {
         let plugs = self.plugs.as_ref()?;
-        match request.op() {
-            Op::ZoneResetAll => plugs.end_reset_all(request.status(), aborted),
-            _ if !request.plugged => {}
-            Op::ZoneReset | Op::ZoneFinish => plugs.end_management(request, aborted),
-            _ => return plugs.complete(request, aborted),
+        if request.plugged {
+            return plugs.complete(now, request, self.zone_write() == ZoneWrite::Qd1, aborted);
+        }
+        if request.op() == Op::ZoneResetAll && self.zone_write().plugs() {
+            plugs.end_reset_all(request.status(), aborted);
         }
         None
+    }
+
+    /// Reports up to `max` zones from `first` on, from the device, and tells plugs that do not
+    /// know their write pointer (A31).
+    ///
+    /// # Errors
+    /// The status with which the device refused; [`Status::NotSupported`] without zones.
+    pub fn report_zones(
+        &self,
+        first: ZoneNo,
+        max: usize,
+        zones: &mut Vec<Zone>,
+    ) -> Result<(), Status> {
+        self.plugs
+            .as_ref()
+            .ok_or(Status::NotSupported)?
+            .report(first, max, zones)
+    }
+
+    /// A zone's phase and write pointer (from the zone's start) as the layer knows them, without
+    /// asking the device unless appends or errors made them uncertain (A47). `None` without plugs
+    /// or beyond the last zone.
+    pub fn cached_zone(&self, zone: ZoneNo) -> Option<(ZonePhase, Sector)> {
+        let known = self.zone_write().plugs() && zone.0 < self.limits.nr_zones;
+        self.plugs
+            .as_ref()
+            .filter(|_| known)
+            .map(|plugs| plugs.cached(zone))
+    }
+
+    /// The plugs that live and, with `all`, those that I/O has gone through.
+    pub fn dump_plugs(&self, all: bool) -> Vec<PlugInfo> {
+        self.plugs
+            .as_ref()
+            .map_or_else(Vec::new, |plugs| plugs.dump(all))
+    }
+
+    /// The number of plugs that live.
+    pub fn live_plugs(&self) -> u32 {
+        self.plugs.as_ref().map_or(0, ZonePlugs::alive)
     }
 
     /// The mailboxes of all channels opened so far, by channel.

@@ -136,7 +136,15 @@ impl Request {
     }
 
     /// For the device, after a native zone append: says where the data landed.
+    ///
+    /// # Panics
+    /// If the request is not a zone append: no other command may land elsewhere than asked for.
     pub fn set_landed(&mut self, sector: Sector) {
+        assert_eq!(
+            self.op,
+            Op::ZoneAppend,
+            "only an append lands where the device wants"
+        );
         self.bio.sector = sector;
     }
 
@@ -161,6 +169,10 @@ impl Request {
         self.merged.push_back(next);
     }
 
+    pub(crate) fn is_merged(&self) -> bool {
+        !self.merged.is_empty()
+    }
+
     /// The requests that were merged behind this one, which share its fate.
     pub(crate) fn take_merged(&mut self) -> RequestList {
         mem::take(&mut self.merged)
@@ -175,14 +187,91 @@ impl Drop for Request {
     }
 }
 
-/// A first-in first-out list of requests that allocates nothing: the requests are its links.
+/// A first-in first-out queue of requests that allocates nothing: the requests are its links.
 ///
 /// Two stacks: requests come in on one and go out from the other, which takes over the first,
 /// turned round, when it is empty. Each request is turned once, so both ends cost O(1).
 #[derive(Debug, Default)]
-pub struct RequestList {
+pub(crate) struct Links {
     incoming: Option<Box<Request>>,
     outgoing: Option<Box<Request>>,
+}
+
+impl Links {
+    pub(crate) const fn new() -> Self {
+        Links {
+            incoming: None,
+            outgoing: None,
+        }
+    }
+
+    pub(crate) fn push_back(&mut self, mut request: Box<Request>) {
+        debug_assert!(request.next.is_none(), "a request is in one list at a time");
+        request.next = self.incoming.take();
+        self.incoming = Some(request);
+    }
+
+    fn push_front(&mut self, mut request: Box<Request>) {
+        debug_assert!(request.next.is_none(), "a request is in one list at a time");
+        request.next = self.outgoing.take();
+        self.outgoing = Some(request);
+    }
+
+    #[inline]
+    pub(crate) fn pop_front(&mut self) -> Option<Box<Request>> {
+        if self.outgoing.is_none() {
+            self.outgoing = turned(self.incoming.take());
+        }
+        let mut request = self.outgoing.take()?;
+        self.outgoing = request.next.take();
+        Some(request)
+    }
+
+    pub(crate) fn front(&mut self) -> Option<&Request> {
+        if self.outgoing.is_none() {
+            self.outgoing = turned(self.incoming.take());
+        }
+        self.outgoing.as_deref()
+    }
+
+    fn for_each(&mut self, mut visit: impl FnMut(&mut Request)) {
+        let mut link = &mut self.outgoing;
+        while let Some(request) = link {
+            visit(request);
+            link = &mut request.next;
+        }
+        // What came in later is linked last to first: append it, turned, to what goes out.
+        if self.incoming.is_some() {
+            *link = turned(self.incoming.take());
+            while let Some(request) = link {
+                visit(request);
+                link = &mut request.next;
+            }
+        }
+    }
+}
+
+fn turned(mut from: Option<Box<Request>>) -> Option<Box<Request>> {
+    let mut to = None;
+    while let Some(mut request) = from {
+        from = request.next.take();
+        request.next = to;
+        to = Some(request);
+    }
+    to
+}
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        // One after another: dropping a long chain of boxes would recurse.
+        while self.pop_front().is_some() {}
+    }
+}
+
+/// A first-in first-out list of requests that allocates nothing and knows its length.
+#[derive(Debug, Default)]
+pub struct RequestList {
+    links: Links,
     len: u32,
 }
 
@@ -190,8 +279,7 @@ impl RequestList {
     /// An empty list.
     pub const fn new() -> Self {
         RequestList {
-            incoming: None,
-            outgoing: None,
+            links: Links::new(),
             len: 0,
         }
     }
@@ -207,76 +295,32 @@ impl RequestList {
     }
 
     /// Appends a request.
-    pub fn push_back(&mut self, mut request: Box<Request>) {
-        debug_assert!(request.next.is_none(), "a request is in one list at a time");
-        request.next = self.incoming.take();
-        self.incoming = Some(request);
+    pub fn push_back(&mut self, request: Box<Request>) {
+        self.links.push_back(request);
         self.len += 1;
     }
 
     /// Puts a request before all others.
-    pub fn push_front(&mut self, mut request: Box<Request>) {
-        debug_assert!(request.next.is_none(), "a request is in one list at a time");
-        request.next = self.outgoing.take();
-        self.outgoing = Some(request);
+    pub fn push_front(&mut self, request: Box<Request>) {
+        self.links.push_front(request);
         self.len += 1;
     }
 
     /// Takes the first request.
     pub fn pop_front(&mut self) -> Option<Box<Request>> {
-        if self.outgoing.is_none() {
-            self.turn();
-        }
-        let mut request = self.outgoing.take()?;
-        self.outgoing = request.next.take();
+        let request = self.links.pop_front()?;
         self.len -= 1;
         Some(request)
     }
 
     /// Looks at the first request.
     pub fn front(&mut self) -> Option<&Request> {
-        if self.outgoing.is_none() {
-            self.turn();
-        }
-        self.outgoing.as_deref()
+        self.links.front()
     }
 
     /// Visits the requests from first to last.
-    pub fn for_each(&mut self, mut visit: impl FnMut(&mut Request)) {
-        let mut link = &mut self.outgoing;
-        while let Some(request) = link {
-            visit(request);
-            link = &mut request.next;
-        }
-        // What came in later is linked last to first: append it, turned, to what goes out.
-        if self.incoming.is_some() {
-            *link = turned(self.incoming.take());
-            while let Some(request) = link {
-                visit(request);
-                link = &mut request.next;
-            }
-        }
-    }
-
-    fn turn(&mut self) {
-        self.outgoing = turned(self.incoming.take());
-    }
-}
-
-fn turned(mut from: Option<Box<Request>>) -> Option<Box<Request>> {
-    let mut to = None;
-    while let Some(mut request) = from {
-        from = request.next.take();
-        request.next = to;
-        to = Some(request);
-    }
-    to
-}
-
-impl Drop for RequestList {
-    fn drop(&mut self) {
-        // One after another: dropping a long chain of boxes would recurse.
-        while self.pop_front().is_some() {}
+    pub fn for_each(&mut self, visit: impl FnMut(&mut Request)) {
+        self.links.for_each(visit);
     }
 }
 

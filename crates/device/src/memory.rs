@@ -139,8 +139,8 @@ mod tests {
         assert_eq!(chunks(&memory), 3);
         let mut back = vec![0; 4 * CHUNK];
         memory.read(Sector(0), &mut back);
-        let zeroed = back.iter().enumerate().filter(|(_, b)| **b == 0);
-        let (first, last) = (zeroed.clone().next(), zeroed.last());
+        let mut zeroed = back.iter().enumerate().filter(|(_, b)| **b == 0);
+        let (first, last) = (zeroed.next(), zeroed.next_back());
         assert_eq!(first.map(|(i, _)| i), Some(64 * 512));
         assert_eq!(last.map(|(i, _)| i), Some(320 * 512 - 1));
         memory.zero(Sector(0), REGION as u64 / 512);

@@ -1,11 +1,14 @@
 //! Runs each job on a thread of its own, on the CPUs that it asks for.
 use crate::RealClock;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeVal, TimeValLike};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 use zonal_blk::Nanos;
 use zonal_workload::runner::{Clock, Outcome, Runner, Step};
+use zonal_workload::stats::Usage;
 
 /// A wait that is longer than this is slept, up to this long before its end.
 const SLEEP_SLACK: Nanos = Nanos(100_000);
@@ -46,7 +49,9 @@ pub fn run(
                 let (left, watcher) = (&left, watcher.clone());
                 scope.spawn(move || {
                     pin(&cpus);
-                    let outcome = drive(runner, clock, stop);
+                    let mut outcome = drive(runner, clock, stop);
+                    outcome.thread_id = thread_id();
+                    outcome.stats.set_usage(usage());
                     if left.fetch_sub(1, Ordering::AcqRel) == 1 {
                         watcher.unpark();
                     }
@@ -76,6 +81,28 @@ fn pin(cpus: &[usize]) {
     cpus.iter().for_each(|&cpu| set.set(cpu));
     if let Err(error) = sched_setaffinity(None, &set) {
         eprintln!("zonal: cannot run on CPUs {cpus:?}: {error}");
+    }
+}
+
+fn thread_id() -> u32 {
+    u32::try_from(rustix::thread::gettid().as_raw_nonzero().get()).unwrap_or(0)
+}
+
+/// What the calling thread has used so far.
+fn usage() -> Usage {
+    let Ok(used) = getrusage(UsageWho::RUSAGE_THREAD) else {
+        return Usage::default();
+    };
+    let nanos = |time: TimeVal| Nanos(u64::try_from(time.num_microseconds()).unwrap_or(0) * 1000);
+    let count = |count: i64| u64::try_from(count).unwrap_or(0);
+    Usage {
+        user: nanos(used.user_time()),
+        system: nanos(used.system_time()),
+        context_switches: count(
+            used.voluntary_context_switches() + used.involuntary_context_switches(),
+        ),
+        major_faults: count(used.major_page_faults()),
+        minor_faults: count(used.minor_page_faults()),
     }
 }
 

@@ -2,6 +2,9 @@
 //! checked. Field names are fio's option names (fio 3.33, HOWTO).
 use zonal_blk::Nanos;
 
+/// The seed of a job that names none: fio's default, so that a job file runs the same each time.
+pub const FIXED_SEED: u64 = 0x89;
+
 /// What a job's I/Os do (`rw=`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rw {
@@ -149,4 +152,66 @@ pub struct Job {
     pub direct: bool,
     /// `thread=`, kept for the report: clones are always threads.
     pub thread: bool,
+    /// Unit prefixes for reports (`kb_base=`): 1024 or 1000.
+    pub kb_base: u32,
+    /// Reports count bytes (8), bits (1) or what fits best (0) (`unit_base=`).
+    pub unit_base: u32,
+    /// The options that the job's own section gives, in fio's names and in their order, with the
+    /// values as written. Options of `[global]` are in
+    /// [`JobSet::global_given`](crate::jobfile::JobSet::global_given).
+    pub given: Vec<(String, String)>,
+}
+
+impl Default for Job {
+    /// fio's defaults: sequential reads of 4 KiB, one at a time, over the whole device.
+    fn default() -> Self {
+        Job {
+            name: String::new(),
+            description: String::new(),
+            rw: Rw::Read,
+            random: false,
+            rw_modifier: 0,
+            bs: [4096; 3],
+            rwmixread: 50,
+            iodepth: 1,
+            iodepth_batch: 1,
+            iodepth_batch_complete_min: 1,
+            iodepth_batch_complete_max: 1,
+            iodepth_low: 1,
+            numjobs: 1,
+            size: None,
+            io_size: None,
+            offset: Extent::Bytes(0),
+            offset_increment: Extent::Bytes(0),
+            runtime: None,
+            time_based: false,
+            ramp_time: Nanos(0),
+            startdelay: Nanos(0),
+            number_ios: None,
+            loops: 1,
+            zonemode: ZoneMode::None,
+            max_open_zones: 0,
+            job_max_open_zones: 0,
+            zonesize: None,
+            zonerange: None,
+            group_reporting: false,
+            new_group: false,
+            stonewall: false,
+            randseed: FIXED_SEED,
+            norandommap: false,
+            thinktime: Nanos(0),
+            thinktime_blocks: 1,
+            rate: [0; 3],
+            rate_iops: [0; 3],
+            cpus_allowed: Vec::new(),
+            cpus_allowed_policy: CpusPolicy::Shared,
+            ioengine: "psync".to_owned(),
+            filename: None,
+            direct: false,
+            thread: false,
+            kb_base: 1024,
+            unit_base: 0,
+            given: Vec::new(),
+        }
+    }
 }

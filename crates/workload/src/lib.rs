@@ -8,6 +8,7 @@ pub mod generate;
 pub mod job;
 pub mod jobfile;
 pub mod options;
+pub mod plan;
 pub mod report;
 pub mod runner;
 pub mod stats;

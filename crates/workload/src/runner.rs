@@ -11,7 +11,7 @@ use crate::stats::IoStats;
 use pace::Pace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use zonal_blk::{Bio, Bytes, Channel, Completion, Nanos, Op, Status};
+use zonal_blk::{Bio, Buf, Bytes, Channel, Completion, Nanos, Op, Status};
 
 mod pace;
 
@@ -53,8 +53,10 @@ pub struct Progress {
 pub struct Outcome {
     /// The statistics.
     pub stats: IoStats,
-    /// The first I/O that failed, if any.
+    /// The status of the first I/O that failed, if any.
     pub error: Option<Status>,
+    /// The thread that ran the job; 0 in virtual time.
+    pub thread_id: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -77,6 +79,8 @@ pub struct Runner {
     with_data: bool,
     pace: Pace,
     slots: Vec<Slot>,
+    /// By slot, the buffer of the I/O that had it last.
+    buffers: Vec<Option<Buf>>,
     free: Vec<u32>,
     /// Slots of the step's batch.
     batch: Vec<u32>,
@@ -113,6 +117,7 @@ impl Runner {
             generator,
             with_data,
             slots: vec![slot; nr_slots as usize],
+            buffers: (0..nr_slots).map(|_| None).collect(),
             free: (0..nr_slots).rev().collect(),
             batch: Vec::with_capacity(nr_slots as usize),
             completions: Vec::with_capacity(nr_slots as usize),
@@ -132,6 +137,16 @@ impl Runner {
     /// The job's progress, to look at from elsewhere.
     pub fn progress(&self) -> Arc<Progress> {
         Arc::clone(&self.progress)
+    }
+
+    /// Bytes to do; `None` for as many as the time allows.
+    pub fn total(&self) -> Option<u64> {
+        self.pace.total()
+    }
+
+    /// How long the job may take, ramp included.
+    pub fn time_limit(&self) -> Option<Nanos> {
+        self.job.runtime.map(|runtime| runtime + self.job.ramp_time + self.job.startdelay)
     }
 
     /// The job that is run.
@@ -205,7 +220,7 @@ impl Runner {
         }
         let mut completions = std::mem::take(&mut self.completions);
         for completion in completions.drain(..count) {
-            self.account(now, &completion);
+            self.account(now, completion);
         }
         self.completions = completions;
         let count = u32::try_from(count).expect("at most the depth");
@@ -215,10 +230,13 @@ impl Runner {
         count
     }
 
-    fn account(&mut self, now: Nanos, completion: &Completion) {
+    fn account(&mut self, now: Nanos, completion: Completion) {
         let slot = u32::try_from(completion.user_data).expect("a slot was given as user data");
         let Slot { io, start, issued, uncounted } = self.slots[slot as usize];
         self.free.push(slot);
+        if completion.buf.is_some() {
+            self.buffers[slot as usize] = completion.buf;
+        }
         if completion.status != Status::Ok {
             self.stats.error(io.dir, completion.status);
             self.error.get_or_insert(completion.status);
@@ -232,6 +250,9 @@ impl Runner {
             };
             add(&self.progress.ios, 1);
             add(&self.progress.bytes, io.len);
+        }
+        if io.op == Op::ZoneReset {
+            self.stats.zone_resets(1);
         }
         if let Some(zone) = io.zone {
             self.chores.extend(self.generator.done(io.op, zone));
@@ -289,19 +310,26 @@ impl Runner {
         let sectors = Bytes(io.len).to_sectors().0;
         let sectors = u32::try_from(sectors).expect("a block is shorter than 2 TiB");
         let user_data = u64::from(slot);
-        let bio = match io.op {
-            Op::Read if self.with_data => Bio::read(sector, sectors, user_data),
-            Op::Write if self.with_data => {
-                let data = zonal_blk::Buf::zeroed(sectors as usize * 512);
-                Bio::write(sector, data, user_data)
-            }
-            Op::ZoneReset | Op::ZoneFinish => Bio::new(io.op, sector, 0, user_data),
-            op => Bio::new(op, sector, sectors, user_data),
-        };
+        let sectors = if io.op.has_range() { sectors } else { 0 };
+        let mut bio = Bio::new(io.op, sector, sectors, user_data);
+        if self.with_data && matches!(io.op, Op::Read | Op::Write) {
+            bio.buf = Some(self.buffer(slot, sectors as usize * 512));
+        }
         self.channel.submit(now, bio);
         if !uncounted {
             self.stats.submitted(1, self.in_flight());
         }
+    }
+
+    /// A buffer of so many bytes with something in it: the slot's last one if it fits.
+    fn buffer(&mut self, slot: u32, len: usize) -> Buf {
+        let last = self.buffers[slot as usize].take();
+        last.filter(|buf| buf.len() == len).unwrap_or_else(|| {
+            let mut buf = Buf::zeroed(len);
+            let pattern = (0..).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+            buf.chunks_exact_mut(8).zip(pattern).for_each(|(to, from)| to.copy_from_slice(&from));
+            buf
+        })
     }
 
     /// Nothing was done: for how long?
@@ -349,6 +377,6 @@ impl Runner {
 
     /// What was measured.
     pub fn into_outcome(self) -> Outcome {
-        Outcome { stats: self.stats, error: self.error }
+        Outcome { stats: self.stats, error: self.error, thread_id: 0 }
     }
 }

@@ -1,9 +1,10 @@
 //! Reads and checks a device's zones when a queue is attached (A39).
-use super::{Slot, ZonePlug, ZonePlugs};
+use super::{Qd1, Slot, ZonePlug, ZonePlugs};
 use crate::device::Device;
 use crate::limits::Limits;
+use crate::queue::QueueOptions;
 use crate::status::Status;
-use crate::sync::Mutex;
+use crate::sync::{AtomicU32, Mutex};
 use crate::units::Sector;
 use crate::zone::{Zone, ZoneCondition, ZoneKind};
 use std::sync::Arc;
@@ -35,8 +36,21 @@ pub enum AttachError {
     },
 }
 
-pub(crate) fn check_limits(limits: &Limits) -> Result<(), AttachError> {
+pub(crate) fn check_limits(limits: &Limits, power_of_two: bool) -> Result<(), AttachError> {
+    let zones = limits.nr_zones;
     let rules = [
+        (
+            !power_of_two || zones == 0 || limits.zone_size.0.is_power_of_two(),
+            "the zone size must be a power of two",
+        ),
+        (
+            (zones == 0) == (limits.zone_size.0 == 0),
+            "a zoned device has zones and a zone size",
+        ),
+        (
+            zones == 0 || limits.capacity.0.div_ceil(limits.zone_size.0) == u64::from(zones),
+            "the zones must cover the capacity",
+        ),
         (
             matches!(limits.lba_size, 512 | 4096),
             "the LBA size must be 512 or 4096",
@@ -61,10 +75,26 @@ pub(crate) fn check_limits(limits: &Limits) -> Result<(), AttachError> {
     }
 }
 
+/// The limits as the layer uses them (A23, A42): a limit that cannot be reached is none; appends
+/// that are emulated have none of the device's.
+pub(crate) fn normalise(limits: &Limits, options: &QueueOptions) -> Limits {
+    let mut limits = limits.clone();
+    let reachable = |limit: u32| if limit >= limits.nr_zones { 0 } else { limit };
+    limits.max_open_zones = reachable(limits.max_open_zones);
+    limits.max_active_zones = reachable(limits.max_active_zones);
+    if options.emulate_append {
+        limits.append_max_sectors = 0;
+    }
+    limits
+}
+
 impl ZonePlugs {
     /// Reads all zones of `device` and makes their plugs.
-    pub(crate) fn attach(device: Arc<dyn Device>, merge: bool) -> Result<Self, AttachError> {
-        let limits = device.limits().clone();
+    pub(crate) fn attach(
+        device: Arc<dyn Device>,
+        limits: &Limits,
+        options: &QueueOptions,
+    ) -> Result<Self, AttachError> {
         let nr_zones = limits.nr_zones as usize;
         let mut slots = Vec::with_capacity(nr_zones);
         let mut report: Vec<Zone> = Vec::with_capacity(REPORT_CHUNK.min(nr_zones));
@@ -80,14 +110,15 @@ impl ZonePlugs {
                     status,
                 })?;
             for (zone_no, zone) in (first..).zip(&report) {
-                check_zone(&limits, zone_no, zone).map_err(|rule| AttachError::Zone {
+                check_zone(limits, zone_no, zone).map_err(|rule| AttachError::Zone {
                     zone: zone_no,
                     rule,
                 })?;
-                if zone_no == 0 {
+                let sequential = zone.kind == ZoneKind::SequentialRequired;
+                if sequential && capacity == Sector(0) {
                     capacity = zone.capacity;
-                } else if zone_no + 1 < limits.nr_zones && zone.capacity != capacity {
-                    let rule = "all zones but the last must have the same capacity";
+                } else if sequential && zone_no + 1 < limits.nr_zones && zone.capacity != capacity {
+                    let rule = "all sequential zones but the last must have the same capacity";
                     return Err(AttachError::Zone {
                         zone: zone_no,
                         rule,
@@ -102,15 +133,21 @@ impl ZonePlugs {
                 return Err(AttachError::Zone { zone, rule });
             }
         }
-        Ok(ZonePlugs {
+        let plugs = ZonePlugs {
             slots: slots.into_boxed_slice(),
             device,
             zone_size: limits.zone_size,
             capacity,
             last_capacity,
-            merge_max_sectors: if merge { limits.max_sectors } else { 0 },
+            merge_max_sectors: if options.merge { limits.max_sectors } else { 0 },
             emulate_append: limits.append_max_sectors == 0,
-        })
+            recovery: options.wp_recovery,
+            qd1: Qd1::new(),
+            alive: AtomicU32::new(0),
+        };
+        // Partially written zones have their plug from the start (A40).
+        plugs.for_each(|zone, plug| plugs.settle(zone, plug));
+        Ok(plugs)
     }
 }
 

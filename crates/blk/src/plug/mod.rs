@@ -6,9 +6,9 @@
 //! device (A16).
 //!
 //! ```text
-//!            submit                     complete
+//!            enter                      complete
 //!   idle ------------> in flight ---------------------> idle        nothing waits
-//!                       ^  |  submit: park at the tail
+//!                       ^  |  enter: park at the tail
 //!                       |  v
 //!                       +--+  complete: issue the first that waits, merged with
 //!                             those that follow it on the medium (A20)
@@ -16,29 +16,69 @@
 //!
 //! Each zone has one slot of 64 bytes with a lock of its own; the slot is the plug. The write
 //! pointer advances when a write is accepted, not when it completes (A13), so a write that waits
-//! has been checked already.
+//! has been checked already. No lock is held while a device starts a request.
 pub(crate) mod attach;
+mod qd1;
+mod state;
 mod zone_plug;
 
 use crate::bio::Op;
 use crate::device::Device;
 use crate::request::{Request, RequestList};
 use crate::status::Status;
-use crate::sync::Mutex;
+use crate::sync::{AtomicU32, Mutex, Ordering};
 use crate::units::{Nanos, Sector, ZoneNo};
+use crate::zone::{Zone, ZoneCondition};
 pub use attach::AttachError;
+use qd1::Qd1;
+pub use state::{PlugFlags, PlugInfo, ZonePhase};
+use std::ops::DerefMut;
 use std::sync::Arc;
+pub use zone_plug::ZoneCounters;
 use zone_plug::{ZonePlug, ZoneState};
 
 /// How writes to sequential zones are kept in order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneWrite {
     /// Zone write plugging: one write in flight per zone.
-    #[default]
     Plug,
-    /// Not at all: writes go to the device as they come. It will fail those it takes up out of
+    /// One write to sequential zones in flight per disk: plugs take turns in the order in which
+    /// they got something to write, each drained before the next (the kernel's
+    /// `zoned_qd1_writes`). For rotating disks, which lose a seek with each change of zone.
+    Qd1,
+    /// Zone write locking, the policy before plugging (kernels up to 6.9): the scheduler
+    /// mq-deadline holds back the writes of a zone that has one in flight.
+    Lock,
+    /// Not at all: writes go to the device as they come. It fails those that it takes up out of
     /// order.
     Off,
+}
+
+impl ZoneWrite {
+    /// What a device gets if nothing else is said: [`ZoneWrite::Qd1`] if it rotates, else
+    /// [`ZoneWrite::Plug`] (A33).
+    pub fn default_for(limits: &crate::Limits) -> Self {
+        if limits.rotational {
+            ZoneWrite::Qd1
+        } else {
+            ZoneWrite::Plug
+        }
+    }
+
+    /// Whether writes pass through plugs.
+    pub const fn plugs(self) -> bool {
+        matches!(self, ZoneWrite::Plug | ZoneWrite::Qd1)
+    }
+}
+
+/// What the layer does about a zone's write pointer after a write to it failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WpRecovery {
+    /// Asks the device at once; the next write finds the plug in order.
+    #[default]
+    Report,
+    /// As the kernel: all writes fail until a zone report, reset or finish (A30).
+    OnRequest,
 }
 
 /// What became of a request that entered its zone's plug.
@@ -55,7 +95,10 @@ pub(crate) enum Entered {
 struct Slot(Mutex<ZonePlug>);
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Slot>() == 64, "an idle zone costs one cache line");
+const _: () = assert!(
+    size_of::<Slot>() == 64,
+    "a zone costs one cache line, plug included"
+);
 
 /// The plugs of a device's zones.
 pub(crate) struct ZonePlugs {
@@ -68,11 +111,22 @@ pub(crate) struct ZonePlugs {
     merge_max_sectors: u32,
     /// Whether the layer makes appends into writes (A23).
     emulate_append: bool,
+    recovery: WpRecovery,
+    qd1: Qd1,
+    /// Plugs that live.
+    alive: AtomicU32,
 }
 
 impl ZonePlugs {
-    /// Passes a write, append or zone management request through the plug of its zone.
-    pub(crate) fn enter(&self, now: Nanos, mut request: Box<Request>) -> Entered {
+    /// Passes a write, append, reset or finish through the plug of its zone. Writes that this one
+    /// makes impossible go to `aborted`.
+    pub(crate) fn enter(
+        &self,
+        now: Nanos,
+        mut request: Box<Request>,
+        one_per_disk: bool,
+        aborted: &mut RequestList,
+    ) -> Entered {
         let zone = request.zone;
         let mut plug = self.lock(zone);
         let op = request.op();
@@ -83,94 +137,191 @@ impl ZonePlugs {
                 _ => Entered::Failed(request, Status::IoError),
             };
         }
-        if !op.is_write() {
-            plug.begin_management();
-            request.plugged = true;
-            return Entered::Issue(request);
-        }
-        if op == Op::ZoneAppend {
-            if !self.emulate_append {
+        request.plugged = true;
+        match op {
+            Op::ZoneReset | Op::ZoneFinish => {
+                plug.begin_management();
                 return Entered::Issue(request);
             }
-            request.make_append_a_write(self.start(zone) + plug.wp());
-        }
-        let at = request.sector() - self.start(zone);
-        let len = Sector(u64::from(request.nr_sectors()));
-        if at != plug.wp() && plug.is_idle() {
-            // Somebody may have reset or written the zone past the layer (A31): ask the device
-            // before the write is refused.
-            self.resync(zone, &mut plug);
-        }
-        if let Err(status) = plug.accept(at, len, self.capacity(zone)) {
-            return Entered::Failed(request, status);
-        }
-        request.plugged = true;
-        match plug.start_or_park(now, request) {
-            Some(request) => Entered::Issue(request),
-            None => Entered::Parked,
-        }
-    }
-
-    /// Notes that a plugged write has ended. Gives the next one to issue; writes that cannot be
-    /// done any more because this one failed go to `aborted` (A30).
-    pub(crate) fn complete(
-        &self,
-        request: &Request,
-        aborted: &mut RequestList,
-    ) -> Option<Box<Request>> {
-        let mut plug = self.lock(request.zone);
-        if request.status() != Status::Ok {
-            plug.abort(aborted);
-            self.resync(request.zone, &mut plug);
-        }
-        plug.next(self.merge_max_sectors)
-    }
-
-    /// Notes that a zone management request has ended (A27).
-    pub(crate) fn end_management(&self, request: &Request, aborted: &mut RequestList) {
-        let mut plug = self.lock(request.zone);
-        plug.end_management();
-        if request.status() != Status::Ok {
-            return;
-        }
-        match request.op() {
-            Op::ZoneReset => plug.set_wp(Sector(0), aborted),
-            Op::ZoneFinish => plug.set_wp(self.capacity(request.zone), aborted),
+            Op::ZoneAppend if !self.emulate_append => {
+                plug.begin_append(aborted);
+                plug.count_write(true);
+                self.settle(zone, &mut plug);
+                return Entered::Issue(request);
+            }
             _ => {}
         }
+        let is_append = op == Op::ZoneAppend;
+        let mut at = if is_append {
+            plug.wp()
+        } else {
+            request.sector() - self.start(zone)
+        };
+        self.resync_if_doubtful(zone, &mut plug, at);
+        if is_append {
+            at = plug.wp();
+        }
+        let len = Sector(u64::from(request.nr_sectors()));
+        if let Err(status) = plug.accept(at, len, self.capacity(zone)) {
+            request.plugged = false;
+            return Entered::Failed(request, status);
+        }
+        if is_append {
+            request.make_append_a_write(self.start(zone) + at);
+        }
+        plug.count_write(is_append);
+        let issue = if one_per_disk {
+            plug.park(now, request);
+            let first = plug.list() && self.qd1.join(zone);
+            if first {
+                plug.next(now, self.merge_max_sectors)
+            } else {
+                None
+            }
+        } else {
+            plug.start_or_park(now, request)
+        };
+        self.settle(zone, &mut plug);
+        issue.map_or(Entered::Parked, Entered::Issue)
+    }
+
+    /// Asks the device where the write pointer is if a write at `at` would fail and the plug may
+    /// be mistaken: somebody may have reset or written the zone past the layer (A31), a native
+    /// append may have moved the pointer, an earlier report may have failed.
+    fn resync_if_doubtful(&self, zone: ZoneNo, plug: &mut ZonePlug, at: Sector) {
+        let doubtful = match plug.state() {
+            ZoneState::Appended => true,
+            ZoneState::Sequential if at == plug.wp() => false,
+            _ => self.recovery == WpRecovery::Report,
+        };
+        if doubtful && plug.is_quiet() {
+            plug.sync(self.ask(zone).as_ref());
+        }
+    }
+
+    /// Notes that a request which went through its plug has ended. Gives the write to issue next;
+    /// writes that cannot be done any more go to `aborted`.
+    pub(crate) fn complete(
+        &self,
+        now: Nanos,
+        request: &Request,
+        one_per_disk: bool,
+        aborted: &mut RequestList,
+    ) -> Option<Box<Request>> {
+        let zone = request.zone;
+        let mut plug = self.lock(zone);
+        match request.op() {
+            Op::ZoneReset | Op::ZoneFinish => {
+                plug.end_management();
+                if request.status() == Status::Ok {
+                    plug.moved_to(self.wp_after(request.op(), zone), aborted);
+                }
+                self.settle(zone, &mut plug);
+                return None;
+            }
+            Op::ZoneAppend => {
+                plug.end_append();
+                self.settle(zone, &mut plug);
+                return None;
+            }
+            _ => {}
+        }
+        if request.status() != Status::Ok {
+            self.fail(zone, &mut plug, aborted);
+        }
+        let mut next = plug.next(now, self.merge_max_sectors);
+        if one_per_disk && next.is_none() {
+            plug.unlist();
+            self.settle(zone, &mut plug);
+            drop(plug);
+            next = self.next_plug(now);
+        } else {
+            self.settle(zone, &mut plug);
+        }
+        next
+    }
+
+    /// A write failed: those behind it cannot be done either (A30), and the write pointer is where
+    /// the device says. Those that wait for a zone that went offline learn that.
+    fn fail(&self, zone: ZoneNo, plug: &mut ZonePlug, aborted: &mut RequestList) {
+        let asks = self.recovery == WpRecovery::Report && !plug.is_managing();
+        let report = if asks { self.ask(zone) } else { None };
+        let offline = report.is_some_and(|zone| zone.cond == ZoneCondition::Offline);
+        plug.abort(
+            if offline {
+                Status::Offline
+            } else {
+                Status::IoError
+            },
+            aborted,
+        );
+        plug.sync(report.as_ref());
+    }
+
+    /// QD=1: the plug whose turn it was has nothing left. Gives the first write of the next that
+    /// has.
+    fn next_plug(&self, now: Nanos) -> Option<Box<Request>> {
+        while let Some(zone) = self.qd1.next() {
+            let mut plug = self.lock(zone);
+            if let Some(request) = plug.next(now, self.merge_max_sectors) {
+                return Some(request);
+            }
+            // Its writes were aborted meanwhile (A37).
+            plug.unlist();
+        }
+        None
     }
 
     /// Announces a reset of all zones.
     pub(crate) fn begin_reset_all(&self) {
-        self.for_each_slot(|_, plug| plug.begin_management());
+        self.for_each(|_, plug| plug.begin_management());
     }
 
-    /// Notes that a reset of all zones has ended.
+    /// Notes that a reset of all zones has ended (A27, A28).
     pub(crate) fn end_reset_all(&self, status: Status, aborted: &mut RequestList) {
-        self.for_each_slot(|_, plug| {
+        self.for_each(|zone, plug| {
             plug.end_management();
-            if status == Status::Ok && plug.state() == ZoneState::Sequential {
-                plug.set_wp(Sector(0), aborted);
+            let resets = !matches!(
+                plug.state(),
+                ZoneState::Conventional | ZoneState::ReadOnly | ZoneState::Offline
+            );
+            if status == Status::Ok && resets {
+                plug.moved_to(Sector(0), aborted);
+                self.settle(zone, plug);
             }
         });
     }
 
-    fn for_each_slot(&self, mut visit: impl FnMut(ZoneNo, &mut ZonePlug)) {
+    fn for_each(&self, mut visit: impl FnMut(ZoneNo, &mut ZonePlug)) {
         for (zone, slot) in (0..).map(ZoneNo).zip(&self.slots) {
             visit(zone, &mut slot.0.lock().expect("zone plug lock"));
         }
     }
 
-    /// Takes over the zone's write pointer and state from the device.
-    fn resync(&self, zone: ZoneNo, plug: &mut ZonePlug) {
+    /// What the device says of a zone now.
+    fn ask(&self, zone: ZoneNo) -> Option<Zone> {
         let mut report = Vec::with_capacity(1);
-        match self.device.report_zones(zone, 1, &mut report) {
-            Ok(()) if report.len() == 1 => plug.sync(&report[0]),
-            _ => plug.lose_write_pointer(),
+        self.device.report_zones(zone, 1, &mut report).ok()?;
+        report.first().copied()
+    }
+
+    fn settle(&self, zone: ZoneNo, plug: &mut ZonePlug) {
+        match plug.settle(self.capacity(zone)) {
+            Some(true) => _ = self.alive.fetch_add(1, Ordering::Relaxed),
+            Some(false) => _ = self.alive.fetch_sub(1, Ordering::Relaxed),
+            None => {}
         }
     }
 
-    fn lock(&self, zone: ZoneNo) -> impl std::ops::DerefMut<Target = ZonePlug> {
+    fn wp_after(&self, op: Op, zone: ZoneNo) -> Sector {
+        if op == Op::ZoneReset {
+            Sector(0)
+        } else {
+            self.capacity(zone)
+        }
+    }
+
+    fn lock(&self, zone: ZoneNo) -> impl DerefMut<Target = ZonePlug> {
         self.slots[zone.index()].0.lock().expect("zone plug lock")
     }
 

@@ -1,5 +1,5 @@
-//! The plug of one zone: its write pointer, whether a write is in flight, and what waits.
-use crate::request::{Request, RequestList};
+//! The plug of one zone: its write pointer, what is in flight, and what waits.
+use crate::request::{Links, Request, RequestList};
 use crate::status::Status;
 use crate::units::{Nanos, Sector};
 use crate::zone::{Zone, ZoneCondition, ZoneKind};
@@ -10,34 +10,70 @@ pub(crate) enum ZoneState {
     Conventional,
     /// Writable, at the write pointer.
     Sequential,
-    /// A write failed and the device did not say where the write pointer is.
-    WritePointerLost,
+    /// A write failed; where the write pointer is has yet to be asked (the kernel's
+    /// `BLK_ZONE_WPLUG_NEED_WP_UPDATE`).
+    NeedWpUpdate,
+    /// Native appends moved the write pointer; the next write asks for it.
+    Appended,
     ReadOnly,
     Offline,
 }
 
+/// Counts of what went through a zone's plug since the queue was attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZoneCounters {
+    /// Writes accepted, emulated appends not among them.
+    pub writes: u32,
+    /// Emulated and native appends accepted.
+    pub appends: u32,
+    /// Waiting writes that went out merged behind another.
+    pub merges: u32,
+    /// Nanoseconds that writes waited, summed.
+    pub parked_ns: u64,
+}
+
+/// The plug lives while the zone is partially written or has I/O in the layer; else it is only
+/// room in a table.
 #[derive(Debug)]
 pub(crate) struct ZonePlug {
     /// Where the next write to come must begin, from the zone's start: behind all that are in
     /// flight or wait.
     wp: Sector,
-    parked: RequestList,
+    parked: Links,
+    nr_parked: u32,
     /// Resets and finishes on their way; writes fail meanwhile.
     managing: u16,
+    /// Native appends on their way.
+    appending: u16,
     in_flight: bool,
+    /// In the disk's list of plugs with writes to do (QD=1), or the one being drained.
+    listed: bool,
+    alive: bool,
     state: ZoneState,
+    writes: u32,
+    appends: u32,
+    merges: u32,
+    parked_ns: u64,
 }
 
 impl ZonePlug {
     pub(crate) fn new(zone: &Zone) -> Self {
         let mut plug = ZonePlug {
             wp: Sector(0),
-            parked: RequestList::new(),
+            parked: Links::new(),
+            nr_parked: 0,
             managing: 0,
+            appending: 0,
             in_flight: false,
+            listed: false,
+            alive: false,
             state: ZoneState::Conventional,
+            writes: 0,
+            appends: 0,
+            merges: 0,
+            parked_ns: 0,
         };
-        plug.sync(zone);
+        plug.sync(Some(zone));
         plug
     }
 
@@ -49,16 +85,54 @@ impl ZonePlug {
         self.wp
     }
 
-    pub(crate) fn is_idle(&self) -> bool {
-        !self.in_flight && self.managing == 0
+    pub(crate) fn nr_parked(&self) -> u32 {
+        self.nr_parked
     }
 
-    /// Takes over what the device reports. Nothing may wait.
-    pub(crate) fn sync(&mut self, zone: &Zone) {
+    pub(crate) fn in_flight(&self) -> bool {
+        self.in_flight
+    }
+
+    pub(crate) fn is_managing(&self) -> bool {
+        self.managing > 0
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.alive
+    }
+
+    /// Whether the plug's view of the write pointer can be replaced by the device's: nothing that
+    /// moves it is on its way.
+    pub(crate) fn is_quiet(&self) -> bool {
+        !self.in_flight && self.nr_parked == 0 && self.managing == 0 && self.appending == 0
+    }
+
+    pub(crate) fn counters(&self) -> ZoneCounters {
+        let &ZonePlug {
+            writes,
+            appends,
+            merges,
+            parked_ns,
+            ..
+        } = self;
+        ZoneCounters {
+            writes,
+            appends,
+            merges,
+            parked_ns,
+        }
+    }
+
+    /// Takes over what the device reports; without a report, the write pointer is not known.
+    pub(crate) fn sync(&mut self, report: Option<&Zone>) {
         debug_assert!(
-            self.parked.is_empty(),
+            self.nr_parked == 0,
             "waiting writes were checked against the old pointer"
         );
+        let Some(zone) = report else {
+            self.state = ZoneState::NeedWpUpdate;
+            return;
+        };
         self.wp = match zone.cond {
             ZoneCondition::Full => zone.capacity,
             ZoneCondition::NotWritePointer | ZoneCondition::ReadOnly | ZoneCondition::Offline => {
@@ -74,11 +148,8 @@ impl ZonePlug {
         };
     }
 
-    pub(crate) fn lose_write_pointer(&mut self) {
-        self.state = ZoneState::WritePointerLost;
-    }
-
-    /// Checks a write of `len` at `at` and moves the write pointer behind it.
+    /// Checks a write of `len` at `at` and moves the write pointer behind it (A13, A16).
+    #[inline]
     pub(crate) fn accept(
         &mut self,
         at: Sector,
@@ -97,38 +168,64 @@ impl ZonePlug {
         Ok(())
     }
 
+    pub(crate) fn count_write(&mut self, is_append: bool) {
+        if is_append {
+            self.appends = self.appends.saturating_add(1);
+        } else {
+            self.writes = self.writes.saturating_add(1);
+        }
+    }
+
     /// Gives the accepted write back if nothing is in flight, else keeps it.
+    #[inline]
     pub(crate) fn start_or_park(
         &mut self,
         now: Nanos,
-        mut request: Box<Request>,
+        request: Box<Request>,
     ) -> Option<Box<Request>> {
         if self.in_flight {
-            request.parked_at = now;
-            self.parked.push_back(request);
+            self.park(now, request);
             return None;
         }
         self.in_flight = true;
         Some(request)
     }
 
-    /// The write in flight has ended: gives the next, merged with those behind it.
-    pub(crate) fn next(&mut self, merge_max_sectors: u32) -> Option<Box<Request>> {
-        let Some(mut request) = self.parked.pop_front() else {
+    pub(crate) fn park(&mut self, now: Nanos, mut request: Box<Request>) {
+        request.parked_at = now;
+        self.parked.push_back(request);
+        self.nr_parked += 1;
+    }
+
+    /// No write is in flight any more: gives the next, merged with those behind it (A20).
+    #[inline]
+    pub(crate) fn next(&mut self, now: Nanos, merge_max_sectors: u32) -> Option<Box<Request>> {
+        let Some(mut request) = self.unpark(now) else {
             self.in_flight = false;
             return None;
         };
+        self.in_flight = true;
         while let Some(behind) = self.parked.front()
             && request.can_append(behind, merge_max_sectors)
         {
-            request.append(self.parked.pop_front().expect("there is a front"));
+            request.append(self.unpark(now).expect("there is a front"));
+            self.merges = self.merges.saturating_add(1);
         }
         Some(request)
     }
 
-    pub(crate) fn abort(&mut self, aborted: &mut RequestList) {
+    fn unpark(&mut self, now: Nanos) -> Option<Box<Request>> {
+        let request = self.parked.pop_front()?;
+        self.nr_parked -= 1;
+        self.parked_ns += now.0.saturating_sub(request.parked_at.0);
+        Some(request)
+    }
+
+    /// Ends all that wait.
+    pub(crate) fn abort(&mut self, status: Status, aborted: &mut RequestList) {
+        self.nr_parked = 0;
         while let Some(mut request) = self.parked.pop_front() {
-            request.set_status(Status::IoError);
+            request.set_status(status);
             aborted.push_back(request);
         }
     }
@@ -141,10 +238,58 @@ impl ZonePlug {
         self.managing -= 1;
     }
 
+    /// A native append goes down, past the plug: the write pointer is no longer known here, and
+    /// what waits is aborted (A24).
+    pub(crate) fn begin_append(&mut self, aborted: &mut RequestList) {
+        self.abort(Status::IoError, aborted);
+        self.appending += 1;
+        self.state = ZoneState::Appended;
+    }
+
+    pub(crate) fn end_append(&mut self) {
+        self.appending -= 1;
+    }
+
     /// The zone was reset or finished: what waits can no longer be written where it was to go.
-    pub(crate) fn set_wp(&mut self, wp: Sector, aborted: &mut RequestList) {
-        self.abort(aborted);
+    pub(crate) fn moved_to(&mut self, wp: Sector, aborted: &mut RequestList) {
+        self.abort(Status::IoError, aborted);
         self.wp = wp;
         self.state = ZoneState::Sequential;
+    }
+
+    /// Enters the disk's list; whether it was not in it.
+    pub(crate) fn list(&mut self) -> bool {
+        !std::mem::replace(&mut self.listed, true)
+    }
+
+    pub(crate) fn is_listed(&self) -> bool {
+        self.listed
+    }
+
+    pub(crate) fn unlist(&mut self) {
+        self.listed = false;
+    }
+
+    /// Notes whether the plug still lives: `Some` on a change.
+    #[inline]
+    pub(crate) fn settle(&mut self, capacity: Sector) -> Option<bool> {
+        let partial = match self.state {
+            ZoneState::Sequential => self.wp > Sector(0) && self.wp < capacity,
+            ZoneState::NeedWpUpdate => true,
+            _ => false,
+        };
+        let alive = partial || self.in_flight || self.nr_parked > 0;
+        (std::mem::replace(&mut self.alive, alive) != alive).then_some(alive)
+    }
+
+    /// The number of holders that keep the plug: the table while it lives, each write in the layer,
+    /// each management operation, and the disk's list.
+    pub(crate) fn references(&self) -> u32 {
+        u32::from(self.alive)
+            + u32::from(self.in_flight)
+            + self.nr_parked
+            + u32::from(self.managing)
+            + u32::from(self.appending)
+            + u32::from(self.listed)
     }
 }

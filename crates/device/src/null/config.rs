@@ -1,7 +1,7 @@
 //! What a null device is to be like, and the rules that it must obey.
 //!
 //! Takes a configuration; gives the limits of the device, or the first rule that is broken.
-use crate::quantity::{show_count, show_size};
+use crate::quantity::show_size;
 use crate::zones::ZoneLayout;
 use zonal_blk::{Bytes, Limits, Nanos, Sector};
 
@@ -43,7 +43,7 @@ impl ConfigError {
 
 /// The most zones a device may have: 1 GiB of zone states.
 const MAX_ZONES: u32 = 1 << 24;
-/// The most zones the layout below gives the largest device that keeps data.
+/// The largest device that keeps data: 512 MiB of locks, before anything is written.
 const MAX_KEPT: Bytes = Bytes(256 << 40);
 /// The longest command; far beyond what hardware takes.
 const MAX_IO: Bytes = Bytes(1 << 30);
@@ -86,8 +86,8 @@ pub struct NullConfig {
     pub jitter: Nanos,
     /// Seed of the jitter.
     pub seed: u64,
-    /// Longest command. 1 MiB unless said otherwise; null_blk takes the default of its kernel,
-    /// which has been 1280 KiB and, since Linux 6.9, 127.5 KiB.
+    /// Longest command. 1 MiB unless said otherwise; null_blk takes its kernel's default, which
+    /// is of that order, unless its `max_sectors` is set.
     pub max_io: Bytes,
     /// Whether data are kept. Otherwise writes are forgotten and reads leave buffers as they are.
     pub memory: bool,
@@ -153,76 +153,66 @@ impl NullConfig {
     /// # Errors
     /// The first rule that is broken.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let bytes = |option, found: Bytes, ok, expected: String| {
-            check(option, ok, || show_size(found.0), expected)
-        };
-        let count = |option, found: u32, ok, expected: String| {
-            check(option, ok, || show_count(found.into()), expected)
-        };
-        let at_least_one = || "at least 1".to_owned();
+        let size = |bytes: Bytes| show_size(bytes.0);
+        let at_least_1 = || "at least 1".to_owned();
         let lba_ok = matches!(self.lba, 512 | 4096);
-        count("lba", self.lba, lba_ok, "512 or 4096".to_owned())?;
-        count("queues", self.queues.into(), self.queues > 0, at_least_one())?;
-        count("depth", self.depth.into(), self.depth > 0, at_least_one())?;
-        bytes(
-            "max_io",
-            self.max_io,
-            self.is_lbas(self.max_io) && self.max_io <= MAX_IO,
-            format!("{} up to {}", self.lbas(), show_size(MAX_IO.0)),
-        )?;
+        rule("lba", lba_ok, self.lba, || "512 or 4096".to_owned())?;
+        rule("queues", self.queues > 0, self.queues, at_least_1)?;
+        rule("depth", self.depth > 0, self.depth, at_least_1)?;
+        let max_io_ok = self.is_lbas(self.max_io) && self.max_io <= MAX_IO;
+        rule("max_io", max_io_ok, size(self.max_io), || {
+            format!("{} up to {}", self.lbas(), size(MAX_IO))
+        })?;
         if self.zoned {
             self.validate_zones()?;
         } else {
-            bytes("size", self.size, self.is_lbas(self.size), self.lbas())?;
+            rule("size", self.is_lbas(self.size), size(self.size), || {
+                self.lbas()
+            })?;
         }
         let capacity = self.capacity()?;
-        bytes(
-            if self.zoned { "zones" } else { "size" },
-            capacity,
-            !self.memory || capacity <= MAX_KEPT,
-            format!("at most {} with memory=true", show_size(MAX_KEPT.0)),
+        let capacity_ok = !self.memory || capacity <= MAX_KEPT;
+        rule(
+            "memory",
+            capacity_ok,
+            format!("true for {}", size(capacity)),
+            || format!("a device of at most {}", size(MAX_KEPT)),
         )
     }
 
     fn validate_zones(&self) -> Result<(), ConfigError> {
-        let bytes = |option, found: Bytes, ok, expected: String| {
-            check(option, ok, || show_size(found.0), expected)
-        };
-        let count = |option, found: u32, ok, expected: String| {
-            check(option, ok, || show_count(found.into()), expected)
-        };
-        count(
-            "zones",
-            self.zones,
-            (1..=MAX_ZONES).contains(&self.zones),
-            format!("from 1 to {MAX_ZONES}"),
-        )?;
-        bytes("zone_size", self.zone_size, self.is_lbas(self.zone_size), self.lbas())?;
+        let size = |bytes: Bytes| show_size(bytes.0);
+        let zones_ok = (1..=MAX_ZONES).contains(&self.zones);
+        rule("zones", zones_ok, self.zones, || {
+            format!("from 1 to {MAX_ZONES}")
+        })?;
+        let zone_size_ok = self.is_lbas(self.zone_size);
+        rule("zone_size", zone_size_ok, size(self.zone_size), || {
+            self.lbas()
+        })?;
         let capacity = self.capacity_of_zone();
-        bytes(
-            "zone_capacity",
-            capacity,
-            self.is_lbas(capacity) && capacity <= self.zone_size,
-            format!("{} up to zone_size={}", self.lbas(), show_size(self.zone_size.0)),
-        )?;
-        count(
-            "conventional",
-            self.conventional,
-            self.conventional <= self.zones,
-            format!("at most zones={}", self.zones),
-        )?;
-        count(
-            "max_open",
-            self.open_limit(),
-            self.max_active == 0 || self.open_limit() <= self.max_active,
-            format!("at most max_active={}", self.max_active),
-        )?;
-        bytes(
-            "append_max",
-            self.append_max,
-            self.append_max.0.is_multiple_of(self.lba.into()) && self.append_max <= self.max_io,
-            format!("0 or {} up to max_io={}", self.lbas(), show_size(self.max_io.0)),
-        )
+        let capacity_ok = self.is_lbas(capacity) && capacity <= self.zone_size;
+        rule("zone_capacity", capacity_ok, size(capacity), || {
+            format!("{} up to zone_size={}", self.lbas(), size(self.zone_size))
+        })?;
+        let conventional_ok = self.conventional <= self.zones;
+        rule("conventional", conventional_ok, self.conventional, || {
+            format!("at most zones={}", self.zones)
+        })?;
+        let max_open = self.open_limit();
+        let max_open_ok = self.max_active == 0 || max_open <= self.max_active;
+        rule("max_open", max_open_ok, max_open, || {
+            format!("at most max_active={}", self.max_active)
+        })?;
+        let append_ok = self.append_max.0.is_multiple_of(self.lba.into());
+        let append_ok = append_ok && self.append_max <= self.max_io;
+        rule("append_max", append_ok, size(self.append_max), || {
+            format!(
+                "a multiple of lba={} up to max_io={}",
+                self.lba,
+                size(self.max_io)
+            )
+        })
     }
 
     /// Whether a length is a whole number of LBAs, and not zero.
@@ -231,11 +221,11 @@ impl NullConfig {
     }
 
     fn lbas(&self) -> String {
-        format!("a multiple of lba={}", self.lba)
+        format!("a non-zero multiple of lba={}", self.lba)
     }
 
     /// How the zones lie; for a valid configuration with zones.
-    pub(super) fn layout(&self) -> ZoneLayout {
+    pub(crate) fn layout(&self) -> ZoneLayout {
         ZoneLayout {
             nr_zones: self.zones,
             zone_size: self.zone_size.to_sectors(),
@@ -263,7 +253,11 @@ impl NullConfig {
             max_open_zones: 0,
             max_active_zones: 0,
             max_sectors: sectors(self.max_io),
-            append_max_sectors: if self.zoned { sectors(self.append_max) } else { 0 },
+            append_max_sectors: if self.zoned {
+                sectors(self.append_max)
+            } else {
+                0
+            },
             nr_queues: self.queues,
             queue_depth: self.depth,
             rotational: false,
@@ -271,19 +265,18 @@ impl NullConfig {
     }
 }
 
-fn check(
+fn rule(
     option: &'static str,
-    ok: bool,
-    found: impl FnOnce() -> String,
-    expected: String,
+    holds: bool,
+    found: impl ToString,
+    expected: impl FnOnce() -> String,
 ) -> Result<(), ConfigError> {
-    if ok {
+    if holds {
         return Ok(());
     }
-    let found = found();
     Err(ConfigError::Value {
         option,
-        found,
-        expected,
+        found: found.to_string(),
+        expected: expected(),
     })
 }

@@ -82,7 +82,7 @@ impl NullDevice {
     fn execute(&self, request: &mut Request) {
         let result = match &self.zones {
             Some(zones) => self.execute_zoned(zones, request),
-            None => self.transfer(request),
+            None => self.execute_regular(request),
         };
         request.set_status(result.err().unwrap_or(Status::Ok));
     }
@@ -92,12 +92,12 @@ impl NullDevice {
         let zone = request.zone();
         let (sector, nr_sectors) = (request.sector(), request.nr_sectors());
         match request.op() {
-            Op::Write | Op::WriteZeroes => {
-                let mut result = Ok(());
-                zones.write(zone, sector, nr_sectors, || result = self.transfer(request))?;
-                result
+            Op::Write => zones.write(zone, sector, nr_sectors, || self.store(request)),
+            Op::Read => zones.check_read(zone).map(|()| self.load(request)),
+            Op::WriteZeroes => {
+                zones.write(zone, sector, nr_sectors, || self.zero(sector, nr_sectors))
             }
-            Op::Read => zones.check_read(zone).and_then(|()| self.transfer(request)),
+            Op::ZoneAppend if self.limits.append_max_sectors == 0 => Err(Status::NotSupported),
             Op::ZoneAppend => zones.append(zone, nr_sectors, |landed| {
                 request.set_landed(landed);
                 self.store(request);
@@ -112,6 +112,76 @@ impl NullDevice {
             Op::ZoneResetAll => {
                 zones.reset_all(|zone| self.forget(zone));
                 Ok(())
+            }
+        }
+    }
+
+    fn execute_regular(&self, request: &mut Request) -> Result<(), Status> {
+        match request.op() {
+            Op::Write => self.store(request),
+            Op::Read => self.load(request),
+            Op::WriteZeroes | Op::Discard => self.zero(request.sector(), request.nr_sectors()),
+            Op::Flush => {}
+            _ => return Err(Status::NotSupported),
+        }
+        Ok(())
+    }
+
+    /// Keeps a write's data; a bio without a buffer writes zeroes.
+    #[inline]
+    fn store(&self, request: &mut Request) {
+        if let Some(memory) = &self.memory {
+            request.for_each_segment(|sector, nr_sectors, buf| match buf {
+                Some(buf) => memory.write(sector, buf),
+                None => memory.zero(sector, nr_sectors.into()),
+            });
+        }
+    }
+
+    /// Gives a read its data.
+    #[inline]
+    fn load(&self, request: &mut Request) {
+        if let Some(memory) = &self.memory {
+            request.for_each_segment(|sector, _, buf| {
+                if let Some(buf) = buf {
+                    memory.read(sector, buf);
+                }
+            });
+        }
+    }
+
+    fn zero(&self, sector: Sector, nr_sectors: u32) {
+        if let Some(memory) = &self.memory {
+            memory.zero(sector, nr_sectors.into());
+        }
+    }
+
+    fn forget(&self, zone: ZoneNo) {
+        if let Some(memory) = &self.memory {
+            memory.zero(self.limits.zone_start(zone), self.limits.zone_size.0);
+        }
+    }
+}
+
+impl Device for NullDevice {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
+        let own = self.zones.as_ref().ok_or(Status::NotSupported)?;
+        own.report(first, max, zones)
+    }
+
+    fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
+        let (latency, jitter) = (self.latency, self.jitter);
+        let number = self.opened.fetch_add(1, Ordering::Relaxed);
+        match (latency, jitter) {
+            (Nanos(0), Nanos(0)) => Box::new(Immediate::new(self)),
+            (_, Nanos(0)) => Box::new(Constant::new(self, latency)),
+            _ => {
+                let rng = Rng::new(self.seed.wrapping_add(number));
+                Box::new(Jittered::new(self, latency, jitter, rng))
             }
         }
     }

@@ -71,9 +71,19 @@ pub struct ZoneLayout {
 }
 
 impl ZoneLayout {
+    /// The limit on open zones that can be felt; 0 for none.
+    pub fn open_limit(&self) -> u32 {
+        self.effective(self.max_open)
+    }
+
+    /// The limit on active zones that can be felt; 0 for none.
+    pub fn active_limit(&self) -> u32 {
+        self.effective(self.max_active)
+    }
+
     /// `limit`, or 0 if the sequential zones cannot exceed it, as null_blk has it.
     fn effective(&self, limit: u32) -> u32 {
-        if limit < self.nr_zones - self.conventional {
+        if limit < self.nr_zones.saturating_sub(self.conventional) {
             limit
         } else {
             0
@@ -104,8 +114,8 @@ impl Zones {
     pub fn new(layout: &ZoneLayout) -> Self {
         assert!(layout.conventional <= layout.nr_zones);
         assert!(layout.zone_capacity <= layout.zone_size);
-        let max_open = layout.effective(layout.max_open);
-        let max_active = layout.effective(layout.max_active);
+        let max_open = layout.open_limit();
+        let max_active = layout.active_limit();
         let slot = |zone| {
             Slot::new(if zone < layout.conventional {
                 ZoneCondition::NotWritePointer
@@ -150,11 +160,12 @@ impl Zones {
     ///
     /// # Errors
     /// [`Status::Offline`] if the zone is offline.
+    #[inline]
     pub fn check_read(&self, zone: ZoneNo) -> Result<(), Status> {
-        match self.slots[zone.index()].cond.get() {
-            ZoneCondition::Offline => Err(Status::Offline),
-            _ => Ok(()),
+        if self.slots[zone.index()].cond.get() == ZoneCondition::Offline {
+            return Err(Status::Offline);
         }
+        Ok(())
     }
 
     /// Writes `nr_sectors` at `sector`. `store` runs if the write is accepted; in a sequential
@@ -248,9 +259,9 @@ impl Zones {
         let _locked = slot.lock();
         match slot.cond.get() {
             ZoneCondition::ExplicitOpen => Ok(()),
-            cond => check_writable(cond).and_then(|()| {
-                self.transit(zone, ZoneCondition::ExplicitOpen)
-            }),
+            cond => {
+                check_writable(cond).and_then(|()| self.transit(zone, ZoneCondition::ExplicitOpen))
+            }
         }
     }
 

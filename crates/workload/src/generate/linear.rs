@@ -86,7 +86,7 @@ mod tests {
 
     fn linear(random: bool, rw_modifier: i64, norandommap: bool) -> Linear {
         let job = Job { random, rw_modifier, norandommap, bs: [4096; 3], ..Job::default() };
-        Linear::new(&job, REGION, Rng::new(1, [0; 3]))
+        Linear::new(&job, REGION, Rng::new(1, [0; 4]))
     }
 
     fn blocks(linear: &mut Linear, count: usize) -> Vec<u64> {

@@ -65,9 +65,8 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// The I/Os of the clone that is number `id` of all clones that share `zbd`. `index` is the
-    /// job's place in the job file, `clone` the clone's among its like; both choose the random
-    /// numbers.
+    /// The I/Os of the clone that is number `id` of all that share `zbd`. `seed` and `stream`, which
+    /// differs from clone to clone, choose the random numbers.
     ///
     /// # Panics
     /// If the job is for `zonemode=zbd` and there is no table of zones.
@@ -77,9 +76,10 @@ impl Generator {
         zbd: Option<Arc<ZbdTable>>,
         zone_size: u64,
         id: u32,
-        stream: [u64; 2],
+        seed: u64,
+        stream: [u64; 3],
     ) -> Self {
-        let rng = |purpose| Rng::new(job.randseed, [stream[0], stream[1], purpose]);
+        let rng = |purpose| Rng::new(seed, [stream[0], stream[1], stream[2], purpose]);
         let pattern = match job.zonemode {
             ZoneMode::None => Pattern::Linear(Linear::new(job, region, rng(1))),
             ZoneMode::Zbd => {

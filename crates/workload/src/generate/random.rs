@@ -7,8 +7,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub struct Rng(Xoshiro256PlusPlus);
 
 impl Rng {
-    /// Numbers that depend on `seed` and on each of `stream` (job, clone, purpose).
-    pub fn new(seed: u64, stream: [u64; 3]) -> Self {
+    /// Numbers that depend on `seed` and on each of `stream` (the job's own seed, job, clone, purpose).
+    pub fn new(seed: u64, stream: [u64; 4]) -> Self {
         let mixed = stream.iter().fold(mix(seed), |state, &part| mix(state ^ mix(part)));
         Rng(Xoshiro256PlusPlus::seed_from_u64(mixed))
     }
@@ -81,16 +81,16 @@ mod tests {
     #[test]
     fn streams_differ_and_repeat() {
         let draw = |seed, stream| Rng::new(seed, stream).below(u64::MAX);
-        assert_eq!(draw(1, [0, 0, 0]), draw(1, [0, 0, 0]));
-        assert_ne!(draw(1, [0, 0, 0]), draw(1, [0, 1, 0]));
-        assert_ne!(draw(1, [0, 1, 0]), draw(1, [1, 0, 0]));
-        assert_ne!(draw(1, [0, 0, 0]), draw(2, [0, 0, 0]));
+        assert_eq!(draw(1, [0, 0, 0, 0]), draw(1, [0, 0, 0, 0]));
+        assert_ne!(draw(1, [0, 0, 0, 0]), draw(1, [0, 1, 0, 0]));
+        assert_ne!(draw(1, [0, 1, 0, 0]), draw(1, [1, 0, 0, 0]));
+        assert_ne!(draw(1, [0, 0, 0, 0]), draw(2, [0, 0, 0, 0]));
     }
 
     #[test]
     fn permutation_visits_each_number_once() {
         for len in [1, 2, 3, 100, 1000, 4096, 5000] {
-            let order = Permutation::new(len, &mut Rng::new(7, [len, 0, 0]));
+            let order = Permutation::new(len, &mut Rng::new(7, [len, 0, 0, 0]));
             let mut seen: Vec<u64> = (0..len).map(|i| order.get(i)).collect();
             seen.sort_unstable();
             assert!(seen.into_iter().eq(0..len), "{len} numbers");

@@ -1,1 +1,149 @@
-//! options
+//! The options of a job: one table of names, kinds of value and help.
+//!
+//! Takes an option's name and the text of its value; gives a change to a [`Draft`], which
+//! [`Draft::finish`] turns into a validated [`Job`](crate::job::Job). Keeps true: a name is either
+//! supported, known to fio and not used here, or unknown; no value is half understood. Where fio
+//! would read the first digits of `4x` and forget the rest, this is an error.
+//!
+//! ```text
+//! table/*      name, aliases, kind, setter, help          one line to add an option
+//! unused       what fio knows and Zonal does without
+//! value/*      text -> number, time, list ...             pure functions
+//! kind         kind of value -> which of them, which setter
+//! draft        values so far -> Job, with the checks that need several options
+//! ```
+mod draft;
+mod help;
+mod kind;
+mod table;
+mod unused;
+mod value;
+
+pub(crate) use draft::note;
+pub use draft::{Conflict, Draft};
+pub use help::{help_text, markdown};
+pub use kind::{Choice, Kind, ValueError};
+pub use table::{Group, Spec, supported};
+pub use unused::Effect;
+pub use value::expr::Fault;
+pub(crate) use value::expr::evaluate_plain;
+pub use value::pattern::Pattern;
+pub use value::size::format_size;
+
+/// What is known about an option's name.
+#[derive(Clone, Copy, Debug)]
+pub enum Known {
+    /// The option has its effect.
+    Supported(&'static Spec),
+    /// fio has this option, Zonal does without it.
+    Unused(Unused),
+}
+
+/// An option that fio has and Zonal does without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unused {
+    /// fio's name for it.
+    pub name: &'static str,
+    /// What that means for the job.
+    pub effect: Effect,
+    /// Values at which fio, too, runs the job as Zonal does.
+    neutral: &'static [&'static str],
+    /// Whether it may stand without a value.
+    flag: bool,
+}
+
+impl Unused {
+    /// Whether the job runs as it would without the option, in fio as well.
+    pub fn is_neutral(&self, value: Option<&str>) -> bool {
+        value.is_some_and(|value| self.neutral.contains(&value))
+    }
+}
+
+impl Known {
+    /// fio's name of the option, of which others are aliases.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Known::Supported(spec) => spec.name,
+            Known::Unused(unused) => unused.name,
+        }
+    }
+
+    /// Whether the option may stand without a value.
+    pub fn is_flag(&self) -> bool {
+        match self {
+            Known::Supported(spec) => matches!(spec.kind, Kind::Flag(_)),
+            Known::Unused(unused) => unused.flag,
+        }
+    }
+}
+
+/// Looks an option up by its name or alias.
+pub fn find(name: &str) -> Option<Known> {
+    supported()
+        .find(|spec| spec.names().any(|known| known == name))
+        .map(Known::Supported)
+        .or_else(|| unused::find(name).map(Known::Unused))
+}
+
+/// The known name most like `name`, if one is like it.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    let names = supported().flat_map(Spec::names).chain(unused::names());
+    // A third of the letters wrong is still a typing error, more is another word.
+    let letters = name.chars().count();
+    let limit = (letters / 3).max(1);
+    names
+        // Comparing takes as long as both names together: not worth it for a whole line of text.
+        .filter(|known| known.len().abs_diff(letters) <= limit)
+        .map(|known| (value::distance::edits(name, known), known))
+        .filter(|&(edits, _)| edits <= limit)
+        .min_by_key(|&(edits, _)| edits)
+        .map(|(_, known)| known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_name_stands_twice_in_the_tables() {
+        let mut seen = BTreeSet::new();
+        for name in supported().flat_map(Spec::names).chain(unused::names()) {
+            assert!(seen.insert(name), "{name} stands twice");
+        }
+    }
+
+    #[test]
+    fn aliases_find_the_option_they_stand_for() {
+        for (alias, name) in [
+            ("blocksize", "bs"),
+            ("readwrite", "rw"),
+            ("io_limit", "io_size"),
+            ("timeout", "runtime"),
+            ("start_delay", "startdelay"),
+            ("wait_for_previous", "stonewall"),
+            ("fill_fs", "fill_device"),
+        ] {
+            assert_eq!(find(alias).expect("known").name(), name);
+        }
+    }
+
+    #[test]
+    fn misspelt_names_suggest_the_nearest_and_other_words_suggest_nothing() {
+        assert_eq!(nearest("bloksize"), Some("blocksize"));
+        assert_eq!(nearest("iodeph"), Some("iodepth"));
+        assert_eq!(nearest("runtme"), Some("runtime"));
+        assert_eq!(nearest("verfy"), Some("verify"));
+        assert_eq!(nearest("colour_of_the_disk"), None);
+    }
+
+    #[test]
+    fn neutral_values_are_not_worth_a_report() {
+        let Some(Known::Unused(verify)) = find("verify") else {
+            panic!("verify is not supported")
+        };
+        assert!(verify.is_neutral(Some("0")));
+        assert!(!verify.is_neutral(Some("crc32c")));
+        assert!(!verify.is_neutral(None));
+    }
+}

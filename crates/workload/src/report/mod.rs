@@ -1,1 +1,145 @@
-//! report
+//! What a run is told as: fio's output formats.
+//!
+//! Takes: each clone's job and statistics, and the facts of the run. Gives: text in one or more of
+//! fio 3.33's formats, so that what reads fio's output reads ours. Keeps true: the text depends on
+//! the [`Report`] alone, so a run in virtual time gives the same bytes for the same seed.
+//!
+//! ```text
+//!  Report (clones) --summary--> entries and groups --+--> normal   for people
+//!                                                    +--> json     json, json+
+//!                                                    +--> terse    one line per entry
+//! ```
+mod date;
+mod json;
+mod json_tree;
+mod normal;
+mod summary;
+mod terse;
+mod units;
+
+use crate::job::Job;
+use crate::stats::IoStats;
+use serde_json::Value;
+use std::str::FromStr;
+use zonal_blk::Status;
+
+pub use normal::announce;
+
+/// Everything that a report is made of.
+#[derive(Clone, Debug)]
+pub struct Report<'a> {
+    /// Name and version of the program, in the place of fio's: `zonal-0.1.0`.
+    pub version: String,
+    /// When the run ended: milliseconds since 1970-01-01 UTC. `None` in virtual time, where the
+    /// report must not depend on the day it was made.
+    pub timestamp_ms: Option<u64>,
+    /// Options of the job file's `[global]` section as written there
+    /// ([`JobSet::global_given`](crate::jobfile::JobSet::global_given)).
+    pub global_options: Vec<(String, String)>,
+    /// All clones in the order of the job file.
+    pub jobs: Vec<JobReport<'a>>,
+    /// The device spec.
+    pub device: String,
+    /// The clock of the run: `real` or `virtual`.
+    pub clock: &'a str,
+    /// The seed that the run can be repeated with.
+    pub seed: u64,
+    /// The zone write policy.
+    pub policy: String,
+    /// Further sections of the `zonal` object of the JSON formats, by name, in this order:
+    /// counters of the plug or of the scheduler, for example.
+    pub extra: Vec<(String, Value)>,
+}
+
+/// One clone of a job.
+#[derive(Clone, Debug)]
+pub struct JobReport<'a> {
+    /// What it was asked to do.
+    pub job: &'a Job,
+    /// Its reporting group, from 0.
+    pub groupid: u32,
+    /// Process or thread ID; 0 in virtual time.
+    pub pid: u32,
+    /// What it did.
+    pub stats: IoStats,
+    /// The error that ended it.
+    pub error: Option<Status>,
+    /// Seconds left that the job was expected to run; 0 once it has ended.
+    pub eta: u64,
+    /// Seconds since the run began.
+    pub elapsed: u64,
+}
+
+/// An output format (`--output-format`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Text for people.
+    Normal,
+    /// JSON.
+    Json,
+    /// JSON with the histograms of completion latencies (`bins`).
+    JsonPlus,
+    /// fio's terse format, version 3: one line of fields separated by semicolons.
+    Terse,
+}
+
+/// The name is not that of an output format.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown output format '{0}': expected normal, terse, json or json+")]
+pub struct UnknownFormat(String);
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFormat> {
+        match name {
+            "normal" => Ok(Format::Normal),
+            "json" => Ok(Format::Json),
+            "json+" => Ok(Format::JsonPlus),
+            "terse" | "minimal" => Ok(Format::Terse),
+            _ => Err(UnknownFormat(name.to_owned())),
+        }
+    }
+}
+
+impl Format {
+    /// Reads a list as in `--output-format=normal,json`.
+    pub fn parse_list(names: &str) -> Result<Vec<Self>, UnknownFormat> {
+        names.split(',').map(|name| name.trim().parse()).collect()
+    }
+}
+
+/// The report in all of `formats`. As in fio their order is always terse, JSON, normal, and
+/// `json+` takes the place of `json` where both are asked for.
+pub fn render(report: &Report<'_>, formats: &[Format]) -> String {
+    let summary = summary::Summary::of(report);
+    let wants = |format| formats.contains(&format);
+    let mut out = String::new();
+    if wants(Format::Terse) {
+        out += &terse::render(report, &summary);
+    }
+    if wants(Format::Json) || wants(Format::JsonPlus) {
+        out += &json::render(report, &summary, wants(Format::JsonPlus));
+    }
+    if wants(Format::Normal) {
+        out += &normal::render(report, &summary);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn format_lists_are_read() {
+        assert_eq!(
+            Format::parse_list("normal, json+"),
+            Ok(vec![Format::Normal, Format::JsonPlus])
+        );
+        assert_eq!(
+            Format::parse_list("json,xml").map_err(|e| e.to_string()),
+            Err("unknown output format 'xml': expected normal, terse, json or json+".to_owned())
+        );
+    }
+}

@@ -55,6 +55,11 @@ impl Pace {
         }
     }
 
+    /// Bytes left to submit; `None` if only the time limits them.
+    pub(super) fn total(&self) -> Option<u64> {
+        (self.bytes_left != u64::MAX).then_some(self.bytes_left)
+    }
+
     pub(super) fn start_after(&self) -> Nanos {
         self.startdelay
     }

@@ -1,0 +1,63 @@
+//! Freezing a queue: keeps new bios out and tells when all that were in have left.
+//!
+//! Takes the channels' comings and goings; gives the answer to "is the queue quiescent?". Keeps
+//! true: after a freeze has been answered with yes, no bio is inside until the thaw. A bio that
+//! comes meanwhile is held by its channel, in order, and not lost.
+//!
+//! A channel announces itself with its first bio inside and then looks whether the queue is frozen;
+//! whoever freezes says so and then looks for channels that are inside. Both use sequentially
+//! consistent operations, so one of the two sees the other. With more bios inside, a channel only
+//! reads the flag.
+use crate::sync::{AtomicBool, AtomicU32, Ordering};
+
+/// How often a queue is frozen: freezes nest.
+#[derive(Debug)]
+pub(crate) struct Gate(AtomicU32);
+
+impl Gate {
+    pub(crate) fn new() -> Self {
+        Gate(AtomicU32::new(0))
+    }
+
+    pub(crate) fn freeze(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn thaw(&self) {
+        let before = self.0.fetch_sub(1, Ordering::SeqCst);
+        assert!(before > 0, "a queue is thawed as often as it was frozen");
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// Whether a channel has bios inside.
+#[derive(Debug)]
+pub(crate) struct Presence(AtomicBool);
+
+impl Presence {
+    pub(crate) fn new() -> Self {
+        Presence(AtomicBool::new(false))
+    }
+
+    /// The channel's first bio wants in; whether it may.
+    pub(crate) fn enter(&self, gate: &Gate) -> bool {
+        self.0.swap(true, Ordering::SeqCst);
+        let open = gate.0.load(Ordering::SeqCst) == 0;
+        if !open {
+            self.leave();
+        }
+        open
+    }
+
+    /// The channel's last bio has left.
+    pub(crate) fn leave(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+
+    pub(crate) fn is_inside(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}

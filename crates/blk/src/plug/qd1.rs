@@ -1,0 +1,42 @@
+//! QD=1 writes: the disk's list of plugs with something to write (A33 to A37).
+//!
+//! Takes plugs that got their first waiting write; gives them one after another. Keeps true: one
+//! plug at a time has the disk; the others follow in the order in which they came.
+use crate::sync::Mutex;
+use crate::units::ZoneNo;
+use std::collections::VecDeque;
+
+#[derive(Debug)]
+pub(crate) struct Qd1(Mutex<Turns>);
+
+#[derive(Debug, Default)]
+struct Turns {
+    /// A plug has the disk.
+    taken: bool,
+    waiting: VecDeque<ZoneNo>,
+}
+
+impl Qd1 {
+    pub(crate) fn new() -> Self {
+        Qd1(Mutex::new(Turns::default()))
+    }
+
+    /// A plug wants the disk: it has it at once (`true`), or gets it in its turn.
+    pub(crate) fn join(&self, zone: ZoneNo) -> bool {
+        let mut turns = self.0.lock().expect("list of plugs lock");
+        if turns.taken {
+            turns.waiting.push_back(zone);
+            return false;
+        }
+        turns.taken = true;
+        true
+    }
+
+    /// The plug that had the disk is drained: whose turn is it?
+    pub(crate) fn next(&self) -> Option<ZoneNo> {
+        let mut turns = self.0.lock().expect("list of plugs lock");
+        let next = turns.waiting.pop_front();
+        turns.taken = next.is_some();
+        next
+    }
+}

@@ -1,0 +1,199 @@
+//! What can be seen of the plugs from outside, and what outsiders may ask of them.
+use super::zone_plug::{ZonePlug, ZoneState};
+use super::{ZoneCounters, ZonePlugs};
+use crate::status::Status;
+use crate::sync::Ordering;
+use crate::units::{Sector, ZoneNo};
+use crate::zone::Zone;
+use std::fmt;
+
+/// Flags of a plug, as the kernel's debugfs shows them (A1, A45).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlugFlags {
+    /// A write is in flight or waits.
+    pub plugged: bool,
+    /// The write pointer is not known.
+    pub need_wp_update: bool,
+    /// Native appends were used; the device knows the write pointer.
+    pub append_used: bool,
+    /// In the disk's list of plugs with something to write (QD=1).
+    pub listed: bool,
+}
+
+/// What the layer knows of a zone's condition. Which of the active conditions (open, closed) it is,
+/// only the device knows (A47).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZonePhase {
+    /// No write pointer.
+    Conventional,
+    /// Nothing written.
+    Empty,
+    /// Partially written.
+    Active,
+    /// Nothing can be written any more.
+    Full,
+    /// Can only be read.
+    ReadOnly,
+    /// Cannot be used.
+    Offline,
+    /// The device has to be asked.
+    Unknown,
+}
+
+/// A plug as seen from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlugInfo {
+    /// The zone.
+    pub zone: ZoneNo,
+    /// Flags.
+    pub flags: PlugFlags,
+    /// Holders that keep the plug.
+    pub references: u32,
+    /// What the layer knows of the zone's condition.
+    pub phase: ZonePhase,
+    /// Where the next write must begin, from the zone's start.
+    pub wp_offset: Sector,
+    /// Writes that wait.
+    pub waiting: u32,
+    /// What went through the plug.
+    pub counters: ZoneCounters,
+}
+
+impl fmt::Display for PlugFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            (self.plugged, "PLUGGED"),
+            (self.need_wp_update, "NEED_WP_UPDATE"),
+            (self.append_used, "APPEND_USED"),
+            (self.listed, "LISTED"),
+        ];
+        let set: Vec<&str> = names
+            .iter()
+            .filter(|(set, _)| *set)
+            .map(|(_, name)| *name)
+            .collect();
+        f.write_str(if set.is_empty() { "-" } else { "" })?;
+        f.write_str(&set.join("|"))
+    }
+}
+
+impl fmt::Display for PlugInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PlugInfo {
+            zone,
+            flags,
+            references,
+            phase,
+            wp_offset,
+            waiting,
+            counters,
+        } = self;
+        let ZoneCounters {
+            writes,
+            appends,
+            merges,
+            parked_ns,
+        } = counters;
+        write!(
+            f,
+            "zone {zone}: flags {flags}, ref {references}, cond {phase:?}, wp ofst {wp_offset}, \
+             pending {waiting}, writes {writes}, appends {appends}, merges {merges}, \
+             parked {parked_ns} ns"
+        )
+    }
+}
+
+impl ZonePlugs {
+    /// The number of plugs that live.
+    pub(crate) fn alive(&self) -> u32 {
+        self.alive.load(Ordering::Relaxed)
+    }
+
+    /// The plugs that live and, with `all`, those that something has gone through.
+    pub(crate) fn dump(&self, all: bool) -> Vec<PlugInfo> {
+        let mut plugs = Vec::new();
+        self.for_each(|zone, plug| {
+            let used = all && plug.counters() != ZoneCounters::default();
+            if plug.is_alive() || used {
+                plugs.push(plug.info(zone, self.capacity(zone)));
+            }
+        });
+        plugs
+    }
+
+    /// Reports zones from the device and, where a plug does not know its write pointer, tells it
+    /// (A31).
+    pub(crate) fn report(
+        &self,
+        first: ZoneNo,
+        max: usize,
+        zones: &mut Vec<Zone>,
+    ) -> Result<(), Status> {
+        let before = zones.len();
+        self.device.report_zones(first, max, zones)?;
+        for (zone_no, zone) in (first.0..).map(ZoneNo).zip(&zones[before..]) {
+            let mut plug = self.lock(zone_no);
+            if plug.state() == ZoneState::NeedWpUpdate && plug.is_quiet() {
+                plug.sync(Some(zone));
+                self.settle(zone_no, &mut plug);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the layer knows of a zone without asking the device, unless it has to (A47).
+    pub(crate) fn cached(&self, zone: ZoneNo) -> (ZonePhase, Sector) {
+        let mut plug = self.lock(zone);
+        let stale = matches!(plug.state(), ZoneState::NeedWpUpdate | ZoneState::Appended);
+        if stale && plug.is_quiet() {
+            plug.sync(self.ask(zone).as_ref());
+            self.settle(zone, &mut plug);
+        }
+        (plug.phase(self.capacity(zone)), plug.wp())
+    }
+
+    /// Reads all zones anew, nothing being in flight.
+    pub(crate) fn resync_all(&self) -> Result<(), Status> {
+        let mut report = Vec::with_capacity(self.slots.len());
+        self.device
+            .report_zones(ZoneNo(0), self.slots.len(), &mut report)?;
+        self.for_each(|zone_no, plug| {
+            if let Some(zone) = report.get(zone_no.index()) {
+                plug.sync(Some(zone));
+                self.settle(zone_no, plug);
+            }
+        });
+        Ok(())
+    }
+}
+
+impl ZonePlug {
+    fn phase(&self, capacity: Sector) -> ZonePhase {
+        match self.state() {
+            ZoneState::Conventional => ZonePhase::Conventional,
+            ZoneState::ReadOnly => ZonePhase::ReadOnly,
+            ZoneState::Offline => ZonePhase::Offline,
+            ZoneState::NeedWpUpdate | ZoneState::Appended => ZonePhase::Unknown,
+            ZoneState::Sequential if self.wp() == Sector(0) => ZonePhase::Empty,
+            ZoneState::Sequential if self.wp() >= capacity => ZonePhase::Full,
+            ZoneState::Sequential => ZonePhase::Active,
+        }
+    }
+
+    fn info(&self, zone: ZoneNo, capacity: Sector) -> PlugInfo {
+        PlugInfo {
+            zone,
+            flags: PlugFlags {
+                plugged: self.in_flight() || self.nr_parked() > 0,
+                need_wp_update: self.state() == ZoneState::NeedWpUpdate,
+                append_used: self.state() == ZoneState::Appended,
+                listed: self.is_listed(),
+            },
+            references: self.references(),
+            phase: self.phase(capacity),
+            wp_offset: self.wp(),
+            waiting: self.nr_parked(),
+            counters: self.counters(),
+        }
+    }
+}

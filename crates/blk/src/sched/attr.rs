@@ -1,0 +1,219 @@
+//! Attributes of schedulers: typed fields that can be set and read by name.
+//!
+//! Takes a table of attributes for an options type, and text; gives validated options or an error
+//! that names what is known. The names and the units of bare numbers are those of the kernel's
+//! `/sys/block/*/queue/iosched`.
+use crate::units::Nanos;
+
+/// What an attribute counts in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A number.
+    Count,
+    /// 0 or 1.
+    Switch,
+    /// Milliseconds, if the value names no unit.
+    Millis,
+    /// Microseconds, if the value names no unit.
+    Micros,
+    /// Nanoseconds, if the value names no unit.
+    Nanos,
+    /// Kibibytes.
+    Kibibytes,
+    /// 512-byte sectors.
+    Sectors,
+}
+
+/// One attribute of the options `T`.
+pub struct Attribute<T: 'static> {
+    /// Its name.
+    pub name: &'static str,
+    /// What it counts in.
+    pub unit: Unit,
+    /// The smallest and the largest value, times in nanoseconds.
+    pub range: (u64, u64),
+    /// What it does, in a line.
+    pub doc: &'static str,
+    pub(super) get: fn(&T) -> u64,
+    pub(super) set: fn(&mut T, u64),
+}
+
+/// An attribute that is not there, or a value that it does not take.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AttrError {
+    /// The scheduler has no attribute of this name.
+    #[error("{scheduler} has no attribute `{name}`; it has {known}")]
+    Unknown {
+        /// The scheduler's name.
+        scheduler: &'static str,
+        /// What was asked for.
+        name: String,
+        /// The attributes that it has.
+        known: String,
+    },
+    /// The value is not of the attribute's kind.
+    #[error("{name}: `{value}` is not {expected}")]
+    Value {
+        /// The attribute.
+        name: &'static str,
+        /// What it was to be set to.
+        value: String,
+        /// What it takes.
+        expected: String,
+    },
+}
+
+/// An attribute's name, value and meaning, for reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttrValue {
+    /// The attribute's name.
+    pub name: &'static str,
+    /// Its value with its unit, as `set` takes it.
+    pub value: String,
+    /// What it does, in a line.
+    pub doc: &'static str,
+}
+
+/// Sets the attribute `name` of `options` from text.
+pub(super) fn set<T>(
+    scheduler: &'static str,
+    table: &[Attribute<T>],
+    options: &mut T,
+    name: &str,
+    value: &str,
+) -> Result<(), AttrError> {
+    let Some(attribute) = table.iter().find(|a| a.name == name) else {
+        let known: Vec<_> = table.iter().map(|a| a.name).collect();
+        let known = if known.is_empty() {
+            "none".to_owned()
+        } else {
+            known.join(", ")
+        };
+        let name = name.to_owned();
+        return Err(AttrError::Unknown {
+            scheduler,
+            name,
+            known,
+        });
+    };
+    let (min, max) = attribute.range;
+    match parse(attribute.unit, value) {
+        Some(parsed) if (min..=max).contains(&parsed) => {
+            (attribute.set)(options, parsed);
+            Ok(())
+        }
+        _ => Err(AttrError::Value {
+            name: attribute.name,
+            value: value.to_owned(),
+            expected: expected(attribute.unit, min, max),
+        }),
+    }
+}
+
+/// The values of all attributes.
+pub(super) fn list<T>(table: &[Attribute<T>], options: &T) -> Vec<AttrValue> {
+    let value = |a: &Attribute<T>| AttrValue {
+        name: a.name,
+        value: show(a.unit, (a.get)(options)),
+        doc: a.doc,
+    };
+    table.iter().map(value).collect()
+}
+
+fn nanos_per_unit(unit: Unit) -> Option<u64> {
+    match unit {
+        Unit::Millis => Some(1_000_000),
+        Unit::Micros => Some(1_000),
+        Unit::Nanos => Some(1),
+        Unit::Count | Unit::Switch | Unit::Kibibytes | Unit::Sectors => None,
+    }
+}
+
+fn parse(unit: Unit, value: &str) -> Option<u64> {
+    let value = value.trim();
+    let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let suffix = &value[digits.len()..];
+    let number: u64 = digits.trim_end().parse().ok()?;
+    let factor = match (nanos_per_unit(unit), suffix) {
+        (Some(own), "") => own,
+        (Some(_), "ns") => 1,
+        (Some(_), "us") => 1_000,
+        (Some(_), "ms") => 1_000_000,
+        (Some(_), "s") => 1_000_000_000,
+        (None, "") => 1,
+        (None, "KiB" | "k" | "K") if unit == Unit::Kibibytes => 1,
+        (None, "MiB" | "m" | "M") if unit == Unit::Kibibytes => 1024,
+        _ => return None,
+    };
+    number.checked_mul(factor)
+}
+
+fn show(unit: Unit, value: u64) -> String {
+    match unit {
+        Unit::Count | Unit::Switch | Unit::Sectors => value.to_string(),
+        Unit::Kibibytes => format!("{value}KiB"),
+        Unit::Millis | Unit::Micros | Unit::Nanos => show_time(Nanos(value)),
+    }
+}
+
+/// A duration in the largest unit that holds it without a fraction.
+fn show_time(Nanos(ns): Nanos) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    match units.iter().find(|(n, _)| ns >= *n && ns % n == 0) {
+        Some((n, unit)) => format!("{}{unit}", ns / n),
+        None => format!("{ns}ns"),
+    }
+}
+
+fn expected(unit: Unit, min: u64, max: u64) -> String {
+    let (min, max) = (show(unit, min), show(unit, max));
+    match unit {
+        Unit::Switch => "0 or 1".to_owned(),
+        Unit::Count => format!("a number from {min} to {max}"),
+        Unit::Sectors => format!("a number of 512-byte sectors from {min} to {max}"),
+        Unit::Kibibytes => format!("a size from {min} to {max}"),
+        Unit::Millis => format!("a time from {min} to {max} (ms unless it has a unit)"),
+        Unit::Micros => format!("a time from {min} to {max} (us unless it has a unit)"),
+        Unit::Nanos => format!("a time from {min} to {max} (ns unless it has a unit)"),
+    }
+}
+
+/// The longest time that an attribute takes: a day.
+pub(super) const LONGEST: u64 = 86_400_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_unit_or_the_attributes_own() {
+        assert_eq!(parse(Unit::Millis, "500"), Some(500_000_000));
+        assert_eq!(parse(Unit::Millis, "500us"), Some(500_000));
+        assert_eq!(parse(Unit::Nanos, "2000000"), Some(2_000_000));
+        assert_eq!(parse(Unit::Nanos, "2 ms"), Some(2_000_000));
+        assert_eq!(parse(Unit::Count, "16"), Some(16));
+        for (unit, bad) in [
+            (Unit::Count, "16ms"),
+            (Unit::Millis, "ms"),
+            (Unit::Millis, "5 min"),
+            (Unit::Millis, "-5"),
+            (Unit::Millis, "99999999999999999999"),
+        ] {
+            assert_eq!(parse(unit, bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_shown_value_parses_to_itself() {
+        for (unit, value) in [
+            (Unit::Millis, 0),
+            (Unit::Millis, 500_000_000),
+            (Unit::Micros, 1_500),
+            (Unit::Nanos, 10_000_000_000),
+            (Unit::Kibibytes, 16384),
+            (Unit::Count, 2),
+        ] {
+            assert_eq!(parse(unit, &show(unit, value)), Some(value));
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What every scheduler does, and what it is told.
+//!
+//! Takes requests; gives them back in its own order. A scheduler is a plain type without locks and
+//! without a clock: it is used by one thread at a time and told the time. Keeps true: each request
+//! that goes in comes out once, itself or merged behind another.
+use super::prio::PrioClass;
+use crate::bio::Op;
+use crate::request::Request;
+use crate::units::{Nanos, ZoneNo};
+
+/// A scheduler (`struct elevator_mq_ops`, Linux 6.12).
+pub trait Elevator: Send {
+    /// Takes in a request. When it came to the scheduler is in the request
+    /// ([`Request::queued_at`]); requests come in the order of those times.
+    fn insert(&mut self, now: Nanos, request: Box<Request>);
+
+    /// Gives the request to send next, if it is anybody's turn.
+    fn dispatch(&mut self, now: Nanos, flight: &InFlight) -> Option<Box<Request>>;
+
+    /// Notes that a request has ended. Need not be called unless
+    /// [`Elevator::wants_ends`].
+    fn completed(&mut self, _end: &Ended) {}
+
+    /// Whether the scheduler decides by what has ended.
+    fn wants_ends(&self) -> bool {
+        false
+    }
+
+    /// When [`Elevator::dispatch`] will give something though nothing was inserted and nothing has
+    /// ended since it last gave nothing; `None` if time alone changes nothing.
+    fn next_event(&self) -> Option<Nanos>;
+
+    /// Requests inside.
+    fn len(&self) -> usize;
+
+    /// Whether nothing waits.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Requests that went on merged behind another, by class.
+    fn merged(&self) -> [u64; 3];
+
+    /// Sets a process's share of the device, 1 to 1000.
+    fn set_weight(&mut self, _process: u32, _weight: u16) {}
+}
+
+/// What is with the device, by what schedulers tell apart. Who sends the requests knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InFlight {
+    /// Commands by priority class.
+    pub by_class: [u64; 3],
+}
+
+impl InFlight {
+    /// Notes that a request has been sent.
+    pub fn sent(&mut self, request: &Request) {
+        self.by_class[request.prio().class.index()] += 1;
+    }
+
+    /// Notes that a request has ended.
+    pub fn ended(&mut self, request: &Request) {
+        self.by_class[request.prio().class.index()] -= 1;
+    }
+}
+
+/// The end of a request, as far as a scheduler wants to know it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// When.
+    pub at: Nanos,
+    /// When the request came to the scheduler.
+    pub queued_at: Nanos,
+    /// When it was sent to the device.
+    pub sent_at: Nanos,
+    /// The process that the request came from.
+    pub process: u32,
+    /// Length in sectors.
+    pub nr_sectors: u32,
+    /// What it was.
+    pub op: Op,
+    /// Its class.
+    pub class: PrioClass,
+    /// Its zone.
+    pub zone: ZoneNo,
+}
+
+impl Ended {
+    /// The end of `request` at `at`.
+    pub fn new(at: Nanos, request: &Request) -> Self {
+        Ended {
+            at,
+            queued_at: request.queued_at(),
+            sent_at: request.sent_at(),
+            process: request.process(),
+            nr_sectors: request.nr_sectors(),
+            op: request.op(),
+            class: request.prio().class,
+            zone: request.zone(),
+        }
+    }
+}
+
+/// How a scheduler treats an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    /// Before all others, in the order they came: flushes and zone management, which have no place
+    /// among the sectors and which somebody waits for.
+    First,
+    Read,
+    Write,
+}
+
+impl Route {
+    pub(super) const fn of(op: Op) -> Route {
+        match op {
+            Op::Read => Route::Read,
+            Op::Write | Op::WriteZeroes | Op::ZoneAppend | Op::Discard => Route::Write,
+            Op::Flush
+            | Op::ZoneOpen
+            | Op::ZoneClose
+            | Op::ZoneFinish
+            | Op::ZoneReset
+            | Op::ZoneResetAll => Route::First,
+        }
+    }
+}

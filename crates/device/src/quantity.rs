@@ -1,0 +1,158 @@
+//! Counts, sizes and times as people write them in options.
+//!
+//! Takes text such as `4096`, `256M` or `10us`; gives numbers, and numbers back as text. Keeps
+//! true: what is shown for a size or a time is read back as the same number.
+
+/// Why a text is no quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QuantityError {
+    /// Not a whole number with one of the suffixes.
+    #[error("not a number with a known suffix")]
+    Malformed,
+    /// More than 64 bits hold.
+    #[error("more than 64 bits hold")]
+    TooLarge,
+}
+
+/// Suffixes of sizes, without `B` and `iB`, with their powers of two.
+const SIZES: [(&str, u32); 5] = [("T", 40), ("G", 30), ("M", 20), ("K", 10), ("", 0)];
+
+/// Suffixes of times, in nanoseconds.
+const TIMES: [(&str, u64); 4] = [
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
+
+/// Reads a whole number without a suffix.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_count(text: &str) -> Result<u64, QuantityError> {
+    match split(text)? {
+        (number, "") => Ok(number),
+        _ => Err(QuantityError::Malformed),
+    }
+}
+
+/// Reads a number of bytes: with `K`, `M`, `G` or `T` for powers of 1024, then `B` or `iB` if one
+/// likes, in capitals or not.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
+    let (number, suffix) = split(text)?;
+    let suffix = suffix.to_ascii_uppercase();
+    let unit = match suffix.strip_suffix("IB") {
+        // "iB" alone is no unit.
+        Some("") => return Err(QuantityError::Malformed),
+        Some(unit) => unit,
+        None => suffix.strip_suffix('B').unwrap_or(&suffix),
+    };
+    let known = SIZES.iter().find(|(name, _)| *name == unit);
+    let (_, shift) = known.ok_or(QuantityError::Malformed)?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or(QuantityError::TooLarge)
+}
+
+/// Reads a number of nanoseconds: with `ns`, `us`, `ms` or `s`, or none for `ns`.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_time(text: &str) -> Result<u64, QuantityError> {
+    let (number, suffix) = split(text)?;
+    let suffix = if suffix.is_empty() { "ns" } else { suffix };
+    let known = TIMES.iter().find(|(name, _)| *name == suffix);
+    let (_, nanos) = known.ok_or(QuantityError::Malformed)?;
+    number.checked_mul(*nanos).ok_or(QuantityError::TooLarge)
+}
+
+/// The digits that a text begins with, and the rest.
+fn split(text: &str) -> Result<(u64, &str), QuantityError> {
+    let end = text.find(|c: char| !c.is_ascii_digit());
+    let (digits, suffix) = text.split_at(end.unwrap_or(text.len()));
+    if digits.is_empty() {
+        return Err(QuantityError::Malformed);
+    }
+    let number = digits.parse().map_err(|_| QuantityError::TooLarge)?;
+    Ok((number, suffix))
+}
+
+/// A number of bytes in the largest unit that holds it exactly: `256MiB`, `512B`.
+pub fn show_size(bytes: u64) -> String {
+    let fits = |&&(_, shift): &&(&str, u32)| bytes > 0 && bytes.is_multiple_of(1 << shift);
+    match SIZES.iter().find(fits) {
+        Some(&(unit, shift)) if shift > 0 => format!("{}{unit}iB", bytes >> shift),
+        _ => format!("{bytes}B"),
+    }
+}
+
+/// A number of nanoseconds in the largest unit that holds it exactly: `10us`, `0ns`.
+pub fn show_time(nanos: u64) -> String {
+    let fits = |&&(_, unit): &&(&str, u64)| nanos > 0 && nanos.is_multiple_of(unit);
+    match TIMES.iter().find(fits) {
+        Some((name, unit)) => format!("{}{name}", nanos / unit),
+        None => "0ns".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use QuantityError::{Malformed, TooLarge};
+
+    #[test]
+    fn sizes_are_read_with_every_suffix() {
+        for (text, expected) in [
+            ("0", Ok(0)),
+            ("512", Ok(512)),
+            ("512B", Ok(512)),
+            ("4k", Ok(4096)),
+            ("256M", Ok(256 << 20)),
+            ("256MB", Ok(256 << 20)),
+            ("256MiB", Ok(256 << 20)),
+            ("3g", Ok(3 << 30)),
+            ("2TiB", Ok(2 << 40)),
+            ("18446744073709551615", Ok(u64::MAX)),
+            ("18446744073709551616", Err(TooLarge)),
+            ("16777216T", Err(TooLarge)),
+            ("", Err(Malformed)),
+            ("M", Err(Malformed)),
+            ("-1", Err(Malformed)),
+            ("1.5G", Err(Malformed)),
+            ("4iB", Err(Malformed)),
+            ("4 M", Err(Malformed)),
+            ("4X", Err(Malformed)),
+            ("4\u{e9}", Err(Malformed)),
+        ] {
+            assert_eq!(parse_size(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn times_are_read_with_every_suffix() {
+        for (text, expected) in [
+            ("7", Ok(7)),
+            ("7ns", Ok(7)),
+            ("10us", Ok(10_000)),
+            ("8ms", Ok(8_000_000)),
+            ("2s", Ok(2_000_000_000)),
+            ("2m", Err(Malformed)),
+            ("99999999999s", Err(TooLarge)),
+        ] {
+            assert_eq!(parse_time(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_is_read_back() {
+        for number in [0, 1, 511, 512, 4096, 96 << 20, 5 << 30, 1 << 40, u64::MAX] {
+            assert_eq!(parse_size(&show_size(number)), Ok(number));
+            assert_eq!(parse_time(&show_time(number)), Ok(number));
+        }
+        assert_eq!(show_size(256 << 20), "256MiB");
+        assert_eq!(show_time(10_000), "10us");
+    }
+}

@@ -1,0 +1,140 @@
+//! Job options on the command line.
+//!
+//! Takes arguments; gives jobs. fio's rules: each `--name` begins a job, options before the first
+//! one (or after `--name=global`) are for all jobs after them, those of job files included; other
+//! arguments are job files, `-` is standard input; `--section=NAME` picks sections of the files.
+use super::JobSet;
+use super::build::{Builder, unknown};
+use super::error::{JobError, Origin};
+use super::sections::{self, GLOBAL, Given, Section};
+use super::source::Source;
+use crate::options::{Kind, Known, ValueError, find};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// Reads job options and job files from the arguments (without the program's name).
+///
+/// Jobs of the command line come before those of files, which begin with what the command line sets
+/// for all jobs. Options are written `--bs=4k` or `--bs 4k`, with one dash or two; flags take a
+/// value after `=` only.
+pub fn parse_args<A>(
+    args: impl IntoIterator<Item = A>,
+    source: &dyn Source,
+) -> Result<JobSet, JobError>
+where
+    A: Into<OsString>,
+{
+    let Arguments {
+        sections,
+        files,
+        only,
+    } = sort(args.into_iter().map(Into::into))?;
+    let mut builder = Builder::new(source);
+    builder.only(only);
+    for section in &sections {
+        builder.add(section)?;
+    }
+    for file in &files {
+        builder.add_all(sections::read_file(Path::new(file), source)?)?;
+    }
+    builder.finish()
+}
+
+struct Arguments {
+    sections: Vec<Section>,
+    files: Vec<String>,
+    only: Vec<String>,
+}
+
+fn sort(args: impl Iterator<Item = OsString>) -> Result<Arguments, JobError> {
+    let mut args = args.map(unicode);
+    let mut sorted = Arguments {
+        sections: vec![begin(GLOBAL)],
+        files: Vec::new(),
+        only: Vec::new(),
+    };
+    while let Some(argument) = args.next().transpose()? {
+        let option = argument
+            .strip_prefix("--")
+            .or_else(|| argument.strip_prefix('-'));
+        let Some(option) = option.filter(|option| !option.is_empty()) else {
+            sorted.files.push(argument);
+            continue;
+        };
+        let (key, value) = match option.split_once('=') {
+            Some((key, value)) => (key, Some(value.to_owned())),
+            None => (option, None),
+        };
+        if key == "section" {
+            sorted
+                .only
+                .push(required(key, "the name of a section", value, &mut args)?);
+        } else if key == "name" {
+            let name = required(key, "the name of a job", value, &mut args)?;
+            let mut section = begin(&name);
+            if !section.is_global() {
+                // fio reports it among the job's options.
+                section.given.push(on_command_line(key, Some(name)));
+            }
+            sorted.sections.push(section);
+        } else {
+            let known = find(key).ok_or_else(|| unknown(key, Origin::CommandLine))?;
+            let value = match known.is_flag() {
+                true => value,
+                false => Some(required(key, expected(&known), value, &mut args)?),
+            };
+            let section = sorted.sections.last_mut().expect("begins with a section");
+            section.given.push(on_command_line(key, value));
+        }
+    }
+    Ok(sorted)
+}
+
+fn begin(name: &str) -> Section {
+    Section {
+        name: name.to_owned(),
+        origin: Origin::CommandLine,
+        given: Vec::new(),
+    }
+}
+
+fn on_command_line(key: &str, value: Option<String>) -> Given {
+    Given {
+        key: key.to_owned(),
+        value,
+        origin: Origin::CommandLine,
+    }
+}
+
+fn unicode(argument: OsString) -> Result<String, JobError> {
+    argument
+        .into_string()
+        .map_err(|argument| JobError::Argument(argument.to_string_lossy().into_owned()))
+}
+
+fn expected(known: &Known) -> &'static str {
+    match known {
+        Known::Supported(spec) => spec.kind.expected(),
+        Known::Unused(_) => Kind::Text(|_, _| ()).expected(),
+    }
+}
+
+/// The value after `=`, or else the next argument.
+fn required(
+    key: &str,
+    expected: &'static str,
+    value: Option<String>,
+    args: &mut impl Iterator<Item = Result<String, JobError>>,
+) -> Result<String, JobError> {
+    let value = match value {
+        Some(value) => Some(value),
+        None => args.next().transpose()?,
+    };
+    value
+        .filter(|value| !value.is_empty())
+        .ok_or_else(|| JobError::Value {
+            origin: Origin::CommandLine,
+            option: key.to_owned(),
+            error: ValueError::Missing { expected },
+        })
+}

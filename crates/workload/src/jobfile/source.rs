@@ -1,0 +1,172 @@
+//! What surrounds a job file: other files, the environment and the machine.
+//!
+//! Reading goes through [`Source`], so that the parser can be tested, and given any text, without
+//! a file system.
+use std::collections::BTreeMap;
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Answers what a job file asks of its surroundings.
+pub trait Source {
+    /// The bytes of a file; `-` is standard input.
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+    /// An environment variable, for `${NAME}`.
+    fn variable(&self, name: &str) -> Option<String>;
+    /// Bytes of a memory page, for `$pagesize`.
+    fn page_size(&self) -> u64;
+    /// Memory in MiB, for `$mb_memory`.
+    fn mb_memory(&self) -> u64;
+    /// CPUs, for `$ncpus`.
+    fn cpus(&self) -> u64;
+    /// A seed that is another one each time, for `randrepeat=0`.
+    fn fresh_seed(&self) -> u64;
+}
+
+/// The system that the program runs on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemSource;
+
+/// The auxiliary vector's entry for the page size (`AT_PAGESZ`).
+const AT_PAGESZ: usize = 6;
+
+impl Source for SystemSource {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        if path == Path::new("-") {
+            let mut bytes = Vec::new();
+            io::stdin().lock().read_to_end(&mut bytes)?;
+            return Ok(bytes);
+        }
+        fs::read(path)
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        // The standard library panics at names that no variable can have.
+        let possible = !name.is_empty() && !name.contains(['=', '\0']);
+        if possible {
+            std::env::var(name).ok()
+        } else {
+            None
+        }
+    }
+
+    fn page_size(&self) -> u64 {
+        let auxiliary = fs::read("/proc/self/auxv").unwrap_or_default();
+        page_size_in(&auxiliary).unwrap_or(4096)
+    }
+
+    fn mb_memory(&self) -> u64 {
+        let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        memory_in(&info).unwrap_or(0)
+    }
+
+    fn cpus(&self) -> u64 {
+        std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64)
+    }
+
+    fn fresh_seed(&self) -> u64 {
+        RandomState::new().hash_one(0)
+    }
+}
+
+fn page_size_in(auxiliary: &[u8]) -> Option<u64> {
+    const WORD: usize = size_of::<usize>();
+    let word = |bytes: &[u8]| bytes.try_into().ok().map(usize::from_ne_bytes);
+    let mut entries = auxiliary.chunks_exact(2 * WORD);
+    let entry = entries.find(|entry| word(&entry[..WORD]) == Some(AT_PAGESZ))?;
+    word(&entry[WORD..]).map(|size| size as u64)
+}
+
+fn memory_in(info: &str) -> Option<u64> {
+    let line = info
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib / 1024)
+}
+
+/// Surroundings made of values, for tests and fuzzing.
+#[derive(Clone, Debug, Default)]
+pub struct MemorySource {
+    /// Files by path.
+    pub files: BTreeMap<PathBuf, Vec<u8>>,
+    /// Environment variables.
+    pub variables: BTreeMap<String, String>,
+}
+
+impl MemorySource {
+    /// Adds a file.
+    pub fn with_file(mut self, path: &str, text: &str) -> Self {
+        self.files.insert(path.into(), text.into());
+        self
+    }
+
+    /// Adds an environment variable.
+    pub fn with_variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.insert(name.into(), value.into());
+        self
+    }
+}
+
+/// A machine with pages of 4 KiB, 1 GiB of memory and four CPUs, where no number is random.
+impl Source for MemorySource {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.files
+            .get(path)
+            .cloned()
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        self.variables.get(name).cloned()
+    }
+
+    fn page_size(&self) -> u64 {
+        4096
+    }
+
+    fn mb_memory(&self) -> u64 {
+        1024
+    }
+
+    fn cpus(&self) -> u64 {
+        4
+    }
+
+    fn fresh_seed(&self) -> u64 {
+        1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_size_is_found_among_the_entries() {
+        let words = [3_usize, 99, AT_PAGESZ, 16384, 0, 0];
+        let bytes: Vec<u8> = words.into_iter().flat_map(usize::to_ne_bytes).collect();
+        assert_eq!(page_size_in(&bytes), Some(16384));
+        assert_eq!(page_size_in(&bytes[..5]), None);
+    }
+
+    #[test]
+    fn memory_is_in_mebibytes() {
+        assert_eq!(
+            memory_in("Foo: 1 kB\nMemTotal:       24684520 kB\n"),
+            Some(24105)
+        );
+        assert_eq!(memory_in("MemTotal: much\n"), None);
+    }
+
+    #[test]
+    fn the_system_answers_sensibly() {
+        let system = SystemSource;
+        assert!(system.page_size().is_power_of_two());
+        assert!(system.cpus() >= 1);
+        assert_ne!(system.fresh_seed(), system.fresh_seed());
+        assert_eq!(system.variable("="), None);
+        assert_eq!(system.variable(""), None);
+    }
+}

@@ -1,0 +1,295 @@
+//! A job in the making: the values so far.
+//!
+//! Takes values from setters; gives a [`Job`]. Keeps true: a finished job has passed the checks
+//! that need more than one option, and values that depend on others are filled in.
+use super::value::size::format_size;
+use crate::job::{DataDir, Extent, FIXED_SEED, Job, Rw, ZoneMode};
+use thiserror::Error;
+
+/// Values so far. A section of a job file begins with a copy of what `[global]` has set.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// Values that are final as they are.
+    pub(super) job: Job,
+    pub(super) randseed: Option<u64>,
+    pub(super) randrepeat: bool,
+    pub(super) allrandrepeat: bool,
+}
+
+/// Options that contradict each other.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Conflict {
+    /// Nothing says for how long.
+    #[error("needs a runtime")]
+    TimeBasedWithoutRuntime,
+    /// Two limits that fio does not combine.
+    #[error("cannot be combined with rate")]
+    RateAndRateIops,
+    /// Not one block fits.
+    #[error("{} is less than the block size, {}", format_size(*.size), format_size(*.block))]
+    SizeBelowBlock {
+        /// Bytes of the region.
+        size: u64,
+        /// Bytes of a block.
+        block: u64,
+    },
+    /// Zones without zone mode.
+    #[error("needs zonemode=zbd")]
+    NeedsZbd,
+}
+
+impl Conflict {
+    /// The option that is to blame.
+    pub fn option(&self, job: &Job) -> &'static str {
+        match self {
+            Conflict::TimeBasedWithoutRuntime => "time_based",
+            Conflict::RateAndRateIops => "rate_iops",
+            Conflict::SizeBelowBlock { .. } => "size",
+            Conflict::NeedsZbd => zone_option(job).unwrap_or("zonemode"),
+        }
+    }
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        let unset = 0;
+        let job = Job {
+            iodepth_low: unset,
+            iodepth_batch_complete_max: unset,
+            ..Job::default()
+        };
+        Draft {
+            job,
+            randseed: None,
+            randrepeat: true,
+            allrandrepeat: false,
+        }
+    }
+}
+
+impl Draft {
+    /// What size suffixes are powers of.
+    pub(super) fn kb_base(&self) -> u32 {
+        self.job.kb_base
+    }
+
+    /// Names the job and notes what its own section gives.
+    pub fn begin_section(&mut self, name: &str) {
+        self.job.name = name.to_owned();
+        self.job.given.clear();
+    }
+
+    /// Notes an option given by the job's own section.
+    pub fn note_given(&mut self, name: &str, value: &str) {
+        note(&mut self.job.given, name, value);
+    }
+
+    /// The job, checked. `fresh_seed` is asked only if the job wants other random numbers each time.
+    pub fn finish(self, fresh_seed: impl FnOnce() -> u64) -> Result<Job, (Conflict, Box<Job>)> {
+        let mut job = self.job;
+        job.randseed = match self.randseed {
+            Some(seed) => seed,
+            None if self.randrepeat || self.allrandrepeat => FIXED_SEED,
+            None => fresh_seed(),
+        };
+        fill_depths(&mut job);
+        match check(&job) {
+            Ok(()) => Ok(job),
+            Err(conflict) => Err((conflict, Box::new(job))),
+        }
+    }
+}
+
+/// Appends an option, or replaces its value if it was given before.
+pub(crate) fn note(given: &mut Vec<(String, String)>, name: &str, value: &str) {
+    match given.iter_mut().find(|(known, _)| known == name) {
+        Some((_, known_value)) => value.clone_into(known_value),
+        None => given.push((name.to_owned(), value.to_owned())),
+    }
+}
+
+/// Sets what is given and leaves the rest.
+pub(super) fn assign(target: &mut [u64; 3], values: [Option<u64>; 3]) {
+    for (place, value) in target.iter_mut().zip(values) {
+        *place = value.unwrap_or(*place);
+    }
+}
+
+/// fio's rules for depths that are not given or do not fit.
+fn fill_depths(job: &mut Job) {
+    let at_most_iodepth = |depth: u32| {
+        if depth == 0 {
+            job.iodepth
+        } else {
+            depth.min(job.iodepth)
+        }
+    };
+    job.iodepth_batch = at_most_iodepth(job.iodepth_batch);
+    job.iodepth_low = at_most_iodepth(job.iodepth_low);
+    // Waiting for more completions than can be in flight would never end.
+    job.iodepth_batch_complete_min = job.iodepth_batch_complete_min.min(job.iodepth);
+    job.iodepth_batch_complete_max = job
+        .iodepth_batch_complete_max
+        .max(job.iodepth_batch_complete_min);
+}
+
+fn check(job: &Job) -> Result<(), Conflict> {
+    if job.time_based && job.runtime.is_none() {
+        return Err(Conflict::TimeBasedWithoutRuntime);
+    }
+    if job.rate != [0; 3] && job.rate_iops != [0; 3] {
+        return Err(Conflict::RateAndRateIops);
+    }
+    if job.zonemode != ZoneMode::Zbd && zone_option(job).is_some() {
+        return Err(Conflict::NeedsZbd);
+    }
+    let block = least_block(job);
+    match job.size {
+        Some(Extent::Bytes(size)) if size < block => Err(Conflict::SizeBelowBlock { size, block }),
+        _ => Ok(()),
+    }
+}
+
+/// The first option that only means something with `zonemode=zbd`.
+fn zone_option(job: &Job) -> Option<&'static str> {
+    let zones = |extent| matches!(extent, Some(Extent::Zones(_)));
+    [
+        ("zonesize", job.zonesize.is_some()),
+        ("size", zones(job.size)),
+        ("io_size", zones(job.io_size)),
+        ("offset", zones(Some(job.offset))),
+        ("offset_increment", zones(Some(job.offset_increment))),
+    ]
+    .into_iter()
+    .find_map(|(name, given)| given.then_some(name))
+}
+
+/// The least block size among the directions that the job uses.
+fn least_block(job: &Job) -> u64 {
+    let bs = |dir: DataDir| job.bs[dir as usize];
+    match job.rw {
+        Rw::Read => bs(DataDir::Read),
+        Rw::Write => bs(DataDir::Write),
+        Rw::Trim => bs(DataDir::Trim),
+        Rw::Mixed => bs(DataDir::Read).min(bs(DataDir::Write)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Known, find};
+
+    fn draft(options: &[(&str, &str)]) -> Draft {
+        let mut draft = Draft::default();
+        for (name, value) in options {
+            let Some(Known::Supported(spec)) = find(name) else {
+                panic!("{name}")
+            };
+            spec.kind.apply(Some(value), &mut draft).expect(name);
+        }
+        draft
+    }
+
+    fn job(options: &[(&str, &str)]) -> Job {
+        draft(options).finish(|| 7).expect("no conflict")
+    }
+
+    fn conflict(options: &[(&str, &str)]) -> String {
+        let (conflict, job) = draft(options).finish(|| 7).expect_err("a conflict");
+        format!("{}: {conflict}", conflict.option(&job))
+    }
+
+    #[test]
+    fn nothing_given_makes_the_default_job() {
+        assert_eq!(job(&[]), Job::default());
+    }
+
+    #[test]
+    fn batches_are_no_greater_than_the_depth() {
+        let job = job(&[
+            ("iodepth", "16"),
+            ("iodepth_batch", "32"),
+            ("iodepth_low", "64"),
+            ("iodepth_batch_complete_min", "99"),
+        ]);
+        assert_eq!((job.iodepth_batch, job.iodepth_low), (16, 16));
+        assert_eq!(
+            (
+                job.iodepth_batch_complete_min,
+                job.iodepth_batch_complete_max
+            ),
+            (16, 16)
+        );
+    }
+
+    #[test]
+    fn depths_of_zero_or_not_given_follow_the_depth() {
+        let job = job(&[
+            ("iodepth", "16"),
+            ("iodepth_batch", "0"),
+            ("iodepth_batch_complete", "0"),
+        ]);
+        assert_eq!((job.iodepth_batch, job.iodepth_low), (16, 16));
+        assert_eq!(
+            (
+                job.iodepth_batch_complete_min,
+                job.iodepth_batch_complete_max
+            ),
+            (0, 0)
+        );
+    }
+
+    #[test]
+    fn of_rwmixread_and_rwmixwrite_the_last_counts() {
+        assert_eq!(
+            job(&[("rwmixread", "30"), ("rwmixwrite", "80")]).rwmixread,
+            20
+        );
+        assert_eq!(
+            job(&[("rwmixwrite", "80"), ("rwmixread", "30")]).rwmixread,
+            30
+        );
+    }
+
+    #[test]
+    fn a_new_seed_is_drawn_only_if_the_job_wants_one() {
+        assert_eq!(job(&[]).randseed, FIXED_SEED);
+        assert_eq!(job(&[("randrepeat", "0")]).randseed, 7);
+        assert_eq!(
+            job(&[("randrepeat", "0"), ("allrandrepeat", "1")]).randseed,
+            FIXED_SEED
+        );
+        assert_eq!(job(&[("randrepeat", "0"), ("randseed", "5")]).randseed, 5);
+    }
+
+    #[test]
+    fn contradictions_name_the_option_to_blame() {
+        assert_eq!(
+            conflict(&[("time_based", "1")]),
+            "time_based: needs a runtime"
+        );
+        assert_eq!(
+            conflict(&[("rate", "1m"), ("rate_iops", "100")]),
+            "rate_iops: cannot be combined with rate"
+        );
+        assert_eq!(
+            conflict(&[("size", "512")]),
+            "size: 512 is less than the block size, 4k"
+        );
+        assert_eq!(
+            conflict(&[("zonesize", "1m")]),
+            "zonesize: needs zonemode=zbd"
+        );
+        assert_eq!(conflict(&[("offset", "2z")]), "offset: needs zonemode=zbd");
+    }
+
+    #[test]
+    fn only_blocks_of_used_directions_must_fit() {
+        assert_eq!(
+            job(&[("size", "4k"), ("bs", "4k,64k")]).bs,
+            [4096, 65536, 65536]
+        );
+        assert!(conflict(&[("rw", "write"), ("size", "4k"), ("bs", "4k,64k")]).contains("64k"));
+    }
+}

@@ -1,0 +1,139 @@
+//! Help made from the table of options.
+use super::kind::Kind;
+use super::table::{GROUPS, Spec};
+use super::unused;
+use std::fmt::Write;
+
+/// Columns that plain help may fill.
+const WIDTH: usize = 80;
+/// Columns before the help of an option.
+const INDENT: usize = 8;
+
+/// The supported options as plain text, for `--help`.
+pub fn help_text() -> String {
+    let mut text = String::new();
+    for (_, heading, specs) in GROUPS {
+        let _ = writeln!(text, "{heading}:");
+        for spec in *specs {
+            let _ = writeln!(text, "  {}", synopsis(spec));
+            let mut help = spec.help.to_owned();
+            if !spec.default.is_empty() {
+                let _ = write!(help, " [default: {}]", spec.default);
+            }
+            wrap(&mut text, &help);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The supported options as Markdown tables, with what Zonal does without, for the documentation.
+pub fn markdown() -> String {
+    let mut text = String::new();
+    for (_, heading, specs) in GROUPS {
+        let _ = writeln!(
+            text,
+            "## {heading}\n\n| Option | Default | Meaning |\n|---|---|---|"
+        );
+        for spec in *specs {
+            let default = if spec.default.is_empty() {
+                "none"
+            } else {
+                spec.default
+            };
+            let names: Vec<String> = spec.names().map(|name| format!("`{name}`")).collect();
+            let form = form(&spec.kind).replace('|', "\\|");
+            let names = names.join(", ");
+            let _ = writeln!(text, "| {names} = *{form}* | {default} | {} |", spec.help);
+        }
+        text.push('\n');
+    }
+    text.push_str(
+        "## Options of fio that Zonal does without\n\n\
+         A job with one of these runs, but not as in fio; each is reported once.\n\n\
+         | Option | What happens instead |\n|---|---|\n",
+    );
+    for (name, instead) in unused::changes() {
+        let _ = writeln!(text, "| `{name}` | {instead} |");
+    }
+    text.push_str("\nThese have no effect on what is measured; each is reported once:\n");
+    let harmless: Vec<String> = unused::harmless().map(|name| format!("`{name}`")).collect();
+    let _ = writeln!(text, "{}.", harmless.join(", "));
+    text
+}
+
+fn synopsis(spec: &Spec) -> String {
+    let names: Vec<&str> = spec.names().collect();
+    let form = form(&spec.kind);
+    match spec.kind {
+        Kind::Flag(_) => format!("{}[={form}]", names.join(", ")),
+        _ => format!("{}={form}", names.join(", ")),
+    }
+}
+
+fn form(kind: &Kind) -> String {
+    match kind {
+        Kind::Flag(_) | Kind::Bool(_) => "0|1".to_owned(),
+        Kind::Number { .. } => "number".to_owned(),
+        Kind::Size(_) => "size".to_owned(),
+        Kind::Triple { .. } => "size[,size][,size]".to_owned(),
+        Kind::Extent(_) => "size|N%|Nz".to_owned(),
+        Kind::Seconds(_) | Kind::Micros(_) => "time".to_owned(),
+        Kind::Word(words) => {
+            let can = words
+                .iter()
+                .filter(|(_, set)| set.is_ok())
+                .map(|(word, _)| *word);
+            can.collect::<Vec<_>>().join("|")
+        }
+        Kind::Pattern(_) => "pattern[:number]".to_owned(),
+        Kind::Cpus(_) => "list".to_owned(),
+        Kind::Text(_) => "text".to_owned(),
+    }
+}
+
+fn wrap(text: &mut String, help: &str) {
+    let mut column = 0;
+    for word in help.split_whitespace() {
+        if column > 0 && column + 1 + word.len() > WIDTH {
+            text.push('\n');
+            column = 0;
+        }
+        if column == 0 {
+            text.push_str(&" ".repeat(INDENT));
+            column = INDENT;
+        } else {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += word.len();
+    }
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::supported;
+
+    #[test]
+    fn help_names_every_option_and_alias_and_fits_the_screen() {
+        let help = help_text();
+        for name in supported().flat_map(Spec::names) {
+            assert!(help.contains(name), "{name}");
+        }
+        for line in help.lines() {
+            assert!(line.len() <= WIDTH, "{line}");
+        }
+    }
+
+    #[test]
+    fn markdown_tables_have_three_columns() {
+        let markdown = markdown();
+        let tables = markdown.split("## Options of fio").next().expect("tables");
+        for line in tables.lines().filter(|line| line.starts_with("| `")) {
+            assert_eq!(line.replace("\\|", "").matches('|').count(), 4, "{line}");
+        }
+    }
+}

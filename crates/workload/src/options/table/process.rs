@@ -1,0 +1,115 @@
+//! Names, clones and groups of jobs, and where they run.
+use super::{ANY_U32, Kind, Spec, narrow};
+use crate::job::CpusPolicy;
+
+pub(super) const OPTIONS: &[Spec] = &[
+    Spec::new(
+        "name",
+        Kind::Text(|draft, text| draft.job.name = text.to_owned()),
+        "",
+        "Name of the job; on the command line it begins a new job.",
+    ),
+    Spec::new(
+        "description",
+        Kind::Text(|draft, text| draft.job.description = text.to_owned()),
+        "",
+        "Text for the report.",
+    ),
+    Spec::new(
+        "filename",
+        Kind::Text(|draft, text| draft.job.filename = Some(text.to_owned())),
+        "",
+        "Device to use.",
+    ),
+    Spec::new(
+        "ioengine",
+        Kind::Text(|draft, text| draft.job.ioengine = text.to_owned()),
+        "psync",
+        "Kept for the report: all I/O goes through Zonal's own block layer.",
+    ),
+    Spec::new(
+        "numjobs",
+        Kind::Number {
+            min: 1,
+            max: ANY_U32,
+            set: |draft, n| draft.job.numjobs = narrow(n),
+        },
+        "1",
+        "Clones of the job that run at the same time.",
+    ),
+    Spec::new(
+        "thread",
+        Kind::Flag(|draft, on| draft.job.thread = on),
+        "0",
+        "Kept for the report: clones are always threads.",
+    ),
+    Spec::new(
+        "cpus_allowed",
+        Kind::Cpus(|draft, cpus| draft.job.cpus_allowed = cpus),
+        "all",
+        "CPUs that the job may run on, as 0,2-5.",
+    ),
+    Spec::new(
+        "cpus_allowed_policy",
+        Kind::Word(&[
+            (
+                "shared",
+                Ok(|draft| draft.job.cpus_allowed_policy = CpusPolicy::Shared),
+            ),
+            (
+                "split",
+                Ok(|draft| draft.job.cpus_allowed_policy = CpusPolicy::Split),
+            ),
+        ]),
+        "shared",
+        "Whether each clone may use all CPUs of cpus_allowed or gets one of them.",
+    ),
+    Spec::new(
+        "stonewall",
+        Kind::Flag(|draft, on| draft.job.stonewall = on),
+        "0",
+        "Wait for the jobs before this one to finish; begins a new reporting group.",
+    )
+    .or(&["wait_for_previous"]),
+    Spec::new(
+        "new_group",
+        Kind::Flag(|draft, on| draft.job.new_group = on),
+        "0",
+        "Begin a new reporting group.",
+    ),
+    Spec::new(
+        "group_reporting",
+        Kind::Flag(|draft, on| draft.job.group_reporting = on),
+        "0",
+        "Report the group as one instead of each clone.",
+    ),
+    Spec::new(
+        "loops",
+        Kind::Number {
+            min: 0,
+            max: ANY_U32,
+            set: |draft, n| draft.job.loops = n.max(1),
+        },
+        "1",
+        "Times to do the whole amount of I/O; 0 counts as 1.",
+    ),
+    Spec::new(
+        "kb_base",
+        Kind::Word(&[
+            ("1024", Ok(|draft| draft.job.kb_base = 1024)),
+            ("1000", Ok(|draft| draft.job.kb_base = 1000)),
+        ]),
+        "1024",
+        "What k, m, g, t and p are powers of; kib, mib and so on mean the other one.",
+    ),
+    Spec::new(
+        "unit_base",
+        Kind::Word(&[
+            ("0", Ok(|draft| draft.job.unit_base = 0)),
+            ("8", Ok(|draft| draft.job.unit_base = 8)),
+            ("1", Ok(|draft| draft.job.unit_base = 1)),
+        ]),
+        "0",
+        "Whether reports count bytes (8), bits (1) or what fits (0).",
+    ),
+];

@@ -1,0 +1,282 @@
+//! The options of fio 3.33 that Zonal does without.
+//!
+//! Two classes: those that do not change what is measured here (logs, buffers, page cache, file
+//! layout, other engines) and those that do. Both are accepted and reported once, the second with
+//! what happens instead, so that nobody compares two different workloads unknowingly.
+use super::Unused;
+
+/// What the absence of an option means for the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// What is measured is the same.
+    None,
+    /// The job runs differently than in fio: how.
+    Changes(&'static str),
+}
+
+/// An option with effect: names, values at which it has none, and what happens instead.
+struct Change {
+    names: &'static [&'static str],
+    neutral: &'static [&'static str],
+    instead: &'static str,
+}
+
+const fn change(
+    names: &'static [&'static str],
+    neutral: &'static [&'static str],
+    instead: &'static str,
+) -> Change {
+    Change {
+        names,
+        neutral,
+        instead,
+    }
+}
+
+const VERIFY: &str = "data is not verified";
+const REPLAY: &str = "traces are not replayed";
+const PRIORITY: &str = "all I/O has the same priority";
+const LATENCY: &str = "latency does not govern the depth";
+const FLOW: &str = "jobs do not wait for one another";
+const STEADY: &str = "the job does not end at a steady state";
+const FILES: &str = "the job works on one device, not on files";
+const BLOCKS: &str = "blocks have the size that bs gives";
+const DURABLE: &str = "no flushes or synchronous writes are issued";
+const EXIT: &str = "jobs end for themselves";
+const ERRORS: &str = "errors end the job";
+
+const CHANGES: &[Change] = &[
+    change(&["wait_for"], &[], "use stonewall to let jobs wait"),
+    change(&["nrfiles", "nr_files"], &["1"], FILES),
+    change(&["filesize"], &[], FILES),
+    change(&["opendir"], &[], FILES),
+    change(&["file_append"], &["0"], "I/O begins at offset"),
+    change(&["ba", "blockalign"], &[], "offsets are aligned to bs"),
+    change(&["bsrange", "blocksize_range"], &[], BLOCKS),
+    change(&["bssplit"], &[], BLOCKS),
+    change(&["bs_unaligned", "blocksize_unaligned"], &["0"], BLOCKS),
+    change(
+        &["bs_is_seq_rand"],
+        &["0"],
+        "bs is for reads, writes and trims",
+    ),
+    change(&["offset_align"], &["0"], "offset is used as given"),
+    change(
+        &["rw_sequencer"],
+        &["sequential"],
+        "sequential offsets go on and on",
+    ),
+    change(
+        &["random_distribution"],
+        &["random"],
+        "random offsets are uniform",
+    ),
+    change(
+        &["percentage_random"],
+        &["100"],
+        "random jobs are random throughout",
+    ),
+    change(
+        &["fill_device", "fill_fs"],
+        &["0"],
+        "the job ends with its size",
+    ),
+    change(
+        &["serialize_overlap"],
+        &["0"],
+        "overlapping I/O is not held back",
+    ),
+    change(
+        &["io_submit_mode"],
+        &["inline"],
+        "each job submits its own I/O",
+    ),
+    change(&["fsync"], &["0"], DURABLE),
+    change(&["fdatasync"], &["0"], DURABLE),
+    change(&["end_fsync"], &["0"], DURABLE),
+    change(&["fsync_on_close"], &["0"], DURABLE),
+    change(&["sync"], &["0", "none"], DURABLE),
+    change(&["sync_file_range"], &[], DURABLE),
+    change(&["write_barrier"], &["0"], DURABLE),
+    change(&["atomic"], &["0"], "writes are not atomic"),
+    change(&["verify"], &["0"], VERIFY),
+    change(&["verify_only"], &["0"], VERIFY),
+    change(&["trim_percentage"], &["0"], VERIFY),
+    change(&["read_iolog"], &[], REPLAY),
+    change(&["exec_prerun"], &[], "no command is run"),
+    change(&["exec_postrun"], &[], "no command is run"),
+    change(
+        &["ioscheduler"],
+        &[],
+        "Zonal's own option chooses the scheduler",
+    ),
+    change(
+        &["zonecapacity"],
+        &["0"],
+        "the device says how much a zone holds",
+    ),
+    change(&["zoneskip"], &["0"], "no zones are skipped"),
+    change(
+        &["read_beyond_wp"],
+        &["0"],
+        "reads stay below write pointers",
+    ),
+    change(
+        &["ignore_zone_limits"],
+        &["0"],
+        "the device's zone limits hold",
+    ),
+    change(
+        &["zone_reset_threshold"],
+        &[],
+        "zones are reset when they are full",
+    ),
+    change(
+        &["zone_reset_frequency"],
+        &[],
+        "zones are reset when they are full",
+    ),
+    change(&["prio"], &["0"], PRIORITY),
+    change(&["prioclass"], &["0"], PRIORITY),
+    change(&["cmdprio_percentage"], &["0"], PRIORITY),
+    change(&["cmdprio_bssplit"], &[], PRIORITY),
+    change(
+        &["thinktime_blocks_type"],
+        &["complete"],
+        "thinktime counts completed I/Os",
+    ),
+    change(&["thinktime_iotime"], &["0"], "thinktime counts I/Os"),
+    change(&["rate_min", "ratemin"], &["0"], "slow jobs go on"),
+    change(&["rate_iops_min"], &["0"], "slow jobs go on"),
+    change(
+        &["rate_process"],
+        &["linear"],
+        "limited I/O comes at even intervals",
+    ),
+    change(
+        &["rate_ignore_thinktime"],
+        &["0"],
+        "pauses count as time of the rate",
+    ),
+    change(&["max_latency"], &["0"], LATENCY),
+    change(&["latency_target"], &["0"], LATENCY),
+    change(&["latency_run"], &["0"], LATENCY),
+    change(&["flow"], &["0"], FLOW),
+    change(&["steadystate", "ss"], &[], STEADY),
+    change(&["exitall"], &["0"], EXIT),
+    change(&["exitall_on_error"], &["0"], EXIT),
+    change(&["continue_on_error"], &["none"], ERRORS),
+    change(&["ignore_error"], &[], ERRORS),
+    change(&["create_only"], &["0"], "the job runs"),
+    change(&["cpumask"], &[], "use cpus_allowed"),
+    change(&["stats"], &["1"], "the job is in the report"),
+    change(&["profile"], &[], "no profile is loaded"),
+    change(&["sg_write_mode"], &["write"], "writes are plain writes"),
+    change(&["readfua"], &["0"], DURABLE),
+    change(&["writefua"], &["0"], DURABLE),
+];
+
+/// Options without effect, grouped as in fio's manual: names between spaces.
+const HARMLESS: &[&str] = &[
+    // Files and how they are made.
+    "lockfile directory filename_format unique_filename openfiles file_service_type fallocate \
+     fadvise_hint overwrite create_serialize create_fsync create_on_open allow_file_create \
+     allow_mounted_write pre_read unlink unlink_each_loop invalidate write_hint",
+    // Buffers and their contents.
+    "mem iomem iomem_align mem_align hugepage-size lockmem zero_buffers refill_buffers \
+     scramble_buffers buffer_pattern buffer_compress_percentage buffer_compress_chunk \
+     dedupe_percentage dedupe_mode dedupe_working_set_percentage dedupe_global",
+    // Randomness: another generator, the same distribution.
+    "random_generator softrandommap",
+    // Details of what is reported above.
+    "do_verify verify_interval verify_offset verify_pattern verify_fatal verify_dump verify_async \
+     verify_async_cpus verify_backlog verify_backlog_batch experimental_verify verify_state_load \
+     verify_state_save trim_verify_zero trim_backlog trim_backlog_batch read_iolog_chunked \
+     replay_no_stall replay_redirect replay_scale replay_align replay_time_scale replay_skip \
+     merge_blktrace_file merge_blktrace_scalars merge_blktrace_iters rate_cycle ratecycle \
+     latency_window latency_percentile flow_id flow_sleep steadystate_duration ss_dur \
+     steadystate_ramp_time ss_ramp exit_what thinktime_spin cmdprio cmdprio_class",
+    // Logs and reports.
+    "write_iolog per_job_logs write_bw_log bwavgtime write_lat_log write_iops_log iopsavgtime \
+     log_entries log_avg_msec log_hist_msec log_hist_coarseness write_hist_log log_max_value \
+     log_offset log_prio log_compression log_compression_cpus log_store_compressed log_unix_epoch \
+     log_alternate_epoch log_alternate_epoch_clock_id block_error_percentiles clat_percentiles \
+     lat_percentiles slat_percentiles percentile_list significant_figures disk_util gtod_reduce \
+     disable_lat disable_clat disable_slat disable_bw_measurement disable_bw gtod_cpu \
+     unified_rw_reporting error_dump clocksource",
+    // Processes.
+    "nice numa_cpu_nodes numa_mem_policy cgroup cgroup_nodelete cgroup_weight uid gid",
+    // Engines.
+    "hipri hipri_percentage fixedbufs registerfiles sqthread_poll sqthread_poll_cpu nonvectored \
+     uncached nowait force_async cmd_type userspace_reap stream_id cpuload cpuchunks cpumode \
+     exit_on_io_done hostname port bindname verb protocol proto interface listen nodelay pingpong \
+     ttl window_size mss clustername clientname rbdname pool conf busy_poll touch_objects brick \
+     volume single-instance skip_bad donorname inplace uri thp stat_type program arguments \
+     grace_time std_redirect namenode chunk_size hdfsdirectory http_host http_user http_pass \
+     http_s3_key http_s3_keyid http_s3_region http_s3_sse_customer_algorithm \
+     http_s3_sse_customer_key http_s3_storage_class http_mode http_swift_auth_token http_verbose \
+     https object_class nfs_url cuda_io gpu_dev_ids busy_wait_polling xnvme_async xnvme_sync \
+     xnvme_admin xnvme_dev_nsid xnvme_iovec",
+    // Deprecated in fio, without effect there too.
+    "verifysort verifysort_nr rwmixcycle percentage_sequential flow_watermark",
+];
+
+/// Those that fio lets stand without a value.
+const FLAGS: &[&str] = &[
+    "bs_unaligned",
+    "blocksize_unaligned",
+    "verify_only",
+    "exitall",
+    "exitall_on_error",
+    "zero_buffers",
+    "refill_buffers",
+    "hipri",
+    "fixedbufs",
+    "registerfiles",
+    "sqthread_poll",
+    "nonvectored",
+    "uncached",
+    "userspace_reap",
+    "listen",
+    "pingpong",
+];
+
+/// Looks a name up.
+pub(super) fn find(name: &str) -> Option<Unused> {
+    if let Some(change) = CHANGES.iter().find(|change| change.names.contains(&name)) {
+        return Some(Unused {
+            name: change.names[0],
+            effect: Effect::Changes(change.instead),
+            neutral: change.neutral,
+            flag: FLAGS.contains(&name),
+        });
+    }
+    harmless().find(|known| *known == name).map(|name| Unused {
+        name,
+        effect: Effect::None,
+        neutral: &[],
+        flag: FLAGS.contains(&name),
+    })
+}
+
+/// All names.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    CHANGES
+        .iter()
+        .flat_map(|change| change.names.iter().copied())
+        .chain(harmless())
+}
+
+/// Names of options with effect, and what happens instead.
+pub(super) fn changes() -> impl Iterator<Item = (&'static str, &'static str)> {
+    CHANGES
+        .iter()
+        .map(|change| (change.names[0], change.instead))
+}
+
+/// Names of options without effect.
+pub(super) fn harmless() -> impl Iterator<Item = &'static str> {
+    HARMLESS
+        .iter()
+        .flat_map(|names| names.split_ascii_whitespace())
+}

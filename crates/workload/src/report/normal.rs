@@ -1,0 +1,257 @@
+//! fio's format for people: a paragraph for each entry, then a line for each group and direction.
+//!
+//! Keeps true: the lines, their order and their padding are those of fio 3.33; what follows them
+//! under `Zonal` is ours.
+use super::date::ctime;
+use super::summary::{
+    DIRS, Entry, Group, GroupDir, LEAST_BAND, LEAST_DEPTH, Summary, msec, percents,
+};
+use super::units::{TimeUnit, Units, count, digits_of};
+use super::{JobReport, Report};
+use crate::job::{DataDir, Job, Rw};
+use crate::stats::{
+    BATCH_LABELS, BatchSizes, DEPTH_LABELS, IoStats, LatStat, MSEC_LABELS, NSEC_LABELS,
+    PERCENTILES, USEC_LABELS,
+};
+
+/// Bands on a line of the latency distribution.
+const BANDS_PER_LINE: usize = 5;
+/// Above so many KiB/s on average the bandwidth samples are told in MiB/s.
+const MIB_SAMPLES: f64 = 1024.0 * 1024.0;
+
+/// The line that tells of a job before it runs, with a second one if it has clones.
+pub fn announce(job: &Job, groupid: u32) -> String {
+    let [read, write, trim] = job.bs.map(|bytes| Units::of(job).bytes(bytes));
+    let rw = match job.rw {
+        Rw::Read => "read",
+        Rw::Write => "write",
+        Rw::Trim => "trim",
+        Rw::Mixed => "rw",
+    };
+    let random = if job.random { "rand" } else { "" };
+    let clones = if job.numjobs > 1 { "...\n" } else { "" };
+    format!(
+        "{}: (g={groupid}): rw={random}{rw}, bs=(R) {read}-{read}, (W) {write}-{write}, \
+         (T) {trim}-{trim}, ioengine={}, iodepth={}\n{clones}",
+        job.name, job.ioengine, job.iodepth
+    )
+}
+
+/// The text of the whole report.
+pub(super) fn render(report: &Report<'_>, summary: &Summary<'_>) -> String {
+    let mut out = String::from("\n");
+    for entry in &summary.entries {
+        out += &header(report, entry);
+        for dir in DIRS {
+            if entry.stats.ios(dir) > 0 {
+                out += &direction(entry, dir, summary.group_dir(entry, dir));
+            }
+        }
+        out += &latency_bands(&entry.stats);
+        out += &resources(entry);
+    }
+    for group in &summary.groups {
+        out += &format!("\nRun status group {} (all jobs):\n", group.id);
+        for dir in DIRS {
+            out += &group_line(dir, group);
+        }
+    }
+    out += &format!(
+        "\nZonal ({} clock):\n  device={}, policy={}, seed={}\n",
+        report.clock, report.device, report.policy, report.seed
+    );
+    out
+}
+
+fn header(report: &Report<'_>, entry: &Entry<'_>) -> String {
+    let JobReport {
+        job, groupid, pid, ..
+    } = entry.head;
+    let (name, jobs, errno) = (&job.name, entry.jobs, entry.errno());
+    let error = entry
+        .error
+        .map_or(String::new(), |status| format!(" ({status})"));
+    let date = ctime(report.timestamp_ms.unwrap_or(0) / 1000);
+    let mut out = format!(
+        "{name}: (groupid={groupid}, jobs={jobs}): err={errno:2}{error}: pid={pid}: {date}\n"
+    );
+    if !job.description.is_empty() {
+        out += &format!("  Description  : [{}]\n", job.description);
+    }
+    out
+}
+
+fn direction(entry: &Entry<'_>, dir: DataDir, group: &GroupDir) -> String {
+    let stats = &entry.stats;
+    let (units, bandwidth) = (Units::of(entry.head.job), stats.bytes_per_second(dir));
+    let name = ["read", "write", "trim"][dir as usize];
+    let resets = match dir {
+        DataDir::Write => format!("; {} zone resets", stats.zone_reset_count()),
+        _ => String::new(),
+    };
+    let mut out = format!(
+        "  {name}: IOPS={}, BW={} ({})({}/{}msec){resets}\n",
+        count(stats.ios_per_second(dir) as u64, 4),
+        units.rate(bandwidth),
+        units.other_rate(bandwidth),
+        units.bytes(stats.bytes(dir)),
+        msec(stats.runtime(dir)),
+    );
+    out += &latency("slat", stats.slat(dir));
+    out += &latency("clat", stats.clat(dir));
+    out += &latency(" lat", stats.lat(dir));
+    out += &percentiles(&stats.clat_histogram(dir).percentiles(&PERCENTILES));
+    if stats.bandwidth_samples(dir).count() > 0 {
+        out += &sample_lines(entry, dir, group);
+    }
+    out
+}
+
+fn latency(name: &str, stat: &LatStat) -> String {
+    let unit = TimeUnit::of_spread(stat.min(), stat.max(), stat.stddev());
+    let nanos = unit.nanos();
+    format!(
+        "    {name} ({}): min={}, max={}, avg={:5.2}, stdev={:5.2}\n",
+        unit.name(),
+        count(stat.min() / nanos, 6),
+        count(stat.max() / nanos, 6),
+        stat.mean() / nanos as f64,
+        stat.stddev() / nanos as f64,
+    )
+}
+
+/// The block of percentiles. `values` are in nanoseconds and rising.
+fn percentiles(values: &[u64]) -> String {
+    let (lowest, highest) = (values[0], values[values.len() - 1]);
+    let unit = TimeUnit::of_range(lowest, highest);
+    let scaled = |nanos: u64| nanos.div_ceil(unit.nanos());
+    let width = digits_of(scaled(highest)).max(5);
+    // A line has 73 columns for its items; the percentile and the punctuation take 12 of each.
+    let per_line = 73 / (12 + width);
+    let items = PERCENTILES.iter().zip(values);
+    let items =
+        items.map(|(percent, &nanos)| format!("{percent:5.2}th=[{:width$}]", scaled(nanos)));
+    let items: Vec<_> = items.collect();
+    let lines: Vec<_> = items.chunks(per_line).map(|line| line.join(", ")).collect();
+    format!(
+        "    clat percentiles ({}):\n     | {}\n",
+        unit.name(),
+        lines.join(",\n     | ")
+    )
+}
+
+fn sample_lines(entry: &Entry<'_>, dir: DataDir, group: &GroupDir) -> String {
+    let (bandwidth, iops) = (
+        entry.stats.bandwidth_samples(dir),
+        entry.stats.iops_samples(dir),
+    );
+    let (unit, size) = if bandwidth.mean() > MIB_SAMPLES {
+        ("MiB", 1024)
+    } else {
+        ("KiB", 1)
+    };
+    format!(
+        "   bw ({unit:>5}/s): min={:5}, max={:5}, per={:.2}%, avg={:5.2}, stdev={:5.2}, \
+         samples={}\n   iops        : min={:5}, max={:5}, avg={:5.2}, stdev={:5.2}, samples={}\n",
+        bandwidth.min() / size,
+        bandwidth.max() / size,
+        entry.percent_of_group(dir, group),
+        bandwidth.mean() / size as f64,
+        bandwidth.stddev() / size as f64,
+        bandwidth.count(),
+        iops.min(),
+        iops.max(),
+        iops.mean(),
+        iops.stddev(),
+        iops.count(),
+    )
+}
+
+fn latency_bands(stats: &IoStats) -> String {
+    let bands = stats.latency_bands();
+    let ranges = [
+        ("nsec", &NSEC_LABELS[..], bands.nsec()),
+        ("usec", &USEC_LABELS[..], bands.usec()),
+        ("msec", &MSEC_LABELS[..], bands.msec()),
+    ];
+    let mut out = String::new();
+    for (unit, labels, counts) in ranges {
+        let shares = percents(counts, bands.total(), LEAST_BAND);
+        let filled = labels.iter().zip(shares).filter(|&(_, share)| share > 0.0);
+        let items: Vec<_> = filled
+            .map(|(label, share)| format!("{label}={share:3.2}%"))
+            .collect();
+        for line in items.chunks(BANDS_PER_LINE) {
+            out += &format!("  lat ({unit})   : {}\n", line.join(", "));
+        }
+    }
+    out
+}
+
+/// CPU, depths and counts: what is told of all directions together.
+fn resources(entry: &Entry<'_>) -> String {
+    let stats = &entry.stats;
+    let usage = stats.usage();
+    let (user, system) = entry.cpu_percent();
+    let issued = DIRS.map(|dir| stats.ios(dir) + stats.errors().of(dir));
+    let [reads, writes, trims] = issued;
+    let depth = entry.head.job.iodepth;
+    let mut out = format!(
+        "  cpu          : usr={user:3.2}%, sys={system:3.2}%, ctx={}, majf={}, minf={}\n",
+        usage.context_switches, usage.major_faults, usage.minor_faults
+    );
+    out += &shares(
+        "IO depths    ",
+        &DEPTH_LABELS,
+        stats.depth_levels().counts(),
+    );
+    out += &batch_line("submit", stats.submit_sizes());
+    out += &batch_line("complete", stats.complete_sizes());
+    out += &format!(
+        "     issued rwts: total={reads},{writes},{trims},0 short=0,0,0,0 dropped=0,0,0,0\n"
+    );
+    if let Some(first) = stats.errors().first() {
+        let total = stats.errors().total();
+        out += &format!(
+            "     errors    : total={total}, first_error={}/<{first}>\n",
+            first.errno()
+        );
+    }
+    out += &format!("     latency   : target=0, window=0, percentile=100.00%, depth={depth}\n");
+    out
+}
+
+fn batch_line(name: &str, sizes: &BatchSizes) -> String {
+    shares(&format!("   {name:<10}"), &BATCH_LABELS, sizes.counts())
+}
+
+fn shares(name: &str, labels: &[&str; 7], counts: &[u64; 7]) -> String {
+    let shares = percents(counts, counts.iter().sum(), LEAST_DEPTH);
+    let items = labels
+        .iter()
+        .zip(shares)
+        .map(|(label, share)| format!("{label}={share:3.1}%"));
+    format!("  {name}: {}\n", items.collect::<Vec<_>>().join(", "))
+}
+
+fn group_line(dir: DataDir, group: &Group) -> String {
+    let (units, did) = (group.units, &group.dirs[dir as usize]);
+    if did.bytes == 0 {
+        return String::new();
+    }
+    let name = ["READ", "WRITE", "TRIM"][dir as usize];
+    let (min, max) = (did.min_bandwidth, did.max_bandwidth);
+    format!(
+        "{name:>7}: bw={} ({}), {}-{} ({}-{}), io={} ({}), run={}-{}msec\n",
+        units.rate(did.bandwidth),
+        units.other_rate(did.bandwidth),
+        units.rate(min),
+        units.rate(max),
+        units.other_rate(min),
+        units.other_rate(max),
+        units.bytes(did.bytes),
+        units.other_bytes(did.bytes),
+        msec(did.min_run),
+        msec(did.max_run),
+    )
+}

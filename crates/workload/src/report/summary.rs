@@ -1,0 +1,186 @@
+//! Which clones are told of together, and what each group did as a whole.
+//!
+//! Takes: the clones of a report. Gives: one [`Entry`] for each clone, or one for all neighbouring
+//! clones of a group with `group_reporting`; one [`Group`] for each group. Keeps true: each clone
+//! is in exactly one entry, and entries and groups keep the job file's order.
+use super::units::Units;
+use super::{JobReport, Report};
+use crate::job::DataDir;
+use crate::stats::{IoStats, per_second};
+use zonal_blk::Nanos;
+
+/// All directions, in the order in which fio prints them.
+pub(super) const DIRS: [DataDir; 3] = [DataDir::Read, DataDir::Write, DataDir::Trim];
+
+/// A report's entries and groups.
+pub(super) struct Summary<'a> {
+    pub entries: Vec<Entry<'a>>,
+    pub groups: Vec<Group>,
+}
+
+/// One clone, or several merged.
+pub(super) struct Entry<'a> {
+    /// The first of the clones, which gives the entry its name and options.
+    pub head: &'a JobReport<'a>,
+    /// Number of clones.
+    pub jobs: u32,
+    /// Error number of the first clone that failed, with its text.
+    pub error: Option<zonal_blk::Status>,
+    pub eta: u64,
+    pub elapsed: u64,
+    pub stats: IoStats,
+}
+
+/// A `Run status group`.
+pub(super) struct Group {
+    pub id: u32,
+    /// Those of its first job.
+    pub units: Units,
+    /// By [`DataDir`].
+    pub dirs: [GroupDir; 3],
+}
+
+/// What a group did in one direction: bytes, bytes per second, and nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GroupDir {
+    pub bytes: u64,
+    /// All bytes over the longest runtime.
+    pub bandwidth: u64,
+    /// Of the entries.
+    pub min_bandwidth: u64,
+    pub max_bandwidth: u64,
+    pub min_run: Nanos,
+    pub max_run: Nanos,
+}
+
+impl<'a> Summary<'a> {
+    /// Gathers the clones of `report`.
+    pub fn of(report: &'a Report<'a>) -> Self {
+        let mut entries: Vec<Entry<'a>> = Vec::new();
+        for job in &report.jobs {
+            match entries.last_mut() {
+                Some(entry) if entry.takes(job) => entry.add(job),
+                _ => entries.push(Entry::of(job)),
+            }
+        }
+        let mut groups: Vec<Group> = Vec::new();
+        for entry in &entries {
+            let id = entry.head.groupid;
+            if groups.last().is_none_or(|group| group.id != id) {
+                let units = Units::of(entry.head.job);
+                groups.push(Group {
+                    id,
+                    units,
+                    dirs: Default::default(),
+                });
+            }
+            let group = groups.last_mut().expect("a group was just pushed");
+            DIRS.iter()
+                .for_each(|&dir| group.dirs[dir as usize].add(&entry.stats, dir));
+        }
+        Self { entries, groups }
+    }
+
+    /// What the group of `entry` did in `dir`.
+    pub fn group_dir(&self, entry: &Entry<'_>, dir: DataDir) -> &GroupDir {
+        let group = self
+            .groups
+            .iter()
+            .find(|group| group.id == entry.head.groupid);
+        &group.expect("each entry was entered in its group").dirs[dir as usize]
+    }
+}
+
+impl<'a> Entry<'a> {
+    fn of(job: &'a JobReport<'a>) -> Self {
+        let stats = IoStats::new();
+        let mut entry = Self {
+            head: job,
+            jobs: 0,
+            error: None,
+            eta: 0,
+            elapsed: 0,
+            stats,
+        };
+        entry.add(job);
+        entry
+    }
+
+    fn takes(&self, job: &JobReport<'_>) -> bool {
+        let grouped = self.head.job.group_reporting && job.job.group_reporting;
+        grouped && self.head.groupid == job.groupid
+    }
+
+    fn add(&mut self, job: &JobReport<'_>) {
+        self.jobs += 1;
+        self.error = self.error.or(job.error);
+        self.eta = self.eta.max(job.eta);
+        self.elapsed = self.elapsed.max(job.elapsed);
+        self.stats.merge(&job.stats);
+    }
+
+    /// Error number of the entry, 0 for none.
+    pub fn errno(&self) -> i32 {
+        self.error.map_or(0, zonal_blk::Status::errno)
+    }
+
+    /// User and system CPU time in percent of the jobs' run time.
+    pub fn cpu_percent(&self) -> (f64, f64) {
+        let usage = self.stats.usage();
+        let percent = |time: Nanos| match self.stats.elapsed() {
+            Nanos(0) => 0.0,
+            elapsed => time.0 as f64 * 100.0 / elapsed.0 as f64,
+        };
+        (percent(usage.user), percent(usage.system))
+    }
+
+    /// The mean of the bandwidth samples in `dir` in percent of what the group did.
+    pub fn percent_of_group(&self, dir: DataDir, group: &GroupDir) -> f64 {
+        let samples = self.stats.bandwidth_samples(dir);
+        let all = group.bandwidth / 1024;
+        match (samples.count(), all) {
+            (0, _) => 0.0,
+            (_, 0) => 100.0,
+            _ => (samples.mean() * 100.0 / all as f64).min(100.0),
+        }
+    }
+}
+
+impl GroupDir {
+    fn add(&mut self, stats: &IoStats, dir: DataDir) {
+        if stats.ios(dir) == 0 {
+            return;
+        }
+        let (bandwidth, ran) = (stats.bytes_per_second(dir), stats.runtime(dir));
+        let first = self.bytes == 0;
+        self.bytes += stats.bytes(dir);
+        self.min_bandwidth = if first {
+            bandwidth
+        } else {
+            self.min_bandwidth.min(bandwidth)
+        };
+        self.max_bandwidth = self.max_bandwidth.max(bandwidth);
+        self.min_run = if first { ran } else { self.min_run.min(ran) };
+        self.max_run = self.max_run.max(ran);
+        self.bandwidth = per_second(self.bytes, self.max_run);
+    }
+}
+
+/// Milliseconds of a runtime, rounded up as fio does: a run of 10 us lasted 1 ms.
+pub(super) fn msec(time: Nanos) -> u64 {
+    time.0.div_ceil(1_000_000)
+}
+
+/// `counts` in percent of `total`. As in fio, what happened at all is at least `least` percent.
+pub(super) fn percents(counts: &[u64], total: u64, least: f64) -> Vec<f64> {
+    let percent = |&count: &u64| match count {
+        0 => 0.0,
+        _ => (count as f64 * 100.0 / total as f64).max(least),
+    };
+    counts.iter().map(percent).collect()
+}
+
+/// Share of a depth or batch size that is told of at the least, in percent.
+pub(super) const LEAST_DEPTH: f64 = 0.1;
+/// Share of a latency band that is told of at the least, in percent.
+pub(super) const LEAST_BAND: f64 = 0.01;

@@ -1,0 +1,111 @@
+//! fio's terse format, version 3: one line for each entry, fields separated by semicolons.
+//!
+//! Keeps true: the fields and their places are those of fio 3.33 without disk statistics; times
+//! are in microseconds. Trims have no fields in this version.
+use super::summary::{Entry, GroupDir, LEAST_BAND, LEAST_DEPTH, Summary, msec, percents};
+use super::{JobReport, Report};
+use crate::job::DataDir;
+use crate::stats::{IoStats, LatStat, PERCENTILES};
+use std::fmt::Display;
+
+/// Places for percentiles; those unused are filled up.
+const PERCENTILE_PLACES: usize = 20;
+
+/// The lines of all entries.
+pub(super) fn render(report: &Report<'_>, summary: &Summary<'_>) -> String {
+    summary
+        .entries
+        .iter()
+        .map(|entry| line(report, summary, entry))
+        .collect()
+}
+
+/// A line in the making.
+struct Fields(Vec<String>);
+
+impl Fields {
+    fn add(&mut self, value: impl Display) {
+        self.0.push(value.to_string());
+    }
+
+    /// A latency's minimum, maximum, mean and deviation in microseconds, the first two cut off.
+    fn latency(&mut self, stat: &LatStat) {
+        self.add(stat.min() / 1000);
+        self.add(stat.max() / 1000);
+        self.add(format_args!("{:.6}", stat.mean() / 1e3));
+        self.add(format_args!("{:.6}", stat.stddev() / 1e3));
+    }
+
+    fn percents(&mut self, percents: &[f64], decimals: usize) {
+        percents
+            .iter()
+            .for_each(|percent| self.add(format_args!("{percent:.decimals$}%")));
+    }
+}
+
+fn line(report: &Report<'_>, summary: &Summary<'_>, entry: &Entry<'_>) -> String {
+    let JobReport { job, groupid, .. } = entry.head;
+    let mut fields = Fields(vec![
+        "3".to_owned(),
+        report.version.clone(),
+        job.name.clone(),
+    ]);
+    fields.add(groupid);
+    fields.add(entry.errno());
+    for dir in [DataDir::Read, DataDir::Write] {
+        direction(&mut fields, entry, dir, summary.group_dir(entry, dir));
+    }
+    cpu(&mut fields, entry);
+    distributions(&mut fields, &entry.stats);
+    let errors = entry.stats.errors();
+    if let Some(first) = errors.first() {
+        fields.add(errors.total());
+        fields.add(first.errno());
+    }
+    if !job.description.is_empty() {
+        fields.add(&job.description);
+    }
+    fields.0.join(";") + "\n"
+}
+
+fn direction(fields: &mut Fields, entry: &Entry<'_>, dir: DataDir, group: &GroupDir) {
+    let stats = &entry.stats;
+    fields.add(stats.bytes(dir) / 1024);
+    fields.add(stats.bytes_per_second(dir) / 1024);
+    fields.add(stats.ios_per_second(dir) as u64);
+    fields.add(msec(stats.runtime(dir)));
+    fields.latency(stats.slat(dir));
+    fields.latency(stats.clat(dir));
+    let values = stats.clat_histogram(dir).percentiles(&PERCENTILES);
+    for (percent, value) in PERCENTILES.iter().zip(&values) {
+        fields.add(format_args!("{percent:.6}%={}", value / 1000));
+    }
+    (values.len()..PERCENTILE_PLACES).for_each(|_| fields.add("0%=0"));
+    fields.latency(stats.lat(dir));
+    let samples = stats.bandwidth_samples(dir);
+    fields.add(samples.min());
+    fields.add(samples.max());
+    fields.add(format_args!("{:.6}%", entry.percent_of_group(dir, group)));
+    fields.add(format_args!("{:.6}", samples.mean()));
+    fields.add(format_args!("{:.6}", samples.stddev()));
+}
+
+fn cpu(fields: &mut Fields, entry: &Entry<'_>) {
+    let usage = entry.stats.usage();
+    let (user, system) = entry.cpu_percent();
+    fields.percents(&[user, system], 6);
+    fields.add(usage.context_switches);
+    fields.add(usage.major_faults);
+    fields.add(usage.minor_faults);
+}
+
+fn distributions(fields: &mut Fields, stats: &IoStats) {
+    let depths = stats.depth_levels().counts();
+    fields.percents(&percents(depths, depths.iter().sum(), LEAST_DEPTH), 1);
+    let bands = stats.latency_bands();
+    // This version has no fields below a microsecond: they count as the first band above.
+    let mut usec = bands.usec().to_vec();
+    usec[0] += bands.nsec().iter().sum::<u64>();
+    fields.percents(&percents(&usec, bands.total(), LEAST_BAND), 2);
+    fields.percents(&percents(bands.msec(), bands.total(), LEAST_BAND), 2);
+}

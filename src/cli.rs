@@ -1,0 +1,187 @@
+//! The command line.
+//!
+//! `zonal run` takes fio's job options beside its own, so its arguments are sorted first: what
+//! [`RunArgs`] knows is Zonal's, everything else is for the job parser.
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use std::ffi::{OsStr, OsString};
+use zonal_blk::ZoneWrite;
+
+/// What was asked for.
+pub enum Command {
+    /// Run jobs: our own options, and the arguments that describe the jobs.
+    Run(RunArgs, Vec<OsString>),
+    /// Explain device specs.
+    Devices,
+    /// Explain job options.
+    Options,
+}
+
+#[derive(Parser)]
+#[command(name = "zonal", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Sub,
+}
+
+#[derive(Subcommand)]
+enum Sub {
+    /// Run fio jobs through the zoned block layer onto a device
+    #[command(
+        override_usage = "zonal run [OPTIONS] [JOBFILE]... [--name=JOB --rw=... --bs=... ...]",
+        after_help = "Job options are fio's; `zonal options` lists them."
+    )]
+    Run(RunArgs),
+    /// Explain device specs such as null:zones=4096,zone_size=256M
+    Devices,
+    /// Explain the job options, which are fio's
+    Options,
+}
+
+/// Options of `zonal run` that are not job options.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// Device for all jobs: a spec (see `zonal devices`) or a TOML profile. Without it, each job's
+    /// `filename` names its device
+    #[arg(long, value_name = "SPEC")]
+    pub device: Option<String>,
+    /// Real threads and real time, or discrete events in virtual time
+    #[arg(long, value_enum, default_value_t = ClockKind::Real)]
+    pub clock: ClockKind,
+    /// Chooses the random numbers of the jobs and of the device; in virtual time the same seed
+    /// gives the same output to the byte
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// How writes to sequential zones are kept in order [default: qd1 for rotating devices, else
+    /// plug]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub zone_write: Option<ZoneWriteArg>,
+    /// Do not merge waiting writes that follow one another
+    #[arg(long)]
+    pub nomerges: bool,
+    /// Virtual time that an I/O costs the thread that does it, in nanoseconds
+    #[arg(long, value_name = "NS", default_value_t = 1000)]
+    pub io_cost: u64,
+    /// Output formats, separated by commas: normal, json, json+, terse
+    #[arg(long, value_name = "LIST", default_value = "normal")]
+    pub output_format: String,
+    /// Write the report to a file
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<std::path::PathBuf>,
+    /// Show progress: on a terminal, always or never
+    #[arg(long, value_enum, default_value_t = Eta::Auto)]
+    pub eta: Eta,
+    /// After the run, show the zone write plugs that live
+    #[arg(long)]
+    pub dump_plugs: bool,
+    /// Read and check everything, run nothing
+    #[arg(long)]
+    pub parse_only: bool,
+}
+
+/// `--clock`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ClockKind {
+    Real,
+    Virtual,
+}
+
+/// `--eta`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Eta {
+    Auto,
+    Always,
+    Never,
+}
+
+/// `--zone-write`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ZoneWriteArg {
+    /// Zone write plugging: one write in flight per zone
+    Plug,
+    /// One write to sequential zones in flight per device
+    Qd1,
+    /// Nothing: the device fails what comes out of order
+    Off,
+}
+
+impl From<ZoneWriteArg> for ZoneWrite {
+    fn from(arg: ZoneWriteArg) -> Self {
+        match arg {
+            ZoneWriteArg::Plug => ZoneWrite::Plug,
+            ZoneWriteArg::Qd1 => ZoneWrite::Qd1,
+            ZoneWriteArg::Off => ZoneWrite::Off,
+        }
+    }
+}
+
+/// Reads the command line; ends the program where clap does (help, version, errors).
+pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
+    let args: Vec<OsString> = args.collect();
+    let (ours, jobs) = match args.get(1) {
+        Some(command) if command == "run" => sort(args),
+        _ => (args, Vec::new()),
+    };
+    let matches = Cli::command().get_matches_from(ours);
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    match cli.command {
+        Sub::Run(run) => Command::Run(run, jobs),
+        Sub::Devices => Command::Devices,
+        Sub::Options => Command::Options,
+    }
+}
+
+/// Sorts the arguments of `zonal run` into those that [`RunArgs`] knows and those of the jobs.
+fn sort(args: Vec<OsString>) -> (Vec<OsString>, Vec<OsString>) {
+    let command = RunArgs::augment_args(clap::Command::new("run"));
+    let mut args = args.into_iter();
+    let mut ours: Vec<OsString> = args.by_ref().take(2).collect();
+    let mut jobs = Vec::new();
+    while let Some(arg) = args.next() {
+        match takes_value(&command, &arg) {
+            None => jobs.push(arg),
+            Some(wants_next) => {
+                ours.push(arg);
+                if wants_next {
+                    ours.extend(args.next());
+                }
+            }
+        }
+    }
+    (ours, jobs)
+}
+
+/// For an option of ours: whether its value is the next argument.
+fn takes_value(command: &clap::Command, arg: &OsStr) -> Option<bool> {
+    let text = arg.to_str()?;
+    if text == "-h" || text == "--help" {
+        return Some(false);
+    }
+    let (name, value) = match text.strip_prefix("--")?.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (text.strip_prefix("--")?, None),
+    };
+    let known = command
+        .get_arguments()
+        .find(|known| known.get_long() == Some(name))?;
+    Some(value.is_none() && known.get_action().takes_values())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clap_finds_the_definitions_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn job_options_are_told_from_our_own() {
+        let args = [
+            "zonal", "run", "--name=a", "--clock", "virtual", "--bs", "4k", "--seed=3", "x",
+        ];
+        let (ours, jobs) = sort(args.iter().map(OsString::from).collect());
+        assert_eq!(ours, ["zonal", "run", "--clock", "virtual", "--seed=3"]);
+        assert_eq!(jobs, ["--name=a", "--bs", "4k", "x"]);
+    }
+}

@@ -1,0 +1,4 @@
+//! One file per subcommand.
+pub mod devices;
+pub mod options;
+pub mod run;
