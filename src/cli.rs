@@ -160,9 +160,7 @@ fn takes_value(command: &clap::Command, arg: &OsStr) -> Option<bool> {
         Some((name, value)) => (name, Some(value)),
         None => (text.strip_prefix("--")?, None),
     };
-    let known = command
-        .get_arguments()
-        .find(|known| known.get_long() == Some(name))?;
+    let known = command.get_arguments().find(|known| known.get_long() == Some(name))?;
     Some(value.is_none() && known.get_action().takes_values())
 }
 
@@ -177,9 +175,8 @@ mod tests {
 
     #[test]
     fn job_options_are_told_from_our_own() {
-        let args = [
-            "zonal", "run", "--name=a", "--clock", "virtual", "--bs", "4k", "--seed=3", "x",
-        ];
+        let args =
+            ["zonal", "run", "--name=a", "--clock", "virtual", "--bs", "4k", "--seed=3", "x"];
         let (ours, jobs) = sort(args.iter().map(OsString::from).collect());
         assert_eq!(ours, ["zonal", "run", "--clock", "virtual", "--seed=3"]);
         assert_eq!(jobs, ["--name=a", "--bs", "4k", "x"]);

@@ -4,10 +4,14 @@
 mod cli;
 mod cmd;
 
+use std::io;
 use std::process::ExitCode;
 
 /// Exit code for input that cannot be used: arguments, job files, device specs.
 const BAD_INPUT: u8 = 2;
+/// Exit code when nobody reads the output any more, as in `zonal options | head`: that of a program
+/// which SIGPIPE ends.
+const READER_LEFT: u8 = 128 + 13;
 
 fn main() -> ExitCode {
     let outcome = match cli::parse(std::env::args_os()) {
@@ -16,7 +20,15 @@ fn main() -> ExitCode {
         cli::Command::Options => cmd::options::help(),
     };
     outcome.unwrap_or_else(|error| {
+        if error.chain().any(is_broken_pipe) {
+            return ExitCode::from(READER_LEFT);
+        }
         eprintln!("zonal: {error:#}");
         ExitCode::from(BAD_INPUT)
     })
+}
+
+fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

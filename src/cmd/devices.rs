@@ -1,5 +1,6 @@
 //! `zonal devices`, and the devices that jobs name.
 use anyhow::{Context, Result};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use zonal_blk::{Device, Queue, QueueOptions};
@@ -7,7 +8,7 @@ use zonal_device::spec::{self, DeviceSpec};
 
 /// Prints how a device is described.
 pub fn help() -> Result<ExitCode> {
-    print!("{}", spec::help());
+    io::stdout().write_all(spec::help().as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -38,14 +39,8 @@ pub fn attach(
 ) -> Result<Attached> {
     let device: Arc<dyn Device> = spec::build(spec).with_context(|| format!("device {name}"))?;
     let share_queues = channels > usize::from(device.limits().nr_queues);
-    let queue = Queue::attach(
-        device,
-        QueueOptions {
-            share_queues,
-            ..options
-        },
-    )
-    .with_context(|| format!("device {name}"))?;
+    let queue = Queue::attach(device, QueueOptions { share_queues, ..options })
+        .with_context(|| format!("device {name}"))?;
     Ok(Attached {
         name: name.to_owned(),
         description: spec.describe(),

@@ -1,5 +1,6 @@
 //! What a submitter hands to the block layer and what it gets back.
 use crate::buf::Buf;
+use crate::sched::Prio;
 use crate::status::Status;
 use crate::units::Sector;
 
@@ -45,10 +46,7 @@ impl Op {
 
     /// Whether the operation manages one zone.
     pub const fn is_zone_management(self) -> bool {
-        matches!(
-            self,
-            Op::ZoneOpen | Op::ZoneClose | Op::ZoneFinish | Op::ZoneReset
-        )
+        matches!(self, Op::ZoneOpen | Op::ZoneClose | Op::ZoneFinish | Op::ZoneReset)
     }
 }
 
@@ -86,6 +84,8 @@ pub struct Bio {
     pub op: Op,
     /// Its modifiers.
     pub flags: BioFlags,
+    /// Its priority, for schedulers that go by it.
+    pub prio: Prio,
     /// First sector; for zone append and zone management the zone's start.
     pub sector: Sector,
     /// Length in 512-byte sectors; 0 where the operation has no range.
@@ -102,6 +102,7 @@ impl Bio {
         Bio {
             op,
             flags: BioFlags::NONE,
+            prio: Prio::default(),
             sector,
             nr_sectors,
             user_data,
@@ -115,19 +116,13 @@ impl Bio {
     /// If the buffer has 2^32 sectors or more.
     pub fn write(sector: Sector, buf: Buf, user_data: u64) -> Self {
         let nr_sectors = u32::try_from(buf.len() / 512).expect("a bio is shorter than 2 TiB");
-        Bio {
-            buf: Some(buf),
-            ..Bio::new(Op::Write, sector, nr_sectors, user_data)
-        }
+        Bio { buf: Some(buf), ..Bio::new(Op::Write, sector, nr_sectors, user_data) }
     }
 
     /// A read that brings its data in a new buffer.
     pub fn read(sector: Sector, nr_sectors: u32, user_data: u64) -> Self {
         let buf = Some(Buf::zeroed(nr_sectors as usize * 512));
-        Bio {
-            buf,
-            ..Bio::new(Op::Read, sector, nr_sectors, user_data)
-        }
+        Bio { buf, ..Bio::new(Op::Read, sector, nr_sectors, user_data) }
     }
 
     /// The first sector after the bio's range.

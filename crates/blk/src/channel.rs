@@ -10,6 +10,7 @@ use crate::hctx::HctxRef;
 use crate::plug::Entered;
 use crate::queue::Queue;
 use crate::request::{Request, RequestList, RequestPool};
+use crate::sched::{Link, MergeLimit};
 use crate::split;
 use crate::status::Status;
 use crate::units::{Nanos, ZoneNo};
@@ -28,6 +29,10 @@ pub struct Channel {
     queue: Arc<Queue>,
     id: u32,
     hctx: HctxRef,
+    /// `None` without a scheduler.
+    link: Option<Link>,
+    /// Requests are gathered for the scheduler to have as a batch.
+    gathers: bool,
     /// By channel, those opened later being added when one is first met.
     mailboxes: Vec<Arc<Mailbox>>,
     pool: RequestPool,
@@ -43,6 +48,8 @@ pub struct Channel {
     /// Bios that are in the layer.
     inside: usize,
     presence: Arc<Presence>,
+    /// What a batch may be merged into.
+    merge: MergeLimit,
     retiring: bool,
 }
 
@@ -53,11 +60,15 @@ impl Channel {
         mailboxes: Vec<Arc<Mailbox>>,
         presence: Arc<Presence>,
         hctx: HctxRef,
+        link: Option<Link>,
     ) -> Self {
+        let merge = queue.merge_limit();
         Channel {
             queue,
             id,
             hctx,
+            link,
+            gathers: false,
             mailboxes,
             pool: RequestPool::default(),
             parents: Parents::default(),
@@ -67,6 +78,7 @@ impl Channel {
             held: VecDeque::new(),
             inside: 0,
             presence,
+            merge,
             retiring: false,
         }
     }
@@ -85,60 +97,103 @@ impl Channel {
     /// While the queue is frozen it is held back, in order.
     #[inline]
     pub fn submit(&mut self, now: Nanos, bio: Bio) {
-        let gate = self.queue.gate();
-        let open = if self.inside == 0 {
-            self.held.is_empty() && self.presence.enter(gate)
-        } else {
-            !gate.is_frozen()
-        };
-        if open {
+        if self.is_open() {
             self.admit(now, bio);
         } else {
             self.held.push_back(bio);
         }
     }
 
+    /// Sends bios down together (the kernel's `blk_start_plug`): those that follow one another on
+    /// the medium go as one command, and a scheduler orders them as one set. Leaves `bios` empty.
+    pub fn submit_batch(&mut self, now: Nanos, bios: &mut Vec<Bio>) {
+        self.gathers = self.link.is_some();
+        let mut last: Option<Box<Request>> = None;
+        for bio in bios.drain(..) {
+            if !self.is_open() {
+                self.held.push_back(bio);
+                continue;
+            }
+            let limits = self.queue.limits();
+            if split::check(limits, &bio).is_err() || split::is_cut(limits, &bio) {
+                if let Some(request) = last.take() {
+                    self.pass(now, request);
+                }
+                self.admit(now, bio);
+                continue;
+            }
+            self.inside += 1;
+            let request = self.load(bio, None);
+            match &mut last {
+                Some(front) if self.merge.joins(front, &request) => front.append(request),
+                _ => {
+                    if let Some(request) = last.replace(request) {
+                        self.pass(now, request);
+                    }
+                }
+            }
+        }
+        if let Some(request) = last {
+            self.pass(now, request);
+        }
+        self.gathers = false;
+        if let Some(link) = &mut self.link {
+            link.issue_batch(now, &mut self.hctx);
+        }
+    }
+
+    /// Whether a bio may come in.
+    #[inline]
+    fn is_open(&mut self) -> bool {
+        let gate = self.queue.gate();
+        // What is held goes first, also if the queue was thawed since.
+        self.held.is_empty()
+            && if self.inside == 0 { self.presence.enter(gate) } else { !gate.is_frozen() }
+    }
+
     #[inline]
     fn admit(&mut self, now: Nanos, bio: Bio) {
         self.inside += 1;
+        match self.queue.geometry().plain(&bio) {
+            Some(zone) => {
+                let request = self.load_in(zone, bio, None);
+                self.pass(now, request);
+            }
+            None => self.check_and_split(now, bio),
+        }
+    }
+
+    /// The way in for a bio that has to be looked at more closely.
+    #[inline(never)]
+    fn check_and_split(&mut self, now: Nanos, bio: Bio) {
         let limits = self.queue.limits();
         if let Err(status) = split::check(limits, &bio) {
             self.end(bio, status);
             return;
         }
-        if bio.op.has_range()
-            && split::fitting(limits, bio.op, bio.sector, bio.nr_sectors) < bio.nr_sectors
-        {
+        if split::is_cut(limits, &bio) {
             let parts = split::parts(limits, &bio);
             let count = u32::try_from(parts.len()).expect("a bio has fewer parts than sectors");
             let parent = self.parents.insert(bio, count);
             for part in parts {
-                self.enter(now, part, Some(parent));
+                let request = self.load(part, Some(parent));
+                self.pass(now, request);
             }
         } else {
-            self.enter(now, bio, None);
+            let request = self.load(bio, None);
+            self.pass(now, request);
         }
     }
 
     /// Completes a bio that got no further than the check.
     fn end(&mut self, bio: Bio, status: Status) {
-        let Bio {
-            user_data,
-            sector,
-            buf,
-            ..
-        } = bio;
-        self.ended.push(Completion {
-            user_data,
-            status,
-            sector,
-            buf,
-        });
+        let Bio { user_data, sector, buf, .. } = bio;
+        self.ended.push(Completion { user_data, status, sector, buf });
     }
 
-    /// Into the plug of the bio's zone, if it has one.
+    /// A request for a bio.
     #[inline]
-    fn enter(&mut self, now: Nanos, bio: Bio, parent: Option<u32>) {
+    fn load(&mut self, bio: Bio, parent: Option<u32>) -> Box<Request> {
         let limits = self.queue.limits();
         let op = bio.op;
         let zone = if limits.nr_zones > 0 && !matches!(op, Op::Flush | Op::ZoneResetAll) {
@@ -146,15 +201,27 @@ impl Channel {
         } else {
             ZoneNo(0)
         };
+        self.load_in(zone, bio, parent)
+    }
+
+    #[inline]
+    fn load_in(&mut self, zone: ZoneNo, bio: Bio, parent: Option<u32>) -> Box<Request> {
         let mut request = self.pool.get();
         request.load(bio, self.id, zone, parent);
+        request
+    }
+
+    /// Into the plug of the request's zone, if it has one.
+    #[inline]
+    fn pass(&mut self, now: Nanos, request: Box<Request>) {
         match self.queue.enter(now, request, &mut self.aborted) {
             Entered::Issue(request) => self.issue(now, request),
             Entered::Parked => {}
             Entered::Failed(mut request, status) => {
                 request.set_status(status);
-                let completion = self.finish(request);
-                self.ended.extend(completion);
+                let mut ended = std::mem::take(&mut self.ended);
+                self.deliver(request, &mut ended);
+                self.ended = ended;
             }
         }
         if !self.aborted.is_empty() {
@@ -164,10 +231,14 @@ impl Channel {
         }
     }
 
-    /// Out of the plug, to the device.
+    /// Out of the plug, to the scheduler or the device.
     #[inline]
     fn issue(&mut self, now: Nanos, request: Box<Request>) {
-        self.hctx.with(|hctx| hctx.dispatch(now, request));
+        match &mut self.link {
+            None => self.hctx.with(|hctx| hctx.dispatch(now, request)),
+            Some(link) if self.gathers => link.add_to_batch(request),
+            Some(link) => link.issue(now, request, &mut self.hctx),
+        }
     }
 
     /// Brings up what is done at `now`, appending to `completions`, and sends down what that
@@ -175,7 +246,9 @@ impl Channel {
     pub fn poll(&mut self, now: Nanos, completions: &mut Vec<Completion>) -> usize {
         self.admit_held(now);
         let before = completions.len();
-        completions.append(&mut self.ended);
+        if !self.ended.is_empty() {
+            completions.append(&mut self.ended);
+        }
         self.collect_mail(now, completions);
         let mut budget = POLL_BUDGET;
         let mut done = std::mem::take(&mut self.done);
@@ -185,12 +258,21 @@ impl Channel {
                 break;
             }
             budget = budget.saturating_sub(done.len());
-            for request in done.drain(..) {
+            done.reverse();
+            while let Some(request) = done.pop() {
                 self.complete(now, request, completions);
             }
             self.hctx.with(|hctx| hctx.run(now));
+            if let Some(link) = &mut self.link {
+                link.after_ends(now, &mut self.hctx);
+            }
         }
         self.done = done;
+        if let Some(link) = &mut self.link
+            && !(self.retiring && self.inside == 0)
+        {
+            link.poll(now, &mut self.hctx);
+        }
         let count = completions.len() - before;
         self.inside -= count;
         if count > 0 && self.inside == 0 {
@@ -228,6 +310,9 @@ impl Channel {
     /// The device is done with a request: lets the plug send its next write, then ends the bios.
     #[inline]
     fn complete(&mut self, now: Nanos, request: Box<Request>, completions: &mut Vec<Completion>) {
+        if let Some(link) = &mut self.link {
+            link.ended(now, &request);
+        }
         if let Some(next) = self.queue.release(now, &request, &mut self.aborted) {
             if self.retiring && next.owner != self.id {
                 self.mail(next);
@@ -266,7 +351,9 @@ impl Channel {
     #[inline]
     fn deliver_one(&mut self, request: Box<Request>, completions: &mut Vec<Completion>) {
         if request.owner == self.id {
-            completions.extend(self.finish(request));
+            if let Some(completion) = self.finish(request) {
+                completions.push(completion);
+            }
         } else {
             self.mail(request);
         }
@@ -289,12 +376,7 @@ impl Channel {
                 let status = request.status();
                 let (bio, buf) = request.unload();
                 let (user_data, sector) = (bio.user_data, bio.sector);
-                Some(Completion {
-                    user_data,
-                    status,
-                    sector,
-                    buf,
-                })
+                Some(Completion { user_data, status, sector, buf })
             }
         };
         self.pool.put(request);
@@ -308,7 +390,22 @@ impl Channel {
         if admits || !self.ended.is_empty() || self.has_mail() {
             return Some(Nanos(0));
         }
-        self.hctx.with(|hctx| hctx.next_event())
+        let device = self.hctx.with(|hctx| hctx.next_event());
+        let leaves = self.retiring && self.inside == 0;
+        let Some(link) = self.link.as_ref().filter(|_| !leaves) else {
+            return device;
+        };
+        let sched = link.next_event(&mut self.hctx);
+        [device, sched].into_iter().flatten().min()
+    }
+
+    /// Sets the share of the device that the scheduler bfq gives this channel, 1 to 1000 (a process
+    /// in the kernel, where the priority sets it: ten times what the level lacks to 8, as here
+    /// until this is called).
+    pub fn set_weight(&mut self, weight: u16) {
+        if let Some(link) = &self.link {
+            link.set_weight(self.id, weight);
+        }
     }
 
     /// Whether another channel has left something here for the next [`Channel::poll`].
@@ -324,24 +421,21 @@ impl Channel {
     /// From now on leaves the waiting writes of other channels to them. When [`Channel::is_idle`],
     /// the channel can go.
     pub fn retire(&mut self) {
-        self.retiring = true;
+        if !std::mem::replace(&mut self.retiring, true) {
+            self.hctx.retire();
+        }
     }
 
     /// Whether nothing that anybody waits for depends on this channel.
     pub fn is_idle(&mut self) -> bool {
-        self.outstanding() == 0
-            && !self.has_mail()
-            && match &mut self.hctx {
-                HctxRef::Own(hctx) => hctx.is_idle(),
-                // Whoever shares the queue goes on polling it.
-                HctxRef::Shared(_) => true,
-            }
+        self.outstanding() == 0 && !self.has_mail() && self.hctx.can_go()
     }
 }
 
 impl Drop for Channel {
     fn drop(&mut self) {
         if !std::thread::panicking() {
+            self.retire();
             assert!(self.is_idle(), "a channel was dropped with I/O outstanding");
         }
         if let HctxRef::Own(_) = self.hctx {

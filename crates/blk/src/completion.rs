@@ -18,10 +18,7 @@ pub(crate) struct Mailbox {
 
 impl Mailbox {
     pub(crate) fn new() -> Self {
-        Mailbox {
-            full: AtomicBool::new(false),
-            requests: Mutex::new(RequestList::new()),
-        }
+        Mailbox { full: AtomicBool::new(false), requests: Mutex::new(RequestList::new()) }
     }
 
     pub(crate) fn push(&self, request: Box<Request>) {
@@ -62,11 +59,7 @@ pub(crate) struct Parents {
 impl Parents {
     /// Takes in a bio that goes out in `parts` parts.
     pub(crate) fn insert(&mut self, bio: Bio, parts: u32) -> u32 {
-        let parent = Some(Parent {
-            bio,
-            parts,
-            status: Status::Ok,
-        });
+        let parent = Some(Parent { bio, parts, status: Status::Ok });
         if let Some(slot) = self.free.pop() {
             self.entries[slot as usize] = parent;
             slot
@@ -96,11 +89,6 @@ impl Parents {
         }
         let Parent { bio, status, .. } = entry.take().expect("the entry was just used");
         self.free.push(slot);
-        Some(Completion {
-            user_data: bio.user_data,
-            status,
-            sector: bio.sector,
-            buf: bio.buf,
-        })
+        Some(Completion { user_data: bio.user_data, status, sector: bio.sector, buf: bio.buf })
     }
 }

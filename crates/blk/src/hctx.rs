@@ -14,6 +14,8 @@ pub(crate) struct Hctx {
     free_tags: Vec<Tag>,
     depth: usize,
     waiting: RequestList,
+    /// Channels that share the queue and will go on polling it.
+    sharers: u32,
 }
 
 impl Hctx {
@@ -24,6 +26,7 @@ impl Hctx {
             free_tags: (0..depth).rev().map(Tag).collect(),
             depth: usize::from(depth),
             waiting: RequestList::new(),
+            sharers: 0,
         }
     }
 
@@ -38,22 +41,44 @@ impl Hctx {
         }
     }
 
+    /// Sends a request to the device, unless others wait or there is no tag for it.
+    #[inline]
+    pub(crate) fn dispatch_if_room(
+        &mut self,
+        now: Nanos,
+        request: Box<Request>,
+    ) -> Result<(), Box<Request>> {
+        if self.room() == 0 {
+            return Err(request);
+        }
+        self.dispatch(now, request);
+        Ok(())
+    }
+
+    /// How many requests the device could be sent.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        if self.waiting.is_empty() { self.free_tags.len() } else { 0 }
+    }
+
     fn start(&mut self, now: Nanos, mut request: Box<Request>) -> Result<(), Box<Request>> {
         let Some(tag) = self.free_tags.pop() else {
             return Err(request);
         };
         request.tag = tag;
-        self.hw
-            .start(now, request)
-            .inspect_err(|_| self.free_tags.push(tag))
+        self.hw.start(now, request).inspect_err(|_| self.free_tags.push(tag))
     }
 
     /// Moves what is done to the end of `done`.
     pub(crate) fn reap(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
         let before = done.len();
         self.hw.poll(now, done);
-        self.free_tags
-            .extend(done[before..].iter().map(|request| request.tag));
+        if done.len() > before {
+            self.free_tags.extend(done[before..].iter().map(|request| request.tag));
+        } else {
+            // Nothing ends, so nobody else will try again what the device was too busy for.
+            self.run(now);
+        }
     }
 
     /// Starts what waited for a tag or for the device.
@@ -90,5 +115,22 @@ impl HctxRef {
             HctxRef::Own(hctx) => f(hctx),
             HctxRef::Shared(hctx) => f(&mut hctx.lock().expect("hardware queue lock")),
         }
+    }
+
+    /// A way to a hardware queue that others use too.
+    pub(crate) fn share(hctx: &Arc<Mutex<Hctx>>) -> Self {
+        hctx.lock().expect("hardware queue lock").sharers += 1;
+        HctxRef::Shared(Arc::clone(hctx))
+    }
+
+    /// The channel will stop polling as soon as it may.
+    pub(crate) fn retire(&mut self) {
+        self.with(|hctx| hctx.sharers = hctx.sharers.saturating_sub(1));
+    }
+
+    /// Whether nobody misses the channel's polling: nothing is on its way, or another channel sees
+    /// to it.
+    pub(crate) fn can_go(&mut self) -> bool {
+        self.with(|hctx| hctx.is_idle() || hctx.sharers > 0)
     }
 }

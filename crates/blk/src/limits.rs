@@ -20,6 +20,9 @@ pub struct Limits {
     pub max_sectors: u32,
     /// Longest native zone append in sectors; 0 if the device has none.
     pub append_max_sectors: u32,
+    /// Longest write zeroes in sectors; 0 if the device has none, so that the layer writes zeroes
+    /// as data.
+    pub max_write_zeroes_sectors: u32,
     /// Hardware queues that the device offers; channels beyond that share them.
     pub nr_queues: u16,
     /// Commands in flight on one hardware queue.

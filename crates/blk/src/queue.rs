@@ -9,7 +9,8 @@ use crate::limits::Limits;
 pub use crate::plug::AttachError;
 use crate::plug::{self, Entered, PlugInfo, WpRecovery, ZonePhase, ZonePlugs, ZoneWrite, attach};
 use crate::request::{Request, RequestList};
-use crate::sched::Scheduler;
+use crate::sched::{ClassCounters, MergeLimit, Scheduler, Stage, ZoneLocks};
+use crate::split::Geometry;
 use crate::status::Status;
 use crate::sync::{AtomicU8, Mutex, Ordering};
 use crate::units::{Nanos, Sector, ZoneNo};
@@ -56,11 +57,16 @@ impl Default for QueueOptions {
 pub struct Queue {
     device: Arc<dyn Device>,
     limits: Limits,
+    geometry: Geometry,
     /// `None` on a device without zones.
     plugs: Option<ZonePlugs>,
     /// A [`ZoneWrite`]; changes only while nothing is inside.
     zone_write: AtomicU8,
     share_queues: bool,
+    scheduler: Scheduler,
+    /// `None` for [`Scheduler::None`].
+    stage: Option<Stage>,
+    merge: MergeLimit,
     gate: Gate,
     channels: Mutex<Channels>,
 }
@@ -95,6 +101,18 @@ pub enum SwitchError {
     Report(Status),
 }
 
+impl SwitchError {
+    /// The same for the policy that the queue was to begin with.
+    fn at_attach(self, scheduler: &Scheduler) -> AttachError {
+        match self {
+            SwitchError::Report(status) => AttachError::Report { zone: 0, status },
+            SwitchError::NotQuiescent | SwitchError::Unsuitable(_) => {
+                AttachError::Scheduler { scheduler: scheduler.name() }
+            }
+        }
+    }
+}
+
 impl Queue {
     /// Attaches the block layer to a device: checks its limits and reads its zones.
     ///
@@ -105,23 +123,32 @@ impl Queue {
         options: QueueOptions,
     ) -> Result<Arc<Self>, AttachError> {
         attach::check_limits(device.limits(), options.power_of_two_zones)?;
-        let limits = attach::normalise(device.limits(), &options);
-        let plugs = match limits.nr_zones {
-            0 => None,
-            _ => Some(ZonePlugs::attach(Arc::clone(&device), &limits, &options)?),
+        let mut limits = attach::normalise(device.limits(), &options);
+        let plugs = if limits.nr_zones > 0 {
+            let (plugs, sequential) = ZonePlugs::attach(Arc::clone(&device), &limits, &options)?;
+            attach::drop_unreachable(&mut limits, sequential);
+            Some(plugs)
+        } else {
+            None
         };
-        let zone_write = options
-            .zone_write
-            .unwrap_or(ZoneWrite::default_for(&limits));
-        Ok(Arc::new(Queue {
+        let zone_write = options.zone_write.unwrap_or(ZoneWrite::default_for(&limits));
+        let stage = Stage::new(options.scheduler, &limits, options.merge);
+        let merge = MergeLimit { max_sectors: if options.merge { limits.max_sectors } else { 0 } };
+        let queue = Queue {
             device,
+            geometry: Geometry::new(&limits),
             limits,
             plugs,
             zone_write: AtomicU8::new(zone_write as u8),
             share_queues: options.share_queues,
+            scheduler: options.scheduler,
+            stage,
+            merge,
             gate: Gate::new(),
             channels: Mutex::default(),
-        }))
+        };
+        queue.lock_zones(zone_write).map_err(|e| e.at_attach(&options.scheduler))?;
+        Ok(Arc::new(queue))
     }
 
     /// The limits of the device as the layer uses them.
@@ -153,10 +180,7 @@ impl Queue {
     /// Whether no bio is inside. Once true on a frozen queue, it stays so until the thaw.
     pub fn is_quiescent(&self) -> bool {
         let channels = self.channels.lock().expect("channels lock");
-        !channels
-            .presences
-            .iter()
-            .any(|presence| presence.is_inside())
+        !channels.presences.iter().any(|presence| presence.is_inside())
     }
 
     /// Lets bios in again.
@@ -178,8 +202,45 @@ impl Queue {
             // Without plugs nobody kept account of the write pointers.
             plugs.resync_all().map_err(SwitchError::Report)?;
         }
+        self.lock_zones(policy)?;
         self.zone_write.store(policy as u8, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Has the scheduler hold back writes by zone if that is the policy.
+    fn lock_zones(&self, policy: ZoneWrite) -> Result<(), SwitchError> {
+        let locks = policy == ZoneWrite::Lock && self.limits.nr_zones > 0;
+        if locks && !self.scheduler.locks_zones() {
+            return Err(SwitchError::Unsuitable(
+                "zone write locking needs the scheduler mq-deadline",
+            ));
+        }
+        let Some(stage) = &self.stage else {
+            return Ok(());
+        };
+        let mut zones = Vec::new();
+        if locks {
+            self.report_zones(ZoneNo(0), self.limits.nr_zones as usize, &mut zones)
+                .map_err(SwitchError::Report)?;
+        }
+        stage.lock_zones(locks.then(|| ZoneLocks::new(&self.limits, &zones)));
+        Ok(())
+    }
+
+    /// The scheduler with its attributes.
+    pub fn scheduler(&self) -> Scheduler {
+        self.scheduler
+    }
+
+    /// What went through the scheduler, by priority class, the most urgent first; `None` without
+    /// one.
+    pub fn sched_counters(&self) -> Option<[ClassCounters; 3]> {
+        self.stage.as_ref().map(Stage::counters)
+    }
+
+    /// What bios may be merged into before they go down.
+    pub(crate) fn merge_limit(&self) -> MergeLimit {
+        self.merge
     }
 
     /// Opens a channel for the calling thread, with a hardware queue of its own unless they are
@@ -193,11 +254,9 @@ impl Queue {
         let nr_queues = usize::from(self.limits.nr_queues);
         let hctx = if self.share_queues {
             if channels.shared.len() < nr_queues {
-                channels
-                    .shared
-                    .push(Arc::new(Mutex::new(Hctx::open(&self.device))));
+                channels.shared.push(Arc::new(Mutex::new(Hctx::open(&self.device))));
             }
-            HctxRef::Shared(Arc::clone(&channels.shared[id % nr_queues]))
+            HctxRef::share(&channels.shared[id % nr_queues])
         } else if usize::from(channels.owned) < nr_queues {
             channels.owned += 1;
             HctxRef::Own(Hctx::open(&self.device))
@@ -205,21 +264,20 @@ impl Queue {
             return Err(NoQueueLeft(self.limits.nr_queues));
         };
         channels.mailboxes.push(Arc::new(Mailbox::new()));
+        let link = self.stage.as_ref().map(Stage::link);
         let presence = Arc::new(Presence::new());
         channels.presences.push(Arc::clone(&presence));
         let id = u32::try_from(id).expect("fewer than 2^32 channels");
-        Ok(Channel::new(
-            Arc::clone(self),
-            id,
-            channels.mailboxes.clone(),
-            presence,
-            hctx,
-        ))
+        Ok(Channel::new(Arc::clone(self), id, channels.mailboxes.clone(), presence, hctx, link))
     }
 
     /// A channel no longer needs its hardware queue.
     pub(crate) fn give_back(&self) {
         self.channels.lock().expect("channels lock").owned -= 1;
+    }
+
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geometry
     }
 
     pub(crate) fn gate(&self) -> &Gate {
@@ -249,8 +307,10 @@ impl Queue {
         if plug::passes_through(op) {
             return plugs.enter(now, request, policy == ZoneWrite::Qd1, aborted);
         }
-        if op == Op::ZoneResetAll {
-            plugs.begin_reset_all();
+        if op == Op::ZoneResetAll
+            && let Err(status) = plugs.begin_reset_all()
+        {
+            return Entered::Failed(request, status);
         }
         Entered::Issue(request)
     }
@@ -283,41 +343,34 @@ impl Queue {
         max: usize,
         zones: &mut Vec<Zone>,
     ) -> Result<(), Status> {
-        self.plugs
-            .as_ref()
-            .ok_or(Status::NotSupported)?
-            .report(first, max, zones)
+        self.plugs.as_ref().ok_or(Status::NotSupported)?.report(first, max, zones)
     }
 
     /// A zone's phase and write pointer (from the zone's start) as the layer knows them, without
     /// asking the device unless appends or errors made them uncertain (A47). `None` without plugs
     /// or beyond the last zone.
     pub fn cached_zone(&self, zone: ZoneNo) -> Option<(ZonePhase, Sector)> {
-        let known = self.zone_write().plugs() && zone.0 < self.limits.nr_zones;
-        self.plugs
-            .as_ref()
-            .filter(|_| known)
-            .map(|plugs| plugs.cached(zone))
+        let known = zone.0 < self.limits.nr_zones;
+        self.plugs_in_use().filter(|_| known).map(|plugs| plugs.cached(zone))
     }
 
-    /// The plugs that live and, with `all`, those that I/O has gone through.
+    /// The plugs that live and, with `all`, those that I/O has gone through. None while the policy
+    /// is one without plugs.
     pub fn dump_plugs(&self, all: bool) -> Vec<PlugInfo> {
-        self.plugs
-            .as_ref()
-            .map_or_else(Vec::new, |plugs| plugs.dump(all))
+        self.plugs_in_use().map_or_else(Vec::new, |plugs| plugs.dump(all))
     }
 
     /// The number of plugs that live.
     pub fn live_plugs(&self) -> u32 {
-        self.plugs.as_ref().map_or(0, ZonePlugs::alive)
+        self.plugs_in_use().map_or(0, ZonePlugs::alive)
+    }
+
+    fn plugs_in_use(&self) -> Option<&ZonePlugs> {
+        self.plugs.as_ref().filter(|_| self.zone_write().plugs())
     }
 
     /// The mailboxes of all channels opened so far, by channel.
     pub(crate) fn mailboxes(&self) -> Vec<Arc<Mailbox>> {
-        self.channels
-            .lock()
-            .expect("channels lock")
-            .mailboxes
-            .clone()
+        self.channels.lock().expect("channels lock").mailboxes.clone()
     }
 }

@@ -6,6 +6,7 @@
 //! that carries a bio is never dropped.
 use crate::bio::{Bio, BioFlags, Op};
 use crate::buf::Buf;
+use crate::sched::Prio;
 use crate::status::Status;
 use crate::units::{Nanos, Sector, Tag, ZoneNo};
 use std::mem;
@@ -32,6 +33,9 @@ pub struct Request {
     /// Length with the merged requests.
     nr_sectors: u32,
     pub(crate) parked_at: Nanos,
+    /// When the request came to the scheduler, and when it was sent to the device from there.
+    pub(crate) queued_at: Nanos,
+    pub(crate) sent_at: Nanos,
     merged: RequestList,
     next: Option<Box<Request>>,
 }
@@ -51,6 +55,8 @@ impl Request {
             zone: ZoneNo(0),
             nr_sectors: 0,
             parked_at: Nanos(0),
+            queued_at: Nanos(0),
+            sent_at: Nanos(0),
             merged: RequestList::new(),
             next: None,
         }
@@ -112,6 +118,26 @@ impl Request {
         self.zone
     }
 
+    /// The bio's priority.
+    pub fn prio(&self) -> Prio {
+        self.bio.prio
+    }
+
+    /// The process that the bio came from: a channel.
+    pub fn process(&self) -> u32 {
+        self.owner
+    }
+
+    /// When the request came to the scheduler. Means nothing without one.
+    pub fn queued_at(&self) -> Nanos {
+        self.queued_at
+    }
+
+    /// When the scheduler sent the request to the device. Means nothing without one.
+    pub fn sent_at(&self) -> Nanos {
+        self.sent_at
+    }
+
     /// How the device ended the command.
     pub fn status(&self) -> Status {
         self.status
@@ -140,11 +166,7 @@ impl Request {
     /// # Panics
     /// If the request is not a zone append: no other command may land elsewhere than asked for.
     pub fn set_landed(&mut self, sector: Sector) {
-        assert_eq!(
-            self.op,
-            Op::ZoneAppend,
-            "only an append lands where the device wants"
-        );
+        assert_eq!(self.op, Op::ZoneAppend, "only an append lands where the device wants");
         self.bio.sector = sector;
     }
 
@@ -152,21 +174,25 @@ impl Request {
     /// the order of the sectors.
     pub fn for_each_segment(&mut self, mut visit: impl FnMut(Sector, u32, Option<&mut Buf>)) {
         visit(self.bio.sector, self.bio.nr_sectors, self.bio.buf.as_mut());
-        self.merged
-            .for_each(|m| visit(m.bio.sector, m.bio.nr_sectors, m.bio.buf.as_mut()));
+        self.merged.for_each(|m| visit(m.bio.sector, m.bio.nr_sectors, m.bio.buf.as_mut()));
     }
 
     pub(crate) fn can_append(&self, next: &Request, max_sectors: u32) -> bool {
         self.end() == next.sector()
             && self.op == next.op
             && self.bio.flags == next.bio.flags
+            && self.bio.prio == next.bio.prio
             && !self.bio.flags.contains(BioFlags::NOMERGE)
             && self.nr_sectors <= max_sectors.saturating_sub(next.nr_sectors)
     }
 
-    pub(crate) fn append(&mut self, next: Box<Request>) {
+    pub(crate) fn append(&mut self, mut next: Box<Request>) {
         self.nr_sectors += next.nr_sectors;
+        let mut behind = next.take_merged();
         self.merged.push_back(next);
+        while let Some(request) = behind.pop_front() {
+            self.merged.push_back(request);
+        }
     }
 
     pub(crate) fn is_merged(&self) -> bool {
@@ -199,10 +225,7 @@ pub(crate) struct Links {
 
 impl Links {
     pub(crate) const fn new() -> Self {
-        Links {
-            incoming: None,
-            outgoing: None,
-        }
+        Links { incoming: None, outgoing: None }
     }
 
     pub(crate) fn push_back(&mut self, mut request: Box<Request>) {
@@ -278,10 +301,7 @@ pub struct RequestList {
 impl RequestList {
     /// An empty list.
     pub const fn new() -> Self {
-        RequestList {
-            links: Links::new(),
-            len: 0,
-        }
+        RequestList { links: Links::new(), len: 0 }
     }
 
     /// The number of requests in the list.
@@ -359,12 +379,7 @@ mod tests {
 
     fn request(user_data: u64) -> Box<Request> {
         let mut request = Box::new(Request::empty());
-        request.load(
-            Bio::new(Op::Read, Sector(user_data * 8), 8, user_data),
-            0,
-            ZoneNo(0),
-            None,
-        );
+        request.load(Bio::new(Op::Read, Sector(user_data * 8), 8, user_data), 0, ZoneNo(0), None);
         request
     }
 

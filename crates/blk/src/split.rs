@@ -6,7 +6,56 @@ use crate::bio::{Bio, Op};
 use crate::buf::Buf;
 use crate::limits::Limits;
 use crate::status::Status;
-use crate::units::Sector;
+use crate::units::{Sector, ZoneNo};
+
+/// What the check of the usual bio needs, worked out once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Geometry {
+    zone_size: u64,
+    /// log2 of the zone size, if it is a power of two.
+    zone_shift: Option<u32>,
+    lba_mask: u64,
+    max_sectors: u32,
+    capacity: u64,
+}
+
+impl Geometry {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let zone_size = limits.zone_size.0;
+        Geometry {
+            zone_size,
+            zone_shift: zone_size.is_power_of_two().then(|| zone_size.trailing_zeros()),
+            lba_mask: u64::from(limits.lba_sectors()) - 1,
+            max_sectors: limits.max_sectors,
+            capacity: limits.capacity.0,
+        }
+    }
+
+    /// The zone of a read or write that needs no further check and no cut: aligned, with the
+    /// buffer it should have, in one zone and no longer than the largest command. `None` for every
+    /// other bio, right or wrong.
+    #[inline]
+    pub(crate) fn plain(&self, bio: &Bio) -> Option<ZoneNo> {
+        let (sector, len) = (bio.sector.0, u64::from(bio.nr_sectors));
+        let simple = matches!(bio.op, Op::Read | Op::Write)
+            && bio.nr_sectors.wrapping_sub(1) < self.max_sectors
+            && (sector | len) & self.lba_mask == 0
+            && sector < self.capacity
+            && bio.buf.as_ref().is_none_or(|buf| buf.len() as u64 == len << 9);
+        if !simple {
+            return None;
+        }
+        let zone = match self.zone_shift {
+            Some(shift) => sector >> shift,
+            None if self.zone_size > 0 => sector / self.zone_size,
+            None => return (sector + len <= self.capacity).then_some(ZoneNo(0)),
+        };
+        if sector + len > self.capacity.min((zone + 1) * self.zone_size) {
+            return None;
+        }
+        u32::try_from(zone).ok().map(ZoneNo)
+    }
+}
 
 /// Whether the bio may enter the layer.
 ///
@@ -21,11 +70,7 @@ pub(crate) fn check(limits: &Limits, bio: &Bio) -> Result<(), Status> {
     zoned_if_needed(limits, bio.op)?;
     let len = u64::from(bio.nr_sectors);
     let mask = u64::from(limits.lba_sectors()) - 1;
-    let in_range = bio
-        .sector
-        .0
-        .checked_add(len)
-        .is_some_and(|end| end <= limits.capacity.0);
+    let in_range = bio.sector.0.checked_add(len).is_some_and(|end| end <= limits.capacity.0);
     if !in_range || (bio.sector.0 | len) & mask != 0 {
         return Err(Status::Invalid);
     }
@@ -36,11 +81,7 @@ pub(crate) fn check(limits: &Limits, bio: &Bio) -> Result<(), Status> {
         if bio.op == Op::ZoneAppend {
             let fits = bio.nr_sectors <= append_max(limits);
             let at_start = bio.sector == limits.zone_start(limits.zone_of(bio.sector));
-            return if fits && at_start {
-                Ok(())
-            } else {
-                Err(Status::IoError)
-            };
+            return if fits && at_start { Ok(()) } else { Err(Status::IoError) };
         }
     } else if bio.sector == limits.capacity
         || bio.sector != limits.zone_start(limits.zone_of(bio.sector))
@@ -52,28 +93,40 @@ pub(crate) fn check(limits: &Limits, bio: &Bio) -> Result<(), Status> {
 
 fn zoned_if_needed(limits: &Limits, op: Op) -> Result<(), Status> {
     let zoned = op.is_zone_management() || matches!(op, Op::ZoneAppend | Op::ZoneResetAll);
-    if zoned && limits.nr_zones == 0 {
-        Err(Status::NotSupported)
-    } else {
-        Ok(())
-    }
+    if zoned && limits.nr_zones == 0 { Err(Status::NotSupported) } else { Ok(()) }
 }
 
 /// The longest append in sectors: the device's own, or for an emulated one what a write may have
-/// (A23).
+/// (A23). It is never cut, so it must fit a command and a zone (A25).
 pub(crate) fn append_max(limits: &Limits) -> u32 {
-    if limits.append_max_sectors > 0 {
-        limits.append_max_sectors
-    } else {
-        limits.max_sectors
-    }
+    let zone = u32::try_from(limits.zone_size.0).unwrap_or(u32::MAX);
+    let native = limits.append_max_sectors;
+    let append = if native > 0 { native } else { limits.max_sectors };
+    append.min(limits.max_sectors).min(zone)
+}
+
+/// Whether the bio goes out in parts. So does a write of zeroes that the device cannot do, even if
+/// it is short: its parts have buffers (A21).
+#[inline]
+pub(crate) fn is_cut(limits: &Limits, bio: &Bio) -> bool {
+    bio.op.has_range()
+        && (fitting(limits, bio.op, bio.sector, bio.nr_sectors) < bio.nr_sectors
+            || writes_zeroes_as_data(limits, bio.op))
+}
+
+fn writes_zeroes_as_data(limits: &Limits, op: Op) -> bool {
+    op == Op::WriteZeroes && limits.max_write_zeroes_sectors == 0
 }
 
 /// How long a command that begins at `sector` may be, up to `len` sectors.
 pub(crate) fn fitting(limits: &Limits, op: Op, sector: Sector, len: u32) -> u32 {
     let mut fits = len;
-    if !matches!(op, Op::Discard | Op::WriteZeroes) {
-        fits = fits.min(limits.max_sectors);
+    match op {
+        Op::Discard => {}
+        Op::WriteZeroes if limits.max_write_zeroes_sectors > 0 => {
+            fits = fits.min(limits.max_write_zeroes_sectors);
+        }
+        _ => fits = fits.min(limits.max_sectors),
     }
     if limits.nr_zones > 0 {
         let next_zone = limits.zone_start(limits.zone_of(sector)) + limits.zone_size;
@@ -83,23 +136,25 @@ pub(crate) fn fitting(limits: &Limits, op: Op, sector: Sector, len: u32) -> u32 
 }
 
 /// Cuts a checked bio in parts. The parts of a read have buffers of their own, copied back when
-/// they complete; the parts of a write have copies: a buffer in flight has one owner.
+/// they complete; the parts of a write have copies: a buffer in flight has one owner. Zeroes that the
+/// device cannot write without data become writes of zero buffers (A21).
 pub(crate) fn parts(limits: &Limits, bio: &Bio) -> Vec<Bio> {
+    let as_data = writes_zeroes_as_data(limits, bio.op);
+    let op = if as_data { Op::Write } else { bio.op };
     let mut parts = Vec::new();
     let mut done = 0;
     while done < bio.nr_sectors {
         let sector = bio.sector + Sector(u64::from(done));
         let len = fitting(limits, bio.op, sector, bio.nr_sectors - done);
-        let buf = bio.buf.as_ref().map(|whole| match bio.op {
-            Op::Read => Buf::zeroed(len as usize * 512),
-            _ => Buf::from(&whole[done as usize * 512..][..len as usize * 512]),
-        });
-        let part = Bio::new(bio.op, sector, len, bio.user_data);
-        parts.push(Bio {
-            flags: bio.flags,
-            buf,
-            ..part
-        });
+        let bytes = len as usize * 512;
+        let buf = match &bio.buf {
+            _ if as_data => Some(Buf::zeroed(bytes)),
+            None => None,
+            Some(_) if op == Op::Read => Some(Buf::zeroed(bytes)),
+            Some(whole) => Some(Buf::from(&whole[done as usize * 512..][..bytes])),
+        };
+        let part = Bio::new(op, sector, len, bio.user_data);
+        parts.push(Bio { flags: bio.flags, prio: bio.prio, buf, ..part });
         done += len;
     }
     parts
@@ -112,24 +167,15 @@ mod tests {
 
     #[test]
     fn a15_bio_across_zones_is_cut_at_the_border_and_at_the_largest_command() {
-        let limits = Limits {
-            max_sectors: 1024,
-            ..limits(4, 4096)
-        };
+        let limits = Limits { max_sectors: 1024, ..limits(4, 4096) };
         let bio = Bio::new(Op::Write, Sector(3000), 2048, 0);
-        let cut: Vec<_> = parts(&limits, &bio)
-            .iter()
-            .map(|p| (p.sector.0, p.nr_sectors))
-            .collect();
+        let cut: Vec<_> = parts(&limits, &bio).iter().map(|p| (p.sector.0, p.nr_sectors)).collect();
         assert_eq!(cut, [(3000, 1024), (4024, 72), (4096, 952)]);
     }
 
     #[test]
     fn check_names_the_rule_that_a_bio_breaks() {
-        let limits = Limits {
-            lba_size: 4096,
-            ..limits(4, 4096)
-        };
+        let limits = Limits { lba_size: 4096, ..limits(4, 4096) };
         let bio = |op, sector, len| Bio::new(op, Sector(sector), len, 0);
         for (bio, expected) in [
             (bio(Op::Write, 0, 8), Ok(())),
@@ -147,15 +193,8 @@ mod tests {
         ] {
             assert_eq!(check(&limits, &bio), expected, "{bio:?}");
         }
-        let no_zones = Limits {
-            nr_zones: 0,
-            zone_size: Sector(0),
-            ..limits
-        };
-        assert_eq!(
-            check(&no_zones, &bio(Op::ZoneReset, 0, 0)),
-            Err(Status::NotSupported)
-        );
+        let no_zones = Limits { nr_zones: 0, zone_size: Sector(0), ..limits };
+        assert_eq!(check(&no_zones, &bio(Op::ZoneReset, 0, 0)), Err(Status::NotSupported));
         assert_eq!(check(&no_zones, &bio(Op::Write, 8, 8)), Ok(()));
     }
 }

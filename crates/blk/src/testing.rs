@@ -9,6 +9,9 @@ use crate::{Completion, Op};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+mod rig;
+pub(crate) use rig::{Rig, Setup};
+
 /// Limits of a device of `nr_zones` zones of `zone_size` sectors.
 pub(crate) fn limits(nr_zones: u32, zone_size: u64) -> Limits {
     Limits {
@@ -20,10 +23,27 @@ pub(crate) fn limits(nr_zones: u32, zone_size: u64) -> Limits {
         max_active_zones: 0,
         max_sectors: 2560,
         append_max_sectors: 0,
+        max_write_zeroes_sectors: u32::MAX,
         nr_queues: u16::MAX,
         queue_depth: 64,
         rotational: false,
     }
+}
+
+/// The zones of a device with `limits`, all sequential and empty.
+pub(crate) fn sequential_zones(limits: &Limits) -> Vec<Zone> {
+    let zone = |zone| {
+        let start = limits.zone_start(ZoneNo(zone));
+        Zone {
+            start,
+            len: limits.zone_size,
+            capacity: limits.zone_size,
+            wp: start,
+            kind: ZoneKind::SequentialRequired,
+            cond: ZoneCondition::Empty,
+        }
+    };
+    (0..limits.nr_zones).map(zone).collect()
 }
 
 /// A device that starts what it is given and ends it when the test says so.
@@ -42,31 +62,93 @@ struct State {
     in_flight: Vec<VecDeque<Box<Request>>>,
     ended: Vec<Vec<Box<Request>>>,
     busy: bool,
+    refuses_reports: bool,
+    most_per_zone: usize,
+    most_per_disk: usize,
+}
+
+/// How a request ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End {
+    /// As told; a success has its effect, and must be one that a device can have.
+    Told(Status),
+    /// An I/O error after so many sectors were written.
+    Torn(u32),
+    /// As the zone's rules say.
+    Judged,
+}
+
+/// What a device that keeps the rules of its zones says to a request.
+fn judge(zones: &[Zone], request: &Request) -> Status {
+    let Some(zone) = zones.get(request.zone().index()) else {
+        return Status::Ok;
+    };
+    let op = request.op();
+    if op == Op::ZoneResetAll || zone.kind == ZoneKind::Conventional {
+        return Status::Ok;
+    }
+    let end = match op {
+        Op::ZoneAppend => zone.wp + Sector(u64::from(request.nr_sectors())),
+        _ => request.end(),
+    };
+    let at_wp = op == Op::ZoneAppend || request.sector() == zone.wp;
+    match (op, zone.cond) {
+        (_, ZoneCondition::Offline) => Status::Offline,
+        (Op::ZoneReset | Op::ZoneFinish, ZoneCondition::ReadOnly) => Status::IoError,
+        (_, ZoneCondition::ReadOnly | ZoneCondition::Full) if op.is_write() => Status::IoError,
+        _ if op.is_write() && (!at_wp || end > zone.writable_end()) => Status::IoError,
+        _ => Status::Ok,
+    }
+}
+
+fn take_effect(zones: &mut [Zone], request: &mut Request) {
+    let writable = |zone: &Zone| {
+        zone.kind == ZoneKind::SequentialRequired
+            && !matches!(zone.cond, ZoneCondition::ReadOnly | ZoneCondition::Offline)
+    };
+    if request.op() == Op::ZoneResetAll {
+        zones.iter_mut().filter(|zone| writable(zone)).for_each(|zone| move_to(zone, 0));
+        return;
+    }
+    let zone = &mut zones[request.zone().index()];
+    if !writable(zone) {
+        return;
+    }
+    match request.op() {
+        Op::Write | Op::WriteZeroes => {
+            assert_eq!(zone.wp, request.sector(), "a write that succeeds is at the write pointer");
+            advance(zone, u64::from(request.nr_sectors()));
+        }
+        Op::ZoneAppend => {
+            request.set_landed(zone.wp);
+            advance(zone, u64::from(request.nr_sectors()));
+        }
+        Op::ZoneReset => move_to(zone, 0),
+        Op::ZoneFinish => move_to(zone, zone.capacity.0),
+        _ => {}
+    }
+}
+
+fn advance(zone: &mut Zone, sectors: u64) {
+    move_to(zone, (zone.wp - zone.start).0 + sectors);
+}
+
+/// Moves a zone's write pointer, to be counted from the zone's start.
+pub(crate) fn move_to(zone: &mut Zone, wp: u64) {
+    assert!(wp <= zone.capacity.0, "a write pointer stays in its zone");
+    zone.wp = zone.start + Sector(wp);
+    zone.cond = match wp {
+        0 => ZoneCondition::Empty,
+        wp if wp == zone.capacity.0 => ZoneCondition::Full,
+        _ => ZoneCondition::ImplicitOpen,
+    };
 }
 
 impl Manual {
     pub(crate) fn new(limits: Limits) -> Arc<Self> {
-        let zone = |zone| {
-            let start = limits.zone_start(ZoneNo(zone));
-            let len = limits.zone_size;
-            let (kind, cond) = (ZoneKind::SequentialRequired, ZoneCondition::Empty);
-            Zone {
-                start,
-                len,
-                capacity: len,
-                wp: start,
-                kind,
-                cond,
-            }
-        };
-        let zones = Mutex::new((0..limits.nr_zones).map(zone).collect());
+        let zones = Mutex::new(sequential_zones(&limits));
         let (reports, state) = (Mutex::default(), Mutex::default());
-        Arc::new(Manual {
-            limits,
-            zones,
-            reports,
-            state,
-        })
+        Arc::new(Manual { limits, zones, reports, state })
     }
 
     pub(crate) fn set_zone(&self, zone: usize, change: impl FnOnce(&mut Zone)) {
@@ -78,28 +160,49 @@ impl Manual {
         std::mem::take(&mut self.state.lock().unwrap().log)
     }
 
-    /// Ends the oldest request in flight on a queue; a write that succeeds moves the write pointer.
+    /// Ends the oldest request in flight on a queue, with its effect if the status is success.
     pub(crate) fn end(&self, queue: usize, status: Status) {
+        self.end_nth(queue, 0, End::Told(status));
+    }
+
+    /// Ends one of the requests in flight on a queue.
+    pub(crate) fn end_nth(&self, queue: usize, nth: usize, how: End) {
         let mut state = self.state.lock().unwrap();
-        let mut request = state.in_flight[queue]
-            .pop_front()
-            .expect("something in flight");
+        let mut request = state.in_flight[queue].remove(nth).expect("it is in flight");
+        let mut zones = self.zones.lock().unwrap();
+        let status = match how {
+            End::Told(status) => status,
+            End::Torn(written) => {
+                advance(&mut zones[request.zone().index()], u64::from(written));
+                Status::IoError
+            }
+            End::Judged => judge(&zones, &request),
+        };
         request.set_status(status);
         if status == Status::Ok && self.limits.nr_zones > 0 {
-            let zone = &mut self.zones.lock().unwrap()[request.zone().index()];
-            match request.op() {
-                Op::Write | Op::WriteZeroes => zone.wp = request.end(),
-                Op::ZoneReset => zone.wp = zone.start,
-                Op::ZoneFinish => zone.wp = zone.writable_end(),
-                _ => {}
-            }
-            zone.cond = match zone.wp {
-                wp if wp == zone.start => ZoneCondition::Empty,
-                wp if wp == zone.writable_end() => ZoneCondition::Full,
-                _ => ZoneCondition::ImplicitOpen,
-            };
+            take_effect(&mut zones, &mut request);
         }
         state.ended[queue].push(request);
+    }
+
+    /// The number of requests in flight on a queue.
+    pub(crate) fn in_flight(&self, queue: usize) -> usize {
+        self.state.lock().unwrap().in_flight.get(queue).map_or(0, VecDeque::len)
+    }
+
+    /// The most writes to one sequential zone that were ever in flight at once.
+    pub(crate) fn most_per_zone(&self) -> usize {
+        self.state.lock().unwrap().most_per_zone
+    }
+
+    /// The most writes to sequential zones that were ever in flight at once.
+    pub(crate) fn most_per_disk(&self) -> usize {
+        self.state.lock().unwrap().most_per_disk
+    }
+
+    /// From now on zone reports fail, or succeed again.
+    pub(crate) fn refuse_reports(&self, refuse: bool) {
+        self.state.lock().unwrap().refuses_reports = refuse;
     }
 
     pub(crate) fn set_busy(&self, busy: bool) {
@@ -114,14 +217,10 @@ impl Device for Manual {
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
         *self.reports.lock().unwrap() += 1;
-        zones.extend(
-            self.zones
-                .lock()
-                .unwrap()
-                .iter()
-                .skip(first.index())
-                .take(max),
-        );
+        if self.state.lock().unwrap().refuses_reports {
+            return Err(Status::Timeout);
+        }
+        zones.extend(self.zones.lock().unwrap().iter().skip(first.index()).take(max));
         Ok(())
     }
 
@@ -131,10 +230,24 @@ impl Device for Manual {
         state.in_flight.push(VecDeque::new());
         state.ended.push(Vec::new());
         drop(state);
-        Box::new(ManualQueue {
-            device: self,
-            queue,
-        })
+        Box::new(ManualQueue { device: self, queue })
+    }
+}
+
+impl State {
+    /// Notes how many writes to sequential zones are in flight.
+    fn count_writes(&mut self, zones: &[Zone]) {
+        let mut per_zone = vec![0; zones.len()];
+        for request in self.in_flight.iter().flatten() {
+            let zone = request.zone().index();
+            let ordered = zones.get(zone).is_some_and(|z| z.kind != ZoneKind::Conventional);
+            if ordered && matches!(request.op(), Op::Write | Op::WriteZeroes) {
+                per_zone[zone] += 1;
+            }
+        }
+        self.most_per_disk = self.most_per_disk.max(per_zone.iter().sum());
+        let most = per_zone.into_iter().max().unwrap_or(0);
+        self.most_per_zone = self.most_per_zone.max(most);
     }
 }
 
@@ -149,10 +262,9 @@ impl HwQueue for ManualQueue {
         if state.busy {
             return Err(request);
         }
-        state
-            .log
-            .push((request.op(), request.sector().0, request.nr_sectors()));
+        state.log.push((request.op(), request.sector().0, request.nr_sectors()));
         state.in_flight[self.queue].push_back(request);
+        state.count_writes(&self.device.zones.lock().unwrap());
         Ok(())
     }
 
@@ -167,8 +279,5 @@ impl HwQueue for ManualQueue {
 
 /// The user data and status of each completion.
 pub(crate) fn outcomes(completions: &[Completion]) -> Vec<(u64, Status)> {
-    completions
-        .iter()
-        .map(|c| (c.user_data, c.status))
-        .collect()
+    completions.iter().map(|c| (c.user_data, c.status)).collect()
 }

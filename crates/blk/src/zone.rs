@@ -35,10 +35,7 @@ pub enum ZoneCondition {
 impl ZoneCondition {
     /// Whether the zone holds one of the device's open resources.
     pub const fn is_open(self) -> bool {
-        matches!(
-            self,
-            ZoneCondition::ImplicitOpen | ZoneCondition::ExplicitOpen
-        )
+        matches!(self, ZoneCondition::ImplicitOpen | ZoneCondition::ExplicitOpen)
     }
 
     /// Whether the zone holds one of the device's active resources.

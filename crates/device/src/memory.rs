@@ -51,9 +51,7 @@ fn pieces(mut at: u64, mut len: u64) -> impl Iterator<Item = Piece> {
 impl Memory {
     pub(crate) fn new(capacity: Sector) -> Self {
         let regions = capacity.to_bytes().0.div_ceil(REGION as u64);
-        Memory {
-            regions: (0..regions).map(|_| Mutex::default()).collect(),
-        }
+        Memory { regions: (0..regions).map(|_| Mutex::default()).collect() }
     }
 
     fn lock(&self, region: usize) -> MutexGuard<'_, Region> {
@@ -102,10 +100,7 @@ impl Memory {
 
 fn zeroed_chunk() -> Chunk {
     // By way of a slice: a chunk on the stack would be copied into its box.
-    vec![0; CHUNK]
-        .into_boxed_slice()
-        .try_into()
-        .expect("the slice is as long as a chunk")
+    vec![0; CHUNK].into_boxed_slice().try_into().expect("the slice is as long as a chunk")
 }
 
 #[cfg(test)]

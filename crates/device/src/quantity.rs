@@ -18,12 +18,7 @@ pub enum QuantityError {
 const SIZES: [(&str, u32); 5] = [("T", 40), ("G", 30), ("M", 20), ("K", 10), ("", 0)];
 
 /// Suffixes of times, in nanoseconds.
-const TIMES: [(&str, u64); 4] = [
-    ("s", 1_000_000_000),
-    ("ms", 1_000_000),
-    ("us", 1_000),
-    ("ns", 1),
-];
+const TIMES: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 
 /// Reads a whole number without a suffix.
 ///
@@ -52,9 +47,7 @@ pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
     };
     let known = SIZES.iter().find(|(name, _)| *name == unit);
     let (_, shift) = known.ok_or(QuantityError::Malformed)?;
-    number
-        .checked_mul(1 << shift)
-        .ok_or(QuantityError::TooLarge)
+    number.checked_mul(1 << shift).ok_or(QuantityError::TooLarge)
 }
 
 /// Reads a number of nanoseconds: with `ns`, `us`, `ms` or `s`, or none for `ns`.

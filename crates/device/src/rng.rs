@@ -49,13 +49,8 @@ mod tests {
     fn first_outputs_are_those_of_the_published_generators() {
         let mut rng = Rng([1, 2, 3, 4]);
         let first: Vec<u64> = (0..5).map(|_| rng.next()).collect();
-        let published = [
-            41943041,
-            58720359,
-            3588806011781223,
-            3591011842654386,
-            9228616714210784205,
-        ];
+        let published =
+            [41943041, 58720359, 3588806011781223, 3591011842654386, 9228616714210784205];
         assert_eq!(first, published);
         assert_eq!(splitmix64(&mut 1234567), 6457827717110365317);
     }

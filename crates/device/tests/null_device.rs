@@ -9,11 +9,7 @@ use zonal_device::{NullConfig, NullDevice};
 const ZONE: u64 = 2048;
 
 fn small() -> NullConfig {
-    NullConfig {
-        zones: 8,
-        zone_size: Bytes(ZONE * 512),
-        ..NullConfig::default()
-    }
+    NullConfig { zones: 8, zone_size: Bytes(ZONE * 512), ..NullConfig::default() }
 }
 
 fn device(config: &NullConfig) -> Arc<NullDevice> {
@@ -21,11 +17,8 @@ fn device(config: &NullConfig) -> Arc<NullDevice> {
 }
 
 fn channel(device: Arc<NullDevice>, zone_write: ZoneWrite) -> Channel {
-    let options = QueueOptions {
-        zone_write: Some(zone_write),
-        merge: false,
-        ..QueueOptions::default()
-    };
+    let options =
+        QueueOptions { zone_write: Some(zone_write), merge: false, ..QueueOptions::default() };
     Queue::attach(device, options).unwrap().channel().unwrap()
 }
 
@@ -52,8 +45,7 @@ impl Runner {
     }
 
     fn write(&mut self, sector: u64, data: &[u8]) -> Status {
-        self.run(Bio::write(Sector(sector), Buf::from(data), 0))
-            .status
+        self.run(Bio::write(Sector(sector), Buf::from(data), 0)).status
     }
 
     fn read(&mut self, sector: u64, nr_sectors: u32) -> Vec<u8> {
@@ -66,17 +58,12 @@ impl Runner {
 }
 
 fn pattern(sectors: usize, seed: usize) -> Vec<u8> {
-    (0..sectors * 512)
-        .map(|i| ((i / 7 + seed) % 255 + 1) as u8)
-        .collect()
+    (0..sectors * 512).map(|i| ((i / 7 + seed) % 255 + 1) as u8).collect()
 }
 
 #[test]
 fn reads_give_what_was_written_and_zeroes_beyond_the_write_pointer() {
-    let mut io = Runner::new(&NullConfig {
-        memory: true,
-        ..small()
-    });
+    let mut io = Runner::new(&NullConfig { memory: true, ..small() });
     let (first, second) = (pattern(24, 1), pattern(300, 2));
     assert_eq!(io.write(ZONE, &first), Status::Ok);
     assert_eq!(io.write(ZONE + 24, &second), Status::Ok);
@@ -88,10 +75,7 @@ fn reads_give_what_was_written_and_zeroes_beyond_the_write_pointer() {
 
 #[test]
 fn merged_writes_keep_the_data_of_each() {
-    let device = device(&NullConfig {
-        memory: true,
-        ..small()
-    });
+    let device = device(&NullConfig { memory: true, ..small() });
     let queue = Queue::attach(device, QueueOptions::default()).unwrap();
     let mut channel = queue.channel().unwrap();
     for i in 0..4u32 {
@@ -120,10 +104,7 @@ fn reset_forgets_the_zone_and_no_other() {
     });
     let size = ZONE + 8;
     for zone in 1..4 {
-        assert_eq!(
-            io.write(zone * size, &pattern(2000, zone as usize)),
-            Status::Ok
-        );
+        assert_eq!(io.write(zone * size, &pattern(2000, zone as usize)), Status::Ok);
     }
     assert_eq!(io.op(Op::ZoneReset, 2 * size, 0), Status::Ok);
     assert_eq!(io.read(size, 2000), pattern(2000, 1));
@@ -136,11 +117,7 @@ fn reset_forgets_the_zone_and_no_other() {
 
 #[test]
 fn conventional_zones_take_random_writes_and_discards() {
-    let mut io = Runner::new(&NullConfig {
-        memory: true,
-        conventional: 2,
-        ..small()
-    });
+    let mut io = Runner::new(&NullConfig { memory: true, conventional: 2, ..small() });
     assert_eq!(io.write(ZONE + 512, &pattern(64, 1)), Status::Ok);
     assert_eq!(io.write(ZONE + 528, &pattern(16, 2)), Status::Ok);
     assert_eq!(io.op(Op::Discard, ZONE + 512, 16), Status::Ok);
@@ -154,12 +131,8 @@ fn conventional_zones_take_random_writes_and_discards() {
 
 #[test]
 fn regular_device_takes_writes_anywhere_and_no_zone_commands() {
-    let config = NullConfig {
-        zoned: false,
-        size: Bytes(64 << 20),
-        memory: true,
-        ..NullConfig::default()
-    };
+    let config =
+        NullConfig { zoned: false, size: Bytes(64 << 20), memory: true, ..NullConfig::default() };
     assert_eq!(device(&config).limits().nr_zones, 0);
     let mut io = Runner::new(&config);
     // Across the border of what one lock guards.
@@ -174,17 +147,10 @@ fn regular_device_takes_writes_anywhere_and_no_zone_commands() {
 
 #[test]
 fn native_append_says_where_the_data_landed() {
-    let mut io = Runner::new(&NullConfig {
-        memory: true,
-        append_max: Bytes(64 << 10),
-        ..small()
-    });
+    let mut io = Runner::new(&NullConfig { memory: true, append_max: Bytes(64 << 10), ..small() });
     for i in 0..3 {
         let data = pattern(16, i as usize);
-        let bio = Bio {
-            op: Op::ZoneAppend,
-            ..Bio::write(Sector(ZONE), Buf::from(&data[..]), 0)
-        };
+        let bio = Bio { op: Op::ZoneAppend, ..Bio::write(Sector(ZONE), Buf::from(&data[..]), 0) };
         let completion = io.run(bio);
         assert_eq!(completion.status, Status::Ok);
         assert_eq!(completion.sector, Sector(ZONE + i * 16));
@@ -194,11 +160,7 @@ fn native_append_says_where_the_data_landed() {
 
 #[test]
 fn failed_zones_refuse_and_mended_zones_are_empty() {
-    let null = device(&NullConfig {
-        memory: true,
-        conventional: 1,
-        ..small()
-    });
+    let null = device(&NullConfig { memory: true, conventional: 1, ..small() });
     let mut io = Runner(channel(null.clone(), ZoneWrite::Off));
     assert_eq!(io.write(ZONE, &pattern(8, 1)), Status::Ok);
     let set = |zone, cond| null.set_condition(ZoneNo(zone), cond);
@@ -225,10 +187,7 @@ fn failed_zones_refuse_and_mended_zones_are_empty() {
 fn poll(channel: &mut Channel, now: u64) -> Vec<(u64, Status)> {
     let mut completions = Vec::new();
     channel.poll(Nanos(now), &mut completions);
-    completions
-        .iter()
-        .map(|c| (c.user_data, c.status))
-        .collect()
+    completions.iter().map(|c| (c.user_data, c.status)).collect()
 }
 
 fn submit_three_writes(channel: &mut Channel) {
@@ -252,13 +211,8 @@ fn host_that_relies_on_order_fails_at_once() {
 
 #[test]
 fn commands_take_their_latency_and_end_newest_first() {
-    let mut channel = channel(
-        device(&NullConfig {
-            latency: Nanos(100),
-            ..small()
-        }),
-        ZoneWrite::Plug,
-    );
+    let mut channel =
+        channel(device(&NullConfig { latency: Nanos(100), ..small() }), ZoneWrite::Plug);
     for (now, user_data) in [(0, 0), (0, 1), (50, 2), (60, 3), (60, 4)] {
         channel.submit(Nanos(now), Bio::new(Op::Read, Sector(0), 8, user_data));
     }
@@ -273,12 +227,7 @@ fn commands_take_their_latency_and_end_newest_first() {
 
 /// When each of 64 reads, started together, ends.
 fn ends_with_jitter(seed: u64) -> Vec<(u64, u64)> {
-    let config = NullConfig {
-        latency: Nanos(1000),
-        jitter: Nanos(500),
-        seed,
-        ..small()
-    };
+    let config = NullConfig { latency: Nanos(1000), jitter: Nanos(500), seed, ..small() };
     let mut channel = channel(device(&config), ZoneWrite::Plug);
     for user_data in 0..64 {
         channel.submit(Nanos(0), Bio::new(Op::Read, Sector(0), 8, user_data));

@@ -6,10 +6,7 @@ use zonal_device::spec::{NULL_OPTIONS, build, help, load, parse, parse_profile};
 use zonal_device::{DeviceSpec, NullConfig, SpecError};
 
 fn error(text: &str) -> String {
-    parse(text).map_or_else(
-        |error| error.to_string(),
-        |spec| format!("parsed: {spec:?}"),
-    )
+    parse(text).map_or_else(|error| error.to_string(), |spec| format!("parsed: {spec:?}"))
 }
 
 #[test]

@@ -44,11 +44,7 @@ fn implicitly_open_zones_are_closed_in_turn() {
     ] {
         let wp = if zone == 2 { 8 } else { 0 };
         write(&zones, zone, wp).unwrap();
-        assert_eq!(
-            in_condition(&zones, ZoneCondition::Closed),
-            closed,
-            "after {zone}"
-        );
+        assert_eq!(in_condition(&zones, ZoneCondition::Closed), closed, "after {zone}");
     }
 }
 
@@ -121,9 +117,8 @@ fn threads_that_do_everything_leave_the_accounts_in_order() {
                 let mut state = thread + 1;
                 for _ in 0..20_000 {
                     // A linear congruential generator (Knuth's MMIX) is random enough here.
-                    state = state
-                        .wrapping_mul(6364136223846793005)
-                        .wrapping_add(1442695040888963407);
+                    state =
+                        state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                     let zone = ZoneNo((state >> 33) as u32 % ZONES);
                     let _any_status = match (state >> 60) % 8 {
                         0 => zones.open(zone),

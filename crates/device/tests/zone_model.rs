@@ -30,18 +30,10 @@ struct Model {
 impl Model {
     fn new(layout: ZoneLayout) -> Self {
         let cond = |zone| {
-            if zone < layout.conventional {
-                NotWritePointer
-            } else {
-                Empty
-            }
+            if zone < layout.conventional { NotWritePointer } else { Empty }
         };
         let zones = (0..layout.nr_zones).map(|zone| (cond(zone), 0)).collect();
-        Model {
-            layout,
-            zones,
-            next_victim: 0,
-        }
+        Model { layout, zones, next_victim: 0 }
     }
 
     fn count(&self, what: impl Fn(ZoneCondition) -> bool) -> u32 {
@@ -50,11 +42,7 @@ impl Model {
 
     fn limit(&self, limit: u32) -> u32 {
         let sequential = self.layout.nr_zones - self.layout.conventional;
-        if limit == 0 || limit >= sequential {
-            u32::MAX
-        } else {
-            limit
-        }
+        if limit == 0 || limit >= sequential { u32::MAX } else { limit }
     }
 
     fn make_room(&mut self, zone: usize) -> Result<(), Status> {

@@ -106,12 +106,8 @@ fn fail(zones: &Zones, zone: ZoneNo, cond: ZoneCondition) {
 const COMMANDS: [(&str, Command); 12] = [
     ("read", |zones, zone| zones.check_read(zone)),
     ("write at wp", |zones, zone| write_at_wp(zones, zone, 1)),
-    ("write 1 before wp", |zones, zone| {
-        write(zones, zone, (wp(zones, zone) + SIZE - 1) % SIZE, 1)
-    }),
-    ("write 1 behind wp", |zones, zone| {
-        write(zones, zone, wp(zones, zone) + 1, 1)
-    }),
+    ("write 1 before wp", |zones, zone| write(zones, zone, (wp(zones, zone) + SIZE - 1) % SIZE, 1)),
+    ("write 1 behind wp", |zones, zone| write(zones, zone, wp(zones, zone) + 1, 1)),
     ("write up to capacity", |zones, zone| {
         let room = CAPACITY.saturating_sub(wp(zones, zone));
         write_at_wp(zones, zone, room as u32)
@@ -146,11 +142,8 @@ fn set_up(around: Around, zone: ZoneNo, prepare: Prepare) -> Zones {
     let mut others = OTHERS.map(ZoneNo);
     let mut next = || others.next().expect("enough other zones");
     if matches!(around, Around::Closed | Around::Both) {
-        let open = if matches!(around, Around::Both) {
-            MAX_OPEN - zones.in_use().open()
-        } else {
-            0
-        };
+        let open =
+            if matches!(around, Around::Both) { MAX_OPEN - zones.in_use().open() } else { 0 };
         while zones.in_use().active() + open < MAX_ACTIVE {
             let zone = next();
             write(&zones, zone, 0, 1).unwrap();
@@ -177,11 +170,7 @@ fn outcome(around: Around, zone: ZoneNo, prepare: Prepare, command: Command) -> 
     let closed_before = closed_others();
     match command(&zones, zone) {
         Ok(()) => {
-            let star = if closed_others() > closed_before {
-                "*"
-            } else {
-                ""
-            };
+            let star = if closed_others() > closed_before { "*" } else { "" };
             let after = report(&zones, zone);
             let wp = match (after.wp - after.start).0 {
                 SIZE => "end".to_owned(),

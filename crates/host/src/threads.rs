@@ -27,9 +27,7 @@ pub struct Thread {
 /// The CPUs that this process may use.
 pub fn online_cpus() -> Vec<usize> {
     let allowed = sched_getaffinity(None).unwrap_or_default();
-    (0..CpuSet::MAX_CPU)
-        .filter(|&cpu| allowed.is_set(cpu))
-        .collect()
+    (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect()
 }
 
 /// Runs all threads until the last job is done; calls `watch` ten times a second meanwhile. When
@@ -64,9 +62,7 @@ pub fn run(
             watch();
         }
         let join = |handle: thread::ScopedJoinHandle<'_, Outcome>| {
-            handle
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
         handles.into_iter().map(join).collect()
     })

@@ -30,12 +30,7 @@ pub struct Stalled {
 
 impl std::fmt::Display for Stalled {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "at {} ns all jobs wait for one another: {}",
-            self.at,
-            self.jobs.join(", ")
-        )
+        write!(f, "at {} ns all jobs wait for one another: {}", self.at, self.jobs.join(", "))
     }
 }
 
@@ -95,28 +90,16 @@ pub fn run(
     let waiting = threads.iter().filter_map(|thread| thread.runner.as_ref());
     let jobs: Vec<String> = waiting.map(|runner| runner.job().name.clone()).collect();
     if !jobs.is_empty() {
-        return Err(Stalled {
-            at: clock.now(),
-            jobs,
-        });
+        return Err(Stalled { at: clock.now(), jobs });
     }
-    Ok((
-        threads
-            .into_iter()
-            .filter_map(|thread| thread.outcome)
-            .collect(),
-        clock.now(),
-    ))
+    Ok((threads.into_iter().filter_map(|thread| thread.outcome).collect(), clock.now()))
 }
 
 impl Thread {
     /// Steps the runner; whether it got anything done.
     fn step(&mut self, clock: &Virtual, costs: Costs) -> bool {
         let now = clock.now();
-        let runner = self
-            .runner
-            .as_mut()
-            .expect("a thread that is due has a runner");
+        let runner = self.runner.as_mut().expect("a thread that is due has a runner");
         match runner.step(clock) {
             Step::Busy { ios } => {
                 self.busy_until = now + Nanos(u64::from(ios) * costs.io.0 / 2);

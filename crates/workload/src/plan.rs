@@ -105,9 +105,9 @@ mod tests {
 
     #[test]
     fn stonewall_begins_a_phase_and_a_group_new_group_only_a_group() {
-        let jobs =
-            [job("a", 2, true, false), job("b", 1, false, true), job("c", 1, true, false)];
-        let seen: Vec<Vec<_>> = phases(&jobs)
+        let jobs = [job("a", 2, true, false), job("b", 1, false, true), job("c", 1, true, false)];
+        let phases = phases(&jobs);
+        let seen: Vec<Vec<_>> = phases
             .iter()
             .map(|phase| phase.iter().map(|t| (t.job.name.as_str(), t.clone, t.group)).collect())
             .collect();

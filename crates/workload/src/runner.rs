@@ -59,13 +59,17 @@ pub struct Outcome {
     pub thread_id: u32,
 }
 
+/// What is remembered of an I/O in flight.
 #[derive(Clone, Copy)]
 struct Slot {
-    io: Io,
     /// When its preparation began.
     start: Nanos,
     /// When it had been handed to the block layer.
     issued: Nanos,
+    len: u64,
+    zone: Option<u32>,
+    op: Op,
+    dir: DataDir,
     /// Prepares or closes a zone: does not count.
     uncounted: bool,
 }
@@ -94,6 +98,8 @@ pub struct Runner {
     stats: IoStats,
     error: Option<Status>,
     next_sample: Nanos,
+    /// I/Os and bytes completed.
+    done: (u64, u64),
     progress: Arc<Progress>,
     retired: bool,
 }
@@ -109,8 +115,15 @@ impl Runner {
     ) -> Self {
         // One more than the depth, for the reset or finish of a zone.
         let nr_slots = job.iodepth + 1;
-        let none = Io { op: Op::Flush, dir: DataDir::Read, offset: 0, len: 0, zone: None };
-        let slot = Slot { io: none, start: Nanos(0), issued: Nanos(0), uncounted: true };
+        let slot = Slot {
+            start: Nanos(0),
+            issued: Nanos(0),
+            len: 0,
+            zone: None,
+            op: Op::Flush,
+            dir: DataDir::Read,
+            uncounted: true,
+        };
         Runner {
             pace: Pace::new(&job, total),
             channel,
@@ -128,6 +141,7 @@ impl Runner {
             stats: IoStats::new(),
             error: None,
             next_sample: Nanos(0),
+            done: (0, 0),
             progress: Arc::default(),
             retired: false,
             job,
@@ -223,6 +237,8 @@ impl Runner {
             self.account(now, completion);
         }
         self.completions = completions;
+        self.progress.ios.store(self.done.0, Ordering::Relaxed);
+        self.progress.bytes.store(self.done.1, Ordering::Relaxed);
         let count = u32::try_from(count).expect("at most the depth");
         self.owed = self.owed.saturating_sub(count);
         self.contended = false;
@@ -230,32 +246,31 @@ impl Runner {
         count
     }
 
+    #[inline]
     fn account(&mut self, now: Nanos, completion: Completion) {
-        let slot = u32::try_from(completion.user_data).expect("a slot was given as user data");
-        let Slot { io, start, issued, uncounted } = self.slots[slot as usize];
-        self.free.push(slot);
+        let index = u32::try_from(completion.user_data).expect("a slot was given as user data");
+        self.free.push(index);
         if completion.buf.is_some() {
-            self.buffers[slot as usize] = completion.buf;
+            self.buffers[index as usize] = completion.buf;
         }
+        let &Slot { start, issued, len, zone, op, dir, uncounted } = &self.slots[index as usize];
         if completion.status != Status::Ok {
-            self.stats.error(io.dir, completion.status);
+            self.stats.error(dir, completion.status);
             self.error.get_or_insert(completion.status);
             self.pace.stop();
         } else if !uncounted {
-            self.stats.record(io.dir, io.len, issued - start, now - issued, 1);
+            self.stats.record(dir, len, issued - start, now - issued, 1);
             self.pace.completed(now);
-            // One writer: a load and a store are enough.
-            let add = |counter: &AtomicU64, by| {
-                counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
-            };
-            add(&self.progress.ios, 1);
-            add(&self.progress.bytes, io.len);
+            self.done.0 += 1;
+            self.done.1 += len;
         }
-        if io.op == Op::ZoneReset {
+        if op == Op::ZoneReset {
             self.stats.zone_resets(1);
         }
-        if let Some(zone) = io.zone {
-            self.chores.extend(self.generator.done(io.op, zone));
+        if let Some(zone) = zone
+            && let Some(chore) = self.generator.done(op, zone)
+        {
+            self.chores.push(chore);
         }
     }
 
@@ -302,17 +317,16 @@ impl Runner {
         submitted
     }
 
+    #[inline]
     fn submit(&mut self, now: Nanos, io: Io, uncounted: bool) {
         let slot = self.free.pop().expect("a slot for each I/O up to the depth");
-        self.slots[slot as usize] = Slot { io, start: now, issued: now, uncounted };
+        let Io { op, dir, offset, len, zone } = io;
+        self.slots[slot as usize] = Slot { start: now, issued: now, len, zone, op, dir, uncounted };
         self.batch.push(slot);
-        let sector = Bytes(io.offset).to_sectors();
-        let sectors = Bytes(io.len).to_sectors().0;
+        let sectors = if op.has_range() { Bytes(len).to_sectors().0 } else { 0 };
         let sectors = u32::try_from(sectors).expect("a block is shorter than 2 TiB");
-        let user_data = u64::from(slot);
-        let sectors = if io.op.has_range() { sectors } else { 0 };
-        let mut bio = Bio::new(io.op, sector, sectors, user_data);
-        if self.with_data && matches!(io.op, Op::Read | Op::Write) {
+        let mut bio = Bio::new(op, Bytes(offset).to_sectors(), sectors, u64::from(slot));
+        if self.with_data && matches!(op, Op::Read | Op::Write) {
             bio.buf = Some(self.buffer(slot, sectors as usize * 512));
         }
         self.channel.submit(now, bio);

@@ -10,14 +10,9 @@ fn source() -> MemorySource {
         .with_file("jobs/wrong.fio", "bs=4k\niodepth=none\n")
         .with_file("jobs/file.fio", "[a]\n");
     for depth in 0..20 {
-        source = source.with_file(
-            &format!("jobs/{depth}"),
-            &format!("include {}\n", depth + 1),
-        );
+        source = source.with_file(&format!("jobs/{depth}"), &format!("include {}\n", depth + 1));
     }
-    source
-        .files
-        .insert("bytes.fio".into(), b"[a]\nbs=4k\nname=\xff\n".to_vec());
+    source.files.insert("bytes.fio".into(), b"[a]\nbs=4k\nname=\xff\n".to_vec());
     source
 }
 
@@ -29,10 +24,7 @@ fn file(text: &str, message: &str) {
 
 #[track_caller]
 fn option(option: &str, message: &str) {
-    file(
-        &format!("[a]\n\n{option}\n"),
-        &format!("jobs/zwp.fio:3: {message}"),
-    );
+    file(&format!("[a]\n\n{option}\n"), &format!("jobs/zwp.fio:3: {message}"));
 }
 
 #[track_caller]
@@ -44,88 +36,40 @@ fn line(arguments: &str, message: &str) {
 #[test]
 fn sizes() {
     option("bs=4x", r#"bs: expected a size such as 4k, found "4x""#);
-    option(
-        "blocksize=4.5k",
-        r#"blocksize: expected a size such as 4k, found "4.5k""#,
-    );
+    option("blocksize=4.5k", r#"blocksize: expected a size such as 4k, found "4.5k""#);
     option("bs=4k,8q", r#"bs: expected a size such as 4k, found "8q""#);
-    option(
-        "bs=4k,8k,16k,32k",
-        r#"bs: expected a size such as 4k, found "4k,8k,16k,32k""#,
-    );
-    option(
-        "bs=0",
-        r#"bs: expected 1 to 18446744073709551615, found "0""#,
-    );
+    option("bs=4k,8k,16k,32k", r#"bs: expected a size such as 4k, found "4k,8k,16k,32k""#);
+    option("bs=0", r#"bs: expected 1 to 18446744073709551615, found "0""#);
     option("bs", "bs: expected a size such as 4k, found no value");
     option("bs=", "bs: expected a size such as 4k, found no value");
     option("bs=2z", r#"bs: expected a size such as 4k, found "2z""#);
     option("bs=4k*2", r#"bs: arithmetic outside parentheses in "4k*2""#);
     option("size=(4k/0)", r#"size: division by zero in "(4k/0)""#);
-    option(
-        "size=(4k-8k)",
-        r#"size: number less than zero in "(4k-8k)""#,
-    );
+    option("size=(4k-8k)", r#"size: number less than zero in "(4k-8k)""#);
     option("size=99999p", r#"size: number too great in "99999p""#);
     option("size=101%", r#"size: percentage above 100 in "101%""#);
-    option(
-        "size=1kz",
-        r#"size: expected a size such as 4k, 50% or 8z, found "1kz""#,
-    );
-    option(
-        "bs=${UNSET}",
-        "bs: expected a size such as 4k, found no value",
-    );
+    option("size=1kz", r#"size: expected a size such as 4k, 50% or 8z, found "1kz""#);
+    option("bs=${UNSET}", "bs: expected a size such as 4k, found no value");
 }
 
 #[test]
 fn times() {
-    option(
-        "runtime=10min",
-        r#"runtime: expected a time such as 30s, found "10min""#,
-    );
-    option(
-        "startdelay=5-10",
-        r#"startdelay: arithmetic outside parentheses in "5-10""#,
-    );
-    option(
-        "ramp_time=99999999999d",
-        r#"ramp_time: number too great in "99999999999d""#,
-    );
+    option("runtime=10min", r#"runtime: expected a time such as 30s, found "10min""#);
+    option("startdelay=5-10", r#"startdelay: arithmetic outside parentheses in "5-10""#);
+    option("ramp_time=99999999999d", r#"ramp_time: number too great in "99999999999d""#);
 }
 
 #[test]
 fn numbers() {
-    option(
-        "iodepth=0",
-        r#"iodepth: expected 1 to 4294967295, found "0""#,
-    );
-    option(
-        "iodepth=deep",
-        r#"iodepth: expected a whole number, found "deep""#,
-    );
-    option(
-        "numjobs=0",
-        r#"numjobs: expected 1 to 4294967295, found "0""#,
-    );
-    option(
-        "numjobs=-1",
-        r#"numjobs: expected a whole number, found "-1""#,
-    );
-    option(
-        "rwmixread=101",
-        r#"rwmixread: expected 0 to 100, found "101""#,
-    );
-    option(
-        "max_open_zones=4097",
-        r#"max_open_zones: expected 0 to 4096, found "4097""#,
-    );
+    option("iodepth=0", r#"iodepth: expected 1 to 4294967295, found "0""#);
+    option("iodepth=deep", r#"iodepth: expected a whole number, found "deep""#);
+    option("numjobs=0", r#"numjobs: expected 1 to 4294967295, found "0""#);
+    option("numjobs=-1", r#"numjobs: expected a whole number, found "-1""#);
+    option("rwmixread=101", r#"rwmixread: expected 0 to 100, found "101""#);
+    option("max_open_zones=4097", r#"max_open_zones: expected 0 to 4096, found "4097""#);
     option("direct=2", r#"direct: expected 0 or 1, found "2""#);
     option("direct", "direct: expected 0 or 1, found no value");
-    option(
-        "time_based=yes",
-        r#"time_based: expected 0 or 1, found "yes""#,
-    );
+    option("time_based=yes", r#"time_based: expected 0 or 1, found "yes""#);
 }
 
 #[test]
@@ -143,53 +87,32 @@ fn words() {
         "rw=randread:4k",
         r#"rw: expected a count of I/Os after the colon, found "randread:4k""#,
     );
-    option(
-        "rw=read:q",
-        r#"rw: expected a size such as 4k after the colon, found "read:q""#,
-    );
+    option("rw=read:q", r#"rw: expected a size such as 4k after the colon, found "read:q""#);
     option(
         "zonemode=strided",
         r#"zonemode: "strided" is not supported: use zonemode=none or zonemode=zbd"#,
     );
-    option(
-        "zonemode=zoned",
-        r#"zonemode: expected one of none, zbd, strided, found "zoned""#,
-    );
-    option(
-        "cpus_allowed=3-1",
-        r#"cpus_allowed: expected CPU numbers such as 0,2-5, found "3-1""#,
-    );
+    option("zonemode=zoned", r#"zonemode: expected one of none, zbd, strided, found "zoned""#);
+    option("cpus_allowed=3-1", r#"cpus_allowed: expected CPU numbers such as 0,2-5, found "3-1""#);
 }
 
 #[test]
 fn names() {
-    option(
-        "bloksize=4k",
-        r#"unknown option "bloksize", did you mean "blocksize"?"#,
-    );
-    option(
-        "colour_of_the_disk=red",
-        r#"unknown option "colour_of_the_disk""#,
-    );
+    option("bloksize=4k", r#"unknown option "bloksize", did you mean "blocksize"?"#);
+    option("colour_of_the_disk=red", r#"unknown option "colour_of_the_disk""#);
     option("BS=4k", r#"unknown option "BS""#);
     option("=4", r#"unknown option """#);
     line(
         "--name=a --bloksize=4k",
         "command line: unknown option --bloksize, did you mean --blocksize?",
     );
-    line(
-        "--name=a --colour_of_the_disk",
-        "command line: unknown option --colour_of_the_disk",
-    );
+    line("--name=a --colour_of_the_disk", "command line: unknown option --colour_of_the_disk");
 }
 
 #[test]
 fn contradictions() {
     option("time_based", "time_based: needs a runtime");
-    option(
-        "rate_iops=100\nrate=1m",
-        "rate_iops: cannot be combined with rate",
-    );
+    option("rate_iops=100\nrate=1m", "rate_iops: cannot be combined with rate");
     option("size=512", "size: 512 is less than the block size, 4k");
     option("zonesize=256m", "zonesize: needs zonemode=zbd");
     option("offset=4z", "offset: needs zonemode=zbd");
@@ -197,34 +120,16 @@ fn contradictions() {
         "[global]\nsize=4k\n\n[a]\nbs=8k\n",
         "jobs/zwp.fio:2: size: 4k is less than the block size, 8k",
     );
-    line(
-        "--name=a --time_based",
-        "command line: time_based: needs a runtime",
-    );
+    line("--name=a --time_based", "command line: time_based: needs a runtime");
 }
 
 #[test]
 fn sections() {
-    file(
-        "bs=4k\n[a]\n",
-        r#"jobs/zwp.fio:1: "bs=4k" stands before the first [section]"#,
-    );
-    file(
-        "time_based\n[a]\n",
-        r#"jobs/zwp.fio:1: "time_based" stands before the first [section]"#,
-    );
-    file(
-        "include x\n",
-        r#"jobs/zwp.fio:1: "include x" stands before the first [section]"#,
-    );
-    file(
-        "\n[a\n",
-        r#"jobs/zwp.fio:2: expected a section such as [job], found "[a""#,
-    );
-    file(
-        "[a] b\n",
-        r#"jobs/zwp.fio:1: expected a section such as [job], found "[a] b""#,
-    );
+    file("bs=4k\n[a]\n", r#"jobs/zwp.fio:1: "bs=4k" stands before the first [section]"#);
+    file("time_based\n[a]\n", r#"jobs/zwp.fio:1: "time_based" stands before the first [section]"#);
+    file("include x\n", r#"jobs/zwp.fio:1: "include x" stands before the first [section]"#);
+    file("\n[a\n", r#"jobs/zwp.fio:2: expected a section such as [job], found "[a""#);
+    file("[a] b\n", r#"jobs/zwp.fio:1: expected a section such as [job], found "[a] b""#);
     let no_job = "no job is defined: a job file needs a [section], the command line needs --name";
     file("", no_job);
     file("[global]\nbs=4k\n", no_job);
@@ -237,22 +142,10 @@ fn sections() {
 
 #[test]
 fn includes() {
-    file(
-        "[a]\ninclude none.fio\n",
-        "jobs/zwp.fio:2: include none.fio: entity not found",
-    );
-    file(
-        "[a]\ninclude self.fio\n",
-        "jobs/self.fio:2: include self.fio: the file includes itself",
-    );
-    file(
-        "[a]\ninclude zwp.fio\n",
-        "jobs/zwp.fio:2: include zwp.fio: entity not found",
-    );
-    file(
-        "[a]\ninclude ping.fio\n",
-        "jobs/pong.fio:2: include ping.fio: the file includes itself",
-    );
+    file("[a]\ninclude none.fio\n", "jobs/zwp.fio:2: include none.fio: entity not found");
+    file("[a]\ninclude self.fio\n", "jobs/self.fio:2: include self.fio: the file includes itself");
+    file("[a]\ninclude zwp.fio\n", "jobs/zwp.fio:2: include zwp.fio: entity not found");
+    file("[a]\ninclude ping.fio\n", "jobs/pong.fio:2: include ping.fio: the file includes itself");
     file(
         "[a]\ninclude section.fio\n",
         "jobs/section.fio:2: an included file cannot have [sections]",
@@ -261,10 +154,7 @@ fn includes() {
         "[a]\ninclude wrong.fio\n",
         r#"jobs/wrong.fio:2: iodepth: expected a whole number, found "none""#,
     );
-    file(
-        "[a]\ninclude 0\n",
-        "jobs/14:1: include 15: more than 16 files inside one another",
-    );
+    file("[a]\ninclude 0\n", "jobs/14:1: include 15: more than 16 files inside one another");
 }
 
 #[test]
@@ -277,21 +167,9 @@ fn files() {
 
 #[test]
 fn command_lines() {
-    line(
-        "--name=a --bs=4x",
-        r#"command line: bs: expected a size such as 4k, found "4x""#,
-    );
-    line(
-        "--name=a --bs",
-        "command line: bs: expected a size such as 4k, found no value",
-    );
-    line(
-        "--name= --bs=4k",
-        "command line: name: expected the name of a job, found no value",
-    );
-    line(
-        "--section",
-        "command line: section: expected the name of a section, found no value",
-    );
+    line("--name=a --bs=4x", r#"command line: bs: expected a size such as 4k, found "4x""#);
+    line("--name=a --bs", "command line: bs: expected a size such as 4k, found no value");
+    line("--name= --bs=4k", "command line: name: expected the name of a job, found no value");
+    line("--section", "command line: section: expected the name of a section, found no value");
     line("--name=a none.fio", "none.fio: entity not found");
 }

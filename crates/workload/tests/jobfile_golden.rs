@@ -12,10 +12,7 @@ fn parse(file: &str) -> JobSet {
 }
 
 fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-    pairs
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect()
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
 #[test]
@@ -60,11 +57,7 @@ fn nvme_read_job() {
     );
     let ignored: Vec<&str> = set.ignored.iter().map(|ignored| ignored.name).collect();
     assert_eq!(ignored, ["hipri", "fixedbufs", "registerfiles"]);
-    assert!(
-        set.ignored
-            .iter()
-            .all(|ignored| !ignored.changes_workload())
-    );
+    assert!(set.ignored.iter().all(|ignored| !ignored.changes_workload()));
 }
 
 /// What `[global]` sets in the file of stages.
@@ -82,9 +75,7 @@ fn staged() -> Job {
 #[test]
 fn stages_of_a_zoned_job() {
     let set = parse("zbd-stages.fio");
-    let [fill, overwrite, mixed] = &set.jobs[..] else {
-        panic!("three jobs")
-    };
+    let [fill, overwrite, mixed] = &set.jobs[..] else { panic!("three jobs") };
     assert_eq!(
         *fill,
         Job {
@@ -152,13 +143,7 @@ fn given_options_have_fio_s_names_and_the_values_as_written() {
         to_options(&set.jobs[2])[..3],
         pairs(&[("stonewall", "1"), ("rw", "randrw"), ("rwmixwrite", "30")])
     );
-    assert!(
-        set.global_given.contains(&("bs".into(), "16k".into())),
-        "the last value counts"
-    );
+    assert!(set.global_given.contains(&("bs".into(), "16k".into())), "the last value counts");
     let included = to_options(&set.jobs[1]);
-    assert!(
-        included.contains(&("startdelay".into(), "500ms".into())),
-        "included options too"
-    );
+    assert!(included.contains(&("startdelay".into(), "500ms".into())), "included options too");
 }

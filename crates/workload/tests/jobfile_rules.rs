@@ -13,35 +13,23 @@ fn args(args: &[&str], source: &MemorySource) -> JobSet {
 }
 
 fn line(arguments: &str) -> JobSet {
-    args(
-        &arguments.split(' ').collect::<Vec<_>>(),
-        &MemorySource::default(),
-    )
+    args(&arguments.split(' ').collect::<Vec<_>>(), &MemorySource::default())
 }
 
 fn read_sizes(set: &JobSet) -> Vec<(&str, u64)> {
-    set.jobs
-        .iter()
-        .map(|job| (job.name.as_str(), job.bs[0]))
-        .collect()
+    set.jobs.iter().map(|job| (job.name.as_str(), job.bs[0])).collect()
 }
 
 #[test]
 fn a_global_section_is_for_the_jobs_after_it() {
     let set = file("[global]\nbs=4k\niodepth=2\n[a]\n[global]\nbs=8k\n[b]\n[c]\nbs=1k\n[d]\n");
-    assert_eq!(
-        read_sizes(&set),
-        [("a", 4096), ("b", 8192), ("c", 1024), ("d", 8192)]
-    );
+    assert_eq!(read_sizes(&set), [("a", 4096), ("b", 8192), ("c", 1024), ("d", 8192)]);
     assert!(set.jobs.iter().all(|job| job.iodepth == 2));
 }
 
 #[test]
 fn sections_of_the_same_name_are_different_jobs() {
-    assert_eq!(
-        read_sizes(&file("[a]\nbs=1k\n[a]\nbs=2k\n")),
-        [("a", 1024), ("a", 2048)]
-    );
+    assert_eq!(read_sizes(&file("[a]\nbs=1k\n[a]\nbs=2k\n")), [("a", 1024), ("a", 2048)]);
 }
 
 #[test]
@@ -63,10 +51,7 @@ fn of_an_option_given_twice_the_last_counts() {
 #[test]
 fn kb_base_comes_first_in_a_section_and_in_order_on_the_command_line() {
     assert_eq!(file("[a]\nbs=4k\nkb_base=1000\n").jobs[0].bs[0], 4000);
-    assert_eq!(
-        file("[global]\nkb_base=1000\n[a]\nbs=4k\n").jobs[0].bs[0],
-        4000
-    );
+    assert_eq!(file("[global]\nkb_base=1000\n[a]\nbs=4k\n").jobs[0].bs[0], 4000);
     assert_eq!(line("--name=a --bs=4k --kb_base=1000").jobs[0].bs[0], 4096);
     assert_eq!(line("--name=a --kb_base=1000 --bs=4k").jobs[0].bs[0], 4000);
 }
@@ -77,24 +62,14 @@ fn variables_and_keywords_are_replaced() {
     let text =
         "[a]\nbs=${BS}\niodepth=$ncpus\nsize=2*$pagesize\nfilename=/x/${BS}/${NONE}y/$jobname\n";
     let job = &parse_str("t.fio", text, &source).expect(text).jobs[0];
-    assert_eq!(
-        (job.bs[0], job.iodepth, job.size),
-        (8192, 4, Some(Extent::Bytes(8192)))
-    );
-    assert_eq!(
-        job.filename.as_deref(),
-        Some("/x/8k/y/$jobname"),
-        "fio leaves $jobname here"
-    );
+    assert_eq!((job.bs[0], job.iodepth, job.size), (8192, 4, Some(Extent::Bytes(8192))));
+    assert_eq!(job.filename.as_deref(), Some("/x/8k/y/$jobname"), "fio leaves $jobname here");
 }
 
 #[test]
 fn names_of_sections_are_taken_as_they_are() {
     let source = MemorySource::default().with_variable("X", "y");
-    assert_eq!(
-        parse_str("t.fio", "[${X}]\n", &source).expect("a job").jobs[0].name,
-        "${X}"
-    );
+    assert_eq!(parse_str("t.fio", "[${X}]\n", &source).expect("a job").jobs[0].name, "${X}");
 }
 
 #[test]
@@ -132,10 +107,7 @@ fn each_name_begins_a_job_and_options_before_it_are_for_all() {
 #[test]
 fn values_may_be_arguments_of_their_own_but_not_those_of_flags() {
     let source = MemorySource::default().with_file("1", "[file]\n");
-    let set = args(
-        &["-bs", "8k", "--name", "a", "--group_reporting", "1"],
-        &source,
-    );
+    let set = args(&["-bs", "8k", "--name", "a", "--group_reporting", "1"], &source);
     assert_eq!(read_sizes(&set), [("a", 8192), ("file", 8192)]);
     assert!(set.jobs[0].group_reporting && !set.jobs[1].group_reporting);
 }
@@ -198,10 +170,7 @@ const FIO_OPTIONS: &str = include_str!("data/jobfile/fio-3.33-options.txt");
 
 #[test]
 fn every_option_of_fio_is_known() {
-    let unknown: Vec<&str> = FIO_OPTIONS
-        .lines()
-        .filter(|name| find(name).is_none())
-        .collect();
+    let unknown: Vec<&str> = FIO_OPTIONS.lines().filter(|name| find(name).is_none()).collect();
     assert_eq!(unknown, <[&str; 0]>::default());
 }
 
@@ -214,20 +183,9 @@ fn every_supported_option_is_one_of_fio_s() {
 
 #[test]
 fn options_that_change_the_workload_say_how() {
-    for name in [
-        "verify",
-        "bssplit",
-        "random_distribution",
-        "fsync",
-        "nrfiles",
-        "zoneskip",
-    ] {
-        let Some(Known::Unused(unused)) = find(name) else {
-            panic!("{name}")
-        };
-        let Effect::Changes(instead) = unused.effect else {
-            panic!("{name}")
-        };
+    for name in ["verify", "bssplit", "random_distribution", "fsync", "nrfiles", "zoneskip"] {
+        let Some(Known::Unused(unused)) = find(name) else { panic!("{name}") };
+        let Effect::Changes(instead) = unused.effect else { panic!("{name}") };
         assert!(markdown().contains(instead));
     }
 }
@@ -236,11 +194,5 @@ fn options_that_change_the_workload_say_how() {
 fn the_empty_job_is_the_default_job() {
     let Job { name, given, .. } = &file("[a]\n").jobs[0];
     assert_eq!((name.as_str(), given.len()), ("a", 0));
-    assert_eq!(
-        file("[a]\n").jobs,
-        [Job {
-            name: "a".into(),
-            ..Job::default()
-        }]
-    );
+    assert_eq!(file("[a]\n").jobs, [Job { name: "a".into(), ..Job::default() }]);
 }

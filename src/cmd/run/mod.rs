@@ -29,11 +29,7 @@ struct Finished {
 /// Runs the jobs that `job_args` describe.
 pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     let formats = Format::parse_list(&args.output_format).context("--output-format")?;
-    let JobSet {
-        jobs,
-        ignored,
-        global_given,
-    } = jobfile::parse_args(job_args, &SystemSource)?;
+    let JobSet { jobs, ignored, global_given } = jobfile::parse_args(job_args, &SystemSource)?;
     if jobs.is_empty() {
         bail!("no jobs: name a job file, or give a job with --name=... (see zonal run --help)");
     }
@@ -44,10 +40,10 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     let phases = plan::phases(&jobs);
     let devices = attach_devices(args, &phases)?;
     check_regions(args, &phases, &devices)?;
-    let mut output = open_output(args)?;
     if args.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
+    let mut output = open_output(args)?;
     if formats.contains(&Format::Normal) {
         for phase in &phases {
             for task in phase.iter().filter(|task| task.clone == 0) {
@@ -62,32 +58,19 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         machine.run(phase, |task| device_of(args, task, &devices), &mut finished)?;
     }
     let failed = finished.iter().any(|done| done.outcome.error.is_some());
-    let report = make_report(
-        args,
-        global_given,
-        &finished,
-        &devices,
-        machine.timestamp_ms(),
-    );
+    let report = make_report(args, global_given, &finished, &devices, machine.timestamp_ms());
     write!(output, "{}", report::render(&report, &formats)).context("writing the report")?;
     if args.dump_plugs {
         dump_plugs(&devices);
     }
-    Ok(if failed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// The name of a task's device.
 fn device_name<'a>(args: &'a RunArgs, task: &'a Task) -> Result<&'a str> {
     let name = args.device.as_deref().or(task.job.filename.as_deref());
     name.with_context(|| {
-        format!(
-            "job {}: no device: give --device or filename (see zonal devices)",
-            task.job.name
-        )
+        format!("job {}: no device: give --device or filename (see zonal devices)", task.job.name)
     })
 }
 
@@ -155,10 +138,8 @@ fn make_report<'a>(
     timestamp_ms: Option<u64>,
 ) -> Report<'a> {
     let descriptions: Vec<&str> = devices.values().map(|d| d.description.as_str()).collect();
-    let policies: Vec<String> = devices
-        .values()
-        .map(|d| format!("{:?}", d.queue.zone_write()).to_lowercase())
-        .collect();
+    let policies: Vec<String> =
+        devices.values().map(|d| format!("{:?}", d.queue.zone_write()).to_lowercase()).collect();
     let job = |done: &'a Finished| JobReport {
         job: &done.task.job,
         groupid: done.task.group,
@@ -186,11 +167,7 @@ fn make_report<'a>(
 
 fn dump_plugs(devices: &BTreeMap<String, Attached>) {
     for device in devices.values() {
-        println!(
-            "{}: {} zone write plugs live",
-            device.name,
-            device.queue.live_plugs()
-        );
+        println!("{}: {} zone write plugs live", device.name, device.queue.live_plugs());
         for plug in device.queue.dump_plugs(false) {
             println!("  {plug}");
         }

@@ -18,35 +18,21 @@ use zonal_workload::runner::{Clock, Runner};
 
 /// The clock and what goes on from phase to phase.
 pub enum Machine<'a> {
-    Real {
-        args: &'a RunArgs,
-        clock: RealClock,
-        stop: Arc<AtomicBool>,
-    },
-    Virtual {
-        args: &'a RunArgs,
-        now: Nanos,
-    },
+    Real { args: &'a RunArgs, clock: RealClock, stop: Arc<AtomicBool> },
+    Virtual { args: &'a RunArgs, now: Nanos },
 }
 
 impl<'a> Machine<'a> {
     /// A machine whose clock begins now.
     pub fn new(args: &'a RunArgs) -> Result<Self> {
         if args.clock == ClockKind::Virtual {
-            return Ok(Machine::Virtual {
-                args,
-                now: Nanos(0),
-            });
+            return Ok(Machine::Virtual { args, now: Nanos(0) });
         }
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
             .context("cannot handle interrupts")?;
-        Ok(Machine::Real {
-            args,
-            clock: RealClock::start(),
-            stop,
-        })
+        Ok(Machine::Real { args, clock: RealClock::start(), stop })
     }
 
     /// Runs all clones of a phase at once and adds what they measured to `finished`.
@@ -60,9 +46,7 @@ impl<'a> Machine<'a> {
         let runners = make_runners(&phase, device_of, seed)?;
         let (outcomes, now) = match self {
             Machine::Virtual { args, now } => {
-                let costs = Costs {
-                    io: Nanos(args.io_cost),
-                };
+                let costs = Costs { io: Nanos(args.io_cost) };
                 let (outcomes, end) = zonal_sim::run(runners, *now, costs)?;
                 *now = end;
                 (outcomes, end)
@@ -76,10 +60,7 @@ impl<'a> Machine<'a> {
                 let threads = runners
                     .into_iter()
                     .zip(&phase)
-                    .map(|(runner, task)| Thread {
-                        runner,
-                        cpus: task.cpus(&online),
-                    })
+                    .map(|(runner, task)| Thread { runner, cpus: task.cpus(&online) })
                     .collect();
                 let outcomes = zonal_host::run(threads, clock, stop, || live.show());
                 live.clear();
@@ -88,11 +69,7 @@ impl<'a> Machine<'a> {
         };
         let elapsed = now.0.div_ceil(1_000_000_000);
         let done = phase.into_iter().zip(outcomes);
-        finished.extend(done.map(|(task, outcome)| Finished {
-            task,
-            outcome,
-            elapsed,
-        }));
+        finished.extend(done.map(|(task, outcome)| Finished { task, outcome, elapsed }));
         Ok(())
     }
 
@@ -107,9 +84,7 @@ impl<'a> Machine<'a> {
         match self {
             Machine::Virtual { .. } => None,
             Machine::Real { .. } => {
-                let since = SystemTime::now()
-                    .duration_since(UNIX_EPOCH)
-                    .unwrap_or_default();
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 u64::try_from(since.as_millis()).ok()
             }
         }
@@ -141,9 +116,7 @@ fn make_runners<'d>(
             }
         };
         let region = task.region(queue.limits())?;
-        let channel = queue
-            .channel()
-            .with_context(|| format!("job {}", task.job.name))?;
+        let channel = queue.channel().with_context(|| format!("job {}", task.job.name))?;
         runners.push(task.runner(region, channel, zbd, id, seed, device.keeps_data));
     }
     Ok(runners)

@@ -9,6 +9,8 @@ use zonal_workload::runner::{Progress, Runner};
 /// Shows how far the jobs of a phase are, what they do a second and how long they still need.
 pub struct Live {
     bar: ProgressBar,
+    /// Wanted, and no terminal to draw on: a new line each time.
+    lines: bool,
     jobs: Vec<Arc<Progress>>,
     /// Bytes to do, over all jobs; `None` if only time limits them.
     total: Option<u64>,
@@ -28,12 +30,11 @@ impl Live {
         let bar = ProgressBar::with_draw_target(Some(1000), target);
         let style = ProgressStyle::with_template("{msg} [{bar:24}] {percent}%");
         bar.set_style(style.expect("the template is well formed"));
-        let total = runners
-            .iter()
-            .try_fold(0_u64, |sum, runner| Some(sum + runner.total()?));
+        let total = runners.iter().try_fold(0_u64, |sum, runner| Some(sum + runner.total()?));
         let limit = runners.iter().map(Runner::time_limit).max().flatten();
         let now = Instant::now();
         Live {
+            lines: eta == Eta::Always && bar.is_hidden(),
             bar,
             jobs: runners.iter().map(Runner::progress).collect(),
             total,
@@ -45,7 +46,7 @@ impl Live {
 
     /// Brings the line up to date.
     pub fn show(&mut self) {
-        if self.bar.is_hidden() {
+        if self.bar.is_hidden() && !self.lines {
             return;
         }
         let sum = |count: fn(&Progress) -> u64| self.jobs.iter().map(|job| count(job)).sum::<u64>();
@@ -62,30 +63,27 @@ impl Live {
         let done = self.done(bytes, now);
         self.bar.set_position((done * 1000.0) as u64);
         let elapsed = (now - self.started).as_secs_f64();
-        let eta = if done > 0.0 {
-            elapsed / done - elapsed
-        } else {
-            0.0
-        };
-        self.bar.set_message(format!(
+        let eta = if done > 0.0 { elapsed / done - elapsed } else { 0.0 };
+        let message = format!(
             "Jobs: {} {:.2} MIOPS, {:.0} MiB/s, eta {:02}m:{:02}s",
             self.jobs.len(),
             rate(ios, ios_then) / 1e6,
             rate(bytes, bytes_then) / f64::from(1 << 20),
             eta as u64 / 60,
             eta as u64 % 60,
-        ));
+        );
+        if self.lines {
+            eprintln!("{message}");
+        } else {
+            self.bar.set_message(message);
+        }
     }
 
     /// The share that is done, by amount or by time, whichever ends the jobs first.
     fn done(&self, bytes: u64, now: Instant) -> f64 {
-        let by_amount = self
-            .total
-            .map_or(0.0, |total| bytes as f64 / total.max(1) as f64);
+        let by_amount = self.total.map_or(0.0, |total| bytes as f64 / total.max(1) as f64);
         let elapsed = (now - self.started).as_secs_f64();
-        let by_time = self
-            .limit
-            .map_or(0.0, |limit| elapsed / limit.as_secs_f64().max(1e-3));
+        let by_time = self.limit.map_or(0.0, |limit| elapsed / limit.as_secs_f64().max(1e-3));
         by_amount.max(by_time).min(1.0)
     }
 

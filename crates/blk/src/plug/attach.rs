@@ -5,7 +5,7 @@ use crate::limits::Limits;
 use crate::queue::QueueOptions;
 use crate::status::Status;
 use crate::sync::{AtomicU32, Mutex};
-use crate::units::Sector;
+use crate::units::{Sector, ZoneNo};
 use crate::zone::{Zone, ZoneCondition, ZoneKind};
 use std::sync::Arc;
 
@@ -26,6 +26,12 @@ pub enum AttachError {
         /// What the device answered.
         status: Status,
     },
+    /// The policy needs a scheduler that holds back writes by zone.
+    #[error("zone write locking needs the scheduler mq-deadline, the queue has {scheduler}")]
+    Scheduler {
+        /// The queue's scheduler.
+        scheduler: &'static str,
+    },
     /// A zone of the report breaks a rule.
     #[error("zone {zone}: {rule}")]
     Zone {
@@ -37,92 +43,90 @@ pub enum AttachError {
 }
 
 pub(crate) fn check_limits(limits: &Limits, power_of_two: bool) -> Result<(), AttachError> {
-    let zones = limits.nr_zones;
-    let rules = [
-        (
-            !power_of_two || zones == 0 || limits.zone_size.0.is_power_of_two(),
-            "the zone size must be a power of two",
-        ),
-        (
-            (zones == 0) == (limits.zone_size.0 == 0),
-            "a zoned device has zones and a zone size",
-        ),
-        (
-            zones == 0 || limits.capacity.0.div_ceil(limits.zone_size.0) == u64::from(zones),
-            "the zones must cover the capacity",
-        ),
-        (
-            matches!(limits.lba_size, 512 | 4096),
-            "the LBA size must be 512 or 4096",
-        ),
-        (limits.capacity.0 > 0, "the capacity must not be zero"),
-        (
-            limits.lba_size == 512
-                || limits.lba_size == 4096 && limits.capacity.0.is_multiple_of(8),
-            "the capacity must be a multiple of the LBA size",
-        ),
-        (limits.nr_queues > 0, "there must be a hardware queue"),
-        (limits.queue_depth > 0, "the queue depth must not be zero"),
-        (
-            limits.max_sectors >= limits.lba_size >> 9
-                && limits.max_sectors.is_multiple_of(limits.lba_size >> 9),
-            "the largest command must be a multiple of the LBA size",
-        ),
-    ];
-    match rules.iter().find(|(holds, _)| !holds) {
-        Some((_, rule)) => Err(AttachError::Limits(rule)),
-        None => Ok(()),
+    let rule = |holds, text| rule(holds, text).map_err(AttachError::Limits);
+    let (zones, zone_size) = (limits.nr_zones, limits.zone_size.0);
+    rule(matches!(limits.lba_size, 512 | 4096), "the LBA size must be 512 or 4096")?;
+    let lba = limits.lba_sectors();
+    rule(limits.capacity.0 > 0, "the capacity must not be zero")?;
+    rule(
+        limits.capacity.0.is_multiple_of(u64::from(lba)),
+        "the capacity must be a multiple of the LBA size",
+    )?;
+    rule(limits.nr_queues > 0, "there must be a hardware queue")?;
+    rule(limits.queue_depth > 0, "the queue depth must not be zero")?;
+    rule(
+        limits.max_sectors >= lba && limits.max_sectors.is_multiple_of(lba),
+        "the largest command must be a multiple of the LBA size",
+    )?;
+    rule(
+        limits.append_max_sectors.is_multiple_of(lba),
+        "the largest append must be a multiple of the LBA size",
+    )?;
+    rule((zones == 0) == (zone_size == 0), "a zoned device has zones and a zone size")?;
+    if zones == 0 {
+        return Ok(());
     }
+    rule(!power_of_two || zone_size.is_power_of_two(), "the zone size must be a power of two")?;
+    rule(
+        limits.capacity.0.div_ceil(zone_size) == u64::from(zones)
+            && u64::from(zones).checked_mul(zone_size).is_some(),
+        "the zones must cover the capacity",
+    )
 }
 
-/// The limits as the layer uses them (A23, A42): a limit that cannot be reached is none; appends
-/// that are emulated have none of the device's.
+/// The limits as the layer uses them: appends that are emulated have none of the device's (A23);
+/// write zeroes end at whole LBAs.
 pub(crate) fn normalise(limits: &Limits, options: &QueueOptions) -> Limits {
     let mut limits = limits.clone();
-    let reachable = |limit: u32| if limit >= limits.nr_zones { 0 } else { limit };
-    limits.max_open_zones = reachable(limits.max_open_zones);
-    limits.max_active_zones = reachable(limits.max_active_zones);
     if options.emulate_append {
         limits.append_max_sectors = 0;
     }
+    limits.max_write_zeroes_sectors -= limits.max_write_zeroes_sectors % limits.lba_sectors();
     limits
 }
 
+/// A limit on zones that the device's sequential zones cannot reach is none (A42).
+pub(crate) fn drop_unreachable(limits: &mut Limits, sequential_zones: u32) {
+    for limit in [&mut limits.max_open_zones, &mut limits.max_active_zones] {
+        if *limit >= sequential_zones {
+            *limit = 0;
+        }
+    }
+}
+
 impl ZonePlugs {
-    /// Reads all zones of `device` and makes their plugs.
+    /// Reads all zones of `device` and makes their plugs; counts the sequential zones.
     pub(crate) fn attach(
         device: Arc<dyn Device>,
         limits: &Limits,
         options: &QueueOptions,
-    ) -> Result<Self, AttachError> {
+    ) -> Result<(Self, u32), AttachError> {
         let nr_zones = limits.nr_zones as usize;
         let mut slots = Vec::with_capacity(nr_zones);
         let mut report: Vec<Zone> = Vec::with_capacity(REPORT_CHUNK.min(nr_zones));
         let mut capacity = Sector(0);
         let mut last_capacity = Sector(0);
+        let mut sequential_zones = 0;
         for first in (0..limits.nr_zones).step_by(REPORT_CHUNK) {
             let want = REPORT_CHUNK.min((limits.nr_zones - first) as usize);
             report.clear();
             device
-                .report_zones(crate::ZoneNo(first), want, &mut report)
-                .map_err(|status| AttachError::Report {
-                    zone: first,
-                    status,
-                })?;
+                .report_zones(ZoneNo(first), want, &mut report)
+                .map_err(|status| AttachError::Report { zone: first, status })?;
+            if report.len() > want {
+                let rule = "the report must not have more zones than were asked for";
+                return Err(AttachError::Zone { zone: first, rule });
+            }
             for (zone_no, zone) in (first..).zip(&report) {
-                check_zone(limits, zone_no, zone).map_err(|rule| AttachError::Zone {
-                    zone: zone_no,
-                    rule,
-                })?;
+                check_zone(limits, zone_no, zone)
+                    .map_err(|rule| AttachError::Zone { zone: zone_no, rule })?;
                 let sequential = zone.kind == ZoneKind::SequentialRequired;
+                sequential_zones += u32::from(sequential);
                 if sequential && capacity == Sector(0) {
                     capacity = zone.capacity;
                 } else if sequential && zone_no + 1 < limits.nr_zones && zone.capacity != capacity {
                     let rule = "all sequential zones but the last must have the same capacity";
-                    return Err(AttachError::Zone {
-                        zone: zone_no,
-                        rule,
-                    });
+                    return Err(AttachError::Zone { zone: zone_no, rule });
                 }
                 last_capacity = zone.capacity;
                 slots.push(Slot(Mutex::new(ZonePlug::new(zone))));
@@ -147,56 +151,51 @@ impl ZonePlugs {
         };
         // Partially written zones have their plug from the start (A40).
         plugs.for_each(|zone, plug| plugs.settle(zone, plug));
-        Ok(plugs)
+        Ok((plugs, sequential_zones))
     }
 }
 
 fn check_zone(limits: &Limits, zone_no: u32, zone: &Zone) -> Result<(), &'static str> {
-    let start = Sector(u64::from(zone_no) * limits.zone_size.0);
     let last = zone_no + 1 == limits.nr_zones;
     let lba = u64::from(limits.lba_sectors());
-    let rules = [
-        (
-            zone.start == start,
-            "the zone must begin where the one before it ends",
-        ),
-        (
-            zone.len == limits.zone_size || last && zone.len <= limits.zone_size,
-            "all zones but the last must have the device's zone size",
-        ),
-        (
-            !last || zone.start + zone.len == limits.capacity,
-            "the last zone must end where the device does",
-        ),
-        (zone.capacity.0 > 0, "the capacity must not be zero"),
-        (
-            zone.capacity <= zone.len,
-            "the capacity must not be larger than the zone",
-        ),
-        (
-            (zone.len.0 | zone.capacity.0).is_multiple_of(lba),
-            "size and capacity must be whole LBAs",
-        ),
-        (
-            condition_fits(zone),
-            "the condition must be one that the kind of zone can have",
-        ),
-        (
-            !zone.cond.is_active()
-                || zone.start <= zone.wp
-                    && zone.wp <= zone.writable_end()
-                    && zone.wp.0.is_multiple_of(lba),
-            "the write pointer must lie in the zone, not beyond its capacity",
-        ),
-        (
-            zone.cond != ZoneCondition::Empty || zone.wp == zone.start,
-            "the write pointer of an empty zone must be at its start",
-        ),
-    ];
-    rules
-        .iter()
-        .find(|(holds, _)| !holds)
-        .map_or(Ok(()), |(_, rule)| Err(rule))
+    rule(
+        zone.start == limits.zone_start(ZoneNo(zone_no)),
+        "the zone must begin where the one before it ends",
+    )?;
+    rule(
+        zone.len == limits.zone_size || last && zone.len <= limits.zone_size,
+        "all zones but the last must have the device's zone size",
+    )?;
+    rule(
+        !last || zone.start + zone.len == limits.capacity,
+        "the last zone must end where the device does",
+    )?;
+    rule(zone.capacity.0 > 0, "the capacity must not be zero")?;
+    rule(zone.capacity <= zone.len, "the capacity must not be larger than the zone")?;
+    rule(
+        zone.kind != ZoneKind::Conventional || zone.capacity == zone.len,
+        "the capacity of a conventional zone must be its size",
+    )?;
+    rule(
+        (zone.len.0 | zone.capacity.0).is_multiple_of(lba),
+        "size and capacity must be whole LBAs",
+    )?;
+    rule(condition_fits(zone), "the condition must be one that the kind of zone can have")?;
+    rule(
+        !zone.cond.is_active()
+            || zone.start <= zone.wp
+                && zone.wp <= zone.writable_end()
+                && zone.wp.0.is_multiple_of(lba),
+        "the write pointer must lie in the zone, not beyond its capacity",
+    )?;
+    rule(
+        zone.cond != ZoneCondition::Empty || zone.wp == zone.start,
+        "the write pointer of an empty zone must be at its start",
+    )
+}
+
+fn rule(holds: bool, text: &'static str) -> Result<(), &'static str> {
+    if holds { Ok(()) } else { Err(text) }
 }
 
 fn condition_fits(zone: &Zone) -> bool {

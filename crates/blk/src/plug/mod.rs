@@ -18,8 +18,12 @@
 //! pointer advances when a write is accepted, not when it completes (A13), so a write that waits
 //! has been checked already. No lock is held while a device starts a request.
 pub(crate) mod attach;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod qd1;
 mod state;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod zone_plug;
 
 use crate::bio::Op;
@@ -58,11 +62,7 @@ impl ZoneWrite {
     /// What a device gets if nothing else is said: [`ZoneWrite::Qd1`] if it rotates, else
     /// [`ZoneWrite::Plug`] (A33).
     pub fn default_for(limits: &crate::Limits) -> Self {
-        if limits.rotational {
-            ZoneWrite::Qd1
-        } else {
-            ZoneWrite::Plug
-        }
+        if limits.rotational { ZoneWrite::Qd1 } else { ZoneWrite::Plug }
     }
 
     /// Whether writes pass through plugs.
@@ -91,14 +91,19 @@ pub(crate) enum Entered {
     Failed(Box<Request>, Status),
 }
 
+impl Entered {
+    /// The plug did not take the request, which holds nothing of it.
+    fn refused(mut request: Box<Request>, status: Status) -> Self {
+        request.plugged = false;
+        Entered::Failed(request, status)
+    }
+}
+
 #[repr(align(64))]
 struct Slot(Mutex<ZonePlug>);
 
 #[cfg(not(loom))]
-const _: () = assert!(
-    size_of::<Slot>() == 64,
-    "a zone costs one cache line, plug included"
-);
+const _: () = assert!(size_of::<Slot>() == 64, "a zone costs one cache line, plug included");
 
 /// The plugs of a device's zones.
 pub(crate) struct ZonePlugs {
@@ -140,31 +145,33 @@ impl ZonePlugs {
         request.plugged = true;
         match op {
             Op::ZoneReset | Op::ZoneFinish => {
-                plug.begin_management();
-                return Entered::Issue(request);
+                return match plug.begin_management() {
+                    Ok(()) => Entered::Issue(request),
+                    Err(status) => Entered::refused(request, status),
+                };
             }
             Op::ZoneAppend if !self.emulate_append => {
-                plug.begin_append(aborted);
+                if let Err(status) = plug.begin_append(aborted) {
+                    return Entered::refused(request, status);
+                }
                 plug.count_write(true);
+                self.leave_line(zone, &mut plug);
                 self.settle(zone, &mut plug);
                 return Entered::Issue(request);
             }
             _ => {}
         }
         let is_append = op == Op::ZoneAppend;
-        let mut at = if is_append {
-            plug.wp()
-        } else {
-            request.sector() - self.start(zone)
-        };
+        let mut at = if is_append { plug.wp() } else { request.sector() - self.start(zone) };
         self.resync_if_doubtful(zone, &mut plug, at);
         if is_append {
             at = plug.wp();
         }
         let len = Sector(u64::from(request.nr_sectors()));
         if let Err(status) = plug.accept(at, len, self.capacity(zone)) {
-            request.plugged = false;
-            return Entered::Failed(request, status);
+            // The device may just have said that the zone is empty or full.
+            self.settle(zone, &mut plug);
+            return Entered::refused(request, status);
         }
         if is_append {
             request.make_append_a_write(self.start(zone) + at);
@@ -173,15 +180,13 @@ impl ZonePlugs {
         let issue = if one_per_disk {
             plug.park(now, request);
             let first = plug.list() && self.qd1.join(zone);
-            if first {
-                plug.next(now, self.merge_max_sectors)
-            } else {
-                None
-            }
+            if first { plug.next(now, self.merge_max_sectors) } else { None }
         } else {
             plug.start_or_park(now, request)
         };
-        self.settle(zone, &mut plug);
+        if !plug.is_alive() {
+            self.settle(zone, &mut plug);
+        }
         issue.map_or(Entered::Parked, Entered::Issue)
     }
 
@@ -215,6 +220,7 @@ impl ZonePlugs {
                 plug.end_management();
                 if request.status() == Status::Ok {
                     plug.moved_to(self.wp_after(request.op(), zone), aborted);
+                    self.leave_line(zone, &mut plug);
                 }
                 self.settle(zone, &mut plug);
                 return None;
@@ -235,7 +241,7 @@ impl ZonePlugs {
             self.settle(zone, &mut plug);
             drop(plug);
             next = self.next_plug(now);
-        } else {
+        } else if next.is_none() {
             self.settle(zone, &mut plug);
         }
         next
@@ -244,17 +250,10 @@ impl ZonePlugs {
     /// A write failed: those behind it cannot be done either (A30), and the write pointer is where
     /// the device says. Those that wait for a zone that went offline learn that.
     fn fail(&self, zone: ZoneNo, plug: &mut ZonePlug, aborted: &mut RequestList) {
-        let asks = self.recovery == WpRecovery::Report && !plug.is_managing();
+        let asks = self.recovery == WpRecovery::Report && plug.is_still();
         let report = if asks { self.ask(zone) } else { None };
         let offline = report.is_some_and(|zone| zone.cond == ZoneCondition::Offline);
-        plug.abort(
-            if offline {
-                Status::Offline
-            } else {
-                Status::IoError
-            },
-            aborted,
-        );
+        plug.abort(if offline { Status::Offline } else { Status::IoError }, aborted);
         plug.sync(report.as_ref());
     }
 
@@ -272,9 +271,28 @@ impl ZonePlugs {
         None
     }
 
+    /// QD=1: a plug whose waiting writes were aborted gives up its place in the line (A37). One
+    /// whose turn it is finds out when its write has completed.
+    fn leave_line(&self, zone: ZoneNo, plug: &mut ZonePlug) {
+        let drained = plug.is_listed() && plug.nr_parked() == 0 && !plug.in_flight();
+        if drained && self.qd1.leave(zone) {
+            plug.unlist();
+        }
+    }
+
     /// Announces a reset of all zones.
-    pub(crate) fn begin_reset_all(&self) {
-        self.for_each(|_, plug| plug.begin_management());
+    ///
+    /// # Errors
+    /// [`Status::Again`] if a zone has more resets on their way than can be counted.
+    pub(crate) fn begin_reset_all(&self) -> Result<(), Status> {
+        for zone in self.zone_numbers() {
+            let begun = self.lock(zone).begin_management();
+            if begun.is_err() {
+                (0..zone.0).for_each(|zone| self.lock(ZoneNo(zone)).end_management());
+                return begun;
+            }
+        }
+        Ok(())
     }
 
     /// Notes that a reset of all zones has ended (A27, A28).
@@ -287,15 +305,21 @@ impl ZonePlugs {
             );
             if status == Status::Ok && resets {
                 plug.moved_to(Sector(0), aborted);
+                self.leave_line(zone, plug);
                 self.settle(zone, plug);
             }
         });
     }
 
     fn for_each(&self, mut visit: impl FnMut(ZoneNo, &mut ZonePlug)) {
-        for (zone, slot) in (0..).map(ZoneNo).zip(&self.slots) {
-            visit(zone, &mut slot.0.lock().expect("zone plug lock"));
+        for zone in self.zone_numbers() {
+            visit(zone, &mut self.lock(zone));
         }
+    }
+
+    fn zone_numbers(&self) -> impl Iterator<Item = ZoneNo> + use<> {
+        let zones = u32::try_from(self.slots.len()).expect("zones are counted in 32 bits");
+        (0..zones).map(ZoneNo)
     }
 
     /// What the device says of a zone now.
@@ -314,11 +338,7 @@ impl ZonePlugs {
     }
 
     fn wp_after(&self, op: Op, zone: ZoneNo) -> Sector {
-        if op == Op::ZoneReset {
-            Sector(0)
-        } else {
-            self.capacity(zone)
-        }
+        if op == Op::ZoneReset { Sector(0) } else { self.capacity(zone) }
     }
 
     fn lock(&self, zone: ZoneNo) -> impl DerefMut<Target = ZonePlug> {
@@ -330,11 +350,7 @@ impl ZonePlugs {
     }
 
     fn capacity(&self, zone: ZoneNo) -> Sector {
-        if zone.index() + 1 == self.slots.len() {
-            self.last_capacity
-        } else {
-            self.capacity
-        }
+        if zone.index() + 1 == self.slots.len() { self.last_capacity } else { self.capacity }
     }
 }
 

@@ -39,4 +39,11 @@ impl Qd1 {
         turns.taken = next.is_some();
         next
     }
+
+    /// A plug that waits no longer wants the disk; whether it was still waiting.
+    pub(crate) fn leave(&self, zone: ZoneNo) -> bool {
+        let mut turns = self.0.lock().expect("list of plugs lock");
+        let place = turns.waiting.iter().position(|&waiting| waiting == zone);
+        place.and_then(|place| turns.waiting.remove(place)).is_some()
+    }
 }

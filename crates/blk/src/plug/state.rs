@@ -67,11 +67,7 @@ impl fmt::Display for PlugFlags {
             (self.append_used, "APPEND_USED"),
             (self.listed, "LISTED"),
         ];
-        let set: Vec<&str> = names
-            .iter()
-            .filter(|(set, _)| *set)
-            .map(|(_, name)| *name)
-            .collect();
+        let set: Vec<&str> = names.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
         f.write_str(if set.is_empty() { "-" } else { "" })?;
         f.write_str(&set.join("|"))
     }
@@ -79,21 +75,8 @@ impl fmt::Display for PlugFlags {
 
 impl fmt::Display for PlugInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PlugInfo {
-            zone,
-            flags,
-            references,
-            phase,
-            wp_offset,
-            waiting,
-            counters,
-        } = self;
-        let ZoneCounters {
-            writes,
-            appends,
-            merges,
-            parked_ns,
-        } = counters;
+        let PlugInfo { zone, flags, references, phase, wp_offset, waiting, counters } = self;
+        let ZoneCounters { writes, appends, merges, parked_ns } = counters;
         write!(
             f,
             "zone {zone}: flags {flags}, ref {references}, cond {phase:?}, wp ofst {wp_offset}, \
@@ -155,8 +138,10 @@ impl ZonePlugs {
     /// Reads all zones anew, nothing being in flight.
     pub(crate) fn resync_all(&self) -> Result<(), Status> {
         let mut report = Vec::with_capacity(self.slots.len());
-        self.device
-            .report_zones(ZoneNo(0), self.slots.len(), &mut report)?;
+        self.device.report_zones(ZoneNo(0), self.slots.len(), &mut report)?;
+        if report.len() < self.slots.len() {
+            return Err(Status::IoError);
+        }
         self.for_each(|zone_no, plug| {
             if let Some(zone) = report.get(zone_no.index()) {
                 plug.sync(Some(zone));

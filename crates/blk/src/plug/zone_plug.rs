@@ -1,4 +1,5 @@
 //! The plug of one zone: its write pointer, what is in flight, and what waits.
+use crate::bio::Op;
 use crate::request::{Links, Request, RequestList};
 use crate::status::Status;
 use crate::units::{Nanos, Sector};
@@ -93,8 +94,9 @@ impl ZonePlug {
         self.in_flight
     }
 
-    pub(crate) fn is_managing(&self) -> bool {
-        self.managing > 0
+    /// Whether no reset, finish or native append is on its way.
+    pub(crate) fn is_still(&self) -> bool {
+        self.managing == 0 && self.appending == 0
     }
 
     pub(crate) fn is_alive(&self) -> bool {
@@ -104,31 +106,17 @@ impl ZonePlug {
     /// Whether the plug's view of the write pointer can be replaced by the device's: nothing that
     /// moves it is on its way.
     pub(crate) fn is_quiet(&self) -> bool {
-        !self.in_flight && self.nr_parked == 0 && self.managing == 0 && self.appending == 0
+        !self.in_flight && self.nr_parked == 0 && self.is_still()
     }
 
     pub(crate) fn counters(&self) -> ZoneCounters {
-        let &ZonePlug {
-            writes,
-            appends,
-            merges,
-            parked_ns,
-            ..
-        } = self;
-        ZoneCounters {
-            writes,
-            appends,
-            merges,
-            parked_ns,
-        }
+        let &ZonePlug { writes, appends, merges, parked_ns, .. } = self;
+        ZoneCounters { writes, appends, merges, parked_ns }
     }
 
     /// Takes over what the device reports; without a report, the write pointer is not known.
     pub(crate) fn sync(&mut self, report: Option<&Zone>) {
-        debug_assert!(
-            self.nr_parked == 0,
-            "waiting writes were checked against the old pointer"
-        );
+        debug_assert!(self.nr_parked == 0, "waiting writes were checked against the old pointer");
         let Some(zone) = report else {
             self.state = ZoneState::NeedWpUpdate;
             return;
@@ -138,7 +126,7 @@ impl ZonePlug {
             ZoneCondition::NotWritePointer | ZoneCondition::ReadOnly | ZoneCondition::Offline => {
                 Sector(0)
             }
-            _ => zone.wp - zone.start,
+            _ => Sector(zone.wp.0.wrapping_sub(zone.start.0)),
         };
         self.state = match (zone.kind, zone.cond) {
             (_, ZoneCondition::ReadOnly) => ZoneState::ReadOnly,
@@ -146,6 +134,10 @@ impl ZonePlug {
             (ZoneKind::Conventional, _) => ZoneState::Conventional,
             (ZoneKind::SequentialRequired, _) => ZoneState::Sequential,
         };
+        if self.wp > zone.capacity {
+            // A pointer outside of the zone is none.
+            self.state = ZoneState::NeedWpUpdate;
+        }
     }
 
     /// Checks a write of `len` at `at` and moves the write pointer behind it (A13, A16).
@@ -205,7 +197,8 @@ impl ZonePlug {
             return None;
         };
         self.in_flight = true;
-        while let Some(behind) = self.parked.front()
+        while request.op() == Op::Write
+            && let Some(behind) = self.parked.front()
             && request.can_append(behind, merge_max_sectors)
         {
             request.append(self.unpark(now).expect("there is a front"));
@@ -230,8 +223,13 @@ impl ZonePlug {
         }
     }
 
-    pub(crate) fn begin_management(&mut self) {
-        self.managing += 1;
+    /// A reset or finish goes down.
+    ///
+    /// # Errors
+    /// [`Status::Again`] if more are on their way than can be counted.
+    pub(crate) fn begin_management(&mut self) -> Result<(), Status> {
+        self.managing = self.managing.checked_add(1).ok_or(Status::Again)?;
+        Ok(())
     }
 
     pub(crate) fn end_management(&mut self) {
@@ -240,10 +238,14 @@ impl ZonePlug {
 
     /// A native append goes down, past the plug: the write pointer is no longer known here, and
     /// what waits is aborted (A24).
-    pub(crate) fn begin_append(&mut self, aborted: &mut RequestList) {
+    ///
+    /// # Errors
+    /// [`Status::Again`] if more are on their way than can be counted.
+    pub(crate) fn begin_append(&mut self, aborted: &mut RequestList) -> Result<(), Status> {
+        self.appending = self.appending.checked_add(1).ok_or(Status::Again)?;
         self.abort(Status::IoError, aborted);
-        self.appending += 1;
         self.state = ZoneState::Appended;
+        Ok(())
     }
 
     pub(crate) fn end_append(&mut self) {
@@ -254,7 +256,7 @@ impl ZonePlug {
     pub(crate) fn moved_to(&mut self, wp: Sector, aborted: &mut RequestList) {
         self.abort(Status::IoError, aborted);
         self.wp = wp;
-        self.state = ZoneState::Sequential;
+        self.state = if self.appending > 0 { ZoneState::Appended } else { ZoneState::Sequential };
     }
 
     /// Enters the disk's list; whether it was not in it.

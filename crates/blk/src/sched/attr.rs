@@ -84,17 +84,9 @@ pub(super) fn set<T>(
 ) -> Result<(), AttrError> {
     let Some(attribute) = table.iter().find(|a| a.name == name) else {
         let known: Vec<_> = table.iter().map(|a| a.name).collect();
-        let known = if known.is_empty() {
-            "none".to_owned()
-        } else {
-            known.join(", ")
-        };
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         let name = name.to_owned();
-        return Err(AttrError::Unknown {
-            scheduler,
-            name,
-            known,
-        });
+        return Err(AttrError::Unknown { scheduler, name, known });
     };
     let (min, max) = attribute.range;
     match parse(attribute.unit, value) {

@@ -3,6 +3,7 @@
 //! Takes requests; gives them back in its own order. A scheduler is a plain type without locks and
 //! without a clock: it is used by one thread at a time and told the time. Keeps true: each request
 //! that goes in comes out once, itself or merged behind another.
+use super::mq_deadline::ZoneLocks;
 use super::prio::PrioClass;
 use crate::bio::Op;
 use crate::request::Request;
@@ -43,6 +44,11 @@ pub trait Elevator: Send {
 
     /// Sets a process's share of the device, 1 to 1000.
     fn set_weight(&mut self, _process: u32, _weight: u16) {}
+
+    /// Holds writes back by zone from now on, or no longer. Only for a scheduler that said it can.
+    fn lock_zones(&mut self, zones: Option<ZoneLocks>) {
+        assert!(zones.is_none(), "the scheduler has no zone write locking");
+    }
 }
 
 /// What is with the device, by what schedulers tell apart. Who sends the requests knows it.
@@ -50,17 +56,21 @@ pub trait Elevator: Send {
 pub struct InFlight {
     /// Commands by priority class.
     pub by_class: [u64; 3],
+    /// Commands that are not reads.
+    pub not_reads: u64,
 }
 
 impl InFlight {
     /// Notes that a request has been sent.
     pub fn sent(&mut self, request: &Request) {
         self.by_class[request.prio().class.index()] += 1;
+        self.not_reads += u64::from(request.op() != Op::Read);
     }
 
     /// Notes that a request has ended.
     pub fn ended(&mut self, request: &Request) {
         self.by_class[request.prio().class.index()] -= 1;
+        self.not_reads -= u64::from(request.op() != Op::Read);
     }
 }
 

@@ -1,12 +1,36 @@
 //! I/O schedulers: the order in which requests go to the hardware queues.
 //!
-//! Takes requests whose turn it is in their zone; gives them on in the scheduler's order. With
-//! [`Scheduler::None`] they go on as they come, which costs nothing: the stage is a branch.
+//! Takes requests whose turn it is in their zone; gives them on in the scheduler's order. Keeps
+//! true: a thread that submits never waits for one that orders; with [`Scheduler::None`] the stage
+//! is a branch.
+//!
+//! ```text
+//!   Link        one a channel: the way past the waiting line, and into it
+//!   Intake      one a channel: its insertion list
+//!   Dispatcher  one a queue: try-locked, collects the intakes, sends what there is room for
+//!   Elevator    the order: MqDeadline, Bfq, Kyber, plain types without locks or clocks
+//! ```
+mod attr;
+mod batch;
+mod counters;
+mod dispatcher;
+mod elevator;
+mod intake;
+mod link;
+mod merge;
+mod mq_deadline;
+mod prio;
+mod scheduler;
+#[cfg(test)]
+mod testing;
+mod waiting;
 
-/// Which scheduler a queue has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scheduler {
-    /// First come, first served, each hardware queue on its own.
-    #[default]
-    None,
-}
+pub use attr::{AttrError, AttrValue, Attribute, Unit};
+pub use counters::ClassCounters;
+pub use elevator::{Elevator, Ended, InFlight};
+pub(crate) use link::Link;
+pub use merge::MergeLimit;
+pub use mq_deadline::{MqDeadline, MqDeadlineOptions, ZoneLocks};
+pub use prio::{Prio, PrioClass};
+pub(crate) use scheduler::Stage;
+pub use scheduler::{Scheduler, UnknownScheduler};

@@ -55,11 +55,7 @@ impl Prio {
     /// A priority; levels go from 0, the most urgent, to [`Prio::MAX_LEVEL`], and what lies beyond
     /// counts as the latter.
     pub const fn new(class: PrioClass, level: u8) -> Self {
-        let level = if level > Prio::MAX_LEVEL {
-            Prio::MAX_LEVEL
-        } else {
-            level
-        };
+        let level = if level > Prio::MAX_LEVEL { Prio::MAX_LEVEL } else { level };
         Prio { class, level }
     }
 

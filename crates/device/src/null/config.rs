@@ -166,30 +166,21 @@ impl NullConfig {
         if self.zoned {
             self.validate_zones()?;
         } else {
-            rule("size", self.is_lbas(self.size), size(self.size), || {
-                self.lbas()
-            })?;
+            rule("size", self.is_lbas(self.size), size(self.size), || self.lbas())?;
         }
         let capacity = self.capacity()?;
         let capacity_ok = !self.memory || capacity <= MAX_KEPT;
-        rule(
-            "memory",
-            capacity_ok,
-            format!("true for {}", size(capacity)),
-            || format!("a device of at most {}", size(MAX_KEPT)),
-        )
+        rule("memory", capacity_ok, format!("true for {}", size(capacity)), || {
+            format!("a device of at most {}", size(MAX_KEPT))
+        })
     }
 
     fn validate_zones(&self) -> Result<(), ConfigError> {
         let size = |bytes: Bytes| show_size(bytes.0);
         let zones_ok = (1..=MAX_ZONES).contains(&self.zones);
-        rule("zones", zones_ok, self.zones, || {
-            format!("from 1 to {MAX_ZONES}")
-        })?;
+        rule("zones", zones_ok, self.zones, || format!("from 1 to {MAX_ZONES}"))?;
         let zone_size_ok = self.is_lbas(self.zone_size);
-        rule("zone_size", zone_size_ok, size(self.zone_size), || {
-            self.lbas()
-        })?;
+        rule("zone_size", zone_size_ok, size(self.zone_size), || self.lbas())?;
         let capacity = self.capacity_of_zone();
         let capacity_ok = self.is_lbas(capacity) && capacity <= self.zone_size;
         rule("zone_capacity", capacity_ok, size(capacity), || {
@@ -207,11 +198,7 @@ impl NullConfig {
         let append_ok = self.append_max.0.is_multiple_of(self.lba.into());
         let append_ok = append_ok && self.append_max <= self.max_io;
         rule("append_max", append_ok, size(self.append_max), || {
-            format!(
-                "a multiple of lba={} up to max_io={}",
-                self.lba,
-                size(self.max_io)
-            )
+            format!("a multiple of lba={} up to max_io={}", self.lba, size(self.max_io))
         })
     }
 
@@ -253,11 +240,8 @@ impl NullConfig {
             max_open_zones: 0,
             max_active_zones: 0,
             max_sectors: sectors(self.max_io),
-            append_max_sectors: if self.zoned {
-                sectors(self.append_max)
-            } else {
-                0
-            },
+            append_max_sectors: if self.zoned { sectors(self.append_max) } else { 0 },
+            max_write_zeroes_sectors: u32::MAX,
             nr_queues: self.queues,
             queue_depth: self.depth,
             rotational: false,
@@ -274,9 +258,5 @@ fn rule(
     if holds {
         return Ok(());
     }
-    Err(ConfigError::Value {
-        option,
-        found: found.to_string(),
-        expected: expected(),
-    })
+    Err(ConfigError::Value { option, found: found.to_string(), expected: expected() })
 }

@@ -28,10 +28,7 @@ pub(super) struct Immediate {
 
 impl Immediate {
     pub(super) fn new(device: Arc<NullDevice>) -> Self {
-        Immediate {
-            device,
-            pending: Vec::new(),
-        }
+        Immediate { device, pending: Vec::new() }
     }
 }
 
@@ -65,11 +62,7 @@ pub(super) struct Constant {
 
 impl Constant {
     pub(super) fn new(device: Arc<NullDevice>, latency: Nanos) -> Self {
-        Constant {
-            device,
-            latency,
-            pending: VecDeque::new(),
-        }
+        Constant { device, latency, pending: VecDeque::new() }
     }
 }
 
@@ -111,14 +104,7 @@ pub(super) struct Jittered {
 
 impl Jittered {
     pub(super) fn new(device: Arc<NullDevice>, latency: Nanos, jitter: Nanos, rng: Rng) -> Self {
-        Jittered {
-            device,
-            latency,
-            jitter,
-            rng,
-            pending: BinaryHeap::new(),
-            started: 0,
-        }
+        Jittered { device, latency, jitter, rng, pending: BinaryHeap::new(), started: 0 }
     }
 }
 
@@ -128,11 +114,7 @@ impl HwQueue for Jittered {
         let due = after(now, self.latency.0.saturating_add(extra));
         self.started += 1;
         let number = self.started;
-        self.pending.push(Timed {
-            due,
-            number,
-            request,
-        });
+        self.pending.push(Timed { due, number, request });
         Ok(())
     }
 

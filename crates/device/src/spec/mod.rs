@@ -48,11 +48,7 @@ impl DeviceSpec {
         let mut parts = vec!["null".to_owned()];
         if config.zoned {
             let layout = config.layout();
-            parts.push(format!(
-                "{} zones of {}",
-                config.zones,
-                size(config.zone_size)
-            ));
+            parts.push(format!("{} zones of {}", config.zones, size(config.zone_size)));
             if layout.zone_capacity != layout.zone_size {
                 parts.push(format!("zone capacity {}", size(config.capacity_of_zone())));
             }
@@ -177,9 +173,7 @@ pub enum SpecError {
 
 impl SpecError {
     fn unknown_device(found: &str) -> Self {
-        SpecError::UnknownDevice {
-            found: found.to_owned(),
-        }
+        SpecError::UnknownDevice { found: found.to_owned() }
     }
 
     /// The option that the error is about, if it is about one.
@@ -223,9 +217,7 @@ pub fn parse(text: &str) -> Result<DeviceSpec, SpecError> {
         for option in options.split(',') {
             let (name, value) = option
                 .split_once('=')
-                .ok_or_else(|| SpecError::NotAnOption {
-                    found: option.trim().to_owned(),
-                })?;
+                .ok_or_else(|| SpecError::NotAnOption { found: option.trim().to_owned() })?;
             parser.set(name.trim(), value.trim())?;
         }
     }
@@ -244,10 +236,7 @@ pub fn load(
     if !text.ends_with(".toml") {
         return parse(text);
     }
-    let profile = read(text).map_err(|source| SpecError::Read {
-        file: text.to_owned(),
-        source,
-    })?;
+    let profile = read(text).map_err(|source| SpecError::Read { file: text.to_owned(), source })?;
     parse_profile(text, &profile)
 }
 
@@ -271,10 +260,7 @@ impl Parser {
         if device != "null" {
             return Err(SpecError::unknown_device(device));
         }
-        Ok(Parser {
-            config: NullConfig::default(),
-            given: Vec::new(),
-        })
+        Ok(Parser { config: NullConfig::default(), given: Vec::new() })
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {

@@ -23,9 +23,8 @@ pub fn parse_profile(file: &str, text: &str) -> Result<DeviceSpec, SpecError> {
         line: line_of(text, position),
         error: Box::new(error),
     };
-    let device = table.get("device").ok_or_else(|| SpecError::NoDevice {
-        file: file.to_owned(),
-    })?;
+    let device =
+        table.get("device").ok_or_else(|| SpecError::NoDevice { file: file.to_owned() })?;
     let mut parser = value_text(device)
         .ok_or_else(|| SpecError::unknown_device(device.get_ref().type_str()))
         .and_then(|name| Parser::new(&name))
@@ -43,10 +42,7 @@ pub fn parse_profile(file: &str, text: &str) -> Result<DeviceSpec, SpecError> {
     parser.finish().map_err(|error| {
         // What is wrong may be a default that does not go with what was given.
         let option = error.option().and_then(|name| table.get_key_value(name));
-        at(
-            option.map_or(device.span().start, |(name, _)| name.span().start),
-            error,
-        )
+        at(option.map_or(device.span().start, |(name, _)| name.span().start), error)
     })
 }
 

@@ -83,11 +83,7 @@ impl ZoneLayout {
 
     /// `limit`, or 0 if the sequential zones cannot exceed it, as null_blk has it.
     fn effective(&self, limit: u32) -> u32 {
-        if limit < self.nr_zones.saturating_sub(self.conventional) {
-            limit
-        } else {
-            0
-        }
+        if limit < self.nr_zones.saturating_sub(self.conventional) { limit } else { 0 }
     }
 }
 

@@ -17,10 +17,7 @@ const _: () = assert!(size_of::<Slot>() == 64, "a zone costs one cache line");
 
 impl Slot {
     pub(super) fn new(cond: ZoneCondition) -> Self {
-        Slot {
-            cond: Condition(AtomicU8::new(cond as u8)),
-            wp: Mutex::new(0),
-        }
+        Slot { cond: Condition(AtomicU8::new(cond as u8)), wp: Mutex::new(0) }
     }
 
     /// Locks the zone; gives its write pointer.
@@ -43,15 +40,7 @@ const EXPLICIT_OPEN: u8 = ZoneCondition::ExplicitOpen as u8;
 const BY_CODE: [ZoneCondition; 16] = {
     use ZoneCondition::*;
     let mut table = [NotWritePointer; 16];
-    let written = [
-        Empty,
-        ImplicitOpen,
-        ExplicitOpen,
-        Closed,
-        ReadOnly,
-        Full,
-        Offline,
-    ];
+    let written = [Empty, ImplicitOpen, ExplicitOpen, Closed, ReadOnly, Full, Offline];
     let mut i = 0;
     while i < written.len() {
         table[written[i] as usize] = written[i];
@@ -64,10 +53,7 @@ impl Condition {
     /// Whether the zone is open: the question of every write, answered without decoding.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
-        matches!(
-            self.0.load(Ordering::Relaxed),
-            IMPLICIT_OPEN | EXPLICIT_OPEN
-        )
+        matches!(self.0.load(Ordering::Relaxed), IMPLICIT_OPEN | EXPLICIT_OPEN)
     }
 
     #[inline]

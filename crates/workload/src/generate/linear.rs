@@ -90,7 +90,9 @@ mod tests {
     }
 
     fn blocks(linear: &mut Linear, count: usize) -> Vec<u64> {
-        (0..count).map(|_| (linear.next(DataDir::Read, 4096).offset - REGION.start) / 4096).collect()
+        (0..count)
+            .map(|_| (linear.next(DataDir::Read, 4096).offset - REGION.start) / 4096)
+            .collect()
     }
 
     #[test]

@@ -34,9 +34,8 @@ impl Region {
     /// # Errors
     /// The option that does not fit the device.
     pub fn new(job: &Job, clone: u32, limits: &Limits) -> Result<Self, RegionError> {
-        let fail = |option, problem: String| {
-            Err(RegionError { job: job.name.clone(), option, problem })
-        };
+        let fail =
+            |option, problem: String| Err(RegionError { job: job.name.clone(), option, problem });
         let lba = u64::from(limits.lba_size);
         for bs in job.bs {
             if bs == 0 || bs % lba != 0 {
@@ -55,7 +54,8 @@ impl Region {
             return fail("zonesize", problem);
         }
         if let Some(wanted) = job.zonerange.filter(|&range| zbd && range != 0 && range != zone) {
-            let problem = format!("{wanted} bytes, but with zonemode=zbd it is the zone size {zone}");
+            let problem =
+                format!("{wanted} bytes, but with zonemode=zbd it is the zone size {zone}");
             return fail("zonerange", problem);
         }
         let in_bytes = |extent, whole: u64| match extent {
@@ -67,7 +67,10 @@ impl Region {
             .zip(in_bytes(job.offset_increment, device))
             .and_then(|(at, step)| at.checked_add(step.checked_mul(u64::from(clone))?));
         let Some(mut start) = position.filter(|&at| at < device) else {
-            return fail("offset", format!("clone {clone} begins beyond the device's {device} bytes"));
+            return fail(
+                "offset",
+                format!("clone {clone} begins beyond the device's {device} bytes"),
+            );
         };
         let size = match job.size {
             None => Some(device - start),

@@ -123,7 +123,7 @@ impl ZbdJob {
             if !self.local[zone as usize].is_held {
                 match self.hold(zone) {
                     Hold::Granted(held) if held.conventional => {
-                        if let Some(io) = self.write_conventional(zone, held, len) {
+                        if let Some(io) = self.write_conventional(held, len) {
                             return Next::Io(io);
                         }
                         continue;
@@ -161,6 +161,9 @@ impl ZbdJob {
                 let offset = local.held.start + local.held.wp;
                 local.held.wp += len;
                 local.in_flight += 1;
+                if !self.random && local.held.wp + len > local.held.capacity {
+                    self.advance();
+                }
                 return Next::Io(Self::io(Op::Write, DataDir::Write, offset, len, zone));
             }
             // Full with writes in flight: it is let go when they complete.
@@ -172,7 +175,7 @@ impl ZbdJob {
         if unusable == attempts { Next::Exhausted } else { Next::Wait }
     }
 
-    fn write_conventional(&mut self, zone: u32, held: Held, len: u64) -> Option<Io> {
+    fn write_conventional(&mut self, held: Held, len: u64) -> Option<Io> {
         let at = if self.random {
             self.rng.below(held.capacity / len) * len
         } else {
@@ -195,7 +198,8 @@ impl ZbdJob {
         match self.hold(zone) {
             Hold::Granted(held) if held.conventional => {
                 self.advance();
-                let io = Io { op: Op::Discard, dir: DataDir::Trim, offset: held.start, len, zone: None };
+                let io =
+                    Io { op: Op::Discard, dir: DataDir::Trim, offset: held.start, len, zone: None };
                 Next::Io(io)
             }
             Hold::Granted(_) => {
@@ -239,8 +243,7 @@ impl ZbdJob {
         if let Hold::Granted(held) = hold
             && !held.conventional
         {
-            self.local[zone as usize] =
-                Local { held, is_held: true, ..Local::default() };
+            self.local[zone as usize] = Local { held, is_held: true, ..Local::default() };
             self.nr_held += 1;
         }
         hold

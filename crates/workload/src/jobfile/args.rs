@@ -24,11 +24,7 @@ pub fn parse_args<A>(
 where
     A: Into<OsString>,
 {
-    let Arguments {
-        sections,
-        files,
-        only,
-    } = sort(args.into_iter().map(Into::into))?;
+    let Arguments { sections, files, only } = sort(args.into_iter().map(Into::into))?;
     let mut builder = Builder::new(source);
     builder.only(only);
     for section in &sections {
@@ -48,15 +44,10 @@ struct Arguments {
 
 fn sort(args: impl Iterator<Item = OsString>) -> Result<Arguments, JobError> {
     let mut args = args.map(unicode);
-    let mut sorted = Arguments {
-        sections: vec![begin(GLOBAL)],
-        files: Vec::new(),
-        only: Vec::new(),
-    };
+    let mut sorted =
+        Arguments { sections: vec![begin(GLOBAL)], files: Vec::new(), only: Vec::new() };
     while let Some(argument) = args.next().transpose()? {
-        let option = argument
-            .strip_prefix("--")
-            .or_else(|| argument.strip_prefix('-'));
+        let option = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-'));
         let Some(option) = option.filter(|option| !option.is_empty()) else {
             sorted.files.push(argument);
             continue;
@@ -66,9 +57,7 @@ fn sort(args: impl Iterator<Item = OsString>) -> Result<Arguments, JobError> {
             None => (option, None),
         };
         if key == "section" {
-            sorted
-                .only
-                .push(required(key, "the name of a section", value, &mut args)?);
+            sorted.only.push(required(key, "the name of a section", value, &mut args)?);
         } else if key == "name" {
             let name = required(key, "the name of a job", value, &mut args)?;
             let mut section = begin(&name);
@@ -91,19 +80,11 @@ fn sort(args: impl Iterator<Item = OsString>) -> Result<Arguments, JobError> {
 }
 
 fn begin(name: &str) -> Section {
-    Section {
-        name: name.to_owned(),
-        origin: Origin::CommandLine,
-        given: Vec::new(),
-    }
+    Section { name: name.to_owned(), origin: Origin::CommandLine, given: Vec::new() }
 }
 
 fn on_command_line(key: &str, value: Option<String>) -> Given {
-    Given {
-        key: key.to_owned(),
-        value,
-        origin: Origin::CommandLine,
-    }
+    Given { key: key.to_owned(), value, origin: Origin::CommandLine }
 }
 
 fn unicode(argument: OsString) -> Result<String, JobError> {
@@ -130,11 +111,9 @@ fn required(
         Some(value) => Some(value),
         None => args.next().transpose()?,
     };
-    value
-        .filter(|value| !value.is_empty())
-        .ok_or_else(|| JobError::Value {
-            origin: Origin::CommandLine,
-            option: key.to_owned(),
-            error: ValueError::Missing { expected },
-        })
+    value.filter(|value| !value.is_empty()).ok_or_else(|| JobError::Value {
+        origin: Origin::CommandLine,
+        option: key.to_owned(),
+        error: ValueError::Missing { expected },
+    })
 }

@@ -76,17 +76,11 @@ impl<'a> Builder<'a> {
             self.global = (draft, places);
             return Ok(());
         }
-        let job = draft
-            .finish(|| self.source.fresh_seed())
-            .map_err(|(conflict, job)| {
-                let option = conflict.option(&job);
-                let origin = places.get(option).unwrap_or(&section.origin).clone();
-                JobError::Conflict {
-                    origin,
-                    option,
-                    conflict,
-                }
-            })?;
+        let job = draft.finish(|| self.source.fresh_seed()).map_err(|(conflict, job)| {
+            let option = conflict.option(&job);
+            let origin = places.get(option).unwrap_or(&section.origin).clone();
+            JobError::Conflict { origin, option, conflict }
+        })?;
         self.set.jobs.push(job);
         Ok(())
     }
@@ -100,11 +94,7 @@ impl<'a> Builder<'a> {
     ) -> Result<Option<(&'static str, String)>, JobError> {
         let origin = || given.origin.clone();
         let known = find(&given.key).ok_or_else(|| unknown(&given.key, origin()))?;
-        let wrong = |error| JobError::Value {
-            origin: origin(),
-            option: given.key.clone(),
-            error,
-        };
+        let wrong = |error| JobError::Value { origin: origin(), option: given.key.clone(), error };
         let value = match &given.value {
             Some(text) => Some(self.expand(text, &given.origin).map_err(wrong)?),
             None => None,
@@ -132,18 +122,10 @@ impl<'a> Builder<'a> {
     }
 
     fn report(&mut self, unused: Unused, value: Option<&str>, origin: Origin) {
-        let reported = self
-            .set
-            .ignored
-            .iter()
-            .any(|ignored| ignored.name == unused.name);
+        let reported = self.set.ignored.iter().any(|ignored| ignored.name == unused.name);
         if !reported && !unused.is_neutral(value) {
             let Unused { name, effect, .. } = unused;
-            self.set.ignored.push(Ignored {
-                name,
-                origin,
-                effect,
-            });
+            self.set.ignored.push(Ignored { name, origin, effect });
         }
     }
 
@@ -160,9 +142,5 @@ impl<'a> Builder<'a> {
 
 /// The error for a name that is in no table.
 pub(super) fn unknown(name: &str, origin: Origin) -> JobError {
-    JobError::UnknownOption {
-        origin,
-        name: name.to_owned(),
-        nearest: nearest(name),
-    }
+    JobError::UnknownOption { origin, name: name.to_owned(), nearest: nearest(name) }
 }

@@ -28,7 +28,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why jobs cannot be read.
+/// Why jobs cannot be read. The message is whole: it has that of its cause in it.
 #[derive(Debug, Error)]
 pub enum JobError {
     /// The file cannot be read.
@@ -37,7 +37,6 @@ pub enum JobError {
         /// The file.
         file: String,
         /// What the system said.
-        #[source]
         error: io::Error,
     },
     /// An included file cannot be read.
@@ -48,7 +47,6 @@ pub enum JobError {
         /// The file.
         file: String,
         /// What the system said.
-        #[source]
         error: io::Error,
     },
     /// A file includes itself.
@@ -109,7 +107,6 @@ pub enum JobError {
         /// The option, as it was written.
         option: String,
         /// What is wrong.
-        #[source]
         error: ValueError,
     },
     /// Options contradict each other.
@@ -120,7 +117,6 @@ pub enum JobError {
         /// The option to blame.
         option: &'static str,
         /// What is wrong.
-        #[source]
         conflict: Conflict,
     },
     /// An argument is not Unicode.
@@ -146,7 +142,5 @@ fn spelled(origin: &Origin, name: &str) -> String {
 }
 
 fn suggestion(origin: &Origin, nearest: Option<&str>) -> String {
-    nearest.map_or_else(String::new, |name| {
-        format!(", did you mean {}?", spelled(origin, name))
-    })
+    nearest.map_or_else(String::new, |name| format!(", did you mean {}?", spelled(origin, name)))
 }

@@ -63,18 +63,13 @@ mod tests {
 
     #[test]
     fn variables_are_replaced_and_unknown_ones_are_nothing() {
-        let source = MemorySource::default()
-            .with_variable("SIZE", "8k")
-            .with_variable("X", "${SIZE}");
+        let source =
+            MemorySource::default().with_variable("SIZE", "8k").with_variable("X", "${SIZE}");
         assert_eq!(variables("${SIZE}", &source), "8k");
         assert_eq!(variables("a${SIZE}b${NONE}c${SIZE}", &source), "a8kbc8k");
         assert_eq!(variables("${SIZE", &source), "${SIZE");
         assert_eq!(variables("$SIZE", &source), "$SIZE");
-        assert_eq!(
-            variables("${X}", &source),
-            "${SIZE}",
-            "what was put in is not looked at again"
-        );
+        assert_eq!(variables("${X}", &source), "${SIZE}", "what was put in is not looked at again");
     }
 
     #[test]

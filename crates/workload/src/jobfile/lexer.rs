@@ -25,9 +25,7 @@ pub(super) enum Line<'a> {
 /// The lines that are not empty, with their numbers.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (u32, Line<'_>)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    (1..)
-        .zip(text.lines())
-        .filter_map(|(number, line)| Some((number, line_of(line)?)))
+    (1..).zip(text.lines()).filter_map(|(number, line)| Some((number, line_of(line)?)))
 }
 
 fn line_of(line: &str) -> Option<Line<'_>> {
@@ -38,26 +36,15 @@ fn line_of(line: &str) -> Option<Line<'_>> {
     }
     if let Some(rest) = line.strip_prefix('[') {
         // A name may hold brackets: the last one ends it.
-        let name = rest
-            .strip_suffix(']')
-            .filter(|name| !name.trim().is_empty());
+        let name = rest.strip_suffix(']').filter(|name| !name.trim().is_empty());
         return Some(name.map_or(Line::BadSection(line), Line::Section));
     }
-    if let Some(file) = line
-        .strip_prefix("include")
-        .filter(|rest| rest.starts_with([' ', '\t']))
-    {
+    if let Some(file) = line.strip_prefix("include").filter(|rest| rest.starts_with([' ', '\t'])) {
         return Some(Line::Include(file.trim()));
     }
     Some(match line.split_once('=') {
-        Some((key, value)) => Line::Option {
-            key: key.trim_end(),
-            value: Some(value.trim_start()),
-        },
-        None => Line::Option {
-            key: line,
-            value: None,
-        },
+        Some((key, value)) => Line::Option { key: key.trim_end(), value: Some(value.trim_start()) },
+        None => Line::Option { key: line, value: None },
     })
 }
 
@@ -110,9 +97,8 @@ mod tests {
 
     #[test]
     fn lines_are_counted_from_one_whatever_ends_them() {
-        let numbers: Vec<u32> = lines("\r\n[a]\r\n\r\nbs=4k\r\n")
-            .map(|(number, _)| number)
-            .collect();
+        let numbers: Vec<u32> =
+            lines("\r\n[a]\r\n\r\nbs=4k\r\n").map(|(number, _)| number).collect();
         assert_eq!(numbers, [2, 4]);
         assert_eq!(one("\u{feff}[a]"), Some(Line::Section("a")));
     }

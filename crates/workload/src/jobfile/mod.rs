@@ -69,18 +69,11 @@ impl Ignored {
 
 impl fmt::Display for Ignored {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let Ignored {
-            name,
-            origin,
-            effect,
-        } = self;
+        let Ignored { name, origin, effect } = self;
         match effect {
             Effect::None => write!(f, "{origin}: {name} has no effect here"),
             Effect::Changes(instead) => {
-                write!(
-                    f,
-                    "{origin}: {name} is not supported, the job runs differently: {instead}"
-                )
+                write!(f, "{origin}: {name} is not supported, the job runs differently: {instead}")
             }
         }
     }

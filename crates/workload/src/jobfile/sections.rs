@@ -40,39 +40,22 @@ impl Section {
 /// The sections of the job file at `path`.
 pub(super) fn read_file(path: &Path, source: &dyn Source) -> Result<Vec<Section>, JobError> {
     let shown = path.display().to_string();
-    let text = text_of(path, source).map_err(|error| JobError::Read {
-        file: shown.clone(),
-        error,
-    })?;
-    let shown = if shown == "-" {
-        "standard input"
-    } else {
-        &shown
-    };
-    Reader {
-        source,
-        stack: vec![path.to_owned()],
-    }
-    .sections(shown, &text)
+    let text =
+        text_of(path, source).map_err(|error| JobError::Read { file: shown.clone(), error })?;
+    let shown = if shown == "-" { "standard input" } else { &shown };
+    Reader { source, stack: vec![path.to_owned()] }.sections(shown, &text)
 }
 
 /// The sections of `text`, which is called `name`.
 pub(super) fn read(name: &str, text: &str, source: &dyn Source) -> Result<Vec<Section>, JobError> {
-    Reader {
-        source,
-        stack: vec![PathBuf::from(name)],
-    }
-    .sections(name, text)
+    Reader { source, stack: vec![PathBuf::from(name)] }.sections(name, text)
 }
 
 fn text_of(path: &Path, source: &dyn Source) -> io::Result<String> {
     String::from_utf8(source.read(path)?).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
-        io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("line {line} is not valid UTF-8"),
-        )
+        io::Error::new(io::ErrorKind::InvalidData, format!("line {line} is not valid UTF-8"))
     })
 }
 
@@ -87,23 +70,13 @@ impl Reader<'_> {
         let file: Arc<str> = name.into();
         let mut sections: Vec<Section> = Vec::new();
         for (number, line) in lines(text) {
-            let origin = Origin::File {
-                file: file.clone(),
-                line: number,
-            };
+            let origin = Origin::File { file: file.clone(), line: number };
             match (line, sections.last_mut()) {
                 (Line::Section(name), _) => {
-                    sections.push(Section {
-                        name: name.to_owned(),
-                        origin,
-                        given: Vec::new(),
-                    });
+                    sections.push(Section { name: name.to_owned(), origin, given: Vec::new() });
                 }
                 (Line::BadSection(found), _) => {
-                    return Err(JobError::Section {
-                        origin,
-                        found: found.to_owned(),
-                    });
+                    return Err(JobError::Section { origin, found: found.to_owned() });
                 }
                 (Line::Include(file), Some(section)) => {
                     self.include(file, &origin, &mut section.given)?;
@@ -132,26 +105,16 @@ impl Reader<'_> {
             error,
         })?;
         if self.stack.contains(&path) {
-            return Err(JobError::IncludeCycle {
-                origin: at.clone(),
-                file: file.to_owned(),
-            });
+            return Err(JobError::IncludeCycle { origin: at.clone(), file: file.to_owned() });
         }
         if self.stack.len() == MAX_DEPTH {
             let (origin, file) = (at.clone(), file.to_owned());
-            return Err(JobError::IncludeDepth {
-                origin,
-                file,
-                limit: MAX_DEPTH,
-            });
+            return Err(JobError::IncludeDepth { origin, file, limit: MAX_DEPTH });
         }
         let shown: Arc<str> = path.display().to_string().into();
         self.stack.push(path);
         for (number, line) in lines(&text) {
-            let origin = Origin::File {
-                file: shown.clone(),
-                line: number,
-            };
+            let origin = Origin::File { file: shown.clone(), line: number };
             match line {
                 Line::Section(_) | Line::BadSection(_) => {
                     return Err(JobError::SectionInInclude { origin });
@@ -179,9 +142,5 @@ impl Reader<'_> {
 }
 
 fn given(key: &str, value: Option<&str>, origin: Origin) -> Given {
-    Given {
-        key: key.to_owned(),
-        value: value.map(str::to_owned),
-        origin,
-    }
+    Given { key: key.to_owned(), value: value.map(str::to_owned), origin }
 }

@@ -44,11 +44,7 @@ impl Source for SystemSource {
     fn variable(&self, name: &str) -> Option<String> {
         // The standard library panics at names that no variable can have.
         let possible = !name.is_empty() && !name.contains(['=', '\0']);
-        if possible {
-            std::env::var(name).ok()
-        } else {
-            None
-        }
+        if possible { std::env::var(name).ok() } else { None }
     }
 
     fn page_size(&self) -> u64 {
@@ -79,9 +75,7 @@ fn page_size_in(auxiliary: &[u8]) -> Option<u64> {
 }
 
 fn memory_in(info: &str) -> Option<u64> {
-    let line = info
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let line = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib / 1024)
 }
@@ -112,10 +106,7 @@ impl MemorySource {
 /// A machine with pages of 4 KiB, 1 GiB of memory and four CPUs, where no number is random.
 impl Source for MemorySource {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.files
-            .get(path)
-            .cloned()
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.files.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn variable(&self, name: &str) -> Option<String> {
@@ -153,10 +144,7 @@ mod tests {
 
     #[test]
     fn memory_is_in_mebibytes() {
-        assert_eq!(
-            memory_in("Foo: 1 kB\nMemTotal:       24684520 kB\n"),
-            Some(24105)
-        );
+        assert_eq!(memory_in("Foo: 1 kB\nMemTotal:       24684520 kB\n"), Some(24105));
         assert_eq!(memory_in("MemTotal: much\n"), None);
     }
 

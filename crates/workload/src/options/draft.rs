@@ -53,17 +53,8 @@ impl Conflict {
 impl Default for Draft {
     fn default() -> Self {
         let unset = 0;
-        let job = Job {
-            iodepth_low: unset,
-            iodepth_batch_complete_max: unset,
-            ..Job::default()
-        };
-        Draft {
-            job,
-            randseed: None,
-            randrepeat: true,
-            allrandrepeat: false,
-        }
+        let job = Job { iodepth_low: unset, iodepth_batch_complete_max: unset, ..Job::default() };
+        Draft { job, randseed: None, randrepeat: true, allrandrepeat: false }
     }
 }
 
@@ -118,19 +109,16 @@ pub(super) fn assign(target: &mut [u64; 3], values: [Option<u64>; 3]) {
 /// fio's rules for depths that are not given or do not fit.
 fn fill_depths(job: &mut Job) {
     let at_most_iodepth = |depth: u32| {
-        if depth == 0 {
-            job.iodepth
-        } else {
-            depth.min(job.iodepth)
-        }
+        if depth == 0 { job.iodepth } else { depth.min(job.iodepth) }
     };
     job.iodepth_batch = at_most_iodepth(job.iodepth_batch);
     job.iodepth_low = at_most_iodepth(job.iodepth_low);
     // Waiting for more completions than can be in flight would never end.
     job.iodepth_batch_complete_min = job.iodepth_batch_complete_min.min(job.iodepth);
-    job.iodepth_batch_complete_max = job
-        .iodepth_batch_complete_max
-        .max(job.iodepth_batch_complete_min);
+    // fio takes one at a time unless told otherwise, since each costs it a call anyway. Here those
+    // that are done come with one call.
+    job.iodepth_batch_complete_max =
+        at_most_iodepth(job.iodepth_batch_complete_max).max(job.iodepth_batch_complete_min);
 }
 
 fn check(job: &Job) -> Result<(), Conflict> {
@@ -183,9 +171,7 @@ mod tests {
     fn draft(options: &[(&str, &str)]) -> Draft {
         let mut draft = Draft::default();
         for (name, value) in options {
-            let Some(Known::Supported(spec)) = find(name) else {
-                panic!("{name}")
-            };
+            let Some(Known::Supported(spec)) = find(name) else { panic!("{name}") };
             spec.kind.apply(Some(value), &mut draft).expect(name);
         }
         draft
@@ -214,82 +200,46 @@ mod tests {
             ("iodepth_batch_complete_min", "99"),
         ]);
         assert_eq!((job.iodepth_batch, job.iodepth_low), (16, 16));
-        assert_eq!(
-            (
-                job.iodepth_batch_complete_min,
-                job.iodepth_batch_complete_max
-            ),
-            (16, 16)
-        );
+        assert_eq!((job.iodepth_batch_complete_min, job.iodepth_batch_complete_max), (16, 16));
     }
 
     #[test]
     fn depths_of_zero_or_not_given_follow_the_depth() {
-        let job = job(&[
-            ("iodepth", "16"),
-            ("iodepth_batch", "0"),
-            ("iodepth_batch_complete", "0"),
-        ]);
+        let job =
+            job(&[("iodepth", "16"), ("iodepth_batch", "0"), ("iodepth_batch_complete", "0")]);
         assert_eq!((job.iodepth_batch, job.iodepth_low), (16, 16));
-        assert_eq!(
-            (
-                job.iodepth_batch_complete_min,
-                job.iodepth_batch_complete_max
-            ),
-            (0, 0)
-        );
+        assert_eq!((job.iodepth_batch_complete_min, job.iodepth_batch_complete_max), (0, 16));
     }
 
     #[test]
     fn of_rwmixread_and_rwmixwrite_the_last_counts() {
-        assert_eq!(
-            job(&[("rwmixread", "30"), ("rwmixwrite", "80")]).rwmixread,
-            20
-        );
-        assert_eq!(
-            job(&[("rwmixwrite", "80"), ("rwmixread", "30")]).rwmixread,
-            30
-        );
+        assert_eq!(job(&[("rwmixread", "30"), ("rwmixwrite", "80")]).rwmixread, 20);
+        assert_eq!(job(&[("rwmixwrite", "80"), ("rwmixread", "30")]).rwmixread, 30);
     }
 
     #[test]
     fn a_new_seed_is_drawn_only_if_the_job_wants_one() {
         assert_eq!(job(&[]).randseed, FIXED_SEED);
         assert_eq!(job(&[("randrepeat", "0")]).randseed, 7);
-        assert_eq!(
-            job(&[("randrepeat", "0"), ("allrandrepeat", "1")]).randseed,
-            FIXED_SEED
-        );
+        assert_eq!(job(&[("randrepeat", "0"), ("allrandrepeat", "1")]).randseed, FIXED_SEED);
         assert_eq!(job(&[("randrepeat", "0"), ("randseed", "5")]).randseed, 5);
     }
 
     #[test]
     fn contradictions_name_the_option_to_blame() {
-        assert_eq!(
-            conflict(&[("time_based", "1")]),
-            "time_based: needs a runtime"
-        );
+        assert_eq!(conflict(&[("time_based", "1")]), "time_based: needs a runtime");
         assert_eq!(
             conflict(&[("rate", "1m"), ("rate_iops", "100")]),
             "rate_iops: cannot be combined with rate"
         );
-        assert_eq!(
-            conflict(&[("size", "512")]),
-            "size: 512 is less than the block size, 4k"
-        );
-        assert_eq!(
-            conflict(&[("zonesize", "1m")]),
-            "zonesize: needs zonemode=zbd"
-        );
+        assert_eq!(conflict(&[("size", "512")]), "size: 512 is less than the block size, 4k");
+        assert_eq!(conflict(&[("zonesize", "1m")]), "zonesize: needs zonemode=zbd");
         assert_eq!(conflict(&[("offset", "2z")]), "offset: needs zonemode=zbd");
     }
 
     #[test]
     fn only_blocks_of_used_directions_must_fit() {
-        assert_eq!(
-            job(&[("size", "4k"), ("bs", "4k,64k")]).bs,
-            [4096, 65536, 65536]
-        );
+        assert_eq!(job(&[("size", "4k"), ("bs", "4k,64k")]).bs, [4096, 65536, 65536]);
         assert!(conflict(&[("rw", "write"), ("size", "4k"), ("bs", "4k,64k")]).contains("64k"));
     }
 }

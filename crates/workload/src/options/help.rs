@@ -31,16 +31,9 @@ pub fn help_text() -> String {
 pub fn markdown() -> String {
     let mut text = String::new();
     for (_, heading, specs) in GROUPS {
-        let _ = writeln!(
-            text,
-            "## {heading}\n\n| Option | Default | Meaning |\n|---|---|---|"
-        );
+        let _ = writeln!(text, "## {heading}\n\n| Option | Default | Meaning |\n|---|---|---|");
         for spec in *specs {
-            let default = if spec.default.is_empty() {
-                "none"
-            } else {
-                spec.default
-            };
+            let default = if spec.default.is_empty() { "none" } else { spec.default };
             let names: Vec<String> = spec.names().map(|name| format!("`{name}`")).collect();
             let form = form(&spec.kind).replace('|', "\\|");
             let names = names.join(", ");
@@ -80,10 +73,7 @@ fn form(kind: &Kind) -> String {
         Kind::Extent(_) => "size|N%|Nz".to_owned(),
         Kind::Seconds(_) | Kind::Micros(_) => "time".to_owned(),
         Kind::Word(words) => {
-            let can = words
-                .iter()
-                .filter(|(_, set)| set.is_ok())
-                .map(|(word, _)| *word);
+            let can = words.iter().filter(|(_, set)| set.is_ok()).map(|(word, _)| *word);
             can.collect::<Vec<_>>().join("|")
         }
         Kind::Pattern(_) => "pattern[:number]".to_owned(),

@@ -133,9 +133,7 @@ impl Kind {
                 return Ok(());
             }
             (_, None | Some("")) => {
-                return Err(ValueError::Missing {
-                    expected: self.expected(),
-                });
+                return Err(ValueError::Missing { expected: self.expected() });
             }
             (_, Some(text)) => text,
         };
@@ -176,10 +174,7 @@ impl Kind {
     fn problem(&self, fault: Fault, text: &str) -> ValueError {
         let found = text.to_owned();
         match fault {
-            Fault::Malformed => ValueError::Malformed {
-                expected: self.expected(),
-                found,
-            },
+            Fault::Malformed => ValueError::Malformed { expected: self.expected(), found },
             fault => ValueError::Arithmetic { fault, found },
         }
     }
@@ -189,11 +184,7 @@ fn in_range(number: u64, min: u64, max: u64, text: &str) -> Result<u64, ValueErr
     if (min..=max).contains(&number) {
         Ok(number)
     } else {
-        Err(ValueError::OutOfRange {
-            min,
-            max,
-            found: text.to_owned(),
-        })
+        Err(ValueError::OutOfRange { min, max, found: text.to_owned() })
     }
 }
 

@@ -139,9 +139,7 @@ mod tests {
 
     #[test]
     fn neutral_values_are_not_worth_a_report() {
-        let Some(Known::Unused(verify)) = find("verify") else {
-            panic!("verify is not supported")
-        };
+        let Some(Known::Unused(verify)) = find("verify") else { panic!("verify is not supported") };
         assert!(verify.is_neutral(Some("0")));
         assert!(!verify.is_neutral(Some("crc32c")));
         assert!(!verify.is_neutral(None));

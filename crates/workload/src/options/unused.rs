@@ -26,11 +26,7 @@ const fn change(
     neutral: &'static [&'static str],
     instead: &'static str,
 ) -> Change {
-    Change {
-        names,
-        neutral,
-        instead,
-    }
+    Change { names, neutral, instead }
 }
 
 const VERIFY: &str = "data is not verified";
@@ -55,42 +51,14 @@ const CHANGES: &[Change] = &[
     change(&["bsrange", "blocksize_range"], &[], BLOCKS),
     change(&["bssplit"], &[], BLOCKS),
     change(&["bs_unaligned", "blocksize_unaligned"], &["0"], BLOCKS),
-    change(
-        &["bs_is_seq_rand"],
-        &["0"],
-        "bs is for reads, writes and trims",
-    ),
+    change(&["bs_is_seq_rand"], &["0"], "bs is for reads, writes and trims"),
     change(&["offset_align"], &["0"], "offset is used as given"),
-    change(
-        &["rw_sequencer"],
-        &["sequential"],
-        "sequential offsets go on and on",
-    ),
-    change(
-        &["random_distribution"],
-        &["random"],
-        "random offsets are uniform",
-    ),
-    change(
-        &["percentage_random"],
-        &["100"],
-        "random jobs are random throughout",
-    ),
-    change(
-        &["fill_device", "fill_fs"],
-        &["0"],
-        "the job ends with its size",
-    ),
-    change(
-        &["serialize_overlap"],
-        &["0"],
-        "overlapping I/O is not held back",
-    ),
-    change(
-        &["io_submit_mode"],
-        &["inline"],
-        "each job submits its own I/O",
-    ),
+    change(&["rw_sequencer"], &["sequential"], "sequential offsets go on and on"),
+    change(&["random_distribution"], &["random"], "random offsets are uniform"),
+    change(&["percentage_random"], &["100"], "random jobs are random throughout"),
+    change(&["fill_device", "fill_fs"], &["0"], "the job ends with its size"),
+    change(&["serialize_overlap"], &["0"], "overlapping I/O is not held back"),
+    change(&["io_submit_mode"], &["inline"], "each job submits its own I/O"),
     change(&["fsync"], &["0"], DURABLE),
     change(&["fdatasync"], &["0"], DURABLE),
     change(&["end_fsync"], &["0"], DURABLE),
@@ -105,59 +73,23 @@ const CHANGES: &[Change] = &[
     change(&["read_iolog"], &[], REPLAY),
     change(&["exec_prerun"], &[], "no command is run"),
     change(&["exec_postrun"], &[], "no command is run"),
-    change(
-        &["ioscheduler"],
-        &[],
-        "Zonal's own option chooses the scheduler",
-    ),
-    change(
-        &["zonecapacity"],
-        &["0"],
-        "the device says how much a zone holds",
-    ),
+    change(&["ioscheduler"], &[], "Zonal's own option chooses the scheduler"),
+    change(&["zonecapacity"], &["0"], "the device says how much a zone holds"),
     change(&["zoneskip"], &["0"], "no zones are skipped"),
-    change(
-        &["read_beyond_wp"],
-        &["0"],
-        "reads stay below write pointers",
-    ),
-    change(
-        &["ignore_zone_limits"],
-        &["0"],
-        "the device's zone limits hold",
-    ),
-    change(
-        &["zone_reset_threshold"],
-        &[],
-        "zones are reset when they are full",
-    ),
-    change(
-        &["zone_reset_frequency"],
-        &[],
-        "zones are reset when they are full",
-    ),
+    change(&["read_beyond_wp"], &["0"], "reads stay below write pointers"),
+    change(&["ignore_zone_limits"], &["0"], "the device's zone limits hold"),
+    change(&["zone_reset_threshold"], &[], "zones are reset when they are full"),
+    change(&["zone_reset_frequency"], &[], "zones are reset when they are full"),
     change(&["prio"], &["0"], PRIORITY),
     change(&["prioclass"], &["0"], PRIORITY),
     change(&["cmdprio_percentage"], &["0"], PRIORITY),
     change(&["cmdprio_bssplit"], &[], PRIORITY),
-    change(
-        &["thinktime_blocks_type"],
-        &["complete"],
-        "thinktime counts completed I/Os",
-    ),
+    change(&["thinktime_blocks_type"], &["complete"], "thinktime counts completed I/Os"),
     change(&["thinktime_iotime"], &["0"], "thinktime counts I/Os"),
     change(&["rate_min", "ratemin"], &["0"], "slow jobs go on"),
     change(&["rate_iops_min"], &["0"], "slow jobs go on"),
-    change(
-        &["rate_process"],
-        &["linear"],
-        "limited I/O comes at even intervals",
-    ),
-    change(
-        &["rate_ignore_thinktime"],
-        &["0"],
-        "pauses count as time of the rate",
-    ),
+    change(&["rate_process"], &["linear"], "limited I/O comes at even intervals"),
+    change(&["rate_ignore_thinktime"], &["0"], "pauses count as time of the rate"),
     change(&["max_latency"], &["0"], LATENCY),
     change(&["latency_target"], &["0"], LATENCY),
     change(&["latency_run"], &["0"], LATENCY),
@@ -261,22 +193,15 @@ pub(super) fn find(name: &str) -> Option<Unused> {
 
 /// All names.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    CHANGES
-        .iter()
-        .flat_map(|change| change.names.iter().copied())
-        .chain(harmless())
+    CHANGES.iter().flat_map(|change| change.names.iter().copied()).chain(harmless())
 }
 
 /// Names of options with effect, and what happens instead.
 pub(super) fn changes() -> impl Iterator<Item = (&'static str, &'static str)> {
-    CHANGES
-        .iter()
-        .map(|change| (change.names[0], change.instead))
+    CHANGES.iter().map(|change| (change.names[0], change.instead))
 }
 
 /// Names of options without effect.
 pub(super) fn harmless() -> impl Iterator<Item = &'static str> {
-    HARMLESS
-        .iter()
-        .flat_map(|names| names.split_ascii_whitespace())
+    HARMLESS.iter().flat_map(|names| names.split_ascii_whitespace())
 }

@@ -1,9 +1,8 @@
 //! Dates in C's `ctime` form, as fio prints them, but in UTC.
 
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-const MONTHS: [&str; 12] = [
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// The date `seconds` after the beginning of 1970: `Thu Jan  1 00:00:00 1970`.
 pub(super) fn ctime(seconds: u64) -> String {
@@ -35,19 +34,7 @@ fn year_of(day: u64) -> (u64, u64) {
 
 /// The month's name and the day in it, from 1.
 fn month_of(year: u64, day_of_year: u64) -> (&'static str, u64) {
-    let lengths = [
-        31,
-        28 + u64::from(is_leap(year)),
-        31,
-        30,
-        31,
-        30,
-        31,
-        31,
-        30,
-        31,
-        30,
-    ];
+    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30];
     let (mut month, mut left) = (0, day_of_year);
     while month < lengths.len() && left >= lengths[month] {
         left -= lengths[month];

@@ -20,8 +20,7 @@ pub(super) fn render(report: &Report<'_>, summary: &Summary<'_>, bins: bool) -> 
     let mut text = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut text, Layout::default());
     let root = root(report, summary, bins);
-    root.serialize(&mut serializer)
-        .expect("a tree with text keys is always JSON");
+    root.serialize(&mut serializer).expect("a tree with text keys is always JSON");
     text.push(b'\n');
     String::from_utf8(text).expect("JSON is UTF-8")
 }
@@ -34,11 +33,7 @@ fn root(report: &Report<'_>, summary: &Summary<'_>, bins: bool) -> Root {
         timestamp_ms,
         time: ctime(timestamp_ms / 1000),
         global_options: Map(report.global_options.clone()),
-        jobs: summary
-            .entries
-            .iter()
-            .map(|entry| job(summary, entry, bins))
-            .collect(),
+        jobs: summary.entries.iter().map(|entry| job(summary, entry, bins)).collect(),
         disk_util: [],
         zonal: Zonal {
             device: report.device.clone(),
@@ -157,20 +152,13 @@ fn with_histogram(stat: &LatStat, histogram: &Histogram, bins: bool) -> Latency 
         latency.percentile = Map(keys.zip(values).collect());
     }
     if bins {
-        latency.bins = Map(histogram
-            .bins()
-            .map(|(ns, count)| (ns.to_string(), count))
-            .collect());
+        latency.bins = Map(histogram.bins().map(|(ns, count)| (ns.to_string(), count)).collect());
     }
     latency
 }
 
 fn shares(labels: &[&str], percents: &[f64]) -> Map<f64> {
-    Map(labels
-        .iter()
-        .map(|&label| label.to_owned())
-        .zip(percents.iter().copied())
-        .collect())
+    Map(labels.iter().map(|&label| label.to_owned()).zip(percents.iter().copied()).collect())
 }
 
 /// fio's way to write JSON: a space before the colon, six decimals.

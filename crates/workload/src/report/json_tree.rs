@@ -16,9 +16,7 @@ impl<V> Map<V> {
 impl<V: Serialize> Serialize for Map<V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        self.0
-            .iter()
-            .try_for_each(|(key, value)| map.serialize_entry(key, value))?;
+        self.0.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))?;
         map.end()
     }
 }

@@ -14,6 +14,7 @@ mod json;
 mod json_tree;
 mod normal;
 mod summary;
+mod table;
 mod terse;
 mod units;
 
@@ -133,10 +134,7 @@ mod tests {
 
     #[test]
     fn format_lists_are_read() {
-        assert_eq!(
-            Format::parse_list("normal, json+"),
-            Ok(vec![Format::Normal, Format::JsonPlus])
-        );
+        assert_eq!(Format::parse_list("normal, json+"), Ok(vec![Format::Normal, Format::JsonPlus]));
         assert_eq!(
             Format::parse_list("json,xml").map_err(|e| e.to_string()),
             Err("unknown output format 'xml': expected normal, terse, json or json+".to_owned())

@@ -4,11 +4,12 @@
 //! under `Zonal` is ours.
 use super::date::ctime;
 use super::summary::{
-    DIRS, Entry, Group, GroupDir, LEAST_BAND, LEAST_DEPTH, Summary, msec, percents,
+    DIRS, Entry, Group, GroupDir, LEAST_BAND, LEAST_DEPTH, Summary, msec, percents, rw_name,
 };
+use super::table;
 use super::units::{TimeUnit, Units, count, digits_of};
 use super::{JobReport, Report};
-use crate::job::{DataDir, Job, Rw};
+use crate::job::{DataDir, Job};
 use crate::stats::{
     BATCH_LABELS, BatchSizes, DEPTH_LABELS, IoStats, LatStat, MSEC_LABELS, NSEC_LABELS,
     PERCENTILES, USEC_LABELS,
@@ -22,16 +23,10 @@ const MIB_SAMPLES: f64 = 1024.0 * 1024.0;
 /// The line that tells of a job before it runs, with a second one if it has clones.
 pub fn announce(job: &Job, groupid: u32) -> String {
     let [read, write, trim] = job.bs.map(|bytes| Units::of(job).bytes(bytes));
-    let rw = match job.rw {
-        Rw::Read => "read",
-        Rw::Write => "write",
-        Rw::Trim => "trim",
-        Rw::Mixed => "rw",
-    };
-    let random = if job.random { "rand" } else { "" };
+    let rw = rw_name(job);
     let clones = if job.numjobs > 1 { "...\n" } else { "" };
     format!(
-        "{}: (g={groupid}): rw={random}{rw}, bs=(R) {read}-{read}, (W) {write}-{write}, \
+        "{}: (g={groupid}): rw={rw}, bs=(R) {read}-{read}, (W) {write}-{write}, \
          (T) {trim}-{trim}, ioengine={}, iodepth={}\n{clones}",
         job.name, job.ioengine, job.iodepth
     )
@@ -60,17 +55,13 @@ pub(super) fn render(report: &Report<'_>, summary: &Summary<'_>) -> String {
         "\nZonal ({} clock):\n  device={}, policy={}, seed={}\n",
         report.clock, report.device, report.policy, report.seed
     );
-    out
+    out + &table::render(summary)
 }
 
 fn header(report: &Report<'_>, entry: &Entry<'_>) -> String {
-    let JobReport {
-        job, groupid, pid, ..
-    } = entry.head;
+    let JobReport { job, groupid, pid, .. } = entry.head;
     let (name, jobs, errno) = (&job.name, entry.jobs, entry.errno());
-    let error = entry
-        .error
-        .map_or(String::new(), |status| format!(" ({status})"));
+    let error = entry.error.map_or(String::new(), |status| format!(" ({status})"));
     let date = ctime(report.timestamp_ms.unwrap_or(0) / 1000);
     let mut out = format!(
         "{name}: (groupid={groupid}, jobs={jobs}): err={errno:2}{error}: pid={pid}: {date}\n"
@@ -133,23 +124,12 @@ fn percentiles(values: &[u64]) -> String {
         items.map(|(percent, &nanos)| format!("{percent:5.2}th=[{:width$}]", scaled(nanos)));
     let items: Vec<_> = items.collect();
     let lines: Vec<_> = items.chunks(per_line).map(|line| line.join(", ")).collect();
-    format!(
-        "    clat percentiles ({}):\n     | {}\n",
-        unit.name(),
-        lines.join(",\n     | ")
-    )
+    format!("    clat percentiles ({}):\n     | {}\n", unit.name(), lines.join(",\n     | "))
 }
 
 fn sample_lines(entry: &Entry<'_>, dir: DataDir, group: &GroupDir) -> String {
-    let (bandwidth, iops) = (
-        entry.stats.bandwidth_samples(dir),
-        entry.stats.iops_samples(dir),
-    );
-    let (unit, size) = if bandwidth.mean() > MIB_SAMPLES {
-        ("MiB", 1024)
-    } else {
-        ("KiB", 1)
-    };
+    let (bandwidth, iops) = (entry.stats.bandwidth_samples(dir), entry.stats.iops_samples(dir));
+    let (unit, size) = if bandwidth.mean() > MIB_SAMPLES { ("MiB", 1024) } else { ("KiB", 1) };
     format!(
         "   bw ({unit:>5}/s): min={:5}, max={:5}, per={:.2}%, avg={:5.2}, stdev={:5.2}, \
          samples={}\n   iops        : min={:5}, max={:5}, avg={:5.2}, stdev={:5.2}, samples={}\n",
@@ -178,9 +158,7 @@ fn latency_bands(stats: &IoStats) -> String {
     for (unit, labels, counts) in ranges {
         let shares = percents(counts, bands.total(), LEAST_BAND);
         let filled = labels.iter().zip(shares).filter(|&(_, share)| share > 0.0);
-        let items: Vec<_> = filled
-            .map(|(label, share)| format!("{label}={share:3.2}%"))
-            .collect();
+        let items: Vec<_> = filled.map(|(label, share)| format!("{label}={share:3.2}%")).collect();
         for line in items.chunks(BANDS_PER_LINE) {
             out += &format!("  lat ({unit})   : {}\n", line.join(", "));
         }
@@ -200,11 +178,7 @@ fn resources(entry: &Entry<'_>) -> String {
         "  cpu          : usr={user:3.2}%, sys={system:3.2}%, ctx={}, majf={}, minf={}\n",
         usage.context_switches, usage.major_faults, usage.minor_faults
     );
-    out += &shares(
-        "IO depths    ",
-        &DEPTH_LABELS,
-        stats.depth_levels().counts(),
-    );
+    out += &shares("IO depths    ", &DEPTH_LABELS, stats.depth_levels().counts());
     out += &batch_line("submit", stats.submit_sizes());
     out += &batch_line("complete", stats.complete_sizes());
     out += &format!(
@@ -212,10 +186,8 @@ fn resources(entry: &Entry<'_>) -> String {
     );
     if let Some(first) = stats.errors().first() {
         let total = stats.errors().total();
-        out += &format!(
-            "     errors    : total={total}, first_error={}/<{first}>\n",
-            first.errno()
-        );
+        out +=
+            &format!("     errors    : total={total}, first_error={}/<{first}>\n", first.errno());
     }
     out += &format!("     latency   : target=0, window=0, percentile=100.00%, depth={depth}\n");
     out
@@ -227,10 +199,7 @@ fn batch_line(name: &str, sizes: &BatchSizes) -> String {
 
 fn shares(name: &str, labels: &[&str; 7], counts: &[u64; 7]) -> String {
     let shares = percents(counts, counts.iter().sum(), LEAST_DEPTH);
-    let items = labels
-        .iter()
-        .zip(shares)
-        .map(|(label, share)| format!("{label}={share:3.1}%"));
+    let items = labels.iter().zip(shares).map(|(label, share)| format!("{label}={share:3.1}%"));
     format!("  {name}: {}\n", items.collect::<Vec<_>>().join(", "))
 }
 

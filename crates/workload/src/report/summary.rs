@@ -5,7 +5,7 @@
 //! is in exactly one entry, and entries and groups keep the job file's order.
 use super::units::Units;
 use super::{JobReport, Report};
-use crate::job::DataDir;
+use crate::job::{DataDir, Job, Rw};
 use crate::stats::{IoStats, per_second};
 use zonal_blk::Nanos;
 
@@ -68,25 +68,17 @@ impl<'a> Summary<'a> {
             let id = entry.head.groupid;
             if groups.last().is_none_or(|group| group.id != id) {
                 let units = Units::of(entry.head.job);
-                groups.push(Group {
-                    id,
-                    units,
-                    dirs: Default::default(),
-                });
+                groups.push(Group { id, units, dirs: Default::default() });
             }
             let group = groups.last_mut().expect("a group was just pushed");
-            DIRS.iter()
-                .for_each(|&dir| group.dirs[dir as usize].add(&entry.stats, dir));
+            DIRS.iter().for_each(|&dir| group.dirs[dir as usize].add(&entry.stats, dir));
         }
         Self { entries, groups }
     }
 
     /// What the group of `entry` did in `dir`.
     pub fn group_dir(&self, entry: &Entry<'_>, dir: DataDir) -> &GroupDir {
-        let group = self
-            .groups
-            .iter()
-            .find(|group| group.id == entry.head.groupid);
+        let group = self.groups.iter().find(|group| group.id == entry.head.groupid);
         &group.expect("each entry was entered in its group").dirs[dir as usize]
     }
 }
@@ -94,14 +86,7 @@ impl<'a> Summary<'a> {
 impl<'a> Entry<'a> {
     fn of(job: &'a JobReport<'a>) -> Self {
         let stats = IoStats::new();
-        let mut entry = Self {
-            head: job,
-            jobs: 0,
-            error: None,
-            eta: 0,
-            elapsed: 0,
-            stats,
-        };
+        let mut entry = Self { head: job, jobs: 0, error: None, eta: 0, elapsed: 0, stats };
         entry.add(job);
         entry
     }
@@ -154,16 +139,24 @@ impl GroupDir {
         let (bandwidth, ran) = (stats.bytes_per_second(dir), stats.runtime(dir));
         let first = self.bytes == 0;
         self.bytes += stats.bytes(dir);
-        self.min_bandwidth = if first {
-            bandwidth
-        } else {
-            self.min_bandwidth.min(bandwidth)
-        };
+        self.min_bandwidth = if first { bandwidth } else { self.min_bandwidth.min(bandwidth) };
         self.max_bandwidth = self.max_bandwidth.max(bandwidth);
         self.min_run = if first { ran } else { self.min_run.min(ran) };
         self.max_run = self.max_run.max(ran);
         self.bandwidth = per_second(self.bytes, self.max_run);
     }
+}
+
+/// `rw=` of a job as fio prints it.
+pub(super) fn rw_name(job: &Job) -> String {
+    let rw = match job.rw {
+        Rw::Read => "read",
+        Rw::Write => "write",
+        Rw::Trim => "trim",
+        Rw::Mixed => "rw",
+    };
+    let random = if job.random { "rand" } else { "" };
+    format!("{random}{rw}")
 }
 
 /// Milliseconds of a runtime, rounded up as fio does: a run of 10 us lasted 1 ms.

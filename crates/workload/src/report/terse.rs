@@ -13,11 +13,7 @@ const PERCENTILE_PLACES: usize = 20;
 
 /// The lines of all entries.
 pub(super) fn render(report: &Report<'_>, summary: &Summary<'_>) -> String {
-    summary
-        .entries
-        .iter()
-        .map(|entry| line(report, summary, entry))
-        .collect()
+    summary.entries.iter().map(|entry| line(report, summary, entry)).collect()
 }
 
 /// A line in the making.
@@ -37,19 +33,13 @@ impl Fields {
     }
 
     fn percents(&mut self, percents: &[f64], decimals: usize) {
-        percents
-            .iter()
-            .for_each(|percent| self.add(format_args!("{percent:.decimals$}%")));
+        percents.iter().for_each(|percent| self.add(format_args!("{percent:.decimals$}%")));
     }
 }
 
 fn line(report: &Report<'_>, summary: &Summary<'_>, entry: &Entry<'_>) -> String {
     let JobReport { job, groupid, .. } = entry.head;
-    let mut fields = Fields(vec![
-        "3".to_owned(),
-        report.version.clone(),
-        job.name.clone(),
-    ]);
+    let mut fields = Fields(vec!["3".to_owned(), report.version.clone(), job.name.clone()]);
     fields.add(groupid);
     fields.add(entry.errno());
     for dir in [DataDir::Read, DataDir::Write] {

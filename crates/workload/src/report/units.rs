@@ -27,10 +27,7 @@ pub(super) struct Units {
 impl Units {
     /// As `job` says.
     pub fn of(job: &Job) -> Self {
-        Self {
-            decimal_first: job.kb_base == 1000,
-            bits: job.unit_base == 1,
-        }
+        Self { decimal_first: job.kb_base == 1000, bits: job.unit_base == 1 }
     }
 
     /// An amount of bytes: `512B`, `9.77MiB`.
@@ -54,11 +51,7 @@ impl Units {
     }
 
     fn scale(self, bytes: u64) -> u64 {
-        if self.bits {
-            bytes.saturating_mul(8)
-        } else {
-            bytes
-        }
+        if self.bits { bytes.saturating_mul(8) } else { bytes }
     }
 
     fn per_second(self) -> &'static str {
@@ -68,11 +61,7 @@ impl Units {
     fn both(self, value: u64) -> (String, String) {
         let binary = scaled(value, 4, 1024, &KIBI);
         let decimal = scaled(value, 4, 1000, &THOUSANDS);
-        if self.decimal_first {
-            (decimal, binary)
-        } else {
-            (binary, decimal)
-        }
+        if self.decimal_first { (decimal, binary) } else { (binary, decimal) }
     }
 }
 
@@ -95,6 +84,29 @@ fn scaled(value: u64, digits: usize, base: u64, names: &[&str; 7]) -> String {
         _ => format!("{:.*}", decimals, value as f64 / size as f64),
     };
     number + names[unit]
+}
+
+/// A latency in three digits and its unit: `0ns`, `136ns`, `1.67us`, `75.9ms`.
+pub(super) fn duration(nanos: f64) -> String {
+    let mut value = nanos;
+    let mut names = ["ns", "us", "ms"].into_iter();
+    let name = loop {
+        let Some(name) = names.next() else {
+            break "s";
+        };
+        // What would be rounded up to 1000 is one of the next unit.
+        if value < 999.5 {
+            break name;
+        }
+        value /= 1000.0;
+    };
+    let decimals = match value {
+        _ if name == "ns" => 0,
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}{name}")
 }
 
 /// Number of decimal digits.
@@ -174,21 +186,14 @@ mod tests {
         ];
         let units = Units::of(&Job::default());
         for (bytes, binary, decimal) in facts {
-            assert_eq!(
-                (&*units.bytes(bytes), &*units.other_bytes(bytes)),
-                (binary, decimal)
-            );
+            assert_eq!((&*units.bytes(bytes), &*units.other_bytes(bytes)), (binary, decimal));
         }
     }
 
     #[test]
     fn the_bases_of_a_job_choose_the_units() {
         let rates = |kb_base, unit_base| {
-            let units = Units::of(&Job {
-                kb_base,
-                unit_base,
-                ..Job::default()
-            });
+            let units = Units::of(&Job { kb_base, unit_base, ..Job::default() });
             format!("{} {}", units.rate(1_024_000), units.other_rate(1_024_000))
         };
         assert_eq!(rates(1024, 0), "1000KiB/s 1024kB/s");
@@ -199,32 +204,38 @@ mod tests {
     }
 
     #[test]
+    fn durations_have_three_digits() {
+        let facts = [
+            (0.0, "0ns"),
+            (9.85, "10ns"),
+            (999.4, "999ns"),
+            (999.5, "1.00us"),
+            (1_671.7, "1.67us"),
+            (9_995.0, "10.0us"),
+            (75_949_000.0, "75.9ms"),
+            (999_500_000.0, "1.00s"),
+            (4e12, "4000s"),
+        ];
+        for (nanos, text) in facts {
+            assert_eq!(duration(nanos), text);
+        }
+    }
+
+    #[test]
     fn counts_read_as_in_fio() {
         let iops = [1_000, 3_998, 19_000, 195_000, 1_953_000, 8_533_291].map(|n| count(n, 4));
         assert_eq!(iops, ["1000", "3998", "19.0k", "195k", "1953k", "8533k"]);
         let latencies = [10_425, 62_343, 3_566_100, 41_446_123].map(|n| count(n, 6));
         assert_eq!(latencies, ["10425", "62343", "3566.1k", "41446k"]);
-        assert_eq!(
-            (count(0, 4), count(u64::MAX, 4)),
-            ("0".to_owned(), "18.4E".to_owned())
-        );
+        assert_eq!((count(0, 4), count(u64::MAX, 4)), ("0".to_owned(), "18.4E".to_owned()));
     }
 
     #[test]
     fn the_unit_of_time_follows_the_smallest_figure() {
         // (min, max, stddev) of statistics printed by fio 3.33.
-        assert_eq!(
-            TimeUnit::of_spread(1_842, 3_566_100, 13_859.67),
-            TimeUnit::Nsec
-        );
-        assert_eq!(
-            TimeUnit::of_spread(292_000, 731_000, 88_290.0),
-            TimeUnit::Usec
-        );
-        assert_eq!(
-            TimeUnit::of_spread(7_600_000, 105_000_000, 22_220_000.0),
-            TimeUnit::Msec
-        );
+        assert_eq!(TimeUnit::of_spread(1_842, 3_566_100, 13_859.67), TimeUnit::Nsec);
+        assert_eq!(TimeUnit::of_spread(292_000, 731_000, 88_290.0), TimeUnit::Usec);
+        assert_eq!(TimeUnit::of_spread(7_600_000, 105_000_000, 22_220_000.0), TimeUnit::Msec);
         assert_eq!(TimeUnit::of_range(1_944, 268_288), TimeUnit::Nsec);
         assert_eq!(TimeUnit::of_range(211_968, 501_760), TimeUnit::Usec);
     }

@@ -13,6 +13,10 @@ pub(super) struct Pace {
     ramp_time: Nanos,
     runtime: Option<Nanos>,
     started: Option<Nanos>,
+    /// When the run time is over, ramp included; `Nanos(u64::MAX)` for never.
+    deadline: Nanos,
+    /// Nothing is submitted before this time: the rates or the think time forbid it.
+    gate: Nanos,
     ramping: bool,
     stopped: bool,
     /// Nanoseconds that a byte takes at the rate asked for, times 2^32; 0 for no limit.
@@ -44,6 +48,8 @@ impl Pace {
             ramp_time: job.ramp_time,
             runtime: job.runtime,
             started: None,
+            deadline: Nanos(u64::MAX),
+            gate: Nanos(0),
             ramping: job.ramp_time > Nanos(0),
             stopped: false,
             byte_cost: std::array::from_fn(byte_cost),
@@ -70,6 +76,9 @@ impl Pace {
         if first {
             self.started = Some(now);
             self.rate_next = [now; 3];
+            if let Some(runtime) = self.runtime {
+                self.deadline = now + self.ramp_time + runtime;
+            }
         }
         first
     }
@@ -81,9 +90,9 @@ impl Pace {
         ends
     }
 
-    /// When the run time is over, ramp included.
+    /// When the run time is over, ramp included, if it is limited.
     pub(super) fn deadline(&self) -> Option<Nanos> {
-        Some(self.started? + self.ramp_time + self.runtime?)
+        (self.deadline != Nanos(u64::MAX)).then_some(self.deadline)
     }
 
     pub(super) fn stop(&mut self) {
@@ -91,28 +100,31 @@ impl Pace {
     }
 
     /// Whether nothing more will be submitted.
+    #[inline]
     pub(super) fn is_over(&self, now: Nanos) -> bool {
         self.stopped
             || self.bytes_left < self.min_block
             || self.ios_left == 0
-            || self.deadline().is_some_and(|end| now >= end)
+            || now >= self.deadline
     }
 
+    #[inline]
     pub(super) fn may_submit(&self, now: Nanos) -> bool {
-        !self.is_over(now) && now >= self.thinking_until && now >= self.rate_gate()
-    }
-
-    /// Of a mixed job, both directions have to be due: their order is the generator's.
-    fn rate_gate(&self) -> Nanos {
-        self.rate_next.into_iter().max().expect("three directions")
+        !self.is_over(now) && now >= self.gate
     }
 
     /// With nothing in flight: when something can be submitted or the job ends.
     pub(super) fn next_submit(&self) -> Nanos {
-        let at = self.thinking_until.max(self.rate_gate());
-        self.deadline().map_or(at, |end| end.min(at))
+        self.deadline.min(self.gate)
     }
 
+    /// Of a mixed job, both directions have to be due: their order is the generator's.
+    fn set_gate(&mut self) {
+        let rates = self.rate_next.into_iter().max().expect("three directions");
+        self.gate = rates.max(self.thinking_until);
+    }
+
+    #[inline]
     pub(super) fn submitted(&mut self, dir: DataDir, bytes: u64) {
         if self.bytes_left != u64::MAX {
             self.bytes_left = self.bytes_left.saturating_sub(bytes);
@@ -123,9 +135,11 @@ impl Pace {
             let wait = u64::try_from((u128::from(bytes) * cost) >> 32).unwrap_or(u64::MAX);
             let next = &mut self.rate_next[dir as usize];
             next.0 = next.0.saturating_add(wait);
+            self.set_gate();
         }
     }
 
+    #[inline]
     pub(super) fn completed(&mut self, now: Nanos) {
         if self.thinktime == Nanos(0) {
             return;
@@ -134,6 +148,7 @@ impl Pace {
         if self.until_think == 0 {
             self.until_think = self.thinktime_blocks;
             self.thinking_until = now + self.thinktime;
+            self.set_gate();
         }
     }
 }

@@ -42,10 +42,7 @@ impl Errors {
 
     /// Number of failed I/Os of `dir`.
     pub fn of(&self, dir: DataDir) -> u64 {
-        self.by_status
-            .iter()
-            .map(|(_, counts)| counts[dir as usize])
-            .sum()
+        self.by_status.iter().map(|(_, counts)| counts[dir as usize]).sum()
     }
 
     /// The status of the first failed I/O.
@@ -72,17 +69,8 @@ mod tests {
         let mut sum = Errors::default();
         sum.add(DataDir::Read, Status::Medium);
         sum.merge(&errors);
-        assert_eq!(
-            (sum.total(), sum.of(DataDir::Read), sum.of(DataDir::Write)),
-            (4, 2, 2)
-        );
-        assert_eq!(
-            sum.by_status(),
-            [(Status::Medium, [2, 0, 0]), (Status::IoError, [0, 2, 0])]
-        );
-        assert_eq!(
-            (errors.first(), sum.first()),
-            (Some(Status::IoError), Some(Status::Medium))
-        );
+        assert_eq!((sum.total(), sum.of(DataDir::Read), sum.of(DataDir::Write)), (4, 2, 2));
+        assert_eq!(sum.by_status(), [(Status::Medium, [2, 0, 0]), (Status::IoError, [0, 2, 0])]);
+        assert_eq!((errors.first(), sum.first()), (Some(Status::IoError), Some(Status::Medium)));
     }
 }

@@ -40,9 +40,7 @@ impl Histogram {
     /// An empty histogram; all the memory it will ever need is allocated here.
     pub fn new() -> Self {
         let counts = vec![0; BUCKETS].into_boxed_slice();
-        Self {
-            counts: counts.try_into().expect("a slice of BUCKETS counts"),
-        }
+        Self { counts: counts.try_into().expect("a slice of BUCKETS counts") }
     }
 
     /// Counts `value` nanoseconds `count` times.
@@ -72,11 +70,7 @@ impl Histogram {
     /// The filled buckets in rising order: the nanoseconds that stand for the bucket, and its
     /// count. These are the `bins` of fio's `json+`.
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let filled = self
-            .counts
-            .iter()
-            .enumerate()
-            .filter(|&(_, &count)| count > 0);
+        let filled = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
         filled.map(|(bucket, &count)| (value_of(bucket), count))
     }
 
@@ -112,11 +106,7 @@ pub(super) const fn bucket_of(value: u64) -> usize {
     // Setting a bit makes values below 64 share the first shift, without a branch.
     let shift = 57 - (value | SUB_BUCKETS as u64).leading_zeros();
     let bucket = shift as usize * SUB_BUCKETS + (value >> shift) as usize;
-    if bucket < BUCKETS {
-        bucket
-    } else {
-        BUCKETS - 1
-    }
+    if bucket < BUCKETS { bucket } else { BUCKETS - 1 }
 }
 
 /// The smallest value in `bucket`, in nanoseconds.
@@ -165,11 +155,7 @@ mod tests {
         for (latency, bin) in FIO_FACTS {
             let mut histogram = Histogram::new();
             histogram.record(latency, 3);
-            assert_eq!(
-                histogram.bins().collect::<Vec<_>>(),
-                [(bin, 3)],
-                "{latency} ns"
-            );
+            assert_eq!(histogram.bins().collect::<Vec<_>>(), [(bin, 3)], "{latency} ns");
         }
     }
 
@@ -194,10 +180,7 @@ mod tests {
         let mut histogram = Histogram::new();
         histogram.record(20, 1);
         histogram.record(30, 1);
-        assert_eq!(
-            histogram.percentiles(&[1.0, 50.0, 50.01, 100.0]),
-            [20, 20, 30, 30]
-        );
+        assert_eq!(histogram.percentiles(&[1.0, 50.0, 50.01, 100.0]), [20, 20, 30, 30]);
     }
 
     #[test]

@@ -57,31 +57,26 @@ struct Run {
 }
 
 impl Run {
-    const EMPTY: Self = Self {
-        dir: DataDir::Read,
-        bytes: 0,
-        slat: Nanos(0),
-        clat: Nanos(0),
-        count: 0,
-    };
+    const EMPTY: Self =
+        Self { dir: DataDir::Read, bytes: 0, slat: Nanos(0), clat: Nanos(0), count: 0 };
 }
 
 /// Statistics of one direction.
 #[derive(Clone, Debug, Default)]
-struct DirStats {
-    bytes: u64,
-    slat: LatStat,
-    clat: LatStat,
-    lat: LatStat,
-    clat_histogram: Histogram,
-    bandwidth: Samples,
-    iops: Samples,
-    runtime: Nanos,
+pub(super) struct DirStats {
+    pub(super) bytes: u64,
+    pub(super) slat: LatStat,
+    pub(super) clat: LatStat,
+    pub(super) lat: LatStat,
+    pub(super) clat_histogram: Histogram,
+    pub(super) bandwidth: Samples,
+    pub(super) iops: Samples,
+    pub(super) runtime: Nanos,
 }
 
 impl DirStats {
     /// Successful I/Os: each has a latency.
-    fn ios(&self) -> u64 {
+    pub(super) fn ios(&self) -> u64 {
         self.clat.count()
     }
 
@@ -103,15 +98,15 @@ impl DirStats {
 pub struct IoStats {
     run: Run,
     dirs: [DirStats; 3],
-    bands: LatencyBands,
-    depths: DepthLevels,
-    submit: BatchSizes,
-    complete: BatchSizes,
-    errors: Errors,
-    zone_resets: u64,
-    usage: Usage,
+    pub(super) bands: LatencyBands,
+    pub(super) depths: DepthLevels,
+    pub(super) submit: BatchSizes,
+    pub(super) complete: BatchSizes,
+    pub(super) errors: Errors,
+    pub(super) zone_resets: u64,
+    pub(super) usage: Usage,
     started: Option<Nanos>,
-    elapsed: Nanos,
+    pub(super) elapsed: Nanos,
     sampled: Nanos,
     at_sample: Live,
 }
@@ -151,27 +146,15 @@ impl IoStats {
             run.count += count;
         } else {
             self.enter_run();
-            self.run = Run {
-                dir,
-                bytes,
-                slat,
-                clat,
-                count,
-            };
+            self.run = Run { dir, bytes, slat, clat, count };
         }
     }
 
     /// Moves the run that was held back into the sums, and leaves none of it.
     #[inline]
     fn enter_run(&mut self) {
-        let Run {
-            dir,
-            bytes,
-            slat,
-            clat,
-            ref mut count,
-        } = self.run;
-        // Only the count is cleared: writing and copying the whole run cost 1 ns more.
+        let Run { dir, bytes, slat, clat, ref mut count } = self.run;
+        // The rest of an empty run is without meaning.
         let count = mem::take(count);
         if count == 0 {
             return;
@@ -258,13 +241,7 @@ impl IoStats {
     /// Adds the statistics of a job that ran beside this one (`group_reporting`): counts and CPU
     /// times are added, the runtime of a direction is the longest.
     pub fn merge(&mut self, other: &Self) {
-        let Run {
-            dir,
-            bytes,
-            slat,
-            clat,
-            count,
-        } = other.run;
+        let Run { dir, bytes, slat, clat, count } = other.run;
         self.record(dir, bytes, slat, clat, count);
         self.enter_run();
         for (mine, theirs) in self.dirs.iter_mut().zip(&other.dirs) {
@@ -300,117 +277,112 @@ impl IoStats {
         live
     }
 
-    fn of(&self, dir: DataDir) -> &DirStats {
+    /// What was counted of `dir`.
+    pub(super) fn of(&self, dir: DataDir) -> &DirStats {
         &self.dirs[dir as usize]
-    }
-
-    /// Successful I/Os of `dir`.
-    pub fn ios(&self, dir: DataDir) -> u64 {
-        self.of(dir).ios()
-    }
-
-    /// Bytes moved by `dir`.
-    pub fn bytes(&self, dir: DataDir) -> u64 {
-        self.of(dir).bytes
-    }
-
-    /// Time from start to finish if the job did I/O of `dir`; of merged jobs the longest.
-    pub fn runtime(&self, dir: DataDir) -> Nanos {
-        self.of(dir).runtime
-    }
-
-    /// Bytes per second of `dir` over its runtime, rounded down.
-    pub fn bytes_per_second(&self, dir: DataDir) -> u64 {
-        per_second(self.bytes(dir), self.runtime(dir))
-    }
-
-    /// I/Os per second of `dir` over its runtime.
-    pub fn ios_per_second(&self, dir: DataDir) -> f64 {
-        let runtime = self.runtime(dir).0;
-        if runtime == 0 {
-            0.0
-        } else {
-            self.ios(dir) as f64 * 1e9 / runtime as f64
-        }
-    }
-
-    /// Submission latencies of `dir`.
-    pub fn slat(&self, dir: DataDir) -> &LatStat {
-        &self.of(dir).slat
-    }
-
-    /// Completion latencies of `dir`: from submission to completion.
-    pub fn clat(&self, dir: DataDir) -> &LatStat {
-        &self.of(dir).clat
-    }
-
-    /// Total latencies of `dir`.
-    pub fn lat(&self, dir: DataDir) -> &LatStat {
-        &self.of(dir).lat
-    }
-
-    /// Histogram of the completion latencies of `dir`.
-    pub fn clat_histogram(&self, dir: DataDir) -> &Histogram {
-        &self.of(dir).clat_histogram
-    }
-
-    /// Sampled bandwidth of `dir` in KiB/s.
-    pub fn bandwidth_samples(&self, dir: DataDir) -> &Samples {
-        &self.of(dir).bandwidth
-    }
-
-    /// Sampled I/Os per second of `dir`.
-    pub fn iops_samples(&self, dir: DataDir) -> &Samples {
-        &self.of(dir).iops
-    }
-
-    /// Completion latencies of all directions in fio's coarse bands.
-    pub fn latency_bands(&self) -> &LatencyBands {
-        &self.bands
-    }
-
-    /// Depths at which I/Os were submitted.
-    pub fn depth_levels(&self) -> &DepthLevels {
-        &self.depths
-    }
-
-    /// Sizes of submitted batches.
-    pub fn submit_sizes(&self) -> &BatchSizes {
-        &self.submit
-    }
-
-    /// Sizes of reaped batches.
-    pub fn complete_sizes(&self) -> &BatchSizes {
-        &self.complete
-    }
-
-    /// Failed I/Os.
-    pub fn errors(&self) -> &Errors {
-        &self.errors
-    }
-
-    /// Zones reset on the way to writing.
-    pub fn zone_reset_count(&self) -> u64 {
-        self.zone_resets
-    }
-
-    /// Time from start to finish, summed over merged jobs.
-    pub fn elapsed(&self) -> Nanos {
-        self.elapsed
-    }
-
-    /// What the operating system counted.
-    pub fn usage(&self) -> Usage {
-        self.usage
     }
 }
 
 /// `amount` in `time` as a rate per second, rounded down; 0 in no time.
 pub(crate) fn per_second(amount: u64, time: Nanos) -> u64 {
     let rate = u128::from(amount) * 1_000_000_000 / u128::from(time.0.max(1));
-    if time.0 == 0 {
-        0
-    } else {
-        u64::try_from(rate).unwrap_or(u64::MAX)
+    if time.0 == 0 { 0 } else { u64::try_from(rate).unwrap_or(u64::MAX) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSEC: u64 = 1_000_000;
+
+    fn started() -> IoStats {
+        let mut stats = IoStats::new();
+        stats.start(Nanos(0));
+        stats
+    }
+
+    fn read(stats: &mut IoStats, clat: u64, count: u64) {
+        stats.record(DataDir::Read, 4096, Nanos(5), Nanos(clat), count);
+    }
+
+    #[test]
+    fn a_run_of_equal_ios_counts_as_each_of_them() {
+        let (mut single, mut batch) = (started(), started());
+        (0..7).for_each(|_| read(&mut single, 100, 1));
+        read(&mut single, 200, 1);
+        read(&mut batch, 100, 7);
+        read(&mut batch, 200, 1);
+        for stats in [&mut single, &mut batch] {
+            stats.finish(Nanos(MSEC));
+            assert_eq!((stats.ios(DataDir::Read), stats.bytes(DataDir::Read)), (8, 8 * 4096));
+            let (slat, lat) = (stats.slat(DataDir::Read), stats.lat(DataDir::Read));
+            assert_eq!((slat.mean(), lat.min(), lat.max()), (5.0, 105, 205));
+        }
+        assert_eq!(single.clat(DataDir::Read), batch.clat(DataDir::Read));
+        assert_eq!(single.clat_histogram(DataDir::Read), batch.clat_histogram(DataDir::Read));
+        assert_eq!(single.latency_bands(), batch.latency_bands());
+    }
+
+    #[test]
+    fn live_counts_and_merges_see_ios_that_are_held_back() {
+        let mut stats = started();
+        read(&mut stats, 100, 3);
+        assert_eq!((stats.live().ios[0], stats.live().bytes[0]), (3, 3 * 4096));
+        let mut sum = IoStats::new();
+        sum.merge(&stats);
+        assert_eq!(sum.ios(DataDir::Read), 3);
+    }
+
+    #[test]
+    fn samples_are_taken_every_period_of_directions_that_moved() {
+        let mut stats = started();
+        for i in 1..=20 {
+            read(&mut stats, 100, 10);
+            stats.sample(Nanos(i * 100 * MSEC));
+        }
+        let (bandwidth, iops) =
+            (stats.bandwidth_samples(DataDir::Read), stats.iops_samples(DataDir::Read));
+        assert_eq!((bandwidth.count(), bandwidth.min(), bandwidth.max()), (4, 400, 400));
+        assert_eq!((iops.count(), iops.min(), iops.max()), (4, 100, 100));
+        assert_eq!(stats.bandwidth_samples(DataDir::Write).count(), 0);
+    }
+
+    #[test]
+    fn a_sample_a_little_early_is_not_lost() {
+        let mut stats = started();
+        read(&mut stats, 100, 1);
+        stats.sample(Nanos(489 * MSEC));
+        assert_eq!(stats.iops_samples(DataDir::Read).count(), 0);
+        stats.sample(Nanos(490 * MSEC));
+        assert_eq!(stats.iops_samples(DataDir::Read).count(), 1);
+    }
+
+    #[test]
+    fn the_end_of_the_ramp_forgets_what_was_before() {
+        let mut stats = started();
+        read(&mut stats, 100, 5);
+        stats.submitted(5, 5);
+        stats.reset(Nanos(10 * MSEC));
+        read(&mut stats, 300, 1);
+        stats.finish(Nanos(12 * MSEC));
+        assert_eq!((stats.ios(DataDir::Read), stats.clat(DataDir::Read).min()), (1, 300));
+        assert_eq!(stats.depth_levels(), &DepthLevels::default());
+        assert_eq!(stats.runtime(DataDir::Read), Nanos(2 * MSEC));
+        assert_eq!(stats.runtime(DataDir::Write), Nanos(0));
+        assert_eq!(stats.ios_per_second(DataDir::Read), 500.0);
+        assert_eq!(stats.bytes_per_second(DataDir::Read), 2_048_000);
+    }
+
+    #[test]
+    fn merged_jobs_add_up_but_ran_side_by_side() {
+        let (mut short, mut long) = (started(), started());
+        read(&mut short, 100, 1);
+        read(&mut long, 100, 3);
+        short.finish(Nanos(MSEC));
+        long.finish(Nanos(2 * MSEC));
+        short.merge(&long);
+        assert_eq!(short.ios(DataDir::Read), 4);
+        assert_eq!(short.runtime(DataDir::Read), Nanos(2 * MSEC));
+        assert_eq!(short.elapsed(), Nanos(3 * MSEC));
     }
 }

@@ -18,13 +18,7 @@ pub struct LatStat {
 
 impl Default for LatStat {
     fn default() -> Self {
-        Self {
-            count: 0,
-            min: u64::MAX,
-            max: 0,
-            sum: 0,
-            sum_of_squares: 0,
-        }
+        Self { count: 0, min: u64::MAX, max: 0, sum: 0, sum_of_squares: 0 }
     }
 }
 
@@ -40,9 +34,14 @@ impl LatStat {
         if value > self.max {
             self.max = value;
         }
-        let times_count = u128::from(value) * u128::from(count);
-        self.sum += times_count;
-        self.sum_of_squares += times_count * u128::from(value);
+        let square = u128::from(value) * u128::from(value);
+        if count == 1 {
+            self.sum += u128::from(value);
+            self.sum_of_squares += square;
+        } else {
+            self.sum += u128::from(value) * u128::from(count);
+            self.sum_of_squares += square * u128::from(count);
+        }
     }
 
     /// Adds all values of `other`.
@@ -71,11 +70,7 @@ impl LatStat {
 
     /// Mean in nanoseconds, 0 if there is no value.
     pub fn mean(&self) -> f64 {
-        if self.count == 0 {
-            0.0
-        } else {
-            self.sum as f64 / self.count as f64
-        }
+        if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
     /// Standard deviation of the sample in nanoseconds (fio's: the squares are divided by one less
@@ -106,19 +101,13 @@ mod tests {
             stat.record(value, 1);
         }
         assert_eq!((stat.count(), stat.min(), stat.max()), (3, 20, 9_785));
-        assert_eq!(
-            format!("{:.2} {:.2}", stat.mean(), stat.stddev()),
-            "3278.33 5634.94"
-        );
+        assert_eq!(format!("{:.2} {:.2}", stat.mean(), stat.stddev()), "3278.33 5634.94");
     }
 
     #[test]
     fn without_values_everything_is_zero() {
         let stat = LatStat::default();
-        assert_eq!(
-            (stat.min(), stat.max(), stat.mean(), stat.stddev()),
-            (0, 0, 0.0, 0.0)
-        );
+        assert_eq!((stat.min(), stat.max(), stat.mean(), stat.stddev()), (0, 0, 0.0, 0.0));
     }
 
     #[test]
@@ -127,12 +116,7 @@ mod tests {
             (LatStat::default(), LatStat::default(), LatStat::default());
         for value in 0..100_u64 {
             whole.record(value * value, 2);
-            if value % 3 == 0 {
-                &mut left
-            } else {
-                &mut right
-            }
-            .record(value * value, 2);
+            if value % 3 == 0 { &mut left } else { &mut right }.record(value * value, 2);
         }
         left.merge(&right);
         assert_eq!(left, whole);

@@ -6,15 +6,13 @@
 use super::histogram::{BUCKETS, low_of};
 
 /// Names of the bands below 1 us: each holds latencies below so many nanoseconds.
-pub const NSEC_LABELS: [&str; 10] = [
-    "2", "4", "10", "20", "50", "100", "250", "500", "750", "1000",
-];
+pub const NSEC_LABELS: [&str; 10] =
+    ["2", "4", "10", "20", "50", "100", "250", "500", "750", "1000"];
 /// Names of the bands from 1 us: each holds latencies below so many microseconds.
 pub const USEC_LABELS: [&str; 10] = NSEC_LABELS;
 /// Names of the bands from 1 ms: each holds latencies below so many milliseconds, but the last.
-pub const MSEC_LABELS: [&str; 12] = [
-    "2", "4", "10", "20", "50", "100", "250", "500", "750", "1000", "2000", ">=2000",
-];
+pub const MSEC_LABELS: [&str; 12] =
+    ["2", "4", "10", "20", "50", "100", "250", "500", "750", "1000", "2000", ">=2000"];
 
 const BANDS: usize = 32;
 
@@ -99,11 +97,7 @@ mod tests {
     fn band_of(nanos: u64) -> usize {
         let mut bands = LatencyBands::default();
         bands.add(bucket_of(nanos), nanos, 1);
-        bands
-            .counts
-            .iter()
-            .position(|&count| count == 1)
-            .expect("counted once")
+        bands.counts.iter().position(|&count| count == 1).expect("counted once")
     }
 
     #[test]
@@ -127,12 +121,7 @@ mod tests {
             bands.add(bucket_of(nanos), nanos, count);
         }
         assert_eq!(
-            (
-                bands.nsec()[9],
-                bands.usec()[0],
-                bands.usec()[9],
-                bands.msec()[0]
-            ),
+            (bands.nsec()[9], bands.usec()[0], bands.usec()[9], bands.msec()[0]),
             (1, 2, 4, 8)
         );
         assert_eq!(bands.total(), 15);

@@ -12,6 +12,7 @@
 //! ```
 mod depth;
 mod errors;
+mod figures;
 mod histogram;
 mod io_stats;
 mod lat_stat;

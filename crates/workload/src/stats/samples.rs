@@ -18,11 +18,7 @@ pub struct Samples {
 impl Samples {
     /// Adds the rate of one interval.
     pub fn add(&mut self, rate: u64) {
-        self.min = if self.count == 0 {
-            rate
-        } else {
-            self.min.min(rate)
-        };
+        self.min = if self.count == 0 { rate } else { self.min.min(rate) };
         self.max = self.max.max(rate);
         self.count += 1;
         // Welford's update: stable without keeping the samples.
@@ -63,11 +59,7 @@ impl Samples {
 
     /// Standard deviation of the rates, 0 for fewer than two samples.
     pub fn stddev(&self) -> f64 {
-        if self.count < 2 {
-            0.0
-        } else {
-            (self.squares / (self.count - 1) as f64).sqrt()
-        }
+        if self.count < 2 { 0.0 } else { (self.squares / (self.count - 1) as f64).sqrt() }
     }
 }
 
@@ -84,10 +76,7 @@ mod tests {
     #[test]
     fn three_samples_give_what_fio_printed_for_them() {
         let bandwidth = of(&[8_000, 8_008, 8_008]);
-        assert_eq!(
-            (bandwidth.min(), bandwidth.max(), bandwidth.count()),
-            (8_000, 8_008, 3)
-        );
+        assert_eq!((bandwidth.min(), bandwidth.max(), bandwidth.count()), (8_000, 8_008, 3));
         assert_eq!(format!("{:.6}", bandwidth.mean()), "8005.333333");
         assert_eq!(format!("{:.6}", bandwidth.stddev()), "4.618802");
     }
@@ -96,10 +85,7 @@ mod tests {
     fn rates_of_jobs_side_by_side_add_up() {
         let mut group = of(&[8_000, 8_016]);
         group.merge(&of(&[7_900, 8_000]));
-        assert_eq!(
-            (group.min(), group.max(), group.count()),
-            (15_900, 16_016, 4)
-        );
+        assert_eq!((group.min(), group.max(), group.count()), (15_900, 16_016, 4));
         assert!((group.mean() - 15_958.0).abs() < 1e-9);
     }
 

@@ -30,9 +30,7 @@ fn kind(value: &Value) -> &'static str {
 
 /// Objects whose keys are data.
 fn has_free_keys(path: &str) -> bool {
-    ["bins", "job options", "global options"]
-        .iter()
-        .any(|name| path.ends_with(name))
+    ["bins", "job options", "global options"].iter().any(|name| path.ends_with(name))
 }
 
 /// Adds to `wrong` what `fio` has at `path` and below and `ours` has not, or otherwise.
@@ -61,9 +59,7 @@ fn compare(path: &str, fio: &Value, ours: Option<&Value>, wrong: &mut Vec<String
 /// Takes the bins out, which only `json+` has.
 fn without_bins(mut fio: Value) -> Value {
     for dir in ["read", "write"] {
-        let clat = fio["jobs"][0][dir]["clat_ns"]
-            .as_object_mut()
-            .expect("an object");
+        let clat = fio["jobs"][0][dir]["clat_ns"].as_object_mut().expect("an object");
         assert!(clat.remove("bins").is_some());
     }
     fio
@@ -88,20 +84,10 @@ fn json_has_every_field_of_fio_with_its_type_and_no_bins() {
 #[test]
 fn a_job_has_no_fields_that_fio_has_not_and_the_same_order() {
     let (fio, ours) = (fio(), ours(Format::JsonPlus));
-    for part in [
-        "",
-        "/read",
-        "/read/clat_ns",
-        "/write/bw_min",
-        "/trim",
-        "/sync/lat_ns",
-    ] {
+    for part in ["", "/read", "/read/clat_ns", "/write/bw_min", "/trim", "/sync/lat_ns"] {
         let keys = |root: &Value| {
-            let part = root
-                .pointer(&format!("/jobs/0{part}"))
-                .expect("this part exists");
-            part.as_object()
-                .map(|fields| fields.keys().cloned().collect::<Vec<_>>())
+            let part = root.pointer(&format!("/jobs/0{part}")).expect("this part exists");
+            part.as_object().map(|fields| fields.keys().cloned().collect::<Vec<_>>())
         };
         assert_eq!(keys(&ours), keys(&fio), "{part}");
     }
@@ -122,25 +108,13 @@ fn the_same_latencies_give_the_percentiles_and_bins_of_fio() {
 fn the_same_counts_give_the_rates_and_shares_of_fio() {
     let (fio, ours) = (fio(), ours(Format::Json));
     for dir in ["read", "write"] {
-        for field in [
-            "io_bytes",
-            "io_kbytes",
-            "bw_bytes",
-            "bw",
-            "runtime",
-            "total_ios",
-        ] {
+        for field in ["io_bytes", "io_kbytes", "bw_bytes", "bw", "runtime", "total_ios"] {
             let of = |root: &Value| root["jobs"][0][dir][field].clone();
             assert_eq!(of(&ours), of(&fio), "{dir} {field}");
         }
     }
-    for field in [
-        "iodepth_level",
-        "iodepth_submit",
-        "iodepth_complete",
-        "latency_us",
-        "latency_ms",
-    ] {
+    for field in ["iodepth_level", "iodepth_submit", "iodepth_complete", "latency_us", "latency_ms"]
+    {
         assert_eq!(ours["jobs"][0][field], fio["jobs"][0][field], "{field}");
     }
 }
@@ -152,11 +126,7 @@ fn text_is_laid_out_as_fios() {
     let text = render(&report(jobs.into()), &[Format::JsonPlus]);
     let from_read = |text: &str| {
         let start = text.find("      \"read\" : {").expect("a read object");
-        text[start..]
-            .lines()
-            .take(9)
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
+        text[start..].lines().take(9).map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(from_read(&text), from_read(FIO_JSON));
 }
@@ -164,10 +134,7 @@ fn text_is_laid_out_as_fios() {
 #[test]
 fn virtual_time_leaves_no_trace_of_the_day() {
     let ours = ours(Format::Json);
-    assert_eq!(
-        (&ours["timestamp"], &ours["timestamp_ms"]),
-        (&json!(0), &json!(0))
-    );
+    assert_eq!((&ours["timestamp"], &ours["timestamp_ms"]), (&json!(0), &json!(0)));
     assert_eq!(ours["time"], json!("Thu Jan  1 00:00:00 1970"));
 }
 
@@ -181,9 +148,7 @@ fn errors_and_further_sections_are_under_zonal() {
     let job = job("mixed");
     let mut report = report(vec![clone_of(&job, stats)]);
     report.jobs[0].error = Some(Status::ZoneOpenResource);
-    report
-        .extra
-        .push(("plug".to_owned(), json!({ "queued": 7 })));
+    report.extra.push(("plug".to_owned(), json!({ "queued": 7 })));
     let ours: Value =
         serde_json::from_str(&render(&report, &[Format::Json])).expect("we write JSON");
     let expected = json!({

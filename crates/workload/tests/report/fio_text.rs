@@ -41,25 +41,13 @@ fn normal_has_the_lines_of_fio() {
 fn normal_prints_figures_as_fio() {
     let ours = ours(Format::Normal);
     let same = |line: &&str| {
-        let starts = [
-            "     |",
-            "  read:",
-            "  write:",
-            "  IO depths",
-            "     ",
-            "   READ:",
-            "  WRITE:",
-        ];
+        let starts =
+            ["     |", "  read:", "  write:", "  IO depths", "     ", "   READ:", "  WRITE:"];
         let differs = ["slat (", "clat (", "lat ("];
         starts.iter().any(|start| line.starts_with(start))
             && !differs.iter().any(|part| line.contains(part))
     };
-    let figures = |text| {
-        lines(text)
-            .filter(same)
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
+    let figures = |text| lines(text).filter(same).map(str::to_owned).collect::<Vec<_>>();
     let ours = figures(&ours);
     assert_eq!(ours, figures(FIO_NORMAL));
     assert!(ours.len() > 15, "{ours:#?}");
@@ -70,9 +58,7 @@ fn kind(field: &str) -> String {
     let number = field.trim_end_matches('%');
     match number.parse::<f64>() {
         Ok(_) => {
-            let decimals = number
-                .split_once('.')
-                .map_or(0, |(_, decimals)| decimals.len());
+            let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
             format!("number.{decimals}{}", &field[number.len()..])
         }
         Err(_) => field.split('=').next().unwrap_or_default().to_owned(),
@@ -105,14 +91,9 @@ fn terse_has_figures_in_the_places_of_fio() {
 fn several_formats_follow_each_other_in_the_order_of_fio() {
     let job = job("mixed");
     let jobs = fio_run().map(|stats| clone_of(&job, stats));
-    let text = render(
-        &report(jobs.into()),
-        &[Format::Normal, Format::Json, Format::Terse],
-    );
+    let text = render(&report(jobs.into()), &[Format::Normal, Format::Json, Format::Terse]);
     assert!(text.starts_with("3;zonal-0.1.0;mixed;0;0;"));
     let json = text.find("\n{\n").expect("JSON follows the terse line");
-    let normal = text
-        .find("\n}\n\nmixed: (groupid=0, jobs=2): err= 0: pid=1: ")
-        .expect("normal");
+    let normal = text.find("\n}\n\nmixed: (groupid=0, jobs=2): err= 0: pid=1: ").expect("normal");
     assert!(json < normal);
 }

@@ -5,11 +5,8 @@ use zonal_workload::stats::{Histogram, LatStat, PERCENTILES};
 /// Latencies over all magnitudes, of which some are equal.
 fn latencies() -> impl Strategy<Value = Vec<u64>> {
     let latency = (0..34_u32, any::<u64>()).prop_map(|(bits, random)| random % (2 << bits));
-    prop::collection::vec((latency, 1..4_usize), 1..300).prop_map(|runs| {
-        runs.iter()
-            .flat_map(|&(ns, n)| std::iter::repeat_n(ns, n))
-            .collect()
-    })
+    prop::collection::vec((latency, 1..4_usize), 1..300)
+        .prop_map(|runs| runs.iter().flat_map(|&(ns, n)| std::iter::repeat_n(ns, n)).collect())
 }
 
 /// The smallest latency that `percent` of `sorted` do not exceed.

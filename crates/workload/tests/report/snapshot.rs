@@ -22,11 +22,7 @@ fn writer() -> IoStats {
     stats.error(DataDir::Write, Status::IoError);
     stats.sample(Nanos(SAMPLE_PERIOD.0 * 4));
     stats.finish(Nanos(SAMPLE_PERIOD.0 * 4));
-    stats.set_usage(Usage {
-        user: Nanos(150_000_000),
-        context_switches: 301,
-        ..Usage::default()
-    });
+    stats.set_usage(Usage { user: Nanos(150_000_000), context_switches: 301, ..Usage::default() });
     stats
 }
 
@@ -51,14 +47,18 @@ fn normal_output_of_two_groups() {
     (disk.rw, disk.random, disk.bs) = (Rw::Write, false, [1 << 18; 3]);
     let mut null = job("null");
     (null.rw, null.iodepth) = (Rw::Read, 16);
-    let mut jobs = vec![
-        clone_of(&disk, writer()),
-        clone_of(&null, reader()),
-        clone_of(&null, reader()),
-    ];
+    let mut jobs =
+        vec![clone_of(&disk, writer()), clone_of(&null, reader()), clone_of(&null, reader())];
     jobs[0].error = Some(Status::IoError);
     jobs[1].groupid = 1;
     jobs[2].groupid = 1;
     let started = announce(&disk, 0) + &announce(&null, 1);
     insta::assert_snapshot!(started + &render(&report(jobs), &[Format::Normal]));
+}
+
+#[test]
+fn a_single_group_has_nothing_to_be_compared_with() {
+    let null = job("null");
+    let text = render(&report(vec![clone_of(&null, reader())]), &[Format::Normal]);
+    assert!(text.ends_with("\n  device=null:size=1g, policy=plug, seed=1\n"), "{text}");
 }

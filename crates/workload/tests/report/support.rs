@@ -29,15 +29,7 @@ pub fn job(name: &str) -> Job {
 
 /// A finished clone of `job` in group 0.
 pub fn clone_of(job: &Job, stats: IoStats) -> JobReport<'_> {
-    JobReport {
-        job,
-        groupid: 0,
-        pid: 1,
-        stats,
-        error: None,
-        eta: 0,
-        elapsed: 3,
-    }
+    JobReport { job, groupid: 0, pid: 1, stats, error: None, eta: 0, elapsed: 3 }
 }
 
 /// A report of `jobs` made in virtual time.
@@ -59,19 +51,10 @@ pub fn report(jobs: Vec<JobReport<'_>>) -> Report<'_> {
 /// the latency that stands for its bin, spread evenly over the run.
 pub fn fio_run() -> [IoStats; 2] {
     let fio: Value = serde_json::from_str(FIO_JSON).expect("fio writes JSON");
-    let usage = Usage {
-        minor_faults: 11,
-        context_switches: 3980,
-        ..Usage::default()
-    };
+    let usage = Usage { minor_faults: 11, context_switches: 3980, ..Usage::default() };
     [("read", DataDir::Read), ("write", DataDir::Write)].map(|(name, dir)| {
-        let bins = fio["jobs"][0][name]["clat_ns"]["bins"]
-            .as_object()
-            .expect("an object");
-        let latencies: Vec<u64> = bins
-            .iter()
-            .flat_map(|(ns, count)| repeat(ns, count))
-            .collect();
+        let bins = fio["jobs"][0][name]["clat_ns"]["bins"].as_object().expect("an object");
+        let latencies: Vec<u64> = bins.iter().flat_map(|(ns, count)| repeat(ns, count)).collect();
         let mut stats = IoStats::new();
         stats.start(Nanos(0));
         for (part, latencies) in latencies.chunks(latencies.len().div_ceil(4)).enumerate() {

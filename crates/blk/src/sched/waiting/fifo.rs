@@ -34,8 +34,7 @@ impl Fifo {
         mut fits: impl FnMut(Key) -> bool,
     ) -> Option<Key> {
         let live = self.arrivals.iter();
-        live.filter_map(|&(slot, seq)| store.find(slot, seq))
-            .find(|&key| fits(key))
+        live.filter_map(|&(slot, seq)| store.find(slot, seq)).find(|&key| fits(key))
     }
 
     /// A request that is never reached keeps all that came after it: drop the dead when they are
@@ -44,8 +43,7 @@ impl Fifo {
         if live == 0 {
             self.arrivals.clear();
         } else if self.arrivals.len() > 2 * live + 64 {
-            self.arrivals
-                .retain(|&(slot, seq)| store.find(slot, seq).is_some());
+            self.arrivals.retain(|&(slot, seq)| store.find(slot, seq).is_some());
         }
     }
 }

@@ -107,10 +107,7 @@ impl Run {
         let behind = at.checked_sub(1).map_or(0, |i| self.gaps[i].behind);
         let ahead = self.gaps.get(at + 1).map_or(0, |gap| gap.ahead);
         let len = behind + 1 + ahead;
-        self.gaps[at] = Gap {
-            ahead: ahead + 1,
-            behind: behind + 1,
-        };
+        self.gaps[at] = Gap { ahead: ahead + 1, behind: behind + 1 };
         self.gaps[at - behind].ahead = len;
         self.gaps[at + ahead].behind = len;
         self.live -= 1;

@@ -26,10 +26,7 @@ impl Store {
             self.entries.push(Entry::default());
             u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 requests wait")
         });
-        self.entries[slot as usize] = Entry {
-            request: Some(request),
-            seq,
-        };
+        self.entries[slot as usize] = Entry { request: Some(request), seq };
         Key::new(sector, seq, slot)
     }
 

@@ -4,10 +4,7 @@ use crate::job::Extent;
 
 /// fio takes nothing of a size for no size given.
 fn unless_zero(extent: Extent) -> Option<Extent> {
-    let zero = matches!(
-        extent,
-        Extent::Bytes(0) | Extent::Percent(0) | Extent::Zones(0)
-    );
+    let zero = matches!(extent, Extent::Bytes(0) | Extent::Percent(0) | Extent::Zones(0));
     (!zero).then_some(extent)
 }
 

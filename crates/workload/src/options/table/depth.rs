@@ -4,21 +4,13 @@ use super::{ANY_U32, Kind, Spec, narrow};
 pub(super) const OPTIONS: &[Spec] = &[
     Spec::new(
         "iodepth",
-        Kind::Number {
-            min: 1,
-            max: ANY_U32,
-            set: |draft, n| draft.job.iodepth = narrow(n),
-        },
+        Kind::Number { min: 1, max: ANY_U32, set: |draft, n| draft.job.iodepth = narrow(n) },
         "1",
         "I/Os in flight, for each clone.",
     ),
     Spec::new(
         "iodepth_batch",
-        Kind::Number {
-            min: 0,
-            max: ANY_U32,
-            set: |draft, n| draft.job.iodepth_batch = narrow(n),
-        },
+        Kind::Number { min: 0, max: ANY_U32, set: |draft, n| draft.job.iodepth_batch = narrow(n) },
         "1",
         "I/Os submitted at a time; 0 or more than iodepth counts as iodepth.",
     )
@@ -41,16 +33,12 @@ pub(super) const OPTIONS: &[Spec] = &[
             max: ANY_U32,
             set: |draft, n| draft.job.iodepth_batch_complete_max = narrow(n),
         },
-        "iodepth_batch_complete_min",
+        "iodepth (fio: iodepth_batch_complete_min)",
         "Completions to take at a time at the most.",
     ),
     Spec::new(
         "iodepth_low",
-        Kind::Number {
-            min: 0,
-            max: ANY_U32,
-            set: |draft, n| draft.job.iodepth_low = narrow(n),
-        },
+        Kind::Number { min: 0, max: ANY_U32, set: |draft, n| draft.job.iodepth_low = narrow(n) },
         "iodepth",
         "Depth to drain to before the queue is filled again.",
     ),

@@ -53,13 +53,7 @@ impl Spec {
         default: &'static str,
         help: &'static str,
     ) -> Self {
-        Spec {
-            name,
-            aliases: &[],
-            kind,
-            default,
-            help,
-        }
+        Spec { name, aliases: &[], kind, default, help }
     }
 
     const fn or(self, aliases: &'static [&'static str]) -> Self {

@@ -5,11 +5,7 @@ use crate::options::value::pattern::Pattern;
 
 /// Percents of a mixed job. Reads and writes set each other: the last one given counts.
 const fn percent(set: fn(&mut crate::options::Draft, u64)) -> Kind {
-    Kind::Number {
-        min: 0,
-        max: 100,
-        set,
-    }
+    Kind::Number { min: 0, max: 100, set }
 }
 
 fn percent_u8(value: u64) -> u8 {

@@ -29,11 +29,7 @@ pub(super) const OPTIONS: &[Spec] = &[
     ),
     Spec::new(
         "numjobs",
-        Kind::Number {
-            min: 1,
-            max: ANY_U32,
-            set: |draft, n| draft.job.numjobs = narrow(n),
-        },
+        Kind::Number { min: 1, max: ANY_U32, set: |draft, n| draft.job.numjobs = narrow(n) },
         "1",
         "Clones of the job that run at the same time.",
     ),
@@ -52,14 +48,8 @@ pub(super) const OPTIONS: &[Spec] = &[
     Spec::new(
         "cpus_allowed_policy",
         Kind::Word(&[
-            (
-                "shared",
-                Ok(|draft| draft.job.cpus_allowed_policy = CpusPolicy::Shared),
-            ),
-            (
-                "split",
-                Ok(|draft| draft.job.cpus_allowed_policy = CpusPolicy::Split),
-            ),
+            ("shared", Ok(|draft| draft.job.cpus_allowed_policy = CpusPolicy::Shared)),
+            ("split", Ok(|draft| draft.job.cpus_allowed_policy = CpusPolicy::Split)),
         ]),
         "shared",
         "Whether each clone may use all CPUs of cpus_allowed or gets one of them.",
@@ -85,11 +75,7 @@ pub(super) const OPTIONS: &[Spec] = &[
     ),
     Spec::new(
         "loops",
-        Kind::Number {
-            min: 0,
-            max: ANY_U32,
-            set: |draft, n| draft.job.loops = n.max(1),
-        },
+        Kind::Number { min: 0, max: ANY_U32, set: |draft, n| draft.job.loops = n.max(1) },
         "1",
         "Times to do the whole amount of I/O; 0 counts as 1.",
     ),

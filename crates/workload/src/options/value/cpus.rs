@@ -24,10 +24,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<usize>, Fault> {
 
 fn cpu(text: &str) -> Result<usize, Fault> {
     let text = text.trim();
-    let number = text
-        .parse()
-        .ok()
-        .filter(|_| text.starts_with(|c: char| c.is_ascii_digit()));
+    let number = text.parse().ok().filter(|_| text.starts_with(|c: char| c.is_ascii_digit()));
     number.filter(|cpu| *cpu <= MAX_CPU).ok_or(Fault::Malformed)
 }
 
@@ -45,18 +42,7 @@ mod tests {
 
     #[test]
     fn ranges_backwards_and_other_texts_are_errors() {
-        for text in [
-            "3-1",
-            "x",
-            "",
-            "1,",
-            "1-2-3",
-            "-1",
-            "+1",
-            "all",
-            "0:1",
-            "1-99999999999",
-        ] {
+        for text in ["3-1", "x", "", "1,", "1-2-3", "-1", "+1", "all", "0:1", "1-99999999999"] {
             assert_eq!(read(text), Err(Fault::Malformed), "{text:?}");
         }
     }

@@ -60,11 +60,7 @@ pub(crate) fn evaluate(text: &str, units: &Units) -> Result<u64, Fault> {
         Some('+' | '-' | '*' | '/' | '^' | '%') if is_arithmetic(text) => return Err(Fault::Bare),
         Some(_) => return Err(Fault::Malformed),
     }
-    let factor = if parenthesised || had_unit {
-        1
-    } else {
-        i128::from(units.bare)
-    };
+    let factor = if parenthesised || had_unit { 1 } else { i128::from(units.bare) };
     let value = value.checked_mul(factor).ok_or(Fault::TooGreat)?;
     if value < 0 {
         return Err(Fault::Negative);
@@ -75,24 +71,12 @@ pub(crate) fn evaluate(text: &str, units: &Units) -> Result<u64, Fault> {
 /// Evaluates arithmetic on plain numbers, without parentheses around it: what a value such as
 /// `2*$ncpus` has become once its keywords were replaced.
 pub(crate) fn evaluate_plain(text: &str) -> Result<u64, Fault> {
-    evaluate(
-        &format!("({text})"),
-        &Units {
-            factor: &|_| None,
-            bare: 1,
-        },
-    )
+    evaluate(&format!("({text})"), &Units { factor: &|_| None, bare: 1 })
 }
 
 /// Whether it would be arithmetic if there were parentheses around it.
 fn is_arithmetic(text: &str) -> bool {
-    let mut parser = Parser {
-        rest: text,
-        units: &Units {
-            factor: &|_| Some(1),
-            bare: 1,
-        },
-    };
+    let mut parser = Parser { rest: text, units: &Units { factor: &|_| Some(1), bare: 1 } };
     parser.sum(0).is_ok() && parser.rest.is_empty()
 }
 
@@ -138,22 +122,14 @@ impl<'a> Parser<'a> {
             return Ok(base);
         }
         let exponent = self.power(deeper(depth)?)?;
-        let exponent = u32::try_from(exponent).map_err(|_| {
-            if exponent < 0 {
-                Fault::Negative
-            } else {
-                Fault::TooGreat
-            }
-        })?;
+        let exponent = u32::try_from(exponent)
+            .map_err(|_| if exponent < 0 { Fault::Negative } else { Fault::TooGreat })?;
         base.checked_pow(exponent).ok_or(Fault::TooGreat)
     }
 
     fn unary(&mut self, depth: u32) -> Result<i128, Fault> {
         match self.operator("-") {
-            Some(_) => self
-                .unary(deeper(depth)?)?
-                .checked_neg()
-                .ok_or(Fault::TooGreat),
+            Some(_) => self.unary(deeper(depth)?)?.checked_neg().ok_or(Fault::TooGreat),
             None => {
                 self.rest = self.rest.trim_start();
                 Ok(self.primary(depth)?.0)
@@ -166,18 +142,10 @@ impl<'a> Parser<'a> {
         if let Some(inner) = self.rest.strip_prefix('(') {
             self.rest = inner;
             let value = self.sum(deeper(depth)?)?;
-            self.rest = self
-                .rest
-                .trim_start()
-                .strip_prefix(')')
-                .ok_or(Fault::Malformed)?;
+            self.rest = self.rest.trim_start().strip_prefix(')').ok_or(Fault::Malformed)?;
             return self.with_unit(value);
         }
-        if let Some(digits) = self
-            .rest
-            .strip_prefix("0x")
-            .or(self.rest.strip_prefix("0X"))
-        {
+        if let Some(digits) = self.rest.strip_prefix("0x").or(self.rest.strip_prefix("0X")) {
             // `0x1b` ends in a digit, not in a unit: hexadecimal numbers have none.
             self.rest = digits;
             return Ok((self.digits(16)?, false));
@@ -193,9 +161,7 @@ impl<'a> Parser<'a> {
         }
         let unit = unit.to_ascii_lowercase();
         let factor = (self.units.factor)(&unit).ok_or(Fault::Malformed)?;
-        let value = value
-            .checked_mul(i128::from(factor))
-            .ok_or(Fault::TooGreat)?;
+        let value = value.checked_mul(i128::from(factor)).ok_or(Fault::TooGreat)?;
         Ok((value, true))
     }
 
@@ -223,11 +189,7 @@ impl<'a> Parser<'a> {
 }
 
 fn deeper(depth: u32) -> Result<u32, Fault> {
-    if depth < MAX_DEPTH {
-        Ok(depth + 1)
-    } else {
-        Err(Fault::TooDeep)
-    }
+    if depth < MAX_DEPTH { Ok(depth + 1) } else { Err(Fault::TooDeep) }
 }
 
 #[cfg(test)]

@@ -3,11 +3,5 @@ use super::expr::{Fault, Units, evaluate};
 
 /// Reads a number, decimal or hexadecimal with `0x`, or arithmetic in parentheses.
 pub(crate) fn read(text: &str) -> Result<u64, Fault> {
-    evaluate(
-        text,
-        &Units {
-            factor: &|_| None,
-            bare: 1,
-        },
-    )
+    evaluate(text, &Units { factor: &|_| None, bare: 1 })
 }

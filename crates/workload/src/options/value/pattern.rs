@@ -43,11 +43,8 @@ pub(crate) fn read_pattern(text: &str, kb_base: u32) -> Result<Pattern, ValueErr
             return Err(ValueError::Unsupported { found, why });
         }
         None => {
-            let expected = WORDS
-                .iter()
-                .filter(|(_, p)| p.is_some())
-                .map(|(word, _)| *word)
-                .collect();
+            let expected =
+                WORDS.iter().filter(|(_, p)| p.is_some()).map(|(word, _)| *word).collect();
             return Err(ValueError::NotOneOf { expected, found });
         }
     };
@@ -62,11 +59,7 @@ pub(crate) fn read_pattern(text: &str, kb_base: u32) -> Result<Pattern, ValueErr
             step(text, kb_base).ok_or(ValueError::Malformed { expected, found })?
         }
     };
-    Ok(Pattern {
-        rw,
-        random,
-        modifier,
-    })
+    Ok(Pattern { rw, random, modifier })
 }
 
 fn count(text: &str) -> Option<i64> {
@@ -78,9 +71,7 @@ fn step(text: &str, kb_base: u32) -> Option<i64> {
         Some(text) => (-1, text),
         None => (1, text),
     };
-    i64::try_from(size::read(text, kb_base).ok()?)
-        .ok()
-        .map(|size| sign * size)
+    i64::try_from(size::read(text, kb_base).ok()?).ok().map(|size| sign * size)
 }
 
 #[cfg(test)]
@@ -93,22 +84,8 @@ mod tests {
 
     #[test]
     fn words_say_direction_and_order() {
-        assert_eq!(
-            read("read"),
-            Pattern {
-                rw: Rw::Read,
-                random: false,
-                modifier: 0
-            }
-        );
-        assert_eq!(
-            read("randrw"),
-            Pattern {
-                rw: Rw::Mixed,
-                random: true,
-                modifier: 0
-            }
-        );
+        assert_eq!(read("read"), Pattern { rw: Rw::Read, random: false, modifier: 0 });
+        assert_eq!(read("randrw"), Pattern { rw: Rw::Mixed, random: true, modifier: 0 });
         assert_eq!(read("readwrite"), read("rw"));
     }
 
@@ -122,19 +99,11 @@ mod tests {
 
     #[test]
     fn modifiers_of_the_wrong_kind_are_errors() {
-        for text in [
-            "randread:x",
-            "randread:4k",
-            "randread:-3",
-            "randread:",
-            "write:x",
-            "write:--4",
-        ] {
+        for text in
+            ["randread:x", "randread:4k", "randread:-3", "randread:", "write:x", "write:--4"]
+        {
             let error = read_pattern(text, 1024).expect_err(text);
-            assert!(
-                matches!(error, ValueError::Malformed { .. }),
-                "{text}: {error}"
-            );
+            assert!(matches!(error, ValueError::Malformed { .. }), "{text}: {error}");
         }
     }
 

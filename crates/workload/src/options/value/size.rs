@@ -10,26 +10,12 @@ const PREFIXES: &str = "kmgtp";
 
 /// Reads bytes. `kb_base` is 1024 or 1000.
 pub(crate) fn read(text: &str, kb_base: u32) -> Result<u64, Fault> {
-    evaluate(
-        text,
-        &Units {
-            factor: &|suffix| factor(suffix, kb_base),
-            bare: 1,
-        },
-    )
+    evaluate(text, &Units { factor: &|suffix| factor(suffix, kb_base), bare: 1 })
 }
 
 /// Reads bytes, percents (`50%`) or zones (`8z`).
 pub(crate) fn read_extent(text: &str, kb_base: u32) -> Result<Extent, Fault> {
-    let plain = |number: &str| {
-        evaluate(
-            number,
-            &Units {
-                factor: &|_| None,
-                bare: 1,
-            },
-        )
-    };
+    let plain = |number: &str| evaluate(number, &Units { factor: &|_| None, bare: 1 });
     if let Some(number) = text.strip_suffix('%') {
         let percent = plain(number)?;
         return u8::try_from(percent)
@@ -122,9 +108,7 @@ mod tests {
 
     #[test]
     fn what_follows_a_number_must_be_a_suffix() {
-        for text in [
-            "4x", "4kx", "4.5k", "4 k", "4e", "4z", "10%", "k", "", "+4", "0x10k", "-1",
-        ] {
+        for text in ["4x", "4kx", "4.5k", "4 k", "4e", "4z", "10%", "k", "", "+4", "0x10k", "-1"] {
             assert_eq!(read(text, 1024), Err(Fault::Malformed), "{text:?}");
         }
     }
@@ -132,11 +116,8 @@ mod tests {
     #[test]
     fn sizes_beyond_64_bits_are_too_great() {
         assert_eq!(read("18446744073709551615", 1024), Ok(u64::MAX));
-        for text in [
-            "18446744073709551616",
-            "99999999999999999999999999999999999999999",
-            "16384p",
-        ] {
+        for text in ["18446744073709551616", "99999999999999999999999999999999999999999", "16384p"]
+        {
             assert_eq!(read(text, 1024), Err(Fault::TooGreat), "{text}");
         }
     }
@@ -156,13 +137,8 @@ mod tests {
 
     #[test]
     fn rendered_sizes_use_the_greatest_whole_suffix() {
-        for (bytes, text) in [
-            (0, "0"),
-            (512, "512"),
-            (4096, "4k"),
-            (3 << 20, "3m"),
-            (1536, "1536"),
-        ] {
+        for (bytes, text) in [(0, "0"), (512, "512"), (4096, "4k"), (3 << 20, "3m"), (1536, "1536")]
+        {
             assert_eq!(format_size(bytes), text);
         }
         assert_eq!(format_size(2048 << 50), "2048p");

@@ -14,13 +14,7 @@ pub(crate) const SECOND: u64 = 1_000_000;
 
 /// Reads a duration; `bare` is the unit, in microseconds, of a number that has none.
 pub(crate) fn read(text: &str, bare: u64) -> Result<Nanos, Fault> {
-    let micros = evaluate(
-        text,
-        &Units {
-            factor: &factor,
-            bare,
-        },
-    )?;
+    let micros = evaluate(text, &Units { factor: &factor, bare })?;
     micros.checked_mul(1000).map(Nanos).ok_or(Fault::TooGreat)
 }
 

@@ -1,0 +1,102 @@
+//! What went through a scheduler, by priority class.
+use super::elevator::InFlight;
+use super::prio::PrioClass;
+use crate::bio::Op;
+use crate::request::Request;
+use crate::sync::{AtomicU64, Ordering};
+
+/// The requests of one priority class. What was inserted and neither merged nor dispatched waits;
+/// what was dispatched and has not completed is with the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassCounters {
+    /// Requests that came to the scheduler.
+    pub inserted: u64,
+    /// Requests that went on as part of another's command.
+    pub merged: u64,
+    /// Commands sent to the device.
+    pub dispatched: u64,
+    /// Commands that the device has ended.
+    pub completed: u64,
+}
+
+/// What one channel sent past the waiting line and what ended on it. One thread writes, any may
+/// read.
+#[derive(Debug)]
+pub(super) struct Tally {
+    sent: [AtomicU64; 3],
+    merged: [AtomicU64; 3],
+    ended: [AtomicU64; 3],
+    not_reads_sent: AtomicU64,
+    not_reads_ended: AtomicU64,
+}
+
+fn zero() -> AtomicU64 {
+    AtomicU64::new(0)
+}
+
+/// Adds without the cost of an atomic addition: nobody else writes.
+fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+}
+
+impl Tally {
+    pub(super) fn new() -> Self {
+        Tally {
+            sent: std::array::from_fn(|_| zero()),
+            merged: std::array::from_fn(|_| zero()),
+            ended: std::array::from_fn(|_| zero()),
+            not_reads_sent: zero(),
+            not_reads_ended: zero(),
+        }
+    }
+
+    /// Commands of one class went straight to the device.
+    #[inline]
+    pub(super) fn sent(&self, class: PrioClass, commands: u64, reads: bool) {
+        add(&self.sent[class.index()], commands);
+        if !reads {
+            add(&self.not_reads_sent, commands);
+        }
+    }
+
+    pub(super) fn merged(&self, class: PrioClass, requests: u64) {
+        add(&self.merged[class.index()], requests);
+    }
+
+    #[inline]
+    pub(super) fn ended(&self, request: &Request) {
+        add(&self.ended[request.prio().class.index()], 1);
+        if request.op() != Op::Read {
+            add(&self.not_reads_ended, 1);
+        }
+    }
+}
+
+/// The sums of what went through the waiting line and of tallies.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Totals {
+    pub(super) classes: [ClassCounters; 3],
+    pub(super) not_reads: u64,
+}
+
+impl Totals {
+    pub(super) fn add(&mut self, tally: &Tally) {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        for (class, total) in self.classes.iter_mut().enumerate() {
+            let (sent, merged) = (get(&tally.sent[class]), get(&tally.merged[class]));
+            total.inserted += sent + merged;
+            total.merged += merged;
+            total.dispatched += sent;
+            total.completed += get(&tally.ended[class]);
+        }
+        let not_reads = get(&tally.not_reads_sent).wrapping_sub(get(&tally.not_reads_ended));
+        self.not_reads = self.not_reads.wrapping_add(not_reads);
+    }
+
+    /// What is with the device. A command that one thread sends while another counts may be
+    /// missing, its end never counts without it.
+    pub(super) fn in_flight(&self) -> InFlight {
+        let flying = |c: ClassCounters| c.dispatched.saturating_sub(c.completed);
+        InFlight { by_class: self.classes.map(flying), not_reads: self.not_reads }
+    }
+}

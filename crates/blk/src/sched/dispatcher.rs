@@ -1,0 +1,350 @@
+//! What the channels of a queue share of its scheduler: whoever gets the lock dispatches.
+//!
+//! Takes what channels have for the scheduler; gives the one that dispatches as many requests as
+//! its hardware queue has room for, in the scheduler's order. Keeps true: nobody waits for the
+//! lock; what a thread leaves behind because another is at work, that one or a later one collects.
+//!
+//! ```text
+//!   channel: news --try_lock--> got it:   collect all intakes, order, take up to `room`
+//!                          \--> failed:   news into my intake, has_work, again; look once more
+//!   done:    unlock, again? start over : leave
+//! ```
+//!
+//! A lost wake-up would need a thread that sees the lock taken and a holder that does not see its
+//! `again`. Both exchange `again` after they have left news or the lock, so the later of the two
+//! exchanges sees what the other did before.
+use super::counters::{ClassCounters, Totals};
+use super::elevator::{Elevator, Ended, InFlight};
+use super::intake::{Intake, News};
+use super::mq_deadline::ZoneLocks;
+use crate::request::Request;
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::units::Nanos;
+use std::sync::{Arc, TryLockError};
+
+/// In place of the set of classes: every request goes through the scheduler.
+const NOT_STRAIGHT: u8 = 1 << 7;
+
+/// What every submission reads, apart from what dispatching writes.
+#[repr(align(128))]
+struct Signs {
+    /// Something waits in an intake or in the scheduler.
+    has_work: AtomicBool,
+    /// The priority classes that are about, as a set of bits, or [`NOT_STRAIGHT`].
+    classes: AtomicU8,
+    /// Writes go through the scheduler even when nothing waits.
+    keeps_writes: AtomicBool,
+    wants_ends: AtomicBool,
+}
+
+/// A scheduler with its lock and its signs.
+pub(crate) struct Dispatcher {
+    signs: Signs,
+    /// Somebody left news while the lock was taken.
+    again: AtomicBool,
+    /// When there will be something to dispatch though nothing happens; 0 for now.
+    stalled_until: AtomicU64,
+    core: Mutex<Core>,
+}
+
+struct Core {
+    elevator: Box<dyn Elevator>,
+    intakes: Vec<Arc<Intake>>,
+    /// What went through here, and the tallies of channels that have gone.
+    totals: Totals,
+    /// The writes that may be with the device are counted.
+    limits_writes: bool,
+    /// Whether one class at a time may go past the waiting line.
+    straight: bool,
+    /// For collecting; kept for its capacity.
+    news: News,
+    arrivals: Vec<Box<Request>>,
+    ends: Vec<Ended>,
+}
+
+/// How requests may get past the waiting line.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Passing {
+    /// A request may go straight to a device with room if nothing waits: the order of one request
+    /// needs no scheduler.
+    pub(super) straight: bool,
+    /// ... but writes are counted, so they may not.
+    pub(super) limits_writes: bool,
+}
+
+impl Dispatcher {
+    pub(super) fn new(elevator: Box<dyn Elevator>, passing: Passing) -> Self {
+        let classes = if passing.straight { 0 } else { NOT_STRAIGHT };
+        let wants_ends = elevator.wants_ends();
+        Dispatcher {
+            signs: Signs {
+                has_work: AtomicBool::new(false),
+                classes: AtomicU8::new(classes),
+                keeps_writes: AtomicBool::new(passing.limits_writes || wants_ends),
+                wants_ends: AtomicBool::new(wants_ends),
+            },
+            again: AtomicBool::new(false),
+            stalled_until: AtomicU64::new(0),
+            core: Mutex::new(Core {
+                elevator,
+                intakes: Vec::new(),
+                totals: Totals::default(),
+                limits_writes: passing.limits_writes,
+                straight: passing.straight,
+                news: News::default(),
+                arrivals: Vec::new(),
+                ends: Vec::new(),
+            }),
+        }
+    }
+
+    /// Opens the insertion list of one more channel.
+    pub(super) fn open(&self) -> Arc<Intake> {
+        let intake = Arc::new(Intake::new());
+        self.lock().intakes.push(Arc::clone(&intake));
+        intake
+    }
+
+    /// Waits for the lock: not for use in the I/O path.
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().expect("scheduler lock")
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, Core>> {
+        match self.core.try_lock() {
+            Ok(core) => Some(core),
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(_)) => panic!("a thread died while it dispatched"),
+        }
+    }
+
+    /// Whether something waits.
+    #[inline]
+    pub(super) fn has_work(&self) -> bool {
+        self.signs.has_work.load(Ordering::Relaxed)
+    }
+
+    /// Whether requests of the class may go past the waiting line: nothing waits, and no other
+    /// class is about that they would have to wait for or that would have to wait for them.
+    #[inline]
+    pub(super) fn lets_pass(&self, class: usize, read: bool) -> bool {
+        !self.has_work()
+            && self.signs.classes.load(Ordering::Relaxed) == 1 << class
+            && (read || !self.signs.keeps_writes.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(super) fn wants_ends(&self) -> bool {
+        self.signs.wants_ends.load(Ordering::Relaxed)
+    }
+
+    /// Something ended: what waited may have its turn.
+    pub(super) fn wake(&self) {
+        self.stalled_until.store(0, Ordering::Relaxed);
+    }
+
+    /// When to dispatch next, with room to send; `None` if that depends on what happens.
+    pub(super) fn next_event(&self) -> Option<Nanos> {
+        let at = self.stalled_until.load(Ordering::Relaxed);
+        (self.has_work() && at != u64::MAX).then_some(Nanos(at))
+    }
+
+    /// Leaves news for whoever dispatches next.
+    pub(super) fn leave(&self, intake: &Intake, news: &mut News) {
+        if !news.is_empty() {
+            intake.put(news);
+            // An exchange, not a store: it keeps what earlier ones of other threads announced.
+            self.signs.has_work.swap(true, Ordering::AcqRel);
+            self.wake();
+        }
+        self.again.swap(true, Ordering::AcqRel);
+    }
+
+    /// Brings the scheduler the channel's news and takes up to `room` requests from it, unless
+    /// another thread is at it.
+    pub(super) fn dispatch(
+        &self,
+        now: Nanos,
+        room: usize,
+        intake: &Intake,
+        news: &mut News,
+        out: &mut Vec<Box<Request>>,
+    ) {
+        loop {
+            let mut core = match self.try_lock() {
+                Some(core) => core,
+                None => {
+                    self.leave(intake, news);
+                    // The other may have gone before it could see.
+                    let Some(core) = self.try_lock() else {
+                        return;
+                    };
+                    core
+                }
+            };
+            core.work(self, now, room, news, out);
+            drop(core);
+            if !self.again.swap(false, Ordering::AcqRel) {
+                return;
+            }
+            self.wake();
+            if out.len() >= room {
+                return;
+            }
+        }
+    }
+
+    /// Sets a process's share of the device.
+    pub(super) fn set_weight(&self, process: u32, weight: u16) {
+        self.lock().elevator.set_weight(process, weight);
+    }
+
+    /// Changes whether writes are held back by zone. Nothing may be inside.
+    pub(super) fn lock_zones(&self, zones: Option<ZoneLocks>) {
+        let mut core = self.lock();
+        core.collect(&mut News::default());
+        core.elevator.lock_zones(zones);
+        let wants_ends = core.elevator.wants_ends();
+        let keeps = core.limits_writes || wants_ends;
+        self.signs.keeps_writes.store(keeps, Ordering::Relaxed);
+        self.signs.wants_ends.store(wants_ends, Ordering::Relaxed);
+    }
+
+    /// The counters of each class, the most urgent first.
+    pub(super) fn counters(&self) -> [ClassCounters; 3] {
+        self.lock().counted().classes
+    }
+}
+
+impl Core {
+    fn work(
+        &mut self,
+        shared: &Dispatcher,
+        now: Nanos,
+        room: usize,
+        news: &mut News,
+        out: &mut Vec<Box<Request>>,
+    ) {
+        let signs = &shared.signs;
+        loop {
+            let classes = self.collect(news) | signs.classes.load(Ordering::Relaxed);
+            signs.classes.store(classes, Ordering::Relaxed);
+            let mixed = self.straight && !classes.is_power_of_two();
+            let mut flight = if mixed || self.limits_writes {
+                self.counted().in_flight()
+            } else {
+                InFlight::default()
+            };
+            self.send(shared, now, room, &mut flight, out);
+            if !self.elevator.is_empty() {
+                if !shared.has_work() {
+                    signs.has_work.swap(true, Ordering::AcqRel);
+                }
+                return;
+            }
+            if mixed {
+                let about = flight.by_class.map(|n| u8::from(n > 0));
+                let about = about[0] | about[1] << 1 | about[2] << 2;
+                signs.classes.store(about, Ordering::Relaxed);
+            }
+            // Who leaves news says so after it has; what was said before is seen here.
+            if !shared.has_work() || !signs.has_work.swap(false, Ordering::AcqRel) {
+                return;
+            }
+            if !self.intakes.iter().any(|intake| intake.is_filled()) {
+                return;
+            }
+            signs.has_work.swap(true, Ordering::AcqRel);
+        }
+    }
+
+    /// Takes requests from the scheduler while there is room.
+    fn send(
+        &mut self,
+        shared: &Dispatcher,
+        now: Nanos,
+        room: usize,
+        flight: &mut InFlight,
+        out: &mut Vec<Box<Request>>,
+    ) {
+        let mut stalled_until = 0;
+        while out.len() < room {
+            let Some(mut request) = self.elevator.dispatch(now, flight) else {
+                let next = self.elevator.next_event();
+                stalled_until = next.map_or(u64::MAX, |at| at.0);
+                break;
+            };
+            request.sent_at = now;
+            flight.sent(&request);
+            let class = request.prio().class.index();
+            self.totals.classes[class].dispatched += 1;
+            self.totals.not_reads =
+                self.totals.not_reads.wrapping_add(u64::from(request.op() != crate::Op::Read));
+            out.push(request);
+        }
+        shared.stalled_until.store(stalled_until, Ordering::Relaxed);
+    }
+
+    /// Brings the scheduler the news of all channels, in the order of time. Gives the classes of
+    /// the requests as a set of bits.
+    fn collect(&mut self, mine: &mut News) -> u8 {
+        let mut sources = usize::from(!mine.is_empty());
+        for i in 0..self.intakes.len() {
+            if self.intakes[i].is_filled() {
+                self.intakes[i].take(&mut self.news);
+                sources += 1;
+                Self::unpack(&mut self.news, &mut self.arrivals, &mut self.ends);
+            }
+        }
+        self.forget_closed();
+        Self::unpack(mine, &mut self.arrivals, &mut self.ends);
+        if sources > 1 {
+            self.arrivals.sort_by_key(|request| request.queued_at);
+            self.ends.sort_by_key(|end| end.at);
+        }
+        let mut classes = 0;
+        let mut ends = self.ends.drain(..).peekable();
+        for request in self.arrivals.drain(..) {
+            while let Some(end) = ends.next_if(|end| end.at <= request.queued_at) {
+                self.elevator.completed(&end);
+            }
+            let class = request.prio().class.index();
+            self.totals.classes[class].inserted += 1;
+            classes |= 1 << class;
+            self.elevator.insert(request.queued_at, request);
+        }
+        ends.for_each(|end| self.elevator.completed(&end));
+        classes
+    }
+
+    fn unpack(news: &mut News, arrivals: &mut Vec<Box<Request>>, ends: &mut Vec<Ended>) {
+        while let Some(request) = news.requests.pop_front() {
+            arrivals.push(request);
+        }
+        ends.append(&mut news.ends);
+    }
+
+    /// Lets go the lists of channels that have gone.
+    fn forget_closed(&mut self) {
+        let totals = &mut self.totals;
+        self.intakes.retain(|intake| {
+            let gone = intake.is_closed() && !intake.is_filled();
+            if gone {
+                totals.add(&intake.tally);
+            }
+            !gone
+        });
+    }
+
+    fn counted(&self) -> Totals {
+        let mut totals = self.totals;
+        let merged = self.elevator.merged();
+        for (class, merged) in totals.classes.iter_mut().zip(merged) {
+            class.merged += merged;
+        }
+        for intake in &self.intakes {
+            totals.add(&intake.tally);
+        }
+        totals
+    }
+}

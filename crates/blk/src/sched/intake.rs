@@ -1,0 +1,76 @@
+//! A channel's insertion list: what it leaves for whoever dispatches next.
+//!
+//! Takes requests, and notes of requests that have ended, from one thread; gives them to whichever
+//! thread dispatches. Keeps true: the lock is held only to append a list to a list or to take one
+//! away, so a thread that inserts never waits for one that orders.
+use super::counters::Tally;
+use super::elevator::Ended;
+use crate::request::RequestList;
+use crate::sync::{AtomicBool, Mutex, Ordering};
+
+/// What a channel has for the scheduler, in the order it happened within each list.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    pub(super) requests: RequestList,
+    pub(super) ends: Vec<Ended>,
+}
+
+impl News {
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.is_empty() && self.ends.is_empty()
+    }
+}
+
+/// The list of one channel, and its tally. A cache line of its own: each channel writes its tally
+/// with every I/O.
+#[repr(align(128))]
+#[derive(Debug)]
+pub(super) struct Intake {
+    pub(super) tally: Tally,
+    /// Read without the lock.
+    filled: AtomicBool,
+    /// The channel has gone and adds no more.
+    closed: AtomicBool,
+    news: Mutex<News>,
+}
+
+impl Intake {
+    pub(super) fn new() -> Self {
+        Intake {
+            tally: Tally::new(),
+            filled: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            news: Mutex::new(News::default()),
+        }
+    }
+
+    /// Appends what the channel has.
+    pub(super) fn put(&self, news: &mut News) {
+        let mut here = self.news.lock().expect("insertion list lock");
+        while let Some(request) = news.requests.pop_front() {
+            here.requests.push_back(request);
+        }
+        here.ends.append(&mut news.ends);
+        self.filled.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_filled(&self) -> bool {
+        self.filled.load(Ordering::Acquire)
+    }
+
+    /// Takes what is there, leaving `empty` in its place for its capacity.
+    pub(super) fn take(&self, empty: &mut News) {
+        debug_assert!(empty.is_empty());
+        let mut here = self.news.lock().expect("insertion list lock");
+        std::mem::swap(&mut *here, empty);
+        self.filled.store(false, Ordering::Relaxed);
+    }
+
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,146 @@
+//! The waiting requests of one priority class and direction.
+use super::zone_lock::ZoneLocks;
+use crate::request::Request;
+use crate::sched::merge::MergeLimit;
+use crate::sched::waiting::{Fifo, Key, Sorted, Store};
+use crate::units::{Nanos, Sector};
+
+/// One elevator: requests in the order of sectors and in the order of arrival.
+#[derive(Default)]
+pub(super) struct Lane {
+    sorted: Sorted,
+    fifo: Fifo,
+    len: usize,
+    /// Where the elevator stands: the first sector of the bio that was sent last.
+    stands_at: u64,
+}
+
+impl Lane {
+
+    pub(super) fn insert(&mut self, store: &mut Store, request: Box<Request>) {
+        let key = store.insert(request);
+        self.sorted.push(key);
+        self.fifo.push(key);
+        self.len += 1;
+    }
+
+    /// The next request on the way up.
+    pub(super) fn next(&mut self, store: &Store, zones: Option<&ZoneLocks>) -> Option<Key> {
+        if self.len == 0 {
+            return None;
+        }
+        let key = self.sorted.at_or_after(self.stands_at)?;
+        let Some(zones) = zones else {
+            return Some(key);
+        };
+        let key = self.skip_locked(store, zones, key)?;
+        Some(first_of_zone(&mut self.sorted, zones, key))
+    }
+
+    /// The request that came first.
+    pub(super) fn oldest(&mut self, store: &Store, zones: Option<&ZoneLocks>) -> Option<Key> {
+        match zones {
+            None => self.fifo.oldest(store, self.len),
+            Some(_) if self.len == 0 => None,
+            Some(zones) => {
+                let (fifo, sorted) = (&self.fifo, &mut self.sorted);
+                let key = fifo.oldest_that(store, |key| {
+                    let first = first_of_zone(sorted, zones, key);
+                    !zones.is_locked(Sector(key.sector()))
+                        && !(zones.keep_streams() && follows_another(sorted, store, first))
+                })?;
+                Some(first_of_zone(sorted, zones, key))
+            }
+        }
+    }
+
+    /// When the request came that came first.
+    pub(super) fn oldest_since(&mut self, store: &Store) -> Option<Nanos> {
+        let key = self.fifo.oldest(store, self.len)?;
+        Some(store.get(key).queued_at())
+    }
+
+    /// Takes a request out, with those that can go out in one command with it. Gives the number of
+    /// requests that it was merged with.
+    pub(super) fn take(
+        &mut self,
+        store: &mut Store,
+        key: Key,
+        limit: MergeLimit,
+        front_merges: bool,
+    ) -> (Box<Request>, u64) {
+        let mut request = self.remove(store, key);
+        self.stands_at = key.sector();
+        let mut merged = 0;
+        if limit.max_sectors == 0 {
+            return (request, merged);
+        }
+        while front_merges
+            && let Some(before) = self.sorted.before()
+            && limit.reaches(before.sector(), request.sector().0)
+            && limit.joins(store.get(before), &request)
+        {
+            let mut front = self.remove(store, before);
+            front.append(request);
+            request = front;
+            merged += 1;
+        }
+        if merged > 0 {
+            // Back to the end of what is merged, for what follows it.
+            self.sorted.at_or_after(self.stands_at);
+        }
+        while let Some(behind) = self.sorted.head()
+            && behind.sector() == request.end().0
+            && limit.joins(&request, store.get(behind))
+        {
+            self.stands_at = behind.sector();
+            request.append(self.remove(store, behind));
+            merged += 1;
+        }
+        (request, merged)
+    }
+
+    fn remove(&mut self, store: &mut Store, key: Key) -> Box<Request> {
+        self.sorted.take(key);
+        self.len -= 1;
+        store.remove(key)
+    }
+
+    /// The first request from `key` on whose zone is free. On a disk that seeks, what follows a
+    /// locked zone's writes without a break is left alone with them: it is one stream, and the
+    /// head would go back for its beginning.
+    fn skip_locked(&mut self, store: &Store, zones: &ZoneLocks, mut key: Key) -> Option<Key> {
+        while zones.is_locked(Sector(key.sector())) {
+            let mut from = zones.zone_end(Sector(key.sector())).0;
+            if zones.keep_streams() {
+                let mut end = store.get(key).end().0;
+                while let Some(next) = self.sorted.at_or_after(end)
+                    && next.sector() == end
+                {
+                    end = store.get(next).end().0;
+                }
+                from = from.max(end);
+            }
+            key = self.sorted.at_or_after(from)?;
+        }
+        Some(key)
+    }
+}
+
+/// A sequential zone is written from the lowest sector that waits, whatever led to it.
+fn first_of_zone(sorted: &mut Sorted, zones: &ZoneLocks, key: Key) -> Key {
+    let sector = Sector(key.sector());
+    if zones.is_sequential(sector) {
+        let first = sorted.at_or_after(zones.zone_start(sector).0);
+        first.expect("there is a request in the zone")
+    } else {
+        key
+    }
+}
+
+/// Whether a request begins where the one before it ends.
+fn follows_another(sorted: &mut Sorted, store: &Store, key: Key) -> bool {
+    sorted.at_or_after(key.sector());
+    let before = sorted.before();
+    before.is_some_and(|before| store.get(before).end().0 == key.sector())
+}

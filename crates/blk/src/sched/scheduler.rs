@@ -1,0 +1,130 @@
+//! Which scheduler a queue has, by name and with its attributes.
+use super::attr::{self, AttrError, AttrValue};
+use super::counters::ClassCounters;
+use super::dispatcher::{Dispatcher, Passing};
+use super::link::{self, Link, Sorting};
+use super::merge::MergeLimit;
+use super::mq_deadline::{MqDeadline, MqDeadlineOptions, ZoneLocks};
+use crate::limits::Limits;
+use crate::units::Nanos;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Which scheduler a queue has, with its attributes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scheduler {
+    /// First come, first served, each hardware queue on its own.
+    #[default]
+    None,
+    /// The order of sectors, in batches, with an expiry for each request.
+    MqDeadline(MqDeadlineOptions),
+}
+
+/// No scheduler has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no scheduler is called `{0}`; there are none, mq-deadline, bfq and kyber")]
+pub struct UnknownScheduler(String);
+
+impl FromStr for Scheduler {
+    type Err = UnknownScheduler;
+
+    /// The scheduler of this name with its default attributes.
+    fn from_str(name: &str) -> Result<Self, UnknownScheduler> {
+        match name {
+            "none" => Ok(Scheduler::None),
+            "mq-deadline" => Ok(Scheduler::MqDeadline(MqDeadlineOptions::default())),
+            _ => Err(UnknownScheduler(name.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Scheduler {
+    /// The names of all schedulers.
+    pub const NAMES: [&'static str; 4] = ["none", "mq-deadline", "bfq", "kyber"];
+
+    /// The scheduler's name, as in `/sys/block/*/queue/scheduler`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Scheduler::None => "none",
+            Scheduler::MqDeadline(_) => "mq-deadline",
+        }
+    }
+
+    /// Sets an attribute from text; a time without a unit is in the unit that the kernel's
+    /// attribute has.
+    ///
+    /// # Errors
+    /// [`AttrError`] names the attributes that there are, or what the attribute takes.
+    pub fn set(&mut self, attribute: &str, value: &str) -> Result<(), AttrError> {
+        let name = self.name();
+        match self {
+            Scheduler::None => attr::set::<()>(name, &[], &mut (), attribute, value),
+            Scheduler::MqDeadline(o) => {
+                attr::set(name, MqDeadlineOptions::ATTRIBUTES, o, attribute, value)
+            }
+        }
+    }
+
+    /// All attributes with their values.
+    pub fn attributes(&self) -> Vec<AttrValue> {
+        match self {
+            Scheduler::None => Vec::new(),
+            Scheduler::MqDeadline(o) => attr::list(MqDeadlineOptions::ATTRIBUTES, o),
+        }
+    }
+
+    /// Whether it can hold back the writes of a zone that has one in flight.
+    pub const fn locks_zones(&self) -> bool {
+        matches!(self, Scheduler::MqDeadline(_))
+    }
+}
+
+/// The scheduler of a queue at work.
+pub(crate) struct Stage {
+    dispatcher: Arc<Dispatcher>,
+    sorting: Sorting,
+}
+
+impl Stage {
+    /// Sets up a queue's scheduler; `None` for [`Scheduler::None`].
+    pub(crate) fn new(scheduler: Scheduler, limits: &Limits, merge: bool) -> Option<Self> {
+        let limit = MergeLimit { max_sectors: if merge { limits.max_sectors } else { 0 } };
+        let mut sorting = Sorting { limit, front_merges: true, longest: 0 };
+        let dispatcher = match scheduler {
+            Scheduler::None => return None,
+            Scheduler::MqDeadline(options) => {
+                sorting.front_merges = options.front_merges;
+                // With nothing to wait for, even the newest request of a batch has expired, and
+                // the order is that of arrival.
+                if options.read_expire > Nanos(0) && options.write_expire > Nanos(0) {
+                    sorting.longest = link::longest_sorted(limits.capacity.0);
+                }
+                let passing = Passing { straight: true, limits_writes: options.async_depth > 0 };
+                Dispatcher::new(Box::new(MqDeadline::new(options, limit, None)), passing)
+            }
+        };
+        let dispatcher = Arc::new(dispatcher);
+        Some(Stage { dispatcher, sorting })
+    }
+
+    /// Connects one more channel.
+    pub(crate) fn link(&self) -> Link {
+        Link::new(Arc::clone(&self.dispatcher), self.sorting)
+    }
+
+    /// Changes whether writes are held back by zone. Nothing may be inside.
+    pub(crate) fn lock_zones(&self, zones: Option<ZoneLocks>) {
+        self.dispatcher.lock_zones(zones);
+    }
+
+    pub(crate) fn counters(&self) -> [ClassCounters; 3] {
+        self.dispatcher.counters()
+    }
+}

@@ -1,0 +1,150 @@
+//! Zoned offsets without a block layer: what a job asks for, and what others see of it.
+use super::*;
+use crate::job::ZoneMode;
+use std::collections::BTreeSet;
+use zonal_device::spec;
+
+const ZONE: u64 = 64 << 10;
+const BLOCK: u64 = 4096;
+
+fn table(spec: &str, max_open_zones: u32) -> Arc<ZbdTable> {
+    let device = spec::build(&spec::parse(spec).expect("a spec")).expect("a device");
+    Arc::new(ZbdTable::new(&*device, max_open_zones).expect("a report"))
+}
+
+fn job(table: &Arc<ZbdTable>, id: u32, random: bool, zones: std::ops::Range<u64>) -> ZbdJob {
+    let region = Region { start: zones.start * ZONE, end: zones.end * ZONE, io_size: 0 };
+    let job = Job { random, zonemode: ZoneMode::Zbd, bs: [BLOCK; 3], ..Job::default() };
+    ZbdJob::new(&job, region, Arc::clone(table), ZONE, id, Rng::new(1, [u64::from(id); 4]))
+}
+
+fn io(next: Next) -> Io {
+    match next {
+        Next::Io(io) => io,
+        other => panic!("expected an I/O, got {other:?}"),
+    }
+}
+
+/// Writes one block and completes it.
+fn write(job: &mut ZbdJob) -> u64 {
+    loop {
+        match job.next(DataDir::Write, BLOCK) {
+            Next::Io(io) => {
+                assert_eq!(io.zone.and_then(|zone| job.done(io.op, zone)), None);
+                return io.offset;
+            }
+            Next::Manage(io) => {
+                assert_eq!(io.op, Op::ZoneReset);
+                assert_eq!(job.done(io.op, io.zone.expect("a zone")), None);
+            }
+            other => panic!("nothing else is in the way: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn sequential_writes_follow_write_pointers_and_reset_full_zones_when_they_come_round() {
+    let table = table("null:zones=2,zone_size=64k,max_open=0", 0);
+    let mut job = job(&table, 0, false, 0..2);
+    let blocks = 2 * ZONE / BLOCK;
+    let first: Vec<u64> = (0..blocks).map(|_| write(&mut job)).collect();
+    assert!(first.iter().copied().eq((0..blocks).map(|i| i * BLOCK)));
+    let next = job.next(DataDir::Write, BLOCK);
+    assert!(matches!(next, Next::Manage(Io { op: Op::ZoneReset, offset: 0, .. })), "{next:?}");
+    assert_eq!(job.next(DataDir::Write, BLOCK), Next::Wait, "the reset is on its way");
+    job.done(Op::ZoneReset, 0);
+    assert_eq!(write(&mut job), 0);
+}
+
+#[test]
+fn random_writes_stay_within_the_limit_of_open_zones_until_one_is_full() {
+    let table = table("null:zones=64,zone_size=64k,max_open=0", 4);
+    let mut job = job(&table, 0, true, 0..64);
+    let zones: BTreeSet<u64> = (0..16).map(|_| write(&mut job) / ZONE).collect();
+    assert!(zones.len() <= 4, "{zones:?}");
+    let zones: BTreeSet<u64> = (0..2000).map(|_| write(&mut job) / ZONE).collect();
+    assert!(zones.len() > 32, "full zones make room for others: {zones:?}");
+}
+
+#[test]
+fn a_job_that_meets_a_zone_of_another_waits_until_it_lets_go() {
+    let table = table("null:zones=4,zone_size=64k,max_open=0", 0);
+    let (mut a, mut b) = (job(&table, 0, false, 0..4), job(&table, 1, false, 0..4));
+    let first = io(a.next(DataDir::Write, BLOCK));
+    assert_eq!(b.next(DataDir::Write, BLOCK), Next::Contended);
+    assert_eq!(b.next(DataDir::Write, BLOCK), Next::Contended);
+    a.done(first.op, first.zone.expect("a zone"));
+    assert_eq!(write(&mut b), BLOCK, "behind the first job's block");
+}
+
+#[test]
+fn a_rest_smaller_than_a_block_is_finished() {
+    let table = table("null:zones=2,zone_size=64k,zone_capacity=6k,max_open=0", 0);
+    let mut job = job(&table, 0, false, 0..2);
+    let first = io(job.next(DataDir::Write, BLOCK));
+    let chore = job.done(first.op, 0).expect("2 KiB are left over");
+    assert_eq!((chore.op, chore.offset), (Op::ZoneFinish, 0));
+    assert_eq!(job.done(chore.op, 0), None);
+    assert_eq!(io(job.next(DataDir::Write, BLOCK)).offset, ZONE);
+}
+
+#[test]
+fn reads_stay_below_write_pointers_and_end_where_nothing_is_written() {
+    let table = table("null:zones=4,zone_size=64k,max_open=0", 0);
+    let mut job = job(&table, 0, true, 0..4);
+    assert_eq!(job.next(DataDir::Read, BLOCK), Next::Exhausted);
+    let written: BTreeSet<u64> = (0..20).map(|_| write(&mut job)).collect();
+    for _ in 0..200 {
+        let offset = io(job.next(DataDir::Read, BLOCK)).offset;
+        assert!(written.contains(&offset), "{offset} was never written");
+    }
+}
+
+#[test]
+fn conventional_zones_are_written_anywhere_by_anybody() {
+    let table = table("null:zones=2,zone_size=64k,conventional=2,max_open=0", 0);
+    let (mut a, mut b) = (job(&table, 0, true, 0..2), job(&table, 1, true, 0..2));
+    let held: Vec<Io> = (0..8).map(|_| io(a.next(DataDir::Write, BLOCK))).collect();
+    assert!(held.iter().all(|io| io.zone.is_none()));
+    io(b.next(DataDir::Write, BLOCK));
+}
+
+#[test]
+fn a_trim_resets_its_zone() {
+    let table = table("null:zones=2,zone_size=64k,max_open=0", 0);
+    let mut job = job(&table, 0, false, 0..2);
+    write(&mut job);
+    let trim = io(job.next(DataDir::Trim, BLOCK));
+    assert_eq!((trim.op, trim.dir, trim.offset), (Op::ZoneReset, DataDir::Trim, 0));
+    job.done(trim.op, 0);
+    assert_eq!(table.readable(0), (0, 0));
+}
+
+#[test]
+fn zones_that_a_job_leaves_partially_written_no_longer_count_when_it_ends() {
+    let table = table("null:zones=4,zone_size=64k,max_open=0", 1);
+    let (mut a, mut b) = (job(&table, 0, false, 0..2), job(&table, 1, false, 2..4));
+    write(&mut a);
+    assert_eq!(b.next(DataDir::Write, BLOCK), Next::Contended);
+    a.finish();
+    assert_eq!(write(&mut b), 2 * ZONE);
+}
+
+#[test]
+fn a_device_without_writable_zones_leaves_nothing_to_do() {
+    let config = zonal_device::NullConfig {
+        zones: 2,
+        zone_size: zonal_blk::Bytes(ZONE),
+        max_open: Some(0),
+        ..Default::default()
+    };
+    let device = zonal_device::NullDevice::new(&config).expect("a device");
+    for zone in 0..2 {
+        let offline = zonal_blk::ZoneCondition::Offline;
+        device.set_condition(zonal_blk::ZoneNo(zone), offline).expect("a zone");
+    }
+    let table = Arc::new(ZbdTable::new(&device, 0).expect("a report"));
+    for random in [false, true] {
+        assert_eq!(job(&table, 0, random, 0..2).next(DataDir::Write, BLOCK), Next::Exhausted);
+    }
+}
