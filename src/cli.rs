@@ -2,18 +2,27 @@
 //!
 //! `zonal run` takes fio's job options beside its own, so its arguments are sorted first: what
 //! [`RunArgs`] knows is Zonal's, everything else is for the job parser.
+mod reproduce;
+mod zone;
+
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+pub use reproduce::{ReproduceArgs, TableFormat};
 use std::ffi::{OsStr, OsString};
 use zonal_blk::ZoneWrite;
+pub use zone::{ActionArgs, Filter, RangeArgs, ZoneCommand, sectors};
 
 /// What was asked for.
 pub enum Command {
     /// Run jobs: our own options, and the arguments that describe the jobs.
     Run(RunArgs, Vec<OsString>),
+    /// Show or manage the zones of a device.
+    Zone(ZoneCommand),
+    /// Make a published table again.
+    Reproduce(ReproduceArgs),
     /// Explain device specs.
     Devices,
-    /// Explain job options.
-    Options,
+    /// Explain job options, as Markdown if so.
+    Options(bool),
 }
 
 #[derive(Parser)]
@@ -31,10 +40,19 @@ enum Sub {
         after_help = "Job options are fio's; `zonal options` lists them."
     )]
     Run(RunArgs),
+    /// Show or manage the zones of a device, as blkzone(8) does
+    #[command(subcommand)]
+    Zone(ZoneCommand),
+    /// Measure the cells of a published table and print them beside the published figures
+    Reproduce(ReproduceArgs),
     /// Explain device specs such as null:zones=4096,zone_size=256M
     Devices,
     /// Explain the job options, which are fio's
-    Options,
+    Options {
+        /// As Markdown, with the options of fio that have no effect here
+        #[arg(long)]
+        markdown: bool,
+    },
 }
 
 /// Options of `zonal run` that are not job options.
@@ -55,6 +73,13 @@ pub struct RunArgs {
     /// plug]
     #[arg(long, value_enum, value_name = "POLICY")]
     pub zone_write: Option<ZoneWriteArg>,
+    /// I/O scheduler of all devices: none, mq-deadline, bfq or kyber. Without it, each job's
+    /// `ioscheduler` names its device's [default: none]
+    #[arg(long, value_name = "NAME")]
+    pub scheduler: Option<String>,
+    /// Set an attribute of the scheduler; can be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub sched_opt: Vec<String>,
     /// Do not merge waiting writes that follow one another
     #[arg(long)]
     pub nomerges: bool,
@@ -100,6 +125,9 @@ pub enum ZoneWriteArg {
     Plug,
     /// One write to sequential zones in flight per device
     Qd1,
+    /// Zone write locking, the policy before plugging: the scheduler mq-deadline holds back the
+    /// writes of a zone that has one in flight
+    Lock,
     /// Nothing: the device fails what comes out of order
     Off,
 }
@@ -109,6 +137,7 @@ impl From<ZoneWriteArg> for ZoneWrite {
         match arg {
             ZoneWriteArg::Plug => ZoneWrite::Plug,
             ZoneWriteArg::Qd1 => ZoneWrite::Qd1,
+            ZoneWriteArg::Lock => ZoneWrite::Lock,
             ZoneWriteArg::Off => ZoneWrite::Off,
         }
     }
@@ -125,8 +154,10 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match cli.command {
         Sub::Run(run) => Command::Run(run, jobs),
+        Sub::Zone(zone) => Command::Zone(zone),
+        Sub::Reproduce(reproduce) => Command::Reproduce(reproduce),
         Sub::Devices => Command::Devices,
-        Sub::Options => Command::Options,
+        Sub::Options { markdown } => Command::Options(markdown),
     }
 }
 

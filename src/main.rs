@@ -3,6 +3,8 @@
 
 mod cli;
 mod cmd;
+mod devices;
+mod machine;
 
 use std::io;
 use std::process::ExitCode;
@@ -16,8 +18,10 @@ const READER_LEFT: u8 = 128 + 13;
 fn main() -> ExitCode {
     let outcome = match cli::parse(std::env::args_os()) {
         cli::Command::Run(args, jobs) => cmd::run::run(&args, jobs),
+        cli::Command::Zone(command) => cmd::zone::run(&command),
+        cli::Command::Reproduce(args) => cmd::reproduce::run(&args),
         cli::Command::Devices => cmd::devices::help(),
-        cli::Command::Options => cmd::options::help(),
+        cli::Command::Options(markdown) => cmd::options::help(markdown),
     };
     outcome.unwrap_or_else(|error| {
         if error.chain().any(is_broken_pipe) {

@@ -1,4 +1,6 @@
 //! One file per subcommand.
 pub mod devices;
 pub mod options;
+pub mod reproduce;
 pub mod run;
+pub mod zone;

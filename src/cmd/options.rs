@@ -2,9 +2,11 @@
 use anyhow::Result;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use zonal_workload::options;
 
 /// Prints what the job options mean.
-pub fn help() -> Result<ExitCode> {
-    io::stdout().write_all(zonal_workload::options::help_text().as_bytes())?;
+pub fn help(markdown: bool) -> Result<ExitCode> {
+    let text = if markdown { options::markdown() } else { options::help_text() };
+    io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

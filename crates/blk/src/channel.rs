@@ -110,27 +110,32 @@ impl Channel {
         self.gathers = self.link.is_some();
         let mut last: Option<Box<Request>> = None;
         for bio in bios.drain(..) {
-            if !self.is_open() {
-                self.held.push_back(bio);
-                continue;
-            }
-            let limits = self.queue.limits();
-            if split::check(limits, &bio).is_err() || split::is_cut(limits, &bio) {
+            let zone = self.queue.geometry().plain(&bio);
+            let Some(zone) = zone.filter(|_| self.is_open()) else {
                 if let Some(request) = last.take() {
                     self.pass(now, request);
                 }
-                self.admit(now, bio);
+                self.submit(now, bio);
+                continue;
+            };
+            self.inside += 1;
+            let request = self.load_in(zone, bio, None);
+            if let Some(link) = &mut self.link
+                && request.op() == Op::Read
+            {
+                // No plug is in its way, and the scheduler merges what it orders.
+                link.add_to_batch(request);
                 continue;
             }
-            self.inside += 1;
-            let request = self.load(bio, None);
-            match &mut last {
-                Some(front) if self.merge.joins(front, &request) => front.append(request),
-                _ => {
-                    if let Some(request) = last.replace(request) {
-                        self.pass(now, request);
-                    }
-                }
+            let Some(front) = &mut last else {
+                last = Some(request);
+                continue;
+            };
+            if self.merge.joins(front, &request) {
+                front.append(request);
+            } else {
+                let request = std::mem::replace(front, request);
+                self.pass(now, request);
             }
         }
         if let Some(request) = last {
@@ -217,17 +222,28 @@ impl Channel {
         match self.queue.enter(now, request, &mut self.aborted) {
             Entered::Issue(request) => self.issue(now, request),
             Entered::Parked => {}
-            Entered::Failed(mut request, status) => {
-                request.set_status(status);
-                let mut ended = std::mem::take(&mut self.ended);
-                self.deliver(request, &mut ended);
-                self.ended = ended;
-            }
+            Entered::Failed(request, status) => self.refused(now, request, status),
         }
         if !self.aborted.is_empty() {
             let mut ended = std::mem::take(&mut self.ended);
             self.deliver_aborted(&mut ended);
             self.ended = ended;
+        }
+    }
+
+    /// The plug did not take a request. If bios were merged in it, each is judged for itself: one
+    /// that is misplaced leaves the others alone (A17).
+    #[cold]
+    fn refused(&mut self, now: Nanos, mut request: Box<Request>, status: Status) {
+        if !request.is_merged() {
+            request.set_status(status);
+            self.aborted.push_back(request);
+            return;
+        }
+        let mut behind = request.unmerge();
+        self.pass(now, request);
+        while let Some(request) = behind.pop_front() {
+            self.pass(now, request);
         }
     }
 
@@ -258,6 +274,9 @@ impl Channel {
                 break;
             }
             budget = budget.saturating_sub(done.len());
+            if let Some(link) = &mut self.link {
+                link.ended(now, &done);
+            }
             done.reverse();
             while let Some(request) = done.pop() {
                 self.complete(now, request, completions);
@@ -300,7 +319,7 @@ impl Channel {
         let mut mail = self.mailboxes[self.id as usize].take();
         while let Some(request) = mail.pop_front() {
             if request.is_done() {
-                completions.extend(self.finish(request));
+                self.finish(request, completions);
             } else {
                 self.issue(now, request);
             }
@@ -310,9 +329,6 @@ impl Channel {
     /// The device is done with a request: lets the plug send its next write, then ends the bios.
     #[inline]
     fn complete(&mut self, now: Nanos, request: Box<Request>, completions: &mut Vec<Completion>) {
-        if let Some(link) = &mut self.link {
-            link.ended(now, &request);
-        }
         if let Some(next) = self.queue.release(now, &request, &mut self.aborted) {
             if self.retiring && next.owner != self.id {
                 self.mail(next);
@@ -351,9 +367,7 @@ impl Channel {
     #[inline]
     fn deliver_one(&mut self, request: Box<Request>, completions: &mut Vec<Completion>) {
         if request.owner == self.id {
-            if let Some(completion) = self.finish(request) {
-                completions.push(completion);
-            }
+            self.finish(request, completions);
         } else {
             self.mail(request);
         }
@@ -367,20 +381,19 @@ impl Channel {
         self.mailboxes[owner].push(request);
     }
 
-    /// Ends the bio of one of this channel's requests; `None` if parts of it are still out.
+    /// Ends the bio of one of this channel's requests, unless parts of it are still out.
     #[inline]
-    fn finish(&mut self, mut request: Box<Request>) -> Option<Completion> {
-        let completion = match request.parent {
-            Some(parent) => self.parents.part_done(parent, &mut request),
+    fn finish(&mut self, mut request: Box<Request>, completions: &mut Vec<Completion>) {
+        match request.parent {
+            Some(parent) => completions.extend(self.parents.part_done(parent, &mut request)),
             None => {
                 let status = request.status();
                 let (bio, buf) = request.unload();
                 let (user_data, sector) = (bio.user_data, bio.sector);
-                Some(Completion { user_data, status, sector, buf })
+                completions.push(Completion { user_data, status, sector, buf });
             }
-        };
+        }
         self.pool.put(request);
-        completion
     }
 
     /// When to call [`Channel::poll`] next; `None` if nothing is known to happen. A time that has
@@ -428,7 +441,7 @@ impl Channel {
 
     /// Whether nothing that anybody waits for depends on this channel.
     pub fn is_idle(&mut self) -> bool {
-        self.outstanding() == 0 && !self.has_mail() && self.hctx.can_go()
+        self.outstanding() == 0 && !self.has_mail() && self.hctx.can_go(self.retiring)
     }
 }
 

@@ -8,7 +8,7 @@
 //! whoever freezes says so and then looks for channels that are inside. Both use sequentially
 //! consistent operations, so one of the two sees the other. With more bios inside, a channel only
 //! reads the flag.
-use crate::sync::{AtomicBool, AtomicU32, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, Ordering, store_before_load};
 
 /// How often a queue is frozen: freezes nest.
 #[derive(Debug)]
@@ -21,6 +21,7 @@ impl Gate {
 
     pub(crate) fn freeze(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
+        store_before_load();
     }
 
     pub(crate) fn thaw(&self) {
@@ -45,6 +46,7 @@ impl Presence {
     /// The channel's first bio wants in; whether it may.
     pub(crate) fn enter(&self, gate: &Gate) -> bool {
         self.0.swap(true, Ordering::SeqCst);
+        store_before_load();
         let open = gate.0.load(Ordering::SeqCst) == 0;
         if !open {
             self.leave();
@@ -59,5 +61,39 @@ impl Presence {
 
     pub(crate) fn is_inside(&self) -> bool {
         self.0.load(Ordering::SeqCst)
+    }
+}
+
+#[cfg(all(test, loom))]
+mod tests {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread as threads;
+
+    #[test]
+    fn loom_nobody_is_inside_once_a_freeze_was_told_so() {
+        loom::model(|| {
+            let shared = Arc::new((Gate::new(), Presence::new(), AtomicBool::new(false)));
+            let other = Arc::clone(&shared);
+            let channel = threads::spawn(move || {
+                let (gate, presence, inside) = &*other;
+                for _ in 0..2 {
+                    if presence.enter(gate) {
+                        inside.store(true, Ordering::Relaxed);
+                        inside.store(false, Ordering::Relaxed);
+                        presence.leave();
+                    }
+                }
+            });
+            let (gate, presence, inside) = &*shared;
+            gate.freeze();
+            if !presence.is_inside() {
+                assert!(!inside.load(Ordering::Relaxed), "nobody is inside");
+                assert!(!inside.load(Ordering::Relaxed), "nobody comes in");
+            }
+            gate.thaw();
+            channel.join().unwrap();
+            assert!(presence.enter(gate), "the gate is open again");
+        });
     }
 }

@@ -130,7 +130,7 @@ impl HctxRef {
 
     /// Whether nobody misses the channel's polling: nothing is on its way, or another channel sees
     /// to it.
-    pub(crate) fn can_go(&mut self) -> bool {
-        self.with(|hctx| hctx.is_idle() || hctx.sharers > 0)
+    pub(crate) fn can_go(&mut self, retiring: bool) -> bool {
+        self.with(|hctx| hctx.is_idle() || hctx.sharers > u32::from(!retiring))
     }
 }

@@ -27,6 +27,7 @@ pub mod device;
 mod gate;
 mod hctx;
 pub mod limits;
+pub mod lock;
 mod plug;
 pub mod queue;
 pub mod request;
@@ -35,6 +36,7 @@ mod split;
 pub mod status;
 mod sync;
 #[cfg(test)]
+#[cfg_attr(loom, allow(dead_code, unused_imports))]
 mod testing;
 pub mod units;
 pub mod zone;

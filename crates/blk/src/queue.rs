@@ -10,6 +10,7 @@ pub use crate::plug::AttachError;
 use crate::plug::{self, Entered, PlugInfo, WpRecovery, ZonePhase, ZonePlugs, ZoneWrite, attach};
 use crate::request::{Request, RequestList};
 use crate::sched::{ClassCounters, MergeLimit, Scheduler, Stage, ZoneLocks};
+use crate::split;
 use crate::split::Geometry;
 use crate::status::Status;
 use crate::sync::{AtomicU8, Mutex, Ordering};
@@ -367,6 +368,26 @@ impl Queue {
 
     fn plugs_in_use(&self) -> Option<&ZonePlugs> {
         self.plugs.as_ref().filter(|_| self.zone_write().plugs())
+    }
+
+    /// Names and values of what the kernel's sysfs says of a zoned disk's queue (A46).
+    pub fn attributes(&self) -> Vec<(&'static str, String)> {
+        let limits = &self.limits;
+        if limits.nr_zones == 0 {
+            return vec![("zoned", "none".to_owned()), ("nr_zones", "0".to_owned())];
+        }
+        let append_max = Sector(split::append_max(limits).into()).to_bytes();
+        let qd1 = self.zone_write() == ZoneWrite::Qd1;
+        vec![
+            ("zoned", "host-managed".to_owned()),
+            ("nr_zones", limits.nr_zones.to_string()),
+            ("chunk_sectors", limits.zone_size.to_string()),
+            ("max_open_zones", limits.max_open_zones.to_string()),
+            ("max_active_zones", limits.max_active_zones.to_string()),
+            ("zone_append_max_bytes", append_max.to_string()),
+            ("zone_write_granularity", limits.lba_size.to_string()),
+            ("zoned_qd1_writes", u8::from(qd1).to_string()),
+        ]
     }
 
     /// The mailboxes of all channels opened so far, by channel.

@@ -178,12 +178,18 @@ impl Request {
     }
 
     pub(crate) fn can_append(&self, next: &Request, max_sectors: u32) -> bool {
-        self.end() == next.sector()
+        self.can_append_behind(self.nr_sectors, next, max_sectors)
+    }
+
+    /// Whether `next` may go out with this request if that already has `total` sectors.
+    #[inline]
+    fn can_append_behind(&self, total: u32, next: &Request, max_sectors: u32) -> bool {
+        self.bio.sector + Sector(u64::from(total)) == next.sector()
             && self.op == next.op
             && self.bio.flags == next.bio.flags
             && self.bio.prio == next.bio.prio
             && !self.bio.flags.contains(BioFlags::NOMERGE)
-            && self.nr_sectors <= max_sectors.saturating_sub(next.nr_sectors)
+            && total <= max_sectors.saturating_sub(next.nr_sectors)
     }
 
     pub(crate) fn append(&mut self, mut next: Box<Request>) {
@@ -195,8 +201,50 @@ impl Request {
         }
     }
 
+    /// Merges those at the front of `from` that follow this one on the medium, up to `max_sectors`
+    /// in all; each is shown to `visit`. Gives their number.
+    pub(crate) fn append_from(
+        &mut self,
+        from: &mut Links,
+        max_sectors: u32,
+        mut visit: impl FnMut(&Request),
+    ) -> u32 {
+        let mut count = 0;
+        loop {
+            let mut total = self.nr_sectors;
+            let mut run = from.cut_front(|next| {
+                let fits = !next.is_merged() && self.can_append_behind(total, next, max_sectors);
+                if fits {
+                    total += next.nr_sectors;
+                    visit(next);
+                }
+                fits
+            });
+            count += run.len;
+            self.nr_sectors = total;
+            let went_all = run.len > 0 && from.outgoing.is_none() && from.incoming.is_some();
+            if self.merged.is_empty() {
+                self.merged = run;
+            } else {
+                while let Some(request) = run.pop_front() {
+                    self.merged.push_back(request);
+                }
+            }
+            // Those that came in later may follow too.
+            if !went_all {
+                return count;
+            }
+        }
+    }
+
     pub(crate) fn is_merged(&self) -> bool {
         !self.merged.is_empty()
+    }
+
+    /// Undoes the merging of requests that have not been accepted.
+    pub(crate) fn unmerge(&mut self) -> RequestList {
+        self.nr_sectors = self.bio.nr_sectors;
+        self.take_merged()
     }
 
     /// The requests that were merged behind this one, which share its fate.
@@ -255,6 +303,23 @@ impl Links {
             self.outgoing = turned(self.incoming.take());
         }
         self.outgoing.as_deref()
+    }
+
+    /// Cuts off the requests at the front for as long as `takes` says so. Looks no further than
+    /// those that have been turned round already, unless there are none.
+    fn cut_front(&mut self, mut takes: impl FnMut(&Request) -> bool) -> RequestList {
+        if self.outgoing.is_none() {
+            self.outgoing = turned(self.incoming.take());
+        }
+        let mut len = 0;
+        let mut link = &mut self.outgoing;
+        while link.as_deref().is_some_and(&mut takes) {
+            link = &mut link.as_mut().expect("just seen").next;
+            len += 1;
+        }
+        let rest = link.take();
+        let outgoing = std::mem::replace(&mut self.outgoing, rest);
+        RequestList { links: Links { incoming: None, outgoing }, len }
     }
 
     fn for_each(&mut self, mut visit: impl FnMut(&mut Request)) {

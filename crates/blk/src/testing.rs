@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 mod rig;
-pub(crate) use rig::{Rig, Setup};
+pub(crate) use rig::{Rig, Setup, ZONE};
 
 /// Limits of a device of `nr_zones` zones of `zone_size` sectors.
 pub(crate) fn limits(nr_zones: u32, zone_size: u64) -> Limits {

@@ -111,6 +111,8 @@ fn drive(mut runner: Runner, clock: &RealClock, stop: &AtomicBool) -> Outcome {
         }
         match runner.step(clock) {
             Step::Busy { .. } => {}
+            // Another job may let go of the zone at any moment.
+            Step::Wait(_) if runner.is_contended() => thread::yield_now(),
             Step::Wait(until) => wait(until, clock),
             Step::Done => return runner.into_outcome(),
         }

@@ -1,6 +1,7 @@
 //! One validated job: what a section of a job file asks for, after defaults, with every value
 //! checked. Field names are fio's option names (fio 3.33, HOWTO).
 use zonal_blk::Nanos;
+use zonal_blk::sched::Prio;
 
 /// The seed of a job that names none: fio's default, so that a job file runs the same each time.
 pub const FIXED_SEED: u64 = 0x89;
@@ -140,6 +141,15 @@ pub struct Job {
     pub rate: [u64; 3],
     /// I/Os per second by [`DataDir`]; 0 for no limit.
     pub rate_iops: [u64; 3],
+    /// The priority of the job's I/O (`prioclass=`, `prio=`).
+    pub prio: Prio,
+    /// The share of the device that the scheduler bfq gives each clone (`weight=`, Zonal's own);
+    /// `None` for what the priority gives.
+    pub weight: Option<u16>,
+    /// The I/O scheduler of the job's device (`ioscheduler=`).
+    pub ioscheduler: Option<String>,
+    /// Attributes of that scheduler, `name=value` between commas (`sched_opt=`, Zonal's own).
+    pub sched_opt: Option<String>,
     /// CPUs that the job may run on; empty for all.
     pub cpus_allowed: Vec<usize>,
     /// How they are given out.
@@ -203,6 +213,10 @@ impl Default for Job {
             thinktime_blocks: 1,
             rate: [0; 3],
             rate_iops: [0; 3],
+            prio: Prio::default(),
+            weight: None,
+            ioscheduler: None,
+            sched_opt: None,
             cpus_allowed: Vec::new(),
             cpus_allowed_policy: CpusPolicy::Shared,
             ioengine: "psync".to_owned(),

@@ -86,8 +86,10 @@ pub struct Runner {
     /// By slot, the buffer of the I/O that had it last.
     buffers: Vec<Option<Buf>>,
     free: Vec<u32>,
-    /// Slots of the step's batch.
+    /// Slots of the step's I/Os.
     batch: Vec<u32>,
+    /// Bios to be submitted together; used with `iodepth_batch` above 1.
+    bios: Vec<Bio>,
     completions: Vec<Completion>,
     /// Zone management that completions asked for.
     chores: Vec<Io>,
@@ -108,11 +110,14 @@ impl Runner {
     /// A runner for one clone. `total` is the number of bytes to do, over all loops.
     pub fn new(
         job: Arc<Job>,
-        channel: Channel,
+        mut channel: Channel,
         generator: Generator,
         total: u64,
         with_data: bool,
     ) -> Self {
+        if let Some(weight) = job.weight {
+            channel.set_weight(weight);
+        }
         // One more than the depth, for the reset or finish of a zone.
         let nr_slots = job.iodepth + 1;
         let slot = Slot {
@@ -133,6 +138,7 @@ impl Runner {
             buffers: (0..nr_slots).map(|_| None).collect(),
             free: (0..nr_slots).rev().collect(),
             batch: Vec::with_capacity(nr_slots as usize),
+            bios: Vec::with_capacity(if job.iodepth_batch > 1 { nr_slots as usize } else { 0 }),
             completions: Vec::with_capacity(nr_slots as usize),
             chores: Vec::new(),
             refilling: true,
@@ -181,7 +187,7 @@ impl Runner {
             return wait;
         }
         let completed = self.take_completions(now);
-        if self.pace.is_over(now) && self.in_flight() == 0 {
+        if self.pace.is_over(now) && self.in_flight() == 0 && self.chores.is_empty() {
             return self.end(now);
         }
         let submitted = self.fill(now);
@@ -310,6 +316,7 @@ impl Runner {
                 }
             }
         }
+        self.submit_batch(now);
         if self.in_flight() >= self.job.iodepth {
             self.refilling = false;
             self.owed = self.job.iodepth_batch_complete_min.min(self.in_flight());
@@ -329,9 +336,26 @@ impl Runner {
         if self.with_data && matches!(op, Op::Read | Op::Write) {
             bio.buf = Some(self.buffer(slot, sectors as usize * 512));
         }
+        bio.prio = self.job.prio;
+        if self.job.iodepth_batch > 1 && !uncounted {
+            self.bios.push(bio);
+            if self.bios.len() >= self.job.iodepth_batch as usize {
+                self.submit_batch(now);
+            }
+            return;
+        }
         self.channel.submit(now, bio);
         if !uncounted {
             self.stats.submitted(1, self.in_flight());
+        }
+    }
+
+    /// Submits together what has been gathered.
+    fn submit_batch(&mut self, now: Nanos) {
+        if !self.bios.is_empty() {
+            let count = u32::try_from(self.bios.len()).expect("at most the depth");
+            self.channel.submit_batch(now, &mut self.bios);
+            self.stats.submitted(count, self.in_flight());
         }
     }
 

@@ -1,12 +1,10 @@
 //! `zonal run`: jobs through the block layer onto devices.
-mod phase;
-mod progress;
+mod sections;
 
-use super::devices::{self, Attached};
 use crate::cli::{ClockKind, RunArgs};
+use crate::devices::{Devices, Wishes};
+use crate::machine::{Finished, Machine};
 use anyhow::{Context, Result, bail};
-use phase::Machine;
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -16,15 +14,6 @@ use zonal_workload::job::Job;
 use zonal_workload::jobfile::{self, JobSet, SystemSource};
 use zonal_workload::plan::{self, Task};
 use zonal_workload::report::{self, Format, JobReport, Report};
-use zonal_workload::runner::Outcome;
-
-/// A clone that has run.
-struct Finished {
-    task: Task,
-    outcome: Outcome,
-    /// Seconds from the start of the run to the end of its phase.
-    elapsed: u64,
-}
 
 /// Runs the jobs that `job_args` describe.
 pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
@@ -38,8 +27,8 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     }
     let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
     let phases = plan::phases(&jobs);
-    let devices = attach_devices(args, &phases)?;
-    check_regions(args, &phases, &devices)?;
+    let devices = Devices::attach(&wishes(args), &phases)?;
+    check_regions(&phases, &devices)?;
     if args.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
@@ -52,10 +41,10 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         }
         output.flush()?;
     }
-    let mut machine = Machine::new(args)?;
+    let mut machine = Machine::new(args.clock, args.io_cost, args.eta)?;
     let mut finished = Vec::new();
     for phase in phases {
-        machine.run(phase, |task| device_of(args, task, &devices), &mut finished)?;
+        finished.extend(machine.run(phase, &devices, args.seed)?);
     }
     let failed = finished.iter().any(|done| done.outcome.error.is_some());
     let report = make_report(args, global_given, &finished, &devices, machine.timestamp_ms());
@@ -66,57 +55,24 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The name of a task's device.
-fn device_name<'a>(args: &'a RunArgs, task: &'a Task) -> Result<&'a str> {
-    let name = args.device.as_deref().or(task.job.filename.as_deref());
-    name.with_context(|| {
-        format!("job {}: no device: give --device or filename (see zonal devices)", task.job.name)
-    })
-}
-
-fn device_of<'a>(
-    args: &RunArgs,
-    task: &Task,
-    devices: &'a BTreeMap<String, Attached>,
-) -> &'a Attached {
-    let name = device_name(args, task).expect("every task's device was found before the run");
-    &devices[name]
-}
-
-/// Attaches every device that a job names, with as many channels as the busiest phase needs.
-fn attach_devices(args: &RunArgs, phases: &[Vec<Task>]) -> Result<BTreeMap<String, Attached>> {
-    let mut channels: BTreeMap<String, usize> = BTreeMap::new();
-    for phase in phases {
-        let mut here: BTreeMap<&str, usize> = BTreeMap::new();
-        for task in phase {
-            *here.entry(device_name(args, task)?).or_default() += 1;
-        }
-        for (name, count) in here {
-            let most = channels.entry(name.to_owned()).or_default();
-            *most = count.max(*most);
-        }
+fn wishes(args: &RunArgs) -> Wishes {
+    Wishes {
+        device: args.device.clone(),
+        queue: QueueOptions {
+            zone_write: args.zone_write.map(Into::into),
+            merge: !args.nomerges,
+            ..QueueOptions::default()
+        },
+        scheduler: args.scheduler.clone(),
+        sched_opts: args.sched_opt.clone(),
+        seed: args.seed,
     }
-    let options = QueueOptions {
-        zone_write: args.zone_write.map(Into::into),
-        merge: !args.nomerges,
-        ..QueueOptions::default()
-    };
-    let attach = |(name, channels): (String, usize)| {
-        let spec = devices::load(&name)?.with_seed(args.seed);
-        let attached = devices::attach(&name, &spec, options, channels)?;
-        Ok((name, attached))
-    };
-    channels.into_iter().map(attach).collect()
 }
 
 /// Finds out before anything runs whether all jobs fit their devices.
-fn check_regions(
-    args: &RunArgs,
-    phases: &[Vec<Task>],
-    devices: &BTreeMap<String, Attached>,
-) -> Result<()> {
+fn check_regions(phases: &[Vec<Task>], devices: &Devices) -> Result<()> {
     for task in phases.iter().flatten() {
-        task.region(device_of(args, task, devices).queue.limits())?;
+        task.region(devices.of(task).queue.limits())?;
     }
     Ok(())
 }
@@ -134,12 +90,12 @@ fn make_report<'a>(
     args: &RunArgs,
     global_options: Vec<(String, String)>,
     finished: &'a [Finished],
-    devices: &BTreeMap<String, Attached>,
+    devices: &Devices,
     timestamp_ms: Option<u64>,
 ) -> Report<'a> {
-    let descriptions: Vec<&str> = devices.values().map(|d| d.description.as_str()).collect();
+    let descriptions: Vec<&str> = devices.iter().map(|d| d.description.as_str()).collect();
     let policies: Vec<String> =
-        devices.values().map(|d| format!("{:?}", d.queue.zone_write()).to_lowercase()).collect();
+        devices.iter().map(|d| format!("{:?}", d.queue.zone_write()).to_lowercase()).collect();
     let job = |done: &'a Finished| JobReport {
         job: &done.task.job,
         groupid: done.task.group,
@@ -161,12 +117,12 @@ fn make_report<'a>(
         },
         seed: args.seed,
         policy: policies.join("; "),
-        extra: Vec::new(),
+        extra: sections::of(devices),
     }
 }
 
-fn dump_plugs(devices: &BTreeMap<String, Attached>) {
-    for device in devices.values() {
+fn dump_plugs(devices: &Devices) {
+    for device in devices.iter() {
         println!("{}: {} zone write plugs live", device.name, device.queue.live_plugs());
         for plug in device.queue.dump_plugs(false) {
             println!("  {plug}");

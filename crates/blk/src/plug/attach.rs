@@ -2,9 +2,10 @@
 use super::{Qd1, Slot, ZonePlug, ZonePlugs};
 use crate::device::Device;
 use crate::limits::Limits;
+use crate::lock::ShortLock;
 use crate::queue::QueueOptions;
 use crate::status::Status;
-use crate::sync::{AtomicU32, Mutex};
+use crate::sync::AtomicU32;
 use crate::units::{Sector, ZoneNo};
 use crate::zone::{Zone, ZoneCondition, ZoneKind};
 use std::sync::Arc;
@@ -129,7 +130,7 @@ impl ZonePlugs {
                     return Err(AttachError::Zone { zone: zone_no, rule });
                 }
                 last_capacity = zone.capacity;
-                slots.push(Slot(Mutex::new(ZonePlug::new(zone))));
+                slots.push(Slot(ShortLock::new(ZonePlug::new(zone))));
             }
             if report.len() != want {
                 let rule = "the report ends before the device does";

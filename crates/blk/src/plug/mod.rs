@@ -28,9 +28,10 @@ mod zone_plug;
 
 use crate::bio::Op;
 use crate::device::Device;
+use crate::lock::ShortLock;
 use crate::request::{Request, RequestList};
 use crate::status::Status;
-use crate::sync::{AtomicU32, Mutex, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 use crate::units::{Nanos, Sector, ZoneNo};
 use crate::zone::{Zone, ZoneCondition};
 pub use attach::AttachError;
@@ -100,7 +101,7 @@ impl Entered {
 }
 
 #[repr(align(64))]
-struct Slot(Mutex<ZonePlug>);
+struct Slot(ShortLock<ZonePlug>);
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Slot>() == 64, "a zone costs one cache line, plug included");
@@ -342,7 +343,7 @@ impl ZonePlugs {
     }
 
     fn lock(&self, zone: ZoneNo) -> impl DerefMut<Target = ZonePlug> {
-        self.slots[zone.index()].0.lock().expect("zone plug lock")
+        self.slots[zone.index()].0.lock()
     }
 
     fn start(&self, zone: ZoneNo) -> Sector {

@@ -2,12 +2,12 @@
 //!
 //! Takes plugs that got their first waiting write; gives them one after another. Keeps true: one
 //! plug at a time has the disk; the others follow in the order in which they came.
-use crate::sync::Mutex;
+use crate::lock::ShortLock;
 use crate::units::ZoneNo;
 use std::collections::VecDeque;
 
 #[derive(Debug)]
-pub(crate) struct Qd1(Mutex<Turns>);
+pub(crate) struct Qd1(ShortLock<Turns>);
 
 #[derive(Debug, Default)]
 struct Turns {
@@ -18,12 +18,12 @@ struct Turns {
 
 impl Qd1 {
     pub(crate) fn new() -> Self {
-        Qd1(Mutex::new(Turns::default()))
+        Qd1(ShortLock::new(Turns::default()))
     }
 
     /// A plug wants the disk: it has it at once (`true`), or gets it in its turn.
     pub(crate) fn join(&self, zone: ZoneNo) -> bool {
-        let mut turns = self.0.lock().expect("list of plugs lock");
+        let mut turns = self.0.lock();
         if turns.taken {
             turns.waiting.push_back(zone);
             return false;
@@ -34,7 +34,7 @@ impl Qd1 {
 
     /// The plug that had the disk is drained: whose turn is it?
     pub(crate) fn next(&self) -> Option<ZoneNo> {
-        let mut turns = self.0.lock().expect("list of plugs lock");
+        let mut turns = self.0.lock();
         let next = turns.waiting.pop_front();
         turns.taken = next.is_some();
         next
@@ -42,7 +42,7 @@ impl Qd1 {
 
     /// A plug that waits no longer wants the disk; whether it was still waiting.
     pub(crate) fn leave(&self, zone: ZoneNo) -> bool {
-        let mut turns = self.0.lock().expect("list of plugs lock");
+        let mut turns = self.0.lock();
         let place = turns.waiting.iter().position(|&waiting| waiting == zone);
         place.and_then(|place| turns.waiting.remove(place)).is_some()
     }

@@ -92,11 +92,12 @@ impl ZonePlugs {
         self.alive.load(Ordering::Relaxed)
     }
 
-    /// The plugs that live and, with `all`, those that something has gone through.
+    /// The plugs that live and, with `all`, those that something has gone through or holds.
     pub(crate) fn dump(&self, all: bool) -> Vec<PlugInfo> {
         let mut plugs = Vec::new();
         self.for_each(|zone, plug| {
-            let used = all && plug.counters() != ZoneCounters::default();
+            let used = plug.counters() != ZoneCounters::default() || plug.references() > 0;
+            let used = all && used;
             if plug.is_alive() || used {
                 plugs.push(plug.info(zone, self.capacity(zone)));
             }

@@ -197,12 +197,13 @@ impl ZonePlug {
             return None;
         };
         self.in_flight = true;
-        while request.op() == Op::Write
-            && let Some(behind) = self.parked.front()
-            && request.can_append(behind, merge_max_sectors)
-        {
-            request.append(self.unpark(now).expect("there is a front"));
-            self.merges = self.merges.saturating_add(1);
+        if merge_max_sectors > 0 && self.nr_parked > 0 && request.op() == Op::Write {
+            let parked_ns = &mut self.parked_ns;
+            let merged = request.append_from(&mut self.parked, merge_max_sectors, |behind| {
+                *parked_ns += now.0.saturating_sub(behind.parked_at.0);
+            });
+            self.nr_parked -= merged;
+            self.merges = self.merges.saturating_add(merged);
         }
         Some(request)
     }

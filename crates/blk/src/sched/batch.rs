@@ -4,8 +4,8 @@
 //! mq-deadline would send them if it were given just these: up the sectors from where this channel
 //! sent last, then from the oldest that is left, until none is. Keeps true: nothing shared is
 //! touched, so threads that submit batches at once do not meet.
-use super::elevator::Route;
 use super::merge::MergeLimit;
+use crate::bio::Op;
 use crate::request::Request;
 
 /// The longest batch that is sorted here: a position in it takes the low bits of a key.
@@ -15,21 +15,26 @@ const POSITION_BITS: u32 = 16;
 /// The first sector that leaves no room for the position in a key; 128 PiB.
 pub(super) const SECTORS_MAX: u64 = 1 << (64 - POSITION_BITS);
 
-/// A batch, and where it is sorted. Kept for its capacity.
-#[derive(Debug, Default)]
+/// A batch, and where it is sorted.
+#[derive(Debug)]
 pub(super) struct Batch {
+    len: usize,
+    /// The operations and the classes in it, as sets.
+    ops: u16,
+    classes: u8,
     /// In the order of arrival.
-    requests: Vec<Option<Box<Request>>>,
+    requests: [Option<Box<Request>>; LONGEST],
     /// Sector and place in the batch.
-    keys: Vec<u64>,
-    /// The kinds of its requests, as a set.
-    kinds: u16,
+    keys: [u64; LONGEST],
+    /// What came when the batch was full.
+    rest: Vec<Box<Request>>,
 }
 
-/// A priority class and a route.
-fn kind(request: &Request) -> u16 {
-    1 << (request.prio().class.index() * 4 + Route::of(request.op()) as usize)
-}
+const READS: u16 = 1 << Op::Read as u16;
+const WRITES: u16 = 1 << Op::Write as u16
+    | 1 << Op::WriteZeroes as u16
+    | 1 << Op::ZoneAppend as u16
+    | 1 << Op::Discard as u16;
 
 fn sector(key: u64) -> u64 {
     key >> POSITION_BITS
@@ -41,33 +46,58 @@ fn place(key: u64) -> usize {
 }
 
 impl Batch {
+    pub(super) fn new() -> Self {
+        Batch {
+            len: 0,
+            ops: 0,
+            classes: 0,
+            requests: [const { None }; LONGEST],
+            keys: [0; LONGEST],
+            rest: Vec::new(),
+        }
+    }
+
     #[inline]
     pub(super) fn push(&mut self, request: Box<Request>) {
-        self.kinds |= kind(&request);
-        self.keys.push(request.sector().0 << POSITION_BITS | self.requests.len() as u64);
-        self.requests.push(Some(request));
+        if self.len < LONGEST {
+            self.ops |= 1 << request.op() as u16;
+            self.classes |= 1 << request.prio().class as u8;
+            self.keys[self.len] = request.sector().0 << POSITION_BITS | self.len as u64;
+            self.requests[self.len] = Some(request);
+            self.len += 1;
+        } else {
+            self.rest.push(request);
+        }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.requests.len()
+        self.len
     }
 
     /// The first request, if all are of its class and direction.
     pub(super) fn of_one_kind(&self) -> Option<&Request> {
-        let first = self.requests.first()?.as_deref().expect("nothing was taken yet");
-        let sortable = Route::of(first.op()) != Route::First && self.kinds == kind(first);
-        sortable.then_some(first)
+        let first = self.requests[0].as_deref()?;
+        let reads = self.ops == READS;
+        let writes = self.ops & !WRITES == 0;
+        let one = self.classes.is_power_of_two() && (reads || writes) && self.rest.is_empty();
+        one.then_some(first)
     }
 
     /// Empties the batch in the order of arrival.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Box<Request>> {
-        self.keys.clear();
-        self.kinds = 0;
-        self.requests.drain(..).flatten()
+        let len = self.clear();
+        let first = self.requests[..len].iter_mut().filter_map(Option::take);
+        first.chain(self.rest.drain(..))
+    }
+
+    fn clear(&mut self) -> usize {
+        (self.ops, self.classes) = (0, 0);
+        std::mem::take(&mut self.len)
     }
 
     /// Empties the batch in mq-deadline's order, from `stands_at` on. Gives where that leads to
     /// and the number of requests that went on merged behind another.
+    #[inline]
     pub(super) fn drain_sorted(
         &mut self,
         stands_at: u64,
@@ -75,48 +105,97 @@ impl Batch {
         front_merges: bool,
         mut send: impl FnMut(Box<Request>),
     ) -> (u64, u64) {
-        let Batch { requests, keys, .. } = self;
+        let len = self.clear();
+        let (requests, keys) = (&mut self.requests[..len], &mut self.keys[..len]);
         keys.sort_unstable();
-        let (mut stood, mut merged) = (stands_at, 0);
-        // All that is left lies before `left`: a way up takes everything from where it begins.
-        let mut left = keys.len();
-        let mut from = keys.partition_point(|&key| sector(key) < stands_at);
-        while left > 0 {
-            if from == left {
-                let oldest = (0..left).min_by_key(|&i| place(keys[i]));
-                from = oldest.expect("something is left");
+        let from = keys.partition_point(|&key| sector(key) < stands_at);
+        let close = limit.max_sectors > 0 && are_close(keys, limit);
+        if close {
+            send_merged(requests, keys, from, limit, front_merges, send)
+        } else {
+            let mut stood = stands_at;
+            for way in ways_up(keys, from) {
+                way.iter().for_each(|&key| send(take(requests, key)));
+                stood = way.last().map_or(stood, |&key| sector(key));
             }
-            let mut way = &keys[from..left];
-            left = from;
-            while let Some((&key, rest)) = way.split_first() {
-                let mut request = take(requests, key);
-                (way, stood) = (rest, sector(key));
-                if limit.max_sectors > 0 {
-                    while front_merges && fronts(requests, &keys[..left], &request, limit) {
-                        left -= 1;
-                        let mut front = take(requests, keys[left]);
-                        front.append(request);
-                        request = front;
-                        merged += 1;
-                    }
-                    while let Some((&key, rest)) = way.split_first()
-                        && sector(key) == request.end().0
-                        && limit.joins(&request, peek(requests, key))
-                    {
-                        request.append(take(requests, key));
-                        (way, stood) = (rest, sector(key));
-                        merged += 1;
-                    }
-                }
-                send(request);
-            }
-            from = left;
+            (stood, 0)
         }
-        requests.clear();
-        keys.clear();
-        self.kinds = 0;
-        (stood, merged)
     }
+}
+
+/// Whether two keys may be near enough for their requests to be merged: they begin less than the
+/// longest command apart. Without a branch for each: the top bit of the sum says if any difference
+/// was too small (or so great that the answer does not matter).
+fn are_close(keys: &[u64], limit: MergeLimit) -> bool {
+    let reach = (u64::from(limit.max_sectors) + 1) << POSITION_BITS;
+    let gaps = keys.iter().zip(&keys[1..]).map(|(low, high)| high - low);
+    gaps.fold(0, |any, gap| any | gap.wrapping_sub(reach)) >> 63 != 0
+}
+
+/// The ways up through sorted keys: first from a given place to the end; then, as often as
+/// something is left, from the oldest of that to where the way before began. The oldest of a
+/// prefix is the last key in it that is older than all before it, so one pass finds where all
+/// ways begin. It has no branch that the order of the keys decides: on random sectors that would
+/// cost more than the sort.
+fn ways_up(keys: &[u64], from: usize) -> impl Iterator<Item = &[u64]> {
+    let mut starts = [0u8; LONGEST + 1];
+    let (mut count, mut oldest) = (0, usize::MAX);
+    for (i, &key) in keys[..from].iter().enumerate() {
+        starts[count] = i.to_le_bytes()[0];
+        count += usize::from(place(key) < oldest);
+        oldest = oldest.min(place(key));
+    }
+    starts[count] = from.to_le_bytes()[0];
+    let mut end = keys.len();
+    (0..=count).rev().map(move |i| {
+        let start = usize::from(starts[i]);
+        let way = &keys[start..end];
+        end = start;
+        way
+    })
+}
+
+/// The same with neighbours merged. Gives where the order led and how many were merged.
+fn send_merged(
+    requests: &mut [Option<Box<Request>>],
+    keys: &[u64],
+    mut from: usize,
+    limit: MergeLimit,
+    front_merges: bool,
+    mut send: impl FnMut(Box<Request>),
+) -> (u64, u64) {
+    let (mut stood, mut merged) = (0, 0);
+    // All that is left lies before `left`: a way up takes everything from where it begins.
+    let mut left = keys.len();
+    while left > 0 {
+        if from >= left {
+            let oldest = (0..left).min_by_key(|&i| place(keys[i]));
+            from = oldest.expect("something is left");
+        }
+        let mut way = &keys[from..left];
+        left = from;
+        while let Some((&key, rest)) = way.split_first() {
+            let mut request = take(requests, key);
+            (way, stood) = (rest, sector(key));
+            while front_merges && fronts(requests, &keys[..left], &request, limit) {
+                left -= 1;
+                let mut front = take(requests, keys[left]);
+                front.append(request);
+                request = front;
+                merged += 1;
+            }
+            while let Some((&key, rest)) = way.split_first()
+                && sector(key) == request.end().0
+                && limit.joins(&request, peek(requests, key))
+            {
+                request.append(take(requests, key));
+                (way, stood) = (rest, sector(key));
+                merged += 1;
+            }
+            send(request);
+        }
+    }
+    (stood, merged)
 }
 
 fn take(requests: &mut [Option<Box<Request>>], key: u64) -> Box<Request> {
@@ -156,16 +235,17 @@ mod tests {
             batches in prop::collection::vec(
                 prop::collection::vec((0..80u64, 1..4u32), 1..40), 1..5),
             max_sectors in prop_oneof![Just(0), Just(48)],
+            spread in prop_oneof![Just(8), Just(1000)],
             front_merges in any::<bool>(),
         ) {
             let limit = MergeLimit { max_sectors };
             let options = MqDeadlineOptions { front_merges, ..MqDeadlineOptions::default() };
             let mut sched = MqDeadline::new(options, limit, None);
-            let mut batch = Batch::default();
+            let mut batch = Batch::new();
             let mut stands_at = 0;
             for specs in batches {
                 for (id, &(sector, len)) in (0..).zip(&specs) {
-                    let spec = Spec { id, sector: sector * 8, len: len * 8, ..Spec::default() };
+                    let spec = Spec { id, sector: sector * spread, len: len * 8, ..Spec::default() };
                     batch.push(spec.build());
                     sched.insert(Nanos(0), spec.build());
                 }

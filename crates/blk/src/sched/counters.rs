@@ -63,12 +63,22 @@ impl Tally {
         add(&self.merged[class.index()], requests);
     }
 
+    /// Commands of one class have ended. Whether they were reads is not counted.
     #[inline]
-    pub(super) fn ended(&self, request: &Request) {
-        add(&self.ended[request.prio().class.index()], 1);
-        if request.op() != Op::Read {
-            add(&self.not_reads_ended, 1);
+    pub(super) fn ended_in(&self, class: usize, commands: u64) {
+        add(&self.ended[class], commands);
+    }
+
+    pub(super) fn ended(&self, done: &[Box<Request>]) {
+        let (mut classes, mut not_reads) = ([0; 3], 0);
+        for request in done {
+            classes[request.prio().class.index()] += 1;
+            not_reads += u64::from(request.op() != Op::Read);
         }
+        for (counter, n) in self.ended.iter().zip(classes) {
+            add(counter, n);
+        }
+        add(&self.not_reads_ended, not_reads);
     }
 }
 

@@ -133,6 +133,18 @@ impl Dispatcher {
             && (read || !self.signs.keeps_writes.load(Ordering::Relaxed))
     }
 
+    /// The class of everything that is with the device, if there is but one and nobody asks what
+    /// is a read. Another class is about from before its first command is sent until after the end
+    /// of its last was counted.
+    #[inline]
+    pub(super) fn only_class(&self) -> Option<usize> {
+        let classes = self.signs.classes.load(Ordering::Relaxed);
+        let one = classes.is_power_of_two()
+            && classes != NOT_STRAIGHT
+            && !self.signs.keeps_writes.load(Ordering::Relaxed);
+        one.then(|| classes.trailing_zeros() as usize)
+    }
+
     #[inline]
     pub(super) fn wants_ends(&self) -> bool {
         self.signs.wants_ends.load(Ordering::Relaxed)

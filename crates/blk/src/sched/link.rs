@@ -37,7 +37,7 @@ pub(crate) struct Link {
     news: News,
     /// What it gave; kept for its capacity.
     out: Vec<Box<Request>>,
-    batch: Batch,
+    batch: Box<Batch>,
     sorting: Sorting,
     /// Where this channel's sorted batches of reads and of writes left off.
     stands_at: [u64; 2],
@@ -51,7 +51,7 @@ impl Link {
             intake,
             news: News::default(),
             out: Vec::new(),
-            batch: Batch::default(),
+            batch: Box::new(Batch::new()),
             sorting,
             stands_at: [0; 2],
         }
@@ -69,7 +69,8 @@ impl Link {
                 Err(back) => request = back,
             }
         }
-        self.enqueue(now, request);
+        request.queued_at = now;
+        self.news.requests.push_back(request);
         self.run(now, hctx);
     }
 
@@ -91,9 +92,10 @@ impl Link {
                 return self.send_sorted(now, hctx, class, read);
             }
         }
-        let mut batch = std::mem::take(&mut self.batch);
-        batch.drain().for_each(|request| self.enqueue(now, request));
-        self.batch = batch;
+        for mut request in self.batch.drain() {
+            request.queued_at = now;
+            self.news.requests.push_back(request);
+        }
         self.run(now, hctx);
     }
 
@@ -113,17 +115,16 @@ impl Link {
         }
     }
 
-    fn enqueue(&mut self, now: Nanos, mut request: Box<Request>) {
-        request.queued_at = now;
-        self.news.requests.push_back(request);
-    }
-
-    /// Notes the end of a command on this channel's hardware queue.
+    /// Notes the end of commands on this channel's hardware queue.
     #[inline]
-    pub(crate) fn ended(&mut self, now: Nanos, request: &Request) {
-        self.intake.tally.ended(request);
+    pub(crate) fn ended(&mut self, now: Nanos, done: &[Box<Request>]) {
+        match self.dispatcher.only_class() {
+            Some(class) => self.intake.tally.ended_in(class, done.len() as u64),
+            None => self.intake.tally.ended(done),
+        }
         if self.dispatcher.wants_ends() {
-            self.news.ends.push(Ended::new(now, request));
+            let ends = done.iter().map(|request| Ended::new(now, request));
+            self.news.ends.extend(ends);
         }
     }
 

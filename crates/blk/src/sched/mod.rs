@@ -16,6 +16,7 @@ mod counters;
 mod dispatcher;
 mod elevator;
 mod intake;
+mod kyber;
 mod link;
 mod merge;
 mod mq_deadline;
@@ -23,11 +24,14 @@ mod prio;
 mod scheduler;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod waiting;
 
 pub use attr::{AttrError, AttrValue, Attribute, Unit};
 pub use counters::ClassCounters;
 pub use elevator::{Elevator, Ended, InFlight};
+pub use kyber::{Kyber, KyberOptions};
 pub(crate) use link::Link;
 pub use merge::MergeLimit;
 pub use mq_deadline::{MqDeadline, MqDeadlineOptions, ZoneLocks};

@@ -18,8 +18,10 @@ pub(crate) struct Setup {
     limits: Limits,
     options: QueueOptions,
     channels: usize,
-    zones: Vec<Box<dyn Fn(&mut [Zone])>>,
+    zones: Vec<ZonesChange>,
 }
+
+type ZonesChange = Box<dyn Fn(&mut [Zone])>;
 
 impl Setup {
     /// One channel on four zones of 64 sectors, all sequential and empty.
@@ -39,7 +41,7 @@ impl Setup {
     }
 
     /// Write pointers are asked for as the kernel does it.
-    pub(crate) fn as_the_kernel(mut self) -> Self {
+    pub(crate) fn like_the_kernel(mut self) -> Self {
         self.options.wp_recovery = WpRecovery::OnRequest;
         self
     }
@@ -76,6 +78,10 @@ impl Setup {
         })
     }
 
+    pub(crate) fn queue_options(&self) -> QueueOptions {
+        self.options
+    }
+
     pub(crate) fn device(&self) -> Arc<Manual> {
         let device = Manual::new(self.limits.clone());
         for change in &self.zones {
@@ -109,6 +115,16 @@ impl Rig {
         self.next_id += 1;
         self.channels[channel].submit(self.now, Bio { user_data: id, ..bio });
         id
+    }
+
+    /// Submits writes together.
+    pub(crate) fn write_batch(&mut self, writes: &[(u64, u32)]) -> Vec<u64> {
+        let ids = self.next_id..self.next_id + writes.len() as u64;
+        self.next_id = ids.end;
+        let bio = |(id, &(at, len))| Bio::new(Op::Write, Sector(at), len, id);
+        let mut bios = ids.clone().zip(writes).map(bio).collect();
+        self.channels[0].submit_batch(self.now, &mut bios);
+        ids.collect()
     }
 
     pub(crate) fn submit(&mut self, op: Op, sector: u64, len: u32) -> u64 {

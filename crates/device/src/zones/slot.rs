@@ -1,7 +1,7 @@
 //! The state of one zone, in one cache line.
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Mutex, MutexGuard};
 use zonal_blk::ZoneCondition;
+use zonal_blk::lock::{ShortGuard, ShortLock};
 
 /// A zone's condition and write pointer. Aligned so that threads that write neighbouring zones do
 /// not share a cache line.
@@ -10,20 +10,20 @@ pub(super) struct Slot {
     /// Guarded by the lock below, with one exception that the module doc of `zones` explains.
     pub(super) cond: Condition,
     /// Where the next write must begin, in sectors from the zone's start.
-    wp: Mutex<u64>,
+    wp: ShortLock<u64>,
 }
 
 const _: () = assert!(size_of::<Slot>() == 64, "a zone costs one cache line");
 
 impl Slot {
     pub(super) fn new(cond: ZoneCondition) -> Self {
-        Slot { cond: Condition(AtomicU8::new(cond as u8)), wp: Mutex::new(0) }
+        Slot { cond: Condition(AtomicU8::new(cond as u8)), wp: ShortLock::new(0) }
     }
 
     /// Locks the zone; gives its write pointer.
     #[inline]
-    pub(super) fn lock(&self) -> MutexGuard<'_, u64> {
-        self.wp.lock().expect("zone lock")
+    pub(super) fn lock(&self) -> ShortGuard<'_, u64> {
+        self.wp.lock()
     }
 }
 

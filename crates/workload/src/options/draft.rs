@@ -5,6 +5,7 @@
 use super::value::size::format_size;
 use crate::job::{DataDir, Extent, FIXED_SEED, Job, Rw, ZoneMode};
 use thiserror::Error;
+use zonal_blk::sched::Prio;
 
 /// Values so far. A section of a job file begins with a copy of what `[global]` has set.
 #[derive(Clone, Debug)]
@@ -14,6 +15,9 @@ pub struct Draft {
     pub(super) randseed: Option<u64>,
     pub(super) randrepeat: bool,
     pub(super) allrandrepeat: bool,
+    /// `prioclass`, as the kernel counts them.
+    pub(super) prio_class: Option<u8>,
+    pub(super) prio_level: Option<u8>,
 }
 
 /// Options that contradict each other.
@@ -54,7 +58,14 @@ impl Default for Draft {
     fn default() -> Self {
         let unset = 0;
         let job = Job { iodepth_low: unset, iodepth_batch_complete_max: unset, ..Job::default() };
-        Draft { job, randseed: None, randrepeat: true, allrandrepeat: false }
+        Draft {
+            job,
+            randseed: None,
+            randrepeat: true,
+            allrandrepeat: false,
+            prio_class: None,
+            prio_level: None,
+        }
     }
 }
 
@@ -83,6 +94,11 @@ impl Draft {
             None if self.randrepeat || self.allrandrepeat => FIXED_SEED,
             None => fresh_seed(),
         };
+        if self.prio_class.is_some() || self.prio_level.is_some() {
+            // As in fio, the one that is not given is 0.
+            let (class, level) = (self.prio_class.unwrap_or(0), self.prio_level.unwrap_or(0));
+            job.prio = Prio::from_ioprio(class, level).expect("the table limits the class to 3");
+        }
         fill_depths(&mut job);
         match check(&job) {
             Ok(()) => Ok(job),

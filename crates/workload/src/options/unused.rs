@@ -31,7 +31,7 @@ const fn change(
 
 const VERIFY: &str = "data is not verified";
 const REPLAY: &str = "traces are not replayed";
-const PRIORITY: &str = "all I/O has the same priority";
+const PRIORITY: &str = "all I/O of a job has the priority that prio and prioclass give";
 const LATENCY: &str = "latency does not govern the depth";
 const FLOW: &str = "jobs do not wait for one another";
 const STEADY: &str = "the job does not end at a steady state";
@@ -73,15 +73,12 @@ const CHANGES: &[Change] = &[
     change(&["read_iolog"], &[], REPLAY),
     change(&["exec_prerun"], &[], "no command is run"),
     change(&["exec_postrun"], &[], "no command is run"),
-    change(&["ioscheduler"], &[], "Zonal's own option chooses the scheduler"),
     change(&["zonecapacity"], &["0"], "the device says how much a zone holds"),
     change(&["zoneskip"], &["0"], "no zones are skipped"),
     change(&["read_beyond_wp"], &["0"], "reads stay below write pointers"),
     change(&["ignore_zone_limits"], &["0"], "the device's zone limits hold"),
     change(&["zone_reset_threshold"], &[], "zones are reset when they are full"),
     change(&["zone_reset_frequency"], &[], "zones are reset when they are full"),
-    change(&["prio"], &["0"], PRIORITY),
-    change(&["prioclass"], &["0"], PRIORITY),
     change(&["cmdprio_percentage"], &["0"], PRIORITY),
     change(&["cmdprio_bssplit"], &[], PRIORITY),
     change(&["thinktime_blocks_type"], &["complete"], "thinktime counts completed I/Os"),

@@ -14,6 +14,7 @@ use crate::stats::{
     BATCH_LABELS, BatchSizes, DEPTH_LABELS, IoStats, LatStat, MSEC_LABELS, NSEC_LABELS,
     PERCENTILES, USEC_LABELS,
 };
+use serde_json::Value;
 
 /// Bands on a line of the latency distribution.
 const BANDS_PER_LINE: usize = 5;
@@ -55,6 +56,9 @@ pub(super) fn render(report: &Report<'_>, summary: &Summary<'_>) -> String {
         "\nZonal ({} clock):\n  device={}, policy={}, seed={}\n",
         report.clock, report.device, report.policy, report.seed
     );
+    for (name, value) in &report.extra {
+        out += &section(name, value);
+    }
     out + &table::render(summary)
 }
 
@@ -223,4 +227,59 @@ fn group_line(dir: DataDir, group: &Group) -> String {
         msec(did.min_run),
         msec(did.max_run),
     )
+}
+
+/// A section of [`Report::extra`]: what has a single value on the first line, for each of several
+/// devices, and each group of values on a line of its own below.
+fn section(name: &str, value: &Value) -> String {
+    match value {
+        Value::Array(values) => values.iter().map(|value| section(name, value)).collect(),
+        Value::Object(_) => format!("  {name}: {}\n{}", singles(value), groups("", value)),
+        single => format!("  {name}: {}\n", plain(single)),
+    }
+}
+
+fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}
+
+fn singles(value: &Value) -> String {
+    let single = members(value).filter(|(_, value)| !value.is_object());
+    single.map(|(key, value)| format!("{key}={}", plain(value))).collect::<Vec<_>>().join(", ")
+}
+
+fn groups(path: &str, value: &Value) -> String {
+    let group = |(key, value): (&String, &Value)| {
+        let path = if path.is_empty() { key.clone() } else { format!("{path} {key}") };
+        let own = singles(value);
+        let line = if own.is_empty() { String::new() } else { format!("    {path}: {own}\n") };
+        line + &groups(&path, value)
+    };
+    members(value).filter(|(_, value)| value.is_object()).map(group).collect()
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn sections_put_single_values_first_and_groups_below() {
+        let value = json!([{
+            "device": "null",
+            "name": "mq-deadline",
+            "attributes": { "read_expire": "500ms" },
+            "classes": { "rt": { "inserted": 1, "merged": 0 }, "be": { "inserted": 2 } },
+        }]);
+        let expected = "  scheduler: device=null, name=mq-deadline\n    \
+                        attributes: read_expire=500ms\n    \
+                        classes rt: inserted=1, merged=0\n    \
+                        classes be: inserted=2\n";
+        assert_eq!(section("scheduler", &value), expected);
+        assert_eq!(section("depth", &json!(3)), "  depth: 3\n");
+    }
 }

@@ -45,9 +45,8 @@ fn a04_idle_partially_written_zone_keeps_its_plug_and_a_full_one_lets_it_go() {
 
 #[test]
 fn a04_zone_with_less_capacity_than_size_lets_its_plug_go_at_capacity() {
-    let mut rig = Setup::new()
-        .zones(|zones| zones.iter_mut().for_each(|zone| zone.capacity.0 = 48))
-        .build();
+    let mut rig =
+        Setup::new().zones(|zones| zones.iter_mut().for_each(|zone| zone.capacity.0 = 48)).build();
     rig.write(0, 48);
     rig.drain();
     assert_eq!(rig.queue.live_plugs(), 0);
@@ -199,4 +198,3 @@ fn a09_a_plug_goes_with_nothing_in_flight_and_nothing_waiting() {
     rig.fail();
     assert_eq!((rig.plug(0), rig.references()), (None, 0));
 }
-

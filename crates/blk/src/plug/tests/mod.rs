@@ -1,4 +1,5 @@
 //! What zone write plugging promises, by the numbers of the behaviours (A1 to A47).
+#![allow(clippy::cast_possible_truncation, reason = "the numbers of these tests are small")]
 mod append;
 mod attach;
 mod channels;
@@ -6,6 +7,9 @@ mod errors;
 mod freeze;
 mod life_cycle;
 mod management;
+mod model;
+mod properties;
 mod qd1;
 mod seen;
+mod table;
 mod writes;

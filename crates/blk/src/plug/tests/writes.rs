@@ -115,7 +115,9 @@ fn a16_write_off_the_write_pointer_fails_without_reaching_the_device() {
 
 #[test]
 fn a16_write_beyond_the_capacity_fails_without_reaching_the_device() {
-    let mut rig = Setup::new().zone(0, |zone| zone.capacity = Sector(48)).build();
+    let mut rig = Setup::new()
+        .zones(|zones| zones.iter_mut().for_each(|zone| zone.capacity = Sector(48)))
+        .build();
     let beyond = rig.write(0, 56);
     assert_eq!(rig.poll(), [(beyond, Status::IoError)]);
     assert_eq!(rig.started(), []);
@@ -134,6 +136,39 @@ fn a17_misplaced_write_leaves_all_other_io_of_the_zone_alone() {
 }
 
 #[test]
+fn a17_misplaced_write_of_a_batch_leaves_the_others_alone() {
+    let mut rig = Setup::new().build();
+    rig.write(0, 8);
+    rig.drain();
+    rig.writes();
+    let batch = rig.write_batch(&[(0, 8), (8, 8), (16, 8), (200, 8), (24, 8)]);
+    let statuses = [Status::IoError, Status::Ok, Status::Ok, Status::IoError, Status::Ok];
+    let expected: Vec<_> = batch.into_iter().zip(statuses).collect();
+    assert_eq!(rig.drain(), expected);
+    assert_eq!(rig.writes(), [(8, 8), (16, 16)]);
+}
+
+#[test]
+fn a17_write_of_a_batch_that_fits_is_done_though_the_next_does_not() {
+    let mut rig = Setup::new()
+        .zones(|zones| zones.iter_mut().for_each(|zone| zone.capacity = Sector(48)))
+        .build();
+    let batch = rig.write_batch(&[(0, 40), (40, 8), (48, 8)]);
+    let [a, b, c] = batch[..] else { panic!("three bios") };
+    assert_eq!(rig.drain(), [(a, Status::Ok), (b, Status::Ok), (c, Status::IoError)]);
+}
+
+#[test]
+fn a20_batch_goes_as_one_command() {
+    for policy in [ZoneWrite::Plug, ZoneWrite::Qd1] {
+        let mut rig = Setup::new().policy(policy).build();
+        let batch = rig.write_batch(&[(0, 8), (8, 8), (16, 8), (64, 8)]);
+        assert_eq!(rig.drain().len(), batch.len());
+        assert_eq!(rig.writes(), [(0, 24), (64, 8)]);
+    }
+}
+
+#[test]
 fn a20_waiting_writes_that_follow_one_another_leave_as_one() {
     let mut rig = Setup::new().build();
     rig.write(0, 8);
@@ -142,6 +177,19 @@ fn a20_waiting_writes_that_follow_one_another_leave_as_one() {
     assert_eq!(rig.writes(), [(0, 8), (8, 24)]);
     assert_eq!(rig.ok(), [1, 2, 3].map(|i| (waiting[i - 1], Status::Ok)));
     assert_eq!(rig.plug(0).unwrap().counters.merges, 2);
+}
+
+#[test]
+fn a20_writes_that_came_while_others_were_leaving_are_merged_too() {
+    let mut rig = Setup::new().build();
+    rig.write(0, 8);
+    rig.write_with(BioFlags::FUA, 8, 8);
+    rig.write(16, 8);
+    rig.write(24, 8);
+    rig.ok();
+    rig.write(32, 8);
+    rig.drain();
+    assert_eq!(rig.writes(), [(0, 8), (8, 8), (16, 24)]);
 }
 
 #[test]
@@ -171,7 +219,7 @@ fn a20_different_writes_are_not_merged() {
     rig.append(0, 4);
     rig.append(0, 4);
     rig.write(32, 4);
-    let prio = Prio { class: PrioClass::Idle, ..Prio::default() };
+    let prio = Prio::new(PrioClass::Idle, 0);
     rig.submit_bio(0, Bio { prio, ..Bio::new(Op::Write, Sector(36), 4, 0) });
     rig.drain();
     let lengths: Vec<u32> = rig.started().into_iter().map(|(.., len)| len).collect();

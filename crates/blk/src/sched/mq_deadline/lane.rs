@@ -2,48 +2,42 @@
 use super::zone_lock::ZoneLocks;
 use crate::request::Request;
 use crate::sched::merge::MergeLimit;
-use crate::sched::waiting::{Fifo, Key, Sorted, Store};
+use crate::sched::waiting::{Key, Line, Sorted, Store};
 use crate::units::{Nanos, Sector};
 
 /// One elevator: requests in the order of sectors and in the order of arrival.
 #[derive(Default)]
 pub(super) struct Lane {
-    sorted: Sorted,
-    fifo: Fifo,
-    len: usize,
+    line: Line,
     /// Where the elevator stands: the first sector of the bio that was sent last.
     stands_at: u64,
 }
 
 impl Lane {
-
     pub(super) fn insert(&mut self, store: &mut Store, request: Box<Request>) {
-        let key = store.insert(request);
-        self.sorted.push(key);
-        self.fifo.push(key);
-        self.len += 1;
+        self.line.insert(store, request);
     }
 
     /// The next request on the way up.
     pub(super) fn next(&mut self, store: &Store, zones: Option<&ZoneLocks>) -> Option<Key> {
-        if self.len == 0 {
+        if self.line.len() == 0 {
             return None;
         }
-        let key = self.sorted.at_or_after(self.stands_at)?;
+        let key = self.line.sorted().at_or_after(self.stands_at)?;
         let Some(zones) = zones else {
             return Some(key);
         };
         let key = self.skip_locked(store, zones, key)?;
-        Some(first_of_zone(&mut self.sorted, zones, key))
+        Some(first_of_zone(self.line.sorted(), zones, key))
     }
 
     /// The request that came first.
     pub(super) fn oldest(&mut self, store: &Store, zones: Option<&ZoneLocks>) -> Option<Key> {
         match zones {
-            None => self.fifo.oldest(store, self.len),
-            Some(_) if self.len == 0 => None,
+            None => self.line.oldest(store),
+            Some(_) if self.line.len() == 0 => None,
             Some(zones) => {
-                let (fifo, sorted) = (&self.fifo, &mut self.sorted);
+                let (sorted, fifo) = self.line.orders();
                 let key = fifo.oldest_that(store, |key| {
                     let first = first_of_zone(sorted, zones, key);
                     !zones.is_locked(Sector(key.sector()))
@@ -56,8 +50,7 @@ impl Lane {
 
     /// When the request came that came first.
     pub(super) fn oldest_since(&mut self, store: &Store) -> Option<Nanos> {
-        let key = self.fifo.oldest(store, self.len)?;
-        Some(store.get(key).queued_at())
+        self.line.oldest_since(store)
     }
 
     /// Takes a request out, with those that can go out in one command with it. Gives the number of
@@ -68,42 +61,10 @@ impl Lane {
         key: Key,
         limit: MergeLimit,
         front_merges: bool,
-    ) -> (Box<Request>, u64) {
-        let mut request = self.remove(store, key);
-        self.stands_at = key.sector();
-        let mut merged = 0;
-        if limit.max_sectors == 0 {
-            return (request, merged);
-        }
-        while front_merges
-            && let Some(before) = self.sorted.before()
-            && limit.reaches(before.sector(), request.sector().0)
-            && limit.joins(store.get(before), &request)
-        {
-            let mut front = self.remove(store, before);
-            front.append(request);
-            request = front;
-            merged += 1;
-        }
-        if merged > 0 {
-            // Back to the end of what is merged, for what follows it.
-            self.sorted.at_or_after(self.stands_at);
-        }
-        while let Some(behind) = self.sorted.head()
-            && behind.sector() == request.end().0
-            && limit.joins(&request, store.get(behind))
-        {
-            self.stands_at = behind.sector();
-            request.append(self.remove(store, behind));
-            merged += 1;
-        }
-        (request, merged)
-    }
-
-    fn remove(&mut self, store: &mut Store, key: Key) -> Box<Request> {
-        self.sorted.take(key);
-        self.len -= 1;
-        store.remove(key)
+    ) -> (Box<Request>, usize) {
+        let taken = self.line.take(store, key, limit, front_merges);
+        self.stands_at = taken.last;
+        (taken.request, taken.merged)
     }
 
     /// The first request from `key` on whose zone is free. On a disk that seeks, what follows a
@@ -114,14 +75,14 @@ impl Lane {
             let mut from = zones.zone_end(Sector(key.sector())).0;
             if zones.keep_streams() {
                 let mut end = store.get(key).end().0;
-                while let Some(next) = self.sorted.at_or_after(end)
+                while let Some(next) = self.line.sorted().at_or_after(end)
                     && next.sector() == end
                 {
                     end = store.get(next).end().0;
                 }
                 from = from.max(end);
             }
-            key = self.sorted.at_or_after(from)?;
+            key = self.line.sorted().at_or_after(from)?;
         }
         Some(key)
     }

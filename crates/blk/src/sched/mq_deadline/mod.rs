@@ -183,8 +183,8 @@ impl MqDeadline {
         let front_merges = self.options.front_merges;
         let (request, merged) = lane.take(&mut self.store, key, self.limit, front_merges);
         self.batch += 1;
-        self.waiting[class] -= 1 + usize::try_from(merged).expect("fewer are merged than wait");
-        self.merged[class] += merged;
+        self.waiting[class] -= 1 + merged;
+        self.merged[class] += merged as u64;
         if let Some(zones) = &mut self.zones {
             zones.sent(request.op(), request.zone());
         }

@@ -14,11 +14,13 @@
 //! as a batch. Runs are merged as a binary counter counts, so that each key moves O(log n) times
 //! and a search looks at O(log n) runs.
 mod fifo;
+mod line;
 mod run;
 mod sorted;
 mod store;
 
 pub(super) use fifo::Fifo;
+pub(super) use line::Line;
 pub(super) use sorted::Sorted;
 pub(super) use store::Store;
 

@@ -1,10 +1,13 @@
 //! How many I/Os are in flight.
 use super::{ANY_U32, Kind, Spec, narrow};
 
+/// What is remembered of so many I/Os in flight still fits in memory.
+const MAX_DEPTH: u64 = 1 << 20;
+
 pub(super) const OPTIONS: &[Spec] = &[
     Spec::new(
         "iodepth",
-        Kind::Number { min: 1, max: ANY_U32, set: |draft, n| draft.job.iodepth = narrow(n) },
+        Kind::Number { min: 1, max: MAX_DEPTH, set: |draft, n| draft.job.iodepth = narrow(n) },
         "1",
         "I/Os in flight, for each clone.",
     ),

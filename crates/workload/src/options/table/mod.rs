@@ -88,3 +88,13 @@ const ANY_U32: u64 = u32::MAX as u64;
 fn narrow(value: u64) -> u32 {
     u32::try_from(value).expect("the table limits this option to 32 bits")
 }
+
+/// The same for 16 bits.
+fn small(value: u64) -> u16 {
+    u16::try_from(value).expect("the table limits this option to 16 bits")
+}
+
+/// The same for 8 bits.
+fn tiny(value: u64) -> u8 {
+    u8::try_from(value).expect("the table limits this option to 8 bits")
+}

@@ -1,6 +1,9 @@
 //! Names, clones and groups of jobs, and where they run.
-use super::{ANY_U32, Kind, Spec, narrow};
+use super::{ANY_U32, Kind, Spec, narrow, small, tiny};
 use crate::job::CpusPolicy;
+
+/// Each clone is a thread; fio has room for as many jobs.
+const MAX_CLONES: u64 = 4096;
 
 pub(super) const OPTIONS: &[Spec] = &[
     Spec::new(
@@ -29,7 +32,7 @@ pub(super) const OPTIONS: &[Spec] = &[
     ),
     Spec::new(
         "numjobs",
-        Kind::Number { min: 1, max: ANY_U32, set: |draft, n| draft.job.numjobs = narrow(n) },
+        Kind::Number { min: 1, max: MAX_CLONES, set: |draft, n| draft.job.numjobs = narrow(n) },
         "1",
         "Clones of the job that run at the same time.",
     ),
@@ -53,6 +56,36 @@ pub(super) const OPTIONS: &[Spec] = &[
         ]),
         "shared",
         "Whether each clone may use all CPUs of cpus_allowed or gets one of them.",
+    ),
+    Spec::new(
+        "prioclass",
+        Kind::Number { min: 0, max: 3, set: |draft, n| draft.prio_class = Some(tiny(n)) },
+        "0",
+        "I/O priority class, for schedulers: 0 none (as 2), 1 real time, 2 best effort, 3 idle.",
+    ),
+    Spec::new(
+        "prio",
+        Kind::Number { min: 0, max: 7, set: |draft, n| draft.prio_level = Some(tiny(n)) },
+        "0 with prioclass, else 4",
+        "I/O priority in its class, 0 the most urgent.",
+    ),
+    Spec::new(
+        "weight",
+        Kind::Number { min: 1, max: 1000, set: |draft, n| draft.job.weight = Some(small(n)) },
+        "from prio",
+        "Share of the device that the scheduler bfq gives each clone. Zonal's own.",
+    ),
+    Spec::new(
+        "ioscheduler",
+        Kind::Text(|draft, text| draft.job.ioscheduler = Some(text.to_owned())),
+        "none",
+        "I/O scheduler of the job's device: none, mq-deadline, bfq or kyber.",
+    ),
+    Spec::new(
+        "sched_opt",
+        Kind::Text(|draft, text| draft.job.sched_opt = Some(text.to_owned())),
+        "",
+        "Attributes of the I/O scheduler, as read_expire=100,fifo_batch=8. Zonal's own.",
     ),
     Spec::new(
         "stonewall",

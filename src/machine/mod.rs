@@ -1,9 +1,13 @@
-//! Runs the clones of one phase, on either clock.
-use super::Finished;
-use super::progress::Live;
-use crate::cli::{ClockKind, RunArgs};
-use crate::cmd::devices::Attached;
+//! Runs jobs on either clock.
+//!
+//! Takes phases of tasks and the devices that they use; gives what each clone measured. The clock
+//! goes on from one phase to the next.
+mod progress;
+
+use crate::cli::{ClockKind, Eta};
+use crate::devices::Devices;
 use anyhow::{Context, Result};
+use progress::Live;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,49 +18,63 @@ use zonal_sim::Costs;
 use zonal_workload::generate::ZbdTable;
 use zonal_workload::job::ZoneMode;
 use zonal_workload::plan::{self, Task};
-use zonal_workload::runner::{Clock, Runner};
+use zonal_workload::runner::{Clock, Outcome, Runner};
 
-/// The clock and what goes on from phase to phase.
-pub enum Machine<'a> {
-    Real { args: &'a RunArgs, clock: RealClock, stop: Arc<AtomicBool> },
-    Virtual { args: &'a RunArgs, now: Nanos },
+/// A clone that has run.
+pub struct Finished {
+    /// What it was.
+    pub task: Task,
+    /// What it measured.
+    pub outcome: Outcome,
+    /// Seconds from the start of the machine to the end of the clone's phase.
+    pub elapsed: u64,
 }
 
-impl<'a> Machine<'a> {
-    /// A machine whose clock begins now.
-    pub fn new(args: &'a RunArgs) -> Result<Self> {
-        if args.clock == ClockKind::Virtual {
-            return Ok(Machine::Virtual { args, now: Nanos(0) });
+/// The clock, and what belongs to it.
+pub enum Machine {
+    /// Real threads.
+    Real { clock: RealClock, stop: Arc<AtomicBool>, eta: Eta },
+    /// Discrete events.
+    Virtual { now: Nanos, costs: Costs },
+}
+
+impl Machine {
+    /// A machine whose clock begins now. An I/O costs a thread `io_cost` nanoseconds of virtual
+    /// time.
+    ///
+    /// # Errors
+    /// Interrupts cannot be handled; with the real clock they end the jobs, so there can be only
+    /// one such machine in a process.
+    pub fn new(clock: ClockKind, io_cost: u64, eta: Eta) -> Result<Self> {
+        if clock == ClockKind::Virtual {
+            return Ok(Machine::Virtual { now: Nanos(0), costs: Costs { io: Nanos(io_cost) } });
         }
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
             .context("cannot handle interrupts")?;
-        Ok(Machine::Real { args, clock: RealClock::start(), stop })
+        Ok(Machine::Real { clock: RealClock::start(), stop, eta })
     }
 
-    /// Runs all clones of a phase at once and adds what they measured to `finished`.
-    pub fn run<'d>(
-        &mut self,
-        phase: Vec<Task>,
-        device_of: impl Fn(&Task) -> &'d Attached,
-        finished: &mut Vec<Finished>,
-    ) -> Result<()> {
-        let seed = self.args().seed;
-        let runners = make_runners(&phase, device_of, seed)?;
+    /// Runs all clones of a phase at once; none after an interrupt. `seed` is mixed with the jobs'
+    /// own.
+    ///
+    /// # Errors
+    /// A clone cannot be made ready, or all wait for one another.
+    pub fn run(&mut self, phase: Vec<Task>, devices: &Devices, seed: u64) -> Result<Vec<Finished>> {
+        if self.is_stopped() {
+            return Ok(Vec::new());
+        }
+        let runners = make_runners(&phase, devices, seed)?;
         let (outcomes, now) = match self {
-            Machine::Virtual { args, now } => {
-                let costs = Costs { io: Nanos(args.io_cost) };
-                let (outcomes, end) = zonal_sim::run(runners, *now, costs)?;
+            Machine::Virtual { now, costs } => {
+                let (outcomes, end) = zonal_sim::run(runners, *now, *costs)?;
                 *now = end;
-                (outcomes, end)
+                (outcomes, end.0)
             }
-            Machine::Real { args, clock, stop } => {
-                if stop.load(Ordering::Relaxed) {
-                    return Ok(());
-                }
+            Machine::Real { clock, stop, eta } => {
                 let online = zonal_host::online_cpus();
-                let mut live = Live::new(args.eta, &runners);
+                let mut live = Live::new(*eta, &runners);
                 let threads = runners
                     .into_iter()
                     .zip(&phase)
@@ -64,18 +82,19 @@ impl<'a> Machine<'a> {
                     .collect();
                 let outcomes = zonal_host::run(threads, clock, stop, || live.show());
                 live.clear();
-                (outcomes, clock.now())
+                (outcomes, Clock::now(clock).0)
             }
         };
-        let elapsed = now.0.div_ceil(1_000_000_000);
+        let elapsed = now.div_ceil(1_000_000_000);
         let done = phase.into_iter().zip(outcomes);
-        finished.extend(done.map(|(task, outcome)| Finished { task, outcome, elapsed }));
-        Ok(())
+        Ok(done.map(|(task, outcome)| Finished { task, outcome, elapsed }).collect())
     }
 
-    fn args(&self) -> &'a RunArgs {
+    /// Whether there was an interrupt.
+    pub fn is_stopped(&self) -> bool {
         match self {
-            Machine::Real { args, .. } | Machine::Virtual { args, .. } => args,
+            Machine::Real { stop, .. } => stop.load(Ordering::Relaxed),
+            Machine::Virtual { .. } => false,
         }
     }
 
@@ -91,21 +110,17 @@ impl<'a> Machine<'a> {
     }
 }
 
-fn make_runners<'d>(
-    phase: &[Task],
-    device_of: impl Fn(&Task) -> &'d Attached,
-    seed: u64,
-) -> Result<Vec<Runner>> {
+fn make_runners(phase: &[Task], devices: &Devices, seed: u64) -> Result<Vec<Runner>> {
     let mut tables: BTreeMap<&str, Arc<ZbdTable>> = BTreeMap::new();
     let mut runners = Vec::with_capacity(phase.len());
     for (id, task) in (0..).zip(phase) {
-        let device = device_of(task);
+        let device = devices.of(task);
         let queue = &device.queue;
         let zbd = match tables.get(device.name.as_str()) {
             _ if task.job.zonemode != ZoneMode::Zbd => None,
             Some(table) => Some(Arc::clone(table)),
             None => {
-                let same = |other: &&Task| device_of(other).name == device.name;
+                let same = |other: &&Task| devices.of(other).name == device.name;
                 let jobs = phase.iter().filter(same).map(|task| &*task.job);
                 let limit = plan::max_open_zones(jobs);
                 let table = ZbdTable::new(&**queue.device(), limit)

@@ -1,0 +1,47 @@
+//! Criterion benchmarks of the block layer alone: submit and complete through every stage, 4 KiB
+//! writes on the zoned null device.
+#[allow(dead_code)]
+mod support;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use support::{DEVICE, Writer, Zones, queue, timed};
+use zonal_blk::{QueueOptions, ZoneWrite};
+
+const ONE_ZONE: Zones = Zones { first: 0, width: 1 };
+
+fn writes(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("write");
+    group.throughput(Throughput::Elements(1));
+    for (name, policy, merge) in [
+        ("plug", ZoneWrite::Plug, true),
+        ("plug-nomerges", ZoneWrite::Plug, false),
+        ("qd1-nomerges", ZoneWrite::Qd1, false),
+        ("off", ZoneWrite::Off, false),
+    ] {
+        for depth in [1, 16, 32] {
+            if policy == ZoneWrite::Off && depth > 1 {
+                continue;
+            }
+            let options =
+                QueueOptions { zone_write: Some(policy), merge, ..QueueOptions::default() };
+            let mut writer = Writer::new(&queue(DEVICE, options), depth, ONE_ZONE);
+            group.bench_function(BenchmarkId::new(name, depth), |bencher| {
+                bencher.iter_custom(|count| timed(|| writer.write(count)));
+            });
+        }
+    }
+    group.finish();
+}
+
+fn attach(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("attach");
+    group.sample_size(10);
+    group.bench_function("100000 zones", |bencher| {
+        let device = "null:zones=100000,zone_size=256M,max_open=128";
+        bencher.iter_with_large_drop(|| queue(device, QueueOptions::default()));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, writes, attach);
+criterion_main!(benches);

@@ -1,0 +1,262 @@
+//! The figures that Zonal holds itself to, each with its goal, in one run: compared ways are
+//! measured in turn, round after round, on machines that other work shares. Of times inside the
+//! process the best round counts, of whole programs the median pair.
+//!
+//! `cargo bench --bench figures`. The comparison with fio needs fio; without it, it says so.
+#[allow(dead_code)]
+mod support;
+
+use std::process::Command;
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Instant;
+use support::{DEVICE, Writer, Zones, ns_per_write, per_io, queue};
+use zonal_blk::{Queue, QueueOptions, ZoneWrite};
+
+const ROUNDS: usize = 7;
+const WRITES: u64 = 1_000_000;
+const ONE_ZONE: Zones = Zones { first: 0, width: 1 };
+
+fn main() {
+    // `cargo test --benches` runs benchmarks too, to see that they work.
+    if std::env::args().any(|arg| arg == "--test") {
+        return;
+    }
+    println!("{:<64} {:>10}   goal", "figure", "measured");
+    one_thread();
+    threads();
+    attach();
+    virtual_clock();
+    whole_program();
+}
+
+fn row(figure: &str, measured: f64, unit: &str, goal: &str) {
+    println!("{figure:<64} {measured:>7.1} {unit:<5} {goal}");
+}
+
+fn options(zone_write: ZoneWrite, merge: bool) -> QueueOptions {
+    QueueOptions { zone_write: Some(zone_write), merge, ..QueueOptions::default() }
+}
+
+/// The best round of each way.
+fn best<const N: usize>(mut measure: impl FnMut(usize) -> f64) -> [f64; N] {
+    let mut best = [f64::MAX; N];
+    for _ in 0..ROUNDS {
+        for (way, best) in best.iter_mut().enumerate() {
+            *best = best.min(measure(way));
+        }
+    }
+    best
+}
+
+fn one_thread() {
+    let ways = [
+        ("block layer, depth 1", ZoneWrite::Plug, true, 1, "at most 100 ns"),
+        ("block layer, depth 16", ZoneWrite::Plug, true, 16, "at most 60 ns"),
+        ("block layer, depth 32", ZoneWrite::Plug, true, 32, "at most 60 ns"),
+        ("block layer, depth 16, nothing merged", ZoneWrite::Plug, false, 16, "at most 60 ns"),
+        ("block layer, depth 32, nothing merged", ZoneWrite::Plug, false, 32, "at most 60 ns"),
+        ("qd1, depth 1", ZoneWrite::Qd1, false, 1, "at most 20 ns above plug"),
+        ("qd1, depth 16, nothing merged", ZoneWrite::Qd1, false, 16, "at most 20 ns above plug"),
+    ];
+    let times = best::<7>(|way| {
+        let (_, policy, merge, depth, _) = ways[way];
+        ns_per_write(&queue(DEVICE, options(policy, merge)), depth, ONE_ZONE, WRITES)
+    });
+    for ((name, _, _, _, goal), ns) in ways.iter().zip(times) {
+        row(&format!("{name}, 4 KiB writes, one thread"), ns, "ns", goal);
+    }
+    let [plug, qd1] = best::<2>(|way| {
+        let policy = [ZoneWrite::Plug, ZoneWrite::Qd1][way];
+        let zones = Zones { first: 0, width: 16 };
+        ns_per_write(&queue(DEVICE, options(policy, false)), 16, zones, WRITES)
+    });
+    row("plug, depth 16 over 16 zones, one thread", plug, "ns", "");
+    row("qd1, depth 16 over 16 zones, one thread", qd1, "ns", "at most 20 ns above plug");
+}
+
+/// Nanoseconds an I/O over all threads, each at depth 16 on its zones.
+fn together(queue: &Arc<Queue>, zones: &[Zones]) -> f64 {
+    let barrier = Barrier::new(zones.len() + 1);
+    let start = thread::scope(|scope| {
+        for &zones in zones {
+            let barrier = &barrier;
+            scope.spawn(move || {
+                let mut writer = Writer::new(queue, 16, zones);
+                writer.write(10_000);
+                barrier.wait();
+                writer.write(WRITES);
+            });
+        }
+        barrier.wait();
+        Instant::now()
+    });
+    per_io(start.elapsed(), WRITES * zones.len() as u64)
+}
+
+fn threads() {
+    let own = |thread| Zones { first: thread * 16, width: 1 };
+    let [one, two] = best::<2>(|way| {
+        let zones: Vec<Zones> = (0..way as u64 + 1).map(own).collect();
+        together(&queue(DEVICE, options(ZoneWrite::Plug, false)), &zones)
+    });
+    let free = thread::available_parallelism().map_or(1, |cpus| cpus.get());
+    let goal = if free < 2 { "needs two CPUs" } else { "at least 1.8" };
+    row("two threads on different zones against one", one / two, "times", goal);
+    let [own, shared] = best::<2>(|way| shared_zones::ns_per_write(way == 1));
+    let figure = "random writes, 4 threads, 16 shared zones against own zones";
+    row(figure, own / shared * 100.0, "%", "at least 60 %");
+}
+
+/// Random 4 KiB writes of four threads, to zones of their own or to zones that they share. Writers
+/// of a zone agree on the offset under a lock, as writers of a file do, and submit under it.
+mod shared_zones {
+    use super::{Arc, Barrier, DEVICE, Instant, Queue, ZoneWrite, options, per_io, queue, thread};
+    use std::sync::Mutex;
+    use zonal_blk::{Bio, Nanos, Op, Sector, Status};
+
+    const THREADS: u64 = 4;
+    const ZONES: u64 = 16;
+    const WRITES: u64 = 250_000;
+    const DEPTH: usize = 16;
+
+    pub fn ns_per_write(shared: bool) -> f64 {
+        let queue = queue(DEVICE, options(ZoneWrite::Plug, true));
+        let count = if shared { ZONES } else { ZONES * THREADS };
+        let offsets: Vec<Mutex<u64>> = (0..count).map(|_| Mutex::new(0)).collect();
+        let barrier = Barrier::new(THREADS as usize + 1);
+        let start = thread::scope(|scope| {
+            for id in 0..THREADS {
+                let (queue, offsets, barrier) = (&queue, &offsets, &barrier);
+                let first = if shared { 0 } else { id * ZONES };
+                scope.spawn(move || {
+                    barrier.wait();
+                    writer(queue, offsets, first, id);
+                });
+            }
+            barrier.wait();
+            Instant::now()
+        });
+        per_io(start.elapsed(), THREADS * WRITES)
+    }
+
+    fn writer(queue: &Arc<Queue>, offsets: &[Mutex<u64>], first: u64, id: u64) {
+        let mut channel = queue.channel().expect("a hardware queue");
+        let mut random = id * 2 + 1;
+        let (mut left, mut in_flight) = (WRITES, 0);
+        let mut done = Vec::with_capacity(DEPTH);
+        while left > 0 || in_flight > 0 {
+            let mut moved = false;
+            while left > 0 && in_flight < DEPTH {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let zone = first + (random >> 33) % ZONES;
+                let mut offset = offsets[zone as usize].lock().expect("offset lock");
+                let sector = Sector(zone * queue.limits().zone_size.0 + *offset);
+                *offset += 8;
+                channel.submit(Nanos(0), Bio::new(Op::Write, sector, 8, 0));
+                drop(offset);
+                left -= 1;
+                in_flight += 1;
+                moved = true;
+            }
+            channel.poll(Nanos(0), &mut done);
+            moved |= !done.is_empty();
+            in_flight -= done.len();
+            for completion in done.drain(..) {
+                assert_eq!(completion.status, Status::Ok);
+            }
+            if !moved {
+                thread::yield_now();
+            }
+        }
+        channel.retire();
+        while !channel.is_idle() {
+            channel.poll(Nanos(0), &mut done);
+            thread::yield_now();
+        }
+    }
+}
+
+fn attach() {
+    let device = "null:zones=100000,zone_size=256M,max_open=128";
+    let device = zonal_device::spec::parse(device).expect("a spec");
+    let [time] = best::<1>(|_| {
+        let device = zonal_device::spec::build(&device).expect("a device");
+        let start = Instant::now();
+        let queue = Queue::attach(device, QueueOptions::default()).expect("a device");
+        let time = start.elapsed();
+        drop(queue);
+        time.as_secs_f64() * 1e3
+    });
+    row("100,000 zones attached", time, "ms", "at most 50 ms");
+}
+
+fn zonal(args: &[&str]) -> f64 {
+    iops(Command::new(env!("CARGO_BIN_EXE_zonal")).arg("run").args(args))
+}
+
+/// Runs one job and takes its write IOPS from the terse output.
+fn iops(command: &mut Command) -> f64 {
+    let output = command.output().expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().find(|line| line.starts_with("3;")).unwrap_or_else(|| {
+        panic!("terse output: {text}{}", String::from_utf8_lossy(&output.stderr))
+    });
+    // fio's terse format, version 3: field 49 is the write IOPS.
+    line.split(';').nth(48).and_then(|field| field.parse().ok()).expect("write IOPS")
+}
+
+const JOB: [&str; 5] = ["--name=peer", "--bs=4k", "--iodepth=16", "--zonemode=zbd", "--time_based"];
+
+fn virtual_clock() {
+    let ios = 3_000_000;
+    let [seconds] = best::<1>(|_| {
+        let count = format!("--number_ios={ios}");
+        let device = "--device=null:latency=10us";
+        let start = Instant::now();
+        let rest = ["--clock=virtual", device, "--rw=write", "--runtime=3600", &count];
+        zonal(&[&JOB[..], &rest, &["--output-format=terse"]].concat());
+        start.elapsed().as_secs_f64()
+    });
+    row(
+        "virtual clock, simulated I/Os a second",
+        f64::from(ios) / seconds / 1e6,
+        "M",
+        "at least 3",
+    );
+}
+
+fn whole_program() {
+    if Command::new("fio").arg("--version").output().is_err() {
+        println!("fio is not installed: no comparison with fio --ioengine=null");
+        return;
+    }
+    let file = std::env::temp_dir().join(format!("zonal-peer-{}", std::process::id()));
+    let image = std::fs::File::create(&file).expect("a file in the temporary folder");
+    image.set_len(16 << 30).expect("a sparse file");
+    let filename = format!("--filename={}", file.display());
+    let common = ["--runtime=2", "--output-format=terse"];
+    for rw in ["--rw=write", "--rw=randwrite"] {
+        let zonal =
+            || zonal(&[&JOB[..], &common, &[rw, "--device=null:zones=64,zone_size=256M"]].concat());
+        let fio = || {
+            let geometry = ["--zonesize=256M", "--zonecapacity=256M", "--size=16G"];
+            let engine = ["--ioengine=null", &filename, rw, "--terse-version=3"];
+            iops(Command::new("fio").args(JOB).args(common).args(engine).args(geometry))
+        };
+        let rounds: Vec<(f64, f64)> = (0..ROUNDS).map(|_| (zonal(), fio())).collect();
+        let zonal = median(rounds.iter().map(|&(zonal, _)| zonal));
+        let fio = median(rounds.iter().map(|&(_, fio)| fio));
+        let ratio = median(rounds.iter().map(|&(zonal, fio)| zonal / fio));
+        row(&format!("zonal run {rw}, median"), zonal / 1e6, "MIOPS", "");
+        row(&format!("fio --ioengine=null {rw}, median"), fio / 1e6, "MIOPS", "");
+        row(&format!("zonal against fio, {rw}, median of pairs"), ratio, "times", "at least 5");
+    }
+    std::fs::remove_file(file).expect("the file was just made");
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

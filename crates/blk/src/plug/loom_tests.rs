@@ -1,0 +1,352 @@
+//! The plug under every interleaving of two threads, as far as loom knows them:
+//! `RUSTFLAGS="--cfg loom" cargo test -p zonal-blk --release --lib loom`.
+//!
+//! Each thread submits its bios and ends what it was told to issue, as a channel does. Loom switches
+//! threads at every lock and atomic operation, also while a command is with the device.
+#![allow(clippy::cast_possible_truncation, reason = "the numbers of these tests are small")]
+use super::{Entered, PlugInfo, WpRecovery, ZonePlugs, ZoneWrite};
+use crate::bio::{Bio, Op};
+use crate::channel::Channel;
+use crate::completion::Mailbox;
+use crate::device::{Device, HwQueue};
+use crate::limits::Limits;
+use crate::queue::{Queue, QueueOptions};
+use crate::request::{Request, RequestList};
+use crate::status::Status;
+use crate::testing::{limits, sequential_zones};
+use crate::units::{Nanos, Sector, ZoneNo};
+use crate::zone::{Zone, ZoneCondition};
+use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::thread as threads;
+use std::sync::{Arc, Mutex};
+
+const SIZE: u64 = 4;
+
+/// A device that does what it can at once and notices two writes to a zone in flight.
+struct Strict {
+    limits: Limits,
+    zones: Mutex<Vec<Zone>>,
+    writing: Vec<AtomicU32>,
+}
+
+impl Device for Strict {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
+        zones.extend(self.zones.lock().unwrap().iter().skip(first.index()).take(max));
+        Ok(())
+    }
+
+    fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
+        Box::new(Immediate { device: self, started: Vec::new() })
+    }
+}
+
+struct Immediate {
+    device: Arc<Strict>,
+    started: Vec<Box<Request>>,
+}
+
+impl HwQueue for Immediate {
+    fn start(&mut self, _now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
+        self.started.push(request);
+        Ok(())
+    }
+
+    fn poll(&mut self, _now: Nanos, done: &mut Vec<Box<Request>>) {
+        for mut request in self.started.drain(..) {
+            self.device.execute(&mut request);
+            done.push(request);
+        }
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        None
+    }
+}
+
+impl Strict {
+    fn new(zones: u32) -> Arc<Self> {
+        let limits = limits(zones, SIZE);
+        Arc::new(Strict {
+            zones: Mutex::new(sequential_zones(&limits)),
+            writing: (0..zones).map(|_| AtomicU32::new(0)).collect(),
+            limits,
+        })
+    }
+
+    fn execute(&self, request: &mut Request) {
+        let zone = request.zone().index();
+        let writes = request.op() == Op::Write;
+        if writes {
+            let others = self.writing[zone].fetch_add(1, Ordering::Relaxed);
+            assert_eq!(others, 0, "one write in flight per zone");
+        }
+        request.set_status(self.judge(request));
+        if writes {
+            self.writing[zone].fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn judge(&self, request: &Request) -> Status {
+        let zone = &mut self.zones.lock().unwrap()[request.zone().index()];
+        match request.op() {
+            Op::ZoneReset => zone.wp = zone.start,
+            Op::ZoneFinish => zone.wp = zone.writable_end(),
+            Op::Write if request.sector() != zone.wp => return Status::IoError,
+            Op::Write if request.end() > zone.writable_end() => return Status::IoError,
+            Op::Write => zone.wp = request.end(),
+            op => unreachable!("{op:?}"),
+        }
+        zone.cond = match zone.wp {
+            wp if wp == zone.start => ZoneCondition::Empty,
+            wp if wp == zone.writable_end() => ZoneCondition::Full,
+            _ => ZoneCondition::ImplicitOpen,
+        };
+        Status::Ok
+    }
+}
+
+struct Layer {
+    plugs: ZonePlugs,
+    device: Arc<Strict>,
+    one_per_disk: bool,
+    /// How the bios ended, by number.
+    ended: Mutex<Vec<(u64, Status)>>,
+}
+
+impl Layer {
+    fn new(zones: u32, one_per_disk: bool) -> Arc<Self> {
+        let device = Strict::new(zones);
+        let options =
+            QueueOptions { wp_recovery: WpRecovery::Report, merge: false, ..Default::default() };
+        let limits = &device.limits;
+        let (plugs, _) = ZonePlugs::attach(Arc::clone(&device) as _, limits, &options).unwrap();
+        Arc::new(Layer { plugs, device, one_per_disk, ended: Mutex::default() })
+    }
+
+    /// A bio from its submission to the end of all that it lets go.
+    fn submit(&self, id: u64, op: Op, zone: u32, at: u64, len: u32) {
+        let sector = Sector(u64::from(zone) * SIZE + at);
+        let mut request = Box::new(Request::empty());
+        request.load(Bio::new(op, sector, len, id), 0, ZoneNo(zone), None);
+        let mut aborted = RequestList::new();
+        let entered = self.plugs.enter(Nanos(0), request, self.one_per_disk, &mut aborted);
+        let mut turn = match entered {
+            Entered::Issue(request) => Some(request),
+            Entered::Parked => None,
+            Entered::Failed(mut request, status) => {
+                request.set_status(status);
+                self.end(request);
+                None
+            }
+        };
+        while let Some(mut request) = turn {
+            self.device.execute(&mut request);
+            turn = self.plugs.complete(Nanos(0), &request, self.one_per_disk, &mut aborted);
+            self.end(request);
+            while let Some(request) = aborted.pop_front() {
+                self.end(request);
+            }
+        }
+    }
+
+    fn end(&self, mut request: Box<Request>) {
+        let status = request.status();
+        let id = request.unload().0.user_data;
+        self.ended.lock().unwrap().push((id, status));
+    }
+
+    /// With all threads done: each bio has ended once, and no plug is held by anybody but the table.
+    fn check(&self, bios: u64) -> Vec<Status> {
+        let mut ended = self.ended.lock().unwrap().clone();
+        ended.sort_unstable_by_key(|&(id, _)| id);
+        let ids: Vec<u64> = ended.iter().map(|&(id, _)| id).collect();
+        assert_eq!(ids, (0..bios).collect::<Vec<_>>(), "every bio ends once");
+        let plugs: Vec<PlugInfo> = self.plugs.dump(true);
+        let mut live = 0;
+        for plug in &plugs {
+            let zone = self.device.zones.lock().unwrap()[plug.zone.index()];
+            let partial = zone.wp > zone.start && zone.wp < zone.writable_end();
+            assert_eq!(plug.references, u32::from(partial), "a full or empty zone has no plug");
+            assert_eq!(plug.wp_offset, zone.wp - zone.start);
+            assert!(!plug.flags.plugged && !plug.flags.listed);
+            live += u32::from(partial);
+        }
+        assert_eq!(self.plugs.alive(), live);
+        ended.into_iter().map(|(_, status)| status).collect()
+    }
+}
+
+fn explore(
+    zones: u32,
+    one_per_disk: bool,
+    threads: [fn(&Layer); 2],
+    check: impl Fn(&[Status]) + Sync + Send + 'static,
+) {
+    loom::model(move || {
+        let layer = Layer::new(zones, one_per_disk);
+        let [here, there] = threads;
+        let other = Arc::clone(&layer);
+        let thread = threads::spawn(move || there(&other));
+        here(&layer);
+        thread.join().unwrap();
+        check(&layer.check(3));
+    });
+}
+
+#[test]
+fn loom_submit_against_complete_against_reset() {
+    for one_per_disk in [false, true] {
+        explore(
+            1,
+            one_per_disk,
+            [
+                |layer| {
+                    layer.submit(0, Op::Write, 0, 0, 2);
+                    layer.submit(1, Op::Write, 0, 2, 2);
+                },
+                |layer| layer.submit(2, Op::ZoneReset, 0, 0, 0),
+            ],
+            |statuses| assert_eq!(statuses[2], Status::Ok),
+        );
+    }
+}
+
+#[test]
+fn loom_last_write_of_a_zone_completes_while_others_are_submitted() {
+    for one_per_disk in [false, true] {
+        explore(
+            1,
+            one_per_disk,
+            [
+                |layer| {
+                    layer.submit(0, Op::ZoneAppend, 0, 0, 2);
+                    layer.submit(1, Op::ZoneAppend, 0, 0, 2);
+                },
+                |layer| layer.submit(2, Op::ZoneAppend, 0, 0, 2),
+            ],
+            |statuses| {
+                let failed = statuses.iter().filter(|&&status| status != Status::Ok).count();
+                assert_eq!(failed, 1, "two of the three fit");
+            },
+        );
+    }
+}
+
+#[test]
+fn loom_no_write_is_lost_between_two_submitters() {
+    for one_per_disk in [false, true] {
+        explore(
+            1,
+            one_per_disk,
+            [
+                |layer| {
+                    layer.submit(0, Op::ZoneAppend, 0, 0, 1);
+                    layer.submit(1, Op::ZoneAppend, 0, 0, 1);
+                },
+                |layer| layer.submit(2, Op::ZoneAppend, 0, 0, 1),
+            ],
+            |statuses| assert_eq!(statuses, [Status::Ok; 3]),
+        );
+    }
+}
+
+#[test]
+fn loom_qd1_plug_joins_the_line_while_another_is_drained() {
+    explore(
+        2,
+        true,
+        [
+            |layer| {
+                layer.submit(0, Op::ZoneAppend, 0, 0, 4);
+                layer.submit(1, Op::ZoneAppend, 1, 0, 2);
+            },
+            |layer| layer.submit(2, Op::ZoneAppend, 1, 0, 2),
+        ],
+        |statuses| assert_eq!(statuses, [Status::Ok; 3]),
+    );
+}
+
+#[test]
+fn loom_qd1_plug_is_aborted_while_its_turn_comes() {
+    explore(
+        2,
+        true,
+        [
+            |layer| layer.submit(0, Op::ZoneAppend, 0, 0, 4),
+            |layer| {
+                layer.submit(1, Op::ZoneAppend, 1, 0, 2);
+                layer.submit(2, Op::ZoneFinish, 1, 0, 0);
+            },
+        ],
+        |statuses| assert_eq!((statuses[0], statuses[2]), (Status::Ok, Status::Ok)),
+    );
+}
+
+/// Submits appends on a channel and polls until all bios of all channels have completed: writes of
+/// the other channel may be here.
+fn drive(channel: &mut Channel, bios: std::ops::Range<u64>, all: u32, done: &AtomicU32) {
+    for id in bios {
+        channel.submit(Nanos(0), Bio::new(Op::ZoneAppend, Sector(0), 1, id));
+    }
+    let mut completions = Vec::new();
+    while done.load(Ordering::Acquire) < all {
+        let count = channel.poll(Nanos(0), &mut completions);
+        if count > 0 {
+            done.fetch_add(count as u32, Ordering::Release);
+        } else {
+            threads::yield_now();
+        }
+    }
+    assert!(completions.iter().all(|completion| completion.status == Status::Ok));
+}
+
+#[test]
+fn loom_channels_issue_and_complete_each_others_writes() {
+    for policy in [ZoneWrite::Plug, ZoneWrite::Qd1] {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        builder.check(move || {
+            let options =
+                QueueOptions { zone_write: Some(policy), merge: false, ..QueueOptions::default() };
+            let queue = Queue::attach(Strict::new(1), options).unwrap();
+            let (mut here, mut there) = (queue.channel().unwrap(), queue.channel().unwrap());
+            let done = loom::sync::Arc::new(AtomicU32::new(0));
+            let other = loom::sync::Arc::clone(&done);
+            let thread = threads::spawn(move || drive(&mut there, 2..3, 3, &other));
+            drive(&mut here, 0..2, 3, &done);
+            thread.join().unwrap();
+            assert_eq!(queue.live_plugs(), 1);
+            assert_eq!(queue.dump_plugs(true)[0].references, 1);
+        });
+    }
+}
+
+#[test]
+fn loom_mailbox_gives_each_request_once_and_in_order() {
+    loom::model(|| {
+        let mailbox = Arc::new(Mailbox::new());
+        let letter = |id| {
+            let mut request = Box::new(Request::empty());
+            request.load(Bio::new(Op::Read, Sector(0), 1, id), 0, ZoneNo(0), None);
+            request
+        };
+        let sender = Arc::clone(&mailbox);
+        let thread = threads::spawn(move || (0..2).for_each(|id| sender.push(letter(id))));
+        let mut seen = Vec::new();
+        let mut collect = || {
+            let mut mail = mailbox.take();
+            while let Some(mut request) = mail.pop_front() {
+                seen.push(request.unload().0.user_data);
+            }
+        };
+        collect();
+        thread.join().unwrap();
+        collect();
+        assert!(mailbox.is_empty());
+        assert_eq!(seen, [0, 1]);
+    });
+}

@@ -1,0 +1,295 @@
+//! Zone write plugging as one would explain it, without locks, slots or reuse: what the properties
+//! compare the layer with.
+use crate::bio::Op;
+use crate::status::Status;
+use std::collections::VecDeque;
+
+pub(super) const ZONES: usize = 3;
+pub(super) const SIZE: u64 = 32;
+pub(super) const CAPACITY: u64 = 24;
+pub(super) const LONGEST: u32 = 12;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    pub(super) one_per_disk: bool,
+    pub(super) native_append: bool,
+    pub(super) asks_at_once: bool,
+    pub(super) merges: bool,
+}
+
+/// What the layer knows of a write pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    At(u64),
+    No,
+    MovedByAppends,
+}
+
+#[derive(Clone, Debug)]
+struct Write {
+    id: u64,
+    channel: usize,
+    op: Op,
+    at: u64,
+    len: u32,
+    mergeable: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Command {
+    pub(super) op: Op,
+    pub(super) zone: usize,
+    pub(super) at: u64,
+    pub(super) len: u32,
+    bios: Vec<(u64, usize)>,
+}
+
+#[derive(Debug)]
+struct Zone {
+    known: Known,
+    device_wp: u64,
+    waiting: VecDeque<Write>,
+    write_out: bool,
+    managing: usize,
+    appending: usize,
+}
+
+pub(super) struct Model {
+    rules: Rules,
+    zones: Vec<Zone>,
+    /// QD=1: the zone that has the disk, and those that want it.
+    disk: Option<usize>,
+    line: Vec<usize>,
+    pub(super) in_flight: [Vec<Command>; 2],
+    ended: [Vec<(Command, Status)>; 2],
+    completed: [Vec<(u64, Status)>; 2],
+    /// What reached the device.
+    pub(super) log: Vec<(Op, u64, u32)>,
+}
+
+impl Model {
+    pub(super) fn new(rules: Rules) -> Self {
+        let zone = |_| Zone {
+            known: Known::At(0),
+            device_wp: 0,
+            waiting: VecDeque::new(),
+            write_out: false,
+            managing: 0,
+            appending: 0,
+        };
+        Model {
+            rules,
+            zones: (0..ZONES).map(zone).collect(),
+            disk: None,
+            line: Vec::new(),
+            in_flight: Default::default(),
+            ended: Default::default(),
+            completed: Default::default(),
+            log: Vec::new(),
+        }
+    }
+
+    /// Where a write to the zone would have to begin, for all that the layer or the device knows.
+    pub(super) fn pointer(&self, zone: usize) -> u64 {
+        match self.zones[zone].known {
+            Known::At(at) => at,
+            _ => self.zones[zone].device_wp,
+        }
+    }
+
+    pub(super) fn device_pointer(&self, zone: usize) -> u64 {
+        self.zones[zone].device_wp
+    }
+
+    /// Zones whose plug is to live when nothing is out.
+    pub(super) fn live(&self) -> usize {
+        let lives = |zone: &&Zone| match zone.known {
+            Known::At(at) => at > 0 && at < CAPACITY,
+            Known::No => true,
+            Known::MovedByAppends => false,
+        };
+        self.zones.iter().filter(lives).count()
+    }
+
+    pub(super) fn submit(
+        &mut self,
+        channel: usize,
+        id: u64,
+        (op, zone, at, len): (Op, usize, u64, u32),
+    ) {
+        let command = Command { op, zone, at, len, bios: vec![(id, channel)] };
+        match op {
+            Op::ZoneReset | Op::ZoneFinish => self.zones[zone].managing += 1,
+            Op::ZoneResetAll => self.zones.iter_mut().for_each(|zone| zone.managing += 1),
+            Op::ZoneAppend if self.rules.native_append => {
+                self.abort(zone);
+                self.zones[zone].appending += 1;
+                self.zones[zone].known = Known::MovedByAppends;
+            }
+            Op::Write | Op::WriteZeroes | Op::ZoneAppend => {
+                return self.submit_write(channel, id, (op, zone, at, len));
+            }
+            _ => {}
+        }
+        self.send(channel, command);
+    }
+
+    fn submit_write(
+        &mut self,
+        channel: usize,
+        id: u64,
+        (op, zone, at, len): (Op, usize, u64, u32),
+    ) {
+        let append = op == Op::ZoneAppend;
+        let z = &mut self.zones[zone];
+        let fits = |known| known == Known::At(at) || append && matches!(known, Known::At(_));
+        let quiet = !z.write_out && z.waiting.is_empty() && z.managing == 0 && z.appending == 0;
+        let may_ask = self.rules.asks_at_once || z.known == Known::MovedByAppends;
+        if !fits(z.known) && quiet && may_ask {
+            z.known = Known::At(z.device_wp);
+        }
+        let at = match z.known {
+            Known::At(wp) if fits(z.known) && z.managing == 0 => wp,
+            _ => return self.completed[channel].push((id, Status::IoError)),
+        };
+        if at + u64::from(len) > CAPACITY {
+            return self.completed[channel].push((id, Status::IoError));
+        }
+        z.known = Known::At(at + u64::from(len));
+        let op = if append { Op::Write } else { op };
+        let mergeable = !append && op == Op::Write && self.rules.merges;
+        z.waiting.push_back(Write { id, channel, op, at, len, mergeable });
+        if !self.rules.one_per_disk {
+            if !z.write_out {
+                self.send_next(zone, channel);
+            }
+        } else if self.disk.is_none() {
+            self.disk = Some(zone);
+            self.send_next(zone, channel);
+        } else if self.disk != Some(zone) && !self.line.contains(&zone) {
+            self.line.push(zone);
+        }
+    }
+
+    /// Sends the first waiting write with those behind it that can go along.
+    fn send_next(&mut self, zone: usize, channel: usize) -> bool {
+        let z = &mut self.zones[zone];
+        z.write_out = false;
+        let Some(first) = z.waiting.pop_front() else { return false };
+        z.write_out = true;
+        let mut command =
+            Command { op: first.op, zone, at: first.at, len: first.len, bios: vec![] };
+        command.bios.push((first.id, first.channel));
+        while first.mergeable
+            && let Some(next) = z.waiting.front()
+            && next.mergeable
+            && command.len + next.len <= LONGEST
+        {
+            let next = z.waiting.pop_front().unwrap();
+            command.len += next.len;
+            command.bios.push((next.id, next.channel));
+        }
+        self.send(channel, command);
+        true
+    }
+
+    fn send(&mut self, channel: usize, command: Command) {
+        let sector = command.zone as u64 * SIZE + command.at;
+        self.log.push((command.op, sector, command.len));
+        self.in_flight[channel].push(command);
+    }
+
+    /// What waits can no longer be done.
+    fn abort(&mut self, zone: usize) {
+        for write in std::mem::take(&mut self.zones[zone].waiting) {
+            // Its own channel hears of it, whoever found out.
+            self.completed[write.channel].push((write.id, Status::IoError));
+        }
+        self.line.retain(|&waiting| waiting != zone);
+    }
+
+    /// Whether the device can do a command in flight.
+    pub(super) fn possible(&self, queue: usize, nth: usize) -> bool {
+        let command = &self.in_flight[queue][nth];
+        let wp = self.zones[command.zone].device_wp;
+        let fits = |at: u64| at + u64::from(command.len) <= CAPACITY;
+        match command.op {
+            Op::Write | Op::WriteZeroes => command.at == wp && fits(wp),
+            Op::ZoneAppend => fits(wp) && wp < CAPACITY,
+            _ => true,
+        }
+    }
+
+    /// The device ends a command: all of it is done, or it fails after `written` sectors.
+    pub(super) fn end(&mut self, queue: usize, nth: usize, fails_after: Option<u32>) {
+        let possible = self.possible(queue, nth);
+        let command = self.in_flight[queue].remove(nth);
+        let wp = &mut self.zones[command.zone].device_wp;
+        let status = match fails_after {
+            Some(written) => {
+                *wp += u64::from(written);
+                Status::IoError
+            }
+            None if possible => Status::Ok,
+            None => Status::IoError,
+        };
+        if status == Status::Ok {
+            match command.op {
+                op if op.is_write() => *wp += u64::from(command.len),
+                Op::ZoneReset => *wp = 0,
+                Op::ZoneFinish => *wp = CAPACITY,
+                Op::ZoneResetAll => self.zones.iter_mut().for_each(|zone| zone.device_wp = 0),
+                _ => {}
+            }
+        }
+        self.ended[queue].push((command, status));
+    }
+
+    /// What a channel finds when it polls.
+    pub(super) fn poll(&mut self, channel: usize) -> Vec<(u64, Status)> {
+        for (command, status) in std::mem::take(&mut self.ended[channel]) {
+            self.complete(channel, &command, status);
+            for (id, home) in command.bios {
+                self.completed[home].push((id, status));
+            }
+        }
+        std::mem::take(&mut self.completed[channel])
+    }
+
+    fn complete(&mut self, channel: usize, command: &Command, status: Status) {
+        let zone = command.zone;
+        match command.op {
+            Op::ZoneReset => self.managed(zone, status, 0),
+            Op::ZoneFinish => self.managed(zone, status, CAPACITY),
+            Op::ZoneResetAll => (0..ZONES).for_each(|zone| self.managed(zone, status, 0)),
+            Op::ZoneAppend => self.zones[zone].appending -= 1,
+            Op::Write | Op::WriteZeroes => {
+                if status != Status::Ok {
+                    self.abort(zone);
+                    let z = &mut self.zones[zone];
+                    let still = z.managing == 0 && z.appending == 0;
+                    z.known = match still && self.rules.asks_at_once {
+                        true => Known::At(z.device_wp),
+                        false => Known::No,
+                    };
+                }
+                if !self.send_next(zone, channel) && self.rules.one_per_disk {
+                    self.disk = (!self.line.is_empty()).then(|| self.line.remove(0));
+                    if let Some(next) = self.disk {
+                        assert!(self.send_next(next, channel), "who stands in line has a write");
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn managed(&mut self, zone: usize, status: Status, wp: u64) {
+        self.zones[zone].managing -= 1;
+        if status == Status::Ok {
+            self.abort(zone);
+            let z = &mut self.zones[zone];
+            z.known = if z.appending > 0 { Known::MovedByAppends } else { Known::At(wp) };
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What can be seen from outside (A45 to A47).
+use crate::bio::Op;
+use crate::plug::{PlugFlags, PlugInfo, ZoneCounters, ZonePhase, ZoneWrite};
+use crate::status::Status;
+use crate::testing::{Setup, move_to};
+use crate::units::{Nanos, Sector, ZoneNo};
+
+#[test]
+fn a45_dump_shows_each_live_plug() {
+    let mut rig = Setup::new().policy(ZoneWrite::Qd1).build();
+    rig.write(0, 8);
+    rig.write(64, 8);
+    rig.write(72, 8);
+    let shown: Vec<String> = rig.queue.dump_plugs(false).iter().map(PlugInfo::to_string).collect();
+    let expected = [
+        "zone 0: flags PLUGGED|LISTED, ref 3, cond Active, wp ofst 8, pending 0, writes 1, \
+         appends 0, merges 0, parked 0 ns",
+        "zone 1: flags PLUGGED|LISTED, ref 4, cond Active, wp ofst 16, pending 2, writes 2, \
+         appends 0, merges 0, parked 0 ns",
+    ];
+    assert_eq!(shown, expected);
+    rig.drain();
+    let flags = rig.queue.dump_plugs(false)[0].flags;
+    assert_eq!(flags, PlugFlags::default());
+    assert_eq!(flags.to_string(), "-");
+}
+
+#[test]
+fn counters_tell_writes_appends_merges_and_the_time_spent_waiting() {
+    let mut rig = Setup::new().build();
+    rig.write(0, 8);
+    rig.now = Nanos(100);
+    rig.write(8, 8);
+    rig.write(16, 8);
+    rig.append(0, 40);
+    rig.now = Nanos(250);
+    rig.ok();
+    rig.now = Nanos(300);
+    rig.drain();
+    let zone = rig.queue.dump_plugs(true)[0];
+    let parked_ns = 150 + 150 + 200;
+    let counters = ZoneCounters { writes: 3, appends: 1, merges: 1, parked_ns };
+    assert_eq!((zone.phase, zone.counters), (ZonePhase::Full, counters));
+    assert!(rig.queue.dump_plugs(false).is_empty(), "a full zone has no plug");
+}
+
+#[test]
+fn a46_attributes_say_what_sysfs_says() {
+    let rig = Setup::new().limits(|limits| limits.max_active_zones = 3).build();
+    let expected = [
+        ("zoned", "host-managed"),
+        ("nr_zones", "4"),
+        ("chunk_sectors", "64"),
+        ("max_open_zones", "0"),
+        ("max_active_zones", "3"),
+        ("zone_append_max_bytes", "32768"),
+        ("zone_write_granularity", "512"),
+        ("zoned_qd1_writes", "0"),
+    ];
+    let shown = rig.queue.attributes();
+    let shown: Vec<(&str, &str)> = shown.iter().map(|(n, v)| (*n, v.as_str())).collect();
+    assert_eq!(shown, expected);
+    let regular =
+        Setup::new().limits(|limits| (limits.nr_zones, limits.zone_size.0) = (0, 0)).build();
+    assert_eq!(regular.queue.attributes()[0], ("zoned", "none".to_owned()));
+    assert!(regular.queue.attributes().iter().all(|(name, _)| *name != "zoned_qd1_writes"));
+}
+
+#[test]
+fn a47_cached_report_asks_the_device_only_about_what_appends_or_errors_made_uncertain() {
+    let mut rig = Setup::new().native_append().like_the_kernel().build();
+    rig.write(0, 8);
+    rig.append(1, 8);
+    rig.write(128, 8);
+    rig.ok();
+    rig.ok();
+    rig.fail();
+    let known = [(ZonePhase::Active, 8), (ZonePhase::Active, 8), (ZonePhase::Empty, 0)];
+    assert_eq!(rig.known(0), known[0]);
+    assert_eq!(rig.reports(), 0);
+    assert_eq!((rig.known(1), rig.known(2), rig.reports()), (known[1], known[2], 2));
+    assert_eq!([0, 1, 2].map(|zone| rig.known(zone)), known);
+    assert_eq!(rig.reports(), 0);
+    assert_eq!(rig.queue.cached_zone(ZoneNo(4)), None);
+}
+
+#[test]
+fn a47_while_it_is_uncertain_the_phase_is_unknown() {
+    let mut rig = Setup::new().native_append().build();
+    rig.append(1, 8);
+    assert_eq!((rig.known(1).0, rig.reports()), (ZonePhase::Unknown, 0));
+    rig.drain();
+    assert_eq!(rig.known(1).0, ZonePhase::Active);
+}
+
+#[test]
+fn report_comes_from_the_device_with_the_writes_it_has_done() {
+    let mut rig = Setup::new().zone(3, |zone| move_to(zone, 8)).build();
+    rig.write(128, 8);
+    rig.write(136, 8);
+    rig.device.end(0, Status::Ok);
+    let mut zones = Vec::new();
+    rig.queue.report_zones(ZoneNo(2), 8, &mut zones).unwrap();
+    let wps: Vec<Sector> = zones.iter().map(|zone| zone.wp).collect();
+    assert_eq!(wps, [Sector(136), Sector(200)]);
+    rig.drain();
+    assert_eq!(rig.writes().len(), 2);
+    assert_eq!(rig.submit(Op::Flush, 0, 0), 2);
+    rig.drain();
+}

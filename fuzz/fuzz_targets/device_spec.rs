@@ -1,0 +1,19 @@
+//! Any text as a device spec: understood or refused, never a panic. What is understood describes
+//! itself, and if it is small it can be made.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use zonal_device::DeviceSpec;
+use zonal_device::spec;
+
+/// Larger devices take too long to make.
+const MAX_ZONES: u32 = 1 << 12;
+
+fuzz_target!(|text: &str| {
+    let Ok(device) = spec::parse(text) else { return };
+    assert!(device.describe().starts_with("null"));
+    let DeviceSpec::Null(config) = &device;
+    if config.zones <= MAX_ZONES && !config.memory {
+        spec::build(&device).expect("a spec that was checked makes a device");
+    }
+});

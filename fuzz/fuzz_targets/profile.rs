@@ -1,0 +1,11 @@
+//! Any text as a device profile: understood or refused, never a panic; errors name the file.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use zonal_device::spec::parse_profile;
+
+fuzz_target!(|text: &str| {
+    if let Err(error) = parse_profile("fuzz.toml", text) {
+        assert!(error.to_string().starts_with("fuzz.toml"), "{error}");
+    }
+});

@@ -1,0 +1,137 @@
+//! `zonal zone`: the options of blkzone(8), util-linux 2.38.
+use clap::{Args, Subcommand, ValueEnum};
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub enum ZoneCommand {
+    /// Show the zones
+    Report(ReportArgs),
+    /// Show the sum of the zones' capacities, in sectors
+    Capacity(RangeArgs),
+    /// Open zones explicitly
+    Open(ActionArgs),
+    /// Close zones
+    Close(ActionArgs),
+    /// Make zones full
+    Finish(ActionArgs),
+    /// Empty zones
+    Reset(ActionArgs),
+}
+
+/// The device and the zones on it.
+#[derive(Args, Debug)]
+pub struct RangeArgs {
+    /// A spec (see `zonal devices`) or a TOML profile
+    #[arg(value_name = "DEVICE")]
+    pub device: String,
+    /// First sector of the first zone, in 512-byte sectors; takes 0x... and suffixes such as K,
+    /// KiB, KB
+    #[arg(short, long, value_name = "SECTOR", default_value = "0", value_parser = sectors)]
+    pub offset: u64,
+    /// Sectors to go over [default: all after the offset]
+    #[arg(short, long, value_name = "SECTORS", value_parser = sectors)]
+    pub length: Option<u64>,
+    /// Zones to go over [default: all after the offset]
+    #[arg(short, long, value_name = "ZONES", conflicts_with = "length")]
+    pub count: Option<u32>,
+    /// Show the number of zones found, or the range that was worked on
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// First do this to the device, which a command by itself finds as new: `write SECTOR
+    /// SECTORS`, `append SECTOR SECTORS`, or `open`, `close`, `finish` or `reset` with the SECTOR
+    /// of a zone; several between semicolons
+    #[arg(long, value_name = "OPERATIONS")]
+    pub after: Vec<String>,
+}
+
+/// Options of `zonal zone report`.
+#[derive(Args, Debug)]
+pub struct ReportArgs {
+    #[command(flatten)]
+    pub range: RangeArgs,
+    /// Show only zones that are this; with it, --count limits the zones shown
+    #[arg(long, value_enum)]
+    pub filter: Option<Filter>,
+}
+
+/// Options of the commands that change zones.
+#[derive(Args, Debug)]
+pub struct ActionArgs {
+    #[command(flatten)]
+    pub range: RangeArgs,
+    /// Accepted as blkzone has it: nobody else uses the devices made here
+    #[arg(short, long)]
+    pub force: bool,
+}
+
+/// Zones to report, by condition (NVMe ZNS 1.1, figure 34: zone receive action specific field).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Filter {
+    Empty,
+    ImplicitOpen,
+    ExplicitOpen,
+    Closed,
+    Full,
+    #[value(name = "read-only")]
+    ReadOnly,
+    Offline,
+    Conventional,
+}
+
+/// Suffixes of blkzone's numbers: each alone or with `iB` for powers of 1024, with `B` for those of
+/// 1000.
+const SUFFIXES: &str = "KMGTPE";
+
+/// Reads a number of sectors.
+pub fn sectors(text: &str) -> Result<u64, String> {
+    let expected =
+        || "expected a number of sectors such as 524288, 0x80000, 512K or 1MiB".to_owned();
+    let text = text.trim();
+    if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        return u64::from_str_radix(digits, 16).map_err(|_| expected());
+    }
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let number: u64 = digits.parse().map_err(|_| expected())?;
+    let suffix = &text[digits.len()..];
+    let factor = match suffix.chars().next() {
+        None => 1,
+        Some(unit) => {
+            let power = SUFFIXES.find(unit.to_ascii_uppercase()).ok_or_else(expected)?;
+            let base: u64 = match &suffix[1..] {
+                "" | "iB" => 1024,
+                "B" => 1000,
+                _ => return Err(expected()),
+            };
+            base.pow(u32::try_from(power).expect("there are six suffixes") + 1)
+        }
+    };
+    number.checked_mul(factor).ok_or_else(|| "more than 64 bits hold".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sectors_take_the_suffixes_and_the_prefix_of_blkzone() {
+        for (text, expected) in [
+            ("0", 0),
+            ("524288", 524_288),
+            ("0x80000", 524_288),
+            ("512K", 524_288),
+            ("512KiB", 524_288),
+            ("512k", 524_288),
+            ("2MB", 2_000_000),
+            ("1MiB", 1 << 20),
+            ("15E", 15 << 60),
+        ] {
+            assert_eq!(sectors(text), Ok(expected), "{text}");
+        }
+        for text in
+            ["", "K", "x", "-1", "1.5M", "1 M", "1Kib", "1Z", "0x", "0xg", "1KiBB", "1\u{e9}"]
+        {
+            assert!(sectors(text).is_err(), "{text}");
+        }
+        assert!(sectors("16E").unwrap_err().contains("64 bits"));
+    }
+}

@@ -1,0 +1,186 @@
+//! What a table is: cells that can be measured, and what each is compared with.
+use super::measure::Results;
+use super::published::{self, Figure, Key};
+use zonal_blk::ZoneWrite;
+
+/// A published table and how to make it again.
+pub struct Table {
+    /// Its name in the column `table` of the published figures.
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub about: &'static str,
+    /// How it is printed.
+    pub layout: Layout,
+    /// What the percentages are of; each cell has a base for each of them or none.
+    pub comparisons: &'static [Comparison],
+    /// The cells in the order in which they are printed.
+    pub cells: Vec<Cell>,
+    /// What the results mean, computed from them.
+    pub remarks: fn(&Table, &Results) -> Vec<String>,
+}
+
+/// How a table is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Rows and columns of cells, the published figure above ours.
+    Grid,
+    /// A row for each cell, the published figure beside ours.
+    List,
+}
+
+/// A percentage that is printed with a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// Heading of a column, or what the note below the table says.
+    pub heading: &'static str,
+    /// How it is computed.
+    pub style: Style,
+}
+
+/// How a percentage is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// How much more or less than the base: `+12.3%`.
+    Change,
+    /// Part of the base: `78%`.
+    Share,
+}
+
+/// One cell.
+pub struct Cell {
+    /// Heading of its row.
+    pub row: &'static str,
+    /// Heading of its column, in a [`Layout::Grid`].
+    pub column: &'static str,
+    /// The published figure; `None` for a cell that is only there to compare with.
+    pub published: Option<Key>,
+    /// What it is measured in.
+    pub unit: Unit,
+    /// How it is measured.
+    pub setup: Setup,
+    /// What it is compared with, by [`Table::comparisons`].
+    pub bases: Vec<Option<Base>>,
+}
+
+/// What a cell is compared with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Base {
+    /// The place of another cell of the table.
+    pub cell: usize,
+    /// So many times what that cell shows.
+    pub times: f64,
+}
+
+/// What figures are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Millions of bytes a second.
+    MegabytesPerSecond,
+    /// Thousands of I/Os a second.
+    Kiops,
+    /// Millions of I/Os a second.
+    Miops,
+}
+
+impl Unit {
+    /// The unit in the published figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::MegabytesPerSecond => "MB/s",
+            Unit::Kiops => "KIOPS",
+            Unit::Miops => "MIOPS",
+        }
+    }
+
+    /// The figure of so many I/Os and bytes a second.
+    pub fn of(self, ios: f64, bytes: f64) -> f64 {
+        match self {
+            Unit::MegabytesPerSecond => bytes / 1e6,
+            Unit::Kiops => ios / 1e3,
+            Unit::Miops => ios / 1e6,
+        }
+    }
+}
+
+/// How a cell is measured: what `zonal run` would be given, but for the time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// The scheduler.
+    pub scheduler: &'static str,
+    /// The zone-write policy; `None` for what suits the device.
+    pub zone_write: Option<ZoneWrite>,
+    /// Options of the jobs; each names its device.
+    pub jobs: Vec<String>,
+}
+
+impl Setup {
+    /// The command that measures such a cell for so many seconds.
+    pub fn command(&self, seconds: f64) -> String {
+        let policy = self.zone_write.map_or(String::new(), |policy| {
+            format!(" --zone-write {}", format!("{policy:?}").to_lowercase())
+        });
+        let runtime = (seconds * 1e6).round();
+        format!(
+            "zonal run --scheduler {}{policy} --group_reporting --time_based --runtime={runtime}us {}",
+            self.scheduler,
+            self.jobs.join(" ")
+        )
+    }
+}
+
+impl Table {
+    /// The published figures of the table.
+    pub fn figures(&self) -> Vec<Figure> {
+        published::of(self.name)
+    }
+
+    /// The cell of a published figure.
+    pub fn cell_of(&self, figure: &Figure) -> Option<usize> {
+        self.cells.iter().position(|cell| cell.published.as_ref().is_some_and(|key| figure.is(key)))
+    }
+}
+
+impl Style {
+    /// The percentage of a value as it is printed.
+    pub fn show(self, value: f64, base: f64) -> String {
+        let percent = value / base * 100.0;
+        match self {
+            Style::Change => format!("{:+.1}%", percent - 100.0),
+            Style::Share => format!("{percent:.0}%"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_are_changes_or_shares() {
+        assert_eq!(Style::Change.show(344.0, 424.0), "-18.9%");
+        assert_eq!(Style::Change.show(2639.0, 940.0), "+180.7%");
+        assert_eq!(Style::Change.show(5.0, 5.0), "+0.0%");
+        assert_eq!(Style::Share.show(3.9, 5.0), "78%");
+    }
+
+    #[test]
+    fn units_are_those_of_the_published_figures() {
+        assert_eq!(Unit::MegabytesPerSecond.of(1000.0, 4_096_000.0), 4.096);
+        assert_eq!(Unit::Kiops.of(1500.0, 0.0), 1.5);
+        assert_eq!(Unit::Miops.of(1_500_000.0, 0.0), 1.5);
+    }
+
+    #[test]
+    fn command_says_all_that_a_cell_is() {
+        let setup = Setup {
+            scheduler: "mq-deadline",
+            zone_write: Some(ZoneWrite::Lock),
+            jobs: vec!["--name=a".to_owned(), "--bs=4k".to_owned()],
+        };
+        assert_eq!(
+            setup.command(0.5),
+            "zonal run --scheduler mq-deadline --zone-write lock --group_reporting --time_based \
+             --runtime=500000us --name=a --bs=4k"
+        );
+    }
+}

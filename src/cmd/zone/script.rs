@@ -1,0 +1,98 @@
+//! `--after`: what is done to a device before its zones are looked at.
+use crate::cli::sectors;
+use anyhow::{Context, Result, anyhow, bail};
+use std::fmt;
+use zonal_blk::{Op, Sector};
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What to do.
+    pub op: Op,
+    /// Where.
+    pub sector: Sector,
+    /// How much.
+    pub length: u64,
+}
+
+/// The operations by their names; whether they have a length.
+const NAMES: [(&str, Op, bool); 6] = [
+    ("write", Op::Write, true),
+    ("append", Op::ZoneAppend, true),
+    ("open", Op::ZoneOpen, false),
+    ("close", Op::ZoneClose, false),
+    ("finish", Op::ZoneFinish, false),
+    ("reset", Op::ZoneReset, false),
+];
+
+/// Reads operations between semicolons.
+pub fn parse(text: &str) -> Result<Vec<Step>> {
+    let steps = text.split(';').map(str::trim).filter(|step| !step.is_empty());
+    steps.map(|step| parse_step(step).with_context(|| format!("`{step}`"))).collect()
+}
+
+fn parse_step(text: &str) -> Result<Step> {
+    let mut words = text.split_whitespace();
+    let name = words.next().unwrap_or_default();
+    let names = || NAMES.map(|(name, ..)| name).join(", ");
+    let known = NAMES.into_iter().find(|(known, ..)| *known == name);
+    let (_, op, has_length) =
+        known.ok_or_else(|| anyhow!("found {name}, expected one of {}", names()))?;
+    let mut number = |what: &str| {
+        let word = words.next().ok_or_else(|| anyhow!("expected {what}"))?;
+        sectors(word).map_err(|error| anyhow!("{what}: found {word}, {error}"))
+    };
+    let sector = Sector(number("the sector")?);
+    let length = if has_length { number("the number of sectors")? } else { 0 };
+    match words.next() {
+        Some(word) => bail!("found {word}, expected nothing more"),
+        None => Ok(Step { op, sector, length }),
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = NAMES.iter().find(|(_, op, _)| *op == self.op).map_or("", |(name, ..)| name);
+        write!(f, "{name} {}", self.sector)?;
+        if self.op.has_range() { write!(f, " {}", self.length) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_read_in_their_order() {
+        let step = |op, sector, length| Step { op, sector: Sector(sector), length };
+        let expected = vec![
+            step(Op::Write, 0, 2048),
+            step(Op::ZoneFinish, 524_288, 0),
+            step(Op::ZoneAppend, 0x10_0000, 8),
+        ];
+        assert_eq!(parse("write 0 2K; finish 524288;append 0x100000 8;").unwrap(), expected);
+        assert_eq!(expected[0].to_string(), "write 0 2048");
+        assert_eq!(expected[1].to_string(), "finish 524288");
+        assert_eq!(parse(" ; ").unwrap(), []);
+    }
+
+    #[test]
+    fn wrong_operations_say_what_was_expected() {
+        for (text, expected) in [
+            (
+                "erase 0",
+                "`erase 0`: found erase, expected one of write, append, open, close, finish, reset",
+            ),
+            ("write 0", "`write 0`: expected the number of sectors"),
+            ("reset", "`reset`: expected the sector"),
+            ("reset 0 8", "`reset 0 8`: found 8, expected nothing more"),
+        ] {
+            assert_eq!(format!("{:#}", parse(text).unwrap_err()), expected);
+        }
+        let bad = format!("{:#}", parse("reset zero").unwrap_err());
+        assert!(
+            bad.starts_with("`reset zero`: the sector: found zero, expected a number"),
+            "{bad}"
+        );
+    }
+}

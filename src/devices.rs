@@ -1,0 +1,241 @@
+//! Devices by the names that users give them, with the block layer attached.
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use zonal_blk::sched::Scheduler;
+use zonal_blk::{Device, Queue, QueueOptions};
+use zonal_device::spec::{self, DeviceSpec};
+use zonal_workload::job::Job;
+use zonal_workload::plan::Task;
+
+/// A device with its block layer.
+pub struct Attached {
+    /// As it was named.
+    pub name: String,
+    /// What it is.
+    pub description: String,
+    /// Whether bios have to carry data.
+    pub keeps_data: bool,
+    /// The block layer.
+    pub queue: Arc<Queue>,
+}
+
+/// Reads a spec or the profile that it names.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn load(name: &str) -> Result<DeviceSpec> {
+    spec::load(name, |path| std::fs::read_to_string(path)).with_context(|| format!("device {name}"))
+}
+
+/// Makes a device and attaches the block layer for up to `channels` channels at once.
+///
+/// # Errors
+/// The rule that the device breaks, or what it lacks for the options.
+pub fn attach(
+    name: &str,
+    spec: &DeviceSpec,
+    options: QueueOptions,
+    channels: usize,
+) -> Result<Attached> {
+    let device: Arc<dyn Device> = spec::build(spec).with_context(|| format!("device {name}"))?;
+    let share_queues = channels > usize::from(device.limits().nr_queues);
+    let queue = Queue::attach(device, QueueOptions { share_queues, ..options })
+        .with_context(|| format!("device {name}"))?;
+    Ok(Attached {
+        name: name.to_owned(),
+        description: spec.describe(),
+        keeps_data: spec.keeps_data(),
+        queue,
+    })
+}
+
+/// What the queues of all devices are to be like, as far as jobs do not say.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes {
+    /// One device for all jobs, whatever they name.
+    pub device: Option<String>,
+    /// The queues; the scheduler is in `scheduler`.
+    pub queue: QueueOptions,
+    /// One scheduler for all devices, whatever the jobs name.
+    pub scheduler: Option<String>,
+    /// Attributes of the schedulers, `name=value`, after those that jobs set.
+    pub sched_opts: Vec<String>,
+    /// Chooses the devices' random numbers, with their own seeds.
+    pub seed: u64,
+}
+
+/// The devices of a run.
+pub struct Devices {
+    /// The one for all jobs.
+    one: Option<String>,
+    by_name: BTreeMap<String, Attached>,
+}
+
+/// What the jobs of one device ask of it.
+#[derive(Default)]
+struct Use<'a> {
+    /// Channels of the busiest phase.
+    channels: usize,
+    jobs: Vec<&'a Job>,
+}
+
+impl Devices {
+    /// Attaches every device that a task names, with as many channels as the busiest phase needs.
+    ///
+    /// # Errors
+    /// A task without a device, a device that is none, or what does not go together.
+    pub fn attach(wishes: &Wishes, phases: &[Vec<Task>]) -> Result<Self> {
+        let mut uses: BTreeMap<String, Use<'_>> = BTreeMap::new();
+        for phase in phases {
+            let mut here: BTreeMap<&str, usize> = BTreeMap::new();
+            for task in phase {
+                let name = device_name(wishes.device.as_deref(), task)?;
+                *here.entry(name).or_default() += 1;
+                if task.clone == 0 {
+                    uses.entry(name.to_owned()).or_default().jobs.push(&task.job);
+                }
+            }
+            for (name, count) in here {
+                let most = &mut uses.entry(name.to_owned()).or_default().channels;
+                *most = count.max(*most);
+            }
+        }
+        let attach = |(name, asked): (String, Use<'_>)| {
+            let scheduler = scheduler(wishes, &asked.jobs)?;
+            let options = QueueOptions { scheduler, ..wishes.queue };
+            let spec = load(&name)?.with_seed(wishes.seed);
+            let attached = attach(&name, &spec, options, asked.channels)?;
+            Ok((name, attached))
+        };
+        let by_name = uses.into_iter().map(attach).collect::<Result<_>>()?;
+        Ok(Devices { one: wishes.device.clone(), by_name })
+    }
+
+    /// The device of a task.
+    ///
+    /// # Panics
+    /// If the task was not among those that the devices were attached for.
+    pub fn of(&self, task: &Task) -> &Attached {
+        let name = device_name(self.one.as_deref(), task);
+        &self.by_name[name.expect("every task's device was found before the run")]
+    }
+
+    /// All devices, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Attached> {
+        self.by_name.values()
+    }
+}
+
+/// The name of a task's device.
+fn device_name<'a>(one: Option<&'a str>, task: &'a Task) -> Result<&'a str> {
+    one.or(task.job.filename.as_deref()).with_context(|| {
+        format!("job {}: no device: give --device or filename (see zonal devices)", task.job.name)
+    })
+}
+
+/// The scheduler of a device that `jobs` use: the one that the command line names, else the one
+/// that the jobs name (`ioscheduler`), with the attributes of both.
+fn scheduler(wishes: &Wishes, jobs: &[&Job]) -> Result<Scheduler> {
+    let mut named: Option<(&str, &Job)> = None;
+    for job in jobs {
+        let Some(name) = job.ioscheduler.as_deref() else { continue };
+        match named {
+            Some((other, by)) if other != name => bail!(
+                "job {}: ioscheduler={name}: job {} gives the device {other}, and it can have one",
+                job.name,
+                by.name
+            ),
+            _ => named = Some((name, job)),
+        }
+    }
+    let mut scheduler = match (wishes.scheduler.as_deref(), named) {
+        (Some(name), _) => name.parse::<Scheduler>().context("--scheduler")?,
+        (None, Some((name, job))) => {
+            name.parse().with_context(|| format!("job {}: ioscheduler", job.name))?
+        }
+        (None, None) => Scheduler::default(),
+    };
+    // What jobs set is for the scheduler that they name, or for any if they name none.
+    let applies =
+        |job: &Job| job.ioscheduler.as_deref().is_none_or(|name| name == scheduler.name());
+    let wanted: Vec<&Job> = jobs.iter().copied().filter(|job| applies(job)).collect();
+    for job in wanted {
+        for option in job.sched_opt.iter().flat_map(|options| options.split(',')) {
+            set(&mut scheduler, option).with_context(|| format!("job {}: sched_opt", job.name))?;
+        }
+    }
+    for option in &wishes.sched_opts {
+        set(&mut scheduler, option).context("--sched-opt")?;
+    }
+    Ok(scheduler)
+}
+
+fn set(scheduler: &mut Scheduler, option: &str) -> Result<()> {
+    let Some((name, value)) = option.split_once('=') else {
+        bail!("found `{option}`, expected NAME=VALUE");
+    };
+    Ok(scheduler.set(name.trim(), value.trim())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(name: &str, ioscheduler: Option<&str>, sched_opt: Option<&str>) -> Job {
+        Job {
+            name: name.to_owned(),
+            ioscheduler: ioscheduler.map(str::to_owned),
+            sched_opt: sched_opt.map(str::to_owned),
+            ..Job::default()
+        }
+    }
+
+    fn shown(wishes: &Wishes, jobs: &[&Job]) -> String {
+        match scheduler(wishes, jobs) {
+            Ok(scheduler) => {
+                let value = |name| scheduler.attributes().into_iter().find(|a| a.name == name);
+                let expire = value("read_expire").map_or(String::new(), |a| a.value);
+                format!("{scheduler} {expire}")
+            }
+            Err(error) => format!("{error:#}"),
+        }
+    }
+
+    #[test]
+    fn command_line_names_the_scheduler_before_the_jobs_do() {
+        let deadline = job("a", Some("mq-deadline"), Some("read_expire=7"));
+        let plain = job("b", None, None);
+        let mut wishes = Wishes::default();
+        assert_eq!(shown(&wishes, &[&plain]), "none ");
+        assert_eq!(shown(&wishes, &[&plain, &deadline]), "mq-deadline 7ms");
+        wishes.sched_opts = vec!["read_expire=9us".to_owned()];
+        assert_eq!(shown(&wishes, &[&plain, &deadline]), "mq-deadline 9us");
+        let none = Wishes { scheduler: Some("none".to_owned()), ..Wishes::default() };
+        assert_eq!(shown(&none, &[&deadline]), "none ", "its attributes are not those of none");
+    }
+
+    #[test]
+    fn jobs_that_name_different_schedulers_for_a_device_are_told_so() {
+        let (a, b) = (job("a", Some("none"), None), job("b", Some("mq-deadline"), None));
+        assert_eq!(
+            shown(&Wishes::default(), &[&a, &b]),
+            "job b: ioscheduler=mq-deadline: job a gives the device none, and it can have one"
+        );
+    }
+
+    #[test]
+    fn wrong_attributes_name_the_option_and_what_there_is() {
+        let with = |options: &str| Wishes {
+            scheduler: Some("mq-deadline".to_owned()),
+            sched_opts: vec![options.to_owned()],
+            ..Wishes::default()
+        };
+        let unknown = shown(&with("read_expiry=1"), &[]);
+        assert!(unknown.starts_with("--sched-opt: "), "{unknown}");
+        assert!(unknown.contains("`read_expiry`") && unknown.contains("read_expire"), "{unknown}");
+        assert_eq!(shown(&with("x"), &[]), "--sched-opt: found `x`, expected NAME=VALUE");
+        let bad = shown(&with("fifo_batch=0"), &[]);
+        assert!(bad.contains("fifo_batch") && bad.contains("from 1"), "{bad}");
+    }
+}

@@ -1,0 +1,195 @@
+//! The same scenarios in virtual time and on real threads: one body, two machines.
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use zonal_blk::{Nanos, Queue, QueueOptions, Status, ZoneWrite};
+use zonal_host::{RealClock, Thread};
+use zonal_sim::Costs;
+use zonal_workload::generate::ZbdTable;
+use zonal_workload::job::{DataDir, Job, ZoneMode};
+use zonal_workload::jobfile::{MemorySource, parse_str};
+use zonal_workload::plan;
+use zonal_workload::runner::{Outcome, Runner};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Machine {
+    Virtual,
+    Real,
+}
+
+const BOTH: [Machine; 2] = [Machine::Virtual, Machine::Real];
+
+struct Run {
+    outcomes: Vec<Outcome>,
+    queue: Arc<Queue>,
+    end: Nanos,
+}
+
+/// Runs the jobs of `text`, all at once, on a device.
+fn run(machine: Machine, device: &str, policy: ZoneWrite, text: &str) -> Run {
+    let spec = zonal_device::spec::parse(device).expect("a device spec");
+    let device = zonal_device::spec::build(&spec).expect("a device");
+    let set = parse_str("scenario.fio", text, &MemorySource::default()).expect("a job file");
+    let jobs: Vec<Arc<Job>> = set.jobs.into_iter().map(Arc::new).collect();
+    let mut phases = plan::phases(&jobs);
+    assert_eq!(phases.len(), 1, "a scenario is one phase");
+    let tasks = phases.remove(0);
+    let share_queues = tasks.len() > usize::from(device.limits().nr_queues);
+    let options =
+        QueueOptions { zone_write: Some(policy), share_queues, ..QueueOptions::default() };
+    let queue = Queue::attach(device, options).expect("a device that keeps the rules");
+    let limit = plan::max_open_zones(jobs.iter().map(|job| &**job));
+    let zoned = jobs.iter().any(|job| job.zonemode == ZoneMode::Zbd);
+    let table = || Arc::new(ZbdTable::new(&**queue.device(), limit).expect("a report"));
+    let table = zoned.then(table);
+    let runner = |(id, task): (u32, &plan::Task)| {
+        let region = task.region(queue.limits()).expect("the job fits");
+        let channel = queue.channel().expect("a channel");
+        task.runner(region, channel, table.clone(), id, 0, spec.keeps_data())
+    };
+    let runners: Vec<Runner> = (0..).zip(&tasks).map(runner).collect();
+    let (outcomes, end) = match machine {
+        Machine::Virtual => {
+            zonal_sim::run(runners, Nanos(0), Costs { io: Nanos(1000) }).expect("no stall")
+        }
+        Machine::Real => {
+            let threads =
+                runners.into_iter().map(|runner| Thread { runner, cpus: Vec::new() }).collect();
+            let clock = RealClock::start();
+            let outcomes = zonal_host::run(threads, &clock, &AtomicBool::new(false), || {});
+            (outcomes, zonal_workload::runner::Clock::now(&clock))
+        }
+    };
+    Run { outcomes, queue, end }
+}
+
+impl Run {
+    fn total_ios(&self, dir: DataDir) -> u64 {
+        self.outcomes.iter().map(|outcome| outcome.stats.ios(dir)).sum()
+    }
+
+    fn errors(&self) -> Vec<Status> {
+        self.outcomes.iter().filter_map(|outcome| outcome.error).collect()
+    }
+}
+
+#[test]
+fn every_write_of_a_job_reaches_the_device_once_and_in_order() {
+    for machine in BOTH {
+        let text = "[fill]\nrw=write\nbs=4k\niodepth=16\nzonemode=zbd\n";
+        let run = run(machine, "null:zones=8,zone_size=1M,max_open=0", ZoneWrite::Plug, text);
+        assert_eq!(run.errors(), []);
+        assert_eq!(run.total_ios(DataDir::Write), 8 * 256, "{machine:?}");
+        assert_eq!(run.queue.live_plugs(), 0, "full zones let their plugs go");
+    }
+}
+
+#[test]
+fn concurrent_writers_pass_with_plugs_and_fail_without() {
+    let text = "[rnd]\nrw=randwrite\nbs=4k\niodepth=16\nnumjobs=4\nzonemode=zbd\nnumber_ios=2000\n";
+    for machine in BOTH {
+        for latency in ["0", "10us,jitter=20us"] {
+            let device = format!("null:zones=8,zone_size=1M,max_open=0,latency={latency}");
+            for policy in [ZoneWrite::Plug, ZoneWrite::Qd1] {
+                let ordered = run(machine, &device, policy, text);
+                assert_eq!(ordered.errors(), [], "{machine:?} {policy:?} {latency}");
+                assert_eq!(ordered.total_ios(DataDir::Write), 8000);
+            }
+            let free = run(machine, &device, ZoneWrite::Off, text);
+            assert!(free.errors().contains(&Status::IoError), "{machine:?} off {latency}");
+        }
+    }
+}
+
+#[test]
+fn more_jobs_than_hardware_queues_share_them() {
+    let text = "[rnd]\nrw=randwrite\nbs=4k\niodepth=8\nnumjobs=5\nzonemode=zbd\nnumber_ios=1000\n";
+    for machine in BOTH {
+        let device = "null:zones=16,zone_size=1M,max_open=0,queues=2,depth=4,latency=2us";
+        let run = run(machine, device, ZoneWrite::Plug, text);
+        assert_eq!(run.errors(), []);
+        assert_eq!(run.total_ios(DataDir::Write), 5000, "{machine:?}");
+    }
+}
+
+#[test]
+fn data_written_are_read_back_by_mixed_jobs() {
+    let text = "[mix]\nrw=randrw\nbs=4k\niodepth=8\nnumjobs=2\nzonemode=zbd\nnumber_ios=2000\n";
+    for machine in BOTH {
+        let device = "null:zones=8,zone_size=1M,max_open=0,memory=true";
+        let run = run(machine, device, ZoneWrite::Plug, text);
+        assert_eq!(run.errors(), []);
+        let both = run.total_ios(DataDir::Read) + run.total_ios(DataDir::Write);
+        assert!(both > 0, "{machine:?}");
+    }
+}
+
+#[test]
+fn latency_is_never_less_than_the_devices() {
+    let text = "[lat]\nrw=randread\nbs=4k\niodepth=4\nnumber_ios=500\nnorandommap\n";
+    for machine in BOTH {
+        let run = run(machine, "null:zoned=false,size=1G,latency=50us", ZoneWrite::Off, text);
+        let stats = &run.outcomes[0].stats;
+        assert!(stats.lat(DataDir::Read).min() >= 50_000, "{machine:?}");
+        assert_eq!(stats.ios(DataDir::Read), 500);
+    }
+}
+
+#[test]
+fn in_virtual_time_a_device_of_constant_latency_gives_depth_over_latency() {
+    let text = "[rate]\nrw=randread\nbs=4k\niodepth=8\nruntime=1\ntime_based\nnorandommap\n";
+    let device = "null:zoned=false,size=1G,latency=100us";
+    let run = run(Machine::Virtual, device, ZoneWrite::Off, text);
+    let rate = run.outcomes[0].stats.ios_per_second(DataDir::Read);
+    // 8 in flight, each 100 us, and the 8 us of thread time that a batch of eight costs.
+    assert!((rate / 80_000.0 - 1.0).abs() < 0.1, "{rate} IOPS");
+    assert!(run.end >= Nanos(1_000_000_000) && run.end < Nanos(1_001_000_000), "{}", run.end);
+}
+
+#[test]
+fn in_virtual_time_rates_and_think_times_hold_exactly() {
+    for (limits, expected) in [
+        ("rate=4m", 1024),
+        ("rate_iops=500", 500),
+        ("thinktime=1000", 998),
+        ("thinktime=10000\nthinktime_blocks=10", 998),
+    ] {
+        let text = format!("[slow]\nrw=read\nbs=4k\niodepth=1\nruntime=1\ntime_based\n{limits}\n",);
+        let device = "null:zoned=false,size=1G,latency=1us";
+        let run = run(Machine::Virtual, device, ZoneWrite::Off, &text);
+        let ios = run.total_ios(DataDir::Read);
+        let error = (ios as f64 / f64::from(expected) - 1.0).abs();
+        assert!(error < 0.01, "{limits}: {ios} I/Os, {expected} expected");
+    }
+}
+
+#[test]
+fn what_happens_in_ramp_time_is_not_measured() {
+    let text = "[ramp]\nrw=read\nbs=4k\nramp_time=1\nruntime=1\ntime_based\n";
+    let device = "null:zoned=false,size=1G,latency=100us";
+    let run = run(Machine::Virtual, device, ZoneWrite::Off, text);
+    let ios = run.total_ios(DataDir::Read);
+    assert!((9_700..=10_100).contains(&ios), "one second's worth of 100 us reads, not two: {ios}");
+    assert!(run.end >= Nanos(2_000_000_000));
+}
+
+#[test]
+fn jobs_that_want_the_same_zones_take_turns_and_all_finish() {
+    let text = "[seq]\nrw=write\nbs=4k\niodepth=4\nnumjobs=3\nzonemode=zbd\nnumber_ios=500\n";
+    for machine in BOTH {
+        let device = "null:zones=2,zone_size=1M,max_open=1,latency=1us";
+        let run = run(machine, device, ZoneWrite::Plug, text);
+        assert_eq!(run.errors(), []);
+        assert_eq!(run.total_ios(DataDir::Write), 1500, "{machine:?}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_virtual_run() {
+    let text = "[rnd]\nrw=randrw\nbs=4k\niodepth=16\nnumjobs=3\nzonemode=zbd\nnumber_ios=2000\n";
+    let device = "null:zones=32,zone_size=1M,max_open=4,latency=10us,jitter=10us";
+    let once = || {
+        let run = run(Machine::Virtual, device, ZoneWrite::Plug, text);
+        (run.end, format!("{:?}", run.outcomes.iter().map(|o| &o.stats).collect::<Vec<_>>()))
+    };
+    assert_eq!(once(), once());
+}

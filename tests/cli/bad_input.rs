@@ -1,0 +1,185 @@
+//! Input that cannot be used: exit code 2, one line that says what is wrong and where.
+use crate::support::{Place, Ran, zonal};
+
+const SMALL: &str = "--device=null:zones=8,zone_size=1M";
+const JOB: &str = "[a]\nrw=write\nzonemode=zbd\nbs=4k\nsize=1z\n";
+
+#[track_caller]
+fn refused(ran: Ran, message: &str) {
+    assert_eq!((ran.code, ran.err.as_str(), ran.out.as_str()), (2, message, ""));
+}
+
+#[test]
+fn job_file_that_cannot_be_parsed_names_file_and_line() {
+    for (text, message) in [
+        ("[a]\nrw=write\nbsx=4k\n", "bad.fio:3: unknown option \"bsx\", did you mean \"bs\"?"),
+        ("[a]\nbs=4k\n\ncolour=red\n", "bad.fio:4: unknown option \"colour\""),
+        ("rw=write\n[a]\n", "bad.fio:1: \"rw=write\" stands before the first [section]"),
+        ("[a\nrw=write\n", "bad.fio:1: expected a section such as [job], found \"[a\""),
+        ("[a]\nbs=4q\n", "bad.fio:2: bs: expected a size such as 4k, found \"4q\""),
+        ("[a]\nsize=200%\n", "bad.fio:2: size: percentage above 100 in \"200%\""),
+        (
+            "[a]\nrw=wriet\n",
+            "bad.fio:2: rw: expected one of read, write, trim, rw, readwrite, randread, randwrite, randtrim, randrw, found \"wriet\"",
+        ),
+        (
+            "[a]\nzonemode=strided\n",
+            "bad.fio:2: zonemode: \"strided\" is not supported: use zonemode=none or zonemode=zbd",
+        ),
+        ("[a]\ntime_based\n", "bad.fio:2: time_based: needs a runtime"),
+        ("[a]\noffset=9z\n", "bad.fio:2: offset: needs zonemode=zbd"),
+        (
+            "[a]\ninclude no.fio\n",
+            "bad.fio:2: include no.fio: No such file or directory (os error 2)",
+        ),
+        (
+            "; nothing\n",
+            "no job is defined: a job file needs a [section], the command line needs --name",
+        ),
+    ] {
+        let place = Place::new().with("bad.fio", text);
+        refused(place.zonal(&["run", SMALL, "bad.fio"]), &format!("zonal: {message}\n"));
+    }
+}
+
+#[test]
+fn files_that_are_not_there_are_named() {
+    let place = Place::new().with("ok.fio", JOB);
+    for (args, message) in [
+        (["run", SMALL, "missing.fio"], "missing.fio: No such file or directory (os error 2)"),
+        (
+            ["run", "--device=missing.toml", "ok.fio"],
+            "device missing.toml: missing.toml: cannot read the device profile: \
+             No such file or directory (os error 2)",
+        ),
+    ] {
+        refused(place.zonal(&args), &format!("zonal: {message}\n"));
+    }
+    let ran = place.zonal(&["run", SMALL, "--output=no/such/place", "ok.fio"]);
+    refused(ran, "zonal: --output no/such/place: No such file or directory (os error 2)\n");
+}
+
+#[test]
+fn device_out_of_range_names_option_value_and_rule() {
+    for (spec, message) in [
+        (
+            "null:zone_size=1M,zone_capacity=2M",
+            "option `zone_capacity`: found 2MiB, expected a non-zero multiple of lba=512 up to \
+             zone_size=1MiB",
+        ),
+        ("null:zones=0", "option `zones`: found 0, expected from 1 to 16777216"),
+        (
+            "null:max_open=8,max_active=4",
+            "option `max_open`: found 8, expected at most max_active=4",
+        ),
+        ("null:lba=1024", "option `lba`: found 1024, expected 512 or 4096"),
+        (
+            "null:lba=4096,zone_size=1000K,zone_capacity=999K",
+            "option `zone_capacity`: found 999KiB, expected a non-zero multiple of lba=4096 up to \
+             zone_size=1000KiB",
+        ),
+        ("null:zones=8,conventional=9", "option `conventional`: found 9, expected at most zones=8"),
+        ("null:zones=x", "option `zones`: found `x`, expected a whole number"),
+        (
+            "null:queues=70000",
+            "option `queues`: found `70000`, expected a whole number, at most 65535",
+        ),
+        ("null:zones=8,zones=9", "option `zones` is given twice, expected once"),
+        ("null:zone-size=1M", "unknown option `zone-size`, did you mean `zone_size`?"),
+        ("null:zoned", "found `zoned`, expected `option=value`"),
+        ("null:size=1G", "option `size` found with zoned=true, expected with zoned=false"),
+        ("disk", "unknown device `disk`, expected `null`, `null:option=value,...` or `NAME.toml`"),
+    ] {
+        let ran = zonal(&["run", "--device", spec, "--name=a"]);
+        refused(ran, &format!("zonal: device {spec}: {message}\n"));
+    }
+}
+
+#[test]
+fn profile_errors_name_file_and_line() {
+    for (text, message) in [
+        (
+            "device = \"null\"\nzones = 0\n",
+            "bad.toml:2: option `zones`: found 0, expected from 1 to 16777216",
+        ),
+        (
+            "device = \"null\"\n\nzonse = 4\n",
+            "bad.toml:3: unknown option `zonse`, expected one of zoned, zones, zone_size, zone_capacity, conventional, max_open, max_active, append_max, size, lba, queues, depth, latency, jitter, seed, max_io, memory",
+        ),
+        ("zones = 4\n", "bad.toml: found no key `device`, expected device = \"null\""),
+    ] {
+        let place = Place::new().with("bad.toml", text);
+        let ran = place.zonal(&["run", "--device=bad.toml", "--name=a"]);
+        refused(ran, &format!("zonal: device bad.toml: {message}\n"));
+    }
+}
+
+#[test]
+fn zone_size_need_not_be_a_power_of_two() {
+    let device = "--device=null:zones=4,zone_size=96M,zone_capacity=90M";
+    let job = ["--name=a", "--rw=write", "--bs=1m", "--zonemode=zbd", "--io_size=360m"];
+    let out = zonal(&[&["run", device][..], &job].concat()).fine();
+    assert!(out.contains("(360MiB/") && out.contains("0 zone resets"), "{out}");
+}
+
+#[test]
+fn jobs_that_do_not_fit_their_device_are_refused_before_anything_runs() {
+    for (device, options, message) in [
+        (
+            "null:lba=4096",
+            &["--bs=512"][..],
+            "bs: 512 bytes is not a multiple of the device's LBA of 4096",
+        ),
+        (
+            "null:zones=8,zone_size=1M",
+            &["--zonemode=zbd", "--size=9z"],
+            "size: the region ends beyond the device's 8388608 bytes",
+        ),
+        (
+            "null:zoned=false,size=1G",
+            &["--zonemode=zbd"],
+            "zonemode: zbd needs a zoned device, this one has no zones",
+        ),
+        (
+            "null:zones=8,zone_size=1M",
+            &["--zonemode=zbd", "--zonesize=2m"],
+            "zonesize: 2097152 bytes, but the device's zones have 1048576",
+        ),
+    ] {
+        let args = [&["run", "--device", device, "--name=first", "--size=4k", "--name=a"], options];
+        refused(zonal(&args.concat()), &format!("zonal: job a: {message}\n"));
+    }
+}
+
+#[test]
+fn job_without_device_says_how_to_give_one() {
+    let ran = zonal(&["run", "--name=a"]);
+    let message = "job a: no device: give --device or filename (see zonal devices)";
+    refused(ran, &format!("zonal: {message}\n"));
+}
+
+#[test]
+fn unknown_options_of_the_command_line_are_named() {
+    for (option, message) in [
+        ("--bogus", "command line: unknown option --bogus"),
+        ("--iodeph=4", "command line: unknown option --iodeph, did you mean --iodepth?"),
+        ("--numjobs=4000000000", "command line: numjobs: expected 1 to 4096, found \"4000000000\""),
+        (
+            "--iodepth=4000000000",
+            "command line: iodepth: expected 1 to 1048576, found \"4000000000\"",
+        ),
+        ("--size=4q", "command line: size: expected a size such as 4k, 50% or 8z, found \"4q\""),
+        (
+            "--output-format=xml",
+            "--output-format: unknown output format 'xml': expected normal, terse, json or json+",
+        ),
+        ("--section=b", "command line: --section=b: the job files have no such section"),
+    ] {
+        refused(zonal(&["run", SMALL, "--name=a", option]), &format!("zonal: {message}\n"));
+    }
+    for args in [&["run", "--clock=sundial"][..], &["run", "--seed=x"], &["frob"], &[]] {
+        let ran = zonal(args);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(!ran.err.is_empty());
+    }
+}

@@ -1,0 +1,176 @@
+//! What people do with the program.
+use crate::support::{Place, example, zonal};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+
+const SMALL: &str = "--device=null:zones=8,zone_size=1M";
+const WRITER: [&str; 4] = ["--name=a", "--rw=write", "--zonemode=zbd", "--size=2z"];
+
+#[test]
+fn job_of_the_command_line_is_reported_as_by_fio() {
+    let out = zonal(&[&["run", SMALL][..], &WRITER].concat()).fine();
+    let first = out.lines().next().expect("a first line");
+    assert!(first.starts_with("a: (g=0): rw=write, bs=(R) 4096B-4096B"), "{out}");
+    for part in ["write: IOPS=", "issued rwts: total=0,512,0,0", "Run status group 0 (all jobs):"] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+}
+
+#[test]
+fn json_is_json_with_the_fields_of_fio() {
+    let args = [&["run", SMALL, "--output-format=json"][..], &WRITER].concat();
+    let json: Value = serde_json::from_str(&zonal(&args).fine()).expect("JSON");
+    let job = &json["jobs"][0];
+    assert_eq!(job["jobname"], "a");
+    assert_eq!(job["write"]["total_ios"], 512);
+    assert_eq!(job["write"]["io_bytes"], 2 << 20);
+    assert!(job["write"]["clat_ns"]["percentile"]["99.000000"].is_u64());
+    assert!(job["write"]["iops"].as_f64().expect("a number") > 0.0);
+}
+
+#[test]
+fn the_six_workloads_end_with_a_table() {
+    let text = std::fs::read_to_string(example("zwp.fio")).expect("the example");
+    let short = text.replace("runtime=2\n", "runtime=5ms\n");
+    assert_ne!(text, short);
+    let place = Place::new().with("zwp.fio", &short);
+    let out = place.zonal(&["run", "--clock=virtual", "zwp.fio"]).fine();
+    let table: Vec<&str> = out.lines().skip_while(|line| !line.starts_with("  job ")).collect();
+    let names = table.iter().skip(1).map(|line| line.split_whitespace().next());
+    let expected =
+        ["seqw4K1", "seqw4K16", "seqw1M1", "seqw1M16", "rndw4K16", "rndw128K16"].map(Some);
+    assert!(names.eq(expected), "{out}");
+}
+
+#[test]
+fn nvme_job_is_taken_as_it_is() {
+    let nvme = example("nvme-read.fio");
+    zonal(&["run", "--device=null:zoned=false", "--parse-only", &nvme]).fine();
+    let ran = zonal(&["run", "--parse-only", &nvme]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("unknown device `/dev/nvme0n1`"), "{}", ran.err);
+}
+
+#[test]
+fn all_examples_are_understood() {
+    for name in ["zwp.fio", "negative-control.fio"] {
+        assert_eq!(zonal(&["run", "--parse-only", &example(name)]).fine(), "");
+    }
+}
+
+#[test]
+fn parse_only_does_nothing() {
+    let place = Place::new();
+    let args = [&["run", SMALL, "--parse-only", "--output=report"][..], &WRITER].concat();
+    assert_eq!(place.zonal(&args).fine(), "");
+    assert!(!place.path().join("report").exists());
+}
+
+#[test]
+fn filename_names_the_device_of_a_job_and_device_overrides_it() {
+    let jobs = "\
+[global]
+size=1m
+[a]
+filename=null:zones=8,zone_size=1M
+[b]
+filename=null:zoned=false,size=2M
+";
+    let place = Place::new().with("two.fio", jobs);
+    let out = place.zonal(&["run", "two.fio"]).fine();
+    assert!(out.contains("8 zones of 1MiB"), "{out}");
+    assert!(out.contains("2MiB without zones"), "{out}");
+    let out = place.zonal(&["run", "--device=null:zoned=false,size=4M", "two.fio"]).fine();
+    assert!(out.contains("4MiB without zones") && !out.contains("zones of"), "{out}");
+}
+
+#[test]
+fn profile_names_a_device() {
+    let place = Place::new().with("small.toml", "device = \"null\"\nzones = 3\nzone_size = \"1M\"");
+    let out = place.zonal(&["run", "--device=small.toml", "--name=a"]).fine();
+    assert!(out.contains("null, 3 zones of 1MiB"), "{out}");
+}
+
+#[test]
+fn job_file_comes_from_standard_input() {
+    let out = Place::new().zonal_fed(&["run", SMALL, "-"], "[fed]\nsize=64k\n").fine();
+    assert!(out.contains("fed: (groupid=0, jobs=1): err= 0"), "{out}");
+}
+
+#[test]
+fn output_goes_to_the_file_that_it_is_to_go_to() {
+    let place = Place::new();
+    let args = [&["run", SMALL, "--clock=virtual"][..], &WRITER].concat();
+    let printed = place.zonal(&args).fine();
+    let written = place.zonal(&[&args[..], &["--output", "report"]].concat()).fine();
+    assert_eq!(written, "");
+    assert_eq!(place.read("report"), printed);
+}
+
+#[test]
+fn ignored_options_are_reported_once() {
+    let jobs = "[a]\nverify=crc32c\nsize=4k\n[b]\nverify=md5\nsize=4k\n";
+    let ran = Place::new().with("verify.fio", jobs).zonal(&["run", SMALL, "verify.fio"]);
+    let message = "zonal: verify.fio:2: verify is not supported, the job runs differently: data is not verified\n";
+    assert_eq!((ran.code, ran.err.as_str()), (0, message));
+}
+
+#[test]
+fn more_jobs_than_hardware_queues_share_them() {
+    for clock in ["real", "virtual"] {
+        let device = "--device=null:zones=8,zone_size=1M,queues=2,depth=4,latency=1us";
+        let job = ["--name=a", "--rw=write", "--zonemode=zbd", "--size=1z", "--iodepth=8"];
+        let clones = ["--numjobs=5", "--offset_increment=1z", "--group_reporting", "--clock"];
+        let out = zonal(&[&["run", device][..], &job, &clones, &[clock]].concat()).fine();
+        assert!(out.contains("issued rwts: total=0,1280,0,0"), "{clock}: {out}");
+    }
+}
+
+#[test]
+fn interrupt_ends_the_jobs_and_reports_what_they_did() {
+    let args = ["run", SMALL, "--name=a", "--time_based", "--runtime=600", "--output-format=terse"];
+    let args = [&args[..], &["--eta=always"]].concat();
+    let place = Place::new();
+    let mut command = place.command(&args);
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
+    let mut progress = BufReader::new(child.stderr.take().expect("standard error is a pipe"));
+    let mut line = String::new();
+    progress.read_line(&mut line).expect("the program tells how far it is");
+    assert!(line.starts_with("Jobs: 1 "), "{line}");
+    let id = child.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &id]).status().expect("kill runs");
+    assert!(sent.success());
+    let mut out = String::new();
+    child.stdout.take().expect("a pipe").read_to_string(&mut out).expect("text");
+    assert_eq!(child.wait().expect("the program ends").code(), Some(0));
+    assert!(out.starts_with("3;zonal-"), "{out}");
+}
+
+#[test]
+fn output_that_nobody_reads_is_no_fault_of_the_program() {
+    let mut child = Place::new()
+        .command(&["options"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("the program ends");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(!err.contains("panicked"), "{err}");
+}
+
+#[test]
+fn help_is_there() {
+    for (args, part) in [
+        (&["--help"][..], "Run fio jobs through the zoned block layer onto a device"),
+        (&["run", "--help"], "--zone-write"),
+        (&["devices"], "zone_capacity"),
+        (&["options"], "iodepth_batch_complete_max"),
+        (&["--version"], concat!("zonal ", env!("CARGO_PKG_VERSION"))),
+    ] {
+        assert!(zonal(args).fine().contains(part), "{args:?}");
+    }
+}

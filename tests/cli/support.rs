@@ -1,0 +1,106 @@
+//! Runs the program in a directory of its own.
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// A directory to run the program in.
+pub struct Place(TempDir);
+
+/// What a run left behind.
+#[derive(Debug)]
+pub struct Ran {
+    /// Exit code.
+    pub code: i32,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+impl Place {
+    /// An empty directory.
+    pub fn new() -> Self {
+        Place(TempDir::new().expect("a temporary directory"))
+    }
+
+    /// Adds a file.
+    pub fn with(self, name: &str, text: &str) -> Self {
+        std::fs::write(self.path().join(name), text).expect("a file is written");
+        self
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The text of a file.
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path().join(name)).expect("a file is read")
+    }
+
+    /// A command that runs the program here.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
+        command.args(args).current_dir(self.path());
+        command
+    }
+
+    /// Runs `zonal` with these arguments.
+    pub fn zonal(&self, args: &[&str]) -> Ran {
+        let output = self.command(args).output();
+        Ran::from(output.expect("the program starts"))
+    }
+
+    /// Runs `zonal` with something on its standard input.
+    pub fn zonal_fed(&self, args: &[&str], input: &str) -> Ran {
+        let mut child = self
+            .command(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut stdin = child.stdin.take().expect("standard input is a pipe");
+        stdin.write_all(input.as_bytes()).expect("the program reads its input");
+        drop(stdin);
+        Ran::from(child.wait_with_output().expect("the program ends"))
+    }
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
+        Ran {
+            code: output.status.code().expect("the program was not killed"),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
+    }
+}
+
+impl Ran {
+    /// Standard output of a run without complaint.
+    #[track_caller]
+    pub fn fine(self) -> String {
+        assert_eq!((self.code, self.err.as_str()), (0, ""), "{}", self.out);
+        self.out
+    }
+}
+
+/// Runs `zonal` where it needs no files.
+pub fn zonal(args: &[&str]) -> Ran {
+    Place::new().zonal(args)
+}
+
+/// A file of the repository.
+pub fn repository(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// An example, as an argument.
+pub fn example(name: &str) -> String {
+    let path = repository("examples").join(name);
+    path.to_str().expect("the repository's path is UTF-8").to_owned()
+}

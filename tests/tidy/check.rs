@@ -1,0 +1,182 @@
+//! Checks of one file's text.
+
+/// Lines that a file may have.
+const MAX_LINES: usize = 600;
+
+/// What is wrong, and in which line.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// From 1.
+    pub line: usize,
+    /// What is wrong.
+    pub what: String,
+}
+
+pub fn fault(line: usize, what: impl Into<String>) -> Fault {
+    Fault { line, what: what.into() }
+}
+
+/// The file begins with a module doc.
+pub fn module_doc(text: &str) -> Vec<Fault> {
+    let first = text.lines().find(|line| !line.starts_with("#!["));
+    match first {
+        Some(line) if line.starts_with("//! ") && line.len() > "//! x".len() => Vec::new(),
+        _ => vec![fault(1, "expected a module doc")],
+    }
+}
+
+/// The file is not too long.
+pub fn length(text: &str) -> Vec<Fault> {
+    match text.lines().count() {
+        lines if lines > MAX_LINES => {
+            vec![fault(MAX_LINES, format!("{lines} lines, expected at most {MAX_LINES}"))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// No unfinished work. A `TODO` or `FIXME` is fine with the number of its issue, as `TODO(#12)`.
+pub fn banned_words(text: &str) -> Vec<Fault> {
+    let calls = ["dbg!(", "todo!(", "unimplemented!("];
+    let notes = ["TODO", "FIXME"];
+    each_line(text, |line| {
+        let call = calls.into_iter().find(|call| line.contains(call));
+        let note = notes.into_iter().find(|note| {
+            line.split(note).skip(1).any(|after| {
+                let number = after.strip_prefix("(#").and_then(|rest| rest.split_once(')'));
+                number.is_none_or(|(number, _)| number.parse::<u32>().is_err())
+            })
+        });
+        call.or(note).map(|word| format!("{word} is unfinished work"))
+    })
+}
+
+/// No clock, no thread, no file. Tests in a file's `mod tests` may have them.
+pub fn pure(text: &str) -> Vec<Fault> {
+    let banned = [
+        "Instant::now",
+        "SystemTime",
+        "thread::spawn",
+        "thread::scope",
+        "thread::Builder",
+        "thread::sleep",
+        "sleep(",
+        "std::fs",
+        "File::",
+        "std::net",
+        "println!",
+        "eprintln!",
+    ];
+    let code = text.split("\nmod tests {").next().unwrap_or_default();
+    each_line(code, |line| {
+        let line = without_comment(line);
+        let found = banned.into_iter().find(|word| line.contains(word));
+        found.map(|word| format!("{word} in a crate that takes time as an argument"))
+    })
+}
+
+/// The crate forbids unsafe code.
+pub fn forbids_unsafe(text: &str) -> Vec<Fault> {
+    if text.lines().any(|line| line == "#![forbid(unsafe_code)]") {
+        Vec::new()
+    } else {
+        vec![fault(1, "expected #![forbid(unsafe_code)]")]
+    }
+}
+
+/// No output of programs among the sources.
+pub fn generated(names: &[String]) -> Vec<String> {
+    let endings =
+        [".snap.new", ".pending-snap", ".orig", ".rej", ".o", ".rlib", ".profraw", ".log"];
+    let is_bad = |name: &&String| {
+        let out_dir = name.split('/').any(|part| matches!(part, "target" | "out" | "__pycache__"));
+        out_dir || endings.iter().any(|ending| name.ends_with(ending))
+    };
+    names.iter().filter(is_bad).map(|name| format!("{name}: looks generated")).collect()
+}
+
+/// The line up to a comment.
+pub fn without_comment(line: &str) -> &str {
+    line.split("//").next().unwrap_or_default()
+}
+
+/// Applies a check to every line.
+pub fn each_line(text: &str, check: impl Fn(&str) -> Option<String>) -> Vec<Fault> {
+    let numbered = (1..).zip(text.lines());
+    numbered.filter_map(|(number, line)| Some(fault(number, check(line)?))).collect()
+}
+
+mod tests {
+    use super::*;
+
+    fn lines(faults: Vec<Fault>) -> Vec<usize> {
+        faults.into_iter().map(|fault| fault.line).collect()
+    }
+
+    #[test]
+    fn file_without_module_doc_is_found() {
+        assert!(module_doc("//! What it does.\nuse std;\n").is_empty());
+        assert!(module_doc("#![no_std]\n//! What it does.\n").is_empty());
+        for bad in ["use std;\n//! Late.\n", "", "//!\n", "// A comment.\n", "\n//! After a gap.\n"]
+        {
+            assert_eq!(lines(module_doc(bad)), [1], "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn long_file_is_found() {
+        assert!(length(&"x\n".repeat(MAX_LINES)).is_empty());
+        assert_eq!(lines(length(&"x\n".repeat(MAX_LINES + 1))), [MAX_LINES]);
+    }
+
+    #[test]
+    fn unfinished_work_is_found() {
+        let good = "// TODO(#12): later\nlet mastodon = 1;\n";
+        assert!(banned_words(good).is_empty());
+        for bad in [
+            "// TODO: later",
+            "// TODO(me): later",
+            "// FIXME",
+            "// TODO(#1) and TODO",
+            "dbg!(x);",
+            "todo!()",
+            "unimplemented!(\"x\")",
+        ] {
+            assert_eq!(lines(banned_words(&format!("//! Doc.\n{bad}\n"))), [2], "{bad}");
+        }
+    }
+
+    #[test]
+    fn clocks_threads_and_files_are_found() {
+        let good = "// Not Instant::now, as the kernel does.\nfn now() {}\n\
+                    #[cfg(test)]\nmod tests {\nfn f() { std::thread::spawn(|| ()); }\n}\n";
+        assert!(pure(good).is_empty());
+        for bad in [
+            "let t = Instant::now();",
+            "use std::time::SystemTime;",
+            "std::thread::spawn(f);",
+            "thread::sleep(d);",
+            "let f = File::open(p);",
+            "use std::fs;",
+            "println!(\"x\");",
+        ] {
+            assert_eq!(lines(pure(&format!("//! Doc.\n{bad} // reason\n"))), [2], "{bad}");
+        }
+    }
+
+    #[test]
+    fn crate_that_allows_unsafe_code_is_found() {
+        assert!(forbids_unsafe("//! Doc.\n#![forbid(unsafe_code)]\n").is_empty());
+        assert_eq!(lines(forbids_unsafe("//! Doc.\n// #![forbid(unsafe_code)]\n")), [1]);
+        assert_eq!(lines(forbids_unsafe("//! Doc.\n#![deny(unsafe_code)]\n")), [1]);
+    }
+
+    #[test]
+    fn generated_files_are_found() {
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let good = names(&["src/main.rs", "docs/log.md", "a/b.snap", "Cargo.lock"]);
+        assert!(generated(&good).is_empty());
+        let bad = names(&["a/b.snap.new", "x.orig", "run.log", "target/a", "x/__pycache__/y"]);
+        assert_eq!(generated(&bad).len(), bad.len());
+    }
+}
