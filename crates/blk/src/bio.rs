@@ -63,6 +63,9 @@ impl BioFlags {
     pub const PREFLUSH: BioFlags = BioFlags(1 << 1);
     /// Do not merge this bio with others.
     pub const NOMERGE: BioFlags = BioFlags(1 << 2);
+    /// Nobody waits for this write, as for write-back of cached pages (the kernel marks the
+    /// others, `REQ_SYNC`). Schedulers may put it off.
+    pub const ASYNC: BioFlags = BioFlags(1 << 3);
 
     /// Whether all of `other` are set.
     pub const fn contains(self, other: BioFlags) -> bool {

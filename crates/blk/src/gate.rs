@@ -8,34 +8,67 @@
 //! whoever freezes says so and then looks for channels that are inside. Both use sequentially
 //! consistent operations, so one of the two sees the other. With more bios inside, a channel only
 //! reads the flag.
-use crate::sync::{AtomicBool, AtomicU32, Ordering, store_before_load};
+use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, store_before_load};
+use std::sync::Arc;
 
-/// How often a queue is frozen: freezes nest.
+/// Whether a queue is frozen.
 #[derive(Debug)]
-pub(crate) struct Gate(AtomicU32);
+pub(crate) struct Gate {
+    /// How often: freezes nest.
+    frozen: AtomicU32,
+    drain: Mutex<Drain>,
+}
+
+/// How far the draining of a frozen queue has come.
+#[derive(Debug, Default)]
+struct Drain {
+    freezes: u32,
+    /// Nobody was inside since the queue was frozen, so nobody is until it is thawed. A channel
+    /// that tries the gate looks for a moment as if it were inside.
+    done: bool,
+}
 
 impl Gate {
     pub(crate) fn new() -> Self {
-        Gate(AtomicU32::new(0))
+        Gate { frozen: AtomicU32::new(0), drain: Mutex::new(Drain::default()) }
+    }
+
+    fn drain(&self) -> MutexGuard<'_, Drain> {
+        self.drain.lock().expect("gate lock")
     }
 
     pub(crate) fn freeze(&self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
+        self.drain().freezes += 1;
+        self.frozen.fetch_add(1, Ordering::SeqCst);
         store_before_load();
     }
 
     pub(crate) fn thaw(&self) {
-        let before = self.0.fetch_sub(1, Ordering::SeqCst);
-        assert!(before > 0, "a queue is thawed as often as it was frozen");
+        let mut drain = self.drain();
+        assert!(drain.freezes > 0, "a queue is thawed as often as it was frozen");
+        drain.freezes -= 1;
+        drain.done &= drain.freezes > 0;
+        self.frozen.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Whether nobody is inside. Once true on a frozen queue, it stays so until the thaw.
+    pub(crate) fn is_quiescent(&self, presences: &[Arc<Presence>]) -> bool {
+        let mut drain = self.drain();
+        let quiet = drain.done || !presences.iter().any(|presence| presence.is_inside());
+        drain.done = quiet && drain.freezes > 0;
+        quiet
     }
 
     pub(crate) fn is_frozen(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > 0
+        self.frozen.load(Ordering::Relaxed) > 0
     }
 }
 
 /// Whether a channel has bios inside.
+///
+/// Two cache lines of its own: with one bio at a time it changes with each.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Presence(AtomicBool);
 
 impl Presence {
@@ -47,7 +80,7 @@ impl Presence {
     pub(crate) fn enter(&self, gate: &Gate) -> bool {
         self.0.swap(true, Ordering::SeqCst);
         store_before_load();
-        let open = gate.0.load(Ordering::SeqCst) == 0;
+        let open = gate.frozen.load(Ordering::SeqCst) == 0;
         if !open {
             self.leave();
         }
@@ -67,13 +100,12 @@ impl Presence {
 #[cfg(all(test, loom))]
 mod tests {
     use super::*;
-    use loom::sync::Arc;
     use loom::thread as threads;
 
     #[test]
     fn loom_nobody_is_inside_once_a_freeze_was_told_so() {
         loom::model(|| {
-            let shared = Arc::new((Gate::new(), Presence::new(), AtomicBool::new(false)));
+            let shared = Arc::new((Gate::new(), Arc::new(Presence::new()), AtomicBool::new(false)));
             let other = Arc::clone(&shared);
             let channel = threads::spawn(move || {
                 let (gate, presence, inside) = &*other;
@@ -87,13 +119,36 @@ mod tests {
             });
             let (gate, presence, inside) = &*shared;
             gate.freeze();
-            if !presence.is_inside() {
+            let presences = [Arc::clone(presence)];
+            if gate.is_quiescent(&presences) {
                 assert!(!inside.load(Ordering::Relaxed), "nobody is inside");
+                assert!(gate.is_quiescent(&presences), "and stays so");
                 assert!(!inside.load(Ordering::Relaxed), "nobody comes in");
             }
             gate.thaw();
             channel.join().unwrap();
             assert!(presence.enter(gate), "the gate is open again");
         });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_that_tries_the_gate_does_not_undo_that_the_queue_is_quiescent() {
+        let (gate, presence) = (Gate::new(), Arc::new(Presence::new()));
+        let presences = [Arc::clone(&presence)];
+        gate.freeze();
+        assert!(gate.is_quiescent(&presences));
+        // As it is in the midst of `enter`.
+        presence.0.store(true, Ordering::SeqCst);
+        gate.freeze();
+        gate.thaw();
+        assert!(gate.is_quiescent(&presences));
+        gate.thaw();
+        gate.freeze();
+        assert!(!gate.is_quiescent(&presences));
     }
 }

@@ -181,7 +181,7 @@ impl Queue {
     /// Whether no bio is inside. Once true on a frozen queue, it stays so until the thaw.
     pub fn is_quiescent(&self) -> bool {
         let channels = self.channels.lock().expect("channels lock");
-        !channels.presences.iter().any(|presence| presence.is_inside())
+        self.gate.is_quiescent(&channels.presences)
     }
 
     /// Lets bios in again.

@@ -61,9 +61,9 @@ fn times() {
 
 #[test]
 fn numbers() {
-    option("iodepth=0", r#"iodepth: expected 1 to 4294967295, found "0""#);
+    option("iodepth=0", r#"iodepth: expected 1 to 1048576, found "0""#);
     option("iodepth=deep", r#"iodepth: expected a whole number, found "deep""#);
-    option("numjobs=0", r#"numjobs: expected 1 to 4294967295, found "0""#);
+    option("numjobs=0", r#"numjobs: expected 1 to 4096, found "0""#);
     option("numjobs=-1", r#"numjobs: expected a whole number, found "-1""#);
     option("rwmixread=101", r#"rwmixread: expected 0 to 100, found "101""#);
     option("max_open_zones=4097", r#"max_open_zones: expected 0 to 4096, found "4097""#);

@@ -25,6 +25,7 @@ fn nvme_read_job() {
         iodepth: 64,
         // Not set in the file: filled in from iodepth.
         iodepth_low: 64,
+        iodepth_batch_complete_max: 64,
         numjobs: 4,
         runtime: Some(Nanos(120 * SECOND)),
         time_based: true,
@@ -85,6 +86,7 @@ fn stages_of_a_zoned_job() {
             size: Some(Extent::Zones(64)),
             iodepth: 8,
             iodepth_low: 8,
+            iodepth_batch_complete_max: 8,
             given: pairs(&[("rw", "write"), ("size", "64z"), ("iodepth", "8")]),
             ..staged()
         }

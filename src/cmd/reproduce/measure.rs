@@ -16,7 +16,7 @@ use zonal_workload::jobfile::{self, SystemSource};
 use zonal_workload::plan;
 
 /// Of a cell's time in a round, what is not measured.
-const RAMP_SHARE: f64 = 0.1;
+pub const RAMP_SHARE: f64 = 0.1;
 
 /// What was measured, by cell.
 #[derive(Clone, Debug, PartialEq)]

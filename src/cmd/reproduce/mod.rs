@@ -52,10 +52,16 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What would measure each cell by itself.
-fn commands(table: &Table, seconds: f64) -> String {
+/// What would measure each cell by itself, for as long as a round does.
+fn commands(table: &Table, round: f64) -> String {
+    let ramp = round * measure::RAMP_SHARE;
     let command = |cell: &table::Cell| {
-        format!("# {} {}\n{}\n", cell.row.trim(), cell.column, cell.setup.command(seconds))
+        format!(
+            "# {} {}\n{}\n",
+            cell.row.trim(),
+            cell.column,
+            cell.setup.command(ramp, round - ramp)
+        )
     };
     table.cells.iter().map(command).collect()
 }

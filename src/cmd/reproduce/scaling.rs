@@ -20,7 +20,7 @@ struct Load {
     threads: u32,
     /// On two processors, each thread on one.
     pinned: bool,
-    /// I/Os submitted together.
+    /// I/Os submitted together, and taken back together at the most.
     batch: u32,
 }
 
@@ -118,8 +118,9 @@ impl Load {
             "--rw=randread".to_owned(),
             "--bs=512".to_owned(),
             "--norandommap".to_owned(),
-            format!("--iodepth={}", self.batch),
+            "--iodepth=32".to_owned(),
             format!("--iodepth_batch={}", self.batch),
+            format!("--iodepth_batch_complete_max={}", self.batch),
             format!("--numjobs={}", self.threads),
         ];
         if self.pinned && self.threads > 1 {

@@ -114,15 +114,18 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The command that measures such a cell for so many seconds.
-    pub fn command(&self, seconds: f64) -> String {
+    /// The command that measures such a cell for so many seconds, after a ramp.
+    pub fn command(&self, ramp: f64, seconds: f64) -> String {
         let policy = self.zone_write.map_or(String::new(), |policy| {
             format!(" --zone-write {}", format!("{policy:?}").to_lowercase())
         });
-        let runtime = (seconds * 1e6).round();
+        let micros = |seconds: f64| (seconds * 1e6).round();
         format!(
-            "zonal run --scheduler {}{policy} --group_reporting --time_based --runtime={runtime}us {}",
+            "zonal run --scheduler {}{policy} --group_reporting --time_based --ramp_time={}us \
+             --runtime={}us {}",
             self.scheduler,
+            micros(ramp),
+            micros(seconds),
             self.jobs.join(" ")
         )
     }
@@ -178,9 +181,9 @@ mod tests {
             jobs: vec!["--name=a".to_owned(), "--bs=4k".to_owned()],
         };
         assert_eq!(
-            setup.command(0.5),
+            setup.command(0.05, 0.45),
             "zonal run --scheduler mq-deadline --zone-write lock --group_reporting --time_based \
-             --runtime=500000us --name=a --bs=4k"
+             --ramp_time=50000us --runtime=450000us --name=a --bs=4k"
         );
     }
 }

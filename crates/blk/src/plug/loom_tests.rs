@@ -307,9 +307,7 @@ fn drive(channel: &mut Channel, bios: std::ops::Range<u64>, all: u32, done: &Ato
 #[test]
 fn loom_channels_issue_and_complete_each_others_writes() {
     for policy in [ZoneWrite::Plug, ZoneWrite::Qd1] {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(2);
-        builder.check(move || {
+        loom::model(move || {
             let options =
                 QueueOptions { zone_write: Some(policy), merge: false, ..QueueOptions::default() };
             let queue = Queue::attach(Strict::new(1), options).unwrap();
@@ -323,6 +321,29 @@ fn loom_channels_issue_and_complete_each_others_writes() {
             assert_eq!(queue.dump_plugs(true)[0].references, 1);
         });
     }
+}
+
+#[test]
+fn loom_policy_changes_while_a_channel_writes() {
+    loom::model(|| {
+        let options =
+            QueueOptions { zone_write: Some(ZoneWrite::Plug), merge: false, ..Default::default() };
+        let queue = Queue::attach(Strict::new(1), options).unwrap();
+        let mut channel = queue.channel().unwrap();
+        let switched = Arc::clone(&queue);
+        let thread = threads::spawn(move || {
+            switched.freeze();
+            // Else it is left as it is: waiting for the channel would add nothing but turns.
+            if switched.is_quiescent() {
+                switched.set_zone_write(ZoneWrite::Qd1).expect("once quiescent, always");
+            }
+            switched.thaw();
+        });
+        drive(&mut channel, 0..2, 2, &AtomicU32::new(0));
+        thread.join().unwrap();
+        assert!(!channel.is_held() && channel.is_idle());
+        assert_eq!(queue.dump_plugs(true)[0].references, 1);
+    });
 }
 
 #[test]

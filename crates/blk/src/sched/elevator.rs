@@ -5,7 +5,7 @@
 //! that goes in comes out once, itself or merged behind another.
 use super::mq_deadline::ZoneLocks;
 use super::prio::PrioClass;
-use crate::bio::Op;
+use crate::bio::{BioFlags, Op};
 use crate::request::Request;
 use crate::units::{Nanos, ZoneNo};
 
@@ -91,11 +91,24 @@ pub struct Ended {
     pub op: Op,
     /// Its class.
     pub class: PrioClass,
+    /// Whether nobody waited for it.
+    pub is_async: bool,
     /// Its zone.
     pub zone: ZoneNo,
 }
 
 impl Ended {
+    /// How long the request took in the scheduler and at the device. Threads read their clocks at
+    /// different times, so a start may seem to lie after the end.
+    pub fn total(&self) -> Nanos {
+        Nanos(self.at.0.saturating_sub(self.queued_at.0))
+    }
+
+    /// How long the request took at the device.
+    pub fn at_device(&self) -> Nanos {
+        Nanos(self.at.0.saturating_sub(self.sent_at.0))
+    }
+
     /// The end of `request` at `at`.
     pub fn new(at: Nanos, request: &Request) -> Self {
         Ended {
@@ -106,6 +119,7 @@ impl Ended {
             nr_sectors: request.nr_sectors(),
             op: request.op(),
             class: request.prio().class,
+            is_async: request.flags().contains(BioFlags::ASYNC),
             zone: request.zone(),
         }
     }

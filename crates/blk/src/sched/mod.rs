@@ -12,6 +12,7 @@
 //! ```
 mod attr;
 mod batch;
+mod bfq;
 mod counters;
 mod dispatcher;
 mod elevator;
@@ -29,6 +30,7 @@ mod tests;
 mod waiting;
 
 pub use attr::{AttrError, AttrValue, Attribute, Unit};
+pub use bfq::{Bfq, BfqOptions};
 pub use counters::ClassCounters;
 pub use elevator::{Elevator, Ended, InFlight};
 pub use kyber::{Kyber, KyberOptions};

@@ -1,7 +1,10 @@
 //! Which scheduler a queue has, by name and with its attributes.
 use super::attr::{self, AttrError, AttrValue};
+use super::bfq::{Bfq, BfqOptions};
 use super::counters::ClassCounters;
 use super::dispatcher::{Dispatcher, Passing};
+use super::elevator::Elevator;
+use super::kyber::{Kyber, KyberOptions};
 use super::link::{self, Link, Sorting};
 use super::merge::MergeLimit;
 use super::mq_deadline::{MqDeadline, MqDeadlineOptions, ZoneLocks};
@@ -19,6 +22,10 @@ pub enum Scheduler {
     None,
     /// The order of sectors, in batches, with an expiry for each request.
     MqDeadline(MqDeadlineOptions),
+    /// Shares of the sectors by process.
+    Bfq(BfqOptions),
+    /// Latency targets for reads and writes.
+    Kyber(KyberOptions),
 }
 
 /// No scheduler has this name.
@@ -34,6 +41,8 @@ impl FromStr for Scheduler {
         match name {
             "none" => Ok(Scheduler::None),
             "mq-deadline" => Ok(Scheduler::MqDeadline(MqDeadlineOptions::default())),
+            "bfq" => Ok(Scheduler::Bfq(BfqOptions::default())),
+            "kyber" => Ok(Scheduler::Kyber(KyberOptions::default())),
             _ => Err(UnknownScheduler(name.to_owned())),
         }
     }
@@ -54,6 +63,8 @@ impl Scheduler {
         match self {
             Scheduler::None => "none",
             Scheduler::MqDeadline(_) => "mq-deadline",
+            Scheduler::Bfq(_) => "bfq",
+            Scheduler::Kyber(_) => "kyber",
         }
     }
 
@@ -69,6 +80,8 @@ impl Scheduler {
             Scheduler::MqDeadline(o) => {
                 attr::set(name, MqDeadlineOptions::ATTRIBUTES, o, attribute, value)
             }
+            Scheduler::Bfq(o) => attr::set(name, BfqOptions::ATTRIBUTES, o, attribute, value),
+            Scheduler::Kyber(o) => attr::set(name, KyberOptions::ATTRIBUTES, o, attribute, value),
         }
     }
 
@@ -77,6 +90,8 @@ impl Scheduler {
         match self {
             Scheduler::None => Vec::new(),
             Scheduler::MqDeadline(o) => attr::list(MqDeadlineOptions::ATTRIBUTES, o),
+            Scheduler::Bfq(o) => attr::list(BfqOptions::ATTRIBUTES, o),
+            Scheduler::Kyber(o) => attr::list(KyberOptions::ATTRIBUTES, o),
         }
     }
 
@@ -97,7 +112,8 @@ impl Stage {
     pub(crate) fn new(scheduler: Scheduler, limits: &Limits, merge: bool) -> Option<Self> {
         let limit = MergeLimit { max_sectors: if merge { limits.max_sectors } else { 0 } };
         let mut sorting = Sorting { limit, front_merges: true, longest: 0 };
-        let dispatcher = match scheduler {
+        let mut passing = Passing::default();
+        let elevator: Box<dyn Elevator> = match scheduler {
             Scheduler::None => return None,
             Scheduler::MqDeadline(options) => {
                 sorting.front_merges = options.front_merges;
@@ -106,10 +122,13 @@ impl Stage {
                 if options.read_expire > Nanos(0) && options.write_expire > Nanos(0) {
                     sorting.longest = link::longest_sorted(limits.capacity.0);
                 }
-                let passing = Passing { straight: true, limits_writes: options.async_depth > 0 };
-                Dispatcher::new(Box::new(MqDeadline::new(options, limit, None)), passing)
+                passing = Passing { straight: true, limits_writes: options.async_depth > 0 };
+                Box::new(MqDeadline::new(options, limit, None))
             }
+            Scheduler::Bfq(options) => Box::new(Bfq::new(options, limit, limits.rotational)),
+            Scheduler::Kyber(options) => Box::new(Kyber::new(options, limit)),
         };
+        let dispatcher = Dispatcher::new(elevator, passing);
         let dispatcher = Arc::new(dispatcher);
         Some(Stage { dispatcher, sorting })
     }

@@ -16,6 +16,7 @@ pub(super) struct Spec {
     pub(super) nomerge: bool,
     pub(super) zone_size: u64,
     pub(super) process: u32,
+    pub(super) is_async: bool,
 }
 
 impl Default for Spec {
@@ -30,6 +31,7 @@ impl Default for Spec {
             nomerge: false,
             zone_size: 0,
             process: 0,
+            is_async: false,
         }
     }
 }
@@ -37,7 +39,13 @@ impl Default for Spec {
 impl Spec {
     pub(super) fn build(self) -> Box<Request> {
         let mut request = Box::new(Request::empty());
-        let flags = if self.nomerge { BioFlags::NOMERGE } else { BioFlags::NONE };
+        let mut flags = BioFlags::NONE;
+        if self.nomerge {
+            flags = flags | BioFlags::NOMERGE;
+        }
+        if self.is_async {
+            flags = flags | BioFlags::ASYNC;
+        }
         let bio = Bio {
             prio: self.prio,
             flags,

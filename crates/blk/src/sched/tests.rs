@@ -336,7 +336,8 @@ fn drive(queue: &Arc<Queue>, thread: u64) {
         now += 1000;
         while next < 3000 && channel.outstanding() + bios.len() < 16 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let op = [Op::Read, Op::Read, Op::Write, Op::Discard, Op::Flush][random as usize >> 8 & 3];
+            let op =
+                [Op::Read, Op::Read, Op::Write, Op::Discard, Op::Flush][random as usize >> 8 & 3];
             let class = PrioClass::ALL[usize::from(random >> 40 & 63 == 0) + 1];
             let sector = (random >> 20) % 2000 * 8;
             let bio = Bio { prio: Prio::new(class, 4), ..Bio::new(op, Sector(sector), 8, next) };

@@ -119,11 +119,15 @@ impl Rig {
 
     /// Submits writes together.
     pub(crate) fn write_batch(&mut self, writes: &[(u64, u32)]) -> Vec<u64> {
+        self.write_batch_on(0, writes)
+    }
+
+    pub(crate) fn write_batch_on(&mut self, channel: usize, writes: &[(u64, u32)]) -> Vec<u64> {
         let ids = self.next_id..self.next_id + writes.len() as u64;
         self.next_id = ids.end;
         let bio = |(id, &(at, len))| Bio::new(Op::Write, Sector(at), len, id);
         let mut bios = ids.clone().zip(writes).map(bio).collect();
-        self.channels[0].submit_batch(self.now, &mut bios);
+        self.channels[channel].submit_batch(self.now, &mut bios);
         ids.collect()
     }
 

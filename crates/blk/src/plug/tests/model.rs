@@ -27,7 +27,8 @@ pub(super) enum Known {
 
 #[derive(Clone, Debug)]
 struct Write {
-    id: u64,
+    /// More than one if they were submitted together and follow one another.
+    bios: Vec<(u64, u32)>,
     channel: usize,
     op: Op,
     at: u64,
@@ -127,20 +128,42 @@ impl Model {
                 self.zones[zone].known = Known::MovedByAppends;
             }
             Op::Write | Op::WriteZeroes | Op::ZoneAppend => {
-                return self.submit_write(channel, id, (op, zone, at, len));
+                return self.submit_write(channel, vec![(id, len)], (op, zone, at));
             }
             _ => {}
         }
         self.send(channel, command);
     }
 
+    /// Writes submitted together, one behind the other.
+    pub(super) fn submit_batch(
+        &mut self,
+        channel: usize,
+        bios: &[(u64, u32)],
+        zone: usize,
+        mut at: u64,
+    ) {
+        let mut together: Vec<(u64, u32)> = Vec::new();
+        for &(id, len) in bios {
+            let all: u32 = together.iter().map(|&(_, len)| len).sum();
+            if !together.is_empty() && (!self.rules.merges || all + len > LONGEST) {
+                let bios = std::mem::take(&mut together);
+                self.submit_write(channel, bios, (Op::Write, zone, at));
+                at += u64::from(all);
+            }
+            together.push((id, len));
+        }
+        self.submit_write(channel, together, (Op::Write, zone, at));
+    }
+
     fn submit_write(
         &mut self,
         channel: usize,
-        id: u64,
-        (op, zone, at, len): (Op, usize, u64, u32),
+        bios: Vec<(u64, u32)>,
+        (op, zone, at): (Op, usize, u64),
     ) {
         let append = op == Op::ZoneAppend;
+        let len = bios.iter().map(|&(_, len)| len).sum();
         let z = &mut self.zones[zone];
         let fits = |known| known == Known::At(at) || append && matches!(known, Known::At(_));
         let quiet = !z.write_out && z.waiting.is_empty() && z.managing == 0 && z.appending == 0;
@@ -148,17 +171,17 @@ impl Model {
         if !fits(z.known) && quiet && may_ask {
             z.known = Known::At(z.device_wp);
         }
-        let at = match z.known {
-            Known::At(wp) if fits(z.known) && z.managing == 0 => wp,
-            _ => return self.completed[channel].push((id, Status::IoError)),
+        let wp = match z.known {
+            Known::At(wp) if fits(z.known) && z.managing == 0 => Some(wp),
+            _ => None,
         };
-        if at + u64::from(len) > CAPACITY {
-            return self.completed[channel].push((id, Status::IoError));
-        }
-        z.known = Known::At(at + u64::from(len));
+        let Some(wp) = wp.filter(|wp| wp + u64::from(len) <= CAPACITY) else {
+            return self.refuse(channel, bios, (op, zone, at));
+        };
+        z.known = Known::At(wp + u64::from(len));
         let op = if append { Op::Write } else { op };
         let mergeable = !append && op == Op::Write && self.rules.merges;
-        z.waiting.push_back(Write { id, channel, op, at, len, mergeable });
+        z.waiting.push_back(Write { bios, channel, op, at: wp, len, mergeable });
         if !self.rules.one_per_disk {
             if !z.write_out {
                 self.send_next(zone, channel);
@@ -171,6 +194,22 @@ impl Model {
         }
     }
 
+    /// What cannot be done together may be done in part.
+    fn refuse(
+        &mut self,
+        channel: usize,
+        bios: Vec<(u64, u32)>,
+        (op, zone, mut at): (Op, usize, u64),
+    ) {
+        if let [(id, _)] = bios[..] {
+            return self.completed[channel].push((id, Status::IoError));
+        }
+        for (id, len) in bios {
+            self.submit_write(channel, vec![(id, len)], (op, zone, at));
+            at += u64::from(len);
+        }
+    }
+
     /// Sends the first waiting write with those behind it that can go along.
     fn send_next(&mut self, zone: usize, channel: usize) -> bool {
         let z = &mut self.zones[zone];
@@ -179,15 +218,19 @@ impl Model {
         z.write_out = true;
         let mut command =
             Command { op: first.op, zone, at: first.at, len: first.len, bios: vec![] };
-        command.bios.push((first.id, first.channel));
+        let homes = |write: &Write| -> Vec<(u64, usize)> {
+            write.bios.iter().map(|&(id, _)| (id, write.channel)).collect()
+        };
+        command.bios.extend(homes(&first));
         while first.mergeable
             && let Some(next) = z.waiting.front()
             && next.mergeable
+            && next.bios.len() == 1
             && command.len + next.len <= LONGEST
         {
             let next = z.waiting.pop_front().unwrap();
             command.len += next.len;
-            command.bios.push((next.id, next.channel));
+            command.bios.extend(homes(&next));
         }
         self.send(channel, command);
         true
@@ -203,7 +246,8 @@ impl Model {
     fn abort(&mut self, zone: usize) {
         for write in std::mem::take(&mut self.zones[zone].waiting) {
             // Its own channel hears of it, whoever found out.
-            self.completed[write.channel].push((write.id, Status::IoError));
+            let failed = write.bios.iter().map(|&(id, _)| (id, Status::IoError));
+            self.completed[write.channel].extend(failed);
         }
         self.line.retain(|&waiting| waiting != zone);
     }
@@ -218,6 +262,12 @@ impl Model {
             Op::ZoneAppend => fits(wp) && wp < CAPACITY,
             _ => true,
         }
+    }
+
+    /// With nothing out, the policy becomes the other one, and all zones are read anew.
+    pub(super) fn switch(&mut self) {
+        self.rules.one_per_disk = !self.rules.one_per_disk;
+        self.zones.iter_mut().for_each(|zone| zone.known = Known::At(zone.device_wp));
     }
 
     /// The device ends a command: all of it is done, or it fails after `written` sectors.

@@ -12,6 +12,10 @@ use proptest::prelude::*;
 enum Step {
     /// A bio on a channel, `off` sectors from where it should be.
     Submit { channel: usize, op: Op, zone: usize, off: u64, len: u32 },
+    /// Writes submitted together, one behind the other, `off` sectors from where they should be.
+    Batch { channel: usize, zone: usize, off: u64, lens: Vec<u32> },
+    /// All is drained, and the policy is changed.
+    Switch,
     /// The device ends one of a queue's commands, or fails it after some sectors.
     End { queue: usize, nth: usize, fails_after: Option<u32> },
     /// A channel looks what has come.
@@ -29,16 +33,20 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Op::ZoneResetAll),
     ];
     let off = prop_oneof![8 => Just(0_u64), 1 => 1..SIZE];
+    let lens = prop::collection::vec(1..=4_u32, 2..5);
+    let batch = (0..2_usize, 0..ZONES, prop_oneof![4 => Just(0), 1 => 0..SIZE], lens);
     let submit = (0..2_usize, op, 0..ZONES, off, 1..=6_u32);
     let fails_after = prop_oneof![8 => Just(None), 1 => (0..4_u32).prop_map(Some)];
     prop_oneof![
-        5 => submit.prop_map(|(channel, op, zone, off, len)| {
+        20 => submit.prop_map(|(channel, op, zone, off, len)| {
             Step::Submit { channel, op, zone, off, len }
         }),
-        4 => (0..2_usize, 0..4_usize, fails_after).prop_map(|(queue, nth, fails_after)| {
+        4 => batch.prop_map(|(channel, zone, off, lens)| Step::Batch { channel, zone, off, lens }),
+        1 => Just(Step::Switch),
+        16 => (0..2_usize, 0..4_usize, fails_after).prop_map(|(queue, nth, fails_after)| {
             Step::End { queue, nth, fails_after }
         }),
-        4 => (0..2_usize).prop_map(|channel| Step::Poll { channel }),
+        16 => (0..2_usize).prop_map(|channel| Step::Poll { channel }),
     ]
 }
 
@@ -55,6 +63,8 @@ struct Both {
     rig: Rig,
     model: Model,
     completed: Vec<u64>,
+    one_per_disk: bool,
+    switched: bool,
 }
 
 impl Both {
@@ -74,7 +84,8 @@ impl Both {
             })
             .channels(2)
             .build();
-        Both { rig, model: Model::new(rules), completed: Vec::new() }
+        let (model, one_per_disk) = (Model::new(rules), rules.one_per_disk);
+        Both { rig, model, completed: Vec::new(), one_per_disk, switched: false }
     }
 
     fn step(&mut self, step: Step) {
@@ -115,10 +126,44 @@ impl Both {
                 self.rig.device.end_nth(queue, nth, how);
                 self.model.end(queue, nth, fails_after);
             }
+            Step::Batch { channel, zone, off, lens } => self.batch(channel, zone, off, lens),
+            Step::Switch => self.switch(),
             Step::Poll { channel } => self.poll(channel),
         }
         let started = self.rig.started();
         assert_eq!(started, std::mem::take(&mut self.model.log), "the same order at the device");
+    }
+
+    fn batch(&mut self, channel: usize, zone: usize, off: u64, mut lens: Vec<u32>) {
+        let at = (self.model.pointer(zone) + off) % SIZE;
+        let mut room = SIZE - at;
+        lens.retain(|&len| {
+            let fits = u64::from(len) <= room;
+            room -= if fits { u64::from(len) } else { 0 };
+            fits
+        });
+        let mut next = zone as u64 * SIZE + at;
+        let mut writes = Vec::new();
+        for &len in &lens {
+            writes.push((next, len));
+            next += u64::from(len);
+        }
+        let ids = self.rig.write_batch_on(channel, &writes);
+        if !ids.is_empty() {
+            let bios: Vec<_> = ids.into_iter().zip(lens).collect();
+            self.model.submit_batch(channel, &bios, zone, at);
+        }
+    }
+
+    fn switch(&mut self) {
+        self.finish();
+        self.one_per_disk = !self.one_per_disk;
+        self.switched = true;
+        let policy = if self.one_per_disk { ZoneWrite::Qd1 } else { ZoneWrite::Plug };
+        self.rig.queue.freeze();
+        self.rig.queue.set_zone_write(policy).expect("a frozen queue without I/O");
+        self.rig.queue.thaw();
+        self.model.switch();
     }
 
     fn poll(&mut self, channel: usize) {
@@ -149,7 +194,7 @@ impl Both {
         self.completed.sort_unstable();
         let all: Vec<u64> = (0..self.rig.next_id).collect();
         assert_eq!(self.completed, all, "nothing is lost or done twice");
-        let most = if rules.one_per_disk {
+        let most = if rules.one_per_disk && !self.switched {
             self.rig.device.most_per_disk()
         } else {
             self.rig.device.most_per_zone()

@@ -117,7 +117,8 @@ impl Kyber {
         for (kind, most) in self.kinds[..OTHER].iter_mut().zip(TOKENS) {
             let mut bucket = kind.total.percentile(now, 99);
             if congested {
-                bucket = bucket.or(kind.seen.take());
+                let seen = kind.seen.take();
+                bucket = bucket.or(seen);
             } else if bucket.is_some() {
                 kind.seen = bucket;
             }
@@ -164,8 +165,8 @@ impl Elevator for Kyber {
         };
         let kind = &mut self.kinds[kind];
         kind.in_flight -= 1;
-        kind.total.add(end.at - end.queued_at, target);
-        kind.device.add(end.at - end.sent_at, target);
+        kind.total.add(end.total(), target);
+        kind.device.add(end.at_device(), target);
         self.counts_at.get_or_insert(end.at + PERIOD);
     }
 

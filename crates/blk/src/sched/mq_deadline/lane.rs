@@ -37,8 +37,9 @@ impl Lane {
             None => self.line.oldest(store),
             Some(_) if self.line.len() == 0 => None,
             Some(zones) => {
+                let live = self.line.len();
                 let (sorted, fifo) = self.line.orders();
-                let key = fifo.oldest_that(store, |key| {
+                let key = fifo.oldest_that(store, live, |key| {
                     let first = first_of_zone(sorted, zones, key);
                     !zones.is_locked(Sector(key.sector()))
                         && !(zones.keep_streams() && follows_another(sorted, store, first))

@@ -27,14 +27,16 @@ impl Fifo {
         None
     }
 
-    /// The oldest request that `fits`.
+    /// The oldest request that `fits`, of the `live` ones that wait here.
     pub(in crate::sched) fn oldest_that(
-        &self,
+        &mut self,
         store: &Store,
+        live: usize,
         mut fits: impl FnMut(Key) -> bool,
     ) -> Option<Key> {
-        let live = self.arrivals.iter();
-        live.filter_map(|&(slot, seq)| store.find(slot, seq)).find(|&key| fits(key))
+        self.forget_dead(store, live);
+        let waiting = self.arrivals.iter();
+        waiting.filter_map(|&(slot, seq)| store.find(slot, seq)).find(|&key| fits(key))
     }
 
     /// A request that is never reached keeps all that came after it: drop the dead when they are
@@ -45,5 +47,33 @@ impl Fifo {
         } else if self.arrivals.len() > 2 * live + 64 {
             self.arrivals.retain(|&(slot, seq)| store.find(slot, seq).is_some());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bio::{Bio, Op};
+    use crate::request::Request;
+    use crate::units::{Sector, ZoneNo};
+
+    fn request(sector: u64) -> Box<Request> {
+        let mut request = Box::new(Request::empty());
+        request.load(Bio::new(Op::Write, Sector(sector), 8, 0), 0, ZoneNo(0), None);
+        request
+    }
+
+    /// Zone write locking asks for the oldest write of a free zone before each that it sends; as
+    /// long as one waited, what had left was looked through again each time.
+    #[test]
+    fn requests_that_left_do_not_pile_up_behind_a_search() {
+        let (mut store, mut fifo) = (Store::default(), Fifo::default());
+        for sector in 0..10_000 {
+            let key = store.insert(request(sector));
+            fifo.push(key);
+            let found = fifo.oldest_that(&store, 1, |key| key.sector() == sector);
+            store.remove(found.expect("it waits")).unload();
+        }
+        assert!(fifo.arrivals.len() <= 128, "{} entries for no request", fifo.arrivals.len());
     }
 }

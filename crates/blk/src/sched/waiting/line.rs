@@ -39,8 +39,8 @@ impl Line {
     }
 
     /// Both orders, to search.
-    pub(in crate::sched) fn orders(&mut self) -> (&mut Sorted, &Fifo) {
-        (&mut self.sorted, &self.fifo)
+    pub(in crate::sched) fn orders(&mut self) -> (&mut Sorted, &mut Fifo) {
+        (&mut self.sorted, &mut self.fifo)
     }
 
     /// The request that came first.

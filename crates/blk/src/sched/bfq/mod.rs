@@ -1,0 +1,334 @@
+//! bfq: each process gets its share of the sectors, a budget at a time.
+//!
+//! Takes requests; gives those of one process at a stretch, in the order of sectors, then those of
+//! the process whose turn it is by [`service`]. Keeps true: processes that always want service get
+//! it in proportion to their weights; a process that soon goes on does not lose its turn because it
+//! has nothing waiting just now.
+//!
+//! ```text
+//!   process --> Queue: budget, weight, sectors in order      one is in service:
+//!   process --> Queue                                          until its budget is used up, or
+//!   process --> Queue                                          timeout_sync is over, or
+//!                 \                                            it has nothing waiting and is not
+//!                  Tree (one a class): B-WF2Q+                 worth waiting for, or slice_idle is over
+//! ```
+//!
+//! A process is a channel. The rules are those of the kernel (Linux 6.12, block/bfq-iosched.c and
+//! Documentation/block/bfq-iosched.rst); `docs/schedulers.md` lists what differs.
+mod options;
+mod queue;
+mod rate;
+mod service;
+#[cfg(test)]
+mod tests;
+
+use super::elevator::{Elevator, Ended, InFlight, Route};
+use super::merge::MergeLimit;
+use super::prio::PrioClass;
+use super::waiting::Store;
+use crate::bio::BioFlags;
+use crate::request::{Request, RequestList};
+use crate::units::Nanos;
+pub use options::BfqOptions;
+use queue::Queue;
+use rate::Rate;
+use service::Tree;
+
+/// How long a process that begins is raised: as the kernel's reference devices need to load a
+/// large program.
+const RAISE_FOR_ROTATING: Nanos = Nanos(7_000_000_000);
+const RAISE_FOR: Nanos = Nanos(3_000_000_000);
+
+/// The stretch of service that is going on.
+#[derive(Clone, Copy, Debug)]
+struct Service {
+    queue: usize,
+    since: Nanos,
+    /// Sectors charged.
+    served: u64,
+    /// Nothing waits and the device is kept for the process, until then.
+    idle_until: Option<Nanos>,
+}
+
+/// Why a stretch of service is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expired {
+    BudgetUsedUp,
+    Timeout,
+    NothingWaits,
+}
+
+/// The bfq scheduler.
+pub struct Bfq {
+    options: BfqOptions,
+    limit: MergeLimit,
+    rotational: bool,
+    store: Store,
+    first: RequestList,
+    queues: Vec<Queue>,
+    /// Two a process: what somebody waits for, and what nobody waits for.
+    by_process: Vec<[Option<usize>; 2]>,
+    /// Set before the process did I/O.
+    weights: Vec<Option<u16>>,
+    /// By class.
+    trees: [Tree; 3],
+    service: Option<Service>,
+    rate: Rate,
+    in_flight: u32,
+    waiting: usize,
+    merged: [u64; 3],
+}
+
+impl Bfq {
+    /// A scheduler in which nothing waits, for a device on which seeks cost time or not.
+    pub fn new(options: BfqOptions, limit: MergeLimit, rotational: bool) -> Self {
+        Bfq {
+            options,
+            limit,
+            rotational,
+            store: Store::default(),
+            first: RequestList::new(),
+            queues: Vec::new(),
+            by_process: Vec::new(),
+            weights: Vec::new(),
+            trees: Default::default(),
+            service: None,
+            rate: Rate::new(),
+            in_flight: 0,
+            waiting: 0,
+            merged: [0; 3],
+        }
+    }
+
+    fn max_budget(&self) -> u64 {
+        match self.options.max_budget {
+            0 => self.rate.sectors(),
+            set => u64::from(set),
+        }
+    }
+
+    /// The queue that a request of `process` belongs to.
+    fn queue_of(&mut self, process: u32, is_async: bool) -> usize {
+        let process = process as usize;
+        if process >= self.by_process.len() {
+            self.by_process.resize(process + 1, [None; 2]);
+        }
+        if let Some(queue) = self.by_process[process][usize::from(is_async)] {
+            return queue;
+        }
+        let mut queue = Queue::new(is_async, self.max_budget());
+        if let Some(weight) = self.weights.get(process).copied().flatten() {
+            queue.set_weight(weight);
+        }
+        self.queues.push(queue);
+        let index = self.queues.len() - 1;
+        self.by_process[process][usize::from(is_async)] = Some(index);
+        index
+    }
+
+    /// Something waits in a queue in which nothing did.
+    fn activate(&mut self, index: usize, now: Nanos) {
+        let queue = &mut self.queues[index];
+        if queue.in_flight == 0 {
+            let anew = queue.begins_anew(now);
+            queue.goes_on(now, self.options.slice_idle);
+            if anew && self.options.low_latency && !queue.is_async {
+                let time = if self.rotational { RAISE_FOR_ROTATING } else { RAISE_FOR };
+                queue.raised_until = now + time;
+            }
+        }
+        match &mut self.service {
+            // It was waited for.
+            Some(service) if service.queue == index => service.idle_until = None,
+            _ => self.want(index, now, false),
+        }
+    }
+
+    /// Enters the queue in the tree of its class.
+    fn want(&mut self, index: usize, now: Nanos, still: bool) {
+        let queue = &mut self.queues[index];
+        let weight = queue.weight_at(now);
+        let tree = &mut self.trees[queue.class.index()];
+        tree.add(index, &mut queue.stamps, queue.budget, weight, still);
+    }
+
+    /// Whether the device is kept for a process that has nothing waiting.
+    fn is_worth_waiting_for(&self, index: usize, now: Nanos) -> bool {
+        if self.options.strict_guarantees {
+            return true;
+        }
+        let queue = &self.queues[index];
+        let goes_on = self.options.slice_idle > Nanos(0)
+            && !queue.is_async
+            && queue.class != PrioClass::Idle
+            && queue.thinks_less_than(self.options.slice_idle);
+        // If all count the same, who goes on gets its turn soon enough; on a disk that would cost
+        // two seeks.
+        goes_on && (self.rotational || queue.is_raised(now) || self.counts_differ(index, now))
+    }
+
+    /// Whether some other process that wants service counts more or less than this one.
+    fn counts_differ(&self, index: usize, now: Nanos) -> bool {
+        let queue = &self.queues[index];
+        let (class, weight) = (queue.class, queue.weight_at(now));
+        let mut others = self.trees.iter().flat_map(|tree| &tree.wanting);
+        others.any(|&other| {
+            let other = &self.queues[other];
+            other.class != class || other.weight_at(now) != weight
+        })
+    }
+
+    /// The stretch of service that goes on at `now`, a new one if the last is over.
+    fn serve(&mut self, now: Nanos) -> Option<Service> {
+        if let Some(service) = self.service {
+            let queue = &self.queues[service.queue];
+            let waits = queue.line.len() > 0;
+            // Who is waited for is owed its turn: only who has something waiting runs out of time.
+            if waits && now >= service.since + self.options.timeout_sync {
+                self.expire(now, Expired::Timeout);
+            } else if waits {
+                return Some(service);
+            } else if self.is_worth_waiting_for(service.queue, now)
+                && (queue.in_flight > 0 || service.idle_until.is_some_and(|until| now < until))
+            {
+                return None;
+            } else {
+                self.expire(now, Expired::NothingWaits);
+            }
+        }
+        let queues = &self.queues;
+        let chosen = self.trees.iter_mut().find_map(|tree| tree.choose(|q| queues[q].stamps))?;
+        let service = Service { queue: chosen, since: now, served: 0, idle_until: None };
+        self.service = Some(service);
+        Some(service)
+    }
+
+    /// Ends the stretch of service.
+    fn expire(&mut self, now: Nanos, why: Expired) {
+        let Some(service) = self.service.take() else {
+            return;
+        };
+        let max_budget = self.max_budget();
+        let queue = &mut self.queues[service.queue];
+        self.trees[queue.class.index()].remove(service.queue, &queue.stamps);
+        queue.stamps.end(service.served);
+        // Who uses up its budget in time gets a greater one, who does not use it a smaller one.
+        queue.budget = match why {
+            Expired::BudgetUsedUp => queue.budget * 4,
+            Expired::Timeout => queue.budget * 2,
+            Expired::NothingWaits => service.served,
+        }
+        .clamp(max_budget / 32, max_budget)
+        .max(1);
+        if queue.line.len() > 0 {
+            self.want(service.queue, now, true);
+        }
+    }
+
+    fn take(&mut self, service: Service, now: Nanos) -> Option<Box<Request>> {
+        let queue = &mut self.queues[service.queue];
+        // The oldest is looked at once a stretch: it would be in the way of the order of sectors.
+        let expired = match service.served {
+            0 => queue.expired(&self.store, &self.options, now),
+            _ => None,
+        };
+        let key = expired.or_else(|| queue.next(&self.store, &self.options))?;
+        let charge = queue.charge(self.store.get(key).nr_sectors());
+        if service.served > 0 && service.served + charge > queue.budget {
+            self.expire(now, Expired::BudgetUsedUp);
+            return None;
+        }
+        let taken = queue.take(&mut self.store, key, self.limit);
+        let charge = queue.charge(taken.request.nr_sectors());
+        self.trees[queue.class.index()].served(charge);
+        self.service = Some(Service { served: service.served + charge, ..service });
+        self.waiting -= 1 + taken.merged;
+        self.merged[taken.request.prio().class.index()] += taken.merged as u64;
+        self.in_flight += 1;
+        Some(taken.request)
+    }
+}
+
+impl Elevator for Bfq {
+    fn insert(&mut self, now: Nanos, request: Box<Request>) {
+        if Route::of(request.op()) == Route::First {
+            return self.first.push_back(request);
+        }
+        let is_async = request.flags().contains(BioFlags::ASYNC);
+        let index = self.queue_of(request.process(), is_async);
+        let queue = &mut self.queues[index];
+        let in_service = self.service.is_some_and(|service| service.queue == index);
+        let wants = queue.line.len() > 0;
+        if !wants && !in_service {
+            queue.follow_prio(&request);
+        }
+        queue.line.insert(&mut self.store, request);
+        self.waiting += 1;
+        if !wants {
+            self.activate(index, now);
+        }
+    }
+
+    fn dispatch(&mut self, now: Nanos, _flight: &InFlight) -> Option<Box<Request>> {
+        if let Some(request) = self.first.pop_front() {
+            return Some(request);
+        }
+        if self.waiting == 0 || self.options.strict_guarantees && self.in_flight > 0 {
+            return None;
+        }
+        loop {
+            let service = self.serve(now)?;
+            if let Some(request) = self.take(service, now) {
+                return Some(request);
+            }
+        }
+    }
+
+    fn completed(&mut self, end: &Ended) {
+        if Route::of(end.op) == Route::First {
+            return;
+        }
+        self.in_flight -= 1;
+        self.rate.ended(end, self.in_flight > 0, self.options.timeout_sync);
+        let index = self.queue_of(end.process, end.is_async);
+        let queue = &mut self.queues[index];
+        queue.in_flight -= 1;
+        if queue.in_flight > 0 || queue.line.len() > 0 {
+            return;
+        }
+        queue.becomes_idle(end.at);
+        if let Some(service) = &mut self.service
+            && service.queue == index
+        {
+            service.idle_until = Some(end.at + self.options.slice_idle);
+        }
+    }
+
+    fn wants_ends(&self) -> bool {
+        true
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.service?.idle_until
+    }
+
+    fn len(&self) -> usize {
+        self.first.len() + self.waiting
+    }
+
+    fn merged(&self) -> [u64; 3] {
+        self.merged
+    }
+
+    fn set_weight(&mut self, process: u32, weight: u16) {
+        let index = process as usize;
+        if index >= self.weights.len() {
+            self.weights.resize(index + 1, None);
+        }
+        self.weights[index] = Some(weight);
+        let queues = self.by_process.get(index).into_iter().flatten().flatten();
+        for &queue in queues {
+            self.queues[queue].set_weight(weight);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The queue of one process: its requests, its share, and what is known of its habits.
+use super::BfqOptions;
+use super::service::Stamps;
+use crate::request::Request;
+use crate::sched::merge::MergeLimit;
+use crate::sched::prio::PrioClass;
+use crate::sched::waiting::{Key, Line, Store, Taken};
+use crate::units::Nanos;
+
+/// How many times its weight a process counts while it is raised (Linux 6.12 `bfq_wr_coeff`).
+const RAISE: u64 = 30;
+/// How long a process must have been idle to be raised when it comes back.
+pub(super) const RAISE_AFTER: Nanos = Nanos(2_000_000_000);
+
+/// Requests of one process that somebody waits for, or those that nobody waits for.
+pub(super) struct Queue {
+    pub(super) line: Line,
+    pub(super) is_async: bool,
+    pub(super) class: PrioClass,
+    /// From the priority, unless one was set.
+    weight: u16,
+    weight_is_set: bool,
+    pub(super) raised_until: Nanos,
+    pub(super) stamps: Stamps,
+    /// Sectors that it may be served at the next stretch.
+    pub(super) budget: u64,
+    pub(super) in_flight: u32,
+    /// When nothing of it was left, and how long it thinks then before it goes on: an average in
+    /// which the last counts for an eighth, and the number of samples up to eight.
+    idle_since: Nanos,
+    think: u64,
+    thoughts: u32,
+    /// The end of what was sent last.
+    position: u64,
+}
+
+impl Queue {
+    pub(super) fn new(is_async: bool, budget: u64) -> Self {
+        Queue {
+            line: Line::default(),
+            is_async,
+            class: PrioClass::BestEffort,
+            weight: 1,
+            weight_is_set: false,
+            raised_until: Nanos(0),
+            stamps: Stamps::default(),
+            budget,
+            in_flight: 0,
+            idle_since: Nanos(0),
+            think: 0,
+            thoughts: 0,
+            position: 0,
+        }
+    }
+
+    pub(super) fn set_weight(&mut self, weight: u16) {
+        self.weight = weight.clamp(1, 1000);
+        self.weight_is_set = true;
+    }
+
+    /// Takes over the class and, unless one was set, the weight of a request's priority.
+    pub(super) fn follow_prio(&mut self, request: &Request) {
+        let prio = request.prio();
+        self.class = prio.class;
+        if !self.weight_is_set {
+            self.weight = u16::from(8 - prio.level()) * 10;
+        }
+    }
+
+    /// The weight that counts at `now`.
+    pub(super) fn weight_at(&self, now: Nanos) -> u64 {
+        u64::from(self.weight) * if self.is_raised(now) { RAISE } else { 1 }
+    }
+
+    pub(super) fn is_raised(&self, now: Nanos) -> bool {
+        now < self.raised_until
+    }
+
+    /// Whether the process has been idle so long that it counts as one that begins.
+    pub(super) fn begins_anew(&self, now: Nanos) -> bool {
+        self.thoughts == 0 || self.idle_since + RAISE_AFTER <= now
+    }
+
+    /// Nothing waits any more and the last command has ended.
+    pub(super) fn becomes_idle(&mut self, now: Nanos) {
+        self.idle_since = now;
+        self.thoughts = self.thoughts.max(1);
+    }
+
+    /// The process goes on after it had nothing waiting and nothing in flight.
+    pub(super) fn goes_on(&mut self, now: Nanos, longest: Nanos) {
+        let thought = (now.0.saturating_sub(self.idle_since.0)).min(2 * longest.0);
+        self.think = match self.thoughts {
+            0 | 1 => thought,
+            _ => (7 * self.think + thought) / 8,
+        };
+        self.thoughts = (self.thoughts + 1).min(8);
+    }
+
+    /// Whether the process has been seen to go on within `time`, or not been seen enough.
+    pub(super) fn thinks_less_than(&self, time: Nanos) -> bool {
+        self.thoughts < 2 || self.think <= time.0
+    }
+
+    /// What a command costs of the budget: what nobody waits for costs more, so that it does not
+    /// crowd out the rest.
+    pub(super) fn charge(&self, sectors: u32) -> u64 {
+        const ASYNC_CHARGE: u64 = 3;
+        u64::from(sectors) * if self.is_async { ASYNC_CHARGE } else { 1 }
+    }
+
+    /// The request to send next: the nearest, where a way back is short and counts more, and
+    /// beyond that the one at the lowest sector.
+    pub(super) fn next(&mut self, store: &Store, options: &BfqOptions) -> Option<Key> {
+        if self.line.len() == 0 {
+            return None;
+        }
+        let sorted = self.line.sorted();
+        let ahead = sorted.at_or_after(self.position);
+        let back = sorted.before().filter(|key| {
+            self.position - key.sector() <= u64::from(options.back_seek_max) * 2
+        });
+        let key = match (ahead, back) {
+            (Some(ahead), Some(back)) => {
+                let way_back = self.position - store.get(back).sector().0;
+                let way_back = way_back.saturating_mul(u64::from(options.back_seek_penalty));
+                if ahead.sector() - self.position <= way_back { ahead } else { back }
+            }
+            (Some(ahead), None) => ahead,
+            (None, Some(back)) => back,
+            (None, None) => sorted.at_or_after(0)?,
+        };
+        Some(key)
+    }
+
+    /// The oldest request, if it has waited too long.
+    pub(super) fn expired(
+        &mut self,
+        store: &Store,
+        options: &BfqOptions,
+        now: Nanos,
+    ) -> Option<Key> {
+        let expire = match self.is_async {
+            true => options.fifo_expire_async,
+            false => options.fifo_expire_sync,
+        };
+        let key = self.line.oldest(store)?;
+        (store.get(key).queued_at() + expire <= now).then_some(key)
+    }
+
+    pub(super) fn take(&mut self, store: &mut Store, key: Key, limit: MergeLimit) -> Taken {
+        let taken = self.line.take(store, key, limit, true);
+        self.position = taken.request.end().0;
+        self.in_flight += 1;
+        taken
+    }
+}

@@ -1,0 +1,391 @@
+use super::*;
+use crate::bio::Op;
+use crate::sched::testing::{Spec, ids};
+use proptest::prelude::*;
+use std::collections::VecDeque;
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+
+/// A process that keeps `depth` reads outstanding, each `think` after one has ended.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    weight: u16,
+    depth: u32,
+    think: u64,
+    len: u32,
+    is_async: bool,
+    start: u64,
+}
+
+impl Default for Job {
+    fn default() -> Self {
+        Job { weight: 100, depth: 8, think: 0, len: 8, is_async: false, start: 0 }
+    }
+}
+
+/// What a job got.
+#[derive(Clone, Copy, Debug, Default)]
+struct Got {
+    sectors: u64,
+    commands: u64,
+    /// The sum of latencies, in ns.
+    waited: u64,
+}
+
+fn scheduler(options: BfqOptions, rotational: bool) -> Bfq {
+    Bfq::new(options, MergeLimit { max_sectors: 0 }, rotational)
+}
+
+fn steady() -> BfqOptions {
+    BfqOptions { low_latency: false, ..BfqOptions::default() }
+}
+
+/// Drives jobs over a device that takes `depth` commands and does one after the other, 500 us each.
+fn run(mut sched: Bfq, jobs: &[Job], depth: usize, until: u64) -> Vec<Got> {
+    let mut got = vec![Got::default(); jobs.len()];
+    let mut arrivals: Vec<(u64, usize)> = Vec::new();
+    for (process, job) in jobs.iter().enumerate() {
+        sched.set_weight(u32::try_from(process).unwrap(), job.weight);
+        arrivals.extend((0..job.depth).map(|_| (job.start, process)));
+    }
+    let mut device: VecDeque<(u64, Box<Request>)> = VecDeque::new();
+    let (mut now, mut random, mut busy_until) = (0, 1_u64, 0);
+    loop {
+        while device.front().is_some_and(|(at, _)| *at <= now) {
+            let (at, request) = device.pop_front().unwrap();
+            let process = request.process() as usize;
+            sched.completed(&Ended::new(Nanos(at), &request));
+            got[process].sectors += u64::from(request.nr_sectors());
+            got[process].commands += 1;
+            got[process].waited += at - request.queued_at().0;
+            ids(request);
+            arrivals.push((at + jobs[process].think, process));
+        }
+        let stop = now >= until;
+        for at in (0..arrivals.len()).rev() {
+            if stop || arrivals[at].0 > now {
+                continue;
+            }
+            let (_, process) = arrivals.swap_remove(at);
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let mut request = Spec {
+                sector: (random >> 20) % (1 << 20) * 8,
+                len: jobs[process].len,
+                process: u32::try_from(process).unwrap(),
+                at: now,
+                is_async: jobs[process].is_async,
+                ..Spec::default()
+            }
+            .build();
+            request.queued_at = Nanos(now);
+            sched.insert(Nanos(now), request);
+        }
+        while device.len() < depth
+            && let Some(mut request) = sched.dispatch(Nanos(now), &InFlight::default())
+        {
+            request.sent_at = Nanos(now);
+            busy_until = now.max(busy_until) + 500 * US;
+            device.push_back((busy_until, request));
+        }
+        let ends = device.front().map(|(at, _)| *at);
+        let arrives = arrivals.iter().map(|(at, _)| *at).filter(|at| !stop && *at > now).min();
+        let has_room = !sched.is_empty() && device.len() < depth;
+        let event = has_room.then(|| sched.next_event().map(|at| at.0)).flatten();
+        match [ends, arrives, event].into_iter().flatten().min() {
+            Some(next) => {
+                assert!(next > now, "time goes on: {next} after {now}");
+                now = next;
+            }
+            None => break,
+        }
+    }
+    assert!(sched.is_empty());
+    got
+}
+
+/// `a` to `b` as `x` to `y`, within a twentieth.
+fn assert_ratio(a: u64, b: u64, x: u64, y: u64) {
+    let (have, want) = (a as f64 / b as f64, x as f64 / y as f64);
+    assert!((have / want - 1.0).abs() < 0.05, "{a}:{b} is not {x}:{y}");
+}
+
+#[test]
+fn saturating_jobs_share_by_weight_whatever_their_depth() {
+    for depth in [1, 2, 8] {
+        for device in [1, 4] {
+            let job = |weight| Job { weight, depth, ..Job::default() };
+            for (a, b) in [(100, 300), (200, 100)] {
+                let sched = scheduler(steady(), false);
+                let got = run(sched, &[job(a), job(b)], device, 20_000 * MS);
+                assert_ratio(got[0].sectors, got[1].sectors, u64::from(a), u64::from(b));
+            }
+        }
+    }
+}
+
+#[test]
+fn shares_are_of_sectors_not_of_commands() {
+    let small = Job { weight: 100, len: 8, ..Job::default() };
+    let large = Job { weight: 300, len: 64, ..Job::default() };
+    let got = run(scheduler(steady(), false), &[small, large], 2, 120_000 * MS);
+    assert_ratio(got[0].sectors, got[1].sectors, 1, 3);
+}
+
+#[test]
+fn without_idling_throughput_rises_and_fairness_goes() {
+    // Each process thinks for 1 ms between reads: the device is kept for it, or not.
+    let job = |weight| Job { weight, depth: 1, think: MS, ..Job::default() };
+    let jobs = [job(100), job(300)];
+    let fair = run(scheduler(steady(), false), &jobs, 1, 20_000 * MS);
+    assert_ratio(fair[0].sectors, fair[1].sectors, 1, 3);
+    let options = BfqOptions { slice_idle: Nanos(0), ..steady() };
+    let free = run(scheduler(options, false), &jobs, 1, 20_000 * MS);
+    assert_ratio(free[0].sectors, free[1].sectors, 1, 1);
+    let total = |got: &[Got]| got.iter().map(|got| got.sectors).sum::<u64>();
+    assert!(total(&free) * 10 > total(&fair) * 18);
+}
+
+#[test]
+fn what_nobody_waits_for_is_charged_three_times() {
+    let sync = Job::default();
+    let r#async = Job { is_async: true, ..sync };
+    let got = run(scheduler(steady(), false), &[sync, r#async], 2, 60_000 * MS);
+    assert_ratio(got[0].sectors, got[1].sectors, 3, 1);
+}
+
+#[test]
+fn a_process_that_begins_is_served_sooner_with_low_latency() {
+    let crowd = Job { depth: 16, ..Job::default() };
+    let late = Job { depth: 1, start: 20_000 * MS, think: 200 * US, ..Job::default() };
+    let mean = |low_latency| {
+        let options = BfqOptions { low_latency, ..BfqOptions::default() };
+        let jobs = [crowd, crowd, crowd, late];
+        let got = run(scheduler(options, false), &jobs, 1, 22_000 * MS)[3];
+        got.waited / got.commands
+    };
+    let (with, without) = (mean(true), mean(false));
+    assert!(with * 4 < without, "{with} ns with low_latency, {without} without");
+}
+
+fn read(process: u32, id: u64, sector: u64, at: u64) -> Box<Request> {
+    Spec { process, id, sector, at, ..Spec::default() }.build()
+}
+
+fn send(sched: &mut Bfq, now: u64) -> Option<(u64, Ended)> {
+    let mut request = sched.dispatch(Nanos(now), &InFlight::default())?;
+    request.sent_at = Nanos(now);
+    let end = Ended::new(Nanos(now), &request);
+    Some((ids(request)[0], end))
+}
+
+fn end(sched: &mut Bfq, mut end: Ended, at: u64) {
+    end.at = Nanos(at);
+    sched.completed(&end);
+}
+
+fn drain(sched: &mut Bfq) {
+    let mut now = 1 << 50;
+    while !sched.is_empty() {
+        while let Some((_, sent)) = send(sched, now) {
+            end(sched, sent, now);
+        }
+        now += 1 << 40;
+    }
+}
+
+/// Two processes of different weight; the one in service has nothing waiting from `7 ms` on.
+fn kept_for_the_first() -> Bfq {
+    let mut sched = scheduler(steady(), false);
+    sched.set_weight(0, 300);
+    sched.set_weight(1, 100);
+    sched.insert(Nanos(0), read(0, 10, 0, 0));
+    sched.insert(Nanos(0), read(1, 20, 800, 0));
+    let (id, sent) = send(&mut sched, 0).unwrap();
+    assert_eq!(id, 10);
+    assert!(send(&mut sched, 0).is_none(), "its command is in flight");
+    end(&mut sched, sent, 7 * MS);
+    assert!(send(&mut sched, 7 * MS).is_none());
+    assert_eq!(sched.next_event(), Some(Nanos(15 * MS)));
+    sched
+}
+
+#[test]
+fn the_device_is_kept_for_slice_idle_to_the_nanosecond() {
+    let mut sched = kept_for_the_first();
+    assert!(send(&mut sched, 15 * MS - 1).is_none());
+    assert_eq!(send(&mut sched, 15 * MS).map(|(id, _)| id), Some(20));
+    let mut sched = kept_for_the_first();
+    sched.insert(Nanos(15 * MS - 1), read(0, 11, 80, 15 * MS - 1));
+    let (id, sent) = send(&mut sched, 15 * MS - 1).unwrap();
+    assert_eq!(id, 11);
+    assert!(send(&mut sched, 15 * MS - 1).is_none());
+    assert_eq!(sched.next_event(), None, "it is for the command in flight to end");
+    end(&mut sched, sent, 16 * MS);
+    drain(&mut sched);
+}
+
+#[test]
+fn a_stretch_of_service_is_over_at_timeout_sync_to_the_nanosecond() {
+    let timeout = steady().timeout_sync.0;
+    for (at, expected) in [(timeout - 1, 1), (timeout, 9)] {
+        let mut sched = scheduler(steady(), false);
+        for id in 0..3 {
+            sched.insert(Nanos(0), read(0, id, id * 8, 0));
+        }
+        sched.insert(Nanos(0), read(1, 9, 800, 0));
+        assert_eq!(send(&mut sched, 0).map(|(id, _)| id), Some(0));
+        assert_eq!(send(&mut sched, at).map(|(id, _)| id), Some(expected));
+        drain(&mut sched);
+    }
+}
+
+#[test]
+fn processes_that_count_the_same_are_not_waited_for_but_on_a_disk() {
+    for (rotational, expected) in [(false, Some(20)), (true, None)] {
+        let mut sched = scheduler(steady(), rotational);
+        sched.insert(Nanos(0), read(0, 10, 0, 0));
+        sched.insert(Nanos(0), read(1, 20, 800, 0));
+        let (_, sent) = send(&mut sched, 0).unwrap();
+        end(&mut sched, sent, MS);
+        assert_eq!(send(&mut sched, MS).map(|(id, _)| id), expected);
+        drain_from(&mut sched, expected);
+    }
+}
+
+fn drain_from(sched: &mut Bfq, sent: Option<u64>) {
+    if sent.is_none() {
+        drain(sched);
+    }
+}
+
+#[test]
+fn strict_guarantees_send_one_command_at_a_time() {
+    let options = BfqOptions { strict_guarantees: true, ..steady() };
+    let mut sched = scheduler(options, false);
+    for id in 0..3 {
+        sched.insert(Nanos(0), read(0, id, id * 8, 0));
+    }
+    let (_, sent) = send(&mut sched, 0).unwrap();
+    assert!(send(&mut sched, 0).is_none());
+    end(&mut sched, sent, MS);
+    let (_, sent) = send(&mut sched, MS).unwrap();
+    assert!(send(&mut sched, MS).is_none());
+    sched.completed(&sent);
+    assert!(send(&mut sched, MS).is_some());
+}
+
+#[test]
+fn an_expired_request_begins_the_next_stretch() {
+    let options = BfqOptions { max_budget: 16, slice_idle: Nanos(0), ..steady() };
+    let mut sched = scheduler(options, false);
+    let sectors = [800, 0, 8, 16, 24];
+    for (id, sector) in (0..).zip(sectors) {
+        sched.insert(Nanos(0), read(0, id, sector, 0));
+    }
+    let expire = options.fifo_expire_sync.0;
+    let mut order = Vec::new();
+    for at in [0, 0, expire - 1, expire - 1, expire] {
+        order.push(send(&mut sched, at).unwrap().0);
+    }
+    // Two a budget. The oldest lies far off, and goes first in the stretch in which it expired.
+    assert_eq!(order, [1, 2, 3, 4, 0]);
+    let mut sched = scheduler(options, false);
+    for (id, sector) in (0..).zip(sectors) {
+        sched.insert(Nanos(0), read(0, id, sector, 0));
+    }
+    let order: Vec<_> = [0, 0, expire].map(|at| send(&mut sched, at).unwrap().0).into();
+    assert_eq!(order, [1, 2, 0]);
+    drain(&mut sched);
+}
+
+#[test]
+fn classes_are_served_in_their_order() {
+    use crate::sched::prio::Prio;
+    let mut sched = scheduler(BfqOptions { slice_idle: Nanos(0), ..steady() }, false);
+    for class in [PrioClass::Idle, PrioClass::BestEffort, PrioClass::Realtime] {
+        let id = class.index() as u64;
+        let process = u32::try_from(id).unwrap();
+        let spec = Spec { process, id, prio: Prio::new(class, 4), ..Spec::default() };
+        sched.insert(Nanos(0), spec.build());
+    }
+    let order: Vec<_> = (0..3).map(|_| send(&mut sched, 0).unwrap().0).collect();
+    assert_eq!(order, [0, 1, 2]);
+}
+
+/// What one process should send next, by looking at everything.
+fn nearest(waiting: &[(u64, u64)], position: u64, options: &BfqOptions) -> usize {
+    let reach = u64::from(options.back_seek_max) * 2;
+    let penalty = u64::from(options.back_seek_penalty);
+    let cost = |&(_, sector): &(u64, u64)| match position.checked_sub(sector) {
+        Some(back) if back > reach => (1, sector, 0),
+        Some(0) | None => (0, sector - position, 0),
+        Some(back) => (0, back * penalty, 1),
+    };
+    let all = waiting.iter().enumerate();
+    // Of several at a sector before the position the last is met first on the way back.
+    let key = |&(i, entry): &(usize, &(u64, u64))| {
+        let (far, cost, back) = cost(entry);
+        let arrival = i as i64;
+        (far, cost, back, if back == 1 { -arrival } else { arrival })
+    };
+    all.min_by_key(key).expect("something waits").0
+}
+
+proptest! {
+    #[test]
+    fn one_process_is_served_in_the_order_of_the_model(
+        steps in prop::collection::vec((prop::option::of(0..400u64), 0..4usize), 1..150),
+        back_seek_max in 0..600u32,
+        back_seek_penalty in 1..4u32,
+    ) {
+        let options = BfqOptions {
+            back_seek_max,
+            back_seek_penalty,
+            max_budget: 1 << 30,
+            timeout_sync: Nanos(1 << 40),
+            ..steady()
+        };
+        let mut sched = scheduler(options, false);
+        let mut waiting: Vec<(u64, u64)> = Vec::new();
+        let (mut position, mut id) = (0, 0);
+        for (sector, sends) in steps.into_iter().chain([(None, 1000)]) {
+            if let Some(sector) = sector {
+                sched.insert(Nanos(0), read(0, id, sector * 8, 0));
+                waiting.push((id, sector * 8));
+                id += 1;
+            }
+            for _ in 0..sends.min(waiting.len()) {
+                let (expected, sector) = waiting.remove(nearest(&waiting, position, &options));
+                position = sector + 8;
+                let (sent, ended) = send(&mut sched, 0).unwrap();
+                prop_assert_eq!(sent, expected);
+                end(&mut sched, ended, 0);
+            }
+        }
+    }
+
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Any weights, any depths: who always wants service gets its share.
+    #[test]
+    fn shares_follow_weights(
+        jobs in prop::collection::vec((20..500u16, 1..8u32), 2..5),
+        device in 1..4usize,
+    ) {
+        let jobs: Vec<_> = jobs
+            .into_iter()
+            .map(|(weight, depth)| Job { weight, depth, ..Job::default() })
+            .collect();
+        let options = BfqOptions { max_budget: 128, ..steady() };
+        let got = run(scheduler(options, false), &jobs, device, 10_000 * MS);
+        let all: u64 = got.iter().map(|got| got.sectors).sum();
+        let weights: u64 = jobs.iter().map(|job| u64::from(job.weight)).sum();
+        for (got, job) in got.iter().zip(&jobs) {
+            assert_ratio(got.sectors, all, u64::from(job.weight), weights);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! `zonal reproduce` from outside: shape of its output, and the same bytes for the same seed.
+use std::process::Command;
+
+/// Runs `zonal reproduce` in virtual time, a millisecond a round: exit code, output, errors.
+fn reproduce(args: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
+    command.args(["reproduce", "--clock=virtual", "--time=0.003"]).args(args);
+    let output = command.output().expect("the program starts");
+    let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
+    let code = output.status.code().expect("the program was not killed");
+    (code, text(output.stdout), text(output.stderr))
+}
+
+#[track_caller]
+fn fine(args: &[&str]) -> String {
+    let (code, out, err) = reproduce(args);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    out
+}
+
+/// The lines of the published figures that belong to a table.
+fn published(table: &str) -> Vec<&'static str> {
+    let figures = include_str!("../src/data/published.csv").lines();
+    figures.filter(|line| line.split(',').next() == Some(table)).collect()
+}
+
+#[test]
+fn csv_is_the_published_lines_with_our_value_and_the_error() {
+    for table in ["zwp-null_blk", "mq-deadline-scaling"] {
+        let csv = fine(&[table, "--format=csv"]);
+        let mut lines = csv.lines();
+        let header = "table,device,config,scheduler,workload,metric,unit,value,source,zonal,error";
+        assert_eq!(lines.next(), Some(header));
+        let figures = published(table);
+        let lines: Vec<&str> = lines.collect();
+        assert_eq!(lines.len(), figures.len(), "{csv}");
+        for (line, figure) in lines.iter().zip(figures) {
+            let added = line.strip_prefix(figure).and_then(|rest| rest.strip_prefix(','));
+            let (own, error) = added.and_then(|added| added.split_once(',')).expect(line);
+            let before = figure.rsplit(',').nth(1).expect("the column before the source");
+            let (own, published): (f64, f64) =
+                (own.parse().expect(line), before.parse().expect(line));
+            let error: f64 = error.parse().expect(line);
+            assert!(own > 0.0, "{line}");
+            let expected = (own / published - 1.0) * 100.0;
+            // Ours is printed with about four digits.
+            assert!((error - expected).abs() <= 0.01 * expected.abs() + 0.5, "{line}");
+        }
+    }
+}
+
+#[test]
+fn same_seed_gives_the_same_bytes_in_virtual_time() {
+    for table in ["zwp-null_blk", "mq-deadline-scaling"] {
+        for format in ["--format=text", "--format=csv"] {
+            let args = [table, format, "--seed=7"];
+            assert_eq!(fine(&args), fine(&args));
+        }
+    }
+}
+
+#[test]
+fn text_has_rows_columns_and_the_verdict() {
+    let text = fine(&["zwp-null_blk"]);
+    for row in ["ZWL mq-deadline", "ZWP mq-deadline", "ZWP bfq", "ZWP none"] {
+        let line = text.lines().find(|line| line.starts_with(row)).expect(row);
+        assert!(line.contains("published"), "{line}");
+    }
+    let columns = "seqw4K1 seqw4K16 seqw1M1 seqw1M16 rndw4K16 rndw128K16";
+    let header = text.lines().nth(4).expect("the header");
+    assert_eq!(header.split_whitespace().collect::<Vec<_>>().join(" "), columns);
+    assert!(
+        text.contains("Published: ZWP none is slower than ZWL mq-deadline in rndw4K16 (-18.9%)")
+    );
+    assert!(text.contains("Zonal: ZWP none is "), "{text}");
+    let scaling = fine(&["mq-deadline-scaling"]);
+    let four = "1 drive, 4 threads unpinned, single requests";
+    let line = scaling.lines().find(|line| line.starts_with(four)).expect(four);
+    assert!(line.contains(" 1.1 ") && line.contains(" 22% "), "{line}");
+}
+
+#[test]
+fn commands_are_those_that_measure_the_cells() {
+    let commands = fine(&["zwp-null_blk", "--commands"]);
+    assert_eq!(commands.lines().filter(|line| line.starts_with("zonal run ")).count(), 24);
+    assert!(commands.contains("--scheduler mq-deadline --zone-write lock"), "{commands}");
+    let first = commands.lines().nth(1).expect("a command");
+    let args: Vec<&str> = first.split(' ').skip(1).collect();
+    let output = Command::new(env!("CARGO_BIN_EXE_zonal"))
+        .args(args)
+        .arg("--clock=virtual")
+        .output()
+        .expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn wrong_arguments_end_with_2_and_say_what_there_is() {
+    let (code, out, err) = reproduce(&["zwp-null"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.contains("no table is called `zwp-null`"), "{err}");
+    assert!(err.contains("zwp-null_blk") && err.contains("mq-deadline-scaling"), "{err}");
+    for args in [&["zwp-null_blk", "--time=0"][..], &["zwp-null_blk", "--rounds=0"], &[]] {
+        assert_eq!(reproduce(args).0, 2, "{args:?}");
+    }
+}
