@@ -16,10 +16,10 @@ pub struct ReproduceArgs {
     #[arg(long, value_enum, default_value_t = ClockKind::Real)]
     pub clock: ClockKind,
     /// Time to measure each cell for, over all rounds, in seconds of that clock
-    #[arg(long, value_name = "SECONDS", default_value = "1.5", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "1.4", value_parser = seconds)]
     pub time: f64,
     /// Times that each cell is measured; the median counts
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=101))]
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=101))]
     pub rounds: u32,
     /// Print the `zonal run` command that measures each cell, and measure nothing
     #[arg(long)]

@@ -294,7 +294,7 @@ impl Runner {
             return submitted;
         }
         while self.in_flight() < self.job.iodepth && self.pace.may_submit(now) {
-            match self.generator.next() {
+            match self.generator.next_io() {
                 Next::Io(io) => {
                     self.pace.submitted(io.dir, io.len);
                     self.submit(now, io, false);

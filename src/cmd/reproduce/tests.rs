@@ -81,14 +81,14 @@ small: made up
 published: a, disk
 zonal: by hand
 
-                   read             write
-                  KIOPS             KIOPS
-old  published      100              50.5
-     zonal        200.0              2.00
-     spread        1.0%              0.0%
-new  published      110   +10.0% withheld
-     zonal        150.0   -25.0%     4.00  +100.0%
-     spread        0.0%              0.0%
+                   read              write
+                  KIOPS              KIOPS
+old  published      100               50.5
+     zonal        200.0               2.00
+     spread        1.0%               0.0%
+new  published      110    +10.0% withheld
+     zonal        150.0    -25.0%     4.00   +100.0%
+     spread        0.0%               0.0%
 
 Percentages: against old.
 The published figures are a kernel's, on another machine: the percentages are what to compare.

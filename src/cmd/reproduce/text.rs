@@ -8,7 +8,7 @@ use std::fmt::Write;
 const GAP: &str = "  ";
 /// Width of a figure and of a percentage in a grid.
 const FIGURE: usize = 9;
-const PERCENT: usize = 9;
+const PERCENT: usize = 10;
 
 /// The whole text. `how` says how it was measured.
 pub fn render(table: &Table, figures: &[Figure], results: &Results, how: &str) -> String {

@@ -98,7 +98,7 @@ impl Generator {
     }
 
     /// The next thing to do.
-    pub fn next(&mut self) -> Next {
+    pub fn next_io(&mut self) -> Next {
         let dir = self.put_off.take().unwrap_or_else(|| self.direction());
         let len = self.bs[dir as usize];
         let next = match &mut self.pattern {

@@ -117,9 +117,9 @@ impl Queue {
         }
         let sorted = self.line.sorted();
         let ahead = sorted.at_or_after(self.position);
-        let back = sorted.before().filter(|key| {
-            self.position - key.sector() <= u64::from(options.back_seek_max) * 2
-        });
+        let back = sorted
+            .before()
+            .filter(|key| self.position - key.sector() <= u64::from(options.back_seek_max) * 2);
         let key = match (ahead, back) {
             (Some(ahead), Some(back)) => {
                 let way_back = self.position - store.get(back).sector().0;

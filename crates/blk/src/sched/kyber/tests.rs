@@ -1,3 +1,4 @@
+//! Tokens, turns and latency targets of kyber, on a clock that the tests advance.
 use super::*;
 use crate::sched::testing::{Spec, ids};
 

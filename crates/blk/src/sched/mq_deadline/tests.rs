@@ -1,3 +1,4 @@
+//! The order of mq-deadline, case by case and against a plain model of it.
 use super::reference::Reference;
 use super::*;
 use crate::bio::Op;
