@@ -5,7 +5,8 @@
 use crate::bio::{Bio, Completion};
 use crate::request::{Request, RequestList};
 use crate::status::Status;
-use crate::sync::{AtomicBool, Mutex, Ordering};
+use crate::lock::ShortLock;
+use crate::sync::{AtomicBool, Ordering};
 
 /// Where other channels leave the requests of this one that they finished. A write that waited in
 /// a plug is issued by the channel whose write it waited for.
@@ -16,16 +17,16 @@ use crate::sync::{AtomicBool, Mutex, Ordering};
 pub(crate) struct Mailbox {
     /// Read without the lock on every poll.
     full: AtomicBool,
-    requests: Mutex<RequestList>,
+    requests: ShortLock<RequestList>,
 }
 
 impl Mailbox {
     pub(crate) fn new() -> Self {
-        Mailbox { full: AtomicBool::new(false), requests: Mutex::new(RequestList::new()) }
+        Mailbox { full: AtomicBool::new(false), requests: ShortLock::new(RequestList::new()) }
     }
 
     pub(crate) fn push(&self, request: Box<Request>) {
-        let mut requests = self.requests.lock().expect("mailbox lock");
+        let mut requests = self.requests.lock();
         requests.push_back(request);
         self.full.store(true, Ordering::Release);
     }
@@ -38,7 +39,7 @@ impl Mailbox {
         if self.is_empty() {
             return RequestList::new();
         }
-        let mut requests = self.requests.lock().expect("mailbox lock");
+        let mut requests = self.requests.lock();
         self.full.store(false, Ordering::Relaxed);
         std::mem::take(&mut *requests)
     }

@@ -295,8 +295,18 @@ impl Queue {
         let Some(plugs) = &self.plugs else {
             return Entered::Issue(request);
         };
-        let policy = self.zone_write();
         let op = request.op();
+        if op == Op::Read {
+            return Entered::Issue(request);
+        }
+        let policy = self.zone_write();
+        let mut request = request;
+        if op == Op::Write && policy == ZoneWrite::Plug {
+            match plugs.enter_write(now, request) {
+                Ok(entered) => return entered,
+                Err(unusual) => request = unusual,
+            }
+        }
         if !policy.plugs() {
             let lacking = op == Op::ZoneAppend && self.limits.append_max_sectors == 0;
             return if lacking {

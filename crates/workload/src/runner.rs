@@ -86,6 +86,8 @@ pub struct Runner {
     /// By slot, the buffer of the I/O that had it last.
     buffers: Vec<Option<Buf>>,
     free: Vec<u32>,
+    in_flight: u32,
+    depth: u32,
     /// Slots of the step's I/Os.
     batch: Vec<u32>,
     /// Bios to be submitted together; used with `iodepth_batch` above 1.
@@ -137,6 +139,8 @@ impl Runner {
             slots: vec![slot; nr_slots as usize],
             buffers: (0..nr_slots).map(|_| None).collect(),
             free: (0..nr_slots).rev().collect(),
+            in_flight: 0,
+            depth: job.iodepth,
             batch: Vec::with_capacity(nr_slots as usize),
             bios: Vec::with_capacity(if job.iodepth_batch > 1 { nr_slots as usize } else { 0 }),
             completions: Vec::with_capacity(nr_slots as usize),
@@ -187,7 +191,7 @@ impl Runner {
             return wait;
         }
         let completed = self.take_completions(now);
-        if self.pace.is_over(now) && self.in_flight() == 0 && self.chores.is_empty() {
+        if self.pace.is_over(now) && self.in_flight == 0 && self.chores.is_empty() {
             return self.end(now);
         }
         let submitted = self.fill(now);
@@ -202,10 +206,6 @@ impl Runner {
             return Step::Busy { ios: completed + submitted };
         }
         self.wait(now)
-    }
-
-    fn in_flight(&self) -> u32 {
-        u32::try_from(self.slots.len() - self.free.len()).expect("a depth is a u32")
     }
 
     /// The start delay, the end of the ramp, the samples.
@@ -256,6 +256,7 @@ impl Runner {
     fn account(&mut self, now: Nanos, completion: Completion) {
         let index = u32::try_from(completion.user_data).expect("a slot was given as user data");
         self.free.push(index);
+        self.in_flight -= 1;
         if completion.buf.is_some() {
             self.buffers[index as usize] = completion.buf;
         }
@@ -287,13 +288,13 @@ impl Runner {
             self.submit(now, chore, true);
             submitted += 1;
         }
-        if self.in_flight() <= self.job.iodepth_low {
+        if self.in_flight <= self.job.iodepth_low {
             self.refilling = true;
         }
-        if self.owed > 0 || !self.refilling || self.contended && self.in_flight() > 0 {
+        if self.owed > 0 || !self.refilling || self.contended && self.in_flight > 0 {
             return submitted;
         }
-        while self.in_flight() < self.job.iodepth && self.pace.may_submit(now) {
+        while self.in_flight < self.depth && self.pace.may_submit(now) {
             match self.generator.next_io() {
                 Next::Io(io) => {
                     self.pace.submitted(io.dir, io.len);
@@ -317,9 +318,9 @@ impl Runner {
             }
         }
         self.submit_batch(now);
-        if self.in_flight() >= self.job.iodepth {
+        if self.in_flight >= self.depth {
             self.refilling = false;
-            self.owed = self.job.iodepth_batch_complete_min.min(self.in_flight());
+            self.owed = self.job.iodepth_batch_complete_min.min(self.in_flight);
         }
         submitted
     }
@@ -327,6 +328,7 @@ impl Runner {
     #[inline]
     fn submit(&mut self, now: Nanos, io: Io, uncounted: bool) {
         let slot = self.free.pop().expect("a slot for each I/O up to the depth");
+        self.in_flight += 1;
         let Io { op, dir, offset, len, zone } = io;
         self.slots[slot as usize] = Slot { start: now, issued: now, len, zone, op, dir, uncounted };
         self.batch.push(slot);
@@ -346,7 +348,7 @@ impl Runner {
         }
         self.channel.submit(now, bio);
         if !uncounted {
-            self.stats.submitted(1, self.in_flight());
+            self.stats.submitted(1, self.in_flight);
         }
     }
 
@@ -355,7 +357,7 @@ impl Runner {
         if !self.bios.is_empty() {
             let count = u32::try_from(self.bios.len()).expect("at most the depth");
             self.channel.submit_batch(now, &mut self.bios);
-            self.stats.submitted(count, self.in_flight());
+            self.stats.submitted(count, self.in_flight);
         }
     }
 
@@ -373,7 +375,7 @@ impl Runner {
     /// Nothing was done: for how long?
     fn wait(&mut self, now: Nanos) -> Step {
         let device = self.channel.next_event();
-        let pace = if self.in_flight() > 0 {
+        let pace = if self.in_flight > 0 {
             None
         } else if self.contended {
             self.pace.deadline()
@@ -393,7 +395,7 @@ impl Runner {
 
     /// Whether the job waits for another to let go of a zone.
     pub fn is_contended(&self) -> bool {
-        self.contended && self.in_flight() == 0
+        self.contended && self.in_flight == 0
     }
 
     /// The job's own work is done; others may still need the channel.

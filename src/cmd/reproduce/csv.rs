@@ -9,7 +9,7 @@ use super::text::number;
 pub fn render(table: &Table, figures: &[Figure], results: &Results) -> String {
     let mut out = format!("{},zonal,error\n", COLUMNS.join(","));
     for figure in figures {
-        let own = table.cell_of(figure).map(|at| results.0[at].median());
+        let own = table.cell_of(figure).map(|at| results.figure(at));
         let error = own.zip(figure.value()).map(|(own, published)| (own / published - 1.0) * 100.0);
         let fields = figure.fields.iter().map(|field| quoted(field));
         let own = own.map_or(String::new(), number);

@@ -2,7 +2,8 @@
 //!
 //! Takes a table; gives for each cell the figure of each round. Keeps true: every cell has its own
 //! devices, made for the round; rounds go over all cells before the next begins, so that what
-//! disturbs the machine for a while disturbs all cells alike.
+//! disturbs the machine for a while disturbs all cells alike; what is compared is measured close
+//! together and compared round by round.
 use super::table::{Cell, Table, Unit};
 use crate::cli::{ClockKind, Eta, ReproduceArgs};
 use crate::devices::{Devices, Wishes};
@@ -22,27 +23,43 @@ pub const RAMP_SHARE: f64 = 0.1;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Results(pub Vec<Rounds>);
 
-/// The figures of a cell, in rising order.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Rounds(Vec<f64>);
+/// The figures of a cell, round by round; there is at least one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rounds(pub Vec<f64>);
+
+impl Results {
+    /// The figure of a cell: the median of its rounds.
+    pub fn figure(&self, cell: usize) -> f64 {
+        self.0[cell].median()
+    }
+
+    /// A cell's figure as a multiple of `times` another's: the median over the rounds of what it
+    /// was in each, which a machine that is slow for some rounds does not change.
+    pub fn ratio(&self, cell: usize, base: usize, times: f64) -> f64 {
+        let rounds = self.0[cell].0.iter().zip(&self.0[base].0);
+        Rounds(rounds.map(|(figure, base)| figure / (base * times)).collect()).median()
+    }
+}
 
 impl Rounds {
-    /// The figures of at least one round.
-    pub fn new(mut figures: Vec<f64>) -> Self {
+    /// In rising order.
+    fn sorted(&self) -> Vec<f64> {
+        let mut figures = self.0.clone();
         figures.sort_by(f64::total_cmp);
-        Rounds(figures)
+        figures
     }
 
     /// The figure in the middle; of an even number of rounds, between the two in the middle.
-    pub fn median(&self) -> f64 {
-        let (lower, upper) = ((self.0.len() - 1) / 2, self.0.len() / 2);
-        (self.0[lower] + self.0[upper]) / 2.0
+    fn median(&self) -> f64 {
+        let figures = self.sorted();
+        let (lower, upper) = ((figures.len() - 1) / 2, figures.len() / 2);
+        (figures[lower] + figures[upper]) / 2.0
     }
 
     /// How far the figures lie apart, in percent of the median.
     pub fn spread(&self) -> f64 {
-        let (least, most) = (self.0[0], self.0[self.0.len() - 1]);
-        (most - least) / self.median() * 100.0
+        let figures = self.sorted();
+        (figures[figures.len() - 1] - figures[0]) / self.median() * 100.0
     }
 }
 
@@ -50,23 +67,36 @@ impl Rounds {
 pub fn measure(table: &Table, args: &ReproduceArgs) -> Result<Results> {
     let mut machine = Machine::new(args.clock, args.io_cost, Eta::Never)?;
     let time = Nanos((args.time / f64::from(args.rounds) * 1e9) as u64);
-    let mut figures = vec![Vec::new(); table.cells.len()];
+    let mut results = Results(vec![Rounds::default(); table.cells.len()]);
+    let order = by_column(table);
     let progress = progress(table.cells.len() as u64 * u64::from(args.rounds));
     for round in 0..args.rounds {
         let seed = args.seed.wrapping_add(u64::from(round));
-        for (cell, figures) in table.cells.iter().zip(&mut figures) {
+        for &at in &order {
+            let cell = &table.cells[at];
             progress.set_message(format!("{} {}", cell.row, cell.column));
             let figure = measure_cell(cell, &mut machine, time, seed)
                 .with_context(|| format!("{} {}", cell.row, cell.column))?;
             if machine.is_stopped() {
                 bail!("interrupted");
             }
-            figures.push(figure);
+            results.0[at].0.push(figure);
             progress.inc(1);
         }
     }
     progress.finish_and_clear();
-    Ok(Results(figures.into_iter().map(Rounds::new).collect()))
+    Ok(results)
+}
+
+/// The cells column by column: those of a column are the ones that are compared.
+fn by_column(table: &Table) -> Vec<usize> {
+    let column = |at: &usize| {
+        let own = table.cells[*at].column;
+        table.cells.iter().position(|cell| cell.column == own)
+    };
+    let mut order: Vec<usize> = (0..table.cells.len()).collect();
+    order.sort_by_key(column);
+    order
 }
 
 /// Shown on a terminal only.
@@ -143,11 +173,21 @@ mod tests {
 
     #[test]
     fn median_lies_in_the_middle_and_the_spread_is_in_percent_of_it() {
-        let rounds = Rounds::new(vec![11.0, 10.0, 12.1]);
+        let rounds = Rounds(vec![11.0, 10.0, 12.1]);
         assert_eq!(rounds.median(), 11.0);
         assert!((rounds.spread() - 19.09).abs() < 0.01);
-        let two = Rounds::new(vec![1.0, 3.0]);
+        let two = Rounds(vec![1.0, 3.0]);
         assert_eq!((two.median(), two.spread()), (2.0, 100.0));
-        assert_eq!(Rounds::new(vec![5.0]).spread(), 0.0);
+        assert_eq!(Rounds(vec![5.0]).spread(), 0.0);
+    }
+
+    #[test]
+    fn ratio_is_that_of_the_usual_round_however_slow_the_machine_was_in_others() {
+        let slow_at_times = Rounds(vec![10.0, 2.0, 10.0]);
+        let twice = Rounds(vec![20.0, 4.0, 3.0]);
+        let results = Results(vec![slow_at_times, twice]);
+        assert_eq!(results.ratio(1, 0, 1.0), 2.0);
+        assert_eq!(results.ratio(1, 0, 4.0), 0.5);
+        assert_eq!(results.figure(1), 4.0);
     }
 }

@@ -1,5 +1,5 @@
-//! `mq-deadline-scaling`: what a scheduler costs as threads are added (Axboe, January 2024), with
-//! 512 B random reads.
+//! `mq-deadline-scaling`: what a scheduler costs as threads are added, with 512 B random reads
+//! (after a report of January 2024).
 //!
 //! The publication compares with the limit of its drive. A device without latency has no limit but
 //! that of the processors, so each row is also compared with the same threads without a scheduler.
@@ -79,24 +79,27 @@ const LIMIT: &str = "1 drive, no scheduler (device limit), 512 B random read";
 
 /// `mq-deadline-scaling`.
 pub fn table() -> Table {
-    let mut cells = Vec::new();
+    let mut cells: Vec<Cell> = Vec::new();
     for load in &LOADS {
-        let plain = cells.len();
-        let limit = Base { cell: 0, times: f64::from(load.drives) };
         let key = |scheduler, workload| Key { config: "2024-01 kernel", scheduler, workload };
-        let cell = |row, published, scheduler, bases| Cell {
+        let limit = Some(Base { cell: 0, times: f64::from(load.drives) });
+        let cell = |row, published, scheduler, same| Cell {
             row,
             column: "512 B random read",
             published,
             unit: Unit::Miops,
             setup: Setup { scheduler, zone_write: None, jobs: load.jobs() },
-            bases,
+            bases: vec![limit, same],
         };
-        let published = (plain == limit.cell).then(|| key("none", LIMIT));
-        cells.push(cell(load.plain_row, published, "none", vec![Some(limit), None]));
-        let same = Base { cell: plain, times: 1.0 };
-        let published = Some(key("mq-deadline", load.workload));
-        cells.push(cell(load.row, published, "mq-deadline", vec![Some(limit), Some(same)]));
+        let is_limit = cells.is_empty();
+        // The limit is the first row; elsewhere what is published comes first.
+        let plain = if is_limit { 0 } else { cells.len() + 1 };
+        let same = Some(Base { cell: plain, times: 1.0 });
+        let scheduled =
+            cell(load.row, Some(key("mq-deadline", load.workload)), "mq-deadline", same);
+        let published = is_limit.then(|| key("none", LIMIT));
+        let unscheduled = cell(load.plain_row, published, "none", None);
+        cells.extend(if is_limit { [unscheduled, scheduled] } else { [scheduled, unscheduled] });
     }
     Table {
         name: "mq-deadline-scaling",
@@ -140,20 +143,20 @@ impl Load {
 }
 
 fn remarks(table: &Table, results: &Results) -> Vec<String> {
-    let share = |at: usize| {
-        let base = table.cells[at].bases[1]?;
-        let (value, base) = (results.0[at].median(), results.0[base.cell].median());
-        Some((value / base, table.cells[at].row))
+    let share = |(at, cell): (usize, &Cell)| {
+        let Base { cell: same, times } = cell.bases[1]?;
+        Some((results.ratio(at, same, times), cell.row))
     };
-    let shares = (0..table.cells.len()).filter_map(share);
-    let least = shares.min_by(|(a, _), (b, _)| a.total_cmp(b));
+    let least = table.cells.iter().enumerate().filter_map(share);
+    let least = least.min_by(|(a, _), (b, _)| a.total_cmp(b));
     let mut remarks = vec![
         "of limit: of the figure in the first row, for each drive; of none: of the same threads \
          without a scheduler, which is what limits a device without latency."
             .to_owned(),
     ];
     remarks.extend(least.map(|(share, row)| {
-        format!("Zonal: mq-deadline reaches at least {:.0}% of none ({row}).", share * 100.0)
+        let share = Style::Share.show(share);
+        format!("Zonal: mq-deadline reaches at least {share} of none ({row}).")
     }));
     remarks
 }

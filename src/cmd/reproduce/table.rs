@@ -144,9 +144,9 @@ impl Table {
 }
 
 impl Style {
-    /// The percentage of a value as it is printed.
-    pub fn show(self, value: f64, base: f64) -> String {
-        let percent = value / base * 100.0;
+    /// A ratio as it is printed.
+    pub fn show(self, ratio: f64) -> String {
+        let percent = ratio * 100.0;
         match self {
             Style::Change => format!("{:+.1}%", percent - 100.0),
             Style::Share => format!("{percent:.0}%"),
@@ -160,10 +160,10 @@ mod tests {
 
     #[test]
     fn percentages_are_changes_or_shares() {
-        assert_eq!(Style::Change.show(344.0, 424.0), "-18.9%");
-        assert_eq!(Style::Change.show(2639.0, 940.0), "+180.7%");
-        assert_eq!(Style::Change.show(5.0, 5.0), "+0.0%");
-        assert_eq!(Style::Share.show(3.9, 5.0), "78%");
+        assert_eq!(Style::Change.show(344.0 / 424.0), "-18.9%");
+        assert_eq!(Style::Change.show(2639.0 / 940.0), "+180.7%");
+        assert_eq!(Style::Change.show(1.0), "+0.0%");
+        assert_eq!(Style::Share.show(3.9 / 5.0), "78%");
     }
 
     #[test]

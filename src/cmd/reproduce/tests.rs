@@ -53,7 +53,7 @@ fn small(layout: Layout) -> Table {
             cell("new", "read", base(0)),
             cell("new", "write", base(1)),
         ],
-        remarks: |_, results| vec![format!("The first is {}.", results.0[0].median())],
+        remarks: |_, results| vec![format!("The first is {}.", results.figure(0))],
     }
 }
 
@@ -69,8 +69,8 @@ fn figures() -> Vec<Figure> {
 }
 
 fn results() -> Results {
-    let rounds = [vec![199.0, 200.0, 201.0], vec![2.0], vec![150.0], vec![4.0]];
-    Results(rounds.into_iter().map(Rounds::new).collect())
+    let rounds = [vec![199.0, 200.0, 201.0], vec![2.0; 3], vec![150.0; 3], vec![4.0; 3]];
+    Results(rounds.into_iter().map(Rounds).collect())
 }
 
 #[test]
@@ -91,8 +91,9 @@ new  published      110    +10.0% withheld
      spread        0.0%               0.0%
 
 Percentages: against old.
-The published figures are a kernel's, on another machine: the percentages are what to compare.
-Spread: between the slowest and the fastest round, in percent of the median.
+The published figures are a kernel's, on another machine: the percentages are what to compare; each
+is the median of what it was in each round. Spread: between the slowest and the fastest round, in
+percent of the median.
 withheld: a published figure that is kept back; the figure below it is a prediction.
 The first is 200.
 ";

@@ -1,11 +1,13 @@
 //! A reproduced table for people.
 use super::measure::Results;
 use super::published::Figure;
-use super::table::{Cell, Layout, Table};
+use super::table::{Base, Cell, Comparison, Layout, Table};
 use std::fmt::Write;
 
 /// Between the columns of a list.
 const GAP: &str = "  ";
+/// Spread, in percent, above which a cell is not to be relied on.
+const UNSTEADY: f64 = 20.0;
 /// Width of a figure and of a percentage in a grid.
 const FIGURE: usize = 9;
 const PERCENT: usize = 10;
@@ -50,23 +52,22 @@ impl View<'_> {
         self.figures.iter().find(|figure| self.table.cell_of(figure) == Some(at))
     }
 
-    /// A cell's percentages, of which `value` gives the figures.
-    fn percents(&self, at: usize, value: impl Fn(usize) -> Option<f64>) -> Vec<String> {
+    /// A cell's percentages, of the bases that it is compared with; `ratio` gives how it compares.
+    fn percents(&self, at: usize, ratio: impl Fn(&Base) -> Option<f64>) -> Vec<String> {
         let bases = self.table.cells[at].bases.iter().zip(self.table.comparisons);
-        let percent =
-            |(base, comparison): (&Option<super::table::Base>, &super::table::Comparison)| {
-                let base = base.as_ref()?;
-                Some(comparison.style.show(value(at)?, value(base.cell)? * base.times))
-            };
+        let percent = |(base, comparison): (&Option<Base>, &Comparison)| {
+            Some(comparison.style.show(ratio(base.as_ref()?)?))
+        };
         bases.map(|both| percent(both).unwrap_or_default()).collect()
     }
 
     fn published_percents(&self, at: usize) -> Vec<String> {
-        self.percents(at, |at| self.figure(at)?.value())
+        let value = |at| self.figure(at)?.value();
+        self.percents(at, |base| Some(value(at)? / (value(base.cell)? * base.times)))
     }
 
     fn own_percents(&self, at: usize) -> Vec<String> {
-        self.percents(at, |at| Some(self.results.0[at].median()))
+        self.percents(at, |base| Some(self.results.ratio(at, base.cell, base.times)))
     }
 
     /// Rows and columns in the order in which cells first have them.
@@ -117,7 +118,7 @@ impl View<'_> {
                 let text = self.figure(at).map_or("", Figure::text).to_owned();
                 (text, self.published_percents(at))
             });
-            let own = with(&|at| (number(self.results.0[at].median()), self.own_percents(at)));
+            let own = with(&|at| (number(self.results.figure(at)), self.own_percents(at)));
             let spread = with(&|at| (format!("{:.1}%", self.results.0[at].spread()), Vec::new()));
             line(row, "published", &mut published.into_iter());
             line("", "zonal", &mut own.into_iter());
@@ -144,7 +145,7 @@ impl View<'_> {
             let mut line = vec![cell.row.to_owned()];
             line.push(self.figure(at).map_or("", Figure::text).to_owned());
             line.extend(self.published_percents(at).into_iter().take(1));
-            line.push(number(self.results.0[at].median()));
+            line.push(number(self.results.figure(at)));
             line.extend(self.own_percents(at));
             line.push(format!("{:.1}%", self.results.0[at].spread()));
             lines.push(line);
@@ -163,7 +164,8 @@ impl View<'_> {
         }
         notes.push(
             "The published figures are a kernel's, on another machine: the percentages are what to \
-             compare. Spread: between the slowest and the fastest round, in percent of the median."
+             compare; each is the median of what it was in each round. Spread: between the slowest \
+             and the fastest round, in percent of the median."
                 .to_owned(),
         );
         if self.figures.iter().any(|figure| figure.value().is_none()) {
@@ -172,6 +174,15 @@ impl View<'_> {
                  prediction."
                     .to_owned(),
             );
+        }
+        let rounds = &self.results.0;
+        let unsteady = rounds.iter().filter(|rounds| rounds.spread() > UNSTEADY).count();
+        if unsteady > 0 {
+            notes.push(format!(
+                "The spread of {unsteady} of {} cells is above {UNSTEADY:.0}%: the machine was \
+                 busy with something else.",
+                rounds.len()
+            ));
         }
         notes.extend((self.table.remarks)(self.table, self.results));
         notes

@@ -68,34 +68,24 @@ fn cells(device: &str) -> Vec<Cell> {
 /// Whether doing without a scheduler costs anything, which in the published figures it does for
 /// random writes.
 fn none_against_locking(table: &Table, results: &Results) -> Vec<String> {
-    let compared = |value: &dyn Fn(usize) -> Option<f64>| -> Vec<(&str, f64, f64)> {
-        let cells = table.cells.iter().enumerate();
-        let none = cells.filter(|(_, cell)| cell.setup.scheduler == "none");
-        let with_base = none.filter_map(|(at, cell)| {
-            let base = cell.bases[0].expect("every row but the first has a base");
-            Some((cell.column, value(at)?, value(base.cell)?))
-        });
-        with_base.collect()
-    };
-    let ours = compared(&|at| Some(results.0[at].median()));
     let figures = table.figures();
-    let published =
-        compared(&|at| figures.iter().find(|figure| table.cell_of(figure) == Some(at))?.value());
-    let list = |slower: &[(&str, f64, f64)]| {
-        let change = |&(column, value, base): &(&str, f64, f64)| {
-            format!("{column} ({})", Style::Change.show(value, base))
-        };
-        slower.iter().map(change).collect::<Vec<_>>().join(", ")
-    };
-    let slower = |cells: &[(&'static str, f64, f64)]| -> Vec<(&'static str, f64, f64)> {
-        cells.iter().copied().filter(|(_, value, base)| value < base).collect()
-    };
-    let verdict = |whose: &str, slower: &[(&str, f64, f64)]| {
+    let published = |at| figures.iter().find(|f| table.cell_of(f) == Some(at))?.value();
+    let verdict = |whose: &str, ratio: &dyn Fn(usize, usize) -> Option<f64>| {
+        let none = table.cells.iter().enumerate().filter(|(_, c)| c.setup.scheduler == "none");
+        let slower = none.filter_map(|(at, cell)| {
+            let ratio = ratio(at, cell.bases[0]?.cell).filter(|&ratio| ratio < 1.0)?;
+            Some(format!("{} ({})", cell.column, Style::Change.show(ratio)))
+        });
+        let slower: Vec<String> = slower.collect();
         if slower.is_empty() {
             format!("{whose}: ZWP none is at least as fast as ZWL mq-deadline in every column.")
         } else {
-            format!("{whose}: ZWP none is slower than ZWL mq-deadline in {}.", list(slower))
+            let columns = slower.join(", ");
+            format!("{whose}: ZWP none is slower than ZWL mq-deadline in {columns}.")
         }
     };
-    vec![verdict("Zonal", &slower(&ours)), verdict("Published", &slower(&published))]
+    vec![
+        verdict("Zonal", &|at, base| Some(results.ratio(at, base, 1.0))),
+        verdict("Published", &|at, base| Some(published(at)? / published(base)?)),
+    ]
 }

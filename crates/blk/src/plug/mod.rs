@@ -124,6 +124,32 @@ pub(crate) struct ZonePlugs {
 }
 
 impl ZonePlugs {
+    /// Passes an ordinary write through the plug of its zone: what [`ZonePlugs::enter`] does, for
+    /// the case that nothing is out of the ordinary. `Err` gives the request back for the long way.
+    #[inline]
+    pub(crate) fn enter_write(
+        &self,
+        now: Nanos,
+        mut request: Box<Request>,
+    ) -> Result<Entered, Box<Request>> {
+        let zone = request.zone;
+        let mut plug = self.lock(zone);
+        // A request before the zone's start would be in another zone.
+        let at = request.sector() - self.start(zone);
+        let len = Sector(u64::from(request.nr_sectors()));
+        if plug.accept(at, len, self.capacity(zone)).is_err() {
+            drop(plug);
+            return Err(request);
+        }
+        request.plugged = true;
+        plug.count_write(false);
+        let issue = plug.start_or_park(now, request);
+        if !plug.is_alive() {
+            self.settle(zone, &mut plug);
+        }
+        Ok(issue.map_or(Entered::Parked, Entered::Issue))
+    }
+
     /// Passes a write, append, reset or finish through the plug of its zone. Writes that this one
     /// makes impossible go to `aborted`.
     pub(crate) fn enter(

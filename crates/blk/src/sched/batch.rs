@@ -10,10 +10,12 @@ use crate::request::Request;
 
 /// The longest batch that is sorted here: a position in it takes the low bits of a key.
 pub(super) const LONGEST: usize = 128;
-const POSITION_BITS: u32 = 16;
+const POSITION_BITS: u32 = LONGEST.trailing_zeros();
 
-/// The first sector that leaves no room for the position in a key; 128 PiB.
+/// The first sector that leaves no room for the position in a key; 2^66 bytes.
 pub(super) const SECTORS_MAX: u64 = 1 << (64 - POSITION_BITS);
+
+type Requests = [Option<Box<Request>>; LONGEST];
 
 /// A batch, and where it is sorted.
 #[derive(Debug)]
@@ -23,7 +25,7 @@ pub(super) struct Batch {
     ops: u16,
     classes: u8,
     /// In the order of arrival.
-    requests: [Option<Box<Request>>; LONGEST],
+    requests: Requests,
     /// Sector and place in the batch.
     keys: [u64; LONGEST],
     /// What came when the batch was full.
@@ -40,9 +42,9 @@ fn sector(key: u64) -> u64 {
     key >> POSITION_BITS
 }
 
-#[allow(clippy::cast_possible_truncation)] // 16 bits
+#[allow(clippy::cast_possible_truncation)] // 7 bits
 fn place(key: u64) -> usize {
-    (key & ((1 << POSITION_BITS) - 1)) as usize
+    key as usize % LONGEST
 }
 
 impl Batch {
@@ -57,7 +59,7 @@ impl Batch {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, request: Box<Request>) {
         if self.len < LONGEST {
             self.ops |= 1 << request.op() as u16;
@@ -66,8 +68,13 @@ impl Batch {
             self.requests[self.len] = Some(request);
             self.len += 1;
         } else {
-            self.rest.push(request);
+            self.push_rest(request);
         }
+    }
+
+    #[cold]
+    fn push_rest(&mut self, request: Box<Request>) {
+        self.rest.push(request);
     }
 
     pub(super) fn len(&self) -> usize {
@@ -106,7 +113,7 @@ impl Batch {
         mut send: impl FnMut(Box<Request>),
     ) -> (u64, u64) {
         let len = self.clear();
-        let (requests, keys) = (&mut self.requests[..len], &mut self.keys[..len]);
+        let (requests, keys) = (&mut self.requests, &mut self.keys[..len]);
         keys.sort_unstable();
         let from = keys.partition_point(|&key| sector(key) < stands_at);
         let close = limit.max_sectors > 0 && are_close(keys, limit);
@@ -157,7 +164,7 @@ fn ways_up(keys: &[u64], from: usize) -> impl Iterator<Item = &[u64]> {
 
 /// The same with neighbours merged. Gives where the order led and how many were merged.
 fn send_merged(
-    requests: &mut [Option<Box<Request>>],
+    requests: &mut Requests,
     keys: &[u64],
     mut from: usize,
     limit: MergeLimit,
@@ -198,17 +205,17 @@ fn send_merged(
     (stood, merged)
 }
 
-fn take(requests: &mut [Option<Box<Request>>], key: u64) -> Box<Request> {
+fn take(requests: &mut Requests, key: u64) -> Box<Request> {
     requests[place(key)].take().expect("a key is taken once")
 }
 
-fn peek(requests: &[Option<Box<Request>>], key: u64) -> &Request {
+fn peek(requests: &Requests, key: u64) -> &Request {
     requests[place(key)].as_deref().expect("not yet taken")
 }
 
 /// Whether the last of the keys that are left can be the front of `request`.
 fn fronts(
-    requests: &[Option<Box<Request>>],
+    requests: &Requests,
     left: &[u64],
     request: &Request,
     limit: MergeLimit,
@@ -253,7 +260,7 @@ mod tests {
                 let (stood, merged) =
                     batch.drain_sorted(stands_at, limit, front_merges, |r| sent.push(ids(r)));
                 stands_at = stood;
-                prop_assert_eq!(merged as usize + sent.len(), specs.len());
+                prop_assert_eq!(merged + sent.len() as u64, specs.len() as u64);
                 let flight = InFlight::default();
                 let expected: Vec<_> =
                     std::iter::from_fn(|| sched.dispatch(Nanos(0), &flight)).map(ids).collect();

@@ -42,6 +42,8 @@ pub(crate) struct Dispatcher {
     signs: Signs,
     /// Somebody left news while the lock was taken.
     again: AtomicBool,
+    /// A channel has gone; its list is to go too.
+    closing: AtomicBool,
     /// When there will be something to dispatch though nothing happens; 0 for now.
     stalled_until: AtomicU64,
     core: Mutex<Core>,
@@ -84,6 +86,7 @@ impl Dispatcher {
                 wants_ends: AtomicBool::new(wants_ends),
             },
             again: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
             stalled_until: AtomicU64::new(0),
             core: Mutex::new(Core {
                 elevator,
@@ -103,6 +106,12 @@ impl Dispatcher {
         let intake = Arc::new(Intake::new());
         self.lock().intakes.push(Arc::clone(&intake));
         intake
+    }
+
+    /// A channel goes.
+    pub(super) fn close(&self, intake: &Intake) {
+        intake.close();
+        self.closing.store(true, Ordering::Release);
     }
 
     /// Waits for the lock: not for use in the I/O path.
@@ -194,6 +203,9 @@ impl Dispatcher {
                     core
                 }
             };
+            if self.closing.load(Ordering::Relaxed) {
+                core.forget_closed(self);
+            }
             core.work(self, now, room, news, out);
             drop(core);
             if !self.again.swap(false, Ordering::AcqRel) {
@@ -300,6 +312,9 @@ impl Core {
     /// Brings the scheduler the news of all channels, in the order of time. Gives the classes of
     /// the requests as a set of bits.
     fn collect(&mut self, mine: &mut News) -> u8 {
+        if !self.intakes.iter().any(|intake| intake.is_filled()) {
+            return self.tell(mine);
+        }
         let mut sources = usize::from(!mine.is_empty());
         for i in 0..self.intakes.len() {
             if self.intakes[i].is_filled() {
@@ -308,15 +323,25 @@ impl Core {
                 Self::unpack(&mut self.news, &mut self.arrivals, &mut self.ends);
             }
         }
-        self.forget_closed();
         Self::unpack(mine, &mut self.arrivals, &mut self.ends);
         if sources > 1 {
             self.arrivals.sort_by_key(|request| request.queued_at);
             self.ends.sort_by_key(|end| end.at);
         }
+        let mut all = std::mem::take(&mut self.news);
+        self.arrivals.drain(..).for_each(|request| all.requests.push_back(request));
+        std::mem::swap(&mut all.ends, &mut self.ends);
+        let classes = self.tell(&mut all);
+        self.ends = std::mem::take(&mut all.ends);
+        self.news = all;
+        classes
+    }
+
+    /// Tells the scheduler what has ended and what has come, in the order of time.
+    fn tell(&mut self, news: &mut News) -> u8 {
         let mut classes = 0;
-        let mut ends = self.ends.drain(..).peekable();
-        for request in self.arrivals.drain(..) {
+        let mut ends = news.ends.drain(..).peekable();
+        while let Some(request) = news.requests.pop_front() {
             while let Some(end) = ends.next_if(|end| end.at <= request.queued_at) {
                 self.elevator.completed(&end);
             }
@@ -337,12 +362,16 @@ impl Core {
     }
 
     /// Lets go the lists of channels that have gone.
-    fn forget_closed(&mut self) {
+    fn forget_closed(&mut self, shared: &Dispatcher) {
+        shared.closing.store(false, Ordering::Relaxed);
         let totals = &mut self.totals;
         self.intakes.retain(|intake| {
-            let gone = intake.is_closed() && !intake.is_filled();
+            let closed = intake.is_closed();
+            let gone = closed && !intake.is_filled();
             if gone {
                 totals.add(&intake.tally);
+            } else if closed {
+                shared.closing.store(true, Ordering::Relaxed);
             }
             !gone
         });

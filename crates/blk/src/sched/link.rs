@@ -179,7 +179,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.intake.close();
+        self.dispatcher.close(&self.intake);
     }
 }
 

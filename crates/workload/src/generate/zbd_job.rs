@@ -88,6 +88,7 @@ impl ZbdJob {
     }
 
     /// The zone that the next write or trim falls in.
+    #[inline]
     fn pick(&mut self) -> u32 {
         if let Some(zone) = self.wanted.take() {
             return zone;

@@ -108,13 +108,19 @@ impl Bfq {
     }
 
     /// The queue that a request of `process` belongs to.
+    #[inline]
     fn queue_of(&mut self, process: u32, is_async: bool) -> usize {
         let process = process as usize;
+        match self.by_process.get(process).map(|queues| queues[usize::from(is_async)]) {
+            Some(Some(queue)) => queue,
+            _ => self.add_queue(process, is_async),
+        }
+    }
+
+    #[cold]
+    fn add_queue(&mut self, process: usize, is_async: bool) -> usize {
         if process >= self.by_process.len() {
             self.by_process.resize(process + 1, [None; 2]);
-        }
-        if let Some(queue) = self.by_process[process][usize::from(is_async)] {
-            return queue;
         }
         let mut queue = Queue::new(is_async, self.max_budget());
         if let Some(weight) = self.weights.get(process).copied().flatten() {

@@ -116,6 +116,9 @@ impl Queue {
             return None;
         }
         let sorted = self.line.sorted();
+        if let Some(lone) = sorted.lone() {
+            return Some(lone);
+        }
         let ahead = sorted.at_or_after(self.position);
         let back = sorted
             .before()

@@ -1,5 +1,4 @@
 use super::*;
-use crate::bio::Op;
 use crate::sched::testing::{Spec, ids};
 use proptest::prelude::*;
 use std::collections::VecDeque;

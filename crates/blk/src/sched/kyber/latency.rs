@@ -3,8 +3,8 @@ use crate::units::Nanos;
 
 /// Parts of the target that latencies are sorted into, and parts in all: what is in the upper half
 /// missed the target.
-pub(super) const GOOD: usize = 4;
-const BUCKETS: usize = 2 * GOOD;
+pub(super) const GOOD: u32 = 4;
+const BUCKETS: usize = 8;
 
 /// Fewer samples than this say something only after [`PATIENCE`].
 const SAMPLES: u64 = 500;
@@ -20,7 +20,7 @@ pub(super) struct Latencies {
 
 impl Latencies {
     pub(super) fn add(&mut self, latency: Nanos, target: Nanos) {
-        let part = (target.0 / GOOD as u64).max(1);
+        let part = (target.0 / u64::from(GOOD)).max(1);
         let bucket = latency.0.saturating_sub(1) / part;
         let bucket = usize::try_from(bucket).map_or(BUCKETS - 1, |b| b.min(BUCKETS - 1));
         self.buckets[bucket] += 1;
@@ -28,7 +28,7 @@ impl Latencies {
 
     /// The bucket that `percent` of the latencies do not exceed, if there are enough to say; they
     /// are forgotten then.
-    pub(super) fn percentile(&mut self, now: Nanos, percent: u64) -> Option<usize> {
+    pub(super) fn percentile(&mut self, now: Nanos, percent: u64) -> Option<u32> {
         let samples: u64 = self.buckets.iter().sum();
         if samples == 0 {
             return None;
@@ -38,12 +38,12 @@ impl Latencies {
             return None;
         }
         let mut needed = (samples * percent).div_ceil(100);
-        let bucket = self.buckets.iter().position(|&n| {
-            needed = needed.saturating_sub(n);
+        let bucket = (0..).zip(self.buckets).find(|(_, n)| {
+            needed = needed.saturating_sub(*n);
             needed == 0
         });
         *self = Latencies::default();
-        bucket
+        bucket.map(|(bucket, _)| bucket)
     }
 }
 
@@ -73,6 +73,6 @@ mod tests {
         latencies.add(Nanos(99_000), Nanos(4000));
         assert_eq!(latencies.percentile(Nanos(5), 90), None);
         assert_eq!(latencies.percentile(Nanos(1_000_000_004), 90), None);
-        assert_eq!(latencies.percentile(Nanos(1_000_000_005), 90), Some(BUCKETS - 1));
+        assert_eq!(latencies.percentile(Nanos(1_000_000_005), 90), Some(7));
     }
 }

@@ -54,7 +54,7 @@ struct Kind {
     total: Latencies,
     device: Latencies,
     /// The total latency's percentile that was not acted upon.
-    seen: Option<usize>,
+    seen: Option<u32>,
 }
 
 /// The kyber scheduler.
@@ -124,8 +124,7 @@ impl Kyber {
             }
             let Some(bucket) = bucket else { continue };
             if congested || bucket >= GOOD {
-                let parts = u32::try_from(bucket + 1).expect("a handful of buckets");
-                kind.tokens = (kind.tokens * parts / GOOD as u32).clamp(1, most);
+                kind.tokens = (kind.tokens * (bucket + 1) / GOOD).clamp(1, most);
             }
         }
     }

@@ -41,8 +41,9 @@ impl Lane {
                 let (sorted, fifo) = self.line.orders();
                 let key = fifo.oldest_that(store, live, |key| {
                     let first = first_of_zone(sorted, zones, key);
-                    !zones.is_locked(Sector(key.sector()))
-                        && !(zones.keep_streams() && follows_another(sorted, store, first))
+                    let held = zones.is_locked(Sector(key.sector()))
+                        || zones.keep_streams() && follows_another(sorted, store, first);
+                    !held
                 })?;
                 Some(first_of_zone(sorted, zones, key))
             }

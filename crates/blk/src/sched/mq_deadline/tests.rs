@@ -144,8 +144,7 @@ fn async_depth_limits_all_but_reads() {
     let options = MqDeadlineOptions { async_depth: 1, ..MqDeadlineOptions::default() };
     let mut sched = scheduler(options);
     insert(&mut sched, [write(0, 0, 0), write(1, 100, 0), read(2, 0, 0)]);
-    let mut flight = InFlight::default();
-    flight.not_reads = 1;
+    let flight = InFlight { not_reads: 1, ..InFlight::default() };
     let request = sched.dispatch(Nanos(0), &flight).expect("a read");
     assert_eq!(ids(request), [2]);
     assert!(sched.dispatch(Nanos(0), &flight).is_none());

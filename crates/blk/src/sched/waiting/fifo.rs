@@ -11,13 +11,17 @@ pub(in crate::sched) struct Fifo {
 }
 
 impl Fifo {
-    pub(in crate::sched) fn push(&mut self, key: Key) {
+    /// Takes in a request that comes when `live` wait.
+    pub(in crate::sched) fn push(&mut self, key: Key, store: &Store, live: usize) {
+        self.forget_dead(store, live);
         self.arrivals.push_back((key.slot(), key.seq()));
     }
 
     /// The oldest request of the `live` ones that wait here.
     pub(in crate::sched) fn oldest(&mut self, store: &Store, live: usize) -> Option<Key> {
-        self.forget_dead(store, live);
+        if live == 0 {
+            return None;
+        }
         while let Some(&(slot, seq)) = self.arrivals.front() {
             if let Some(key) = store.find(slot, seq) {
                 return Some(key);
@@ -70,7 +74,7 @@ mod tests {
         let (mut store, mut fifo) = (Store::default(), Fifo::default());
         for sector in 0..10_000 {
             let key = store.insert(request(sector));
-            fifo.push(key);
+            fifo.push(key, &store, 1);
             let found = fifo.oldest_that(&store, 1, |key| key.sector() == sector);
             store.remove(found.expect("it waits")).unload();
         }

@@ -29,7 +29,7 @@ impl Line {
     pub(in crate::sched) fn insert(&mut self, store: &mut Store, request: Box<Request>) {
         let key = store.insert(request);
         self.sorted.push(key);
-        self.fifo.push(key);
+        self.fifo.push(key, store, self.len);
         self.len += 1;
     }
 
@@ -64,7 +64,7 @@ impl Line {
     ) -> Taken {
         let request = self.remove(store, key);
         let mut taken = Taken { request, merged: 0, last: key.sector() };
-        if limit.max_sectors > 0 {
+        if limit.max_sectors > 0 && self.len > 0 {
             if front_merges {
                 self.merge_front(store, limit, &mut taken);
             }

@@ -7,6 +7,9 @@ use super::run::Run;
 #[derive(Default)]
 pub(in crate::sched) struct Sorted {
     fresh: Vec<Key>,
+    /// The only request there is, if it came when there was none: a queue that is never deeper
+    /// sorts nothing.
+    lone: Option<Key>,
     runs: Vec<Run>,
     spare: Vec<Run>,
     /// All cursors stand on the first key at or after this one.
@@ -15,7 +18,18 @@ pub(in crate::sched) struct Sorted {
 
 impl Sorted {
     pub(in crate::sched) fn push(&mut self, key: Key) {
-        self.fresh.push(key);
+        if self.lone.is_none() && self.fresh.is_empty() && self.runs.is_empty() {
+            self.lone = Some(key);
+        } else {
+            self.fresh.extend(self.lone.take());
+            self.fresh.push(key);
+        }
+    }
+
+    /// The only request there is, if that is known without looking.
+    #[inline]
+    pub(in crate::sched) fn lone(&self) -> Option<Key> {
+        self.lone
     }
 
     /// The first request that begins at `sector` or later.
@@ -27,16 +41,27 @@ impl Sorted {
 
     /// The next request after the one that was taken last.
     pub(in crate::sched) fn head(&self) -> Option<Key> {
+        if self.runs.is_empty() {
+            return self.lone.filter(|&lone| lone >= self.at);
+        }
         self.runs.iter().filter_map(Run::head).min()
     }
 
     /// The last request before the one that was taken last.
     pub(in crate::sched) fn before(&self) -> Option<Key> {
+        if self.runs.is_empty() {
+            return self.lone.filter(|&lone| lone < self.at);
+        }
         self.runs.iter().filter_map(Run::before).max()
     }
 
     /// Takes a request out, and stands where it was.
     pub(in crate::sched) fn take(&mut self, key: Key) {
+        if self.lone == Some(key) {
+            self.lone = None;
+            self.at = key;
+            return;
+        }
         self.settle();
         self.seek(key);
         let run = self.runs.iter().position(|run| run.head() == Some(key));
@@ -64,10 +89,14 @@ impl Sorted {
     }
 
     /// Sorts what came, and merges runs until each is more than twice as long as the next.
+    #[inline]
     fn settle(&mut self) {
-        if self.fresh.is_empty() {
-            return;
+        if !self.fresh.is_empty() {
+            self.sort();
         }
+    }
+
+    fn sort(&mut self) {
         self.fresh.sort_unstable();
         let mut last = self.spare.pop().unwrap_or_default();
         last.clear();
