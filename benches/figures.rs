@@ -9,7 +9,7 @@ mod support;
 use std::process::Command;
 use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use support::{DEVICE, Writer, Zones, ns_per_write, per_io, queue};
 use zonal_blk::{Queue, QueueOptions, ZoneWrite};
 
@@ -75,30 +75,36 @@ fn one_thread() {
     row("qd1, depth 16 over 16 zones, one thread", qd1, "ns", "at most 20 ns above plug");
 }
 
-/// Nanoseconds an I/O over all threads, each at depth 16 on its zones.
-fn together(queue: &Arc<Queue>, zones: &[Zones]) -> f64 {
-    let barrier = Barrier::new(zones.len() + 1);
-    let start = thread::scope(|scope| {
-        for &zones in zones {
-            let barrier = &barrier;
+/// Runs `work` for each of `threads` threads at once. Gives the time from the first one's start to
+/// the last one's end, as they saw it: with more threads than CPUs nobody else has a good view.
+fn at_once(threads: u64, work: impl Fn(u64) + Sync) -> Duration {
+    let barrier = Barrier::new(usize::try_from(threads).expect("a few"));
+    let times: Vec<(Instant, Instant)> = thread::scope(|scope| {
+        let spawn = |id| {
+            let (barrier, work) = (&barrier, &work);
             scope.spawn(move || {
-                let mut writer = Writer::new(queue, 16, zones);
-                writer.write(10_000);
                 barrier.wait();
-                writer.write(WRITES);
-            });
-        }
-        barrier.wait();
-        Instant::now()
+                let start = Instant::now();
+                work(id);
+                (start, Instant::now())
+            })
+        };
+        let handles: Vec<_> = (0..threads).map(spawn).collect();
+        handles.into_iter().map(|handle| handle.join().expect("no thread fails")).collect()
     });
-    per_io(start.elapsed(), WRITES * zones.len() as u64)
+    let start = times.iter().map(|&(start, _)| start).min().expect("a thread");
+    let end = times.iter().map(|&(_, end)| end).max().expect("a thread");
+    end - start
 }
 
 fn threads() {
-    let own = |thread| Zones { first: thread * 16, width: 1 };
     let [one, two] = best::<2>(|way| {
-        let zones: Vec<Zones> = (0..way as u64 + 1).map(own).collect();
-        together(&queue(DEVICE, options(ZoneWrite::Plug, false)), &zones)
+        let queue = queue(DEVICE, options(ZoneWrite::Plug, false));
+        let threads = way as u64 + 1;
+        let time = at_once(threads, |id| {
+            Writer::new(&queue, 16, Zones { first: id * 16, width: 1 }).write(WRITES);
+        });
+        per_io(time, WRITES * threads)
     });
     let free = thread::available_parallelism().map_or(1, |cpus| cpus.get());
     let goal = if free < 2 { "needs two CPUs" } else { "at least 1.8" };
@@ -111,9 +117,14 @@ fn threads() {
 /// Random 4 KiB writes of four threads, to zones of their own or to zones that they share. Writers
 /// of a zone agree on the offset under a lock, as writers of a file do, and submit under it.
 mod shared_zones {
-    use super::{Arc, Barrier, DEVICE, Instant, Queue, ZoneWrite, options, per_io, queue, thread};
+    use super::{Arc, DEVICE, Queue, ZoneWrite, at_once, options, per_io, queue, thread};
     use std::sync::Mutex;
     use zonal_blk::{Bio, Nanos, Op, Sector, Status};
+
+    /// Where a zone's next write goes, in cache lines of its own.
+    #[derive(Default)]
+    #[repr(align(128))]
+    struct Offset(Mutex<u64>);
 
     const THREADS: u64 = 4;
     const ZONES: u64 = 16;
@@ -123,24 +134,14 @@ mod shared_zones {
     pub fn ns_per_write(shared: bool) -> f64 {
         let queue = queue(DEVICE, options(ZoneWrite::Plug, true));
         let count = if shared { ZONES } else { ZONES * THREADS };
-        let offsets: Vec<Mutex<u64>> = (0..count).map(|_| Mutex::new(0)).collect();
-        let barrier = Barrier::new(THREADS as usize + 1);
-        let start = thread::scope(|scope| {
-            for id in 0..THREADS {
-                let (queue, offsets, barrier) = (&queue, &offsets, &barrier);
-                let first = if shared { 0 } else { id * ZONES };
-                scope.spawn(move || {
-                    barrier.wait();
-                    writer(queue, offsets, first, id);
-                });
-            }
-            barrier.wait();
-            Instant::now()
+        let offsets: Vec<Offset> = (0..count).map(|_| Offset::default()).collect();
+        let time = at_once(THREADS, |id| {
+            writer(&queue, &offsets, if shared { 0 } else { id * ZONES }, id);
         });
-        per_io(start.elapsed(), THREADS * WRITES)
+        per_io(time, THREADS * WRITES)
     }
 
-    fn writer(queue: &Arc<Queue>, offsets: &[Mutex<u64>], first: u64, id: u64) {
+    fn writer(queue: &Arc<Queue>, offsets: &[Offset], first: u64, id: u64) {
         let mut channel = queue.channel().expect("a hardware queue");
         let mut random = id * 2 + 1;
         let (mut left, mut in_flight) = (WRITES, 0);
@@ -150,7 +151,7 @@ mod shared_zones {
             while left > 0 && in_flight < DEPTH {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let zone = first + (random >> 33) % ZONES;
-                let mut offset = offsets[zone as usize].lock().expect("offset lock");
+                let mut offset = offsets[zone as usize].0.lock().expect("offset lock");
                 let sector = Sector(zone * queue.limits().zone_size.0 + *offset);
                 *offset += 8;
                 channel.submit(Nanos(0), Bio::new(Op::Write, sector, 8, 0));

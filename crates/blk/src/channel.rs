@@ -95,7 +95,7 @@ impl Channel {
 
     /// Sends a bio down. It completes in a later [`Channel::poll`], also if it fails at once.
     /// While the queue is frozen it is held back, in order.
-    #[inline]
+    #[inline(always)]
     pub fn submit(&mut self, now: Nanos, bio: Bio) {
         if self.is_open() {
             self.admit(now, bio);
@@ -148,7 +148,7 @@ impl Channel {
     }
 
     /// Whether a bio may come in.
-    #[inline]
+    #[inline(always)]
     fn is_open(&mut self) -> bool {
         let gate = self.queue.gate();
         // What is held goes first, also if the queue was thawed since.
@@ -156,7 +156,7 @@ impl Channel {
             && if self.inside == 0 { self.presence.enter(gate) } else { !gate.is_frozen() }
     }
 
-    #[inline]
+    #[inline(always)]
     fn admit(&mut self, now: Nanos, bio: Bio) {
         self.inside += 1;
         match self.queue.geometry().plain(&bio) {
@@ -209,7 +209,7 @@ impl Channel {
         self.load_in(zone, bio, parent)
     }
 
-    #[inline]
+    #[inline(always)]
     fn load_in(&mut self, zone: ZoneNo, bio: Bio, parent: Option<u32>) -> Box<Request> {
         let mut request = self.pool.get();
         request.load(bio, self.id, zone, parent);
@@ -364,7 +364,7 @@ impl Channel {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn deliver_one(&mut self, request: Box<Request>, completions: &mut Vec<Completion>) {
         if request.owner == self.id {
             self.finish(request, completions);
@@ -382,7 +382,7 @@ impl Channel {
     }
 
     /// Ends the bio of one of this channel's requests, unless parts of it are still out.
-    #[inline]
+    #[inline(always)]
     fn finish(&mut self, mut request: Box<Request>, completions: &mut Vec<Completion>) {
         match request.parent {
             Some(parent) => completions.extend(self.parents.part_done(parent, &mut request)),

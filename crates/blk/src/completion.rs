@@ -3,9 +3,9 @@
 //! Takes requests that are done; gives the submitter one completion a bio. Keeps true: a bio
 //! completes on the channel it came from, once, when all of its parts have.
 use crate::bio::{Bio, Completion};
+use crate::lock::ShortLock;
 use crate::request::{Request, RequestList};
 use crate::status::Status;
-use crate::lock::ShortLock;
 use crate::sync::{AtomicBool, Ordering};
 
 /// Where other channels leave the requests of this one that they finished. A write that waited in

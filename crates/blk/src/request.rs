@@ -13,6 +13,7 @@ use std::mem;
 
 /// A command on its way to the device and back.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct Request {
     bio: Bio,
     /// What the device is asked to do: differs from the bio's for an emulated append.
@@ -62,6 +63,7 @@ impl Request {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn load(&mut self, bio: Bio, owner: u32, zone: ZoneNo, parent: Option<u32>) {
         debug_assert!(!self.live, "a request carries one bio at a time");
         self.op = bio.op;
@@ -77,6 +79,7 @@ impl Request {
     }
 
     /// Takes the bio out; the request can then be used again.
+    #[inline(always)]
     pub(crate) fn unload(&mut self) -> (&Bio, Option<Buf>) {
         self.live = false;
         let buf = self.bio.buf.take();
@@ -414,6 +417,7 @@ impl RequestList {
 pub(crate) struct RequestPool(Option<Box<Request>>);
 
 impl RequestPool {
+    #[inline(always)]
     pub(crate) fn get(&mut self) -> Box<Request> {
         match self.0.take() {
             Some(mut request) => {
@@ -424,6 +428,7 @@ impl RequestPool {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn put(&mut self, mut request: Box<Request>) {
         request.next = self.0.take();
         self.0 = Some(request);

@@ -285,7 +285,7 @@ impl Runner {
     fn fill(&mut self, now: Nanos) -> u32 {
         let mut submitted = 0;
         while let Some(chore) = self.chores.pop() {
-            self.submit(now, chore, true);
+            self.submit(now, &chore, true);
             submitted += 1;
         }
         if self.in_flight <= self.job.iodepth_low {
@@ -298,11 +298,11 @@ impl Runner {
             match self.generator.next_io() {
                 Next::Io(io) => {
                     self.pace.submitted(io.dir, io.len);
-                    self.submit(now, io, false);
+                    self.submit(now, &io, false);
                     submitted += 1;
                 }
                 Next::Manage(io) => {
-                    self.submit(now, io, true);
+                    self.submit(now, &io, true);
                     submitted += 1;
                     break;
                 }
@@ -326,10 +326,10 @@ impl Runner {
     }
 
     #[inline]
-    fn submit(&mut self, now: Nanos, io: Io, uncounted: bool) {
+    fn submit(&mut self, now: Nanos, io: &Io, uncounted: bool) {
         let slot = self.free.pop().expect("a slot for each I/O up to the depth");
         self.in_flight += 1;
-        let Io { op, dir, offset, len, zone } = io;
+        let &Io { op, dir, offset, len, zone } = io;
         self.slots[slot as usize] = Slot { start: now, issued: now, len, zone, op, dir, uncounted };
         self.batch.push(slot);
         let sectors = if op.has_range() { Bytes(len).to_sectors().0 } else { 0 };

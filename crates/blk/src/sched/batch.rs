@@ -214,12 +214,7 @@ fn peek(requests: &Requests, key: u64) -> &Request {
 }
 
 /// Whether the last of the keys that are left can be the front of `request`.
-fn fronts(
-    requests: &Requests,
-    left: &[u64],
-    request: &Request,
-    limit: MergeLimit,
-) -> bool {
+fn fronts(requests: &Requests, left: &[u64], request: &Request, limit: MergeLimit) -> bool {
     left.last().is_some_and(|&before| {
         limit.reaches(sector(before), request.sector().0)
             && limit.joins(peek(requests, before), request)

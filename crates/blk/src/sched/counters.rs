@@ -21,6 +21,10 @@ pub struct ClassCounters {
 
 /// What one channel sent past the waiting line and what ended on it. One thread writes, any may
 /// read.
+///
+/// What ended is counted in the one order of all sequentially consistent operations: a thread
+/// counts and then looks for waiting requests, the dispatcher announces them and then sums the
+/// counters, so one of the two sees the other ([`super::dispatcher`]).
 #[derive(Debug)]
 pub(super) struct Tally {
     sent: [AtomicU64; 3],
@@ -66,19 +70,20 @@ impl Tally {
     /// Commands of one class have ended. Whether they were reads is not counted.
     #[inline]
     pub(super) fn ended_in(&self, class: usize, commands: u64) {
-        add(&self.ended[class], commands);
+        self.ended[class].fetch_add(commands, Ordering::SeqCst);
     }
 
+    /// Commands have ended.
     pub(super) fn ended(&self, done: &[Box<Request>]) {
         let (mut classes, mut not_reads) = ([0; 3], 0);
         for request in done {
             classes[request.prio().class.index()] += 1;
             not_reads += u64::from(request.op() != Op::Read);
         }
+        self.not_reads_ended.fetch_add(not_reads, Ordering::SeqCst);
         for (counter, n) in self.ended.iter().zip(classes) {
-            add(counter, n);
+            counter.fetch_add(n, Ordering::SeqCst);
         }
-        add(&self.not_reads_ended, not_reads);
     }
 }
 
@@ -91,7 +96,7 @@ pub(super) struct Totals {
 
 impl Totals {
     pub(super) fn add(&mut self, tally: &Tally) {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let get = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
         for (class, total) in self.classes.iter_mut().enumerate() {
             let (sent, merged) = (get(&tally.sent[class]), get(&tally.merged[class]));
             total.inserted += sent + merged;

@@ -5,14 +5,15 @@
 //! lock; what a thread leaves behind because another is at work, that one or a later one collects.
 //!
 //! ```text
-//!   channel: news --try_lock--> got it:   collect all intakes, order, take up to `room`
-//!                          \--> failed:   news into my intake, has_work, again; look once more
-//!   done:    unlock, again? start over : leave
+//!   try_lock --> got it:   collect all intakes, order, take up to `room`
+//!           \--> failed:   news into my intake, again = true, look once more, leave
+//!   unlocked, again is true?  start over
 //! ```
 //!
-//! A lost wake-up would need a thread that sees the lock taken and a holder that does not see its
-//! `again`. Both exchange `again` after they have left news or the lock, so the later of the two
-//! exchanges sees what the other did before.
+//! A lost wake-up would need a thread that finds the lock taken and a holder that does not find
+//! `again`. The one exchanges `again` before it looks at the lock, the other after it has let go
+//! the lock: the later of the two exchanges sees what the other thread did before. Only a holder
+//! takes `again` back, before it collects.
 use super::counters::{ClassCounters, Totals};
 use super::elevator::{Elevator, Ended, InFlight};
 use super::intake::{Intake, News};
@@ -28,7 +29,7 @@ const NOT_STRAIGHT: u8 = 1 << 7;
 /// What every submission reads, apart from what dispatching writes.
 #[repr(align(128))]
 struct Signs {
-    /// Something waits in an intake or in the scheduler.
+    /// Something waits in the scheduler. What is in an intake, somebody is about to collect.
     has_work: AtomicBool,
     /// The priority classes that are about, as a set of bits, or [`NOT_STRAIGHT`].
     classes: AtomicU8,
@@ -130,7 +131,7 @@ impl Dispatcher {
     /// Whether something waits.
     #[inline]
     pub(super) fn has_work(&self) -> bool {
-        self.signs.has_work.load(Ordering::Relaxed)
+        self.signs.has_work.load(Ordering::SeqCst)
     }
 
     /// Whether requests of the class may go past the waiting line: nothing waits, and no other
@@ -159,30 +160,14 @@ impl Dispatcher {
         self.signs.wants_ends.load(Ordering::Relaxed)
     }
 
-    /// Something ended: what waited may have its turn.
-    pub(super) fn wake(&self) {
-        self.stalled_until.store(0, Ordering::Relaxed);
-    }
-
     /// When to dispatch next, with room to send; `None` if that depends on what happens.
     pub(super) fn next_event(&self) -> Option<Nanos> {
         let at = self.stalled_until.load(Ordering::Relaxed);
         (self.has_work() && at != u64::MAX).then_some(Nanos(at))
     }
 
-    /// Leaves news for whoever dispatches next.
-    pub(super) fn leave(&self, intake: &Intake, news: &mut News) {
-        if !news.is_empty() {
-            intake.put(news);
-            // An exchange, not a store: it keeps what earlier ones of other threads announced.
-            self.signs.has_work.swap(true, Ordering::AcqRel);
-            self.wake();
-        }
-        self.again.swap(true, Ordering::AcqRel);
-    }
-
     /// Brings the scheduler the channel's news and takes up to `room` requests from it, unless
-    /// another thread is at it.
+    /// another thread is at it: that one finds the news, and dispatches for all.
     pub(super) fn dispatch(
         &self,
         now: Nanos,
@@ -191,30 +176,29 @@ impl Dispatcher {
         news: &mut News,
         out: &mut Vec<Box<Request>>,
     ) {
-        loop {
-            let mut core = match self.try_lock() {
-                Some(core) => core,
-                None => {
-                    self.leave(intake, news);
-                    // The other may have gone before it could see.
-                    let Some(core) = self.try_lock() else {
-                        return;
-                    };
-                    core
-                }
-            };
+        let first_try = self.try_lock();
+        let mut holds = first_try.or_else(|| {
+            if !news.is_empty() {
+                intake.put(news);
+            }
+            self.again.swap(true, Ordering::AcqRel);
+            // The other may have gone before it could see.
+            self.try_lock()
+        });
+        while let Some(mut core) = holds {
+            if self.again.load(Ordering::Relaxed) {
+                self.again.swap(false, Ordering::AcqRel);
+            }
             if self.closing.load(Ordering::Relaxed) {
                 core.forget_closed(self);
             }
             core.work(self, now, room, news, out);
             drop(core);
-            if !self.again.swap(false, Ordering::AcqRel) {
+            // An exchange that changes nothing: a load could miss what is just being said.
+            if !self.again.fetch_or(false, Ordering::AcqRel) {
                 return;
             }
-            self.wake();
-            if out.len() >= room {
-                return;
-            }
+            holds = self.try_lock();
         }
     }
 
@@ -250,35 +234,27 @@ impl Core {
         out: &mut Vec<Box<Request>>,
     ) {
         let signs = &shared.signs;
-        loop {
-            let classes = self.collect(news) | signs.classes.load(Ordering::Relaxed);
-            signs.classes.store(classes, Ordering::Relaxed);
-            let mixed = self.straight && !classes.is_power_of_two();
-            let mut flight = if mixed || self.limits_writes {
-                self.counted().in_flight()
-            } else {
-                InFlight::default()
-            };
-            self.send(shared, now, room, &mut flight, out);
-            if !self.elevator.is_empty() {
-                if !shared.has_work() {
-                    signs.has_work.swap(true, Ordering::AcqRel);
-                }
-                return;
+        let classes = self.collect(news) | signs.classes.load(Ordering::Relaxed);
+        signs.classes.store(classes, Ordering::Relaxed);
+        let mixed = self.straight && !classes.is_power_of_two();
+        let mut flight = if mixed || self.limits_writes {
+            if !self.elevator.is_empty() && !shared.has_work() {
+                // Who counts an end after this sum sees that something waits for it.
+                signs.has_work.store(true, Ordering::SeqCst);
             }
-            if mixed {
-                let about = flight.by_class.map(|n| u8::from(n > 0));
-                let about = about[0] | about[1] << 1 | about[2] << 2;
-                signs.classes.store(about, Ordering::Relaxed);
-            }
-            // Who leaves news says so after it has; what was said before is seen here.
-            if !shared.has_work() || !signs.has_work.swap(false, Ordering::AcqRel) {
-                return;
-            }
-            if !self.intakes.iter().any(|intake| intake.is_filled()) {
-                return;
-            }
-            signs.has_work.swap(true, Ordering::AcqRel);
+            self.counted().in_flight()
+        } else {
+            InFlight::default()
+        };
+        self.send(shared, now, room, &mut flight, out);
+        let has_work = !self.elevator.is_empty();
+        if mixed && !has_work {
+            let about = flight.by_class.map(|n| u8::from(n > 0));
+            let about = about[0] | about[1] << 1 | about[2] << 2;
+            signs.classes.store(about, Ordering::Relaxed);
+        }
+        if has_work != shared.has_work() {
+            signs.has_work.store(has_work, Ordering::SeqCst);
         }
     }
 
@@ -306,7 +282,9 @@ impl Core {
                 self.totals.not_reads.wrapping_add(u64::from(request.op() != crate::Op::Read));
             out.push(request);
         }
-        shared.stalled_until.store(stalled_until, Ordering::Relaxed);
+        if shared.stalled_until.load(Ordering::Relaxed) != stalled_until {
+            shared.stalled_until.store(stalled_until, Ordering::Relaxed);
+        }
     }
 
     /// Brings the scheduler the news of all channels, in the order of time. Gives the classes of

@@ -131,10 +131,7 @@ impl Link {
     /// Commands have ended: what waited may have its turn.
     #[inline]
     pub(crate) fn after_ends(&mut self, now: Nanos, hctx: &mut HctxRef) {
-        if self.dispatcher.has_work() {
-            self.dispatcher.wake();
-            self.run(now, hctx);
-        } else if !self.news.is_empty() {
+        if self.dispatcher.has_work() || !self.news.is_empty() {
             self.run(now, hctx);
         }
     }
@@ -142,19 +139,13 @@ impl Link {
     /// Sends what waits, if it is time.
     #[inline]
     pub(crate) fn poll(&mut self, now: Nanos, hctx: &mut HctxRef) {
-        if self.dispatcher.has_work() && self.dispatcher.next_event().is_some_and(|at| at <= now) {
+        if self.next_event(hctx).is_some_and(|at| at <= now) {
             self.run(now, hctx);
         }
     }
 
     fn run(&mut self, now: Nanos, hctx: &mut HctxRef) {
         let room = hctx.with(|hctx| hctx.room());
-        if room == 0 {
-            if !self.news.is_empty() {
-                self.dispatcher.leave(&self.intake, &mut self.news);
-            }
-            return;
-        }
         self.dispatcher.dispatch(now, room, &self.intake, &mut self.news, &mut self.out);
         if !self.out.is_empty() {
             hctx.with(|hctx| {

@@ -16,6 +16,8 @@ mod bfq;
 mod counters;
 mod dispatcher;
 mod elevator;
+#[cfg(all(loom, test))]
+mod exploration;
 mod intake;
 mod kyber;
 mod link;
