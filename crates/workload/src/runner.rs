@@ -64,7 +64,7 @@ pub struct Outcome {
 struct Slot {
     /// When its preparation began.
     start: Nanos,
-    /// When it had been handed to the block layer.
+    /// When, by its share of the batch's time, it had been handed to the block layer.
     issued: Nanos,
     len: u64,
     zone: Option<u32>,
@@ -196,7 +196,9 @@ impl Runner {
         }
         let submitted = self.fill(now);
         if submitted > 0 {
-            let issued = clock.now();
+            // Each of the batch had its share of the time that it took to submit it.
+            let spent = clock.now() - now;
+            let issued = now + Nanos(spent.0 / u64::from(submitted));
             for &slot in &self.batch {
                 self.slots[slot as usize].issued = issued;
             }

@@ -5,6 +5,7 @@ use crate::cli::{ClockKind, RunArgs};
 use crate::devices::{Devices, Wishes};
 use crate::machine::{Finished, Machine};
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -32,6 +33,9 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     if args.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
+    if args.clock == ClockKind::Real {
+        report_missing_cpus(&jobs);
+    }
     let mut output = open_output(args)?;
     if formats.contains(&Format::Normal) {
         for phase in &phases {
@@ -53,6 +57,18 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         dump_plugs(&devices);
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Says once which CPUs of `cpus_allowed` this machine does not have.
+fn report_missing_cpus(jobs: &[Arc<Job>]) {
+    let online = zonal_host::online_cpus();
+    let wanted = jobs.iter().flat_map(|job| &job.cpus_allowed);
+    let missing: BTreeSet<usize> = wanted.copied().filter(|cpu| !online.contains(cpu)).collect();
+    if !missing.is_empty() {
+        eprintln!(
+            "zonal: cpus_allowed: CPUs {missing:?} are not there; others of {online:?} take their place"
+        );
+    }
 }
 
 fn wishes(args: &RunArgs) -> Wishes {

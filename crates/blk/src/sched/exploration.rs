@@ -1,97 +1,103 @@
 //! Every way in which two threads can insert and dispatch at once (`RUSTFLAGS="--cfg loom" cargo
 //! test -p zonal-blk --lib --release exploration`).
-use super::dispatcher::{Dispatcher, Passing};
-use super::elevator::{Elevator, InFlight};
-use super::intake::{Intake, News};
-use super::testing::{Spec, ids};
-use crate::request::{Request, RequestList};
-use crate::units::Nanos;
-use loom::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
 
-/// First come, first served.
-#[derive(Default)]
-struct Fifo(RequestList);
+mod tests {
+    use crate::request::{Request, RequestList};
+    use crate::sched::dispatcher::{Dispatcher, Passing};
+    use crate::sched::elevator::{Elevator, InFlight};
+    use crate::sched::intake::{Intake, News};
+    use crate::sched::testing::{Spec, ids};
+    use crate::units::Nanos;
+    use loom::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::Arc;
 
-impl Elevator for Fifo {
-    fn insert(&mut self, _now: Nanos, request: Box<Request>) {
-        self.0.push_back(request);
-    }
+    /// First come, first served.
+    #[derive(Default)]
+    struct Fifo(RequestList);
 
-    fn dispatch(&mut self, _now: Nanos, _flight: &InFlight) -> Option<Box<Request>> {
-        self.0.pop_front()
-    }
-
-    fn next_event(&self) -> Option<Nanos> {
-        None
-    }
-
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn merged(&self) -> [u64; 3] {
-        [0; 3]
-    }
-}
-
-fn news() -> News {
-    let mut news = News::default();
-    news.requests.push_back(Spec::default().build());
-    news
-}
-
-fn dispatch(dispatcher: &Dispatcher, intake: &Intake, room: usize, mut news: News) -> u32 {
-    let mut out = Vec::new();
-    dispatcher.dispatch(Nanos(0), room, intake, &mut news, &mut out);
-    assert!(out.len() <= room);
-    let sent = out.len();
-    out.into_iter().for_each(|request| drop(ids(request)));
-    u32::try_from(sent).unwrap()
-}
-
-/// Two threads insert a request each; the first has room for `rooms[0]`, the other for `rooms[1]`.
-/// What is not sent is announced, and a later dispatch finds it.
-fn explore(rooms: [usize; 2]) {
-    loom::model(move || {
-        let dispatcher = Arc::new(Dispatcher::new(Box::<Fifo>::default(), Passing::default()));
-        let intakes = [dispatcher.open(), dispatcher.open()];
-        let sent = Arc::new(AtomicU32::new(0));
-        let other = {
-            let (dispatcher, sent) = (Arc::clone(&dispatcher), Arc::clone(&sent));
-            let intake = Arc::clone(&intakes[1]);
-            loom::thread::spawn(move || {
-                sent.fetch_add(dispatch(&dispatcher, &intake, rooms[1], news()), Ordering::Relaxed);
-            })
-        };
-        let here = dispatch(&dispatcher, &intakes[0], rooms[0], news());
-        other.join().unwrap();
-        let sent = here + sent.load(Ordering::Relaxed);
-        if sent < 2 {
-            assert!(dispatcher.has_work(), "{sent} of 2 sent and no sign of the rest");
-            assert_eq!(dispatcher.next_event(), Some(Nanos(0)));
+    impl Elevator for Fifo {
+        fn insert(&mut self, _now: Nanos, request: Box<Request>) {
+            self.0.push_back(request);
         }
-        let rest = dispatch(&dispatcher, &intakes[0], 2, News::default());
-        assert_eq!(sent + rest, 2, "every request is sent once");
-        assert!(!dispatcher.has_work());
-        // Whoever has room for all leaves nothing behind, whatever the other does meanwhile.
-        if rooms[0] >= 2 && rooms[1] >= 2 {
-            assert_eq!(rest, 0, "the wake-up was lost");
+
+        fn dispatch(&mut self, _now: Nanos, _flight: &InFlight) -> Option<Box<Request>> {
+            self.0.pop_front()
         }
-    });
-}
 
-#[test]
-fn two_that_dispatch_leave_nothing() {
-    explore([2, 2]);
-}
+        fn next_event(&self) -> Option<Nanos> {
+            None
+        }
 
-#[test]
-fn what_one_without_room_leaves_is_found() {
-    explore([2, 0]);
-}
+        fn len(&self) -> usize {
+            self.0.len()
+        }
 
-#[test]
-fn two_with_room_for_one_send_both() {
-    explore([1, 1]);
+        fn merged(&self) -> [u64; 3] {
+            [0; 3]
+        }
+    }
+
+    fn news() -> News {
+        let mut news = News::default();
+        news.requests.push_back(Spec::default().build());
+        news
+    }
+
+    fn dispatch(dispatcher: &Dispatcher, intake: &Intake, room: usize, mut news: News) -> u32 {
+        let mut out = Vec::new();
+        dispatcher.dispatch(Nanos(0), room, intake, &mut news, &mut out);
+        assert!(out.len() <= room);
+        let sent = out.len();
+        out.into_iter().for_each(|request| drop(ids(request)));
+        u32::try_from(sent).unwrap()
+    }
+
+    /// Two threads insert a request each; the first has room for `rooms[0]`, the other for `rooms[1]`.
+    /// What is not sent is announced, and a later dispatch finds it.
+    fn explore(rooms: [usize; 2]) {
+        loom::model(move || {
+            let dispatcher = Arc::new(Dispatcher::new(Box::<Fifo>::default(), Passing::default()));
+            let intakes = [dispatcher.open(), dispatcher.open()];
+            let sent = Arc::new(AtomicU32::new(0));
+            let other = {
+                let (dispatcher, sent) = (Arc::clone(&dispatcher), Arc::clone(&sent));
+                let intake = Arc::clone(&intakes[1]);
+                loom::thread::spawn(move || {
+                    sent.fetch_add(
+                        dispatch(&dispatcher, &intake, rooms[1], news()),
+                        Ordering::Relaxed,
+                    );
+                })
+            };
+            let here = dispatch(&dispatcher, &intakes[0], rooms[0], news());
+            other.join().unwrap();
+            let sent = here + sent.load(Ordering::Relaxed);
+            if sent < 2 {
+                assert!(dispatcher.has_work(), "{sent} of 2 sent and no sign of the rest");
+                assert_eq!(dispatcher.next_event(), Some(Nanos(0)));
+            }
+            let rest = dispatch(&dispatcher, &intakes[0], 2, News::default());
+            assert_eq!(sent + rest, 2, "every request is sent once");
+            assert!(!dispatcher.has_work());
+            // Whoever has room for all leaves nothing behind, whatever the other does meanwhile.
+            if rooms[0] >= 2 && rooms[1] >= 2 {
+                assert_eq!(rest, 0, "the wake-up was lost");
+            }
+        });
+    }
+
+    #[test]
+    fn two_that_dispatch_leave_nothing() {
+        explore([2, 2]);
+    }
+
+    #[test]
+    fn what_one_without_room_leaves_is_found() {
+        explore([2, 0]);
+    }
+
+    #[test]
+    fn two_with_room_for_one_send_both() {
+        explore([1, 1]);
+    }
 }

@@ -1,3 +1,4 @@
+//! bfq on a slow device, in virtual time.
 use super::*;
 use crate::sched::testing::{Spec, ids};
 use proptest::prelude::*;
