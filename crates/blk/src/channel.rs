@@ -35,6 +35,8 @@ pub struct Channel {
     gathers: bool,
     /// By channel, those opened later being added when one is first met.
     mailboxes: Vec<Arc<Mailbox>>,
+    /// By channel that they came from, requests that are to go back there.
+    outbox: Vec<(u32, RequestList)>,
     pool: RequestPool,
     parents: Parents,
     /// Bios that ended before they reached a device.
@@ -70,6 +72,7 @@ impl Channel {
             link,
             gathers: false,
             mailboxes,
+            outbox: Vec::new(),
             pool: RequestPool::default(),
             parents: Parents::default(),
             ended: Vec::new(),
@@ -228,6 +231,7 @@ impl Channel {
             let mut ended = std::mem::take(&mut self.ended);
             self.deliver_aborted(&mut ended);
             self.ended = ended;
+            self.send_mail();
         }
     }
 
@@ -292,6 +296,7 @@ impl Channel {
         {
             link.poll(now, &mut self.hctx);
         }
+        self.send_mail();
         let count = completions.len() - before;
         self.inside -= count;
         if count > 0 && self.inside == 0 {
@@ -374,11 +379,28 @@ impl Channel {
     }
 
     fn mail(&mut self, request: Box<Request>) {
-        let owner = request.owner as usize;
-        if owner >= self.mailboxes.len() {
-            self.mailboxes = self.queue.mailboxes();
+        let owner = request.owner;
+        match self.outbox.iter_mut().find(|(to, _)| *to == owner) {
+            Some((_, sent)) => sent.push_back(request),
+            None => {
+                let mut sent = RequestList::new();
+                sent.push_back(request);
+                self.outbox.push((owner, sent));
+            }
         }
-        self.mailboxes[owner].push(request);
+    }
+
+    /// Takes what is to go to other channels to their mailboxes.
+    fn send_mail(&mut self) {
+        for (owner, sent) in &mut self.outbox {
+            if sent.is_empty() {
+                continue;
+            }
+            if *owner as usize >= self.mailboxes.len() {
+                self.mailboxes = self.queue.mailboxes();
+            }
+            self.mailboxes[*owner as usize].push_all(sent);
+        }
     }
 
     /// Ends the bio of one of this channel's requests, unless parts of it are still out.

@@ -25,9 +25,13 @@ impl Mailbox {
         Mailbox { full: AtomicBool::new(false), requests: ShortLock::new(RequestList::new()) }
     }
 
-    pub(crate) fn push(&self, request: Box<Request>) {
+    /// Leaves `sent`, which is empty afterwards. Together: each visit takes the mailbox from its
+    /// owner's cache.
+    pub(crate) fn push_all(&self, sent: &mut RequestList) {
         let mut requests = self.requests.lock();
-        requests.push_back(request);
+        while let Some(request) = sent.pop_front() {
+            requests.push_back(request);
+        }
         self.full.store(true, Ordering::Release);
     }
 

@@ -356,7 +356,12 @@ fn loom_mailbox_gives_each_request_once_and_in_order() {
             request
         };
         let sender = Arc::clone(&mailbox);
-        let thread = threads::spawn(move || (0..2).for_each(|id| sender.push(letter(id))));
+        let send = move |id| {
+            let mut sent = RequestList::new();
+            sent.push_back(letter(id));
+            sender.push_all(&mut sent);
+        };
+        let thread = threads::spawn(move || (0..2).for_each(send));
         let mut seen = Vec::new();
         let mut collect = || {
             let mut mail = mailbox.take();
