@@ -121,13 +121,12 @@ fn threads() {
 /// of a zone agree on the offset under a lock, as writers of a file do, and submit under it.
 mod shared_zones {
     use super::{Arc, DEVICE, Queue, ZoneWrite, at_once, options, per_io, queue, thread};
-    use std::sync::Mutex;
+    use zonal_blk::lock::ShortLock;
     use zonal_blk::{Bio, Nanos, Op, Sector, Status};
 
     /// Where a zone's next write goes, in cache lines of its own.
-    #[derive(Default)]
     #[repr(align(128))]
-    struct Offset(Mutex<u64>);
+    struct Offset(ShortLock<u64>);
 
     const THREADS: u64 = 4;
     const ZONES: u64 = 16;
@@ -136,7 +135,7 @@ mod shared_zones {
     pub fn ns_per_write(shared: bool, depth: usize) -> f64 {
         let queue = queue(DEVICE, options(ZoneWrite::Plug, true));
         let count = if shared { ZONES } else { ZONES * THREADS };
-        let offsets: Vec<Offset> = (0..count).map(|_| Offset::default()).collect();
+        let offsets: Vec<Offset> = (0..count).map(|_| Offset(ShortLock::new(0))).collect();
         let time = at_once(THREADS, |id| {
             let first = if shared { 0 } else { id * ZONES };
             writer(&queue, &offsets, first, id, depth);
@@ -154,7 +153,7 @@ mod shared_zones {
             while left > 0 && in_flight < depth {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let zone = first + (random >> 33) % ZONES;
-                let mut offset = offsets[zone as usize].0.lock().expect("offset lock");
+                let mut offset = offsets[zone as usize].0.lock();
                 let sector = Sector(zone * queue.limits().zone_size.0 + *offset);
                 *offset += 8;
                 channel.submit(Nanos(0), Bio::new(Op::Write, sector, 8, 0));

@@ -360,7 +360,7 @@ impl Channel {
         if !request.is_merged() {
             return self.deliver_one(request, completions);
         }
-        let mut merged = request.take_merged();
+        let mut merged = request.unmerge();
         let status = request.status();
         self.deliver_one(request, completions);
         while let Some(mut request) = merged.pop_front() {

@@ -13,9 +13,16 @@ use std::mem;
 
 /// A command on its way to the device and back.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub struct Request {
     bio: Bio,
+    next: Option<Box<Request>>,
+    /// The channel that the bio came from.
+    pub(crate) owner: u32,
+    pub(crate) zone: ZoneNo,
+    /// Length with the merged requests.
+    nr_sectors: u32,
+    pub(crate) tag: Tag,
     /// What the device is asked to do: differs from the bio's for an emulated append.
     op: Op,
     status: Status,
@@ -25,21 +32,18 @@ pub struct Request {
     done: bool,
     /// Went through the zone's plug and holds it.
     pub(crate) plugged: bool,
-    pub(crate) tag: Tag,
-    /// The channel that the bio came from.
-    pub(crate) owner: u32,
+    // The second cache line: what only the owner looks at, or few requests have.
+    pub(crate) parked_at: Nanos,
+    merged: RequestList,
     /// The entry of the split bio that this one is a part of, in the owner's table.
     pub(crate) parent: Option<u32>,
-    pub(crate) zone: ZoneNo,
-    /// Length with the merged requests.
-    nr_sectors: u32,
-    pub(crate) parked_at: Nanos,
     /// When the request came to the scheduler, and when it was sent to the device from there.
     pub(crate) queued_at: Nanos,
     pub(crate) sent_at: Nanos,
-    merged: RequestList,
-    next: Option<Box<Request>>,
 }
+
+#[cfg(not(loom))]
+const _: () = assert!(std::mem::offset_of!(Request, parked_at) == 64);
 
 impl Request {
     pub(crate) fn empty() -> Self {
@@ -197,7 +201,7 @@ impl Request {
 
     pub(crate) fn append(&mut self, mut next: Box<Request>) {
         self.nr_sectors += next.nr_sectors;
-        let mut behind = next.take_merged();
+        let mut behind = next.unmerge();
         self.merged.push_back(next);
         while let Some(request) = behind.pop_front() {
             self.merged.push_back(request);
@@ -241,17 +245,12 @@ impl Request {
     }
 
     pub(crate) fn is_merged(&self) -> bool {
-        !self.merged.is_empty()
+        self.nr_sectors != self.bio.nr_sectors
     }
 
-    /// Undoes the merging of requests that have not been accepted.
+    /// Undoes the merging: gives the requests that were merged behind this one.
     pub(crate) fn unmerge(&mut self) -> RequestList {
         self.nr_sectors = self.bio.nr_sectors;
-        self.take_merged()
-    }
-
-    /// The requests that were merged behind this one, which share its fate.
-    pub(crate) fn take_merged(&mut self) -> RequestList {
         mem::take(&mut self.merged)
     }
 }
@@ -489,7 +488,7 @@ mod tests {
         first.for_each_segment(|sector, len, buf| seen.push((sector.0, len, buf.is_none())));
         assert_eq!(seen, [(0, 8, true), (8, 8, true), (16, 8, true)]);
         assert_eq!(first.nr_sectors(), 24);
-        let mut merged = first.take_merged();
+        let mut merged = first.unmerge();
         retire(first);
         while let Some(r) = merged.pop_front() {
             retire(r);

@@ -68,7 +68,7 @@ impl Spec {
 
 /// Takes a command apart: the names of its requests, in the order of the sectors.
 pub(super) fn ids(mut request: Box<Request>) -> Vec<u64> {
-    let mut merged = request.take_merged();
+    let mut merged = request.unmerge();
     let mut ids = vec![request.unload().0.user_data];
     while let Some(mut request) = merged.pop_front() {
         ids.push(request.unload().0.user_data);
