@@ -173,6 +173,14 @@ fn expected(unit: Unit, min: u64, max: u64) -> String {
 /// The longest time that an attribute takes: a day.
 pub(super) const LONGEST: u64 = 86_400_000_000_000;
 
+/// The largest count that an attribute takes, the kernel's `INT_MAX`.
+pub(super) const COUNT_MAX: u64 = i32::MAX as u64;
+
+/// The value of an attribute whose range ends at [`COUNT_MAX`].
+pub(super) fn count(value: u64) -> u32 {
+    u32::try_from(value).expect("the attribute's range ends below 2^32")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

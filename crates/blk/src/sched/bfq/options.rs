@@ -1,5 +1,5 @@
 //! The attributes of bfq.
-use crate::sched::attr::{Attribute, LONGEST, Unit};
+use crate::sched::attr::{Attribute, COUNT_MAX, LONGEST, Unit, count};
 use crate::units::Nanos;
 
 /// bfq's attributes (Linux 6.12 Documentation/block/bfq-iosched.rst).
@@ -41,12 +41,6 @@ impl Default for BfqOptions {
         }
     }
 }
-
-fn count(value: u64) -> u32 {
-    u32::try_from(value).expect("the attribute's range ends below 2^32")
-}
-
-const COUNT_MAX: u64 = i32::MAX as u64;
 
 impl BfqOptions {
     /// The attributes by name.
