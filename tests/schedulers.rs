@@ -2,10 +2,16 @@
 use serde_json::Value;
 use std::process::Command;
 
+const BOTH_CLOCKS: [&str; 2] = ["--clock=virtual", "--clock=real"];
+
 /// Runs `zonal run` in virtual time: exit code, standard output, standard error.
 fn run(args: &[&str]) -> (i32, String, String) {
+    run_on("--clock=virtual", args)
+}
+
+fn run_on(clock: &str, args: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
-    let output = command.args(["run", "--clock=virtual"]).args(args).output();
+    let output = command.args(["run", clock]).args(args).output();
     let output = output.expect("the program starts");
     let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
     let code = output.status.code().expect("the program was not killed");
@@ -15,7 +21,12 @@ fn run(args: &[&str]) -> (i32, String, String) {
 /// The JSON report of a run without complaint.
 #[track_caller]
 fn json(args: &[&str]) -> Value {
-    let (code, out, err) = run(&[&["--output-format=json"], args].concat());
+    json_on("--clock=virtual", args)
+}
+
+#[track_caller]
+fn json_on(clock: &str, args: &[&str]) -> Value {
+    let (code, out, err) = run_on(clock, &[&["--output-format=json"], args].concat());
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     serde_json::from_str(&out).expect("JSON")
 }
@@ -74,8 +85,8 @@ fn priorities_of_jobs_reach_the_scheduler() {
     let classes = &report["zonal"]["scheduler"][0]["classes"];
     assert!(classes["rt"]["completed"].as_u64() > classes["idle"]["completed"].as_u64());
     assert_eq!(classes["be"]["inserted"], 0);
-    let ios = |job: usize| report["jobs"][job]["read"]["total_ios"].as_u64().expect("a count");
-    assert!(ios(0) > 20 * ios(1).max(1), "idle waits for real time: {} and {}", ios(0), ios(1));
+    let (urgent, idle) = (ios(&report, 0), ios(&report, 1));
+    assert!(urgent > 20.0 * idle.max(1.0), "idle waits for real time: {urgent} and {idle}");
 }
 
 #[test]
@@ -84,9 +95,25 @@ fn weights_of_jobs_divide_the_device_under_bfq() {
     let three = ["--name=three", "--weight=300"];
     let bfq = ["--scheduler=bfq", "--sched-opt=low_latency=0", SLOW];
     let report = json(&[&bfq, &READS[..], &one, &three].concat());
-    let ios = |job: usize| report["jobs"][job]["read"]["total_ios"].as_f64().expect("a count");
-    let ratio = ios(1) / ios(0);
-    assert!((2.85..=3.15).contains(&ratio), "{} to {}", ios(1), ios(0));
+    let ratio = ios(&report, 1) / ios(&report, 0);
+    assert!((2.85..=3.15).contains(&ratio), "{} to {}", ios(&report, 1), ios(&report, 0));
+}
+
+#[test]
+fn an_idle_class_is_not_starved_beyond_its_aging_on_either_clock() {
+    let aging = "--sched-opt=prio_aging_expire=100";
+    let urgent = ["--name=urgent", "--prioclass=1", "--prio=0"];
+    let idle = ["--name=idle", "--prioclass=3"];
+    let args = [&["--scheduler=mq-deadline", aging, SLOW], &READS[..], &urgent, &idle].concat();
+    for clock in BOTH_CLOCKS {
+        let served = ios(&json_on(clock, &args), 1);
+        // 16 in flight, each served when it has waited 100 ms: about 320 in two seconds.
+        assert!(served >= 160.0, "{clock}: {served} in two seconds");
+    }
+}
+
+fn ios(report: &Value, job: usize) -> f64 {
+    report["jobs"][job]["read"]["total_ios"].as_f64().expect("a count")
 }
 
 #[test]
