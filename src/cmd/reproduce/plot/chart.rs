@@ -26,6 +26,8 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(0x8A, 0x7A, 0x1E),
     RGBColor(0xC9, 0x4A, 0x5A),
 ];
+/// Labels of an axis of numbers, at most.
+const NUMBERS: usize = 10;
 /// Of the distance between two groups of bars, what the bars take.
 const GROUP: f64 = 0.8;
 
@@ -43,12 +45,12 @@ pub struct Chart {
     pub series: Vec<Series>,
 }
 
-/// Steps, evenly apart; the first is at 0.
+/// An axis from left to right.
 pub struct Axis {
-    /// What the steps are.
+    /// What it shows, with its unit if it has one.
     pub label: String,
-    /// The steps.
-    pub ticks: Vec<String>,
+    /// The names of steps, evenly apart, the first at 0; `None` if the axis is one of numbers.
+    pub steps: Option<Vec<String>>,
 }
 
 /// How values are laid out.
@@ -131,7 +133,7 @@ impl Chart {
     }
 
     fn draw_head(&self, area: &Area<'_>) -> Result<()> {
-        let centred = text(17).pos(Pos::new(HPos::Center, VPos::Center));
+        let centred = text(20).pos(Pos::new(HPos::Center, VPos::Center));
         let middle = i32::try_from(SIZE.0 / 2)?;
         area.draw(&Text::new(self.title.clone(), (middle, TITLE_HEIGHT / 2), centred))
             .map_err(failed)?;
@@ -141,39 +143,35 @@ impl Chart {
             let x = 70 + i32::try_from(column)? * width;
             let y = TITLE_HEIGHT + i32::try_from(line)? * LEGEND_HEIGHT + LEGEND_HEIGHT / 2;
             series.draw_key(area, (x, y))?;
-            let style = text(13).pos(Pos::new(HPos::Left, VPos::Center));
+            let style = text(16).pos(Pos::new(HPos::Left, VPos::Center));
             area.draw(&Text::new(series.name.clone(), (x + 32, y), style)).map_err(failed)?;
         }
         Ok(())
     }
 
     fn draw_plot(&self, area: &Area<'_>) -> Result<()> {
-        let steps = self.x.ticks.len();
         let (low, high) = self.range();
+        let across = self.across();
+        let labels = self.x.steps.as_ref().map_or(NUMBERS, Vec::len);
         let mut chart = ChartBuilder::on(area)
+            .margin_left(8)
             .margin_right(20)
             .margin_top(8)
             .x_label_area_size(46)
             .y_label_area_size(70)
-            .build_cartesian_2d(-0.5..steps as f64 - 0.5, low..high)
+            .build_cartesian_2d(across, low..high)
             .map_err(failed)?;
-        let step = |x: &f64| {
-            let at = x.round();
-            let name = (*x - at).abs() < 1e-6 && at >= 0.0;
-            let name = name.then(|| self.x.ticks.get(at as usize)).flatten();
-            name.cloned().unwrap_or_default()
-        };
         chart
             .configure_mesh()
             .disable_x_mesh()
             .bold_line_style(INK.mix(0.25))
             .light_line_style(TRANSPARENT)
             .axis_style(INK)
-            .x_labels(steps)
-            .x_label_formatter(&step)
+            .x_labels(labels)
+            .x_label_formatter(&|x| self.x.show(*x))
             .y_label_formatter(&|y| self.scale.show(*y))
-            .label_style(text(13))
-            .axis_desc_style(text(14))
+            .label_style(text(16))
+            .axis_desc_style(text(17))
             .x_desc(self.x.label.clone())
             .y_desc(self.y_label.clone())
             .draw()
@@ -211,6 +209,19 @@ impl Chart {
         Ok(())
     }
 
+    /// The axis from left to right: half a step more than the steps, or as far as the points go.
+    fn across(&self) -> std::ops::Range<f64> {
+        if let Some(steps) = &self.x.steps {
+            return -0.5..steps.len() as f64 - 0.5;
+        }
+        let points = self.series.iter().flat_map(|series| &series.points);
+        let (low, high) = points
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &(x, _)| {
+                (low.min(x), high.max(x))
+            });
+        if low < high { low..high } else { 0.0..1.0 }
+    }
+
     /// The lowest and the highest place on the axis of values.
     fn range(&self) -> (f64, f64) {
         let points = self.series.iter().flat_map(|series| &series.points);
@@ -222,6 +233,16 @@ impl Chart {
             Scale::Logarithmic if high.is_finite() => (low - 0.1, high + 0.1),
             Scale::Linear | Scale::Logarithmic => (0.0, 1.0),
         }
+    }
+}
+
+impl Axis {
+    /// What is at a place on it.
+    fn show(&self, x: f64) -> String {
+        let Some(steps) = &self.steps else { return format!("{x:.0}") };
+        let at = x.round();
+        let is_step = (x - at).abs() < 1e-6 && at >= 0.0;
+        is_step.then(|| steps.get(at as usize)).flatten().cloned().unwrap_or_default()
     }
 }
 

@@ -112,7 +112,7 @@ fn changes(measured: &Measured) -> (&'static str, Chart) {
     let heading = table.comparisons.first().map_or("", |comparison| comparison.heading);
     let chart = Chart {
         title: format!("{}: throughput {heading}", table.name),
-        x: Axis { label: "workload".to_owned(), ticks: named(&columns) },
+        x: Axis { label: "workload".to_owned(), steps: Some(named(&columns)) },
         y_label: "times".to_owned(),
         scale: Scale::Linear,
         series: rows(measured, &columns, Marks::Bars, own, published),
@@ -137,7 +137,7 @@ fn bars(measured: &Measured) -> Vec<(&'static str, Chart)> {
         let series = rows(measured, &columns, Marks::Bars, own, |at| measured.value(at));
         let chart = Chart {
             title: format!("{}: {name}", table.name),
-            x: Axis { label: "workload".to_owned(), ticks: named(&columns) },
+            x: Axis { label: "workload".to_owned(), steps: Some(named(&columns)) },
             y_label: unit.name().to_owned(),
             scale: Scale::Linear,
             series,
@@ -155,7 +155,7 @@ fn curves(measured: &Measured, axis: &str) -> (&'static str, Chart) {
     let own = |at: usize| Some(measured.results.figure(at));
     let chart = Chart {
         title: format!("{}: throughput by {axis}", table.name),
-        x: Axis { label: axis.to_owned(), ticks: named(&columns) },
+        x: Axis { label: axis.to_owned(), steps: Some(named(&columns)) },
         y_label: table.cells.first().map_or("", |cell| cell.unit.name()).to_owned(),
         scale: Scale::Linear,
         series: rows(measured, &columns, Marks::Line { dashed: false }, own, |at| {
@@ -181,7 +181,7 @@ fn latencies(measured: &Measured, axis: &str) -> (&'static str, Chart) {
     }
     let chart = Chart {
         title: format!("{}: completion latency by {axis}, percentiles", table.name),
-        x: Axis { label: axis.to_owned(), ticks: named(&columns) },
+        x: Axis { label: axis.to_owned(), steps: Some(named(&columns)) },
         y_label: "ms".to_owned(),
         scale: Scale::Logarithmic,
         series,
