@@ -1,6 +1,7 @@
 //! What a table is: cells that can be measured, and what each is compared with.
-use super::measure::Results;
+use super::measured::Measured;
 use super::published::{self, Figure, Key};
+use crate::cli::ClockKind;
 use zonal_blk::ZoneWrite;
 
 /// A published table and how to make it again.
@@ -11,12 +12,36 @@ pub struct Table {
     pub about: &'static str,
     /// How it is printed.
     pub layout: Layout,
+    /// What can be compared with the publication.
+    pub claim: Claim,
+    /// How it is measured unless somebody wants it otherwise.
+    pub method: Method,
     /// What the percentages are of; each cell has a base for each of them or none.
     pub comparisons: &'static [Comparison],
     /// The cells in the order in which they are printed.
     pub cells: Vec<Cell>,
     /// What the results mean, computed from them.
-    pub remarks: fn(&Table, &Results) -> Vec<String>,
+    pub remarks: fn(&Measured) -> Vec<String>,
+}
+
+/// What of a table can be compared with the publication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// How cells compare with one another: the figures are those of another machine.
+    Percentages,
+    /// Each figure: the device is a model of the published one.
+    Figures,
+}
+
+/// How a table is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Method {
+    /// The clock. In virtual time cells are independent of one another and of the machine.
+    pub clock: ClockKind,
+    /// Times that each cell is measured, with a seed each.
+    pub rounds: u32,
+    /// Seconds of that clock for each cell, over all rounds.
+    pub seconds: f64,
 }
 
 /// How a table is printed.
@@ -26,6 +51,11 @@ pub enum Layout {
     Grid,
     /// A row for each cell, the published figure beside ours.
     List,
+    /// The same, where the rows of a table are curves and its columns the points, evenly apart.
+    Curves {
+        /// What changes from column to column.
+        axis: &'static str,
+    },
 }
 
 /// A percentage that is printed with a figure.
@@ -49,9 +79,9 @@ pub enum Style {
 /// One cell.
 pub struct Cell {
     /// Heading of its row.
-    pub row: &'static str,
-    /// Heading of its column, in a [`Layout::Grid`].
-    pub column: &'static str,
+    pub row: String,
+    /// Heading of its column, in a [`Layout::Grid`] and in [`Layout::Curves`].
+    pub column: String,
     /// The published figure; `None` for a cell that is only there to compare with.
     pub published: Option<Key>,
     /// What it is measured in.
@@ -114,14 +144,18 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The command that measures such a cell for so many seconds, after a ramp.
-    pub fn command(&self, ramp: f64, seconds: f64) -> String {
+    /// The command that measures such a cell for so many seconds of a clock, after a ramp.
+    pub fn command(&self, clock: ClockKind, ramp: f64, seconds: f64) -> String {
+        let clock = match clock {
+            ClockKind::Real => "",
+            ClockKind::Virtual => " --clock virtual",
+        };
         let policy = self.zone_write.map_or(String::new(), |policy| {
             format!(" --zone-write {}", format!("{policy:?}").to_lowercase())
         });
         let micros = |seconds: f64| (seconds * 1e6).round();
         format!(
-            "zonal run --scheduler {}{policy} --group_reporting --time_based --ramp_time={}us \
+            "zonal run{clock} --scheduler {}{policy} --group_reporting --time_based --ramp_time={}us \
              --runtime={}us {}",
             self.scheduler,
             micros(ramp),
@@ -132,6 +166,19 @@ impl Setup {
 }
 
 impl Table {
+    /// A table of a model of the published device: its figures are what to compare, and there are
+    /// no remarks.
+    pub fn of_model(
+        name: &'static str,
+        about: &'static str,
+        layout: Layout,
+        method: Method,
+        cells: Vec<Cell>,
+    ) -> Self {
+        let (claim, comparisons) = (Claim::Figures, &[]);
+        Table { name, about, layout, claim, method, comparisons, cells, remarks: |_| Vec::new() }
+    }
+
     /// The published figures of the table.
     pub fn figures(&self) -> Vec<Figure> {
         published::of(self.name)
@@ -139,7 +186,27 @@ impl Table {
 
     /// The cell of a published figure.
     pub fn cell_of(&self, figure: &Figure) -> Option<usize> {
-        self.cells.iter().position(|cell| cell.published.as_ref().is_some_and(|key| figure.is(key)))
+        let shows = |cell: &Cell| {
+            let unit = cell.unit.name() == figure.unit();
+            unit && cell.published.as_ref().is_some_and(|key| figure.is(key))
+        };
+        self.cells.iter().position(shows)
+    }
+
+    /// The headings of rows or columns, in the order in which cells first have them.
+    pub fn headings(&self, of: impl Fn(&Cell) -> &str) -> Vec<&str> {
+        let mut seen = Vec::new();
+        for heading in self.cells.iter().map(of) {
+            if !seen.contains(&heading) {
+                seen.push(heading);
+            }
+        }
+        seen
+    }
+
+    /// The cell in a row and a column.
+    pub fn at(&self, row: &str, column: &str) -> Option<usize> {
+        self.cells.iter().position(|cell| cell.row == row && cell.column == column)
     }
 }
 
@@ -180,10 +247,11 @@ mod tests {
             zone_write: Some(ZoneWrite::Lock),
             jobs: vec!["--name=a".to_owned(), "--bs=4k".to_owned()],
         };
-        assert_eq!(
-            setup.command(0.05, 0.45),
-            "zonal run --scheduler mq-deadline --zone-write lock --group_reporting --time_based \
-             --ramp_time=50000us --runtime=450000us --name=a --bs=4k"
-        );
+        let expected = "--scheduler mq-deadline --zone-write lock --group_reporting --time_based \
+                        --ramp_time=50000us --runtime=450000us --name=a --bs=4k";
+        let real = setup.command(ClockKind::Real, 0.05, 0.45);
+        assert_eq!(real, format!("zonal run {expected}"));
+        let simulated = setup.command(ClockKind::Virtual, 0.05, 0.45);
+        assert_eq!(simulated, format!("zonal run --clock virtual {expected}"));
     }
 }
