@@ -1,5 +1,5 @@
 //! Devices by the names that users give them, with the block layer attached.
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zonal_blk::sched::Scheduler;
@@ -26,6 +26,22 @@ pub struct Attached {
 /// What is wrong with it.
 pub fn load(name: &str) -> Result<DeviceSpec> {
     spec::load(name, |path| std::fs::read_to_string(path)).with_context(|| format!("device {name}"))
+}
+
+/// The text of a profile: of one that the program has, or a file.
+///
+/// # Errors
+/// There is none of this name, or it cannot be read.
+pub fn profile_text(name: &str) -> Result<String> {
+    if let Some(text) = spec::profile_text(name) {
+        return Ok(text.to_owned());
+    }
+    ensure!(
+        name.ends_with(".toml"),
+        "unknown profile `{name}`, expected {} or a file NAME.toml",
+        spec::profile_names()
+    );
+    std::fs::read_to_string(name).with_context(|| format!("{name}: cannot read the device profile"))
 }
 
 /// Makes a device and attaches the block layer for up to `channels` channels at once.
@@ -55,6 +71,8 @@ pub fn attach(
 pub struct Wishes {
     /// One device for all jobs, whatever they name.
     pub device: Option<String>,
+    /// What that device is, if its name does not say.
+    pub spec: Option<DeviceSpec>,
     /// The queues; the scheduler is in `scheduler`.
     pub queue: QueueOptions,
     /// One scheduler for all devices, whatever the jobs name.
@@ -104,7 +122,11 @@ impl Devices {
         let attach = |(name, asked): (String, Use<'_>)| {
             let scheduler = scheduler(wishes, &asked.jobs)?;
             let options = QueueOptions { scheduler, ..wishes.queue };
-            let spec = load(&name)?.with_seed(wishes.seed);
+            let spec = match &wishes.spec {
+                Some(spec) if wishes.device.is_some() => spec.clone(),
+                _ => load(&name)?,
+            };
+            let spec = spec.with_seed(wishes.seed);
             let attached = attach(&name, &spec, options, asked.channels)?;
             Ok((name, attached))
         };

@@ -110,13 +110,12 @@ fn chosen(names: &[String]) -> Result<Vec<Table>> {
 
 /// What would measure each cell by itself, for as long as a round does.
 fn commands(table: &Table, how: &How) -> String {
-    let (ramp, seconds) = how.round();
     let command = |cell: &table::Cell| {
         format!(
             "# {} {}\n{}\n",
             cell.row.trim(),
             cell.column,
-            cell.setup.command(how.clock, ramp, seconds)
+            cell.setup.command(how.clock, how.round())
         )
     };
     table.cells.iter().map(command).collect()

@@ -2,6 +2,8 @@
 use super::measured::Measured;
 use super::published::{self, Figure, Key};
 use crate::cli::ClockKind;
+use crate::experiment::Span;
+pub use crate::experiment::Unit;
 use zonal_blk::ZoneWrite;
 
 /// A published table and how to make it again.
@@ -101,37 +103,6 @@ pub struct Base {
     pub times: f64,
 }
 
-/// What figures are in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Millions of bytes a second.
-    MegabytesPerSecond,
-    /// Thousands of I/Os a second.
-    Kiops,
-    /// Millions of I/Os a second.
-    Miops,
-}
-
-impl Unit {
-    /// The unit in the published figures.
-    pub fn name(self) -> &'static str {
-        match self {
-            Unit::MegabytesPerSecond => "MB/s",
-            Unit::Kiops => "KIOPS",
-            Unit::Miops => "MIOPS",
-        }
-    }
-
-    /// The figure of so many I/Os and bytes a second.
-    pub fn of(self, ios: f64, bytes: f64) -> f64 {
-        match self {
-            Unit::MegabytesPerSecond => bytes / 1e6,
-            Unit::Kiops => ios / 1e3,
-            Unit::Miops => ios / 1e6,
-        }
-    }
-}
-
 /// How a cell is measured: what `zonal run` would be given, but for the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
@@ -144,8 +115,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The command that measures such a cell for so many seconds of a clock, after a ramp.
-    pub fn command(&self, clock: ClockKind, ramp: f64, seconds: f64) -> String {
+    /// The command that measures such a cell for a while.
+    pub fn command(&self, clock: ClockKind, Span { ramp, measured }: Span) -> String {
         let clock = match clock {
             ClockKind::Real => "",
             ClockKind::Virtual => " --clock virtual",
@@ -159,7 +130,7 @@ impl Setup {
              --runtime={}us {}",
             self.scheduler,
             micros(ramp),
-            micros(seconds),
+            micros(measured),
             self.jobs.join(" ")
         )
     }
@@ -249,9 +220,9 @@ mod tests {
         };
         let expected = "--scheduler mq-deadline --zone-write lock --group_reporting --time_based \
                         --ramp_time=50000us --runtime=450000us --name=a --bs=4k";
-        let real = setup.command(ClockKind::Real, 0.05, 0.45);
+        let real = setup.command(ClockKind::Real, Span { ramp: 0.05, measured: 0.45 });
         assert_eq!(real, format!("zonal run {expected}"));
-        let simulated = setup.command(ClockKind::Virtual, 0.05, 0.45);
+        let simulated = setup.command(ClockKind::Virtual, Span { ramp: 0.05, measured: 0.45 });
         assert_eq!(simulated, format!("zonal run --clock virtual {expected}"));
     }
 }

@@ -9,6 +9,7 @@
 //! let device = zonal_device::spec::build(&spec).unwrap();
 //! assert_eq!(device.limits().nr_zones, 64);
 //! ```
+mod calibration;
 mod hdd;
 mod options;
 mod parser;
@@ -17,7 +18,8 @@ mod profile;
 use crate::hdd::{HddConfig, HddDevice};
 use crate::null::{ConfigError, NullConfig, NullDevice};
 use crate::quantity::{show_size, show_time};
-pub use hdd::{HDD_OPTIONS, HDD_PROFILES};
+pub use calibration::{CALIBRATED, option_unit, profile_text};
+pub use hdd::{HDD_OPTIONS, HDD_PROFILES, profile_names};
 pub use options::{NULL_OPTIONS, OptionInfo, Scope, Unit, help};
 use parser::Parser;
 pub use profile::parse_profile;

@@ -1,7 +1,9 @@
 //! The options of each device, in one table: the parser and the help text both come from it.
 use super::hdd;
 use crate::null::NullConfig;
-use crate::quantity::{QuantityError, parse_count, parse_rate, parse_size, parse_time};
+use crate::quantity::{
+    QuantityError, parse_count, parse_rate, parse_size, parse_time, show_rate, show_size, show_time,
+};
 use zonal_blk::{Bytes, Nanos};
 
 /// How an option's value is written.
@@ -46,8 +48,26 @@ impl Unit {
         }
     }
 
+    /// A number as it is written.
+    pub fn show(self, value: u64) -> String {
+        match self {
+            Unit::Count => value.to_string(),
+            Unit::Size => show_size(value),
+            Unit::Time => show_time(value),
+            Unit::Rate => show_rate(value),
+            Unit::Flag => (value != 0).to_string(),
+            Unit::Choice(words) => {
+                let word = usize::try_from(value).ok().and_then(|at| words.get(at));
+                word.map_or_else(|| value.to_string(), |word| (*word).to_owned())
+            }
+        }
+    }
+
     /// Reads a value; a flag gives 0 or 1.
-    pub(super) fn parse(self, text: &str) -> Result<u64, QuantityError> {
+    ///
+    /// # Errors
+    /// The text is not written as the unit is, or is too large.
+    pub fn parse(self, text: &str) -> Result<u64, QuantityError> {
         match self {
             Unit::Count => parse_count(text),
             Unit::Size => parse_size(text),
