@@ -487,7 +487,8 @@ impl Drive {
     /// Time to get from where the head is to a byte: seek, and wait for it to come round.
     fn access(&self, at: u64) -> (u64, u64, Place) {
         let place = self.geometry.place(at);
-        let seek = if at == self.at || place.track == self.place.track {
+        let goes_on = at == self.at && place.band_end == self.place.band_end;
+        let seek = if goes_on || place.track == self.place.track {
             0
         } else {
             self.curve.time((place.radius - self.place.radius).abs())
@@ -584,7 +585,7 @@ impl Drive {
     fn write(&mut self, id: RunId) {
         let run = self.buffer.run(id);
         let (start, end) = (run.at, run.end);
-        let end = end.min(start + self.piece).min(self.geometry.ring_end(start));
+        let end = end.min(start + self.piece).min(self.geometry.place(start).band_end);
         self.pass_over(start, end);
         self.head = Head::Write(id, end - start);
     }
@@ -593,14 +594,14 @@ impl Drive {
         let (_, request) = self.reads.remove(index);
         let (start, end) = bytes(&request);
         self.current = None;
-        self.pass_over(start, end.min(self.geometry.ring_end(start)));
+        self.pass_over(start, end.min(self.geometry.place(start).band_end));
         self.head = Head::Read(request);
     }
 
     /// Nothing else to do: reads on behind the last read.
     fn read_ahead(&mut self) {
         if let Some(end) = self.segments.ahead(self.at, self.read_ahead) {
-            let end = end.min(self.at + self.piece).min(self.geometry.ring_end(self.at));
+            let end = end.min(self.at + self.piece).min(self.geometry.place(self.at).band_end);
             self.pass_over(self.at, end);
             self.head = Head::Ahead(end);
         }
@@ -608,7 +609,7 @@ impl Drive {
 
     /// Sends the head to `start` and over the bytes up to `end`.
     fn pass_over(&mut self, start: u64, end: u64) {
-        let (seek, wait, _) = self.access(start);
+        let (seek, wait, place) = self.access(start);
         let transfer = self.geometry.transfer(start, end);
         self.transfer = transfer;
         let c = &mut self.counters;
@@ -626,9 +627,9 @@ impl Drive {
         }
         self.head_until = until;
         self.idle_since = until;
-        let at_end = self.geometry.ring_end(start) == end;
         self.at = end;
-        self.place = self.geometry.place(if at_end { end - 1 } else { end });
+        // Behind the last byte of a band the head is still there.
+        self.place = self.geometry.place(if place.band_end == end { end - 1 } else { end });
     }
 
     /// Turns lost because a track could not be read or written at once.
