@@ -148,7 +148,7 @@ impl Default for HddConfig {
             stay: 200,
             reserve: Bytes(0),
             order: Order::Satf,
-            max_age: Nanos(1_000_000_000),
+            max_age: Nanos(10_000_000_000),
             read_ahead: Bytes(256 << 10),
             segments: 16,
             reset: Nanos(100_000),

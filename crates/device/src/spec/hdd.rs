@@ -373,7 +373,7 @@ pub const HDD_OPTIONS: &[OptionInfo<HddConfig>] = &[
     OptionInfo {
         name: "max_age",
         unit: Unit::Time,
-        default: "1s",
+        default: "10s",
         scope: Scope::Any,
         meaning: "what has waited so long goes first",
         max: u64::MAX,
