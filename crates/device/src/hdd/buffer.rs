@@ -97,6 +97,10 @@ impl Buffer {
         self.bytes == 0 || (self.bytes + len <= room && (!new || self.commands < self.max_commands))
     }
 
+    pub(super) fn nr_runs(&self) -> usize {
+        self.sorted.len()
+    }
+
     pub(super) fn runs(&self) -> impl Iterator<Item = (RunId, &Run)> {
         self.sorted.iter().map(|&(_, id)| (id, &self.slab[id]))
     }

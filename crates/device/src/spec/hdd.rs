@@ -350,13 +350,13 @@ pub const HDD_OPTIONS: &[OptionInfo<HddConfig>] = &[
         set: |config, value| config.piece = Bytes(value),
     },
     OptionInfo {
-        name: "run",
-        unit: Unit::Size,
-        default: "2M",
+        name: "stay",
+        unit: Unit::Count,
+        default: "200",
         scope: Scope::Any,
-        meaning: "what is written in a place before another is looked for",
-        max: u64::MAX,
-        set: |config, value| config.run = Bytes(value),
+        meaning: "how long the head writes in a place before it leaves, in percent of the seek",
+        max: U32,
+        set: |config, value| config.stay = to_u32(value),
     },
     OptionInfo {
         name: "reserve",
@@ -379,7 +379,7 @@ pub const HDD_OPTIONS: &[OptionInfo<HddConfig>] = &[
     OptionInfo {
         name: "max_age",
         unit: Unit::Time,
-        default: "1s",
+        default: "10s",
         scope: Scope::Any,
         meaning: "what has waited so long goes first",
         max: u64::MAX,
