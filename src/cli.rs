@@ -2,11 +2,13 @@
 //!
 //! `zonal run` takes fio's job options beside its own, so its arguments are sorted first: what
 //! [`RunArgs`] knows is Zonal's, everything else is for the job parser.
+mod device;
 mod fit;
 mod reproduce;
 mod zone;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+pub use device::DeviceArgs;
 pub use fit::FitArgs;
 pub use reproduce::{ReproduceArgs, TableFormat};
 use std::ffi::{OsStr, OsString};
@@ -21,6 +23,8 @@ pub enum Command {
     Zone(ZoneCommand),
     /// Make a published table again.
     Reproduce(ReproduceArgs),
+    /// Describe and check a device.
+    Device(DeviceArgs),
     /// Fit a profile to measurements.
     Fit(FitArgs),
     /// Explain device specs.
@@ -49,6 +53,8 @@ enum Sub {
     Zone(ZoneCommand),
     /// Measure the cells of a published table and print them beside the published figures
     Reproduce(ReproduceArgs),
+    /// Show what a device model is made of and what it can do, and check that it makes sense
+    Device(DeviceArgs),
     /// Adjust a device profile to measurements of a drive
     Fit(FitArgs),
     /// Explain device specs such as null:zones=4096,zone_size=256M
@@ -162,6 +168,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
         Sub::Run(run) => Command::Run(run, jobs),
         Sub::Zone(zone) => Command::Zone(zone),
         Sub::Reproduce(reproduce) => Command::Reproduce(reproduce),
+        Sub::Device(device) => Command::Device(device),
         Sub::Fit(fit) => Command::Fit(fit),
         Sub::Devices => Command::Devices,
         Sub::Options { markdown } => Command::Options(markdown),

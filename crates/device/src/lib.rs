@@ -16,6 +16,7 @@
 
 pub mod hdd;
 mod memory;
+pub mod model;
 pub mod null;
 pub mod quantity;
 mod rng;

@@ -23,9 +23,10 @@ pub use hdd::{HDD_OPTIONS, HDD_PROFILES, profile_names};
 pub use options::{NULL_OPTIONS, OptionInfo, Scope, Unit, help};
 use parser::Parser;
 pub use profile::parse_profile;
+use crate::model::Model;
 use std::io;
 use std::sync::Arc;
-use zonal_blk::{Bytes, Device};
+use zonal_blk::Bytes;
 
 /// A device that somebody asked for, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -266,7 +267,7 @@ pub fn load(
 ///
 /// # Errors
 /// [`SpecError::Config`] if the configuration was changed since it was read and now breaks a rule.
-pub fn build(spec: &DeviceSpec) -> Result<Arc<dyn Device>, SpecError> {
+pub fn build(spec: &DeviceSpec) -> Result<Arc<dyn Model>, SpecError> {
     Ok(match spec {
         DeviceSpec::Null(config) => Arc::new(NullDevice::new(config)?),
         DeviceSpec::Hdd(config) => Arc::new(HddDevice::new(config)?),
