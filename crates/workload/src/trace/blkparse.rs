@@ -52,8 +52,6 @@ pub(super) fn read(mut lines: Lines<'_>, action: Action) -> Result<Trace, TraceE
     }
     // Events of different CPUs may be out of order.
     trace.requests.sort_by_key(|request| request.at);
-    let start = trace.requests.first().map_or(Nanos(0), |first| first.at);
-    trace.requests.iter_mut().for_each(|request| request.at = request.at - start);
     Ok(trace)
 }
 
