@@ -55,6 +55,18 @@ fn recorded_iolog_names_the_device_and_replays_on_it_without_being_told() {
 }
 
 #[test]
+fn io_is_submitted_when_the_rate_lets_it_while_other_io_is_in_flight() {
+    let place = Place::new();
+    let rate = ["--rate_iops=1000", "--iodepth=16", "--number_ios=5", "--write_iolog=log"];
+    let device = "--device=null:zoned=false,size=1M,latency=10ms";
+    run(&place, &[&[device, "--name=a"][..], &rate].concat());
+    let log = place.read("log");
+    let times = log.lines().filter(|line| line.contains(" read "));
+    let times: Vec<&str> = times.filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(times, ["0", "1000", "2000", "3000", "4000"]);
+}
+
+#[test]
 fn iologs_of_fio_are_replayed_at_their_times() {
     for (name, whole, half) in [("fio-3.33-v3.iolog", 24, 48), ("fio-v2.iolog", 24, 47)] {
         let file = format!("--read_iolog={}", data(name));
