@@ -154,6 +154,32 @@ fn pattern_files_have_the_same_bytes_always_and_are_counted() {
 }
 
 #[test]
+fn pattern_arguments_that_cannot_be_are_named() {
+    for (options, message) in [
+        (&["raidtest"][..], "required arguments were not provided"),
+        (&["raidtest", "--size=1g", "--device=null"], "cannot be used with"),
+        (&["raidtest", "--size=1x"], "expected a size such as 4k, found \"1x\""),
+        (&["raidtest", "--size=1g", "--writes=2"], "expected a number from 0 to 1"),
+        (&["raidtest", "--size=1k"], "size: found 1024, expected at least max_size=131072"),
+        (&["randomio", "--size=1k"], "size: found 1024, expected at least io_size=4096"),
+        (&["randomio", "--size=1g", "--align=100"], "align: found 100, expected a multiple of 512"),
+    ] {
+        let ran = zonal(&[&["pattern", "generate"], options].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{options:?}");
+        assert!(ran.err.contains(message), "{}", ran.err);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn recording_that_cannot_be_written_is_told_after_the_report() {
+    let ran = zonal(&["run", PLAIN, "--name=a", "--number_ios=1", "--write_iolog=/dev/full"]);
+    let message = "zonal: write_iolog: /dev/full: No space left on device (os error 28)\n";
+    assert_eq!((ran.code, ran.err.as_str()), (2, message));
+    assert!(ran.out.contains("Run status group 0"), "{}", ran.out);
+}
+
+#[test]
 fn randomio_writes_and_flushes_its_shares() {
     let job = ["--pattern=randomio", "--pattern_writes=0.25", "--pattern_fsyncs=1", "--bs=8k"];
     let more = ["--numjobs=2", "--number_ios=1000", "--write_iolog=log", "--group_reporting"];
