@@ -15,9 +15,13 @@
 //!
 //! A process is a channel. The rules are those of the kernel (Linux 6.12, block/bfq-iosched.c and
 //! Documentation/block/bfq-iosched.rst); `docs/schedulers.md` lists what differs.
+#[cfg(test)]
+mod comparison;
 mod options;
 mod queue;
 mod rate;
+#[cfg(test)]
+mod reference;
 mod service;
 #[cfg(test)]
 mod tests;
@@ -153,13 +157,13 @@ impl Bfq {
     /// Enters the queue in the tree of its class.
     fn want(&mut self, index: usize, now: Nanos, still: bool) {
         let queue = &mut self.queues[index];
-        let weight = queue.weight_at(now);
+        let weight = queue.weigh(now);
         let tree = &mut self.trees[queue.class.index()];
         tree.add(index, &mut queue.stamps, queue.budget, weight, still);
     }
 
     /// Whether the device is kept for a process that has nothing waiting.
-    fn is_worth_waiting_for(&self, index: usize, now: Nanos) -> bool {
+    fn is_worth_waiting_for(&self, index: usize) -> bool {
         if self.options.strict_guarantees {
             return true;
         }
@@ -170,18 +174,17 @@ impl Bfq {
             && queue.thinks_less_than(self.options.slice_idle);
         // If all count the same, who goes on gets its turn soon enough; on a disk that would cost
         // two seeks.
-        goes_on && (self.rotational || queue.is_raised(now) || self.counts_differ(index, now))
+        goes_on && (self.rotational || queue.is_raised || self.counts_differ(index))
     }
 
     /// Whether some other process that wants service counts more or less than this one.
-    fn counts_differ(&self, index: usize, now: Nanos) -> bool {
-        let queue = &self.queues[index];
-        let (class, weight) = (queue.class, queue.weight_at(now));
+    fn counts_differ(&self, index: usize) -> bool {
+        let counts = |index: usize| {
+            let queue = &self.queues[index];
+            (queue.class, queue.stamps.weight)
+        };
         let mut others = self.trees.iter().flat_map(|tree| &tree.wanting);
-        others.any(|&other| {
-            let other = &self.queues[other];
-            other.class != class || other.weight_at(now) != weight
-        })
+        others.any(|&other| counts(other) != counts(index))
     }
 
     /// The stretch of service that goes on at `now`, a new one if the last is over.
@@ -194,7 +197,7 @@ impl Bfq {
                 self.expire(now, Expired::Timeout);
             } else if waits {
                 return Some(service);
-            } else if self.is_worth_waiting_for(service.queue, now)
+            } else if self.is_worth_waiting_for(service.queue)
                 && (queue.in_flight > 0 || service.idle_until.is_some_and(|until| now < until))
             {
                 return None;

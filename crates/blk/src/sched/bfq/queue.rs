@@ -21,6 +21,8 @@ pub(super) struct Queue {
     weight: u16,
     weight_is_set: bool,
     pub(super) raised_until: Nanos,
+    /// Whether it is raised in the stretch of service that it wants or has.
+    pub(super) is_raised: bool,
     pub(super) stamps: Stamps,
     /// Sectors that it may be served at the next stretch.
     pub(super) budget: u64,
@@ -43,6 +45,7 @@ impl Queue {
             weight: 1,
             weight_is_set: false,
             raised_until: Nanos(0),
+            is_raised: false,
             stamps: Stamps::default(),
             budget,
             in_flight: 0,
@@ -61,19 +64,21 @@ impl Queue {
     /// Takes over the class and, unless one was set, the weight of a request's priority.
     pub(super) fn follow_prio(&mut self, request: &Request) {
         let prio = request.prio();
-        self.class = prio.class;
+        if self.class != prio.class {
+            self.class = prio.class;
+            // Each class has a virtual time of its own: by the old one's the queue might have to
+            // wait there for all that it was ever served.
+            self.stamps = Stamps::default();
+        }
         if !self.weight_is_set {
             self.weight = u16::from(8 - prio.level()) * 10;
         }
     }
 
-    /// The weight that counts at `now`.
-    pub(super) fn weight_at(&self, now: Nanos) -> u64 {
-        u64::from(self.weight) * if self.is_raised(now) { RAISE } else { 1 }
-    }
-
-    pub(super) fn is_raised(&self, now: Nanos) -> bool {
-        now < self.raised_until
+    /// The weight that counts in a stretch of service that is wanted at `now`.
+    pub(super) fn weigh(&mut self, now: Nanos) -> u64 {
+        self.is_raised = now < self.raised_until;
+        u64::from(self.weight) * if self.is_raised { RAISE } else { 1 }
     }
 
     /// Whether the process has been idle so long that it counts as one that begins.
