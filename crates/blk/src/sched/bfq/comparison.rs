@@ -28,7 +28,7 @@ fn any_spec() -> impl Strategy<Value = Spec> {
         1 => Just(Op::Flush)
     ];
     // Most processes stay in a class of their own.
-    let class = prop_oneof![30 => Just(None), 1 => (0..3usize).prop_map(Some)];
+    let class = prop_oneof![20 => Just(None), 1 => (0..3usize).prop_map(Some)];
     (0..60u64, 1..4u32, op, 0..4u32, class, 0..40u32).prop_map(
         |(sector, len, op, process, class, odd)| {
             let class = match class {

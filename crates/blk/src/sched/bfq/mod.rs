@@ -154,9 +154,11 @@ impl Bfq {
         }
     }
 
-    /// Enters the queue in the tree of its class.
-    fn want(&mut self, index: usize, now: Nanos, still: bool) {
+    /// Enters the queue in the tree of the class that its oldest request has.
+    fn want(&mut self, index: usize, now: Nanos, mut still: bool) {
         let queue = &mut self.queues[index];
+        let oldest = queue.line.oldest(&self.store).expect("something waits");
+        still &= !queue.follow_prio(self.store.get(oldest));
         let weight = queue.weigh(now);
         let tree = &mut self.trees[queue.class.index()];
         tree.add(index, &mut queue.stamps, queue.budget, weight, still);
@@ -265,13 +267,14 @@ impl Elevator for Bfq {
         }
         let is_async = request.flags().contains(BioFlags::ASYNC);
         let index = self.queue_of(request.process(), is_async);
-        let queue = &mut self.queues[index];
+        let queue = &self.queues[index];
         let in_service = self.service.is_some_and(|service| service.queue == index);
         let wants = queue.line.len() > 0;
-        if !wants && !in_service {
-            queue.follow_prio(&request);
+        if in_service && !wants && queue.class != request.prio().class {
+            // It is to be served in another class.
+            self.expire(now, Expired::NothingWaits);
         }
-        queue.line.insert(&mut self.store, request);
+        self.queues[index].line.insert(&mut self.store, request);
         self.waiting += 1;
         if !wants {
             self.activate(index, now);

@@ -61,18 +61,21 @@ impl Queue {
         self.weight_is_set = true;
     }
 
-    /// Takes over the class and, unless one was set, the weight of a request's priority.
-    pub(super) fn follow_prio(&mut self, request: &Request) {
+    /// Takes over the class and, unless one was set, the weight of a request's priority. Whether
+    /// the class is another one.
+    pub(super) fn follow_prio(&mut self, request: &Request) -> bool {
         let prio = request.prio();
-        if self.class != prio.class {
-            self.class = prio.class;
-            // Each class has a virtual time of its own: by the old one's the queue might have to
-            // wait there for all that it was ever served.
-            self.stamps = Stamps::default();
-        }
         if !self.weight_is_set {
             self.weight = u16::from(8 - prio.level()) * 10;
         }
+        if self.class == prio.class {
+            return false;
+        }
+        self.class = prio.class;
+        // Each class has a virtual time of its own: by the old one's the queue might have to wait
+        // for all that it was ever served.
+        self.stamps = Stamps::default();
+        true
     }
 
     /// The weight that counts in a stretch of service that is wanted at `now`.

@@ -110,19 +110,19 @@ impl Reference {
             });
             self.processes.len() - 1
         });
-        let serving = self.turn.as_ref().is_some_and(|turn| turn.who == who);
+        let turn = self.turn.as_ref().filter(|turn| turn.who == who);
+        let mut serving = turn.is_some();
+        if let Some(served) = turn.map(|turn| turn.served)
+            && self.processes[who].waiting.is_empty()
+            && self.processes[who].class != spec.prio.class
+        {
+            self.end_turn(now, served);
+            serving = false;
+        }
         let p = &mut self.processes[who];
         p.waiting.push(spec);
         if p.waiting.len() > 1 {
             return;
-        }
-        if !serving {
-            if p.class != spec.prio.class {
-                // What it was served in the other class counts for nothing in this one.
-                p.ends = 0;
-            }
-            p.class = spec.prio.class;
-            p.level = spec.prio.level();
         }
         if p.flying == 0 {
             if let Some(since) = p.idle_since {
@@ -134,14 +134,23 @@ impl Reference {
             }
         }
         if !serving {
-            let class = p.class.index();
-            let begins = p.ends.max(self.virtual_now[class]);
-            self.enter(who, now, begins);
+            self.enter(who, now, false);
         }
     }
 
-    /// Puts a process into the tree.
-    fn enter(&mut self, who: usize, now: u64, begins: u128) {
+    /// Puts a process into the tree. One that still wants service goes on from where its last turn
+    /// ended, though virtual time be ahead; but each class has a time of its own.
+    fn enter(&mut self, who: usize, now: u64, still: bool) {
+        let p = &mut self.processes[who];
+        let prio = p.waiting[0].prio;
+        let same = p.class == prio.class;
+        (p.class, p.level) = (prio.class, prio.level());
+        let virtual_now = self.virtual_now[prio.class.index()];
+        let begins = match (same, still) {
+            (true, true) => p.ends,
+            (true, false) => p.ends.max(virtual_now),
+            (false, _) => virtual_now,
+        };
         let weight = self.weight(who);
         let p = &mut self.processes[who];
         p.raised = now < p.raised_until;
@@ -255,8 +264,7 @@ impl Reference {
         p.ends = p.begins + virtual_time(served, weight);
         p.budget = budget.min(max_budget).max(max_budget / 32).max(1);
         if !p.waiting.is_empty() {
-            let begins = p.ends;
-            self.enter(who, now, begins);
+            self.enter(who, now, true);
         }
     }
 
