@@ -18,6 +18,18 @@ pub trait Elevator: Send {
     /// Gives the request to send next, if it is anybody's turn.
     fn dispatch(&mut self, now: Nanos, flight: &InFlight) -> Option<Box<Request>>;
 
+    /// Takes in a request and gives the one to send next: [`Elevator::insert`], then
+    /// [`Elevator::dispatch`], for a scheduler that can do both at once at less cost.
+    fn pass(
+        &mut self,
+        now: Nanos,
+        request: Box<Request>,
+        flight: &InFlight,
+    ) -> Option<Box<Request>> {
+        self.insert(request.queued_at(), request);
+        self.dispatch(now, flight)
+    }
+
     /// Notes that a request has ended. Need not be called unless
     /// [`Elevator::wants_ends`].
     fn completed(&mut self, _end: &Ended) {}

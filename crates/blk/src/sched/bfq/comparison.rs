@@ -11,6 +11,8 @@ const MS: u64 = 1_000_000;
 #[derive(Clone, Debug)]
 enum Step {
     Insert(Spec),
+    /// Inserts and dispatches at once.
+    Pass(Spec),
     Advance(u64),
     /// Advances to when the scheduler says that it goes on.
     Wait,
@@ -59,7 +61,8 @@ fn any_step() -> impl Strategy<Value = Step> {
         1 => 2_500 * MS..8_000 * MS
     ];
     prop_oneof![
-        12 => any_spec().prop_map(Step::Insert),
+        10 => any_spec().prop_map(Step::Insert),
+        4 => any_spec().prop_map(Step::Pass),
         4 => time.prop_map(Step::Advance),
         3 => Just(Step::Wait),
         8 => (1..6usize).prop_map(Step::Dispatch),
@@ -112,16 +115,21 @@ impl Pair {
         }
     }
 
-    fn insert(&mut self, spec: Spec) {
+    /// The request, when the model has been told of it.
+    fn new_request(&mut self, spec: Spec) -> Box<Request> {
         let spec = Spec { id: self.next_id, at: self.now, ..spec };
         self.next_id += 1;
-        self.sched.insert(Nanos(self.now), spec.build());
         self.model.insert(self.now, spec);
+        spec.build()
     }
 
-    /// Whether something was given.
     fn dispatch(&mut self) -> Result<bool, TestCaseError> {
         let request = self.sched.dispatch(Nanos(self.now), &InFlight::default());
+        self.check(request)
+    }
+
+    /// Whether the scheduler gave something; it is what the model gives.
+    fn check(&mut self, request: Option<Box<Request>>) -> Result<bool, TestCaseError> {
         let expected = self.model.dispatch(self.now);
         let Some(mut request) = request else {
             prop_assert!(expected.is_none(), "at {} the model gives {expected:?}", self.now);
@@ -149,12 +157,20 @@ impl Pair {
 
     fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
         match step {
-            Step::Insert(spec) => self.insert(spec),
+            Step::Insert(spec) => {
+                let request = self.new_request(spec);
+                self.sched.insert(Nanos(self.now), request);
+            }
+            Step::Pass(spec) => {
+                let request = self.new_request(spec);
+                let now = Nanos(self.now);
+                let given = self.sched.pass(now, request, &InFlight::default());
+                self.check(given)?;
+            }
             Step::Advance(by) => self.now += by,
             Step::Wait => {
                 if !self.dispatch()? && !self.sched.is_empty() {
-                    let next = self.sched.next_event().map_or(self.now, |at| at.0);
-                    self.now = next;
+                    self.now = self.sched.next_event().map_or(self.now, |at| at.0);
                 }
             }
             Step::Dispatch(count) => {

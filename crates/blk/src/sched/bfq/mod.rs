@@ -136,8 +136,8 @@ impl Bfq {
         index
     }
 
-    /// Something waits in a queue in which nothing did.
-    fn activate(&mut self, index: usize, now: Nanos) {
+    /// A request comes to a queue in which nothing waits.
+    fn wake(&mut self, index: usize, now: Nanos) {
         let queue = &mut self.queues[index];
         if queue.in_flight == 0 {
             let anew = queue.begins_anew(now);
@@ -147,6 +147,11 @@ impl Bfq {
                 queue.raised_until = now + time;
             }
         }
+    }
+
+    /// Something waits in a queue in which nothing did.
+    fn activate(&mut self, index: usize, now: Nanos) {
+        self.wake(index, now);
         match &mut self.service {
             // It was waited for.
             Some(service) if service.queue == index => service.idle_until = None,
@@ -250,13 +255,39 @@ impl Bfq {
             return None;
         }
         let taken = queue.take(&mut self.store, key, self.limit);
-        let charge = queue.charge(taken.request.nr_sectors());
-        self.trees[queue.class.index()].served(charge);
-        self.service = Some(Service { served: service.served + charge, ..service });
         self.waiting -= 1 + taken.merged;
         self.merged[taken.request.prio().class.index()] += taken.merged as u64;
-        self.in_flight += 1;
+        self.charge(service, taken.request.nr_sectors());
         Some(taken.request)
+    }
+
+    /// Notes that the queue in service sends a command.
+    fn charge(&mut self, service: Service, nr_sectors: u32) {
+        let queue = &self.queues[service.queue];
+        let charge = queue.charge(nr_sectors);
+        self.trees[queue.class.index()].served(charge);
+        self.service = Some(Service { served: service.served + charge, ..service });
+        self.in_flight += 1;
+    }
+
+    /// The stretch of service in which a request can be sent that has just come: its queue is in
+    /// service, nothing waits in it, and it may go on.
+    fn service_for(&mut self, now: Nanos, request: &Request) -> Option<Service> {
+        let service = self.service?;
+        if Route::of(request.op()) == Route::First || !self.first.is_empty() {
+            return None;
+        }
+        let is_async = request.flags().contains(BioFlags::ASYNC);
+        let index = self.queue_of(request.process(), is_async);
+        let queue = &self.queues[index];
+        let served = service.served + queue.charge(request.nr_sectors());
+        let goes_on = index == service.queue
+            && queue.line.len() == 0
+            && queue.class == request.prio().class
+            && now < service.since + self.options.timeout_sync
+            && served <= queue.budget
+            && !(self.options.strict_guarantees && self.in_flight > 0);
+        goes_on.then_some(service)
     }
 }
 
@@ -294,6 +325,22 @@ impl Elevator for Bfq {
                 return Some(request);
             }
         }
+    }
+
+    fn pass(
+        &mut self,
+        now: Nanos,
+        request: Box<Request>,
+        flight: &InFlight,
+    ) -> Option<Box<Request>> {
+        let Some(service) = self.service_for(now, &request) else {
+            self.insert(request.queued_at(), request);
+            return self.dispatch(now, flight);
+        };
+        self.wake(service.queue, request.queued_at());
+        self.queues[service.queue].sends(&request);
+        self.charge(Service { idle_until: None, ..service }, request.nr_sectors());
+        Some(request)
     }
 
     fn completed(&mut self, end: &Ended) {

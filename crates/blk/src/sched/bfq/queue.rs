@@ -161,8 +161,13 @@ impl Queue {
 
     pub(super) fn take(&mut self, store: &mut Store, key: Key, limit: MergeLimit) -> Taken {
         let taken = self.line.take(store, key, limit, true);
-        self.position = taken.request.end().0;
-        self.in_flight += 1;
+        self.sends(&taken.request);
         taken
+    }
+
+    /// Notes that a command is sent.
+    pub(super) fn sends(&mut self, command: &Request) {
+        self.position = command.end().0;
+        self.in_flight += 1;
     }
 }

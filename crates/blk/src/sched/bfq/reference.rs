@@ -226,8 +226,7 @@ impl Reference {
         let differ = wanting.any(|other| (other.class, other.counted) != (p.class, p.counted));
         let soon = self.pause(who).is_none_or(|pause| pause <= slice_idle);
         let pays = self.rotational || p.raised || differ;
-        let wise =
-            slice_idle > 0 && !p.is_async && p.class != PrioClass::Idle && soon && pays;
+        let wise = slice_idle > 0 && !p.is_async && p.class != PrioClass::Idle && soon && pays;
         in_time && (wise || self.options.strict_guarantees)
     }
 
