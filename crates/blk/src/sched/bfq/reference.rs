@@ -267,7 +267,7 @@ impl Reference {
         }
     }
 
-    fn max_budget(&self) -> u64 {
+    pub(super) fn max_budget(&self) -> u64 {
         if self.options.max_budget > 0 {
             return u64::from(self.options.max_budget);
         }
