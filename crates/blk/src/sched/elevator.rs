@@ -39,7 +39,7 @@ pub trait Elevator: Send {
         false
     }
 
-    /// When [`Elevator::dispatch`] will give something though nothing was inserted and nothing has
+    /// When [`Elevator::dispatch`] may give something though nothing was inserted and nothing has
     /// ended since it last gave nothing; `None` if time alone changes nothing.
     fn next_event(&self) -> Option<Nanos>;
 

@@ -13,7 +13,8 @@
 //!                  Tree (one a class): B-WF2Q+                 worth waiting for, or slice_idle is over
 //! ```
 //!
-//! A process is a channel. The rules are those of the kernel (Linux 6.12, block/bfq-iosched.c and
+//! A process is a channel. A request of the process in service that comes when nothing of it waits
+//! goes on at once, past the orders ([`Elevator::pass`]). The rules are those of the kernel (Linux 6.12, block/bfq-iosched.c and
 //! Documentation/block/bfq-iosched.rst); `docs/schedulers.md` lists what differs.
 #[cfg(test)]
 mod comparison;
@@ -254,17 +255,18 @@ impl Bfq {
             self.expire(now, Expired::BudgetUsedUp);
             return None;
         }
-        let taken = queue.take(&mut self.store, key, self.limit);
+        let taken = queue.line.take(&mut self.store, key, self.limit, true);
         self.waiting -= 1 + taken.merged;
         self.merged[taken.request.prio().class.index()] += taken.merged as u64;
-        self.charge(service, taken.request.nr_sectors());
+        self.sends(service, &taken.request);
         Some(taken.request)
     }
 
     /// Notes that the queue in service sends a command.
-    fn charge(&mut self, service: Service, nr_sectors: u32) {
-        let queue = &self.queues[service.queue];
-        let charge = queue.charge(nr_sectors);
+    fn sends(&mut self, service: Service, command: &Request) {
+        let queue = &mut self.queues[service.queue];
+        queue.sends(command);
+        let charge = queue.charge(command.nr_sectors());
         self.trees[queue.class.index()].served(charge);
         self.service = Some(Service { served: service.served + charge, ..service });
         self.in_flight += 1;
@@ -338,8 +340,7 @@ impl Elevator for Bfq {
             return self.dispatch(now, flight);
         };
         self.wake(service.queue, request.queued_at());
-        self.queues[service.queue].sends(&request);
-        self.charge(Service { idle_until: None, ..service }, request.nr_sectors());
+        self.sends(Service { idle_until: None, ..service }, &request);
         Some(request)
     }
 

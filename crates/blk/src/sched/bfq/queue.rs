@@ -2,9 +2,8 @@
 use super::BfqOptions;
 use super::service::Stamps;
 use crate::request::Request;
-use crate::sched::merge::MergeLimit;
 use crate::sched::prio::PrioClass;
-use crate::sched::waiting::{Key, Line, Store, Taken};
+use crate::sched::waiting::{Key, Line, Store};
 use crate::units::Nanos;
 
 /// How many times its weight a process counts while it is raised (Linux 6.12 `bfq_wr_coeff`).
@@ -157,12 +156,6 @@ impl Queue {
         };
         let key = self.line.oldest(store)?;
         (store.get(key).queued_at() + expire <= now).then_some(key)
-    }
-
-    pub(super) fn take(&mut self, store: &mut Store, key: Key, limit: MergeLimit) -> Taken {
-        let taken = self.line.take(store, key, limit, true);
-        self.sends(&taken.request);
-        taken
     }
 
     /// Notes that a command is sent.
