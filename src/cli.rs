@@ -4,12 +4,14 @@
 //! [`RunArgs`] knows is Zonal's, everything else is for the job parser.
 mod device;
 mod fit;
+mod pattern;
 mod reproduce;
 mod zone;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 pub use device::DeviceArgs;
 pub use fit::FitArgs;
+pub use pattern::{GenerateArgs, GenerateCommand, PatternCommand, RaidtestArgs, RandomioArgs};
 pub use reproduce::{ReproduceArgs, TableFormat};
 use std::ffi::{OsStr, OsString};
 use zonal_blk::ZoneWrite;
@@ -27,6 +29,8 @@ pub enum Command {
     Device(DeviceArgs),
     /// Fit a profile to measurements.
     Fit(FitArgs),
+    /// Make or show a pattern file.
+    Pattern(PatternCommand),
     /// Explain device specs.
     Devices,
     /// Explain job options, as Markdown if so.
@@ -57,6 +61,9 @@ enum Sub {
     Device(DeviceArgs),
     /// Adjust a device profile to measurements of a drive
     Fit(FitArgs),
+    /// Make request patterns of raidtest or randomio, or show patterns and traces
+    #[command(subcommand)]
+    Pattern(PatternCommand),
     /// Explain device specs such as null:zones=4096,zone_size=256M
     Devices,
     /// Explain the job options, which are fio's
@@ -170,6 +177,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
         Sub::Reproduce(reproduce) => Command::Reproduce(reproduce),
         Sub::Device(device) => Command::Device(device),
         Sub::Fit(fit) => Command::Fit(fit),
+        Sub::Pattern(pattern) => Command::Pattern(pattern),
         Sub::Devices => Command::Devices,
         Sub::Options { markdown } => Command::Options(markdown),
     }

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         cli::Command::Reproduce(args) => cmd::reproduce::run(&args),
         cli::Command::Device(args) => cmd::device::run(&args),
         cli::Command::Fit(args) => cmd::fit::run(&args),
+        cli::Command::Pattern(command) => cmd::pattern::run(&command),
         cli::Command::Devices => cmd::devices::help(),
         cli::Command::Options(markdown) => cmd::options::help(markdown),
     };

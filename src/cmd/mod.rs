@@ -3,6 +3,7 @@ pub mod device;
 pub mod devices;
 pub mod fit;
 pub mod options;
+pub mod pattern;
 pub mod reproduce;
 pub mod run;
 pub mod zone;
