@@ -3,7 +3,8 @@ use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zonal_blk::sched::Scheduler;
-use zonal_blk::{Device, Queue, QueueOptions};
+use zonal_blk::{Queue, QueueOptions};
+use zonal_device::model::Model;
 use zonal_device::spec::{self, DeviceSpec};
 use zonal_workload::job::Job;
 use zonal_workload::plan::Task;
@@ -16,6 +17,8 @@ pub struct Attached {
     pub description: String,
     /// Whether bios have to carry data.
     pub keeps_data: bool,
+    /// What can be asked about itself.
+    pub model: Arc<dyn Model>,
     /// The block layer.
     pub queue: Arc<Queue>,
 }
@@ -54,14 +57,15 @@ pub fn attach(
     options: QueueOptions,
     channels: usize,
 ) -> Result<Attached> {
-    let device: Arc<dyn Device> = spec::build(spec).with_context(|| format!("device {name}"))?;
-    let share_queues = channels > usize::from(device.limits().nr_queues);
-    let queue = Queue::attach(device, QueueOptions { share_queues, ..options })
+    let model = spec::build(spec).with_context(|| format!("device {name}"))?;
+    let share_queues = channels > usize::from(model.limits().nr_queues);
+    let queue = Queue::attach(Arc::clone(&model) as _, QueueOptions { share_queues, ..options })
         .with_context(|| format!("device {name}"))?;
     Ok(Attached {
         name: name.to_owned(),
         description: spec.describe(),
         keeps_data: spec.keeps_data(),
+        model,
         queue,
     })
 }

@@ -2,14 +2,15 @@
 //!
 //! Takes what `zonal run` would be given; gives what all jobs did together. Keeps true: every
 //! measurement has its own devices; in virtual time it depends on its setup and seed alone.
-use crate::devices::{Devices, Wishes};
+use crate::devices::{Attached, Devices, Wishes};
 use crate::machine::{Finished, Machine};
 use anyhow::{Result, bail};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use zonal_blk::Nanos;
+use zonal_blk::{Nanos, ZoneCounters, ZoneNo};
+use zonal_device::model::Activity;
 use zonal_workload::job::{DataDir, Job};
 use zonal_workload::jobfile::{self, SystemSource};
 use zonal_workload::plan;
@@ -85,6 +86,48 @@ pub struct Outcome {
     pub bytes: f64,
     /// Completion latencies in nanoseconds.
     pub latencies: Histogram,
+    /// What became of the devices, by name.
+    pub devices: Vec<DeviceOutcome>,
+}
+
+/// What a device and the plugs of its zones did from the start of a load to its end.
+pub struct DeviceOutcome {
+    /// What the model tells.
+    pub activity: Activity,
+    /// Writes that went through plugs.
+    pub plugged: u64,
+    /// Time that they waited there, summed.
+    pub parked: Nanos,
+    /// Of these writes, those that went out merged behind another.
+    pub merged: u64,
+    /// Zones that are open at the end.
+    pub open_zones: usize,
+}
+
+impl DeviceOutcome {
+    fn of(device: &Attached) -> Result<Self> {
+        let mut outcome = DeviceOutcome {
+            activity: device.model.activity(),
+            plugged: 0,
+            parked: Nanos(0),
+            merged: 0,
+            open_zones: 0,
+        };
+        let queue = &device.queue;
+        if queue.limits().nr_zones == 0 {
+            return Ok(outcome);
+        }
+        for plug in queue.dump_plugs(true) {
+            let ZoneCounters { writes, appends, merges, parked_ns } = plug.counters;
+            outcome.plugged += u64::from(writes) + u64::from(appends);
+            outcome.merged += u64::from(merges);
+            outcome.parked = outcome.parked + Nanos(parked_ns);
+        }
+        let mut zones = Vec::new();
+        queue.report_zones(ZoneNo(0), queue.limits().nr_zones as usize, &mut zones)?;
+        outcome.open_zones = zones.iter().filter(|zone| zone.cond.is_open()).count();
+        Ok(outcome)
+    }
 }
 
 /// Runs job options for a while, on devices made as `wishes` say.
@@ -92,7 +135,19 @@ pub struct Outcome {
 /// # Errors
 /// What is wrong with options or devices, an I/O that failed, or that none completed.
 pub fn run(jobs: &[String], wishes: &Wishes, span: Span, machine: &mut Machine) -> Result<Outcome> {
-    let mut jobs = jobfile::parse_args(jobs, &SystemSource)?.jobs;
+    run_jobs(jobfile::parse_args(jobs, &SystemSource)?.jobs, wishes, span, machine)
+}
+
+/// The same with jobs that have been read.
+///
+/// # Errors
+/// What is wrong with jobs or devices, an I/O that failed, or that none completed.
+pub fn run_jobs(
+    mut jobs: Vec<Job>,
+    wishes: &Wishes,
+    span: Span,
+    machine: &mut Machine,
+) -> Result<Outcome> {
     for job in &mut jobs {
         job.ramp_time = Nanos((span.ramp * 1e9) as u64);
         job.runtime = Some(Nanos((span.measured * 1e9) as u64));
@@ -105,11 +160,12 @@ pub fn run(jobs: &[String], wishes: &Wishes, span: Span, machine: &mut Machine) 
     for phase in phases {
         finished.extend(machine.run(phase, &devices, wishes.seed)?);
     }
-    together(&finished)
+    let devices = devices.iter().map(DeviceOutcome::of).collect::<Result<_>>()?;
+    together(&finished, devices)
 }
 
 /// The I/O of all clones, over the time of the longest.
-fn together(finished: &[Finished]) -> Result<Outcome> {
+fn together(finished: &[Finished], devices: Vec<DeviceOutcome>) -> Result<Outcome> {
     let mut all = IoStats::new();
     for Finished { task, outcome, .. } in finished {
         if let Some(status) = outcome.error {
@@ -129,7 +185,7 @@ fn together(finished: &[Finished]) -> Result<Outcome> {
         bail!("no I/O completed in the time that is measured");
     }
     let per_second = |count: u64| count as f64 * 1e9 / time.0.max(1) as f64;
-    Ok(Outcome { ios: per_second(ios), bytes: per_second(bytes), latencies })
+    Ok(Outcome { ios: per_second(ios), bytes: per_second(bytes), latencies, devices })
 }
 
 /// The processors that this process may use.

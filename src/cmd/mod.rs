@@ -1,4 +1,5 @@
 //! One file per subcommand.
+pub mod advise;
 pub mod device;
 pub mod devices;
 pub mod fit;
