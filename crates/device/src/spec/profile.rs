@@ -27,15 +27,15 @@ pub fn parse_profile(file: &str, text: &str) -> Result<DeviceSpec, SpecError> {
         table.get("device").ok_or_else(|| SpecError::NoDevice { file: file.to_owned() })?;
     let kind = value_text(device).unwrap_or_else(|| device.get_ref().type_str().to_owned());
     let mut parser = Parser::new(&kind).map_err(|error| at(device.span().start, error))?;
-    for (name, value) in table {
-        match name.get_ref().as_ref() {
-            "device" => continue,
-            CALIBRATED => {
-                check_calibrated(&kind, value).map_err(|error| at(value.span().start, error))?;
-                continue;
-            }
-            _ => {}
-        }
+    if let Some(value) = table.get(CALIBRATED) {
+        check_calibrated(&kind, value).map_err(|error| at(value.span().start, error))?;
+    }
+    // A profile to begin with comes before what changes it, wherever it stands.
+    let (first, others): (Vec<_>, Vec<_>) = table
+        .iter()
+        .filter(|(name, _)| !["device", CALIBRATED].contains(&name.get_ref().as_ref()))
+        .partition(|(name, _)| name.get_ref() == "profile");
+    for (name, value) in first.into_iter().chain(others) {
         let set = match value_text(value) {
             Some(text) => parser.set(name.get_ref(), &text),
             None => parser.set(name.get_ref(), value.get_ref().type_str()),
