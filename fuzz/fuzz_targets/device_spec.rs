@@ -11,9 +11,12 @@ const MAX_ZONES: u32 = 1 << 12;
 
 fuzz_target!(|text: &str| {
     let Ok(device) = spec::parse(text) else { return };
-    assert!(device.describe().starts_with("null"));
-    let DeviceSpec::Null(config) = &device;
-    if config.zones <= MAX_ZONES && !config.memory {
+    let (name, zones, memory) = match &device {
+        DeviceSpec::Null(config) => ("null", config.zones, config.memory),
+        DeviceSpec::Zns(config) => ("zns", config.zones, config.memory),
+    };
+    assert!(device.describe().starts_with(name));
+    if zones <= MAX_ZONES && !memory {
         spec::build(&device).expect("a spec that was checked makes a device");
     }
 });

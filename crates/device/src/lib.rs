@@ -4,6 +4,7 @@
 //!  "null:zones=4096,..." or a profile      spec      text -> validated configuration -> device
 //!                                            |
 //!  Request  ->  hardware queue  ->  null     null/     when commands are due, and in which order
+//!                              or  zns      zns/      controller, buffer and flash of a drive
 //!                                    |  \
 //!                                    |   memory        the data, if the device keeps any
 //!                                  zones               conditions, write pointers, open resources
@@ -19,8 +20,10 @@ pub mod null;
 pub mod quantity;
 mod rng;
 pub mod spec;
+pub mod zns;
 pub mod zones;
 
 pub use null::{ConfigError, NullConfig, NullDevice};
 pub use spec::{DeviceSpec, SpecError};
+pub use zns::{ZnsConfig, ZnsDevice};
 pub use zones::{InUse, ZoneLayout, Zones};

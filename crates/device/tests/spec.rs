@@ -2,7 +2,7 @@
 use proptest::prelude::*;
 use std::io;
 use zonal_blk::{Bytes, Nanos};
-use zonal_device::spec::{NULL_OPTIONS, build, help, load, parse, parse_profile};
+use zonal_device::spec::{NULL_OPTIONS, ZNS_OPTIONS, build, help, load, parse, parse_profile};
 use zonal_device::{DeviceSpec, NullConfig, SpecError};
 
 fn error(text: &str) -> String {
@@ -11,7 +11,7 @@ fn error(text: &str) -> String {
 
 #[test]
 fn specification_sets_what_it_names_and_leaves_the_rest() {
-    let DeviceSpec::Null(config) = parse(
+    let spec = parse(
         "null: zones=64, zone_size=96MiB,zone_capacity=90m,max_open=8,lba=4K,latency=10us,memory=true",
     )
     .unwrap();
@@ -25,7 +25,7 @@ fn specification_sets_what_it_names_and_leaves_the_rest() {
         memory: true,
         ..NullConfig::default()
     };
-    assert_eq!(config, expected);
+    assert_eq!(spec, DeviceSpec::Null(expected));
 }
 
 #[test]
@@ -143,6 +143,7 @@ fn shipped_profiles_make_devices() {
         ("null-bench", include_str!("../profiles/null-bench.toml")),
         ("null-smr", include_str!("../profiles/null-smr.toml")),
         ("null-zns", include_str!("../profiles/null-zns.toml")),
+        ("zns-1t", include_str!("../profiles/zns-1t.toml")),
     ] {
         let spec = parse_profile(name, text).unwrap();
         build(&spec).unwrap();
@@ -153,6 +154,9 @@ fn shipped_profiles_make_devices() {
         "null, 4096 zones of 256MiB, 41 conventional, 128 open at most, 4096B blocks, latency 4ms",
         "null, 2048 zones of 2GiB, zone capacity 1077MiB, 14 open at most, 14 active at most, \
          appends up to 1MiB, 4096B blocks, latency 10us, jitter 2us from seed 0",
+        "zns, 904 zones of 2GiB, zone capacity 1077MiB, 14 open at most, 14 active at most, \
+         appends up to 1MiB, 4096B blocks, 32 dies on 8 channels, 16 to a zone, 96KiB programmed in \
+         1200us, buffer 32MiB",
     ];
     assert_eq!(descriptions, expected);
 }
@@ -160,11 +164,14 @@ fn shipped_profiles_make_devices() {
 #[test]
 fn help_lists_every_option_once() {
     let help = help();
-    for option in NULL_OPTIONS {
-        let lines = help.lines().filter(|line| {
-            line.split_whitespace().next() == Some(option.name) && line.contains(option.meaning)
-        });
-        assert_eq!(lines.count(), 1, "{}", option.name);
+    let (null, zns) = help.split_once("Options of zns:").expect("a list for each device");
+    let null_options = NULL_OPTIONS.iter().map(|option| (null, option.name, option.meaning));
+    let zns_options = ZNS_OPTIONS.iter().map(|option| (zns, option.name, option.meaning));
+    for (list, name, meaning) in null_options.chain(zns_options) {
+        let lines = list
+            .lines()
+            .filter(|line| line.split_whitespace().next() == Some(name) && line.contains(meaning));
+        assert_eq!(lines.count(), 1, "{name}");
     }
     insta::assert_snapshot!(help);
 }
@@ -195,7 +202,7 @@ proptest! {
         options in prop::collection::vec(option_like(), 0..6),
     ) {
         if let Ok(spec) = parse(&format!("null:{}", options.join(","))) {
-            let DeviceSpec::Null(config) = &spec;
+            let DeviceSpec::Null(config) = &spec else { panic!("another device") };
             prop_assert_eq!(config.validate(), Ok(()));
             prop_assert!(spec.describe().starts_with("null, "));
         }

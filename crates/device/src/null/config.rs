@@ -249,7 +249,8 @@ impl NullConfig {
     }
 }
 
-fn rule(
+/// `Ok` if a rule holds, else the error that says what was found and expected.
+pub(crate) fn rule(
     option: &'static str,
     holds: bool,
     found: impl ToString,

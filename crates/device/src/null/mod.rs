@@ -13,6 +13,7 @@ mod queue;
 use crate::memory::Memory;
 use crate::rng::Rng;
 use crate::zones::Zones;
+pub(crate) use config::rule;
 pub use config::{ConfigError, NullConfig};
 use queue::{Constant, Immediate, Jittered};
 use std::sync::Arc;

@@ -11,13 +11,16 @@
 //! ```
 mod options;
 mod profile;
+mod zns;
 
 use crate::null::{ConfigError, NullConfig, NullDevice};
 use crate::quantity::{QuantityError, show_size, show_time};
+use crate::zns::{ZnsConfig, ZnsDevice};
 pub use options::{NULL_OPTIONS, OptionInfo, Scope, Unit, help};
-pub use profile::parse_profile;
+pub use profile::{PROFILES, parse_profile};
 use std::io;
 use std::sync::Arc;
+pub use zns::ZNS_OPTIONS;
 use zonal_blk::{Bytes, Device};
 
 /// A device that somebody asked for, checked.
@@ -25,69 +28,86 @@ use zonal_blk::{Bytes, Device};
 pub enum DeviceSpec {
     /// A null device.
     Null(NullConfig),
+    /// A flash drive with zones.
+    Zns(ZnsConfig),
 }
 
 impl DeviceSpec {
     /// Whether the device keeps data, so that bios have to carry them.
     pub fn keeps_data(&self) -> bool {
-        let DeviceSpec::Null(config) = self;
-        config.memory
+        match self {
+            DeviceSpec::Null(config) => config.memory,
+            DeviceSpec::Zns(config) => config.memory,
+        }
     }
 
     /// The same device with its random numbers chosen by `seed` as well as by its own.
     pub fn with_seed(mut self, seed: u64) -> Self {
-        let DeviceSpec::Null(config) = &mut self;
-        config.seed = config.seed.wrapping_add(seed);
+        match &mut self {
+            DeviceSpec::Null(config) => config.seed = config.seed.wrapping_add(seed),
+            // Nothing in the model is random.
+            DeviceSpec::Zns(_) => {}
+        }
         self
     }
 
     /// Describes the device in one line, for reports.
     pub fn describe(&self) -> String {
-        let DeviceSpec::Null(config) = self;
-        let size = |bytes: Bytes| show_size(bytes.0);
-        let mut parts = vec!["null".to_owned()];
-        if config.zoned {
-            let layout = config.layout();
-            parts.push(format!("{} zones of {}", config.zones, size(config.zone_size)));
-            if layout.zone_capacity != layout.zone_size {
-                parts.push(format!("zone capacity {}", size(config.capacity_of_zone())));
-            }
-            let (open, active) = (layout.open_limit(), layout.active_limit());
-            for (count, what) in [
-                (config.conventional, "conventional"),
-                (open, "open at most"),
-                (active, "active at most"),
-            ] {
-                if count > 0 {
-                    parts.push(format!("{count} {what}"));
-                }
-            }
-            if config.append_max.0 > 0 {
-                parts.push(format!("appends up to {}", size(config.append_max)));
-            }
-        } else {
-            parts.push(format!("{} without zones", size(config.size)));
+        match self {
+            DeviceSpec::Null(config) => describe_null(config),
+            DeviceSpec::Zns(config) => zns::describe(config),
         }
-        parts.push(format!("{}B blocks", config.lba));
-        if config.latency.0 > 0 {
-            parts.push(format!("latency {}", show_time(config.latency.0)));
-        }
-        if config.jitter.0 > 0 {
-            let jitter = show_time(config.jitter.0);
-            parts.push(format!("jitter {jitter} from seed {}", config.seed));
-        }
-        if config.memory {
-            parts.push("data in memory".to_owned());
-        }
-        parts.join(", ")
     }
+}
+
+fn describe_null(config: &NullConfig) -> String {
+    let size = |bytes: Bytes| show_size(bytes.0);
+    let mut parts = vec!["null".to_owned()];
+    if config.zoned {
+        let layout = config.layout();
+        parts.push(format!("{} zones of {}", config.zones, size(config.zone_size)));
+        if layout.zone_capacity != layout.zone_size {
+            parts.push(format!("zone capacity {}", size(config.capacity_of_zone())));
+        }
+        let (open, active) = (layout.open_limit(), layout.active_limit());
+        for (count, what) in [
+            (config.conventional, "conventional"),
+            (open, "open at most"),
+            (active, "active at most"),
+        ] {
+            if count > 0 {
+                parts.push(format!("{count} {what}"));
+            }
+        }
+        if config.append_max.0 > 0 {
+            parts.push(format!("appends up to {}", size(config.append_max)));
+        }
+    } else {
+        parts.push(format!("{} without zones", size(config.size)));
+    }
+    parts.push(format!("{}B blocks", config.lba));
+    if config.latency.0 > 0 {
+        parts.push(format!("latency {}", show_time(config.latency.0)));
+    }
+    if config.jitter.0 > 0 {
+        let jitter = show_time(config.jitter.0);
+        parts.push(format!("jitter {jitter} from seed {}", config.seed));
+    }
+    if config.memory {
+        parts.push("data in memory".to_owned());
+    }
+    parts.join(", ")
 }
 
 /// Why a specification is none.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
     /// There is no such device.
-    #[error("unknown device `{found}`, expected `null`, `null:option=value,...` or `NAME.toml`")]
+    #[error(
+        "unknown device `{found}`, expected `null`, `zns` or a profile ({}), with \
+         `:option=value,...` if one likes, or `NAME.toml`",
+        profile_names()
+    )]
     UnknownDevice {
         /// What stands in its place.
         found: String,
@@ -99,12 +119,14 @@ pub enum SpecError {
         found: String,
     },
     /// The device has no such option.
-    #[error("unknown option `{found}`{}", suggestion(*nearest))]
+    #[error("unknown option `{found}`{}", suggestion(*nearest, known))]
     UnknownOption {
         /// Its name.
         found: String,
         /// An option with a similar name.
         nearest: Option<&'static str>,
+        /// The options that the device has.
+        known: Vec<&'static str>,
     },
     /// An option was given twice.
     #[error("option `{option}` is given twice, expected once")]
@@ -189,14 +211,15 @@ impl SpecError {
     }
 }
 
-fn suggestion(nearest: Option<&str>) -> String {
+fn suggestion(nearest: Option<&str>, known: &[&str]) -> String {
     match nearest {
         Some(name) => format!(", did you mean `{name}`?"),
-        None => {
-            let names: Vec<_> = NULL_OPTIONS.iter().map(|option| option.name).collect();
-            format!(", expected one of {}", names.join(", "))
-        }
+        None => format!(", expected one of {}", known.join(", ")),
     }
+}
+
+fn profile_names() -> String {
+    PROFILES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
 fn at_most(max: Option<u64>) -> String {
@@ -245,57 +268,80 @@ pub fn load(
 /// # Errors
 /// [`SpecError::Config`] if the configuration was changed since it was read and now breaks a rule.
 pub fn build(spec: &DeviceSpec) -> Result<Arc<dyn Device>, SpecError> {
-    let DeviceSpec::Null(config) = spec;
-    Ok(Arc::new(NullDevice::new(config)?))
+    Ok(match spec {
+        DeviceSpec::Null(config) => Arc::new(NullDevice::new(config)?),
+        DeviceSpec::Zns(config) => Arc::new(ZnsDevice::new(config)?),
+    })
 }
 
 /// Gathers the options of one device.
 struct Parser {
-    config: NullConfig,
-    given: Vec<&'static OptionInfo>,
+    spec: DeviceSpec,
+    given: Vec<(&'static str, Scope)>,
 }
 
 impl Parser {
     fn new(device: &str) -> Result<Self, SpecError> {
-        if device != "null" {
-            return Err(SpecError::unknown_device(device));
-        }
-        Ok(Parser { config: NullConfig::default(), given: Vec::new() })
+        let spec = match device {
+            "null" => DeviceSpec::Null(NullConfig::default()),
+            "zns" => DeviceSpec::Zns(ZnsConfig::default()),
+            name => match PROFILES.iter().find(|(profile, _)| *profile == name) {
+                Some((_, text)) => parse_profile(name, text)?,
+                None => return Err(SpecError::unknown_device(device)),
+            },
+        };
+        Ok(Parser { spec, given: Vec::new() })
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
-        let known = NULL_OPTIONS.iter().find(|option| option.name == name);
-        let info = known.ok_or_else(|| SpecError::UnknownOption {
-            found: name.to_owned(),
-            nearest: options::nearest(name),
-        })?;
-        let option = info.name;
-        if self.given.iter().any(|given| given.name == option) {
-            return Err(SpecError::Duplicate { option });
+        let given = &mut self.given;
+        match &mut self.spec {
+            DeviceSpec::Null(config) => set(NULL_OPTIONS, config, given, name, value),
+            DeviceSpec::Zns(config) => set(ZNS_OPTIONS, config, given, name, value),
         }
-        self.given.push(info);
-        let bad = |max| SpecError::BadValue {
-            option,
-            found: value.to_owned(),
-            form: info.unit.form(),
-            max,
-        };
-        match info.unit.parse(value) {
-            Ok(number) if number <= info.max => (info.set)(&mut self.config, number),
-            Ok(_) | Err(QuantityError::TooLarge) => return Err(bad(Some(info.max))),
-            Err(QuantityError::Malformed) => return Err(bad(None)),
-        }
-        Ok(())
     }
 
     fn finish(self) -> Result<DeviceSpec, SpecError> {
-        let zoned = self.config.zoned;
-        let other = if zoned { Scope::Regular } else { Scope::Zoned };
-        if let Some(misplaced) = self.given.iter().find(|option| option.scope == other) {
-            let option = misplaced.name;
-            return Err(SpecError::WrongScope { option, zoned });
+        match &self.spec {
+            DeviceSpec::Null(config) => {
+                let zoned = config.zoned;
+                let other = if zoned { Scope::Regular } else { Scope::Zoned };
+                if let Some(&(option, _)) = self.given.iter().find(|(_, scope)| *scope == other) {
+                    return Err(SpecError::WrongScope { option, zoned });
+                }
+                config.validate()?;
+            }
+            DeviceSpec::Zns(config) => config.validate()?,
         }
-        self.config.validate()?;
-        Ok(DeviceSpec::Null(self.config))
+        Ok(self.spec)
     }
+}
+
+/// Sets one option of a device.
+fn set<C>(
+    options: &'static [OptionInfo<C>],
+    config: &mut C,
+    given: &mut Vec<(&'static str, Scope)>,
+    name: &str,
+    value: &str,
+) -> Result<(), SpecError> {
+    let known = options.iter().find(|option| option.name == name);
+    let info = known.ok_or_else(|| SpecError::UnknownOption {
+        found: name.to_owned(),
+        nearest: options::nearest(options, name),
+        known: options.iter().map(|option| option.name).collect(),
+    })?;
+    let option = info.name;
+    if given.iter().any(|(given, _)| *given == option) {
+        return Err(SpecError::Duplicate { option });
+    }
+    given.push((option, info.scope));
+    let bad =
+        |max| SpecError::BadValue { option, found: value.to_owned(), form: info.unit.form(), max };
+    match info.unit.parse(value) {
+        Ok(number) if number <= info.max => (info.set)(config, number),
+        Ok(_) | Err(QuantityError::TooLarge) => return Err(bad(Some(info.max))),
+        Err(QuantityError::Malformed) => return Err(bad(None)),
+    }
+    Ok(())
 }

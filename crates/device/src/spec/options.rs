@@ -1,4 +1,6 @@
 //! The options of each device, in one table: the parser and the help text both come from it.
+use super::profile::PROFILES;
+use super::zns::ZNS_OPTIONS;
 use crate::null::NullConfig;
 use crate::quantity::{QuantityError, parse_count, parse_size, parse_time};
 use zonal_blk::{Bytes, Nanos};
@@ -63,9 +65,9 @@ pub enum Scope {
     Regular,
 }
 
-/// An option of the null device.
-#[derive(Clone, Copy, Debug)]
-pub struct OptionInfo {
+/// An option of a device with the configuration `C`.
+#[derive(Debug)]
+pub struct OptionInfo<C = NullConfig> {
     /// Its name in a specification and a profile.
     pub name: &'static str,
     /// How its value is written.
@@ -78,17 +80,17 @@ pub struct OptionInfo {
     pub meaning: &'static str,
     /// The largest number that its field holds.
     pub(super) max: u64,
-    pub(super) set: fn(&mut NullConfig, u64),
+    pub(super) set: fn(&mut C, u64),
 }
 
-const U16: u64 = u16::MAX as u64;
-const U32: u64 = u32::MAX as u64;
+pub(super) const U16: u64 = u16::MAX as u64;
+pub(super) const U32: u64 = u32::MAX as u64;
 
-fn to_u16(value: u64) -> u16 {
+pub(super) fn to_u16(value: u64) -> u16 {
     u16::try_from(value).expect("the parser checked the option's maximum")
 }
 
-fn to_u32(value: u64) -> u32 {
+pub(super) fn to_u32(value: u64) -> u32 {
     u32::try_from(value).expect("the parser checked the option's maximum")
 }
 
@@ -249,20 +251,31 @@ pub const NULL_OPTIONS: &[OptionInfo] = &[
     },
 ];
 
-/// What a user can say about devices: one line an option, from [`NULL_OPTIONS`].
+/// What a user can say about devices: one line an option, from [`NULL_OPTIONS`] and
+/// [`ZNS_OPTIONS`].
 pub fn help() -> String {
-    let width = |text: fn(&OptionInfo) -> &str| {
-        let widths = NULL_OPTIONS.iter().map(|option| text(option).len());
+    let mut help = String::from(
+        "A device is `null`, `zns` or the name of a profile below, alone or with `:option=value,...` \
+         behind it, or a file `NAME.toml` with `device = \"null\"` or another and its options.\n\
+         Sizes take K, M, G, T (powers of 1024); times take ns, us, ms, s.\n",
+    );
+    let names: Vec<_> = PROFILES.iter().map(|(name, _)| *name).collect();
+    help.push_str(&format!("Profiles: {}.\n", names.join(", ")));
+    list("null", NULL_OPTIONS, &mut help);
+    list("zns", ZNS_OPTIONS, &mut help);
+    help
+}
+
+/// Adds the options of one device to the help text.
+fn list<C>(device: &str, options: &[OptionInfo<C>], help: &mut String) {
+    let width = |text: fn(&OptionInfo<C>) -> &str| {
+        let widths = options.iter().map(|option| text(option).len());
         widths.max().unwrap_or(0)
     };
     let names = width(|option| option.name);
     let defaults = width(|option| option.default);
-    let mut help = String::from(
-        "A device is `null`, `null:option=value,...` or a file `NAME.toml` with `device = \"null\"` \
-         and the same options.\n\
-         Sizes take K, M, G, T (powers of 1024); times take ns, us, ms, s.\n\n",
-    );
-    for option in NULL_OPTIONS {
+    help.push_str(&format!("\nOptions of {device}:\n\n"));
+    for option in options {
         let scope = match option.scope {
             Scope::Any => "",
             Scope::Zoned => " (zoned=true)",
@@ -276,17 +289,16 @@ pub fn help() -> String {
             option.meaning,
         ));
     }
-    help
 }
 
 /// The option whose name is most like `found`, if any is much like it.
-pub(super) fn nearest(found: &str) -> Option<&'static str> {
+pub(super) fn nearest<C>(options: &[OptionInfo<C>], found: &str) -> Option<&'static str> {
     // A long text is no misspelling, and comparing it would take long.
     if found.len() > 32 {
         return None;
     }
-    let distance = |option: &OptionInfo| edits(found, option.name);
-    let nearest = NULL_OPTIONS.iter().min_by_key(|option| distance(option))?;
+    let distance = |option: &OptionInfo<C>| edits(found, option.name);
+    let nearest = options.iter().min_by_key(|option| distance(option))?;
     (distance(nearest) <= (nearest.name.len() / 3).max(1)).then_some(nearest.name)
 }
 
@@ -332,7 +344,7 @@ mod tests {
             ("colour", None),
             ("", None),
         ] {
-            assert_eq!(nearest(found), expected, "{found}");
+            assert_eq!(nearest(NULL_OPTIONS, found), expected, "{found}");
         }
     }
 }

@@ -7,6 +7,9 @@ use super::{DeviceSpec, Parser, SpecError};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+/// The profiles that have a name of their own: what `zns-1t` says in place of a file.
+pub const PROFILES: &[(&str, &str)] = &[("zns-1t", include_str!("../../profiles/zns-1t.toml"))];
+
 /// Reads the text of a profile. `file` is what errors call it.
 ///
 /// # Errors
