@@ -1,6 +1,7 @@
 //! `zonal reproduce`.
 use super::ClockKind;
 use clap::{Args, ValueEnum};
+use zonal_sim::Costs;
 
 /// Options of `zonal reproduce`.
 #[derive(Args, Debug)]
@@ -28,9 +29,10 @@ pub struct ReproduceArgs {
     /// gives the same output to the byte
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Virtual time that an I/O costs the thread that does it, in nanoseconds
-    #[arg(long, value_name = "NS", default_value_t = 1000)]
-    pub io_cost: u64,
+    /// Virtual time that an I/O costs the thread that does it, in nanoseconds; `published` for what
+    /// it cost the machine of the published zone write plugging tables, by scheduler and length
+    #[arg(long, value_name = "NS", default_value = "1000")]
+    pub io_cost: Costs,
 }
 
 /// `--format`

@@ -157,7 +157,7 @@ fn figure(finished: &[Finished], unit: Unit) -> Result<f64> {
 pub fn describe(args: &ReproduceArgs) -> String {
     let clock = match args.clock {
         ClockKind::Real => "real clock".to_owned(),
-        ClockKind::Virtual => format!("virtual clock, {} ns of a thread an I/O", args.io_cost),
+        ClockKind::Virtual => format!("virtual clock, {}", args.io_cost),
     };
     format!(
         "{clock}, seed {}, median of {} rounds of {:.4} s a cell",
