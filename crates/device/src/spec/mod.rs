@@ -104,8 +104,8 @@ fn describe_null(config: &NullConfig) -> String {
 pub enum SpecError {
     /// There is no such device.
     #[error(
-        "unknown device `{found}`, expected `null`, `zns` or a profile ({}), with \
-         `:option=value,...` if one likes, or `NAME.toml`",
+        "unknown device `{found}`, expected `null`, `zns` or a profile ({}), each also with \
+         `:option=value,...`, or `NAME.toml`",
         profile_names()
     )]
     UnknownDevice {
