@@ -15,6 +15,8 @@ pub(super) struct CommandId(pub(super) u32);
 pub(super) enum Event {
     /// The controller is done with a command, as far as it holds the controller up.
     Controller,
+    /// What a command needs done begins.
+    Begin(CommandId),
     /// A command ends.
     End(CommandId),
     /// A die comes to the end of what it does, unless that was interrupted since: then the die is

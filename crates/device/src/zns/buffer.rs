@@ -148,3 +148,83 @@ impl Buffer {
         units
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zonal_blk::Bytes;
+
+    const ZONE: ZoneNo = ZoneNo(0);
+
+    /// Units of 8 KiB, a capacity of two and a half, room for four.
+    fn buffer() -> Buffer {
+        Buffer::new(&ZnsConfig {
+            zones: 2,
+            zone_capacity: Bytes(20 << 10),
+            planes: 1,
+            page: Bytes(8 << 10),
+            cell_pages: 1,
+            buffer: Bytes(32 << 10),
+            power_safe: false,
+            ..ZnsConfig::default()
+        })
+    }
+
+    fn arrive(buffer: &mut Buffer, kib: u64) -> Vec<(u64, u64)> {
+        assert!(buffer.reserve(kib << 10));
+        let mut sent = Vec::new();
+        buffer.arrive(ZONE, kib << 10, |unit, bytes| sent.push((unit, bytes >> 10)));
+        sent
+    }
+
+    #[test]
+    fn units_are_sent_once_when_they_are_full_and_the_last_with_the_zone() {
+        let mut buffer = buffer();
+        assert_eq!(arrive(&mut buffer, 4), []);
+        assert_eq!(arrive(&mut buffer, 4), [(0, 8)]);
+        assert_eq!(arrive(&mut buffer, 12), [(1, 8), (2, 4)]);
+        assert_eq!(buffer.on_flash(ZONE), 0);
+        for bytes in [8, 8, 4] {
+            buffer.programmed(ZONE, bytes << 10, 0);
+        }
+        assert_eq!((buffer.used(), buffer.on_flash(ZONE)), (0, 20 << 10));
+    }
+
+    #[test]
+    fn room_is_refused_beyond_the_size() {
+        let mut buffer = buffer();
+        assert!(buffer.reserve(30 << 10));
+        assert!(!buffer.reserve(4 << 10));
+        assert!(buffer.reserve(2 << 10));
+    }
+
+    #[test]
+    fn reset_gives_back_the_unit_in_part_and_forgets_programs_under_way() {
+        let mut buffer = buffer();
+        arrive(&mut buffer, 12);
+        assert_eq!(buffer.reset(ZONE), 1);
+        assert_eq!(buffer.used(), 8 << 10, "it is being programmed");
+        buffer.programmed(ZONE, 8 << 10, 0);
+        assert_eq!((buffer.used(), buffer.on_flash(ZONE)), (0, 0));
+    }
+
+    #[test]
+    fn finish_leaves_the_units_that_were_not_sent_to_program() {
+        let mut buffer = buffer();
+        arrive(&mut buffer, 12);
+        assert_eq!(buffer.finish(ZONE), (4 << 10, 1..3));
+        assert_eq!(buffer.finish(ZONE), (0, 3..3));
+    }
+
+    #[test]
+    fn units_in_part_are_saved_once_unless_they_grow() {
+        let mut buffer = buffer();
+        arrive(&mut buffer, 4);
+        assert_eq!(buffer.save(), [(ZONE, 0)]);
+        assert_eq!(buffer.save(), []);
+        arrive(&mut buffer, 2);
+        assert_eq!(buffer.save(), [(ZONE, 0)]);
+        arrive(&mut buffer, 4);
+        assert_eq!(buffer.save(), [(ZONE, 1)]);
+    }
+}

@@ -163,6 +163,7 @@ impl Drive {
             self.now = self.now.max(at);
             match event {
                 Event::Controller => self.busy = false,
+                Event::Begin(id) => self.begin_command(id),
                 Event::End(id) => self.end(id),
                 Event::Die { die, round } => {
                     let work = self.flash.ended(self.now, die, round, &mut self.agenda);
@@ -236,17 +237,27 @@ impl Drive {
                     self.stalled.push_back(id);
                     self.hold_controller(decided);
                 }
-                return;
             }
-            Op::Read => self.read(id, now, decided),
-            Op::ZoneReset | Op::ZoneResetAll => self.reset(id, now),
-            Op::ZoneFinish => self.finish(id, zone, now),
-            Op::Flush => self.flush(id, now),
-            Op::Discard | Op::ZoneOpen | Op::ZoneClose => {}
+            _ => {
+                self.agenda.add(decided, Event::Begin(id));
+                self.hold_controller(decided);
+            }
         }
-        self.hold_controller(decided);
-        if self.command(id).parts == 0 && op != Op::Read {
-            self.agenda.add(decided, Event::End(id));
+    }
+
+    /// The controller has decided what a command that is no write needs done.
+    fn begin_command(&mut self, id: CommandId) {
+        let request = &self.command(id).request;
+        let (op, zone) = (request.op(), request.zone());
+        match op {
+            Op::Read => return self.read(id),
+            Op::ZoneReset | Op::ZoneResetAll => self.reset(id),
+            Op::ZoneFinish => self.finish(id, zone),
+            Op::Flush => self.flush(id),
+            _ => {}
+        }
+        if self.command(id).parts == 0 {
+            self.end(id);
         }
     }
 
@@ -284,24 +295,23 @@ impl Drive {
         if command.parts > 0 {
             return;
         }
-        let now = self.now;
         if self.command(id).request.op() == Op::Read {
-            self.send(id, now);
+            self.send(id);
         } else {
-            self.agenda.add(now + self.config.manage_time, Event::End(id));
+            self.end(id);
         }
     }
 
     /// Moves a read's data to the host.
-    fn send(&mut self, id: CommandId, from: Nanos) {
+    fn send(&mut self, id: CommandId) {
         let sectors = self.command(id).request.nr_sectors();
         let bytes = Sector(sectors.into()).to_bytes().0;
-        self.link_out = from.max(self.link_out) + time_of(bytes, self.config.link_rate);
+        self.link_out = self.now.max(self.link_out) + time_of(bytes, self.config.link_rate);
         self.agenda.add(self.link_out, Event::End(id));
     }
 
     /// Reads what is on the flash; what is in the buffer or was never written is at hand.
-    fn read(&mut self, id: CommandId, now: Nanos, decided: Nanos) {
+    fn read(&mut self, id: CommandId) {
         let zone_size = self.config.zone_size.to_sectors().0;
         let request = &self.command(id).request;
         let zone = request.zone();
@@ -311,18 +321,17 @@ impl Drive {
         let mut parts = 0;
         for piece in self.stripe.pieces(zone, from, to) {
             let work = Work::Read { command: id, pages: piece.pages, bytes: piece.bytes };
-            self.flash.add(now, piece.die, work, &mut self.agenda);
-            self.begin(piece.die);
+            self.give(piece.die, work);
             parts += 1;
         }
         self.command(id).parts = parts;
         if parts == 0 {
-            self.send(id, decided);
+            self.send(id);
         }
     }
 
     /// Erases what was written of the zones that a reset has emptied.
-    fn reset(&mut self, id: CommandId, now: Nanos) {
+    fn reset(&mut self, id: CommandId) {
         let zones = std::mem::take(&mut self.command(id).effect.emptied);
         let mut parts = 0;
         for zone in zones {
@@ -330,8 +339,7 @@ impl Drive {
             for (die, units) in self.stripe.units_by_die(zone, 0, sent) {
                 let blocks = self.stripe.blocks(units);
                 let work = Work::Erase { command: id, blocks };
-                self.flash.add(now, die, work, &mut self.agenda);
-                self.begin(die);
+                self.give(die, work);
                 parts += 1;
             }
         }
@@ -339,19 +347,18 @@ impl Drive {
     }
 
     /// Fills the rest of a zone with padding.
-    fn finish(&mut self, id: CommandId, zone: ZoneNo, now: Nanos) {
+    fn finish(&mut self, id: CommandId, zone: ZoneNo) {
         let (partial, units) = self.buffer.finish(zone);
         let generation = self.buffer.flow(zone).generation;
         let mut from = units.start;
         if partial > 0 {
             let work = Work::Program { zone, bytes: partial, generation };
-            self.program(self.stripe.die(zone, from), work);
+            self.give(self.stripe.die(zone, from), work);
             from += 1;
         }
         let mut parts = 0;
         for (die, units) in self.stripe.units_by_die(zone, from, units.end) {
-            self.flash.add(now, die, Work::Pad { command: id, units }, &mut self.agenda);
-            self.begin(die);
+            self.give(die, Work::Pad { command: id, units });
             parts += 1;
         }
         self.command(id).parts = parts;
@@ -359,24 +366,25 @@ impl Drive {
 
     /// Without a buffer that outlives a loss of power, waits for all that was given to the flash,
     /// and for copies of the units in part.
-    fn flush(&mut self, id: CommandId, now: Nanos) {
+    fn flush(&mut self, id: CommandId) {
         if self.config.power_safe {
             return;
         }
         for (zone, unit) in self.buffer.save() {
-            self.program(self.stripe.die(zone, unit), Work::Save);
+            self.give(self.stripe.die(zone, unit), Work::Save);
         }
         let mut parts = 0;
         for die in 0..self.config.dies {
             if self.flash.is_writing(die) {
-                self.flash.add(now, die, Work::Mark { command: id }, &mut self.agenda);
+                self.flash.add(self.now, die, Work::Mark { command: id }, &mut self.agenda);
                 parts += 1;
             }
         }
         self.command(id).parts = parts;
     }
 
-    fn program(&mut self, die: u32, work: Work) {
+    /// Gives a die something to do, which it begins if it is free.
+    fn give(&mut self, die: u32, work: Work) {
         self.flash.add(self.now, die, work, &mut self.agenda);
         self.begin(die);
     }
@@ -408,7 +416,7 @@ impl Drive {
         self.buffer.arrive(zone, bytes, |unit, bytes| full.push((unit, bytes)));
         for (unit, bytes) in full.drain(..) {
             let work = Work::Program { zone, bytes, generation };
-            self.program(self.stripe.die(zone, unit), work);
+            self.give(self.stripe.die(zone, unit), work);
         }
         self.full = full;
     }
@@ -427,7 +435,7 @@ impl Drive {
                 self.buffer.release(room);
             }
             if flags.contains(BioFlags::FUA) || flags.contains(BioFlags::PREFLUSH) {
-                self.flush(id, self.now);
+                self.flush(id);
                 if self.command(id).parts > 0 {
                     return;
                 }

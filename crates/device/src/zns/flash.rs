@@ -204,3 +204,110 @@ impl Die {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two dies on one channel: 1 byte a nanosecond, units of 64 bytes, programs of 100 ns.
+    fn flash(suspend: bool) -> Flash {
+        let config = ZnsConfig {
+            channels: 1,
+            dies: 2,
+            planes: 1,
+            page: Bytes(32),
+            cell_pages: 2,
+            channel_rate: Bytes(1_000_000_000),
+            page_read: Nanos(20),
+            program: Nanos(100),
+            erase: Nanos(1000),
+            suspend,
+            suspend_time: Nanos(5),
+            ..ZnsConfig::default()
+        };
+        Flash::new(&config)
+    }
+
+    const PROGRAM: Work = Work::Program { zone: ZoneNo(0), bytes: 64, generation: 0 };
+
+    fn read(nr: u32) -> Work {
+        Work::Read { command: CommandId(nr), pages: 1, bytes: 8 }
+    }
+
+    /// Gives the works at their times; what is done when, with the die.
+    fn run(mut flash: Flash, works: &[(u64, u32, Work)]) -> Vec<(u64, u32, &'static str)> {
+        let mut agenda = Agenda::default();
+        let mut ends = Vec::new();
+        let mut works = works.iter().peekable();
+        loop {
+            let given = works.peek().map(|(at, ..)| Nanos(*at));
+            let next = agenda.next();
+            match (given, next) {
+                (Some(at), next) if next.is_none_or(|next| at < next) => {
+                    let &(_, die, work) = works.next().expect("peeked");
+                    flash.add(at, die, work, &mut agenda);
+                    assert!(flash.begin(at, die, &mut agenda).is_none());
+                }
+                (_, Some(next)) => {
+                    let (at, event) = agenda.pop(next).expect("it is next");
+                    let Event::Die { die, round } = event else { panic!("only dies") };
+                    let name = match flash.ended(at, die, round, &mut agenda) {
+                        Some(Work::Program { .. }) => Some("program"),
+                        Some(Work::Erase { .. }) => Some("erase"),
+                        Some(Work::Read { .. }) => Some("read"),
+                        Some(_) => Some("other"),
+                        None => None,
+                    };
+                    ends.extend(name.map(|name| (at.0, die, name)));
+                    assert!(flash.begin(at, die, &mut agenda).is_none());
+                }
+                _ => return ends,
+            }
+        }
+    }
+
+    #[test]
+    fn dies_work_side_by_side_and_take_turns_on_the_channel() {
+        let works = [(0, 0, PROGRAM), (0, 1, PROGRAM), (0, 0, PROGRAM)];
+        let expected = [(164, 0, "program"), (228, 1, "program"), (328, 0, "program")];
+        assert_eq!(run(flash(false), &works), expected);
+    }
+
+    #[test]
+    fn reads_go_before_programs_that_wait_and_behind_one_that_has_begun() {
+        let works = [(0, 0, PROGRAM), (1, 0, PROGRAM), (2, 0, read(0)), (2, 1, read(1))];
+        let ends = run(flash(false), &works);
+        // The bus of the second die's read is free after the first program's data.
+        let expected = [(72, 1, "read"), (164 + 28, 0, "read"), (192 + 164, 0, "program")];
+        assert_eq!(ends[0], expected[0]);
+        assert_eq!(ends[1], (164, 0, "program"));
+        assert_eq!(ends[2..], expected[1..]);
+    }
+
+    #[test]
+    fn reads_without_end_do_not_keep_a_program_from_beginning() {
+        let mut works = vec![(0, 0, read(0)), (0, 0, PROGRAM)];
+        works.extend((1..20).map(|nr| (0, 0, read(nr))));
+        let ends = run(flash(false), &works);
+        let at = ends.iter().position(|(.., name)| *name == "program").expect("it was done");
+        assert_eq!(at as u32, READS_IN_A_ROW + 1, "the first read was alone");
+    }
+
+    #[test]
+    fn suspended_program_goes_on_where_it_was() {
+        let works = [(0, 0, PROGRAM), (100, 0, read(0))];
+        let expected = [(100 + 5 + 28, 0, "read"), (133 + 64, 0, "program")];
+        assert_eq!(run(flash(true), &works), expected);
+        let erase = Work::Erase { command: CommandId(1), blocks: 2 };
+        let works = [(0, 0, erase), (500, 0, read(0)), (1000, 0, read(0))];
+        let ends = run(flash(true), &works);
+        assert_eq!(ends[2], (2000 + 2 * 33, 0, "erase"), "{ends:?}");
+    }
+
+    #[test]
+    fn padding_lets_others_in_between_its_units() {
+        let pad = Work::Pad { command: CommandId(0), units: 2 };
+        let ends = run(flash(false), &[(0, 0, pad), (1, 0, PROGRAM)]);
+        assert_eq!(ends, [(328, 0, "program"), (492, 0, "other")]);
+    }
+}

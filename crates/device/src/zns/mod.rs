@@ -27,8 +27,6 @@ mod drive;
 mod flash;
 mod medium;
 mod stripe;
-#[cfg(test)]
-mod tests;
 mod zrwa;
 
 use crate::null::ConfigError;

@@ -60,3 +60,49 @@ impl Area {
         if in_area && whole { Ok(Sector(moves)) } else { Err(Status::Invalid) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AREA: Area = Area { size: 8, granularity: 2, capacity: 30 };
+
+    /// One granule at a time, until the end of the write lies in the area.
+    fn model(wp: u64, from: u64, to: u64) -> Option<u64> {
+        let mut moved = wp;
+        while to > moved + AREA.size && moved < AREA.capacity {
+            moved = (moved + AREA.granularity).min(AREA.capacity);
+        }
+        (from >= wp && to <= AREA.capacity && to <= wp + 2 * AREA.size).then_some(moved - wp)
+    }
+
+    #[test]
+    fn every_write_moves_the_pointer_as_if_granule_by_granule() {
+        for wp in 0..=30 {
+            for from in 0..=30 {
+                for to in from + 1..=34 {
+                    let moves = AREA.write(Sector(wp), Sector(from), Sector(to));
+                    let moves = moves.ok().map(|moves| moves.0);
+                    assert_eq!(moves, model(wp, from, to), "{wp}: {from}..{to}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn commits_end_at_granules_in_the_area_or_at_the_capacity() {
+        for (wp, to, expected) in [
+            (4, 4, Ok(0)),
+            (4, 6, Ok(2)),
+            (4, 12, Ok(8)),
+            (4, 14, Err(Status::Invalid)),
+            (4, 7, Err(Status::Invalid)),
+            (4, 2, Err(Status::Invalid)),
+            (25, 30, Ok(5)),
+            (25, 31, Err(Status::Invalid)),
+        ] {
+            let moves = AREA.commit(Sector(wp), Sector(to)).map(|moves| moves.0);
+            assert_eq!(moves, expected, "{wp} to {to}");
+        }
+    }
+}
