@@ -113,6 +113,20 @@ fn errors_in_profiles_name_file_and_line() {
         "device = \"null\"\nmax_active = 8\nmax_open = 9",
         "device = \"null\"\nsize = \"1T\"",
         "device = \"null\"\nzones = ",
+        "device = \"zns\"\nzones = 9",
+        "device = \"zns\"\nmax_active = 20\nmax_open = 21",
+        "device = \"zns\"\nmax_active = 905",
+        "device = \"zns\"\nzone_size = \"1G\"\nzone_capacity = \"2G\"",
+        "device = \"zns\"\nbuffer = \"64K\"",
+        "device = \"zns-1t\"\n\nbuffer = \"2M\"",
+        "device = \"zns\"\nprogram = \"3ms\"",
+        "device = \"zns\"\nzone_rate = \"2G\"",
+        "device = \"zns\"\nchannel_rate = \"100M\"",
+        "device = \"zns\"\nchannels = 5",
+        "device = \"zns\"\nzone_dies = 12",
+        "device = \"zns\"\nblock = \"1000K\"",
+        "device = \"zns\"\nzrwa = \"1M\"",
+        "device = \"zns\"\nmax_io = \"512K\"",
     ]
     .iter()
     .map(|text| {

@@ -278,16 +278,14 @@ impl ZnsConfig {
                 size(needed)
             )
         })?;
-        let dies = self.dies / self.channels;
-        let die_rate = Bytes(self.program_rate(1).0.min(self.channel_rate.0));
-        let fed = die_rate.0.saturating_mul(dies.into()).min(self.channel_rate.0);
-        let fed = Bytes(fed.saturating_mul(self.channels.into()));
-        rule("zone_rate", self.zone_rate <= fed, size(self.zone_rate), || {
+        let channels = self.channels.min(self.zone_dies);
+        let carried = Bytes(self.channel_rate.0.saturating_mul(channels.into()));
+        rule("zone_rate", self.zone_rate <= carried, size(self.zone_rate), || {
             format!(
-                "at most what channels={} carry to their dies, {} each: {}",
-                self.channels,
+                "at most what the {channels} channels of a zone's dies carry, channel_rate={} \
+                 each: {}",
                 size(self.channel_rate),
-                size(fed)
+                size(carried)
             )
         })
     }

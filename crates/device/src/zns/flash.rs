@@ -290,7 +290,7 @@ mod tests {
         works.extend((1..20).map(|nr| (0, 0, read(nr))));
         let ends = run(flash(false), &works);
         let at = ends.iter().position(|(.., name)| *name == "program").expect("it was done");
-        assert_eq!(at as u32, READS_IN_A_ROW + 1, "the first read was alone");
+        assert_eq!(at, READS_IN_A_ROW as usize + 1, "the first read was alone");
     }
 
     #[test]

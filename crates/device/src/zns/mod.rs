@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Everything happens at a time that is known when its cause happens, so the drive is a list of
-//! events to come ([`agenda`]), and whoever starts or polls a command lets all happen that is due.
+//! events to come (`agenda`), and whoever starts or polls a command lets all happen that is due.
 //! The hardware queues share the drive behind one lock, taken once a call.
 //!
 //! `docs/models.md` has the parameters, where they come from, and what the model leaves out.
