@@ -4,6 +4,7 @@
 //! written.
 use super::hdd::{HDD_OPTIONS, HDD_PROFILES};
 use super::options::{NULL_OPTIONS, OptionInfo, Unit};
+use super::zns::{ZNS_OPTIONS, ZNS_PROFILES};
 
 /// The key of a profile that names the options which were adjusted to measurements, rather than
 /// known.
@@ -11,7 +12,16 @@ pub const CALIBRATED: &str = "calibrated";
 
 /// The text of a profile that the program has.
 pub fn profile_text(name: &str) -> Option<&'static str> {
-    HDD_PROFILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+    profiles().find(|(known, _)| *known == name).map(|(_, text)| text)
+}
+
+/// The names of the profiles that the program has, for messages.
+pub fn profile_names() -> String {
+    profiles().map(|(name, _)| name).collect::<Vec<&str>>().join(", ")
+}
+
+fn profiles() -> impl Iterator<Item = (&'static str, &'static str)> {
+    HDD_PROFILES.iter().chain(ZNS_PROFILES).copied()
 }
 
 /// An option of a kind of device, with how its value is written.
@@ -23,6 +33,7 @@ pub fn option_unit(device: &str, name: &str) -> Option<(&'static str, Unit)> {
     match device {
         "null" => find(NULL_OPTIONS, name),
         "hdd" => find(HDD_OPTIONS, name),
+        "zns" => find(ZNS_OPTIONS, name),
         _ => None,
     }
 }

@@ -1,5 +1,7 @@
 //! The options of each device, in one table: the parser and the help text both come from it.
-use super::hdd;
+use super::calibration::profile_names;
+use super::hdd::{HDD_OPTIONS, HDD_SCOPES};
+use super::zns::ZNS_OPTIONS;
 use crate::null::NullConfig;
 use crate::quantity::{
     QuantityError, parse_count, parse_rate, parse_size, parse_time, show_rate, show_size, show_time,
@@ -286,12 +288,19 @@ pub const NULL_OPTIONS: &[OptionInfo] = &[
 /// What a user can say about devices: one line an option, from the tables of options.
 pub fn help() -> String {
     let mut help = String::from(
-        "A device is `null`, `null:option=value,...` or a file `NAME.toml` with `device = \"null\"` \
-         and the same options.\n\
-         Sizes take K, M, G, T (powers of 1024); times take ns, us, ms, s.\n\n",
+        "A device is `null`, `hdd`, `zns` or the name of a profile below, alone or with \
+         `:option=value,...` behind it, or a file `NAME.toml` with `device = \"null\"` or another and \
+         its options.\n\
+         Sizes take K, M, G, T (powers of 1024); times take ns, us, ms, s; rates take kB/s, MB/s, \
+         GB/s (powers of 1000).\n",
     );
+    help.push_str(&format!("Profiles: {}.\n", profile_names()));
+    help.push_str("\nOptions of null:\n\n");
     add_options(&mut help, NULL_OPTIONS, ["zoned=true", "zoned=false"]);
-    hdd::add_help(&mut help);
+    help.push_str("\nOptions of hdd, and `profile=NAME` before all others:\n\n");
+    add_options(&mut help, HDD_OPTIONS, HDD_SCOPES);
+    help.push_str("\nOptions of zns:\n\n");
+    add_options(&mut help, ZNS_OPTIONS, [""; 2]);
     help
 }
 

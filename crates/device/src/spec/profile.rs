@@ -54,7 +54,7 @@ fn check_calibrated(device: &str, value: &Spanned<DeValue<'_>>) -> Result<(), Sp
     let bad = |found: &str| SpecError::BadValue {
         option: CALIBRATED,
         found: found.to_owned(),
-        form: "a list of options in quotes".to_owned(),
+        form: "a list of options of the device, in quotes".to_owned(),
         max: None,
     };
     let names = value.get_ref().as_array().ok_or_else(|| bad(value.get_ref().type_str()))?;
