@@ -38,7 +38,21 @@ pub fn attach(
     options: QueueOptions,
     channels: usize,
 ) -> Result<Attached> {
-    let device: Arc<dyn Device> = spec::build(spec).with_context(|| format!("device {name}"))?;
+    let device = spec::build(spec).with_context(|| format!("device {name}"))?;
+    attach_device(name, spec, device, options, channels)
+}
+
+/// The same for a device that was made already.
+///
+/// # Errors
+/// What the device lacks for the options.
+pub fn attach_device(
+    name: &str,
+    spec: &DeviceSpec,
+    device: Arc<dyn Device>,
+    options: QueueOptions,
+    channels: usize,
+) -> Result<Attached> {
     let share_queues = channels > usize::from(device.limits().nr_queues);
     let queue = Queue::attach(device, QueueOptions { share_queues, ..options })
         .with_context(|| format!("device {name}"))?;
@@ -110,6 +124,12 @@ impl Devices {
         };
         let by_name = uses.into_iter().map(attach).collect::<Result<_>>()?;
         Ok(Devices { one: wishes.device.clone(), by_name })
+    }
+
+    /// One device, for all tasks.
+    pub fn one(attached: Attached) -> Self {
+        let name = attached.name.clone();
+        Devices { one: Some(name.clone()), by_name: BTreeMap::from([(name, attached)]) }
     }
 
     /// The device of a task.

@@ -79,11 +79,10 @@ fn cell(measured: &Measured, at: usize) -> Value {
 }
 
 fn errors(measured: &Measured, errors: &Errors) -> Value {
-    let worst = &measured.table.cells[errors.worst];
     json!({
         "cells": errors.count,
         "median": errors.median,
         "largest": errors.largest,
-        "largest_at": format!("{} {}", worst.row, worst.column),
+        "largest_at": measured.table.name_of(errors.worst),
     })
 }

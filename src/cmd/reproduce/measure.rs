@@ -9,7 +9,7 @@
 //! by side, each in a virtual time of its own.
 use super::how::How;
 use super::measured::{PERCENTILES, Results, Rounds, Sample};
-use super::table::{Cell, Table, Unit};
+use super::table::{Cell, Setup, Table, Unit};
 use crate::cli::{ClockKind, Eta};
 use crate::devices::{Devices, Wishes};
 use crate::machine::{Finished, Machine};
@@ -22,8 +22,8 @@ use std::thread;
 use zonal_blk::{Nanos, QueueOptions};
 use zonal_workload::job::{DataDir, Job};
 use zonal_workload::jobfile::{self, SystemSource};
-use zonal_workload::plan;
-use zonal_workload::stats::IoStats;
+use zonal_workload::plan::{self, Task};
+use zonal_workload::stats::{Histogram, IoStats};
 
 /// What measures tables, one after another.
 pub struct Bench {
@@ -60,15 +60,12 @@ impl Bench {
         let turns = (0..how.rounds).flat_map(|round| order.iter().map(move |&cell| (cell, round)));
         let turns: Vec<Turn> = turns.map(|(cell, round)| Turn { cell, round }).collect();
         let progress = progress(turns.len() as u64).with_prefix(table.name);
-        let show = |turn: Turn| {
-            let cell = &table.cells[turn.cell];
-            progress.set_message(format!("{} {}", cell.row, cell.column));
-        };
+        let show = |turn: Turn| progress.set_message(table.name_of(turn.cell));
         let measure = |turn: Turn, machine: &mut Machine| {
-            let cell = &table.cells[turn.cell];
-            let sample = measure_cell(cell, machine, how, how.seed_of(turn.round));
+            let sample =
+                measure_cell(&table.cells[turn.cell], machine, how, how.seed_of(turn.round));
             progress.inc(1);
-            sample.with_context(|| format!("{}: {} {}", table.name, cell.row, cell.column))
+            sample.with_context(|| format!("{}: {}", table.name, table.name_of(turn.cell)))
         };
         let samples = match how.clock {
             ClockKind::Real => {
@@ -101,7 +98,10 @@ impl Bench {
 }
 
 /// A machine whose time begins now.
-fn machine(how: &How) -> Result<Machine> {
+///
+/// # Errors
+/// There is another one for the real clock.
+pub fn machine(how: &How) -> Result<Machine> {
     Machine::new(how.clock, how.io_cost.0, Eta::Never)
 }
 
@@ -157,12 +157,8 @@ fn progress(turns: u64) -> ProgressBar {
 /// One cell in one round.
 fn measure_cell(cell: &Cell, machine: &mut Machine, how: &How, seed: u64) -> Result<Sample> {
     let setup = &cell.setup;
-    let mut jobs = jobfile::parse_args(&setup.jobs, &SystemSource)?.jobs;
-    for job in &mut jobs {
-        limit(job, how);
-    }
-    let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
-    let phases = plan::phases(&jobs);
+    let (ramp, measured) = how.round();
+    let phases = phases(setup, ramp, measured)?;
     let wishes = Wishes {
         queue: QueueOptions { zone_write: setup.zone_write, ..QueueOptions::default() },
         scheduler: Some(setup.scheduler.to_owned()),
@@ -177,12 +173,20 @@ fn measure_cell(cell: &Cell, machine: &mut Machine, how: &How, seed: u64) -> Res
     sample(&finished, cell.unit)
 }
 
-/// Has a job end after its time, of which the first part is not measured.
-fn limit(job: &mut Job, how: &How) {
-    let (ramp, measured) = how.round();
-    job.ramp_time = Nanos((ramp * 1e9) as u64);
-    job.runtime = Some(Nanos((measured * 1e9) as u64));
-    job.time_based = true;
+/// The clones of a cell's jobs, which end after so many seconds that are not measured and so many
+/// that are.
+///
+/// # Errors
+/// What is wrong with the jobs.
+pub fn phases(setup: &Setup, ramp: f64, measured: f64) -> Result<Vec<Vec<Task>>> {
+    let mut jobs = jobfile::parse_args(&setup.jobs, &SystemSource)?.jobs;
+    for job in &mut jobs {
+        job.ramp_time = Nanos((ramp * 1e9) as u64);
+        job.runtime = Some(Nanos((measured * 1e9) as u64));
+        job.time_based = true;
+    }
+    let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
+    Ok(plan::phases(&jobs))
 }
 
 /// What all clones did together: their I/O over the time of the longest.
@@ -195,7 +199,7 @@ fn sample(finished: &[Finished], unit: Unit) -> Result<Sample> {
         all.merge(&outcome.stats);
     }
     let (mut ios, mut bytes, mut time) = (0, 0, Nanos(0));
-    let mut latencies = zonal_workload::stats::Histogram::new();
+    let mut latencies = Histogram::new();
     for dir in [DataDir::Read, DataDir::Write] {
         ios += all.ios(dir);
         bytes += all.bytes(dir);

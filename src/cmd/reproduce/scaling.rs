@@ -118,6 +118,7 @@ pub fn table() -> Table {
             Comparison { heading: "of none", style: Style::Share },
         ],
         cells,
+        crossings: Vec::new(),
         remarks,
     }
 }

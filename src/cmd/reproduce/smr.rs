@@ -21,13 +21,16 @@ pub fn sequential() -> Table {
         workload: format!("sequential 1 MiB direct writes qd={depth}"),
         options: vec!["--rw=write".to_owned(), format!("--iodepth={depth}")],
     });
-    Table::of_model(
+    let deepest = |(at, cell): (usize, &Cell)| (cell.column == "128").then_some(at);
+    let crossings = cells.iter().enumerate().filter_map(deepest).collect();
+    let table = Table::of_model(
         "smr-seq-qd",
         "sequential writes to a 30 TB SMR disk by queue depth, without and with QD=1 writes",
         Layout::Curves { axis: "queue depth" },
         Method { clock: ClockKind::Virtual, rounds: 3, seconds: 360.0 },
         cells,
-    )
+    );
+    Table { crossings, ..table }
 }
 
 /// `smr-rnd-zones`.

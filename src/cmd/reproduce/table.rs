@@ -20,6 +20,8 @@ pub struct Table {
     pub comparisons: &'static [Comparison],
     /// The cells in the order in which they are printed.
     pub cells: Vec<Cell>,
+    /// Cells of rotating disks whose head is plotted while it crosses a zone border.
+    pub crossings: Vec<usize>,
     /// What the results mean, computed from them.
     pub remarks: fn(&Measured) -> Vec<String>,
 }
@@ -175,8 +177,17 @@ impl Table {
         method: Method,
         cells: Vec<Cell>,
     ) -> Self {
-        let (claim, comparisons) = (Claim::Figures, &[]);
-        Table { name, about, layout, claim, method, comparisons, cells, remarks: |_| Vec::new() }
+        Table {
+            name,
+            about,
+            layout,
+            claim: Claim::Figures,
+            method,
+            comparisons: &[],
+            cells,
+            crossings: Vec::new(),
+            remarks: |_| Vec::new(),
+        }
     }
 
     /// The published figures of the table.
@@ -202,6 +213,16 @@ impl Table {
             }
         }
         seen
+    }
+
+    /// What a cell is called in a sentence.
+    pub fn name_of(&self, cell: usize) -> String {
+        let Cell { row, column, .. } = &self.cells[cell];
+        match self.layout {
+            Layout::Grid => format!("{row} {column}"),
+            Layout::List => row.trim().to_owned(),
+            Layout::Curves { axis } => format!("{row}, {axis} {column}"),
+        }
     }
 
     /// The cell in a row and a column.

@@ -76,6 +76,7 @@ fn small(layout: Layout, claim: Claim, columns: &[&str]) -> Table {
         method: Method { clock: ClockKind::Virtual, rounds: 3, seconds: 3.0 },
         comparisons: &[Comparison { heading: "against old", style: Style::Change }],
         cells: old.chain(new).collect(),
+        crossings: Vec::new(),
         remarks: |measured| vec![format!("The first is {}.", measured.results.figure(0))],
     }
 }
@@ -195,12 +196,12 @@ fn curves_are_lines_with_errors_and_what_interpolation_would_say() {
              between the",
             "slowest and the fastest seed, in percent of the median.",
             "withheld: a published figure that is kept back; ours is a prediction.",
-            "Absolute error: 5 cells, median 2.0%, largest 10.0% (old 8).",
+            "Absolute error: 5 cells, median 2.0%, largest 10.0% (old, depth 8).",
             "Of those that are more than 5% below the fastest published bandwidth, or no bandwidth: 1 \
              cell,",
-            "median 10.0%, largest 10.0% (old 8).",
-            "Interpolated between published figures: 1 cell, median 16.7%, largest 16.7% (old 2).",
-            "Zonal on the same: 1 cell, median 6.2%, largest 6.2% (old 2).",
+            "median 10.0%, largest 10.0% (old, depth 8).",
+            "Interpolated between published figures: 1 cell, median 16.7%, largest 16.7% (old, depth 2).",
+            "Zonal on the same: 1 cell, median 6.2%, largest 6.2% (old, depth 2).",
             "The first is 101.",
         ]
     );
@@ -259,7 +260,7 @@ fn json_says_how_each_figure_came_about() {
     let null = serde_json::Value::Null;
     assert_eq!((&withheld["value"], &withheld["error"]), (&null, &null));
     assert_eq!((&withheld["withheld"], &withheld["interpolated"]), (&true.into(), &68.0.into()));
-    assert_eq!(table["error"]["given"]["largest_at"], "old 8");
+    assert_eq!(table["error"]["given"]["largest_at"], "old, depth 8");
     assert_eq!(table["error"]["nontrivial"]["cells"], 1);
     assert_eq!(table["error"]["withheld"], 3);
 }

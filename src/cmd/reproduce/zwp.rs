@@ -41,6 +41,7 @@ pub fn null_blk() -> Table {
         method: Method { clock: ClockKind::Real, rounds: 7, seconds: 1.4 },
         comparisons: &[Comparison { heading: "against ZWL mq-deadline", style: Style::Change }],
         cells,
+        crossings: Vec::new(),
         remarks: none_against_locking,
     }
 }

@@ -56,7 +56,7 @@ pub struct Axis {
 /// How values are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// From 0.
+    /// From 0, or from the lowest if that is below.
     Linear,
     /// By powers of ten; values must be above 0.
     Logarithmic,
@@ -65,10 +65,12 @@ pub enum Scale {
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marks {
-    /// A line with its points.
+    /// A line.
     Line {
         /// With gaps.
         dashed: bool,
+        /// With its points, unless it has gaps.
+        points: bool,
     },
     /// Rings at the points.
     Rings,
@@ -181,11 +183,12 @@ impl Chart {
             let points: Vec<(f64, f64)> = series.points.iter().map(own).collect();
             let colour = series.colour();
             match series.marks {
-                Marks::Line { dashed: false } => {
-                    let line = LineSeries::new(points, colour.stroke_width(2)).point_size(3);
+                Marks::Line { dashed: false, points: dots } => {
+                    let size = if dots { 3 } else { 0 };
+                    let line = LineSeries::new(points, colour.stroke_width(2)).point_size(size);
                     chart.draw_series(line).map_err(failed)?;
                 }
-                Marks::Line { dashed: true } => {
+                Marks::Line { dashed: true, .. } => {
                     let line = DashedLineSeries::new(points, 6, 4, colour.stroke_width(2));
                     chart.draw_series(line).map_err(failed)?;
                 }
@@ -229,6 +232,7 @@ impl Chart {
         let high = places.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let low = places.iter().copied().fold(f64::INFINITY, f64::min);
         match self.scale {
+            Scale::Linear if low < 0.0 && high > low => (low, high),
             Scale::Linear if high > 0.0 => (0.0, high * 1.08),
             Scale::Logarithmic if high.is_finite() => (low - 0.1, high + 0.1),
             Scale::Linear | Scale::Logarithmic => (0.0, 1.0),
@@ -293,8 +297,8 @@ impl Series {
             PathElement::new([(x + from, y), (x + to, y)], colour.stroke_width(2))
         };
         match self.marks {
-            Marks::Line { dashed: false } => area.draw(&line(0, 24)),
-            Marks::Line { dashed: true } => area
+            Marks::Line { dashed: false, .. } => area.draw(&line(0, 24)),
+            Marks::Line { dashed: true, .. } => area
                 .draw(&line(0, 6))
                 .and_then(|()| area.draw(&line(10, 16)))
                 .and_then(|()| area.draw(&line(20, 24))),
