@@ -169,7 +169,12 @@ pub fn overview(tables: &[Measured]) -> String {
             show(&nontrivial, |errors| format!("{:.1}% of {}", errors.median, errors.count)),
         ]);
     }
-    align(&lines)
+    let mut out = align(&lines);
+    if tables.iter().any(|measured| measured.table.claim == Claim::Percentages) {
+        out.push('\n');
+        wrap(&mut out, "Errors of tables on null devices are those of another machine.");
+    }
+    out
 }
 
 /// What the figures mean.

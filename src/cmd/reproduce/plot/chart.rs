@@ -17,7 +17,7 @@ const LEGEND_COLUMNS: usize = 2;
 /// Stands for the colour of the text; nothing else may have it.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_WRITTEN: &str = "#010203";
-/// For series, in turn: each has a contrast of at least 3:1 with white and with black.
+/// For series, in turn: each has a contrast of at least 3:1 with light and with dark pages.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0x2B, 0x83, 0xC4),
     RGBColor(0xD0, 0x6A, 0x14),
@@ -193,13 +193,10 @@ impl Chart {
                     chart.draw_series(line).map_err(failed)?;
                 }
                 Marks::Rings | Marks::RingsOnBars => {
-                    let ring = |point| Circle::new(point, 6, INK.stroke_width(2));
-                    chart.draw_series(points.into_iter().map(ring)).map_err(failed)?;
-                    let ring = |&(x, y): &(f64, f64)| {
-                        let point = (x + series.offset(), self.scale.place(y));
-                        Circle::new(point, 4, colour.filled())
-                    };
-                    chart.draw_series(series.points.iter().map(ring)).map_err(failed)?;
+                    let ring = |&point| Circle::new(point, 6, INK.stroke_width(2));
+                    chart.draw_series(points.iter().map(ring)).map_err(failed)?;
+                    let inside = |&point| Circle::new(point, 4, colour.filled());
+                    chart.draw_series(points.iter().map(inside)).map_err(failed)?;
                 }
                 Marks::Bars => {
                     let half = GROUP / series.slot.1 as f64 / 2.0;
@@ -310,5 +307,38 @@ impl Series {
                 .and_then(|()| area.draw(&Circle::new((x + 12, y), 4, colour.filled()))),
         }
         .map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Relative luminance, as WCAG 2 defines it.
+    fn luminance(RGBColor(r, g, b): RGBColor) -> f64 {
+        let linear = |channel: u8| {
+            let share = f64::from(channel) / 255.0;
+            if share <= 0.04045 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
+    }
+
+    #[test]
+    fn series_stand_off_from_light_and_from_dark_pages() {
+        let (light, dark) = (RGBColor(0xff, 0xff, 0xff), RGBColor(0x16, 0x16, 0x16));
+        for colour in COLOURS {
+            let own = luminance(colour);
+            assert!((luminance(light) + 0.05) / (own + 0.05) >= 3.0, "{colour:?} on light");
+            assert!((own + 0.05) / (luminance(dark) + 0.05) >= 3.0, "{colour:?} on dark");
+        }
+    }
+
+    #[test]
+    fn values_along_a_logarithmic_axis_are_shown_as_they_are() {
+        let scale = Scale::Logarithmic;
+        assert_eq!(scale.show(scale.place(1000.0)), "1000");
+        assert_eq!(scale.show(scale.place(2.5)), "2.5");
+        assert_eq!(scale.show(scale.place(0.04)), "0.040");
+        assert_eq!(Scale::Linear.show(0.0), "0");
     }
 }
