@@ -1,7 +1,7 @@
 //! Tests of the descriptions of tables, and of what is printed from made-up results.
 use super::accuracy::{Accuracy, interpolate};
 use super::how::How;
-use super::measure::Bench;
+use super::measure::{Bench, phases};
 use super::measured::{Measured, Results, Rounds, Sample};
 use super::published::{COLUMNS, Key, parse};
 use super::table::{Base, Cell, Claim, Comparison, Layout, Method, Setup, Style, Table, Unit};
@@ -37,6 +37,18 @@ fn cells_are_compared_with_cells_in_the_same_unit() {
             for base in cell.bases.iter().flatten() {
                 assert_eq!(table.cells[base.cell].unit, cell.unit);
             }
+        }
+    }
+}
+
+#[test]
+fn jobs_of_all_cells_can_be_read_and_name_their_devices() {
+    for table in tables() {
+        for (at, cell) in table.cells.iter().enumerate() {
+            let phases = phases(&cell.setup, 0.1, 0.9).unwrap();
+            let mut tasks = phases.iter().flatten();
+            assert!(tasks.clone().count() > 0, "{}", table.name_of(at));
+            assert!(tasks.all(|task| task.job.filename.is_some()), "{}", table.name_of(at));
         }
     }
 }

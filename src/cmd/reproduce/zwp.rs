@@ -52,7 +52,7 @@ pub fn zns() -> Table {
         "zwp-zns",
         "the workloads of zwp-null_blk on a model of a ZNS drive",
         Layout::Grid,
-        Method { clock: ClockKind::Virtual, rounds: 5, seconds: 10.0 },
+        Method { clock: ClockKind::Virtual, rounds: 5, seconds: 20.0 },
         cells("NVMe ZNS 1 TB, 2 GB zones, 14 max open and active", "zns-1t"),
     )
 }
