@@ -48,7 +48,7 @@ pub fn random() -> Table {
         "smr-rnd-zones",
         "writes to random zones of a 30 TB SMR disk by their number, without and with QD=1 writes",
         Layout::Curves { axis: "zones" },
-        Method { clock: ClockKind::Virtual, rounds: 5, seconds: 1200.0 },
+        Method { clock: ClockKind::Virtual, rounds: 9, seconds: 1800.0 },
         cells,
     )
 }
