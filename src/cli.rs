@@ -9,6 +9,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 pub use reproduce::{ReproduceArgs, TableFormat};
 use std::ffi::{OsStr, OsString};
 use zonal_blk::ZoneWrite;
+use zonal_sim::Costs;
 pub use zone::{ActionArgs, Filter, RangeArgs, ZoneCommand, sectors};
 
 /// What was asked for.
@@ -83,9 +84,10 @@ pub struct RunArgs {
     /// Do not merge waiting writes that follow one another
     #[arg(long)]
     pub nomerges: bool,
-    /// Virtual time that an I/O costs the thread that does it, in nanoseconds
-    #[arg(long, value_name = "NS", default_value_t = 1000)]
-    pub io_cost: u64,
+    /// Virtual time that an I/O costs the thread that does it, in nanoseconds; `published` for what
+    /// it cost the machine of the published zone write plugging tables, by scheduler and length
+    #[arg(long, value_name = "NS", default_value = "1000")]
+    pub io_cost: Costs,
     /// Output formats, separated by commas: normal, json, json+, terse
     #[arg(long, value_name = "LIST", default_value = "normal")]
     pub output_format: String,

@@ -49,7 +49,7 @@ fn run(machine: Machine, device: &str, policy: ZoneWrite, text: &str) -> Run {
     let runners: Vec<Runner> = (0..).zip(&tasks).map(runner).collect();
     let (outcomes, end) = match machine {
         Machine::Virtual => {
-            zonal_sim::run(runners, Nanos(0), Costs { io: Nanos(1000) }).expect("no stall")
+            zonal_sim::run(runners, Nanos(0), Costs::Flat(Nanos(1000))).expect("no stall")
         }
         Machine::Real => {
             let threads =

@@ -11,6 +11,7 @@ use crate::stats::IoStats;
 use pace::Pace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use zonal_blk::sched::Scheduler;
 use zonal_blk::{Bio, Buf, Bytes, Channel, Completion, Nanos, Op, Status};
 
 mod pace;
@@ -20,6 +21,11 @@ const SAMPLE_INTERVAL: Nanos = Nanos(500_000_000);
 
 /// Where the runner reads the time.
 pub trait Clock {
+    /// Whether the driver says how long the thread works. A step then completes, or submits once,
+    /// so that the one takes its time before the other happens; it completes nothing before the
+    /// queue is full again.
+    const CHARGES: bool = false;
+
     /// The time since the run began.
     fn now(&self) -> Nanos;
 }
@@ -31,6 +37,8 @@ pub enum Step {
     Busy {
         /// I/Os that cost the thread time.
         ios: u32,
+        /// Their length in bytes.
+        bytes: u64,
     },
     /// There is nothing to do before this time, or before another thread does something
     /// for this one ([`Runner::has_mail`], [`Runner::is_contended`]).
@@ -96,12 +104,16 @@ pub struct Runner {
     /// Zone management that completions asked for.
     chores: Vec<Io>,
     refilling: bool,
+    /// The step before was one of several that fill the queue.
+    filling: bool,
     /// Completions to see before anything more is submitted.
     owed: u32,
     contended: bool,
     stats: IoStats,
     error: Option<Status>,
     next_sample: Nanos,
+    /// Bytes of the step's I/Os.
+    step_bytes: u64,
     /// I/Os and bytes completed.
     done: (u64, u64),
     progress: Arc<Progress>,
@@ -146,11 +158,13 @@ impl Runner {
             completions: Vec::with_capacity(nr_slots as usize),
             chores: Vec::new(),
             refilling: true,
+            filling: false,
             owed: 0,
             contended: false,
             stats: IoStats::new(),
             error: None,
             next_sample: Nanos(0),
+            step_bytes: 0,
             done: (0, 0),
             progress: Arc::default(),
             retired: false,
@@ -178,6 +192,11 @@ impl Runner {
         &self.job
     }
 
+    /// The scheduler of the device that the job uses.
+    pub fn scheduler(&self) -> Scheduler {
+        self.channel.queue().scheduler()
+    }
+
     /// Asks the job to end early, as at the end of its run time.
     pub fn stop(&mut self) {
         self.pace.stop();
@@ -185,16 +204,23 @@ impl Runner {
 
     /// Does what there is to do: takes completions, fills the queue. The latency of an I/O runs
     /// from the clock reading before its batch was prepared to the one after it completed.
-    pub fn step(&mut self, clock: &impl Clock) -> Step {
+    pub fn step<C: Clock>(&mut self, clock: &C) -> Step {
         let now = clock.now();
         if let Some(wait) = self.begin(now) {
             return wait;
         }
-        let completed = self.take_completions(now);
-        if self.pace.is_over(now) && self.in_flight == 0 && self.chores.is_empty() {
+        let filling = std::mem::take(&mut self.filling);
+        let completed = if filling { 0 } else { self.take_completions(now) };
+        let bytes = std::mem::take(&mut self.step_bytes);
+        if !filling && self.pace.is_over(now) && self.in_flight == 0 && self.chores.is_empty() {
             return self.end(now);
         }
-        let submitted = self.fill(now);
+        if C::CHARGES && completed > 0 {
+            self.filling = true;
+            return Step::Busy { ios: completed, bytes };
+        }
+        let submitted = self.fill(now, C::CHARGES);
+        self.filling = C::CHARGES && submitted > 0;
         if submitted > 0 {
             // Each of the batch had its share of the time that it took to submit it.
             let spent = clock.now() - now;
@@ -204,10 +230,23 @@ impl Runner {
             }
             self.batch.clear();
         }
-        if completed + submitted > 0 {
-            return Step::Busy { ios: completed + submitted };
+        if completed + submitted > 0 || filling {
+            let bytes = bytes + std::mem::take(&mut self.step_bytes);
+            return Step::Busy { ios: completed + submitted, bytes };
         }
         self.wait(now)
+    }
+
+    /// Takes what the device has done while the thread is at other work, as an interrupt does:
+    /// writes that waited in plugs go out, what has completed waits for the next step. Whether
+    /// there was anything.
+    pub fn interrupt(&mut self, now: Nanos) -> bool {
+        self.channel.poll(now, &mut self.completions) > 0
+    }
+
+    /// When there will be something for [`Runner::interrupt`], if that is known.
+    pub fn next_interrupt(&mut self) -> Option<Nanos> {
+        self.channel.next_event()
     }
 
     /// The start delay, the end of the ramp, the samples.
@@ -263,6 +302,7 @@ impl Runner {
             self.buffers[index as usize] = completion.buf;
         }
         let &Slot { start, issued, len, zone, op, dir, uncounted } = &self.slots[index as usize];
+        self.step_bytes += len;
         if completion.status != Status::Ok {
             self.stats.error(dir, completion.status);
             self.error.get_or_insert(completion.status);
@@ -283,8 +323,8 @@ impl Runner {
         }
     }
 
-    /// Submits until the queue is full or there is a reason not to.
-    fn fill(&mut self, now: Nanos) -> u32 {
+    /// Submits until the queue is full or there is a reason not to; only `once` if so.
+    fn fill(&mut self, now: Nanos, once: bool) -> u32 {
         let mut submitted = 0;
         while let Some(chore) = self.chores.pop() {
             self.submit(now, &chore, true);
@@ -302,6 +342,9 @@ impl Runner {
                     self.pace.submitted(io.dir, io.len);
                     self.submit(now, &io, false);
                     submitted += 1;
+                    if once && self.bios.is_empty() {
+                        break;
+                    }
                 }
                 Next::Manage(io) => {
                     self.submit(now, &io, true);
@@ -332,6 +375,7 @@ impl Runner {
         let slot = self.free.pop().expect("a slot for each I/O up to the depth");
         self.in_flight += 1;
         let &Io { op, dir, offset, len, zone } = io;
+        self.step_bytes += len;
         self.slots[slot as usize] = Slot { start: now, issued: now, len, zone, op, dir, uncounted };
         self.batch.push(slot);
         let sectors = if op.has_range() { Bytes(len).to_sectors().0 } else { 0 };
@@ -385,7 +429,7 @@ impl Runner {
             Some(self.pace.next_submit())
         };
         match device.into_iter().chain(pace).min() {
-            Some(at) if at <= now => Step::Busy { ios: 0 },
+            Some(at) if at <= now => Step::Busy { ios: 0, bytes: 0 },
             at => Step::Wait(at),
         }
     }
@@ -412,7 +456,7 @@ impl Runner {
             return Step::Done;
         }
         match self.channel.next_event() {
-            Some(at) if at <= now => Step::Busy { ios: 0 },
+            Some(at) if at <= now => Step::Busy { ios: 0, bytes: 0 },
             at => Step::Wait(at),
         }
     }

@@ -36,7 +36,7 @@ fn table(measured: &Measured) -> Value {
         "rounds": how.rounds,
         "ramp_s": ramp,
         "measured_s": time,
-        "io_cost_ns": how.io_cost.0,
+        "io_cost": how.costs_argument(),
         "cells": (0..measured.table.cells.len()).map(|at| cell(measured, at)).collect::<Vec<_>>(),
         "error": {
             "given": errors(&accuracy.given),

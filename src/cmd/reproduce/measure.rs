@@ -102,7 +102,7 @@ impl Bench {
 /// # Errors
 /// There is another one for the real clock.
 pub fn machine(how: &How) -> Result<Machine> {
-    Machine::new(how.clock, how.io_cost.0, Eta::Never)
+    Machine::new(how.clock, how.costs, Eta::Never)
 }
 
 /// Does something with each of `items` on so many threads; gives the outcomes in their order.

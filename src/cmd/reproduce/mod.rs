@@ -110,9 +110,8 @@ fn chosen(names: &[String]) -> Result<Vec<Table>> {
 
 /// What would measure each cell by itself, for as long as a round does.
 fn commands(table: &Table, how: &How) -> String {
-    let (ramp, seconds) = how.round();
     let command = |(at, cell): (usize, &Cell)| {
-        let command = cell.setup.command(how.clock, ramp, seconds);
+        let command = cell.setup.command(how);
         format!("# {}: {}\n{command}\n", table.name, table.name_of(at))
     };
     table.cells.iter().enumerate().map(command).collect()

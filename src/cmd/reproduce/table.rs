@@ -1,8 +1,10 @@
 //! What a table is: cells that can be measured, and what each is compared with.
+use super::how::How;
 use super::measured::Measured;
 use super::published::{self, Figure, Key};
 use crate::cli::ClockKind;
-use zonal_blk::ZoneWrite;
+use zonal_blk::{Nanos, ZoneWrite};
+use zonal_sim::Costs;
 
 /// A published table and how to make it again.
 pub struct Table {
@@ -44,7 +46,12 @@ pub struct Method {
     pub rounds: u32,
     /// Seconds of that clock for each cell, over all rounds.
     pub seconds: f64,
+    /// What I/Os cost their threads in virtual time.
+    pub costs: Costs,
 }
+
+/// A thread's time for an I/O where nothing is known about the machine: 1 us.
+pub const ANY_MACHINE: Costs = Costs::Flat(Nanos(1000));
 
 /// How a table is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,24 +153,24 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The command that measures such a cell for so many seconds of a clock, after a ramp.
-    pub fn command(&self, clock: ClockKind, ramp: f64, seconds: f64) -> String {
-        let clock = match clock {
-            ClockKind::Real => "",
-            ClockKind::Virtual => " --clock virtual",
-        };
-        let policy = self.zone_write.map_or(String::new(), |policy| {
-            format!(" --zone-write {}", format!("{policy:?}").to_lowercase())
-        });
+    /// The command that measures such a cell for as long as a round does.
+    pub fn command(&self, how: &How) -> String {
+        let mut command = "zonal run".to_owned();
+        if how.clock == ClockKind::Virtual {
+            command += &format!(" --clock virtual --io-cost {}", how.costs_argument());
+        }
+        if how.seed != 0 {
+            command += &format!(" --seed {}", how.seed);
+        }
+        command += &format!(" --scheduler {}", self.scheduler);
+        if let Some(policy) = self.zone_write {
+            command += &format!(" --zone-write {}", format!("{policy:?}").to_lowercase());
+        }
+        let (ramp, measured) = how.round();
         let micros = |seconds: f64| (seconds * 1e6).round();
-        format!(
-            "zonal run{clock} --scheduler {}{policy} --group_reporting --time_based --ramp_time={}us \
-             --runtime={}us {}",
-            self.scheduler,
-            micros(ramp),
-            micros(seconds),
-            self.jobs.join(" ")
-        )
+        let (ramp, measured) = (micros(ramp), micros(measured));
+        command += &format!(" --group_reporting --time_based --ramp_time={ramp}us");
+        command + &format!(" --runtime={measured}us {}", self.jobs.join(" "))
     }
 }
 
@@ -268,11 +275,17 @@ mod tests {
             zone_write: Some(ZoneWrite::Lock),
             jobs: vec!["--name=a".to_owned(), "--bs=4k".to_owned()],
         };
+        let how =
+            How { clock: ClockKind::Real, rounds: 2, seconds: 1.0, seed: 0, costs: ANY_MACHINE };
         let expected = "--scheduler mq-deadline --zone-write lock --group_reporting --time_based \
                         --ramp_time=50000us --runtime=450000us --name=a --bs=4k";
-        let real = setup.command(ClockKind::Real, 0.05, 0.45);
-        assert_eq!(real, format!("zonal run {expected}"));
-        let simulated = setup.command(ClockKind::Virtual, 0.05, 0.45);
-        assert_eq!(simulated, format!("zonal run --clock virtual {expected}"));
+        assert_eq!(setup.command(&how), format!("zonal run {expected}"));
+        let simulated = How { clock: ClockKind::Virtual, seed: 3, ..how };
+        assert_eq!(
+            setup.command(&simulated),
+            format!("zonal run --clock virtual --io-cost 1000 --seed 3 {expected}")
+        );
+        let published = How { costs: Costs::Published, ..simulated };
+        assert!(setup.command(&published).contains(" --io-cost published "));
     }
 }

@@ -4,11 +4,12 @@ use super::how::How;
 use super::measure::{Bench, phases};
 use super::measured::{Measured, Results, Rounds, Sample};
 use super::published::{COLUMNS, Key, parse};
-use super::table::{Base, Cell, Claim, Comparison, Layout, Method, Setup, Style, Table, Unit};
+use super::table::{
+    ANY_MACHINE, Base, Cell, Claim, Comparison, Layout, Method, Setup, Style, Table, Unit,
+};
 use super::{csv, html, json, plot, tables, text};
 use crate::cli::ClockKind;
 use std::collections::BTreeSet;
-use zonal_blk::Nanos;
 
 #[test]
 fn tables_cover_their_published_figures_in_their_units() {
@@ -85,7 +86,7 @@ fn small(layout: Layout, claim: Claim, columns: &[&str]) -> Table {
         about: "made <up>",
         layout,
         claim,
-        method: Method { clock: ClockKind::Virtual, rounds: 3, seconds: 3.0 },
+        method: Method { clock: ClockKind::Virtual, rounds: 3, seconds: 3.0, costs: ANY_MACHINE },
         comparisons: &[Comparison { heading: "against old", style: Style::Change }],
         cells: old.chain(new).collect(),
         crossings: Vec::new(),
@@ -105,7 +106,7 @@ fn measured(table: Table, published: &[&str], ours: &[f64]) -> Measured {
     let sample = |figure: f64| Sample { figure, latency: [1_000_000, 2_000_000, 50_000_000] };
     let rounds = |&own: &f64| Rounds([own - 1.0, own, own + 1.0].map(sample).to_vec());
     let how =
-        How { clock: ClockKind::Virtual, rounds: 3, seconds: 3.0, seed: 7, io_cost: Nanos(1000) };
+        How { clock: ClockKind::Virtual, rounds: 3, seconds: 3.0, seed: 7, costs: ANY_MACHINE };
     Measured { figures, results: Results(ours.iter().map(rounds).collect()), table, how }
 }
 
@@ -379,7 +380,7 @@ fn quick() -> (Table, How) {
         ];
     }
     let how =
-        How { clock: ClockKind::Virtual, rounds: 3, seconds: 0.03, seed: 1, io_cost: Nanos(1000) };
+        How { clock: ClockKind::Virtual, rounds: 3, seconds: 0.03, seed: 1, costs: ANY_MACHINE };
     (table, how)
 }
 

@@ -92,6 +92,7 @@ fn around(trace: &[TraceEntry], border: u64) -> Option<Vec<(f64, f64)>> {
 mod tests {
     use super::*;
     use crate::cmd::reproduce::smr;
+    use crate::cmd::reproduce::table::ANY_MACHINE;
     use zonal_blk::ZoneWrite;
 
     /// How far the head of a cell's disk goes back at most from one activity to the next, in MiB.
@@ -100,13 +101,8 @@ mod tests {
         let mut cells = table.crossings.iter().map(|&at| &table.cells[at]);
         let cell = cells.find(|cell| cell.setup.zone_write == Some(zone_write));
         let cell = cell.expect("both policies are shown");
-        let how = How {
-            clock: ClockKind::Virtual,
-            rounds: 1,
-            seconds: 1.0,
-            seed: 0,
-            io_cost: Nanos(1000),
-        };
+        let how =
+            How { clock: ClockKind::Virtual, rounds: 1, seconds: 1.0, seed: 0, costs: ANY_MACHINE };
         let (trace, border) = record(cell, &how).expect("the cell can be measured");
         let points = around(&trace, border).expect("the border is crossed");
         assert_eq!(around(&trace, 1 << 60), None);
