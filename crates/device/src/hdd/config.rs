@@ -33,6 +33,9 @@ pub enum Order {
     Satf,
 }
 
+/// The largest disk: times within a ring are counted in 64 bits.
+const MAX_CAPACITY: Bytes = Bytes(256 << 40);
+
 /// What a rotating disk is to be like. `Default` is a small conventional disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HddConfig {
@@ -89,8 +92,9 @@ pub struct HddConfig {
     pub write_cache: bool,
     /// Bytes that move between link and buffer, or buffer and medium, at a time.
     pub piece: Bytes,
-    /// Bytes that are written in a place before another is looked for.
-    pub run: Bytes,
+    /// How long the head writes in one place before it leaves for another, in percent of the
+    /// seek there.
+    pub stay: u32,
     /// Buffer kept free for each command that waits behind the first.
     pub reserve: Bytes,
     /// The order of reads, and of what is written from the buffer.
@@ -144,10 +148,10 @@ impl Default for HddConfig {
             cache_commands: 1024,
             write_cache: true,
             piece: Bytes(512 << 10),
-            run: Bytes(2 << 20),
+            stay: 200,
             reserve: Bytes(0),
             order: Order::Satf,
-            max_age: Nanos(1_000_000_000),
+            max_age: Nanos(10_000_000_000),
             read_ahead: Bytes(256 << 10),
             segments: 16,
             reset: Nanos(100_000),
@@ -238,17 +242,10 @@ impl HddConfig {
         })?;
         let outer_ok = self.track_outer.0 <= 1 << 30;
         rule("track_outer", outer_ok, size(self.track_outer), || "at most 1GiB".to_owned())?;
-        let unit = if smr { self.zone_size.0 } else { self.track_outer.0 };
-        let least = unit.saturating_mul(u64::from(self.rings)).saturating_mul(self.heads.into());
         let option = if smr { "zones" } else { "size" };
-        let (found, what) = if smr {
-            (self.zones.to_string(), "zones, a zone on each head in each ring")
-        } else {
-            (size(self.size), "bytes, a track on each head in each ring")
-        };
-        let least_count = if smr { least / unit.max(1) } else { least };
-        rule(option, self.capacity().0 >= least, found, || {
-            format!("at least {least_count} {what}")
+        let capacity = self.capacity();
+        rule(option, capacity <= MAX_CAPACITY, size(capacity), || {
+            format!("a disk of at most {}", size(MAX_CAPACITY))
         })?;
         let outer = self.outer_rate();
         let near = self.rate == 0 || self.rate.abs_diff(outer) <= outer / 50;
@@ -328,6 +325,7 @@ impl HddConfig {
 
     /// The limits of the device.
     pub(super) fn adapt(&self, limits: &Limits) -> Limits {
-        Limits { rotational: true, ..limits.clone() }
+        // What is to be zeroes is written: disks have no quicker way.
+        Limits { rotational: true, max_write_zeroes_sectors: 0, ..limits.clone() }
     }
 }
