@@ -8,6 +8,7 @@
 use crate::generate::{Generator, Io, Next};
 use crate::job::{DataDir, Job};
 use crate::stats::IoStats;
+use crate::trace::{Recorder, Recording};
 use pace::Pace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -118,6 +119,7 @@ pub struct Runner {
     done: (u64, u64),
     progress: Arc<Progress>,
     retired: bool,
+    recorder: Option<Box<Recorder>>,
 }
 
 impl Runner {
@@ -168,8 +170,14 @@ impl Runner {
             done: (0, 0),
             progress: Arc::default(),
             retired: false,
+            recorder: None,
             job,
         }
+    }
+
+    /// Writes down what the job submits.
+    pub fn record(&mut self, recording: &Arc<Recording>) {
+        self.recorder = recording.take();
     }
 
     /// The job's progress, to look at from elsewhere.
@@ -351,6 +359,7 @@ impl Runner {
                     submitted += 1;
                     break;
                 }
+                Next::Later(at) => self.pace.hold(at),
                 Next::Wait => break,
                 Next::Contended => {
                     self.contended = true;
@@ -374,16 +383,20 @@ impl Runner {
     fn submit(&mut self, now: Nanos, io: &Io, uncounted: bool) {
         let slot = self.free.pop().expect("a slot for each I/O up to the depth");
         self.in_flight += 1;
-        let &Io { op, dir, offset, len, zone } = io;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.record(self.pace.since_begin(now), io);
+        }
+        let &Io { op, dir, offset, len, zone, flags } = io;
         self.step_bytes += len;
         self.slots[slot as usize] = Slot { start: now, issued: now, len, zone, op, dir, uncounted };
         self.batch.push(slot);
         let sectors = if op.has_range() { Bytes(len).to_sectors().0 } else { 0 };
         let sectors = u32::try_from(sectors).expect("a block is shorter than 2 TiB");
         let mut bio = Bio::new(op, Bytes(offset).to_sectors(), sectors, u64::from(slot));
-        if self.with_data && matches!(op, Op::Read | Op::Write) {
+        if self.with_data && matches!(op, Op::Read | Op::Write | Op::ZoneAppend) {
             bio.buf = Some(self.buffer(slot, sectors as usize * 512));
         }
+        bio.flags = flags;
         bio.prio = self.job.prio;
         if self.job.iodepth_batch > 1 && !uncounted {
             self.bios.push(bio);
@@ -422,7 +435,7 @@ impl Runner {
     fn wait(&mut self, now: Nanos) -> Step {
         let device = self.channel.next_event();
         let pace = if self.in_flight > 0 {
-            None
+            self.pace.opens(now)
         } else if self.contended {
             self.pace.deadline()
         } else {
@@ -451,6 +464,9 @@ impl Runner {
             self.channel.retire();
             self.generator.finish();
             self.stats.finish(now);
+            if let Some(recorder) = self.recorder.take() {
+                recorder.finish();
+            }
         }
         if self.channel.is_idle() {
             return Step::Done;

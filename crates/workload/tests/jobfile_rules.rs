@@ -175,7 +175,20 @@ fn every_option_of_fio_is_known() {
 }
 
 /// What fio has no option for.
-const OUR_OWN: [&str; 2] = ["weight", "sched_opt"];
+const OUR_OWN: [&str; 12] = [
+    "weight",
+    "sched_opt",
+    "replay_devices",
+    "replay_action",
+    "write_iolog_format",
+    "pattern",
+    "pattern_file",
+    "pattern_requests",
+    "pattern_align",
+    "pattern_max_size",
+    "pattern_writes",
+    "pattern_fsyncs",
+];
 
 #[test]
 fn every_supported_option_is_one_of_fio_s_or_says_that_it_is_not() {

@@ -1,5 +1,6 @@
 //! `zonal run`: jobs through the block layer onto devices.
 mod sections;
+mod traces;
 
 use crate::cli::{ClockKind, RunArgs};
 use crate::devices::{Devices, Wishes};
@@ -27,9 +28,11 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         eprintln!("zonal: {option}");
     }
     let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
-    let phases = plan::phases(&jobs);
+    let mut phases = plan::phases(&jobs);
+    traces::load(&mut phases, args.device.as_deref())?;
     let devices = Devices::attach(&wishes(args), &phases)?;
     check_regions(&phases, &devices)?;
+    traces::fit(&mut phases, &devices)?;
     if args.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
@@ -37,6 +40,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         report_missing_cpus(&jobs);
     }
     let mut output = open_output(args)?;
+    let recordings = traces::record(&mut phases, &devices)?;
     if formats.contains(&Format::Normal) {
         for phase in &phases {
             for task in phase.iter().filter(|task| task.clone == 0) {
@@ -56,6 +60,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     if args.dump_plugs {
         dump_plugs(&devices);
     }
+    traces::check(&recordings)?;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -133,7 +138,7 @@ fn make_report<'a>(
         },
         seed: args.seed,
         policy: policies.join("; "),
-        extra: sections::of(devices),
+        extra: sections::of(finished, devices),
     }
 }
 

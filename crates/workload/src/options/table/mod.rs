@@ -10,6 +10,7 @@ mod pattern;
 mod process;
 mod rate;
 mod time;
+mod trace;
 mod zones;
 
 /// Headings of the help text.
@@ -29,6 +30,8 @@ pub enum Group {
     Rate,
     /// Zones.
     Zones,
+    /// Traces and other programs' patterns.
+    Trace,
 }
 
 /// One supported option.
@@ -75,6 +78,7 @@ pub(super) const GROUPS: &[(Group, &str, &[Spec])] = &[
     (Group::Depth, "Queue depth", depth::OPTIONS),
     (Group::Rate, "Rate", rate::OPTIONS),
     (Group::Zones, "Zones", zones::OPTIONS),
+    (Group::Trace, "Traces and patterns", trace::OPTIONS),
 ];
 
 /// All supported options in the order of the help text.
