@@ -58,6 +58,20 @@ pub fn attach(
     channels: usize,
 ) -> Result<Attached> {
     let model = spec::build(spec).with_context(|| format!("device {name}"))?;
+    attach_device(name, spec, model, options, channels)
+}
+
+/// The same for a device that was made already.
+///
+/// # Errors
+/// What the device lacks for the options.
+pub fn attach_device(
+    name: &str,
+    spec: &DeviceSpec,
+    model: Arc<dyn Model>,
+    options: QueueOptions,
+    channels: usize,
+) -> Result<Attached> {
     let share_queues = channels > usize::from(model.limits().nr_queues);
     let queue = Queue::attach(Arc::clone(&model) as _, QueueOptions { share_queues, ..options })
         .with_context(|| format!("device {name}"))?;
@@ -136,6 +150,12 @@ impl Devices {
         };
         let by_name = uses.into_iter().map(attach).collect::<Result<_>>()?;
         Ok(Devices { one: wishes.device.clone(), by_name })
+    }
+
+    /// One device, for all tasks.
+    pub fn one(attached: Attached) -> Self {
+        let name = attached.name.clone();
+        Devices { one: Some(name.clone()), by_name: BTreeMap::from([(name, attached)]) }
     }
 
     /// The device of a task.

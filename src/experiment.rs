@@ -13,7 +13,7 @@ use zonal_blk::{Nanos, ZoneCounters, ZoneNo};
 use zonal_device::model::Activity;
 use zonal_workload::job::{DataDir, Job};
 use zonal_workload::jobfile::{self, SystemSource};
-use zonal_workload::plan;
+use zonal_workload::plan::{self, Task};
 use zonal_workload::stats::{Histogram, IoStats};
 
 /// Of a load's time, what is not measured.
@@ -143,18 +143,12 @@ pub fn run(jobs: &[String], wishes: &Wishes, span: Span, machine: &mut Machine) 
 /// # Errors
 /// What is wrong with jobs or devices, an I/O that failed, or that none completed.
 pub fn run_jobs(
-    mut jobs: Vec<Job>,
+    jobs: Vec<Job>,
     wishes: &Wishes,
     span: Span,
     machine: &mut Machine,
 ) -> Result<Outcome> {
-    for job in &mut jobs {
-        job.ramp_time = Nanos((span.ramp * 1e9) as u64);
-        job.runtime = Some(Nanos((span.measured * 1e9) as u64));
-        job.time_based = true;
-    }
-    let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
-    let phases = plan::phases(&jobs);
+    let phases = phases(jobs, span);
     let devices = Devices::attach(wishes, &phases)?;
     let mut finished = Vec::new();
     for phase in phases {
@@ -162,6 +156,17 @@ pub fn run_jobs(
     }
     let devices = devices.iter().map(DeviceOutcome::of).collect::<Result<_>>()?;
     together(&finished, devices)
+}
+
+/// The clones of jobs that run for a while.
+pub fn phases(mut jobs: Vec<Job>, span: Span) -> Vec<Vec<Task>> {
+    for job in &mut jobs {
+        job.ramp_time = Nanos((span.ramp * 1e9) as u64);
+        job.runtime = Some(Nanos((span.measured * 1e9) as u64));
+        job.time_based = true;
+    }
+    let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
+    plan::phases(&jobs)
 }
 
 /// The I/O of all clones, over the time of the longest.

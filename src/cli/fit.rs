@@ -2,6 +2,7 @@
 use super::reproduce::seconds;
 use clap::Args;
 use std::path::PathBuf;
+use zonal_sim::Costs;
 
 /// Options of `zonal fit`.
 #[derive(Args, Debug)]
@@ -28,9 +29,10 @@ pub struct FitArgs {
     /// Chooses the random numbers of the jobs and of the device
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Virtual time that an I/O costs the thread that does it, in nanoseconds
-    #[arg(long, value_name = "NS", default_value_t = 1000)]
-    pub io_cost: u64,
+    /// Virtual time that an I/O costs the thread that does it, in nanoseconds; or `published`, what
+    /// it cost the machine of the published tables, by scheduler and length
+    #[arg(long, value_name = "NS|published", default_value = "1000")]
+    pub io_cost: Costs,
     /// Write the fitted profile to a file
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,

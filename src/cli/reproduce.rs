@@ -2,6 +2,7 @@
 use super::ClockKind;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+use zonal_sim::Costs;
 
 /// Options of `zonal reproduce`.
 #[derive(Args, Debug)]
@@ -35,9 +36,11 @@ pub struct ReproduceArgs {
     /// gives the same output to the byte
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Virtual time that an I/O costs the thread that does it, in nanoseconds
-    #[arg(long, value_name = "NS", default_value_t = 1000)]
-    pub io_cost: u64,
+    /// Virtual time that an I/O costs the thread that does it, in nanoseconds; `published` for what
+    /// it cost the machine of the published zone write plugging tables, by scheduler and length
+    /// [default: the table's own]
+    #[arg(long, value_name = "NS")]
+    pub io_cost: Option<Costs>,
 }
 
 /// `--format`

@@ -70,12 +70,11 @@ impl Errors {
 
     /// For people.
     pub fn describe(&self, measured: &Measured) -> String {
-        let worst = &measured.table.cells[self.worst];
-        let Self { count, median, largest, .. } = self;
+        let Self { count, median, largest, worst } = self;
         let cells = if *count == 1 { "cell" } else { "cells" };
         format!(
-            "{count} {cells}, median {median:.1}%, largest {largest:.1}% ({} {})",
-            worst.row, worst.column
+            "{count} {cells}, median {median:.1}%, largest {largest:.1}% ({})",
+            measured.table.name_of(*worst)
         )
     }
 }

@@ -2,7 +2,7 @@
 use super::table::Method;
 use crate::cli::{ClockKind, ReproduceArgs};
 use crate::experiment::Span;
-use zonal_blk::Nanos;
+use zonal_sim::Costs;
 
 /// How a table is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,8 +15,8 @@ pub struct How {
     pub seconds: f64,
     /// The first round's seed; each round has the next.
     pub seed: u64,
-    /// Virtual time that an I/O costs its thread.
-    pub io_cost: Nanos,
+    /// What I/Os cost their threads in virtual time.
+    pub costs: Costs,
 }
 
 impl How {
@@ -27,7 +27,7 @@ impl How {
             rounds: args.rounds.unwrap_or(method.rounds),
             seconds: args.time.unwrap_or(method.seconds),
             seed: args.seed,
-            io_cost: Nanos(args.io_cost),
+            costs: args.io_cost.unwrap_or(method.costs),
         }
     }
 
@@ -41,13 +41,19 @@ impl How {
         self.seed.wrapping_add(u64::from(round))
     }
 
+    /// The costs as `--io-cost` takes them.
+    pub fn costs_argument(&self) -> String {
+        match self.costs {
+            Costs::Flat(nanos) => nanos.to_string(),
+            Costs::Published => "published".to_owned(),
+        }
+    }
+
     /// For people.
     pub fn describe(&self) -> String {
         let clock = match self.clock {
             ClockKind::Real => "real clock".to_owned(),
-            ClockKind::Virtual => {
-                format!("virtual clock, {} ns of a thread an I/O", self.io_cost)
-            }
+            ClockKind::Virtual => format!("virtual clock, {}", self.costs),
         };
         let Span { ramp, measured } = self.round();
         let time = format!("{:.4}", ramp + measured);

@@ -6,6 +6,7 @@ use super::accuracy::{Accuracy, Errors, interpolate};
 use super::measured::{Measured, PERCENTILES};
 use super::plot;
 use super::published::Figure;
+use super::table::{Claim, Layout};
 use super::text::{notes, number, percent};
 use anyhow::Result;
 use std::fmt::Write;
@@ -85,31 +86,42 @@ fn section(out: &mut String, measured: &Measured) -> Result<()> {
     for plot in plot::of(measured)? {
         let _ = writeln!(out, "<figure>\n{}</figure>", plot.svg);
     }
-    let mut headings: Vec<String> =
-        ["", "", "published", "zonal", "", "error", "spread", "interpolated"]
-            .map(str::to_owned)
-            .to_vec();
-    headings.extend(PERCENTILES.map(|percentile| format!("clat {percentile}th, ms")));
-    let rows = own.cells.iter().enumerate().map(|(at, cell)| {
-        let rounds = &measured.results.0[at];
-        let mut row = vec![
-            cell.row.clone(),
-            cell.column.clone(),
-            measured.published(at).map_or("", Figure::text).to_owned(),
-            number(rounds.median()),
-            cell.unit.name().to_owned(),
-            percent(measured.error(at)),
-            format!("{:.1}%", rounds.spread()),
-            interpolate(measured, at).map_or(String::new(), number),
-        ];
-        row.extend((0..PERCENTILES.len()).map(|at| number(rounds.latency(at) / 1e6)));
-        row
-    });
-    table(out, &headings, 2, rows);
+    figures(out, measured);
     for note in notes(measured) {
         let _ = writeln!(out, "<p>{}</p>", escaped(&note));
     }
     Ok(())
+}
+
+/// The cells, a row for each.
+fn figures(out: &mut String, measured: &Measured) {
+    let own = &measured.table;
+    let compared = own.comparisons.iter().map(|comparison| comparison.heading);
+    let is_model = own.claim == Claim::Figures;
+    let is_curve = matches!(own.layout, Layout::Curves { .. });
+    let mut headings = vec!["", "", "published"];
+    headings.extend(compared.clone());
+    headings.extend(["zonal", ""]);
+    headings.extend(compared);
+    headings.extend(is_model.then_some("error"));
+    headings.push("spread");
+    headings.extend(is_curve.then_some("interpolated"));
+    let mut headings: Vec<String> = headings.into_iter().map(str::to_owned).collect();
+    headings.extend(PERCENTILES.map(|percentile| format!("clat {percentile}th, ms")));
+    let rows = own.cells.iter().enumerate().map(|(at, cell)| {
+        let rounds = &measured.results.0[at];
+        let mut row = vec![cell.row.clone(), cell.column.clone()];
+        row.push(measured.published(at).map_or("", Figure::text).to_owned());
+        row.extend(measured.published_percents(at));
+        row.extend([number(rounds.median()), cell.unit.name().to_owned()]);
+        row.extend(measured.own_percents(at));
+        row.extend(is_model.then(|| percent(measured.error(at))));
+        row.push(format!("{:.1}%", rounds.spread()));
+        row.extend(is_curve.then(|| interpolate(measured, at).map_or(String::new(), number)));
+        row.extend((0..PERCENTILES.len()).map(|at| number(rounds.latency(at) / 1e6)));
+        row
+    });
+    table(out, &headings, 2, rows);
 }
 
 /// Rows of cells, of which the first `left` are to the left.

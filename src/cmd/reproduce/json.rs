@@ -37,7 +37,7 @@ fn table(measured: &Measured) -> Value {
         "rounds": how.rounds,
         "ramp_s": ramp,
         "measured_s": time,
-        "io_cost_ns": how.io_cost.0,
+        "io_cost": how.costs_argument(),
         "cells": (0..measured.table.cells.len()).map(|at| cell(measured, at)).collect::<Vec<_>>(),
         "error": {
             "given": errors(&accuracy.given),
@@ -80,11 +80,10 @@ fn cell(measured: &Measured, at: usize) -> Value {
 }
 
 fn errors(measured: &Measured, errors: &Errors) -> Value {
-    let worst = &measured.table.cells[errors.worst];
     json!({
         "cells": errors.count,
         "median": errors.median,
         "largest": errors.largest,
-        "largest_at": format!("{} {}", worst.row, worst.column),
+        "largest_at": measured.table.name_of(errors.worst),
     })
 }

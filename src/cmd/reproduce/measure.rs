@@ -53,15 +53,12 @@ impl Bench {
         let turns = (0..how.rounds).flat_map(|round| order.iter().map(move |&cell| (cell, round)));
         let turns: Vec<Turn> = turns.map(|(cell, round)| Turn { cell, round }).collect();
         let progress = progress(turns.len() as u64).with_prefix(table.name);
-        let show = |turn: Turn| {
-            let cell = &table.cells[turn.cell];
-            progress.set_message(format!("{} {}", cell.row, cell.column));
-        };
+        let show = |turn: Turn| progress.set_message(table.name_of(turn.cell));
         let measure = |turn: Turn, machine: &mut Machine| {
-            let cell = &table.cells[turn.cell];
-            let sample = measure_cell(cell, machine, how, how.seed_of(turn.round));
+            let sample =
+                measure_cell(&table.cells[turn.cell], machine, how, how.seed_of(turn.round));
             progress.inc(1);
-            sample.with_context(|| format!("{}: {} {}", table.name, cell.row, cell.column))
+            sample.with_context(|| format!("{}: {}", table.name, table.name_of(turn.cell)))
         };
         let samples = match how.clock {
             ClockKind::Real => {
@@ -94,8 +91,11 @@ impl Bench {
 }
 
 /// A machine whose time begins now.
-fn machine(how: &How) -> Result<Machine> {
-    Machine::new(how.clock, how.io_cost.0, Eta::Never)
+///
+/// # Errors
+/// There is another one for the real clock.
+pub fn machine(how: &How) -> Result<Machine> {
+    Machine::new(how.clock, how.costs, Eta::Never)
 }
 
 /// The cells column by column: those of a column are the ones that are compared.

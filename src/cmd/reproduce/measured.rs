@@ -4,7 +4,7 @@
 //! cell has at least one round; a withheld figure has no error.
 use super::how::How;
 use super::published::Figure;
-use super::table::Table;
+use super::table::{Base, Comparison, Table};
 
 /// The latency percentiles that are kept.
 pub const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
@@ -84,6 +84,26 @@ impl Measured {
     /// By how many percent our figure differs from the published one.
     pub fn error(&self, cell: usize) -> Option<f64> {
         Some((self.results.figure(cell) / self.value(cell)? - 1.0) * 100.0)
+    }
+
+    /// How a cell's published figure compares with those of its bases, by the table's comparisons;
+    /// empty where one of them is not known.
+    pub fn published_percents(&self, cell: usize) -> Vec<String> {
+        let value = |cell| self.value(cell);
+        self.percents(cell, |base| Some(value(cell)? / (value(base.cell)? * base.times)))
+    }
+
+    /// How our figure compares with those of the cell's bases, by the table's comparisons.
+    pub fn own_percents(&self, cell: usize) -> Vec<String> {
+        self.percents(cell, |base| Some(self.results.ratio(cell, base.cell, base.times)))
+    }
+
+    fn percents(&self, cell: usize, ratio: impl Fn(&Base) -> Option<f64>) -> Vec<String> {
+        let bases = self.table.cells[cell].bases.iter().zip(self.table.comparisons);
+        let percent = |(base, comparison): (&Option<Base>, &Comparison)| {
+            Some(comparison.style.show(ratio(base.as_ref()?)?))
+        };
+        bases.map(|both| percent(both).unwrap_or_default()).collect()
     }
 
     /// The devices of the published figures.

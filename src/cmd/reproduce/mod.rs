@@ -31,7 +31,7 @@ use measure::Bench;
 use measured::Measured;
 use std::io::{self, Write};
 use std::process::ExitCode;
-use table::Table;
+use table::{Cell, Table};
 
 /// All tables.
 fn tables() -> Vec<Table> {
@@ -110,15 +110,11 @@ fn chosen(names: &[String]) -> Result<Vec<Table>> {
 
 /// What would measure each cell by itself, for as long as a round does.
 fn commands(table: &Table, how: &How) -> String {
-    let command = |cell: &table::Cell| {
-        format!(
-            "# {} {}\n{}\n",
-            cell.row.trim(),
-            cell.column,
-            cell.setup.command(how.clock, how.round())
-        )
+    let command = |(at, cell): (usize, &Cell)| {
+        let command = cell.setup.command(how);
+        format!("# {}: {}\n{command}\n", table.name, table.name_of(at))
     };
-    table.cells.iter().map(command).collect()
+    table.cells.iter().enumerate().map(command).collect()
 }
 
 #[cfg(test)]

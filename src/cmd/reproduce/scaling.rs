@@ -5,7 +5,9 @@
 //! that of the processors, so each row is also compared with the same threads without a scheduler.
 use super::measured::Measured;
 use super::published::Key;
-use super::table::{Base, Cell, Claim, Comparison, Layout, Method, Setup, Style, Table, Unit};
+use super::table::{
+    ANY_MACHINE, Base, Cell, Claim, Comparison, Layout, Method, Setup, Style, Table, Unit,
+};
 use crate::cli::ClockKind;
 
 /// How the reads come.
@@ -112,12 +114,13 @@ pub fn table() -> Table {
         about: "mq-deadline with more and more threads, against the device's limit",
         layout: Layout::List,
         claim: Claim::Percentages,
-        method: Method { clock: ClockKind::Real, rounds: 7, seconds: 1.4 },
+        method: Method { clock: ClockKind::Real, rounds: 7, seconds: 1.4, costs: ANY_MACHINE },
         comparisons: &[
             Comparison { heading: "of limit", style: Style::Share },
             Comparison { heading: "of none", style: Style::Share },
         ],
         cells,
+        crossings: Vec::new(),
         remarks,
     }
 }

@@ -2,7 +2,7 @@
 //! linux-block, 2026): a 30 TB SMR disk under the zone write plugging of the kernel before them,
 //! and with them.
 use super::published::Key;
-use super::table::{Cell, Layout, Method, Setup, Table, Unit};
+use super::table::{ANY_MACHINE, Cell, Layout, Method, Setup, Table, Unit};
 use crate::cli::ClockKind;
 use zonal_blk::ZoneWrite;
 
@@ -21,13 +21,16 @@ pub fn sequential() -> Table {
         workload: format!("sequential 1 MiB direct writes qd={depth}"),
         options: vec!["--rw=write".to_owned(), format!("--iodepth={depth}")],
     });
-    Table::of_model(
+    let deepest = |(at, cell): (usize, &Cell)| (cell.column == "128").then_some(at);
+    let crossings = cells.iter().enumerate().filter_map(deepest).collect();
+    let table = Table::of_model(
         "smr-seq-qd",
         "sequential writes to a 30 TB SMR disk by queue depth, without and with QD=1 writes",
         Layout::Curves { axis: "queue depth" },
-        Method { clock: ClockKind::Virtual, rounds: 3, seconds: 360.0 },
+        Method { clock: ClockKind::Virtual, rounds: 3, seconds: 360.0, costs: ANY_MACHINE },
         cells,
-    )
+    );
+    Table { crossings, ..table }
 }
 
 /// `smr-rnd-zones`.
@@ -45,7 +48,7 @@ pub fn random() -> Table {
         "smr-rnd-zones",
         "writes to random zones of a 30 TB SMR disk by their number, without and with QD=1 writes",
         Layout::Curves { axis: "zones" },
-        Method { clock: ClockKind::Virtual, rounds: 5, seconds: 1200.0 },
+        Method { clock: ClockKind::Virtual, rounds: 9, seconds: 1800.0, costs: ANY_MACHINE },
         cells,
     )
 }

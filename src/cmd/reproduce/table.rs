@@ -1,10 +1,12 @@
 //! What a table is: cells that can be measured, and what each is compared with.
+use super::how::How;
 use super::measured::Measured;
 use super::published::{self, Figure, Key};
 use crate::cli::ClockKind;
 use crate::experiment::Span;
 pub use crate::experiment::Unit;
-use zonal_blk::ZoneWrite;
+use zonal_blk::{Nanos, ZoneWrite};
+use zonal_sim::Costs;
 
 /// A published table and how to make it again.
 pub struct Table {
@@ -22,6 +24,8 @@ pub struct Table {
     pub comparisons: &'static [Comparison],
     /// The cells in the order in which they are printed.
     pub cells: Vec<Cell>,
+    /// Cells of rotating disks whose head is plotted while it crosses a zone border.
+    pub crossings: Vec<usize>,
     /// What the results mean, computed from them.
     pub remarks: fn(&Measured) -> Vec<String>,
 }
@@ -44,7 +48,12 @@ pub struct Method {
     pub rounds: u32,
     /// Seconds of that clock for each cell, over all rounds.
     pub seconds: f64,
+    /// What I/Os cost their threads in virtual time.
+    pub costs: Costs,
 }
+
+/// A thread's time for an I/O where nothing is known about the machine: 1 us.
+pub const ANY_MACHINE: Costs = Costs::Flat(Nanos(1000));
 
 /// How a table is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,24 +124,24 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The command that measures such a cell for a while.
-    pub fn command(&self, clock: ClockKind, Span { ramp, measured }: Span) -> String {
-        let clock = match clock {
-            ClockKind::Real => "",
-            ClockKind::Virtual => " --clock virtual",
-        };
-        let policy = self.zone_write.map_or(String::new(), |policy| {
-            format!(" --zone-write {}", format!("{policy:?}").to_lowercase())
-        });
+    /// The command that measures such a cell for as long as a round does.
+    pub fn command(&self, how: &How) -> String {
+        let mut command = "zonal run".to_owned();
+        if how.clock == ClockKind::Virtual {
+            command += &format!(" --clock virtual --io-cost {}", how.costs_argument());
+        }
+        if how.seed != 0 {
+            command += &format!(" --seed {}", how.seed);
+        }
+        command += &format!(" --scheduler {}", self.scheduler);
+        if let Some(policy) = self.zone_write {
+            command += &format!(" --zone-write {}", format!("{policy:?}").to_lowercase());
+        }
+        let Span { ramp, measured } = how.round();
         let micros = |seconds: f64| (seconds * 1e6).round();
-        format!(
-            "zonal run{clock} --scheduler {}{policy} --group_reporting --time_based --ramp_time={}us \
-             --runtime={}us {}",
-            self.scheduler,
-            micros(ramp),
-            micros(measured),
-            self.jobs.join(" ")
-        )
+        let (ramp, measured) = (micros(ramp), micros(measured));
+        command += &format!(" --group_reporting --time_based --ramp_time={ramp}us");
+        command + &format!(" --runtime={measured}us {}", self.jobs.join(" "))
     }
 }
 
@@ -146,8 +155,17 @@ impl Table {
         method: Method,
         cells: Vec<Cell>,
     ) -> Self {
-        let (claim, comparisons) = (Claim::Figures, &[]);
-        Table { name, about, layout, claim, method, comparisons, cells, remarks: |_| Vec::new() }
+        Table {
+            name,
+            about,
+            layout,
+            claim: Claim::Figures,
+            method,
+            comparisons: &[],
+            cells,
+            crossings: Vec::new(),
+            remarks: |_| Vec::new(),
+        }
     }
 
     /// The published figures of the table.
@@ -173,6 +191,16 @@ impl Table {
             }
         }
         seen
+    }
+
+    /// What a cell is called in a sentence.
+    pub fn name_of(&self, cell: usize) -> String {
+        let Cell { row, column, .. } = &self.cells[cell];
+        match self.layout {
+            Layout::Grid => format!("{row} {column}"),
+            Layout::List => row.trim().to_owned(),
+            Layout::Curves { axis } => format!("{row}, {axis} {column}"),
+        }
     }
 
     /// The cell in a row and a column.
@@ -218,11 +246,17 @@ mod tests {
             zone_write: Some(ZoneWrite::Lock),
             jobs: vec!["--name=a".to_owned(), "--bs=4k".to_owned()],
         };
+        let how =
+            How { clock: ClockKind::Real, rounds: 2, seconds: 1.0, seed: 0, costs: ANY_MACHINE };
         let expected = "--scheduler mq-deadline --zone-write lock --group_reporting --time_based \
                         --ramp_time=50000us --runtime=450000us --name=a --bs=4k";
-        let real = setup.command(ClockKind::Real, Span { ramp: 0.05, measured: 0.45 });
-        assert_eq!(real, format!("zonal run {expected}"));
-        let simulated = setup.command(ClockKind::Virtual, Span { ramp: 0.05, measured: 0.45 });
-        assert_eq!(simulated, format!("zonal run --clock virtual {expected}"));
+        assert_eq!(setup.command(&how), format!("zonal run {expected}"));
+        let simulated = How { clock: ClockKind::Virtual, seed: 3, ..how };
+        assert_eq!(
+            setup.command(&simulated),
+            format!("zonal run --clock virtual --io-cost 1000 --seed 3 {expected}")
+        );
+        let published = How { costs: Costs::Published, ..simulated };
+        assert!(setup.command(&published).contains(" --io-cost published "));
     }
 }

@@ -4,11 +4,13 @@ use super::how::How;
 use super::measure::Bench;
 use super::measured::{Measured, Results, Rounds, Sample};
 use super::published::{COLUMNS, Key, parse};
-use super::table::{Base, Cell, Claim, Comparison, Layout, Method, Setup, Style, Table, Unit};
+use super::table::{
+    ANY_MACHINE, Base, Cell, Claim, Comparison, Layout, Method, Setup, Style, Table, Unit,
+};
 use super::{csv, html, json, plot, tables, text};
 use crate::cli::ClockKind;
 use std::collections::BTreeSet;
-use zonal_blk::Nanos;
+use zonal_workload::jobfile::{self, SystemSource};
 
 #[test]
 fn tables_cover_their_published_figures_in_their_units() {
@@ -37,6 +39,17 @@ fn cells_are_compared_with_cells_in_the_same_unit() {
             for base in cell.bases.iter().flatten() {
                 assert_eq!(table.cells[base.cell].unit, cell.unit);
             }
+        }
+    }
+}
+
+#[test]
+fn jobs_of_all_cells_can_be_read_and_name_their_devices() {
+    for table in tables() {
+        for (at, cell) in table.cells.iter().enumerate() {
+            let jobs = jobfile::parse_args(&cell.setup.jobs, &SystemSource).unwrap().jobs;
+            assert!(!jobs.is_empty(), "{}", table.name_of(at));
+            assert!(jobs.iter().all(|job| job.filename.is_some()), "{}", table.name_of(at));
         }
     }
 }
@@ -73,9 +86,10 @@ fn small(layout: Layout, claim: Claim, columns: &[&str]) -> Table {
         about: "made <up>",
         layout,
         claim,
-        method: Method { clock: ClockKind::Virtual, rounds: 3, seconds: 3.0 },
+        method: Method { clock: ClockKind::Virtual, rounds: 3, seconds: 3.0, costs: ANY_MACHINE },
         comparisons: &[Comparison { heading: "against old", style: Style::Change }],
         cells: old.chain(new).collect(),
+        crossings: Vec::new(),
         remarks: |measured| vec![format!("The first is {}.", measured.results.figure(0))],
     }
 }
@@ -92,7 +106,7 @@ fn measured(table: Table, published: &[&str], ours: &[f64]) -> Measured {
     let sample = |figure: f64| Sample { figure, latency: [1_000_000, 2_000_000, 50_000_000] };
     let rounds = |&own: &f64| Rounds([own - 1.0, own, own + 1.0].map(sample).to_vec());
     let how =
-        How { clock: ClockKind::Virtual, rounds: 3, seconds: 3.0, seed: 7, io_cost: Nanos(1000) };
+        How { clock: ClockKind::Virtual, rounds: 3, seconds: 3.0, seed: 7, costs: ANY_MACHINE };
     Measured { figures, results: Results(ours.iter().map(rounds).collect()), table, how }
 }
 
@@ -195,12 +209,12 @@ fn curves_are_lines_with_errors_and_what_interpolation_would_say() {
              between the",
             "slowest and the fastest seed, in percent of the median.",
             "withheld: a published figure that is kept back; ours is a prediction.",
-            "Absolute error: 5 cells, median 2.0%, largest 10.0% (old 8).",
+            "Absolute error: 5 cells, median 2.0%, largest 10.0% (old, depth 8).",
             "Of those that are more than 5% below the fastest published bandwidth, or no bandwidth: 1 \
              cell,",
-            "median 10.0%, largest 10.0% (old 8).",
-            "Interpolated between published figures: 1 cell, median 16.7%, largest 16.7% (old 2).",
-            "Zonal on the same: 1 cell, median 6.2%, largest 6.2% (old 2).",
+            "median 10.0%, largest 10.0% (old, depth 8).",
+            "Interpolated between published figures: 1 cell, median 16.7%, largest 16.7% (old, depth 2).",
+            "Zonal on the same: 1 cell, median 6.2%, largest 6.2% (old, depth 2).",
             "The first is 101.",
         ]
     );
@@ -226,6 +240,8 @@ fn overview_has_a_line_for_each_table() {
 table  figures  withheld  median error  largest  non-trivial
 small        3         1         60.4%   100.0%
 small        5         3          2.0%    10.0%   10.0% of 1
+
+Errors of tables on null devices are those of another machine.
 ";
     assert_eq!(text::overview(&[grid(Claim::Percentages), curves()]), expected);
 }
@@ -259,7 +275,7 @@ fn json_says_how_each_figure_came_about() {
     let null = serde_json::Value::Null;
     assert_eq!((&withheld["value"], &withheld["error"]), (&null, &null));
     assert_eq!((&withheld["withheld"], &withheld["interpolated"]), (&true.into(), &68.0.into()));
-    assert_eq!(table["error"]["given"]["largest_at"], "old 8");
+    assert_eq!(table["error"]["given"]["largest_at"], "old, depth 8");
     assert_eq!(table["error"]["nontrivial"]["cells"], 1);
     assert_eq!(table["error"]["withheld"], 3);
 }
@@ -364,7 +380,7 @@ fn quick() -> (Table, How) {
         ];
     }
     let how =
-        How { clock: ClockKind::Virtual, rounds: 3, seconds: 0.03, seed: 1, io_cost: Nanos(1000) };
+        How { clock: ClockKind::Virtual, rounds: 3, seconds: 0.03, seed: 1, costs: ANY_MACHINE };
     (table, how)
 }
 

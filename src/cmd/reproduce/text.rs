@@ -2,7 +2,7 @@
 use super::accuracy::{Accuracy, Errors, NEAR_MEDIA_RATE, interpolate};
 use super::measured::Measured;
 use super::published::Figure;
-use super::table::{Base, Claim, Comparison, Layout};
+use super::table::{Claim, Layout};
 use std::fmt::Write;
 
 /// Between the columns of a list.
@@ -55,24 +55,6 @@ fn published(measured: &Measured, at: usize) -> String {
     measured.published(at).map_or("", Figure::text).to_owned()
 }
 
-/// A cell's percentages, of the bases that it is compared with; `ratio` gives how it compares.
-fn percents(measured: &Measured, at: usize, ratio: impl Fn(&Base) -> Option<f64>) -> Vec<String> {
-    let bases = measured.table.cells[at].bases.iter().zip(measured.table.comparisons);
-    let percent = |(base, comparison): (&Option<Base>, &Comparison)| {
-        Some(comparison.style.show(ratio(base.as_ref()?)?))
-    };
-    bases.map(|both| percent(both).unwrap_or_default()).collect()
-}
-
-fn published_percents(measured: &Measured, at: usize) -> Vec<String> {
-    let value = |at| measured.value(at);
-    percents(measured, at, |base| Some(value(at)? / (value(base.cell)? * base.times)))
-}
-
-fn own_percents(measured: &Measured, at: usize) -> Vec<String> {
-    percents(measured, at, |base| Some(measured.results.ratio(at, base.cell, base.times)))
-}
-
 fn grid(measured: &Measured) -> String {
     let table = &measured.table;
     let (rows, columns) = (table.headings(|cell| &cell.row), table.headings(|cell| &cell.column));
@@ -103,10 +85,10 @@ fn grid(measured: &Measured) -> String {
             };
             cells.iter().map(cell).collect()
         };
-        let above = with(&|at| (published(measured, at), published_percents(measured, at)));
+        let above = with(&|at| (published(measured, at), measured.published_percents(at)));
         let own = with(&|at| {
             let percents = match table.claim {
-                Claim::Percentages => own_percents(measured, at),
+                Claim::Percentages => measured.own_percents(at),
                 Claim::Figures => vec![percent(measured.error(at))],
             };
             (number(measured.results.figure(at)), percents)
@@ -137,9 +119,9 @@ fn list(measured: &Measured) -> String {
     for (at, cell) in table.cells.iter().enumerate() {
         let mut line = vec![cell.row.clone()];
         line.push(published(measured, at));
-        line.extend(published_percents(measured, at).into_iter().take(1));
+        line.extend(measured.published_percents(at).into_iter().take(1));
         line.push(number(measured.results.figure(at)));
-        line.extend(own_percents(measured, at));
+        line.extend(measured.own_percents(at));
         line.push(spread(measured, at));
         lines.push(line);
     }
@@ -187,7 +169,12 @@ pub fn overview(tables: &[Measured]) -> String {
             show(&nontrivial, |errors| format!("{:.1}% of {}", errors.median, errors.count)),
         ]);
     }
-    align(&lines)
+    let mut out = align(&lines);
+    if tables.iter().any(|measured| measured.table.claim == Claim::Percentages) {
+        out.push('\n');
+        wrap(&mut out, "Errors of tables on null devices are those of another machine.");
+    }
+    out
 }
 
 /// What the figures mean.

@@ -2,9 +2,12 @@
 //! plugging, with each scheduler (Le Moal, "Zone write plugging", April 2024). One fio job writes.
 use super::measured::Measured;
 use super::published::Key;
-use super::table::{Base, Cell, Claim, Comparison, Layout, Method, Setup, Style, Table, Unit};
+use super::table::{
+    ANY_MACHINE, Base, Cell, Claim, Comparison, Layout, Method, Setup, Style, Table, Unit,
+};
 use crate::cli::ClockKind;
 use zonal_blk::ZoneWrite;
+use zonal_sim::Costs;
 
 /// A row: heading, configuration, scheduler, policy.
 const ROWS: [(&str, &str, &str, ZoneWrite); 4] = [
@@ -38,9 +41,10 @@ pub fn null_blk() -> Table {
         about: "zone write locking and plugging on a null device, with each scheduler",
         layout: Layout::Grid,
         claim: Claim::Percentages,
-        method: Method { clock: ClockKind::Real, rounds: 7, seconds: 1.4 },
+        method: Method { clock: ClockKind::Real, rounds: 7, seconds: 1.4, costs: ANY_MACHINE },
         comparisons: &[Comparison { heading: "against ZWL mq-deadline", style: Style::Change }],
         cells,
+        crossings: Vec::new(),
         remarks: none_against_locking,
     }
 }
@@ -51,7 +55,7 @@ pub fn zns() -> Table {
         "zwp-zns",
         "the workloads of zwp-null_blk on a model of a ZNS drive",
         Layout::Grid,
-        Method { clock: ClockKind::Virtual, rounds: 5, seconds: 10.0 },
+        Method { clock: ClockKind::Virtual, rounds: 5, seconds: 20.0, costs: Costs::Published },
         cells("NVMe ZNS 1 TB, 2 GB zones, 14 max open and active", "zns-1t"),
     )
 }
@@ -62,7 +66,7 @@ pub fn smr() -> Table {
         "zwp-smr",
         "the workloads of zwp-null_blk on a model of a 20 TB SMR disk",
         Layout::Grid,
-        Method { clock: ClockKind::Virtual, rounds: 5, seconds: 300.0 },
+        Method { clock: ClockKind::Virtual, rounds: 5, seconds: 300.0, costs: Costs::Published },
         cells("SMR SATA HDD 20 TB, 256 MB zones, 128 max open", "smr-20t"),
     )
 }

@@ -17,7 +17,7 @@ const LEGEND_COLUMNS: usize = 2;
 /// Stands for the colour of the text; nothing else may have it.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_WRITTEN: &str = "#010203";
-/// For series, in turn: each has a contrast of at least 3:1 with white and with black.
+/// For series, in turn: each has a contrast of at least 3:1 with light and with dark pages.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0x2B, 0x83, 0xC4),
     RGBColor(0xD0, 0x6A, 0x14),
@@ -56,7 +56,7 @@ pub struct Axis {
 /// How values are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// From 0.
+    /// From 0, or from the lowest if that is below.
     Linear,
     /// By powers of ten; values must be above 0.
     Logarithmic,
@@ -65,10 +65,12 @@ pub enum Scale {
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marks {
-    /// A line with its points.
+    /// A line.
     Line {
         /// With gaps.
         dashed: bool,
+        /// With its points, unless it has gaps.
+        points: bool,
     },
     /// Rings at the points.
     Rings,
@@ -181,22 +183,20 @@ impl Chart {
             let points: Vec<(f64, f64)> = series.points.iter().map(own).collect();
             let colour = series.colour();
             match series.marks {
-                Marks::Line { dashed: false } => {
-                    let line = LineSeries::new(points, colour.stroke_width(2)).point_size(3);
+                Marks::Line { dashed: false, points: dots } => {
+                    let size = if dots { 3 } else { 0 };
+                    let line = LineSeries::new(points, colour.stroke_width(2)).point_size(size);
                     chart.draw_series(line).map_err(failed)?;
                 }
-                Marks::Line { dashed: true } => {
+                Marks::Line { dashed: true, .. } => {
                     let line = DashedLineSeries::new(points, 6, 4, colour.stroke_width(2));
                     chart.draw_series(line).map_err(failed)?;
                 }
                 Marks::Rings | Marks::RingsOnBars => {
-                    let ring = |point| Circle::new(point, 6, INK.stroke_width(2));
-                    chart.draw_series(points.into_iter().map(ring)).map_err(failed)?;
-                    let ring = |&(x, y): &(f64, f64)| {
-                        let point = (x + series.offset(), self.scale.place(y));
-                        Circle::new(point, 4, colour.filled())
-                    };
-                    chart.draw_series(series.points.iter().map(ring)).map_err(failed)?;
+                    let ring = |&point| Circle::new(point, 6, INK.stroke_width(2));
+                    chart.draw_series(points.iter().map(ring)).map_err(failed)?;
+                    let inside = |&point| Circle::new(point, 4, colour.filled());
+                    chart.draw_series(points.iter().map(inside)).map_err(failed)?;
                 }
                 Marks::Bars => {
                     let half = GROUP / series.slot.1 as f64 / 2.0;
@@ -229,6 +229,7 @@ impl Chart {
         let high = places.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let low = places.iter().copied().fold(f64::INFINITY, f64::min);
         match self.scale {
+            Scale::Linear if low < 0.0 && high > low => (low, high),
             Scale::Linear if high > 0.0 => (0.0, high * 1.08),
             Scale::Logarithmic if high.is_finite() => (low - 0.1, high + 0.1),
             Scale::Linear | Scale::Logarithmic => (0.0, 1.0),
@@ -293,8 +294,8 @@ impl Series {
             PathElement::new([(x + from, y), (x + to, y)], colour.stroke_width(2))
         };
         match self.marks {
-            Marks::Line { dashed: false } => area.draw(&line(0, 24)),
-            Marks::Line { dashed: true } => area
+            Marks::Line { dashed: false, .. } => area.draw(&line(0, 24)),
+            Marks::Line { dashed: true, .. } => area
                 .draw(&line(0, 6))
                 .and_then(|()| area.draw(&line(10, 16)))
                 .and_then(|()| area.draw(&line(20, 24))),
@@ -306,5 +307,38 @@ impl Series {
                 .and_then(|()| area.draw(&Circle::new((x + 12, y), 4, colour.filled()))),
         }
         .map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Relative luminance, as WCAG 2 defines it.
+    fn luminance(RGBColor(r, g, b): RGBColor) -> f64 {
+        let linear = |channel: u8| {
+            let share = f64::from(channel) / 255.0;
+            if share <= 0.04045 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
+    }
+
+    #[test]
+    fn series_stand_off_from_light_and_from_dark_pages() {
+        let (light, dark) = (RGBColor(0xff, 0xff, 0xff), RGBColor(0x16, 0x16, 0x16));
+        for colour in COLOURS {
+            let own = luminance(colour);
+            assert!((luminance(light) + 0.05) / (own + 0.05) >= 3.0, "{colour:?} on light");
+            assert!((own + 0.05) / (luminance(dark) + 0.05) >= 3.0, "{colour:?} on dark");
+        }
+    }
+
+    #[test]
+    fn values_along_a_logarithmic_axis_are_shown_as_they_are() {
+        let scale = Scale::Logarithmic;
+        assert_eq!(scale.show(scale.place(1000.0)), "1000");
+        assert_eq!(scale.show(scale.place(2.5)), "2.5");
+        assert_eq!(scale.show(scale.place(0.04)), "0.040");
+        assert_eq!(Scale::Linear.show(0.0), "0");
     }
 }

@@ -4,6 +4,7 @@
 //! published figures as rings beside ours, and nothing where they are withheld; a file is there as
 //! a whole or not at all.
 mod chart;
+mod head;
 
 use super::measured::{Measured, PERCENTILES};
 use super::table::{Claim, Layout, Unit};
@@ -25,12 +26,15 @@ pub struct Plot {
 /// # Errors
 /// A plot cannot be drawn.
 pub fn of(measured: &Measured) -> Result<Vec<Plot>> {
-    let charts = match (measured.table.layout, measured.table.claim) {
+    let mut charts = match (measured.table.layout, measured.table.claim) {
         (Layout::Grid, Claim::Percentages) => vec![changes(measured)],
         (Layout::Grid, Claim::Figures) => bars(measured),
         (Layout::Curves { axis }, _) => vec![curves(measured, axis), latencies(measured, axis)],
         (Layout::List, _) => Vec::new(),
     };
+    if !measured.table.crossings.is_empty() {
+        charts.push(("head", head::chart(measured)?));
+    }
     let draw = |(name, chart): (&str, Chart)| {
         let name = format!("{}-{name}", measured.table.name);
         let svg = chart.draw().with_context(|| format!("plot {name}"))?;
@@ -158,7 +162,7 @@ fn curves(measured: &Measured, axis: &str) -> (&'static str, Chart) {
         x: Axis { label: axis.to_owned(), steps: Some(named(&columns)) },
         y_label: table.cells.first().map_or("", |cell| cell.unit.name()).to_owned(),
         scale: Scale::Linear,
-        series: rows(measured, &columns, Marks::Line { dashed: false }, own, |at| {
+        series: rows(measured, &columns, Marks::Line { dashed: false, points: true }, own, |at| {
             measured.value(at)
         }),
     };
@@ -171,7 +175,7 @@ fn latencies(measured: &Measured, axis: &str) -> (&'static str, Chart) {
     let columns = table.headings(|cell| &cell.column);
     let mut series = Vec::new();
     for (percentile, percent) in PERCENTILES.iter().enumerate() {
-        let marks = Marks::Line { dashed: percentile > 0 };
+        let marks = Marks::Line { dashed: percentile > 0, points: true };
         let own = |at: usize| Some(measured.results.0[at].latency(percentile) / 1e6);
         for mut curve in rows(measured, &columns, marks, own, |_| None) {
             curve.name = format!("{}, {percent}th", curve.name);
