@@ -90,8 +90,8 @@ fn device_out_of_range_names_option_value_and_rule() {
         ("null:size=1G", "option `size` found with zoned=true, expected with zoned=false"),
         (
             "disk",
-            "unknown device `disk`, expected `null`, `zns` or a profile (zns-1t), each also with \
-             `:option=value,...`, or `NAME.toml`",
+            "unknown device `disk`, expected `null`, `hdd`, `zns` or a profile (smr-30t, smr-30t-mpi3mr, \
+             smr-20t, sata-2009, zns-1t), each also with `:option=value,...`, or `NAME.toml`",
         ),
         ("zns-1t:max_active=905", "option `max_active`: found 905, expected at most zones=904"),
     ] {
