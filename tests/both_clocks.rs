@@ -122,7 +122,7 @@ fn writers_and_readers_share_a_zns_drive_and_all_finish() {
 #[test]
 fn latencies_of_a_zns_drive_are_distributed_alike_on_both_clocks() {
     // Slow, so that the machine's own noise is small beside it.
-    let device = format!("{SMALL_ZNS},write_time=2ms,zone_switch=1ms,zone_rate=10M,program=8ms");
+    let device = format!("{SMALL_ZNS},write_time=2ms,zone_switch=1ms,zone_rate=10MB/s,program=8ms");
     let text = "[rnd]\nrw=randwrite\nbs=4k\niodepth=4\nzonemode=zbd\nnumber_ios=150\n";
     let quantiles = |machine| {
         let run = run(machine, &device, ZoneWrite::Plug, text);
