@@ -88,7 +88,11 @@ fn device_out_of_range_names_option_value_and_rule() {
         ("null:zone-size=1M", "unknown option `zone-size`, did you mean `zone_size`?"),
         ("null:zoned", "found `zoned`, expected `option=value`"),
         ("null:size=1G", "option `size` found with zoned=true, expected with zoned=false"),
-        ("disk", "unknown device `disk`, expected `null`, `null:option=value,...` or `NAME.toml`"),
+        (
+            "disk",
+            "unknown device `disk`, expected `null`, `hdd` or a profile (smr-30t, smr-30t-mpi3mr, \
+             smr-20t, sata-2009), each also with `:option=value,...`, or `NAME.toml`",
+        ),
     ] {
         let ran = zonal(&["run", "--device", spec, "--name=a"]);
         refused(ran, &format!("zonal: device {spec}: {message}\n"));

@@ -103,9 +103,9 @@ pub(super) fn describe(config: &HddConfig) -> String {
 /// Adds what a user can say about disks.
 pub(super) fn add_help(help: &mut String) {
     help.push_str(&format!(
-        "\nA rotating disk is `hdd`, `hdd:option=value,...`, or one of the profiles {}, also with\n\
-         `:option=value,...` or as `hdd:profile=NAME,option=value,...`, or a file with\n\
-         `device = \"hdd\"`. Rates take kB/s, MB/s, GB/s (powers of 1000).\n\n",
+        "\nA rotating disk is `hdd` or a profile: {}.\n\
+         Both take `:option=value,...`; `hdd` takes `profile=NAME` first. In a file: `device = \"hdd\"`.\n\
+         Rates take kB/s, MB/s, GB/s (powers of 1000).\n\n",
         profile_names()
     ));
     add_options(help, HDD_OPTIONS, HDD_SCOPES);

@@ -1,8 +1,8 @@
 //! Device specifications: what a user writes to get a device.
 //!
-//! Takes `null:zones=4096,zone_size=256M,...` or a TOML profile; gives a validated configuration,
-//! and from it a device. Keeps true: no text makes it panic; an error says which option is wrong,
-//! what was found and what was expected.
+//! Takes `null:zones=4096,zone_size=256M,...`, `smr-30t:cache=64M` or a TOML profile; gives a
+//! validated configuration, and from it a device. Keeps true: no text makes it panic; an error says
+//! which option is wrong, what was found and what was expected.
 //!
 //! ```
 //! let spec = zonal_device::spec::parse("null:zones=64,zone_size=96M,max_open=8").unwrap();
