@@ -121,7 +121,7 @@ impl DeviceOutcome {
             let ZoneCounters { writes, appends, merges, parked_ns } = plug.counters;
             outcome.plugged += u64::from(writes) + u64::from(appends);
             outcome.merged += u64::from(merges);
-            outcome.parked = outcome.parked + Nanos(parked_ns);
+            outcome.parked += Nanos(parked_ns);
         }
         let mut zones = Vec::new();
         queue.report_zones(ZoneNo(0), queue.limits().nr_zones as usize, &mut zones)?;

@@ -39,7 +39,7 @@ impl Profile {
         let text = devices::profile_text(name)?;
         // Says what is wrong better than an editor of TOML.
         spec::parse_profile(name, &text)?;
-        let document: DocumentMut = text.parse().with_context(|| name.to_owned())?;
+        let mut document: DocumentMut = text.parse().with_context(|| name.to_owned())?;
         let device = document["device"].as_str().unwrap_or_default().to_owned();
         let names = if wanted.is_empty() { calibrated(&document) } else { wanted.to_vec() };
         ensure!(
@@ -47,6 +47,10 @@ impl Profile {
             "{name}: names no options as `{}`: expected --free with the options to adjust",
             spec::CALIBRATED
         );
+        if names.iter().any(|name| name.starts_with("track_")) {
+            // What the data sheet says is no check of what is being adjusted.
+            document.remove("rate");
+        }
         let mut free: Vec<Free> = Vec::with_capacity(names.len());
         for option in &names {
             ensure!(

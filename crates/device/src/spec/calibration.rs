@@ -4,6 +4,7 @@
 //! written.
 use super::hdd::{HDD_OPTIONS, HDD_PROFILES};
 use super::options::{NULL_OPTIONS, OptionInfo, Unit};
+use super::parse_profile;
 use super::zns::{ZNS_OPTIONS, ZNS_PROFILES};
 
 /// The key of a profile that names the options which were adjusted to measurements, rather than
@@ -24,7 +25,7 @@ fn profiles() -> impl Iterator<Item = (&'static str, &'static str)> {
     HDD_PROFILES.iter().chain(ZNS_PROFILES).copied()
 }
 
-/// An option of a kind of device, with how its value is written.
+/// An option of a kind of device, or of the device of a profile, with how its value is written.
 pub fn option_unit(device: &str, name: &str) -> Option<(&'static str, Unit)> {
     fn find<C>(options: &'static [OptionInfo<C>], name: &str) -> Option<(&'static str, Unit)> {
         let option = options.iter().find(|option| option.name == name)?;
@@ -34,6 +35,6 @@ pub fn option_unit(device: &str, name: &str) -> Option<(&'static str, Unit)> {
         "null" => find(NULL_OPTIONS, name),
         "hdd" => find(HDD_OPTIONS, name),
         "zns" => find(ZNS_OPTIONS, name),
-        _ => None,
+        profile => option_unit(parse_profile(profile, profile_text(profile)?).ok()?.kind(), name),
     }
 }

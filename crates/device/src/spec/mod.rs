@@ -43,6 +43,15 @@ pub enum DeviceSpec {
 }
 
 impl DeviceSpec {
+    /// What kind of device it is, as a specification names it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            DeviceSpec::Null(_) => "null",
+            DeviceSpec::Hdd(_) => "hdd",
+            DeviceSpec::Zns(_) => "zns",
+        }
+    }
+
     /// Whether the device keeps data, so that bios have to carry them.
     pub fn keeps_data(&self) -> bool {
         match self {
