@@ -12,20 +12,20 @@ command! {
         pub cid: U16,
         /// NSID.
         pub nsid: U32,
-        _reserved: [u8; 16],
+        pub(crate) _reserved: [u8; 16],
         /// DPTR.
         pub dptr: Sgl,
         /// Dword 10 bits 7:0: CNS.
         pub cns: u8,
-        _reserved_10: u8,
+        pub(crate) _reserved_10: u8,
         /// Dword 10 bits 31:16: CNTID.
         pub cntid: U16,
         /// Dword 11 bits 15:0: CNS specific identifier.
         pub specific: U16,
-        _reserved_11: u8,
+        pub(crate) _reserved_11: u8,
         /// Dword 11 bits 31:24: CSI.
         pub csi: u8,
-        _reserved_12: [u8; 16],
+        pub(crate) _reserved_12: [u8; 16],
     }
 
     /// Get Log Page (Base section 5.16).
@@ -38,7 +38,7 @@ command! {
         pub cid: U16,
         /// NSID.
         pub nsid: U32,
-        _reserved: [u8; 16],
+        pub(crate) _reserved: [u8; 16],
         /// DPTR.
         pub dptr: Sgl,
         /// Dword 10 bits 7:0: LID.
@@ -55,10 +55,10 @@ command! {
         pub offset: U64,
         /// Dword 14 bits 7:0: UUID index.
         pub uuid: u8,
-        _reserved_14: [u8; 2],
+        pub(crate) _reserved_14: [u8; 2],
         /// Dword 14 bits 31:24: CSI.
         pub csi: u8,
-        _reserved_15: U32,
+        pub(crate) _reserved_15: U32,
     }
 
     /// Get Features and Set Features (Base sections 5.15 and 5.27).
@@ -71,19 +71,19 @@ command! {
         pub cid: U16,
         /// NSID.
         pub nsid: U32,
-        _reserved: [u8; 16],
+        pub(crate) _reserved: [u8; 16],
         /// DPTR.
         pub dptr: Sgl,
         /// Dword 10 bits 7:0: FID.
         pub fid: u8,
         /// Dword 10 bits 15:8: SEL, of Get Features.
         pub select: u8,
-        _reserved_10: u8,
+        pub(crate) _reserved_10: u8,
         /// Dword 10 bits 31:24: SV in bit 31, of Set Features.
         pub save: u8,
         /// Dword 11: the value.
         pub value: U32,
-        _reserved_12: [u8; 16],
+        pub(crate) _reserved_12: [u8; 16],
     }
 }
 
@@ -94,7 +94,7 @@ wire! {
         pub milliseconds: [u8; 6],
         /// Where the time came from, in bits 3:1; whether the clock stopped, in bit 0.
         pub attributes: u8,
-        _reserved: u8,
+        pub(crate) _reserved: u8,
     }
 }
 

@@ -12,7 +12,7 @@ command! {
         pub cid: U16,
         /// FCTYPE: 01h.
         pub fctype: u8,
-        _reserved_5: [u8; 19],
+        pub(crate) _reserved_5: [u8; 19],
         /// SGL1.
         pub dptr: Sgl,
         /// RECFMT: 0.
@@ -23,30 +23,30 @@ command! {
         pub sqsize: U16,
         /// CATTR.
         pub attributes: u8,
-        _reserved_47: u8,
+        pub(crate) _reserved_47: u8,
         /// KATO in milliseconds; 0 for no keep alive.
         pub kato: U32,
-        _reserved_52: [u8; 12],
+        pub(crate) _reserved_52: [u8; 12],
     }
 
     /// Property Get and Property Set (Base sections 6.5 and 6.6).
     pub struct PropertyCommand {
         /// OPC: 7Fh.
         pub opcode: u8,
-        _reserved_1: u8,
+        pub(crate) _reserved_1: u8,
         /// CID.
         pub cid: U16,
         /// FCTYPE: 04h to get, 00h to set.
         pub fctype: u8,
-        _reserved_5: [u8; 35],
+        pub(crate) _reserved_5: [u8; 35],
         /// ATTRIB bits 2:0: 0 for four bytes, 1 for eight.
         pub attributes: u8,
-        _reserved_41: [u8; 3],
+        pub(crate) _reserved_41: [u8; 3],
         /// OFST.
         pub offset: U32,
         /// VALUE, to set.
         pub value: U64,
-        _reserved_56: [u8; 8],
+        pub(crate) _reserved_56: [u8; 8],
     }
 }
 
@@ -57,12 +57,12 @@ wire! {
         pub host_id: [u8; 16],
         /// CNTLID; FFFFh for any controller.
         pub cntlid: U16,
-        _reserved_18: [u8; 238],
+        pub(crate) _reserved_18: [u8; 238],
         /// SUBNQN.
         pub subnqn: [u8; 256],
         /// HOSTNQN.
         pub hostnqn: [u8; 256],
-        _reserved_768: [u8; 256],
+        pub(crate) _reserved_768: [u8; 256],
     }
 }
 

@@ -47,15 +47,15 @@ command! {
         pub cid: U16,
         /// NSID.
         pub nsid: U32,
-        _reserved: [u8; 16],
+        pub(crate) _reserved: [u8; 16],
         /// DPTR: the ranges.
         pub dptr: Sgl,
         /// Dword 10 bits 7:0: NR, the number of ranges minus one.
         pub nr: u8,
-        _reserved_10: [u8; 3],
+        pub(crate) _reserved_10: [u8; 3],
         /// Dword 11: [`DSM_DEALLOCATE`] and hints.
         pub attributes: U32,
-        _reserved_12: [u8; 16],
+        pub(crate) _reserved_12: [u8; 16],
     }
 }
 

@@ -22,12 +22,12 @@ wire! {
         pub vendor: u8,
         /// Transport type.
         pub transport: u8,
-        _reserved_30: [u8; 2],
+        pub(crate) _reserved_30: [u8; 2],
         /// Command specific information.
         pub command: U64,
         /// Transport type specific information.
         pub transport_specific: U16,
-        _reserved_42: [u8; 22],
+        pub(crate) _reserved_42: [u8; 22],
     }
 
     /// The SMART / Health Information log page (02h; Base section 5.16.1.3).
@@ -44,7 +44,7 @@ wire! {
         pub used: u8,
         /// Endurance Group Critical Warning Summary.
         pub endurance_warning: u8,
-        _reserved_7: [u8; 25],
+        pub(crate) _reserved_7: [u8; 25],
         /// Data Units Read, in 1000 units of 512 bytes, rounded up.
         pub units_read: U128,
         /// Data Units Written, the same.
@@ -67,7 +67,7 @@ wire! {
         pub error_entries: U128,
         /// Temperatures and times.
         pub thermal: [U32; 10],
-        _reserved_232: [u8; 280],
+        pub(crate) _reserved_232: [u8; 280],
     }
 
     /// The Changed Namespace List log page (04h; Base section 5.16.1.5).
@@ -82,7 +82,7 @@ wire! {
         pub admin: [U32; 256],
         /// By opcode, what I/O commands of the command set asked about do.
         pub io: [U32; 256],
-        _reserved: [u8; 2048],
+        pub(crate) _reserved: [u8; 2048],
     }
 
     /// The header of the Discovery log page (70h; Base section 5.16.1.23).
@@ -93,7 +93,7 @@ wire! {
         pub count: U64,
         /// RECFMT: 0.
         pub record_format: U16,
-        _reserved_18: [u8; 1006],
+        pub(crate) _reserved_18: [u8; 1006],
     }
 
     /// An entry of the Discovery log page (Base section 5.16.1.23).
@@ -114,10 +114,10 @@ wire! {
         pub admin_queue: U16,
         /// EFLAGS.
         pub flags: U16,
-        _reserved_12: [u8; 20],
+        pub(crate) _reserved_12: [u8; 20],
         /// TRSVCID: the port number, as text.
         pub service: [u8; 32],
-        _reserved_64: [u8; 192],
+        pub(crate) _reserved_64: [u8; 192],
         /// SUBNQN.
         pub subnqn: [u8; 256],
         /// TRADDR: the address, as text.

@@ -8,7 +8,7 @@ wire! {
         pub address: U64,
         /// Bytes 11:8: length in bytes.
         pub length: U32,
-        _reserved: [u8; 3],
+        pub(crate) _reserved: [u8; 3],
         /// Byte 15: type in bits 7:4, sub type in bits 3:0.
         pub kind: u8,
     }

@@ -13,17 +13,17 @@ command! {
         pub cid: U16,
         /// NSID.
         pub nsid: U32,
-        _reserved: [u8; 16],
+        pub(crate) _reserved: [u8; 16],
         /// DPTR: the zone descriptor extension, if one is set.
         pub dptr: Sgl,
         /// Dwords 10 and 11: the zone's first LBA, or for a ZRWA flush the last one to commit.
         pub slba: U64,
-        _reserved_12: U32,
+        pub(crate) _reserved_12: U32,
         /// Dword 13 bits 7:0: ZSA.
         pub action: u8,
         /// Dword 13 bit 8: select all; bit 9: ZSASO, which for open is to allocate a ZRWA.
         pub options: u8,
-        _reserved_13: [u8; 10],
+        pub(crate) _reserved_13: [u8; 10],
     }
 
     /// Zone Management Receive (ZNS section 3.4.2).
@@ -36,7 +36,7 @@ command! {
         pub cid: U16,
         /// NSID.
         pub nsid: U32,
-        _reserved: [u8; 16],
+        pub(crate) _reserved: [u8; 16],
         /// DPTR.
         pub dptr: Sgl,
         /// Dwords 10 and 11: SLBA, in the first zone of the report.
@@ -49,7 +49,7 @@ command! {
         pub filter: u8,
         /// Dword 13 bit 16: count only the zones whose descriptors are transferred.
         pub partial: u8,
-        _reserved_13: [u8; 9],
+        pub(crate) _reserved_13: [u8; 9],
     }
 }
 
@@ -131,7 +131,7 @@ wire! {
     pub struct ReportHeader: 64 {
         /// Number of zones that match, or with Partial that are in the buffer.
         pub nr_zones: U64,
-        _reserved: [u8; 56],
+        pub(crate) _reserved: [u8; 56],
     }
 
     /// A zone descriptor (ZNS section 3.4.2.2.3).
@@ -144,21 +144,21 @@ wire! {
         pub attributes: u8,
         /// ZAI: how soon to follow the recommendations in ZA.
         pub attributes_info: u8,
-        _reserved_4: [u8; 4],
+        pub(crate) _reserved_4: [u8; 4],
         /// ZCAP, in logical blocks.
         pub capacity: U64,
         /// ZSLBA.
         pub slba: U64,
         /// WP.
         pub write_pointer: U64,
-        _reserved_32: [u8; 32],
+        pub(crate) _reserved_32: [u8; 32],
     }
 
     /// The Changed Zone List log page (BFh; ZNS section 4.1.4).
     pub struct ChangedZoneList: 4096 {
         /// NRZID: the number of entries; FFFFh if more zones changed than fit.
         pub count: U16,
-        _reserved: [u8; 6],
+        pub(crate) _reserved: [u8; 6],
         /// First LBAs of the zones that changed.
         pub zones: [U64; 511],
     }

@@ -36,14 +36,14 @@ wire! {
         pub ctratt: U32,
         /// RRLS.
         pub rrls: U16,
-        _reserved_102: [u8; 9],
+        pub(crate) _reserved_102: [u8; 9],
         /// CNTRLTYPE: 1 for an I/O controller, 2 for a discovery controller.
         pub cntrltype: u8,
         /// FGUID.
         pub fguid: [u8; 16],
         /// CRDT1 to CRDT3: command retry delays in units of 100 ms.
         pub crdt: [U16; 3],
-        _reserved_134: [u8; 119],
+        pub(crate) _reserved_134: [u8; 119],
         /// NVMSR.
         pub nvmsr: u8,
         /// VWCI.
@@ -120,10 +120,10 @@ wire! {
         pub pels: U32,
         /// DOMAINID.
         pub domainid: U16,
-        _reserved_358: [u8; 10],
+        pub(crate) _reserved_358: [u8; 10],
         /// MEGCAP.
         pub megcap: U128,
-        _reserved_384: [u8; 128],
+        pub(crate) _reserved_384: [u8; 128],
         /// SQES: log2 of submission queue entry sizes, required in bits 3:0, largest in 7:4.
         pub sqes: u8,
         /// CQES: the same for completion queue entries.
@@ -163,10 +163,10 @@ wire! {
         pub maxdna: U128,
         /// MAXCNA.
         pub maxcna: U32,
-        _reserved_564: [u8; 204],
+        pub(crate) _reserved_564: [u8; 204],
         /// SUBNQN.
         pub subnqn: [u8; 256],
-        _reserved_1024: [u8; 768],
+        pub(crate) _reserved_1024: [u8; 768],
         /// IOCCSZ: I/O command capsules in units of 16 bytes; 4 without data.
         pub ioccsz: U32,
         /// IORCSZ: I/O response capsules in units of 16 bytes; 1.
@@ -181,7 +181,7 @@ wire! {
         pub ofcs: U16,
         /// DCTYPE.
         pub dctype: u8,
-        _reserved_1807: [u8; 241],
+        pub(crate) _reserved_1807: [u8; 241],
         /// PSD0 to PSD31: power states.
         pub psd: [[u8; 32]; 32],
         /// Vendor specific.
@@ -202,13 +202,13 @@ wire! {
         pub dsm_range_blocks: U32,
         /// DMSL: blocks of all of its ranges.
         pub dsm_blocks: U64,
-        _reserved_16: [u8; 4080],
+        pub(crate) _reserved_16: [u8; 4080],
     }
 
     /// Identify Controller of the ZNS Command Set (CNS 06h, CSI 02h; ZNS section 4.1.5.2).
     pub struct ZnsController: 4096 {
         /// ZASL: log2 of the longest append in units of the smallest page; 0 for MDTS.
         pub append_shift: u8,
-        _reserved_1: [u8; 4095],
+        pub(crate) _reserved_1: [u8; 4095],
     }
 }

@@ -72,10 +72,10 @@ wire! {
         pub copy_length: U32,
         /// MSRC: source ranges of a copy, minus one.
         pub copy_ranges: u8,
-        _reserved_81: [u8; 11],
+        pub(crate) _reserved_81: [u8; 11],
         /// ANAGRPID.
         pub ana_group: U32,
-        _reserved_96: [u8; 3],
+        pub(crate) _reserved_96: [u8; 3],
         /// NSATTR: bit 0 if write protected.
         pub attributes: u8,
         /// NVMSETID.
@@ -98,10 +98,10 @@ wire! {
         pub storage_tag_mask: U64,
         /// PIC: protection information capabilities.
         pub protection: u8,
-        _reserved_9: [u8; 3],
+        pub(crate) _reserved_9: [u8; 3],
         /// ELBAF0 to ELBAF63: the guard's size in bits 8:7, 0 for 16 bits.
         pub formats: [U32; 64],
-        _reserved_268: [u8; 3828],
+        pub(crate) _reserved_268: [u8; 3828],
     }
 
     /// An LBA format's extension (ZNS section 4.1.5.1, LBAFE).
@@ -110,7 +110,7 @@ wire! {
         pub zone_size: U64,
         /// ZDES: size of zone descriptor extensions in units of 64 bytes.
         pub extension: u8,
-        _reserved: [u8; 7],
+        pub(crate) _reserved: [u8; 7],
     }
 
     /// Identify Namespace of the ZNS Command Set (CNS 05h, CSI 02h; ZNS section 4.1.5.1).
@@ -139,7 +139,7 @@ wire! {
         pub zrwa_size: U16,
         /// ZRWACAP: bit 0 if explicit flushes are supported.
         pub zrwa_capability: u8,
-        _reserved_53: [u8; 2763],
+        pub(crate) _reserved_53: [u8; 2763],
         /// LBAFE0 to LBAFE63.
         pub formats: [ZnsFormat; 64],
         /// Vendor specific.
@@ -160,14 +160,14 @@ wire! {
         pub ana_group: U32,
         /// NSATTR.
         pub attributes: u8,
-        _reserved_9: u8,
+        pub(crate) _reserved_9: u8,
         /// NVMSETID.
         pub nvm_set: U16,
         /// ENDGID.
         pub endurance_group: U16,
         /// NSTAT: bit 0 if ready.
         pub status: u8,
-        _reserved_15: [u8; 4081],
+        pub(crate) _reserved_15: [u8; 4081],
     }
 
     /// A list of namespaces (CNS 02h, 07h; Base section 5.17.2.2).
@@ -183,7 +183,7 @@ wire! {
         pub kind: u8,
         /// NIDL: length of the identifier in bytes.
         pub len: u8,
-        _reserved: U16,
+        pub(crate) _reserved: U16,
     }
 }
 
