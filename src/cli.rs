@@ -21,6 +21,8 @@ pub enum Command {
     Reproduce(ReproduceArgs),
     /// Explain device specs.
     Devices,
+    /// Show where the fields of hot structures lie: of those with this in their name.
+    Layout(Option<String>),
     /// Explain job options, as Markdown if so.
     Options(bool),
 }
@@ -47,6 +49,11 @@ enum Sub {
     Reproduce(ReproduceArgs),
     /// Explain device specs such as null:zones=4096,zone_size=256M
     Devices,
+    /// Show the memory layout of the structures that every I/O touches, as pahole(1) does
+    Layout {
+        /// Only structures whose name contains this
+        name: Option<String>,
+    },
     /// Explain the job options, which are fio's
     Options {
         /// As Markdown, with the options of fio that have no effect here
@@ -157,6 +164,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
         Sub::Zone(zone) => Command::Zone(zone),
         Sub::Reproduce(reproduce) => Command::Reproduce(reproduce),
         Sub::Devices => Command::Devices,
+        Sub::Layout { name } => Command::Layout(name),
         Sub::Options { markdown } => Command::Options(markdown),
     }
 }

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         cli::Command::Zone(command) => cmd::zone::run(&command),
         cli::Command::Reproduce(args) => cmd::reproduce::run(&args),
         cli::Command::Devices => cmd::devices::help(),
+        cli::Command::Layout(name) => cmd::layout::run(name.as_deref()),
         cli::Command::Options(markdown) => cmd::options::help(markdown),
     };
     outcome.unwrap_or_else(|error| {
