@@ -122,7 +122,7 @@ impl<A: Arrangement> MakerQueue<A> {
                     self.random = self.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
                     &namespaces[(self.random >> 33) as usize % namespaces.len()]
                 };
-                black_box(setup_rw(&**black_box(ns), request, request.tag().0, slot)).unwrap();
+                setup_rw(&**black_box(ns), request, request.tag().0, slot).expect("a read");
             }
             black_box(&mut self.slots);
         }
@@ -133,7 +133,7 @@ impl<A: Arrangement> HwQueue for MakerQueue<A> {
     fn start(&mut self, _now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
         if self.device.repeat == 1 {
             let slot = &mut self.slots[self.pending.len()];
-            setup_rw(&*self.device.namespaces[0], &request, request.tag().0, slot).unwrap();
+            setup_rw(&*self.device.namespaces[0], &request, request.tag().0, slot).expect("a read");
         }
         self.pending.push(request);
         Ok(())

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation)]
 
+pub mod controller;
 pub mod ns;
 pub mod pi;
 pub mod status;

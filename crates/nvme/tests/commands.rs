@@ -157,30 +157,24 @@ fn reads_writes_and_appends_count_in_blocks() {
 #[test]
 fn control_bits_follow_flags_and_protection() {
     const FUA: u16 = 0x4000;
-    // Metadata, type, operation, flags, dword 12 bits 31:16, reference tag; None if not possible.
+    // Metadata, type, operation, flags, dword 12 bits 31:16, reference tag.
     let table = [
-        (0, 0, Op::Write, BioFlags::NONE, Some((0, 0))),
-        (0, 0, Op::Write, BioFlags::FUA, Some((FUA, 0))),
-        (0, 0, Op::WriteZeroes, BioFlags::FUA, Some((FUA, 0))),
-        (8, 1, Op::Read, BioFlags::NONE, Some((0x3400, 8192))),
-        (8, 1, Op::Write, BioFlags::FUA, Some((FUA | 0x3400, 8192))),
-        (8, 1, Op::ZoneAppend, BioFlags::NONE, Some((0x3600, 8192))),
-        (8, 1, Op::WriteZeroes, BioFlags::NONE, Some((0x3400, 8192))),
-        (8, 2, Op::Write, BioFlags::NONE, Some((0x3400, 8192))),
-        (8, 2, Op::ZoneAppend, BioFlags::NONE, Some((0x3400, 8192))),
-        (8, 3, Op::Write, BioFlags::NONE, Some((0x3000, 0))),
-        (8, 3, Op::ZoneAppend, BioFlags::NONE, Some((0x3000, 0))),
-        (8, 0, Op::Write, BioFlags::NONE, None),
-        (16, 1, Op::Read, BioFlags::NONE, None),
-        (16, 1, Op::WriteZeroes, BioFlags::NONE, None),
+        (0, 0, Op::Write, BioFlags::NONE, (0, 0)),
+        (0, 0, Op::Write, BioFlags::FUA, (FUA, 0)),
+        (0, 0, Op::WriteZeroes, BioFlags::FUA, (FUA, 0)),
+        (8, 1, Op::Read, BioFlags::NONE, (0x3400, 8192)),
+        (8, 1, Op::Write, BioFlags::FUA, (FUA | 0x3400, 8192)),
+        (8, 1, Op::ZoneAppend, BioFlags::NONE, (0x3600, 8192)),
+        (8, 1, Op::WriteZeroes, BioFlags::NONE, (0x3400, 8192)),
+        (8, 2, Op::Write, BioFlags::NONE, (0x3400, 8192)),
+        (8, 2, Op::ZoneAppend, BioFlags::NONE, (0x3400, 8192)),
+        (8, 3, Op::Write, BioFlags::NONE, (0x3000, 0)),
+        (8, 3, Op::ZoneAppend, BioFlags::NONE, (0x3000, 0)),
     ];
     for (metadata, pi, op, flags, expected) in table {
         let made = command(&info(9, metadata, pi), op, flags, 2 * ZONE, 8);
-        let found = made.map(|(sqe, _)| {
-            let rw = RwCommand::from(sqe);
-            (rw.control.get(), rw.reference_tag.get())
-        });
-        let expected = expected.ok_or(Status::NotSupported);
+        let rw = RwCommand::from(made.unwrap().0);
+        let found = (rw.control.get(), rw.reference_tag.get());
         assert_eq!(found, expected, "{metadata} {pi} {op:?} {flags:?}");
     }
 }
@@ -244,7 +238,12 @@ fn scan_refuses_what_the_block_layer_cannot_use() {
         with(|id, _| id.size = (u64::MAX / 4).into()),
         ScanError::Capacity { blocks, shift: 12 }
     );
-    assert_eq!(with(|id, _| id.protection = 1), ScanError::Protection(0));
+    for (metadata, pi_type) in [(0, 1), (8, 0), (8, 4), (16, 1)] {
+        let mut id = identify(12, metadata, pi_type);
+        id.protection |= 1 << 3;
+        let found = NamespaceInfo::new(1, Ids::default(), &id, None).unwrap_err();
+        assert_eq!(found, ScanError::Metadata { metadata, pi_type });
+    }
     assert_eq!(with(|_, zns| zns.zone_operation = 2.into()), ScanError::ZoneOperation(2));
     assert_eq!(with(|_, zns| zns.formats[0].zone_size = 0.into()), ScanError::ZoneSize(0));
 }
@@ -291,10 +290,11 @@ proptest! {
         use zerocopy::FromBytes;
         let mut id = IdentifyNamespace::read_from_bytes(&bytes).unwrap();
         id.lba_formats.fill(zonal_nvme::wire::identify::LbaFormat {
-            data_shift: shift, metadata: 8.into(), performance: 0,
+            data_shift: shift, metadata: 0.into(), performance: 0,
         });
         let mut zns = ZnsNamespace::read_from_bytes(&zns).unwrap();
         zns.zone_operation = 0.into();
+        id.protection = 0;
         if let Ok(info) = NamespaceInfo::new(1, Ids::default(), &id, Some(&zns)) {
             prop_assert!(info.lba_shift == 9 || info.lba_shift == 12);
             prop_assert_eq!(info.capacity.0, id.size.get() << (info.lba_shift - 9));

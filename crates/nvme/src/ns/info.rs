@@ -86,9 +86,17 @@ pub enum ScanError {
         /// log2 of their size in bytes.
         shift: u8,
     },
-    /// Protection information that has no room.
-    #[error("protection information of 8 bytes, found {0} bytes of metadata")]
-    Protection(u16),
+    /// Metadata that are not protection information and nothing else: bios have no place for them.
+    #[error(
+        "blocks have {metadata} bytes of metadata and protection information of type {pi_type}, \
+         expected none or 8 bytes of type 1 to 3"
+    )]
+    Metadata {
+        /// Metadata bytes of a block.
+        metadata: u16,
+        /// Type of protection information; 0 for none.
+        pi_type: u8,
+    },
     /// ZOC is not 0: zone capacities change, or zones cease to be active by themselves.
     #[error("zone operation characteristics {0:#x}, expected 0")]
     ZoneOperation(u16),
@@ -123,8 +131,8 @@ impl NamespaceInfo {
         let blocks = id.size.get();
         let capacity = sectors(blocks).ok_or(ScanError::Capacity { blocks, shift })?;
         let (metadata, pi_type) = (format.metadata.get(), id.protection & 0b111);
-        if pi_type != 0 && metadata < 8 {
-            return Err(ScanError::Protection(metadata));
+        if !matches!((metadata, pi_type), (0, 0) | (8, 1..=3)) {
+            return Err(ScanError::Metadata { metadata, pi_type });
         }
         let zones = zns.map(|zns| {
             if zns.zone_operation.get() != 0 {

@@ -33,16 +33,12 @@ pub struct Protection {
 impl Protection {
     /// For a namespace with `metadata` bytes a block and protection of type `pi_type`.
     ///
-    /// Bios carry no metadata, so where blocks have some the controller must make them up (PRACT):
-    /// it does so for protection information only. `None`: the namespace cannot be read or written
-    /// without metadata.
+    /// Bios carry no metadata, so where blocks have some the controller makes them up (PRACT). That
+    /// they are protection information and nothing else was checked when the namespace was scanned.
     #[inline(always)]
-    pub fn of(metadata: u16, pi_type: u8, pi_size: u8) -> Option<Protection> {
+    pub fn of(metadata: u16, pi_type: u8) -> Protection {
         if metadata == 0 {
-            return Some(Protection::default());
-        }
-        if pi_type == 0 || metadata != u16::from(pi_size) {
-            return None;
+            return Protection::default();
         }
         let mut rw = control::PRACT | control::CHECK_GUARD;
         if pi_type != 3 {
@@ -50,15 +46,15 @@ impl Protection {
         }
         // The host cannot know the LBA of an append, so the controller maps the tag.
         let append = if pi_type == 1 { rw | control::PI_REMAP } else { rw };
-        Some(Protection { rw, append })
+        Protection { rw, append }
     }
 }
 
 /// Makes a read, write or zone append of `request`, in place.
 ///
 /// # Errors
-/// [`Status::NotSupported`] for another operation, or if blocks have metadata that nobody makes up;
-/// [`Status::Invalid`] if there are more blocks than a command can have.
+/// [`Status::NotSupported`] for another operation; [`Status::Invalid`] if there are more blocks than
+/// a command can have.
 #[inline(always)]
 pub fn setup_rw<A: Arrangement>(
     ns: &A,
@@ -66,35 +62,36 @@ pub fn setup_rw<A: Arrangement>(
     cid: u16,
     slot: &mut Sqe,
 ) -> Result<(), Status> {
-    let opcode = match request.op() {
-        Op::Read => IoOpcode::READ,
-        Op::Write => IoOpcode::WRITE,
-        Op::ZoneAppend => IoOpcode::ZONE_APPEND,
+    let protection = ns.protection();
+    let (opcode, bits) = match request.op() {
+        Op::Read => (IoOpcode::READ, protection.rw),
+        Op::Write => (IoOpcode::WRITE, protection.rw),
+        Op::ZoneAppend => (IoOpcode::ZONE_APPEND, protection.append),
         _ => return Err(Status::NotSupported),
     };
-    let protection = ns.protection().ok_or(Status::NotSupported)?;
-    let mut bits = if opcode == IoOpcode::ZONE_APPEND { protection.append } else { protection.rw };
-    *slot = rw(ns, request, cid, opcode, Sgl::transport(request.nr_sectors() << SECTOR_SHIFT))?;
-    if request.flags().contains(BioFlags::FUA) {
-        bits |= control::FUA;
-    }
-    set_control(slot, bits);
-    Ok(())
+    let dptr = Sgl::transport(request.nr_sectors() << SECTOR_SHIFT);
+    rw(ns, request, cid, slot, opcode, bits, dptr)
 }
 
-/// A command of the form of reads and writes, without control bits.
+/// A command of the form of reads and writes.
 #[inline(always)]
 fn rw<A: Arrangement>(
     ns: &A,
     request: &Request,
     cid: u16,
+    slot: &mut Sqe,
     opcode: IoOpcode,
+    bits: u16,
     dptr: Sgl,
-) -> Result<Sqe, Status> {
+) -> Result<(), Status> {
     let shift = u32::from(ns.lba_shift()) - SECTOR_SHIFT;
     let blocks = request.nr_sectors() >> shift;
     let nlb = u16::try_from(blocks.wrapping_sub(1)).map_err(|_| Status::Invalid)?;
     let slba = request.sector().0 >> shift;
+    let fua = if request.flags().contains(BioFlags::FUA) { control::FUA } else { 0 };
+    // Only the lower part of an LBA goes into the tag (NVM section 5.2.1.2).
+    #[allow(clippy::cast_possible_truncation)]
+    let tag = if bits & control::CHECK_REFERENCE != 0 { slba as u32 } else { 0 };
     let command = RwCommand {
         opcode: opcode.0,
         flags: PSDT_SGL,
@@ -103,21 +100,12 @@ fn rw<A: Arrangement>(
         dptr,
         slba: slba.into(),
         nlb: nlb.into(),
+        control: (bits | fua).into(),
+        reference_tag: tag.into(),
         ..RwCommand::zeroed()
     };
-    Ok(command.into())
-}
-
-/// Sets the control bits; with a check of the reference tag, also the tag.
-#[inline(always)]
-fn set_control(slot: &mut Sqe, bits: u16) {
-    let mut command = RwCommand::from(*slot);
-    command.control = bits.into();
-    if bits & control::CHECK_REFERENCE != 0 {
-        let [a, b, c, d, ..] = command.slba.to_bytes();
-        command.reference_tag = crate::wire::U32::from_bytes([a, b, c, d]);
-    }
     *slot = command.into();
+    Ok(())
 }
 
 /// Makes the command of any request, in place, and the data that only the command has.
@@ -134,10 +122,8 @@ pub fn setup<A: Arrangement>(
         Op::Read | Op::Write | Op::ZoneAppend => setup_rw(ns, request, cid, slot)?,
         Op::Flush => *slot = Sqe::new(IoOpcode::FLUSH.0, cid, ns.nsid()),
         Op::WriteZeroes => {
-            let bits = ns.protection().ok_or(Status::NotSupported)?.rw;
-            *slot = rw(ns, request, cid, IoOpcode::WRITE_ZEROES, Sgl::zeroed())?;
-            let fua = request.flags().contains(BioFlags::FUA);
-            set_control(slot, bits | if fua { control::FUA } else { 0 });
+            let bits = ns.protection().rw;
+            rw(ns, request, cid, slot, IoOpcode::WRITE_ZEROES, bits, Sgl::zeroed())?;
         }
         Op::Discard => return Ok(Payload::Range(discard(ns, request, cid, slot))),
         Op::ZoneOpen => *slot = zone(ns, request, cid, SendAction::OPEN, 0),

@@ -20,9 +20,9 @@ pub struct NamespaceHead {
     pub lba_shift: u8,
     /// Type of protection information; 0 for none.
     pub pi_type: u8,
-    /// Metadata bytes of a block.
+    /// Metadata bytes of a block. The last of the fields that commands read.
     pub metadata: u16,
-    /// Its length in bytes. The last of the fields that commands read.
+    /// Its length in bytes.
     pub pi_size: u8,
     /// The guard; 0 for 16 bits.
     pub guard: u8,
@@ -127,7 +127,7 @@ impl Arrangement for Namespace {
     }
 
     #[inline(always)]
-    fn protection(&self) -> Option<Protection> {
+    fn protection(&self) -> Protection {
         self.head.protection()
     }
 
@@ -160,14 +160,14 @@ impl Arrangement for NamespaceHead {
     }
 
     #[inline(always)]
-    fn protection(&self) -> Option<Protection> {
-        Protection::of(self.metadata, self.pi_type, self.pi_size)
+    fn protection(&self) -> Protection {
+        Protection::of(self.metadata, self.pi_type)
     }
 
     fn touched() -> Vec<Touched> {
         touched!(
             NamespaceHead.nsid: u32, NamespaceHead.lba_shift: u8, NamespaceHead.pi_type: u8,
-            NamespaceHead.metadata: u16, NamespaceHead.pi_size: u8,
+            NamespaceHead.metadata: u16,
         )
     }
 

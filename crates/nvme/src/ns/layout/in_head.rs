@@ -99,15 +99,14 @@ impl Arrangement for Namespace {
     }
 
     #[inline(always)]
-    fn protection(&self) -> Option<Protection> {
-        Protection::of(self.head.metadata, self.head.pi_type, self.head.pi_size)
+    fn protection(&self) -> Protection {
+        Protection::of(self.head.metadata, self.head.pi_type)
     }
 
     fn touched() -> Vec<Touched> {
         touched!(
             Namespace.head: Arc<NamespaceHead>, NamespaceHead.nsid: u32,
             NamespaceHead.lba_shift: u8, NamespaceHead.metadata: u16, NamespaceHead.pi_type: u8,
-            NamespaceHead.pi_size: u8,
         )
     }
 

@@ -102,14 +102,14 @@ impl Arrangement for Namespace {
     }
 
     #[inline(always)]
-    fn protection(&self) -> Option<Protection> {
-        Protection::of(self.metadata, self.pi_type, self.pi_size)
+    fn protection(&self) -> Protection {
+        Protection::of(self.metadata, self.pi_type)
     }
 
     fn touched() -> Vec<Touched> {
         touched!(
             Namespace.head: Arc<NamespaceHead>, NamespaceHead.nsid: u32, Namespace.lba_shift: u8,
-            Namespace.metadata: u16, Namespace.pi_type: u8, Namespace.pi_size: u8,
+            Namespace.metadata: u16, Namespace.pi_type: u8,
         )
     }
 

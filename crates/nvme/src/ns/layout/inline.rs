@@ -28,8 +28,8 @@ pub struct NamespaceHead {
 pub struct Namespace {
     /// The identifier that commands name it by.
     nsid: u32,
-    /// What protection information asks of commands; `None` if they cannot be made.
-    protection: Option<Protection>,
+    /// What protection information asks of commands.
+    protection: Protection,
     /// log2 of the block size in bytes.
     lba_shift: u8,
     /// State of the path.
@@ -51,7 +51,7 @@ impl NamespaceHead {
         let info = &self.info;
         Arc::new(Namespace {
             nsid: info.nsid,
-            protection: Protection::of(info.metadata, info.pi_type, info.pi_size),
+            protection: Protection::of(info.metadata, info.pi_type),
             lba_shift: info.lba_shift,
             state: PathState::new(path),
             head: Arc::clone(self),
@@ -85,13 +85,13 @@ impl Arrangement for Namespace {
     }
 
     #[inline(always)]
-    fn protection(&self) -> Option<Protection> {
+    fn protection(&self) -> Protection {
         self.protection
     }
 
     fn touched() -> Vec<Touched> {
         touched!(
-            Namespace.nsid: u32, Namespace.protection: Option<Protection>, Namespace.lba_shift: u8,
+            Namespace.nsid: u32, Namespace.protection: Protection, Namespace.lba_shift: u8,
         )
     }
 

@@ -54,8 +54,8 @@ pub trait Arrangement: Send + Sync + Sized {
     /// log2 of the block size in bytes.
     fn lba_shift(&self) -> u8;
 
-    /// What protection information asks of commands; `None` if they cannot be made.
-    fn protection(&self) -> Option<Protection>;
+    /// What protection information asks of commands.
+    fn protection(&self) -> Protection;
 
     /// The fields that making a read or write command reads.
     fn touched() -> Vec<Touched>;
