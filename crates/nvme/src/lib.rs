@@ -14,6 +14,7 @@ pub mod controller;
 pub mod ns;
 pub mod pi;
 pub mod status;
+pub mod tcp;
 pub mod wire;
 
 pub use status::NvmeStatus;

@@ -62,8 +62,9 @@ fn every_action_in_every_condition() {
     let ok = S::SUCCESS;
     let transition = S::ZONE_TRANSITION;
     let field = S::INVALID_FIELD;
-    // By condition, as in CONDITIONS: status and the condition that follows.
-    let table: [(&str, u8, [(S, ZoneCondition); 7]); 7] = [
+    /// By condition, as in CONDITIONS: status and the condition that follows.
+    type Ends = [(NvmeStatus, ZoneCondition); 7];
+    let table: [(&str, u8, Ends); 7] = [
         (
             "close",
             CLOSE,
