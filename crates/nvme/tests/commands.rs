@@ -76,7 +76,7 @@ impl<A: Arrangement + 'static> HwQueue for RecorderQueue<A> {
 
 fn identify(lba_shift: u8, metadata: u16, pi: u8) -> IdentifyNamespace {
     let mut id = IdentifyNamespace::zeroed();
-    id.size = (64 * ZONE >> (lba_shift - 9)).into();
+    id.size = ((64 * ZONE) >> (lba_shift - 9)).into();
     id.lba_formats[0].data_shift = lba_shift;
     id.lba_formats[0].metadata = metadata.into();
     id.protection = pi;

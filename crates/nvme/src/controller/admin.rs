@@ -71,6 +71,13 @@ impl Controller {
         self.poll(now, answers);
     }
 
+    /// Ends a command unlooked at: its data did not come as they should.
+    pub fn refuse(&mut self, sqe: &Sqe, status: NvmeStatus, answers: &mut Vec<Answer>) {
+        self.head.advance();
+        self.association.note_error(0, sqe, status);
+        answers.push(self.head.answer(sqe, Err(status)));
+    }
+
     /// `None` for a command that ends later.
     fn execute(&mut self, now: Nanos, sqe: &Sqe, data: &[u8]) -> Option<Outcome> {
         if sqe.opcode == FABRICS {

@@ -3,6 +3,7 @@ mod admin;
 mod any;
 mod connect;
 mod io;
+mod network;
 mod sequence;
 mod support;
 mod zones;

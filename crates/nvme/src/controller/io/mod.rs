@@ -92,6 +92,12 @@ impl IoQueue {
         self.answer(sqe, outcome, answers);
     }
 
+    /// Ends a command unlooked at: its data did not come as they should.
+    pub fn refuse(&mut self, sqe: &Sqe, status: NvmeStatus, answers: &mut Vec<Answer>) {
+        self.head.advance();
+        self.answer(sqe, Err(status), answers);
+    }
+
     fn answer(&mut self, sqe: &Sqe, outcome: Outcome, answers: &mut Vec<Answer>) {
         if let Err(status) = outcome {
             self.association.note_error(self.qid, sqe, status);
