@@ -28,6 +28,8 @@ pub struct Controller {
     head: SqHead,
     /// CIDs of the Asynchronous Event Requests that wait.
     event_requests: Vec<u16>,
+    /// Those that were aborted, to be answered after the command that did it.
+    aborted: Vec<u16>,
 }
 
 impl Controller {
@@ -49,6 +51,7 @@ impl Controller {
             csts: 0,
             head,
             event_requests: Vec::new(),
+            aborted: Vec::new(),
         }
     }
 
@@ -98,9 +101,7 @@ impl Controller {
                 self.features.alive(now);
                 Ok(Reply::DONE)
             }
-            // What is to be aborted has ended, or cannot be found (Base section 5.1): bit 0 says
-            // that nothing was aborted, unless it is a request for events.
-            AdminOpcode::ABORT => return self.abort(sqe.cdw10.get()),
+            AdminOpcode::ABORT => Ok(self.abort(sqe.cdw10.get())),
             AdminOpcode::ASYNC_EVENT_REQUEST => {
                 if self.event_requests.len() < MAX_EVENT_REQUESTS {
                     self.event_requests.push(sqe.cid.get());
@@ -112,15 +113,16 @@ impl Controller {
         })
     }
 
-    /// Abort: SQID in bits 15:0, CID in bits 31:16.
-    fn abort(&mut self, what: u32) -> Option<Outcome> {
+    /// Abort: SQID in bits 15:0, CID in bits 31:16. Only requests for events can be aborted: other
+    /// admin commands have ended, and I/O ends soon. Bit 0 of the result says that nothing was.
+    fn abort(&mut self, what: u32) -> Reply {
         let (sqid, cid) = (what & 0xffff, what >> 16);
         let found = self.event_requests.iter().position(|&known| u32::from(known) == cid);
         let Some(found) = found.filter(|_| sqid == 0) else {
-            return Some(Ok(Reply::result(1)));
+            return Reply::result(1);
         };
-        self.features.aborted.push(self.event_requests.remove(found));
-        Some(Ok(Reply::result(0)))
+        self.aborted.push(self.event_requests.remove(found));
+        Reply::result(0)
     }
 
     fn fabrics(&mut self, sqe: &Sqe) -> Outcome {
@@ -178,12 +180,12 @@ impl Controller {
     /// No more I/O, no more events.
     fn stop(&mut self) {
         self.association.set_ready(false);
-        self.features.aborted.append(&mut self.event_requests);
+        self.aborted.append(&mut self.event_requests);
     }
 
     /// Ends the Asynchronous Event Requests that there is an event for, or that were aborted.
     pub fn poll(&mut self, _now: Nanos, answers: &mut Vec<Answer>) {
-        for cid in std::mem::take(&mut self.features.aborted) {
+        for cid in std::mem::take(&mut self.aborted) {
             let cqe = self.head.complete(cid, NvmeStatus::ABORT_REQUESTED, 0);
             answers.push(Answer { cqe, data: None });
         }

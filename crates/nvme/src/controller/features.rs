@@ -19,8 +19,6 @@ const HOST_BEHAVIOR: usize = 512;
 pub(super) struct Features {
     /// Asynchronous Event Configuration.
     pub events: u32,
-    /// Requests for events that were aborted, to be answered after the command that did it.
-    pub aborted: Vec<u16>,
     /// Keep Alive Timer in milliseconds; 0 for none.
     kato: u32,
     last_alive: Nanos,
@@ -34,7 +32,6 @@ impl Features {
     pub fn new(now: Nanos, kato: u32) -> Self {
         Features {
             events: 0,
-            aborted: Vec::new(),
             kato,
             last_alive: now,
             timestamp: None,

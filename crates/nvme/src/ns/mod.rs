@@ -16,8 +16,8 @@ mod setup;
 
 pub use info::{Ids, NamespaceInfo, ScanError, ZoneInfo};
 pub use layout::{
-    Arrangement, Described, Line, PathCounters, PathInfo, PathState, cache_line, in_head, in_path,
-    inline, layouts,
+    Arrangement, Described, Line, PathCounters, PathInfo, PathState, Touched, cache_line, in_head,
+    in_path, inline, layouts,
 };
 pub use setup::{Payload, Protection, setup, setup_rw};
 

@@ -165,3 +165,13 @@ fn namespace_identifiers_are_used_once() {
     assert!(host.subsystem.remove(3).is_none());
     assert!(host.subsystem.remove(2).is_some());
 }
+
+#[test]
+fn queues_go_to_threads_of_their_own() {
+    fn sent<T: Send>() {}
+    fn shared<T: Send + Sync>() {}
+    sent::<zonal_nvme::controller::Controller>();
+    sent::<zonal_nvme::controller::IoQueue>();
+    shared::<Target>();
+    shared::<Subsystem>();
+}

@@ -8,6 +8,7 @@ use crate::wire::zone::{
     Filter, NO_WRITE_POINTER, ReceiveAction, ReportHeader, SELECT_ALL, SEQUENTIAL_WRITE_REQUIRED,
     SendAction, ZoneDescriptor, ZoneReceive, ZoneSend,
 };
+use std::ops::ControlFlow;
 use zerocopy::IntoBytes;
 use zonal_blk::{Bio, Op, Sector, Zone, ZoneCondition, ZoneNo};
 
@@ -56,6 +57,7 @@ pub(super) fn send(namespace: &Namespace, command: &ZoneSend) -> Result<Start, N
                 if selected(zone.cond) {
                     bios.push(Bio::new(op, zone.start, 0, 0));
                 }
+                ControlFlow::Continue(())
             })?;
             bios
         }
@@ -79,6 +81,7 @@ fn offline(namespace: &Namespace, command: &ZoneSend) -> Result<Start, NvmeStatu
             if zone.cond == ZoneCondition::ReadOnly {
                 wanted.push(namespace.limits().zone_of(zone.start));
             }
+            ControlFlow::Continue(())
         })?;
     } else {
         let start = first_of_zone(namespace, command.slba.get())?;
@@ -96,11 +99,11 @@ fn offline(namespace: &Namespace, command: &ZoneSend) -> Result<Start, NvmeStatu
     Ok(Start::Ended(Reply::DONE))
 }
 
-/// Shows `visit` all zones from `first` on.
+/// Shows `visit` the zones from `first` on, until it says that it has seen enough.
 fn each(
     namespace: &Namespace,
     first: ZoneNo,
-    mut visit: impl FnMut(&Zone),
+    mut visit: impl FnMut(&Zone) -> ControlFlow<()>,
 ) -> Result<(), NvmeStatus> {
     let mut zones = Vec::with_capacity(BATCH);
     let mut next = first.0;
@@ -108,7 +111,9 @@ fn each(
         zones.clear();
         let report = namespace.queue().report_zones(ZoneNo(next), BATCH, &mut zones);
         report.map_err(NvmeStatus::from_block)?;
-        zones.iter().for_each(&mut visit);
+        if zones.iter().try_for_each(&mut visit).is_break() {
+            return Ok(());
+        }
         next = next.saturating_add(u32::try_from(zones.len()).expect("a batch is small"));
         if zones.is_empty() {
             return Err(NvmeStatus::INTERNAL);
@@ -155,6 +160,8 @@ pub(super) fn receive(namespace: &Namespace, command: &ZoneReceive) -> Result<St
                 data.extend_from_slice(describe(namespace, zone).as_bytes());
             }
         }
+        let enough = partial && listed == room;
+        if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     let nr_zones = if partial { listed as u64 } else { matching };
     data[..8].copy_from_slice(&nr_zones.to_le_bytes());
