@@ -2,7 +2,9 @@
 use super::admin::Controller;
 use super::namespace::append_shift;
 use super::reply::{INVALID_FIELD, Outcome, Reply};
-use super::{ERROR_ENTRIES, IN_CAPSULE, MAX_EVENT_REQUESTS, MAX_QUEUE, MDTS, VERSION, logs};
+use super::{
+    ERROR_ENTRIES, IN_CAPSULE, MAX_EVENT_REQUESTS, MAX_NAMESPACES, MAX_QUEUE, MDTS, VERSION, logs,
+};
 use crate::NvmeStatus;
 use crate::wire::admin::IdentifyCommand;
 use crate::wire::identify::{IdentifyController, NamespaceList, NvmController, ZnsController};
@@ -124,8 +126,8 @@ fn identify_controller(controller: &Controller) -> IdentifyController {
     }
     id.sqes = 0x66;
     id.cqes = 0x44;
-    id.nn = 1024.into();
-    id.mnan = 1024.into();
+    id.nn = MAX_NAMESPACES.into();
+    id.mnan = MAX_NAMESPACES.into();
     id.oncs = COMMANDS.into();
     // A write cache; Flush may name all namespaces.
     id.vwc = 0b11 << 1 | 1;

@@ -2,6 +2,7 @@
 //!
 //! Takes namespaces that come, go and change; tells all controllers. Keeps true: controllers have
 //! identifiers of their own; what a controller sees of namespaces is what is there now.
+use super::MAX_NAMESPACES;
 use super::association::Association;
 use super::namespace::Namespace;
 use crate::wire::fabrics::DISCOVERY_NQN;
@@ -28,7 +29,7 @@ pub struct SubsystemConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddError {
     /// Not an identifier of a namespace.
-    #[error("namespace identifier {0}, expected 1 to 4294967294")]
+    #[error("namespace identifier {0}, expected 1 to {MAX_NAMESPACES}")]
     Identifier(u32),
     /// There is one already.
     #[error("there is a namespace {0} already")]
@@ -95,7 +96,7 @@ impl Subsystem {
     /// What is wrong with the identifier.
     pub fn add(&self, nsid: u32, namespace: Arc<Namespace>) -> Result<(), AddError> {
         let mut state = self.state();
-        if nsid == 0 || nsid == u32::MAX {
+        if !(1..=MAX_NAMESPACES).contains(&nsid) {
             return Err(AddError::Identifier(nsid));
         }
         if state.namespaces.contains_key(&nsid) {
