@@ -16,6 +16,9 @@ use zonal_workload::jobfile::{self, SystemSource};
 use zonal_workload::plan::{self, Task};
 use zonal_workload::stats::{Histogram, IoStats};
 
+/// The name of a job that prepares the device for others and does not count.
+pub const PREPARATION: &str = "preparation";
+
 /// Of a load's time, what is not measured.
 const RAMP_SHARE: f64 = 0.1;
 
@@ -155,6 +158,7 @@ pub fn run_jobs(
         finished.extend(machine.run(phase, &devices, wishes.seed)?);
     }
     let devices = devices.iter().map(DeviceOutcome::of).collect::<Result<_>>()?;
+    finished.retain(|done| done.task.job.name != PREPARATION);
     together(&finished, devices)
 }
 

@@ -5,14 +5,14 @@
 //! a comparison that fails is said to fail, and the exit code is 1.
 use crate::cli::{ClockKind, DeviceArgs, Eta};
 use crate::devices::{self, Wishes};
-use crate::experiment::{self, Outcome, Span, processors, side_by_side};
+use crate::experiment::{self, Outcome, PREPARATION, Span, processors, side_by_side};
 use crate::machine::Machine;
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::process::ExitCode;
-use zonal_blk::Limits;
-use zonal_device::model::Load;
+use zonal_blk::{Limits, ZoneNo};
+use zonal_device::model::{Load, Model};
 use zonal_device::quantity::show_size;
 use zonal_device::spec;
 
@@ -44,7 +44,7 @@ pub fn run(args: &DeviceArgs) -> Result<ExitCode> {
     let model = spec::build(&spec).with_context(|| format!("device {}", args.device))?;
     let limits = model.limits();
     let mut text = format!("{}: {}\n\n", args.device, spec.describe());
-    for (name, value) in general(limits).into_iter().chain(model.characteristics()) {
+    for (name, value) in general(&*model)?.into_iter().chain(model.characteristics()) {
         writeln!(text, "{name:22}  {value}")?;
     }
     let probes: Vec<Probe> = PLACES.map(Probe::Sequential).into_iter().collect();
@@ -83,7 +83,8 @@ pub fn run(args: &DeviceArgs) -> Result<ExitCode> {
 }
 
 /// What the limits of any device say.
-fn general(limits: &Limits) -> Vec<(&'static str, String)> {
+fn general(model: &dyn Model) -> Result<Vec<(&'static str, String)>> {
+    let limits = model.limits();
     let bytes = limits.capacity.to_bytes().0;
     let mut lines = vec![
         ("capacity", format!("{:.2} TB ({})", bytes as f64 / 1e12, show_size(bytes))),
@@ -94,6 +95,10 @@ fn general(limits: &Limits) -> Vec<(&'static str, String)> {
             0 => "any number".to_owned(),
             limit => limit.to_string(),
         };
+        let mut zones = Vec::new();
+        model.report_zones(ZoneNo(0), limits.nr_zones as usize, &mut zones)?;
+        let writable: u64 = zones.iter().map(|zone| zone.capacity.to_bytes().0).sum();
+        lines.push(("writable", format!("{:.2} TB", writable as f64 / 1e12)));
         lines.push((
             "zones",
             format!(
@@ -105,7 +110,7 @@ fn general(limits: &Limits) -> Vec<(&'static str, String)> {
             ),
         ));
     }
-    lines
+    Ok(lines)
 }
 
 /// Tries a load on a device of its own.
@@ -127,6 +132,13 @@ fn measure(args: &DeviceArgs, limits: &Limits, probe: Probe) -> Result<Outcome> 
             vec!["--rw=randread".to_owned(), "--bs=4k".to_owned(), format!("--iodepth={depth}")]
         }
     });
+    if zoned && !limits.rotational && matches!(probe, Probe::Random(_)) {
+        // What was never written is not read from the flash.
+        let there = ["--zonemode=zbd", "--size=4z"].map(str::to_owned);
+        let writer = [format!("--name={PREPARATION}"), "--rw=write".to_owned()];
+        let before = [&writer[..], &there, &["--bs=1m".to_owned()]].concat();
+        jobs = [&before[..], &jobs, &there, &["--stonewall".to_owned()]].concat();
+    }
     let wishes = Wishes { device: Some(args.device.clone()), ..Wishes::default() };
     let mut machine = Machine::new(ClockKind::Virtual, args.io_cost, Eta::Never)?;
     experiment::run(&jobs, &wishes, Span::of(args.time), &mut machine)

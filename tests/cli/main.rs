@@ -3,5 +3,6 @@ mod bad_input;
 mod clocks;
 mod documents;
 mod flows;
+mod models;
 mod support;
 mod traces;

@@ -55,9 +55,6 @@ pub struct Advice {
 /// Runs the jobs in all configurations and prints them in order of merit.
 pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     let jobs = jobfile::parse_args(job_args, &SystemSource)?.jobs;
-    if jobs.is_empty() {
-        bail!("no jobs: name a job file, or give a job with --name=... (see zonal advise --help)");
-    }
     let spec = devices::load(&args.device)?;
     let model = spec::build(&spec).with_context(|| format!("device {}", args.device))?;
     let configurations = configurations(args, model.limits())?;

@@ -1,0 +1,110 @@
+//! Models from outside: `zonal device`, `zonal fit`, `zonal advise`.
+use crate::support::{Place, zonal};
+use serde_json::Value;
+
+const BRIEF: [&str; 2] = ["--time", "0.3"];
+
+#[test]
+fn profiles_of_drives_are_sound() {
+    for (device, shown) in [
+        ("smr-30t:zones=2048", "conventional"),
+        ("sata-2009", "rotation"),
+        ("zns-1t", "32 dies on 8 channels"),
+    ] {
+        let shown = if device.starts_with("smr") { "shingled" } else { shown };
+        let ran = zonal(&[&["device", device][..], &BRIEF].concat());
+        assert!(ran.out.contains(shown), "{}{}", ran.out, ran.err);
+        assert_eq!(ran.code, 0, "{}", ran.out);
+        assert!(ran.out.contains("checks\n  ok "), "{}", ran.out);
+        assert!(!ran.out.contains("FAIL"), "{}", ran.out);
+    }
+}
+
+#[test]
+fn device_whose_numbers_contradict_each_other_is_refused() {
+    let ran = zonal(&["device", "smr-30t:seek_full=3ms"]);
+    assert_eq!(ran.code, 2, "{}", ran.out);
+    assert!(ran.err.starts_with("zonal: device smr-30t:seek_full=3ms: option `"), "{}", ran.err);
+}
+
+const MEASURED: &str = "job,value,unit\n\
+    rw=write bs=4k iodepth=1 zonemode=zbd,100,KIOPS\n\
+    rw=write bs=64k iodepth=1 zonemode=zbd,100,KIOPS\n";
+
+#[test]
+fn fit_finds_the_latency_that_was_measured() {
+    let profile = "device = \"null\"\nlatency = \"20us\" # to be found\n";
+    let place = Place::new().with("mine.toml", profile).with("measured.csv", MEASURED);
+    let args = ["fit", "mine.toml", "measured.csv", "--free=latency", "--output=fitted.toml"];
+    let out = place.zonal(&[&args[..], &["--time", "0.01", "--io-cost=0"]].concat()).fine();
+    assert!(out.contains("predicted  median error"), "{out}");
+    let fitted = place.read("fitted.toml");
+    assert!(fitted.ends_with(" # to be found\n"), "{fitted}");
+    let latency = fitted.split('"').nth(3).and_then(|text| text.strip_suffix("ns"));
+    let latency: u64 = latency.and_then(|digits| digits.parse().ok()).expect("nanoseconds");
+    assert!((9_900..=10_100).contains(&latency), "{fitted}");
+}
+
+#[test]
+fn what_cannot_be_fitted_is_said_with_file_and_line() {
+    let place = Place::new()
+        .with("mine.toml", "device = \"null\"\nlatency = \"20us\"\n")
+        .with("bad.csv", &MEASURED.replace("100,KIOPS\nrw", "100,KIOPS\n,"))
+        .with("unknown.csv", &MEASURED.replace("bs=64k", "bs=64q"));
+    let refused = |csv: &str| {
+        let ran = place.zonal(&["fit", "mine.toml", csv, "--free=latency"]);
+        assert_eq!(ran.code, 2, "{}", ran.out);
+        ran.err
+    };
+    assert!(refused("bad.csv").starts_with("zonal: bad.csv: "), "{}", refused("bad.csv"));
+    assert!(refused("unknown.csv").contains("bs"), "{}", refused("unknown.csv"));
+    assert!(refused("none.csv").starts_with("zonal: none.csv: cannot read"));
+}
+
+const WRITER: [&str; 6] = [
+    "--name=a",
+    "--rw=randwrite",
+    "--bs=1m",
+    "--zonemode=zbd",
+    "--max_open_zones=16",
+    "--numjobs=8",
+];
+
+#[test]
+fn advice_ranks_all_configurations_and_says_why() {
+    let disk = "--device=smr-30t:zones=2048";
+    let args = [&["advise", disk, "--iodepth=8", "--time=5"][..], &WRITER].concat();
+    let out = zonal(&[&args[..], &["--schedulers=none,mq-deadline"]].concat()).fine();
+    let is_rank =
+        |line: &&str| line.split_whitespace().next().is_some_and(|word| word.parse::<u8>().is_ok());
+    let ranks = out.lines().filter(is_rank);
+    assert_eq!(ranks.count(), 5, "none with two policies, mq-deadline with three: {out}");
+    assert!(out.contains("Best: ") && out.contains("of the drive's time goes to"), "{out}");
+    let json = zonal(&[&args[..], &["--schedulers=none", "--format=json"]].concat()).fine();
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let rates: Vec<f64> = (0..2)
+        .map(|at| json["tried"][at]["bytes_per_second"].as_f64().expect("a number"))
+        .collect();
+    assert!(rates[0] >= rates[1], "{json}");
+    assert!(json["tried"][0]["drive_time_percent"]["seeks"].is_number(), "{json}");
+}
+
+#[test]
+fn advice_needs_jobs_and_what_suits_the_device() {
+    for (args, message) in [
+        (vec!["advise", "--device=null"], "no job"),
+        (
+            vec!["advise", "--device=null:zoned=false", "--zone-write=plug", "--name=a"],
+            "--zone-write: the device has no zones",
+        ),
+        (
+            vec!["advise", "--device=null", "--schedulers=none", "--zone-write=lock", "--name=a"],
+            "--zone-write lock needs the scheduler mq-deadline",
+        ),
+        (vec!["advise", "--device=null", "--schedulers=cfq", "--name=a"], "--schedulers: "),
+    ] {
+        let ran = zonal(&args);
+        assert_eq!(ran.code, 2, "{}", ran.out);
+        assert!(ran.err.starts_with(&format!("zonal: {message}")), "{}", ran.err);
+    }
+}
