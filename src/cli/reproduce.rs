@@ -56,7 +56,7 @@ pub enum TableFormat {
     Html,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "expected seconds such as 1.5".to_owned())?;
     if (0.0001..=86400.0).contains(&seconds) {
         Ok(seconds)

@@ -90,9 +90,10 @@ fn device_out_of_range_names_option_value_and_rule() {
         ("null:size=1G", "option `size` found with zoned=true, expected with zoned=false"),
         (
             "disk",
-            "unknown device `disk`, expected `null`, `hdd` or a profile (smr-30t, smr-30t-mpi3mr, \
-             smr-20t, sata-2009), each also with `:option=value,...`, or `NAME.toml`",
+            "unknown device `disk`, expected `null`, `hdd`, `zns` or a profile (smr-30t, smr-30t-mpi3mr, \
+             smr-20t, sata-2009, zns-1t), each also with `:option=value,...`, or `NAME.toml`",
         ),
+        ("zns-1t:max_active=905", "option `max_active`: found 905, expected at most zones=904"),
     ] {
         let ran = zonal(&["run", "--device", spec, "--name=a"]);
         refused(ran, &format!("zonal: device {spec}: {message}\n"));

@@ -1,10 +1,8 @@
 //! How a table is measured: what it asks for itself, but for what the arguments say.
 use super::table::Method;
 use crate::cli::{ClockKind, ReproduceArgs};
+use crate::experiment::Span;
 use zonal_sim::Costs;
-
-/// Of a cell's time in a round, what is not measured.
-const RAMP_SHARE: f64 = 0.1;
 
 /// How a table is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,10 +31,9 @@ impl How {
         }
     }
 
-    /// What a cell gets in a round: seconds that are not measured, and seconds that are.
-    pub fn round(&self) -> (f64, f64) {
-        let round = self.seconds / f64::from(self.rounds);
-        (round * RAMP_SHARE, round * (1.0 - RAMP_SHARE))
+    /// What a cell gets in a round.
+    pub fn round(&self) -> Span {
+        Span::of(self.seconds / f64::from(self.rounds))
     }
 
     /// The seed of a round.
@@ -58,7 +55,7 @@ impl How {
             ClockKind::Real => "real clock".to_owned(),
             ClockKind::Virtual => format!("virtual clock, {}", self.costs),
         };
-        let (ramp, measured) = self.round();
+        let Span { ramp, measured } = self.round();
         let time = format!("{:.4}", ramp + measured);
         let time = time.trim_end_matches('0').trim_end_matches('.');
         let Self { seed, rounds, .. } = self;

@@ -4,6 +4,7 @@ use super::measured::{Measured, PERCENTILES};
 use super::published::{COLUMNS, Figure};
 use super::table::Claim;
 use crate::cli::ClockKind;
+use crate::experiment::Span;
 use serde_json::{Map, Value, json};
 
 /// All tables in one document.
@@ -20,7 +21,7 @@ fn table(measured: &Measured) -> Value {
     let accuracy = Accuracy::of(measured);
     let errors =
         |errors: &Option<Errors>| errors.as_ref().map(|errors| self::errors(measured, errors));
-    let (ramp, time) = how.round();
+    let Span { ramp, measured: time } = how.round();
     json!({
         "table": measured.table.name,
         "about": measured.table.about,

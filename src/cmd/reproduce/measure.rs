@@ -9,21 +9,14 @@
 //! by side, each in a virtual time of its own.
 use super::how::How;
 use super::measured::{PERCENTILES, Results, Rounds, Sample};
-use super::table::{Cell, Setup, Table, Unit};
+use super::table::{Cell, Table};
 use crate::cli::{ClockKind, Eta};
-use crate::devices::{Devices, Wishes};
-use crate::machine::{Finished, Machine};
+use crate::devices::Wishes;
+use crate::experiment::{self, processors, side_by_side};
+use crate::machine::Machine;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use zonal_blk::{Nanos, QueueOptions};
-use zonal_workload::job::{DataDir, Job};
-use zonal_workload::jobfile::{self, SystemSource};
-use zonal_workload::plan::{self, Task};
-use zonal_workload::stats::{Histogram, IoStats};
+use zonal_blk::QueueOptions;
 
 /// What measures tables, one after another.
 pub struct Bench {
@@ -43,7 +36,7 @@ struct Turn {
 impl Bench {
     /// With a thread for each processor that this process may use.
     pub fn new() -> Self {
-        Self::with_workers(thread::available_parallelism().map_or(1, NonZeroUsize::get))
+        Self::with_workers(processors())
     }
 
     /// With so many threads for virtual time.
@@ -105,38 +98,6 @@ pub fn machine(how: &How) -> Result<Machine> {
     Machine::new(how.clock, how.costs, Eta::Never)
 }
 
-/// Does something with each of `items` on so many threads; gives the outcomes in their order.
-///
-/// # Errors
-/// The first item's, of those that fail; what was not begun by then is not done.
-fn side_by_side<T: Sync, R: Send>(
-    workers: usize,
-    items: &[T],
-    work: impl Fn(&T) -> Result<R> + Sync,
-) -> Result<Vec<R>> {
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::with_capacity(items.len()));
-    let worker = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(at) else { break };
-            let outcome = work(item);
-            if outcome.is_err() {
-                next.store(items.len(), Ordering::Relaxed);
-            }
-            done.lock().unwrap_or_else(PoisonError::into_inner).push((at, outcome));
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 0..workers.clamp(1, items.len().max(1)) {
-            scope.spawn(worker);
-        }
-    });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_unstable_by_key(|&(at, _)| at);
-    done.into_iter().map(|(_, outcome)| outcome).collect()
-}
-
 /// The cells column by column: those of a column are the ones that are compared.
 fn by_column(table: &Table) -> Vec<usize> {
     let column = |at: &usize| {
@@ -157,91 +118,16 @@ fn progress(turns: u64) -> ProgressBar {
 /// One cell in one round.
 fn measure_cell(cell: &Cell, machine: &mut Machine, how: &How, seed: u64) -> Result<Sample> {
     let setup = &cell.setup;
-    let (ramp, measured) = how.round();
-    let phases = phases(setup, ramp, measured)?;
     let wishes = Wishes {
         queue: QueueOptions { zone_write: setup.zone_write, ..QueueOptions::default() },
         scheduler: Some(setup.scheduler.to_owned()),
         seed,
         ..Wishes::default()
     };
-    let devices = Devices::attach(&wishes, &phases)?;
-    let mut finished = Vec::new();
-    for phase in phases {
-        finished.extend(machine.run(phase, &devices, seed)?);
-    }
-    sample(&finished, cell.unit)
-}
-
-/// The clones of a cell's jobs, which end after so many seconds that are not measured and so many
-/// that are.
-///
-/// # Errors
-/// What is wrong with the jobs.
-pub fn phases(setup: &Setup, ramp: f64, measured: f64) -> Result<Vec<Vec<Task>>> {
-    let mut jobs = jobfile::parse_args(&setup.jobs, &SystemSource)?.jobs;
-    for job in &mut jobs {
-        job.ramp_time = Nanos((ramp * 1e9) as u64);
-        job.runtime = Some(Nanos((measured * 1e9) as u64));
-        job.time_based = true;
-    }
-    let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
-    Ok(plan::phases(&jobs))
-}
-
-/// What all clones did together: their I/O over the time of the longest.
-fn sample(finished: &[Finished], unit: Unit) -> Result<Sample> {
-    let mut all = IoStats::new();
-    for Finished { task, outcome, .. } in finished {
-        if let Some(status) = outcome.error {
-            bail!("job {}: {status}", task.job.name);
-        }
-        all.merge(&outcome.stats);
-    }
-    let (mut ios, mut bytes, mut time) = (0, 0, Nanos(0));
-    let mut latencies = Histogram::new();
-    for dir in [DataDir::Read, DataDir::Write] {
-        ios += all.ios(dir);
-        bytes += all.bytes(dir);
-        time = time.max(all.runtime(dir));
-        latencies.merge(all.clat_histogram(dir));
-    }
-    if ios == 0 {
-        bail!("no I/O completed in the time that is measured");
-    }
-    let per_second = |count: u64| count as f64 * 1e9 / time.0.max(1) as f64;
-    let percentiles = latencies.percentiles(&PERCENTILES);
+    let outcome = experiment::run(&setup.jobs, &wishes, how.round(), machine)?;
+    let percentiles = outcome.latencies.percentiles(&PERCENTILES);
     Ok(Sample {
-        figure: unit.of(per_second(ios), per_second(bytes)),
+        figure: cell.unit.of(outcome.ios, outcome.bytes),
         latency: std::array::from_fn(|at| percentiles[at]),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use anyhow::anyhow;
-
-    #[test]
-    fn outcomes_are_in_the_order_of_the_items_however_many_threads_there_are() {
-        let items: Vec<u64> = (0..50).collect();
-        let squares: Vec<u64> = items.iter().map(|item| item * item).collect();
-        for workers in [0, 1, 3, 100] {
-            let outcomes = side_by_side(workers, &items, |item| Ok(item * item)).unwrap();
-            assert_eq!(outcomes, squares);
-        }
-        assert_eq!(side_by_side(2, &[0_u8; 0], |_| Ok(())).unwrap(), []);
-    }
-
-    #[test]
-    fn failure_ends_the_work_and_is_told() {
-        let items: Vec<u64> = (0..1000).collect();
-        let begun = AtomicUsize::new(0);
-        let outcome = side_by_side(1, &items, |&item| {
-            begun.fetch_add(1, Ordering::Relaxed);
-            if item == 3 { Err(anyhow!("three")) } else { Ok(item) }
-        });
-        assert_eq!(outcome.unwrap_err().to_string(), "three");
-        assert_eq!(begun.into_inner(), 4);
-    }
 }

@@ -3,6 +3,8 @@ use super::how::How;
 use super::measured::Measured;
 use super::published::{self, Figure, Key};
 use crate::cli::ClockKind;
+use crate::experiment::Span;
+pub use crate::experiment::Unit;
 use zonal_blk::{Nanos, ZoneWrite};
 use zonal_sim::Costs;
 
@@ -110,37 +112,6 @@ pub struct Base {
     pub times: f64,
 }
 
-/// What figures are in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Millions of bytes a second.
-    MegabytesPerSecond,
-    /// Thousands of I/Os a second.
-    Kiops,
-    /// Millions of I/Os a second.
-    Miops,
-}
-
-impl Unit {
-    /// The unit in the published figures.
-    pub fn name(self) -> &'static str {
-        match self {
-            Unit::MegabytesPerSecond => "MB/s",
-            Unit::Kiops => "KIOPS",
-            Unit::Miops => "MIOPS",
-        }
-    }
-
-    /// The figure of so many I/Os and bytes a second.
-    pub fn of(self, ios: f64, bytes: f64) -> f64 {
-        match self {
-            Unit::MegabytesPerSecond => bytes / 1e6,
-            Unit::Kiops => ios / 1e3,
-            Unit::Miops => ios / 1e6,
-        }
-    }
-}
-
 /// How a cell is measured: what `zonal run` would be given, but for the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
@@ -166,7 +137,7 @@ impl Setup {
         if let Some(policy) = self.zone_write {
             command += &format!(" --zone-write {}", format!("{policy:?}").to_lowercase());
         }
-        let (ramp, measured) = how.round();
+        let Span { ramp, measured } = how.round();
         let micros = |seconds: f64| (seconds * 1e6).round();
         let (ramp, measured) = (micros(ramp), micros(measured));
         command += &format!(" --group_reporting --time_based --ramp_time={ramp}us");

@@ -5,15 +5,17 @@
 use super::chart::{Axis, Chart, Marks, Scale, Series};
 use crate::cli::ClockKind;
 use crate::cmd::reproduce::how::How;
-use crate::cmd::reproduce::measure::{machine, phases};
+use crate::cmd::reproduce::measure::machine;
 use crate::cmd::reproduce::measured::Measured;
 use crate::cmd::reproduce::table::Cell;
 use crate::devices::{self, Devices};
+use crate::experiment::{self, Span};
 use anyhow::{Context, Result, bail};
 use std::sync::Arc;
 use zonal_blk::{Nanos, QueueOptions};
 use zonal_device::hdd::{Activity, HddDevice, TraceEntry};
 use zonal_device::spec::DeviceSpec;
+use zonal_workload::jobfile::{self, SystemSource};
 
 /// How long a job may take to cross a border, in virtual seconds.
 const SECONDS: f64 = 8.0;
@@ -52,7 +54,8 @@ pub fn chart(measured: &Measured) -> Result<Chart> {
 /// byte of the second zone.
 fn record(cell: &Cell, how: &How) -> Result<(Vec<TraceEntry>, u64)> {
     let setup = &cell.setup;
-    let phases = phases(setup, 0.0, SECONDS)?;
+    let jobs = jobfile::parse_args(&setup.jobs, &SystemSource)?.jobs;
+    let phases = experiment::phases(jobs, Span { ramp: 0.0, measured: SECONDS });
     let name = phases.iter().flatten().find_map(|task| task.job.filename.as_deref());
     let name = name.context("a cell's job names its device")?.to_owned();
     let spec = devices::load(&name)?.with_seed(how.seed);
