@@ -39,6 +39,8 @@ pub enum Command {
     Pattern(PatternCommand),
     /// Explain device specs.
     Devices,
+    /// Show where the fields of hot structures lie: of those with this in their name.
+    Layout(Option<String>),
     /// Explain job options, as Markdown if so.
     Options(bool),
 }
@@ -78,6 +80,11 @@ enum Sub {
     Pattern(PatternCommand),
     /// Explain device specs such as null:zones=4096,zone_size=256M
     Devices,
+    /// Show the memory layout of the structures that every I/O touches, as pahole(1) does
+    Layout {
+        /// Only structures whose name contains this
+        name: Option<String>,
+    },
     /// Explain the job options, which are fio's
     Options {
         /// As Markdown, with the options of fio that have no effect here
@@ -194,6 +201,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
         Sub::Fit(fit) => Command::Fit(fit),
         Sub::Pattern(pattern) => Command::Pattern(pattern),
         Sub::Devices => Command::Devices,
+        Sub::Layout { name } => Command::Layout(name),
         Sub::Options { markdown } => Command::Options(markdown),
     }
 }

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         cli::Command::Fit(args) => cmd::fit::run(&args),
         cli::Command::Pattern(command) => cmd::pattern::run(&command),
         cli::Command::Devices => cmd::devices::help(),
+        cli::Command::Layout(name) => cmd::layout::run(name.as_deref()),
         cli::Command::Options(markdown) => cmd::options::help(markdown),
     };
     outcome.unwrap_or_else(|error| {

@@ -188,3 +188,11 @@ fn unknown_options_of_the_command_line_are_named() {
         assert!(!ran.err.is_empty());
     }
 }
+
+#[test]
+fn structure_that_there_is_not_is_refused() {
+    refused(
+        zonal(&["layout", "Nothing"]),
+        "zonal: no structure is called `Nothing`; `zonal layout` shows all\n",
+    );
+}

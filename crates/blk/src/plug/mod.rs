@@ -40,7 +40,8 @@ pub use state::{PlugFlags, PlugInfo, ZonePhase};
 use std::ops::DerefMut;
 use std::sync::Arc;
 pub use zone_plug::ZoneCounters;
-use zone_plug::{ZonePlug, ZoneState};
+pub(crate) use zone_plug::ZonePlug;
+use zone_plug::ZoneState;
 
 /// How writes to sequential zones are kept in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
