@@ -1,11 +1,13 @@
 //! The `zonal` program.
 #![forbid(unsafe_code)]
 
+mod chart;
 mod cli;
 mod cmd;
 mod devices;
 mod experiment;
 mod machine;
+mod page;
 
 use std::io;
 use std::process::ExitCode;

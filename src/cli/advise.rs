@@ -58,4 +58,6 @@ pub enum AdviceFormat {
     Text,
     /// All that was measured
     Json,
+    /// A page with the table and plots
+    Html,
 }

@@ -3,6 +3,7 @@
 //! Takes jobs and a device; gives the configurations in order of merit, with what the drive and the
 //! plugs did in each. Keeps true: each configuration has a device of its own and runs in virtual
 //! time; the same arguments give the same advice.
+mod html;
 mod reason;
 mod render;
 
@@ -79,6 +80,7 @@ pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     let text = match args.format {
         AdviceFormat::Text => render::text(&advice),
         AdviceFormat::Json => render::json(&advice),
+        AdviceFormat::Html => html::render(&advice)?,
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
 /// What is recommended, and why, in sentences.
-fn conclusion(advice: &Advice) -> Vec<String> {
+pub fn conclusion(advice: &Advice) -> Vec<String> {
     let [best, others @ ..] = &advice.tried[..] else { return Vec::new() };
     let goal = match advice.goal {
         Goal::Throughput => format!("{:.1} MB/s", best.outcome.bytes / 1e6),

@@ -1,48 +1,25 @@
 //! Reproduced tables as one HTML page that needs nothing else: tables, notes, plots.
-//!
-//! Keeps true: it is well-formed XML, has no script and refers to nothing outside itself; colours
-//! follow the reader's choice of light or dark.
 use super::accuracy::{Accuracy, Errors, interpolate};
 use super::measured::{Measured, PERCENTILES};
 use super::plot;
 use super::published::Figure;
 use super::table::{Claim, Layout};
 use super::text::{notes, number, percent};
+use crate::page::{self, escaped, table};
 use anyhow::Result;
 use std::fmt::Write;
-
-const STYLE: &str = "\
-:root{color-scheme:light dark;--line:#8886}
-body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem}
-table{border-collapse:collapse;margin:1rem 0}
-th,td{padding:.15rem .7rem;border-bottom:1px solid var(--line);text-align:right}
-.left{text-align:left}
-th{font-weight:600}
-.scroll{overflow-x:auto}
-figure{display:inline-block;margin:.5rem 0;max-width:100%}
-svg{max-width:100%;height:auto}
-";
 
 /// The page.
 ///
 /// # Errors
 /// A plot cannot be drawn.
 pub fn render(tables: &[Measured]) -> Result<String> {
-    let mut out = String::from(
-        "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n\
-         <meta charset=\"utf-8\" />\n\
-         <meta name=\"viewport\" content=\"width=device-width\" />\n\
-         <title>Published tables, made again</title>\n",
-    );
-    let _ = write!(out, "<style>\n{STYLE}</style>\n</head>\n<body>\n");
-    out += "<h1>Published tables, made again</h1>\n";
-    let _ = writeln!(out, "<p>zonal {}</p>", env!("CARGO_PKG_VERSION"));
+    let mut out = page::begin("Published tables, made again");
     overview(&mut out, tables);
     for measured in tables {
         section(&mut out, measured)?;
     }
-    out += "</body>\n</html>\n";
-    Ok(out)
+    Ok(out + page::END)
 }
 
 /// The errors of all tables.
@@ -122,29 +99,4 @@ fn figures(out: &mut String, measured: &Measured) {
         row
     });
     table(out, &headings, 2, rows);
-}
-
-/// Rows of cells, of which the first `left` are to the left.
-fn table(
-    out: &mut String,
-    headings: &[String],
-    left: usize,
-    rows: impl Iterator<Item = Vec<String>>,
-) {
-    *out += "<div class=\"scroll\"><table>\n";
-    let mut row = |tag: &str, cells: &[String]| {
-        *out += "<tr>";
-        for (at, cell) in cells.iter().enumerate() {
-            let class = if at < left { " class=\"left\"" } else { "" };
-            let _ = write!(out, "<{tag}{class}>{}</{tag}>", escaped(cell));
-        }
-        *out += "</tr>\n";
-    };
-    row("th", headings);
-    rows.for_each(|cells| row("td", &cells));
-    *out += "</table></div>\n";
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -66,7 +66,7 @@ pub fn smr() -> Table {
         "zwp-smr",
         "the workloads of zwp-null_blk on a model of a 20 TB SMR disk",
         Layout::Grid,
-        Method { clock: ClockKind::Virtual, rounds: 5, seconds: 300.0, costs: Costs::Published },
+        Method { clock: ClockKind::Virtual, rounds: 3, seconds: 600.0, costs: Costs::Published },
         cells("SMR SATA HDD 20 TB, 256 MB zones, 128 max open", "smr-20t"),
     )
 }

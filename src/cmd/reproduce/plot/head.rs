@@ -2,7 +2,7 @@
 //!
 //! Takes cells of rotating disks, whose jobs it runs for as long as it takes; gives a chart. Keeps
 //! true: the device is the cell's, but that it keeps a record.
-use super::chart::{Axis, Chart, Marks, Scale, Series};
+use crate::chart::{Axis, Chart, Marks, Scale, Series};
 use crate::cli::ClockKind;
 use crate::cmd::reproduce::how::How;
 use crate::cmd::reproduce::measure::machine;

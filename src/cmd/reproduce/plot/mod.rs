@@ -3,13 +3,12 @@
 //! Takes what was measured; gives SVG, each plot under a name of its own. Keeps true: a plot shows
 //! published figures as rings beside ours, and nothing where they are withheld; a file is there as
 //! a whole or not at all.
-mod chart;
 mod head;
 
 use super::measured::{Measured, PERCENTILES};
 use super::table::{Claim, Layout, Unit};
+use crate::chart::{self, Axis, Chart, Marks, Scale, Series};
 use anyhow::{Context, Result};
-use chart::{Axis, Chart, Marks, Scale, Series};
 use std::fs;
 use std::path::Path;
 
