@@ -268,7 +268,8 @@ impl Drive {
             (Activity::Rotate, wait, byte, place.radius),
             (Activity::Transfer, transfer, byte, place.radius),
         ] {
-            if time > 0 {
+            // Where the last transfer ended is told also if the head is never idle.
+            if time > 0 || activity == Activity::Idle {
                 trace.push(TraceEntry { at: Nanos(at), activity, byte, radius, buffered });
             }
             at += time;
