@@ -3,11 +3,13 @@
 //! `zonal run` takes fio's job options beside its own, so its arguments are sorted first: what
 //! [`RunArgs`] knows is Zonal's, everything else is for the job parser.
 mod reproduce;
+mod torture;
 mod zone;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 pub use reproduce::{ReproduceArgs, TableFormat};
 use std::ffi::{OsStr, OsString};
+pub use torture::TortureArgs;
 use zonal_blk::ZoneWrite;
 pub use zone::{ActionArgs, Filter, RangeArgs, ZoneCommand, sectors};
 
@@ -19,6 +21,8 @@ pub enum Command {
     Zone(ZoneCommand),
     /// Make a published table again.
     Reproduce(ReproduceArgs),
+    /// Look for faults of the block layer.
+    Torture(TortureArgs),
     /// Explain device specs.
     Devices,
     /// Explain job options, as Markdown if so.
@@ -45,6 +49,8 @@ enum Sub {
     Zone(ZoneCommand),
     /// Measure the cells of a published table and print them beside the published figures
     Reproduce(ReproduceArgs),
+    /// Look for faults: random runs over a failing device, each checked against a model
+    Torture(TortureArgs),
     /// Explain device specs such as null:zones=4096,zone_size=256M
     Devices,
     /// Explain the job options, which are fio's
@@ -156,6 +162,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
         Sub::Run(run) => Command::Run(run, jobs),
         Sub::Zone(zone) => Command::Zone(zone),
         Sub::Reproduce(reproduce) => Command::Reproduce(reproduce),
+        Sub::Torture(torture) => Command::Torture(torture),
         Sub::Devices => Command::Devices,
         Sub::Options { markdown } => Command::Options(markdown),
     }

@@ -184,6 +184,13 @@ impl Request {
         self.merged.for_each(|m| visit(m.bio.sector, m.bio.nr_sectors, m.bio.buf.as_mut()));
     }
 
+    /// For the device: shows the bios of the command to `visit`, in the order of the sectors. The
+    /// parts of a bio that was split have its `user_data`.
+    pub fn for_each_bio(&mut self, mut visit: impl FnMut(&Bio)) {
+        visit(&self.bio);
+        self.merged.for_each(|merged| visit(&merged.bio));
+    }
+
     pub(crate) fn can_append(&self, next: &Request, max_sectors: u32) -> bool {
         self.can_append_behind(self.nr_sectors, next, max_sectors)
     }

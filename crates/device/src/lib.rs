@@ -9,18 +9,22 @@
 //!                                  zones               conditions, write pointers, open resources
 //! ```
 //!
+//! `fault` wraps a device and makes it fail as it is told to.
+//!
 //! Nothing here reads a clock, starts a thread or opens a file: time comes with each call, the
 //! text of a profile from whoever asks for the device.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation)]
 
+pub mod fault;
 mod memory;
 pub mod null;
 pub mod quantity;
-mod rng;
+pub mod rng;
 pub mod spec;
 pub mod zones;
 
+pub use fault::{FaultConfig, FaultDevice};
 pub use null::{ConfigError, NullConfig, NullDevice};
 pub use spec::{DeviceSpec, SpecError};
 pub use zones::{InUse, ZoneLayout, Zones};

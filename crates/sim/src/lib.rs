@@ -8,6 +8,8 @@
 //! no time.
 #![forbid(unsafe_code)]
 
+pub mod torture;
+
 use std::cell::Cell;
 use zonal_blk::Nanos;
 use zonal_workload::runner::{Clock, Outcome, Runner, Step};
