@@ -1,8 +1,9 @@
 //! Points at which a torture test gets inside the layer. Without the feature `torture` they are
-//! nothing: the macros expand to `false` and `()`.
+//! nothing: the macros expand to `false` or to nothing.
 //!
 //! - `mutant!(Name)` is a mistake that can be switched on, to prove that the test would find it.
-//! - `mark!(Name)` notes that a rare path was reached, to prove that the test goes there.
+//! - `mark!(Name if condition)` notes that a rare path was reached, to prove that the test goes
+//!   there.
 //! - `contended!()` says now and then that another thread holds a lock, which it never does where
 //!   one thread plays all.
 
@@ -21,15 +22,15 @@ macro_rules! mutant {
 
 #[cfg(feature = "torture")]
 macro_rules! mark {
-    ($name:ident) => {
-        $crate::probe::reach($crate::probe::Mark::$name)
+    ($name:ident if $reached:expr) => {
+        if $reached {
+            $crate::probe::reach($crate::probe::Mark::$name);
+        }
     };
 }
 #[cfg(not(feature = "torture"))]
 macro_rules! mark {
-    ($name:ident) => {
-        ()
-    };
+    ($name:ident if $reached:expr) => {};
 }
 
 #[cfg(feature = "torture")]

@@ -6,6 +6,7 @@
 //! that carries a bio is never dropped.
 use crate::bio::{Bio, BioFlags, Op};
 use crate::buf::Buf;
+use crate::probe::{mark, mutant};
 use crate::sched::Prio;
 use crate::status::Status;
 use crate::units::{Nanos, Sector, Tag, ZoneNo};
@@ -198,12 +199,14 @@ impl Request {
     /// Whether `next` may go out with this request if that already has `total` sectors.
     #[inline]
     fn can_append_behind(&self, total: u32, next: &Request, max_sectors: u32) -> bool {
-        self.bio.sector + Sector(u64::from(total)) == next.sector()
+        let follows = self.bio.sector + Sector(u64::from(total)) == next.sector()
             && self.op == next.op
             && self.bio.flags == next.bio.flags
             && self.bio.prio == next.bio.prio
-            && !self.bio.flags.contains(BioFlags::NOMERGE)
-            && total <= max_sectors.saturating_sub(next.nr_sectors)
+            && !self.bio.flags.contains(BioFlags::NOMERGE);
+        let fits = total <= max_sectors.saturating_sub(next.nr_sectors);
+        mark!(MergeLimitReached if follows && !fits);
+        follows && (fits || mutant!(MergedBeyondLimit))
     }
 
     pub(crate) fn append(&mut self, mut next: Box<Request>) {

@@ -29,6 +29,7 @@ mod zone_plug;
 use crate::bio::Op;
 use crate::device::Device;
 use crate::lock::ShortLock;
+use crate::probe::{mark, mutant};
 use crate::request::{Request, RequestList};
 use crate::status::Status;
 use crate::sync::{AtomicU32, Ordering};
@@ -163,11 +164,7 @@ impl ZonePlugs {
         let mut plug = self.lock(zone);
         let op = request.op();
         if plug.state() == ZoneState::Conventional {
-            // Random writes only (A14, A26).
-            return match op {
-                Op::Write | Op::WriteZeroes => Entered::Issue(request),
-                _ => Entered::Failed(request, Status::IoError),
-            };
+            return Self::enter_conventional(request);
         }
         request.plugged = true;
         match op {
@@ -178,6 +175,7 @@ impl ZonePlugs {
                 };
             }
             Op::ZoneAppend if !self.emulate_append => {
+                mark!(AbortByAppend if plug.nr_parked() > 0);
                 if let Err(status) = plug.begin_append(aborted) {
                     return Entered::refused(request, status);
                 }
@@ -191,7 +189,13 @@ impl ZonePlugs {
         let is_append = op == Op::ZoneAppend;
         let mut at = if is_append { plug.wp() } else { request.sector() - self.start(zone) };
         self.resync_if_doubtful(zone, &mut plug, at);
-        if is_append {
+        mark!(ConventionalMended if plug.state() == ZoneState::Conventional);
+        if plug.state() == ZoneState::Conventional {
+            // It was offline or read-only when it was last looked at, and has been mended.
+            return Self::enter_conventional(request);
+        }
+        mark!(AppendAfterError if is_append && at != plug.wp());
+        if is_append && !mutant!(AppendPlacedBeforeRecovery) {
             at = plug.wp();
         }
         let len = Sector(u64::from(request.nr_sectors()));
@@ -209,6 +213,16 @@ impl ZonePlugs {
             self.settle(zone, &mut plug);
         }
         issue.map_or(Entered::Parked, Entered::Issue)
+    }
+
+    /// A conventional zone has no plug, and takes writes anywhere but nothing that is about a write
+    /// pointer (A14, A26).
+    fn enter_conventional(mut request: Box<Request>) -> Entered {
+        request.plugged = false;
+        match request.op() {
+            Op::Write | Op::WriteZeroes => Entered::Issue(request),
+            _ => Entered::Failed(request, Status::IoError),
+        }
     }
 
     /// Gives an accepted write back if it is its turn, else keeps it.
@@ -239,6 +253,7 @@ impl ZonePlugs {
             _ => self.recovery == WpRecovery::Report,
         };
         if doubtful && plug.is_quiet() {
+            mark!(WriteAfterAppend if plug.state() == ZoneState::Appended);
             plug.sync(self.ask(zone).as_ref());
         }
     }
@@ -258,6 +273,7 @@ impl ZonePlugs {
             Op::ZoneReset | Op::ZoneFinish => {
                 plug.end_management();
                 if request.status() == Status::Ok {
+                    mark!(AbortByReset if plug.nr_parked() > 0);
                     plug.moved_to(self.wp_after(request.op(), zone), aborted);
                     self.leave_line(zone, &mut plug);
                 }
@@ -273,6 +289,9 @@ impl ZonePlugs {
         }
         if request.status() != Status::Ok {
             self.fail(zone, &mut plug, aborted);
+            if mutant!(LostWakeUp) {
+                return None;
+            }
         }
         let mut next = plug.next(now, self.merge_max_sectors);
         if one_per_disk && next.is_none() {
@@ -280,7 +299,7 @@ impl ZonePlugs {
             self.settle(zone, &mut plug);
             drop(plug);
             next = self.next_plug(now);
-        } else if next.is_none() {
+        } else if next.is_none() && !(mutant!(FullPlugKept) && plug.wp() == self.capacity(zone)) {
             self.settle(zone, &mut plug);
         }
         next
@@ -289,11 +308,19 @@ impl ZonePlugs {
     /// A write failed: those behind it cannot be done either (A30), and the write pointer is where
     /// the device says. Those that wait for a zone that went offline learn that.
     fn fail(&self, zone: ZoneNo, plug: &mut ZonePlug, aborted: &mut RequestList) {
-        let asks = self.recovery == WpRecovery::Report && plug.is_still();
+        let settled = plug.is_still() || mutant!(StaleReport);
+        let asks = self.recovery == WpRecovery::Report && settled;
         let report = if asks { self.ask(zone) } else { None };
+        mark!(ErrorRecovery if report.is_some());
+        mark!(RecoveryPutOff if !asks);
+        mark!(ReportRefused if asks && report.is_none());
+        mark!(AbortByFailure if plug.nr_parked() > 0);
         let offline = report.is_some_and(|zone| zone.cond == ZoneCondition::Offline);
+        mark!(AbortOffline if offline && plug.nr_parked() > 0);
         plug.abort(if offline { Status::Offline } else { Status::IoError }, aborted);
-        plug.sync(report.as_ref());
+        if !mutant!(SyncForgotten) {
+            plug.sync(report.as_ref());
+        }
     }
 
     /// QD=1: the plug whose turn it was has nothing left. Gives the first write of the next that
@@ -302,6 +329,7 @@ impl ZonePlugs {
         while let Some(zone) = self.qd1.next() {
             let mut plug = self.lock(zone);
             if let Some(request) = plug.next(now, self.merge_max_sectors) {
+                mark!(Qd1NextPlug if true);
                 return Some(request);
             }
             // Its writes were aborted meanwhile (A37).
@@ -314,7 +342,10 @@ impl ZonePlugs {
     /// whose turn it is finds out when its write has completed.
     fn leave_line(&self, zone: ZoneNo, plug: &mut ZonePlug) {
         let drained = plug.is_listed() && plug.nr_parked() == 0 && !plug.in_flight();
-        if drained && self.qd1.leave(zone) {
+        let left = drained && self.qd1.leave(zone);
+        mark!(Qd1LeftLine if left);
+        let left = left && !mutant!(Qd1ListingLeaked) || mutant!(Qd1ListingDroppedTwice);
+        if left {
             plug.unlist();
         }
     }
@@ -371,7 +402,11 @@ impl ZonePlugs {
     fn settle(&self, zone: ZoneNo, plug: &mut ZonePlug) {
         match plug.settle(self.capacity(zone)) {
             Some(true) => _ = self.alive.fetch_add(1, Ordering::Relaxed),
-            Some(false) => _ = self.alive.fetch_sub(1, Ordering::Relaxed),
+            Some(false) => {
+                mark!(PlugFreedAtFull if plug.wp() == self.capacity(zone));
+                mark!(PlugFreedAtReset if plug.wp() == Sector(0));
+                self.alive.fetch_sub(1, Ordering::Relaxed);
+            }
             None => {}
         }
     }

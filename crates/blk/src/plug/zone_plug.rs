@@ -1,5 +1,6 @@
 //! The plug of one zone: its write pointer, what is in flight, and what waits.
 use crate::bio::Op;
+use crate::probe::{mark, mutant};
 use crate::request::{Links, Request, RequestList};
 use crate::status::Status;
 use crate::units::{Nanos, Sector};
@@ -153,7 +154,9 @@ impl ZonePlug {
             ZoneState::Offline => return Err(Status::Offline),
             _ => return Err(Status::IoError),
         }
-        if self.managing > 0 || at != self.wp || at + len > capacity {
+        mark!(RefusedDuringReset if self.managing > 0);
+        let managed = self.managing > 0 && !mutant!(WriteDuringReset);
+        if managed || at != self.wp || at + len > capacity {
             return Err(Status::IoError);
         }
         self.wp += len;
@@ -219,6 +222,10 @@ impl ZonePlug {
     pub(crate) fn abort(&mut self, status: Status, aborted: &mut RequestList) {
         self.nr_parked = 0;
         while let Some(mut request) = self.parked.pop_front() {
+            if mutant!(AbortedNotDelivered) {
+                std::mem::forget(request);
+                continue;
+            }
             request.set_status(status);
             aborted.push_back(request);
         }
@@ -255,14 +262,16 @@ impl ZonePlug {
 
     /// The zone was reset or finished: what waits can no longer be written where it was to go.
     pub(crate) fn moved_to(&mut self, wp: Sector, aborted: &mut RequestList) {
-        self.abort(Status::IoError, aborted);
+        if !mutant!(ResetKeepsWaiting) {
+            self.abort(Status::IoError, aborted);
+        }
         self.wp = wp;
         self.state = if self.appending > 0 { ZoneState::Appended } else { ZoneState::Sequential };
     }
 
     /// Enters the disk's list; whether it was not in it.
     pub(crate) fn list(&mut self) -> bool {
-        !std::mem::replace(&mut self.listed, true)
+        !std::mem::replace(&mut self.listed, true) || mutant!(Qd1ListedTwice)
     }
 
     pub(crate) fn is_listed(&self) -> bool {
@@ -281,7 +290,8 @@ impl ZonePlug {
             ZoneState::NeedWpUpdate => true,
             _ => false,
         };
-        let alive = partial || self.in_flight || self.nr_parked > 0;
+        let in_use = (self.in_flight || self.nr_parked > 0) && !mutant!(PlugSettledInUse);
+        let alive = partial || in_use;
         (std::mem::replace(&mut self.alive, alive) != alive).then_some(alive)
     }
 

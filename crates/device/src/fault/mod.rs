@@ -248,6 +248,7 @@ impl FaultDevice {
         if has_wp && zone.wp >= zone.writable_end() {
             zone.cond = ZoneCondition::Full;
         }
+        zone.wp = zone.wp.min(zone.writable_end());
         if zone.cond == ZoneCondition::Full || zone.kind == ZoneKind::Conventional {
             zone.wp = zone.start + zone.len;
         }

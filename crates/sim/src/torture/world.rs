@@ -143,6 +143,12 @@ impl World {
 
     /// Lets the model look at what a call did at the device.
     fn events(&mut self) -> Checked {
+        #[cfg(feature = "torture")]
+        if self.model.policy == Policy::Qd1
+            && self.log.events.iter().any(|event| matches!(event, Event::Refused))
+        {
+            zonal_blk::probe::reach(zonal_blk::probe::Mark::Qd1Requeue);
+        }
         self.moved |= self.log.events.iter().any(|event| !matches!(event, Event::Refused));
         self.model.events(&mut self.log)?;
         self.model.no_reports_left()

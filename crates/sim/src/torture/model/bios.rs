@@ -44,6 +44,8 @@ struct Bio {
     landed: Option<Sector>,
     /// Acknowledged writes when the bio was submitted, for those that make them durable.
     acknowledged: u64,
+    /// How often its zone had been reset when a write reached the medium.
+    resets: u32,
     /// What a read is to find, by sector.
     expected: Vec<u64>,
 }
@@ -64,6 +66,7 @@ impl Bios {
             completed: false,
             landed: None,
             acknowledged,
+            resets: 0,
             expected: Vec::new(),
         });
         u32::try_from(self.0.len() - 1).expect("a run has fewer than 2^32 bios")
@@ -111,6 +114,14 @@ impl Bios {
             this.failed |= 1 << status as u16;
         }
         Ok((this.left == 0).then_some(this.spec.channel))
+    }
+
+    pub(super) fn written_after(&mut self, bio: u32, resets: u32) {
+        self.0[bio as usize].resets = resets;
+    }
+
+    pub(super) fn resets_before(&self, bio: u32) -> u32 {
+        self.0[bio as usize].resets
     }
 
     /// Room for what a read is to find.

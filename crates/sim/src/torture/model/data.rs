@@ -83,12 +83,16 @@ impl Data {
     /// The first `done` sectors of a write are on the medium.
     pub(super) fn written(
         &mut self,
-        bios: &Bios,
+        bios: &mut Bios,
         command: &Command,
         landed: Sector,
         done: u32,
         sequential: bool,
     ) {
+        let resets = self.resets.get(command.zone).copied().unwrap_or(0);
+        for part in &command.parts {
+            bios.written_after(part.bio, resets);
+        }
         if !self.kept {
             return;
         }
@@ -195,7 +199,7 @@ impl Data {
         let written = Acknowledged {
             bio,
             zone,
-            resets: self.resets.get(zone).copied().unwrap_or(0),
+            resets: bios.resets_before(bio),
             sequential: device.is_sequential(zone),
             sector: spec.sector,
             nr_sectors: spec.nr_sectors,
@@ -241,6 +245,8 @@ impl Data {
             "zone {zone}: {} sectors were flushed, after a loss of power there are {after}",
             self.safe[zone]
         );
+        // Whoever hears only now of a write before this has been promised nothing.
+        self.resets[zone] += 1;
         Ok(())
     }
 

@@ -208,9 +208,9 @@ impl Model {
                     self.bios.landed(command.parts[0].bio, landed);
                 }
                 let ordered = self.device.is_sequential(zone);
-                self.data.written(&self.bios, command, landed, done, ordered);
+                self.data.written(&mut self.bios, command, landed, done, ordered);
             }
-            Op::Discard => self.data.written(&self.bios, command, landed, done, false),
+            Op::Discard => self.data.written(&mut self.bios, command, landed, done, false),
             Op::Read => self.data.read(&mut self.bios, command),
             Op::ZoneReset => self.reset(zone),
             Op::ZoneResetAll => {

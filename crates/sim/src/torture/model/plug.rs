@@ -208,13 +208,14 @@ impl Model {
         let fits = |known| matches!(known, Known::At(at) if append || at == write.at);
         let may_ask = !self.lazy_recovery || plug.known == Known::Appended;
         // A write at the pointer that is too long is refused without a question.
-        if !fits(plug.known) && plug.is_quiet() && may_ask {
+        let ordered = plug.known != Known::Conventional;
+        if ordered && !fits(plug.known) && plug.is_quiet() && may_ask {
             let report = self.ask(zone)?;
             self.plugs.sync(zone, report.as_ref());
-            if self.is_conventional(zone) {
-                // Mended meanwhile.
-                return Ok(());
-            }
+        }
+        if self.is_conventional(zone) {
+            // Mended meanwhile.
+            return if append { self.refuse(zone, write, Status::IoError) } else { Ok(()) };
         }
         let plug = &self.plugs.zones[zone];
         let wp = match plug.known {

@@ -1,4 +1,9 @@
 //! `zonal torture`: random runs over a failing device until one fails, time is up or all are done.
+#[cfg(feature = "torture")]
+mod marks;
+#[cfg(feature = "torture")]
+mod mutants;
+
 use crate::cli::{Eta, TortureArgs};
 use anyhow::{Context, Result, anyhow};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
