@@ -434,7 +434,7 @@ impl Channel {
     }
 
     /// When to call [`Channel::poll`] next; `None` if nothing is known to happen. A time that has
-    /// passed means now.
+    /// passed means now. With a scheduler, what other channels do can bring the time forward.
     pub fn next_event(&mut self) -> Option<Nanos> {
         let admits = !self.held.is_empty() && !self.queue.gate().is_frozen();
         if admits || !self.ended.is_empty() || self.has_mail() {

@@ -11,6 +11,7 @@ use crate::stats::IoStats;
 use pace::Pace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use zonal_blk::sched::Scheduler;
 use zonal_blk::{Bio, Buf, Bytes, Channel, Completion, Nanos, Op, Status};
 
 mod pace;
@@ -393,6 +394,16 @@ impl Runner {
     /// Whether another thread has left a completion, or a write to issue, for this one.
     pub fn has_mail(&self) -> bool {
         self.channel.has_mail()
+    }
+
+    /// Whether the job has I/O outstanding on a queue with a scheduler.
+    pub fn is_scheduled(&self) -> bool {
+        self.channel.outstanding() > 0 && self.channel.queue().scheduler() != Scheduler::None
+    }
+
+    /// When the block layer next has something for the job; what others do changes it.
+    pub fn next_event(&mut self) -> Option<Nanos> {
+        self.channel.next_event()
     }
 
     /// Whether the job waits for another to let go of a zone.

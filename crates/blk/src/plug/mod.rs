@@ -344,8 +344,7 @@ impl ZonePlugs {
         let drained = plug.is_listed() && plug.nr_parked() == 0 && !plug.in_flight();
         let left = drained && self.qd1.leave(zone);
         mark!(Qd1LeftLine if left);
-        let left = left && !mutant!(Qd1ListingLeaked) || mutant!(Qd1ListingDroppedTwice);
-        if left {
+        if mutant!(Qd1ListingDroppedTwice) || (left && !mutant!(Qd1ListingLeaked)) {
             plug.unlist();
         }
     }

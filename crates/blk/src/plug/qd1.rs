@@ -26,7 +26,7 @@ impl Qd1 {
     pub(crate) fn join(&self, zone: ZoneNo) -> bool {
         let mut turns = self.0.lock();
         if turns.taken {
-            if !(mutant!(Qd1LostFromLine) && !turns.waiting.is_empty()) {
+            if turns.waiting.is_empty() || !mutant!(Qd1LostFromLine) {
                 turns.waiting.push_back(zone);
             }
             return false;

@@ -239,7 +239,8 @@ impl FaultDevice {
 
     /// The zone as the device with its shorter last zone reports it.
     fn shorten(&self, number: u32, zone: &mut Zone) {
-        let Some(last) = self.config.last_zone.filter(|_| number + 1 == self.limits.nr_zones) else {
+        let Some(last) = self.config.last_zone.filter(|_| number + 1 == self.limits.nr_zones)
+        else {
             return;
         };
         zone.len = last;

@@ -115,6 +115,11 @@ pub struct Config {
     pub channels: u8,
     /// How often in a hundred times a lock is found taken (only with the feature `torture`).
     pub contention: u8,
+    /// Whether channels poll when they have something to do, between the steps too.
+    pub attentive: bool,
+    /// Whether channels that wait for the end sleep until they have something to do, instead of
+    /// looking again and again.
+    pub punctual: bool,
     /// How often in a hundred times a bio carries FUA, and a tenth of it PREFLUSH.
     pub fua: u8,
 }
@@ -143,7 +148,8 @@ impl Config {
         let max_open = if limited { chance.range(lowest, most_open) } else { 0 };
         let channels = chance.skewed(1, 5) as u8;
         let share_queues = chance.percent(30);
-        let scheduler = chance.weighted(&[(6, "none"), (4, "mq-deadline"), (2, "bfq"), (2, "kyber")]);
+        let scheduler =
+            chance.weighted(&[(6, "none"), (4, "mq-deadline"), (2, "bfq"), (2, "kyber")]);
         let locks = scheduler == "mq-deadline";
         let policy = match zoned {
             true => chance.weighted(&[
@@ -185,6 +191,8 @@ impl Config {
             share_queues,
             channels,
             contention: if chance.percent(50) { chance.range(1, 50) as u8 } else { 0 },
+            attentive: chance.percent(25),
+            punctual: chance.percent(60),
             fua: if cache || chance.percent(20) { chance.range(1, 30) as u8 } else { 0 },
         }
     }
@@ -321,7 +329,8 @@ impl fmt::Display for Config {
         write!(
             f,
             "; command {}, depth {}, {} ns + {} ns, data {}, cache {}; policy {:?}, {}{:?}, merge {}, \
-             emulate append {}, lazy recovery {}; {} channels on {} {}queues, contention {} %",
+             emulate append {}, lazy recovery {}; {} channels on {} {}queues, attentive {}, \
+             punctual {}, contention {} %",
             self.max_io_lbas,
             self.depth,
             self.latency,
@@ -337,6 +346,8 @@ impl fmt::Display for Config {
             self.channels,
             self.queues,
             if self.share_queues { "shared " } else { "" },
+            self.attentive,
+            self.punctual,
             self.contention,
         )
     }

@@ -380,7 +380,11 @@ impl Hand {
                     channel,
                     reads: chance.percent(30),
                     zone,
-                    shift: if chance.percent(10) { chance.range(0, config.zone_lbas) as u16 } else { 0 },
+                    shift: if chance.percent(10) {
+                        chance.range(0, config.zone_lbas) as u16
+                    } else {
+                        0
+                    },
                     lens: (0..count).map(|_| chance.skewed(1, self.longest) as u16).collect(),
                     flags: if chance.percent(20) { self.flags(chance, config) } else { 0 },
                 }
@@ -388,7 +392,14 @@ impl Hand {
             Draw::Poll => Action::Poll { channel },
             Draw::Freeze => Action::Freeze,
             Draw::Thaw => {
-                let policies = [Policy::Plug, Policy::Qd1, Policy::Plug, Policy::Qd1, Policy::Lock, Policy::Off];
+                let policies = [
+                    Policy::Plug,
+                    Policy::Qd1,
+                    Policy::Plug,
+                    Policy::Qd1,
+                    Policy::Lock,
+                    Policy::Off,
+                ];
                 let policy = chance.percent(30).then(|| chance.pick(&policies));
                 Action::Thaw { policy }
             }

@@ -77,7 +77,11 @@ impl World {
     }
 
     pub(super) fn step(&mut self, step: &Step) -> Checked {
-        self.now = Nanos(self.now.0.saturating_add(step.after.into()));
+        let at = Nanos(self.now.0.saturating_add(step.after.into()));
+        if self.config.attentive {
+            self.poll_punctually("between two steps", at)?;
+        }
+        self.now = self.now.max(at);
         match &step.action {
             Action::Submit(submit) => self.submit(submit),
             Action::Batch { channel, reads, zone, shift, lens, flags } => {
@@ -177,8 +181,16 @@ impl World {
             channel,
             op,
             sector: Sector(sector),
-            nr_sectors: if op.has_range() { u32::from(lbas) * self.config.lba_sectors() } else { 0 },
-            flags: if writes { set.fold(BioFlags::NONE, |all, (_, &f)| all | f) } else { BioFlags::NONE },
+            nr_sectors: if op.has_range() {
+                u32::from(lbas) * self.config.lba_sectors()
+            } else {
+                0
+            },
+            flags: if writes {
+                set.fold(BioFlags::NONE, |all, (_, &f)| all | f)
+            } else {
+                BioFlags::NONE
+            },
             prio: Prio::default(),
             has_buf: self.config.data && matches!(op, Op::Read | Op::Write | Op::ZoneAppend),
         }
@@ -195,7 +207,9 @@ impl World {
         }
         let zone = zone % u16::try_from(self.config.zones).unwrap_or(u16::MAX);
         let start = u64::from(zone) * size;
-        if matches!(op, Op::Write | Op::WriteZeroes) && self.model.is_sequential(ZoneNo(zone.into())) {
+        if matches!(op, Op::Write | Op::WriteZeroes)
+            && self.model.is_sequential(ZoneNo(zone.into()))
+        {
             let pointer = self.model.pointer(zone);
             return start + (pointer + shift) % size;
         }
@@ -293,6 +307,12 @@ impl World {
 
     /// Polls until `done`, moving on in time to where something is to happen.
     fn drain(&mut self, what: &str, done: impl Fn(&mut World) -> bool) -> Checked {
+        if self.config.punctual {
+            self.poll_all()?;
+            self.poll_punctually(what, Nanos(u64::MAX))?;
+            require!(done(self), "{}", self.stuck(what, "all sleep and nobody will wake them"));
+            return Ok(());
+        }
         let mut spins = 0;
         loop {
             self.moved = false;
@@ -300,17 +320,52 @@ impl World {
             if done(self) {
                 return Ok(());
             }
-            if self.moved {
+            if self.moved || !self.wait(what)? {
                 spins = 0;
-                continue;
+            } else {
+                spins += 1;
+                require!(spins < SPINS, "{}", self.stuck(what, "the layer spins"));
             }
-            let channels = self.channels.iter_mut().chain(&mut self.leaving);
-            let next = channels.filter_map(|(_, channel)| channel.next_event()).min();
-            match next {
-                Some(at) if at > self.now => self.now = at,
-                Some(_) if spins < SPINS => spins += 1,
-                Some(_) => return Err(self.stuck(what, "the layer spins")),
-                None => return Err(self.stuck(what, "nothing will ever happen")),
+        }
+    }
+
+    /// Moves on to the earliest time that any channel names. Whether that is now.
+    fn wait(&mut self, what: &str) -> Result<bool, String> {
+        let channels = self.channels.iter_mut().chain(&mut self.leaving);
+        match channels.filter_map(|(_, channel)| channel.next_event()).min() {
+            Some(at) if at > self.now => {
+                self.now = at;
+                Ok(false)
+            }
+            Some(_) => Ok(true),
+            None => Err(self.stuck(what, "nothing will ever happen")),
+        }
+    }
+
+    /// Goes on until `until`, or until nothing is left to wait for, as threads do it that sleep: each
+    /// wakes when the time has come that its channel names, and nobody polls for no reason.
+    fn poll_punctually(&mut self, what: &str, until: Nanos) -> Checked {
+        let mut spins = 0;
+        loop {
+            let now = self.now;
+            let mut next: Option<Nanos> = None;
+            let mut channels = self.channels.iter_mut().chain(&mut self.leaving);
+            let woken = channels.position(|(_, channel)| {
+                let due = channel.next_event();
+                next = next.into_iter().chain(due).min();
+                due.is_some_and(|due| due <= now)
+            });
+            match (woken, next) {
+                (Some(index), _) => {
+                    self.moved = false;
+                    self.poll(index)?;
+                    self.check()?;
+                    self.let_go()?;
+                    spins = if self.moved { 0 } else { spins + 1 };
+                    require!(spins < SPINS, "{}", self.stuck(what, "the layer spins"));
+                }
+                (None, Some(at)) if at <= until => (self.now, spins) = (at, 0),
+                (None, _) => return Ok(()),
             }
         }
     }
@@ -391,10 +446,7 @@ impl World {
         let result = self.queue.report_zones(zone, count, &mut zones);
         self.take_log();
         self.model.reported(false)?;
-        require!(
-            result.is_ok() != self.device.is_removed(),
-            "a zone report ended with {result:?}"
-        );
+        require!(result.is_ok() != self.device.is_removed(), "a zone report ended with {result:?}");
         self.model.no_reports_left()
     }
 
@@ -477,7 +529,10 @@ impl World {
             let Some((phase, wp)) = self.queue.cached_zone(ZoneNo(zone)) else { continue };
             let known = !matches!(
                 phase,
-                ZonePhase::Unknown | ZonePhase::Conventional | ZonePhase::ReadOnly | ZonePhase::Offline
+                ZonePhase::Unknown
+                    | ZonePhase::Conventional
+                    | ZonePhase::ReadOnly
+                    | ZonePhase::Offline
             );
             self.take_log();
             self.model.looked_up(zone as usize)?;

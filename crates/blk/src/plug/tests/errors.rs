@@ -4,7 +4,7 @@ use crate::plug::{ZonePhase, ZoneWrite};
 use crate::status::Status;
 use crate::testing::{End, Rig, Setup, move_to};
 use crate::units::ZoneNo;
-use crate::zone::ZoneCondition;
+use crate::zone::{Zone, ZoneCondition};
 
 #[test]
 fn a30_failed_write_aborts_those_behind_it_and_the_next_finds_the_plug_in_order() {
@@ -185,6 +185,23 @@ fn zone_that_goes_read_only_or_offline_tells_its_waiters_at_once() {
             assert_eq!(rig.writes(), [(0, 8)]);
             assert_eq!((rig.queue.live_plugs(), rig.references()), (0, 0));
         }
+    }
+}
+
+#[test]
+fn conventional_zone_that_was_offline_when_plugs_came_into_use_is_written_after_it_is_mended() {
+    for policy in [ZoneWrite::Plug, ZoneWrite::Qd1] {
+        let offline = |zone: &mut Zone| zone.cond = ZoneCondition::Offline;
+        let mut rig = Setup::new().policy(policy).conventional(0).zone(0, offline).build();
+        let early = rig.write(8, 8);
+        assert_eq!(rig.poll(), [(early, Status::Offline)]);
+        rig.device.set_zone(0, |zone| zone.cond = ZoneCondition::NotWritePointer);
+        let anywhere = [rig.write(8, 8), rig.write(0, 8)];
+        assert_eq!(rig.writes(), [(8, 8), (0, 8)], "as to any conventional zone");
+        assert_eq!(rig.drain(), anywhere.map(|id| (id, Status::Ok)));
+        let append = rig.append(0, 8);
+        assert_eq!(rig.poll(), [(append, Status::IoError)]);
+        assert_eq!((rig.queue.live_plugs(), rig.references()), (0, 0));
     }
 }
 

@@ -32,7 +32,8 @@ impl Model {
                 continue;
             }
             let zone = self.zone_of(&spec);
-            let ordered = spec.op == Op::Write && self.plugs_in_use() && !self.is_conventional(zone);
+            let ordered =
+                spec.op == Op::Write && self.plugs_in_use() && !self.is_conventional(zone);
             let acknowledged = self.data.acknowledged_so_far();
             let Spec { op, sector, nr_sectors, flags, prio, channel, .. } = spec;
             let bio = self.bios.add(spec, acknowledged);

@@ -11,8 +11,8 @@ mod device;
 mod plug;
 
 use super::config::{Config, Policy};
-use bios::{Bios, Part};
 pub(super) use bios::Spec;
+use bios::{Bios, Part};
 use data::Data;
 pub(super) use data::filled;
 use device::DeviceSide;
@@ -145,7 +145,9 @@ impl Model {
         for event in log.events.drain(..) {
             match event {
                 Event::Refused => {}
-                Event::Started { queue, tag, op, flags, zone, sector, nr_sectors, bios, .. } => {
+                Event::Started {
+                    queue, tag, op, flags, zone, sector, nr_sectors, bios, ..
+                } => {
                     let command = device::Command {
                         op,
                         flags,
