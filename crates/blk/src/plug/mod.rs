@@ -344,7 +344,7 @@ impl ZonePlugs {
         let drained = plug.is_listed() && plug.nr_parked() == 0 && !plug.in_flight();
         let left = drained && self.qd1.leave(zone);
         mark!(Qd1LeftLine if left);
-        if mutant!(Qd1ListingDroppedTwice) || (left && !mutant!(Qd1ListingLeaked)) {
+        if left || mutant!(Qd1ListingDroppedTwice) {
             plug.unlist();
         }
     }

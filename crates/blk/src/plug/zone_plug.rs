@@ -279,7 +279,7 @@ impl ZonePlug {
     }
 
     pub(crate) fn unlist(&mut self) {
-        self.listed = false;
+        self.listed = mutant!(Qd1ListingLeaked);
     }
 
     /// Notes whether the plug still lives: `Some` on a change.

@@ -39,7 +39,7 @@ probes! {
         Qd1ListedTwice = "QD=1: a plug joins the line again while it is in it",
         Qd1LostFromLine = "QD=1: a plug that finds another waiting is not put in the line",
         Qd1ListingDroppedTwice = "QD=1: the plug that has the disk is taken off the line when aborted",
-        Qd1ListingLeaked = "QD=1: a plug that left the line still counts as being in it",
+        Qd1ListingLeaked = "QD=1: the reference of a plug in the line is never let go",
         WriteDuringReset = "a write is accepted while a reset is on its way",
         AbortedNotDelivered = "the first aborted write is never heard of",
         MailLost = "a retiring channel does not send what it finished for others",
