@@ -9,6 +9,9 @@ use zonal_blk::{Bytes, Nanos, Queue, QueueOptions, Sector, WpRecovery, ZoneWrite
 use zonal_device::fault::Medium;
 use zonal_device::{FaultConfig, FaultDevice, NullConfig, NullDevice};
 
+/// The largest device: the model keeps account of every sector.
+const MAX_BLOCKS: u64 = 1 << 20;
+
 /// Which configurations and faults are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
@@ -211,6 +214,14 @@ impl Config {
     /// # Errors
     /// What is wrong with the configuration, which may come from a file.
     pub fn device(&self) -> Result<Arc<FaultDevice>, String> {
+        let blocks = u64::from(self.zones.max(1)) * u64::from(self.zone_lbas);
+        if blocks > MAX_BLOCKS {
+            return Err(format!("a device of {blocks} blocks, expected at most {MAX_BLOCKS}"));
+        }
+        if self.channels == 0 || self.queues < u16::from(self.channels) && !self.share_queues {
+            let (channels, queues) = (self.channels, self.queues);
+            return Err(format!("{channels} channels on {queues} hardware queues of their own"));
+        }
         let null = NullConfig {
             zoned: self.zones > 0,
             zones: self.zones,
@@ -236,7 +247,7 @@ impl Config {
             seed: 0,
             volatile_cache: self.cache,
             last_zone: last.then(|| self.bytes(self.last_lbas).to_sectors()),
-            max_write_zeroes: self.zeroes_lbas.map(|lbas| lbas * self.lba_sectors()),
+            max_write_zeroes: self.zeroes_lbas.map(|lbas| lbas.saturating_mul(self.lba_sectors())),
             rotational: self.rotational,
         };
         let medium: Arc<dyn Medium> = Arc::new(inner);
