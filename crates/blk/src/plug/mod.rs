@@ -164,7 +164,11 @@ impl ZonePlugs {
         let mut plug = self.lock(zone);
         let op = request.op();
         if plug.state() == ZoneState::Conventional {
-            return Self::enter_conventional(request);
+            // Random writes only (A14, A26).
+            return match op {
+                Op::Write | Op::WriteZeroes => Entered::Issue(request),
+                _ => Entered::Failed(request, Status::IoError),
+            };
         }
         request.plugged = true;
         match op {
@@ -189,11 +193,6 @@ impl ZonePlugs {
         let is_append = op == Op::ZoneAppend;
         let mut at = if is_append { plug.wp() } else { request.sector() - self.start(zone) };
         self.resync_if_doubtful(zone, &mut plug, at);
-        mark!(ConventionalMended if plug.state() == ZoneState::Conventional);
-        if plug.state() == ZoneState::Conventional {
-            // It was offline or read-only when it was last looked at, and has been mended.
-            return Self::enter_conventional(request);
-        }
         mark!(AppendAfterError if is_append && at != plug.wp());
         if is_append && !mutant!(AppendPlacedBeforeRecovery) {
             at = plug.wp();
@@ -213,16 +212,6 @@ impl ZonePlugs {
             self.settle(zone, &mut plug);
         }
         issue.map_or(Entered::Parked, Entered::Issue)
-    }
-
-    /// A conventional zone has no plug, and takes writes anywhere but nothing that is about a write
-    /// pointer (A14, A26).
-    fn enter_conventional(mut request: Box<Request>) -> Entered {
-        request.plugged = false;
-        match request.op() {
-            Op::Write | Op::WriteZeroes => Entered::Issue(request),
-            _ => Entered::Failed(request, Status::IoError),
-        }
     }
 
     /// Gives an accepted write back if it is its turn, else keeps it.

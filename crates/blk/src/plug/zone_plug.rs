@@ -130,9 +130,11 @@ impl ZonePlug {
             _ => Sector(zone.wp.0.wrapping_sub(zone.start.0)),
         };
         self.state = match (zone.kind, zone.cond) {
+            // Whatever its condition, or the plug would take it for a zone with a write pointer
+            // when that changes. Whether it can be written, the device says each time.
+            (ZoneKind::Conventional, _) => ZoneState::Conventional,
             (_, ZoneCondition::ReadOnly) => ZoneState::ReadOnly,
             (_, ZoneCondition::Offline) => ZoneState::Offline,
-            (ZoneKind::Conventional, _) => ZoneState::Conventional,
             (ZoneKind::SequentialRequired, _) => ZoneState::Sequential,
         };
         if self.wp > zone.capacity {

@@ -72,7 +72,6 @@ probes! {
         AbortOffline = "waiting writes learnt that their zone is offline",
         RefusedDuringReset = "a write was refused since a reset was on its way",
         RefusedMerged = "writes submitted together were refused and judged each for itself",
-        ConventionalMended = "a conventional zone was found mended",
         MergeLimitReached = "a waiting write did not fit in the command any more",
         BusyRequeue = "the device was too busy for a request, which went later",
         NoTag = "a request waited for a tag",

@@ -62,9 +62,9 @@ impl Plug {
         };
         self.doubtful = false;
         self.known = match (zone.kind, zone.cond) {
+            (ZoneKind::Conventional, _) => Known::Conventional,
             (_, ZoneCondition::ReadOnly) => Known::ReadOnly,
             (_, ZoneCondition::Offline) => Known::Offline,
-            (ZoneKind::Conventional, _) => Known::Conventional,
             (_, ZoneCondition::Full) => Known::At(zone.capacity.0),
             _ => Known::At((zone.wp - zone.start).0),
         };
@@ -208,14 +208,9 @@ impl Model {
         let fits = |known| matches!(known, Known::At(at) if append || at == write.at);
         let may_ask = !self.lazy_recovery || plug.known == Known::Appended;
         // A write at the pointer that is too long is refused without a question.
-        let ordered = plug.known != Known::Conventional;
-        if ordered && !fits(plug.known) && plug.is_quiet() && may_ask {
+        if !fits(plug.known) && plug.is_quiet() && may_ask {
             let report = self.ask(zone)?;
             self.plugs.sync(zone, report.as_ref());
-        }
-        if self.is_conventional(zone) {
-            // Mended meanwhile.
-            return if append { self.refuse(zone, write, Status::IoError) } else { Ok(()) };
         }
         let plug = &self.plugs.zones[zone];
         let wp = match plug.known {
