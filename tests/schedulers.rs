@@ -155,3 +155,14 @@ fn wrong_schedulers_and_attributes_end_with_2_and_what_there_is() {
         }
     }
 }
+
+#[test]
+fn job_is_served_when_the_one_that_a_scheduler_kept_the_device_for_has_ended() {
+    let common = ["--ioscheduler=bfq", "--rw=randread", "--size=1g"];
+    let device = "--device=null:zoned=false,size=1G,latency=10us";
+    let first = [&["--name=a"], &common[..], &["--io_size=64k"]].concat();
+    let second = [&["--name=b"], &common[..], &["--io_size=1m"]].concat();
+    let report = json(&[&[device], &first[..], &second[..]].concat());
+    let bytes = |job: usize| report["jobs"][job]["read"]["io_bytes"].as_u64();
+    assert_eq!((bytes(0), bytes(1)), (Some(64 << 10), Some(1 << 20)));
+}

@@ -8,6 +8,7 @@ use crate::completion::{Mailbox, Parents};
 use crate::gate::Presence;
 use crate::hctx::HctxRef;
 use crate::plug::Entered;
+use crate::probe::{mark, mutant};
 use crate::queue::Queue;
 use crate::request::{Request, RequestList, RequestPool};
 use crate::sched::{Link, MergeLimit};
@@ -106,6 +107,7 @@ impl Channel {
         if self.is_open() {
             self.admit(now, bio);
         } else {
+            mark!(HeldByFreeze if true);
             self.held.push_back(bio);
         }
     }
@@ -159,7 +161,11 @@ impl Channel {
         let gate = self.queue.gate();
         // What is held goes first, also if the queue was thawed since.
         self.held.is_empty()
-            && if self.inside == 0 { self.presence.enter(gate) } else { !gate.is_frozen() }
+            && if self.inside == 0 {
+                self.presence.enter(gate)
+            } else {
+                !gate.is_frozen() || mutant!(FreezeIgnored)
+            }
     }
 
     #[inline(always)]
@@ -247,6 +253,7 @@ impl Channel {
             self.aborted.push_back(request);
             return;
         }
+        mark!(RefusedMerged if true);
         let mut behind = request.unmerge();
         self.pass(now, request);
         while let Some(request) = behind.pop_front() {
@@ -314,6 +321,10 @@ impl Channel {
             return;
         }
         if self.inside > 0 || self.presence.enter(self.queue.gate()) {
+            mark!(Thawed if true);
+            if mutant!(HeldOutOfOrder) {
+                self.held.make_contiguous().reverse();
+            }
             while let Some(bio) = self.held.pop_front() {
                 self.admit(now, bio);
             }
@@ -340,7 +351,9 @@ impl Channel {
     #[inline]
     fn complete(&mut self, now: Nanos, request: Box<Request>, completions: &mut Vec<Completion>) {
         if let Some(next) = self.queue.release(now, &request, &mut self.aborted) {
+            mark!(FrozenWithWaiting if self.queue.gate().is_frozen());
             if self.retiring && next.owner != self.id {
+                mark!(MailedWrite if true);
                 self.mail(next);
             } else {
                 self.issue(now, next);
@@ -379,6 +392,7 @@ impl Channel {
         if request.owner == self.id {
             self.finish(request, completions);
         } else {
+            mark!(MailedEnd if true);
             self.mail(request);
         }
     }
@@ -394,7 +408,7 @@ impl Channel {
     /// Takes what is to go to other channels to their mailboxes.
     fn send_mail(&mut self) {
         for (owner, sent) in &mut self.outbox {
-            if sent.is_empty() {
+            if sent.is_empty() || mutant!(MailLost) && self.retiring {
                 continue;
             }
             if *owner as usize >= self.mailboxes.len() {
@@ -420,7 +434,7 @@ impl Channel {
     }
 
     /// When to call [`Channel::poll`] next; `None` if nothing is known to happen. A time that has
-    /// passed means now.
+    /// passed means now. With a scheduler, what other channels do can bring the time forward.
     pub fn next_event(&mut self) -> Option<Nanos> {
         let admits = !self.held.is_empty() && !self.queue.gate().is_frozen();
         if admits || !self.ended.is_empty() || self.has_mail() {

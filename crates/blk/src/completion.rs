@@ -4,6 +4,7 @@
 //! completes on the channel it came from, once, when all of its parts have.
 use crate::bio::{Bio, Completion};
 use crate::lock::ShortLock;
+use crate::probe::{mark, mutant};
 use crate::request::Request;
 use crate::status::Status;
 use crate::sync::{AtomicBool, Ordering};
@@ -84,14 +85,19 @@ impl Parents {
         if parent.status == Status::Ok {
             parent.status = request.status();
         }
+        mark!(SplitPartFailed if request.status() != Status::Ok);
         let (part, buf) = request.unload();
-        if let (crate::Op::Read, Some(from), Some(to)) = (part.op, buf, parent.bio.buf.as_mut()) {
+        let lost = mutant!(ReadPartMisplaced) && parent.parts == 1;
+        if let (crate::Op::Read, Some(from), Some(to)) = (part.op, buf, parent.bio.buf.as_mut())
+            && !lost
+        {
             let at = (part.sector - parent.bio.sector).to_bytes().0;
             let at = usize::try_from(at).expect("a buffer fits in memory");
             to[at..at + from.len()].copy_from_slice(&from);
         }
         parent.parts -= 1;
-        if parent.parts > 0 {
+        let ends_early = mutant!(SplitEndsEarly) && parent.status != Status::Ok;
+        if parent.parts > 0 && !ends_early {
             return None;
         }
         let Parent { bio, status, .. } = entry.take().expect("the entry was just used");

@@ -4,16 +4,24 @@
 //! true: no more requests are with the device than there are tags; a request that the device was
 //! too busy for goes first when there is room again.
 use crate::device::{Device, HwQueue};
+use crate::probe::{mark, mutant};
 use crate::request::{Request, RequestList};
+use crate::status::Status;
 use crate::sync::Mutex;
 use crate::units::{Nanos, Tag};
 use std::sync::Arc;
+
+/// When to try again what the device was too busy for, if nothing that could end is with it: the
+/// kernel's `BLK_MQ_RESOURCE_DELAY`, 3 ms (block/blk-mq.c, Linux 6.12).
+const RETRY: Nanos = Nanos(3_000_000);
 
 pub(crate) struct Hctx {
     hw: Box<dyn HwQueue>,
     free_tags: Vec<Tag>,
     depth: usize,
     waiting: RequestList,
+    /// When the device last refused a request.
+    refused_at: Nanos,
     /// Channels that share the queue and will go on polling it.
     sharers: u32,
 }
@@ -26,6 +34,7 @@ impl Hctx {
             free_tags: (0..depth).rev().map(Tag).collect(),
             depth: usize::from(depth),
             waiting: RequestList::new(),
+            refused_at: Nanos(0),
             sharers: 0,
         }
     }
@@ -62,11 +71,16 @@ impl Hctx {
     }
 
     fn start(&mut self, now: Nanos, mut request: Box<Request>) -> Result<(), Box<Request>> {
+        mark!(NoTag if self.free_tags.is_empty());
         let Some(tag) = self.free_tags.pop() else {
             return Err(request);
         };
         request.tag = tag;
-        self.hw.start(now, request).inspect_err(|_| self.free_tags.push(tag))
+        self.hw.start(now, request).inspect_err(|_| {
+            mark!(BusyRequeue if true);
+            self.free_tags.push(tag);
+            self.refused_at = now;
+        })
     }
 
     /// Moves what is done to the end of `done`.
@@ -75,7 +89,10 @@ impl Hctx {
         self.hw.poll(now, done);
         if done.len() > before {
             self.free_tags.extend(done[before..].iter().map(|request| request.tag));
-        } else {
+            if mutant!(TagReleasedTwice) && done[before].status() != Status::Ok {
+                self.free_tags.push(done[before].tag);
+            }
+        } else if !mutant!(MissedRequeue) {
             // Nothing ends, so nobody else will try again what the device was too busy for.
             self.run(now);
         }
@@ -92,6 +109,9 @@ impl Hctx {
     }
 
     pub(crate) fn next_event(&self) -> Option<Nanos> {
+        if !self.waiting.is_empty() && self.free_tags.len() == self.depth {
+            return Some(self.refused_at + RETRY);
+        }
         self.hw.next_event()
     }
 

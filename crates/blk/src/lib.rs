@@ -30,6 +30,10 @@ pub mod layout;
 pub mod limits;
 pub mod lock;
 mod plug;
+#[cfg(not(feature = "torture"))]
+mod probe;
+#[cfg(feature = "torture")]
+pub mod probe;
 pub mod queue;
 pub mod request;
 pub mod sched;

@@ -8,6 +8,7 @@ use crate::hctx::{Hctx, HctxRef};
 use crate::limits::Limits;
 pub use crate::plug::AttachError;
 use crate::plug::{self, Entered, PlugInfo, WpRecovery, ZonePhase, ZonePlugs, ZoneWrite, attach};
+use crate::probe::mark;
 use crate::request::{Request, RequestList};
 use crate::sched::{ClassCounters, MergeLimit, Scheduler, Stage, ZoneLocks};
 use crate::split;
@@ -204,6 +205,7 @@ impl Queue {
             plugs.resync_all().map_err(SwitchError::Report)?;
         }
         self.lock_zones(policy)?;
+        mark!(PolicyChanged if policy != self.zone_write());
         self.zone_write.store(policy as u8, Ordering::Relaxed);
         Ok(())
     }
@@ -342,6 +344,7 @@ impl Queue {
             return plugs.complete(now, request, self.zone_write() == ZoneWrite::Qd1, aborted);
         }
         if request.op() == Op::ZoneResetAll && self.zone_write().plugs() {
+            mark!(ResetAllEnded if request.status() == Status::Ok);
             plugs.end_reset_all(request.status(), aborted);
         }
         None

@@ -7,6 +7,7 @@
 use crate::bio::{Bio, BioFlags, Op};
 use crate::buf::Buf;
 use crate::layout::StructLayout;
+use crate::probe::{mark, mutant};
 use crate::sched::Prio;
 use crate::status::Status;
 use crate::struct_layout;
@@ -208,6 +209,13 @@ impl Request {
         self.merged.for_each(|m| visit(m.bio.sector, m.bio.nr_sectors, m.bio.buf.as_mut()));
     }
 
+    /// For the device: shows the bios of the command to `visit`, in the order of the sectors. The
+    /// parts of a bio that was split have its `user_data`.
+    pub fn for_each_bio(&mut self, mut visit: impl FnMut(&Bio)) {
+        visit(&self.bio);
+        self.merged.for_each(|merged| visit(&merged.bio));
+    }
+
     pub(crate) fn can_append(&self, next: &Request, max_sectors: u32) -> bool {
         self.can_append_behind(self.nr_sectors, next, max_sectors)
     }
@@ -215,12 +223,14 @@ impl Request {
     /// Whether `next` may go out with this request if that already has `total` sectors.
     #[inline]
     fn can_append_behind(&self, total: u32, next: &Request, max_sectors: u32) -> bool {
-        self.bio.sector + Sector(u64::from(total)) == next.sector()
+        let follows = self.bio.sector + Sector(u64::from(total)) == next.sector()
             && self.op == next.op
             && self.bio.flags == next.bio.flags
             && self.bio.prio == next.bio.prio
-            && !self.bio.flags.contains(BioFlags::NOMERGE)
-            && total <= max_sectors.saturating_sub(next.nr_sectors)
+            && !self.bio.flags.contains(BioFlags::NOMERGE);
+        let fits = total <= max_sectors.saturating_sub(next.nr_sectors);
+        mark!(MergeLimitReached if follows && !fits);
+        follows && (fits || mutant!(MergedBeyondLimit))
     }
 
     pub(crate) fn append(&mut self, mut next: Box<Request>) {

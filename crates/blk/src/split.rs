@@ -2,9 +2,10 @@
 //!
 //! Takes a bio; gives parts that fit the largest command and one zone each. Keeps true: the parts
 //! are in order, aligned and cover the bio; a bio that breaks a rule goes no further.
-use crate::bio::{Bio, Op};
+use crate::bio::{Bio, BioFlags, Op};
 use crate::buf::Buf;
 use crate::limits::Limits;
+use crate::probe::{mark, mutant};
 use crate::status::Status;
 use crate::units::{Sector, ZoneNo};
 
@@ -141,6 +142,8 @@ pub(crate) fn fitting(limits: &Limits, op: Op, sector: Sector, len: u32) -> u32 
 pub(crate) fn parts(limits: &Limits, bio: &Bio) -> Vec<Bio> {
     let as_data = writes_zeroes_as_data(limits, bio.op);
     let op = if as_data { Op::Write } else { bio.op };
+    mark!(ZeroesAsData if as_data);
+    let flags = if mutant!(FuaDropped) { BioFlags::NONE } else { bio.flags };
     let mut parts = Vec::new();
     let mut done = 0;
     while done < bio.nr_sectors {
@@ -154,7 +157,7 @@ pub(crate) fn parts(limits: &Limits, bio: &Bio) -> Vec<Bio> {
             Some(whole) => Some(Buf::from(&whole[done as usize * 512..][..bytes])),
         };
         let part = Bio::new(op, sector, len, bio.user_data);
-        parts.push(Bio { flags: bio.flags, prio: bio.prio, buf, ..part });
+        parts.push(Bio { flags, prio: bio.prio, buf, ..part });
         done += len;
     }
     parts

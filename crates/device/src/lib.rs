@@ -12,21 +12,25 @@
 //!                                  zones               conditions, write pointers, open resources
 //! ```
 //!
+//! `fault` wraps a device and makes it fail as it is told to.
+//!
 //! Nothing here reads a clock, starts a thread or opens a file: time comes with each call, the
 //! text of a profile from whoever asks for the device.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation)]
 
+pub mod fault;
 pub mod hdd;
 mod memory;
 pub mod model;
 pub mod null;
 pub mod quantity;
-mod rng;
+pub mod rng;
 pub mod spec;
 pub mod zns;
 pub mod zones;
 
+pub use fault::{FaultConfig, FaultDevice};
 pub use hdd::{HddConfig, HddDevice};
 pub use null::{ConfigError, NullConfig, NullDevice};
 pub use spec::{DeviceSpec, SpecError};

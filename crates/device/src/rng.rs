@@ -5,11 +5,11 @@
 
 /// A xoshiro256++ generator.
 #[derive(Clone, Debug)]
-pub(crate) struct Rng([u64; 4]);
+pub struct Rng([u64; 4]);
 
 impl Rng {
     /// A generator for `seed`. Any seed will do, and neighbouring seeds give unrelated sequences.
-    pub(crate) fn new(mut seed: u64) -> Self {
+    pub fn new(mut seed: u64) -> Self {
         Rng(std::array::from_fn(|_| splitmix64(&mut seed)))
     }
 
@@ -27,7 +27,7 @@ impl Rng {
     }
 
     /// A number from 0 up to, not including, `bound`; 0 for a bound of 0.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         let scaled = u128::from(self.next()) * u128::from(bound);
         u64::try_from(scaled >> 64).expect("the upper half of 128 bits")
     }

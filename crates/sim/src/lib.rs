@@ -12,6 +12,8 @@
 mod costs;
 
 pub use costs::{BadCosts, Costs, IoCost};
+pub mod torture;
+
 use std::cell::Cell;
 use zonal_blk::Nanos;
 use zonal_workload::runner::{Clock, Outcome, Runner, Step};
@@ -82,8 +84,12 @@ pub fn run(
         clock.0.set(now);
         let worked = threads[index].step(&clock);
         for (other, thread) in threads.iter_mut().enumerate() {
-            if other != index && thread.is_woken(worked) {
-                let at = now.max(thread.busy_until);
+            if other == index {
+                continue;
+            }
+            let woken = thread.is_woken(worked).then_some(now);
+            if let Some(at) = woken.or_else(|| thread.brought_forward()) {
+                let at = at.max(now).max(thread.busy_until);
                 thread.due = Some(thread.due.map_or(at, |due| due.min(at)));
             }
         }
@@ -91,6 +97,8 @@ pub fn run(
     let waiting = threads.iter().filter_map(|thread| thread.runner.as_ref());
     let jobs: Vec<String> = waiting.map(|runner| runner.job().name.clone()).collect();
     if !jobs.is_empty() {
+        // Their channels have I/O outstanding, and must not be dropped with it.
+        std::mem::forget(threads);
         return Err(Stalled { at: clock.now(), jobs });
     }
     Ok((threads.into_iter().filter_map(|thread| thread.outcome).collect(), clock.now()))
@@ -130,6 +138,12 @@ impl Thread {
         let device = self.runner.as_mut().and_then(Runner::next_interrupt);
         let device = device.filter(|&at| at > now);
         self.due = Some(device.map_or(self.busy_until, |at| at.min(self.busy_until)));
+    }
+
+    /// When the scheduler that the runner shares has something for it: another's step may have made
+    /// that earlier than the runner was told, or have ended the one that would have seen to it.
+    fn brought_forward(&mut self) -> Option<Nanos> {
+        self.runner.as_mut().filter(|runner| runner.is_scheduled())?.next_event()
     }
 
     /// Whether to step the runner before its time, after another one did something.

@@ -452,6 +452,16 @@ impl Runner {
         self.channel.has_mail()
     }
 
+    /// Whether the job has I/O outstanding on a queue with a scheduler.
+    pub fn is_scheduled(&self) -> bool {
+        self.channel.outstanding() > 0 && self.channel.queue().scheduler() != Scheduler::None
+    }
+
+    /// When the block layer next has something for the job; what others do changes it.
+    pub fn next_event(&mut self) -> Option<Nanos> {
+        self.channel.next_event()
+    }
+
     /// Whether the job waits for another to let go of a zone.
     pub fn is_contended(&self) -> bool {
         self.contended && self.in_flight == 0

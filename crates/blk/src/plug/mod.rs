@@ -29,6 +29,7 @@ mod zone_plug;
 use crate::bio::Op;
 use crate::device::Device;
 use crate::lock::ShortLock;
+use crate::probe::{mark, mutant};
 use crate::request::{Request, RequestList};
 use crate::status::Status;
 use crate::sync::{AtomicU32, Ordering};
@@ -179,6 +180,7 @@ impl ZonePlugs {
                 };
             }
             Op::ZoneAppend if !self.emulate_append => {
+                mark!(AbortByAppend if plug.nr_parked() > 0);
                 if let Err(status) = plug.begin_append(aborted) {
                     return Entered::refused(request, status);
                 }
@@ -192,7 +194,8 @@ impl ZonePlugs {
         let is_append = op == Op::ZoneAppend;
         let mut at = if is_append { plug.wp() } else { request.sector() - self.start(zone) };
         self.resync_if_doubtful(zone, &mut plug, at);
-        if is_append {
+        mark!(AppendAfterError if is_append && at != plug.wp());
+        if is_append && !mutant!(AppendPlacedBeforeRecovery) {
             at = plug.wp();
         }
         let len = Sector(u64::from(request.nr_sectors()));
@@ -240,6 +243,7 @@ impl ZonePlugs {
             _ => self.recovery == WpRecovery::Report,
         };
         if doubtful && plug.is_quiet() {
+            mark!(WriteAfterAppend if plug.state() == ZoneState::Appended);
             plug.sync(self.ask(zone).as_ref());
         }
     }
@@ -259,6 +263,7 @@ impl ZonePlugs {
             Op::ZoneReset | Op::ZoneFinish => {
                 plug.end_management();
                 if request.status() == Status::Ok {
+                    mark!(AbortByReset if plug.nr_parked() > 0);
                     plug.moved_to(self.wp_after(request.op(), zone), aborted);
                     self.leave_line(zone, &mut plug);
                 }
@@ -274,6 +279,9 @@ impl ZonePlugs {
         }
         if request.status() != Status::Ok {
             self.fail(zone, &mut plug, aborted);
+            if mutant!(LostWakeUp) {
+                return None;
+            }
         }
         let mut next = plug.next(now, self.merge_max_sectors);
         if one_per_disk && next.is_none() {
@@ -281,7 +289,7 @@ impl ZonePlugs {
             self.settle(zone, &mut plug);
             drop(plug);
             next = self.next_plug(now);
-        } else if next.is_none() {
+        } else if next.is_none() && !(mutant!(FullPlugKept) && plug.wp() == self.capacity(zone)) {
             self.settle(zone, &mut plug);
         }
         next
@@ -290,11 +298,19 @@ impl ZonePlugs {
     /// A write failed: those behind it cannot be done either (A30), and the write pointer is where
     /// the device says. Those that wait for a zone that went offline learn that.
     fn fail(&self, zone: ZoneNo, plug: &mut ZonePlug, aborted: &mut RequestList) {
-        let asks = self.recovery == WpRecovery::Report && plug.is_still();
+        let settled = plug.is_still() || mutant!(StaleReport);
+        let asks = self.recovery == WpRecovery::Report && settled;
         let report = if asks { self.ask(zone) } else { None };
+        mark!(ErrorRecovery if report.is_some());
+        mark!(RecoveryPutOff if !asks);
+        mark!(ReportRefused if asks && report.is_none());
+        mark!(AbortByFailure if plug.nr_parked() > 0);
         let offline = report.is_some_and(|zone| zone.cond == ZoneCondition::Offline);
+        mark!(AbortOffline if offline && plug.nr_parked() > 0);
         plug.abort(if offline { Status::Offline } else { Status::IoError }, aborted);
-        plug.sync(report.as_ref());
+        if !mutant!(SyncForgotten) {
+            plug.sync(report.as_ref());
+        }
     }
 
     /// QD=1: the plug whose turn it was has nothing left. Gives the first write of the next that
@@ -303,6 +319,7 @@ impl ZonePlugs {
         while let Some(zone) = self.qd1.next() {
             let mut plug = self.lock(zone);
             if let Some(request) = plug.next(now, self.merge_max_sectors) {
+                mark!(Qd1NextPlug if true);
                 return Some(request);
             }
             // Its writes were aborted meanwhile (A37).
@@ -315,7 +332,9 @@ impl ZonePlugs {
     /// whose turn it is finds out when its write has completed.
     fn leave_line(&self, zone: ZoneNo, plug: &mut ZonePlug) {
         let drained = plug.is_listed() && plug.nr_parked() == 0 && !plug.in_flight();
-        if drained && self.qd1.leave(zone) {
+        let left = drained && self.qd1.leave(zone);
+        mark!(Qd1LeftLine if left);
+        if left || mutant!(Qd1ListingDroppedTwice) {
             plug.unlist();
         }
     }
@@ -372,7 +391,11 @@ impl ZonePlugs {
     fn settle(&self, zone: ZoneNo, plug: &mut ZonePlug) {
         match plug.settle(self.capacity(zone)) {
             Some(true) => _ = self.alive.fetch_add(1, Ordering::Relaxed),
-            Some(false) => _ = self.alive.fetch_sub(1, Ordering::Relaxed),
+            Some(false) => {
+                mark!(PlugFreedAtFull if plug.wp() == self.capacity(zone));
+                mark!(PlugFreedAtReset if plug.wp() == Sector(0));
+                self.alive.fetch_sub(1, Ordering::Relaxed);
+            }
             None => {}
         }
     }

@@ -3,6 +3,7 @@
 //! Takes plugs that got their first waiting write; gives them one after another. Keeps true: one
 //! plug at a time has the disk; the others follow in the order in which they came.
 use crate::lock::ShortLock;
+use crate::probe::mutant;
 use crate::units::ZoneNo;
 use std::collections::VecDeque;
 
@@ -25,7 +26,9 @@ impl Qd1 {
     pub(crate) fn join(&self, zone: ZoneNo) -> bool {
         let mut turns = self.0.lock();
         if turns.taken {
-            turns.waiting.push_back(zone);
+            if turns.waiting.is_empty() || !mutant!(Qd1LostFromLine) {
+                turns.waiting.push_back(zone);
+            }
             return false;
         }
         turns.taken = true;

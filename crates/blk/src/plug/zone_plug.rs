@@ -1,6 +1,7 @@
 //! The plug of one zone: its write pointer, what is in flight, and what waits.
 use crate::bio::Op;
 use crate::layout::StructLayout;
+use crate::probe::{mark, mutant};
 use crate::request::{Links, Request, RequestList};
 use crate::status::Status;
 use crate::struct_layout;
@@ -150,9 +151,11 @@ impl ZonePlug {
             _ => Sector(zone.wp.0.wrapping_sub(zone.start.0)),
         };
         self.state = match (zone.kind, zone.cond) {
+            // Whatever its condition, or the plug would take it for a zone with a write pointer
+            // when that changes. Whether it can be written, the device says each time.
+            (ZoneKind::Conventional, _) => ZoneState::Conventional,
             (_, ZoneCondition::ReadOnly) => ZoneState::ReadOnly,
             (_, ZoneCondition::Offline) => ZoneState::Offline,
-            (ZoneKind::Conventional, _) => ZoneState::Conventional,
             (ZoneKind::SequentialRequired, _) => ZoneState::Sequential,
         };
         if self.wp > zone.capacity {
@@ -174,7 +177,9 @@ impl ZonePlug {
             ZoneState::Offline => return Err(Status::Offline),
             _ => return Err(Status::IoError),
         }
-        if self.managing > 0 || at != self.wp || at + len > capacity {
+        mark!(RefusedDuringReset if self.managing > 0);
+        let managed = self.managing > 0 && !mutant!(WriteDuringReset);
+        if managed || at != self.wp || at + len > capacity {
             return Err(Status::IoError);
         }
         self.wp += len;
@@ -240,6 +245,10 @@ impl ZonePlug {
     pub(crate) fn abort(&mut self, status: Status, aborted: &mut RequestList) {
         self.nr_parked = 0;
         while let Some(mut request) = self.parked.pop_front() {
+            if mutant!(AbortedNotDelivered) {
+                std::mem::forget(request);
+                continue;
+            }
             request.set_status(status);
             aborted.push_back(request);
         }
@@ -276,14 +285,16 @@ impl ZonePlug {
 
     /// The zone was reset or finished: what waits can no longer be written where it was to go.
     pub(crate) fn moved_to(&mut self, wp: Sector, aborted: &mut RequestList) {
-        self.abort(Status::IoError, aborted);
+        if !mutant!(ResetKeepsWaiting) {
+            self.abort(Status::IoError, aborted);
+        }
         self.wp = wp;
         self.state = if self.appending > 0 { ZoneState::Appended } else { ZoneState::Sequential };
     }
 
     /// Enters the disk's list; whether it was not in it.
     pub(crate) fn list(&mut self) -> bool {
-        !std::mem::replace(&mut self.listed, true)
+        !std::mem::replace(&mut self.listed, true) || mutant!(Qd1ListedTwice)
     }
 
     pub(crate) fn is_listed(&self) -> bool {
@@ -291,7 +302,7 @@ impl ZonePlug {
     }
 
     pub(crate) fn unlist(&mut self) {
-        self.listed = false;
+        self.listed = mutant!(Qd1ListingLeaked);
     }
 
     /// Notes whether the plug still lives: `Some` on a change.
@@ -302,7 +313,8 @@ impl ZonePlug {
             ZoneState::NeedWpUpdate => true,
             _ => false,
         };
-        let alive = partial || self.in_flight || self.nr_parked > 0;
+        let in_use = (self.in_flight || self.nr_parked > 0) && !mutant!(PlugSettledInUse);
+        let alive = partial || in_use;
         (std::mem::replace(&mut self.alive, alive) != alive).then_some(alive)
     }
 

@@ -18,6 +18,7 @@ use super::counters::{ClassCounters, Totals};
 use super::elevator::{Elevator, Ended, InFlight};
 use super::intake::{Intake, News};
 use super::mq_deadline::ZoneLocks;
+use crate::probe::{contended, mark};
 use crate::request::Request;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::units::Nanos;
@@ -179,7 +180,8 @@ impl Dispatcher {
         news: &mut News,
         out: &mut Vec<Box<Request>>,
     ) {
-        let first_try = self.try_lock();
+        let first_try = if contended!() { None } else { self.try_lock() };
+        mark!(SchedContended if first_try.is_none());
         let mut holds = first_try.or_else(|| {
             if !news.is_empty() {
                 intake.put(news);
@@ -284,6 +286,7 @@ impl Core {
             };
             let Some(mut request) = next else {
                 let next = self.elevator.next_event();
+                mark!(SchedWaited if next.is_some());
                 stalled_until = next.map_or(u64::MAX, |at| at.0);
                 break;
             };

@@ -5,6 +5,7 @@
 //! away, so a thread that inserts never waits for one that orders.
 use super::counters::Tally;
 use super::elevator::Ended;
+use crate::probe::mutant;
 use crate::request::RequestList;
 use crate::sync::{AtomicBool, Mutex, Ordering};
 
@@ -51,7 +52,7 @@ impl Intake {
             here.requests.push_back(request);
         }
         here.ends.append(&mut news.ends);
-        self.filled.store(true, Ordering::Release);
+        self.filled.store(!mutant!(IntakeUnseen), Ordering::Release);
     }
 
     pub(super) fn is_filled(&self) -> bool {

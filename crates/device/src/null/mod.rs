@@ -8,6 +8,7 @@
 //! Like Linux's null_blk, after which it is named: reads beyond the write pointer succeed and give
 //! zeroes, flushes succeed, and data are kept only if asked for.
 mod config;
+mod medium;
 mod queue;
 
 use crate::memory::Memory;

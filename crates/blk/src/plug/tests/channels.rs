@@ -134,3 +134,22 @@ fn tags_limit_what_the_device_holds_and_the_rest_follows_in_order() {
     rig.drain();
     assert_eq!(rig.writes(), [(0, 8), (64, 8), (128, 8), (192, 8)]);
 }
+
+#[test]
+fn device_that_is_busy_with_nothing_in_flight_is_tried_again_though_nothing_happens() {
+    let mut rig = Setup::new().build();
+    rig.now = Nanos(1000);
+    rig.device.set_busy(true);
+    let write = rig.write(0, 8);
+    let again = rig.channels[0].next_event().expect("a time, or virtual time would stand still");
+    assert!(again > rig.now);
+    rig.now = again;
+    assert_eq!(rig.poll(), []);
+    let later = rig.channels[0].next_event().expect("the device was busy again");
+    assert!(later > again);
+    rig.device.set_busy(false);
+    rig.now = later;
+    assert_eq!((rig.poll(), rig.writes()), (vec![], vec![(0, 8)]));
+    assert_eq!(rig.drain(), [(write, Status::Ok)]);
+    assert_eq!(rig.channels[0].next_event(), None);
+}

@@ -4,7 +4,7 @@ use crate::plug::{ZonePhase, ZoneWrite};
 use crate::status::Status;
 use crate::testing::{End, Rig, Setup, move_to};
 use crate::units::ZoneNo;
-use crate::zone::ZoneCondition;
+use crate::zone::{Zone, ZoneCondition};
 
 #[test]
 fn a30_failed_write_aborts_those_behind_it_and_the_next_finds_the_plug_in_order() {
@@ -186,6 +186,36 @@ fn zone_that_goes_read_only_or_offline_tells_its_waiters_at_once() {
             assert_eq!((rig.queue.live_plugs(), rig.references()), (0, 0));
         }
     }
+}
+
+#[test]
+fn conventional_zone_that_was_offline_when_plugs_came_into_use_is_written_after_it_is_mended() {
+    for policy in [ZoneWrite::Plug, ZoneWrite::Qd1] {
+        let offline = |zone: &mut Zone| zone.cond = ZoneCondition::Offline;
+        let mut rig = Setup::new().policy(policy).conventional(0).zone(0, offline).build();
+        let early = rig.write(8, 8);
+        assert_eq!(rig.end(Status::Offline), [(early, Status::Offline)], "the device says so");
+        rig.device.set_zone(0, |zone| zone.cond = ZoneCondition::NotWritePointer);
+        rig.writes();
+        let anywhere = [rig.write(8, 8), rig.write(0, 8)];
+        assert_eq!(rig.writes(), [(8, 8), (0, 8)], "as to any conventional zone");
+        assert_eq!(rig.drain(), anywhere.map(|id| (id, Status::Ok)));
+        assert_eq!((rig.queue.live_plugs(), rig.references()), (0, 0));
+    }
+}
+
+#[test]
+fn conventional_zone_that_was_read_only_gets_no_write_pointer_from_an_append_and_a_reset_of_all() {
+    let read_only = |zone: &mut Zone| zone.cond = ZoneCondition::ReadOnly;
+    let mut rig = Setup::new().native_append().conventional(0).zone(0, read_only).build();
+    let append = rig.append(0, 8);
+    assert_eq!(rig.poll(), [(append, Status::IoError)]);
+    let reset = rig.submit(Op::ZoneResetAll, 0, 0);
+    assert_eq!(rig.ok(), [(reset, Status::Ok)]);
+    rig.device.set_zone(0, |zone| zone.cond = ZoneCondition::NotWritePointer);
+    let write = rig.write(8, 8);
+    assert_eq!((rig.known(0).0, rig.queue.live_plugs()), (ZonePhase::Conventional, 0));
+    assert_eq!(rig.ok(), [(write, Status::Ok)]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The waiting requests of one priority class and direction.
 use super::zone_lock::ZoneLocks;
+use crate::probe::mark;
 use crate::request::Request;
 use crate::sched::merge::MergeLimit;
 use crate::sched::waiting::{Key, Line, Sorted, Store};
@@ -74,6 +75,7 @@ impl Lane {
     /// head would go back for its beginning.
     fn skip_locked(&mut self, store: &Store, zones: &ZoneLocks, mut key: Key) -> Option<Key> {
         while zones.is_locked(Sector(key.sector())) {
+            mark!(ZoneLockWaited if true);
             let mut from = zones.zone_end(Sector(key.sector())).0;
             if zones.keep_streams() {
                 let mut end = store.get(key).end().0;

@@ -4,6 +4,7 @@
 //! the write ends; the search for the next write passes over locked zones.
 use crate::bio::Op;
 use crate::limits::Limits;
+use crate::probe::mutant;
 use crate::sched::elevator::Ended;
 use crate::units::{Sector, ZoneNo};
 use crate::zone::{Zone, ZoneKind};
@@ -73,7 +74,8 @@ impl ZoneLocks {
 
     pub(super) fn completed(&mut self, end: &Ended) {
         let state = &mut self.zones[end.zone.index()];
-        if Self::needs_lock(end.op) && *state == State::Locked {
+        let kept = mutant!(ZoneLockKept) && end.op == Op::WriteZeroes;
+        if Self::needs_lock(end.op) && *state == State::Locked && !kept {
             *state = State::Free;
         }
     }

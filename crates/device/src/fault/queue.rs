@@ -1,0 +1,260 @@
+//! A hardware queue of a device that fails as it is told to.
+//!
+//! Takes requests; gives each to the device inside when it is due, unless its fate is another.
+//! Commands that are due together are taken up newest first, as the null device does it.
+use super::log::{BioPart, Event};
+use super::{Effect, Fate, FaultDevice, note_effect};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use zonal_blk::{Device, HwQueue, Nanos, Op, Request, Status};
+
+pub(super) struct FaultQueue {
+    device: Arc<FaultDevice>,
+    inner: Box<dyn HwQueue>,
+    number: u16,
+    pending: BinaryHeap<Pending>,
+    /// Commands that are with the device inside, by tag: what is to be said of them.
+    fates: Vec<Option<Fate>>,
+    started: u64,
+    /// The device's when last looked at.
+    epoch: u32,
+    /// What the device inside gave back; kept for its capacity.
+    out: Vec<Box<Request>>,
+}
+
+struct Pending {
+    due: Nanos,
+    number: u64,
+    epoch: u32,
+    fate: Option<Fate>,
+    request: Box<Request>,
+}
+
+impl FaultQueue {
+    pub(super) fn new(device: Arc<FaultDevice>, inner: Box<dyn HwQueue>, number: u16) -> Self {
+        FaultQueue {
+            fates: vec![None; usize::from(device.limits().queue_depth)],
+            device,
+            inner,
+            number,
+            pending: BinaryHeap::new(),
+            started: 0,
+            epoch: 0,
+            out: Vec::new(),
+        }
+    }
+
+    /// The medium's part in a command that is due. What is done at once goes to `done`; the device
+    /// inside may keep it.
+    fn take_up(&mut self, now: Nanos, pending: Pending, done: &mut Vec<Box<Request>>) {
+        let Pending { fate, mut request, .. } = pending;
+        match fate.map_or(Effect::All, |fate| fate.effect) {
+            Effect::Nothing => {
+                let status = fate.and_then(|fate| fate.status).unwrap_or(Status::IoError);
+                self.give_back(request, status, true, done);
+            }
+            Effect::Part(lbas) if request.op().is_write() => {
+                let status = self.tear(&mut request, lbas);
+                let status = fate.and_then(|fate| fate.status).unwrap_or(status);
+                self.give_back(request, status, true, done);
+            }
+            _ => {
+                let mut state = self.device.state();
+                if let Some(cache) = &mut state.cache {
+                    cache.before(&*self.device.inner, &request);
+                }
+                drop(state);
+                self.fates[usize::from(request.tag().0)] = fate;
+                if let Err(request) = self.inner.start(now, request) {
+                    // The device inside is busy itself.
+                    let (number, epoch) = (pending.number, pending.epoch);
+                    self.pending.push(Pending { due: now, number, epoch, fate, request });
+                }
+            }
+        }
+    }
+
+    /// A write that stops early. At least its last LBA is missing.
+    fn tear(&mut self, request: &mut Request, lbas: u32) -> Status {
+        let lba = self.device.limits.lba_sectors();
+        let nr_sectors = (lbas * lba).min(request.nr_sectors() - lba);
+        if nr_sectors == 0 {
+            return Status::IoError;
+        }
+        let device = &self.device;
+        let mut state = device.state();
+        if let Some(cache) = &mut state.cache {
+            cache.before(&*device.inner, request);
+        }
+        let before = append_target(device, request);
+        let result = device.inner.write_part(request, nr_sectors);
+        let landed = before.unwrap_or(request.sector());
+        let nr_sectors = if result.is_ok() { nr_sectors } else { 0 };
+        if let Some(cache) = &mut state.cache
+            && result.is_ok()
+        {
+            note_effect(cache, request, nr_sectors, landed);
+        }
+        state.log.events.push(Event::Executed {
+            queue: self.number,
+            tag: request.tag(),
+            sector: landed,
+            nr_sectors,
+            status: result.err().unwrap_or(Status::Ok),
+        });
+        Status::IoError
+    }
+
+    fn give_back(
+        &mut self,
+        mut request: Box<Request>,
+        status: Status,
+        faulty: bool,
+        done: &mut Vec<Box<Request>>,
+    ) {
+        request.set_status(status);
+        let (queue, tag) = (self.number, request.tag());
+        self.device.state().log.events.push(Event::Done { queue, tag, status, faulty });
+        done.push(request);
+    }
+
+    /// Collects what the device inside has done.
+    fn collect(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
+        let mut out = std::mem::take(&mut self.out);
+        self.inner.poll(now, &mut out);
+        for mut request in out.drain(..) {
+            let fate = self.fates[usize::from(request.tag().0)].take();
+            let truth = request.status();
+            let nr_sectors = if truth == Status::Ok { request.nr_sectors() } else { 0 };
+            let told = fate.and_then(|fate| fate.status);
+            let status = told.unwrap_or(truth);
+            request.set_status(status);
+            let (queue, tag) = (self.number, request.tag());
+            let mut state = self.device.state();
+            if let Some(cache) = &mut state.cache
+                && truth == Status::Ok
+            {
+                note_effect(cache, &request, nr_sectors, request.sector());
+            }
+            let sector = request.sector();
+            let events = &mut state.log.events;
+            events.push(Event::Executed { queue, tag, sector, nr_sectors, status: truth });
+            events.push(Event::Done { queue, tag, status, faulty: told.is_some() });
+            drop(state);
+            done.push(request);
+        }
+        self.out = out;
+    }
+}
+
+/// Where a native append will land.
+fn append_target(device: &FaultDevice, request: &Request) -> Option<zonal_blk::Sector> {
+    if request.op() != Op::ZoneAppend {
+        return None;
+    }
+    let mut zones = Vec::with_capacity(1);
+    device.inner.report_zones(request.zone(), 1, &mut zones).ok()?;
+    zones.first().map(|zone| zone.wp)
+}
+
+impl HwQueue for FaultQueue {
+    fn start(&mut self, now: Nanos, mut request: Box<Request>) -> Result<(), Box<Request>> {
+        let device = &self.device;
+        let mut state = device.state();
+        if state.busy > 0 {
+            state.busy -= 1;
+            state.log.events.push(Event::Refused);
+            return Err(request);
+        }
+        let fate = state.fate_of(&request);
+        let before = state.log.parts.len();
+        let parts = &mut state.log.parts;
+        request.for_each_bio(|bio| {
+            parts.push(BioPart {
+                id: bio.user_data,
+                sector: bio.sector,
+                nr_sectors: bio.nr_sectors,
+                flags: bio.flags,
+            });
+        });
+        let bios = parts.len() - before;
+        let started = Event::Started {
+            queue: self.number,
+            tag: request.tag(),
+            op: request.op(),
+            flags: request.flags(),
+            zone: request.zone(),
+            sector: request.sector(),
+            nr_sectors: request.nr_sectors(),
+            bios: u32::try_from(bios).expect("a command has fewer bios than sectors"),
+            at: now,
+        };
+        state.log.events.push(started);
+        let epoch = state.epoch;
+        drop(state);
+        let late = fate.map_or(0, |fate| fate.late.0);
+        let takes = device.config.latency.0 + device.jitter_of(&request);
+        let due = Nanos(now.0.saturating_add(takes.saturating_add(late)));
+        self.started += 1;
+        self.pending.push(Pending { due, number: self.started, epoch, fate, request });
+        Ok(())
+    }
+
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
+        let (removed, epoch) = {
+            let state = self.device.state();
+            (state.removed, state.epoch)
+        };
+        if removed || epoch != self.epoch {
+            self.epoch = epoch;
+            // What was in flight when the device went is lost; so is all until it comes back.
+            let mut kept = BinaryHeap::new();
+            for pending in std::mem::take(&mut self.pending).into_sorted_vec().into_iter().rev() {
+                if removed || pending.epoch != epoch {
+                    self.give_back(pending.request, Status::Offline, true, done);
+                } else {
+                    kept.push(pending);
+                }
+            }
+            self.pending = kept;
+        }
+        while self.pending.peek().is_some_and(|first| first.due <= now)
+            && let Some(pending) = self.pending.pop()
+        {
+            self.take_up(now, pending, done);
+            self.collect(now, done);
+        }
+        if self.inner.next_event().is_some() {
+            self.collect(now, done);
+        }
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        let first = self.pending.peek()?;
+        let state = self.device.state();
+        let lost = state.removed || self.epoch != state.epoch;
+        let own = if lost { Nanos(0) } else { first.due };
+        Some(self.inner.next_event().map_or(own, |inner| inner.min(own)))
+    }
+}
+
+impl Ord for Pending {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.due.cmp(&self.due).then(self.number.cmp(&other.number))
+    }
+}
+
+impl PartialOrd for Pending {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Pending {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Pending {}

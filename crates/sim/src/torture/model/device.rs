@@ -1,0 +1,304 @@
+//! What the device is asked, and whether it may be.
+use super::super::config::{Config, Policy};
+use super::bios::Part;
+use super::{Checked, Model, require};
+use zonal_blk::{BioFlags, Limits, Op, Sector, Status, Tag, Zone, ZoneCondition, ZoneKind};
+
+/// A command at the device.
+pub(super) struct Command {
+    pub(super) op: Op,
+    pub(super) flags: BioFlags,
+    pub(super) zone: usize,
+    pub(super) sector: Sector,
+    pub(super) nr_sectors: u32,
+    pub(super) parts: Vec<Part>,
+    /// Holds its zone's plug.
+    pub(super) plugged: bool,
+    /// The medium has had it.
+    pub(super) executed: bool,
+}
+
+struct MediumZone {
+    sequential: bool,
+    start: u64,
+    capacity: u64,
+    wp: u64,
+    cond: ZoneCondition,
+    /// Writes at the device, appends not among them.
+    writes: u32,
+}
+
+pub(super) struct DeviceSide {
+    zones: Vec<MediumZone>,
+    /// By hardware queue and tag.
+    commands: Vec<Vec<Option<Command>>>,
+    in_flight: Vec<u32>,
+    depth: u16,
+    limited: bool,
+    /// Writes to sequential zones at the device.
+    writes: u32,
+}
+
+impl DeviceSide {
+    pub(super) fn new(config: &Config, limits: &Limits, zones: &[Zone]) -> Self {
+        let medium = |zone: &Zone| {
+            let mut medium = MediumZone {
+                sequential: zone.kind == ZoneKind::SequentialRequired,
+                start: zone.start.0,
+                capacity: zone.capacity.0,
+                wp: 0,
+                cond: zone.cond,
+                writes: 0,
+            };
+            medium.learn(zone);
+            medium
+        };
+        DeviceSide {
+            zones: zones.iter().map(medium).collect(),
+            commands: Vec::new(),
+            in_flight: Vec::new(),
+            depth: limits.queue_depth,
+            limited: config.max_open > 0 || config.max_active > 0,
+            writes: 0,
+        }
+    }
+
+    pub(super) fn forget_queues(&mut self) {
+        self.commands.iter_mut().flatten().for_each(|command| *command = None);
+    }
+
+    pub(super) fn pointer(&self, zone: usize) -> u64 {
+        self.zones.get(zone).map_or(0, |zone| zone.wp)
+    }
+
+    pub(super) fn is_sequential(&self, zone: usize) -> bool {
+        self.zones.get(zone).is_some_and(|zone| zone.sequential)
+    }
+
+    pub(super) fn learn(&mut self, zone: usize, report: &Zone) {
+        self.zones[zone].learn(report);
+    }
+
+    pub(super) fn check(&self, number: usize, report: &Zone) -> Checked {
+        let zone = &self.zones[number];
+        let mut found = MediumZone { wp: zone.wp, cond: zone.cond, ..*zone };
+        found.learn(report);
+        require!(
+            found.wp == zone.wp,
+            "the device has the write pointer of zone {number} at {}, it should be {}",
+            found.wp,
+            zone.wp
+        );
+        Ok(())
+    }
+}
+
+impl MediumZone {
+    fn learn(&mut self, report: &Zone) {
+        self.cond = report.cond;
+        self.wp = match report.cond {
+            _ if !self.sequential => 0,
+            ZoneCondition::Full => report.capacity.0,
+            _ => (report.wp - report.start).0,
+        };
+    }
+
+    fn is_writable(&self) -> bool {
+        !matches!(self.cond, ZoneCondition::ReadOnly | ZoneCondition::Offline)
+    }
+}
+
+impl Model {
+    pub(super) fn started(&mut self, queue: u16, tag: Tag, mut command: Command) -> Checked {
+        let longest = match command.op {
+            Op::Discard => u32::MAX,
+            Op::WriteZeroes => self.limits.max_write_zeroes_sectors,
+            _ => self.limits.max_sectors,
+        };
+        require!(
+            command.nr_sectors <= longest,
+            "a command of {} sectors, the longest is {longest}",
+            command.nr_sectors
+        );
+        let mut next = command.sector;
+        for part in &command.parts {
+            self.bios.check_part(part)?;
+            require!(part.sector == next, "bio {} is out of place in its command", part.bio);
+            require!(
+                part.flags == command.flags,
+                "a command has other flags than its bio {}",
+                part.bio
+            );
+            next += Sector(part.nr_sectors.into());
+        }
+        require!(
+            next.0 - command.sector.0 == u64::from(command.nr_sectors),
+            "a command of {} sectors with bios of {}",
+            command.nr_sectors,
+            next - command.sector
+        );
+        let zone = command.zone;
+        let ordered = self.device.is_sequential(zone);
+        let writes = matches!(command.op, Op::Write | Op::WriteZeroes);
+        if self.plugs_in_use() && !self.is_conventional(zone) {
+            let manages = matches!(command.op, Op::ZoneReset | Op::ZoneFinish);
+            command.plugged = writes || manages || command.op == Op::ZoneAppend;
+            if writes {
+                self.check_turn(zone, &command)?;
+            }
+        }
+        if writes && ordered {
+            let medium = &mut self.device.zones[zone];
+            medium.writes += 1;
+            self.device.writes += 1;
+            if self.policy != Policy::Off {
+                require!(medium.writes == 1, "zone {zone}: {} writes in flight", medium.writes);
+            }
+            if self.policy == Policy::Qd1 {
+                require!(self.device.writes == 1, "{} writes in flight", self.device.writes);
+            }
+        }
+        let depth = usize::from(self.device.depth);
+        let queue = usize::from(queue);
+        while self.device.commands.len() <= queue {
+            self.device.commands.push((0..depth).map(|_| None).collect());
+            self.device.in_flight.push(0);
+        }
+        let slot = &mut self.device.commands[queue][usize::from(tag.0)];
+        require!(slot.is_none(), "tag {} of hardware queue {queue} is in use", tag.0);
+        *slot = Some(command);
+        Ok(())
+    }
+
+    /// The medium has done a command, or so many sectors of it, or refuses to.
+    pub(super) fn executed(
+        &mut self,
+        queue: u16,
+        tag: Tag,
+        (landed, done): (Sector, u32),
+        status: Status,
+    ) -> Checked {
+        let slot = &mut self.device.commands[usize::from(queue)][usize::from(tag.0)];
+        let mut command = slot.take().ok_or("the medium did a command that was not started")?;
+        require!(!command.executed, "the medium did a command twice");
+        command.executed = true;
+        let outcome = match status {
+            Status::Ok => self.took_effect(&command, landed, done),
+            _ => self.check_failure(&command, status),
+        };
+        self.device.commands[usize::from(queue)][usize::from(tag.0)] = Some(command);
+        outcome
+    }
+
+    fn took_effect(&mut self, command: &Command, landed: Sector, done: u32) -> Checked {
+        let zone = command.zone;
+        match command.op {
+            op if op.is_write() => {
+                if self.device.is_sequential(zone) {
+                    let medium = &mut self.device.zones[zone];
+                    let at = landed.0 - medium.start;
+                    require!(
+                        at == medium.wp && medium.is_writable(),
+                        "zone {zone}: the device wrote at {at}, its write pointer was {}",
+                        medium.wp
+                    );
+                    medium.wp += u64::from(done);
+                }
+                if op == Op::ZoneAppend {
+                    self.bios.landed(command.parts[0].bio, landed);
+                }
+                let ordered = self.device.is_sequential(zone);
+                self.data.written(&mut self.bios, command, landed, done, ordered);
+            }
+            Op::Discard => self.data.written(&mut self.bios, command, landed, done, false),
+            Op::Read => self.data.read(&mut self.bios, command),
+            Op::ZoneReset => self.reset(zone),
+            Op::ZoneResetAll => {
+                for zone in 0..self.device.zones.len() {
+                    let medium = &self.device.zones[zone];
+                    if medium.sequential && medium.is_writable() {
+                        self.reset(zone);
+                    }
+                }
+            }
+            Op::ZoneFinish => {
+                let medium = &mut self.device.zones[zone];
+                medium.wp = medium.capacity;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn reset(&mut self, zone: usize) {
+        self.device.zones[zone].wp = 0;
+        self.data.truncate(&self.limits, zone, 0);
+        self.data.was_reset(zone);
+    }
+
+    /// Whether the medium had a reason to fail a command.
+    fn check_failure(&self, command: &Command, status: Status) -> Checked {
+        let zone = command.zone;
+        let writes = matches!(command.op, Op::Write | Op::WriteZeroes);
+        if !writes || !self.device.is_sequential(zone) {
+            return Ok(());
+        }
+        let medium = &self.device.zones[zone];
+        if !medium.is_writable() {
+            return Ok(());
+        }
+        let at = command.sector.0 - medium.start;
+        let end = at + u64::from(command.nr_sectors);
+        if at == medium.wp && end <= medium.capacity {
+            let resources = [Status::ZoneOpenResource, Status::ZoneActiveResource];
+            require!(
+                self.device.limited && resources.contains(&status),
+                "zone {zone}: the device fails a good write at {at} with {status:?}"
+            );
+            return Ok(());
+        }
+        require!(
+            !self.plugs_in_use() || self.plugs.zones[zone].doubtful,
+            "zone {zone}: the device saw a write at {at} of {} sectors, its write pointer is {} \
+             and the capacity {}",
+            command.nr_sectors,
+            medium.wp,
+            medium.capacity
+        );
+        Ok(())
+    }
+
+    pub(super) fn done(&mut self, queue: u16, tag: Tag, status: Status, faulty: bool) -> Checked {
+        let slot = &mut self.device.commands[usize::from(queue)][usize::from(tag.0)];
+        let command = slot.take().ok_or("the device ended a command that was not started")?;
+        let zone = command.zone;
+        if matches!(command.op, Op::Write | Op::WriteZeroes) && self.device.is_sequential(zone) {
+            self.device.zones[zone].writes -= 1;
+            self.device.writes -= 1;
+        }
+        for part in &command.parts {
+            self.part_ended(part, status)?;
+        }
+        if command.op == Op::ZoneResetAll && self.plugs_in_use() {
+            for zone in 0..self.device.zones.len() {
+                self.end_management(zone, (command.op, status, faulty))?;
+            }
+        }
+        if !command.plugged {
+            return Ok(());
+        }
+        match command.op {
+            Op::ZoneReset | Op::ZoneFinish => {
+                self.end_management(zone, (command.op, status, faulty))
+            }
+            Op::ZoneAppend => {
+                if faulty {
+                    self.plugs.doubt(zone);
+                }
+                self.end_append(zone);
+                Ok(())
+            }
+            _ => self.end_turn(zone, status),
+        }
+    }
+}

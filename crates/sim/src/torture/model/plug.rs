@@ -1,0 +1,361 @@
+//! What the layer knows of each zone, and which write has its turn.
+use super::super::config::Policy;
+use super::bios::Part;
+use super::{Checked, Model, Wrong, require};
+use std::collections::VecDeque;
+use zonal_blk::sched::Prio;
+use zonal_blk::{BioFlags, Op, Sector, Status, Zone, ZoneCondition, ZoneKind};
+
+/// What the layer knows of a write pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    Conventional,
+    At(u64),
+    /// A write failed, and the device has yet to be asked.
+    No,
+    /// Native appends moved it.
+    Appended,
+    ReadOnly,
+    Offline,
+}
+
+/// An accepted write: a bio, part of one, or several that were submitted together.
+pub(super) struct Write {
+    pub(super) op: Op,
+    pub(super) at: u64,
+    pub(super) len: u32,
+    pub(super) flags: BioFlags,
+    pub(super) prio: Prio,
+    pub(super) parts: Vec<Part>,
+}
+
+pub(super) struct Plug {
+    pub(super) known: Known,
+    start: u64,
+    pub(super) capacity: u64,
+    waiting: VecDeque<Write>,
+    /// The write whose turn it is, until the device is done with it.
+    pub(super) turn: Option<Write>,
+    /// ... and whether it reached the device.
+    pub(super) started: bool,
+    pub(super) managing: u32,
+    pub(super) appending: u32,
+    /// The layer cannot know where the write pointer is: somebody moved it past the layer, or a
+    /// reset and a write were on their way together.
+    pub(super) doubtful: bool,
+    alive: bool,
+}
+
+impl Plug {
+    pub(super) fn is_quiet(&self) -> bool {
+        self.turn.is_none() && self.waiting.is_empty() && self.is_still()
+    }
+
+    fn is_still(&self) -> bool {
+        self.managing == 0 && self.appending == 0
+    }
+
+    fn sync(&mut self, report: Option<&Zone>) {
+        let Some(zone) = report else {
+            self.known = Known::No;
+            return;
+        };
+        self.doubtful = false;
+        self.known = match (zone.kind, zone.cond) {
+            (ZoneKind::Conventional, _) => Known::Conventional,
+            (_, ZoneCondition::ReadOnly) => Known::ReadOnly,
+            (_, ZoneCondition::Offline) => Known::Offline,
+            (_, ZoneCondition::Full) => Known::At(zone.capacity.0),
+            _ => Known::At((zone.wp - zone.start).0),
+        };
+    }
+
+    fn lives(&self) -> bool {
+        let partial = match self.known {
+            Known::At(at) => at > 0 && at < self.capacity,
+            Known::No => true,
+            _ => false,
+        };
+        partial || self.turn.is_some() || !self.waiting.is_empty()
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Plugs {
+    pub(super) zones: Vec<Plug>,
+    pub(super) alive: u32,
+    /// QD=1: the zone that has the disk, and those that want it.
+    disk: Option<usize>,
+    line: VecDeque<usize>,
+}
+
+impl Plugs {
+    pub(super) fn new(zones: &[Zone]) -> Self {
+        let plug = |zone: &Zone| {
+            let mut plug = Plug {
+                known: Known::No,
+                start: zone.start.0,
+                capacity: zone.capacity.0,
+                waiting: VecDeque::new(),
+                turn: None,
+                started: false,
+                managing: 0,
+                appending: 0,
+                doubtful: false,
+                alive: false,
+            };
+            plug.sync(Some(zone));
+            plug
+        };
+        let mut plugs = Plugs { zones: zones.iter().map(plug).collect(), ..Plugs::default() };
+        (0..zones.len()).for_each(|zone| plugs.settle(zone));
+        plugs
+    }
+
+    pub(super) fn pointer(&self, zone: usize) -> Option<u64> {
+        match self.zones.get(zone)?.known {
+            Known::At(at) => Some(at),
+            _ => None,
+        }
+    }
+
+    pub(super) fn doubt(&mut self, zone: usize) {
+        self.zones[zone].doubtful = true;
+    }
+
+    /// Whether a report on request tells the plug something.
+    pub(super) fn wants_report(&self, zone: usize) -> bool {
+        let plug = &self.zones[zone];
+        plug.known == Known::No && plug.is_quiet()
+    }
+
+    /// Whether a question about the zone makes the layer ask the device.
+    pub(super) fn is_stale(&self, zone: usize) -> bool {
+        let plug = &self.zones[zone];
+        matches!(plug.known, Known::No | Known::Appended) && plug.is_quiet()
+    }
+
+    pub(super) fn sync(&mut self, zone: usize, report: Option<&Zone>) {
+        self.zones[zone].sync(report);
+        self.settle(zone);
+    }
+
+    fn settle(&mut self, zone: usize) {
+        let plug = &mut self.zones[zone];
+        let lives = plug.lives();
+        self.alive = self.alive + u32::from(lives) - u32::from(plug.alive);
+        plug.alive = lives;
+    }
+}
+
+impl Model {
+    pub(super) fn is_conventional(&self, zone: usize) -> bool {
+        self.plugs.zones[zone].known == Known::Conventional
+    }
+
+    /// A reset or finish goes down.
+    pub(super) fn begin_management(&mut self, zone: usize) {
+        let plug = &mut self.plugs.zones[zone];
+        plug.doubtful |= !plug.is_quiet();
+        plug.managing += 1;
+    }
+
+    /// ... and has ended.
+    pub(super) fn end_management(
+        &mut self,
+        zone: usize,
+        (op, status, faulty): (Op, Status, bool),
+    ) -> Checked {
+        let one = op != Op::ZoneResetAll;
+        let plug = &mut self.plugs.zones[zone];
+        plug.managing -= 1;
+        plug.doubtful |= faulty;
+        let moves =
+            one || !matches!(plug.known, Known::Conventional | Known::ReadOnly | Known::Offline);
+        if status == Status::Ok && moves {
+            self.abort(zone, Status::IoError)?;
+            let plug = &mut self.plugs.zones[zone];
+            let wp = if op == Op::ZoneFinish { plug.capacity } else { 0 };
+            plug.known = if plug.appending > 0 { Known::Appended } else { Known::At(wp) };
+            if plug.is_quiet() && self.device.pointer(zone) == wp {
+                self.plugs.zones[zone].doubtful = false;
+            }
+        }
+        self.plugs.settle(zone);
+        Ok(())
+    }
+
+    /// A native append goes past the plug.
+    pub(super) fn begin_append(&mut self, zone: usize) -> Checked {
+        let plug = &mut self.plugs.zones[zone];
+        plug.doubtful |= plug.turn.is_some() || plug.managing > 0;
+        plug.appending += 1;
+        self.abort(zone, Status::IoError)?;
+        self.plugs.zones[zone].known = Known::Appended;
+        self.plugs.settle(zone);
+        Ok(())
+    }
+
+    pub(super) fn end_append(&mut self, zone: usize) {
+        self.plugs.zones[zone].appending -= 1;
+        self.plugs.settle(zone);
+    }
+
+    /// A write enters the plug; `at` is from the zone's start, and means nothing for an append.
+    pub(super) fn write(&mut self, zone: usize, mut write: Write) -> Checked {
+        let append = write.op == Op::ZoneAppend;
+        let plug = &self.plugs.zones[zone];
+        let fits = |known| matches!(known, Known::At(at) if append || at == write.at);
+        let may_ask = !self.lazy_recovery || plug.known == Known::Appended;
+        // A write at the pointer that is too long is refused without a question.
+        if !fits(plug.known) && plug.is_quiet() && may_ask {
+            let report = self.ask(zone)?;
+            self.plugs.sync(zone, report.as_ref());
+        }
+        let plug = &self.plugs.zones[zone];
+        let wp = match plug.known {
+            Known::At(wp) if fits(plug.known) && plug.managing == 0 => Some(wp),
+            _ => None,
+        };
+        let wp = wp.filter(|wp| wp + u64::from(write.len) <= plug.capacity);
+        let Some(wp) = wp else {
+            let offline = plug.known == Known::Offline;
+            let status = if offline { Status::Offline } else { Status::IoError };
+            return self.refuse(zone, write, status);
+        };
+        self.plugs.zones[zone].known = Known::At(wp + u64::from(write.len));
+        write.at = wp;
+        if append {
+            write.op = Op::Write;
+            write.flags = write.flags | BioFlags::NOMERGE;
+            let landed = Sector(self.plugs.zones[zone].start + wp);
+            self.bios.landed(write.parts[0].bio, landed);
+            write.parts[0].sector = landed;
+            write.parts[0].flags = write.flags;
+        }
+        self.plugs.zones[zone].waiting.push_back(write);
+        if self.policy != Policy::Qd1 {
+            if self.plugs.zones[zone].turn.is_none() {
+                self.next_turn(zone);
+            }
+        } else if self.plugs.disk.is_none() {
+            self.plugs.disk = Some(zone);
+            self.next_turn(zone);
+        } else if self.plugs.disk != Some(zone) && !self.plugs.line.contains(&zone) {
+            self.plugs.line.push_back(zone);
+        }
+        self.plugs.settle(zone);
+        Ok(())
+    }
+
+    /// What cannot be done together may be done in part.
+    fn refuse(&mut self, zone: usize, write: Write, status: Status) -> Checked {
+        if write.parts.len() == 1 {
+            return self.part_ended(&write.parts[0], status);
+        }
+        let mut at = write.at;
+        for part in write.parts {
+            let len = part.nr_sectors;
+            self.write(zone, Write { at, len, parts: vec![part], ..write })?;
+            at += u64::from(len);
+        }
+        Ok(())
+    }
+
+    /// The first waiting write has its turn, with those behind it that can go along. Whether there
+    /// was one.
+    fn next_turn(&mut self, zone: usize) -> bool {
+        let longest = if self.merge { self.limits.max_sectors } else { 0 };
+        let plug = &mut self.plugs.zones[zone];
+        plug.started = false;
+        plug.turn = plug.waiting.pop_front();
+        let Some(turn) = &mut plug.turn else { return false };
+        while let Some(next) = plug.waiting.front()
+            && turn.op == Op::Write
+            && next.op == Op::Write
+            && next.parts.len() == 1
+            && next.flags == turn.flags
+            && next.prio == turn.prio
+            && !turn.flags.contains(BioFlags::NOMERGE)
+            && turn.len + next.len <= longest
+            && let Some(next) = plug.waiting.pop_front()
+        {
+            turn.len += next.len;
+            turn.parts.extend(next.parts);
+        }
+        true
+    }
+
+    /// What waits can no longer be done.
+    fn abort(&mut self, zone: usize, status: Status) -> Checked {
+        for write in std::mem::take(&mut self.plugs.zones[zone].waiting) {
+            for part in &write.parts {
+                self.part_ended(part, status)?;
+            }
+        }
+        self.plugs.line.retain(|&waiting| waiting != zone);
+        Ok(())
+    }
+
+    /// The write whose turn it was has ended.
+    pub(super) fn end_turn(&mut self, zone: usize, status: Status) -> Checked {
+        if status != Status::Ok {
+            let still = self.plugs.zones[zone].is_still();
+            let asks = still && !self.lazy_recovery;
+            let report = if asks { self.ask(zone)? } else { None };
+            let offline = report.is_some_and(|zone| zone.cond == ZoneCondition::Offline);
+            self.abort(zone, if offline { Status::Offline } else { Status::IoError })?;
+            self.plugs.zones[zone].sync(report.as_ref());
+        }
+        let more = self.next_turn(zone);
+        self.plugs.settle(zone);
+        if !more && self.policy == Policy::Qd1 {
+            let next = self.plugs.line.pop_front();
+            self.plugs.disk = next;
+            if let Some(next) = next {
+                require!(self.next_turn(next), "zone {next} stands in line without a write");
+                self.plugs.settle(next);
+            }
+        }
+        Ok(())
+    }
+
+    /// A write to a sequential zone reached the device: it is the one whose turn it is.
+    pub(super) fn check_turn(&mut self, zone: usize, command: &super::device::Command) -> Checked {
+        let plug = &mut self.plugs.zones[zone];
+        let Some(turn) = &plug.turn else {
+            return Err(format!(
+                "zone {zone}: the device got a write at {} that is nobody's turn",
+                command.sector
+            ));
+        };
+        require!(!plug.started, "zone {zone}: two writes are in flight");
+        plug.started = true;
+        let place = Sector(plug.start + turn.at);
+        require!(
+            command.sector == place && command.op == turn.op,
+            "zone {zone}: {:?} at {} reached the device, it is the turn of {:?} at {place}",
+            command.op,
+            command.sector,
+            turn.op
+        );
+        require!(
+            command.parts == turn.parts,
+            "zone {zone}: the device got bios {:?}, it is the turn of {:?}",
+            numbers(&command.parts),
+            numbers(&turn.parts)
+        );
+        Ok(())
+    }
+
+    pub(super) fn part_ended(&mut self, part: &Part, status: Status) -> Result<(), Wrong> {
+        if let Some(channel) = self.bios.part_ended(part.bio, status)? {
+            self.channels[channel].ready += 1;
+        }
+        Ok(())
+    }
+}
+
+fn numbers(parts: &[Part]) -> Vec<u32> {
+    parts.iter().map(|part| part.bio).collect()
+}

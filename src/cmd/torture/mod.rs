@@ -1,0 +1,215 @@
+//! `zonal torture`: random runs over a failing device until one fails, time is up or all are done.
+#[cfg(feature = "torture")]
+mod marks;
+#[cfg(feature = "torture")]
+mod mutants;
+
+use crate::cli::{Eta, TortureArgs};
+use anyhow::{Context, Result, anyhow};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use zonal_sim::torture::{self, Config, Failure, History, Outcome, Profile};
+
+/// Runs that shortening a failing history may take.
+const SHRINK_TRIES: u32 = 4000;
+/// Runs unless said otherwise.
+const RUNS: u64 = 1000;
+
+/// Runs as asked. A fault that is found ends the program with 1.
+pub fn run(args: &TortureArgs) -> Result<ExitCode> {
+    torture::silence_panics();
+    #[cfg(feature = "torture")]
+    if let Some(name) = &args.mutant {
+        return mutants::hunt(args, name);
+    }
+    if let Some(file) = &args.replay {
+        return replay(args, file);
+    }
+    let mut tally = Tally::default();
+    let found = search(args, &mut tally)?;
+    let mut out = std::io::stdout().lock();
+    tally.show(&mut out)?;
+    if let Some((history, failure)) = found {
+        let (short, failure) = torture::shrink(&history, &failure, SHRINK_TRIES);
+        report(&mut out, args, &short, &failure)?;
+        return Ok(ExitCode::FAILURE);
+    }
+    #[cfg(feature = "torture")]
+    if !marks::show(&mut out, args.all_marks)? {
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs seed after seed. Gives the first history that fails.
+fn search(args: &TortureArgs, tally: &mut Tally) -> Result<Option<(History, Failure)>> {
+    let limit = args.minutes.map(|minutes| Duration::from_secs_f64(minutes * 60.0));
+    let runs = match limit {
+        Some(_) => u64::MAX,
+        None => args.runs.unwrap_or(RUNS),
+    };
+    let live = Live::new(args.eta, if limit.is_none() { Some(runs) } else { None });
+    let start = Instant::now();
+    for number in 0..runs {
+        if limit.is_some_and(|limit| start.elapsed() >= limit) {
+            break;
+        }
+        let history = History::draw(args.seed.wrapping_add(number), args.profile);
+        let outcome = torture::run(&history).map_err(|error| anyhow!(error))?;
+        tally.add(&history.config, &outcome);
+        tally.elapsed = start.elapsed();
+        live.show(tally);
+        if let Some(failure) = outcome.failure {
+            return Ok(Some((history, failure)));
+        }
+    }
+    Ok(None)
+}
+
+fn replay(args: &TortureArgs, file: &Path) -> Result<ExitCode> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file).with_context(|| format!("{name}"))?;
+    let history: History =
+        serde_json::from_str(&text).with_context(|| format!("{name}: expected a history"))?;
+    let outcome = torture::run(&history).map_err(|error| anyhow!("{name}: {error}"))?;
+    let mut out = std::io::stdout().lock();
+    match outcome.failure {
+        Some(failure) => {
+            report(&mut out, args, &history, &failure)?;
+            Ok(ExitCode::FAILURE)
+        }
+        None => {
+            let Outcome { steps, ios, .. } = outcome;
+            writeln!(out, "{name}: {steps} steps, {ios} I/Os, nothing wrong")?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Prints what was found and how to see it again.
+fn report(
+    out: &mut impl Write,
+    args: &TortureArgs,
+    history: &History,
+    failure: &Failure,
+) -> Result<()> {
+    writeln!(out, "\nseed {}: {failure}\n", history.seed)?;
+    writeln!(out, "{}", history.config)?;
+    for (number, step) in history.steps.iter().enumerate() {
+        writeln!(out, "{number:4}  +{:<8} {:?}", step.after, step.action)?;
+    }
+    if args.replay.is_none() {
+        let profile = Profile::ALL.iter().find(|(_, profile)| *profile == args.profile);
+        let profile = profile.map_or("any", |(name, _)| name);
+        let seed = history.seed;
+        writeln!(out, "\nagain: zonal torture --seed {seed} --runs 1 --profile {profile}")?;
+    }
+    if let Some(file) = &args.save {
+        let text = serde_json::to_string_pretty(history)?;
+        std::fs::write(file, text).with_context(|| format!("{}", file.display()))?;
+        writeln!(out, "again, in short: zonal torture --replay {}", file.display())?;
+    }
+    Ok(())
+}
+
+/// Sums over runs.
+#[derive(Default)]
+struct Tally {
+    runs: u64,
+    steps: u64,
+    ios: u64,
+    faults: u64,
+    elapsed: Duration,
+    /// Runs and I/Os by kind of configuration.
+    kinds: BTreeMap<String, (u64, u64)>,
+}
+
+impl Tally {
+    fn add(&mut self, config: &Config, outcome: &Outcome) {
+        self.runs += 1;
+        self.steps += outcome.steps;
+        self.ios += outcome.ios;
+        self.faults += outcome.faults;
+        for kind in kinds(config) {
+            let (runs, ios) = self.kinds.entry(kind).or_default();
+            *runs += 1;
+            *ios += outcome.ios;
+        }
+    }
+
+    fn rate(&self) -> f64 {
+        self.ios as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    fn show(&self, out: &mut impl Write) -> Result<()> {
+        let Tally { runs, steps, ios, faults, .. } = self;
+        writeln!(
+            out,
+            "{runs} runs, {steps} steps, {ios} I/Os checked, {faults} faults, {:.1} s, \
+             {:.0} I/Os a second",
+            self.elapsed.as_secs_f64(),
+            self.rate(),
+        )?;
+        for (kind, (runs, ios)) in &self.kinds {
+            writeln!(out, "  {kind:24} {runs:10} runs {ios:14} I/Os")?;
+        }
+        Ok(())
+    }
+}
+
+/// The rows of the summary that a configuration counts in.
+fn kinds(config: &Config) -> Vec<String> {
+    let device = if config.zones > 0 { "zoned" } else { "regular" };
+    let mut kinds = vec![format!("device {device}"), format!("scheduler {}", config.scheduler)];
+    if config.zones > 0 {
+        kinds.push(format!("policy {:?}", config.policy).to_lowercase());
+    }
+    let flags = [
+        (config.data, "with data"),
+        (config.cache, "with a volatile cache"),
+        (config.append_lbas > 0 && !config.emulate_append, "with native appends"),
+        (config.share_queues, "with shared queues"),
+        (config.max_open > 0 || config.max_active > 0, "with limits on zones"),
+        (config.lazy_recovery, "with lazy recovery"),
+    ];
+    let set = flags.iter().filter(|(set, _)| *set).map(|(_, name)| (*name).to_owned());
+    kinds.extend(set);
+    kinds
+}
+
+/// The line of progress.
+struct Live(ProgressBar);
+
+impl Live {
+    fn new(eta: Eta, runs: Option<u64>) -> Self {
+        let target = match eta {
+            Eta::Never => ProgressDrawTarget::hidden(),
+            Eta::Auto | Eta::Always => ProgressDrawTarget::stderr_with_hz(4),
+        };
+        let bar = ProgressBar::with_draw_target(runs, target);
+        let template = if runs.is_some() {
+            "{msg} [{bar:24}] {pos}/{len} runs, eta {eta}"
+        } else {
+            "{msg}, {pos} runs, {elapsed}"
+        };
+        bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
+        Live(bar)
+    }
+
+    fn show(&self, tally: &Tally) {
+        if tally.runs.is_multiple_of(16) {
+            self.0.set_position(tally.runs);
+            self.0.set_message(format!("{:.0} I/Os a second", tally.rate()));
+        }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

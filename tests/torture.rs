@@ -1,0 +1,137 @@
+//! Torture from outside: it finds nothing in the layer as it is, repeats itself, and finds the
+//! mistakes that are put there for it.
+use std::path::PathBuf;
+use std::process::Command;
+use zonal_sim::torture::{self, History, Profile};
+
+/// Runs `zonal torture`: exit code, standard output, standard error.
+fn zonal(args: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
+    let output = command.args(["torture", "--eta=never"]).args(args).output();
+    let output = output.expect("the program starts");
+    let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
+    let code = output.status.code().expect("the program was not killed");
+    (code, text(output.stdout), text(output.stderr))
+}
+
+/// A file for a history, in a directory that goes with the guard.
+fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::TempDir::new().expect("a temporary directory");
+    let path = directory.path().join("history.json");
+    std::fs::write(&path, text).expect("a file is written");
+    (directory, path)
+}
+
+#[test]
+fn nothing_is_found_in_the_layer_as_it_is() {
+    for (name, _) in Profile::ALL {
+        let (code, out, err) = zonal(&["--runs=40", "--seed=7", "--profile", name]);
+        assert_eq!((code, err.as_str()), (0, ""), "{name}: {out}");
+        assert!(out.starts_with("40 runs, "), "{out}");
+    }
+}
+
+#[test]
+fn history_repeats_itself() {
+    for seed in 0..20 {
+        let history = History::draw(seed, Profile::Any);
+        assert_eq!(history, History::draw(seed, Profile::Any));
+        let outcome = torture::run(&history).unwrap();
+        assert!(outcome.ios > 0 || history.steps.len() < 100, "{outcome:?}");
+        assert_eq!(torture::run(&history).unwrap(), outcome);
+    }
+}
+
+#[test]
+fn history_goes_through_a_file() {
+    let history = History::draw(3, Profile::Crash);
+    let text = serde_json::to_string(&history).unwrap();
+    assert_eq!(serde_json::from_str::<History>(&text).unwrap(), history);
+    let (_directory, path) = file(&text);
+    let (code, out, _) = zonal(&["--replay", path.to_str().unwrap()]);
+    assert_eq!(code, 0, "{out}");
+    assert!(out.contains(&format!("{} steps", history.steps.len())), "{out}");
+}
+
+#[test]
+fn file_that_is_no_history_is_refused() {
+    let mut no_lba = History::draw(3, Profile::Zoned);
+    no_lba.config.lba = 513;
+    let mut no_such_scheduler = History::draw(3, Profile::Zoned);
+    no_such_scheduler.config.scheduler = "fast".to_owned();
+    let mut no_channels = History::draw(3, Profile::Zoned);
+    no_channels.config.channels = 0;
+    for (text, complaint) in [
+        ("{}".to_owned(), "expected a history"),
+        (serde_json::to_string(&no_lba).unwrap(), "option `lba`: found 513"),
+        (serde_json::to_string(&no_such_scheduler).unwrap(), "no scheduler is called `fast`"),
+        (serde_json::to_string(&no_channels).unwrap(), "channels"),
+    ] {
+        let (_directory, path) = file(&text);
+        let (code, out, err) = zonal(&["--replay", path.to_str().unwrap()]);
+        assert_eq!((code, out.as_str()), (2, ""), "{err}");
+        assert!(err.contains("history.json") && err.contains(complaint), "{err}");
+    }
+    let (code, _, err) = zonal(&["--profile=quiet"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("expected one of any, zoned, regular, calm, crash"), "{err}");
+}
+
+#[cfg(feature = "torture")]
+mod mistakes {
+    use super::*;
+    use zonal_blk::probe::{Mark, Mutant, switch_on, was_reached};
+
+    /// Runs after which a mistake counts as not found. The hardest takes a few hundred.
+    const RUNS: u64 = 5000;
+
+    fn first_failure() -> Option<(History, torture::Failure)> {
+        (0..RUNS).find_map(|seed| {
+            let history = History::draw(seed, Profile::Any);
+            let failure = torture::run(&history).unwrap().failure?;
+            Some((history, failure))
+        })
+    }
+
+    #[test]
+    fn every_mistake_is_found() {
+        torture::silence_panics();
+        let found = |mutant| {
+            switch_on(Some(mutant));
+            first_failure().is_some()
+        };
+        let missed: Vec<_> = Mutant::ALL.iter().filter(|&&(mutant, _)| !found(mutant)).collect();
+        switch_on(None);
+        assert!(missed.is_empty(), "{missed:?}");
+    }
+
+    #[test]
+    fn every_rare_path_is_reached() {
+        let mut missed = Vec::new();
+        for seed in 0..RUNS {
+            torture::run(&History::draw(seed, Profile::Any)).unwrap();
+            missed = Mark::ALL.iter().filter(|&&(mark, _)| !was_reached(mark)).collect();
+            if missed.is_empty() {
+                break;
+            }
+        }
+        assert!(missed.is_empty(), "{missed:?}");
+    }
+
+    #[test]
+    fn shortened_history_still_fails_and_has_no_step_too_many() {
+        torture::silence_panics();
+        switch_on(Some(Mutant::WriteDuringReset));
+        let (history, failure) = first_failure().expect("a mistake that is found");
+        let (short, failure) = torture::shrink(&history, &failure, 4000);
+        assert_eq!(torture::run(&short).unwrap().failure.as_ref(), Some(&failure));
+        assert!(short.steps.len() <= 3, "a reset and a write behind it: {:?}", short.steps);
+        for left_out in 0..short.steps.len() {
+            let mut fewer = short.clone();
+            fewer.steps.remove(left_out);
+            assert_eq!(torture::run(&fewer).unwrap().failure, None);
+        }
+        switch_on(None);
+        assert_eq!(torture::run(&short).unwrap().failure, None, "it was the mistake's doing");
+    }
+}
