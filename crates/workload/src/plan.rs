@@ -3,7 +3,7 @@
 //! Takes the jobs in their order; gives phases, one after another, each of clones that run together.
 use crate::generate::{Generator, Region, RegionError, ZbdTable};
 use crate::job::{CpusPolicy, Job, ZoneMode};
-use crate::runner::Runner;
+use crate::runner::{JobRunner, Runner};
 use std::sync::Arc;
 use zonal_blk::{Channel, Limits};
 
@@ -69,7 +69,8 @@ impl Task {
         let stream = [self.job.randseed, u64::from(self.index), u64::from(self.clone)];
         let generator = Generator::new(&self.job, region, zbd, zone_size, id, seed, stream);
         let total = region.io_size.saturating_mul(self.job.loops);
-        Runner::new(Arc::clone(&self.job), channel, generator, total, with_data)
+        let job = Arc::clone(&self.job);
+        Runner::Job(Box::new(JobRunner::new(job, channel, generator, total, with_data)))
     }
 
     /// The CPUs that the clone may use, out of those there are (`cpus_allowed`,

@@ -6,6 +6,7 @@ use super::kind::Kind;
 
 mod amount;
 mod depth;
+mod files;
 mod pattern;
 mod process;
 mod rate;
@@ -29,6 +30,8 @@ pub enum Group {
     Rate,
     /// Zones.
     Zones,
+    /// File systems and files.
+    Files,
 }
 
 /// One supported option.
@@ -75,6 +78,7 @@ pub(super) const GROUPS: &[(Group, &str, &[Spec])] = &[
     (Group::Depth, "Queue depth", depth::OPTIONS),
     (Group::Rate, "Rate", rate::OPTIONS),
     (Group::Zones, "Zones", zones::OPTIONS),
+    (Group::Files, "File systems", files::OPTIONS),
 ];
 
 /// All supported options in the order of the help text.

@@ -1,0 +1,127 @@
+//! File systems, their files and their parameters.
+use super::{ANY_U32, Kind, Spec, narrow};
+use crate::fs::{FsKind, Service};
+
+/// Disks that one file system can lie on.
+const MAX_DISKS: u64 = 64;
+
+pub(super) const OPTIONS: &[Spec] = &[
+    Spec::new(
+        "filesystem",
+        Kind::Word(&[
+            ("none", Ok(|draft| draft.job.fs.kind = None)),
+            ("btrfs", Ok(|draft| draft.job.fs.kind = Some(FsKind::Btrfs))),
+            ("xfs", Ok(|draft| draft.job.fs.kind = Some(FsKind::Xfs))),
+        ]),
+        "none",
+        "File system that is made on the device and that all clones work on. Zonal's own, as all \
+         options that begin with fs_.",
+    ),
+    Spec::new(
+        "filesize",
+        Kind::SizeRange(|draft, least, most| draft.job.fs.filesize = Some((least, most))),
+        "",
+        "Size of a file, or the range that sizes are drawn from.",
+    ),
+    Spec::new(
+        "nrfiles",
+        Kind::Number {
+            min: 1,
+            max: ANY_U32,
+            set: |draft, n| draft.job.fs.nrfiles = Some(narrow(n)),
+        },
+        "1",
+        "Files of each clone.",
+    )
+    .or(&["nr_files"]),
+    Spec::new(
+        "openfiles",
+        Kind::Number {
+            min: 1,
+            max: ANY_U32,
+            set: |draft, n| draft.job.fs.openfiles = Some(narrow(n)),
+        },
+        "nrfiles",
+        "Files that a clone has open at a time.",
+    ),
+    Spec::new(
+        "file_service_type",
+        Kind::Word(&[
+            ("roundrobin", Ok(|draft| draft.job.fs.service = Service::RoundRobin)),
+            ("sequential", Ok(|draft| draft.job.fs.service = Service::Sequential)),
+            ("random", Err("use roundrobin or sequential")),
+        ]),
+        "roundrobin",
+        "Whether a clone's open files take turns or are done one after another.",
+    ),
+    Spec::new(
+        "fs_shared",
+        Kind::Flag(|draft, on| draft.job.fs.shared = on),
+        "0",
+        "All clones work on the same files.",
+    ),
+    Spec::new(
+        "fs_warm_runs",
+        Kind::Number { min: 0, max: ANY_U32, set: |draft, n| draft.job.fs.warm_runs = narrow(n) },
+        "0",
+        "Times that all clones do all their I/O before the run that is measured.",
+    ),
+    Spec::new(
+        "fs_memory",
+        Kind::Size(|draft, bytes| draft.job.fs.memory = Some(bytes)),
+        "by file system",
+        "Memory for file data: page cache.",
+    ),
+    Spec::new(
+        "fs_dirty",
+        Kind::Size(|draft, bytes| draft.job.fs.dirty = Some(bytes)),
+        "20% of fs_memory",
+        "Bytes written and not yet on the device at which writers wait.",
+    ),
+    Spec::new(
+        "fs_dirty_background",
+        Kind::Size(|draft, bytes| draft.job.fs.background = Some(bytes)),
+        "10% of fs_memory",
+        "Dirty bytes from which they are written back.",
+    ),
+    Spec::new(
+        "fs_chunk",
+        Kind::Size(|draft, bytes| draft.job.fs.chunk = Some(bytes)),
+        "120m",
+        "Bytes written back of a file before it is the next one's turn.",
+    ),
+    Spec::new(
+        "fs_open_zones",
+        Kind::Number {
+            min: 1,
+            max: ANY_U32,
+            set: |draft, n| draft.job.fs.open_zones = Some(narrow(n)),
+        },
+        "xfs 128, btrfs 1",
+        "Zones open for data at a time.",
+    ),
+    Spec::new(
+        "fs_commit",
+        Kind::Seconds(|draft, time| draft.job.fs.commit = Some(time)),
+        "30s",
+        "Time between commits of metadata, when dirty data are written back as well.",
+    ),
+    Spec::new(
+        "fs_op_cost",
+        Kind::Micros(|draft, time| draft.job.fs.op_cost = Some(time)),
+        "by file system",
+        "CPU time of a file operation, whatever its length.",
+    ),
+    Spec::new(
+        "fs_byte_rate",
+        Kind::Size(|draft, bytes| draft.job.fs.byte_rate = Some(bytes.max(1))),
+        "by file system",
+        "Bytes a second at which the CPU passes over an operation's data.",
+    ),
+    Spec::new(
+        "fs_issue_cost",
+        Kind::Micros(|draft, time| draft.job.fs.issue_cost = Some(time)),
+        "by file system",
+        "CPU time of issuing a block command, in the context that issues it.",
+    ),
+];
