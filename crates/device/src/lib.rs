@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation)]
 
+pub mod hdd;
 mod memory;
 pub mod null;
 pub mod quantity;
@@ -21,6 +22,7 @@ mod rng;
 pub mod spec;
 pub mod zones;
 
+pub use hdd::{HddConfig, HddDevice};
 pub use null::{ConfigError, NullConfig, NullDevice};
 pub use spec::{DeviceSpec, SpecError};
 pub use zones::{InUse, ZoneLayout, Zones};

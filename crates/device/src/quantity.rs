@@ -20,6 +20,10 @@ const SIZES: [(&str, u32); 5] = [("T", 40), ("G", 30), ("M", 20), ("K", 10), (""
 /// Suffixes of times, in nanoseconds.
 const TIMES: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 
+/// Suffixes of rates, in bytes a second.
+const RATES: [(&str, u64); 4] =
+    [("GB/s", 1_000_000_000), ("MB/s", 1_000_000), ("kB/s", 1_000), ("B/s", 1)];
+
 /// Reads a whole number without a suffix.
 ///
 /// # Errors
@@ -62,6 +66,29 @@ pub fn parse_time(text: &str) -> Result<u64, QuantityError> {
     number.checked_mul(*nanos).ok_or(QuantityError::TooLarge)
 }
 
+/// Reads a rate in bytes a second: a number, with up to three decimals, and `kB/s`, `MB/s` or
+/// `GB/s` for powers of 1000, or `B/s`.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_rate(text: &str) -> Result<u64, QuantityError> {
+    let (whole, rest) = split(text)?;
+    let (thousandths, suffix) = match rest.strip_prefix('.') {
+        None => (0, rest),
+        Some(decimals) => {
+            let (digits, suffix) = split(decimals)?;
+            let places = u32::try_from(decimals.len() - suffix.len());
+            let places = places.ok().filter(|places| (1..=3).contains(places));
+            (digits * 10u64.pow(3 - places.ok_or(QuantityError::Malformed)?), suffix)
+        }
+    };
+    let known = RATES.iter().find(|(name, _)| *name == suffix);
+    let (_, unit) = known.ok_or(QuantityError::Malformed)?;
+    let part = thousandths * unit / 1000;
+    let whole = whole.checked_mul(*unit).and_then(|bytes| bytes.checked_add(part));
+    whole.ok_or(QuantityError::TooLarge)
+}
+
 /// The digits that a text begins with, and the rest.
 fn split(text: &str) -> Result<(u64, &str), QuantityError> {
     let end = text.find(|c: char| !c.is_ascii_digit());
@@ -88,6 +115,21 @@ pub fn show_time(nanos: u64) -> String {
     match TIMES.iter().find(fits) {
         Some((name, unit)) => format!("{}{name}", nanos / unit),
         None => "0ns".to_owned(),
+    }
+}
+
+/// A rate in the largest unit that shows it in three decimals: `245MB/s`, `244.5MB/s`.
+pub fn show_rate(rate: u64) -> String {
+    let fits = |&&(_, unit): &&(&str, u64)| {
+        rate >= unit && (unit < 1000 || rate.is_multiple_of(unit / 1000))
+    };
+    match RATES.iter().find(fits) {
+        Some((name, unit)) if rate.is_multiple_of(*unit) => format!("{}{name}", rate / unit),
+        Some((name, unit)) => {
+            let decimals = format!("{:03}", rate % unit * 1000 / unit);
+            format!("{}.{}{name}", rate / unit, decimals.trim_end_matches('0'))
+        }
+        None => format!("{rate}B/s"),
     }
 }
 

@@ -249,7 +249,7 @@ impl NullConfig {
     }
 }
 
-fn rule(
+pub(crate) fn rule(
     option: &'static str,
     holds: bool,
     found: impl ToString,

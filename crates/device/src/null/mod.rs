@@ -13,6 +13,7 @@ mod queue;
 use crate::memory::Memory;
 use crate::rng::Rng;
 use crate::zones::Zones;
+pub(crate) use config::rule;
 pub use config::{ConfigError, NullConfig};
 use queue::{Constant, Immediate, Jittered};
 use std::sync::Arc;
@@ -79,7 +80,7 @@ impl NullDevice {
 
     /// Takes a command up and ends it.
     #[inline]
-    fn execute(&self, request: &mut Request) {
+    pub(crate) fn execute(&self, request: &mut Request) {
         let result = match &self.zones {
             Some(zones) => self.execute_zoned(zones, request),
             None => self.execute_regular(request),

@@ -9,12 +9,17 @@
 //! let device = zonal_device::spec::build(&spec).unwrap();
 //! assert_eq!(device.limits().nr_zones, 64);
 //! ```
+mod hdd;
 mod options;
+mod parser;
 mod profile;
 
+use crate::hdd::{HddConfig, HddDevice};
 use crate::null::{ConfigError, NullConfig, NullDevice};
-use crate::quantity::{QuantityError, show_size, show_time};
+use crate::quantity::{show_size, show_time};
+pub use hdd::{HDD_OPTIONS, HDD_PROFILES};
 pub use options::{NULL_OPTIONS, OptionInfo, Scope, Unit, help};
+use parser::Parser;
 pub use profile::parse_profile;
 use std::io;
 use std::sync::Arc;
@@ -25,25 +30,35 @@ use zonal_blk::{Bytes, Device};
 pub enum DeviceSpec {
     /// A null device.
     Null(NullConfig),
+    /// A rotating disk.
+    Hdd(Box<HddConfig>),
 }
 
 impl DeviceSpec {
     /// Whether the device keeps data, so that bios have to carry them.
     pub fn keeps_data(&self) -> bool {
-        let DeviceSpec::Null(config) = self;
-        config.memory
+        match self {
+            DeviceSpec::Null(config) => config.memory,
+            DeviceSpec::Hdd(config) => config.memory,
+        }
     }
 
     /// The same device with its random numbers chosen by `seed` as well as by its own.
     pub fn with_seed(mut self, seed: u64) -> Self {
-        let DeviceSpec::Null(config) = &mut self;
-        config.seed = config.seed.wrapping_add(seed);
+        let own = match &mut self {
+            DeviceSpec::Null(config) => &mut config.seed,
+            DeviceSpec::Hdd(config) => &mut config.seed,
+        };
+        *own = own.wrapping_add(seed);
         self
     }
 
     /// Describes the device in one line, for reports.
     pub fn describe(&self) -> String {
-        let DeviceSpec::Null(config) = self;
+        let config = match self {
+            DeviceSpec::Null(config) => config,
+            DeviceSpec::Hdd(config) => return hdd::describe(config),
+        };
         let size = |bytes: Bytes| show_size(bytes.0);
         let mut parts = vec!["null".to_owned()];
         if config.zoned {
@@ -87,7 +102,11 @@ impl DeviceSpec {
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
     /// There is no such device.
-    #[error("unknown device `{found}`, expected `null`, `null:option=value,...` or `NAME.toml`")]
+    #[error(
+        "unknown device `{found}`, expected `null`, `hdd` or a profile ({}), each also with \
+         `:option=value,...`, or `NAME.toml`",
+        hdd::profile_names()
+    )]
     UnknownDevice {
         /// What stands in its place.
         found: String,
@@ -99,12 +118,14 @@ pub enum SpecError {
         found: String,
     },
     /// The device has no such option.
-    #[error("unknown option `{found}`{}", suggestion(*nearest))]
+    #[error("unknown option `{found}`{}", suggestion(*nearest, known))]
     UnknownOption {
         /// Its name.
         found: String,
         /// An option with a similar name.
         nearest: Option<&'static str>,
+        /// The options that the device has.
+        known: Vec<&'static str>,
     },
     /// An option was given twice.
     #[error("option `{option}` is given twice, expected once")]
@@ -120,17 +141,19 @@ pub enum SpecError {
         /// Its value.
         found: String,
         /// What values look like.
-        form: &'static str,
+        form: String,
         /// The largest, if the value is larger.
         max: Option<u64>,
     },
     /// An option is for another kind of device.
-    #[error("option `{option}` found with zoned={zoned}, expected with zoned={}", !zoned)]
+    #[error("option `{option}` found with {found}, expected with {expected}")]
     WrongScope {
         /// Its name.
         option: &'static str,
-        /// Whether the device has zones.
-        zoned: bool,
+        /// The kind that the device is.
+        found: &'static str,
+        /// The kind that has the option.
+        expected: &'static str,
     },
     /// The options do not go together, or break a rule of the device.
     #[error(transparent)]
@@ -189,13 +212,10 @@ impl SpecError {
     }
 }
 
-fn suggestion(nearest: Option<&str>) -> String {
+fn suggestion(nearest: Option<&str>, known: &[&str]) -> String {
     match nearest {
         Some(name) => format!(", did you mean `{name}`?"),
-        None => {
-            let names: Vec<_> = NULL_OPTIONS.iter().map(|option| option.name).collect();
-            format!(", expected one of {}", names.join(", "))
-        }
+        None => format!(", expected one of {}", known.join(", ")),
     }
 }
 
@@ -245,57 +265,8 @@ pub fn load(
 /// # Errors
 /// [`SpecError::Config`] if the configuration was changed since it was read and now breaks a rule.
 pub fn build(spec: &DeviceSpec) -> Result<Arc<dyn Device>, SpecError> {
-    let DeviceSpec::Null(config) = spec;
-    Ok(Arc::new(NullDevice::new(config)?))
-}
-
-/// Gathers the options of one device.
-struct Parser {
-    config: NullConfig,
-    given: Vec<&'static OptionInfo>,
-}
-
-impl Parser {
-    fn new(device: &str) -> Result<Self, SpecError> {
-        if device != "null" {
-            return Err(SpecError::unknown_device(device));
-        }
-        Ok(Parser { config: NullConfig::default(), given: Vec::new() })
-    }
-
-    fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
-        let known = NULL_OPTIONS.iter().find(|option| option.name == name);
-        let info = known.ok_or_else(|| SpecError::UnknownOption {
-            found: name.to_owned(),
-            nearest: options::nearest(name),
-        })?;
-        let option = info.name;
-        if self.given.iter().any(|given| given.name == option) {
-            return Err(SpecError::Duplicate { option });
-        }
-        self.given.push(info);
-        let bad = |max| SpecError::BadValue {
-            option,
-            found: value.to_owned(),
-            form: info.unit.form(),
-            max,
-        };
-        match info.unit.parse(value) {
-            Ok(number) if number <= info.max => (info.set)(&mut self.config, number),
-            Ok(_) | Err(QuantityError::TooLarge) => return Err(bad(Some(info.max))),
-            Err(QuantityError::Malformed) => return Err(bad(None)),
-        }
-        Ok(())
-    }
-
-    fn finish(self) -> Result<DeviceSpec, SpecError> {
-        let zoned = self.config.zoned;
-        let other = if zoned { Scope::Regular } else { Scope::Zoned };
-        if let Some(misplaced) = self.given.iter().find(|option| option.scope == other) {
-            let option = misplaced.name;
-            return Err(SpecError::WrongScope { option, zoned });
-        }
-        self.config.validate()?;
-        Ok(DeviceSpec::Null(self.config))
-    }
+    Ok(match spec {
+        DeviceSpec::Null(config) => Arc::new(NullDevice::new(config)?),
+        DeviceSpec::Hdd(config) => Arc::new(HddDevice::new(config)?),
+    })
 }

@@ -1,6 +1,7 @@
 //! The options of each device, in one table: the parser and the help text both come from it.
+use super::hdd;
 use crate::null::NullConfig;
-use crate::quantity::{QuantityError, parse_count, parse_size, parse_time};
+use crate::quantity::{QuantityError, parse_count, parse_rate, parse_size, parse_time};
 use zonal_blk::{Bytes, Nanos};
 
 /// How an option's value is written.
@@ -12,8 +13,12 @@ pub enum Unit {
     Size,
     /// A duration, in nanoseconds or with a suffix.
     Time,
+    /// Bytes a second, in powers of 1000.
+    Rate,
     /// `true` or `false`.
     Flag,
+    /// One of these words; its number is its place among them.
+    Choice(&'static [&'static str]),
 }
 
 impl Unit {
@@ -23,17 +28,21 @@ impl Unit {
             Unit::Count => "count",
             Unit::Size => "size",
             Unit::Time => "time",
+            Unit::Rate => "rate",
             Unit::Flag => "flag",
+            Unit::Choice(_) => "word",
         }
     }
 
     /// What a value must look like.
-    pub(super) const fn form(self) -> &'static str {
+    pub(super) fn form(self) -> String {
         match self {
-            Unit::Count => "a whole number",
-            Unit::Size => "a size such as 4096, 64K or 256M",
-            Unit::Time => "a time such as 500ns, 10us or 8ms",
-            Unit::Flag => "true or false",
+            Unit::Count => "a whole number".to_owned(),
+            Unit::Size => "a size such as 4096, 64K or 256M".to_owned(),
+            Unit::Time => "a time such as 500ns, 10us or 8ms".to_owned(),
+            Unit::Rate => "a rate such as 245MB/s or 244.5MB/s".to_owned(),
+            Unit::Flag => "true or false".to_owned(),
+            Unit::Choice(words) => words.join(" or "),
         }
     }
 
@@ -43,6 +52,11 @@ impl Unit {
             Unit::Count => parse_count(text),
             Unit::Size => parse_size(text),
             Unit::Time => parse_time(text),
+            Unit::Rate => parse_rate(text),
+            Unit::Choice(words) => {
+                let known = words.iter().position(|word| *word == text);
+                known.map(|at| at as u64).ok_or(QuantityError::Malformed)
+            }
             Unit::Flag => match text {
                 "false" => Ok(0),
                 "true" => Ok(1),
@@ -63,9 +77,9 @@ pub enum Scope {
     Regular,
 }
 
-/// An option of the null device.
+/// An option of a device with the configuration `C`.
 #[derive(Clone, Copy, Debug)]
-pub struct OptionInfo {
+pub struct OptionInfo<C: 'static = NullConfig> {
     /// Its name in a specification and a profile.
     pub name: &'static str,
     /// How its value is written.
@@ -78,17 +92,17 @@ pub struct OptionInfo {
     pub meaning: &'static str,
     /// The largest number that its field holds.
     pub(super) max: u64,
-    pub(super) set: fn(&mut NullConfig, u64),
+    pub(super) set: fn(&mut C, u64),
 }
 
-const U16: u64 = u16::MAX as u64;
-const U32: u64 = u32::MAX as u64;
+pub(super) const U16: u64 = u16::MAX as u64;
+pub(super) const U32: u64 = u32::MAX as u64;
 
-fn to_u16(value: u64) -> u16 {
+pub(super) fn to_u16(value: u64) -> u16 {
     u16::try_from(value).expect("the parser checked the option's maximum")
 }
 
-fn to_u32(value: u64) -> u32 {
+pub(super) fn to_u32(value: u64) -> u32 {
     u32::try_from(value).expect("the parser checked the option's maximum")
 }
 
@@ -249,24 +263,31 @@ pub const NULL_OPTIONS: &[OptionInfo] = &[
     },
 ];
 
-/// What a user can say about devices: one line an option, from [`NULL_OPTIONS`].
+/// What a user can say about devices: one line an option, from the tables of options.
 pub fn help() -> String {
-    let width = |text: fn(&OptionInfo) -> &str| {
-        let widths = NULL_OPTIONS.iter().map(|option| text(option).len());
-        widths.max().unwrap_or(0)
-    };
-    let names = width(|option| option.name);
-    let defaults = width(|option| option.default);
     let mut help = String::from(
         "A device is `null`, `null:option=value,...` or a file `NAME.toml` with `device = \"null\"` \
          and the same options.\n\
          Sizes take K, M, G, T (powers of 1024); times take ns, us, ms, s.\n\n",
     );
-    for option in NULL_OPTIONS {
+    add_options(&mut help, NULL_OPTIONS, ["zoned=true", "zoned=false"]);
+    hdd::add_help(&mut help);
+    help
+}
+
+/// Adds a line for each option; `scopes` says what options for devices with and without zones need.
+pub(super) fn add_options<C>(help: &mut String, options: &[OptionInfo<C>], scopes: [&str; 2]) {
+    let width = |text: fn(&OptionInfo<C>) -> &str| {
+        let widths = options.iter().map(|option| text(option).len());
+        widths.max().unwrap_or(0)
+    };
+    let names = width(|option| option.name);
+    let defaults = width(|option| option.default);
+    for option in options {
         let scope = match option.scope {
-            Scope::Any => "",
-            Scope::Zoned => " (zoned=true)",
-            Scope::Regular => " (zoned=false)",
+            Scope::Any => String::new(),
+            Scope::Zoned => format!(" ({})", scopes[0]),
+            Scope::Regular => format!(" ({})", scopes[1]),
         };
         help.push_str(&format!(
             "  {:names$}  {:5}  {:defaults$}  {}{scope}\n",
@@ -276,17 +297,16 @@ pub fn help() -> String {
             option.meaning,
         ));
     }
-    help
 }
 
 /// The option whose name is most like `found`, if any is much like it.
-pub(super) fn nearest(found: &str) -> Option<&'static str> {
+pub(super) fn nearest<C>(options: &[OptionInfo<C>], found: &str) -> Option<&'static str> {
     // A long text is no misspelling, and comparing it would take long.
     if found.len() > 32 {
         return None;
     }
-    let distance = |option: &OptionInfo| edits(found, option.name);
-    let nearest = NULL_OPTIONS.iter().min_by_key(|option| distance(option))?;
+    let distance = |option: &OptionInfo<C>| edits(found, option.name);
+    let nearest = options.iter().min_by_key(|option| distance(option))?;
     (distance(nearest) <= (nearest.name.len() / 3).max(1)).then_some(nearest.name)
 }
 
@@ -332,7 +352,7 @@ mod tests {
             ("colour", None),
             ("", None),
         ] {
-            assert_eq!(nearest(found), expected, "{found}");
+            assert_eq!(nearest(NULL_OPTIONS, found), expected, "{found}");
         }
     }
 }

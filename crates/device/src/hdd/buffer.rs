@@ -1,0 +1,209 @@
+//! The buffer that writes pass through: what waits to be written, by place.
+//!
+//! Takes pieces of write commands as they arrive over the link; gives the runs of bytes that follow
+//! one another, for the head to write. Keeps true: the buffer never holds more bytes or commands
+//! than it has room for; a command is given back when its last byte has been written, if it waits
+//! for that.
+use std::collections::VecDeque;
+use zonal_blk::Request;
+
+/// Bytes that follow one another and wait to be written.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// Where its first byte went, which it is sorted by.
+    began: u64,
+    /// Where the next byte goes.
+    pub(super) at: u64,
+    /// Behind the last byte.
+    pub(super) end: u64,
+    /// Commands that end in the run.
+    commands: VecDeque<Held>,
+}
+
+/// A command with bytes in a run.
+#[derive(Debug)]
+struct Held {
+    /// Behind its last byte.
+    end: u64,
+    /// When its first byte arrived.
+    arrived: u64,
+    /// The command if it is done only when it is on the medium.
+    request: Option<Box<Request>>,
+}
+
+impl Run {
+    /// When the oldest of its commands arrived.
+    pub(super) fn oldest(&self) -> u64 {
+        self.commands.front().map_or(u64::MAX, |held| held.arrived)
+    }
+}
+
+/// Identifies a run.
+pub(super) type RunId = usize;
+
+/// What waits to be written.
+#[derive(Debug)]
+pub(super) struct Buffer {
+    /// Runs by number; empty ones are kept for their memory.
+    slab: Vec<Run>,
+    free: Vec<RunId>,
+    /// By where they began, which is an order by place.
+    sorted: Vec<(u64, RunId)>,
+    bytes: u64,
+    commands: u32,
+    /// Commands that wait until they have been written.
+    kept: u32,
+    max_bytes: u64,
+    max_commands: u32,
+}
+
+impl Buffer {
+    pub(super) fn new(max_bytes: u64, max_commands: u32) -> Self {
+        Buffer {
+            slab: Vec::new(),
+            free: Vec::new(),
+            sorted: Vec::new(),
+            bytes: 0,
+            commands: 0,
+            kept: 0,
+            max_bytes,
+            max_commands,
+        }
+    }
+
+    /// Bytes that wait.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Commands whose bytes wait.
+    pub(super) fn commands(&self) -> u32 {
+        self.commands
+    }
+
+    /// Whether a command waits until it has been written.
+    pub(super) fn keeps_any(&self) -> bool {
+        self.kept > 0
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Whether `len` more bytes fit, `kept` of the buffer being kept free, in a command that is
+    /// `new` or has bytes here already. An empty buffer takes anything.
+    pub(super) fn has_room(&self, len: u64, kept: u64, new: bool) -> bool {
+        let room = self.max_bytes.saturating_sub(kept);
+        self.bytes == 0
+            || (self.bytes + len <= room && (!new || self.commands < self.max_commands))
+    }
+
+    pub(super) fn runs(&self) -> impl Iterator<Item = (RunId, &Run)> {
+        self.sorted.iter().map(|&(_, id)| (id, &self.slab[id]))
+    }
+
+    pub(super) fn run(&self, id: RunId) -> &Run {
+        &self.slab[id]
+    }
+
+    /// Whether all of a range waits here, in one run.
+    pub(super) fn holds(&self, start: u64, end: u64) -> bool {
+        let after = self.sorted.partition_point(|&(began, _)| began <= start);
+        after.checked_sub(1).is_some_and(|at| {
+            let run = &self.slab[self.sorted[at].1];
+            run.at <= start && end <= run.end
+        })
+    }
+
+    /// Adds bytes of a command that arrived at `arrived`; `first` with its first bytes.
+    pub(super) fn add(&mut self, start: u64, end: u64, arrived: u64, first: bool) -> RunId {
+        let after = self.sorted.partition_point(|&(began, _)| began <= start);
+        let before = after.checked_sub(1).map(|at| self.sorted[at].1);
+        let id = before.filter(|&id| self.slab[id].end == start).unwrap_or_else(|| {
+            let id = self.free.pop().unwrap_or_else(|| {
+                self.slab.push(Run { began: 0, at: 0, end: 0, commands: VecDeque::new() });
+                self.slab.len() - 1
+            });
+            self.slab[id].began = start;
+            self.slab[id].at = start;
+            self.slab[id].end = start;
+            let place = self.sorted.partition_point(|&key| key < (start, id));
+            self.sorted.insert(place, (start, id));
+            id
+        });
+        let run = &mut self.slab[id];
+        run.end = end;
+        self.bytes += end - start;
+        match run.commands.back_mut() {
+            Some(last) if !first => last.end = end,
+            _ => {
+                run.commands.push_back(Held { end, arrived, request: None });
+                self.commands += 1;
+            }
+        }
+        id
+    }
+
+    /// Leaves the last command of a run there until it has been written.
+    pub(super) fn keep(&mut self, id: RunId, request: Box<Request>) {
+        let last = self.slab[id].commands.back_mut().expect("its bytes have just come");
+        last.request = Some(request);
+        self.kept += 1;
+    }
+
+    /// The next `len` bytes of a run have been written; gives the commands that waited for that.
+    /// Whether anything is left of the run.
+    pub(super) fn written(&mut self, id: RunId, len: u64, done: &mut Vec<Box<Request>>) -> bool {
+        let run = &mut self.slab[id];
+        run.at += len;
+        self.bytes -= len;
+        while let Some(first) = run.commands.front()
+            && first.end <= run.at
+        {
+            let held = run.commands.pop_front().expect("just seen");
+            self.kept -= u32::from(held.request.is_some());
+            done.extend(held.request);
+            self.commands -= 1;
+        }
+        if run.at < run.end {
+            return true;
+        }
+        self.remove(id);
+        false
+    }
+
+    /// Forgets what waits to be written from `start` to `end`; both lie between runs. All but the
+    /// run that is `busy`. The commands that waited for it are done.
+    pub(super) fn forget(
+        &mut self,
+        start: u64,
+        end: u64,
+        busy: Option<RunId>,
+        done: &mut Vec<Box<Request>>,
+    ) {
+        let mut first = self.sorted.partition_point(|&(began, _)| began < start);
+        while let Some(&(began, id)) = self.sorted.get(first)
+            && began < end
+        {
+            if busy == Some(id) {
+                first += 1;
+                continue;
+            }
+            let run = &mut self.slab[id];
+            self.bytes -= run.end - run.at;
+            for held in run.commands.drain(..) {
+                self.commands -= 1;
+                self.kept -= u32::from(held.request.is_some());
+                done.extend(held.request);
+            }
+            self.remove(id);
+        }
+    }
+
+    fn remove(&mut self, id: RunId) {
+        let key = (self.slab[id].began, id);
+        let place = self.sorted.binary_search(&key).expect("a run is listed");
+        self.sorted.remove(place);
+        self.free.push(id);
+    }
+}

@@ -1,0 +1,333 @@
+//! What a rotating disk is to be like, and the rules that its numbers must obey together.
+//!
+//! Takes a configuration; gives the limits of the device, or the first rule that is broken.
+use super::seek::SeekCurve;
+use crate::null::{ConfigError, NullConfig, rule};
+use crate::quantity::{show_rate, show_size, show_time};
+use zonal_blk::{Bytes, Limits, Nanos};
+
+/// How tracks lie beside one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recording {
+    /// Apart: any sector can be written.
+    Cmr,
+    /// Overlapping like shingles in bands, which are zones that are written in order.
+    Smr,
+}
+
+/// How the host speaks to the drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// One command at a time.
+    Ata,
+    /// Native command queueing: up to 32 commands.
+    Ahci,
+}
+
+/// The order in which the drive works off what it may choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Oldest first.
+    Fifo,
+    /// Shortest access time first.
+    Satf,
+}
+
+/// What a rotating disk is to be like. `Default` is a small conventional disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HddConfig {
+    /// How tracks lie.
+    pub recording: Recording,
+    /// Number of zones (SMR).
+    pub zones: u32,
+    /// Zone size (SMR).
+    pub zone_size: Bytes,
+    /// Leading conventional zones (SMR).
+    pub conventional: u32,
+    /// Zones that may be open at once, 0 for no limit (SMR).
+    pub max_open: u32,
+    /// Size of a conventional disk (CMR).
+    pub size: Bytes,
+    /// Logical block size in bytes: 512 or 4096.
+    pub lba: u32,
+    /// How the host speaks to the drive.
+    pub host: Host,
+    /// Commands in flight with [`Host::Ahci`].
+    pub depth: u16,
+    /// Longest command that the host adapter sends.
+    pub max_io: Bytes,
+    /// Bytes a second on the link.
+    pub link_rate: u64,
+    /// What the controller spends on each command.
+    pub command: Nanos,
+    /// Revolutions a minute.
+    pub rpm: u32,
+    /// Recording surfaces, a head each.
+    pub heads: u32,
+    /// Recording zones: rings of tracks of one size.
+    pub rings: u32,
+    /// Bytes of the outermost tracks.
+    pub track_outer: Bytes,
+    /// Bytes of the innermost tracks.
+    pub track_inner: Bytes,
+    /// Time from the end of a track to the start of the next in sequence.
+    pub skew: Nanos,
+    /// The sustained rate at the outer edge in bytes a second, as a data sheet gives it; only
+    /// checked against tracks and rotation. 0 for none.
+    pub rate: u64,
+    /// Shortest seek, and a change of heads.
+    pub settle: Nanos,
+    /// Seek time on average between random places.
+    pub seek_average: Nanos,
+    /// Seek time from edge to edge.
+    pub seek_full: Nanos,
+    /// Bytes of the buffer that writes pass through.
+    pub cache: Bytes,
+    /// Write commands that the buffer holds.
+    pub cache_commands: u32,
+    /// Whether a write is done when it is in the buffer.
+    pub write_cache: bool,
+    /// Bytes that move between link and buffer, or buffer and medium, at a time.
+    pub piece: Bytes,
+    /// Bytes that are written in a place before another is looked for.
+    pub run: Bytes,
+    /// Buffer kept free for each command that waits behind the first.
+    pub reserve: Bytes,
+    /// The order of reads, and of what is written from the buffer.
+    pub order: Order,
+    /// What has waited so long goes first.
+    pub max_age: Nanos,
+    /// Bytes that are read ahead; 0 for none.
+    pub read_ahead: Bytes,
+    /// Places that are read ahead from at once.
+    pub segments: u32,
+    /// What a zone reset takes.
+    pub reset: Nanos,
+    /// What finishing, opening or closing a zone takes.
+    pub finish: Nanos,
+    /// How many in a million tracks read or written need another turn.
+    pub error_rate: u32,
+    /// Turns after which the drive gives up.
+    pub retries: u32,
+    /// Seed of the errors.
+    pub seed: u64,
+    /// Whether data are kept.
+    pub memory: bool,
+}
+
+impl Default for HddConfig {
+    fn default() -> Self {
+        HddConfig {
+            recording: Recording::Cmr,
+            zones: 4096,
+            zone_size: Bytes(256 << 20),
+            conventional: 0,
+            max_open: 128,
+            size: Bytes(1 << 40),
+            lba: 512,
+            host: Host::Ahci,
+            depth: 32,
+            max_io: Bytes(1 << 20),
+            link_rate: 550_000_000,
+            command: Nanos(20_000),
+            rpm: 7200,
+            heads: 8,
+            rings: 24,
+            track_outer: Bytes(1536 << 10),
+            track_inner: Bytes(768 << 10),
+            skew: Nanos(800_000),
+            rate: 0,
+            settle: Nanos(1_200_000),
+            seek_average: Nanos(8_500_000),
+            seek_full: Nanos(16_000_000),
+            cache: Bytes(16 << 20),
+            cache_commands: 1024,
+            write_cache: true,
+            piece: Bytes(512 << 10),
+            run: Bytes(2 << 20),
+            reserve: Bytes(0),
+            order: Order::Satf,
+            max_age: Nanos(1_000_000_000),
+            read_ahead: Bytes(256 << 10),
+            segments: 16,
+            reset: Nanos(100_000),
+            finish: Nanos(100_000),
+            error_rate: 0,
+            retries: 8,
+            seed: 0,
+            memory: false,
+        }
+    }
+}
+
+impl HddConfig {
+    /// Duration of a revolution.
+    pub fn turn(&self) -> Nanos {
+        Nanos(60_000_000_000 / u64::from(self.rpm))
+    }
+
+    /// Size of the disk.
+    pub fn capacity(&self) -> Bytes {
+        match self.recording {
+            Recording::Cmr => self.size,
+            Recording::Smr => Bytes(u64::from(self.zones).saturating_mul(self.zone_size.0)),
+        }
+    }
+
+    /// Commands in flight.
+    pub fn queue_depth(&self) -> u16 {
+        match self.host {
+            Host::Ata => 1,
+            Host::Ahci => self.depth,
+        }
+    }
+
+    /// The sustained rate at the outer edge that tracks and rotation give, in bytes a second.
+    pub fn outer_rate(&self) -> u64 {
+        let time = self.turn() + self.skew;
+        let rate = u128::from(self.track_outer.0) * 1_000_000_000 / u128::from(time.0.max(1));
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    }
+
+    /// The device without its mechanics: zones, data, limits.
+    pub(super) fn store(&self) -> NullConfig {
+        let smr = self.recording == Recording::Smr;
+        NullConfig {
+            zoned: smr,
+            zones: self.zones,
+            zone_size: self.zone_size,
+            conventional: self.conventional,
+            max_open: Some(self.max_open),
+            size: self.size,
+            lba: self.lba,
+            queues: 1,
+            depth: self.queue_depth(),
+            max_io: self.max_io,
+            memory: self.memory,
+            ..NullConfig::default()
+        }
+    }
+
+    /// Checks the configuration.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let depth_ok = (1..=32).contains(&self.depth);
+        rule("depth", depth_ok, self.depth, || "from 1 to 32".to_owned())?;
+        self.store().validate()?;
+        self.validate_geometry()?;
+        self.validate_times()?;
+        self.validate_cache()
+    }
+
+    fn validate_geometry(&self) -> Result<(), ConfigError> {
+        let size = |bytes: Bytes| show_size(bytes.0);
+        let smr = self.recording == Recording::Smr;
+        let max_open_ok = !smr || self.max_open <= self.zones;
+        rule("max_open", max_open_ok, self.max_open, || format!("at most zones={}", self.zones))?;
+        let rpm_ok = (1000..=30_000).contains(&self.rpm);
+        rule("rpm", rpm_ok, self.rpm, || "from 1000 to 30000".to_owned())?;
+        let heads_ok = (1..=64).contains(&self.heads);
+        rule("heads", heads_ok, self.heads, || "from 1 to 64".to_owned())?;
+        let rings_ok = (1..=1024).contains(&self.rings);
+        rule("rings", rings_ok, self.rings, || "from 1 to 1024".to_owned())?;
+        let inner_ok = (4096..=self.track_outer.0).contains(&self.track_inner.0);
+        rule("track_inner", inner_ok, size(self.track_inner), || {
+            format!("from 4KiB to track_outer={}", size(self.track_outer))
+        })?;
+        let outer_ok = self.track_outer.0 <= 1 << 30;
+        rule("track_outer", outer_ok, size(self.track_outer), || "at most 1GiB".to_owned())?;
+        let unit = if smr { self.zone_size.0 } else { self.track_outer.0 };
+        let least = unit.saturating_mul(u64::from(self.rings)).saturating_mul(self.heads.into());
+        let option = if smr { "zones" } else { "size" };
+        let (found, what) = if smr {
+            (self.zones.to_string(), "zones, a zone on each head in each ring")
+        } else {
+            (size(self.size), "bytes, a track on each head in each ring")
+        };
+        let least_count = if smr { least / unit.max(1) } else { least };
+        rule(option, self.capacity().0 >= least, found, || {
+            format!("at least {least_count} {what}")
+        })?;
+        let outer = self.outer_rate();
+        let near = self.rate == 0 || self.rate.abs_diff(outer) <= outer / 50;
+        rule("rate", near, show_rate(self.rate), || {
+            format!(
+                "within 2% of {}, which is track_outer={} in a turn of {} (rpm={}) and skew={}",
+                show_rate(outer),
+                size(self.track_outer),
+                show_time(self.turn().0),
+                self.rpm,
+                show_time(self.skew.0),
+            )
+        })
+    }
+
+    fn validate_times(&self) -> Result<(), ConfigError> {
+        let time = |nanos: Nanos| show_time(nanos.0);
+        let second = Nanos(1_000_000_000);
+        for (option, value) in [
+            ("command", self.command),
+            ("settle", self.settle),
+            ("seek_average", self.seek_average),
+            ("seek_full", self.seek_full),
+            ("reset", self.reset),
+            ("finish", self.finish),
+        ] {
+            rule(option, value <= second, time(value), || "at most 1s".to_owned())?;
+        }
+        let turn = self.turn();
+        rule("skew", self.skew < turn, time(self.skew), || {
+            format!("less than a turn, {} with rpm={}", time(turn), self.rpm)
+        })?;
+        let average_ok = self.settle <= self.seek_average;
+        rule("seek_average", average_ok, time(self.seek_average), || {
+            format!("at least settle={}", time(self.settle))
+        })?;
+        let rising = SeekCurve::new(self).is_monotonic();
+        rule("seek_full", rising, time(self.seek_full), || {
+            format!(
+                "a seek curve that rises with the distance from settle={} over seek_average={}",
+                time(self.settle),
+                time(self.seek_average)
+            )
+        })
+    }
+
+    fn validate_cache(&self) -> Result<(), ConfigError> {
+        let size = |bytes: Bytes| show_size(bytes.0);
+        let at_least_1 = || "at least 1".to_owned();
+        rule("link_rate", self.link_rate >= 1_000_000, show_rate(self.link_rate), || {
+            "at least 1MB/s".to_owned()
+        })?;
+        let piece_ok = self.piece.0 >= 4096 && self.piece.0.is_multiple_of(4096);
+        rule("piece", piece_ok && self.piece.0 <= 1 << 30, size(self.piece), || {
+            "a multiple of 4KiB up to 1GiB".to_owned()
+        })?;
+        let cache_ok = self.cache >= self.piece && self.cache.0 <= 1 << 40;
+        rule("cache", cache_ok, size(self.cache), || {
+            format!("from piece={} to 1TiB", size(self.piece))
+        })?;
+        let commands_ok = (1..=1 << 20).contains(&self.cache_commands);
+        rule("cache_commands", commands_ok, self.cache_commands, || {
+            format!("from 1 to {}", 1 << 20)
+        })?;
+        let read_ahead_ok = self.read_ahead.0.is_multiple_of(self.lba.into());
+        rule("read_ahead", read_ahead_ok, size(self.read_ahead), || {
+            format!("a multiple of lba={}", self.lba)
+        })?;
+        rule("segments", (1..=1024).contains(&self.segments), self.segments, || {
+            "from 1 to 1024".to_owned()
+        })?;
+        rule("error_rate", self.error_rate <= 1_000_000, self.error_rate, || {
+            "at most 1000000".to_owned()
+        })?;
+        rule("retries", self.retries > 0, self.retries, at_least_1)
+    }
+
+    /// The limits of the device.
+    pub(super) fn adapt(&self, limits: &Limits) -> Limits {
+        Limits { rotational: true, ..limits.clone() }
+    }
+}

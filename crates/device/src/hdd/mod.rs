@@ -1,0 +1,118 @@
+//! The rotating disk: conventional or shingled, with the times of its mechanics.
+//!
+//! Takes requests through its hardware queue; gives them back when a disk would have done them.
+//! Keeps true: what [`crate::zones`] keeps true; what the files here say each.
+//!
+//! ```text
+//!   config     numbers, and the rules between them
+//!   geometry   address -> radius, track, angle          seek     distance -> time
+//!   buffer     what waits to be written                 segments what has been read
+//!   drive      link and head at work, in time           trace    what they did
+//! ```
+//!
+//! All commands pass through one hardware queue, as AHCI has it.
+mod buffer;
+mod config;
+mod drive;
+mod geometry;
+mod seek;
+mod segments;
+mod trace;
+
+use crate::null::{ConfigError, NullDevice};
+pub use config::{HddConfig, Host, Order, Recording};
+use drive::{Drive, Execute};
+pub use geometry::{Geometry, Place};
+pub use seek::SeekCurve;
+use std::sync::{Arc, Mutex, MutexGuard};
+pub use trace::{Activity, Counters, TraceEntry};
+use zonal_blk::{Device, HwQueue, Limits, Nanos, Request, Status, Zone, ZoneNo};
+
+/// A rotating disk.
+pub struct HddDevice {
+    limits: Limits,
+    /// Zones and data, which cost no time.
+    store: NullDevice,
+    drive: Mutex<Drive>,
+}
+
+impl HddDevice {
+    /// Makes a disk, its heads at the outer edge, all of its sequential zones empty.
+    ///
+    /// # Errors
+    /// The first rule that the configuration breaks.
+    pub fn new(config: &HddConfig) -> Result<Self, ConfigError> {
+        Self::with_trace(config, None)
+    }
+
+    /// The same, with a record of up to so many activities of the head.
+    ///
+    /// # Errors
+    /// The first rule that the configuration breaks.
+    pub fn with_trace(config: &HddConfig, entries: Option<usize>) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let store = NullDevice::new(&config.store())?;
+        Ok(HddDevice {
+            limits: config.adapt(store.limits()),
+            store,
+            drive: Mutex::new(Drive::new(config, entries)),
+        })
+    }
+
+    /// What the drive has done so far.
+    pub fn counters(&self) -> Counters {
+        self.drive().counters()
+    }
+
+    /// What the head did, as far as the record goes; nothing without one.
+    pub fn trace(&self) -> Vec<TraceEntry> {
+        self.drive().trace().to_vec()
+    }
+
+    fn drive(&self) -> MutexGuard<'_, Drive> {
+        self.drive.lock().expect("lock of the drive")
+    }
+}
+
+impl Execute for NullDevice {
+    fn execute(&self, request: &mut Request) {
+        NullDevice::execute(self, request);
+    }
+
+    fn zone(&self, request: &Request) -> (u64, u64) {
+        let start = self.limits().zone_start(request.zone());
+        (start.to_bytes().0, (start + self.limits().zone_size).to_bytes().0)
+    }
+}
+
+impl Device for HddDevice {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
+        self.store.report_zones(first, max, zones)
+    }
+
+    fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
+        Box::new(DriveQueue(self))
+    }
+}
+
+/// The hardware queue. The drive outlives it, since it may still have something to write.
+struct DriveQueue(Arc<HddDevice>);
+
+impl HwQueue for DriveQueue {
+    fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
+        self.0.drive().start(now, request, &self.0.store);
+        Ok(())
+    }
+
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
+        self.0.drive().poll(now, done, &self.0.store);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.0.drive().next_event()
+    }
+}
