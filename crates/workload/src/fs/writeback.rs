@@ -99,8 +99,11 @@ impl Writeback {
 
     /// The file whose turn it is, and how much of it may be written now.
     pub(super) fn turn(&self) -> Option<(FileId, u64)> {
+        // A turn that has begun goes on, whatever the limit: this is why write-back comes in chunks.
+        let goes_on = self.left < self.chunk;
         // Whoever waits must be let in at some time, however small the limits are.
-        let due = self.expired > 0 || self.dirty > self.background || !self.waiting.is_empty();
+        let stuck = self.in_flight == 0 && !self.waiting.is_empty();
+        let due = goes_on || stuck || self.expired > 0 || self.dirty > self.background;
         self.files.front().filter(|_| due).map(|&file| (file, self.left))
     }
 
