@@ -84,7 +84,8 @@ impl Geometry {
             let wanted = u128::from(capacity) * u128::from(share) / u128::from(total);
             let wanted = u64::try_from(wanted).expect("no more than the capacity");
             let bands = (wanted.saturating_sub(start) / band / heads).max(1) * heads;
-            let end = if nr + 1 == nr_rings { capacity } else { (start + bands * band).min(capacity) };
+            let end =
+                if nr + 1 == nr_rings { capacity } else { (start + bands * band).min(capacity) };
             let depth = ((end - start) as f64 / (band * heads) as f64).max(1.0);
             let switch = if smr { config.settle.0 } else { 0 };
             let band_time = geometry.time_in(band, track) + switch;

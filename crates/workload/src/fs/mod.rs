@@ -27,8 +27,10 @@ mod options;
 mod process;
 mod runner;
 mod tags;
+mod ufs;
 mod writeback;
 mod xfs;
+mod zfs;
 mod zoned;
 mod zones;
 
@@ -79,7 +81,7 @@ pub enum FileOp {
 }
 
 /// What a block I/O carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A file's bytes.
     Data {
@@ -88,6 +90,9 @@ pub enum Content {
         /// First byte.
         offset: u64,
     },
+    /// Bytes of files that lie next to each other on the disk: the file, the first byte, and how
+    /// many, of each.
+    Several(Vec<(FileId, u64, u64)>),
     /// The file system's own.
     Metadata,
     /// Nothing.

@@ -3,6 +3,8 @@
 //! Takes a job and its disks; gives a file system with its processes, or the option that does not
 //! fit the disks.
 use super::process::Origin;
+use super::ufs::Ufs;
+use super::zfs::Zfs;
 use super::zoned::ZonedFs;
 use super::{FileId, FileSystem, FsKind, FsRunner, Params, btrfs, xfs};
 use crate::job::{Extent, Job, Rw, ZoneMode};
@@ -16,6 +18,9 @@ pub struct Disk {
     /// Whether bios have to carry data.
     pub keeps_data: bool,
 }
+
+/// Largest block of UFS and record of ZFS.
+const MAX_BLOCK: u64 = 128 << 10;
 
 /// Files that are there before the processes begin, without I/O.
 pub type Layout = Vec<(FileId, u64)>;
@@ -53,8 +58,13 @@ pub fn check(job: &Job, limits: &Limits) -> Result<FsKind, MountError> {
             if kind.is_zoned() { ("zones", "has none") } else { ("no zones", "has some") };
         return fail("filesystem", format!("{name} needs a device with {needs}, this one {has}"));
     }
-    if job.fs.disks > 1 {
-        return fail("fs_disks", format!("{name} lies on one disk"));
+    if job.fs.disks > 1 && kind != FsKind::Zfs {
+        return fail("fs_disks", format!("{name} lies on one disk, zfs can lie on several"));
+    }
+    let block = Params::new(kind, &job.fs).block;
+    if !block.is_power_of_two() || block < u64::from(limits.lba_size) || block > MAX_BLOCK {
+        let expected = format!("a power of two from {} to {MAX_BLOCK}", limits.lba_size);
+        return fail("fs_block", format!("found {block} bytes, expected {expected}"));
     }
     if job.zonemode == ZoneMode::Zbd {
         return fail("zonemode", "the file system looks after the zones".to_owned());
@@ -114,16 +124,22 @@ pub fn mount(
     let no_space = |bytes: u64| {
         MountError::new(job, "filesize", format!("no room for {bytes} bytes of files on the disk"))
     };
+    let params_of_zoned = params.clone();
     let zoned = |rules| -> Result<Box<dyn FileSystem>, MountError> {
         let queue = &disks[0].queue;
         let zones = report(job, queue)?;
         let policy = queue.zone_write();
-        let fs = ZonedFs::new(params, rules, limits, policy, &zones, job, &layout);
+        let fs = ZonedFs::new(params_of_zoned, rules, limits, policy, &zones, job, &layout);
         Ok(Box::new(fs.map_err(no_space)?))
     };
     let fs = match kind {
         FsKind::Btrfs => zoned(btrfs::RULES)?,
         FsKind::Xfs => zoned(xfs::RULES)?,
+        FsKind::Ufs => Box::new(Ufs::new(params, limits, job, &layout).map_err(no_space)?),
+        FsKind::Zfs => {
+            let disks: Vec<&Limits> = disks.iter().map(|disk| disk.queue.limits()).collect();
+            Box::new(Zfs::new(params, &disks, job, &layout).map_err(no_space)?)
+        }
     };
     FsRunner::new(Arc::clone(job), fs, (0..job.numjobs).map(origin), disks, kind.name())
 }

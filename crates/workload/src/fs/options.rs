@@ -8,6 +8,10 @@ pub enum FsKind {
     Btrfs,
     /// XFS with its zoned allocator.
     Xfs,
+    /// FreeBSD's UFS.
+    Ufs,
+    /// ZFS.
+    Zfs,
 }
 
 impl FsKind {
@@ -16,6 +20,8 @@ impl FsKind {
         match self {
             FsKind::Btrfs => "btrfs",
             FsKind::Xfs => "xfs",
+            FsKind::Ufs => "ufs",
+            FsKind::Zfs => "zfs",
         }
     }
 
@@ -162,14 +168,11 @@ pub struct Params {
 impl Params {
     /// The parameters of a file system, as far as `given` does not say.
     pub fn new(kind: FsKind, given: &FsOptions) -> Self {
-        let base = Params::default_for(kind);
-        let memory = given.memory.unwrap_or(base.memory);
-        let share = |share: u64, given: Option<u64>| given.unwrap_or(memory / 100 * share);
+        let base = Params::default_for(kind, given.memory);
         Params {
-            memory,
-            // Linux's vm.dirty_ratio and vm.dirty_background_ratio.
-            dirty: share(20, given.dirty),
-            background: share(10, given.background),
+            memory: base.memory,
+            dirty: given.dirty.unwrap_or(base.dirty),
+            background: given.background.unwrap_or(base.background),
             chunk: given.chunk.unwrap_or(base.chunk),
             open_zones: given.open_zones.unwrap_or(base.open_zones),
             block: given.block.unwrap_or(base.block),
@@ -181,23 +184,46 @@ impl Params {
         }
     }
 
-    fn default_for(kind: FsKind) -> Self {
-        let plain = Params {
-            memory: 8 << 30,
-            dirty: 0,
-            background: 0,
+    fn default_for(kind: FsKind, memory: Option<u64>) -> Self {
+        let memory = memory.unwrap_or(match kind {
+            FsKind::Btrfs | FsKind::Xfs => 6 << 30,
+            FsKind::Ufs => 1536 << 20,
+            FsKind::Zfs => 640 << 20,
+        });
+        let linux = Params {
+            memory,
+            // vm.dirty_ratio and vm.dirty_background_ratio.
+            dirty: memory / 100 * 20,
+            background: memory / 100 * 10,
             chunk: 120 << 20,
             open_zones: 128,
-            block: 16 << 10,
+            block: 4 << 10,
             commit: Nanos(30_000_000_000),
-            queue_depth: 64,
+            queue_depth: 32,
             op_cost: Nanos(2_000),
             byte_rate: 4 << 30,
             issue_cost: Nanos(2_000),
         };
         match kind {
-            FsKind::Btrfs => Params { open_zones: 1, ..plain },
-            FsKind::Xfs => plain,
+            FsKind::Xfs => linux,
+            FsKind::Btrfs => Params { open_zones: 1, ..linux },
+            FsKind::Ufs => Params {
+                dirty: 28 << 20,
+                background: 28 << 20,
+                chunk: 1 << 20,
+                block: 16 << 10,
+                op_cost: Nanos(20_000),
+                byte_rate: 1 << 30,
+                ..linux
+            },
+            FsKind::Zfs => Params {
+                dirty: memory / 8,
+                block: 128 << 10,
+                queue_depth: 35,
+                op_cost: Nanos(50_000),
+                byte_rate: 500 << 20,
+                ..linux
+            },
         }
     }
 

@@ -6,7 +6,7 @@
 //! written there.
 use super::mount::{Disk, MountError};
 use super::process::{Origin, Process};
-use super::{BlockIo, Content, Effects, FileSystem, FsCounters, OpId, tags};
+use super::{BlockIo, Content, Effects, FileId, FileSystem, FsCounters, OpId, tags};
 use crate::job::{DataDir, Job};
 use crate::runner::{Clock, Outcome, Progress, SAMPLE_INTERVAL, Step};
 use std::collections::BTreeMap;
@@ -178,10 +178,16 @@ impl FsRunner {
     /// How an I/O ended, with what it read looked at.
     fn checked(&mut self, end: &Completion) -> Status {
         let content = self.reads.remove(&end.user_data);
-        let (Some(Content::Data { file, offset }), Some(buf)) = (content, &end.buf) else {
+        let (Some(content), Some(buf)) = (content, &end.buf) else {
             return end.status;
         };
-        if end.status == Status::Ok && !tags::matches(buf, file, offset) {
+        let mut at = 0;
+        let matches = |(file, offset, bytes): (FileId, u64, u64)| {
+            let part = &buf[at..at + bytes as usize];
+            at += bytes as usize;
+            tags::matches(part, file, offset)
+        };
+        if end.status == Status::Ok && !parts(&content, buf.len()).into_iter().all(matches) {
             return Status::Protection;
         }
         end.status
@@ -265,8 +271,13 @@ impl FsRunner {
                 let mut buf = Buf::zeroed(io.nr_sectors as usize * 512);
                 if io.op == Op::Read {
                     self.reads.insert(io.id, io.content);
-                } else if let Content::Data { file, offset } = io.content {
-                    tags::fill(&mut buf, file, offset);
+                } else {
+                    let mut at = 0;
+                    for (file, offset, bytes) in parts(&io.content, buf.len()) {
+                        let bytes = bytes as usize;
+                        tags::fill(&mut buf[at..at + bytes], file, offset);
+                        at += bytes;
+                    }
                 }
                 bio.buf = Some(buf);
             }
@@ -281,7 +292,7 @@ impl FsRunner {
         let dir = usize::from(io.op != Op::Read);
         let bytes = u64::from(io.nr_sectors) * 512;
         match io.content {
-            Content::Data { .. } => {
+            Content::Data { .. } | Content::Several(_) => {
                 counters.data_ios[dir] += 1;
                 counters.data_bytes[dir] += bytes;
             }
@@ -315,5 +326,14 @@ impl FsRunner {
             Some(at) if at <= now => Step::Busy { ios: 0 },
             at => Step::Wait(at),
         }
+    }
+}
+
+/// What a buffer holds of files, part by part: the file, the first byte, and how many.
+fn parts(content: &Content, len: usize) -> Vec<(FileId, u64, u64)> {
+    match content {
+        Content::Data { file, offset } => vec![(*file, *offset, len as u64)],
+        Content::Several(parts) => parts.clone(),
+        Content::Metadata | Content::None => Vec::new(),
     }
 }

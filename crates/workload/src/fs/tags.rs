@@ -2,12 +2,11 @@
 //!
 //! So that a read through a file system shows whether it found what was written there.
 use super::FileId;
-use zonal_blk::Buf;
 
 const SECTOR: usize = 512;
 
 /// Fills a buffer with the sectors of a file from `offset` on.
-pub(super) fn fill(buf: &mut Buf, file: FileId, offset: u64) {
+pub(super) fn fill(buf: &mut [u8], file: FileId, offset: u64) {
     for (number, sector) in (0..).zip(buf.chunks_exact_mut(SECTOR)) {
         sector[..16].copy_from_slice(&tag(file, offset + number * SECTOR as u64));
     }
@@ -15,7 +14,7 @@ pub(super) fn fill(buf: &mut Buf, file: FileId, offset: u64) {
 
 /// Whether a buffer holds the sectors of a file from `offset` on. Sectors of zeroes were never
 /// written: they are part of a file that was laid out and not written.
-pub(super) fn matches(buf: &Buf, file: FileId, offset: u64) -> bool {
+pub(super) fn matches(buf: &[u8], file: FileId, offset: u64) -> bool {
     (0..).zip(buf.chunks_exact(SECTOR)).all(|(number, sector)| {
         let expected = tag(file, offset + number * SECTOR as u64);
         sector[..16] == expected || sector[..16] == [0; 16]
@@ -34,6 +33,7 @@ fn tag(file: FileId, offset: u64) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zonal_blk::Buf;
 
     #[test]
     fn a_sector_of_another_place_is_noticed() {

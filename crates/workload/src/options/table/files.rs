@@ -12,6 +12,8 @@ pub(super) const OPTIONS: &[Spec] = &[
             ("none", Ok(|draft| draft.job.fs.kind = None)),
             ("btrfs", Ok(|draft| draft.job.fs.kind = Some(FsKind::Btrfs))),
             ("xfs", Ok(|draft| draft.job.fs.kind = Some(FsKind::Xfs))),
+            ("ufs", Ok(|draft| draft.job.fs.kind = Some(FsKind::Ufs))),
+            ("zfs", Ok(|draft| draft.job.fs.kind = Some(FsKind::Zfs))),
         ]),
         "none",
         "File system that is made on the device and that all clones work on. Zonal's own, as all \
@@ -61,6 +63,12 @@ pub(super) const OPTIONS: &[Spec] = &[
         "All clones work on the same files.",
     ),
     Spec::new(
+        "fs_disks",
+        Kind::Number { min: 1, max: MAX_DISKS, set: |draft, n| draft.job.fs.disks = narrow(n) },
+        "1",
+        "Devices like the job's own that the file system lies on; zfs only.",
+    ),
+    Spec::new(
         "fs_warm_runs",
         Kind::Number { min: 0, max: ANY_U32, set: |draft, n| draft.job.fs.warm_runs = narrow(n) },
         "0",
@@ -69,26 +77,42 @@ pub(super) const OPTIONS: &[Spec] = &[
     Spec::new(
         "fs_memory",
         Kind::Size(|draft, bytes| draft.job.fs.memory = Some(bytes)),
-        "by file system",
-        "Memory for file data: page cache.",
+        "btrfs, xfs 6g, ufs 1536m, zfs 640m",
+        "Memory for file data: page cache, buffer cache, ARC.",
     ),
     Spec::new(
         "fs_dirty",
         Kind::Size(|draft, bytes| draft.job.fs.dirty = Some(bytes)),
-        "20% of fs_memory",
+        "btrfs, xfs 20% of fs_memory, zfs an eighth",
         "Bytes written and not yet on the device at which writers wait.",
     ),
     Spec::new(
         "fs_dirty_background",
         Kind::Size(|draft, bytes| draft.job.fs.background = Some(bytes)),
-        "10% of fs_memory",
+        "btrfs, xfs 10% of fs_memory, ufs 28m",
         "Dirty bytes from which they are written back.",
     ),
     Spec::new(
         "fs_chunk",
-        Kind::Size(|draft, bytes| draft.job.fs.chunk = Some(bytes)),
-        "120m",
-        "Bytes written back of a file before it is the next one's turn.",
+        Kind::Size(|draft, bytes| draft.job.fs.chunk = Some(bytes.max(1))),
+        "btrfs, xfs 120m, ufs 1m",
+        "Bytes written back of a file before it is the next one's turn; for ufs, bytes being written.",
+    ),
+    Spec::new(
+        "fs_block",
+        Kind::Size(|draft, bytes| draft.job.fs.block = Some(bytes)),
+        "ufs 16k, zfs 128k",
+        "Bytes of a block (ufs) or record (zfs).",
+    ),
+    Spec::new(
+        "fs_queue_depth",
+        Kind::Number {
+            min: 1,
+            max: ANY_U32,
+            set: |draft, n| draft.job.fs.queue_depth = Some(narrow(n)),
+        },
+        "zfs 35",
+        "Commands of zfs in flight on each disk.",
     ),
     Spec::new(
         "fs_open_zones",
