@@ -33,6 +33,11 @@ impl Rng {
     }
 }
 
+/// A number that is made from another, and looks unrelated to it.
+pub(crate) fn mix(mut number: u64) -> u64 {
+    splitmix64(&mut number)
+}
+
 fn splitmix64(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;

@@ -89,8 +89,9 @@ pub struct HddConfig {
     pub write_cache: bool,
     /// Bytes that move between link and buffer, or buffer and medium, at a time.
     pub piece: Bytes,
-    /// Bytes that are written in a place before another is looked for.
-    pub run: Bytes,
+    /// How long the head writes in one place before it leaves for another, in percent of the
+    /// seek there.
+    pub stay: u32,
     /// Buffer kept free for each command that waits behind the first.
     pub reserve: Bytes,
     /// The order of reads, and of what is written from the buffer.
@@ -144,10 +145,10 @@ impl Default for HddConfig {
             cache_commands: 1024,
             write_cache: true,
             piece: Bytes(512 << 10),
-            run: Bytes(2 << 20),
+            stay: 200,
             reserve: Bytes(0),
             order: Order::Satf,
-            max_age: Nanos(1_000_000_000),
+            max_age: Nanos(10_000_000_000),
             read_ahead: Bytes(256 << 10),
             segments: 16,
             reset: Nanos(100_000),

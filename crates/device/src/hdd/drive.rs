@@ -72,8 +72,10 @@ pub(super) struct Drive {
     link_rate: u64,
     command: u64,
     piece: u64,
-    run: u64,
+    stay: u64,
     reserve: u64,
+    /// However many commands wait, one piece can arrive while another is written.
+    most_kept: u64,
     order: Order,
     max_age: u64,
     write_cache: bool,
@@ -85,6 +87,8 @@ pub(super) struct Drive {
     rng: Rng,
     /// Commands that take effect in order, the first being on the link.
     queue: VecDeque<(u64, Box<Request>)>,
+    /// The shares of all of them in the buffer.
+    reserved: u64,
     first: First,
     /// Reads whose data are here.
     answers: VecDeque<Box<Request>>,
@@ -99,9 +103,12 @@ pub(super) struct Drive {
     /// Where the head is when its step ends: the byte behind the last that it passed over.
     at: u64,
     place: Place,
-    /// The run that the head is at, and how much it has written of it.
+    /// The run that the head is at, and how long it has been there.
     current: Option<RunId>,
-    written: u64,
+    /// How long it has been writing there.
+    spent: u64,
+    /// How long the present step has data under the head.
+    transfer: u64,
     idle_since: u64,
     done: Vec<Box<Request>>,
     now: u64,
@@ -122,7 +129,7 @@ impl Drive {
             link_rate: config.link_rate,
             command: config.command.0,
             piece: config.piece.0,
-            run: config.run.0,
+            stay: config.stay.into(),
             reserve: config.reserve.0,
             order: config.order,
             max_age: config.max_age.0,
@@ -134,6 +141,8 @@ impl Drive {
             max_retries: config.retries,
             rng: Rng::new(config.seed),
             queue: VecDeque::with_capacity(32),
+            reserved: 0,
+            most_kept: config.cache.0.saturating_sub(2 * config.piece.0),
             first: First::default(),
             answers: VecDeque::with_capacity(32),
             reads: Vec::with_capacity(32),
@@ -145,7 +154,8 @@ impl Drive {
             head_until: 0,
             at: 0,
             current: None,
-            written: 0,
+            spent: 0,
+            transfer: 0,
             idle_since: 0,
             done: Vec::with_capacity(32),
             now: 0,
@@ -180,6 +190,7 @@ impl Drive {
                 self.wake_head();
             }
         } else {
+            self.reserved += self.share(&request);
             self.queue.push_back((self.now, request));
         }
         if matches!(self.link, Link::Idle) {
@@ -332,8 +343,7 @@ impl Drive {
             if !failed && matches!(op, Op::ZoneReset | Op::ZoneResetAll) {
                 self.forget(start, end);
             }
-            let (_, request) = self.queue.pop_front().expect("just seen");
-            self.first = First::default();
+            let request = self.take_first();
             return self.set_link(Link::Answer(request), time);
         }
         self.go_on_with_first();
@@ -353,14 +363,18 @@ impl Drive {
             return;
         }
         let flags = request.flags();
-        if self.first.moved == 0 && flags.contains(BioFlags::PREFLUSH) && !self.buffer.is_empty() {
+        if self.first.moved == 0
+            && flags.contains(BioFlags::PREFLUSH)
+            && !self.buffer.is_empty()
+        {
             self.link = Link::Drain;
             return;
         }
         let (start, end) = bytes(request);
         let left = end - start - self.first.moved;
         let len = left.min(self.piece);
-        let kept = self.reserve * (self.queue.len() as u64 - 1);
+        let kept = self.reserved.saturating_sub(self.share(request));
+        let kept = kept.min(self.most_kept);
         let new = self.first.moved == 0;
         if self.buffer.has_room(len, kept, new) {
             let time = self.time_on_link(len);
@@ -373,14 +387,27 @@ impl Drive {
         }
     }
 
+    /// The part of the buffer that is kept free for a command while it waits behind others.
+    fn share(&self, request: &Request) -> u64 {
+        let (start, end) = bytes(request);
+        (end - start).min(self.reserve)
+    }
+
+    /// The first command leaves the queue.
+    fn take_first(&mut self) -> Box<Request> {
+        let (_, request) = self.queue.pop_front().expect("the link serves a command");
+        self.reserved -= self.share(&request);
+        self.first = First::default();
+        request
+    }
+
     fn flush(&mut self) {
         if !self.buffer.is_empty() {
             self.link = Link::Drain;
             return;
         }
-        let (_, mut request) = self.queue.pop_front().expect("a flush is first");
+        let mut request = self.take_first();
         request.set_status(Status::Ok);
-        self.first = First::default();
         self.set_link(Link::Answer(request), 0);
     }
 
@@ -393,8 +420,7 @@ impl Drive {
         let id = self.buffer.add(from, from + len, self.first.arrived, new);
         self.first.moved += len;
         if from + len == end {
-            let (_, request) = self.queue.pop_front().expect("just seen");
-            self.first = First::default();
+            let request = self.take_first();
             if self.write_cache && !request.flags().contains(BioFlags::FUA) {
                 self.done.push(request);
             } else {
@@ -416,7 +442,7 @@ impl Drive {
     fn head_step(&mut self, execute: &impl Execute) {
         match std::mem::replace(&mut self.head, Head::Idle) {
             Head::Write(id, len) => {
-                self.written += len;
+                self.spent += self.transfer;
                 if !self.buffer.written(id, len, &mut self.done) {
                     self.current = None;
                 }
@@ -461,7 +487,8 @@ impl Drive {
     /// Time to get from where the head is to a byte: seek, and wait for it to come round.
     fn access(&self, at: u64) -> (u64, u64, Place) {
         let place = self.geometry.place(at);
-        let seek = if at == self.at || place.track == self.place.track {
+        let goes_on = at == self.at && place.band_end == self.place.band_end;
+        let seek = if goes_on || place.track == self.place.track {
             0
         } else {
             self.curve.time((place.radius - self.place.radius).abs())
@@ -480,11 +507,11 @@ impl Drive {
         if !self.reads.is_empty() && !matches!(self.link, Link::Full | Link::Drain) {
             return self.read_next();
         }
-        if let Some(id) = self.current {
-            let go_on = self.written < self.run || self.holds_oldest(id);
-            if go_on && self.reads.is_empty() {
-                return self.write(id);
-            }
+        if let Some(id) = self.current
+            && self.reads.is_empty()
+            && self.stays(id)
+        {
+            return self.write(id);
         }
         if self.buffer.is_empty() {
             return self.read_next();
@@ -498,9 +525,23 @@ impl Drive {
         }
         if self.current != Some(run) {
             self.current = Some(run);
-            self.written = 0;
+            self.spent = 0;
         }
         self.write(run);
+    }
+
+    /// Whether the head goes on with the run that it is at: while nothing else waits to be
+    /// written, while it holds the oldest data, and until it has spent as much time there as
+    /// makes the seek to the next place worth while.
+    fn stays(&self, id: RunId) -> bool {
+        if self.buffer.nr_runs() == 1 || self.holds_oldest(id) {
+            return true;
+        }
+        if self.order == Order::Fifo {
+            return false;
+        }
+        let (seek, _, _) = self.access(self.buffer.run(self.choose_run()).at);
+        self.spent < seek * self.stay / 100
     }
 
     fn holds_oldest(&self, id: RunId) -> bool {
@@ -517,7 +558,8 @@ impl Drive {
             let (seek, wait, _) = self.access(run.at);
             seek + wait
         };
-        self.buffer.runs().min_by_key(cost).expect("a run").0
+        let others = self.buffer.runs().filter(|&(id, _)| self.current != Some(id));
+        others.min_by_key(cost).map_or(oldest, |(id, _)| id)
     }
 
     fn choose_read(&self) -> Option<(usize, u64)> {
@@ -543,7 +585,7 @@ impl Drive {
     fn write(&mut self, id: RunId) {
         let run = self.buffer.run(id);
         let (start, end) = (run.at, run.end);
-        let end = end.min(start + self.piece).min(self.geometry.ring_end(start));
+        let end = end.min(start + self.piece).min(self.geometry.place(start).band_end);
         self.pass_over(start, end);
         self.head = Head::Write(id, end - start);
     }
@@ -552,14 +594,14 @@ impl Drive {
         let (_, request) = self.reads.remove(index);
         let (start, end) = bytes(&request);
         self.current = None;
-        self.pass_over(start, end.min(self.geometry.ring_end(start)));
+        self.pass_over(start, end.min(self.geometry.place(start).band_end));
         self.head = Head::Read(request);
     }
 
     /// Nothing else to do: reads on behind the last read.
     fn read_ahead(&mut self) {
         if let Some(end) = self.segments.ahead(self.at, self.read_ahead) {
-            let end = end.min(self.at + self.piece).min(self.geometry.ring_end(self.at));
+            let end = end.min(self.at + self.piece).min(self.geometry.place(self.at).band_end);
             self.pass_over(self.at, end);
             self.head = Head::Ahead(end);
         }
@@ -567,8 +609,9 @@ impl Drive {
 
     /// Sends the head to `start` and over the bytes up to `end`.
     fn pass_over(&mut self, start: u64, end: u64) {
-        let (seek, wait, _) = self.access(start);
+        let (seek, wait, place) = self.access(start);
         let transfer = self.geometry.transfer(start, end);
+        self.transfer = transfer;
         let c = &mut self.counters;
         c.idle_time.0 += self.now - self.idle_since;
         c.seeks += u64::from(seek > 0);
@@ -584,9 +627,9 @@ impl Drive {
         }
         self.head_until = until;
         self.idle_since = until;
-        let at_end = self.geometry.ring_end(start) == end;
         self.at = end;
-        self.place = self.geometry.place(if at_end { end - 1 } else { end });
+        // Behind the last byte of a band the head is still there.
+        self.place = self.geometry.place(if place.band_end == end { end - 1 } else { end });
     }
 
     /// Turns lost because a track could not be read or written at once.

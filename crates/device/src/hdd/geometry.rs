@@ -1,37 +1,43 @@
 //! Where bytes lie on the disk, and when they pass under the head.
 //!
-//! Takes byte addresses; gives the radial position, the surface and the angle. Keeps true: addresses that
-//! follow one another pass under the head one after another, with the skew between tracks and a
-//! settle time between bands as the only gaps within a ring.
+//! Takes byte addresses; gives radial positions, tracks and angles. Keeps true: within a band,
+//! addresses that follow one another pass under the head one after another, with the skew between
+//! tracks as the only gaps.
 //!
 //! ```text
-//!   address 0                                                       end
-//!   | ring 0 (longest tracks)     | ring 1        | ...    | ring n  |      rings have equally many
-//!   | band 0 head 0 | band 1 head 1 | ... | band h head 0 | ...             cylinders each
+//!   address 0                                                                      end
+//!   | ring 0 (longest tracks)                 | ring 1          | ...   | ring n     |
+//!   | band 0    | band 1    | ... | band h    | band h+1 ...
+//!     on head 0   on head 1         on head 0, one band further in
 //! ```
 //!
-//! A band is a zone of a shingled disk, or a track of a conventional one.
+//! The rings of a disk are equally wide. The bands of a shingled disk are its zones: each lies on
+//! one surface, as many side by side as there are heads. A conventional disk has a band in each
+//! ring, and its tracks take turns among the heads, cylinder by cylinder.
+//!
+//! Each surface is formatted for what its head can do, so where a band begins relative to its
+//! neighbours is as good as random; it is made from the number of the band here.
 use super::config::{HddConfig, Recording};
+use crate::rng::mix;
 
 /// A ring of tracks of one size.
 #[derive(Clone, Debug)]
 struct Ring {
     start: u64,
-    end: u64,
     /// Bytes of a track.
     track: u64,
     /// Bytes of a band.
     band: u64,
-    /// From the start of a band to the start of the next, in nanoseconds.
-    band_time: u64,
-    /// Bands one behind the other from rim to hub, each on all heads.
+    /// Bands of this ring and the rings before.
+    first_band: u64,
+    /// Tracks of this ring, on all surfaces, and the rings before.
+    first_track: u64,
+    /// Tracks of a band.
+    tracks: u64,
+    /// How many tracks of a band, or bands, lie behind one another from rim to hub.
     depth: f64,
     /// Radial position of the start, from 0 at the outer edge to 1.
     outer: f64,
-    /// Tracks of a band.
-    tracks: u64,
-    /// The number of its first track.
-    first_track: u64,
 }
 
 /// Where an address lies.
@@ -41,18 +47,23 @@ pub struct Place {
     pub radius: f64,
     /// The track, counted over the whole disk.
     pub track: u64,
-    /// When it passes under the head: nanoseconds from the start of its ring, so that the angle is
-    /// the remainder by the duration of a turn.
+    /// When it passes under the head, in nanoseconds from some moment that all addresses of a band
+    /// have in common: the remainder by the duration of a turn is the angle.
     pub time: u64,
+    /// The end of the band: no transfer goes beyond.
+    pub band_end: u64,
 }
 
 /// The layout of a disk.
 #[derive(Clone, Debug)]
 pub struct Geometry {
     rings: Vec<Ring>,
+    capacity: u64,
+    shingled: bool,
     turn: u64,
     skew: u64,
     heads: u64,
+    /// Of a ring, as a part of the stroke.
     width: f64,
 }
 
@@ -64,53 +75,45 @@ impl Geometry {
         let steps = nr_rings.saturating_sub(1).max(1);
         let track = |ring: u64| outer - (outer - inner) * ring / steps;
         let total: u64 = (0..nr_rings).map(track).sum();
-        let capacity = config.capacity().0;
         let heads = u64::from(config.heads);
         let mut geometry = Geometry {
             rings: Vec::new(),
+            capacity: config.capacity().0,
+            shingled: config.recording == Recording::Smr,
             turn: config.turn().0,
             skew: config.skew.0,
             heads,
             width: 1.0 / nr_rings as f64,
         };
-        let mut start = 0;
-        let mut share = 0;
-        let mut first_track = 0;
+        let (mut start, mut share, mut first_band, mut first_track) = (0, 0, 0, 0);
         for nr in 0..nr_rings {
             let track = track(nr);
             share += track;
-            let smr = config.recording == Recording::Smr;
-            let band = if smr { config.zone_size.0 } else { track };
-            let wanted = u128::from(capacity) * u128::from(share) / u128::from(total);
+            // What lies beside one another on all surfaces is in one ring.
+            let unit = heads * if geometry.shingled { config.zone_size.0 } else { track };
+            let wanted = u128::from(geometry.capacity) * u128::from(share) / u128::from(total);
             let wanted = u64::try_from(wanted).expect("no more than the capacity");
-            let bands = (wanted.saturating_sub(start) / band / heads).max(1) * heads;
-            let end =
-                if nr + 1 == nr_rings { capacity } else { (start + bands * band).min(capacity) };
-            let depth = ((end - start) as f64 / (band * heads) as f64).max(1.0);
-            let switch = if smr { config.settle.0 } else { 0 };
-            let band_time = geometry.time_in(band, track) + switch;
+            let units = (wanted.saturating_sub(start) / unit).max(1);
+            let is_last = nr + 1 == nr_rings;
+            let end = if is_last { geometry.capacity } else { start + units * unit };
+            let band = if geometry.shingled { config.zone_size.0 } else { end - start };
             let tracks = band.div_ceil(track);
-            let outer = nr as f64 * geometry.width;
             geometry.rings.push(Ring {
                 start,
-                end,
                 track,
                 band,
-                band_time,
-                depth,
-                outer,
-                tracks,
+                first_band,
                 first_track,
+                tracks,
+                depth: (end - start) as f64 / unit as f64,
+                outer: nr as f64 * geometry.width,
             });
-            first_track += (end - start).div_ceil(band) * tracks;
+            let bands = (end - start).div_ceil(band);
+            first_band += bands;
+            first_track += bands * tracks;
             start = end;
         }
         geometry
-    }
-
-    /// When a byte of a band passes under the head, from the start of the band.
-    fn time_in(&self, at: u64, track: u64) -> u64 {
-        at / track * (self.turn + self.skew) + at % track * self.turn / track
     }
 
     fn ring(&self, at: u64) -> &Ring {
@@ -123,25 +126,33 @@ impl Geometry {
         let ring = self.ring(at);
         let offset = at - ring.start;
         let (band, within) = (offset / ring.band, offset % ring.band);
-        let part = within as f64 / ring.band as f64;
-        let radius = ring.outer + self.width * ((band / self.heads) as f64 + part) / ring.depth;
-        let track = ring.first_track + band * ring.tracks + within / ring.track;
-        let time = band * ring.band_time + self.time_in(within, ring.track);
-        Place { radius, track, time }
+        let (track, part) = (within / ring.track, within % ring.track);
+        let inward = if self.shingled {
+            (band / self.heads) as f64 + within as f64 / ring.band as f64
+        } else {
+            (track / self.heads) as f64
+        };
+        let number = ring.first_band + band;
+        let begins = if self.shingled { mix(number) % self.turn } else { 0 };
+        Place {
+            radius: ring.outer + self.width * inward / ring.depth,
+            track: ring.first_track + band * ring.tracks + track,
+            time: begins + track * (self.turn + self.skew) + part * self.turn / ring.track,
+            band_end: (at - within + ring.band).min(self.capacity),
+        }
     }
 
-    /// The end of the ring that an address lies in: transfers end there.
-    pub fn ring_end(&self, at: u64) -> u64 {
-        self.ring(at).end
-    }
-
-    /// How long it takes to pass over the bytes from `start` to `end` of one ring, without a gap
-    /// that is beyond the last.
+    /// How long the bytes from `start` to `end`, of one band, take to pass under the head.
     pub fn transfer(&self, start: u64, end: u64) -> u64 {
         self.place(end - 1).time - self.place(start).time
     }
 
-    /// Duration of a revolution.
+    /// Size of the disk, in bytes.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Duration of a turn, in nanoseconds.
     pub fn turn(&self) -> u64 {
         self.turn
     }
