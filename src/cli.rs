@@ -2,10 +2,12 @@
 //!
 //! `zonal run` takes fio's job options beside its own, so its arguments are sorted first: what
 //! [`RunArgs`] knows is Zonal's, everything else is for the job parser.
+mod pattern;
 mod reproduce;
 mod zone;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+pub use pattern::{GenerateArgs, GenerateCommand, PatternCommand, RaidtestArgs, RandomioArgs};
 pub use reproduce::{ReproduceArgs, TableFormat};
 use std::ffi::{OsStr, OsString};
 use zonal_blk::ZoneWrite;
@@ -19,6 +21,8 @@ pub enum Command {
     Zone(ZoneCommand),
     /// Make a published table again.
     Reproduce(ReproduceArgs),
+    /// Make or show a pattern file.
+    Pattern(PatternCommand),
     /// Explain device specs.
     Devices,
     /// Explain job options, as Markdown if so.
@@ -45,6 +49,9 @@ enum Sub {
     Zone(ZoneCommand),
     /// Measure the cells of a published table and print them beside the published figures
     Reproduce(ReproduceArgs),
+    /// Make request patterns of raidtest or randomio, or show patterns and traces
+    #[command(subcommand)]
+    Pattern(PatternCommand),
     /// Explain device specs such as null:zones=4096,zone_size=256M
     Devices,
     /// Explain the job options, which are fio's
@@ -156,6 +163,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
         Sub::Run(run) => Command::Run(run, jobs),
         Sub::Zone(zone) => Command::Zone(zone),
         Sub::Reproduce(reproduce) => Command::Reproduce(reproduce),
+        Sub::Pattern(pattern) => Command::Pattern(pattern),
         Sub::Devices => Command::Devices,
         Sub::Options { markdown } => Command::Options(markdown),
     }

@@ -154,7 +154,7 @@ impl Devices {
 
 /// The name of a task's device.
 fn device_name<'a>(one: Option<&'a str>, task: &'a Task) -> Result<&'a str> {
-    one.or(task.job.filename.as_deref()).with_context(|| {
+    one.or(task.device()).with_context(|| {
         format!("job {}: no device: give --device or filename (see zonal devices)", task.job.name)
     })
 }

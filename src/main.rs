@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         cli::Command::Run(args, jobs) => cmd::run::run(&args, jobs),
         cli::Command::Zone(command) => cmd::zone::run(&command),
         cli::Command::Reproduce(args) => cmd::reproduce::run(&args),
+        cli::Command::Pattern(command) => cmd::pattern::run(&command),
         cli::Command::Devices => cmd::devices::help(),
         cli::Command::Options(markdown) => cmd::options::help(markdown),
     };

@@ -1,6 +1,7 @@
 //! One validated job: what a section of a job file asks for, after defaults, with every value
 //! checked. Field names are fio's option names (fio 3.33, HOWTO).
 use crate::fs::FsOptions;
+use crate::trace::{PatternOptions, RecordOptions, ReplayOptions};
 use zonal_blk::Nanos;
 use zonal_blk::sched::Prio;
 
@@ -151,6 +152,12 @@ pub struct Job {
     pub ioscheduler: Option<String>,
     /// Attributes of that scheduler, `name=value` between commas (`sched_opt=`, Zonal's own).
     pub sched_opt: Option<String>,
+    /// A trace instead of I/O of the job's own (`read_iolog`, `replay_*`).
+    pub replay: ReplayOptions,
+    /// Another program's requests instead (`pattern`, `pattern_*`, Zonal's own).
+    pub pattern: PatternOptions,
+    /// The trace to make of the run (`write_iolog`).
+    pub record: RecordOptions,
     /// CPUs that the job may run on; empty for all.
     pub cpus_allowed: Vec<usize>,
     /// How they are given out.
@@ -221,6 +228,9 @@ impl Default for Job {
             weight: None,
             ioscheduler: None,
             sched_opt: None,
+            replay: ReplayOptions::default(),
+            pattern: PatternOptions::default(),
+            record: RecordOptions::default(),
             cpus_allowed: Vec::new(),
             cpus_allowed_policy: CpusPolicy::Shared,
             ioengine: "psync".to_owned(),

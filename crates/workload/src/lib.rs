@@ -13,3 +13,4 @@ pub mod plan;
 pub mod report;
 pub mod runner;
 pub mod stats;
+pub mod trace;

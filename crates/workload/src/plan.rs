@@ -4,6 +4,7 @@
 use crate::generate::{Generator, Region, RegionError, ZbdTable};
 use crate::job::{CpusPolicy, Job, ZoneMode};
 use crate::runner::{JobRunner, Runner};
+use crate::trace::{Recording, Share};
 use std::sync::Arc;
 use zonal_blk::{Channel, Limits};
 
@@ -18,6 +19,12 @@ pub struct Task {
     pub clone: u32,
     /// Reporting group.
     pub group: u32,
+    /// The requests that the clone does, instead of its own.
+    pub share: Option<Share>,
+    /// The device that a trace is for, whatever the job names.
+    pub device: Option<String>,
+    /// The trace that is made of the run.
+    pub recording: Option<Arc<Recording>>,
 }
 
 /// Divides the jobs into phases. A job with `stonewall` begins a phase, and as in fio a group.
@@ -32,7 +39,7 @@ pub fn phases(jobs: &[Arc<Job>]) -> Vec<Vec<Task>> {
             group += 1;
         }
         let phase = phases.last_mut().expect("the first job begins a phase");
-        let clone = |clone| Task { job: Arc::clone(job), index, clone, group };
+        let clone = |clone| Task { index, clone, group, ..Task::of(job) };
         phase.extend((0..job.numjobs).map(clone));
     }
     phases
@@ -45,12 +52,36 @@ pub fn max_open_zones<'a>(jobs: impl Iterator<Item = &'a Job>) -> u32 {
 }
 
 impl Task {
-    /// Where the clone works on a device.
+    /// The first clone of a job by itself.
+    pub fn of(job: &Arc<Job>) -> Self {
+        Task {
+            job: Arc::clone(job),
+            index: 0,
+            clone: 0,
+            group: 0,
+            share: None,
+            device: None,
+            recording: None,
+        }
+    }
+
+    /// The device that the clone asks for.
+    pub fn device(&self) -> Option<&str> {
+        self.device.as_deref().or(self.job.filename.as_deref())
+    }
+
+    /// Where the clone works on a device: anywhere, if a trace says so.
     ///
     /// # Errors
     /// The option that does not fit the device.
     pub fn region(&self, limits: &Limits) -> Result<Region, RegionError> {
-        Region::new(&self.job, self.clone, limits)
+        match self.share {
+            Some(_) => {
+                let end = limits.capacity.to_bytes().0;
+                Ok(Region { start: 0, end, io_size: u64::MAX })
+            }
+            None => Region::new(&self.job, self.clone, limits),
+        }
     }
 
     /// Makes the clone ready to run. `id` tells it from all others that share `zbd`; `seed` is
@@ -67,10 +98,17 @@ impl Task {
         let zone_size = channel.queue().limits().zone_size.to_bytes().0;
         let zbd = zbd.filter(|_| self.job.zonemode == ZoneMode::Zbd);
         let stream = [self.job.randseed, u64::from(self.index), u64::from(self.clone)];
-        let generator = Generator::new(&self.job, region, zbd, zone_size, id, seed, stream);
+        let generator = match &self.share {
+            Some(share) => Generator::replay(&self.job, share.clone()),
+            None => Generator::new(&self.job, region, zbd, zone_size, id, seed, stream),
+        };
         let total = region.io_size.saturating_mul(self.job.loops);
         let job = Arc::clone(&self.job);
-        Runner::Job(Box::new(JobRunner::new(job, channel, generator, total, with_data)))
+        let mut runner = JobRunner::new(job, channel, generator, total, with_data);
+        if let Some(recording) = &self.recording {
+            runner.record(recording);
+        }
+        Runner::Job(Box::new(runner))
     }
 
     /// The CPUs that the clone may use, out of those there are (`cpus_allowed`,
@@ -123,7 +161,7 @@ mod tests {
             cpus_allowed_policy: policy,
             ..Job::default()
         };
-        let task = |policy, clone| Task { job: Arc::new(job(policy)), index: 0, clone, group: 0 };
+        let task = |policy, clone| Task { clone, ..Task::of(&Arc::new(job(policy))) };
         let split: Vec<_> =
             (0..5).map(|clone| task(CpusPolicy::Split, clone).cpus(&[0, 1])[0]).collect();
         assert_eq!(split, [1, 0, 1, 0, 1]);

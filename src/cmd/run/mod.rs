@@ -1,5 +1,6 @@
 //! `zonal run`: jobs through the block layer onto devices.
 mod sections;
+mod traces;
 
 use crate::cli::{ClockKind, RunArgs};
 use crate::devices::{Devices, Wishes};
@@ -28,9 +29,11 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         eprintln!("zonal: {option}");
     }
     let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
-    let phases = plan::phases(&jobs);
+    let mut phases = plan::phases(&jobs);
+    traces::load(&mut phases, args.device.as_deref())?;
     let devices = Devices::attach(&wishes(args), &phases)?;
     check_regions(&phases, &devices)?;
+    traces::fit(&mut phases, &devices)?;
     if args.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
@@ -38,6 +41,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         report_missing_cpus(&jobs);
     }
     let mut output = open_output(args)?;
+    let recordings = traces::record(&mut phases, &devices)?;
     if formats.contains(&Format::Normal) {
         for phase in &phases {
             for task in phase.iter().filter(|task| task.clone == 0) {
@@ -51,6 +55,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     for phase in phases {
         finished.extend(machine.run(phase, &devices, args.seed)?);
     }
+    traces::check(&recordings)?;
     let failed = finished.iter().any(|done| done.outcome.error.is_some());
     let report = make_report(args, global_given, &finished, &devices, machine.timestamp_ms());
     write!(output, "{}", report::render(&report, &formats)).context("writing the report")?;
@@ -139,7 +144,7 @@ fn make_report<'a>(
         },
         seed: args.seed,
         policy: policies.join("; "),
-        extra: sections::of(devices, finished),
+        extra: sections::of(finished, devices),
     }
 }
 

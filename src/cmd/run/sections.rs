@@ -3,22 +3,53 @@
 use crate::devices::{Attached, Devices};
 use crate::machine::Finished;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use zonal_blk::sched::PrioClass;
+use zonal_workload::job::DataDir;
+use zonal_workload::stats::IoStats;
 
 /// The sections that the jobs and devices have something for.
-pub fn of(devices: &Devices, finished: &[Finished]) -> Vec<(String, Value)> {
-    let mut sections = Vec::new();
+pub fn of(finished: &[Finished], devices: &Devices) -> Vec<(String, Value)> {
     let file_systems: Vec<Value> = finished.iter().filter_map(file_system).collect();
-    if !file_systems.is_empty() {
-        sections.push(("file_systems".to_owned(), Value::Array(file_systems)));
-    }
+    let file_systems =
+        (!file_systems.is_empty()).then(|| ("file_systems".to_owned(), Value::Array(file_systems)));
     let all = [("scheduler", scheduler as fn(&Attached) -> _), ("zone_write_plugs", plugs)];
     let section = |(name, of): (&str, fn(&Attached) -> Option<Value>)| {
         let values: Vec<Value> = devices.iter().filter_map(of).collect();
         (!values.is_empty()).then(|| (name.to_owned(), Value::Array(values)))
     };
-    sections.extend(all.into_iter().filter_map(section));
-    sections
+    let counted = all.into_iter().filter_map(section);
+    tps(finished).into_iter().chain(file_systems).chain(counted).collect()
+}
+
+/// Transactions per second, as raidtest and randomio report them: of all clones of a job together,
+/// over the time of the one that took longest.
+fn tps(finished: &[Finished]) -> Option<(String, Value)> {
+    let mut jobs: BTreeMap<u32, Vec<&Finished>> = BTreeMap::new();
+    for done in finished {
+        let pattern = &done.task.job.pattern;
+        if pattern.made.is_some() || pattern.file.is_some() {
+            jobs.entry(done.task.index).or_default().push(done);
+        }
+    }
+    let job = |clones: Vec<&Finished>| {
+        let ios = |stats: &IoStats| -> u64 {
+            [DataDir::Read, DataDir::Write].map(|dir| stats.ios(dir)).iter().sum()
+        };
+        let requests: u64 = clones.iter().map(|done| ios(&done.outcome.stats)).sum();
+        let nanos = clones.iter().map(|done| done.outcome.stats.elapsed()).max();
+        let nanos = nanos.unwrap_or_default().0.max(1);
+        let tps = u128::from(requests) * 10_000_000_000 / u128::from(nanos);
+        json!({
+            "job": clones[0].task.job.name,
+            "processes": clones.len(),
+            "requests": requests,
+            "msec": nanos.div_ceil(1_000_000),
+            "tps": tps as f64 / 10.0,
+        })
+    };
+    let values: Vec<Value> = jobs.into_values().map(job).collect();
+    (!values.is_empty()).then(|| ("tps".to_owned(), Value::Array(values)))
 }
 
 /// What a job's file system did: with the first of its clones.

@@ -363,10 +363,7 @@ impl Drive {
             return;
         }
         let flags = request.flags();
-        if self.first.moved == 0
-            && flags.contains(BioFlags::PREFLUSH)
-            && !self.buffer.is_empty()
-        {
+        if self.first.moved == 0 && flags.contains(BioFlags::PREFLUSH) && !self.buffer.is_empty() {
             self.link = Link::Drain;
             return;
         }

@@ -8,6 +8,7 @@ use super::zfs::Zfs;
 use super::zoned::ZonedFs;
 use super::{FileId, FileSystem, FsKind, FsRunner, Params, btrfs, xfs};
 use crate::job::{Extent, Job, Rw, ZoneMode};
+use crate::trace::Made;
 use std::sync::Arc;
 use zonal_blk::{Limits, Queue, Status, Zone, ZoneNo};
 
@@ -72,7 +73,7 @@ pub fn check(job: &Job, limits: &Limits) -> Result<FsKind, MountError> {
     if job.rw == Rw::Trim {
         return fail("rw", "files are read and written, not trimmed".to_owned());
     }
-    if kind.is_zoned() && job.random {
+    if kind.is_zoned() && is_random(job) {
         return fail("rw", format!("{name} is modelled for sequential reads and writes"));
     }
     let Some((least, _)) = job.fs.filesize else {
@@ -88,8 +89,20 @@ pub fn check(job: &Job, limits: &Limits) -> Result<FsKind, MountError> {
             return fail("bs", format!("{bs} bytes is not a multiple of the disk's LBA of {lba}"));
         }
     }
-    if job.random && job.fs.nrfiles.is_some_and(|files| files > 1) {
+    if is_random(job) && job.fs.nrfiles.is_some_and(|files| files > 1) {
         return fail("nrfiles", "random I/O goes to one file".to_owned());
+    }
+    if job.pattern.made == Some(Made::Randomio) {
+        return fail("pattern", "of patterns, raidtest is for file systems".to_owned());
+    }
+    if job.replay.read_iolog.is_some() {
+        return fail("read_iolog", "traces are of devices, not of file systems".to_owned());
+    }
+    if job.pattern.file.is_some() {
+        return fail("pattern_file", "pattern=raidtest makes one for a file".to_owned());
+    }
+    if job.record.write_iolog.is_some() {
+        return fail("write_iolog", "traces are of devices, not of file systems".to_owned());
     }
     for (option, extent) in [("size", job.size), ("io_size", job.io_size)] {
         if !matches!(extent, None | Some(Extent::Bytes(_))) {
@@ -113,9 +126,11 @@ pub fn mount(
     let limits = disks[0].queue.limits();
     let kind = check(job, limits)?;
     let params = Params::new(kind, &job.fs);
-    let origin = |clone| Origin { job: Arc::clone(job), index, clone, seed };
+    let origin = Origin::new(job, index, seed)
+        .map_err(|error| MountError::new(job, "pattern", error.to_string()))?;
+    let origin = |clone| origin.of_clone(clone);
     let clones = if job.fs.shared { 1 } else { job.numjobs };
-    let is_read = job.random || job.rw != Rw::Write;
+    let is_read = is_random(job) || job.rw != Rw::Write;
     let layout: Layout = if is_read {
         (0..clones).flat_map(|clone| origin(clone).files().collect::<Vec<_>>()).collect()
     } else {
@@ -142,6 +157,11 @@ pub fn mount(
         }
     };
     FsRunner::new(Arc::clone(job), fs, (0..job.numjobs).map(origin), disks, kind.name())
+}
+
+/// Whether offsets of one file are read and written in any order.
+fn is_random(job: &Job) -> bool {
+    job.random || job.rw == Rw::Mixed || job.pattern.made.is_some()
 }
 
 fn report(job: &Job, queue: &Queue) -> Result<Vec<Zone>, MountError> {

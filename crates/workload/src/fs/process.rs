@@ -9,6 +9,8 @@ use crate::generate::{Generator, Next, Region};
 use crate::job::{DataDir, Job, Rw};
 use crate::runner::pace::Pace;
 use crate::stats::IoStats;
+use crate::trace::raidtest::PatternError;
+use crate::trace::{Fraction, Made, Raidtest, Share, Trace};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use zonal_blk::{Nanos, Status};
@@ -29,9 +31,35 @@ pub(super) struct Origin {
     /// The clone's place among its like.
     pub(super) clone: u32,
     pub(super) seed: u64,
+    /// The requests of all clones together, if they are another program's.
+    pub(super) trace: Option<Arc<Trace>>,
 }
 
 impl Origin {
+    /// Where the operations of all clones of a job come from.
+    pub(super) fn new(job: &Arc<Job>, index: u32, seed: u64) -> Result<Self, PatternError> {
+        let mut origin = Origin { job: Arc::clone(job), index, clone: 0, seed, trace: None };
+        if job.pattern.made == Some(Made::Raidtest) {
+            let pattern = Raidtest {
+                start: 0,
+                size: origin.size_of(0),
+                requests: job.pattern.requests.unwrap_or(Raidtest::REQUESTS),
+                align: job.pattern.align.unwrap_or(512),
+                max_size: job.pattern.max_size.unwrap_or(Raidtest::MAX_SIZE),
+                writes: job.pattern.writes.unwrap_or(Fraction::HALF),
+                seed: job.randseed,
+            };
+            let (name, requests) = ("raidtest".to_owned(), pattern.generate()?);
+            origin.trace = Some(Arc::new(Trace { name, files: Vec::new(), requests }));
+        }
+        Ok(origin)
+    }
+
+    /// That of another clone.
+    pub(super) fn of_clone(&self, clone: u32) -> Self {
+        Origin { clone, ..self.clone() }
+    }
+
     fn owner(&self) -> u32 {
         if self.job.fs.shared { 0 } else { self.clone }
     }
@@ -71,12 +99,19 @@ impl Origin {
             Some(crate::job::Extent::Bytes(bytes)) => Some(bytes),
             _ => None,
         };
+        if self.trace.is_some() {
+            return u64::MAX;
+        }
         let all = || self.files().fold(0_u64, |sum, (_, size)| sum.saturating_add(size));
         let once = given(self.job.io_size).or_else(|| given(self.job.size)).unwrap_or_else(all);
         once.saturating_mul(self.job.loops)
     }
 
     fn source(&self) -> Source {
+        if let Some(trace) = &self.trace {
+            let share = Share::new(Arc::clone(trace), self.clone, self.job.numjobs);
+            return Source::Random(Box::new(Generator::replay(&self.job, share)));
+        }
         if self.job.random || self.job.rw == Rw::Mixed {
             let end = self.size_of(0);
             let region = Region { start: 0, end, io_size: end };

@@ -2,6 +2,7 @@
 use super::random::{Permutation, Rng};
 use super::{Io, Region, op_of};
 use crate::job::{DataDir, Job};
+use zonal_blk::BioFlags;
 
 pub(super) struct Linear {
     region: Region,
@@ -74,7 +75,7 @@ impl Linear {
         let skip = if self.random { 0 } else { self.modifier };
         self.position[dir as usize] = (at + len).saturating_add_signed(skip);
         let offset = self.region.start + at;
-        Io { op: op_of(dir), dir, offset, len, zone: None }
+        Io { op: op_of(dir), dir, offset, len, zone: None, flags: BioFlags::NONE }
     }
 }
 

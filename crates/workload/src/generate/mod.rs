@@ -4,18 +4,24 @@
 //! a time. Keeps true: the same seed gives the same I/Os, whatever else runs.
 mod linear;
 pub mod random;
+mod randomio;
 pub mod region;
+mod replay;
 pub mod zbd;
 mod zbd_job;
 
 use crate::job::{DataDir, Job, Rw, ZoneMode};
+use crate::trace::{Made, Share};
 use linear::Linear;
 use random::Rng;
+pub use randomio::Randomio;
 pub use region::{Region, RegionError};
+use replay::Replay;
+pub use replay::Sequential;
 use std::sync::Arc;
 pub use zbd::ZbdTable;
 use zbd_job::ZbdJob;
-use zonal_blk::Op;
+use zonal_blk::{BioFlags, Nanos, Op};
 
 /// One I/O to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +36,8 @@ pub struct Io {
     pub len: u64,
     /// Give it back to [`Generator::done`] when the I/O has completed.
     pub zone: Option<u32>,
+    /// Modifiers.
+    pub flags: BioFlags,
 }
 
 /// What a generator has to say.
@@ -39,6 +47,8 @@ pub enum Next {
     Io(Io),
     /// Do this first: it prepares or closes a zone and does not count.
     Manage(Io),
+    /// Nothing before this time after the job's begin.
+    Later(Nanos),
     /// Nothing before one of the job's own I/Os completes.
     Wait,
     /// Another job has I/O in the zone that is wanted: nothing before all of the job's own I/Os
@@ -51,6 +61,8 @@ pub enum Next {
 enum Pattern {
     Linear(Linear),
     Zbd(ZbdJob),
+    Replay(Replay),
+    Randomio(Randomio),
 }
 
 /// The I/Os of one clone of a job.
@@ -81,6 +93,9 @@ impl Generator {
     ) -> Self {
         let rng = |purpose| Rng::new(seed, [stream[0], stream[1], stream[2], purpose]);
         let pattern = match job.zonemode {
+            _ if job.pattern.made == Some(Made::Randomio) => {
+                Pattern::Randomio(Randomio::new(job, region, rng(1)))
+            }
             ZoneMode::None => Pattern::Linear(Linear::new(job, region, rng(1))),
             ZoneMode::Zbd => {
                 let table = zbd.expect("a job for zones has their table");
@@ -97,13 +112,32 @@ impl Generator {
         }
     }
 
+    /// The requests of a trace, as often as the job has loops.
+    pub fn replay(job: &Job, share: Share) -> Self {
+        let passes = if job.time_based { u64::MAX } else { job.loops };
+        Generator {
+            rw: job.rw,
+            bs: job.bs,
+            rwmixread: u64::from(job.rwmixread),
+            rng: Rng::new(0, [0; 4]),
+            pattern: Pattern::Replay(Replay::new(share, passes)),
+            put_off: None,
+        }
+    }
+
     /// The next thing to do.
     pub fn next_io(&mut self) -> Next {
+        match &mut self.pattern {
+            Pattern::Replay(replay) => return replay.next(),
+            Pattern::Randomio(randomio) => return randomio.next(),
+            Pattern::Linear(_) | Pattern::Zbd(_) => {}
+        }
         let dir = self.put_off.take().unwrap_or_else(|| self.direction());
         let len = self.bs[dir as usize];
         let next = match &mut self.pattern {
             Pattern::Linear(linear) => Next::Io(linear.next(dir, len)),
             Pattern::Zbd(zbd) => zbd.next(dir, len),
+            Pattern::Replay(_) | Pattern::Randomio(_) => unreachable!("they chose already"),
         };
         if !matches!(next, Next::Io(_)) {
             self.put_off = Some(dir);
@@ -125,8 +159,8 @@ impl Generator {
     /// anything.
     pub fn done(&mut self, op: Op, zone: u32) -> Option<Io> {
         match &mut self.pattern {
-            Pattern::Linear(_) => None,
             Pattern::Zbd(zbd) => zbd.done(op, zone),
+            _ => None,
         }
     }
 

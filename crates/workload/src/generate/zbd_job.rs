@@ -8,7 +8,7 @@ use super::zbd::{Held, Hold, ZbdTable};
 use super::{Io, Next, Region};
 use crate::job::{DataDir, Job};
 use std::sync::Arc;
-use zonal_blk::Op;
+use zonal_blk::{BioFlags, Op};
 
 /// Random zones tried for one write before the job waits for one of its own I/Os.
 const ATTEMPTS: u32 = 64;
@@ -188,7 +188,14 @@ impl ZbdJob {
         }
         self.conventional_at = at + len;
         let offset = held.start + at;
-        Some(Io { op: Op::Write, dir: DataDir::Write, offset, len, zone: None })
+        Some(Io {
+            op: Op::Write,
+            dir: DataDir::Write,
+            offset,
+            len,
+            zone: None,
+            flags: BioFlags::NONE,
+        })
     }
 
     fn trim(&mut self, len: u64) -> Next {
@@ -199,8 +206,14 @@ impl ZbdJob {
         match self.hold(zone) {
             Hold::Granted(held) if held.conventional => {
                 self.advance();
-                let io =
-                    Io { op: Op::Discard, dir: DataDir::Trim, offset: held.start, len, zone: None };
+                let io = Io {
+                    op: Op::Discard,
+                    dir: DataDir::Trim,
+                    offset: held.start,
+                    len,
+                    zone: None,
+                    flags: BioFlags::NONE,
+                };
                 Next::Io(io)
             }
             Hold::Granted(_) => {
@@ -229,7 +242,7 @@ impl ZbdJob {
                 let at = if self.random { self.rng.below(readable / len) * len } else { at };
                 self.read_at = (zone, at + len);
                 let (op, dir, offset) = (Op::Read, DataDir::Read, start + at);
-                return Next::Io(Io { op, dir, offset, len, zone: None });
+                return Next::Io(Io { op, dir, offset, len, zone: None, flags: BioFlags::NONE });
             }
             self.read_at = ((zone + 1) % count, 0);
         }
@@ -259,7 +272,7 @@ impl ZbdJob {
     }
 
     fn io(op: Op, dir: DataDir, offset: u64, len: u64, zone: u32) -> Io {
-        Io { op, dir, offset, len, zone: Some(zone) }
+        Io { op, dir, offset, len, zone: Some(zone), flags: BioFlags::NONE }
     }
 
     /// One of the job's I/Os in a zone has completed: with the last, the zone is let go, unless a

@@ -4,6 +4,7 @@
 //! that need more than one option, and values that depend on others are filled in.
 use super::value::size::format_size;
 use crate::job::{DataDir, Extent, FIXED_SEED, Job, Rw, ZoneMode};
+use crate::trace::Made;
 use thiserror::Error;
 use zonal_blk::sched::Prio;
 
@@ -43,6 +44,25 @@ pub enum Conflict {
     /// Files without file system.
     #[error("needs filesystem, as filesystem=xfs: other jobs work on one device, not on files")]
     NeedsFileSystem,
+    /// Two options that each say what the job does.
+    #[error("cannot be combined with {with}")]
+    Combined {
+        /// The option to blame.
+        option: &'static str,
+        /// The other one.
+        with: &'static str,
+    },
+    /// An option that means nothing without another one.
+    #[error("needs {other}")]
+    Needs {
+        /// The option to blame.
+        option: &'static str,
+        /// What it needs.
+        other: &'static str,
+    },
+    /// Offsets cannot be rounded to this.
+    #[error("expected a power of two, found {0}")]
+    NotPowerOfTwo(u64),
 }
 
 impl Conflict {
@@ -54,6 +74,8 @@ impl Conflict {
             Conflict::SizeBelowBlock { .. } => "size",
             Conflict::NeedsZbd => zone_option(job).unwrap_or("zonemode"),
             Conflict::NeedsFileSystem => job.fs.needs_kind().unwrap_or("filesystem"),
+            Conflict::Combined { option, .. } | Conflict::Needs { option, .. } => option,
+            Conflict::NotPowerOfTwo(_) => "replay_align",
         }
     }
 }
@@ -104,6 +126,9 @@ impl Draft {
             job.prio = Prio::from_ioprio(class, level).expect("the table limits the class to 3");
         }
         fill_depths(&mut job);
+        if job.pattern.made.is_some() {
+            (job.rw, job.random) = (Rw::Mixed, true);
+        }
         match check(&job) {
             Ok(()) => Ok(job),
             Err(conflict) => Err((conflict, Box::new(job))),
@@ -148,6 +173,7 @@ fn check(job: &Job) -> Result<(), Conflict> {
     if job.rate != [0; 3] && job.rate_iops != [0; 3] {
         return Err(Conflict::RateAndRateIops);
     }
+    check_trace(job)?;
     if job.zonemode != ZoneMode::Zbd && zone_option(job).is_some() {
         return Err(Conflict::NeedsZbd);
     }
@@ -159,6 +185,46 @@ fn check(job: &Job) -> Result<(), Conflict> {
         Some(Extent::Bytes(size)) if size < block => Err(Conflict::SizeBelowBlock { size, block }),
         _ => Ok(()),
     }
+}
+
+/// The rules for traces and patterns.
+fn check_trace(job: &Job) -> Result<(), Conflict> {
+    let (replay, pattern) = (&job.replay, &job.pattern);
+    let sources = [
+        ("read_iolog", replay.read_iolog.is_some()),
+        ("pattern_file", pattern.file.is_some()),
+        ("pattern", pattern.made.is_some()),
+    ];
+    let mut given = sources.into_iter().filter_map(|(name, given)| given.then_some(name));
+    if let Some(with) = given.next() {
+        let others = [
+            ("zonemode", job.zonemode == ZoneMode::Zbd),
+            ("rate_iops", job.rate_iops != [0; 3]),
+            ("offset_increment", job.offset_increment != Extent::Bytes(0)),
+        ];
+        let other = others.into_iter().find_map(|(name, given)| given.then_some(name));
+        if let Some(option) = given.next().or(other) {
+            return Err(Conflict::Combined { option, with });
+        }
+    }
+    let [raidtest, randomio] = [Made::Raidtest, Made::Randomio].map(|it| pattern.made == Some(it));
+    let needs = [
+        ("replay_devices", replay.devices.is_some(), replay.read_iolog.is_some(), "read_iolog"),
+        ("pattern_requests", pattern.requests.is_some(), raidtest, "pattern=raidtest"),
+        ("pattern_max_size", pattern.max_size.is_some(), raidtest, "pattern=raidtest"),
+        ("pattern_fsyncs", pattern.fsyncs.is_some(), randomio, "pattern=randomio"),
+        ("pattern_align", pattern.align.is_some(), pattern.made.is_some(), "pattern"),
+        ("pattern_writes", pattern.writes.is_some(), pattern.made.is_some(), "pattern"),
+    ];
+    for (option, given, has_it, other) in needs {
+        if given && !has_it {
+            return Err(Conflict::Needs { option, other });
+        }
+    }
+    if replay.align != 0 && !replay.align.is_power_of_two() {
+        return Err(Conflict::NotPowerOfTwo(replay.align));
+    }
+    Ok(())
 }
 
 /// The first option that only means something with `zonemode=zbd`.

@@ -7,6 +7,7 @@ use super::value::expr::Fault;
 use super::value::pattern::{Pattern, read_pattern};
 use super::value::{cpus, number, size, time, triple};
 use crate::job::Extent;
+use crate::trace::Fraction;
 use thiserror::Error;
 use zonal_blk::Nanos;
 
@@ -54,6 +55,8 @@ pub enum Kind {
     Pattern(fn(&mut Draft, Pattern)),
     /// A list of CPUs.
     Cpus(fn(&mut Draft, Vec<usize>)),
+    /// A number from 0 to 1.
+    Fraction(fn(&mut Draft, Fraction)),
     /// Any text.
     Text(fn(&mut Draft, &str)),
 }
@@ -124,6 +127,7 @@ impl Kind {
             Kind::Word(_) => "a word",
             Kind::Pattern(_) => "an I/O pattern such as randread or randread:8",
             Kind::Cpus(_) => "CPU numbers such as 0,2-5",
+            Kind::Fraction(_) => "a number from 0 to 1 such as 0.25",
             Kind::Text(_) => "a text",
         }
     }
@@ -178,6 +182,10 @@ impl Kind {
             Kind::Word(words) => choose(words, text)?(draft),
             Kind::Pattern(set) => set(draft, read_pattern(text, base)?),
             Kind::Cpus(set) => set(draft, cpus::read(text).map_err(problem)?),
+            Kind::Fraction(set) => {
+                let fraction = text.parse().map_err(|_| self.problem(Fault::Malformed, text))?;
+                set(draft, fraction);
+            }
             Kind::Text(set) => set(draft, text),
         }
         Ok(())

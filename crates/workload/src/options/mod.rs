@@ -77,6 +77,18 @@ impl Known {
     }
 }
 
+/// Reads a size such as `4k`, as job files have them.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read_size(text: &str) -> Result<u64, ValueError> {
+    let malformed = || ValueError::Malformed {
+        expected: Kind::Size(|_, _| ()).expected(),
+        found: text.to_owned(),
+    };
+    value::size::read(text, 1024).map_err(|_| malformed())
+}
+
 /// Looks an option up by its name or alias.
 pub fn find(name: &str) -> Option<Known> {
     supported()

@@ -30,7 +30,6 @@ const fn change(
 }
 
 const VERIFY: &str = "data is not verified";
-const REPLAY: &str = "traces are not replayed";
 const PRIORITY: &str = "all I/O of a job has the priority that prio and prioclass give";
 const LATENCY: &str = "latency does not govern the depth";
 const FLOW: &str = "jobs do not wait for one another";
@@ -68,7 +67,8 @@ const CHANGES: &[Change] = &[
     change(&["verify"], &["0"], VERIFY),
     change(&["verify_only"], &["0"], VERIFY),
     change(&["trim_percentage"], &["0"], VERIFY),
-    change(&["read_iolog"], &[], REPLAY),
+    change(&["replay_skip"], &[], "all that the trace has is replayed"),
+    change(&["merge_blktrace_file"], &[], "traces are not merged"),
     change(&["exec_prerun"], &[], "no command is run"),
     change(&["exec_postrun"], &[], "no command is run"),
     change(&["zonecapacity"], &["0"], "the device says how much a zone holds"),
@@ -119,12 +119,11 @@ const HARMLESS: &[&str] = &[
     "do_verify verify_interval verify_offset verify_pattern verify_fatal verify_dump verify_async \
      verify_async_cpus verify_backlog verify_backlog_batch experimental_verify verify_state_load \
      verify_state_save trim_verify_zero trim_backlog trim_backlog_batch read_iolog_chunked \
-     replay_no_stall replay_redirect replay_scale replay_align replay_time_scale replay_skip \
-     merge_blktrace_file merge_blktrace_scalars merge_blktrace_iters rate_cycle ratecycle \
+     merge_blktrace_scalars merge_blktrace_iters rate_cycle ratecycle \
      latency_window latency_percentile flow_id flow_sleep steadystate_duration ss_dur \
      steadystate_ramp_time ss_ramp exit_what thinktime_spin cmdprio cmdprio_class",
     // Logs and reports.
-    "write_iolog per_job_logs write_bw_log bwavgtime write_lat_log write_iops_log iopsavgtime \
+    "per_job_logs write_bw_log bwavgtime write_lat_log write_iops_log iopsavgtime \
      log_entries log_avg_msec log_hist_msec log_hist_coarseness write_hist_log log_max_value \
      log_offset log_prio log_compression log_compression_cpus log_store_compressed log_unix_epoch \
      log_alternate_epoch log_alternate_epoch_clock_id block_error_percentiles clat_percentiles \

@@ -7,6 +7,7 @@ use super::{Clock, Outcome, Progress, SAMPLE_INTERVAL, Step};
 use crate::generate::{Generator, Io, Next};
 use crate::job::{DataDir, Job};
 use crate::stats::IoStats;
+use crate::trace::{Recorder, Recording};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use zonal_blk::{Bio, Buf, Bytes, Channel, Completion, Nanos, Op, Status};
@@ -58,6 +59,7 @@ pub struct JobRunner {
     done: (u64, u64),
     progress: Arc<Progress>,
     retired: bool,
+    recorder: Option<Box<Recorder>>,
 }
 
 impl JobRunner {
@@ -106,8 +108,14 @@ impl JobRunner {
             done: (0, 0),
             progress: Arc::default(),
             retired: false,
+            recorder: None,
             job,
         }
+    }
+
+    /// Writes down what the job submits.
+    pub fn record(&mut self, recording: &Arc<Recording>) {
+        self.recorder = recording.take();
     }
 
     /// The job's progress, to look at from elsewhere.
@@ -255,6 +263,7 @@ impl JobRunner {
                     submitted += 1;
                     break;
                 }
+                Next::Later(at) => self.pace.hold(at),
                 Next::Wait => break,
                 Next::Contended => {
                     self.contended = true;
@@ -278,15 +287,19 @@ impl JobRunner {
     fn submit(&mut self, now: Nanos, io: &Io, uncounted: bool) {
         let slot = self.free.pop().expect("a slot for each I/O up to the depth");
         self.in_flight += 1;
-        let &Io { op, dir, offset, len, zone } = io;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.record(self.pace.since_begin(now), io);
+        }
+        let &Io { op, dir, offset, len, zone, flags } = io;
         self.slots[slot as usize] = Slot { start: now, issued: now, len, zone, op, dir, uncounted };
         self.batch.push(slot);
         let sectors = if op.has_range() { Bytes(len).to_sectors().0 } else { 0 };
         let sectors = u32::try_from(sectors).expect("a block is shorter than 2 TiB");
         let mut bio = Bio::new(op, Bytes(offset).to_sectors(), sectors, u64::from(slot));
-        if self.with_data && matches!(op, Op::Read | Op::Write) {
+        if self.with_data && matches!(op, Op::Read | Op::Write | Op::ZoneAppend) {
             bio.buf = Some(self.buffer(slot, sectors as usize * 512));
         }
+        bio.flags = flags;
         bio.prio = self.job.prio;
         if self.job.iodepth_batch > 1 && !uncounted {
             self.bios.push(bio);
@@ -325,7 +338,7 @@ impl JobRunner {
     fn wait(&mut self, now: Nanos) -> Step {
         let device = self.channel.next_event();
         let pace = if self.in_flight > 0 {
-            None
+            self.pace.opens(now)
         } else if self.contended {
             self.pace.deadline()
         } else {
@@ -354,6 +367,9 @@ impl JobRunner {
             self.channel.retire();
             self.generator.finish();
             self.stats.finish(now);
+            if let Some(recorder) = self.recorder.take() {
+                recorder.finish();
+            }
         }
         if self.channel.is_idle() {
             return Step::Done;

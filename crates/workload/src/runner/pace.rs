@@ -27,6 +27,8 @@ pub(crate) struct Pace {
     thinktime_blocks: u32,
     until_think: u32,
     thinking_until: Nanos,
+    /// A trace's next request is due at this time.
+    held_until: Nanos,
 }
 
 impl Pace {
@@ -58,6 +60,7 @@ impl Pace {
             thinktime_blocks: job.thinktime_blocks.max(1),
             until_think: job.thinktime_blocks.max(1),
             thinking_until: Nanos(0),
+            held_until: Nanos(0),
         }
     }
 
@@ -113,6 +116,23 @@ impl Pace {
         !self.is_over(now) && now >= self.gate
     }
 
+    /// Nothing is submitted before this time after the begin.
+    pub(crate) fn hold(&mut self, at: Nanos) {
+        let begin = self.started.unwrap_or_default();
+        self.held_until = Nanos(begin.0.saturating_add(at.0));
+        self.set_gate();
+    }
+
+    /// The time since the begin.
+    pub(crate) fn since_begin(&self, now: Nanos) -> Nanos {
+        now - self.started.unwrap_or(now)
+    }
+
+    /// When the gate opens, if it is closed.
+    pub(crate) fn opens(&self, now: Nanos) -> Option<Nanos> {
+        (self.gate > now).then_some(self.gate)
+    }
+
     /// With nothing in flight: when something can be submitted or the job ends.
     pub(crate) fn next_submit(&self) -> Nanos {
         self.deadline.min(self.gate)
@@ -121,7 +141,7 @@ impl Pace {
     /// Of a mixed job, both directions have to be due: their order is the generator's.
     fn set_gate(&mut self) {
         let rates = self.rate_next.into_iter().max().expect("three directions");
-        self.gate = rates.max(self.thinking_until);
+        self.gate = rates.max(self.thinking_until).max(self.held_until);
     }
 
     #[inline]

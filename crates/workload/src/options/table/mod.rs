@@ -11,6 +11,7 @@ mod pattern;
 mod process;
 mod rate;
 mod time;
+mod trace;
 mod zones;
 
 /// Headings of the help text.
@@ -32,6 +33,8 @@ pub enum Group {
     Zones,
     /// File systems and files.
     Files,
+    /// Traces and other programs' patterns.
+    Trace,
 }
 
 /// One supported option.
@@ -79,6 +82,7 @@ pub(super) const GROUPS: &[(Group, &str, &[Spec])] = &[
     (Group::Rate, "Rate", rate::OPTIONS),
     (Group::Zones, "Zones", zones::OPTIONS),
     (Group::Files, "File systems", files::OPTIONS),
+    (Group::Trace, "Traces and patterns", trace::OPTIONS),
 ];
 
 /// All supported options in the order of the help text.

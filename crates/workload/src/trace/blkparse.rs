@@ -1,0 +1,241 @@
+//! blkparse's default output (blkparse(1), "Default output").
+//!
+//! ```text
+//!   8,0    3        1     0.000000000   697  Q  WS 223490 + 8 [kjournald]
+//!   |      |        |     |             |    |  |  |        |  process
+//!   device CPU      count seconds       PID  |  |  |        sectors
+//!                                     action |  |  first sector, of 512 bytes
+//!                                            RWBS
+//! ```
+//!
+//! RWBS: `F` flush before; `R`, `W`, `D` (discard), `F` alone (flush), `N` (nothing) or, as newer
+//! kernels name zone operations, `ZA` (append), `ZR` (reset), `ZRA` (reset all), `ZF` (finish), `ZO`
+//! (open), `ZC` (close); then `F` (FUA), `S` (somebody waits), `A` (read ahead), `M` (metadata) and
+//! others.
+use super::lines::Lines;
+use super::{Action, Request, Trace, TraceError};
+use zonal_blk::{BioFlags, Nanos, Op};
+
+/// Modifiers of RWBS: readahead, barrier, secure erase, FUA, metadata, sync, atomic.
+const MODIFIERS: &str = "ABEFMSU";
+
+/// Whether the line is an event and not one of the summary that follows.
+pub(super) fn is_event(line: &str) -> bool {
+    let device = line.split_ascii_whitespace().next();
+    device.is_some_and(|device| {
+        device.split_once(',').is_some_and(|(major, minor)| {
+            major.parse::<u32>().is_ok() && minor.parse::<u32>().is_ok()
+        })
+    })
+}
+
+/// Reads the events with `action`, from the line given last on.
+pub(super) fn read(mut lines: Lines<'_>, action: Action) -> Result<Trace, TraceError> {
+    let mut trace = Trace { name: lines.name.clone(), ..Trace::default() };
+    lines.put_back();
+    while lines.advance()? {
+        let line = lines.text().trim();
+        if line.starts_with("CPU") || line.starts_with("Total (") {
+            // The summary, up to the end of the file.
+            break;
+        }
+        if line.is_empty() {
+            continue;
+        }
+        let event =
+            event(line, action).map_err(|problem| lines.error(format!("{problem} in {line:?}")))?;
+        if let Some((device, request)) = event {
+            let line = lines.number();
+            let file = trace.file(device, line)?;
+            trace.requests.push(Request { line, file, ..request });
+        }
+    }
+    // Events of different CPUs may be out of order.
+    trace.requests.sort_by_key(|request| request.at);
+    Ok(trace)
+}
+
+/// What an event asks for and of which device; `None` if it is not one to replay.
+fn event(line: &str, action: Action) -> Result<Option<(&str, Request)>, String> {
+    let mut words = line.split_ascii_whitespace();
+    let mut word = |what: &str| words.next().ok_or_else(|| format!("expected {what}"));
+    let device = word("a device")?;
+    if !is_event(device) {
+        return Err(format!("found {device:?}, expected a device such as 8,0"));
+    }
+    for what in ["a CPU", "a sequence number"] {
+        number(word(what)?, what)?;
+    }
+    let at = seconds(word("seconds")?)?;
+    number(word("a process ID")?, "a process ID")?;
+    let found = word("an action")?;
+    let wanted = match action {
+        Action::Queued => "Q",
+        Action::Issued => "D",
+    };
+    if found != wanted {
+        return Ok(None);
+    }
+    let rwbs = word("RWBS")?;
+    let range = match (words.next(), words.next(), words.next()) {
+        (Some(sector), Some("+"), Some(sectors)) => {
+            let bytes = |text, what| {
+                let bytes = number(text, what)?.checked_mul(512);
+                bytes.ok_or_else(|| format!("found {text:?}, expected fewer sectors"))
+            };
+            Some((bytes(sector, "a sector")?, bytes(sectors, "sectors")?))
+        }
+        _ => None,
+    };
+    let Some((op, flags)) = operation(rwbs, range.is_some_and(|(_, len)| len > 0))? else {
+        return Ok(None);
+    };
+    let (offset, len) = match (op, range) {
+        (Op::Flush | Op::ZoneResetAll, _) => (0, 0),
+        (op, Some((offset, _))) if op.is_zone_management() => (offset, 0),
+        (_, Some((offset, len))) if len > 0 && offset.checked_add(len).is_some() => (offset, len),
+        _ => return Err("expected SECTOR + SECTORS behind RWBS".to_owned()),
+    };
+    Ok(Some((device, Request { at, offset, len, line: 0, file: 0, op, flags })))
+}
+
+fn number(text: &str, what: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("found {text:?}, expected {what}"))
+}
+
+/// Seconds with up to nine decimals.
+fn seconds(text: &str) -> Result<Nanos, String> {
+    let nanos = || {
+        let (seconds, decimals) = text.split_once('.')?;
+        let digits =
+            (1..=9).contains(&decimals.len()) && decimals.bytes().all(|b| b.is_ascii_digit());
+        let nanos: u64 = format!("{decimals:0<9}").parse().ok().filter(|_| digits)?;
+        seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos)
+    };
+    nanos()
+        .map(Nanos)
+        .ok_or_else(|| format!("found {text:?}, expected seconds such as 0.000001500"))
+}
+
+/// The operation that RWBS stands for; `None` for none.
+fn operation(rwbs: &str, has_range: bool) -> Result<Option<(Op, BioFlags)>, String> {
+    let (preflush, rest) = match rwbs.strip_prefix('F') {
+        Some(rest) => (true, rest),
+        None => (false, rwbs),
+    };
+    let zone = [
+        ("ZRA", Op::ZoneResetAll),
+        ("ZR", Op::ZoneReset),
+        ("ZA", Op::ZoneAppend),
+        ("ZF", Op::ZoneFinish),
+        ("ZO", Op::ZoneOpen),
+        ("ZC", Op::ZoneClose),
+    ];
+    let plain = [("R", Op::Read), ("W", Op::Write), ("D", Op::Discard)];
+    let named =
+        zone.into_iter().chain(plain).find_map(|(name, op)| Some((op, rest.strip_prefix(name)?)));
+    let (op, modifiers) = match named {
+        Some((Op::Write, modifiers)) if preflush && !has_range => (Op::Flush, modifiers),
+        Some(named) => named,
+        None if preflush => (Op::Flush, rest),
+        None if rest.starts_with('N') => return Ok(None),
+        None => return Err(format!("found {rwbs:?}, expected RWBS such as R, WS or FWFS")),
+    };
+    if let Some(strange) = modifiers.chars().find(|&letter| !MODIFIERS.contains(letter)) {
+        return Err(format!("found {strange:?} in RWBS {rwbs:?}, expected letters of {MODIFIERS}"));
+    }
+    let mut flags = BioFlags::NONE;
+    if op == Op::Write || op == Op::ZoneAppend {
+        let set = |flag, on| if on { flag } else { BioFlags::NONE };
+        flags = set(BioFlags::PREFLUSH, preflush)
+            | set(BioFlags::FUA, modifiers.contains('F'))
+            | set(BioFlags::ASYNC, !modifiers.contains('S'));
+    }
+    Ok(Some((op, flags)))
+}
+
+/// RWBS of an operation; what [`operation`] reads back. `None` for an operation without a name.
+pub(super) fn rwbs(op: Op, flags: BioFlags) -> Option<String> {
+    let mut name = String::new();
+    if flags.contains(BioFlags::PREFLUSH) {
+        name.push('F');
+    }
+    name += match op {
+        Op::Read => "R",
+        Op::Write => "W",
+        Op::Discard => "D",
+        Op::Flush => "FF",
+        Op::ZoneAppend => "ZA",
+        Op::ZoneReset => "ZR",
+        Op::ZoneResetAll => "ZRA",
+        Op::ZoneFinish => "ZF",
+        Op::ZoneOpen => "ZO",
+        Op::ZoneClose => "ZC",
+        Op::WriteZeroes => return None,
+    };
+    if flags.contains(BioFlags::FUA) {
+        name.push('F');
+    }
+    if matches!(op, Op::Write | Op::ZoneAppend) && !flags.contains(BioFlags::ASYNC) {
+        name.push('S');
+    }
+    Some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rwbs_says_operation_and_modifiers() {
+        let sync = BioFlags::NONE;
+        for (text, has_range, expected) in [
+            ("R", true, Some((Op::Read, sync))),
+            ("RA", true, Some((Op::Read, sync))),
+            ("W", true, Some((Op::Write, BioFlags::ASYNC))),
+            ("WS", true, Some((Op::Write, sync))),
+            ("WSM", true, Some((Op::Write, sync))),
+            ("WFS", true, Some((Op::Write, BioFlags::FUA))),
+            ("FWFS", true, Some((Op::Write, BioFlags::PREFLUSH | BioFlags::FUA))),
+            ("FWS", false, Some((Op::Flush, sync))),
+            ("F", false, Some((Op::Flush, sync))),
+            ("FF", false, Some((Op::Flush, sync))),
+            ("FFS", false, Some((Op::Flush, sync))),
+            ("D", true, Some((Op::Discard, sync))),
+            ("DES", true, Some((Op::Discard, sync))),
+            ("ZA", true, Some((Op::ZoneAppend, BioFlags::ASYNC))),
+            ("ZR", true, Some((Op::ZoneReset, sync))),
+            ("ZRA", false, Some((Op::ZoneResetAll, sync))),
+            ("ZFS", true, Some((Op::ZoneFinish, sync))),
+            ("ZO", true, Some((Op::ZoneOpen, sync))),
+            ("ZC", true, Some((Op::ZoneClose, sync))),
+            ("N", false, None),
+            ("NS", false, None),
+        ] {
+            assert_eq!(operation(text, has_range), Ok(expected), "{text}");
+        }
+        for text in ["", "X", "WX", "Z", "ZX", "S"] {
+            assert!(operation(text, true).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_of_operations_are_read_back() {
+        let flags = [
+            BioFlags::NONE,
+            BioFlags::ASYNC,
+            BioFlags::FUA | BioFlags::ASYNC,
+            BioFlags::PREFLUSH | BioFlags::FUA,
+        ];
+        for flags in flags {
+            for op in [Op::Write, Op::ZoneAppend] {
+                let name = rwbs(op, flags).expect("a name");
+                assert_eq!(operation(&name, true), Ok(Some((op, flags))), "{name}");
+            }
+        }
+        for op in [Op::Read, Op::Discard, Op::Flush, Op::ZoneReset, Op::ZoneResetAll] {
+            let name = rwbs(op, BioFlags::NONE).expect("a name");
+            assert_eq!(operation(&name, true), Ok(Some((op, BioFlags::NONE))), "{name}");
+        }
+    }
+}

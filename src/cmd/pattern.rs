@@ -1,0 +1,112 @@
+//! `zonal pattern`: makes pattern files, and counts what patterns and traces ask for.
+use crate::cli::{GenerateArgs, GenerateCommand, PatternCommand, RaidtestArgs, RandomioArgs};
+use crate::devices;
+use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::io::{self, BufReader, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use zonal_blk::{Op, QueueOptions};
+use zonal_workload::generate::random::Rng;
+use zonal_workload::generate::{Randomio, Region};
+use zonal_workload::job::Job;
+use zonal_workload::trace::{self, Action, PatternOptions, Raidtest, Request, pattern};
+
+/// Tells the random numbers of a randomio pattern from a job's.
+const RANDOMIO: u64 = u64::from_be_bytes(*b"randomio");
+
+/// Does what was asked.
+pub fn run(command: &PatternCommand) -> Result<ExitCode> {
+    match command {
+        PatternCommand::Generate(GenerateCommand::Raidtest(args)) => raidtest(args)?,
+        PatternCommand::Generate(GenerateCommand::Randomio(args)) => randomio(args)?,
+        PatternCommand::Show { file } => show(file)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn size(args: &GenerateArgs) -> Result<u64> {
+    match (&args.size, &args.device) {
+        (Some(size), _) => Ok(*size),
+        (None, Some(name)) => {
+            let device = devices::attach(name, &devices::load(name)?, QueueOptions::default(), 1)?;
+            Ok(device.queue.limits().capacity.to_bytes().0)
+        }
+        (None, None) => bail!("found neither --size nor --device, expected one of them"),
+    }
+}
+
+fn raidtest(args: &RaidtestArgs) -> Result<()> {
+    let &RaidtestArgs { ref common, align, max_size } = args;
+    let &GenerateArgs { requests, seed, writes, .. } = common;
+    let size = size(common)?;
+    let raidtest = Raidtest { start: 0, size, requests, align, max_size, writes, seed };
+    let requests = raidtest.generate()?;
+    write(common, &raidtest.origin(), &requests)
+}
+
+fn randomio(args: &RandomioArgs) -> Result<()> {
+    let &RandomioArgs { ref common, fsyncs, io_size, align } = args;
+    let &GenerateArgs { requests, seed, writes, .. } = common;
+    let (size, align) = (size(common)?, align.unwrap_or(io_size));
+    for (option, bytes) in [("io_size", io_size), ("align", align)] {
+        if bytes == 0 || bytes % 512 != 0 {
+            bail!("{option}: found {bytes}, expected a multiple of 512");
+        }
+    }
+    if size < io_size {
+        bail!("size: found {size}, expected at least io_size={io_size}");
+    }
+    if requests == 0 || requests > Raidtest::MAX_REQUESTS {
+        bail!("requests: found {requests}, expected 1 to {}", Raidtest::MAX_REQUESTS);
+    }
+    let pattern = PatternOptions {
+        align: Some(align),
+        writes: Some(writes),
+        fsyncs: Some(fsyncs),
+        ..PatternOptions::default()
+    };
+    let job = Job { bs: [io_size; 3], pattern, ..Job::default() };
+    let region = Region { start: 0, end: size, io_size: u64::MAX };
+    let ios = Randomio::new(&job, region, Rng::new(seed, [RANDOMIO, 0, 0, 0]));
+    let origin = format!(
+        "randomio size={size} requests={requests} seed={seed} io_size={io_size} align={align} \
+         writes={writes} fsyncs={fsyncs}"
+    );
+    write(common, &origin, &ios.requests(usize::try_from(requests)?))
+}
+
+fn write(args: &GenerateArgs, origin: &str, requests: &[Request]) -> Result<()> {
+    let text = pattern::print(origin, requests);
+    match &args.output {
+        Some(path) => {
+            std::fs::write(path, text).with_context(|| format!("--output {}", path.display()))
+        }
+        None => Ok(io::stdout().lock().write_all(text.as_bytes())?),
+    }
+}
+
+fn show(path: &Path) -> Result<()> {
+    let name = path.display().to_string();
+    let file = File::open(path).with_context(|| name.clone())?;
+    let (format, trace) = trace::read(&name, &mut BufReader::new(file), Action::Queued)?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{name}: {format}")?;
+    for (file, line) in &trace.files {
+        writeln!(out, "  line {line}: {file}")?;
+    }
+    let of = |wanted: fn(Op) -> bool| trace.requests.iter().filter(move |it| wanted(it.op));
+    for (what, wanted) in [
+        ("reads", (|op| op == Op::Read) as fn(Op) -> bool),
+        ("writes", Op::is_write),
+        ("trims", |op| op == Op::Discard),
+        ("flushes", |op| op == Op::Flush),
+        ("zone operations", |op| op.is_zone_management() || op == Op::ZoneResetAll),
+    ] {
+        let bytes: u128 = of(wanted).map(|request| u128::from(request.len)).sum();
+        writeln!(out, "  {what}: {}, {bytes} bytes", of(wanted).count())?;
+    }
+    let end = trace.requests.iter().map(|it| it.offset + it.len).max().unwrap_or(0);
+    writeln!(out, "  up to byte {end}, {} in {} ns", trace.requests.len(), trace.end())?;
+    Ok(())
+}
