@@ -17,6 +17,7 @@
 //! The processes of a job share one file system, and all of it is stepped together: on either
 //! clock it is one thread's work, and what its processes and kernel threads would need of a CPU is
 //! modelled time. So one run is the same on both clocks, but for what the devices do.
+mod bioq;
 mod btrfs;
 mod cache;
 mod cpu;
@@ -172,6 +173,11 @@ pub trait FileSystem: Send {
 
     /// The processes are done: what is under way is finished, and nothing more is begun.
     fn stop(&mut self);
+
+    /// Whether its disks' drivers sort what they cannot send yet.
+    fn sorts(&self) -> bool {
+        false
+    }
 
     /// Bytes read without I/O since it was mounted.
     fn cached_bytes(&self) -> u64 {

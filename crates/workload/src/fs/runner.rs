@@ -4,6 +4,7 @@
 //! records what its processes see. Keeps true: after the last step nothing is in flight; an I/O
 //! that fails ends all processes; on devices that keep data, what is read of a file is what was
 //! written there.
+use super::bioq::Bioq;
 use super::mount::{Disk, MountError};
 use super::process::{Origin, Process};
 use super::{BlockIo, Content, Effects, FileId, FileSystem, FsCounters, OpId, tags};
@@ -18,6 +19,8 @@ use zonal_blk::{Bio, Buf, Channel, Completion, Nanos, Op, Status};
 struct End {
     channel: Channel,
     keeps_data: bool,
+    /// Of a file system whose disk drivers sort.
+    driver: Option<Bioq>,
 }
 
 /// A file system, its processes and its disks.
@@ -51,7 +54,9 @@ impl FsRunner {
         let no_queue = |problem: String| MountError::new(&job, "filesystem", problem);
         let open = |disk: &Disk| {
             let channel = disk.queue.channel().map_err(|error| no_queue(error.to_string()))?;
-            Ok(End { channel, keeps_data: disk.keeps_data })
+            let depth = disk.queue.limits().queue_depth.into();
+            let driver = fs.sorts().then(|| Bioq::new(depth));
+            Ok(End { channel, keeps_data: disk.keeps_data, driver })
         };
         let native = disks.iter().all(|disk| disk.queue.limits().append_max_sectors > 0);
         Ok(FsRunner {
@@ -161,7 +166,10 @@ impl FsRunner {
     fn take_completions(&mut self, now: Nanos) -> bool {
         let mut completions = std::mem::take(&mut self.completions);
         for disk in &mut self.disks {
-            disk.channel.poll(now, &mut completions);
+            let ended = disk.channel.poll(now, &mut completions);
+            if let Some(driver) = &mut disk.driver {
+                (0..ended).for_each(|_| driver.ended());
+            }
         }
         let worked = !completions.is_empty();
         for end in completions.drain(..) {
@@ -260,31 +268,44 @@ impl FsRunner {
 
     fn submit(&mut self, now: Nanos) -> bool {
         let mut ios = std::mem::take(&mut self.effects.ios);
-        let worked = !ios.is_empty();
+        let mut worked = !ios.is_empty();
         for io in ios.drain(..) {
             self.count(&io);
-            let disk = &mut self.disks[io.disk];
-            let mut bio = Bio::new(io.op, io.sector, io.nr_sectors, io.id);
-            bio.flags = io.flags;
-            bio.prio = self.job.prio;
-            if disk.keeps_data && io.nr_sectors > 0 {
-                let mut buf = Buf::zeroed(io.nr_sectors as usize * 512);
-                if io.op == Op::Read {
-                    self.reads.insert(io.id, io.content);
-                } else {
-                    let mut at = 0;
-                    for (file, offset, bytes) in parts(&io.content, buf.len()) {
-                        let bytes = bytes as usize;
-                        tags::fill(&mut buf[at..at + bytes], file, offset);
-                        at += bytes;
-                    }
-                }
-                bio.buf = Some(buf);
+            match &mut self.disks[io.disk].driver {
+                Some(driver) => driver.add(io),
+                None => self.send(now, io),
             }
-            disk.channel.submit(now, bio);
         }
         self.effects.ios = ios;
+        for disk in 0..self.disks.len() {
+            while let Some(io) = self.disks[disk].driver.as_mut().and_then(Bioq::next) {
+                self.send(now, io);
+                worked = true;
+            }
+        }
         worked
+    }
+
+    fn send(&mut self, now: Nanos, io: BlockIo) {
+        let disk = &mut self.disks[io.disk];
+        let mut bio = Bio::new(io.op, io.sector, io.nr_sectors, io.id);
+        bio.flags = io.flags;
+        bio.prio = self.job.prio;
+        if disk.keeps_data && io.nr_sectors > 0 {
+            let mut buf = Buf::zeroed(io.nr_sectors as usize * 512);
+            if io.op == Op::Read {
+                self.reads.insert(io.id, io.content);
+            } else {
+                let mut at = 0;
+                for (file, offset, bytes) in parts(&io.content, buf.len()) {
+                    let bytes = bytes as usize;
+                    tags::fill(&mut buf[at..at + bytes], file, offset);
+                    at += bytes;
+                }
+            }
+            bio.buf = Some(buf);
+        }
+        disk.channel.submit(now, bio);
     }
 
     fn count(&mut self, io: &BlockIo) {

@@ -450,6 +450,10 @@ impl FileSystem for Ufs {
         self.stopped = true;
     }
 
+    fn sorts(&self) -> bool {
+        true
+    }
+
     fn cached_bytes(&self) -> u64 {
         self.cached_bytes
     }

@@ -28,15 +28,17 @@ use zonal_blk::{BioFlags, Completion, Limits, Nanos, Op, Sector, Status};
 const ALIQUOT: u64 = 512 << 10;
 /// Labels at the beginning of a disk: two of 256 KiB and the boot block.
 const LABELS: u64 = 4 << 20;
-/// Records that an indirect block points to: 16 KiB of block pointers of 128 bytes, 1024 of them
-/// with the 128 KiB indirect blocks of the time.
-const RECORDS_PER_INDIRECT: u64 = 1024;
-/// An indirect block on the disk, compressed.
-const INDIRECT_BYTES: u64 = 4 << 10;
-/// Copies of metadata: `ditto` blocks.
-const COPIES: u64 = 2;
+/// Records that an indirect block points to: 16 KiB (`DN_MAX_INDBLKSHIFT` 14) of block pointers of
+/// 128 bytes.
+const RECORDS_PER_INDIRECT: u64 = 128;
+/// An indirect block in memory.
+const INDIRECT_SIZE: u64 = 16 << 10;
+/// An indirect block on the disk: metadata are compressed, to about a half.
+const INDIRECT_BYTES: u64 = 8 << 10;
+/// Share of the ARC that metadata may have: `arc_meta_limit`.
+const METADATA_SHARE: u64 = 4;
 /// Other metadata blocks of a transaction group: dnodes, space maps, the pool's own object set.
-const OTHER_BLOCKS: u64 = 16;
+const OTHER_BLOCKS: usize = 16;
 /// An uberblock.
 const UBERBLOCK: u64 = 1 << 10;
 
@@ -44,7 +46,7 @@ const UBERBLOCK: u64 = 1 << 10;
 type Record = (FileId, u64);
 
 /// Where a record lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     disk: usize,
     at: u64,
@@ -57,6 +59,9 @@ struct Disk {
     end: u64,
     /// Places of records that are no longer in use, each of a record's size.
     free: BTreeSet<u64>,
+    /// Where second copies of metadata go, an eighth of the disk away from the first ones: first
+    /// byte, first byte beyond, and the next place.
+    copies: (u64, u64, u64),
 }
 
 struct Operation {
@@ -93,7 +98,17 @@ pub(super) struct Zfs {
     disks: Vec<Disk>,
     lba: u64,
     places: BTreeMap<Record, Place>,
+    /// By file and number, where indirect blocks lie.
+    indirect: BTreeMap<Record, Place>,
+    /// How many indirect blocks lie in a place.
+    shared: BTreeMap<Place, usize>,
+    /// Where the metadata above them lie.
+    above: Option<Place>,
     arc: Cache,
+    /// Indirect blocks in memory.
+    metadata: Cache,
+    /// By indirect block on its way, the records that are to be read when it is there.
+    waiting: BTreeMap<Record, Vec<Record>>,
     cached_bytes: u64,
     /// By record on its way from a disk, who waits for it.
     reading: BTreeMap<Record, Vec<OpId>>,
@@ -128,17 +143,27 @@ impl Zfs {
         job: &Job,
         layout: &Layout,
     ) -> Result<Self, u64> {
-        let disk = |limits: &&Limits| Disk {
-            queue: VdevQueue::new(params.queue_depth),
-            at: LABELS,
-            end: limits.capacity.to_bytes().0.saturating_sub(LABELS),
-            free: BTreeSet::new(),
+        let disk = |limits: &&Limits| {
+            let capacity = limits.capacity.to_bytes().0;
+            let eighth = (capacity / 8).next_multiple_of(AGGREGATION_LIMIT).max(LABELS);
+            Disk {
+                queue: VdevQueue::new(params.queue_depth),
+                at: LABELS,
+                end: capacity.saturating_sub(LABELS),
+                free: BTreeSet::new(),
+                copies: (eighth, eighth * 2, eighth),
+            }
         };
         let mut fs = Zfs {
             disks: limits.iter().map(disk).collect(),
             lba: limits.iter().map(|limits| limits.lba_size).max().unwrap_or(512).into(),
             places: BTreeMap::new(),
-            arc: Cache::new(params.memory),
+            indirect: BTreeMap::new(),
+            shared: BTreeMap::new(),
+            above: None,
+            arc: Cache::new(params.memory - params.memory / METADATA_SHARE),
+            metadata: Cache::new(params.memory / METADATA_SHARE),
+            waiting: BTreeMap::new(),
             cached_bytes: 0,
             reading: BTreeMap::new(),
             operations: BTreeMap::new(),
@@ -163,6 +188,12 @@ impl Zfs {
                 let place = fs.allocate().ok_or(size)?;
                 fs.places.insert((file, record), place);
             }
+            let last = size.div_ceil(fs.params.block).div_ceil(RECORDS_PER_INDIRECT);
+            let blocks: Vec<Record> = (0..last).map(|number| (file, number)).collect();
+            for blocks in blocks.chunks(fs.indirect_in_a_place()) {
+                let place = fs.allocate().ok_or(size)?;
+                fs.place_indirect(blocks, place);
+            }
         }
         fs.agenda.add(fs.params.commit, Event::Timeout);
         Ok(fs)
@@ -178,6 +209,10 @@ impl Zfs {
         for turn in 0..self.disks.len() {
             let number = (self.rotor.0 + turn) % self.disks.len();
             let disk = &mut self.disks[number];
+            let (from, to, _) = disk.copies;
+            if disk.at < to && from < disk.at + bytes {
+                disk.at = to;
+            }
             let at = if disk.at + bytes <= disk.end {
                 disk.at += bytes;
                 disk.at - bytes
@@ -190,6 +225,51 @@ impl Zfs {
             return Some(Place { disk: number, at });
         }
         None
+    }
+
+    /// How many indirect blocks lie together where a record would.
+    fn indirect_in_a_place(&self) -> usize {
+        (self.params.block / INDIRECT_BYTES).max(1) as usize
+    }
+
+    /// Puts indirect blocks in a place; places that none is left in will be free.
+    fn place_indirect(&mut self, blocks: &[Record], Place { disk, at }: Place) {
+        self.shared.insert(Place { disk, at }, blocks.len());
+        for (number, &block) in (0..).zip(blocks) {
+            let at = at + number * INDIRECT_BYTES.min(self.params.block);
+            let Some(old) = self.indirect.insert(block, Place { disk, at }) else { continue };
+            let old = Place { at: old.at / self.params.block * self.params.block, ..old };
+            let left = self.shared.get_mut(&old).expect("indirect blocks lie in places");
+            *left -= 1;
+            if *left == 0 {
+                self.shared.remove(&old);
+                self.freed.push(old);
+            }
+        }
+    }
+
+    /// Has a record read: first the indirect block that says where it is, if it is not in memory.
+    fn read_record(&mut self, now: Nanos, (file, record): Record) {
+        let number = record / RECORDS_PER_INDIRECT;
+        let (start, end) = (number * INDIRECT_SIZE, (number + 1) * INDIRECT_SIZE);
+        let known = self.indirect.get(&(file, number)).copied();
+        if let Some(Place { disk, at }) = known
+            && !self.metadata.missing(file, start, end).is_empty()
+        {
+            let records = self.waiting.entry((file, number)).or_default();
+            records.push((file, record));
+            if records.len() == 1 {
+                let bytes = INDIRECT_BYTES.min(self.params.block);
+                let what = What::Indirect(file, number);
+                let piece = Piece { op: Op::Read, place: at, bytes, what };
+                self.disks[disk].queue.add(now, Priority::SyncRead, piece);
+            }
+            return;
+        }
+        let Place { disk, at } = self.places[&(file, record)];
+        let what = What::Record(file, record);
+        let piece = Piece { op: Op::Read, place: at, bytes: self.params.block, what };
+        self.disks[disk].queue.add(now, Priority::SyncRead, piece);
     }
 
     fn records(&self, offset: u64, len: u64) -> std::ops::Range<u64> {
@@ -210,16 +290,14 @@ impl Zfs {
             if !self.reading.contains_key(&key) && self.arc.missing(file, start, end).is_empty() {
                 continue;
             }
-            let Some(&Place { disk, at }) = self.places.get(&key) else {
+            if !self.places.contains_key(&key) {
                 continue;
-            };
+            }
             left += 1;
             let waiting = self.reading.entry(key).or_default();
             waiting.push(id);
             if waiting.len() == 1 {
-                let what = What::Record(file, record);
-                let piece = Piece { op: Op::Read, place: at, bytes: block, what };
-                self.disks[disk].queue.add(now, Priority::SyncRead, piece);
+                self.read_record(now, key);
             }
         }
         left
@@ -344,22 +422,37 @@ impl Zfs {
 
     /// The indirect blocks above the records, and what is above those, each twice.
     fn write_metadata(&mut self, now: Nanos) {
-        let indirect: BTreeSet<Record> = self
-            .syncing
-            .iter()
-            .map(|&(file, record)| (file, record / RECORDS_PER_INDIRECT))
-            .collect();
-        let blocks = (indirect.len() as u64 + OTHER_BLOCKS) * COPIES;
-        let mut left = blocks * INDIRECT_BYTES;
-        while left > 0 {
-            // They lie together in a record's place.
-            let bytes = left.min(self.params.block).min(AGGREGATION_LIMIT);
-            let bytes = bytes.next_multiple_of(self.lba);
-            if let Some(place) = self.allocate() {
-                self.freed.push(place);
-                self.queue_write(now, place, bytes, What::Metadata);
+        let block = |&(file, record): &Record| (file, record / RECORDS_PER_INDIRECT);
+        let indirect: BTreeSet<Record> = self.syncing.iter().map(block).collect();
+        let indirect: Vec<Record> = indirect.into_iter().collect();
+        for &(file, number) in &indirect {
+            let start = number * INDIRECT_SIZE;
+            self.metadata.insert(file, start, start + INDIRECT_SIZE);
+        }
+        let bytes = |blocks: usize| {
+            let bytes = blocks as u64 * INDIRECT_BYTES;
+            bytes.min(self.params.block).next_multiple_of(self.lba)
+        };
+        let in_a_place = self.indirect_in_a_place();
+        let mut writes: Vec<(Vec<Record>, u64)> =
+            indirect.chunks(in_a_place).map(|part| (part.to_vec(), bytes(part.len()))).collect();
+        writes.push((Vec::new(), bytes(OTHER_BLOCKS)));
+        for (blocks, bytes) in writes {
+            let Some(place) = self.allocate() else { continue };
+            if blocks.is_empty() {
+                // What is above the indirect blocks is written anew each time.
+                self.freed.extend(self.above.replace(place));
+            } else {
+                self.place_indirect(&blocks, place);
             }
-            left = left.saturating_sub(bytes);
+            self.queue_write(now, place, bytes, What::Metadata);
+            let (start, end, at) = &mut self.disks[place.disk].copies;
+            if *at + bytes > *end {
+                *at = *start;
+            }
+            let copy = Place { disk: place.disk, at: *at };
+            *at += bytes;
+            self.queue_write(now, copy, bytes, What::Metadata);
         }
     }
 
@@ -378,7 +471,7 @@ impl Zfs {
             let block = self.params.block;
             let part = |piece: &Piece| match piece.what {
                 What::Record(file, record) => Some((file, record * block, piece.bytes)),
-                What::Metadata => None,
+                What::Indirect(..) | What::Metadata => None,
             };
             let content = match part(&first) {
                 None => Content::Metadata,
@@ -394,9 +487,20 @@ impl Zfs {
     }
 
     fn piece_ended(&mut self, now: Nanos, piece: Piece, effects: &mut Effects) {
-        let What::Record(file, record) = piece.what else {
-            self.sync_left -= 1;
-            return;
+        let (file, record) = match piece.what {
+            What::Record(file, record) => (file, record),
+            What::Indirect(file, number) => {
+                let start = number * INDIRECT_SIZE;
+                self.metadata.insert(file, start, start + INDIRECT_SIZE);
+                for record in self.waiting.remove(&(file, number)).unwrap_or_default() {
+                    self.read_record(now, record);
+                }
+                return;
+            }
+            What::Metadata => {
+                self.sync_left -= 1;
+                return;
+            }
         };
         if piece.op != Op::Read {
             self.sync_left -= 1;
@@ -481,6 +585,10 @@ impl FileSystem for Zfs {
 
     fn stop(&mut self) {
         self.stopped = true;
+    }
+
+    fn sorts(&self) -> bool {
+        true
     }
 
     fn cached_bytes(&self) -> u64 {

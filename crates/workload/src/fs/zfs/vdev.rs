@@ -47,8 +47,16 @@ pub(super) struct Piece {
 pub(super) enum What {
     /// A record.
     Record(FileId, u64),
+    /// An indirect block.
+    Indirect(FileId, u64),
     /// Part of a transaction group's metadata.
     Metadata,
+}
+
+impl What {
+    fn is_record(self) -> bool {
+        matches!(self, What::Record(..))
+    }
 }
 
 /// A command: pieces that follow one another.
@@ -101,7 +109,7 @@ impl VdevQueue {
                 let Some((&key, &piece)) = next.filter(|&(key, piece)| {
                     (key.0, key.1) == (deadline, end)
                         && piece.op == first.op
-                        && (piece.what == What::Metadata) == (first.what == What::Metadata)
+                        && piece.what.is_record() == first.what.is_record()
                         && end + piece.bytes - place <= AGGREGATION_LIMIT
                 }) else {
                     break;
