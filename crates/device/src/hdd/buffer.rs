@@ -94,7 +94,8 @@ impl Buffer {
     /// `new` or has bytes here already. An empty buffer takes anything.
     pub(super) fn has_room(&self, len: u64, kept: u64, new: bool) -> bool {
         let room = self.max_bytes.saturating_sub(kept);
-        self.bytes == 0 || (self.bytes + len <= room && (!new || self.commands < self.max_commands))
+        self.bytes == 0
+            || (self.bytes + len <= room && (!new || self.commands < self.max_commands))
     }
 
     pub(super) fn nr_runs(&self) -> usize {

@@ -329,6 +329,7 @@ impl HddConfig {
 
     /// The limits of the device.
     pub(super) fn adapt(&self, limits: &Limits) -> Limits {
-        Limits { rotational: true, ..limits.clone() }
+        // What is to be zeroes is written: disks have no quicker way.
+        Limits { rotational: true, max_write_zeroes_sectors: 0, ..limits.clone() }
     }
 }

@@ -142,16 +142,6 @@ impl Geometry {
         }
     }
 
-    /// How long the bytes from `start` to `end`, of one band, take to pass under the head.
-    pub fn transfer(&self, start: u64, end: u64) -> u64 {
-        self.place(end - 1).time - self.place(start).time
-    }
-
-    /// Size of the disk, in bytes.
-    pub fn capacity(&self) -> u64 {
-        self.capacity
-    }
-
     /// Duration of a turn, in nanoseconds.
     pub fn turn(&self) -> u64 {
         self.turn

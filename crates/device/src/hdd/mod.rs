@@ -7,7 +7,8 @@
 //!   config     numbers, and the rules between them
 //!   geometry   address -> radius, track, angle          seek     distance -> time
 //!   buffer     what waits to be written                 segments what has been read
-//!   drive      link and head at work, in time           trace    what they did
+//!   drive      commands, and time passing               trace    what the head did
+//!   link       commands and data in, answers out        head     reads and writes, in which order
 //! ```
 //!
 //! All commands pass through one hardware queue, as AHCI has it.
@@ -15,6 +16,8 @@ mod buffer;
 mod config;
 mod drive;
 mod geometry;
+mod head;
+mod link;
 mod seek;
 mod segments;
 mod trace;
@@ -26,7 +29,7 @@ pub use geometry::{Geometry, Place};
 pub use seek::SeekCurve;
 use std::sync::{Arc, Mutex, MutexGuard};
 pub use trace::{Activity, Counters, TraceEntry};
-use zonal_blk::{Device, HwQueue, Limits, Nanos, Request, Status, Zone, ZoneNo};
+use zonal_blk::{Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Zone, ZoneNo};
 
 /// A rotating disk.
 pub struct HddDevice {
@@ -62,6 +65,12 @@ impl HddDevice {
     /// What the drive has done so far.
     pub fn counters(&self) -> Counters {
         self.drive().counters()
+    }
+
+    /// What waits in the drive's buffer to be written: bytes, and the commands they are of.
+    pub fn buffered(&self) -> (Bytes, u32) {
+        let (bytes, commands) = self.drive().buffered();
+        (Bytes(bytes), commands)
     }
 
     /// What the head did, as far as the record goes; nothing without one.
