@@ -26,7 +26,7 @@ pub(super) enum Head {
     /// Reads for a command, up to this byte.
     Read(Box<Request>, u64),
     /// Reads on up to this byte, nobody having asked for it yet.
-    Ahead(u64),
+    Ahead(u64, u64),
 }
 
 /// Where the head is, or will be when its step ends.
@@ -72,8 +72,8 @@ impl Drive {
                     self.answers.push_back(request);
                 }
             }
-            Head::Ahead(end) => {
-                self.segments.extend(end);
+            Head::Ahead(start, end) => {
+                self.segments.extend(start, end);
                 self.answer_hits();
             }
             Head::Idle => {}
@@ -206,7 +206,7 @@ impl Drive {
         let at = self.position.at;
         if let Some(limit) = self.segments.ahead(at, self.read_ahead.min(self.capacity - at)) {
             let end = self.pass_over(at, limit.min(at + self.piece));
-            self.head = Head::Ahead(end);
+            self.head = Head::Ahead(at, end);
         }
     }
 

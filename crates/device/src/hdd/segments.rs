@@ -37,10 +37,10 @@ impl Segments {
         self.ranges.push(start..end);
     }
 
-    /// The most recently read segment goes on to `end`.
-    pub(super) fn extend(&mut self, end: u64) {
-        if let Some(last) = self.ranges.last_mut() {
-            last.end = last.end.max(end);
+    /// The segment that ends at `start` goes on to `end`, if it is still there.
+    pub(super) fn extend(&mut self, start: u64, end: u64) {
+        if let Some(range) = self.ranges.iter_mut().rev().find(|range| range.end == start) {
+            range.end = end;
         }
     }
 

@@ -125,6 +125,8 @@ impl Ufs {
         };
         for &(file, size) in layout {
             fs.make(file, size).ok_or(size)?;
+            // The files have just been written: what of them fits is in memory.
+            fs.cache.insert(file, 0, size);
         }
         fs.agenda.add(fs.params.commit, Event::Commit);
         Ok(fs)

@@ -188,12 +188,15 @@ impl Zfs {
                 let place = fs.allocate().ok_or(size)?;
                 fs.places.insert((file, record), place);
             }
+            // The files have just been written: what of them fits is in memory.
+            fs.arc.insert(file, 0, size.next_multiple_of(fs.params.block));
             let last = size.div_ceil(fs.params.block).div_ceil(RECORDS_PER_INDIRECT);
             let blocks: Vec<Record> = (0..last).map(|number| (file, number)).collect();
             for blocks in blocks.chunks(fs.indirect_in_a_place()) {
                 let place = fs.allocate().ok_or(size)?;
                 fs.place_indirect(blocks, place);
             }
+            fs.metadata.insert(file, 0, last * INDIRECT_SIZE);
         }
         fs.agenda.add(fs.params.commit, Event::Timeout);
         Ok(fs)
