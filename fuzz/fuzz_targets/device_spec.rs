@@ -11,9 +11,12 @@ const MAX_ZONES: u32 = 1 << 12;
 
 fuzz_target!(|text: &str| {
     let Ok(device) = spec::parse(text) else { return };
-    assert!(device.describe().starts_with("null"));
-    let DeviceSpec::Null(config) = &device;
-    if config.zones <= MAX_ZONES && !config.memory {
+    let (kind, zones) = match &device {
+        DeviceSpec::Null(config) => ("null, ", config.zones),
+        DeviceSpec::Hdd(config) => ("hdd, ", config.zones),
+    };
+    assert!(device.describe().starts_with(kind));
+    if zones <= MAX_ZONES && !device.keeps_data() {
         spec::build(&device).expect("a spec that was checked makes a device");
     }
 });

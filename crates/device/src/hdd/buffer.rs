@@ -90,12 +90,20 @@ impl Buffer {
         self.bytes == 0
     }
 
-    /// Whether `len` more bytes fit, `kept` of the buffer being kept free, in a command that is
-    /// `new` or has bytes here already. An empty buffer takes anything.
-    pub(super) fn has_room(&self, len: u64, kept: u64, new: bool) -> bool {
+    /// Whether `len` bytes at `start` fit, `kept` of the buffer being kept free; `first` with the
+    /// first bytes of a command. An empty buffer takes anything.
+    pub(super) fn has_room(&self, start: u64, len: u64, kept: u64, first: bool) -> bool {
         let room = self.max_bytes.saturating_sub(kept);
         self.bytes == 0
-            || (self.bytes + len <= room && (!new || self.commands < self.max_commands))
+            || self.bytes + len <= room
+                && (self.commands < self.max_commands || !first && self.run_to(start).is_some())
+    }
+
+    /// The run that ends where something begins.
+    fn run_to(&self, start: u64) -> Option<RunId> {
+        let after = self.sorted.partition_point(|&(began, _)| began <= start);
+        let (_, id) = *self.sorted.get(after.checked_sub(1)?)?;
+        (self.slab[id].end == start).then_some(id)
     }
 
     pub(super) fn nr_runs(&self) -> usize {
@@ -121,9 +129,7 @@ impl Buffer {
 
     /// Adds bytes of a command that arrived at `arrived`; `first` with its first bytes.
     pub(super) fn add(&mut self, start: u64, end: u64, arrived: u64, first: bool) -> RunId {
-        let after = self.sorted.partition_point(|&(began, _)| began <= start);
-        let before = after.checked_sub(1).map(|at| self.sorted[at].1);
-        let id = before.filter(|&id| self.slab[id].end == start).unwrap_or_else(|| {
+        let id = self.run_to(start).unwrap_or_else(|| {
             let id = self.free.pop().unwrap_or_else(|| {
                 self.slab.push(Run { began: 0, at: 0, end: 0, commands: VecDeque::new() });
                 self.slab.len() - 1

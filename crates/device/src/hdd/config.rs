@@ -33,6 +33,9 @@ pub enum Order {
     Satf,
 }
 
+/// The largest disk: times within a ring are counted in 64 bits.
+const MAX_CAPACITY: Bytes = Bytes(256 << 40);
+
 /// What a rotating disk is to be like. `Default` is a small conventional disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HddConfig {
@@ -239,17 +242,10 @@ impl HddConfig {
         })?;
         let outer_ok = self.track_outer.0 <= 1 << 30;
         rule("track_outer", outer_ok, size(self.track_outer), || "at most 1GiB".to_owned())?;
-        let unit = if smr { self.zone_size.0 } else { self.track_outer.0 };
-        let least = unit.saturating_mul(u64::from(self.rings)).saturating_mul(self.heads.into());
         let option = if smr { "zones" } else { "size" };
-        let (found, what) = if smr {
-            (self.zones.to_string(), "zones, a zone on each head in each ring")
-        } else {
-            (size(self.size), "bytes, a track on each head in each ring")
-        };
-        let least_count = if smr { least / unit.max(1) } else { least };
-        rule(option, self.capacity().0 >= least, found, || {
-            format!("at least {least_count} {what}")
+        let capacity = self.capacity();
+        rule(option, capacity <= MAX_CAPACITY, size(capacity), || {
+            format!("a disk of at most {}", size(MAX_CAPACITY))
         })?;
         let outer = self.outer_rate();
         let near = self.rate == 0 || self.rate.abs_diff(outer) <= outer / 50;

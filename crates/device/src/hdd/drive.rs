@@ -48,7 +48,6 @@ pub(super) struct Drive {
     pub(super) order: Order,
     pub(super) max_age: u64,
     pub(super) write_cache: bool,
-    pub(super) read_ahead: u64,
     pub(super) reset: u64,
     pub(super) finish: u64,
     pub(super) error_rate: u64,
@@ -110,7 +109,6 @@ impl Drive {
             order: config.order,
             max_age: config.max_age.0,
             write_cache: config.write_cache,
-            read_ahead: config.read_ahead.0,
             reset: config.reset.0,
             finish: config.finish.0,
             error_rate: config.error_rate.into(),
@@ -123,7 +121,7 @@ impl Drive {
             answers: VecDeque::with_capacity(depth),
             done: Vec::with_capacity(depth),
             buffer: Buffer::new(config.cache.0, config.cache_commands),
-            segments: Segments::new(config.segments as usize),
+            segments: Segments::new(config.segments as usize, config.read_ahead.0),
             now: 0,
             link: Link::Idle,
             link_until: 0,
@@ -169,8 +167,8 @@ impl Drive {
                 self.answers.push_back(request);
             } else {
                 self.reads.push((self.now, request));
-                self.wake_head();
             }
+            self.wake_head();
         } else {
             self.enqueue(request);
         }

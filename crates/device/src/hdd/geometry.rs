@@ -96,6 +96,7 @@ impl Geometry {
             let units = (wanted.saturating_sub(start) / unit).max(1);
             let is_last = nr + 1 == nr_rings;
             let end = if is_last { geometry.capacity } else { start + units * unit };
+            let end = end.min(geometry.capacity);
             let band = if geometry.shingled { config.zone_size.0 } else { end - start };
             let tracks = band.div_ceil(track);
             geometry.rings.push(Ring {
@@ -105,13 +106,17 @@ impl Geometry {
                 first_band,
                 first_track,
                 tracks,
-                depth: (end - start) as f64 / unit as f64,
+                depth: (end - start).div_ceil(unit) as f64,
                 outer: nr as f64 * geometry.width,
             });
             let bands = (end - start).div_ceil(band);
             first_band += bands;
             first_track += bands * tracks;
             start = end;
+            if start == geometry.capacity {
+                // A disk with few tracks or zones has fewer rings.
+                break;
+            }
         }
         geometry
     }

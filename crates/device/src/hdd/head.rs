@@ -26,7 +26,7 @@ pub(super) enum Head {
     /// Reads for a command, up to this byte.
     Read(Box<Request>, u64),
     /// Reads on up to this byte, nobody having asked for it yet.
-    Ahead(u64, u64),
+    Ahead(u64),
 }
 
 /// Where the head is, or will be when its step ends.
@@ -72,8 +72,8 @@ impl Drive {
                     self.answers.push_back(request);
                 }
             }
-            Head::Ahead(start, end) => {
-                self.segments.extend(start, end);
+            Head::Ahead(end) => {
+                self.segments.extend(end);
                 self.answer_hits();
             }
             Head::Idle => {}
@@ -120,7 +120,7 @@ impl Drive {
     /// Whether the head goes on with the run that it is at.
     fn stays(&self, id: RunId) -> bool {
         let seek = if let Some(read) = self.choose_read() {
-            self.access(bytes(&self.reads[read].1).0).0
+            self.access(self.missing(&self.reads[read].1)).0
         } else if self.buffer.nr_runs() == 1 || self.holds_oldest(id) {
             return true;
         } else if self.order == Order::Fifo {
@@ -153,7 +153,7 @@ impl Drive {
         if self.order == Order::Fifo || self.now.saturating_sub(arrived) > self.max_age {
             return Some(0);
         }
-        let costs = self.reads.iter().map(|(_, request)| self.time_to(bytes(request).0));
+        let costs = self.reads.iter().map(|(_, request)| self.time_to(self.missing(request)));
         costs.enumerate().min_by_key(|&(_, cost)| cost).map(|(at, _)| at)
     }
 
@@ -191,8 +191,14 @@ impl Drive {
         let index = self.choose_read().expect("there are reads");
         let (_, request) = self.reads.remove(index);
         self.current = None;
-        let (start, _) = bytes(&request);
+        let start = self.missing(&request);
         self.read_from(request, start);
+    }
+
+    /// The first byte of a read that is not here: the head may have read ahead into it.
+    fn missing(&self, request: &Request) -> u64 {
+        let (start, end) = bytes(request);
+        self.segments.missing(start).min(end - 1)
     }
 
     fn read_from(&mut self, request: Box<Request>, start: u64) {
@@ -204,9 +210,10 @@ impl Drive {
     fn read_ahead(&mut self) {
         self.current = None;
         let at = self.position.at;
-        if let Some(limit) = self.segments.ahead(at, self.read_ahead.min(self.capacity - at)) {
+        let limit = self.segments.ahead(at).map(|limit| limit.min(self.capacity));
+        if let Some(limit) = limit.filter(|&limit| limit > at) {
             let end = self.pass_over(at, limit.min(at + self.piece));
-            self.head = Head::Ahead(at, end);
+            self.head = Head::Ahead(end);
         }
     }
 

@@ -50,7 +50,7 @@ pub(super) struct First {
 
 impl Drive {
     fn time_on_link(&self, len: u64) -> u64 {
-        len * 1_000 / (self.link_rate / 1_000_000)
+        len * 1_000_000_000 / self.link_rate
     }
 
     fn set_link(&mut self, link: Link, time: u64) {
@@ -146,9 +146,10 @@ impl Drive {
             return self.set_link(Link::Answer(request), 0);
         }
         let (start, end) = bytes(request);
-        let len = (end - start - self.first.moved).min(self.piece);
+        let from = start + self.first.moved;
+        let len = (end - from).min(self.piece);
         let kept = self.reserved.saturating_sub(self.share(request)).min(self.most_kept);
-        if self.buffer.has_room(len, kept, self.first.moved == 0) {
+        if self.buffer.has_room(from, len, kept, self.first.moved == 0) {
             return self.set_link(Link::Piece(len), self.time_on_link(len));
         }
         self.counters.full_waits += u64::from(!self.first.waited);

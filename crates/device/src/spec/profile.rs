@@ -29,10 +29,12 @@ pub fn parse_profile(file: &str, text: &str) -> Result<DeviceSpec, SpecError> {
         .ok_or_else(|| SpecError::unknown_device(device.get_ref().type_str()))
         .and_then(|name| Parser::new(&name))
         .map_err(|error| at(device.span().start, error))?;
-    for (name, value) in table {
-        if name.get_ref() == "device" {
-            continue;
-        }
+    // A profile to begin with comes before what changes it, wherever it stands.
+    let (first, others): (Vec<_>, Vec<_>) =
+        table.iter().filter(|(name, _)| name.get_ref() != "device").partition(|(name, _)| {
+            name.get_ref() == "profile"
+        });
+    for (name, value) in first.into_iter().chain(others) {
         let set = match value_text(value) {
             Some(text) => parser.set(name.get_ref(), &text),
             None => parser.set(name.get_ref(), value.get_ref().type_str()),
