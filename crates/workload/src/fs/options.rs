@@ -186,7 +186,7 @@ impl Params {
 
     fn default_for(kind: FsKind, memory: Option<u64>) -> Self {
         let memory = memory.unwrap_or(match kind {
-            FsKind::Btrfs | FsKind::Xfs => 6 << 30,
+            FsKind::Btrfs | FsKind::Xfs => 4 << 30,
             FsKind::Ufs => 1536 << 20,
             FsKind::Zfs => 640 << 20,
         });
@@ -206,7 +206,12 @@ impl Params {
         };
         match kind {
             FsKind::Xfs => linux,
-            FsKind::Btrfs => Params { open_zones: 1, ..linux },
+            FsKind::Btrfs => Params {
+                open_zones: 1,
+                op_cost: Nanos(8_390),
+                byte_rate: 8 << 30,
+                ..linux
+            },
             FsKind::Ufs => Params {
                 dirty: 28 << 20,
                 background: 28 << 20,

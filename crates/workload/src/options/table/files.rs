@@ -77,7 +77,7 @@ pub(super) const OPTIONS: &[Spec] = &[
     Spec::new(
         "fs_memory",
         Kind::Size(|draft, bytes| draft.job.fs.memory = Some(bytes)),
-        "btrfs, xfs 6g, ufs 1536m, zfs 640m",
+        "btrfs, xfs 4g, ufs 1536m, zfs 640m",
         "Memory for file data: page cache, buffer cache, ARC.",
     ),
     Spec::new(
