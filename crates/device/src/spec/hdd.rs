@@ -1,7 +1,7 @@
 //! The specification of rotating disks: their options, and the profiles that the program has.
 //!
 //! Takes `hdd`, the name of a profile, and options; gives a configuration to check.
-use super::options::{OptionInfo, Scope, Unit, U16, U32, add_options, to_u16, to_u32};
+use super::options::{OptionInfo, Scope, U16, U32, Unit, add_options, to_u16, to_u32};
 use super::{DeviceSpec, SpecError, parse_profile};
 use crate::hdd::{HddConfig, Host, Order, Recording};
 use crate::quantity::{show_rate, show_size};
@@ -81,7 +81,11 @@ pub(super) fn describe(config: &HddConfig) -> String {
         }
         Recording::Cmr => parts.push(format!("{} without zones", size(config.size))),
     }
-    parts.push(format!("{} rpm, {} at the rim", config.rpm, show_rate(config.outer_rate() / 1_000_000 * 1_000_000)));
+    parts.push(format!(
+        "{} rpm, {} at the rim",
+        config.rpm,
+        show_rate(config.outer_rate() / 1_000_000 * 1_000_000)
+    ));
     parts.push(match config.host {
         Host::Ata => "one command at a time".to_owned(),
         Host::Ahci => format!("{} commands of up to {}", config.depth, size(config.max_io)),
@@ -116,7 +120,9 @@ pub const HDD_OPTIONS: &[OptionInfo<HddConfig>] = &[
         scope: Scope::Any,
         meaning: "tracks apart, or shingled in zones that are written in order",
         max: 1,
-        set: |config, value| config.recording = if value == 0 { Recording::Cmr } else { Recording::Smr },
+        set: |config, value| {
+            config.recording = if value == 0 { Recording::Cmr } else { Recording::Smr }
+        },
     },
     OptionInfo {
         name: "zones",

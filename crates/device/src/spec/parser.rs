@@ -89,12 +89,8 @@ fn set<C>(
     })?;
     let option = info.name;
     once(option)?;
-    let bad = |max| SpecError::BadValue {
-        option,
-        found: value.to_owned(),
-        form: info.unit.form(),
-        max,
-    };
+    let bad =
+        |max| SpecError::BadValue { option, found: value.to_owned(), form: info.unit.form(), max };
     match info.unit.parse(value) {
         Ok(number) if number <= info.max => (info.set)(config, number),
         Ok(_) | Err(QuantityError::TooLarge) => return Err(bad(Some(info.max))),

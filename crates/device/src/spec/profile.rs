@@ -30,10 +30,10 @@ pub fn parse_profile(file: &str, text: &str) -> Result<DeviceSpec, SpecError> {
         .and_then(|name| Parser::new(&name))
         .map_err(|error| at(device.span().start, error))?;
     // A profile to begin with comes before what changes it, wherever it stands.
-    let (first, others): (Vec<_>, Vec<_>) =
-        table.iter().filter(|(name, _)| name.get_ref() != "device").partition(|(name, _)| {
-            name.get_ref() == "profile"
-        });
+    let (first, others): (Vec<_>, Vec<_>) = table
+        .iter()
+        .filter(|(name, _)| name.get_ref() != "device")
+        .partition(|(name, _)| name.get_ref() == "profile");
     for (name, value) in first.into_iter().chain(others) {
         let set = match value_text(value) {
             Some(text) => parser.set(name.get_ref(), &text),

@@ -1,7 +1,8 @@
 //! A disk with its block layer, and virtual time.
 use std::sync::Arc;
 use zonal_blk::{
-    Bio, Buf, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector, Status, ZoneWrite,
+    Bio, Buf, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector, Status,
+    ZoneWrite,
 };
 use zonal_device::spec::parse;
 use zonal_device::{DeviceSpec, HddConfig, HddDevice};
@@ -58,7 +59,13 @@ impl Rig {
         let options =
             QueueOptions { zone_write: Some(zone_write), merge: false, ..QueueOptions::default() };
         let queue = Queue::attach(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
-        Rig { device, channel: queue.channel().unwrap(), now: 0, ends: Vec::new(), buffers: Vec::new() }
+        Rig {
+            device,
+            channel: queue.channel().unwrap(),
+            now: 0,
+            ends: Vec::new(),
+            buffers: Vec::new(),
+        }
     }
 
     pub fn submit(&mut self, bio: Bio) {

@@ -206,12 +206,9 @@ impl Params {
         };
         match kind {
             FsKind::Xfs => linux,
-            FsKind::Btrfs => Params {
-                open_zones: 1,
-                op_cost: Nanos(8_390),
-                byte_rate: 8 << 30,
-                ..linux
-            },
+            FsKind::Btrfs => {
+                Params { open_zones: 1, op_cost: Nanos(8_390), byte_rate: 8 << 30, ..linux }
+            }
             FsKind::Ufs => Params {
                 dirty: 28 << 20,
                 background: 28 << 20,

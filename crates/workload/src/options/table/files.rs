@@ -1,9 +1,12 @@
 //! File systems, their files and their parameters.
 use super::{ANY_U32, Kind, Spec, narrow};
 use crate::fs::{FsKind, Service};
+use zonal_blk::Nanos;
 
 /// Disks that one file system can lie on.
 const MAX_DISKS: u64 = 64;
+/// Greatest cost in nanoseconds: a second.
+const MAX_COST: u64 = 1_000_000_000;
 
 pub(super) const OPTIONS: &[Spec] = &[
     Spec::new(
@@ -132,20 +135,28 @@ pub(super) const OPTIONS: &[Spec] = &[
     ),
     Spec::new(
         "fs_op_cost",
-        Kind::Micros(|draft, time| draft.job.fs.op_cost = Some(time)),
-        "by file system",
-        "CPU time of a file operation, whatever its length.",
+        Kind::Number {
+            min: 0,
+            max: MAX_COST,
+            set: |draft, n| draft.job.fs.op_cost = Some(Nanos(n)),
+        },
+        "xfs 2000, btrfs 8390, ufs 20000, zfs 50000",
+        "Nanoseconds of CPU for a file operation, whatever its length.",
     ),
     Spec::new(
         "fs_byte_rate",
         Kind::Size(|draft, bytes| draft.job.fs.byte_rate = Some(bytes.max(1))),
-        "by file system",
+        "xfs 4g, btrfs 8g, ufs 1g, zfs 500m",
         "Bytes a second at which the CPU passes over an operation's data.",
     ),
     Spec::new(
         "fs_issue_cost",
-        Kind::Micros(|draft, time| draft.job.fs.issue_cost = Some(time)),
-        "by file system",
-        "CPU time of issuing a block command, in the context that issues it.",
+        Kind::Number {
+            min: 0,
+            max: MAX_COST,
+            set: |draft, n| draft.job.fs.issue_cost = Some(Nanos(n)),
+        },
+        "2000",
+        "Nanoseconds of CPU to issue a block command, in the context that issues it.",
     ),
 ];
