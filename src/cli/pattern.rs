@@ -29,13 +29,12 @@ pub enum GenerateCommand {
 
 /// Where, how many and where to.
 #[derive(Args, Debug)]
-#[group(id = "region", required = true)]
 pub struct GenerateArgs {
     /// Size of the region, such as 1g (raidtest's -s)
-    #[arg(long, value_name = "SIZE", value_parser = read_size, group = "region")]
+    #[arg(long, value_name = "SIZE", value_parser = read_size, required_unless_present = "device")]
     pub size: Option<u64>,
     /// The region is this device: a spec (see `zonal devices`) or a TOML profile
-    #[arg(long, value_name = "SPEC", group = "region")]
+    #[arg(long, value_name = "SPEC", conflicts_with = "size")]
     pub device: Option<String>,
     /// Number of reads and writes (raidtest's -n)
     #[arg(long, value_name = "N", default_value_t = 10_000)]

@@ -4,3 +4,4 @@ mod clocks;
 mod documents;
 mod flows;
 mod support;
+mod traces;

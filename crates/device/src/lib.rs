@@ -3,7 +3,9 @@
 //! ```text
 //!  "null:zones=4096,..." or a profile      spec      text -> validated configuration -> device
 //!                                            |
-//!  Request  ->  hardware queue  ->  null     null/     when commands are due, and in which order
+//!  Request  ->  hardware queue  ->  hdd      hdd/      a rotating disk: link, buffer, head
+//!                                    |
+//!                                   null     null/     when commands are due, and in which order
 //!                                    |  \
 //!                                    |   memory        the data, if the device keeps any
 //!                                  zones               conditions, write pointers, open resources

@@ -175,7 +175,21 @@ fn every_option_of_fio_is_known() {
 }
 
 /// What fio has no option for, besides those whose names begin with `fs_`.
-const OUR_OWN: [&str; 3] = ["weight", "sched_opt", "filesystem"];
+const OUR_OWN: [&str; 13] = [
+    "filesystem",
+    "weight",
+    "sched_opt",
+    "replay_devices",
+    "replay_action",
+    "write_iolog_format",
+    "pattern",
+    "pattern_file",
+    "pattern_requests",
+    "pattern_align",
+    "pattern_max_size",
+    "pattern_writes",
+    "pattern_fsyncs",
+];
 
 #[test]
 fn every_supported_option_is_one_of_fio_s_or_says_that_it_is_not() {

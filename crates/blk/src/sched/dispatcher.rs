@@ -52,6 +52,8 @@ pub(crate) struct Dispatcher {
 
 struct Core {
     elevator: Box<dyn Elevator>,
+    /// The newest request, for [`Elevator::pass`] when there is room for it.
+    newest: Option<Box<Request>>,
     intakes: Vec<Arc<Intake>>,
     /// What went through here, and the tallies of channels that have gone.
     totals: Totals,
@@ -91,6 +93,7 @@ impl Dispatcher {
             stalled_until: AtomicU64::new(0),
             core: Mutex::new(Core {
                 elevator,
+                newest: None,
                 intakes: Vec::new(),
                 totals: Totals::default(),
                 limits_writes: passing.limits_writes,
@@ -210,7 +213,7 @@ impl Dispatcher {
     /// Changes whether writes are held back by zone. Nothing may be inside.
     pub(super) fn lock_zones(&self, zones: Option<ZoneLocks>) {
         let mut core = self.lock();
-        core.collect(&mut News::default());
+        core.collect(&mut News::default(), false);
         core.elevator.lock_zones(zones);
         let wants_ends = core.elevator.wants_ends();
         let keeps = core.limits_writes || wants_ends;
@@ -234,11 +237,12 @@ impl Core {
         out: &mut Vec<Box<Request>>,
     ) {
         let signs = &shared.signs;
-        let classes = self.collect(news) | signs.classes.load(Ordering::Relaxed);
+        let has_room = out.len() < room;
+        let classes = self.collect(news, has_room) | signs.classes.load(Ordering::Relaxed);
         signs.classes.store(classes, Ordering::Relaxed);
         let mixed = self.straight && !classes.is_power_of_two();
         let mut flight = if mixed || self.limits_writes {
-            if !self.elevator.is_empty() && !shared.has_work() {
+            if self.has_work() && !shared.has_work() {
                 // Who counts an end after this sum sees that something waits for it.
                 signs.has_work.store(true, Ordering::SeqCst);
             }
@@ -246,8 +250,7 @@ impl Core {
         } else {
             InFlight::default()
         };
-        self.send(shared, now, room, &mut flight, out);
-        let has_work = !self.elevator.is_empty();
+        let has_work = self.send(shared, now, room, &mut flight, out);
         if mixed && !has_work {
             let about = flight.by_class.map(|n| u8::from(n > 0));
             let about = about[0] | about[1] << 1 | about[2] << 2;
@@ -258,7 +261,12 @@ impl Core {
         }
     }
 
-    /// Takes requests from the scheduler while there is room.
+    /// Whether something waits.
+    fn has_work(&self) -> bool {
+        self.newest.is_some() || !self.elevator.is_empty()
+    }
+
+    /// Takes requests from the scheduler while there is room. Whether something waits still.
     fn send(
         &mut self,
         shared: &Dispatcher,
@@ -266,10 +274,15 @@ impl Core {
         room: usize,
         flight: &mut InFlight,
         out: &mut Vec<Box<Request>>,
-    ) {
+    ) -> bool {
         let mut stalled_until = 0;
-        while out.len() < room {
-            let Some(mut request) = self.elevator.dispatch(now, flight) else {
+        let mut has_work = self.has_work();
+        while has_work && out.len() < room {
+            let next = match self.newest.take() {
+                Some(newest) => self.elevator.pass(now, newest, flight),
+                None => self.elevator.dispatch(now, flight),
+            };
+            let Some(mut request) = next else {
                 let next = self.elevator.next_event();
                 stalled_until = next.map_or(u64::MAX, |at| at.0);
                 break;
@@ -281,17 +294,19 @@ impl Core {
             self.totals.not_reads =
                 self.totals.not_reads.wrapping_add(u64::from(request.op() != crate::Op::Read));
             out.push(request);
+            has_work = !self.elevator.is_empty();
         }
         if shared.stalled_until.load(Ordering::Relaxed) != stalled_until {
             shared.stalled_until.store(stalled_until, Ordering::Relaxed);
         }
+        has_work
     }
 
     /// Brings the scheduler the news of all channels, in the order of time. Gives the classes of
     /// the requests as a set of bits.
-    fn collect(&mut self, mine: &mut News) -> u8 {
+    fn collect(&mut self, mine: &mut News, has_room: bool) -> u8 {
         if !self.intakes.iter().any(|intake| intake.is_filled()) {
-            return self.tell(mine);
+            return self.tell(mine, has_room);
         }
         let mut sources = usize::from(!mine.is_empty());
         for i in 0..self.intakes.len() {
@@ -309,26 +324,32 @@ impl Core {
         let mut all = std::mem::take(&mut self.news);
         self.arrivals.drain(..).for_each(|request| all.requests.push_back(request));
         std::mem::swap(&mut all.ends, &mut self.ends);
-        let classes = self.tell(&mut all);
+        let classes = self.tell(&mut all, has_room);
         self.ends = std::mem::take(&mut all.ends);
         self.news = all;
         classes
     }
 
-    /// Tells the scheduler what has ended and what has come, in the order of time.
-    fn tell(&mut self, news: &mut News) -> u8 {
-        let mut classes = 0;
-        let mut ends = news.ends.drain(..).peekable();
+    /// Tells the scheduler what has ended and what has come, in the order of time. With room at the
+    /// device the newest request is kept for [`Core::send`].
+    fn tell(&mut self, news: &mut News, has_room: bool) -> u8 {
+        let (mut classes, mut told) = (0, 0);
         while let Some(request) = news.requests.pop_front() {
-            while let Some(end) = ends.next_if(|end| end.at <= request.queued_at) {
-                self.elevator.completed(&end);
+            while let Some(end) = news.ends.get(told).filter(|end| end.at <= request.queued_at) {
+                self.elevator.completed(end);
+                told += 1;
             }
             let class = request.prio().class.index();
             self.totals.classes[class].inserted += 1;
             classes |= 1 << class;
-            self.elevator.insert(request.queued_at, request);
+            if has_room && news.requests.is_empty() && told == news.ends.len() {
+                self.newest = Some(request);
+            } else {
+                self.elevator.insert(request.queued_at, request);
+            }
         }
-        ends.for_each(|end| self.elevator.completed(&end));
+        news.ends[told..].iter().for_each(|end| self.elevator.completed(end));
+        news.ends.clear();
         classes
     }
 

@@ -18,6 +18,18 @@ pub trait Elevator: Send {
     /// Gives the request to send next, if it is anybody's turn.
     fn dispatch(&mut self, now: Nanos, flight: &InFlight) -> Option<Box<Request>>;
 
+    /// Takes in a request and gives the one to send next: [`Elevator::insert`], then
+    /// [`Elevator::dispatch`], for a scheduler that can do both at once at less cost.
+    fn pass(
+        &mut self,
+        now: Nanos,
+        request: Box<Request>,
+        flight: &InFlight,
+    ) -> Option<Box<Request>> {
+        self.insert(request.queued_at(), request);
+        self.dispatch(now, flight)
+    }
+
     /// Notes that a request has ended. Need not be called unless
     /// [`Elevator::wants_ends`].
     fn completed(&mut self, _end: &Ended) {}
@@ -27,7 +39,7 @@ pub trait Elevator: Send {
         false
     }
 
-    /// When [`Elevator::dispatch`] will give something though nothing was inserted and nothing has
+    /// When [`Elevator::dispatch`] may give something though nothing was inserted and nothing has
     /// ended since it last gave nothing; `None` if time alone changes nothing.
     fn next_event(&self) -> Option<Nanos>;
 

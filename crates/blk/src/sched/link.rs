@@ -148,8 +148,9 @@ impl Link {
         let room = hctx.with(|hctx| hctx.room());
         self.dispatcher.dispatch(now, room, &self.intake, &mut self.news, &mut self.out);
         if !self.out.is_empty() {
+            self.out.reverse();
             hctx.with(|hctx| {
-                for request in self.out.drain(..) {
+                while let Some(request) = self.out.pop() {
                     hctx.dispatch(now, request);
                 }
             });

@@ -217,3 +217,90 @@ impl Buffer {
         self.free.push(id);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// A command of so many bytes arrives whole.
+        Add(u64, u64),
+        /// Up to so many bytes of one of the runs are written.
+        Write(prop::sample::Index, u64),
+        Forget(u64, u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => (0..60u64, 1..6u64).prop_map(|(at, len)| Step::Add(at, len)),
+            4 => (any::<prop::sample::Index>(), 1..8u64).prop_map(|(run, len)| Step::Write(run, len)),
+            1 => (0..60u64, 1..30u64).prop_map(|(at, len)| Step::Forget(at, len)),
+        ]
+    }
+
+    /// Each byte that waits, with the number of its command.
+    type Waiting = Vec<(u64, u32)>;
+
+    fn commands(waiting: &Waiting) -> u32 {
+        let mut numbers: Vec<u32> = waiting.iter().map(|&(_, number)| number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        u32::try_from(numbers.len()).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn holds_what_came_and_was_not_written_yet(
+            steps in prop::collection::vec(step(), 1..200),
+        ) {
+            let mut buffer = Buffer::new(40, 8);
+            let mut waiting = Waiting::new();
+            let mut done = Vec::new();
+            for (number, step) in (0..).zip(steps) {
+                match step {
+                    Step::Add(at, len) => {
+                        let room = waiting.is_empty()
+                            || waiting.len() as u64 + len <= 40 && commands(&waiting) < 8;
+                        prop_assert_eq!(buffer.has_room(at, len, 0, true), room);
+                        // A place that is written again while it waits would be there twice.
+                        if room && waiting.iter().all(|&(byte, _)| byte < at || byte >= at + len) {
+                            buffer.add(at, at + len, u64::from(number), true);
+                            waiting.extend((at..at + len).map(|byte| (byte, number)));
+                        }
+                    }
+                    Step::Write(run, len) => {
+                        let runs: Vec<RunId> = buffer.runs().map(|(id, _)| id).collect();
+                        if !runs.is_empty() {
+                            let id = *run.get(&runs);
+                            let (at, end) = (buffer.run(id).at, buffer.run(id).end);
+                            let len = len.min(end - at);
+                            let left = buffer.written(id, len, &mut done);
+                            prop_assert_eq!(left, at + len < end);
+                            waiting.retain(|&(byte, _)| byte < at || byte >= at + len);
+                        }
+                    }
+                    Step::Forget(start, len) => {
+                        let inside = |began: u64| (start..start + len).contains(&began);
+                        let gone: Vec<(u64, u64)> = buffer
+                            .runs()
+                            .filter(|(_, run)| inside(run.began))
+                            .map(|(_, run)| (run.at, run.end))
+                            .collect();
+                        buffer.forget(start, start + len, None, &mut done);
+                        for (at, end) in gone {
+                            waiting.retain(|&(byte, _)| byte < at || byte >= end);
+                        }
+                    }
+                }
+                prop_assert_eq!(buffer.bytes(), waiting.len() as u64);
+                prop_assert_eq!(buffer.commands(), commands(&waiting));
+                for &(byte, _) in &waiting {
+                    let covers = |run: &Run| run.at <= byte && byte < run.end;
+                    prop_assert!(buffer.runs().any(|(_, run)| covers(run)), "byte {byte}");
+                }
+            }
+        }
+    }
+}

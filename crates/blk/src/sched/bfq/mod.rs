@@ -13,11 +13,16 @@
 //!                  Tree (one a class): B-WF2Q+                 worth waiting for, or slice_idle is over
 //! ```
 //!
-//! A process is a channel. The rules are those of the kernel (Linux 6.12, block/bfq-iosched.c and
+//! A process is a channel. A request of the process in service that comes when nothing of it waits
+//! goes on at once, past the orders ([`Elevator::pass`]). The rules are those of the kernel (Linux 6.12, block/bfq-iosched.c and
 //! Documentation/block/bfq-iosched.rst); `docs/schedulers.md` lists what differs.
+#[cfg(test)]
+mod comparison;
 mod options;
 mod queue;
 mod rate;
+#[cfg(test)]
+mod reference;
 mod service;
 #[cfg(test)]
 mod tests;
@@ -132,8 +137,8 @@ impl Bfq {
         index
     }
 
-    /// Something waits in a queue in which nothing did.
-    fn activate(&mut self, index: usize, now: Nanos) {
+    /// A request comes to a queue in which nothing waits.
+    fn wake(&mut self, index: usize, now: Nanos) {
         let queue = &mut self.queues[index];
         if queue.in_flight == 0 {
             let anew = queue.begins_anew(now);
@@ -143,6 +148,11 @@ impl Bfq {
                 queue.raised_until = now + time;
             }
         }
+    }
+
+    /// Something waits in a queue in which nothing did.
+    fn activate(&mut self, index: usize, now: Nanos) {
+        self.wake(index, now);
         match &mut self.service {
             // It was waited for.
             Some(service) if service.queue == index => service.idle_until = None,
@@ -150,16 +160,18 @@ impl Bfq {
         }
     }
 
-    /// Enters the queue in the tree of its class.
-    fn want(&mut self, index: usize, now: Nanos, still: bool) {
+    /// Enters the queue in the tree of the class that its oldest request has.
+    fn want(&mut self, index: usize, now: Nanos, mut still: bool) {
         let queue = &mut self.queues[index];
-        let weight = queue.weight_at(now);
+        let oldest = queue.line.oldest(&self.store).expect("something waits");
+        still &= !queue.follow_prio(self.store.get(oldest));
+        let weight = queue.weigh(now);
         let tree = &mut self.trees[queue.class.index()];
         tree.add(index, &mut queue.stamps, queue.budget, weight, still);
     }
 
     /// Whether the device is kept for a process that has nothing waiting.
-    fn is_worth_waiting_for(&self, index: usize, now: Nanos) -> bool {
+    fn is_worth_waiting_for(&self, index: usize) -> bool {
         if self.options.strict_guarantees {
             return true;
         }
@@ -170,18 +182,17 @@ impl Bfq {
             && queue.thinks_less_than(self.options.slice_idle);
         // If all count the same, who goes on gets its turn soon enough; on a disk that would cost
         // two seeks.
-        goes_on && (self.rotational || queue.is_raised(now) || self.counts_differ(index, now))
+        goes_on && (self.rotational || queue.is_raised || self.counts_differ(index))
     }
 
     /// Whether some other process that wants service counts more or less than this one.
-    fn counts_differ(&self, index: usize, now: Nanos) -> bool {
-        let queue = &self.queues[index];
-        let (class, weight) = (queue.class, queue.weight_at(now));
+    fn counts_differ(&self, index: usize) -> bool {
+        let counts = |index: usize| {
+            let queue = &self.queues[index];
+            (queue.class, queue.stamps.weight)
+        };
         let mut others = self.trees.iter().flat_map(|tree| &tree.wanting);
-        others.any(|&other| {
-            let other = &self.queues[other];
-            other.class != class || other.weight_at(now) != weight
-        })
+        others.any(|&other| counts(other) != counts(index))
     }
 
     /// The stretch of service that goes on at `now`, a new one if the last is over.
@@ -194,7 +205,7 @@ impl Bfq {
                 self.expire(now, Expired::Timeout);
             } else if waits {
                 return Some(service);
-            } else if self.is_worth_waiting_for(service.queue, now)
+            } else if self.is_worth_waiting_for(service.queue)
                 && (queue.in_flight > 0 || service.idle_until.is_some_and(|until| now < until))
             {
                 return None;
@@ -244,14 +255,41 @@ impl Bfq {
             self.expire(now, Expired::BudgetUsedUp);
             return None;
         }
-        let taken = queue.take(&mut self.store, key, self.limit);
-        let charge = queue.charge(taken.request.nr_sectors());
-        self.trees[queue.class.index()].served(charge);
-        self.service = Some(Service { served: service.served + charge, ..service });
+        let taken = queue.line.take(&mut self.store, key, self.limit, true);
         self.waiting -= 1 + taken.merged;
         self.merged[taken.request.prio().class.index()] += taken.merged as u64;
-        self.in_flight += 1;
+        self.sends(service, &taken.request);
         Some(taken.request)
+    }
+
+    /// Notes that the queue in service sends a command.
+    fn sends(&mut self, service: Service, command: &Request) {
+        let queue = &mut self.queues[service.queue];
+        queue.sends(command);
+        let charge = queue.charge(command.nr_sectors());
+        self.trees[queue.class.index()].served(charge);
+        self.service = Some(Service { served: service.served + charge, ..service });
+        self.in_flight += 1;
+    }
+
+    /// The stretch of service in which a request can be sent that has just come: its queue is in
+    /// service, nothing waits in it, and it may go on.
+    fn service_for(&mut self, now: Nanos, request: &Request) -> Option<Service> {
+        let service = self.service?;
+        if Route::of(request.op()) == Route::First || !self.first.is_empty() {
+            return None;
+        }
+        let is_async = request.flags().contains(BioFlags::ASYNC);
+        let index = self.queue_of(request.process(), is_async);
+        let queue = &self.queues[index];
+        let served = service.served + queue.charge(request.nr_sectors());
+        let goes_on = index == service.queue
+            && queue.line.len() == 0
+            && queue.class == request.prio().class
+            && now < service.since + self.options.timeout_sync
+            && served <= queue.budget
+            && !(self.options.strict_guarantees && self.in_flight > 0);
+        goes_on.then_some(service)
     }
 }
 
@@ -262,13 +300,14 @@ impl Elevator for Bfq {
         }
         let is_async = request.flags().contains(BioFlags::ASYNC);
         let index = self.queue_of(request.process(), is_async);
-        let queue = &mut self.queues[index];
+        let queue = &self.queues[index];
         let in_service = self.service.is_some_and(|service| service.queue == index);
         let wants = queue.line.len() > 0;
-        if !wants && !in_service {
-            queue.follow_prio(&request);
+        if in_service && !wants && queue.class != request.prio().class {
+            // It is to be served in another class.
+            self.expire(now, Expired::NothingWaits);
         }
-        queue.line.insert(&mut self.store, request);
+        self.queues[index].line.insert(&mut self.store, request);
         self.waiting += 1;
         if !wants {
             self.activate(index, now);
@@ -288,6 +327,21 @@ impl Elevator for Bfq {
                 return Some(request);
             }
         }
+    }
+
+    fn pass(
+        &mut self,
+        now: Nanos,
+        request: Box<Request>,
+        flight: &InFlight,
+    ) -> Option<Box<Request>> {
+        let Some(service) = self.service_for(now, &request) else {
+            self.insert(request.queued_at(), request);
+            return self.dispatch(now, flight);
+        };
+        self.wake(service.queue, request.queued_at());
+        self.sends(Service { idle_until: None, ..service }, &request);
+        Some(request)
     }
 
     fn completed(&mut self, end: &Ended) {

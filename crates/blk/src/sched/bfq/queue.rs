@@ -2,9 +2,8 @@
 use super::BfqOptions;
 use super::service::Stamps;
 use crate::request::Request;
-use crate::sched::merge::MergeLimit;
 use crate::sched::prio::PrioClass;
-use crate::sched::waiting::{Key, Line, Store, Taken};
+use crate::sched::waiting::{Key, Line, Store};
 use crate::units::Nanos;
 
 /// How many times its weight a process counts while it is raised (Linux 6.12 `bfq_wr_coeff`).
@@ -21,6 +20,8 @@ pub(super) struct Queue {
     weight: u16,
     weight_is_set: bool,
     pub(super) raised_until: Nanos,
+    /// Whether it is raised in the stretch of service that it wants or has.
+    pub(super) is_raised: bool,
     pub(super) stamps: Stamps,
     /// Sectors that it may be served at the next stretch.
     pub(super) budget: u64,
@@ -43,6 +44,7 @@ impl Queue {
             weight: 1,
             weight_is_set: false,
             raised_until: Nanos(0),
+            is_raised: false,
             stamps: Stamps::default(),
             budget,
             in_flight: 0,
@@ -58,22 +60,27 @@ impl Queue {
         self.weight_is_set = true;
     }
 
-    /// Takes over the class and, unless one was set, the weight of a request's priority.
-    pub(super) fn follow_prio(&mut self, request: &Request) {
+    /// Takes over the class and, unless one was set, the weight of a request's priority. Whether
+    /// the class is another one.
+    pub(super) fn follow_prio(&mut self, request: &Request) -> bool {
         let prio = request.prio();
-        self.class = prio.class;
         if !self.weight_is_set {
             self.weight = u16::from(8 - prio.level()) * 10;
         }
+        if self.class == prio.class {
+            return false;
+        }
+        self.class = prio.class;
+        // Each class has a virtual time of its own: by the old one's the queue might have to wait
+        // for all that it was ever served.
+        self.stamps = Stamps::default();
+        true
     }
 
-    /// The weight that counts at `now`.
-    pub(super) fn weight_at(&self, now: Nanos) -> u64 {
-        u64::from(self.weight) * if self.is_raised(now) { RAISE } else { 1 }
-    }
-
-    pub(super) fn is_raised(&self, now: Nanos) -> bool {
-        now < self.raised_until
+    /// The weight that counts in a stretch of service that is wanted at `now`.
+    pub(super) fn weigh(&mut self, now: Nanos) -> u64 {
+        self.is_raised = now < self.raised_until;
+        u64::from(self.weight) * if self.is_raised { RAISE } else { 1 }
     }
 
     /// Whether the process has been idle so long that it counts as one that begins.
@@ -151,10 +158,9 @@ impl Queue {
         (store.get(key).queued_at() + expire <= now).then_some(key)
     }
 
-    pub(super) fn take(&mut self, store: &mut Store, key: Key, limit: MergeLimit) -> Taken {
-        let taken = self.line.take(store, key, limit, true);
-        self.position = taken.request.end().0;
+    /// Notes that a command is sent.
+    pub(super) fn sends(&mut self, command: &Request) {
+        self.position = command.end().0;
         self.in_flight += 1;
-        taken
     }
 }

@@ -68,4 +68,16 @@ mod tests {
         rate.ended(&end, false, Nanos(125_000_000));
         assert!(rate.since.is_none());
     }
+    #[test]
+    fn a_window_is_over_to_the_nanosecond() {
+        let request = Spec { len: 8, ..Spec::default() }.build();
+        let begin = Ended::new(Nanos(100), &request);
+        ids(request);
+        for (at, counts) in [(1099, false), (1100, true)] {
+            let mut rate = Rate::new();
+            rate.ended(&begin, true, Nanos(1000));
+            rate.ended(&Ended { at: Nanos(at), ..begin }, true, Nanos(1000));
+            assert_eq!(rate.sectors() < UNKNOWN, counts);
+        }
+    }
 }

@@ -313,58 +313,33 @@ fn classes_are_served_in_their_order() {
     assert_eq!(order, [0, 1, 2]);
 }
 
-/// What one process should send next, by looking at everything.
-fn nearest(waiting: &[(u64, u64)], position: u64, options: &BfqOptions) -> usize {
-    let reach = u64::from(options.back_seek_max) * 2;
-    let penalty = u64::from(options.back_seek_penalty);
-    let cost = |&(_, sector): &(u64, u64)| match position.checked_sub(sector) {
-        Some(back) if back > reach => (1, sector, 0),
-        Some(0) | None => (0, sector - position, 0),
-        Some(back) => (0, back * penalty, 1),
-    };
-    let all = waiting.iter().enumerate();
-    // Of several at a sector before the position the last is met first on the way back.
-    let key = |&(i, entry): &(usize, &(u64, u64))| {
-        let (far, cost, back) = cost(entry);
-        let arrival = i as i64;
-        (far, cost, back, if back == 1 { -arrival } else { arrival })
-    };
-    all.min_by_key(key).expect("something waits").0
+#[test]
+fn a_process_that_changes_its_class_waits_for_none_of_what_it_was_served_before() {
+    use crate::sched::prio::Prio;
+    let options = BfqOptions { slice_idle: Nanos(0), max_budget: 8, ..steady() };
+    let mut sched = scheduler(options, false);
+    let urgent = Prio::new(PrioClass::Realtime, 4);
+    // The first has had much best-effort service when it becomes urgent beside another.
+    for id in 0..1000 {
+        sched.insert(Nanos(0), read(0, id, 0, 0));
+        let (_, sent) = send(&mut sched, 0).unwrap();
+        end(&mut sched, sent, 0);
+    }
+    for id in 0..10 {
+        let one = |process| Spec { process, id, prio: urgent, ..Spec::default() };
+        sched.insert(Nanos(0), one(1).build());
+        sched.insert(Nanos(0), one(0).build());
+    }
+    let order: Vec<_> = (0..8).map(|_| send(&mut sched, 0).unwrap().1.process).collect();
+    assert_eq!(order.iter().filter(|&&process| process == 0).count(), 4, "{order:?}");
+    drain(&mut sched);
 }
 
-proptest! {
-    #[test]
-    fn one_process_is_served_in_the_order_of_the_model(
-        steps in prop::collection::vec((prop::option::of(0..400u64), 0..4usize), 1..150),
-        back_seek_max in 0..600u32,
-        back_seek_penalty in 1..4u32,
-    ) {
-        let options = BfqOptions {
-            back_seek_max,
-            back_seek_penalty,
-            max_budget: 1 << 30,
-            timeout_sync: Nanos(1 << 40),
-            ..steady()
-        };
-        let mut sched = scheduler(options, false);
-        let mut waiting: Vec<(u64, u64)> = Vec::new();
-        let (mut position, mut id) = (0, 0);
-        for (sector, sends) in steps.into_iter().chain([(None, 1000)]) {
-            if let Some(sector) = sector {
-                sched.insert(Nanos(0), read(0, id, sector * 8, 0));
-                waiting.push((id, sector * 8));
-                id += 1;
-            }
-            for _ in 0..sends.min(waiting.len()) {
-                let (expected, sector) = waiting.remove(nearest(&waiting, position, &options));
-                position = sector + 8;
-                let (sent, ended) = send(&mut sched, 0).unwrap();
-                prop_assert_eq!(sent, expected);
-                end(&mut sched, ended, 0);
-            }
-        }
-    }
-
+/// A read that was sent.
+struct Sent {
+    process: usize,
+    id: u64,
+    at: u64,
 }
 
 proptest! {
@@ -387,5 +362,57 @@ proptest! {
         for (got, job) in got.iter().zip(&jobs) {
             assert_ratio(got.sectors, all, u64::from(job.weight), weights);
         }
+    }
+    /// After its expiry a request waits for the stretch that is going on and for those that older
+    /// ones begin; between two stretches of its process, others get what their weights say and two
+    /// stretches each.
+    #[test]
+    fn no_one_waits_longer_than_the_expiry_and_a_stretch_of_each(
+        weights in prop::collection::vec(10..1000u16, 2..5),
+        arrivals in prop::collection::vec((any::<usize>(), 0..500u64), 100..400),
+        budget in 8..65u32,
+        expire in 0..100u64,
+    ) {
+        const LEN: u64 = 8;
+        let fifo_expire_sync = Nanos(expire);
+        let options = BfqOptions { max_budget: budget, fifo_expire_sync, ..steady() };
+        let options = BfqOptions { slice_idle: Nanos(0), ..options };
+        let mut sched = scheduler(options, false);
+        for (process, &weight) in (0..).zip(&weights) {
+            sched.set_weight(process, weight);
+        }
+        let stretch = u64::from(budget) + LEN;
+        let mut waiting = vec![0; weights.len()];
+        let mut backlogged_since = vec![0; weights.len()];
+        let mut log: Vec<Sent> = Vec::new();
+        // One comes and one goes each nanosecond, over a backlog of thirty.
+        for (now, &(process, sector)) in (0..).zip(&arrivals) {
+            let process = process % weights.len();
+            sched.insert(Nanos(now), read(u32::try_from(process).unwrap(), now, sector * 8, now));
+            if waiting[process] == 0 {
+                backlogged_since[process] = log.len();
+            }
+            waiting[process] += 1;
+            if now < 30 {
+                continue;
+            }
+            let (id, sent) = send(&mut sched, now).expect("thirty wait");
+            end(&mut sched, sent, now);
+            let process = sent.process as usize;
+            // A read's name is when it came.
+            let after = log.iter().filter(|s| s.process == process && s.at >= id + expire);
+            let (older, younger): (Vec<_>, Vec<_>) = after.partition(|s| s.id < id);
+            let overtaken_by = younger.len() as u64 * LEN;
+            prop_assert!(overtaken_by <= (older.len() as u64 + 1) * stretch, "{overtaken_by}");
+            let others = (log.len() - backlogged_since[process]) as u64 * LEN;
+            let own = u64::from(weights[process]);
+            let all: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
+            let bound = all * 2 * stretch / own + 2 * stretch * weights.len() as u64;
+            prop_assert!(others <= bound, "{others} sectors, not more than {bound}");
+            waiting[process] -= 1;
+            log.push(Sent { process, id, at: now });
+            backlogged_since[process] = log.len();
+        }
+        drain(&mut sched);
     }
 }

@@ -7,8 +7,12 @@
 //!
 //! The rules are those of the kernel (Linux 6.12, block/kyber-iosched.c); `docs/schedulers.md` lists
 //! what differs.
+#[cfg(test)]
+mod comparison;
 mod latency;
 mod options;
+#[cfg(test)]
+mod reference;
 #[cfg(test)]
 mod tests;
 

@@ -20,7 +20,7 @@ mod sorted;
 mod store;
 
 pub(super) use fifo::Fifo;
-pub(super) use line::{Line, Taken};
+pub(super) use line::Line;
 pub(super) use sorted::Sorted;
 pub(super) use store::Store;
 

@@ -1,0 +1,232 @@
+//! bfq against its model: the same steps, the same commands, the same waiting.
+use super::reference::Reference;
+use super::*;
+use crate::bio::Op;
+use crate::sched::prio::Prio;
+use crate::sched::testing::{Spec, ids};
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(Spec),
+    /// Inserts and dispatches at once.
+    Pass(Spec),
+    Advance(u64),
+    /// Advances to when the scheduler says that it goes on.
+    Wait,
+    Dispatch(usize),
+    /// Ends the n-th command in flight.
+    End(usize),
+    Weight(u32, u16),
+}
+
+fn any_spec() -> impl Strategy<Value = Spec> {
+    let op = prop_oneof![
+        20 => Just(Op::Read),
+        10 => Just(Op::Write),
+        1 => Just(Op::Discard),
+        1 => Just(Op::Flush)
+    ];
+    // Most processes stay in a class of their own.
+    let class = prop_oneof![20 => Just(None), 1 => (0..3usize).prop_map(Some)];
+    (0..60u64, 1..4u32, op, 0..4u32, class, 0..40u32).prop_map(
+        |(sector, len, op, process, class, odd)| {
+            let class = match class {
+                Some(class) => PrioClass::ALL[class],
+                None if process == 3 => PrioClass::Idle,
+                None => PrioClass::BestEffort,
+            };
+            Spec {
+                sector: sector * 8,
+                len: len * 8,
+                op,
+                process,
+                prio: Prio::new(class, if odd == 0 { 0 } else { 4 }),
+                nomerge: odd == 1,
+                is_async: odd % 8 == 2,
+                ..Spec::default()
+            }
+        },
+    )
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let time = prop_oneof![
+        // Often to the very moment at which something is over.
+        12 => (0..6u64).prop_map(|halves| halves * MS / 2),
+        7 => (0..30u64).prop_map(|halves| halves * MS / 2),
+        1 => 0..15 * MS,
+        2 => 0..200 * MS,
+        1 => 1_900 * MS..2_100 * MS,
+        1 => 2_500 * MS..8_000 * MS
+    ];
+    prop_oneof![
+        10 => any_spec().prop_map(Step::Insert),
+        4 => any_spec().prop_map(Step::Pass),
+        4 => time.prop_map(Step::Advance),
+        3 => Just(Step::Wait),
+        8 => (1..6usize).prop_map(Step::Dispatch),
+        8 => any::<usize>().prop_map(Step::End),
+        1 => (0..4u32, 1..1001u16).prop_map(|(process, weight)| Step::Weight(process, weight)),
+    ]
+}
+
+fn any_options() -> impl Strategy<Value = BfqOptions> {
+    let times = (
+        prop_oneof![1 => Just(0), 5 => 1..12u64],
+        prop_oneof![1..60u64, Just(1_000)],
+        0..60u64,
+        0..90u64,
+    );
+    let max_budget = prop_oneof![2 => Just(0), 3 => 1..300u32];
+    let switches = (any::<bool>(), prop_oneof![3 => Just(false), 1 => Just(true)]);
+    (times, max_budget, 0..300u32, 1..4u32, switches).prop_map(
+        |(times, max_budget, back_seek_max, back_seek_penalty, switches)| BfqOptions {
+            slice_idle: Nanos(times.0 * MS),
+            timeout_sync: Nanos(times.1 * MS),
+            max_budget,
+            fifo_expire_sync: Nanos(times.2 * MS),
+            fifo_expire_async: Nanos(times.3 * MS),
+            back_seek_max,
+            back_seek_penalty,
+            low_latency: switches.0,
+            strict_guarantees: switches.1,
+        },
+    )
+}
+
+/// The scheduler and its model, at one time.
+struct Pair {
+    sched: Bfq,
+    model: Reference,
+    now: u64,
+    next_id: u64,
+    flying: Vec<Ended>,
+}
+
+impl Pair {
+    fn new(options: BfqOptions, max_sectors: u32, rotational: bool) -> Self {
+        Pair {
+            sched: Bfq::new(options, MergeLimit { max_sectors }, rotational),
+            model: Reference::new(options, max_sectors, rotational),
+            now: 0,
+            next_id: 0,
+            flying: Vec::new(),
+        }
+    }
+
+    /// The request, when the model has been told of it.
+    fn new_request(&mut self, spec: Spec) -> Box<Request> {
+        let spec = Spec { id: self.next_id, at: self.now, ..spec };
+        self.next_id += 1;
+        self.model.insert(self.now, spec);
+        spec.build()
+    }
+
+    fn dispatch(&mut self) -> Result<bool, TestCaseError> {
+        let request = self.sched.dispatch(Nanos(self.now), &InFlight::default());
+        self.check(request)
+    }
+
+    /// Whether the scheduler gave something; it is what the model gives.
+    fn check(&mut self, request: Option<Box<Request>>) -> Result<bool, TestCaseError> {
+        let expected = self.model.dispatch(self.now);
+        let Some(mut request) = request else {
+            prop_assert!(expected.is_none(), "at {} the model gives {expected:?}", self.now);
+            if !self.sched.is_empty() {
+                let next = self.sched.next_event().map(|at| at.0);
+                prop_assert_eq!(next, self.model.when_next(self.now), "asked at {}", self.now);
+            }
+            return Ok(false);
+        };
+        request.sent_at = Nanos(self.now);
+        self.flying.push(Ended::new(Nanos(self.now), &request));
+        let expected = expected.unwrap_or_default();
+        let expected: Vec<_> = expected.iter().map(|spec| spec.id).collect();
+        prop_assert_eq!(ids(request), expected, "at {}", self.now);
+        Ok(true)
+    }
+
+    fn end(&mut self, which: usize) -> Result<(), TestCaseError> {
+        if let Some(which) = which.checked_rem(self.flying.len()) {
+            let end = Ended { at: Nanos(self.now), ..self.flying.remove(which) };
+            self.sched.completed(&end);
+            self.model.completed(&end);
+            prop_assert_eq!(self.sched.max_budget(), self.model.max_budget());
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
+        match step {
+            Step::Insert(spec) => {
+                let request = self.new_request(spec);
+                self.sched.insert(Nanos(self.now), request);
+            }
+            Step::Pass(spec) => {
+                let request = self.new_request(spec);
+                let now = Nanos(self.now);
+                let given = self.sched.pass(now, request, &InFlight::default());
+                self.check(given)?;
+            }
+            Step::Advance(by) => self.now += by,
+            Step::Wait => {
+                if !self.dispatch()? && !self.sched.is_empty() {
+                    self.now = self.sched.next_event().map_or(self.now, |at| at.0);
+                }
+            }
+            Step::Dispatch(count) => {
+                for _ in 0..count {
+                    if !self.dispatch()? {
+                        break;
+                    }
+                }
+            }
+            Step::End(which) => self.end(which)?,
+            Step::Weight(process, weight) => {
+                self.sched.set_weight(process, weight);
+                self.model.set_weight(process, weight);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the steps, and brings everything to its end.
+    fn run(&mut self, steps: Vec<Step>) -> Result<(), TestCaseError> {
+        for step in steps {
+            self.step(step)?;
+        }
+        while !self.sched.is_empty() || !self.flying.is_empty() {
+            let before = (self.sched.len(), self.flying.len(), self.now);
+            self.step(Step::Wait)?;
+            if before == (self.sched.len(), self.flying.len(), self.now) {
+                prop_assert!(!self.flying.is_empty(), "{} requests are left", self.sched.len());
+                self.now += MS / 3;
+                self.end(0)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn order_and_waiting_are_the_models(
+        options in any_options(),
+        max_sectors in prop_oneof![Just(0), Just(40)],
+        rotational in any::<bool>(),
+        steps in prop::collection::vec(any_step(), 1..200),
+    ) {
+        let mut pair = Pair::new(options, max_sectors, rotational);
+        let same = pair.run(steps);
+        if same.is_err() {
+            // A request that is dropped would say so, and nothing else.
+            std::mem::forget(pair);
+        }
+        same?;
+    }
+}

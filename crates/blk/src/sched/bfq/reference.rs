@@ -1,0 +1,371 @@
+//! bfq once more, slow and obvious: lists that are searched from end to end, averages that are
+//! computed from all that was ever seen, and times that are found by trying.
+use super::BfqOptions;
+use crate::bio::Op;
+use crate::sched::elevator::Ended;
+use crate::sched::prio::PrioClass;
+use crate::sched::testing::Spec;
+
+const MS: u64 = 1_000_000;
+
+/// What somebody waits for of a process, or what nobody waits for.
+#[derive(Clone)]
+struct Process {
+    number: u32,
+    is_async: bool,
+    /// In the order of arrival.
+    waiting: Vec<Spec>,
+    flying: usize,
+    class: PrioClass,
+    level: u8,
+    budget: u64,
+    raised_until: u64,
+    /// When nothing waited or flew any more, and how long it took to go on, each time.
+    idle_since: Option<u64>,
+    pauses: Vec<u64>,
+    /// Where the last command ended.
+    position: u64,
+    /// In the tree, with the weight that it counts there, and whether that is raised.
+    counted: Option<u64>,
+    raised: bool,
+    begins: u128,
+    ends: u128,
+}
+
+#[derive(Clone)]
+struct Turn {
+    who: usize,
+    since: u64,
+    served: u64,
+}
+
+#[derive(Clone)]
+pub(super) struct Reference {
+    options: BfqOptions,
+    max_sectors: u32,
+    rotational: bool,
+    first: Vec<Spec>,
+    /// In the order of their first I/O.
+    processes: Vec<Process>,
+    weights: Vec<(u32, u16)>,
+    turn: Option<Turn>,
+    virtual_now: [u128; 3],
+    /// When commands ended, how long they were, and whether others were with the device then.
+    ended: Vec<(u64, u64, bool)>,
+}
+
+/// How long `sectors` take whoever counts `weight`: in 2^-24 sectors, rounded down.
+fn virtual_time(sectors: u64, weight: u64) -> u128 {
+    u128::from(sectors) * (1 << 24) / u128::from(weight)
+}
+
+fn passes_the_sort(op: Op) -> bool {
+    !matches!(op, Op::Read | Op::Write | Op::WriteZeroes | Op::ZoneAppend | Op::Discard)
+}
+
+impl Reference {
+    pub(super) fn new(options: BfqOptions, max_sectors: u32, rotational: bool) -> Self {
+        Reference {
+            options,
+            max_sectors,
+            rotational,
+            first: Vec::new(),
+            processes: Vec::new(),
+            weights: Vec::new(),
+            turn: None,
+            virtual_now: [0; 3],
+            ended: Vec::new(),
+        }
+    }
+
+    pub(super) fn set_weight(&mut self, process: u32, weight: u16) {
+        self.weights.push((process, weight));
+    }
+
+    fn find(&self, number: u32, is_async: bool) -> Option<usize> {
+        self.processes.iter().position(|p| p.number == number && p.is_async == is_async)
+    }
+
+    pub(super) fn insert(&mut self, now: u64, spec: Spec) {
+        if passes_the_sort(spec.op) {
+            return self.first.push(spec);
+        }
+        let who = self.find(spec.process, spec.is_async).unwrap_or_else(|| {
+            self.processes.push(Process {
+                number: spec.process,
+                is_async: spec.is_async,
+                waiting: Vec::new(),
+                flying: 0,
+                class: PrioClass::BestEffort,
+                level: 0,
+                budget: self.max_budget(),
+                raised_until: 0,
+                idle_since: None,
+                pauses: Vec::new(),
+                position: 0,
+                counted: None,
+                raised: false,
+                begins: 0,
+                ends: 0,
+            });
+            self.processes.len() - 1
+        });
+        let turn = self.turn.as_ref().filter(|turn| turn.who == who);
+        let mut serving = turn.is_some();
+        if let Some(served) = turn.map(|turn| turn.served)
+            && self.processes[who].waiting.is_empty()
+            && self.processes[who].class != spec.prio.class
+        {
+            self.end_turn(now, served);
+            serving = false;
+        }
+        let p = &mut self.processes[who];
+        p.waiting.push(spec);
+        if p.waiting.len() > 1 {
+            return;
+        }
+        if p.flying == 0 {
+            if let Some(since) = p.idle_since {
+                p.pauses.push((now - since).min(2 * self.options.slice_idle.0));
+            }
+            let anew = p.idle_since.is_none_or(|since| now - since >= 2_000 * MS);
+            if anew && self.options.low_latency && !p.is_async {
+                p.raised_until = now + if self.rotational { 7_000 } else { 3_000 } * MS;
+            }
+        }
+        if !serving {
+            self.enter(who, now, false);
+        }
+    }
+
+    /// Puts a process into the tree. One that still wants service goes on from where its last turn
+    /// ended, though virtual time be ahead; but each class has a time of its own.
+    fn enter(&mut self, who: usize, now: u64, still: bool) {
+        let p = &mut self.processes[who];
+        let prio = p.waiting[0].prio;
+        let same = p.class == prio.class;
+        (p.class, p.level) = (prio.class, prio.level());
+        let virtual_now = self.virtual_now[prio.class.index()];
+        let begins = match (same, still) {
+            (true, true) => p.ends,
+            (true, false) => p.ends.max(virtual_now),
+            (false, _) => virtual_now,
+        };
+        let weight = self.weight(who);
+        let p = &mut self.processes[who];
+        p.raised = now < p.raised_until;
+        let weight = if p.raised { weight * 30 } else { weight };
+        p.counted = Some(weight);
+        p.begins = begins;
+        p.ends = begins + virtual_time(p.budget, weight);
+    }
+
+    fn weight(&self, who: usize) -> u64 {
+        let p = &self.processes[who];
+        let set = self.weights.iter().rev().find(|(process, _)| *process == p.number);
+        match set {
+            Some(&(_, weight)) => u64::from(weight),
+            None => (8 - u64::from(p.level)) * 10,
+        }
+    }
+
+    pub(super) fn dispatch(&mut self, now: u64) -> Option<Vec<Spec>> {
+        if !self.first.is_empty() {
+            return Some(vec![self.first.remove(0)]);
+        }
+        if self.processes.iter().all(|p| p.waiting.is_empty()) {
+            return None;
+        }
+        if self.options.strict_guarantees && self.processes.iter().any(|p| p.flying > 0) {
+            return None;
+        }
+        loop {
+            let Some(Turn { who, since, served }) = self.turn.clone() else {
+                let who = self.choose()?;
+                self.turn = Some(Turn { who, since: now, served: 0 });
+                continue;
+            };
+            let budget = self.processes[who].budget;
+            if self.processes[who].waiting.is_empty() {
+                if self.is_kept(who, now) {
+                    return None;
+                }
+                self.end_turn(now, served);
+                continue;
+            }
+            if now >= since + self.options.timeout_sync.0 {
+                self.end_turn(now, budget * 2);
+                continue;
+            }
+            let next = self.next(who, now, served == 0);
+            let charge = self.charge(who, self.processes[who].waiting[next].len);
+            if served > 0 && served + charge > budget {
+                self.end_turn(now, budget * 4);
+                continue;
+            }
+            return Some(self.take(who, next));
+        }
+    }
+
+    /// The first time after `now` at which something is given, if nobody does anything.
+    pub(super) fn when_next(&self, now: u64) -> Option<u64> {
+        let raised = self.processes.iter().map(|p| p.raised_until);
+        let idle = self.processes.iter().filter_map(|p| p.idle_since);
+        let idle = idle.map(|since| since + self.options.slice_idle.0);
+        let mut times: Vec<u64> = raised.chain(idle).filter(|&at| at > now).collect();
+        times.sort_unstable();
+        times.into_iter().find(|&at| self.clone().dispatch(at).is_some())
+    }
+
+    /// Whether the device is kept for a process with nothing waiting.
+    fn is_kept(&self, who: usize, now: u64) -> bool {
+        let p = &self.processes[who];
+        let slice_idle = self.options.slice_idle.0;
+        let in_time = p.flying > 0 || p.idle_since.is_some_and(|since| now < since + slice_idle);
+        let mut wanting = self.processes.iter().filter(|other| other.counted.is_some());
+        let differ = wanting.any(|other| (other.class, other.counted) != (p.class, p.counted));
+        let soon = self.pause(who).is_none_or(|pause| pause <= slice_idle);
+        let pays = self.rotational || p.raised || differ;
+        let wise = slice_idle > 0 && !p.is_async && p.class != PrioClass::Idle && soon && pays;
+        in_time && (wise || self.options.strict_guarantees)
+    }
+
+    /// The mean pause, the last counting for an eighth.
+    fn pause(&self, who: usize) -> Option<u64> {
+        let pauses = self.processes[who].pauses.iter().copied();
+        pauses.reduce(|mean, pause| (7 * mean + pause) / 8)
+    }
+
+    /// B-WF2Q+ in each class, the most urgent class first.
+    fn choose(&mut self) -> Option<usize> {
+        for class in PrioClass::ALL {
+            let mut wanting: Vec<usize> = (0..self.processes.len()).collect();
+            wanting.retain(|&i| {
+                self.processes[i].counted.is_some() && self.processes[i].class == class
+            });
+            let Some(begins) = wanting.iter().map(|&i| self.processes[i].begins).min() else {
+                continue;
+            };
+            let virtual_now = &mut self.virtual_now[class.index()];
+            *virtual_now = begins.max(*virtual_now);
+            wanting.retain(|&i| self.processes[i].begins <= *virtual_now);
+            wanting.sort_by_key(|&i| self.processes[i].ends);
+            return Some(wanting[0]);
+        }
+        None
+    }
+
+    fn end_turn(&mut self, now: u64, budget: u64) {
+        let Turn { who, served, .. } = self.turn.take().expect("it is somebody's turn");
+        let max_budget = self.max_budget();
+        let p = &mut self.processes[who];
+        let weight = p.counted.take().expect("who is served is in the tree");
+        p.ends = p.begins + virtual_time(served, weight);
+        p.budget = budget.min(max_budget).max(max_budget / 32).max(1);
+        if !p.waiting.is_empty() {
+            self.enter(who, now, true);
+        }
+    }
+
+    pub(super) fn max_budget(&self) -> u64 {
+        if self.options.max_budget > 0 {
+            return u64::from(self.options.max_budget);
+        }
+        let window = self.options.timeout_sync.0;
+        let (mut budget, mut since, mut done) = (16_384, None, 0);
+        for &(at, sectors, busy) in &self.ended {
+            if let Some(began) = since {
+                done += sectors;
+                let time = at - began;
+                if time >= window {
+                    budget = (budget * 7 + done * window / time) / 8;
+                    budget = budget.max(32);
+                    since = None;
+                }
+            }
+            if !busy {
+                since = None;
+            } else if since.is_none() {
+                (since, done) = (Some(at), 0);
+            }
+        }
+        budget
+    }
+
+    fn charge(&self, who: usize, sectors: u32) -> u64 {
+        u64::from(sectors) * if self.processes[who].is_async { 3 } else { 1 }
+    }
+
+    /// What a process sends next.
+    fn next(&self, who: usize, now: u64, begins: bool) -> usize {
+        let p = &self.processes[who];
+        let expire = match p.is_async {
+            true => self.options.fifo_expire_async.0,
+            false => self.options.fifo_expire_sync.0,
+        };
+        if begins && p.waiting[0].at + expire <= now {
+            return 0;
+        }
+        let reach = u64::from(self.options.back_seek_max) * 2;
+        let penalty = u64::from(self.options.back_seek_penalty);
+        let cost = |(arrival, spec): (i64, &Spec)| match p.position.checked_sub(spec.sector) {
+            None | Some(0) => (0, spec.sector - p.position, 0, arrival),
+            // Of several at one sector the last is met first on the way back.
+            Some(back) if back <= reach => (0, back * penalty, 1, -arrival),
+            Some(_) => (1, spec.sector, 0, arrival),
+        };
+        let costs: Vec<_> = (0..).zip(&p.waiting).map(cost).collect();
+        let least = costs.iter().min().expect("something waits");
+        costs.iter().position(|cost| cost == least).expect("it is one of them")
+    }
+
+    /// Sends a request with its neighbours.
+    fn take(&mut self, who: usize, at: usize) -> Vec<Spec> {
+        let p = &mut self.processes[who];
+        let mut order = p.waiting.clone();
+        order.sort_by_key(|spec| spec.sector);
+        let mut low = order.iter().position(|spec| spec.id == p.waiting[at].id).unwrap();
+        let mut high = low;
+        let joins = |low: usize, high: usize, a: usize| {
+            let (a, b) = (&order[a], &order[a + 1]);
+            a.end() == b.sector
+                && a.op == b.op
+                && matches!(a.op, Op::Read | Op::Write)
+                && a.prio == b.prio
+                && !a.nomerge
+                && !b.nomerge
+                && order[low..=high].iter().map(|spec| spec.len).sum::<u32>() <= self.max_sectors
+        };
+        while low > 0 && joins(low - 1, high, low - 1) {
+            low -= 1;
+        }
+        while high + 1 < order.len() && joins(low, high + 1, high) {
+            high += 1;
+        }
+        let taken = order[low..=high].to_vec();
+        p.waiting.retain(|spec| !taken.iter().any(|taken| taken.id == spec.id));
+        p.position = order[high].end();
+        p.flying += 1;
+        let charge = self.charge(who, taken.iter().map(|spec| spec.len).sum());
+        self.turn.as_mut().expect("it is somebody's turn").served += charge;
+        let class = self.processes[who].class;
+        let in_class = self.processes.iter().filter(|p| p.class == class);
+        let weights = in_class.filter_map(|p| p.counted).sum();
+        self.virtual_now[class.index()] += virtual_time(charge, weights);
+        taken
+    }
+
+    pub(super) fn completed(&mut self, end: &Ended) {
+        if passes_the_sort(end.op) {
+            return;
+        }
+        let who = self.find(end.process, end.is_async).expect("it has done I/O");
+        let p = &mut self.processes[who];
+        p.flying -= 1;
+        if p.flying == 0 && p.waiting.is_empty() {
+            p.idle_since = Some(end.at.0);
+        }
+        let busy = self.processes.iter().any(|p| p.flying > 0);
+        self.ended.push((end.at.0, u64::from(end.nr_sectors), busy));
+    }
+}
