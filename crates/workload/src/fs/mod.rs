@@ -28,6 +28,10 @@ mod options;
 mod process;
 mod runner;
 mod tags;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod ufs;
 mod writeback;
 mod xfs;

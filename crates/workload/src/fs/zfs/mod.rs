@@ -269,6 +269,11 @@ impl Zfs {
             }
             return;
         }
+        self.read_known(now, (file, record));
+    }
+
+    /// Has a record read whose indirect block is there.
+    fn read_known(&mut self, now: Nanos, (file, record): Record) {
         let Place { disk, at } = self.places[&(file, record)];
         let what = What::Record(file, record);
         let piece = Piece { op: Op::Read, place: at, bytes: self.params.block, what };
@@ -496,7 +501,7 @@ impl Zfs {
                 let start = number * INDIRECT_SIZE;
                 self.metadata.insert(file, start, start + INDIRECT_SIZE);
                 for record in self.waiting.remove(&(file, number)).unwrap_or_default() {
-                    self.read_record(now, record);
+                    self.read_known(now, record);
                 }
                 return;
             }
