@@ -205,7 +205,7 @@ impl Process {
             return None;
         }
         let step = match &mut self.source {
-            Source::Files(files) => files.next(&self.origin, self.pace.total().is_none()),
+            Source::Files(files) => files.next(&self.origin),
             Source::Random(generator) => match generator.next_io() {
                 Next::Io(io) => {
                     let file = FileId { owner: self.origin.owner(), number: 0 };
@@ -272,7 +272,7 @@ fn counted(op: FileOp) -> Option<(DataDir, u64)> {
 }
 
 impl Files {
-    fn next(&mut self, origin: &Origin, endless: bool) -> Option<Step> {
+    fn next(&mut self, origin: &Origin) -> Option<Step> {
         let job = &origin.job;
         let owner = origin.owner();
         let file = |number| FileId { owner, number };
@@ -282,7 +282,8 @@ impl Files {
             return Some(Step { file: file(open.number), op: FileOp::Close });
         }
         let nr_files = origin.nr_files();
-        if self.next == nr_files && endless && self.open.is_empty() {
+        // There is more to do than the files hold: they are made anew.
+        if self.next == nr_files && self.open.is_empty() {
             self.next = 0;
         }
         let may_open = job.fs.openfiles.unwrap_or(nr_files).max(1) as usize;
