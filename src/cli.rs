@@ -1,16 +1,24 @@
 //! The command line.
 //!
-//! `zonal run` takes fio's job options beside its own, so its arguments are sorted first: what
-//! [`RunArgs`] knows is Zonal's, everything else is for the job parser.
+//! `zonal run` and `zonal advise` take fio's job options beside their own, so their arguments are
+//! sorted first: what [`RunArgs`] or [`AdviseArgs`] know is Zonal's, everything else is for the job
+//! parser.
+mod advise;
+mod device;
+mod fit;
 mod pattern;
 mod reproduce;
 mod zone;
 
+pub use advise::{AdviceFormat, AdviseArgs, Goal};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+pub use device::DeviceArgs;
+pub use fit::FitArgs;
 pub use pattern::{GenerateArgs, GenerateCommand, PatternCommand, RaidtestArgs, RandomioArgs};
 pub use reproduce::{ReproduceArgs, TableFormat};
 use std::ffi::{OsStr, OsString};
 use zonal_blk::ZoneWrite;
+use zonal_sim::Costs;
 pub use zone::{ActionArgs, Filter, RangeArgs, ZoneCommand, sectors};
 
 /// What was asked for.
@@ -21,10 +29,18 @@ pub enum Command {
     Zone(ZoneCommand),
     /// Make a published table again.
     Reproduce(ReproduceArgs),
+    /// Find the best configuration for jobs: our own options, and the arguments that describe them.
+    Advise(AdviseArgs, Vec<OsString>),
+    /// Describe and check a device.
+    Device(DeviceArgs),
+    /// Fit a profile to measurements.
+    Fit(FitArgs),
     /// Make or show a pattern file.
     Pattern(PatternCommand),
     /// Explain device specs.
     Devices,
+    /// Show where the fields of hot structures lie: of those with this in their name.
+    Layout(Option<String>),
     /// Explain job options, as Markdown if so.
     Options(bool),
 }
@@ -49,11 +65,26 @@ enum Sub {
     Zone(ZoneCommand),
     /// Measure the cells of a published table and print them beside the published figures
     Reproduce(ReproduceArgs),
+    /// Find the scheduler, zone-write policy and queue depth that suit jobs on a device
+    #[command(
+        override_usage = "zonal advise --device SPEC [OPTIONS] [JOBFILE]... [--name=JOB ...]",
+        after_help = "Job options are fio's; `zonal options` lists them."
+    )]
+    Advise(AdviseArgs),
+    /// Show what a device model is made of and what it can do, and check that it makes sense
+    Device(DeviceArgs),
+    /// Adjust a device profile to measurements of a drive
+    Fit(FitArgs),
     /// Make request patterns of raidtest or randomio, or show patterns and traces
     #[command(subcommand)]
     Pattern(PatternCommand),
     /// Explain device specs such as null:zones=4096,zone_size=256M
     Devices,
+    /// Show the memory layout of the structures that every I/O touches, as pahole(1) does
+    Layout {
+        /// Only structures whose name contains this
+        name: Option<String>,
+    },
     /// Explain the job options, which are fio's
     Options {
         /// As Markdown, with the options of fio that have no effect here
@@ -90,9 +121,10 @@ pub struct RunArgs {
     /// Do not merge waiting writes that follow one another
     #[arg(long)]
     pub nomerges: bool,
-    /// Virtual time that an I/O costs the thread that does it, in nanoseconds
-    #[arg(long, value_name = "NS", default_value_t = 1000)]
-    pub io_cost: u64,
+    /// Virtual time that an I/O costs the thread that does it, in nanoseconds; `published` for what
+    /// it cost the machine of the published zone write plugging tables, by scheduler and length
+    #[arg(long, value_name = "NS", default_value = "1000")]
+    pub io_cost: Costs,
     /// Output formats, separated by commas: normal, json, json+, terse
     #[arg(long, value_name = "LIST", default_value = "normal")]
     pub output_format: String,
@@ -154,7 +186,8 @@ impl From<ZoneWriteArg> for ZoneWrite {
 pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
     let args: Vec<OsString> = args.collect();
     let (ours, jobs) = match args.get(1) {
-        Some(command) if command == "run" => sort(args),
+        Some(command) if command == "run" => sort::<RunArgs>(args),
+        Some(command) if command == "advise" => sort::<AdviseArgs>(args),
         _ => (args, Vec::new()),
     };
     let matches = Cli::command().get_matches_from(ours);
@@ -163,15 +196,20 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
         Sub::Run(run) => Command::Run(run, jobs),
         Sub::Zone(zone) => Command::Zone(zone),
         Sub::Reproduce(reproduce) => Command::Reproduce(reproduce),
+        Sub::Advise(advise) => Command::Advise(advise, jobs),
+        Sub::Device(device) => Command::Device(device),
+        Sub::Fit(fit) => Command::Fit(fit),
         Sub::Pattern(pattern) => Command::Pattern(pattern),
         Sub::Devices => Command::Devices,
+        Sub::Layout { name } => Command::Layout(name),
         Sub::Options { markdown } => Command::Options(markdown),
     }
 }
 
-/// Sorts the arguments of `zonal run` into those that [`RunArgs`] knows and those of the jobs.
-fn sort(args: Vec<OsString>) -> (Vec<OsString>, Vec<OsString>) {
-    let command = RunArgs::augment_args(clap::Command::new("run"));
+/// Sorts the arguments of a command that runs jobs into those that it knows, `A`, and those of the
+/// jobs.
+fn sort<A: Args>(args: Vec<OsString>) -> (Vec<OsString>, Vec<OsString>) {
+    let command = A::augment_args(clap::Command::new("jobs"));
     let mut args = args.into_iter();
     let mut ours: Vec<OsString> = args.by_ref().take(2).collect();
     let mut jobs = Vec::new();
@@ -216,7 +254,7 @@ mod tests {
     fn job_options_are_told_from_our_own() {
         let args =
             ["zonal", "run", "--name=a", "--clock", "virtual", "--bs", "4k", "--seed=3", "x"];
-        let (ours, jobs) = sort(args.iter().map(OsString::from).collect());
+        let (ours, jobs) = sort::<RunArgs>(args.iter().map(OsString::from).collect());
         assert_eq!(ours, ["zonal", "run", "--clock", "virtual", "--seed=3"]);
         assert_eq!(jobs, ["--name=a", "--bs", "4k", "x"]);
     }

@@ -1,9 +1,10 @@
 //! Devices by the names that users give them, with the block layer attached.
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zonal_blk::sched::Scheduler;
-use zonal_blk::{Device, Queue, QueueOptions};
+use zonal_blk::{Queue, QueueOptions};
+use zonal_device::model::Model;
 use zonal_device::spec::{self, DeviceSpec};
 use zonal_workload::job::Job;
 use zonal_workload::plan::Task;
@@ -16,6 +17,8 @@ pub struct Attached {
     pub description: String,
     /// Whether bios have to carry data.
     pub keeps_data: bool,
+    /// What can be asked about itself.
+    pub model: Arc<dyn Model>,
     /// The block layer.
     pub queue: Arc<Queue>,
 }
@@ -28,6 +31,22 @@ pub fn load(name: &str) -> Result<DeviceSpec> {
     spec::load(name, |path| std::fs::read_to_string(path)).with_context(|| format!("device {name}"))
 }
 
+/// The text of a profile: of one that the program has, or a file.
+///
+/// # Errors
+/// There is none of this name, or it cannot be read.
+pub fn profile_text(name: &str) -> Result<String> {
+    if let Some(text) = spec::profile_text(name) {
+        return Ok(text.to_owned());
+    }
+    ensure!(
+        name.ends_with(".toml"),
+        "unknown profile `{name}`, expected {} or a file NAME.toml",
+        spec::profile_names()
+    );
+    std::fs::read_to_string(name).with_context(|| format!("{name}: cannot read the device profile"))
+}
+
 /// Makes a device and attaches the block layer for up to `channels` channels at once.
 ///
 /// # Errors
@@ -38,14 +57,29 @@ pub fn attach(
     options: QueueOptions,
     channels: usize,
 ) -> Result<Attached> {
-    let device: Arc<dyn Device> = spec::build(spec).with_context(|| format!("device {name}"))?;
-    let share_queues = channels > usize::from(device.limits().nr_queues);
-    let queue = Queue::attach(device, QueueOptions { share_queues, ..options })
+    let model = spec::build(spec).with_context(|| format!("device {name}"))?;
+    attach_device(name, spec, model, options, channels)
+}
+
+/// The same for a device that was made already.
+///
+/// # Errors
+/// What the device lacks for the options.
+pub fn attach_device(
+    name: &str,
+    spec: &DeviceSpec,
+    model: Arc<dyn Model>,
+    options: QueueOptions,
+    channels: usize,
+) -> Result<Attached> {
+    let share_queues = channels > usize::from(model.limits().nr_queues);
+    let queue = Queue::attach(Arc::clone(&model) as _, QueueOptions { share_queues, ..options })
         .with_context(|| format!("device {name}"))?;
     Ok(Attached {
         name: name.to_owned(),
         description: spec.describe(),
         keeps_data: spec.keeps_data(),
+        model,
         queue,
     })
 }
@@ -55,6 +89,8 @@ pub fn attach(
 pub struct Wishes {
     /// One device for all jobs, whatever they name.
     pub device: Option<String>,
+    /// What that device is, if its name does not say.
+    pub spec: Option<DeviceSpec>,
     /// The queues; the scheduler is in `scheduler`.
     pub queue: QueueOptions,
     /// One scheduler for all devices, whatever the jobs name.
@@ -112,7 +148,10 @@ impl Devices {
         let attach = |(name, asked): (String, Use<'_>)| {
             let scheduler = scheduler(wishes, &asked.jobs)?;
             let options = QueueOptions { scheduler, ..wishes.queue };
-            let spec = load(&name)?;
+            let spec = match &wishes.spec {
+                Some(spec) if wishes.device.is_some() => spec.clone(),
+                _ => load(&name)?,
+            };
             let disk = |number: u32| {
                 let spec = spec.clone().with_seed(wishes.seed.wrapping_add(number.into()));
                 let mut attached = attach(&name, &spec, options, asked.channels)?;
@@ -126,6 +165,12 @@ impl Devices {
         };
         let by_name = uses.into_iter().map(attach).collect::<Result<_>>()?;
         Ok(Devices { one: wishes.device.clone(), by_name })
+    }
+
+    /// One device, for all tasks.
+    pub fn one(attached: Attached) -> Self {
+        let name = attached.name.clone();
+        Devices { one: Some(name.clone()), by_name: BTreeMap::from([(name, vec![attached])]) }
     }
 
     /// The device of a task, the first one if its file system lies on several.

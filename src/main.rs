@@ -4,6 +4,7 @@
 mod cli;
 mod cmd;
 mod devices;
+mod experiment;
 mod machine;
 
 use std::io;
@@ -20,8 +21,12 @@ fn main() -> ExitCode {
         cli::Command::Run(args, jobs) => cmd::run::run(&args, jobs),
         cli::Command::Zone(command) => cmd::zone::run(&command),
         cli::Command::Reproduce(args) => cmd::reproduce::run(&args),
+        cli::Command::Advise(args, jobs) => cmd::advise::run(&args, jobs),
+        cli::Command::Device(args) => cmd::device::run(&args),
+        cli::Command::Fit(args) => cmd::fit::run(&args),
         cli::Command::Pattern(command) => cmd::pattern::run(&command),
         cli::Command::Devices => cmd::devices::help(),
+        cli::Command::Layout(name) => cmd::layout::run(name.as_deref()),
         cli::Command::Options(markdown) => cmd::options::help(markdown),
     };
     outcome.unwrap_or_else(|error| {

@@ -49,7 +49,7 @@ fn run(machine: Machine, device: &str, policy: ZoneWrite, text: &str) -> Run {
     let runners: Vec<Runner> = (0..).zip(&tasks).map(runner).collect();
     let (outcomes, end) = match machine {
         Machine::Virtual => {
-            zonal_sim::run(runners, Nanos(0), Costs { io: Nanos(1000) }).expect("no stall")
+            zonal_sim::run(runners, Nanos(0), Costs::Flat(Nanos(1000))).expect("no stall")
         }
         Machine::Real => {
             let threads =
@@ -98,6 +98,49 @@ fn concurrent_writers_pass_with_plugs_and_fail_without() {
             assert!(free.errors().contains(&Status::IoError), "{machine:?} off {latency}");
         }
     }
+}
+
+/// A ZNS drive with small zones, so that they fill, are reset and erased.
+const SMALL_ZNS: &str = "zns:zones=16,zone_size=1M,zone_capacity=768K,max_open=6,max_active=0,\
+     block=96K,max_io=256K,append_max=256K,buffer=2M,erase=200us";
+
+#[test]
+fn writers_and_readers_share_a_zns_drive_and_all_finish() {
+    let text = "[global]\nbs=16k\niodepth=8\nnumber_ios=1000\n\
+                [write]\nrw=randwrite\nnumjobs=3\nzonemode=zbd\n[read]\nrw=randread\nnorandommap\n";
+    for machine in BOTH {
+        for options in ["suspend=false", "memory=true,suspend=true", "power_safe=false,queues=2"] {
+            let device = format!("{SMALL_ZNS},program=100us,{options}");
+            let run = run(machine, &device, ZoneWrite::Plug, text);
+            assert_eq!(run.errors(), [], "{machine:?} {options}");
+            let ios = [DataDir::Write, DataDir::Read].map(|dir| run.total_ios(dir));
+            assert_eq!(ios, [3000, 1000], "{machine:?} {options}");
+        }
+    }
+}
+
+#[test]
+fn latencies_of_a_zns_drive_are_distributed_alike_on_both_clocks() {
+    // Slow, so that the machine's own noise is small beside it.
+    let device = format!("{SMALL_ZNS},write_time=2ms,zone_switch=1ms,zone_rate=10MB/s,program=8ms");
+    let text = "[rnd]\nrw=randwrite\nbs=4k\niodepth=4\nzonemode=zbd\nnumber_ios=150\n";
+    let quantiles = |machine| {
+        let run = run(machine, &device, ZoneWrite::Plug, text);
+        let stats = &run.outcomes[0].stats;
+        stats.clat_histogram(DataDir::Write).percentiles(&[10.0, 50.0, 90.0])
+    };
+    let expected = quantiles(Machine::Virtual);
+    // A busy machine makes latencies longer for a while, but not in every attempt.
+    let mut attempts = Vec::new();
+    for _ in 0..10 {
+        let real = quantiles(Machine::Real);
+        let ratios = [0, 1, 2].map(|i| real[i] as f64 / expected[i] as f64);
+        if ratios.iter().all(|ratio| (0.8..1.25).contains(ratio)) {
+            return;
+        }
+        attempts.push(ratios);
+    }
+    panic!("quantiles in real time by those in virtual time: {attempts:?}");
 }
 
 #[test]

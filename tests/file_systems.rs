@@ -29,7 +29,7 @@ fn run(real: bool, device: &str, policy: Option<ZoneWrite>, text: &str) -> Vec<O
         let threads = vec![Thread { runner, cpus: Vec::new() }];
         zonal_host::run(threads, &RealClock::start(), &AtomicBool::new(false), || {})
     } else {
-        let costs = Costs { io: Nanos(1000) };
+        let costs = Costs::Flat(Nanos(1000));
         zonal_sim::run(vec![runner], Nanos(0), costs).expect("no stall").0
     }
 }

@@ -1,4 +1,5 @@
 //! `zonal reproduce` from outside: shape of its output, and the same bytes for the same seed.
+use std::path::Path;
 use std::process::Command;
 
 /// Runs `zonal reproduce` in virtual time, a millisecond a round: exit code, output, errors.
@@ -27,7 +28,7 @@ fn published(table: &str) -> Vec<&'static str> {
 #[test]
 fn csv_is_the_published_lines_with_our_value_and_the_error() {
     for table in ["zwp-null_blk", "mq-deadline-scaling"] {
-        let csv = fine(&[table, "--format=csv"]);
+        let csv = fine(&[table, "--format=csv", "--rounds=1"]);
         let mut lines = csv.lines();
         let header = "table,device,config,scheduler,workload,metric,unit,value,source,zonal,error";
         assert_eq!(lines.next(), Some(header));
@@ -51,17 +52,69 @@ fn csv_is_the_published_lines_with_our_value_and_the_error() {
 
 #[test]
 fn same_seed_gives_the_same_bytes_in_virtual_time() {
-    for table in ["zwp-null_blk", "mq-deadline-scaling"] {
-        for format in ["--format=text", "--format=csv"] {
-            let args = [table, format, "--seed=7"];
-            assert_eq!(fine(&args), fine(&args));
-        }
+    for format in ["text", "csv", "json", "html"] {
+        let format = format!("--format={format}");
+        let args = ["zwp-null_blk", "mq-deadline-scaling", &format, "--seed=7", "--rounds=1"];
+        assert_eq!(fine(&args), fine(&args));
     }
 }
 
 #[test]
+fn tables_are_printed_in_the_order_in_which_they_are_named() {
+    let tables = ["mq-deadline-scaling", "zwp-null_blk"];
+    let csv = fine(&[tables[0], tables[1], "--format=csv", "--rounds=1"]);
+    let first: Vec<&str> = csv.lines().filter_map(|line| line.split(',').next()).collect();
+    let mut expected = vec!["table"];
+    expected.extend(vec![tables[0]; 6]);
+    expected.extend(vec![tables[1]; 24]);
+    assert_eq!(first, expected);
+    let text = fine(&[tables[0], tables[1], "--rounds=1"]);
+    let last: Vec<&str> = text.lines().rev().take(4).collect();
+    assert!(last[3].starts_with(tables[0]) && last[2].starts_with(tables[1]), "{text}");
+}
+
+#[test]
+fn json_has_the_cells_of_every_table() {
+    let json = fine(&["zwp-null_blk", "mq-deadline-scaling", "--format=json", "--rounds=2"]);
+    let read: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+    let tables = read["tables"].as_array().expect("a list of tables");
+    let cells = |table: &serde_json::Value| table["cells"].as_array().map(Vec::len);
+    assert_eq!(tables.iter().map(cells).collect::<Vec<_>>(), [Some(24), Some(10)]);
+    let cell = &tables[0]["cells"][0];
+    assert_eq!(
+        (cell["value"].as_f64(), cell["rounds"].as_array().map(Vec::len)),
+        (Some(940.0), Some(2))
+    );
+    assert!(cell["error"].is_f64() && cell["clat_ns"]["99"].is_f64(), "{cell}");
+}
+
+#[test]
+fn page_is_well_formed() {
+    let page = fine(&["zwp-null_blk", "mq-deadline-scaling", "--format=html", "--rounds=1"]);
+    let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+    let document = roxmltree::Document::parse_with_options(&page, options).expect("it is XML");
+    let count = |tag| document.descendants().filter(|node| node.tag_name().name() == tag).count();
+    assert_eq!((count("svg"), count("h2"), count("table"), count("script")), (1, 2, 3, 0));
+}
+
+#[test]
+fn plots_are_written_beside_the_tables() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let plots = dir.path().join("plots");
+    let text = fine(&["zwp-null_blk", "--rounds=1", "--plot", path(&plots)]);
+    assert!(text.starts_with("zwp-null_blk: "), "{text}");
+    let svg = std::fs::read_to_string(plots.join("zwp-null_blk-change.svg")).expect("the plot");
+    roxmltree::Document::parse(&svg).expect("it is XML");
+    assert_eq!(std::fs::read_dir(&plots).expect("the directory").count(), 1);
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
+}
+
+#[test]
 fn text_has_rows_columns_and_the_verdict() {
-    let text = fine(&["zwp-null_blk"]);
+    let text = fine(&["zwp-null_blk", "--rounds=1"]);
     for row in ["ZWL mq-deadline", "ZWP mq-deadline", "ZWP bfq", "ZWP none"] {
         let line = text.lines().find(|line| line.starts_with(row)).expect(row);
         assert!(line.contains("published"), "{line}");
@@ -73,7 +126,7 @@ fn text_has_rows_columns_and_the_verdict() {
         text.contains("Published: ZWP none is slower than ZWL mq-deadline in rndw4K16 (-18.9%)")
     );
     assert!(text.contains("Zonal: ZWP none is "), "{text}");
-    let scaling = fine(&["mq-deadline-scaling"]);
+    let scaling = fine(&["mq-deadline-scaling", "--rounds=1"]);
     let four = "1 drive, 4 threads unpinned, single requests";
     let line = scaling.lines().find(|line| line.starts_with(four)).expect(four);
     assert!(line.contains(" 1.1 ") && line.contains(" 22% "), "{line}");
@@ -81,16 +134,14 @@ fn text_has_rows_columns_and_the_verdict() {
 
 #[test]
 fn commands_are_those_that_measure_the_cells() {
-    let commands = fine(&["zwp-null_blk", "--commands"]);
-    assert_eq!(commands.lines().filter(|line| line.starts_with("zonal run ")).count(), 24);
+    let commands = fine(&["--commands"]);
+    let count = commands.lines().filter(|line| line.starts_with("zonal run ")).count();
+    assert_eq!(count, 3 * 24 + 2 * 16 + 10);
     assert!(commands.contains("--scheduler mq-deadline --zone-write lock"), "{commands}");
     let first = commands.lines().nth(1).expect("a command");
     let args: Vec<&str> = first.split(' ').skip(1).collect();
-    let output = Command::new(env!("CARGO_BIN_EXE_zonal"))
-        .args(args)
-        .arg("--clock=virtual")
-        .output()
-        .expect("the program starts");
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_zonal")).args(args).output().expect("the program starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -100,7 +151,14 @@ fn wrong_arguments_end_with_2_and_say_what_there_is() {
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(err.contains("no table is called `zwp-null`"), "{err}");
     assert!(err.contains("zwp-null_blk") && err.contains("mq-deadline-scaling"), "{err}");
-    for args in [&["zwp-null_blk", "--time=0"][..], &["zwp-null_blk", "--rounds=0"], &[]] {
-        assert_eq!(reproduce(args).0, 2, "{args:?}");
+    let (code, out, err) = reproduce(&["zwp-null_blk", "--format=xml"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.contains("'xml'") && err.contains("html"), "{err}");
+    for arg in ["--time=0", "--rounds=0", "--clock=wall"] {
+        assert_eq!(reproduce(&["zwp-null_blk", arg]).0, 2, "{arg}");
     }
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let (code, out, err) = reproduce(&["zwp-null_blk", "--plot", path(file.path())]);
+    assert_eq!((code, out.as_str()), (2, ""), "found out before anything is measured");
+    assert!(err.contains(&format!("--plot {}", file.path().display())), "{err}");
 }

@@ -14,6 +14,7 @@ fuzz_target!(|text: &str| {
     let (kind, zones) = match &device {
         DeviceSpec::Null(config) => ("null, ", config.zones),
         DeviceSpec::Hdd(config) => ("hdd, ", config.zones),
+        DeviceSpec::Zns(config) => ("zns, ", config.zones),
     };
     assert!(device.describe().starts_with(kind));
     if zones <= MAX_ZONES && !device.keeps_data() {

@@ -1,5 +1,9 @@
 //! One file per subcommand.
+pub mod advise;
+pub mod device;
 pub mod devices;
+pub mod fit;
+pub mod layout;
 pub mod options;
 pub mod pattern;
 pub mod reproduce;

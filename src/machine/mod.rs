@@ -40,15 +40,15 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// A machine whose clock begins now. An I/O costs a thread `io_cost` nanoseconds of virtual
-    /// time.
+    /// A machine whose clock begins now. In virtual time I/Os cost their threads what
+    /// `costs` says.
     ///
     /// # Errors
     /// Interrupts cannot be handled; with the real clock they end the jobs, so there can be only
     /// one such machine in a process.
-    pub fn new(clock: ClockKind, io_cost: u64, eta: Eta) -> Result<Self> {
+    pub fn new(clock: ClockKind, costs: Costs, eta: Eta) -> Result<Self> {
         if clock == ClockKind::Virtual {
-            return Ok(Machine::Virtual { now: Nanos(0), costs: Costs { io: Nanos(io_cost) } });
+            return Ok(Machine::Virtual { now: Nanos(0), costs });
         }
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);

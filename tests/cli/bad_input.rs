@@ -88,7 +88,12 @@ fn device_out_of_range_names_option_value_and_rule() {
         ("null:zone-size=1M", "unknown option `zone-size`, did you mean `zone_size`?"),
         ("null:zoned", "found `zoned`, expected `option=value`"),
         ("null:size=1G", "option `size` found with zoned=true, expected with zoned=false"),
-        ("disk", "unknown device `disk`, expected `null`, `null:option=value,...` or `NAME.toml`"),
+        (
+            "disk",
+            "unknown device `disk`, expected `null`, `hdd`, `zns` or a profile (smr-30t, smr-30t-mpi3mr, \
+             smr-20t, sata-2009, zns-1t), each also with `:option=value,...`, or `NAME.toml`",
+        ),
+        ("zns-1t:max_active=905", "option `max_active`: found 905, expected at most zones=904"),
     ] {
         let ran = zonal(&["run", "--device", spec, "--name=a"]);
         refused(ran, &format!("zonal: device {spec}: {message}\n"));
@@ -182,4 +187,12 @@ fn unknown_options_of_the_command_line_are_named() {
         assert_eq!(ran.code, 2, "{ran:?}");
         assert!(!ran.err.is_empty());
     }
+}
+
+#[test]
+fn structure_that_there_is_not_is_refused() {
+    refused(
+        zonal(&["layout", "Nothing"]),
+        "zonal: no structure is called `Nothing`; `zonal layout` shows all\n",
+    );
 }

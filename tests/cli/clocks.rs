@@ -67,7 +67,8 @@ fn another_seed_gives_another_run() {
 fn virtual_time_passes_faster_than_real_time() {
     let device = "--device=null:zoned=false,size=1T,latency=10ms";
     let job = ["--name=a", "--rw=randread", "--time_based", "--runtime=1h"];
-    let out = zonal(&[&["run", device, "--clock=virtual"][..], &job].concat()).fine();
+    let run = ["run", device, "--clock=virtual", "--io-cost=0"];
+    let out = zonal(&[&run[..], &job].concat()).fine();
     assert!(out.contains("IOPS=100, "), "{out}");
     assert!(out.contains("/3600000msec)"), "{out}");
 }
@@ -78,6 +79,16 @@ fn io_costs_its_thread_the_time_it_is_said_to_in_virtual_time() {
     for (cost, iops) in [("1000", "IOPS=100"), ("500", "IOPS=200")] {
         let args = [&["run", "--device=null", "--io-cost", cost][..], &job].concat();
         let out = zonal(&args).fine();
+        assert!(out.contains(iops), "{out}");
+    }
+}
+
+#[test]
+fn published_costs_depend_on_the_scheduler() {
+    let job = ["--name=a", "--rw=read", "--bs=4k", "--size=4m", "--iodepth=1", "--clock=virtual"];
+    for (scheduler, iops) in [("none", "IOPS=645k"), ("mq-deadline", "IOPS=230k")] {
+        let run = ["run", "--device=null", "--io-cost=published", "--scheduler", scheduler];
+        let out = zonal(&[&run[..], &job].concat()).fine();
         assert!(out.contains(iops), "{out}");
     }
 }

@@ -163,11 +163,22 @@ fn output_that_nobody_reads_is_no_fault_of_the_program() {
 }
 
 #[test]
+fn layout_shows_the_structures_that_are_named() {
+    let all = zonal(&["layout"]).fine();
+    for name in ["Bio {", "Request {", "ZonePlug {", "Namespace {", "NamespaceHead {"] {
+        assert!(all.contains(name), "{name}: {all}");
+    }
+    let plug = zonal(&["layout", "ZonePlug"]).fine();
+    assert!(plug.starts_with("ZonePlug {") && plug.matches(" {").count() == 1, "{plug}");
+}
+
+#[test]
 fn help_is_there() {
     for (args, part) in [
         (&["--help"][..], "Run fio jobs through the zoned block layer onto a device"),
         (&["run", "--help"], "--zone-write"),
         (&["devices"], "zone_capacity"),
+        (&["layout", "--help"], "pahole"),
         (&["options"], "iodepth_batch_complete_max"),
         (&["--version"], concat!("zonal ", env!("CARGO_PKG_VERSION"))),
     ] {

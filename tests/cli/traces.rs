@@ -33,7 +33,8 @@ fn recorded_run_replays_to_the_same_bytes() {
         for format in ["iolog", "blkparse"] {
             let place = Place::new();
             let format = format!("--write_iolog_format={format}");
-            let common = [device, "--name=a", &format];
+            // What the thread takes for an I/O would come on top of the recorded times.
+            let common = ["--io-cost=0", device, "--name=a", &format];
             run(&place, &[&common[..], job, &["--write_iolog=first"]].concat());
             let depth = job.iter().find(|option| option.starts_with("--iodepth")).expect("a depth");
             let again = [*depth, "--read_iolog=first", "--write_iolog=second"];

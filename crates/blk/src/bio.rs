@@ -1,7 +1,9 @@
 //! What a submitter hands to the block layer and what it gets back.
 use crate::buf::Buf;
+use crate::layout::StructLayout;
 use crate::sched::Prio;
 use crate::status::Status;
+use crate::struct_layout;
 use crate::units::Sector;
 
 /// What a bio asks for (`enum req_op`).
@@ -126,6 +128,11 @@ impl Bio {
     pub fn read(sector: Sector, nr_sectors: u32, user_data: u64) -> Self {
         let buf = Some(Buf::zeroed(nr_sectors as usize * 512));
         Bio { buf, ..Bio::new(Op::Read, sector, nr_sectors, user_data) }
+    }
+
+    /// Where the fields lie.
+    pub(crate) fn layout() -> StructLayout {
+        struct_layout!(Bio { op, flags, prio, sector, nr_sectors, user_data, buf })
     }
 
     /// The first sector after the bio's range.

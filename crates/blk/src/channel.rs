@@ -36,9 +36,7 @@ pub struct Channel {
     /// By channel, those opened later being added when one is first met.
     mailboxes: Vec<Arc<Mailbox>>,
     /// By channel that they came from, requests that are to go back there.
-    outbox: Vec<(u32, Vec<Box<Request>>)>,
-    /// What was in the mailbox; kept for its capacity.
-    mail: Vec<Box<Request>>,
+    outbox: Vec<(u32, RequestList)>,
     pool: RequestPool,
     parents: Parents,
     /// Bios that ended before they reached a device.
@@ -75,7 +73,6 @@ impl Channel {
             gathers: false,
             mailboxes,
             outbox: Vec::new(),
-            mail: Vec::new(),
             pool: RequestPool::default(),
             parents: Parents::default(),
             ended: Vec::new(),
@@ -324,16 +321,14 @@ impl Channel {
         if !self.has_mail() {
             return;
         }
-        let mut mail = std::mem::take(&mut self.mail);
-        self.mailboxes[self.id as usize].take(&mut mail);
-        for request in mail.drain(..) {
+        let mut mail = self.mailboxes[self.id as usize].take();
+        while let Some(request) = mail.pop_front() {
             if request.is_done() {
                 self.finish(request, completions);
             } else {
                 self.issue(now, request);
             }
         }
-        self.mail = mail;
     }
 
     /// The device is done with a request: lets the plug send its next write, then ends the bios.
@@ -386,8 +381,12 @@ impl Channel {
     fn mail(&mut self, request: Box<Request>) {
         let owner = request.owner;
         match self.outbox.iter_mut().find(|(to, _)| *to == owner) {
-            Some((_, sent)) => sent.push(request),
-            None => self.outbox.push((owner, vec![request])),
+            Some((_, sent)) => sent.push_back(request),
+            None => {
+                let mut sent = RequestList::new();
+                sent.push_back(request);
+                self.outbox.push((owner, sent));
+            }
         }
     }
 

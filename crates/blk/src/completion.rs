@@ -4,7 +4,7 @@
 //! completes on the channel it came from, once, when all of its parts have.
 use crate::bio::{Bio, Completion};
 use crate::lock::ShortLock;
-use crate::request::Request;
+use crate::request::{Request, RequestList};
 use crate::status::Status;
 use crate::sync::{AtomicBool, Ordering};
 
@@ -17,19 +17,21 @@ use crate::sync::{AtomicBool, Ordering};
 pub(crate) struct Mailbox {
     /// Read without the lock on every poll.
     full: AtomicBool,
-    requests: ShortLock<Vec<Box<Request>>>,
+    requests: ShortLock<RequestList>,
 }
 
 impl Mailbox {
     pub(crate) fn new() -> Self {
-        Mailbox { full: AtomicBool::new(false), requests: ShortLock::new(Vec::new()) }
+        Mailbox { full: AtomicBool::new(false), requests: ShortLock::new(RequestList::new()) }
     }
 
     /// Leaves `sent`, which is empty afterwards. Together: each visit takes the mailbox from its
     /// owner's cache.
-    pub(crate) fn push_all(&self, sent: &mut Vec<Box<Request>>) {
+    pub(crate) fn push_all(&self, sent: &mut RequestList) {
         let mut requests = self.requests.lock();
-        requests.append(sent);
+        while let Some(request) = sent.pop_front() {
+            requests.push_back(request);
+        }
         self.full.store(true, Ordering::Release);
     }
 
@@ -37,14 +39,13 @@ impl Mailbox {
         !self.full.load(Ordering::Acquire)
     }
 
-    /// Gives what there is in exchange for `room`, an empty list.
-    pub(crate) fn take(&self, room: &mut Vec<Box<Request>>) {
-        debug_assert!(room.is_empty(), "what is in the list would be delivered elsewhere");
-        if !self.is_empty() {
-            let mut requests = self.requests.lock();
-            self.full.store(false, Ordering::Relaxed);
-            std::mem::swap(&mut *requests, room);
+    pub(crate) fn take(&self) -> RequestList {
+        if self.is_empty() {
+            return RequestList::new();
         }
+        let mut requests = self.requests.lock();
+        self.full.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *requests)
     }
 }
 

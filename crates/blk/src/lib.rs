@@ -26,6 +26,7 @@ mod completion;
 pub mod device;
 mod gate;
 mod hctx;
+pub mod layout;
 pub mod limits;
 pub mod lock;
 mod plug;

@@ -301,12 +301,8 @@ impl Queue {
         }
         let policy = self.zone_write();
         let mut request = request;
-        if op == Op::Write && policy.plugs() {
-            let entered = match policy {
-                ZoneWrite::Plug => plugs.enter_write::<false>(now, request),
-                _ => plugs.enter_write::<true>(now, request),
-            };
-            match entered {
+        if op == Op::Write && policy == ZoneWrite::Plug {
+            match plugs.enter_write(now, request) {
                 Ok(entered) => return entered,
                 Err(unusual) => request = unusual,
             }

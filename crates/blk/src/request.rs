@@ -6,8 +6,10 @@
 //! that carries a bio is never dropped.
 use crate::bio::{Bio, BioFlags, Op};
 use crate::buf::Buf;
+use crate::layout::StructLayout;
 use crate::sched::Prio;
 use crate::status::Status;
+use crate::struct_layout;
 use crate::units::{Nanos, Sector, Tag, ZoneNo};
 use std::mem;
 
@@ -46,6 +48,28 @@ pub struct Request {
 const _: () = assert!(std::mem::offset_of!(Request, parked_at) == 64);
 
 impl Request {
+    /// Where the fields lie.
+    pub(crate) fn layout() -> StructLayout {
+        struct_layout!(Request {
+            bio,
+            next,
+            owner,
+            zone,
+            nr_sectors,
+            tag,
+            op,
+            status,
+            live,
+            done,
+            plugged,
+            parked_at,
+            merged,
+            parent,
+            queued_at,
+            sent_at,
+        })
+    }
+
     pub(crate) fn empty() -> Self {
         Request {
             bio: Bio::new(Op::Flush, Sector(0), 0, 0),

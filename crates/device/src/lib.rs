@@ -4,6 +4,7 @@
 //!  "null:zones=4096,..." or a profile      spec      text -> validated configuration -> device
 //!                                            |
 //!  Request  ->  hardware queue  ->  hdd      hdd/      a rotating disk: link, buffer, head
+//!                              or  zns      zns/      a flash drive: controller, buffer, dies
 //!                                    |
 //!                                   null     null/     when commands are due, and in which order
 //!                                    |  \
@@ -18,13 +19,16 @@
 
 pub mod hdd;
 mod memory;
+pub mod model;
 pub mod null;
 pub mod quantity;
 mod rng;
 pub mod spec;
+pub mod zns;
 pub mod zones;
 
 pub use hdd::{HddConfig, HddDevice};
 pub use null::{ConfigError, NullConfig, NullDevice};
 pub use spec::{DeviceSpec, SpecError};
+pub use zns::{ZnsConfig, ZnsDevice};
 pub use zones::{InUse, ZoneLayout, Zones};

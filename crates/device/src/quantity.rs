@@ -182,12 +182,32 @@ mod tests {
     }
 
     #[test]
+    fn rates_are_read_with_decimals() {
+        for (text, expected) in [
+            ("245MB/s", Ok(245_000_000)),
+            ("244.5MB/s", Ok(244_500_000)),
+            ("1.234kB/s", Ok(1234)),
+            ("0B/s", Ok(0)),
+            ("2GB/s", Ok(2_000_000_000)),
+            ("1.2345MB/s", Err(Malformed)),
+            ("1.MB/s", Err(Malformed)),
+            ("245", Err(Malformed)),
+            ("245MiB/s", Err(Malformed)),
+            ("99999999999GB/s", Err(TooLarge)),
+        ] {
+            assert_eq!(parse_rate(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
     fn what_is_shown_is_read_back() {
         for number in [0, 1, 511, 512, 4096, 96 << 20, 5 << 30, 1 << 40, u64::MAX] {
             assert_eq!(parse_size(&show_size(number)), Ok(number));
             assert_eq!(parse_time(&show_time(number)), Ok(number));
+            assert_eq!(parse_rate(&show_rate(number)), Ok(number));
         }
         assert_eq!(show_size(256 << 20), "256MiB");
         assert_eq!(show_time(10_000), "10us");
+        assert_eq!(show_rate(244_500_000), "244.5MB/s");
     }
 }

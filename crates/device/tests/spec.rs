@@ -2,7 +2,9 @@
 use proptest::prelude::*;
 use std::io;
 use zonal_blk::{Bytes, Nanos};
-use zonal_device::spec::{NULL_OPTIONS, build, help, load, parse, parse_profile};
+use zonal_device::spec::{
+    HDD_OPTIONS, NULL_OPTIONS, OptionInfo, ZNS_OPTIONS, build, help, load, parse, parse_profile,
+};
 use zonal_device::{DeviceSpec, NullConfig, SpecError};
 
 fn error(text: &str) -> String {
@@ -112,6 +114,22 @@ fn errors_in_profiles_name_file_and_line() {
         "device = \"null\"\nmax_active = 8\nmax_open = 9",
         "device = \"null\"\nsize = \"1T\"",
         "device = \"null\"\nzones = ",
+        "device = \"null\"\ncalibrated = \"latency\"",
+        "device = \"null\"\n\ncalibrated = [\"latency\", \"speed\"]",
+        "device = \"zns\"\nzones = 9",
+        "device = \"zns\"\nmax_active = 20\nmax_open = 21",
+        "device = \"zns\"\nmax_active = 905",
+        "device = \"zns\"\nzone_size = \"1G\"\nzone_capacity = \"2G\"",
+        "device = \"zns\"\nbuffer = \"64K\"",
+        "device = \"zns-1t\"\n\nbuffer = \"2M\"",
+        "device = \"zns\"\nprogram = \"3ms\"",
+        "device = \"zns\"\nzone_rate = \"2GB/s\"",
+        "device = \"zns\"\nchannel_rate = \"100MB/s\"",
+        "device = \"zns\"\nchannels = 5",
+        "device = \"zns\"\nzone_dies = 12",
+        "device = \"zns\"\nblock = \"1000K\"",
+        "device = \"zns\"\nzrwa = \"1M\"",
+        "device = \"zns\"\nmax_io = \"512K\"",
     ]
     .iter()
     .map(|text| {
@@ -142,6 +160,7 @@ fn shipped_profiles_make_devices() {
         ("null-bench", include_str!("../profiles/null-bench.toml")),
         ("null-smr", include_str!("../profiles/null-smr.toml")),
         ("null-zns", include_str!("../profiles/null-zns.toml")),
+        ("zns-1t", include_str!("../profiles/zns-1t.toml")),
     ] {
         let spec = parse_profile(name, text).unwrap();
         build(&spec).unwrap();
@@ -152,6 +171,9 @@ fn shipped_profiles_make_devices() {
         "null, 4096 zones of 256MiB, 41 conventional, 128 open at most, 4096B blocks, latency 4ms",
         "null, 2048 zones of 2GiB, zone capacity 1077MiB, 14 open at most, 14 active at most, \
          appends up to 1MiB, 4096B blocks, latency 10us, jitter 2us from seed 0",
+        "zns, 904 zones of 2GiB, zone capacity 1077MiB, 14 open at most, 14 active at most, \
+         appends up to 1MiB, 4096B blocks, 32 dies on 8 channels, 16 to a zone, 96KiB programmed in \
+         1200us, buffer 32MiB",
     ];
     assert_eq!(descriptions, expected);
 }
@@ -159,12 +181,20 @@ fn shipped_profiles_make_devices() {
 #[test]
 fn help_lists_every_option_once() {
     let help = help();
-    let (null, _) = help.split_once("\nA rotating disk").expect("the disks come after");
-    for option in NULL_OPTIONS {
-        let lines = null.lines().filter(|line| {
-            line.split_whitespace().next() == Some(option.name) && line.contains(option.meaning)
-        });
-        assert_eq!(lines.count(), 1, "{}", option.name);
+    let (null, rest) = help.split_once("Options of hdd").expect("a list for each device");
+    let (hdd, zns) = rest.split_once("Options of zns").expect("a list for each device");
+    fn texts<C>(options: &[OptionInfo<C>]) -> Vec<(&str, &str)> {
+        options.iter().map(|option| (option.name, option.meaning)).collect()
+    }
+    for (list, options) in
+        [(null, texts(NULL_OPTIONS)), (hdd, texts(HDD_OPTIONS)), (zns, texts(ZNS_OPTIONS))]
+    {
+        for (name, meaning) in options {
+            let is_it = |line: &&str| {
+                line.split_whitespace().next() == Some(name) && line.contains(meaning)
+            };
+            assert_eq!(list.lines().filter(is_it).count(), 1, "{name}");
+        }
     }
     insta::assert_snapshot!(help);
 }

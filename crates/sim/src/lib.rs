@@ -4,20 +4,17 @@
 //! earliest next event and never back; the same runners give the same outcome.
 //!
 //! The device model says how long an I/O takes there. What it costs the thread that does it is a
-//! parameter, [`Costs::io`], so that a device without latency does not do infinitely many I/Os in
-//! no time.
+//! parameter, [`Costs`], so that a device without latency does not do infinitely many I/Os in no
+//! time. While it works the device interrupts it: what waited for a write goes out at once, also if
+//! the job sees the end of the write only when its thread comes to it.
 #![forbid(unsafe_code)]
 
+mod costs;
+
+pub use costs::{BadCosts, Costs, IoCost};
 use std::cell::Cell;
 use zonal_blk::Nanos;
 use zonal_workload::runner::{Clock, Outcome, Runner, Step};
-
-/// What the host's work costs in virtual time.
-#[derive(Clone, Copy, Debug)]
-pub struct Costs {
-    /// Time of a thread for each I/O that it submits or completes, half of it for either.
-    pub io: Nanos,
-}
 
 /// All jobs wait for one another and none can go on: a fault in the program.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,6 +37,8 @@ impl std::error::Error for Stalled {}
 struct Virtual(Cell<Nanos>);
 
 impl Clock for Virtual {
+    const CHARGES: bool = true;
+
     fn now(&self) -> Nanos {
         self.0.get()
     }
@@ -48,6 +47,7 @@ impl Clock for Virtual {
 /// A runner and when it wants to be stepped; `None` if that is for others to bring about.
 struct Thread {
     runner: Option<Runner>,
+    cost: IoCost,
     due: Option<Nanos>,
     /// The thread works until then, whoever wakes it.
     busy_until: Nanos,
@@ -65,7 +65,8 @@ pub fn run(
     costs: Costs,
 ) -> Result<(Vec<Outcome>, Nanos), Stalled> {
     let clock = Virtual(Cell::new(start));
-    let thread = |runner| Thread {
+    let thread = |runner: Runner| Thread {
+        cost: costs.of(runner.scheduler()),
         runner: Some(runner),
         due: Some(start),
         busy_until: start,
@@ -79,7 +80,7 @@ pub fn run(
         };
         let now = at.max(clock.now());
         clock.0.set(now);
-        let worked = threads[index].step(&clock, costs);
+        let worked = threads[index].step(&clock);
         for (other, thread) in threads.iter_mut().enumerate() {
             if other != index && thread.is_woken(worked) {
                 let at = now.max(thread.busy_until);
@@ -96,14 +97,19 @@ pub fn run(
 }
 
 impl Thread {
-    /// Steps the runner; whether it got anything done.
-    fn step(&mut self, clock: &Virtual, costs: Costs) -> bool {
+    /// Steps the runner, or interrupts the thread at its work; whether that got anything done.
+    fn step(&mut self, clock: &Virtual) -> bool {
         let now = clock.now();
         let runner = self.runner.as_mut().expect("a thread that is due has a runner");
+        if now < self.busy_until {
+            let done = runner.interrupt(now);
+            self.work(now);
+            return done;
+        }
         match runner.step(clock) {
-            Step::Busy { ios } => {
-                self.busy_until = now + Nanos(u64::from(ios) * costs.io.0 / 2);
-                self.due = Some(self.busy_until);
+            Step::Busy { ios, bytes } => {
+                self.busy_until = now + self.cost.half(ios, bytes);
+                self.work(now);
                 ios > 0
             }
             Step::Wait(until) => {
@@ -116,6 +122,14 @@ impl Thread {
                 true
             }
         }
+    }
+
+    /// The thread works until it is done or interrupted. What a device without latency does at once
+    /// does not interrupt.
+    fn work(&mut self, now: Nanos) {
+        let device = self.runner.as_mut().and_then(Runner::next_interrupt);
+        let device = device.filter(|&at| at > now);
+        self.due = Some(device.map_or(self.busy_until, |at| at.min(self.busy_until)));
     }
 
     /// Whether to step the runner before its time, after another one did something.

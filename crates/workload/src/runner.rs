@@ -15,6 +15,7 @@ use crate::job::Job;
 use crate::stats::IoStats;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use zonal_blk::sched::Scheduler;
 use zonal_blk::{Nanos, Status};
 
 mod job;
@@ -27,6 +28,11 @@ pub(crate) const SAMPLE_INTERVAL: Nanos = Nanos(500_000_000);
 
 /// Where the runner reads the time.
 pub trait Clock {
+    /// Whether the driver says how long the thread works. A step then completes, or submits once,
+    /// so that the one takes its time before the other happens; it completes nothing before the
+    /// queue is full again.
+    const CHARGES: bool = false;
+
     /// The time since the run began.
     fn now(&self) -> Nanos;
 }
@@ -38,6 +44,8 @@ pub enum Step {
     Busy {
         /// I/Os that cost the thread time.
         ios: u32,
+        /// Their length in bytes.
+        bytes: u64,
     },
     /// There is nothing to do before this time, or before another thread does something
     /// for this one ([`Runner::has_mail`], [`Runner::is_contended`]).
@@ -106,6 +114,33 @@ impl Runner {
         match self {
             Runner::Job(job) => job.stop(),
             Runner::FileSystem(fs) => fs.stop(),
+        }
+    }
+
+    /// The scheduler of the device that the job uses.
+    pub fn scheduler(&self) -> Scheduler {
+        match self {
+            Runner::Job(job) => job.scheduler(),
+            Runner::FileSystem(fs) => fs.scheduler(),
+        }
+    }
+
+    /// Takes what the device has done while the thread is at other work, as an interrupt does:
+    /// writes that waited in plugs go out, what has completed waits for the next step. Whether
+    /// there was anything.
+    pub fn interrupt(&mut self, now: Nanos) -> bool {
+        match self {
+            Runner::Job(job) => job.interrupt(now),
+            // What its processes do at other times is in the model: the thread is never at work.
+            Runner::FileSystem(_) => false,
+        }
+    }
+
+    /// When there will be something for [`Runner::interrupt`], if that is known.
+    pub fn next_interrupt(&mut self) -> Option<Nanos> {
+        match self {
+            Runner::Job(job) => job.next_interrupt(),
+            Runner::FileSystem(_) => None,
         }
     }
 

@@ -1,30 +1,48 @@
 //! `zonal reproduce`: published tables, measured again and printed beside the published figures.
 //!
-//! Takes the name of a table; gives text or CSV. Keeps true: a table is a description
-//! ([`table::Table`]), the same code measures and prints them all; in virtual time the output
-//! depends on the arguments alone.
+//! Takes the names of tables; gives text, JSON, CSV or HTML, and plots. Keeps true: a table is a
+//! description ([`table::Table`]), the same code measures, prints and plots them all; in virtual
+//! time the output depends on the arguments alone.
 //!
 //! ```text
-//!  zwp, scaling --Table--> measure --Results--> text, csv
-//!  published ---Figure-------------------------^
+//!  zwp, smr, scaling --Table--> measure --Results--+
+//!  published ----------Figure----------------------+--Measured--> text, csv, json, plot, html
+//!  arguments ----------How-------------------------+
 //! ```
+mod accuracy;
 mod csv;
+mod how;
+mod html;
+mod json;
 mod measure;
+mod measured;
+mod plot;
 mod published;
 mod scaling;
+mod smr;
 mod table;
 mod text;
 mod zwp;
 
 use crate::cli::{ReproduceArgs, TableFormat};
 use anyhow::{Context, Result};
+use how::How;
+use measure::Bench;
+use measured::Measured;
 use std::io::{self, Write};
 use std::process::ExitCode;
-use table::Table;
+use table::{Cell, Table};
 
 /// All tables.
 fn tables() -> Vec<Table> {
-    vec![zwp::null_blk(), scaling::table()]
+    vec![
+        zwp::null_blk(),
+        zwp::zns(),
+        zwp::smr(),
+        smr::sequential(),
+        smr::random(),
+        scaling::table(),
+    ]
 }
 
 /// The tables by name, for help and errors.
@@ -34,36 +52,69 @@ pub fn list() -> String {
     format!("Tables:\n{}", tables.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-/// Measures a table and prints it.
+/// Measures tables and prints them, each as soon as it is done if the format allows that.
 pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
-    let table = tables().into_iter().find(|table| table.name == args.table);
-    let table =
-        table.with_context(|| format!("no table is called `{}`. {}", args.table, list()))?;
-    let out = if args.commands {
-        commands(&table, args.time / f64::from(args.rounds))
-    } else {
-        let (figures, results) = (table.figures(), measure::measure(&table, args)?);
-        match args.format {
-            TableFormat::Text => text::render(&table, &figures, &results, &measure::describe(args)),
-            TableFormat::Csv => csv::render(&table, &figures, &results),
+    let tables = chosen(&args.tables)?;
+    let mut out = io::stdout();
+    if args.commands {
+        for table in &tables {
+            out.write_all(commands(table, &How::new(table.method, args)).as_bytes())?;
         }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(dir) = &args.plot {
+        plot::prepare(dir)?;
+    }
+    let mut bench = Bench::new();
+    let mut done: Vec<Measured> = Vec::with_capacity(tables.len());
+    for table in tables {
+        let how = How::new(table.method, args);
+        let results = bench.measure(&table, &how)?;
+        let measured = Measured { figures: table.figures(), table, results, how };
+        if let Some(dir) = &args.plot {
+            plot::write(dir, &plot::of(&measured)?)?;
+        }
+        let first = done.is_empty();
+        let piece = match args.format {
+            TableFormat::Text if first => text::render(&measured),
+            TableFormat::Text => format!("\n{}", text::render(&measured)),
+            TableFormat::Csv if first => csv::header() + &csv::lines(&measured),
+            TableFormat::Csv => csv::lines(&measured),
+            TableFormat::Json | TableFormat::Html => String::new(),
+        };
+        out.write_all(piece.as_bytes())?;
+        out.flush()?;
+        done.push(measured);
+    }
+    let rest = match args.format {
+        TableFormat::Text if done.len() > 1 => format!("\n{}", text::overview(&done)),
+        TableFormat::Text | TableFormat::Csv => String::new(),
+        TableFormat::Json => json::render(&done),
+        TableFormat::Html => html::render(&done)?,
     };
-    io::stdout().write_all(out.as_bytes())?;
+    out.write_all(rest.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// What would measure each cell by itself, for as long as a round does.
-fn commands(table: &Table, round: f64) -> String {
-    let ramp = round * measure::RAMP_SHARE;
-    let command = |cell: &table::Cell| {
-        format!(
-            "# {} {}\n{}\n",
-            cell.row.trim(),
-            cell.column,
-            cell.setup.command(ramp, round - ramp)
-        )
+/// The tables of these names; all if there are none.
+fn chosen(names: &[String]) -> Result<Vec<Table>> {
+    if names.is_empty() {
+        return Ok(tables());
+    }
+    let find = |name: &String| {
+        let table = tables().into_iter().find(|table| table.name == name);
+        table.with_context(|| format!("no table is called `{name}`. {}", list()))
     };
-    table.cells.iter().map(command).collect()
+    names.iter().map(find).collect()
+}
+
+/// What would measure each cell by itself, for as long as a round does.
+fn commands(table: &Table, how: &How) -> String {
+    let command = |(at, cell): (usize, &Cell)| {
+        let command = cell.setup.command(how);
+        format!("# {}: {}\n{command}\n", table.name, table.name_of(at))
+    };
+    table.cells.iter().enumerate().map(command).collect()
 }
 
 #[cfg(test)]

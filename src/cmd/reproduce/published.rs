@@ -42,28 +42,38 @@ impl Figure {
         self.text().parse().ok()
     }
 
-    /// Whether this is the figure of a configuration, a scheduler and a workload.
+    /// What the value is in.
+    pub fn unit(&self) -> &str {
+        self.field("unit")
+    }
+
+    /// Whether this is the figure of a device, a configuration, a scheduler and a workload.
     pub fn is(&self, key: &Key) -> bool {
-        let own = (self.field("config"), self.field("scheduler"), self.field("workload"));
-        own == (key.config, key.scheduler, key.workload)
+        self.field("device") == key.device
+            && self.field("config") == key.config
+            && self.field("scheduler") == key.scheduler
+            && self.field("workload") == key.workload
     }
 }
 
-/// What tells the figures of a table apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What tells the figures of a table in one unit apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
+    /// Column `device`.
+    pub device: &'static str,
     /// Column `config`.
     pub config: &'static str,
     /// Column `scheduler`.
     pub scheduler: &'static str,
     /// Column `workload`.
-    pub workload: &'static str,
+    pub workload: String,
 }
+
+static FIGURES: LazyLock<Vec<Figure>> =
+    LazyLock::new(|| parse(TEXT).expect("the file that was built in is well formed"));
 
 /// The figures of a table, in the order of the file.
 pub fn of(table: &str) -> Vec<Figure> {
-    static FIGURES: LazyLock<Vec<Figure>> =
-        LazyLock::new(|| parse(TEXT).expect("the file that was built in is well formed"));
     FIGURES.iter().filter(|figure| figure.table() == table).cloned().collect()
 }
 
@@ -116,11 +126,22 @@ mod tests {
         assert_eq!(of("zwp-null_blk").len(), 24);
         assert_eq!(of("mq-deadline-scaling").len(), 6);
         assert_eq!(of("no-such-table"), []);
-        let key = Key { config: "ZWP", scheduler: "none", workload: "rndw4K16" };
+        let device = "null_blk zoned, 4096 zones x 256 MB, 128 max open";
+        let key = Key { device, config: "ZWP", scheduler: "none", workload: "rndw4K16".to_owned() };
         let figures = of("zwp-null_blk");
         let figure = figures.iter().find(|figure| figure.is(&key)).expect("it was published");
         assert_eq!(figure.value(), Some(344.0));
-        assert_eq!(figure.device(), "null_blk zoned, 4096 zones x 256 MB, 128 max open");
+    }
+
+    #[test]
+    fn what_identifies_a_figure_is_in_the_file_once() {
+        let [.., metric, unit, value, source] = COLUMNS;
+        assert_eq!([metric, unit, value, source], ["metric", "unit", "value", "source"]);
+        let keys = FIGURES.iter().map(|figure| (&figure.fields[..5], figure.unit()));
+        let mut keys: Vec<_> = keys.collect();
+        keys.sort_unstable();
+        let same = keys.windows(2).find(|pair| pair[0] == pair[1]);
+        assert_eq!(same, None);
     }
 
     #[test]

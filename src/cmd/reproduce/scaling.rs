@@ -3,9 +3,12 @@
 //!
 //! The publication compares with the limit of its drive. A device without latency has no limit but
 //! that of the processors, so each row is also compared with the same threads without a scheduler.
-use super::measure::Results;
+use super::measured::Measured;
 use super::published::Key;
-use super::table::{Base, Cell, Comparison, Layout, Setup, Style, Table, Unit};
+use super::table::{
+    ANY_MACHINE, Base, Cell, Claim, Comparison, Layout, Method, Setup, Style, Table, Unit,
+};
+use crate::cli::ClockKind;
 
 /// How the reads come.
 struct Load {
@@ -81,11 +84,16 @@ const LIMIT: &str = "1 drive, no scheduler (device limit), 512 B random read";
 pub fn table() -> Table {
     let mut cells: Vec<Cell> = Vec::new();
     for load in &LOADS {
-        let key = |scheduler, workload| Key { config: "2024-01 kernel", scheduler, workload };
+        let key = |scheduler, workload: &str| Key {
+            device: "NVMe SSD",
+            config: "2024-01 kernel",
+            scheduler,
+            workload: workload.to_owned(),
+        };
         let limit = Some(Base { cell: 0, times: f64::from(load.drives) });
-        let cell = |row, published, scheduler, same| Cell {
-            row,
-            column: "512 B random read",
+        let cell = |row: &str, published, scheduler, same| Cell {
+            row: row.to_owned(),
+            column: "512 B random read".to_owned(),
             published,
             unit: Unit::Miops,
             setup: Setup { scheduler, zone_write: None, jobs: load.jobs() },
@@ -105,11 +113,14 @@ pub fn table() -> Table {
         name: "mq-deadline-scaling",
         about: "mq-deadline with more and more threads, against the device's limit",
         layout: Layout::List,
+        claim: Claim::Percentages,
+        method: Method { clock: ClockKind::Real, rounds: 7, seconds: 1.4, costs: ANY_MACHINE },
         comparisons: &[
             Comparison { heading: "of limit", style: Style::Share },
             Comparison { heading: "of none", style: Style::Share },
         ],
         cells,
+        crossings: Vec::new(),
         remarks,
     }
 }
@@ -142,10 +153,11 @@ impl Load {
     }
 }
 
-fn remarks(table: &Table, results: &Results) -> Vec<String> {
+fn remarks(measured: &Measured) -> Vec<String> {
+    let Measured { table, results, .. } = measured;
     let share = |(at, cell): (usize, &Cell)| {
         let Base { cell: same, times } = cell.bases[1]?;
-        Some((results.ratio(at, same, times), cell.row))
+        Some((results.ratio(at, same, times), cell.row.clone()))
     };
     let least = table.cells.iter().enumerate().filter_map(share);
     let least = least.min_by(|(a, _), (b, _)| a.total_cmp(b));

@@ -1,7 +1,12 @@
 //! What a table is: cells that can be measured, and what each is compared with.
-use super::measure::Results;
+use super::how::How;
+use super::measured::Measured;
 use super::published::{self, Figure, Key};
-use zonal_blk::ZoneWrite;
+use crate::cli::ClockKind;
+use crate::experiment::Span;
+pub use crate::experiment::Unit;
+use zonal_blk::{Nanos, ZoneWrite};
+use zonal_sim::Costs;
 
 /// A published table and how to make it again.
 pub struct Table {
@@ -11,13 +16,44 @@ pub struct Table {
     pub about: &'static str,
     /// How it is printed.
     pub layout: Layout,
+    /// What can be compared with the publication.
+    pub claim: Claim,
+    /// How it is measured unless somebody wants it otherwise.
+    pub method: Method,
     /// What the percentages are of; each cell has a base for each of them or none.
     pub comparisons: &'static [Comparison],
     /// The cells in the order in which they are printed.
     pub cells: Vec<Cell>,
+    /// Cells of rotating disks whose head is plotted while it crosses a zone border.
+    pub crossings: Vec<usize>,
     /// What the results mean, computed from them.
-    pub remarks: fn(&Table, &Results) -> Vec<String>,
+    pub remarks: fn(&Measured) -> Vec<String>,
 }
+
+/// What of a table can be compared with the publication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// How cells compare with one another: the figures are those of another machine.
+    Percentages,
+    /// Each figure: the device is a model of the published one.
+    Figures,
+}
+
+/// How a table is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Method {
+    /// The clock. In virtual time cells are independent of one another and of the machine.
+    pub clock: ClockKind,
+    /// Times that each cell is measured, with a seed each.
+    pub rounds: u32,
+    /// Seconds of that clock for each cell, over all rounds.
+    pub seconds: f64,
+    /// What I/Os cost their threads in virtual time.
+    pub costs: Costs,
+}
+
+/// A thread's time for an I/O where nothing is known about the machine: 1 us.
+pub const ANY_MACHINE: Costs = Costs::Flat(Nanos(1000));
 
 /// How a table is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +62,11 @@ pub enum Layout {
     Grid,
     /// A row for each cell, the published figure beside ours.
     List,
+    /// The same, where the rows of a table are curves and its columns the points, evenly apart.
+    Curves {
+        /// What changes from column to column.
+        axis: &'static str,
+    },
 }
 
 /// A percentage that is printed with a figure.
@@ -49,9 +90,9 @@ pub enum Style {
 /// One cell.
 pub struct Cell {
     /// Heading of its row.
-    pub row: &'static str,
-    /// Heading of its column, in a [`Layout::Grid`].
-    pub column: &'static str,
+    pub row: String,
+    /// Heading of its column, in a [`Layout::Grid`] and in [`Layout::Curves`].
+    pub column: String,
     /// The published figure; `None` for a cell that is only there to compare with.
     pub published: Option<Key>,
     /// What it is measured in.
@@ -71,37 +112,6 @@ pub struct Base {
     pub times: f64,
 }
 
-/// What figures are in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Millions of bytes a second.
-    MegabytesPerSecond,
-    /// Thousands of I/Os a second.
-    Kiops,
-    /// Millions of I/Os a second.
-    Miops,
-}
-
-impl Unit {
-    /// The unit in the published figures.
-    pub fn name(self) -> &'static str {
-        match self {
-            Unit::MegabytesPerSecond => "MB/s",
-            Unit::Kiops => "KIOPS",
-            Unit::Miops => "MIOPS",
-        }
-    }
-
-    /// The figure of so many I/Os and bytes a second.
-    pub fn of(self, ios: f64, bytes: f64) -> f64 {
-        match self {
-            Unit::MegabytesPerSecond => bytes / 1e6,
-            Unit::Kiops => ios / 1e3,
-            Unit::Miops => ios / 1e6,
-        }
-    }
-}
-
 /// How a cell is measured: what `zonal run` would be given, but for the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
@@ -114,24 +124,50 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The command that measures such a cell for so many seconds, after a ramp.
-    pub fn command(&self, ramp: f64, seconds: f64) -> String {
-        let policy = self.zone_write.map_or(String::new(), |policy| {
-            format!(" --zone-write {}", format!("{policy:?}").to_lowercase())
-        });
+    /// The command that measures such a cell for as long as a round does.
+    pub fn command(&self, how: &How) -> String {
+        let mut command = "zonal run".to_owned();
+        if how.clock == ClockKind::Virtual {
+            command += &format!(" --clock virtual --io-cost {}", how.costs_argument());
+        }
+        if how.seed != 0 {
+            command += &format!(" --seed {}", how.seed);
+        }
+        command += &format!(" --scheduler {}", self.scheduler);
+        if let Some(policy) = self.zone_write {
+            command += &format!(" --zone-write {}", format!("{policy:?}").to_lowercase());
+        }
+        let Span { ramp, measured } = how.round();
         let micros = |seconds: f64| (seconds * 1e6).round();
-        format!(
-            "zonal run --scheduler {}{policy} --group_reporting --time_based --ramp_time={}us \
-             --runtime={}us {}",
-            self.scheduler,
-            micros(ramp),
-            micros(seconds),
-            self.jobs.join(" ")
-        )
+        let (ramp, measured) = (micros(ramp), micros(measured));
+        command += &format!(" --group_reporting --time_based --ramp_time={ramp}us");
+        command + &format!(" --runtime={measured}us {}", self.jobs.join(" "))
     }
 }
 
 impl Table {
+    /// A table of a model of the published device: its figures are what to compare, and there are
+    /// no remarks.
+    pub fn of_model(
+        name: &'static str,
+        about: &'static str,
+        layout: Layout,
+        method: Method,
+        cells: Vec<Cell>,
+    ) -> Self {
+        Table {
+            name,
+            about,
+            layout,
+            claim: Claim::Figures,
+            method,
+            comparisons: &[],
+            cells,
+            crossings: Vec::new(),
+            remarks: |_| Vec::new(),
+        }
+    }
+
     /// The published figures of the table.
     pub fn figures(&self) -> Vec<Figure> {
         published::of(self.name)
@@ -139,7 +175,37 @@ impl Table {
 
     /// The cell of a published figure.
     pub fn cell_of(&self, figure: &Figure) -> Option<usize> {
-        self.cells.iter().position(|cell| cell.published.as_ref().is_some_and(|key| figure.is(key)))
+        let shows = |cell: &Cell| {
+            let unit = cell.unit.name() == figure.unit();
+            unit && cell.published.as_ref().is_some_and(|key| figure.is(key))
+        };
+        self.cells.iter().position(shows)
+    }
+
+    /// The headings of rows or columns, in the order in which cells first have them.
+    pub fn headings(&self, of: impl Fn(&Cell) -> &str) -> Vec<&str> {
+        let mut seen = Vec::new();
+        for heading in self.cells.iter().map(of) {
+            if !seen.contains(&heading) {
+                seen.push(heading);
+            }
+        }
+        seen
+    }
+
+    /// What a cell is called in a sentence.
+    pub fn name_of(&self, cell: usize) -> String {
+        let Cell { row, column, .. } = &self.cells[cell];
+        match self.layout {
+            Layout::Grid => format!("{row} {column}"),
+            Layout::List => row.trim().to_owned(),
+            Layout::Curves { axis } => format!("{row}, {axis} {column}"),
+        }
+    }
+
+    /// The cell in a row and a column.
+    pub fn at(&self, row: &str, column: &str) -> Option<usize> {
+        self.cells.iter().position(|cell| cell.row == row && cell.column == column)
     }
 }
 
@@ -180,10 +246,17 @@ mod tests {
             zone_write: Some(ZoneWrite::Lock),
             jobs: vec!["--name=a".to_owned(), "--bs=4k".to_owned()],
         };
+        let how =
+            How { clock: ClockKind::Real, rounds: 2, seconds: 1.0, seed: 0, costs: ANY_MACHINE };
+        let expected = "--scheduler mq-deadline --zone-write lock --group_reporting --time_based \
+                        --ramp_time=50000us --runtime=450000us --name=a --bs=4k";
+        assert_eq!(setup.command(&how), format!("zonal run {expected}"));
+        let simulated = How { clock: ClockKind::Virtual, seed: 3, ..how };
         assert_eq!(
-            setup.command(0.05, 0.45),
-            "zonal run --scheduler mq-deadline --zone-write lock --group_reporting --time_based \
-             --ramp_time=50000us --runtime=450000us --name=a --bs=4k"
+            setup.command(&simulated),
+            format!("zonal run --clock virtual --io-cost 1000 --seed 3 {expected}")
         );
+        let published = How { costs: Costs::Published, ..simulated };
+        assert!(setup.command(&published).contains(" --io-cost published "));
     }
 }

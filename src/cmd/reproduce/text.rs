@@ -1,29 +1,31 @@
 //! A reproduced table for people.
-use super::measure::Results;
+use super::accuracy::{Accuracy, Errors, NEAR_MEDIA_RATE, interpolate};
+use super::measured::Measured;
 use super::published::Figure;
-use super::table::{Base, Cell, Comparison, Layout, Table};
+use super::table::{Claim, Layout};
 use std::fmt::Write;
 
 /// Between the columns of a list.
 const GAP: &str = "  ";
-/// Spread, in percent, above which a cell is not to be relied on.
+/// Spread, in percent, above which a cell that was measured in real time is not to be relied on.
 const UNSTEADY: f64 = 20.0;
 /// Width of a figure and of a percentage in a grid.
 const FIGURE: usize = 9;
 const PERCENT: usize = 10;
 
-/// The whole text. `how` says how it was measured.
-pub fn render(table: &Table, figures: &[Figure], results: &Results, how: &str) -> String {
-    let device = figures.first().map_or("", Figure::device);
+/// The whole text.
+pub fn render(measured: &Measured) -> String {
+    let table = &measured.table;
     let mut out = format!("{}: {}\n", table.name, table.about);
-    let _ = writeln!(out, "published: {device}\nzonal: {how}\n");
-    let view = View { table, figures, results };
+    let (devices, how) = (measured.devices(), measured.how.describe());
+    let _ = writeln!(out, "published: {devices}\nzonal: {how}\n");
     out += &match table.layout {
-        Layout::Grid => view.grid(),
-        Layout::List => view.list(),
+        Layout::Grid => grid(measured),
+        Layout::List => list(measured),
+        Layout::Curves { axis } => curves(measured, axis),
     };
     out.push('\n');
-    for line in view.notes() {
+    for line in notes(measured) {
         wrap(&mut out, &line);
     }
     out
@@ -40,153 +42,205 @@ pub fn number(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-struct View<'a> {
-    table: &'a Table,
-    figures: &'a [Figure],
-    results: &'a Results,
+/// A difference in percent; nothing if there is none to be had.
+pub fn percent(difference: Option<f64>) -> String {
+    difference.map_or(String::new(), |percent| format!("{percent:+.1}%"))
 }
 
-impl View<'_> {
-    /// The published figure of a cell.
-    fn figure(&self, at: usize) -> Option<&Figure> {
-        self.figures.iter().find(|figure| self.table.cell_of(figure) == Some(at))
-    }
+fn spread(measured: &Measured, at: usize) -> String {
+    format!("{:.1}%", measured.results.0[at].spread())
+}
 
-    /// A cell's percentages, of the bases that it is compared with; `ratio` gives how it compares.
-    fn percents(&self, at: usize, ratio: impl Fn(&Base) -> Option<f64>) -> Vec<String> {
-        let bases = self.table.cells[at].bases.iter().zip(self.table.comparisons);
-        let percent = |(base, comparison): (&Option<Base>, &Comparison)| {
-            Some(comparison.style.show(ratio(base.as_ref()?)?))
-        };
-        bases.map(|both| percent(both).unwrap_or_default()).collect()
-    }
+fn published(measured: &Measured, at: usize) -> String {
+    measured.published(at).map_or("", Figure::text).to_owned()
+}
 
-    fn published_percents(&self, at: usize) -> Vec<String> {
-        let value = |at| self.figure(at)?.value();
-        self.percents(at, |base| Some(value(at)? / (value(base.cell)? * base.times)))
-    }
-
-    fn own_percents(&self, at: usize) -> Vec<String> {
-        self.percents(at, |base| Some(self.results.ratio(at, base.cell, base.times)))
-    }
-
-    /// Rows and columns in the order in which cells first have them.
-    fn headings(&self, of: impl Fn(&Cell) -> &'static str) -> Vec<&'static str> {
-        let mut seen = Vec::new();
-        for heading in self.table.cells.iter().map(of) {
-            if !seen.contains(&heading) {
-                seen.push(heading);
-            }
-        }
-        seen
-    }
-
-    fn at(&self, row: &str, column: &str) -> Option<usize> {
-        self.table.cells.iter().position(|cell| cell.row == row && cell.column == column)
-    }
-
-    fn grid(&self) -> String {
-        let (rows, columns) = (self.headings(|cell| cell.row), self.headings(|cell| cell.column));
-        let width = rows.iter().map(|row| row.len()).max().unwrap_or(0);
-        let cell_width = FIGURE + PERCENT;
-        let mut out = String::new();
-        let mut line = |first: &str, second: &str, cells: &mut dyn Iterator<Item = String>| {
-            let cells: String = cells.map(|cell| format!("{cell:>cell_width$}")).collect();
-            let text = format!("{first:width$}{GAP}{second:9}{cells}");
-            let _ = writeln!(out, "{}", text.trim_end());
-        };
-        let heading = |text: &str| format!("{text:>FIGURE$}{:PERCENT$}", "");
-        line("", "", &mut columns.iter().map(|column| heading(column)));
-        line(
-            "",
-            "",
-            &mut columns.iter().map(|column| {
-                let cell = self.table.cells.iter().find(|cell| cell.column == *column);
-                heading(cell.map_or("", |cell| cell.unit.name()))
-            }),
-        );
-        for row in rows {
-            let cells: Vec<Option<usize>> = columns.iter().map(|c| self.at(row, c)).collect();
-            let with = |text: &dyn Fn(usize) -> (String, Vec<String>)| -> Vec<String> {
-                let cell = |at: &Option<usize>| {
-                    let (figure, percents) = at.map(text).unwrap_or_default();
-                    format!("{figure:>FIGURE$}{:>PERCENT$}", percents.join(" "))
-                };
-                cells.iter().map(cell).collect()
+fn grid(measured: &Measured) -> String {
+    let table = &measured.table;
+    let (rows, columns) = (table.headings(|cell| &cell.row), table.headings(|cell| &cell.column));
+    let width = rows.iter().map(|row| row.len()).max().unwrap_or(0);
+    let cell_width = FIGURE + PERCENT;
+    let mut out = String::new();
+    let mut line = |first: &str, second: &str, cells: &mut dyn Iterator<Item = String>| {
+        let cells: String = cells.map(|cell| format!("{cell:>cell_width$}")).collect();
+        let text = format!("{first:width$}{GAP}{second:9}{cells}");
+        let _ = writeln!(out, "{}", text.trim_end());
+    };
+    let heading = |text: &str| format!("{text:>FIGURE$}{:PERCENT$}", "");
+    line("", "", &mut columns.iter().map(|column| heading(column)));
+    line(
+        "",
+        "",
+        &mut columns.iter().map(|column| {
+            let cell = table.cells.iter().find(|cell| cell.column == *column);
+            heading(cell.map_or("", |cell| cell.unit.name()))
+        }),
+    );
+    for row in rows {
+        let cells: Vec<Option<usize>> = columns.iter().map(|c| table.at(row, c)).collect();
+        let with = |text: &dyn Fn(usize) -> (String, Vec<String>)| -> Vec<String> {
+            let cell = |at: &Option<usize>| {
+                let (figure, percents) = at.map(text).unwrap_or_default();
+                format!("{figure:>FIGURE$}{:>PERCENT$}", percents.join(" "))
             };
-            let published = with(&|at| {
-                let text = self.figure(at).map_or("", Figure::text).to_owned();
-                (text, self.published_percents(at))
-            });
-            let own = with(&|at| (number(self.results.figure(at)), self.own_percents(at)));
-            let spread = with(&|at| (format!("{:.1}%", self.results.0[at].spread()), Vec::new()));
-            line(row, "published", &mut published.into_iter());
-            line("", "zonal", &mut own.into_iter());
-            line("", "spread", &mut spread.into_iter());
-        }
-        out
+            cells.iter().map(cell).collect()
+        };
+        let above = with(&|at| (published(measured, at), measured.published_percents(at)));
+        let own = with(&|at| {
+            let percents = match table.claim {
+                Claim::Percentages => measured.own_percents(at),
+                Claim::Figures => vec![percent(measured.error(at))],
+            };
+            (number(measured.results.figure(at)), percents)
+        });
+        let spread = with(&|at| (spread(measured, at), Vec::new()));
+        line(row, "published", &mut above.into_iter());
+        line("", "zonal", &mut own.into_iter());
+        line("", "spread", &mut spread.into_iter());
     }
+    out
+}
 
-    fn list(&self) -> String {
-        let unit = self.table.cells.first().map_or("", |cell| cell.unit.name());
-        let mut lines = vec![vec![String::new(), "published".to_owned()]];
-        let shares = self.table.comparisons.iter().map(|comparison| comparison.heading);
-        // Others than the first need cells that nobody published.
-        lines[0].extend(shares.clone().take(1).map(str::to_owned));
-        lines[0].push("zonal".to_owned());
-        lines[0].extend(shares.map(str::to_owned));
-        lines[0].push("spread".to_owned());
-        let mut units = vec![String::new(); lines[0].len()];
-        let ours = 2 + usize::from(!self.table.comparisons.is_empty());
-        units[1] = unit.to_owned();
-        units[ours] = unit.to_owned();
-        lines.push(units);
-        for (at, cell) in self.table.cells.iter().enumerate() {
-            let mut line = vec![cell.row.to_owned()];
-            line.push(self.figure(at).map_or("", Figure::text).to_owned());
-            line.extend(self.published_percents(at).into_iter().take(1));
-            line.push(number(self.results.figure(at)));
-            line.extend(self.own_percents(at));
-            line.push(format!("{:.1}%", self.results.0[at].spread()));
-            lines.push(line);
-        }
-        align(&lines)
+fn list(measured: &Measured) -> String {
+    let table = &measured.table;
+    let unit = table.cells.first().map_or("", |cell| cell.unit.name());
+    let mut lines = vec![vec![String::new(), "published".to_owned()]];
+    let shares = table.comparisons.iter().map(|comparison| comparison.heading);
+    // Others than the first need cells that nobody published.
+    lines[0].extend(shares.clone().take(1).map(str::to_owned));
+    lines[0].push("zonal".to_owned());
+    lines[0].extend(shares.map(str::to_owned));
+    lines[0].push("spread".to_owned());
+    let mut units = vec![String::new(); lines[0].len()];
+    let ours = 2 + usize::from(!table.comparisons.is_empty());
+    units[1] = unit.to_owned();
+    units[ours] = unit.to_owned();
+    lines.push(units);
+    for (at, cell) in table.cells.iter().enumerate() {
+        let mut line = vec![cell.row.clone()];
+        line.push(published(measured, at));
+        line.extend(measured.published_percents(at).into_iter().take(1));
+        line.push(number(measured.results.figure(at)));
+        line.extend(measured.own_percents(at));
+        line.push(spread(measured, at));
+        lines.push(line);
     }
+    align(&lines)
+}
 
-    fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        if self.table.layout == Layout::Grid {
-            let headings = self.table.comparisons.iter().map(|comparison| comparison.heading);
-            let headings: Vec<&str> = headings.collect();
-            if !headings.is_empty() {
+fn curves(measured: &Measured, axis: &str) -> String {
+    let table = &measured.table;
+    let unit = table.cells.first().map_or("", |cell| cell.unit.name());
+    let headings = ["", axis, "published", "zonal", "error", "spread", "interpolated"];
+    let units = ["", "", unit, unit, "", "", unit];
+    let mut lines = vec![headings.map(str::to_owned).to_vec(), units.map(str::to_owned).to_vec()];
+    for row in table.headings(|cell| &cell.row) {
+        let cells = table.cells.iter().enumerate().filter(|(_, cell)| cell.row == row);
+        for (nr, (at, cell)) in cells.enumerate() {
+            lines.push(vec![
+                if nr == 0 { row.to_owned() } else { String::new() },
+                cell.column.clone(),
+                published(measured, at),
+                number(measured.results.figure(at)),
+                percent(measured.error(at)),
+                spread(measured, at),
+                interpolate(measured, at).map_or(String::new(), number),
+            ]);
+        }
+    }
+    align(&lines)
+}
+
+/// The errors of several tables, a line for each.
+pub fn overview(tables: &[Measured]) -> String {
+    let headings = ["table", "figures", "withheld", "median error", "largest", "non-trivial"];
+    let mut lines = vec![headings.map(str::to_owned).to_vec()];
+    for measured in tables {
+        let Accuracy { given, nontrivial, withheld, .. } = Accuracy::of(measured);
+        let show = |errors: &Option<Errors>, what: fn(&Errors) -> String| {
+            errors.as_ref().map_or(String::new(), what)
+        };
+        lines.push(vec![
+            measured.table.name.to_owned(),
+            show(&given, |errors| errors.count.to_string()),
+            withheld.to_string(),
+            show(&given, |errors| format!("{:.1}%", errors.median)),
+            show(&given, |errors| format!("{:.1}%", errors.largest)),
+            show(&nontrivial, |errors| format!("{:.1}% of {}", errors.median, errors.count)),
+        ]);
+    }
+    let mut out = align(&lines);
+    if tables.iter().any(|measured| measured.table.claim == Claim::Percentages) {
+        out.push('\n');
+        wrap(&mut out, "Errors of tables on null devices are those of another machine.");
+    }
+    out
+}
+
+/// What the figures mean.
+pub fn notes(measured: &Measured) -> Vec<String> {
+    let table = &measured.table;
+    let mut notes = Vec::new();
+    match table.claim {
+        Claim::Percentages => {
+            let headings: Vec<&str> = table.comparisons.iter().map(|c| c.heading).collect();
+            if table.layout == Layout::Grid && !headings.is_empty() {
                 notes.push(format!("Percentages: {}.", headings.join(", ")));
             }
-        }
-        notes.push(
-            "The published figures are a kernel's, on another machine: the percentages are what to \
-             compare; each is the median of what it was in each round. Spread: between the slowest \
-             and the fastest round, in percent of the median."
-                .to_owned(),
-        );
-        if self.figures.iter().any(|figure| figure.value().is_none()) {
             notes.push(
-                "withheld: a published figure that is kept back; the figure below it is a \
-                 prediction."
+                "The published figures are a kernel's, on another machine: the percentages are \
+                 what to compare; each is the median of what it was in each round. Spread: between \
+                 the slowest and the fastest round, in percent of the median."
                     .to_owned(),
             );
         }
-        let rounds = &self.results.0;
-        let unsteady = rounds.iter().filter(|rounds| rounds.spread() > UNSTEADY).count();
-        if unsteady > 0 {
-            notes.push(format!(
-                "The spread of {unsteady} of {} cells is above {UNSTEADY:.0}%: the machine was \
-                 busy with something else.",
-                rounds.len()
-            ));
-        }
-        notes.extend((self.table.remarks)(self.table, self.results));
-        notes
+        Claim::Figures => notes.push(
+            "Percentages behind our figures: by how much they differ from the published ones. \
+             Spread: between the slowest and the fastest seed, in percent of the median."
+                .to_owned(),
+        ),
     }
+    let accuracy = Accuracy::of(measured);
+    if accuracy.withheld > 0 {
+        notes.push(
+            "withheld: a published figure that is kept back; ours is a prediction.".to_owned(),
+        );
+    }
+    notes.extend(errors(measured, &accuracy));
+    let rounds = &measured.results.0;
+    let unsteady = rounds.iter().filter(|rounds| rounds.spread() > UNSTEADY).count();
+    if unsteady > 0 && table.claim == Claim::Percentages {
+        notes.push(format!(
+            "The spread of {unsteady} of {} cells is above {UNSTEADY:.0}%: the machine was busy \
+             with something else.",
+            rounds.len()
+        ));
+    }
+    notes.extend((table.remarks)(measured));
+    notes
+}
+
+/// The errors over the table, a line for each set of cells.
+fn errors(measured: &Measured, accuracy: &Accuracy) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = |what: &str, errors: &Option<Errors>| {
+        lines.extend(errors.as_ref().map(|e| format!("{what}: {}.", e.describe(measured))));
+    };
+    let given = match measured.table.claim {
+        Claim::Percentages => "Absolute error, which is that of another machine",
+        Claim::Figures => "Absolute error",
+    };
+    line(given, &accuracy.given);
+    let nontrivial = format!(
+        "Of those that are more than {NEAR_MEDIA_RATE:.0}% below the fastest published bandwidth, \
+         or no bandwidth"
+    );
+    line(&nontrivial, &accuracy.nontrivial);
+    if let Some((theirs, ours)) = &accuracy.interpolation {
+        line("Interpolated between published figures", &Some(theirs.clone()));
+        line("Zonal on the same", &Some(ours.clone()));
+    }
+    lines
 }
 
 /// Lines of columns: the first to the left, the others to the right.

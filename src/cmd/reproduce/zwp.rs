@@ -1,9 +1,13 @@
 //! The tables of the zone write plugging patches: six write workloads under zone write locking and
 //! plugging, with each scheduler (Le Moal, "Zone write plugging", April 2024). One fio job writes.
-use super::measure::Results;
+use super::measured::Measured;
 use super::published::Key;
-use super::table::{Base, Cell, Comparison, Layout, Setup, Style, Table, Unit};
+use super::table::{
+    ANY_MACHINE, Base, Cell, Claim, Comparison, Layout, Method, Setup, Style, Table, Unit,
+};
+use crate::cli::ClockKind;
 use zonal_blk::ZoneWrite;
+use zonal_sim::Costs;
 
 /// A row: heading, configuration, scheduler, policy.
 const ROWS: [(&str, &str, &str, ZoneWrite); 4] = [
@@ -23,26 +27,55 @@ const COLUMNS: [(&str, &str, &str, u32, Unit); 6] = [
     ("rndw128K16", "randwrite", "128k", 16, Unit::Kiops),
 ];
 
-/// The null device of the publication.
-const NULL_BLK: &str = "null:zones=4096,zone_size=256M,max_open=128";
-
-/// `zwp-null_blk`.
+/// `zwp-null_blk`: the device of the publication takes no time, and a null device is one.
 pub fn null_blk() -> Table {
+    let published = "null_blk zoned, 4096 zones x 256 MB, 128 max open";
+    let mut cells = cells(published, "null:zones=4096,zone_size=256M,max_open=128");
+    let (locking, others) = cells.split_at_mut(COLUMNS.len());
+    locking.iter_mut().for_each(|cell| cell.bases = vec![None]);
+    for (nr, cell) in others.iter_mut().enumerate() {
+        cell.bases = vec![Some(Base { cell: nr % COLUMNS.len(), times: 1.0 })];
+    }
     Table {
         name: "zwp-null_blk",
         about: "zone write locking and plugging on a null device, with each scheduler",
         layout: Layout::Grid,
+        claim: Claim::Percentages,
+        method: Method { clock: ClockKind::Real, rounds: 7, seconds: 1.4, costs: ANY_MACHINE },
         comparisons: &[Comparison { heading: "against ZWL mq-deadline", style: Style::Change }],
-        cells: cells(NULL_BLK),
+        cells,
+        crossings: Vec::new(),
         remarks: none_against_locking,
     }
 }
 
-/// The cells on a device, row by row.
-fn cells(device: &str) -> Vec<Cell> {
+/// `zwp-zns`.
+pub fn zns() -> Table {
+    Table::of_model(
+        "zwp-zns",
+        "the workloads of zwp-null_blk on a model of a ZNS drive",
+        Layout::Grid,
+        Method { clock: ClockKind::Virtual, rounds: 5, seconds: 20.0, costs: Costs::Published },
+        cells("NVMe ZNS 1 TB, 2 GB zones, 14 max open and active", "zns-1t"),
+    )
+}
+
+/// `zwp-smr`.
+pub fn smr() -> Table {
+    Table::of_model(
+        "zwp-smr",
+        "the workloads of zwp-null_blk on a model of a 20 TB SMR disk",
+        Layout::Grid,
+        Method { clock: ClockKind::Virtual, rounds: 5, seconds: 300.0, costs: Costs::Published },
+        cells("SMR SATA HDD 20 TB, 256 MB zones, 128 max open", "smr-20t"),
+    )
+}
+
+/// The cells on a device, row by row: how the publication calls it, and how we do.
+fn cells(published: &'static str, device: &str) -> Vec<Cell> {
     let mut cells = Vec::new();
     for (row, config, scheduler, zone_write) in ROWS {
-        for (nr, (column, rw, bs, iodepth, unit)) in COLUMNS.into_iter().enumerate() {
+        for (column, rw, bs, iodepth, unit) in COLUMNS {
             let jobs = vec![
                 format!("--name={column}"),
                 format!("--filename={device}"),
@@ -51,14 +84,14 @@ fn cells(device: &str) -> Vec<Cell> {
                 format!("--bs={bs}"),
                 format!("--iodepth={iodepth}"),
             ];
-            let is_base = config == "ZWL";
+            let workload = column.to_owned();
             cells.push(Cell {
-                row,
-                column,
-                published: Some(Key { config, scheduler, workload: column }),
+                row: row.to_owned(),
+                column: column.to_owned(),
+                published: Some(Key { device: published, config, scheduler, workload }),
                 unit,
                 setup: Setup { scheduler, zone_write: Some(zone_write), jobs },
-                bases: vec![(!is_base).then_some(Base { cell: nr, times: 1.0 })],
+                bases: Vec::new(),
             });
         }
     }
@@ -67,9 +100,8 @@ fn cells(device: &str) -> Vec<Cell> {
 
 /// Whether doing without a scheduler costs anything, which in the published figures it does for
 /// random writes.
-fn none_against_locking(table: &Table, results: &Results) -> Vec<String> {
-    let figures = table.figures();
-    let published = |at| figures.iter().find(|f| table.cell_of(f) == Some(at))?.value();
+fn none_against_locking(measured: &Measured) -> Vec<String> {
+    let Measured { table, results, .. } = measured;
     let verdict = |whose: &str, ratio: &dyn Fn(usize, usize) -> Option<f64>| {
         let none = table.cells.iter().enumerate().filter(|(_, c)| c.setup.scheduler == "none");
         let slower = none.filter_map(|(at, cell)| {
@@ -86,6 +118,6 @@ fn none_against_locking(table: &Table, results: &Results) -> Vec<String> {
     };
     vec![
         verdict("Zonal", &|at, base| Some(results.ratio(at, base, 1.0))),
-        verdict("Published", &|at, base| Some(published(at)? / published(base)?)),
+        verdict("Published", &|at, base| Some(measured.value(at)? / measured.value(base)?)),
     ]
 }

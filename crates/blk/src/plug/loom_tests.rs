@@ -357,14 +357,15 @@ fn loom_mailbox_gives_each_request_once_and_in_order() {
         };
         let sender = Arc::clone(&mailbox);
         let send = move |id| {
-            sender.push_all(&mut vec![letter(id)]);
+            let mut sent = RequestList::new();
+            sent.push_back(letter(id));
+            sender.push_all(&mut sent);
         };
         let thread = threads::spawn(move || (0..2).for_each(send));
         let mut seen = Vec::new();
         let mut collect = || {
-            let mut mail = Vec::new();
-            mailbox.take(&mut mail);
-            for mut request in mail {
+            let mut mail = mailbox.take();
+            while let Some(mut request) = mail.pop_front() {
                 seen.push(request.unload().0.user_data);
             }
         };

@@ -40,7 +40,8 @@ pub use state::{PlugFlags, PlugInfo, ZonePhase};
 use std::ops::DerefMut;
 use std::sync::Arc;
 pub use zone_plug::ZoneCounters;
-use zone_plug::{ZonePlug, ZoneState};
+pub(crate) use zone_plug::ZonePlug;
+use zone_plug::ZoneState;
 
 /// How writes to sequential zones are kept in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +128,7 @@ impl ZonePlugs {
     /// Passes an ordinary write through the plug of its zone: what [`ZonePlugs::enter`] does, for
     /// the case that nothing is out of the ordinary. `Err` gives the request back for the long way.
     #[inline]
-    pub(crate) fn enter_write<const ONE_PER_DISK: bool>(
+    pub(crate) fn enter_write(
         &self,
         now: Nanos,
         mut request: Box<Request>,
@@ -143,7 +144,7 @@ impl ZonePlugs {
         }
         request.plugged = true;
         plug.count_write(false);
-        let issue = self.start_or_park(now, zone, &mut plug, request, ONE_PER_DISK);
+        let issue = plug.start_or_park(now, request);
         if !plug.is_alive() {
             self.settle(zone, &mut plug);
         }
@@ -204,29 +205,17 @@ impl ZonePlugs {
             request.make_append_a_write(self.start(zone) + at);
         }
         plug.count_write(is_append);
-        let issue = self.start_or_park(now, zone, &mut plug, request, one_per_disk);
+        let issue = if one_per_disk {
+            plug.park(now, request);
+            let first = plug.list() && self.qd1.join(zone);
+            if first { plug.next(now, self.merge_max_sectors) } else { None }
+        } else {
+            plug.start_or_park(now, request)
+        };
         if !plug.is_alive() {
             self.settle(zone, &mut plug);
         }
         issue.map_or(Entered::Parked, Entered::Issue)
-    }
-
-    /// Gives an accepted write back if it is its turn, else keeps it.
-    #[inline(always)]
-    fn start_or_park(
-        &self,
-        now: Nanos,
-        zone: ZoneNo,
-        plug: &mut ZonePlug,
-        request: Box<Request>,
-        one_per_disk: bool,
-    ) -> Option<Box<Request>> {
-        // Of a plug in the disk's list the turn has not come, or its write is in flight.
-        if one_per_disk && (!plug.list() || !self.qd1.join(zone)) {
-            plug.park(now, request);
-            return None;
-        }
-        plug.start_or_park(now, request)
     }
 
     /// Asks the device where the write pointer is if a write at `at` would fail and the plug may

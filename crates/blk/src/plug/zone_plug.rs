@@ -1,7 +1,9 @@
 //! The plug of one zone: its write pointer, what is in flight, and what waits.
 use crate::bio::Op;
+use crate::layout::StructLayout;
 use crate::request::{Links, Request, RequestList};
 use crate::status::Status;
+use crate::struct_layout;
 use crate::units::{Nanos, Sector};
 use crate::zone::{Zone, ZoneCondition, ZoneKind};
 
@@ -58,6 +60,25 @@ pub(crate) struct ZonePlug {
 }
 
 impl ZonePlug {
+    /// Where the fields lie.
+    pub(crate) fn layout() -> StructLayout {
+        struct_layout!(ZonePlug {
+            wp,
+            parked,
+            nr_parked,
+            managing,
+            appending,
+            in_flight,
+            listed,
+            alive,
+            state,
+            writes,
+            appends,
+            merges,
+            parked_ns,
+        })
+    }
+
     pub(crate) fn new(zone: &Zone) -> Self {
         let mut plug = ZonePlug {
             wp: Sector(0),

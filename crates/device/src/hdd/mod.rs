@@ -18,6 +18,7 @@ mod drive;
 mod geometry;
 mod head;
 mod link;
+mod model;
 mod seek;
 mod segments;
 mod trace;
@@ -33,6 +34,7 @@ use zonal_blk::{Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Zone, Zo
 
 /// A rotating disk.
 pub struct HddDevice {
+    config: HddConfig,
     limits: Limits,
     /// Zones and data, which cost no time.
     store: NullDevice,
@@ -56,6 +58,7 @@ impl HddDevice {
         config.validate()?;
         let store = NullDevice::new(&config.store())?;
         Ok(HddDevice {
+            config: config.clone(),
             limits: config.adapt(store.limits()),
             store,
             drive: Mutex::new(Drive::new(config, entries)),

@@ -11,6 +11,7 @@ mod config;
 mod queue;
 
 use crate::memory::Memory;
+use crate::model::Model;
 use crate::rng::Rng;
 use crate::zones::Zones;
 pub(crate) use config::rule;
@@ -187,3 +188,5 @@ impl Device for NullDevice {
         }
     }
 }
+
+impl Model for NullDevice {}

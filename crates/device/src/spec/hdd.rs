@@ -1,7 +1,7 @@
 //! The specification of rotating disks: their options, and the profiles that the program has.
 //!
 //! Takes `hdd`, the name of a profile, and options; gives a configuration to check.
-use super::options::{OptionInfo, Scope, U16, U32, Unit, add_options, to_u16, to_u32};
+use super::options::{OptionInfo, Scope, U16, U32, Unit, to_u16, to_u32};
 use super::{DeviceSpec, SpecError, parse_profile};
 use crate::hdd::{HddConfig, Host, Order, Recording};
 use crate::quantity::{show_rate, show_size};
@@ -39,7 +39,7 @@ impl HddSpec {
         let (name, text) = known.ok_or_else(|| SpecError::unknown_device(device))?;
         match parse_profile(name, text)? {
             DeviceSpec::Hdd(config) => Ok(HddSpec { config: *config }),
-            DeviceSpec::Null(_) => Err(SpecError::unknown_device(name)),
+            _ => Err(SpecError::unknown_device(name)),
         }
     }
 
@@ -98,17 +98,6 @@ pub(super) fn describe(config: &HddConfig) -> String {
         parts.push("data in memory".to_owned());
     }
     parts.join(", ")
-}
-
-/// Adds what a user can say about disks.
-pub(super) fn add_help(help: &mut String) {
-    help.push_str(&format!(
-        "\nA rotating disk is `hdd`, `hdd:option=value,...`, or one of the profiles {}, also with\n\
-         `:option=value,...` or as `hdd:profile=NAME,option=value,...`, or a file with\n\
-         `device = \"hdd\"`. Rates take kB/s, MB/s, GB/s (powers of 1000).\n\n",
-        profile_names()
-    ));
-    add_options(help, HDD_OPTIONS, HDD_SCOPES);
 }
 
 /// The options of rotating disks, in the order of the help text.

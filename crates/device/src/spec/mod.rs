@@ -1,29 +1,35 @@
 //! Device specifications: what a user writes to get a device.
 //!
-//! Takes `null:zones=4096,zone_size=256M,...` or a TOML profile; gives a validated configuration,
-//! and from it a device. Keeps true: no text makes it panic; an error says which option is wrong,
-//! what was found and what was expected.
+//! Takes `null:zones=4096,zone_size=256M,...`, `smr-30t:cache=64M` or a TOML profile; gives a
+//! validated configuration, and from it a device. Keeps true: no text makes it panic; an error says
+//! which option is wrong, what was found and what was expected.
 //!
 //! ```
 //! let spec = zonal_device::spec::parse("null:zones=64,zone_size=96M,max_open=8").unwrap();
 //! let device = zonal_device::spec::build(&spec).unwrap();
 //! assert_eq!(device.limits().nr_zones, 64);
 //! ```
+mod calibration;
 mod hdd;
 mod options;
 mod parser;
 mod profile;
+mod zns;
 
 use crate::hdd::{HddConfig, HddDevice};
+use crate::model::Model;
 use crate::null::{ConfigError, NullConfig, NullDevice};
 use crate::quantity::{show_size, show_time};
+use crate::zns::{ZnsConfig, ZnsDevice};
+pub use calibration::{CALIBRATED, option_unit, profile_names, profile_text};
 pub use hdd::{HDD_OPTIONS, HDD_PROFILES};
 pub use options::{NULL_OPTIONS, OptionInfo, Scope, Unit, help};
 use parser::Parser;
 pub use profile::parse_profile;
 use std::io;
 use std::sync::Arc;
-use zonal_blk::{Bytes, Device};
+pub use zns::{ZNS_OPTIONS, ZNS_PROFILES};
+use zonal_blk::Bytes;
 
 /// A device that somebody asked for, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,14 +38,26 @@ pub enum DeviceSpec {
     Null(NullConfig),
     /// A rotating disk.
     Hdd(Box<HddConfig>),
+    /// A flash drive with zones.
+    Zns(ZnsConfig),
 }
 
 impl DeviceSpec {
+    /// What kind of device it is, as a specification names it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            DeviceSpec::Null(_) => "null",
+            DeviceSpec::Hdd(_) => "hdd",
+            DeviceSpec::Zns(_) => "zns",
+        }
+    }
+
     /// Whether the device keeps data, so that bios have to carry them.
     pub fn keeps_data(&self) -> bool {
         match self {
             DeviceSpec::Null(config) => config.memory,
             DeviceSpec::Hdd(config) => config.memory,
+            DeviceSpec::Zns(config) => config.memory,
         }
     }
 
@@ -48,6 +66,8 @@ impl DeviceSpec {
         let own = match &mut self {
             DeviceSpec::Null(config) => &mut config.seed,
             DeviceSpec::Hdd(config) => &mut config.seed,
+            // Nothing in the model is random.
+            DeviceSpec::Zns(_) => return self,
         };
         *own = own.wrapping_add(seed);
         self
@@ -58,6 +78,7 @@ impl DeviceSpec {
         let config = match self {
             DeviceSpec::Null(config) => config,
             DeviceSpec::Hdd(config) => return hdd::describe(config),
+            DeviceSpec::Zns(config) => return zns::describe(config),
         };
         let size = |bytes: Bytes| show_size(bytes.0);
         let mut parts = vec!["null".to_owned()];
@@ -103,9 +124,9 @@ impl DeviceSpec {
 pub enum SpecError {
     /// There is no such device.
     #[error(
-        "unknown device `{found}`, expected `null`, `hdd` or a profile ({}), each also with \
+        "unknown device `{found}`, expected `null`, `hdd`, `zns` or a profile ({}), each also with \
          `:option=value,...`, or `NAME.toml`",
-        hdd::profile_names()
+        profile_names()
     )]
     UnknownDevice {
         /// What stands in its place.
@@ -264,9 +285,10 @@ pub fn load(
 ///
 /// # Errors
 /// [`SpecError::Config`] if the configuration was changed since it was read and now breaks a rule.
-pub fn build(spec: &DeviceSpec) -> Result<Arc<dyn Device>, SpecError> {
+pub fn build(spec: &DeviceSpec) -> Result<Arc<dyn Model>, SpecError> {
     Ok(match spec {
         DeviceSpec::Null(config) => Arc::new(NullDevice::new(config)?),
         DeviceSpec::Hdd(config) => Arc::new(HddDevice::new(config)?),
+        DeviceSpec::Zns(config) => Arc::new(ZnsDevice::new(config)?),
     })
 }

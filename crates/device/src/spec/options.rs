@@ -1,7 +1,11 @@
 //! The options of each device, in one table: the parser and the help text both come from it.
-use super::hdd;
+use super::calibration::profile_names;
+use super::hdd::{HDD_OPTIONS, HDD_SCOPES};
+use super::zns::ZNS_OPTIONS;
 use crate::null::NullConfig;
-use crate::quantity::{QuantityError, parse_count, parse_rate, parse_size, parse_time};
+use crate::quantity::{
+    QuantityError, parse_count, parse_rate, parse_size, parse_time, show_rate, show_size, show_time,
+};
 use zonal_blk::{Bytes, Nanos};
 
 /// How an option's value is written.
@@ -46,8 +50,26 @@ impl Unit {
         }
     }
 
+    /// A number as it is written.
+    pub fn show(self, value: u64) -> String {
+        match self {
+            Unit::Count => value.to_string(),
+            Unit::Size => show_size(value),
+            Unit::Time => show_time(value),
+            Unit::Rate => show_rate(value),
+            Unit::Flag => (value != 0).to_string(),
+            Unit::Choice(words) => {
+                let word = usize::try_from(value).ok().and_then(|at| words.get(at));
+                word.map_or_else(|| value.to_string(), |word| (*word).to_owned())
+            }
+        }
+    }
+
     /// Reads a value; a flag gives 0 or 1.
-    pub(super) fn parse(self, text: &str) -> Result<u64, QuantityError> {
+    ///
+    /// # Errors
+    /// The text is not written as the unit is, or is too large.
+    pub fn parse(self, text: &str) -> Result<u64, QuantityError> {
         match self {
             Unit::Count => parse_count(text),
             Unit::Size => parse_size(text),
@@ -266,12 +288,19 @@ pub const NULL_OPTIONS: &[OptionInfo] = &[
 /// What a user can say about devices: one line an option, from the tables of options.
 pub fn help() -> String {
     let mut help = String::from(
-        "A device is `null`, `null:option=value,...` or a file `NAME.toml` with `device = \"null\"` \
-         and the same options.\n\
-         Sizes take K, M, G, T (powers of 1024); times take ns, us, ms, s.\n\n",
+        "A device is `null`, `hdd`, `zns` or the name of a profile below, alone or with \
+         `:option=value,...` behind it, or a file `NAME.toml` with `device = \"null\"` or another and \
+         its options.\n\
+         Sizes take K, M, G, T (powers of 1024); times take ns, us, ms, s; rates take kB/s, MB/s, \
+         GB/s (powers of 1000).\n",
     );
+    help.push_str(&format!("Profiles: {}.\n", profile_names()));
+    help.push_str("\nOptions of null:\n\n");
     add_options(&mut help, NULL_OPTIONS, ["zoned=true", "zoned=false"]);
-    hdd::add_help(&mut help);
+    help.push_str("\nOptions of hdd, and `profile=NAME` before all others:\n\n");
+    add_options(&mut help, HDD_OPTIONS, HDD_SCOPES);
+    help.push_str("\nOptions of zns:\n\n");
+    add_options(&mut help, ZNS_OPTIONS, [""; 2]);
     help
 }
 

@@ -4,9 +4,11 @@
 //! the rules of its device, or the first thing that is wrong.
 use super::hdd::{HDD_OPTIONS, HDD_SCOPES, HddSpec};
 use super::options::{self, NULL_OPTIONS, OptionInfo, Scope};
-use super::{DeviceSpec, SpecError};
+use super::zns::ZNS_OPTIONS;
+use super::{DeviceSpec, SpecError, parse_profile, profile_text};
 use crate::null::NullConfig;
 use crate::quantity::QuantityError;
+use crate::zns::ZnsConfig;
 
 const NULL_SCOPES: [&str; 2] = ["zoned=true", "zoned=false"];
 
@@ -19,6 +21,7 @@ pub(super) struct Parser {
 enum Kind {
     Null(NullConfig),
     Hdd(HddSpec),
+    Zns(ZnsConfig),
 }
 
 impl Parser {
@@ -26,7 +29,16 @@ impl Parser {
     pub(super) fn new(device: &str) -> Result<Self, SpecError> {
         let kind = match device {
             "null" => Kind::Null(NullConfig::default()),
-            _ => Kind::Hdd(HddSpec::new(device)?),
+            "hdd" => Kind::Hdd(HddSpec::new(device)?),
+            "zns" => Kind::Zns(ZnsConfig::default()),
+            name => {
+                let text = profile_text(name).ok_or_else(|| SpecError::unknown_device(name))?;
+                match parse_profile(name, text)? {
+                    DeviceSpec::Null(config) => Kind::Null(config),
+                    DeviceSpec::Hdd(config) => Kind::Hdd(HddSpec { config: *config }),
+                    DeviceSpec::Zns(config) => Kind::Zns(config),
+                }
+            }
         };
         Ok(Parser { kind, given: Vec::new() })
     }
@@ -45,6 +57,7 @@ impl Parser {
                 ("profile", Scope::Any)
             }
             Kind::Hdd(spec) => set(HDD_OPTIONS, &mut spec.config, name, value, once)?,
+            Kind::Zns(config) => set(ZNS_OPTIONS, config, name, value, once)?,
         };
         self.given.push((option, scope));
         Ok(())
@@ -54,6 +67,8 @@ impl Parser {
         let (zoned, scopes) = match &self.kind {
             Kind::Null(config) => (config.zoned, NULL_SCOPES),
             Kind::Hdd(spec) => (spec.is_zoned(), HDD_SCOPES),
+            // No option of it is for one kind only.
+            Kind::Zns(_) => (true, NULL_SCOPES),
         };
         let (found, expected) = (scopes[usize::from(!zoned)], scopes[usize::from(zoned)]);
         let other = if zoned { Scope::Regular } else { Scope::Zoned };
@@ -68,6 +83,10 @@ impl Parser {
             Kind::Hdd(spec) => {
                 spec.config.validate()?;
                 Ok(DeviceSpec::Hdd(Box::new(spec.config)))
+            }
+            Kind::Zns(config) => {
+                config.validate()?;
+                Ok(DeviceSpec::Zns(config))
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Device profiles: a device's options in a TOML file.
 //!
 //! Takes the text of a profile; gives the device. The top level holds `device` and the options
-//! that the device has in a specification, as integers, booleans, or strings with suffixes. Keeps
-//! true: an error names the file and, where it concerns one, the line.
-use super::{DeviceSpec, Parser, SpecError};
+//! that the device has in a specification, as integers, booleans, or strings with suffixes, and
+//! perhaps `calibrated`, a list of options. Keeps true: an error names the file and, where it concerns one, the line.
+use super::{CALIBRATED, DeviceSpec, Parser, SpecError, option_unit};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -25,14 +25,15 @@ pub fn parse_profile(file: &str, text: &str) -> Result<DeviceSpec, SpecError> {
     };
     let device =
         table.get("device").ok_or_else(|| SpecError::NoDevice { file: file.to_owned() })?;
-    let mut parser = value_text(device)
-        .ok_or_else(|| SpecError::unknown_device(device.get_ref().type_str()))
-        .and_then(|name| Parser::new(&name))
-        .map_err(|error| at(device.span().start, error))?;
+    let kind = value_text(device).unwrap_or_else(|| device.get_ref().type_str().to_owned());
+    let mut parser = Parser::new(&kind).map_err(|error| at(device.span().start, error))?;
+    if let Some(value) = table.get(CALIBRATED) {
+        check_calibrated(&kind, value).map_err(|error| at(value.span().start, error))?;
+    }
     // A profile to begin with comes before what changes it, wherever it stands.
     let (first, others): (Vec<_>, Vec<_>) = table
         .iter()
-        .filter(|(name, _)| name.get_ref() != "device")
+        .filter(|(name, _)| !["device", CALIBRATED].contains(&name.get_ref().as_ref()))
         .partition(|(name, _)| name.get_ref() == "profile");
     for (name, value) in first.into_iter().chain(others) {
         let set = match value_text(value) {
@@ -46,6 +47,22 @@ pub fn parse_profile(file: &str, text: &str) -> Result<DeviceSpec, SpecError> {
         let option = error.option().and_then(|name| table.get_key_value(name));
         at(option.map_or(device.span().start, |(name, _)| name.span().start), error)
     })
+}
+
+/// The names of options in a list.
+fn check_calibrated(device: &str, value: &Spanned<DeValue<'_>>) -> Result<(), SpecError> {
+    let bad = |found: &str| SpecError::BadValue {
+        option: CALIBRATED,
+        found: found.to_owned(),
+        form: "a list of options of the device, in quotes".to_owned(),
+        max: None,
+    };
+    let names = value.get_ref().as_array().ok_or_else(|| bad(value.get_ref().type_str()))?;
+    for name in names {
+        let name = name.get_ref().as_str().ok_or_else(|| bad(name.get_ref().type_str()))?;
+        option_unit(device, name).ok_or_else(|| bad(name))?;
+    }
+    Ok(())
 }
 
 /// A value as one would write it in a specification; `None` for what cannot be written there.

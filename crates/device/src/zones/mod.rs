@@ -244,6 +244,11 @@ impl Zones {
         Ok(())
     }
 
+    /// Where the next write to a zone must begin; means nothing for a conventional one.
+    pub fn write_pointer(&self, zone: ZoneNo) -> Sector {
+        Sector(self.start(zone) + *self.slots[zone.index()].lock())
+    }
+
     /// Opens a zone explicitly.
     ///
     /// # Errors

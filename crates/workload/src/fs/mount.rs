@@ -104,6 +104,9 @@ pub fn check(job: &Job, limits: &Limits) -> Result<FsKind, MountError> {
     if job.record.write_iolog.is_some() {
         return fail("write_iolog", "traces are of devices, not of file systems".to_owned());
     }
+    if job.fs.warm_runs > 0 && job.time_based {
+        return fail("fs_warm_runs", "with time_based no run comes to an end".to_owned());
+    }
     for (option, extent) in [("size", job.size), ("io_size", job.io_size)] {
         if !matches!(extent, None | Some(Extent::Bytes(_))) {
             return fail(option, "expected bytes: files are not part of a device".to_owned());

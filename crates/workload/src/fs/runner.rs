@@ -13,6 +13,7 @@ use crate::runner::{Clock, Outcome, Progress, SAMPLE_INTERVAL, Step};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use zonal_blk::sched::Scheduler;
 use zonal_blk::{Bio, Buf, Channel, Completion, Nanos, Op, Status};
 
 /// A disk's way into the block layer.
@@ -81,6 +82,11 @@ impl FsRunner {
         &self.job
     }
 
+    /// The scheduler of the disks.
+    pub fn scheduler(&self) -> Scheduler {
+        self.disks[0].channel.queue().scheduler()
+    }
+
     /// The job's progress, to look at from elsewhere.
     pub fn progress(&self) -> Arc<Progress> {
         Arc::clone(&self.progress)
@@ -132,7 +138,7 @@ impl FsRunner {
         worked |= self.submit(now);
         if worked {
             // What it costs is in the model.
-            return Step::Busy { ios: 0 };
+            return Step::Busy { ios: 0, bytes: 0 };
         }
         if self.stopped && self.disks.iter_mut().all(|disk| disk.channel.is_idle()) {
             return Step::Done;
@@ -344,7 +350,7 @@ impl FsRunner {
         });
         let at = disks.chain(paces).chain(self.fs.next_event()).min();
         match at {
-            Some(at) if at <= now => Step::Busy { ios: 0 },
+            Some(at) if at <= now => Step::Busy { ios: 0, bytes: 0 },
             at => Step::Wait(at),
         }
     }

@@ -157,6 +157,11 @@ impl ZbdTable {
         from.iter().chain(before).copied().find(|zone| region.contains(zone))
     }
 
+    /// Whether a zone is being written.
+    pub fn is_target(&self, zone: u32) -> bool {
+        self.entry(zone).target
+    }
+
     /// Whether as many zones are being written as may be.
     pub fn is_at_limit(&self) -> bool {
         self.nr_targets.load(Ordering::Relaxed) >= self.max_targets

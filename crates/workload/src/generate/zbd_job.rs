@@ -90,7 +90,12 @@ impl ZbdJob {
     /// The zone that the next write or trim falls in.
     #[inline]
     fn pick(&mut self) -> u32 {
-        if let Some(zone) = self.wanted.take() {
+        // One that it waited for may be full by then: as in fio, a random job then goes elsewhere.
+        if let Some(zone) = self.wanted.take()
+            && (!self.random
+                || self.local[zone as usize].is_held
+                || self.table.is_target(self.first + zone))
+        {
             return zone;
         }
         if !self.random {

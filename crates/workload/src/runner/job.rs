@@ -10,6 +10,7 @@ use crate::stats::IoStats;
 use crate::trace::{Recorder, Recording};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use zonal_blk::sched::Scheduler;
 use zonal_blk::{Bio, Buf, Bytes, Channel, Completion, Nanos, Op, Status};
 
 /// What is remembered of an I/O in flight.
@@ -49,12 +50,16 @@ pub struct JobRunner {
     /// Zone management that completions asked for.
     chores: Vec<Io>,
     refilling: bool,
+    /// The step before was one of several that fill the queue.
+    filling: bool,
     /// Completions to see before anything more is submitted.
     owed: u32,
     contended: bool,
     stats: IoStats,
     error: Option<Status>,
     next_sample: Nanos,
+    /// Bytes of the step's I/Os.
+    step_bytes: u64,
     /// I/Os and bytes completed.
     done: (u64, u64),
     progress: Arc<Progress>,
@@ -100,11 +105,13 @@ impl JobRunner {
             completions: Vec::with_capacity(nr_slots as usize),
             chores: Vec::new(),
             refilling: true,
+            filling: false,
             owed: 0,
             contended: false,
             stats: IoStats::new(),
             error: None,
             next_sample: Nanos(0),
+            step_bytes: 0,
             done: (0, 0),
             progress: Arc::default(),
             retired: false,
@@ -133,6 +140,11 @@ impl JobRunner {
         &self.job
     }
 
+    /// The scheduler of the device that the job uses.
+    pub fn scheduler(&self) -> Scheduler {
+        self.channel.queue().scheduler()
+    }
+
     /// Asks the job to end early, as at the end of its run time.
     pub fn stop(&mut self) {
         self.pace.stop();
@@ -140,16 +152,23 @@ impl JobRunner {
 
     /// Does what there is to do: takes completions, fills the queue. The latency of an I/O runs
     /// from the clock reading before its batch was prepared to the one after it completed.
-    pub fn step(&mut self, clock: &impl Clock) -> Step {
+    pub fn step<C: Clock>(&mut self, clock: &C) -> Step {
         let now = clock.now();
         if let Some(wait) = self.begin(now) {
             return wait;
         }
-        let completed = self.take_completions(now);
-        if self.pace.is_over(now) && self.in_flight == 0 && self.chores.is_empty() {
+        let filling = std::mem::take(&mut self.filling);
+        let completed = if filling { 0 } else { self.take_completions(now) };
+        let bytes = std::mem::take(&mut self.step_bytes);
+        if !filling && self.pace.is_over(now) && self.in_flight == 0 && self.chores.is_empty() {
             return self.end(now);
         }
-        let submitted = self.fill(now);
+        if C::CHARGES && completed > 0 {
+            self.filling = true;
+            return Step::Busy { ios: completed, bytes };
+        }
+        let submitted = self.fill(now, C::CHARGES);
+        self.filling = C::CHARGES && submitted > 0;
         if submitted > 0 {
             // Each of the batch had its share of the time that it took to submit it.
             let spent = clock.now() - now;
@@ -159,10 +178,23 @@ impl JobRunner {
             }
             self.batch.clear();
         }
-        if completed + submitted > 0 {
-            return Step::Busy { ios: completed + submitted };
+        if completed + submitted > 0 || filling {
+            let bytes = bytes + std::mem::take(&mut self.step_bytes);
+            return Step::Busy { ios: completed + submitted, bytes };
         }
         self.wait(now)
+    }
+
+    /// Takes what the device has done while the thread is at other work, as an interrupt does:
+    /// writes that waited in plugs go out, what has completed waits for the next step. Whether
+    /// there was anything.
+    pub fn interrupt(&mut self, now: Nanos) -> bool {
+        self.channel.poll(now, &mut self.completions) > 0
+    }
+
+    /// When there will be something for [`Runner::interrupt`], if that is known.
+    pub fn next_interrupt(&mut self) -> Option<Nanos> {
+        self.channel.next_event()
     }
 
     /// The start delay, the end of the ramp, the samples.
@@ -218,6 +250,7 @@ impl JobRunner {
             self.buffers[index as usize] = completion.buf;
         }
         let &Slot { start, issued, len, zone, op, dir, uncounted } = &self.slots[index as usize];
+        self.step_bytes += len;
         if completion.status != Status::Ok {
             self.stats.error(dir, completion.status);
             self.error.get_or_insert(completion.status);
@@ -238,8 +271,8 @@ impl JobRunner {
         }
     }
 
-    /// Submits until the queue is full or there is a reason not to.
-    fn fill(&mut self, now: Nanos) -> u32 {
+    /// Submits until the queue is full or there is a reason not to; only `once` if so.
+    fn fill(&mut self, now: Nanos, once: bool) -> u32 {
         let mut submitted = 0;
         while let Some(chore) = self.chores.pop() {
             self.submit(now, &chore, true);
@@ -257,6 +290,9 @@ impl JobRunner {
                     self.pace.submitted(io.dir, io.len);
                     self.submit(now, &io, false);
                     submitted += 1;
+                    if once && self.bios.is_empty() {
+                        break;
+                    }
                 }
                 Next::Manage(io) => {
                     self.submit(now, &io, true);
@@ -291,6 +327,7 @@ impl JobRunner {
             recorder.record(self.pace.since_begin(now), io);
         }
         let &Io { op, dir, offset, len, zone, flags } = io;
+        self.step_bytes += len;
         self.slots[slot as usize] = Slot { start: now, issued: now, len, zone, op, dir, uncounted };
         self.batch.push(slot);
         let sectors = if op.has_range() { Bytes(len).to_sectors().0 } else { 0 };
@@ -345,7 +382,7 @@ impl JobRunner {
             Some(self.pace.next_submit())
         };
         match device.into_iter().chain(pace).min() {
-            Some(at) if at <= now => Step::Busy { ios: 0 },
+            Some(at) if at <= now => Step::Busy { ios: 0, bytes: 0 },
             at => Step::Wait(at),
         }
     }
@@ -375,7 +412,7 @@ impl JobRunner {
             return Step::Done;
         }
         match self.channel.next_event() {
-            Some(at) if at <= now => Step::Busy { ios: 0 },
+            Some(at) if at <= now => Step::Busy { ios: 0, bytes: 0 },
             at => Step::Wait(at),
         }
     }

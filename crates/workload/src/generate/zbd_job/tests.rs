@@ -67,6 +67,19 @@ fn random_writes_stay_within_the_limit_of_open_zones_until_one_is_full() {
 }
 
 #[test]
+fn random_jobs_that_waited_for_a_zone_go_elsewhere_when_it_is_full() {
+    let table = table("null:zones=4096,zone_size=64k,max_open=0", 1);
+    let (mut a, mut b) = (job(&table, 0, true, 0..4096), job(&table, 1, true, 0..4096));
+    let blocks: Vec<Io> = (0..ZONE / BLOCK).map(|_| io(a.next(DataDir::Write, BLOCK))).collect();
+    let zone = blocks[0].zone.expect("a zone");
+    assert_eq!(b.next(DataDir::Write, BLOCK), Next::Contended);
+    for block in blocks {
+        a.done(block.op, zone);
+    }
+    assert_ne!(write(&mut b) / ZONE, u64::from(zone));
+}
+
+#[test]
 fn a_job_that_meets_a_zone_of_another_waits_until_it_lets_go() {
     let table = table("null:zones=4,zone_size=64k,max_open=0", 0);
     let (mut a, mut b) = (job(&table, 0, false, 0..4), job(&table, 1, false, 0..4));

@@ -1,0 +1,111 @@
+//! What a rotating disk tells of itself.
+use super::{Counters, HddConfig, HddDevice, Recording, SeekCurve};
+use crate::model::{Activity, Estimate, Load, Model};
+use crate::quantity::{show_rate, show_size, show_time};
+use zonal_blk::Bytes;
+
+impl Model for HddDevice {
+    fn characteristics(&self) -> Vec<(&'static str, String)> {
+        let config = &self.config;
+        let seek = SeekCurve::new(config);
+        let millis = |nanos: u64| format!("{:.2} ms", nanos as f64 / 1e6);
+        let track = |bytes: Bytes| show_size(bytes.0);
+        let rings = u64::from(config.rings);
+        let average = (config.track_outer.0 + config.track_inner.0) / 2;
+        vec![
+            (
+                "recording",
+                if config.recording == Recording::Smr { "shingled" } else { "conventional" }
+                    .to_owned(),
+            ),
+            ("rotation", format!("{} a minute, {} a turn", config.rpm, millis(config.turn().0))),
+            ("heads", config.heads.to_string()),
+            (
+                "tracks",
+                format!(
+                    "{} a surface in {rings} rings, of {} to {}",
+                    config.capacity().0 / average / u64::from(config.heads),
+                    track(config.track_outer),
+                    track(config.track_inner)
+                ),
+            ),
+            ("head or track switch", millis(config.skew.0)),
+            (
+                "seek",
+                format!(
+                    "settle {}, average {}, full {}",
+                    millis(seek.time(0.0)),
+                    millis(config.seek_average.0),
+                    millis(seek.time(1.0))
+                ),
+            ),
+            (
+                "link",
+                format!(
+                    "{}, {} a command",
+                    show_rate(config.link_rate),
+                    show_time(config.command.0)
+                ),
+            ),
+            ("commands at once", config.queue_depth().to_string()),
+            (
+                "write buffer",
+                if config.write_cache { show_size(config.cache.0) } else { "off".to_owned() },
+            ),
+            (
+                "read ahead",
+                format!("{} in {} segments", show_size(config.read_ahead.0), config.segments),
+            ),
+        ]
+    }
+
+    fn estimates(&self) -> Vec<Estimate> {
+        let config = &self.config;
+        let rate = |load, track: Bytes, which: &str| {
+            let time = (config.turn() + config.skew).0 as f64 / 1e9;
+            let from = format!("the {which} track in a turn and a head switch");
+            Estimate { load, value: track.0 as f64 / time, from }
+        };
+        vec![
+            rate(Load::SequentialAtStart, config.track_outer, "outermost"),
+            rate(Load::SequentialAtEnd, config.track_inner, "innermost"),
+            random_reads(config),
+        ]
+    }
+
+    fn activity(&self) -> Activity {
+        let Counters {
+            seeks,
+            seek_time,
+            rotate_time,
+            transfer_time,
+            idle_time,
+            cache_hits,
+            full_waits,
+            retries,
+        } = self.counters();
+        Activity {
+            counts: vec![
+                ("seeks", seeks),
+                ("reads without an access", cache_hits),
+                ("writes that found the buffer full", full_waits),
+                ("turns to try again", retries),
+            ],
+            times: vec![
+                ("seeks", seek_time),
+                ("rotation", rotate_time),
+                ("transfer", transfer_time),
+                ("idle", idle_time),
+            ],
+        }
+    }
+}
+
+fn random_reads(config: &HddConfig) -> Estimate {
+    let nanos = config.command.0 + config.seek_average.0 + config.turn().0 / 2;
+    Estimate {
+        load: Load::RandomReads,
+        value: 1e9 / nanos as f64,
+        from: "command, average seek and half a turn".to_owned(),
+    }
+}

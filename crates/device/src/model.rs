@@ -1,0 +1,54 @@
+//! What a device of this crate tells of itself: what it is made of, what it has done, and what its
+//! parameters lead to by plain arithmetic.
+//!
+//! Takes nothing; gives lists to print. Keeps true: asking changes nothing.
+use zonal_blk::{Device, Nanos};
+
+/// A device that can be asked about itself.
+pub trait Model: Device {
+    /// What it is made of: names and values with units, beyond what its limits say.
+    fn characteristics(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    /// What its parameters lead to by plain arithmetic, to compare simulations with.
+    fn estimates(&self) -> Vec<Estimate> {
+        Vec::new()
+    }
+
+    /// What it has done since it was made.
+    fn activity(&self) -> Activity {
+        Activity::default()
+    }
+}
+
+/// What a load can be estimated for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// Sequential transfer at the start of the device, in bytes a second.
+    SequentialAtStart,
+    /// Sequential transfer at its end, in bytes a second.
+    SequentialAtEnd,
+    /// Random reads of 4 KiB, one at a time, in I/Os a second.
+    RandomReads,
+}
+
+/// What a load should come to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// The load.
+    pub load: Load,
+    /// What it should come to, in the load's unit.
+    pub value: f64,
+    /// The arithmetic, for people.
+    pub from: String,
+}
+
+/// What a device has done since it was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// How often things happened.
+    pub counts: Vec<(&'static str, u64)>,
+    /// What its time went to; its parts may be busy side by side.
+    pub times: Vec<(&'static str, Nanos)>,
+}

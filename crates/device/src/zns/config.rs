@@ -1,0 +1,389 @@
+//! What a ZNS drive is to be like, and the rules that it must obey.
+//!
+//! Takes a configuration; gives the limits of the device, or the first rule that is broken: with
+//! numbers that contradict each other there is no drive.
+use crate::null::{ConfigError, rule};
+use crate::quantity::{show_rate, show_size};
+use crate::zones::ZoneLayout;
+use zonal_blk::{Bytes, Limits, Nanos};
+
+/// The most zones a drive may have.
+const MAX_ZONES: u32 = 1 << 20;
+/// The longest command.
+const MAX_IO: Bytes = Bytes(64 << 20);
+/// The most dies.
+const MAX_DIES: u32 = 1 << 16;
+/// The largest drive that keeps data.
+const MAX_KEPT: Bytes = Bytes(256 << 40);
+/// The longest that a command or an operation of the flash may take.
+const MAX_TIME: Nanos = Nanos(10_000_000_000);
+
+/// What a ZNS drive is to be like. `Default` gives the defaults of the device specification, which
+/// are those of the profile `zns-1t`; `docs/models.md` says where each comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZnsConfig {
+    /// Number of zones.
+    pub zones: u32,
+    /// Distance between zone starts.
+    pub zone_size: Bytes,
+    /// Writable part of a zone.
+    pub zone_capacity: Bytes,
+    /// Zones that may be open at once; 0 for no limit.
+    pub max_open: u32,
+    /// Zones that may be active at once; 0 for no limit.
+    pub max_active: u32,
+    /// Longest zone append; 0 for a drive without, so that the layer emulates it.
+    pub append_max: Bytes,
+    /// Logical block size in bytes: 512 or 4096.
+    pub lba: u32,
+    /// Hardware queues on offer.
+    pub queues: u16,
+    /// Commands in flight on one hardware queue.
+    pub depth: u16,
+    /// Longest command.
+    pub max_io: Bytes,
+
+    /// Time of the controller for a write, before its data are moved.
+    pub write_time: Nanos,
+    /// The same for a zone append.
+    pub append_time: Nanos,
+    /// The same for a read.
+    pub read_time: Nanos,
+    /// The same for anything else.
+    pub manage_time: Nanos,
+    /// What a write takes longer if the one before was for another zone.
+    pub zone_switch: Nanos,
+    /// Bytes a second between host and drive, in either direction.
+    pub link_rate: Bytes,
+    /// Bytes a second at which a zone takes data into the write buffer.
+    pub zone_rate: Bytes,
+    /// Size of the write buffer.
+    pub buffer: Bytes,
+    /// Whether the write buffer outlives a loss of power, so that a flush has nothing to do.
+    pub power_safe: bool,
+
+    /// Buses between controller and dies.
+    pub channels: u32,
+    /// Dies, spread evenly over the channels.
+    pub dies: u32,
+    /// Dies that a zone is striped over.
+    pub zone_dies: u32,
+    /// Planes of a die that work together.
+    pub planes: u32,
+    /// Size of a page, of one plane.
+    pub page: Bytes,
+    /// Pages of a plane that one program writes: the bits of a cell.
+    pub cell_pages: u32,
+    /// Size of an erase block, of one plane.
+    pub block: Bytes,
+    /// Bytes a second on a channel.
+    pub channel_rate: Bytes,
+    /// Time to sense a page, in all planes at once.
+    pub page_read: Nanos,
+    /// Time to program a unit.
+    pub program: Nanos,
+    /// Time to erase a block, in all planes at once.
+    pub erase: Nanos,
+    /// Whether reads interrupt a program or an erase.
+    pub suspend: bool,
+    /// What an interruption costs.
+    pub suspend_time: Nanos,
+
+    /// Random write area of each active zone, ahead of the write pointer; 0 for none.
+    pub zrwa: Bytes,
+    /// What the write pointer moves by in a zone with such an area.
+    pub zrwa_granularity: Bytes,
+
+    /// Whether data are kept.
+    pub memory: bool,
+}
+
+impl Default for ZnsConfig {
+    fn default() -> Self {
+        ZnsConfig {
+            zones: 904,
+            zone_size: Bytes(2 << 30),
+            zone_capacity: Bytes(1077 << 20),
+            max_open: 14,
+            max_active: 14,
+            append_max: Bytes(1 << 20),
+            lba: 4096,
+            queues: 32,
+            depth: 1023,
+            max_io: Bytes(1 << 20),
+            write_time: Nanos(17_000),
+            append_time: Nanos(17_000),
+            read_time: Nanos(10_000),
+            manage_time: Nanos(17_000),
+            zone_switch: Nanos(4_700),
+            link_rate: Bytes(2_517_000_000),
+            zone_rate: Bytes(1_117_000_000),
+            buffer: Bytes(32 << 20),
+            power_safe: true,
+            channels: 8,
+            dies: 32,
+            zone_dies: 16,
+            planes: 2,
+            page: Bytes(16 << 10),
+            cell_pages: 3,
+            block: Bytes(18 << 20),
+            channel_rate: Bytes(1_258_000_000),
+            page_read: Nanos(65_000),
+            program: Nanos(1_200_000),
+            erase: Nanos(3_500_000),
+            suspend: false,
+            suspend_time: Nanos(20_000),
+            zrwa: Bytes(0),
+            zrwa_granularity: Bytes(16 << 10),
+            memory: false,
+        }
+    }
+}
+
+impl ZnsConfig {
+    /// What a die programs at once: a page of each bit of a cell, in all planes.
+    pub fn unit(&self) -> Bytes {
+        Bytes(u64::from(self.planes) * u64::from(self.cell_pages) * self.page.0)
+    }
+
+    /// Zones that may be active, with or without a limit.
+    pub fn most_active(&self) -> u32 {
+        match self.layout().active_limit() {
+            0 => self.zones,
+            limit => limit,
+        }
+    }
+
+    /// The smallest write buffer with which every write finds room in the end: each active zone may
+    /// have a unit there that waits for more data, and the longest command must fit beside them,
+    /// with what it moves out of a random write area.
+    pub fn least_buffer(&self) -> Bytes {
+        let waiting = u64::from(self.most_active()) * self.unit().0;
+        Bytes(waiting + self.max_io.0 + self.zrwa.0)
+    }
+
+    /// Bytes a second that `dies` dies program, were nothing else in their way.
+    pub fn program_rate(&self, dies: u32) -> Bytes {
+        let per_second = u128::from(self.unit().0) * u128::from(dies) * 1_000_000_000;
+        let rate = per_second / u128::from(self.program.0.max(1));
+        Bytes(u64::try_from(rate).unwrap_or(u64::MAX))
+    }
+
+    /// Checks the configuration.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let size = |bytes: Bytes| show_size(bytes.0);
+        let at_least_1 = || "at least 1".to_owned();
+        rule("lba", matches!(self.lba, 512 | 4096), self.lba, || "512 or 4096".to_owned())?;
+        rule("queues", self.queues > 0, self.queues, at_least_1)?;
+        rule("depth", self.depth > 0, self.depth, at_least_1)?;
+        let max_io_ok = self.is_lbas(self.max_io) && self.max_io <= MAX_IO;
+        rule("max_io", max_io_ok, size(self.max_io), || {
+            format!("{} up to {}", self.lbas(), size(MAX_IO))
+        })?;
+        self.validate_zones()?;
+        self.validate_times()?;
+        self.validate_flash()?;
+        self.validate_buffer()?;
+        let capacity = self.capacity()?;
+        let capacity_ok = !self.memory || capacity <= MAX_KEPT;
+        rule("memory", capacity_ok, format!("true for {}", size(capacity)), || {
+            format!("a device of at most {}", size(MAX_KEPT))
+        })
+    }
+
+    fn validate_zones(&self) -> Result<(), ConfigError> {
+        let size = |bytes: Bytes| show_size(bytes.0);
+        let zones_ok = (1..=MAX_ZONES).contains(&self.zones);
+        rule("zones", zones_ok, self.zones, || format!("from 1 to {MAX_ZONES}"))?;
+        rule("zone_size", self.is_lbas(self.zone_size), size(self.zone_size), || self.lbas())?;
+        let capacity_ok = self.is_lbas(self.zone_capacity) && self.zone_capacity <= self.zone_size;
+        rule("zone_capacity", capacity_ok, size(self.zone_capacity), || {
+            format!("{} up to zone_size={}", self.lbas(), size(self.zone_size))
+        })?;
+        self.capacity()?;
+        let zones = || format!("at most zones={}", self.zones);
+        rule("max_active", self.max_active <= self.zones, self.max_active, zones)?;
+        rule("max_open", self.max_open <= self.zones, self.max_open, zones)?;
+        let max_open_ok = self.max_active == 0 || (1..=self.max_active).contains(&self.max_open);
+        rule("max_open", max_open_ok, self.max_open, || {
+            format!("from 1 to max_active={}", self.max_active)
+        })?;
+        let append_ok = self.append_max.0.is_multiple_of(self.lba.into());
+        let append_ok = append_ok && self.append_max <= self.max_io;
+        rule("append_max", append_ok, size(self.append_max), || {
+            format!("a multiple of lba={} up to max_io={}", self.lba, size(self.max_io))
+        })
+    }
+
+    fn validate_times(&self) -> Result<(), ConfigError> {
+        for (option, time) in [
+            ("write_time", self.write_time),
+            ("append_time", self.append_time),
+            ("read_time", self.read_time),
+            ("manage_time", self.manage_time),
+            ("zone_switch", self.zone_switch),
+            ("page_read", self.page_read),
+            ("program", self.program),
+            ("erase", self.erase),
+            ("suspend_time", self.suspend_time),
+        ] {
+            let found = crate::quantity::show_time(time.0);
+            rule(option, time <= MAX_TIME, found, || "at most 10s".to_owned())?;
+        }
+        for (option, rate) in [
+            ("link_rate", self.link_rate),
+            ("zone_rate", self.zone_rate),
+            ("channel_rate", self.channel_rate),
+        ] {
+            // At 1 MiB a second, the longest command takes a minute.
+            rule(option, rate.0 >= 1_000_000, show_rate(rate.0), || "at least 1MB/s".to_owned())?;
+        }
+        Ok(())
+    }
+
+    fn validate_flash(&self) -> Result<(), ConfigError> {
+        let size = |bytes: Bytes| show_size(bytes.0);
+        let dies_ok = (1..=MAX_DIES).contains(&self.dies);
+        rule("dies", dies_ok, self.dies, || format!("from 1 to {MAX_DIES}"))?;
+        let channels_ok = self.channels > 0 && self.dies.is_multiple_of(self.channels);
+        rule("channels", channels_ok, self.channels, || {
+            format!("a divisor of dies={}, so that each channel has as many", self.dies)
+        })?;
+        let zone_dies_ok = self.zone_dies > 0 && self.dies.is_multiple_of(self.zone_dies);
+        rule("zone_dies", zone_dies_ok, self.zone_dies, || {
+            format!("a divisor of dies={}, so that stripes do not overlap in part", self.dies)
+        })?;
+        let few = |n: u32| (1..=16).contains(&n);
+        rule("planes", few(self.planes), self.planes, || "from 1 to 16".to_owned())?;
+        rule("cell_pages", few(self.cell_pages), self.cell_pages, || "from 1 to 16".to_owned())?;
+        let page_ok = self.is_lbas(self.page) && self.page <= Bytes(1 << 20);
+        rule("page", page_ok, size(self.page), || format!("{} up to 1MiB", self.lbas()))?;
+        let cells = Bytes(u64::from(self.cell_pages) * self.page.0);
+        let block_ok = self.block.0 > 0 && self.block.0.is_multiple_of(cells.0);
+        rule("block", block_ok, size(self.block), || {
+            format!("a non-zero multiple of cell_pages * page = {}", size(cells))
+        })?;
+        rule("program", self.program.0 > 0, "0ns", || "a time above 0".to_owned())?;
+        let needed = self.program_rate(self.zone_dies);
+        rule("zone_rate", self.zone_rate <= needed, show_rate(self.zone_rate.0), || {
+            format!(
+                "at most what zone_dies={} program together, a unit of planes * cell_pages * page \
+                 = {} each in {}: {}",
+                self.zone_dies,
+                size(self.unit()),
+                crate::quantity::show_time(self.program.0),
+                show_rate(needed.0)
+            )
+        })?;
+        let channels = self.channels.min(self.zone_dies);
+        let carried = Bytes(self.channel_rate.0.saturating_mul(channels.into()));
+        rule("zone_rate", self.zone_rate <= carried, show_rate(self.zone_rate.0), || {
+            format!(
+                "at most what the {channels} channels of a zone's dies carry, channel_rate={} \
+                 each: {}",
+                show_rate(self.channel_rate.0),
+                show_rate(carried.0)
+            )
+        })
+    }
+
+    fn validate_buffer(&self) -> Result<(), ConfigError> {
+        let size = |bytes: Bytes| show_size(bytes.0);
+        let unit = self.unit();
+        rule("buffer", self.buffer >= unit, size(self.buffer), || {
+            format!("at least a unit of planes * cell_pages * page = {}", size(unit))
+        })?;
+        let granularity_ok = self.zrwa.0 == 0
+            || self.is_lbas(self.zrwa_granularity)
+                && self.zrwa.0.is_multiple_of(self.zrwa_granularity.0);
+        rule("zrwa_granularity", granularity_ok, size(self.zrwa_granularity), || {
+            format!("{} that divides zrwa={}", self.lbas(), size(self.zrwa))
+        })?;
+        let zrwa_ok = self.zrwa.0 == 0
+            || self.is_lbas(self.zrwa) && self.zrwa <= self.zone_capacity && self.zrwa <= MAX_IO;
+        rule("zrwa", zrwa_ok, size(self.zrwa), || {
+            format!(
+                "0, or {} up to zone_capacity={} and {}",
+                self.lbas(),
+                size(self.zone_capacity),
+                size(MAX_IO)
+            )
+        })?;
+        let append_ok = self.zrwa.0 == 0 || self.append_max.0 == 0;
+        rule("append_max", append_ok, size(self.append_max), || {
+            format!("0 with zrwa={}: zones with a random write area take none", size(self.zrwa))
+        })?;
+        let least = self.least_buffer();
+        rule("buffer", self.buffer >= least, size(self.buffer), || {
+            format!(
+                "at least {}: a unit of {} for each of {} active zones, and room for a command of \
+                 max_io={} with zrwa={}",
+                size(least),
+                size(unit),
+                self.most_active(),
+                size(self.max_io),
+                size(self.zrwa)
+            )
+        })
+    }
+
+    /// Size of the drive.
+    fn capacity(&self) -> Result<Bytes, ConfigError> {
+        let capacity = u64::from(self.zones).checked_mul(self.zone_size.0);
+        capacity.map(Bytes).ok_or_else(|| ConfigError::CapacityOverflow {
+            zones: self.zones,
+            zone_size: show_size(self.zone_size.0),
+        })
+    }
+
+    /// Whether a length is a whole number of LBAs, and not zero.
+    fn is_lbas(&self, length: Bytes) -> bool {
+        length.0 > 0 && length.0.is_multiple_of(self.lba.into())
+    }
+
+    fn lbas(&self) -> String {
+        format!("a non-zero multiple of lba={}", self.lba)
+    }
+
+    /// How the zones lie.
+    pub(crate) fn layout(&self) -> ZoneLayout {
+        ZoneLayout {
+            nr_zones: self.zones,
+            zone_size: self.zone_size.to_sectors(),
+            zone_capacity: self.zone_capacity.to_sectors(),
+            conventional: 0,
+            max_open: self.max_open,
+            max_active: self.max_active,
+        }
+    }
+
+    /// The limits of the device.
+    ///
+    /// # Errors
+    /// The first rule that the configuration breaks.
+    pub(super) fn limits(&self) -> Result<Limits, ConfigError> {
+        self.validate()?;
+        let sectors = |bytes: Bytes| {
+            u32::try_from(bytes.to_sectors().0).expect("a command is at most 64 MiB long")
+        };
+        let layout = self.layout();
+        Ok(Limits {
+            lba_size: self.lba,
+            capacity: self.capacity()?.to_sectors(),
+            zone_size: layout.zone_size,
+            nr_zones: self.zones,
+            max_open_zones: layout.open_limit(),
+            max_active_zones: layout.active_limit(),
+            max_sectors: sectors(self.max_io),
+            append_max_sectors: sectors(self.append_max),
+            // Zeroes are data to program, so they are written as such.
+            max_write_zeroes_sectors: 0,
+            nr_queues: self.queues,
+            queue_depth: self.depth,
+            rotational: false,
+        })
+    }
+}

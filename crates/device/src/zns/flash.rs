@@ -1,0 +1,313 @@
+//! Dies and the channels that they share.
+//!
+//! Takes work for a die; gives it back when it is done. Keeps true: a die does one thing at a time;
+//! a channel moves the data of one die at a time; programs and erases of a die are done in the
+//! order in which they came.
+//!
+//! ```text
+//!             channel 0               channel 1
+//!          die 0   die 2           die 1   die 3
+//!
+//!   program   |= bus =|======= cells =======|
+//!   read      |== sense ==|= bus =|
+//!   erase     |============ cells ============|
+//! ```
+//!
+//! Reads go before programs and erases that have not begun, at most [`READS_IN_A_ROW`] of them. One
+//! that has begun they wait for, unless the drive can suspend it: then it stops, which costs a
+//! while, and goes on after them where it was.
+use super::ZnsConfig;
+use super::agenda::{Agenda, CommandId, Event};
+use super::time_of;
+use std::collections::VecDeque;
+use zonal_blk::{Bytes, Nanos, ZoneNo};
+
+/// So many reads may go before a program or an erase.
+const READS_IN_A_ROW: u32 = 8;
+
+/// What a die does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Program a unit of a zone, which has so many bytes in the write buffer; the rest is padding.
+    Program { zone: ZoneNo, bytes: u64, generation: u32 },
+    /// Program so many units of padding, one at a time.
+    Pad { command: CommandId, units: u64 },
+    /// Program a copy of a unit that is not full.
+    Save,
+    /// Erase so many blocks.
+    Erase { command: CommandId, blocks: u64 },
+    /// Read so many pages one after the other, and move so many bytes.
+    Read { command: CommandId, pages: u64, bytes: u64 },
+    /// Nothing: says when what came before is done.
+    Mark { command: CommandId },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    /// The work ends with the event to come.
+    Last(Work),
+    /// A read's page is being sensed; its data go over the bus next.
+    Sensing { command: CommandId, bytes: u64 },
+    /// A program or an erase is being stopped.
+    Stopping,
+}
+
+#[derive(Debug, Default)]
+struct Die {
+    reads: VecDeque<Work>,
+    others: VecDeque<Work>,
+    doing: Option<Doing>,
+    until: Nanos,
+    /// Counts what the die began, so that an event says what it is about.
+    round: u32,
+    /// A program or an erase that was interrupted, and what is left of it.
+    suspended: Option<(Work, Nanos)>,
+    /// Reads done since the last program or erase began.
+    reads_in_a_row: u32,
+}
+
+/// All dies of a drive.
+#[derive(Debug)]
+pub(super) struct Flash {
+    dies: Vec<Die>,
+    /// By channel, when it is free.
+    channels: Vec<Nanos>,
+    unit: Bytes,
+    channel_rate: Bytes,
+    page_read: Nanos,
+    program: Nanos,
+    erase: Nanos,
+    suspend: Option<Nanos>,
+}
+
+impl Flash {
+    pub(super) fn new(config: &ZnsConfig) -> Self {
+        Flash {
+            dies: (0..config.dies).map(|_| Die::default()).collect(),
+            channels: vec![Nanos(0); config.channels as usize],
+            unit: config.unit(),
+            channel_rate: config.channel_rate,
+            page_read: config.page_read,
+            program: config.program,
+            erase: config.erase,
+            suspend: config.suspend.then_some(config.suspend_time),
+        }
+    }
+
+    /// Gives a die something to do.
+    pub(super) fn add(&mut self, now: Nanos, die: u32, work: Work, agenda: &mut Agenda) {
+        let d = &mut self.dies[die as usize];
+        if let Work::Read { .. } = work {
+            d.reads.push_back(work);
+            if let Some(cost) = self.suspend {
+                d.interrupt(now, die, cost, agenda);
+            }
+        } else {
+            d.others.push_back(work);
+        }
+    }
+
+    /// Whether the die has programs or erases to do.
+    pub(super) fn is_writing(&self, die: u32) -> bool {
+        let d = &self.dies[die as usize];
+        let doing =
+            matches!(d.doing, Some(Doing::Last(work)) if !matches!(work, Work::Read { .. }));
+        doing || d.suspended.is_some() || !d.others.is_empty() || d.doing == Some(Doing::Stopping)
+    }
+
+    /// Lets a die begin what it has to do, if it is free. Gives a [`Work::Mark`] that it comes to.
+    pub(super) fn begin(&mut self, now: Nanos, die: u32, agenda: &mut Agenda) -> Option<Work> {
+        let nr_channels = self.channels.len();
+        let d = &mut self.dies[die as usize];
+        if d.doing.is_some() {
+            return None;
+        }
+        let bus = &mut self.channels[die as usize % nr_channels];
+        let waits = d.suspended.is_some() || !d.others.is_empty();
+        if !d.reads.is_empty()
+            && (d.reads_in_a_row < READS_IN_A_ROW || !waits)
+            && let Some(Work::Read { command, pages, bytes }) = d.reads.pop_front()
+        {
+            d.reads_in_a_row = if waits { d.reads_in_a_row + 1 } else { 0 };
+            let sensed = now + Nanos(self.page_read.0.saturating_mul(pages));
+            d.set(die, Doing::Sensing { command, bytes }, sensed, agenda);
+            return None;
+        }
+        if let Some((work, left)) = d.suspended.take() {
+            d.set(die, Doing::Last(work), now + left, agenda);
+            return None;
+        }
+        let work = d.others.pop_front()?;
+        let until = match work {
+            Work::Mark { .. } => return Some(work),
+            Work::Erase { blocks, .. } => now + Nanos(self.erase.0.saturating_mul(blocks)),
+            _ => {
+                let free = now.max(*bus) + time_of(self.unit.0, self.channel_rate);
+                *bus = free;
+                free + self.program
+            }
+        };
+        d.reads_in_a_row = 0;
+        d.set(die, Doing::Last(work), until, agenda);
+        None
+    }
+
+    /// A die has come to the end of something. Gives the work that is done.
+    pub(super) fn ended(
+        &mut self,
+        now: Nanos,
+        die: u32,
+        round: u32,
+        agenda: &mut Agenda,
+    ) -> Option<Work> {
+        let nr_channels = self.channels.len();
+        let d = &mut self.dies[die as usize];
+        if d.round != round {
+            return None;
+        }
+        match d.doing.take()? {
+            Doing::Stopping => None,
+            Doing::Sensing { command, bytes } => {
+                let bus = &mut self.channels[die as usize % nr_channels];
+                *bus = now.max(*bus) + time_of(bytes, self.channel_rate);
+                let work = Work::Read { command, pages: 0, bytes };
+                d.set(die, Doing::Last(work), *bus, agenda);
+                None
+            }
+            Doing::Last(Work::Pad { command, units }) if units > 1 => {
+                // Others come between two units.
+                d.others.push_back(Work::Pad { command, units: units - 1 });
+                None
+            }
+            Doing::Last(work) => Some(work),
+        }
+    }
+}
+
+impl Die {
+    fn set(&mut self, die: u32, doing: Doing, until: Nanos, agenda: &mut Agenda) {
+        self.doing = Some(doing);
+        self.until = until;
+        self.round = self.round.wrapping_add(1);
+        agenda.add(until, Event::Die { die, round: self.round });
+    }
+
+    /// Stops a program or an erase for the sake of a read.
+    fn interrupt(&mut self, now: Nanos, die: u32, cost: Nanos, agenda: &mut Agenda) {
+        if let Some(Doing::Last(work)) = self.doing
+            && !matches!(work, Work::Read { .. })
+            && self.reads_in_a_row < READS_IN_A_ROW
+            && self.until > now + cost
+        {
+            self.suspended = Some((work, self.until - now));
+            self.set(die, Doing::Stopping, now + cost, agenda);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two dies on one channel: 1 byte a nanosecond, units of 64 bytes, programs of 100 ns.
+    fn flash(suspend: bool) -> Flash {
+        let config = ZnsConfig {
+            channels: 1,
+            dies: 2,
+            planes: 1,
+            page: Bytes(32),
+            cell_pages: 2,
+            channel_rate: Bytes(1_000_000_000),
+            page_read: Nanos(20),
+            program: Nanos(100),
+            erase: Nanos(1000),
+            suspend,
+            suspend_time: Nanos(5),
+            ..ZnsConfig::default()
+        };
+        Flash::new(&config)
+    }
+
+    const PROGRAM: Work = Work::Program { zone: ZoneNo(0), bytes: 64, generation: 0 };
+
+    fn read(nr: u32) -> Work {
+        Work::Read { command: CommandId(nr), pages: 1, bytes: 8 }
+    }
+
+    /// Gives the works at their times; what is done when, with the die.
+    fn run(mut flash: Flash, works: &[(u64, u32, Work)]) -> Vec<(u64, u32, &'static str)> {
+        let mut agenda = Agenda::default();
+        let mut ends = Vec::new();
+        let mut works = works.iter().peekable();
+        loop {
+            let given = works.peek().map(|(at, ..)| Nanos(*at));
+            let next = agenda.next();
+            match (given, next) {
+                (Some(at), next) if next.is_none_or(|next| at < next) => {
+                    let &(_, die, work) = works.next().expect("peeked");
+                    flash.add(at, die, work, &mut agenda);
+                    assert!(flash.begin(at, die, &mut agenda).is_none());
+                }
+                (_, Some(next)) => {
+                    let (at, event) = agenda.pop(next).expect("it is next");
+                    let Event::Die { die, round } = event else { panic!("only dies") };
+                    let name = match flash.ended(at, die, round, &mut agenda) {
+                        Some(Work::Program { .. }) => Some("program"),
+                        Some(Work::Erase { .. }) => Some("erase"),
+                        Some(Work::Read { .. }) => Some("read"),
+                        Some(_) => Some("other"),
+                        None => None,
+                    };
+                    ends.extend(name.map(|name| (at.0, die, name)));
+                    assert!(flash.begin(at, die, &mut agenda).is_none());
+                }
+                _ => return ends,
+            }
+        }
+    }
+
+    #[test]
+    fn dies_work_side_by_side_and_take_turns_on_the_channel() {
+        let works = [(0, 0, PROGRAM), (0, 1, PROGRAM), (0, 0, PROGRAM)];
+        let expected = [(164, 0, "program"), (228, 1, "program"), (328, 0, "program")];
+        assert_eq!(run(flash(false), &works), expected);
+    }
+
+    #[test]
+    fn reads_go_before_programs_that_wait_and_behind_one_that_has_begun() {
+        let works = [(0, 0, PROGRAM), (1, 0, PROGRAM), (2, 0, read(0)), (2, 1, read(1))];
+        let ends = run(flash(false), &works);
+        // The bus of the second die's read is free after the first program's data.
+        let expected = [(72, 1, "read"), (164 + 28, 0, "read"), (192 + 164, 0, "program")];
+        assert_eq!(ends[0], expected[0]);
+        assert_eq!(ends[1], (164, 0, "program"));
+        assert_eq!(ends[2..], expected[1..]);
+    }
+
+    #[test]
+    fn reads_without_end_do_not_keep_a_program_from_beginning() {
+        let mut works = vec![(0, 0, read(0)), (0, 0, PROGRAM)];
+        works.extend((1..20).map(|nr| (0, 0, read(nr))));
+        let ends = run(flash(false), &works);
+        let at = ends.iter().position(|(.., name)| *name == "program").expect("it was done");
+        assert_eq!(at, READS_IN_A_ROW as usize + 1, "the first read was alone");
+    }
+
+    #[test]
+    fn suspended_program_goes_on_where_it_was() {
+        let works = [(0, 0, PROGRAM), (100, 0, read(0))];
+        let expected = [(100 + 5 + 28, 0, "read"), (133 + 64, 0, "program")];
+        assert_eq!(run(flash(true), &works), expected);
+        let erase = Work::Erase { command: CommandId(1), blocks: 2 };
+        let works = [(0, 0, erase), (500, 0, read(0)), (1000, 0, read(0))];
+        let ends = run(flash(true), &works);
+        assert_eq!(ends[2], (2000 + 2 * 33, 0, "erase"), "{ends:?}");
+    }
+
+    #[test]
+    fn padding_lets_others_in_between_its_units() {
+        let pad = Work::Pad { command: CommandId(0), units: 2 };
+        let ends = run(flash(false), &[(0, 0, pad), (1, 0, PROGRAM)]);
+        assert_eq!(ends, [(328, 0, "program"), (492, 0, "other")]);
+    }
+}

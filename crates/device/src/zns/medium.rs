@@ -1,0 +1,138 @@
+//! What a drive's commands do to its zones and data, apart from the time that it takes.
+//!
+//! Takes requests; gives each a status, and what it means for the write buffer. Keeps true: what
+//! [`crate::zones`] keeps true; with `memory=true` reads give what was last written, a reset
+//! forgetting it.
+use super::ZnsConfig;
+use super::zrwa::Area;
+use crate::memory::Memory;
+use crate::zones::Zones;
+use zonal_blk::{Op, Request, Sector, Status, ZoneNo};
+
+/// The zones of a drive and the data that they have.
+pub(super) struct Medium {
+    pub(super) zones: Zones,
+    memory: Option<Memory>,
+    zone_size: Sector,
+    area: Option<Area>,
+}
+
+/// What a command means for the write buffer.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Effect {
+    /// Bytes that the write pointer of the zone moves by, and that need room.
+    pub(super) room: u64,
+    /// Zones that were emptied.
+    pub(super) emptied: Vec<ZoneNo>,
+}
+
+impl Medium {
+    pub(super) fn new(config: &ZnsConfig, capacity: Sector) -> Self {
+        Medium {
+            zones: Zones::new(&config.layout()),
+            memory: config.memory.then(|| Memory::new(capacity)),
+            zone_size: config.zone_size.to_sectors(),
+            area: Area::new(config),
+        }
+    }
+
+    fn zone_start(&self, zone: ZoneNo) -> Sector {
+        Sector(u64::from(zone.0) * self.zone_size.0)
+    }
+
+    /// Executes a command.
+    pub(super) fn execute(&self, request: &mut Request) -> Result<Effect, Status> {
+        let zone = request.zone();
+        let (sector, nr_sectors) = (request.sector(), request.nr_sectors());
+        let mut effect = Effect::default();
+        match request.op() {
+            Op::Write | Op::WriteZeroes => {
+                let moves = match &self.area {
+                    None => {
+                        self.zones.write(zone, sector, nr_sectors, || self.store(request))?;
+                        Sector(nr_sectors.into())
+                    }
+                    Some(area) => self.write_in_area(area, request)?,
+                };
+                effect.room = moves.to_bytes().0;
+            }
+            Op::ZoneAppend => {
+                self.zones.append(zone, nr_sectors, |landed| {
+                    request.set_landed(landed);
+                    self.store(request);
+                })?;
+                effect.room = Sector(nr_sectors.into()).to_bytes().0;
+            }
+            Op::Read => {
+                self.zones.check_read(zone)?;
+                self.load(request);
+            }
+            Op::Flush => {}
+            Op::Discard => return Err(Status::NotSupported),
+            Op::ZoneOpen => self.zones.open(zone)?,
+            Op::ZoneClose => self.zones.close(zone)?,
+            Op::ZoneFinish => self.zones.finish(zone)?,
+            Op::ZoneReset => {
+                self.zones.reset(zone, || {
+                    self.forget(zone);
+                    effect.emptied.push(zone);
+                })?;
+            }
+            Op::ZoneResetAll => self.zones.reset_all(|zone| {
+                self.forget(zone);
+                effect.emptied.push(zone);
+            }),
+        }
+        Ok(effect)
+    }
+
+    /// A write in a random write area, or behind it; gives how far the write pointer moves.
+    fn write_in_area(&self, area: &Area, request: &mut Request) -> Result<Sector, Status> {
+        let zone = request.zone();
+        let start = self.zone_start(zone);
+        let wp = self.zones.write_pointer(zone);
+        let moves = area.write(wp - start, request.sector() - start, request.end() - start)?;
+        let nr_sectors = u32::try_from(moves.0).expect("an area and a command are short");
+        self.zones.write(zone, wp, nr_sectors, || self.store(request))?;
+        Ok(moves)
+    }
+
+    /// Moves the write pointer of a zone with a random write area up to `to`; gives by how much.
+    pub(super) fn commit(&self, zone: ZoneNo, to: Sector) -> Result<Sector, Status> {
+        let area = self.area.as_ref().ok_or(Status::NotSupported)?;
+        let start = self.zone_start(zone);
+        let wp = self.zones.write_pointer(zone);
+        let to = to.0.checked_sub(start.0).ok_or(Status::Invalid)?;
+        let moves = area.commit(wp - start, Sector(to))?;
+        let nr_sectors = u32::try_from(moves.0).expect("an area is short");
+        self.zones.write(zone, wp, nr_sectors, || {})?;
+        Ok(moves)
+    }
+
+    /// Keeps a write's data; a bio without a buffer writes zeroes.
+    fn store(&self, request: &mut Request) {
+        if let Some(memory) = &self.memory {
+            request.for_each_segment(|sector, nr_sectors, buf| match buf {
+                Some(buf) => memory.write(sector, buf),
+                None => memory.zero(sector, nr_sectors.into()),
+            });
+        }
+    }
+
+    /// Gives a read its data.
+    fn load(&self, request: &mut Request) {
+        if let Some(memory) = &self.memory {
+            request.for_each_segment(|sector, _, buf| {
+                if let Some(buf) = buf {
+                    memory.read(sector, buf);
+                }
+            });
+        }
+    }
+
+    fn forget(&self, zone: ZoneNo) {
+        if let Some(memory) = &self.memory {
+            memory.zero(self.zone_start(zone), self.zone_size.0);
+        }
+    }
+}

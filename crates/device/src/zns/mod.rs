@@ -1,0 +1,130 @@
+//! The ZNS drive: an NVMe flash drive with zones, as a model of what takes time in it.
+//!
+//! Takes requests through its hardware queues; gives them back when a drive of these parts would.
+//! Keeps true: what [`crate::zones`] keeps true, and what each part below says of itself; the same
+//! commands at the same times end at the same times.
+//!
+//! ```text
+//!  queue --\
+//!  queue ---+--> drive      the controller takes commands up, one at a time
+//!  queue --/       |
+//!                medium     zones, write pointers, data: what a command does
+//!                  |
+//!                buffer     data of writes, gathered into units that can be programmed
+//!                  |        (stripe: which unit lies on which die)
+//!                flash      dies that read, program and erase, and the channels to them
+//! ```
+//!
+//! Everything happens at a time that is known when its cause happens, so the drive is a list of
+//! events to come (`agenda`), and whoever starts or polls a command lets all happen that is due.
+//! The hardware queues share the drive behind one lock, taken once a call.
+//!
+//! `docs/models.md` has the parameters, where they come from, and what the model leaves out.
+mod agenda;
+mod buffer;
+mod config;
+mod drive;
+mod flash;
+mod medium;
+mod model;
+mod stripe;
+mod zrwa;
+
+use crate::null::ConfigError;
+use crate::zones::Zones;
+pub use config::ZnsConfig;
+use drive::Drive;
+use medium::Medium;
+use std::sync::{Arc, Mutex, MutexGuard};
+use zonal_blk::{Bytes, Device, HwQueue, Limits, Nanos, Request, Sector, Status, Zone, ZoneNo};
+
+/// A ZNS drive.
+pub struct ZnsDevice {
+    config: ZnsConfig,
+    limits: Limits,
+    medium: Arc<Medium>,
+    drive: Mutex<Drive>,
+}
+
+impl ZnsDevice {
+    /// Makes a drive, all of its zones empty.
+    ///
+    /// # Errors
+    /// The first rule that the configuration breaks.
+    pub fn new(config: &ZnsConfig) -> Result<Self, ConfigError> {
+        let limits = config.limits()?;
+        let medium = Arc::new(Medium::new(config, limits.capacity));
+        let drive = Mutex::new(Drive::new(config, Arc::clone(&medium)));
+        Ok(ZnsDevice { config: config.clone(), limits, medium, drive })
+    }
+
+    /// The drive's zones.
+    pub fn zones(&self) -> &Zones {
+        &self.medium.zones
+    }
+
+    /// Bytes that the write buffer holds.
+    pub fn buffered(&self) -> Bytes {
+        Bytes(self.lock().buffered())
+    }
+
+    /// Commits a zone's random write area up to `to`: the explicit ZRWA flush of NVMe ZNS 1.1, for
+    /// which the block layer has no operation.
+    ///
+    /// # Errors
+    /// [`Status::NotSupported`] for a drive without such areas; [`Status::Invalid`] for a zone that
+    /// the drive does not have or if `to` is not a granule's end in the area;
+    /// [`Status::Again`] if the write buffer has no room at `now`; as [`Zones::write`].
+    pub fn commit(&self, now: Nanos, zone: ZoneNo, to: Sector) -> Result<(), Status> {
+        if zone.0 >= self.limits.nr_zones {
+            return Err(Status::Invalid);
+        }
+        self.lock().commit(now, zone, to)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Drive> {
+        self.drive.lock().expect("a thread died in the drive")
+    }
+}
+
+impl Device for ZnsDevice {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
+        self.medium.zones.report(first, max, zones)
+    }
+
+    fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
+        let number = self.lock().open_queue();
+        Box::new(Queue { device: self, number })
+    }
+}
+
+/// A hardware queue of the drive.
+struct Queue {
+    device: Arc<ZnsDevice>,
+    number: usize,
+}
+
+impl HwQueue for Queue {
+    fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
+        self.device.lock().start(now, self.number, request);
+        Ok(())
+    }
+
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
+        self.device.lock().poll(now, self.number, done);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.device.lock().next_event(self.number)
+    }
+}
+
+/// How long so many bytes take at so many bytes a second, rounded up.
+fn time_of(bytes: u64, rate: Bytes) -> Nanos {
+    let nanos = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(rate.0));
+    Nanos(u64::try_from(nanos).expect("rates of 1 MiB a second and more"))
+}

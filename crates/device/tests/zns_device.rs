@@ -1,0 +1,461 @@
+//! The ZNS drive below a real queue, in virtual time: what takes how long, and what never happens.
+use proptest::prelude::*;
+use std::sync::Arc;
+use zonal_blk::{
+    Bio, BioFlags, Buf, Bytes, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector,
+    Status, ZoneNo, ZoneWrite,
+};
+use zonal_device::{ZnsConfig, ZnsDevice};
+
+/// Zones of 1 MiB with 768 KiB to write.
+const ZONE: u64 = 2048;
+const CAPACITY: u64 = 1536;
+
+/// A drive whose times are easy to add up: 1 byte a nanosecond everywhere, units of 64 KiB on four
+/// dies of two channels, two dies to a zone.
+fn small() -> ZnsConfig {
+    ZnsConfig {
+        zones: 8,
+        zone_size: Bytes(ZONE * 512),
+        zone_capacity: Bytes(CAPACITY * 512),
+        max_open: 3,
+        max_active: 4,
+        append_max: Bytes(128 << 10),
+        max_io: Bytes(256 << 10),
+        write_time: Nanos(10_000),
+        append_time: Nanos(12_000),
+        read_time: Nanos(5_000),
+        manage_time: Nanos(2_000),
+        zone_switch: Nanos(1_000),
+        link_rate: Bytes(1_000_000_000),
+        zone_rate: Bytes(500_000_000),
+        buffer: Bytes(1 << 20),
+        channels: 2,
+        dies: 4,
+        zone_dies: 2,
+        planes: 2,
+        page: Bytes(16 << 10),
+        cell_pages: 2,
+        block: Bytes(64 << 10),
+        channel_rate: Bytes(1_000_000_000),
+        page_read: Nanos(40_000),
+        program: Nanos(200_000),
+        erase: Nanos(1_000_000),
+        suspend_time: Nanos(5_000),
+        ..ZnsConfig::default()
+    }
+}
+
+struct Rig {
+    device: Arc<ZnsDevice>,
+    channels: Vec<Channel>,
+    now: Nanos,
+    /// Channel, end, completion.
+    ends: Vec<(usize, Nanos, Completion)>,
+}
+
+impl Rig {
+    fn new(config: &ZnsConfig) -> Self {
+        Rig::with(config, ZoneWrite::Plug, 1)
+    }
+
+    fn with(config: &ZnsConfig, zone_write: ZoneWrite, channels: usize) -> Self {
+        let device = Arc::new(ZnsDevice::new(config).unwrap());
+        let options =
+            QueueOptions { zone_write: Some(zone_write), merge: false, ..QueueOptions::default() };
+        let queue = Queue::attach(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
+        let channels = (0..channels).map(|_| queue.channel().unwrap()).collect();
+        Rig { device, channels, now: Nanos(0), ends: Vec::new() }
+    }
+
+    fn submit(&mut self, bio: Bio) {
+        self.channels[0].submit(self.now, bio);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.channels.iter().all(|channel| channel.outstanding() == 0)
+    }
+
+    /// Lets time pass to the next event, or to `until` if that is earlier.
+    fn step(&mut self, until: Nanos) {
+        let next = self.channels.iter_mut().filter_map(Channel::next_event).min();
+        self.now = self.now.max(next.unwrap_or(until).min(until));
+        let mut completions = Vec::new();
+        for (nr, channel) in self.channels.iter_mut().enumerate() {
+            channel.poll(self.now, &mut completions);
+            self.ends.extend(completions.drain(..).map(|c| (nr, self.now, c)));
+        }
+    }
+
+    fn run(&mut self) {
+        while !self.is_idle() {
+            self.step(Nanos(u64::MAX));
+        }
+    }
+
+    /// Runs a bio to its end; how long it took.
+    fn time(&mut self, bio: Bio) -> u64 {
+        let start = self.now;
+        self.submit(bio);
+        self.run();
+        let (_, end, completion) = self.ends.pop().unwrap();
+        assert_eq!(completion.status, Status::Ok);
+        (end - start).0
+    }
+
+    /// Lets everything that is under way in the drive come to its end.
+    fn settle(&mut self) {
+        self.now += Nanos(1_000_000_000);
+    }
+}
+
+fn write(zone: u64, at: u64, sectors: u32) -> Bio {
+    Bio::new(Op::Write, Sector(zone * ZONE + at), sectors, 0)
+}
+
+fn of_zone(op: Op, zone: u64) -> Bio {
+    Bio::new(op, Sector(zone * ZONE), 0, 0)
+}
+
+#[test]
+fn write_takes_the_controllers_time_and_the_zones_way_into_the_buffer() {
+    let mut rig = Rig::new(&small());
+    assert_eq!(rig.time(write(0, 0, 8)), 10_000 + 2 * 4096);
+    assert_eq!(rig.time(write(0, 8, 8)), 10_000 + 2 * 4096);
+    assert_eq!(rig.time(write(1, 0, 8)), 11_000 + 2 * 4096, "another zone than before");
+    let append = Bio::new(Op::ZoneAppend, Sector(ZONE), 8, 0);
+    assert_eq!(rig.time(append), 12_000 + 2 * 4096);
+}
+
+#[test]
+fn controller_is_held_by_transfers_and_zones_take_data_side_by_side() {
+    let mut rig = Rig::new(&small());
+    for zone in 0..3 {
+        rig.submit(write(zone, 0, 128));
+    }
+    rig.run();
+    let ends: Vec<u64> = rig.ends.iter().map(|(_, end, _)| end.0).collect();
+    let taken = [10_000, 10_000 + 65_536 + 11_000, 2 * (65_536 + 11_000) + 10_000];
+    assert_eq!(ends, taken.map(|at| at + 2 * 65_536));
+}
+
+#[test]
+fn appends_to_one_zone_follow_one_another_at_the_zones_rate() {
+    let mut rig = Rig::new(&small());
+    for _ in 0..4 {
+        rig.submit(Bio::new(Op::ZoneAppend, Sector(0), 128, 0));
+    }
+    rig.run();
+    let ends: Vec<u64> = rig.ends.iter().map(|(_, end, _)| end.0).collect();
+    let way = 2 * 65_536;
+    assert_eq!(ends, [1, 2, 3, 4].map(|nth| 12_000 + nth * way));
+    let mut landed: Vec<u64> = rig.ends.iter().map(|(_, _, c)| c.sector.0).collect();
+    landed.sort_unstable();
+    assert_eq!(landed, [0, 128, 256, 384]);
+}
+
+#[test]
+fn append_longer_than_the_limit_is_refused() {
+    let mut rig = Rig::new(&small());
+    rig.submit(Bio::new(Op::ZoneAppend, Sector(0), 257 * 8, 0));
+    rig.run();
+    assert_eq!(rig.ends[0].2.status, Status::IoError);
+}
+
+#[test]
+fn full_buffer_slows_writes_to_the_rate_of_the_zones_dies() {
+    // Two dies program 64 KiB in 265.5 us each: slower than the zone's 131 us a unit.
+    let config = ZnsConfig {
+        zone_capacity: Bytes(ZONE * 512),
+        zone_rate: Bytes(600_000_000),
+        program: Nanos(210_000),
+        buffer: Bytes(640 << 10),
+        ..small()
+    };
+    let mut rig = Rig::new(&config);
+    let mut ends = Vec::new();
+    for zone in [0, 2, 4] {
+        // Zones of one stripe.
+        for at in 0..8 {
+            rig.submit(write(zone, at * 256, 256));
+        }
+        while !rig.is_idle() {
+            rig.step(Nanos(u64::MAX));
+            assert!(rig.device.buffered() <= config.buffer);
+        }
+        ends.push(rig.now.0);
+    }
+    let unit = 65_536 + 210_000;
+    let last = ends[2] - ends[1];
+    assert!(last.abs_diff(8 * unit) < unit, "16 units by two dies: {last}");
+    rig.settle();
+    rig.time(Bio::read(Sector(0), 8, 0));
+    assert_eq!(rig.device.buffered(), Bytes(0), "all of it was programmed");
+}
+
+#[test]
+fn data_in_the_buffer_are_read_without_the_flash() {
+    let mut rig = Rig::new(&small());
+    let from_flash = 5_000 + 40_000 + 4096;
+    rig.time(write(0, 0, 120));
+    rig.settle();
+    assert_eq!(rig.time(Bio::new(Op::Read, Sector(0), 8, 0)), 5_000 + 4096, "no unit is full");
+    rig.time(write(0, 120, 8));
+    rig.settle();
+    assert_eq!(rig.time(Bio::new(Op::Read, Sector(0), 8, 0)), from_flash + 4096);
+    assert_eq!(rig.time(Bio::new(Op::Read, Sector(ZONE), 8, 0)), 5_000 + 4096, "never written");
+}
+
+/// How long a read takes that meets a program just begun, and when the program is done then.
+fn read_behind_a_program(suspend: bool) -> (u64, Bytes) {
+    let mut rig = Rig::new(&ZnsConfig { suspend, ..small() });
+    rig.time(write(0, 0, 128));
+    rig.settle();
+    // The third unit is the next on the die of the first.
+    rig.time(write(0, 128, 256));
+    // Its data have come over the bus.
+    rig.now += Nanos(65_536);
+    let read = rig.time(Bio::new(Op::Read, Sector(0), 8, 0));
+    (read, rig.device.buffered())
+}
+
+#[test]
+fn read_waits_for_the_program_on_its_die_unless_that_can_be_suspended() {
+    let read = 40_000 + 4096 + 4096;
+    let (waited, buffered) = read_behind_a_program(false);
+    assert_eq!(waited, 200_000 + read);
+    assert_eq!(buffered, Bytes(0));
+    let (interrupted, buffered) = read_behind_a_program(true);
+    assert_eq!(interrupted, 5_000 + 5_000 + read, "the controller, and the interruption");
+    assert_eq!(buffered, Bytes(128 << 10), "both programs go on");
+}
+
+#[test]
+fn reset_takes_as_long_as_the_erase_of_what_was_written() {
+    let mut rig = Rig::new(&small());
+    assert_eq!(rig.time(of_zone(Op::ZoneReset, 0)), 2_000, "nothing to erase");
+    for at in 0..6 {
+        rig.time(write(0, at * 256, 256));
+    }
+    rig.settle();
+    // Six units on each die; a block of both planes holds two.
+    assert_eq!(rig.time(of_zone(Op::ZoneReset, 0)), 3 * 1_000_000 + 2_000);
+    assert_eq!(rig.time(write(0, 0, 8)), 10_000 + 2 * 4096);
+}
+
+#[test]
+fn finish_programs_padding_up_to_the_capacity() {
+    let mut rig = Rig::new(&small());
+    rig.time(write(0, 0, 8));
+    let unit = 65_536 + 200_000;
+    assert_eq!(rig.time(of_zone(Op::ZoneFinish, 0)), 6 * unit + 2_000);
+    assert_eq!(rig.device.buffered(), Bytes(0), "the unit in part was programmed too");
+    assert_eq!(rig.time(of_zone(Op::ZoneFinish, 0)), 2_000, "it is full");
+}
+
+#[test]
+fn flush_costs_nothing_with_a_safe_buffer_and_waits_for_programs_without() {
+    let flush = || Bio::new(Op::Flush, Sector(0), 0, 0);
+    let mut safe = Rig::new(&small());
+    safe.time(write(0, 0, 136));
+    assert_eq!(safe.time(flush()), 2_000);
+
+    let config = ZnsConfig { power_safe: false, ..small() };
+    let mut rig = Rig::new(&config);
+    rig.time(write(0, 0, 136));
+    let first = rig.time(flush());
+    assert!(first >= 65_536 + 200_000, "a unit and the copy of one in part: {first}");
+    assert_eq!(rig.device.buffered(), Bytes(4096), "the copy does not make room");
+    assert_eq!(rig.time(flush()), 2_000, "nothing new");
+    let mut bio = write(0, 136, 8);
+    bio.flags = BioFlags::FUA;
+    assert!(rig.time(bio) >= 65_536 + 200_000, "a write that must be safe");
+}
+
+#[test]
+fn zone_beyond_the_active_limit_cannot_be_written_until_another_is_full() {
+    let mut rig = Rig::new(&small());
+    for zone in 0..4 {
+        rig.time(write(zone, 0, 8));
+    }
+    let in_use = rig.device.zones().in_use();
+    assert_eq!((in_use.open(), in_use.active()), (3, 4));
+    rig.submit(write(4, 0, 8));
+    rig.run();
+    assert_eq!(rig.ends.pop().unwrap().2.status, Status::ZoneActiveResource);
+    rig.time(of_zone(Op::ZoneFinish, 1));
+    rig.time(write(4, 0, 8));
+}
+
+#[test]
+fn zones_are_written_at_the_write_pointer_only() {
+    let mut rig = Rig::with(&small(), ZoneWrite::Off, 1);
+    rig.submit(write(0, 8, 8));
+    rig.run();
+    assert_eq!(rig.ends[0].2.status, Status::IoError);
+}
+
+#[test]
+fn random_write_area_takes_writes_in_any_order_and_moves_the_write_pointer() {
+    let config = ZnsConfig {
+        zrwa: Bytes(64 << 10),
+        zrwa_granularity: Bytes(16 << 10),
+        append_max: Bytes(0),
+        memory: true,
+        ..small()
+    };
+    let mut rig = Rig::with(&config, ZoneWrite::Off, 1);
+    let wp = |rig: &Rig| rig.device.zones().write_pointer(ZoneNo(0)).0;
+    let data = |tag: u8| Buf::from(&[tag; 4096][..]);
+    for (at, tag) in [(120, 1), (0, 2), (64, 3), (0, 4)] {
+        rig.time(Bio::write(Sector(at), data(tag), 0));
+        assert_eq!(wp(&rig), 0, "in the area");
+    }
+    rig.time(Bio::write(Sector(128), data(5), 0));
+    assert_eq!(wp(&rig), 32, "a granule, for 4 KiB behind the area");
+    for (at, status) in [(0, Status::IoError), (32 + 256, Status::IoError)] {
+        rig.submit(Bio::write(Sector(at), data(9), 0));
+        rig.run();
+        assert_eq!(rig.ends.pop().unwrap().2.status, status, "at {at}");
+    }
+    let now = rig.now;
+    assert_eq!(rig.device.commit(now, ZoneNo(0), Sector(33)), Err(Status::Invalid));
+    assert_eq!(rig.device.commit(now, ZoneNo(9), Sector(0)), Err(Status::Invalid));
+    assert_eq!(rig.device.commit(now, ZoneNo(0), Sector(160)), Ok(()));
+    assert_eq!(wp(&rig), 160);
+    assert_eq!(rig.device.buffered(), Bytes(80 << 10));
+    for (at, tag) in [(0, 4), (64, 3), (120, 1), (128, 5), (72, 0)] {
+        rig.submit(Bio::read(Sector(at), 8, 0));
+        rig.run();
+        let buf = rig.ends.pop().unwrap().2.buf.unwrap();
+        assert!(buf.iter().all(|&byte| byte == tag), "at {at}");
+    }
+    let plain = ZnsDevice::new(&small()).unwrap();
+    assert_eq!(plain.commit(Nanos(0), ZoneNo(0), Sector(0)), Err(Status::NotSupported));
+}
+
+/// What one channel does next.
+#[derive(Clone, Debug)]
+struct Act {
+    channel: usize,
+    zone: u64,
+    kind: u8,
+    sectors: u32,
+    wait: u64,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let sectors = prop_oneof![Just(8u32), Just(32), Just(128), Just(256)];
+    (0..3usize, 0..6u64, 0..16u8, sectors, 0..400_000u64)
+        .prop_map(|(channel, zone, kind, sectors, wait)| Act { channel, zone, kind, sectors, wait })
+}
+
+fn drives() -> impl Strategy<Value = ZnsConfig> {
+    (any::<bool>(), any::<bool>(), prop_oneof![Just(512u64 << 10), Just(1 << 20)]).prop_map(
+        |(power_safe, suspend, buffer)| ZnsConfig {
+            power_safe,
+            suspend,
+            buffer: Bytes(buffer),
+            memory: true,
+            ..small()
+        },
+    )
+}
+
+/// Runs the acts; gives each end: channel, time, what, status, where. Checks as it goes.
+fn run(config: &ZnsConfig, acts: &[Act]) -> Vec<(usize, u64, u64, Status, u64)> {
+    let mut rig = Rig::with(config, ZoneWrite::Plug, 3);
+    let mut model = vec![0u8; (ZONE * 8 * 512) as usize];
+    let mut wp = [0u64; 8];
+    let mut submitted = 0;
+    for (nr, act) in acts.iter().enumerate() {
+        let tag = (nr % 255 + 1) as u8;
+        let (zone, start) = (act.zone as usize, act.zone * ZONE);
+        let fits = wp[zone] + u64::from(act.sectors) <= CAPACITY;
+        let data = || Buf::from(&vec![tag; act.sectors as usize * 512][..]);
+        let mut bio = match act.kind {
+            0 => Bio::new(Op::Flush, Sector(0), 0, 0),
+            1 => of_zone(Op::ZoneReset, act.zone),
+            2 => of_zone(Op::ZoneFinish, act.zone),
+            3 => of_zone(Op::ZoneClose, act.zone),
+            4..=7 => Bio::read(Sector(start), act.sectors, 0),
+            8..=9 if fits && act.sectors <= 256 => {
+                Bio { buf: Some(data()), ..Bio::new(Op::ZoneAppend, Sector(start), act.sectors, 0) }
+            }
+            _ if fits => Bio::write(Sector(start + wp[zone]), data(), 0),
+            _ => of_zone(Op::ZoneReset, act.zone),
+        };
+        bio.user_data = nr as u64;
+        // What the model says must hold once the drive has come to it: one at a time in a zone.
+        let alone = !matches!(bio.op, Op::Read | Op::Flush);
+        if alone {
+            while !rig.is_idle() {
+                rig.step(Nanos(u64::MAX));
+                check(&rig, config);
+            }
+        }
+        let op = bio.op;
+        rig.channels[act.channel].submit(rig.now, bio);
+        submitted += 1;
+        if alone {
+            while !rig.is_idle() {
+                rig.step(Nanos(u64::MAX));
+                check(&rig, config);
+            }
+            let (_, _, completion) = rig.ends.last().unwrap();
+            if completion.status == Status::Ok {
+                match op {
+                    Op::ZoneReset => {
+                        wp[zone] = 0;
+                        model[(start * 512) as usize..][..(ZONE * 512) as usize].fill(0);
+                    }
+                    Op::ZoneFinish => wp[zone] = CAPACITY,
+                    Op::Write | Op::ZoneAppend => {
+                        assert_eq!(completion.sector.0, start + wp[zone]);
+                        let at = ((start + wp[zone]) * 512) as usize;
+                        model[at..][..act.sectors as usize * 512].fill(tag);
+                        wp[zone] += u64::from(act.sectors);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let until = rig.now + Nanos(act.wait);
+        while rig.now < until {
+            rig.step(until);
+            check(&rig, config);
+        }
+    }
+    rig.run();
+    assert_eq!(rig.ends.len(), submitted, "every bio completes once");
+    for zone in 0..8 {
+        rig.channels[0].submit(rig.now, Bio::read(Sector(zone * ZONE), CAPACITY as u32, 0));
+        rig.run();
+        let read = rig.ends.pop().unwrap().2.buf.unwrap();
+        let written = &model[(zone * ZONE * 512) as usize..][..(CAPACITY * 512) as usize];
+        assert!(read[..] == *written, "zone {zone} reads as written");
+    }
+    let end = |(channel, at, c): &(usize, Nanos, Completion)| {
+        (*channel, at.0, c.user_data, c.status, c.sector.0)
+    };
+    rig.ends.iter().map(end).collect()
+}
+
+fn check(rig: &Rig, config: &ZnsConfig) {
+    assert!(rig.device.buffered() <= config.buffer, "the buffer is never above its size");
+    let in_use = rig.device.zones().in_use();
+    assert!(in_use.open() <= config.max_open && in_use.active() <= config.max_active);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn nothing_is_lost_limits_hold_data_are_kept_and_runs_repeat_themselves(
+        config in drives(),
+        acts in prop::collection::vec(act(), 1..60),
+    ) {
+        let once = run(&config, &acts);
+        prop_assert_eq!(once, run(&config, &acts));
+    }
+}

@@ -1,0 +1,222 @@
+//! A controller: its properties and its admin queue.
+//!
+//! Takes admin and fabrics commands; gives completions, at once for all but Asynchronous Event
+//! Requests. Keeps true: a controller that is not enabled takes fabrics commands only (Base section
+//! 3.5.1); one whose host falls silent says so.
+use super::association::Association;
+use super::features::Features;
+use super::reply::{Answer, INVALID_FIELD, Outcome, Reply, SqHead, check_form};
+use super::subsystem::Subsystem;
+use super::{MAX_EVENT_REQUESTS, MAX_QUEUE, VERSION, identify, logs};
+use crate::NvmeStatus;
+use crate::wire::Sqe;
+use crate::wire::fabrics::PropertyCommand;
+use crate::wire::opcode::{AdminOpcode, FABRICS, FabricsType};
+use crate::wire::property::{
+    CSTS_FATAL, CSTS_READY, CSTS_SHUTDOWN_COMPLETE, Cc, Property, capabilities,
+};
+use std::sync::Arc;
+use zonal_blk::Nanos;
+
+/// A controller, as its admin queue sees it. Dropping it ends the association.
+pub struct Controller {
+    pub(super) subsystem: Arc<Subsystem>,
+    pub(super) association: Arc<Association>,
+    pub(super) features: Features,
+    cc: Cc,
+    csts: u32,
+    head: SqHead,
+    /// CIDs of the Asynchronous Event Requests that wait.
+    event_requests: Vec<u16>,
+    /// Those that were aborted, to be answered after the command that did it.
+    aborted: Vec<u16>,
+}
+
+impl Controller {
+    pub(super) fn new(
+        now: Nanos,
+        subsystem: Arc<Subsystem>,
+        association: Arc<Association>,
+        sqsize: u16,
+        kato: u32,
+    ) -> Self {
+        let mut head = SqHead::new(sqsize);
+        // The Connect command was the first entry.
+        head.advance();
+        Controller {
+            subsystem,
+            association,
+            features: Features::new(now, kato),
+            cc: Cc::default(),
+            csts: 0,
+            head,
+            event_requests: Vec::new(),
+            aborted: Vec::new(),
+        }
+    }
+
+    /// The controller's identifier.
+    pub fn cntlid(&self) -> u16 {
+        self.association.cntlid
+    }
+
+    /// Takes a command with the data that the host sends with it.
+    pub fn submit(&mut self, now: Nanos, sqe: &Sqe, data: &[u8], answers: &mut Vec<Answer>) {
+        self.head.advance();
+        let outcome = match self.execute(now, sqe, data) {
+            Some(outcome) => outcome,
+            None => return self.poll(now, answers),
+        };
+        if let Err(status) = outcome {
+            self.association.note_error(0, sqe, status);
+        }
+        answers.push(self.head.answer(sqe, outcome));
+        self.poll(now, answers);
+    }
+
+    /// Ends a command unlooked at: its data did not come as they should.
+    pub fn refuse(&mut self, sqe: &Sqe, status: NvmeStatus, answers: &mut Vec<Answer>) {
+        self.head.advance();
+        self.association.note_error(0, sqe, status);
+        answers.push(self.head.answer(sqe, Err(status)));
+    }
+
+    /// `None` for a command that ends later.
+    fn execute(&mut self, now: Nanos, sqe: &Sqe, data: &[u8]) -> Option<Outcome> {
+        if sqe.opcode == FABRICS {
+            return Some(self.fabrics(sqe));
+        }
+        if self.csts & CSTS_READY == 0 {
+            return Some(Err(NvmeStatus::SEQUENCE.do_not_retry()));
+        }
+        if let Err(status) = check_form(sqe) {
+            return Some(Err(status));
+        }
+        Some(match AdminOpcode(sqe.opcode) {
+            AdminOpcode::IDENTIFY => identify::identify(self, &(*sqe).into()),
+            AdminOpcode::GET_LOG_PAGE => logs::page(self, &(*sqe).into()),
+            AdminOpcode::SET_FEATURES => self.set_feature(now, &(*sqe).into(), data),
+            AdminOpcode::GET_FEATURES => self.get_feature(now, &(*sqe).into()),
+            AdminOpcode::KEEP_ALIVE => {
+                self.features.alive(now);
+                Ok(Reply::DONE)
+            }
+            AdminOpcode::ABORT => Ok(self.abort(sqe.cdw10.get())),
+            AdminOpcode::ASYNC_EVENT_REQUEST => {
+                if self.event_requests.len() < MAX_EVENT_REQUESTS {
+                    self.event_requests.push(sqe.cid.get());
+                    return None;
+                }
+                Err(NvmeStatus::EVENT_LIMIT.do_not_retry())
+            }
+            _ => Err(NvmeStatus::INVALID_OPCODE.do_not_retry()),
+        })
+    }
+
+    /// Abort: SQID in bits 15:0, CID in bits 31:16. Only requests for events can be aborted: other
+    /// admin commands have ended, and I/O ends soon. Bit 0 of the result says that nothing was.
+    fn abort(&mut self, what: u32) -> Reply {
+        let (sqid, cid) = (what & 0xffff, what >> 16);
+        let found = self.event_requests.iter().position(|&known| u32::from(known) == cid);
+        let Some(found) = found.filter(|_| sqid == 0) else {
+            return Reply::result(1);
+        };
+        self.aborted.push(self.event_requests.remove(found));
+        Reply::result(0)
+    }
+
+    fn fabrics(&mut self, sqe: &Sqe) -> Outcome {
+        let command = PropertyCommand::from(*sqe);
+        let property = Property(command.offset.get());
+        match FabricsType(command.fctype) {
+            FabricsType::PROPERTY_GET => {
+                let expected = property.size().ok_or(INVALID_FIELD)?;
+                let size = if command.attributes & 0b111 == 1 { 8 } else { 4 };
+                if size != expected {
+                    return Err(INVALID_FIELD);
+                }
+                Ok(Reply::result(self.property(property)))
+            }
+            FabricsType::PROPERTY_SET if property == Property::CC && command.attributes == 0 => {
+                // The value of a property of four bytes is in the lower ones.
+                #[allow(clippy::cast_possible_truncation)]
+                self.configure(Cc(command.value.get() as u32));
+                Ok(Reply::DONE)
+            }
+            FabricsType::PROPERTY_SET => Err(INVALID_FIELD),
+            FabricsType::CONNECT => Err(NvmeStatus::SEQUENCE.do_not_retry()),
+            _ => Err(INVALID_FIELD),
+        }
+    }
+
+    fn property(&self, property: Property) -> u64 {
+        match property {
+            Property::CAP => capabilities(MAX_QUEUE, 15),
+            Property::VS => VERSION.into(),
+            Property::CC => self.cc.0.into(),
+            Property::CSTS => self.csts.into(),
+            _ => 0,
+        }
+    }
+
+    /// CC changed: enables, disables or shuts down (Base sections 3.1.3.5 and 3.6).
+    fn configure(&mut self, cc: Cc) {
+        let before = std::mem::replace(&mut self.cc, cc);
+        if cc.shutdown() && !before.shutdown() {
+            self.stop();
+            self.csts |= CSTS_SHUTDOWN_COMPLETE;
+        }
+        if cc.enabled() && !before.enabled() {
+            // Entries of 64 and 16 bytes; the NVM Command Set, or all that there are.
+            let fits = cc.0 >> 16 & 0xff == 0x46 && matches!(cc.css(), 0 | 0b110);
+            self.csts = if fits { CSTS_READY } else { CSTS_FATAL };
+            self.association.set_ready(fits);
+        } else if !cc.enabled() && before.enabled() {
+            self.stop();
+            self.csts &= CSTS_SHUTDOWN_COMPLETE;
+        }
+    }
+
+    /// No more I/O, no more events.
+    fn stop(&mut self) {
+        self.association.set_ready(false);
+        self.aborted.append(&mut self.event_requests);
+    }
+
+    /// Ends the Asynchronous Event Requests that there is an event for, or that were aborted.
+    pub fn poll(&mut self, _now: Nanos, answers: &mut Vec<Answer>) {
+        for cid in std::mem::take(&mut self.aborted) {
+            let cqe = self.head.complete(cid, NvmeStatus::ABORT_REQUESTED, 0);
+            answers.push(Answer { cqe, data: None });
+        }
+        while !self.event_requests.is_empty() {
+            let Some(kind) = self.association.notices().next(self.features.events) else { break };
+            let cid = self.event_requests.remove(0);
+            let cqe = self.head.complete(cid, NvmeStatus::SUCCESS, kind.result());
+            answers.push(Answer { cqe, data: None });
+        }
+    }
+
+    /// Whether the host has not said for too long that it lives: the association is to be ended
+    /// (Base section 3.9).
+    pub fn is_expired(&self, now: Nanos) -> bool {
+        self.next_event().is_some_and(|due| due <= now)
+    }
+
+    /// When [`Controller::is_expired`] becomes true unless the host keeps the controller alive;
+    /// `None` if it need not.
+    pub fn next_event(&self) -> Option<Nanos> {
+        self.features.expires()
+    }
+
+    /// Whether the controller was disabled or shut down: no I/O queue takes commands.
+    pub fn is_stopped(&self) -> bool {
+        !self.association.is_ready()
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        self.association.set_ready(false);
+    }
+}

@@ -1,0 +1,104 @@
+//! What the queues of one controller share.
+//!
+//! Takes what the admin queue decided; tells the I/O queues. No I/O takes a lock here.
+use super::ERROR_ENTRIES;
+use super::notices::Notices;
+use crate::NvmeStatus;
+use crate::wire::Sqe;
+use crate::wire::log::ErrorEntry;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+/// A host's connection to a subsystem: a controller and its queues.
+#[derive(Debug)]
+pub(super) struct Association {
+    pub cntlid: u16,
+    pub host_id: [u8; 16],
+    pub hostnqn: String,
+    /// The controller is enabled: I/O queues can connect, and take commands.
+    ready: AtomicBool,
+    /// I/O queues that the host may have.
+    granted: AtomicU16,
+    queues: Mutex<BTreeSet<u16>>,
+    notices: Mutex<Notices>,
+    errors: Mutex<Errors>,
+}
+
+#[derive(Debug, Default)]
+struct Errors {
+    count: u64,
+    newest_first: VecDeque<ErrorEntry>,
+}
+
+impl Association {
+    pub fn new(cntlid: u16, host_id: [u8; 16], hostnqn: String) -> Self {
+        Association {
+            cntlid,
+            host_id,
+            hostnqn,
+            ready: AtomicBool::new(false),
+            granted: AtomicU16::new(super::MAX_IO_QUEUES),
+            queues: Mutex::default(),
+            notices: Mutex::default(),
+            errors: Mutex::default(),
+        }
+    }
+
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    pub fn set_ready(&self, ready: bool) {
+        self.ready.store(ready, Ordering::Release);
+    }
+
+    pub fn granted(&self) -> u16 {
+        self.granted.load(Ordering::Relaxed)
+    }
+
+    pub fn grant(&self, queues: u16) {
+        self.granted.store(queues, Ordering::Relaxed);
+    }
+
+    /// Whether any I/O queue is connected.
+    pub fn has_queues(&self) -> bool {
+        !self.queues.lock().expect("queues lock").is_empty()
+    }
+
+    /// Enters an I/O queue; whether it was not there.
+    pub fn open_queue(&self, qid: u16) -> bool {
+        self.queues.lock().expect("queues lock").insert(qid)
+    }
+
+    pub fn close_queue(&self, qid: u16) {
+        self.queues.lock().expect("queues lock").remove(&qid);
+    }
+
+    pub fn notices(&self) -> MutexGuard<'_, Notices> {
+        self.notices.lock().expect("notices lock")
+    }
+
+    /// Notes a command that failed, for the error log page.
+    pub fn note_error(&self, qid: u16, sqe: &Sqe, status: NvmeStatus) {
+        let mut errors = self.errors.lock().expect("errors lock");
+        errors.count += 1;
+        let mut entry = ErrorEntry::zeroed();
+        entry.count = errors.count.into();
+        entry.sqid = qid.into();
+        entry.cid = sqe.cid;
+        entry.status = (status.0 << 1).into();
+        // No single parameter is named (Base section 5.16.1.2).
+        entry.location = u16::MAX.into();
+        entry.nsid = sqe.nsid;
+        entry.lba = if qid == 0 { 0 } else { sqe.slba() }.into();
+        errors.newest_first.push_front(entry);
+        errors.newest_first.truncate(ERROR_ENTRIES);
+    }
+
+    /// Errors since the controller was made, and the newest of them.
+    pub fn errors(&self) -> (u64, Vec<ErrorEntry>) {
+        let errors = self.errors.lock().expect("errors lock");
+        (errors.count, errors.newest_first.iter().copied().collect())
+    }
+}

@@ -1,0 +1,147 @@
+//! Connect: the beginning of an admin or I/O queue.
+//!
+//! Takes the first command of a connection; gives the queue that the connection is from now on, or
+//! the completion that refuses it.
+use super::MAX_QUEUE;
+use super::admin::Controller;
+use super::association::Association;
+use super::io::IoQueue;
+use super::reply::{Answer, SqHead};
+use super::subsystem::Subsystem;
+use crate::NvmeStatus;
+use crate::wire::fabrics::{CNTLID_ANY, ConnectCommand, ConnectData};
+use crate::wire::opcode::{FABRICS, FabricsType};
+use crate::wire::{Sqe, text};
+use std::sync::Arc;
+use zerocopy::FromBytes;
+use zonal_blk::Nanos;
+
+/// The subsystems that can be reached in one place.
+#[derive(Default)]
+pub struct Target {
+    subsystems: Vec<Arc<Subsystem>>,
+}
+
+/// What a connection became.
+pub enum Connected {
+    /// An admin queue: a new controller.
+    Admin(Box<Controller>),
+    /// An I/O queue of a controller.
+    Io(Box<IoQueue>),
+}
+
+/// Connect refused: which parameter is invalid, in dword 0 (Base section 6.3): the offset in bytes,
+/// and whether it is one of the data.
+#[derive(Clone, Copy, Debug)]
+struct Refused(NvmeStatus, u64);
+
+const IN_DATA: u64 = 1 << 16;
+
+impl Refused {
+    fn parameter(place: u64) -> Self {
+        Refused(NvmeStatus::CONNECT_PARAMETERS.do_not_retry(), place)
+    }
+}
+
+impl Target {
+    /// A target with these subsystems.
+    pub fn new(subsystems: Vec<Arc<Subsystem>>) -> Self {
+        Target { subsystems }
+    }
+
+    /// Takes the first command of a connection with its data.
+    ///
+    /// # Errors
+    /// The completion that refuses it; the connection is then to be closed.
+    pub fn connect(
+        &self,
+        now: Nanos,
+        sqe: &Sqe,
+        data: &[u8],
+    ) -> Result<(Connected, Answer), Answer> {
+        let command = ConnectCommand::from(*sqe);
+        let mut head = SqHead::new(command.sqsize.get());
+        head.advance();
+        let answer = |status, result| Answer {
+            cqe: head.complete(sqe.cid.get(), status, result),
+            data: None,
+        };
+        match self.try_connect(now, &command, data) {
+            Ok((connected, cntlid)) => Ok((connected, answer(NvmeStatus::SUCCESS, cntlid.into()))),
+            Err(Refused(status, place)) => Err(answer(status, place)),
+        }
+    }
+
+    fn try_connect(
+        &self,
+        now: Nanos,
+        command: &ConnectCommand,
+        data: &[u8],
+    ) -> Result<(Connected, u16), Refused> {
+        if command.opcode != FABRICS || command.fctype != FabricsType::CONNECT.0 {
+            return Err(Refused(NvmeStatus::SEQUENCE.do_not_retry(), 0));
+        }
+        if command.record_format.get() != 0 {
+            return Err(Refused(NvmeStatus::INCOMPATIBLE_FORMAT.do_not_retry(), 0));
+        }
+        let Ok(data) = ConnectData::read_from_bytes(data) else {
+            return Err(Refused(NvmeStatus::SGL_LENGTH.do_not_retry(), 0));
+        };
+        let sqsize = command.sqsize.get();
+        if sqsize == 0 || sqsize >= MAX_QUEUE {
+            return Err(Refused::parameter(44));
+        }
+        let name = text(&data.subnqn).unwrap_or_default();
+        let subsystem = self.subsystems.iter().find(|known| known.config().nqn == name);
+        let subsystem = subsystem.ok_or(Refused::parameter(IN_DATA | 256))?;
+        let host = text(&data.hostnqn).filter(|name| !name.is_empty());
+        let host = host.ok_or(Refused::parameter(IN_DATA | 512))?;
+        if command.qid.get() == 0 {
+            admin(now, subsystem, command, &data, host)
+        } else {
+            io(subsystem, command, &data, host)
+        }
+    }
+}
+
+fn admin(
+    now: Nanos,
+    subsystem: &Arc<Subsystem>,
+    command: &ConnectCommand,
+    data: &ConnectData,
+    host: &str,
+) -> Result<(Connected, u16), Refused> {
+    if data.cntlid.get() != CNTLID_ANY {
+        return Err(Refused::parameter(IN_DATA | 16));
+    }
+    let make = |cntlid| Arc::new(Association::new(cntlid, data.host_id, host.to_owned()));
+    let association = subsystem.associate(make);
+    let association = association.ok_or(Refused(NvmeStatus::CONTROLLER_BUSY, 0))?;
+    let cntlid = association.cntlid;
+    let (sqsize, kato) = (command.sqsize.get(), command.kato.get());
+    let controller = Controller::new(now, Arc::clone(subsystem), association, sqsize, kato);
+    Ok((Connected::Admin(Box::new(controller)), cntlid))
+}
+
+fn io(
+    subsystem: &Arc<Subsystem>,
+    command: &ConnectCommand,
+    data: &ConnectData,
+    host: &str,
+) -> Result<(Connected, u16), Refused> {
+    let controller = subsystem.controller(data.cntlid.get());
+    let controller = controller.ok_or(Refused::parameter(IN_DATA | 16))?;
+    if controller.hostnqn != host || controller.host_id != data.host_id {
+        return Err(Refused(NvmeStatus::CONNECT_HOST.do_not_retry(), 0));
+    }
+    if !controller.is_ready() {
+        return Err(Refused(NvmeStatus::SEQUENCE.do_not_retry(), 0));
+    }
+    let qid = command.qid.get();
+    if subsystem.is_discovery() || qid > controller.granted() || !controller.open_queue(qid) {
+        return Err(Refused::parameter(42));
+    }
+    let cntlid = controller.cntlid;
+    let queue = IoQueue::new(Arc::clone(subsystem), controller, qid, command.sqsize.get());
+    Ok((Connected::Io(Box::new(queue)), cntlid))
+}

@@ -1,0 +1,138 @@
+//! Identify: what a controller and its namespaces are.
+use super::admin::Controller;
+use super::namespace::append_shift;
+use super::reply::{INVALID_FIELD, Outcome, Reply};
+use super::{
+    ERROR_ENTRIES, IN_CAPSULE, MAX_EVENT_REQUESTS, MAX_NAMESPACES, MAX_QUEUE, MDTS, VERSION, logs,
+};
+use crate::NvmeStatus;
+use crate::wire::admin::IdentifyCommand;
+use crate::wire::identify::{IdentifyController, NamespaceList, NvmController, ZnsController};
+use crate::wire::opcode::{Cns, Csi};
+use crate::wire::sqe::NSID_ALL;
+use crate::wire::{padded, terminated};
+use zerocopy::{Immutable, IntoBytes};
+
+const INVALID_NAMESPACE: NvmeStatus = NvmeStatus::INVALID_NAMESPACE.do_not_retry();
+
+fn structure<T: IntoBytes + Immutable>(data: &T) -> Outcome {
+    Ok(Reply::data(data.as_bytes().to_vec()))
+}
+
+/// Executes Identify (Base section 5.17).
+pub(super) fn identify(controller: &Controller, command: &IdentifyCommand) -> Outcome {
+    let subsystem = &controller.subsystem;
+    let (nsid, csi) = (command.nsid.get(), Csi(command.csi));
+    let namespace = || match nsid {
+        0 | NSID_ALL => Err(INVALID_NAMESPACE),
+        _ => Ok(subsystem.namespace(nsid)),
+    };
+    // An inactive namespace is all zeroes (Base section 5.17.2).
+    let zeroes = || Ok(Reply::data(vec![0; 4096]));
+    let cns = Cns(command.cns);
+    if subsystem.is_discovery() && cns != Cns::CONTROLLER {
+        return Err(INVALID_FIELD);
+    }
+    match cns {
+        Cns::CONTROLLER => structure(&identify_controller(controller)),
+        Cns::NAMESPACE if nsid == NSID_ALL => zeroes(),
+        Cns::NAMESPACE => namespace()?.map_or_else(zeroes, |ns| structure(&ns.identify())),
+        Cns::NAMESPACE_DESCRIPTORS => {
+            let namespace = namespace()?.ok_or(INVALID_NAMESPACE)?;
+            Ok(Reply::data(namespace.descriptors()))
+        }
+        Cns::INDEPENDENT_NAMESPACE => {
+            namespace()?.map_or_else(zeroes, |ns| structure(&ns.identify_independent()))
+        }
+        Cns::ACTIVE_NAMESPACES => list(nsid, subsystem.namespaces_after(nsid, |_| true)),
+        Cns::CSI_ACTIVE_NAMESPACES if matches!(csi, Csi::NVM | Csi::ZNS) => {
+            list(nsid, subsystem.namespaces_after(nsid, |namespace| namespace.csi() == csi))
+        }
+        Cns::CSI_NAMESPACE => match (namespace()?, csi) {
+            (Some(namespace), Csi::ZNS) if namespace.is_zoned() => {
+                structure(&namespace.identify_zns())
+            }
+            (Some(namespace), Csi::NVM) => structure(&namespace.identify_nvm()),
+            (None, Csi::NVM | Csi::ZNS) => zeroes(),
+            _ => Err(INVALID_FIELD),
+        },
+        Cns::CSI_CONTROLLER => match csi {
+            Csi::NVM => structure(&NvmController::zeroed()),
+            Csi::ZNS => {
+                let mut id = ZnsController::zeroed();
+                id.append_shift = subsystem.append_max().map_or(0, append_shift);
+                structure(&id)
+            }
+            _ => Err(INVALID_FIELD),
+        },
+        Cns::COMMAND_SETS => {
+            // One combination of command sets: NVM and ZNS, bits 0 and 2 (Base section 5.17.2.21).
+            let mut data = vec![0; 4096];
+            data[0] = 1 << Csi::NVM.0 | 1 << Csi::ZNS.0;
+            Ok(Reply::data(data))
+        }
+        _ => Err(INVALID_FIELD),
+    }
+}
+
+fn list(nsid: u32, nsids: Vec<u32>) -> Outcome {
+    // No namespace can be behind the last two identifiers (Base section 5.17.2.2).
+    if nsid >= NSID_ALL - 1 {
+        return Err(INVALID_NAMESPACE);
+    }
+    let mut list = NamespaceList::zeroed();
+    for (entry, nsid) in list.nsids.iter_mut().zip(nsids) {
+        *entry = nsid.into();
+    }
+    structure(&list)
+}
+
+/// A field that counts from 0.
+fn minus_one(count: usize) -> u8 {
+    u8::try_from(count - 1).expect("no more than 256")
+}
+
+fn identify_controller(controller: &Controller) -> IdentifyController {
+    /// Compare, Dataset Management, Write Zeroes, Timestamp, Verify.
+    const COMMANDS: u16 = 1 << 0 | 1 << 2 | 1 << 3 | 1 << 6 | 1 << 7;
+    let subsystem = &controller.subsystem;
+    let config = subsystem.config();
+    let discovery = subsystem.is_discovery();
+    let mut id = IdentifyController::zeroed();
+    id.sn = padded(&config.serial);
+    id.mn = padded(&config.model);
+    id.fr = padded(&config.firmware);
+    id.subnqn = terminated(&config.nqn);
+    id.cmic = 1 << 1;
+    id.mdts = MDTS;
+    id.cntlid = controller.cntlid().into();
+    id.ver = VERSION.into();
+    id.oaes = logs::events(discovery).into();
+    id.ctratt = 1.into();
+    id.cntrltype = if discovery { 2 } else { 1 };
+    id.acl = 3;
+    id.aerl = minus_one(MAX_EVENT_REQUESTS);
+    // One firmware slot, which cannot be written.
+    id.frmw = 1 << 1 | 1;
+    // The effects log, offsets and lengths in log pages.
+    id.lpa = 1 << 1 | 1 << 2;
+    id.elpe = minus_one(ERROR_ENTRIES);
+    // The kernel's hosts expect a granularity of the keep alive timer: a second.
+    id.kas = 10.into();
+    id.maxcmd = MAX_QUEUE.into();
+    id.sgls = (1 | 1 << 20 | 1 << 21).into();
+    if discovery {
+        return id;
+    }
+    id.sqes = 0x66;
+    id.cqes = 0x44;
+    id.nn = MAX_NAMESPACES.into();
+    id.mnan = MAX_NAMESPACES.into();
+    id.oncs = COMMANDS.into();
+    // A write cache; Flush may name all namespaces.
+    id.vwc = 0b11 << 1 | 1;
+    id.ioccsz = (IN_CAPSULE / 16 + 4).into();
+    id.iorcsz = 1.into();
+    id.msdbd = 1;
+    id
+}

@@ -1,0 +1,242 @@
+//! An I/O queue: commands become bios, completions become answers.
+//!
+//! Takes I/O commands with the data that the host sends; gives answers, in the order in which the
+//! bios end. Keeps true: a command is answered when all of its bios have ended, with the status of
+//! the first that failed. Belongs to one thread, like the channels that it opens.
+mod pending;
+mod rw;
+mod status;
+mod zones;
+
+use super::association::Association;
+use super::namespace::Namespace;
+use super::reply::{Answer, Outcome, Reply, SqHead, check_form};
+use super::subsystem::Subsystem;
+use crate::NvmeStatus;
+use crate::wire::Sqe;
+use crate::wire::opcode::{FABRICS, IoOpcode};
+use crate::wire::sqe::NSID_ALL;
+use pending::{Kind, Pending, Table};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use zonal_blk::{Bio, Channel, Completion, Nanos};
+
+/// An I/O queue of a controller.
+pub struct IoQueue {
+    subsystem: Arc<Subsystem>,
+    association: Arc<Association>,
+    qid: u16,
+    head: SqHead,
+    /// The subsystem's count of changes when `ways` was last compared with it.
+    generation: u64,
+    ways: BTreeMap<u32, Way>,
+    pending: Table,
+    done: Vec<Completion>,
+}
+
+/// The way to a namespace.
+struct Way {
+    namespace: Arc<Namespace>,
+    channel: Channel,
+    /// The namespace is no longer the subsystem's: what is on its way ends, nothing new begins.
+    removed: bool,
+}
+
+/// What a command becomes.
+enum Start {
+    /// It has ended.
+    Ended(Reply),
+    /// It ends when these have.
+    Bios(Vec<Bio>, Kind),
+}
+
+impl IoQueue {
+    pub(super) fn new(
+        subsystem: Arc<Subsystem>,
+        association: Arc<Association>,
+        qid: u16,
+        sqsize: u16,
+    ) -> Self {
+        let mut head = SqHead::new(sqsize);
+        head.advance();
+        IoQueue {
+            generation: subsystem.generation(),
+            subsystem,
+            association,
+            qid,
+            head,
+            ways: BTreeMap::new(),
+            pending: Table::default(),
+            done: Vec::new(),
+        }
+    }
+
+    /// The queue's identifier.
+    pub fn qid(&self) -> u16 {
+        self.qid
+    }
+
+    /// Commands that have not been answered.
+    pub fn outstanding(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Takes a command with the data that the host sends with it.
+    pub fn submit(&mut self, now: Nanos, sqe: &Sqe, data: &[u8], answers: &mut Vec<Answer>) {
+        self.head.advance();
+        let outcome = match self.start(now, sqe, data) {
+            Ok(None) => return,
+            Ok(Some(reply)) => Ok(reply),
+            Err(status) => Err(status),
+        };
+        self.answer(sqe, outcome, answers);
+    }
+
+    /// Ends a command unlooked at: its data did not come as they should.
+    pub fn refuse(&mut self, sqe: &Sqe, status: NvmeStatus, answers: &mut Vec<Answer>) {
+        self.head.advance();
+        self.answer(sqe, Err(status), answers);
+    }
+
+    fn answer(&mut self, sqe: &Sqe, outcome: Outcome, answers: &mut Vec<Answer>) {
+        if let Err(status) = outcome {
+            self.association.note_error(self.qid, sqe, status);
+        }
+        answers.push(self.head.answer(sqe, outcome));
+    }
+
+    /// Begins a command; `None` if it has not ended.
+    fn start(&mut self, now: Nanos, sqe: &Sqe, data: &[u8]) -> Result<Option<Reply>, NvmeStatus> {
+        check_form(sqe)?;
+        if !self.association.is_ready() || sqe.opcode == FABRICS {
+            return Err(NvmeStatus::SEQUENCE.do_not_retry());
+        }
+        let opcode = IoOpcode(sqe.opcode);
+        let nsid = sqe.nsid.get();
+        if opcode == IoOpcode::FLUSH && nsid == NSID_ALL {
+            return self.flush_all(now, sqe);
+        }
+        let way = self.way(nsid)?;
+        let namespace = &*way.namespace;
+        let of_zones = matches!(
+            opcode,
+            IoOpcode::ZONE_APPEND
+                | IoOpcode::ZONE_MANAGEMENT_SEND
+                | IoOpcode::ZONE_MANAGEMENT_RECEIVE
+        );
+        if of_zones && !namespace.is_zoned() {
+            return Err(NvmeStatus::INVALID_OPCODE.do_not_retry());
+        }
+        let command = (*sqe).into();
+        let start = match opcode {
+            IoOpcode::FLUSH => rw::flush(),
+            IoOpcode::READ => rw::read(namespace, &command)?,
+            IoOpcode::WRITE => rw::write(namespace, &command, data)?,
+            IoOpcode::WRITE_ZEROES => rw::write_zeroes(namespace, &command)?,
+            IoOpcode::COMPARE => rw::compare(namespace, &command, data)?,
+            IoOpcode::VERIFY => rw::verify(namespace, &command)?,
+            IoOpcode::ZONE_APPEND => rw::append(namespace, &command, data)?,
+            IoOpcode::DATASET_MANAGEMENT => rw::deallocate(namespace, &(*sqe).into(), data)?,
+            IoOpcode::ZONE_MANAGEMENT_SEND => zones::send(namespace, &(*sqe).into())?,
+            IoOpcode::ZONE_MANAGEMENT_RECEIVE => zones::receive(namespace, &(*sqe).into())?,
+            _ => return Err(NvmeStatus::INVALID_OPCODE.do_not_retry()),
+        };
+        Ok(self.begin(now, sqe, start, &[nsid]))
+    }
+
+    /// Sends the bios of a command to each of `nsids`, whose ways are open.
+    fn begin(&mut self, now: Nanos, sqe: &Sqe, start: Start, nsids: &[u32]) -> Option<Reply> {
+        let (bios, kind) = match start {
+            Start::Ended(reply) => return Some(reply),
+            Start::Bios(bios, _) if bios.is_empty() => return Some(Reply::DONE),
+            Start::Bios(bios, kind) => (bios, kind),
+        };
+        let parts = bios.len() * nsids.len();
+        let slot = self.pending.insert(Pending::new(*sqe, kind, parts));
+        let [first, others @ ..] = nsids else { unreachable!("a command is for a namespace") };
+        for nsid in others {
+            // Only commands without data are for several.
+            let copies = bios.iter().map(|bio| Bio::new(bio.op, bio.sector, bio.nr_sectors, slot));
+            let way = self.ways.get_mut(nsid).expect("the way was opened");
+            copies.for_each(|bio| way.channel.submit(now, bio));
+        }
+        let way = self.ways.get_mut(first).expect("the way was opened");
+        for bio in bios {
+            way.channel.submit(now, Bio { user_data: slot, ..bio });
+        }
+        None
+    }
+
+    fn flush_all(&mut self, now: Nanos, sqe: &Sqe) -> Result<Option<Reply>, NvmeStatus> {
+        let nsids = self.subsystem.namespaces_after(0, |_| true);
+        if nsids.is_empty() {
+            return Ok(Some(Reply::DONE));
+        }
+        for nsid in &nsids {
+            self.way(*nsid)?;
+        }
+        Ok(self.begin(now, sqe, rw::flush(), &nsids))
+    }
+
+    /// The way to a namespace, opened when it is first gone.
+    fn way(&mut self, nsid: u32) -> Result<&mut Way, NvmeStatus> {
+        let invalid = NvmeStatus::INVALID_NAMESPACE.do_not_retry();
+        self.compare_with_subsystem();
+        if !self.ways.contains_key(&nsid) {
+            let namespace = self.subsystem.namespace(nsid).ok_or(invalid)?;
+            let channel = namespace.queue().channel().map_err(|_| NvmeStatus::INTERNAL)?;
+            self.ways.insert(nsid, Way { namespace, channel, removed: false });
+        }
+        let way = self.ways.get_mut(&nsid).expect("just seen");
+        if way.removed { Err(invalid) } else { Ok(way) }
+    }
+
+    fn compare_with_subsystem(&mut self) {
+        let generation = self.subsystem.generation();
+        if generation == self.generation {
+            return;
+        }
+        self.generation = generation;
+        for (nsid, way) in &mut self.ways {
+            let there = self.subsystem.namespace(*nsid);
+            way.removed = !there.is_some_and(|there| Arc::ptr_eq(&there, &way.namespace));
+        }
+        self.ways.retain(|_, way| !way.removed || way.channel.outstanding() > 0);
+    }
+
+    /// Gives the answers of commands that have ended.
+    pub fn poll(&mut self, now: Nanos, answers: &mut Vec<Answer>) {
+        let mut done = std::mem::take(&mut self.done);
+        for way in self.ways.values_mut() {
+            way.channel.poll(now, &mut done);
+            for completion in done.drain(..) {
+                let slot = completion.user_data;
+                let pending = self.pending.get(slot);
+                pending.ended(&way.namespace, completion);
+                if pending.is_done() {
+                    let pending = self.pending.remove(slot);
+                    pending.count(&self.subsystem.totals);
+                    if let Err(status) = pending.status() {
+                        self.association.note_error(self.qid, &pending.sqe, status);
+                    }
+                    answers.push(pending.answer(&self.head));
+                }
+            }
+        }
+        self.done = done;
+        if self.generation != self.subsystem.generation() {
+            self.compare_with_subsystem();
+        }
+    }
+
+    /// When to call [`IoQueue::poll`] next; `None` if nothing is known to happen.
+    pub fn next_event(&mut self) -> Option<Nanos> {
+        self.ways.values_mut().filter_map(|way| way.channel.next_event()).min()
+    }
+}
+
+impl Drop for IoQueue {
+    fn drop(&mut self) {
+        self.association.close_queue(self.qid);
+    }
+}

@@ -1,0 +1,136 @@
+//! Commands of the NVM Command Set, and zone append, as bios.
+use super::pending::Kind;
+use super::status::range;
+use super::{Namespace, Reply, Start};
+use crate::NvmeStatus;
+use crate::controller::MDTS;
+use crate::controller::namespace::append_shift;
+use crate::controller::reply::INVALID_FIELD;
+use crate::wire::io::{DSM_DEALLOCATE, DsmCommand, DsmRange, RwCommand, control};
+use zerocopy::FromBytes;
+use zonal_blk::{Bio, BioFlags, Buf, Op, Sector};
+
+type Started = Result<Start, NvmeStatus>;
+
+fn one(bio: Bio, kind: Kind) -> Started {
+    Ok(Start::Bios(vec![bio], kind))
+}
+
+fn flags(command: &RwCommand) -> BioFlags {
+    if command.has(control::FUA) { BioFlags::FUA } else { BioFlags::NONE }
+}
+
+/// No protection information here: a command that asks for some is wrong.
+fn check_control(command: &RwCommand) -> Result<(), NvmeStatus> {
+    let checks = control::CHECK_GUARD | control::CHECK_APPLICATION | control::CHECK_REFERENCE;
+    if command.control.get() & (control::PRACT | checks) != 0 {
+        return Err(INVALID_FIELD);
+    }
+    Ok(())
+}
+
+/// The sectors of a command that moves data, whose length must be that of its data.
+fn transfer(namespace: &Namespace, command: &RwCommand) -> Result<(Sector, u32), NvmeStatus> {
+    check_control(command)?;
+    let (sector, len) = range(namespace, command.slba.get(), command.blocks())?;
+    // MDTS (Base section 5.17.2.1).
+    if len > 8 << MDTS {
+        return Err(INVALID_FIELD);
+    }
+    if u64::from(command.dptr.length.get()) != u64::from(len) * 512 {
+        return Err(NvmeStatus::SGL_LENGTH.do_not_retry());
+    }
+    Ok((sector, len))
+}
+
+/// The data that came with a command.
+fn buf(len: u32, data: &[u8]) -> Result<Buf, NvmeStatus> {
+    if data.len() as u64 != u64::from(len) * 512 {
+        return Err(NvmeStatus::DATA_TRANSFER);
+    }
+    Ok(Buf::from(data))
+}
+
+/// A write stays in its zone (ZNS section 2.1.1.2.1); the block layer would cut it.
+fn check_zone(namespace: &Namespace, sector: Sector, len: u32) -> Result<(), NvmeStatus> {
+    let limits = namespace.limits();
+    if namespace.is_zoned() {
+        let end = limits.zone_start(limits.zone_of(sector)) + limits.zone_size;
+        if sector + Sector(len.into()) > end {
+            return Err(NvmeStatus::ZONE_BOUNDARY.do_not_retry());
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn flush() -> Start {
+    Start::Bios(vec![Bio::new(Op::Flush, Sector(0), 0, 0)], Kind::Plain)
+}
+
+pub(super) fn read(namespace: &Namespace, command: &RwCommand) -> Started {
+    let (sector, len) = transfer(namespace, command)?;
+    one(Bio::read(sector, len, 0), Kind::Read)
+}
+
+pub(super) fn write(namespace: &Namespace, command: &RwCommand, data: &[u8]) -> Started {
+    let (sector, len) = transfer(namespace, command)?;
+    check_zone(namespace, sector, len)?;
+    let bio = Bio::write(sector, buf(len, data)?, 0);
+    one(Bio { flags: flags(command), ..bio }, Kind::Write(len))
+}
+
+pub(super) fn append(namespace: &Namespace, command: &RwCommand, data: &[u8]) -> Started {
+    let (sector, len) = transfer(namespace, command)?;
+    let limits = namespace.limits();
+    let shift = append_shift(namespace.append_max());
+    if sector != limits.zone_start(limits.zone_of(sector)) || len > 8 << shift {
+        return Err(INVALID_FIELD);
+    }
+    let bio = Bio::write(sector, buf(len, data)?, 0);
+    one(Bio { op: Op::ZoneAppend, flags: flags(command), ..bio }, Kind::Append(len))
+}
+
+pub(super) fn write_zeroes(namespace: &Namespace, command: &RwCommand) -> Started {
+    check_control(command)?;
+    let (sector, len) = range(namespace, command.slba.get(), command.blocks())?;
+    check_zone(namespace, sector, len)?;
+    let bio = Bio::new(Op::WriteZeroes, sector, len, 0);
+    one(Bio { flags: flags(command), ..bio }, Kind::Write(len))
+}
+
+pub(super) fn compare(namespace: &Namespace, command: &RwCommand, data: &[u8]) -> Started {
+    let (sector, len) = transfer(namespace, command)?;
+    one(Bio::read(sector, len, 0), Kind::Compare(buf(len, data)?))
+}
+
+/// Verify: reads, and gives the host no data.
+pub(super) fn verify(namespace: &Namespace, command: &RwCommand) -> Started {
+    check_control(command)?;
+    let (sector, len) = range(namespace, command.slba.get(), command.blocks())?;
+    one(Bio::read(sector, len, 0), Kind::Plain)
+}
+
+/// Dataset Management. Deallocation is a hint, which sequential zones have no use for: they are
+/// reset.
+pub(super) fn deallocate(namespace: &Namespace, command: &DsmCommand, data: &[u8]) -> Started {
+    let count = usize::from(command.nr) + 1;
+    let size = DsmRange::SIZE;
+    if command.dptr.length.get() as usize != count * size {
+        return Err(NvmeStatus::SGL_LENGTH.do_not_retry());
+    }
+    if data.len() != count * size {
+        return Err(NvmeStatus::DATA_TRANSFER);
+    }
+    let mut bios = Vec::new();
+    for chunk in data.chunks_exact(size) {
+        let entry = DsmRange::read_from_bytes(chunk).expect("a chunk has a range's length");
+        let (sector, len) = range(namespace, entry.slba.get(), entry.nlb.get())?;
+        if len > 0 {
+            bios.push(Bio::new(Op::Discard, sector, len, 0));
+        }
+    }
+    if namespace.is_zoned() || command.attributes.get() & DSM_DEALLOCATE == 0 {
+        return Ok(Start::Ended(Reply::DONE));
+    }
+    Ok(Start::Bios(bios, Kind::Plain))
+}

@@ -1,0 +1,170 @@
+//! Zone Management Send and Receive.
+use super::pending::Kind;
+use super::status::zone;
+use super::{Namespace, Reply, Start};
+use crate::NvmeStatus;
+use crate::controller::reply::INVALID_FIELD;
+use crate::wire::zone::{
+    Filter, NO_WRITE_POINTER, ReceiveAction, ReportHeader, SELECT_ALL, SEQUENTIAL_WRITE_REQUIRED,
+    SendAction, ZoneDescriptor, ZoneReceive, ZoneSend,
+};
+use std::ops::ControlFlow;
+use zerocopy::IntoBytes;
+use zonal_blk::{Bio, Op, Sector, Zone, ZoneCondition, ZoneNo};
+
+/// Zones that are asked for at a time, so that a report of a large device needs little memory.
+const BATCH: usize = 1024;
+
+/// The longest report that is given at once, in bytes.
+const MAX_REPORT: u64 = 16 << 20;
+
+/// The zone that a command names by its first block.
+fn named(namespace: &Namespace, slba: u64) -> Result<ZoneNo, NvmeStatus> {
+    if slba >= namespace.blocks() {
+        return Err(NvmeStatus::LBA_RANGE.do_not_retry());
+    }
+    Ok(namespace.limits().zone_of(namespace.to_sector(slba)))
+}
+
+/// Begins Zone Management Send (ZNS section 3.4.3).
+pub(super) fn send(namespace: &Namespace, command: &ZoneSend) -> Result<Start, NvmeStatus> {
+    let action = SendAction(command.action);
+    let op = match action {
+        SendAction::CLOSE => Op::ZoneClose,
+        SendAction::FINISH => Op::ZoneFinish,
+        SendAction::OPEN => Op::ZoneOpen,
+        SendAction::RESET => Op::ZoneReset,
+        SendAction::OFFLINE => return offline(namespace, command),
+        // No zone descriptor extensions (ZDES is 0), no ZRWA (OZCS bit 1 is 0).
+        _ => return Err(INVALID_FIELD),
+    };
+    let all = command.options & SELECT_ALL != 0;
+    // ZSASO: to allocate a ZRWA, which there is not.
+    if command.options & !SELECT_ALL != 0 {
+        return Err(INVALID_FIELD);
+    }
+    let bios = match (all, op) {
+        (true, Op::ZoneReset) => vec![Bio::new(Op::ZoneResetAll, Sector(0), 0, 0)],
+        (true, _) => {
+            // The zones that Select All means (ZNS section 3.4.3.1).
+            let selected = |cond: ZoneCondition| match op {
+                Op::ZoneClose => cond.is_open(),
+                Op::ZoneFinish => cond.is_active(),
+                _ => cond == ZoneCondition::Closed,
+            };
+            let mut bios = Vec::new();
+            each(namespace, ZoneNo(0), |zone| {
+                if selected(zone.cond) {
+                    bios.push(Bio::new(op, zone.start, 0, 0));
+                }
+                ControlFlow::Continue(())
+            })?;
+            bios
+        }
+        (false, _) => vec![Bio::new(op, first_of_zone(namespace, command.slba.get())?, 0, 0)],
+    };
+    Ok(Start::Bios(bios, Kind::Plain))
+}
+
+/// The sector of a block that must be its zone's first.
+fn first_of_zone(namespace: &Namespace, slba: u64) -> Result<Sector, NvmeStatus> {
+    let zone = named(namespace, slba)?;
+    let start = namespace.limits().zone_start(zone);
+    if namespace.to_sector(slba) == start { Ok(start) } else { Err(INVALID_FIELD) }
+}
+
+/// Offline Zone: of a zone that is read-only (ZNS section 3.4.3.1.5).
+fn offline(namespace: &Namespace, command: &ZoneSend) -> Result<Start, NvmeStatus> {
+    let mut wanted = Vec::new();
+    if command.options & SELECT_ALL != 0 {
+        each(namespace, ZoneNo(0), |zone| {
+            if zone.cond == ZoneCondition::ReadOnly {
+                wanted.push(namespace.limits().zone_of(zone.start));
+            }
+            ControlFlow::Continue(())
+        })?;
+    } else {
+        let start = first_of_zone(namespace, command.slba.get())?;
+        let report = zone(namespace, command.slba.get()).ok_or(NvmeStatus::INTERNAL)?;
+        match report.cond {
+            ZoneCondition::Offline => {}
+            ZoneCondition::ReadOnly => wanted.push(namespace.limits().zone_of(start)),
+            _ => return Err(NvmeStatus::ZONE_TRANSITION.do_not_retry()),
+        }
+    }
+    for zone in wanted {
+        let device = namespace.offline().ok_or(NvmeStatus::ZONE_TRANSITION.do_not_retry())?;
+        device.set_offline(zone).map_err(NvmeStatus::from_block)?;
+    }
+    Ok(Start::Ended(Reply::DONE))
+}
+
+/// Shows `visit` the zones from `first` on, until it says that it has seen enough.
+fn each(
+    namespace: &Namespace,
+    first: ZoneNo,
+    mut visit: impl FnMut(&Zone) -> ControlFlow<()>,
+) -> Result<(), NvmeStatus> {
+    let mut zones = Vec::with_capacity(BATCH);
+    let mut next = first.0;
+    while next < namespace.limits().nr_zones {
+        zones.clear();
+        let report = namespace.queue().report_zones(ZoneNo(next), BATCH, &mut zones);
+        report.map_err(NvmeStatus::from_block)?;
+        if zones.iter().try_for_each(&mut visit).is_break() {
+            return Ok(());
+        }
+        next = next.saturating_add(u32::try_from(zones.len()).expect("a batch is small"));
+        if zones.is_empty() {
+            return Err(NvmeStatus::INTERNAL);
+        }
+    }
+    Ok(())
+}
+
+fn describe(namespace: &Namespace, zone: &Zone) -> ZoneDescriptor {
+    let mut descriptor = ZoneDescriptor::zeroed();
+    let has_wp = zone.cond.is_active() || zone.cond == ZoneCondition::Empty;
+    descriptor.zone_type = SEQUENTIAL_WRITE_REQUIRED;
+    descriptor.state = (zone.cond as u8) << 4;
+    descriptor.capacity = namespace.to_blocks(zone.capacity).into();
+    descriptor.slba = namespace.to_blocks(zone.start).into();
+    let wp = if has_wp { namespace.to_blocks(zone.wp) } else { NO_WRITE_POINTER };
+    descriptor.write_pointer = wp.into();
+    descriptor
+}
+
+/// Executes Zone Management Receive (ZNS section 3.4.2).
+pub(super) fn receive(namespace: &Namespace, command: &ZoneReceive) -> Result<Start, NvmeStatus> {
+    let len = (u64::from(command.ndw.get()) + 1) * 4;
+    let filter = Filter(command.filter);
+    // No extended report, since no zone has an extension.
+    if command.action != ReceiveAction::REPORT.0
+        || filter.lists(ZoneCondition::Empty).is_none()
+        || len < ReportHeader::SIZE as u64
+        || len > MAX_REPORT
+    {
+        return Err(INVALID_FIELD);
+    }
+    let first = named(namespace, command.slba.get())?;
+    let len = usize::try_from(len).expect("MAX_REPORT fits");
+    let room = (len - ReportHeader::SIZE) / ZoneDescriptor::SIZE;
+    let partial = command.partial & 1 != 0;
+    let mut data = ReportHeader::zeroed().as_bytes().to_vec();
+    let (mut matching, mut listed) = (0u64, 0);
+    each(namespace, first, |zone| {
+        if filter.lists(zone.cond) == Some(true) {
+            matching += 1;
+            if listed < room {
+                listed += 1;
+                data.extend_from_slice(describe(namespace, zone).as_bytes());
+            }
+        }
+        let enough = partial && listed == room;
+        if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    let nr_zones = if partial { listed as u64 } else { matching };
+    data[..8].copy_from_slice(&nr_zones.to_le_bytes());
+    data.resize(len, 0);
+    Ok(Start::Ended(Reply::data(data)))
+}

@@ -1,0 +1,165 @@
+//! Get Log Page.
+use super::admin::Controller;
+use super::notices::Kind;
+use super::reply::{INVALID_FIELD, Outcome, Reply};
+use crate::NvmeStatus;
+use crate::wire::admin::{LogCommand, RETAIN_EVENT, notice};
+use crate::wire::log::{DiscoveryEntry, DiscoveryHeader, EffectsLog, SmartLog, effect};
+use crate::wire::opcode::{AdminOpcode, Csi, IoOpcode, LogId};
+use std::sync::atomic::{AtomicU64, Ordering};
+use zerocopy::IntoBytes;
+use zonal_blk::Sector;
+
+/// The longest piece of a log page that is given at once.
+const MAX_LENGTH: u64 = 1 << 20;
+/// 20 degrees Celsius in kelvins: nothing here gets warm.
+const TEMPERATURE: u16 = 293;
+
+/// Asynchronous events that a controller may have (OAES).
+pub(super) fn events(discovery: bool) -> u32 {
+    if discovery {
+        notice::DISCOVERY_LOG
+    } else {
+        notice::NAMESPACE_ATTRIBUTE | notice::ZONE_DESCRIPTOR
+    }
+}
+
+/// Executes Get Log Page (Base section 5.16).
+pub(super) fn page(controller: &Controller, command: &LogCommand) -> Outcome {
+    let (offset, len) = (command.offset.get(), command.length());
+    if offset % 4 != 0 || len > MAX_LENGTH {
+        return Err(INVALID_FIELD);
+    }
+    let page = whole(controller, command)?;
+    let offset = usize::try_from(offset).map_err(|_| INVALID_FIELD)?;
+    if offset > page.len() {
+        return Err(INVALID_FIELD);
+    }
+    // What lies behind the end is zeroes.
+    let len = usize::try_from(len).expect("MAX_LENGTH fits");
+    let mut data = page[offset..].to_vec();
+    data.resize(len, 0);
+    Ok(Reply::data(data))
+}
+
+fn whole(controller: &Controller, command: &LogCommand) -> Result<Vec<u8>, NvmeStatus> {
+    let retain = command.specific & RETAIN_EVENT != 0;
+    let association = &controller.association;
+    let lid = LogId(command.lid);
+    let discovery = controller.subsystem.is_discovery();
+    if discovery != (lid == LogId::DISCOVERY) && lid != LogId::SUPPORTED {
+        return Err(NvmeStatus::INVALID_LOG.do_not_retry());
+    }
+    Ok(match lid {
+        LogId::SUPPORTED => supported(discovery),
+        LogId::ERROR => {
+            association.errors().1.iter().flat_map(|entry| entry.as_bytes().to_vec()).collect()
+        }
+        LogId::SMART => smart(controller).as_bytes().to_vec(),
+        LogId::FIRMWARE => firmware(controller),
+        LogId::CHANGED_NAMESPACES => association.notices().namespaces(retain).as_bytes().to_vec(),
+        LogId::EFFECTS => effects(Csi(command.csi))?.as_bytes().to_vec(),
+        LogId::CHANGED_ZONES => {
+            let nsid = command.nsid.get();
+            let namespace = controller.subsystem.namespace(nsid);
+            let zoned = namespace.is_some_and(|namespace| namespace.is_zoned());
+            if !zoned {
+                return Err(NvmeStatus::INVALID_NAMESPACE.do_not_retry());
+            }
+            association.notices().zones(nsid, retain).as_bytes().to_vec()
+        }
+        LogId::DISCOVERY => {
+            if !retain {
+                association.notices().read(Kind::Discovery);
+            }
+            discovery_log(controller)
+        }
+        _ => return Err(NvmeStatus::INVALID_LOG.do_not_retry()),
+    })
+}
+
+/// The Supported Log Pages log page: bit 0 of four bytes for each (Base section 5.16.1.1).
+fn supported(discovery: bool) -> Vec<u8> {
+    let mut log = vec![0; 1024];
+    for (lid, _) in LogId::NAMED {
+        let other = discovery != (*lid == LogId::DISCOVERY) && *lid != LogId::SUPPORTED;
+        log[usize::from(lid.0) * 4] = u8::from(!other);
+    }
+    log
+}
+
+/// The Firmware Slot Information log page: slot 1 is active (Base section 5.16.1.4).
+fn firmware(controller: &Controller) -> Vec<u8> {
+    let mut log = vec![0; 512];
+    log[0] = 1;
+    let revision: [u8; 8] = crate::wire::padded(&controller.subsystem.config().firmware);
+    log[8..16].copy_from_slice(&revision);
+    log
+}
+
+fn smart(controller: &Controller) -> SmartLog {
+    let totals = &controller.subsystem.totals;
+    let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    let units = |sectors: &AtomicU64| u128::from(load(sectors).div_ceil(1000)).into();
+    let mut log = SmartLog::zeroed();
+    log.temperature = TEMPERATURE.into();
+    log.spare = 100;
+    log.spare_threshold = 10;
+    log.units_read = units(&totals.sectors_read);
+    log.units_written = units(&totals.sectors_written);
+    log.reads = u128::from(load(&totals.reads)).into();
+    log.writes = u128::from(load(&totals.writes)).into();
+    log.power_cycles = 1.into();
+    log.media_errors = u128::from(load(&totals.media_errors)).into();
+    log.error_entries = u128::from(controller.association.errors().0).into();
+    log
+}
+
+/// The Commands Supported and Effects log page of a command set.
+fn effects(csi: Csi) -> Result<EffectsLog, NvmeStatus> {
+    let mut log = EffectsLog::zeroed();
+    for (opcode, _) in AdminOpcode::NAMED {
+        log.admin[usize::from(opcode.0)] = effect::SUPPORTED.into();
+    }
+    let zoned = match csi {
+        Csi::NVM => false,
+        Csi::ZNS => true,
+        _ => return Err(INVALID_FIELD),
+    };
+    for (opcode, _) in IoOpcode::NAMED {
+        let of_zones = matches!(
+            *opcode,
+            IoOpcode::ZONE_MANAGEMENT_SEND
+                | IoOpcode::ZONE_MANAGEMENT_RECEIVE
+                | IoOpcode::ZONE_APPEND
+        );
+        let changes = matches!(
+            *opcode,
+            IoOpcode::WRITE
+                | IoOpcode::WRITE_ZEROES
+                | IoOpcode::DATASET_MANAGEMENT
+                | IoOpcode::ZONE_MANAGEMENT_SEND
+                | IoOpcode::ZONE_APPEND
+        );
+        if zoned || !of_zones {
+            let change = if changes { effect::CONTENT_CHANGE } else { 0 };
+            log.io[usize::from(opcode.0)] = (effect::SUPPORTED | change).into();
+        }
+    }
+    Ok(log)
+}
+
+fn discovery_log(controller: &Controller) -> Vec<u8> {
+    let (generation, entries) = controller.subsystem.discovery_log().unwrap_or_default();
+    let mut header = DiscoveryHeader::zeroed();
+    header.generation = generation.into();
+    header.count = (entries.len() as u64).into();
+    let entries = entries.iter().flat_map(DiscoveryEntry::as_bytes);
+    header.as_bytes().iter().chain(entries).copied().collect()
+}
+
+/// What a transfer of so many sectors adds to a total.
+pub(super) fn add(commands: &AtomicU64, total: &AtomicU64, sectors: Sector) {
+    commands.fetch_add(1, Ordering::Relaxed);
+    total.fetch_add(sectors.0, Ordering::Relaxed);
+}

@@ -1,0 +1,54 @@
+//! An emulated NVMe subsystem: what a target is, without the network.
+//!
+//! ```text
+//!  Connect      -> Target ------> Subsystem     namespaces, controllers, what changed
+//!                                    |
+//!  admin command -> Controller    properties, Identify, log pages, features, events
+//!  I/O command   -> IoQueue       bios of a Zonal queue, by a Channel of its own; zone management
+//!                      |
+//!                    Answer       a completion, and data for the host
+//! ```
+//!
+//! Takes submission queue entries with their data; gives completions with theirs. A `Controller` is
+//! an association's admin queue, an `IoQueue` one of its I/O queues; each belongs to one thread.
+//! What they share is in the [`Subsystem`], behind locks that no I/O takes. Keeps true: every
+//! command that was submitted is answered once; commands are answered in any order.
+//!
+//! Nobody calls back: [`Controller::poll`] gives the events that came up, [`IoQueue::poll`] the
+//! commands that ended, and `next_event` says when to call them.
+mod admin;
+mod association;
+mod connect;
+mod features;
+mod identify;
+mod io;
+mod logs;
+mod namespace;
+mod notices;
+mod reply;
+mod subsystem;
+
+pub use admin::Controller;
+pub use connect::{Connected, Target};
+pub use io::IoQueue;
+pub use namespace::{Namespace, OfflineZones, Unsuitable};
+pub use reply::Answer;
+pub use subsystem::{AddError, Subsystem, SubsystemConfig};
+
+/// The version that controllers report: 1.4, as older hosts expect it of a target with I/O command
+/// sets.
+const VERSION: u32 = 0x0001_0400;
+/// The largest queue: entries (CAP.MQES).
+const MAX_QUEUE: u16 = 1024;
+/// I/O queues that a controller offers.
+const MAX_IO_QUEUES: u16 = 128;
+/// Namespaces of a subsystem, and the largest of their identifiers (NN, MNAN).
+const MAX_NAMESPACES: u32 = 1024;
+/// Asynchronous Event Requests outstanding at once.
+const MAX_EVENT_REQUESTS: usize = 4;
+/// Entries of the error log.
+const ERROR_ENTRIES: usize = 64;
+/// log2 of the longest transfer in units of 4 KiB (MDTS): 1 MiB.
+const MDTS: u8 = 8;
+/// Data that a command capsule may carry, in bytes.
+pub const IN_CAPSULE: u32 = 16 << 10;

@@ -1,0 +1,210 @@
+//! A namespace of the emulated subsystem: a Zonal queue, and what NVMe calls its properties.
+//!
+//! Takes a queue; gives Identify data. Keeps true: the namespace is one that the ZNS Command Set can
+//! describe, or has no zones at all.
+use super::MDTS;
+use crate::wire::identify::{
+    IdDescriptor, IdentifyNamespace, IndependentNamespace, NvmNamespace, ZnsNamespace, id_type,
+};
+use crate::wire::opcode::Csi;
+use std::sync::Arc;
+use zerocopy::IntoBytes;
+use zonal_blk::units::SECTOR_SHIFT;
+use zonal_blk::{Limits, Queue, Sector, Status, ZoneKind, ZoneNo};
+
+/// What a device can do to its zones beside the operations of the block layer.
+pub trait OfflineZones: Send + Sync {
+    /// Takes a zone offline for good (ZNS section 3.4.3, Offline Zone).
+    ///
+    /// # Errors
+    /// The status with which the device refused.
+    fn set_offline(&self, zone: ZoneNo) -> Result<(), Status>;
+}
+
+/// A queue that cannot be a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsuitable {
+    /// A conventional zone, which the ZNS Command Set has no words for.
+    #[error(
+        "zone {0} is conventional; the ZNS Command Set has sequential write required zones only"
+    )]
+    Conventional(ZoneNo),
+    /// The last zone is smaller than the others.
+    #[error("{capacity} sectors are not a whole number of zones of {zone_size} sectors")]
+    LastZone {
+        /// The size of the device.
+        capacity: Sector,
+        /// That of its zones.
+        zone_size: Sector,
+    },
+    /// The longest zone append is shorter than a page.
+    #[error("zone appends of {0} sectors, expected 8 or more")]
+    Append(u32),
+    /// The zones could not be read.
+    #[error("the device did not report its zones: {0}")]
+    Report(Status),
+}
+
+/// A namespace.
+pub struct Namespace {
+    queue: Arc<Queue>,
+    uuid: [u8; 16],
+    /// log2 of the number of sectors in a block.
+    shift: u32,
+    offline: Option<Arc<dyn OfflineZones>>,
+}
+
+impl Namespace {
+    /// Makes a namespace of a queue. `uuid` is its name for ever.
+    ///
+    /// # Errors
+    /// What the ZNS Command Set cannot describe.
+    pub fn new(queue: Arc<Queue>, uuid: [u8; 16]) -> Result<Self, Unsuitable> {
+        let limits = queue.limits();
+        if limits.nr_zones > 0 {
+            check_zones(&queue)?;
+        }
+        let shift = limits.lba_size.trailing_zeros() - SECTOR_SHIFT;
+        Ok(Namespace { queue, uuid, shift, offline: None })
+    }
+
+    /// The same with a device that can take zones offline.
+    pub fn with_offline(mut self, offline: Arc<dyn OfflineZones>) -> Self {
+        self.offline = Some(offline);
+        self
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
+    pub(super) fn offline(&self) -> Option<&dyn OfflineZones> {
+        self.offline.as_deref()
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        self.queue.limits()
+    }
+
+    pub(super) fn is_zoned(&self) -> bool {
+        self.limits().nr_zones > 0
+    }
+
+    pub(super) fn csi(&self) -> Csi {
+        if self.is_zoned() { Csi::ZNS } else { Csi::NVM }
+    }
+
+    /// Size in blocks.
+    pub(super) fn blocks(&self) -> u64 {
+        self.to_blocks(self.limits().capacity)
+    }
+
+    pub(super) fn to_blocks(&self, sectors: Sector) -> u64 {
+        sectors.0 >> self.shift
+    }
+
+    /// The sector at which a block begins, which must be one of the namespace's.
+    pub(super) fn to_sector(&self, lba: u64) -> Sector {
+        Sector(lba << self.shift)
+    }
+
+    /// The sectors of so many blocks; `None` if they are more than a bio can have.
+    pub(super) fn to_sectors(&self, blocks: u32) -> Option<u32> {
+        blocks.checked_mul(1 << self.shift)
+    }
+
+    /// Identify Namespace (CNS 00h).
+    pub(super) fn identify(&self) -> IdentifyNamespace {
+        let mut id = IdentifyNamespace::zeroed();
+        let blocks = self.blocks().into();
+        (id.size, id.capacity, id.used) = (blocks, blocks, blocks);
+        id.lba_formats[0].data_shift = u8::try_from(self.shift + SECTOR_SHIFT).expect("9 or 12");
+        // Shared: several controllers may have it.
+        id.sharing = 1;
+        // Reads of what was never written give zeroes.
+        id.deallocation = 1;
+        id.bytes = u128::from(self.limits().capacity.to_bytes().0).into();
+        id.nguid = self.uuid;
+        id
+    }
+
+    /// Identify Namespace of the ZNS Command Set (CNS 05h, CSI 02h).
+    pub(super) fn identify_zns(&self) -> ZnsNamespace {
+        let limits = self.limits();
+        let mut id = ZnsNamespace::zeroed();
+        // Reads may cross zones.
+        id.optional = 1.into();
+        id.max_active = limits.max_active_zones.wrapping_sub(1).into();
+        id.max_open = limits.max_open_zones.wrapping_sub(1).into();
+        id.formats[0].zone_size = self.to_blocks(limits.zone_size).into();
+        id
+    }
+
+    /// Identify Namespace of the NVM Command Set (CNS 05h, CSI 00h).
+    pub(super) fn identify_nvm(&self) -> NvmNamespace {
+        NvmNamespace::zeroed()
+    }
+
+    /// Identify Namespace independent of the command set (CNS 08h).
+    pub(super) fn identify_independent(&self) -> IndependentNamespace {
+        let mut id = IndependentNamespace::zeroed();
+        id.features = if self.limits().rotational { 1 << 4 } else { 0 };
+        id.sharing = 1;
+        id.status = 1;
+        id
+    }
+
+    /// The Namespace Identification Descriptor list (CNS 03h).
+    pub(super) fn descriptors(&self) -> Vec<u8> {
+        let mut list = Vec::with_capacity(4096);
+        let mut add = |kind: u8, id: &[u8]| {
+            let len = u8::try_from(id.len()).expect("16 at the most");
+            let head = IdDescriptor { kind, len, ..IdDescriptor::zeroed() };
+            list.extend_from_slice(head.as_bytes());
+            list.extend_from_slice(id);
+        };
+        add(id_type::NGUID, &self.uuid);
+        add(id_type::UUID, &self.uuid);
+        add(id_type::CSI, &[self.csi().0]);
+        list.resize(4096, 0);
+        list
+    }
+
+    /// The longest zone append in sectors.
+    pub(super) fn append_max(&self) -> u32 {
+        append_max(self.limits())
+    }
+}
+
+/// The longest zone append of a queue in sectors: the device's own, or for an emulated one what a
+/// write may have.
+fn append_max(limits: &Limits) -> u32 {
+    let native = limits.append_max_sectors;
+    let append = if native > 0 { native } else { limits.max_sectors };
+    let zone = u32::try_from(limits.zone_size.0).unwrap_or(u32::MAX);
+    append.min(limits.max_sectors).min(zone)
+}
+
+/// log2 of the longest append in units of 4 KiB (ZASL), for one of `sectors`.
+pub(super) fn append_shift(sectors: u32) -> u8 {
+    let shift = (sectors / 8).max(1).ilog2();
+    u8::try_from(shift).expect("less than 32").min(MDTS)
+}
+
+fn check_zones(queue: &Queue) -> Result<(), Unsuitable> {
+    let limits = queue.limits();
+    let (capacity, zone_size) = (limits.capacity, limits.zone_size);
+    if !capacity.0.is_multiple_of(zone_size.0) {
+        return Err(Unsuitable::LastZone { capacity, zone_size });
+    }
+    if append_max(limits) < 8 {
+        return Err(Unsuitable::Append(append_max(limits)));
+    }
+    let mut zones = Vec::new();
+    queue.report_zones(ZoneNo(0), usize::MAX, &mut zones).map_err(Unsuitable::Report)?;
+    match zones.iter().find(|zone| zone.kind == ZoneKind::Conventional) {
+        Some(zone) => Err(Unsuitable::Conventional(limits.zone_of(zone.start))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,182 @@
+//! What a controller's host should hear of: changed namespaces, changed zones.
+//!
+//! Takes changes, from any thread; gives events, and the log pages that say what changed. Keeps
+//! true: an event of a kind is not repeated until the host has read its log page (Base section 5.2,
+//! masking); what is kept is bounded, and more than fits is said to be so.
+use crate::wire::admin::{event, notice};
+use crate::wire::log::ChangedNamespaces;
+use crate::wire::zone::ChangedZoneList;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Entries of the Changed Namespace List (Base section 5.16.1.5).
+const MAX_NAMESPACES: usize = 1024;
+/// Entries of the Changed Zone List (ZNS section 4.1.4).
+const MAX_ZONES: usize = 511;
+
+/// A kind of event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Namespaces,
+    /// Zones of a namespace.
+    Zones(u32),
+    Discovery,
+}
+
+impl Kind {
+    /// The bit of the Asynchronous Event Configuration that lets events of this kind through.
+    fn enabled_by(self) -> u32 {
+        match self {
+            Kind::Namespaces => notice::NAMESPACE_ATTRIBUTE,
+            Kind::Zones(_) => notice::ZONE_DESCRIPTOR,
+            Kind::Discovery => notice::DISCOVERY_LOG,
+        }
+    }
+
+    /// The result of the Asynchronous Event Request that tells of it. Dword 1 names the namespace
+    /// (ZNS section 3.1.1.1).
+    pub fn result(self) -> u64 {
+        match self {
+            Kind::Namespaces => event::NAMESPACE_ATTRIBUTE.into(),
+            Kind::Zones(nsid) => u64::from(nsid) << 32 | u64::from(event::ZONE_DESCRIPTOR),
+            Kind::Discovery => event::DISCOVERY_LOG.into(),
+        }
+    }
+}
+
+/// What the host has not yet been told.
+#[derive(Debug, Default)]
+pub(super) struct Notices {
+    namespaces: BTreeSet<u32>,
+    /// First LBAs of zones, by namespace.
+    zones: BTreeMap<u32, BTreeSet<u64>>,
+    /// Kinds to tell the host of.
+    due: BTreeSet<Kind>,
+    /// Kinds that the host was told of and has not read the log of.
+    masked: BTreeSet<Kind>,
+}
+
+impl Notices {
+    pub fn namespace_changed(&mut self, nsid: u32) {
+        if self.namespaces.len() <= MAX_NAMESPACES {
+            self.namespaces.insert(nsid);
+        }
+        self.due.insert(Kind::Namespaces);
+    }
+
+    pub fn zone_changed(&mut self, nsid: u32, slba: u64) {
+        let zones = self.zones.entry(nsid).or_default();
+        if zones.len() <= MAX_ZONES {
+            zones.insert(slba);
+        }
+        self.due.insert(Kind::Zones(nsid));
+    }
+
+    pub fn discovery_changed(&mut self) {
+        self.due.insert(Kind::Discovery);
+    }
+
+    /// The next event that `enabled`, the Asynchronous Event Configuration, lets through.
+    pub fn next(&mut self, enabled: u32) -> Option<Kind> {
+        let open = |kind: &&Kind| kind.enabled_by() & enabled != 0 && !self.masked.contains(kind);
+        let kind = *self.due.iter().find(open)?;
+        self.due.remove(&kind);
+        self.masked.insert(kind);
+        Some(kind)
+    }
+
+    /// The host has read the log page that a kind of event points to.
+    pub fn read(&mut self, kind: Kind) {
+        self.masked.remove(&kind);
+    }
+
+    /// The Changed Namespace List log page; empty afterwards, unless `retain`.
+    pub fn namespaces(&mut self, retain: bool) -> ChangedNamespaces {
+        let mut log = ChangedNamespaces::zeroed();
+        if self.namespaces.len() > MAX_NAMESPACES {
+            log.nsids[0] = u32::MAX.into();
+        } else {
+            for (entry, nsid) in log.nsids.iter_mut().zip(&self.namespaces) {
+                *entry = (*nsid).into();
+            }
+        }
+        if !retain {
+            self.namespaces.clear();
+            self.due.remove(&Kind::Namespaces);
+            self.read(Kind::Namespaces);
+        }
+        log
+    }
+
+    /// The Changed Zone List log page of a namespace; empty afterwards, unless `retain`.
+    pub fn zones(&mut self, nsid: u32, retain: bool) -> ChangedZoneList {
+        let mut log = ChangedZoneList::zeroed();
+        let zones = self.zones.get(&nsid);
+        let len = zones.map_or(0, BTreeSet::len);
+        if len > MAX_ZONES {
+            log.count = u16::MAX.into();
+        } else if let Some(zones) = zones {
+            log.count = u16::try_from(len).expect("511 at the most").into();
+            for (entry, slba) in log.zones.iter_mut().zip(zones) {
+                *entry = (*slba).into();
+            }
+        }
+        if !retain {
+            self.zones.remove(&nsid);
+            self.due.remove(&Kind::Zones(nsid));
+            self.read(Kind::Zones(nsid));
+        }
+        log
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: u32 = u32::MAX;
+
+    #[test]
+    fn event_is_told_once_until_its_log_is_read() {
+        let mut notices = Notices::default();
+        notices.namespace_changed(3);
+        assert_eq!(notices.next(notice::ZONE_DESCRIPTOR), None, "not enabled");
+        assert_eq!(notices.next(ALL), Some(Kind::Namespaces));
+        notices.namespace_changed(2);
+        assert_eq!(notices.next(ALL), None, "masked");
+        assert_eq!(notices.namespaces(true).nsids[0].get(), 2);
+        assert_eq!(notices.next(ALL), None, "the log was read with RAE");
+        assert_eq!(notices.namespaces(false).nsids[1].get(), 3);
+        assert_eq!(notices.next(ALL), None, "the log told it all");
+        assert_eq!(notices.namespaces(false).nsids[0].get(), 0);
+        notices.namespace_changed(2);
+        assert_eq!(notices.next(ALL), Some(Kind::Namespaces));
+    }
+
+    #[test]
+    fn zones_are_told_by_namespace() {
+        let mut notices = Notices::default();
+        notices.zone_changed(1, 64);
+        notices.zone_changed(2, 0);
+        assert_eq!(notices.next(ALL).map(Kind::result), Some(0x1_00bf_ef02));
+        assert_eq!(notices.next(ALL).map(Kind::result), Some(0x2_00bf_ef02));
+        let log = notices.zones(1, false);
+        assert_eq!((log.count.get(), log.zones[0].get()), (1, 64));
+        assert_eq!(notices.zones(1, false).count.get(), 0);
+    }
+
+    #[test]
+    fn more_than_fits_is_said_to_be_so_and_costs_no_memory() {
+        let mut notices = Notices::default();
+        (0..511).for_each(|zone| notices.zone_changed(1, zone));
+        assert_eq!(notices.zones(1, true).count.get(), 511);
+        (511..100_000).for_each(|zone| notices.zone_changed(1, zone));
+        let log = notices.zones(1, true);
+        assert_eq!((log.count.get(), log.zones[0].get()), (0xffff, 0));
+        assert_eq!(notices.zones[&1].len(), 512);
+        (1..=1024).for_each(|nsid| notices.namespace_changed(nsid));
+        assert_eq!(notices.namespaces(true).nsids[1023].get(), 1024);
+        (1025..5000).for_each(|nsid| notices.namespace_changed(nsid));
+        let log = notices.namespaces(true);
+        assert_eq!((log.nsids[0].get(), log.nsids[1].get()), (u32::MAX, 0));
+    }
+}

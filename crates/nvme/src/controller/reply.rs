@@ -1,0 +1,124 @@
+//! How commands end: completions, and the place in the submission queue that they report.
+use crate::NvmeStatus;
+use crate::wire::{Cqe, Sqe};
+use zonal_blk::Buf;
+
+/// The end of a command.
+#[derive(Debug)]
+pub struct Answer {
+    /// The completion.
+    pub cqe: Cqe,
+    /// Data for the host, to be sent before the completion.
+    pub data: Option<Data>,
+}
+
+/// Data for the host.
+#[derive(Debug)]
+pub enum Data {
+    /// A structure.
+    Bytes(Vec<u8>),
+    /// What was read.
+    Buf(Buf),
+}
+
+impl std::ops::Deref for Data {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Data::Bytes(bytes) => bytes,
+            Data::Buf(buf) => buf,
+        }
+    }
+}
+
+/// What a command that succeeds gives.
+#[derive(Debug, Default)]
+pub(super) struct Reply {
+    pub result: u64,
+    pub data: Option<Vec<u8>>,
+}
+
+impl Reply {
+    /// Nothing but success.
+    pub const DONE: Reply = Reply { result: 0, data: None };
+
+    /// A result in dwords 0 and 1.
+    pub fn result(result: u64) -> Self {
+        Reply { result, data: None }
+    }
+
+    /// Data for the host.
+    pub fn data(data: Vec<u8>) -> Self {
+        Reply { result: 0, data: Some(data) }
+    }
+}
+
+/// The outcome of a command that ends at once.
+pub(super) type Outcome = Result<Reply, NvmeStatus>;
+
+/// An error that would come again.
+pub(super) const INVALID_FIELD: NvmeStatus = NvmeStatus::INVALID_FIELD.do_not_retry();
+
+/// Where the controller has got to in a submission queue (Base section 3.3.3.2, SQHD).
+#[derive(Debug)]
+pub(super) struct SqHead {
+    head: u16,
+    /// Entries.
+    size: u32,
+}
+
+impl SqHead {
+    /// For a queue with `sqsize` entries and one more.
+    pub fn new(sqsize: u16) -> Self {
+        SqHead { head: 0, size: u32::from(sqsize) + 1 }
+    }
+
+    /// One more entry was read.
+    pub fn advance(&mut self) {
+        let next = (u32::from(self.head) + 1) % self.size;
+        self.head = u16::try_from(next).expect("a head is less than the queue's size");
+    }
+
+    /// The completion of command `cid`.
+    pub fn complete(&self, cid: u16, status: NvmeStatus, result: u64) -> Cqe {
+        let mut cqe = Cqe::new(cid, status).with_result(result);
+        cqe.sqhd = self.head.into();
+        cqe
+    }
+
+    /// The end of a command that ends at once. Data that the host gave no room for are an error.
+    pub fn answer(&self, sqe: &Sqe, outcome: Outcome) -> Answer {
+        let cid = sqe.cid.get();
+        let failed = |status| Answer { cqe: self.complete(cid, status, 0), data: None };
+        match outcome {
+            Ok(Reply { data: Some(data), .. })
+                if data.len() as u64 > sqe.dptr.length.get().into() =>
+            {
+                failed(NvmeStatus::SGL_LENGTH.do_not_retry())
+            }
+            Ok(Reply { result, data }) => {
+                let cqe = self.complete(cid, NvmeStatus::SUCCESS, result);
+                Answer { cqe, data: data.map(Data::Bytes) }
+            }
+            Err(status) => failed(status),
+        }
+    }
+}
+
+/// Whether command and data pointer are of a form that this controller takes.
+pub(super) fn check_form(sqe: &Sqe) -> Result<(), NvmeStatus> {
+    use crate::wire::Sgl;
+    // FUSE in bits 1:0, PSDT in bits 7:6: no fused commands, always an SGL.
+    if sqe.flags & 0b11 != 0 || sqe.flags & 0b1100_0000 != crate::wire::sqe::PSDT_SGL {
+        return Err(INVALID_FIELD);
+    }
+    match sqe.dptr.kind {
+        Sgl::TRANSPORT => Ok(()),
+        Sgl::IN_CAPSULE if sqe.dptr.address.get() != 0 => {
+            Err(NvmeStatus::SGL_OFFSET.do_not_retry())
+        }
+        Sgl::IN_CAPSULE => Ok(()),
+        _ if sqe.dptr == Sgl::zeroed() => Ok(()),
+        _ => Err(NvmeStatus::SGL_TYPE.do_not_retry()),
+    }
+}

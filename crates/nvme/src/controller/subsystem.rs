@@ -1,0 +1,206 @@
+//! An NVM subsystem: its namespaces, and the controllers that hosts have connected to.
+//!
+//! Takes namespaces that come, go and change; tells all controllers. Keeps true: controllers have
+//! identifiers of their own; what a controller sees of namespaces is what is there now.
+use super::MAX_NAMESPACES;
+use super::association::Association;
+use super::namespace::Namespace;
+use crate::wire::fabrics::DISCOVERY_NQN;
+use crate::wire::log::DiscoveryEntry;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use zonal_blk::ZoneNo;
+
+/// What a subsystem says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubsystemConfig {
+    /// NVMe Qualified Name, up to 223 bytes.
+    pub nqn: String,
+    /// Serial number, up to 20 bytes.
+    pub serial: String,
+    /// Model number, up to 40 bytes.
+    pub model: String,
+    /// Firmware revision, up to 8 bytes.
+    pub firmware: String,
+}
+
+/// A namespace that cannot be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddError {
+    /// Not an identifier of a namespace.
+    #[error("namespace identifier {0}, expected 1 to {MAX_NAMESPACES}")]
+    Identifier(u32),
+    /// There is one already.
+    #[error("there is a namespace {0} already")]
+    Taken(u32),
+}
+
+/// An NVM subsystem.
+pub struct Subsystem {
+    config: SubsystemConfig,
+    /// Counts changes of the set of namespaces.
+    generation: AtomicU64,
+    state: Mutex<State>,
+    pub(super) totals: Totals,
+}
+
+#[derive(Default)]
+struct State {
+    namespaces: BTreeMap<u32, Arc<Namespace>>,
+    controllers: BTreeMap<u16, Weak<Association>>,
+    last_cntlid: u16,
+    /// For a discovery subsystem: what there is to connect to, and how often that changed.
+    discovery: Option<(u64, Vec<DiscoveryEntry>)>,
+}
+
+/// Counts of all I/O, for the SMART log page.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    pub reads: AtomicU64,
+    pub writes: AtomicU64,
+    pub sectors_read: AtomicU64,
+    pub sectors_written: AtomicU64,
+    pub media_errors: AtomicU64,
+}
+
+impl Subsystem {
+    /// A subsystem without namespaces.
+    pub fn new(config: SubsystemConfig) -> Arc<Self> {
+        Subsystem::with(config, State::default())
+    }
+
+    /// A discovery subsystem that tells hosts of `entries`.
+    pub fn discovery(mut config: SubsystemConfig, entries: Vec<DiscoveryEntry>) -> Arc<Self> {
+        DISCOVERY_NQN.clone_into(&mut config.nqn);
+        Subsystem::with(config, State { discovery: Some((1, entries)), ..State::default() })
+    }
+
+    fn with(config: SubsystemConfig, state: State) -> Arc<Self> {
+        let generation = AtomicU64::new(0);
+        Arc::new(Subsystem { config, generation, state: state.into(), totals: Totals::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("subsystem lock")
+    }
+
+    /// What the subsystem says of itself.
+    pub fn config(&self) -> &SubsystemConfig {
+        &self.config
+    }
+
+    /// Adds a namespace, and tells hosts.
+    ///
+    /// # Errors
+    /// What is wrong with the identifier.
+    pub fn add(&self, nsid: u32, namespace: Arc<Namespace>) -> Result<(), AddError> {
+        let mut state = self.state();
+        if !(1..=MAX_NAMESPACES).contains(&nsid) {
+            return Err(AddError::Identifier(nsid));
+        }
+        if state.namespaces.contains_key(&nsid) {
+            return Err(AddError::Taken(nsid));
+        }
+        state.namespaces.insert(nsid, namespace);
+        self.changed(&state, nsid);
+        Ok(())
+    }
+
+    /// Takes a namespace away, and tells hosts. I/O that is on its way ends as it would have.
+    pub fn remove(&self, nsid: u32) -> Option<Arc<Namespace>> {
+        let mut state = self.state();
+        let removed = state.namespaces.remove(&nsid)?;
+        self.changed(&state, nsid);
+        Some(removed)
+    }
+
+    fn changed(&self, state: &State, nsid: u32) {
+        self.generation.fetch_add(1, Ordering::Release);
+        for controller in state.controllers.values().filter_map(Weak::upgrade) {
+            controller.notices().namespace_changed(nsid);
+        }
+    }
+
+    /// Tells hosts that a zone's descriptor changed without a command: it became read-only or
+    /// offline, or has a recommendation.
+    pub fn zone_changed(&self, nsid: u32, zone: ZoneNo) {
+        let state = self.state();
+        let Some(namespace) = state.namespaces.get(&nsid) else { return };
+        let slba = namespace.to_blocks(namespace.limits().zone_start(zone));
+        for controller in state.controllers.values().filter_map(Weak::upgrade) {
+            controller.notices().zone_changed(nsid, slba);
+        }
+    }
+
+    /// Replaces what a discovery subsystem tells hosts of, and tells them that it changed. Does
+    /// nothing to another subsystem.
+    pub fn set_discovery(&self, entries: Vec<DiscoveryEntry>) {
+        let mut state = self.state();
+        if let Some((generation, known)) = &mut state.discovery {
+            *generation += 1;
+            *known = entries;
+            for controller in state.controllers.values().filter_map(Weak::upgrade) {
+                controller.notices().discovery_changed();
+            }
+        }
+    }
+
+    /// Counts changes of the set of namespaces.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_discovery(&self) -> bool {
+        self.state().discovery.is_some()
+    }
+
+    /// What a discovery subsystem tells, and how often that changed.
+    pub(super) fn discovery_log(&self) -> Option<(u64, Vec<DiscoveryEntry>)> {
+        self.state().discovery.clone()
+    }
+
+    pub(super) fn namespace(&self, nsid: u32) -> Option<Arc<Namespace>> {
+        self.state().namespaces.get(&nsid).cloned()
+    }
+
+    /// Identifiers of the namespaces behind `after` that `wanted` says yes to.
+    pub(super) fn namespaces_after(
+        &self,
+        after: u32,
+        wanted: impl Fn(&Namespace) -> bool,
+    ) -> Vec<u32> {
+        let state = self.state();
+        let behind = state.namespaces.range(after.saturating_add(1)..);
+        behind.filter(|(_, namespace)| wanted(namespace)).map(|(nsid, _)| *nsid).collect()
+    }
+
+    /// The longest zone append that all namespaces take, in sectors; `None` without zoned ones.
+    pub(super) fn append_max(&self) -> Option<u32> {
+        let state = self.state();
+        let zoned = state.namespaces.values().filter(|namespace| namespace.is_zoned());
+        zoned.map(|namespace| namespace.append_max()).min()
+    }
+
+    /// Enters a new controller. `None` if there are as many as there are identifiers.
+    pub(super) fn associate(
+        self: &Arc<Self>,
+        make: impl FnOnce(u16) -> Arc<Association>,
+    ) -> Option<Arc<Association>> {
+        let mut state = self.state();
+        state.controllers.retain(|_, controller| controller.strong_count() > 0);
+        // 0 is none, FFF0h and above are reserved (Base section 3.1.2.1).
+        let free = |id: &u16| !state.controllers.contains_key(id);
+        let last = state.last_cntlid;
+        let cntlid = (last + 1..0xfff0).chain(1..=last).find(free)?;
+        let controller = make(cntlid);
+        state.controllers.insert(cntlid, Arc::downgrade(&controller));
+        state.last_cntlid = cntlid;
+        Some(controller)
+    }
+
+    /// The controller `cntlid`, while its host is connected.
+    pub(super) fn controller(&self, cntlid: u16) -> Option<Arc<Association>> {
+        self.state().controllers.get(&cntlid)?.upgrade()
+    }
+}

@@ -1,0 +1,20 @@
+//! NVMe without I/O: what host and controller say to each other, and what each makes of it.
+//!
+//! ```text
+//!  Request  -> ns       a namespace's path and head; read, write, append commands  -> Sqe
+//!  Sqe      -> wire     structures of the specifications, to the byte              -> bytes
+//!  data     -> pi       end-to-end protection information
+//! ```
+//!
+//! Nothing here reads a clock, starts a thread or opens a socket: time and bytes are arguments.
+#![forbid(unsafe_code)]
+#![warn(clippy::cast_possible_truncation)]
+
+pub mod controller;
+pub mod ns;
+pub mod pi;
+pub mod status;
+pub mod tcp;
+pub mod wire;
+
+pub use status::NvmeStatus;

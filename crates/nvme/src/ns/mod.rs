@@ -1,0 +1,25 @@
+//! The host's side: what it knows of a namespace, and the commands it makes for it.
+//!
+//! ```text
+//!  Identify data -> info     what a scan found, checked
+//!                    |
+//!                  layout    where it lies in memory: a path for each controller that has the
+//!                    |       namespace, and a head that they share
+//!  Request ------> setup     a submission queue entry, by what the layout says
+//! ```
+//!
+//! Takes what Identify said, and requests of the block layer; gives commands. Keeps true: every
+//! layout makes the same command of the same request.
+mod info;
+mod layout;
+mod setup;
+
+pub use info::{Ids, NamespaceInfo, ScanError, ZoneInfo};
+pub use layout::{
+    Arrangement, Described, Line, PathCounters, PathInfo, PathState, Touched, cache_line, in_head,
+    in_path, inline, layouts,
+};
+pub use setup::{Payload, Protection, setup, setup_rw};
+
+/// The arrangement that the product uses.
+pub type Namespace = inline::Namespace;

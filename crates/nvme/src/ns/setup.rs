@@ -1,0 +1,176 @@
+//! Makes a command of a request.
+//!
+//! Takes a request and the namespace it is for; gives a submission queue entry, in place, and data
+//! that the command needs beside the request's. Keeps true: one body makes reads, writes and
+//! appends for every arrangement, so that they differ in where the fields lie and in nothing else.
+use super::layout::Arrangement;
+use crate::wire::io::{DSM_DEALLOCATE, DsmCommand, DsmRange, RwCommand, control};
+use crate::wire::opcode::IoOpcode;
+use crate::wire::sqe::PSDT_SGL;
+use crate::wire::zone::{SELECT_ALL, SendAction, ZoneSend};
+use crate::wire::{Sgl, Sqe};
+use zonal_blk::units::SECTOR_SHIFT;
+use zonal_blk::{BioFlags, Op, Request, Status};
+
+/// Data that a command has and its request has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// None: the data are the request's, or there are none.
+    None,
+    /// A range of Dataset Management.
+    Range(DsmRange),
+}
+
+/// What protection information asks of reads, writes and appends: bits of [`control`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Protection {
+    /// Of reads and writes.
+    pub rw: u16,
+    /// Of zone appends.
+    pub append: u16,
+}
+
+impl Protection {
+    /// For a namespace with `metadata` bytes a block and protection of type `pi_type`.
+    ///
+    /// Bios carry no metadata, so where blocks have some the controller makes them up (PRACT). That
+    /// they are protection information and nothing else was checked when the namespace was scanned.
+    #[inline(always)]
+    pub fn of(metadata: u16, pi_type: u8) -> Protection {
+        if metadata == 0 {
+            return Protection::default();
+        }
+        let mut rw = control::PRACT | control::CHECK_GUARD;
+        if pi_type != 3 {
+            rw |= control::CHECK_REFERENCE;
+        }
+        // The host cannot know the LBA of an append, so the controller maps the tag.
+        let append = if pi_type == 1 { rw | control::PI_REMAP } else { rw };
+        Protection { rw, append }
+    }
+}
+
+/// Makes a read, write or zone append of `request`, in place.
+///
+/// # Errors
+/// [`Status::NotSupported`] for another operation; [`Status::Invalid`] if there are more blocks than
+/// a command can have.
+#[inline(always)]
+pub fn setup_rw<A: Arrangement>(
+    ns: &A,
+    request: &Request,
+    cid: u16,
+    slot: &mut Sqe,
+) -> Result<(), Status> {
+    let protection = ns.protection();
+    let (opcode, bits) = match request.op() {
+        Op::Read => (IoOpcode::READ, protection.rw),
+        Op::Write => (IoOpcode::WRITE, protection.rw),
+        Op::ZoneAppend => (IoOpcode::ZONE_APPEND, protection.append),
+        _ => return Err(Status::NotSupported),
+    };
+    let dptr = Sgl::transport(request.nr_sectors() << SECTOR_SHIFT);
+    rw(ns, request, cid, slot, opcode, bits, dptr)
+}
+
+/// A command of the form of reads and writes.
+#[inline(always)]
+fn rw<A: Arrangement>(
+    ns: &A,
+    request: &Request,
+    cid: u16,
+    slot: &mut Sqe,
+    opcode: IoOpcode,
+    bits: u16,
+    dptr: Sgl,
+) -> Result<(), Status> {
+    let shift = u32::from(ns.lba_shift()) - SECTOR_SHIFT;
+    let blocks = request.nr_sectors() >> shift;
+    let nlb = u16::try_from(blocks.wrapping_sub(1)).map_err(|_| Status::Invalid)?;
+    let slba = request.sector().0 >> shift;
+    let fua = if request.flags().contains(BioFlags::FUA) { control::FUA } else { 0 };
+    // Only the lower part of an LBA goes into the tag (NVM section 5.2.1.2).
+    #[allow(clippy::cast_possible_truncation)]
+    let tag = if bits & control::CHECK_REFERENCE != 0 { slba as u32 } else { 0 };
+    let command = RwCommand {
+        opcode: opcode.0,
+        flags: PSDT_SGL,
+        cid: cid.into(),
+        nsid: ns.nsid().into(),
+        dptr,
+        slba: slba.into(),
+        nlb: nlb.into(),
+        control: (bits | fua).into(),
+        reference_tag: tag.into(),
+        ..RwCommand::zeroed()
+    };
+    *slot = command.into();
+    Ok(())
+}
+
+/// Makes the command of any request, in place, and the data that only the command has.
+///
+/// # Errors
+/// As [`setup_rw`].
+pub fn setup<A: Arrangement>(
+    ns: &A,
+    request: &Request,
+    cid: u16,
+    slot: &mut Sqe,
+) -> Result<Payload, Status> {
+    match request.op() {
+        Op::Read | Op::Write | Op::ZoneAppend => setup_rw(ns, request, cid, slot)?,
+        Op::Flush => *slot = Sqe::new(IoOpcode::FLUSH.0, cid, ns.nsid()),
+        Op::WriteZeroes => {
+            let bits = ns.protection().rw;
+            rw(ns, request, cid, slot, IoOpcode::WRITE_ZEROES, bits, Sgl::zeroed())?;
+        }
+        Op::Discard => return Ok(Payload::Range(discard(ns, request, cid, slot))),
+        Op::ZoneOpen => *slot = zone(ns, request, cid, SendAction::OPEN, 0),
+        Op::ZoneClose => *slot = zone(ns, request, cid, SendAction::CLOSE, 0),
+        Op::ZoneFinish => *slot = zone(ns, request, cid, SendAction::FINISH, 0),
+        Op::ZoneReset => *slot = zone(ns, request, cid, SendAction::RESET, 0),
+        Op::ZoneResetAll => *slot = zone(ns, request, cid, SendAction::RESET, SELECT_ALL),
+    }
+    Ok(Payload::None)
+}
+
+fn discard<A: Arrangement>(ns: &A, request: &Request, cid: u16, slot: &mut Sqe) -> DsmRange {
+    let shift = u32::from(ns.lba_shift()) - SECTOR_SHIFT;
+    let command = DsmCommand {
+        opcode: IoOpcode::DATASET_MANAGEMENT.0,
+        flags: PSDT_SGL,
+        cid: cid.into(),
+        nsid: ns.nsid().into(),
+        dptr: Sgl::in_capsule(16),
+        attributes: DSM_DEALLOCATE.into(),
+        ..DsmCommand::zeroed()
+    };
+    *slot = command.into();
+    DsmRange {
+        slba: (request.sector().0 >> shift).into(),
+        nlb: (request.nr_sectors() >> shift).into(),
+        ..DsmRange::zeroed()
+    }
+}
+
+fn zone<A: Arrangement>(
+    ns: &A,
+    request: &Request,
+    cid: u16,
+    action: SendAction,
+    options: u8,
+) -> Sqe {
+    let shift = u32::from(ns.lba_shift()) - SECTOR_SHIFT;
+    let command = ZoneSend {
+        opcode: IoOpcode::ZONE_MANAGEMENT_SEND.0,
+        flags: PSDT_SGL,
+        cid: cid.into(),
+        nsid: ns.nsid().into(),
+        slba: (request.sector().0 >> shift).into(),
+        action: action.0,
+        options,
+        ..ZoneSend::zeroed()
+    };
+    command.into()
+}

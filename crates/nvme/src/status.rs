@@ -1,0 +1,174 @@
+//! How a command ended, as NVMe says it, and what the block layer makes of it.
+use crate::wire::values;
+use zonal_blk::Status;
+
+values! {
+    /// The status of a completion without its phase tag (Base section 3.3.3.2.1): status code in
+    /// bits 7:0, status code type in bits 10:8, CRD in 12:11, More in 13, Do Not Retry in 14.
+    pub struct NvmeStatus(u16) {
+        /// Successful Completion.
+        SUCCESS = 0x000,
+        /// Invalid Command Opcode.
+        INVALID_OPCODE = 0x001,
+        /// Invalid Field in Command.
+        INVALID_FIELD = 0x002,
+        /// Command ID Conflict.
+        CID_CONFLICT = 0x003,
+        /// Data Transfer Error.
+        DATA_TRANSFER = 0x004,
+        /// Commands Aborted due to Power Loss Notification.
+        POWER_LOSS = 0x005,
+        /// Internal Error.
+        INTERNAL = 0x006,
+        /// Command Abort Requested.
+        ABORT_REQUESTED = 0x007,
+        /// Command Aborted due to SQ Deletion.
+        QUEUE_DELETED = 0x008,
+        /// Invalid Namespace or Format.
+        INVALID_NAMESPACE = 0x00b,
+        /// Command Sequence Error.
+        SEQUENCE = 0x00c,
+        /// Data SGL Length Invalid.
+        SGL_LENGTH = 0x00f,
+        /// SGL Descriptor Type Invalid.
+        SGL_TYPE = 0x011,
+        /// Operation Denied.
+        DENIED = 0x015,
+        /// SGL Offset Invalid.
+        SGL_OFFSET = 0x016,
+        /// Keep Alive Timeout Expired.
+        KEEP_ALIVE_EXPIRED = 0x019,
+        /// Keep Alive Timeout Invalid.
+        KEEP_ALIVE_INVALID = 0x01a,
+        /// Command Aborted due to Preempt and Abort.
+        PREEMPTED = 0x01b,
+        /// Namespace is Write Protected.
+        WRITE_PROTECTED = 0x020,
+        /// Transient Transport Error.
+        TRANSPORT = 0x022,
+        /// LBA Out of Range.
+        LBA_RANGE = 0x080,
+        /// Capacity Exceeded.
+        CAPACITY_EXCEEDED = 0x081,
+        /// Namespace Not Ready.
+        NOT_READY = 0x082,
+        /// Invalid Queue Identifier.
+        INVALID_QUEUE = 0x101,
+        /// Invalid Queue Size.
+        INVALID_QUEUE_SIZE = 0x102,
+        /// Abort Command Limit Exceeded.
+        ABORT_LIMIT = 0x103,
+        /// Asynchronous Event Request Limit Exceeded.
+        EVENT_LIMIT = 0x105,
+        /// Invalid Log Page.
+        INVALID_LOG = 0x109,
+        /// Feature Identifier Not Saveable.
+        NOT_SAVEABLE = 0x10d,
+        /// Feature Not Changeable.
+        NOT_CHANGEABLE = 0x10e,
+        /// Incompatible Format (fabrics, Connect).
+        INCOMPATIBLE_FORMAT = 0x180,
+        /// Controller Busy (fabrics, Connect).
+        CONTROLLER_BUSY = 0x181,
+        /// Connect Invalid Parameters (fabrics, Connect).
+        CONNECT_PARAMETERS = 0x182,
+        /// Connect Invalid Host (fabrics, Connect).
+        CONNECT_HOST = 0x184,
+        /// Invalid Zone Operation Request (ZNS section 3.1, and the following).
+        ZONE_INVALID_OPERATION = 0x1b6,
+        /// ZRWA Resources Unavailable.
+        ZRWA_UNAVAILABLE = 0x1b7,
+        /// Zone Boundary Error.
+        ZONE_BOUNDARY = 0x1b8,
+        /// Zone Is Full.
+        ZONE_FULL = 0x1b9,
+        /// Zone Is Read Only.
+        ZONE_READ_ONLY = 0x1ba,
+        /// Zone Is Offline.
+        ZONE_OFFLINE = 0x1bb,
+        /// Zone Invalid Write.
+        ZONE_INVALID_WRITE = 0x1bc,
+        /// Too Many Active Zones.
+        TOO_MANY_ACTIVE = 0x1bd,
+        /// Too Many Open Zones.
+        TOO_MANY_OPEN = 0x1be,
+        /// Invalid Zone State Transition.
+        ZONE_TRANSITION = 0x1bf,
+        /// Write Fault.
+        WRITE_FAULT = 0x280,
+        /// Unrecovered Read Error.
+        UNRECOVERED_READ = 0x281,
+        /// End-to-end Guard Check Error.
+        GUARD_CHECK = 0x282,
+        /// End-to-end Application Tag Check Error.
+        APPLICATION_CHECK = 0x283,
+        /// End-to-end Reference Tag Check Error.
+        REFERENCE_CHECK = 0x284,
+        /// Compare Failure.
+        COMPARE_FAILURE = 0x285,
+        /// Asymmetric Access Inaccessible.
+        ANA_INACCESSIBLE = 0x302,
+    }
+}
+
+impl NvmeStatus {
+    /// DNR: the same command would fail again.
+    pub const DO_NOT_RETRY: u16 = 1 << 14;
+
+    /// The same status with DNR set.
+    pub const fn do_not_retry(self) -> Self {
+        NvmeStatus(self.0 | Self::DO_NOT_RETRY)
+    }
+
+    /// Status code type and status code alone.
+    pub const fn code(self) -> Self {
+        NvmeStatus(self.0 & 0x7ff)
+    }
+
+    /// Whether the command did what it should.
+    pub fn is_success(self) -> bool {
+        self.code() == NvmeStatus::SUCCESS
+    }
+
+    /// For the host: what the block layer says of a command that ended so. The meanings are those
+    /// that Linux gives its users as error numbers; whatever has none is an I/O error.
+    pub fn to_block(self) -> Status {
+        match self.code() {
+            NvmeStatus::SUCCESS => Status::Ok,
+            NvmeStatus::CAPACITY_EXCEEDED => Status::NoSpace,
+            NvmeStatus::INVALID_OPCODE => Status::NotSupported,
+            NvmeStatus::INVALID_FIELD | NvmeStatus::LBA_RANGE => Status::Invalid,
+            NvmeStatus::INVALID_NAMESPACE | NvmeStatus::ZONE_OFFLINE => Status::Offline,
+            NvmeStatus::ABORT_REQUESTED => Status::Timeout,
+            NvmeStatus::NOT_READY => Status::Again,
+            NvmeStatus::WRITE_FAULT
+            | NvmeStatus::UNRECOVERED_READ
+            | NvmeStatus::COMPARE_FAILURE => Status::Medium,
+            NvmeStatus::GUARD_CHECK
+            | NvmeStatus::APPLICATION_CHECK
+            | NvmeStatus::REFERENCE_CHECK => Status::Protection,
+            NvmeStatus::TOO_MANY_ACTIVE => Status::ZoneActiveResource,
+            NvmeStatus::TOO_MANY_OPEN => Status::ZoneOpenResource,
+            _ => Status::IoError,
+        }
+    }
+
+    /// For the controller: how a command ends whose bio ended so. An I/O error is the one that does
+    /// not say enough: who knows the zone can say more.
+    pub const fn from_block(status: Status) -> Self {
+        match status {
+            Status::Ok => NvmeStatus::SUCCESS,
+            Status::NotSupported => NvmeStatus::INVALID_OPCODE.do_not_retry(),
+            Status::Timeout => NvmeStatus::ABORT_REQUESTED,
+            Status::NoSpace => NvmeStatus::CAPACITY_EXCEEDED.do_not_retry(),
+            Status::Medium => NvmeStatus::UNRECOVERED_READ.do_not_retry(),
+            Status::Protection => NvmeStatus::GUARD_CHECK.do_not_retry(),
+            Status::IoError => NvmeStatus::INTERNAL,
+            Status::Again => NvmeStatus::NOT_READY,
+            Status::ZoneOpenResource => NvmeStatus::TOO_MANY_OPEN,
+            Status::ZoneActiveResource => NvmeStatus::TOO_MANY_ACTIVE,
+            Status::Offline => NvmeStatus::ZONE_OFFLINE.do_not_retry(),
+            Status::Invalid => NvmeStatus::INVALID_FIELD.do_not_retry(),
+        }
+    }
+}

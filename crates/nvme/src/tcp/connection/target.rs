@@ -1,0 +1,234 @@
+//! The target's side.
+use super::{Closed, Link, fault};
+use crate::NvmeStatus;
+use crate::tcp::decode::DataLimits;
+use crate::tcp::encode::controller_data;
+use crate::tcp::error::FatalError;
+use crate::tcp::pdu::{Digests, Format, Initialize, Payload, Pdu, Role};
+use crate::wire::sqe::Transfer as Direction;
+use crate::wire::{Cqe, Sgl, Sqe};
+use std::collections::BTreeMap;
+
+/// What a target takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TargetConfig {
+    /// Digests that it grants to hosts that ask.
+    pub digests: Digests,
+    /// Alignment of data sent to it, in dwords, minus one; up to 31 (CPDA).
+    pub alignment: u8,
+    /// The most data of an H2CData PDU, in bytes; 4096 or more (MAXH2CDATA).
+    pub max_data: u32,
+    /// The most data in a command capsule, in bytes.
+    pub in_capsule: u32,
+    /// The most data of a command, in bytes.
+    pub max_transfer: u32,
+    /// Commands that may wait for their data at once.
+    pub max_waiting: usize,
+}
+
+impl Default for TargetConfig {
+    fn default() -> Self {
+        TargetConfig {
+            digests: Digests { header: true, data: true },
+            alignment: 0,
+            max_data: 4 << 20,
+            in_capsule: crate::controller::IN_CAPSULE,
+            max_transfer: 4 << 20,
+            max_waiting: 1024,
+        }
+    }
+}
+
+/// What came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetEvent {
+    /// A command, with all the data that the host sends with it.
+    Command {
+        /// The command.
+        sqe: Sqe,
+        /// Its data.
+        data: Vec<u8>,
+    },
+    /// A command that is to end so, unlooked at: its data were damaged or are too long.
+    Refuse {
+        /// The command.
+        sqe: Sqe,
+        /// How it is to end.
+        status: NvmeStatus,
+    },
+}
+
+/// A target's connection.
+#[derive(Debug)]
+pub struct TargetConnection {
+    config: TargetConfig,
+    link: Link,
+    initialized: bool,
+    /// Commands that wait for data, by TTAG.
+    waiting: BTreeMap<u16, Waiting>,
+    last_ttag: u16,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    sqe: Sqe,
+    data: Vec<u8>,
+    len: u32,
+    damaged: bool,
+}
+
+impl TargetConnection {
+    /// A connection that was just accepted.
+    pub fn new(config: TargetConfig) -> Self {
+        let limits = DataLimits { in_capsule: config.in_capsule, data: config.max_data };
+        TargetConnection {
+            config,
+            link: Link::new(Role::Controller, limits),
+            initialized: false,
+            waiting: BTreeMap::new(),
+            last_ttag: 0,
+        }
+    }
+
+    /// Takes bytes that came; appends what they are to `events`.
+    pub fn receive(&mut self, mut bytes: &[u8], events: &mut Vec<TargetEvent>) {
+        while let Some(pdu) = self.link.next(&mut bytes) {
+            if let Err(closed) = self.take(pdu, events) {
+                self.link.fail(closed);
+            }
+        }
+    }
+
+    fn take(&mut self, pdu: Pdu, events: &mut Vec<TargetEvent>) -> Result<(), Closed> {
+        match pdu {
+            Pdu::IcReq(request) if !self.initialized => self.initialize(&request),
+            Pdu::Command { sqe, data } if self.initialized => self.command(sqe, data, events),
+            Pdu::HostData { cid, ttag, offset, last, data } if self.initialized => {
+                self.data(cid, ttag, offset, last, data, events)
+            }
+            _ => Err(fault(FatalError::Sequence, "a PDU that may not come now")),
+        }
+    }
+
+    fn initialize(&mut self, request: &Initialize) -> Result<(), Closed> {
+        if request.version != 0 {
+            return Err(fault(FatalError::Unsupported, "PFV of ICReq is not 0"));
+        }
+        if request.alignment > 31 {
+            return Err(fault(FatalError::HeaderField, "HPDA of ICReq is above 31"));
+        }
+        let TargetConfig { digests: granted, alignment, max_data: limit, .. } = self.config;
+        let digests = Digests {
+            header: request.digests.header && granted.header,
+            data: request.digests.data && granted.data,
+        };
+        self.link.send(&Pdu::IcResp(Initialize { version: 0, alignment, digests, limit }));
+        self.link.format = Format { digests, alignment: request.alignment };
+        self.link.decoder.agree(Format { digests, alignment });
+        self.initialized = true;
+        Ok(())
+    }
+
+    fn command(
+        &mut self,
+        sqe: Sqe,
+        data: Payload,
+        events: &mut Vec<TargetEvent>,
+    ) -> Result<(), Closed> {
+        let length = sqe.dptr.length.get();
+        let travels = sqe.transfer() == Direction::ToController
+            && sqe.dptr.kind == Sgl::TRANSPORT
+            && length > 0;
+        if data.damaged {
+            let status = NvmeStatus::TRANSPORT;
+            events.push(TargetEvent::Refuse { sqe, status });
+        } else if !travels {
+            events.push(TargetEvent::Command { sqe, data: data.bytes });
+        } else if length > self.config.max_transfer {
+            let status = NvmeStatus::INVALID_FIELD.do_not_retry();
+            events.push(TargetEvent::Refuse { sqe, status });
+        } else {
+            return self.ask_for_data(sqe, length);
+        }
+        Ok(())
+    }
+
+    fn ask_for_data(&mut self, sqe: Sqe, length: u32) -> Result<(), Closed> {
+        if self.waiting.len() >= self.config.max_waiting.min(usize::from(u16::MAX)) {
+            return Err(fault(FatalError::LimitExceeded, "too many commands wait for data"));
+        }
+        let mut ttag = self.last_ttag.wrapping_add(1);
+        while self.waiting.contains_key(&ttag) {
+            ttag = ttag.wrapping_add(1);
+        }
+        self.last_ttag = ttag;
+        let cid = sqe.cid.get();
+        let waiting = Waiting { sqe, data: Vec::new(), len: length, damaged: false };
+        self.waiting.insert(ttag, waiting);
+        self.link.send(&Pdu::ReadyToTransfer { cid, ttag, offset: 0, length });
+        Ok(())
+    }
+
+    fn data(
+        &mut self,
+        cid: u16,
+        ttag: u16,
+        offset: u32,
+        last: bool,
+        data: Payload,
+        events: &mut Vec<TargetEvent>,
+    ) -> Result<(), Closed> {
+        let waiting = self.waiting.get_mut(&ttag).filter(|waiting| waiting.sqe.cid.get() == cid);
+        let waiting = waiting.ok_or(fault(FatalError::HeaderField, "data for no transfer"))?;
+        if offset as usize != waiting.data.len() {
+            return Err(fault(FatalError::OutOfRange, "data out of order"));
+        }
+        waiting.data.extend_from_slice(&data.bytes);
+        waiting.damaged |= data.damaged;
+        let (came, len) = (waiting.data.len(), waiting.len as usize);
+        if came > len {
+            return Err(fault(FatalError::OutOfRange, "more data than was asked for"));
+        }
+        if last != (came == len) {
+            return Err(fault(
+                FatalError::Sequence,
+                "the last data are not marked so, or others are",
+            ));
+        }
+        if last {
+            let Waiting { sqe, data, damaged, .. } = self.waiting.remove(&ttag).expect("just seen");
+            events.push(if damaged {
+                TargetEvent::Refuse { sqe, status: NvmeStatus::TRANSPORT }
+            } else {
+                TargetEvent::Command { sqe, data }
+            });
+        }
+        Ok(())
+    }
+
+    /// Sends the end of a command, after the data that it brings the host.
+    pub fn respond(&mut self, cqe: Cqe, data: &[u8]) {
+        if self.link.closed.is_some() {
+            return;
+        }
+        let chunk = self.config.max_data as usize;
+        let mut offset = 0;
+        for piece in data.chunks(chunk) {
+            let last = offset as usize + piece.len() == data.len();
+            let (format, cid) = (self.link.format, cqe.cid.get());
+            controller_data(cid, offset, last, false, piece, format, &mut self.link.output);
+            offset += u32::try_from(piece.len()).expect("a piece of 32-bit length");
+        }
+        self.link.send(&Pdu::Response(cqe));
+    }
+
+    /// Bytes to send; who sends them takes them out.
+    pub fn output(&mut self) -> &mut Vec<u8> {
+        &mut self.link.output
+    }
+
+    /// Why the connection is closed, once it is: to be shut down when the output was sent.
+    pub fn closed(&self) -> Option<&Closed> {
+        self.link.closed.as_ref()
+    }
+}

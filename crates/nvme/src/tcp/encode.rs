@@ -1,0 +1,106 @@
+//! PDUs to bytes.
+use super::pdu::{
+    CommonHeader, DataBody, Digests, Format, Initialize, InitializeBody, Kind, Pdu, Role,
+    TerminateBody, flag,
+};
+use zerocopy::IntoBytes;
+
+/// Appends a PDU to `out`. `format` is what was agreed on for data that go this way; it does not
+/// concern initialization and termination.
+///
+/// # Panics
+/// If the data are 4 GiB or more, which no command has.
+pub fn encode(pdu: &Pdu, format: Format, out: &mut Vec<u8>) {
+    match pdu {
+        Pdu::IcReq(body) => initialize(Kind::IC_REQ, body, out),
+        Pdu::IcResp(body) => initialize(Kind::IC_RESP, body, out),
+        Pdu::Terminate { sender, status, information, header } => {
+            let kind = if *sender == Role::Host { Kind::H2C_TERM } else { Kind::C2H_TERM };
+            let mut body = TerminateBody::zeroed();
+            (body.status, body.information) = ((*status).into(), (*information).into());
+            whole(kind, 0, body.as_bytes(), header, Format::default(), out);
+        }
+        Pdu::Command { sqe, data } => {
+            whole(Kind::COMMAND, 0, sqe.as_bytes(), &data.bytes, format, out);
+        }
+        Pdu::Response(cqe) => whole(Kind::RESPONSE, 0, cqe.as_bytes(), &[], format, out),
+        Pdu::HostData { cid, ttag, offset, last, data } => {
+            let flags = if *last { flag::LAST } else { 0 };
+            let body = transfer(*cid, *ttag, *offset, data.bytes.len());
+            whole(Kind::H2C_DATA, flags, body.as_bytes(), &data.bytes, format, out);
+        }
+        Pdu::ControllerData { cid, offset, last, success, data } => {
+            controller_data(*cid, *offset, *last, *success, &data.bytes, format, out);
+        }
+        Pdu::ReadyToTransfer { cid, ttag, offset, length } => {
+            let body = transfer(*cid, *ttag, *offset, *length as usize);
+            whole(Kind::R2T, 0, body.as_bytes(), &[], format, out);
+        }
+    }
+}
+
+/// Appends a C2HData PDU whose data need not be the PDU's own.
+pub(super) fn controller_data(
+    cid: u16,
+    offset: u32,
+    last: bool,
+    success: bool,
+    data: &[u8],
+    format: Format,
+    out: &mut Vec<u8>,
+) {
+    let flags = if last { flag::LAST } else { 0 } | if success { flag::SUCCESS } else { 0 };
+    let body = transfer(cid, 0, offset, data.len());
+    whole(Kind::C2H_DATA, flags, body.as_bytes(), data, format, out);
+}
+
+fn transfer(cid: u16, ttag: u16, offset: u32, length: usize) -> DataBody {
+    let length = u32::try_from(length).expect("less than 4 GiB");
+    let mut body = DataBody::zeroed();
+    (body.cid, body.ttag) = (cid.into(), ttag.into());
+    (body.offset, body.length) = (offset.into(), length.into());
+    body
+}
+
+fn initialize(kind: Kind, values: &Initialize, out: &mut Vec<u8>) {
+    let mut body = InitializeBody::zeroed();
+    (body.version, body.alignment) = (values.version.into(), values.alignment);
+    (body.digests, body.limit) = (values.digests.bits(), values.limit.into());
+    whole(kind, 0, body.as_bytes(), &[], Format::default(), out);
+}
+
+/// Header, digest, padding, data, digest (TCP section 3.6.1).
+fn whole(kind: Kind, flags: u8, body: &[u8], data: &[u8], format: Format, out: &mut Vec<u8>) {
+    let Digests { header: header_digest, data: data_digest } = format.digests;
+    let data_digest = data_digest && !data.is_empty();
+    let hlen = usize::from(kind.hlen());
+    debug_assert_eq!(hlen, CommonHeader::SIZE + body.len());
+    let before_data = hlen + if header_digest { 4 } else { 0 };
+    let pdo = if data.is_empty() { 0 } else { before_data.next_multiple_of(format.align()) };
+    let end = if data.is_empty() { before_data } else { pdo + data.len() };
+    let plen = end + if data_digest { 4 } else { 0 };
+    let digests = if header_digest { flag::HEADER_DIGEST } else { 0 }
+        | if data_digest { flag::DATA_DIGEST } else { 0 };
+    let common = CommonHeader {
+        kind: kind.0,
+        flags: flags | digests,
+        hlen: kind.hlen(),
+        pdo: u8::try_from(pdo).expect("a header of 76 bytes, aligned to 128 at the most"),
+        plen: u32::try_from(plen).expect("less than 4 GiB").into(),
+    };
+    let start = out.len();
+    out.extend_from_slice(common.as_bytes());
+    out.extend_from_slice(body);
+    if header_digest {
+        let digest = crc32c::crc32c(&out[start..]);
+        out.extend_from_slice(&digest.to_le_bytes());
+    }
+    if data.is_empty() {
+        return;
+    }
+    out.resize(start + pdo, 0);
+    out.extend_from_slice(data);
+    if data_digest {
+        out.extend_from_slice(&crc32c::crc32c(data).to_le_bytes());
+    }
+}

@@ -1,0 +1,262 @@
+//! Protocol data units (TCP section 3.6).
+use crate::wire::{Cqe, Sqe, U16, U32, values, wire};
+
+wire! {
+    /// What every PDU begins with (TCP section 3.6.1).
+    pub struct CommonHeader: 8 {
+        /// PDU-type.
+        pub kind: u8,
+        /// FLAGS: [`flag`].
+        pub flags: u8,
+        /// HLEN: length of the header.
+        pub hlen: u8,
+        /// PDO: where the data begin; 0 without data.
+        pub pdo: u8,
+        /// PLEN: length of the PDU.
+        pub plen: U32,
+    }
+
+    /// The rest of ICReq and ICResp (TCP sections 3.6.2.2 and 3.6.2.3).
+    pub struct InitializeBody: 120 {
+        /// PFV: PDU format version, 0.
+        pub version: U16,
+        /// HPDA or CPDA: alignment of data in dwords, minus one.
+        pub alignment: u8,
+        /// DGST: header digest in bit 0, data digest in bit 1.
+        pub digests: u8,
+        /// MAXR2T or MAXH2CDATA.
+        pub limit: U32,
+        pub(crate) _reserved: [u8; 112],
+    }
+
+    /// The rest of H2CTermReq and C2HTermReq (TCP sections 3.6.2.4 and 3.6.2.5).
+    pub struct TerminateBody: 16 {
+        /// FES: fatal error status.
+        pub status: U16,
+        /// FEI: fatal error information.
+        pub information: U32,
+        pub(crate) _reserved: [u8; 10],
+    }
+
+    /// The rest of H2CData, C2HData and R2T (TCP sections 3.6.2.8 to 3.6.2.10).
+    pub struct DataBody: 16 {
+        /// CCCID: the command.
+        pub cid: U16,
+        /// TTAG: the transfer; reserved in C2HData.
+        pub ttag: U16,
+        /// DATAO or R2TO: offset in the command's data.
+        pub offset: U32,
+        /// DATAL or R2TL: length.
+        pub length: U32,
+        pub(crate) _reserved: [u8; 4],
+    }
+}
+
+values! {
+    /// PDU types (TCP section 3.6.1).
+    pub struct Kind(u8) {
+        /// Initialize Connection Request.
+        IC_REQ = 0x00,
+        /// Initialize Connection Response.
+        IC_RESP = 0x01,
+        /// Host to Controller Terminate Connection Request.
+        H2C_TERM = 0x02,
+        /// Controller to Host Terminate Connection Request.
+        C2H_TERM = 0x03,
+        /// Command Capsule.
+        COMMAND = 0x04,
+        /// Response Capsule.
+        RESPONSE = 0x05,
+        /// Host to Controller Data Transfer.
+        H2C_DATA = 0x06,
+        /// Controller to Host Data Transfer.
+        C2H_DATA = 0x07,
+        /// Ready to Transfer.
+        R2T = 0x09,
+    }
+}
+
+/// Bits of FLAGS.
+pub mod flag {
+    /// HDGSTF: a header digest follows the header.
+    pub const HEADER_DIGEST: u8 = 1 << 0;
+    /// DDGSTF: a data digest follows the data.
+    pub const DATA_DIGEST: u8 = 1 << 1;
+    /// LAST_PDU: the last data of a transfer.
+    pub const LAST: u8 = 1 << 2;
+    /// SUCCESS: no response capsule will follow.
+    pub const SUCCESS: u8 = 1 << 3;
+}
+
+/// The side that sends a PDU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Sends commands.
+    Host,
+    /// Executes them.
+    Controller,
+}
+
+impl Kind {
+    /// Who sends PDUs of this type; `None` if there are none.
+    pub fn sender(self) -> Option<Role> {
+        match self {
+            Kind::IC_REQ | Kind::H2C_TERM | Kind::COMMAND | Kind::H2C_DATA => Some(Role::Host),
+            Kind::IC_RESP | Kind::C2H_TERM | Kind::RESPONSE | Kind::C2H_DATA | Kind::R2T => {
+                Some(Role::Controller)
+            }
+            _ => None,
+        }
+    }
+
+    /// The length of the header; 0 for a type that there is not.
+    pub fn hlen(self) -> u8 {
+        match self {
+            Kind::IC_REQ | Kind::IC_RESP => 128,
+            Kind::COMMAND => 72,
+            _ if self.sender().is_some() => 24,
+            _ => 0,
+        }
+    }
+
+    /// Whether digests may go with PDUs of this type (TCP section 3.3).
+    pub fn has_digests(self) -> bool {
+        !matches!(self, Kind::IC_REQ | Kind::IC_RESP | Kind::H2C_TERM | Kind::C2H_TERM)
+    }
+
+    /// Whether data may go with PDUs of this type.
+    pub fn has_data(self) -> bool {
+        !matches!(self, Kind::IC_REQ | Kind::IC_RESP | Kind::RESPONSE | Kind::R2T)
+    }
+}
+
+/// Which digests go with PDUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Digests {
+    /// Of headers.
+    pub header: bool,
+    /// Of data.
+    pub data: bool,
+}
+
+impl Digests {
+    pub(super) fn from_bits(bits: u8) -> Self {
+        Digests { header: bits & 1 != 0, data: bits & 2 != 0 }
+    }
+
+    pub(super) fn bits(self) -> u8 {
+        u8::from(self.header) | u8::from(self.data) << 1
+    }
+}
+
+/// What the two sides of a connection agreed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Format {
+    /// The digests.
+    pub digests: Digests,
+    /// Alignment of the data that go one way, in dwords, minus one; up to 31 (HPDA, CPDA).
+    pub alignment: u8,
+}
+
+impl Format {
+    /// The alignment of data in bytes.
+    pub(super) fn align(self) -> usize {
+        (usize::from(self.alignment) + 1) * 4
+    }
+}
+
+/// What ICReq and ICResp say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Initialize {
+    /// PFV: version of the PDUs' format; 0.
+    pub version: u16,
+    /// HPDA or CPDA: what data sent to this side must be aligned to, in dwords, minus one.
+    pub alignment: u8,
+    /// Digests asked for, or granted.
+    pub digests: Digests,
+    /// MAXR2T of a host: transfers of a command that may wait, minus one. MAXH2CDATA of a
+    /// controller: the most data in one PDU, in bytes.
+    pub limit: u32,
+}
+
+/// Data that came with a PDU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Payload {
+    /// The data.
+    pub bytes: Vec<u8>,
+    /// The data digest did not match: the command is to fail with a Transient Transport Error, and
+    /// the connection goes on (TCP section 3.3.2.2).
+    pub damaged: bool,
+}
+
+impl From<Vec<u8>> for Payload {
+    fn from(bytes: Vec<u8>) -> Self {
+        Payload { bytes, damaged: false }
+    }
+}
+
+/// A protocol data unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pdu {
+    /// ICReq.
+    IcReq(Initialize),
+    /// ICResp.
+    IcResp(Initialize),
+    /// H2CTermReq or C2HTermReq.
+    Terminate {
+        /// Who ends the connection.
+        sender: Role,
+        /// FES: why.
+        status: u16,
+        /// FEI: more about it.
+        information: u32,
+        /// The header of the PDU that was wrong.
+        header: Vec<u8>,
+    },
+    /// CapsuleCmd.
+    Command {
+        /// The command.
+        sqe: Sqe,
+        /// Data in the capsule.
+        data: Payload,
+    },
+    /// CapsuleResp.
+    Response(Cqe),
+    /// H2CData.
+    HostData {
+        /// CCCID: the command.
+        cid: u16,
+        /// TTAG: the R2T that the data are for.
+        ttag: u16,
+        /// DATAO.
+        offset: u32,
+        /// LAST_PDU.
+        last: bool,
+        /// The data.
+        data: Payload,
+    },
+    /// C2HData.
+    ControllerData {
+        /// CCCID: the command.
+        cid: u16,
+        /// DATAO.
+        offset: u32,
+        /// LAST_PDU.
+        last: bool,
+        /// SUCCESS: the command has ended well.
+        success: bool,
+        /// The data.
+        data: Payload,
+    },
+    /// R2T.
+    ReadyToTransfer {
+        /// CCCID: the command.
+        cid: u16,
+        /// TTAG: what the data are to be marked with.
+        ttag: u16,
+        /// R2TO.
+        offset: u32,
+        /// R2TL.
+        length: u32,
+    },
+}

@@ -1,0 +1,74 @@
+//! Fabrics commands.
+use super::{Sgl, U16, U32, U64, command, wire};
+
+command! {
+    /// Connect (Base section 6.3).
+    pub struct ConnectCommand {
+        /// OPC: 7Fh.
+        pub opcode: u8,
+        /// PSDT.
+        pub flags: u8,
+        /// CID.
+        pub cid: U16,
+        /// FCTYPE: 01h.
+        pub fctype: u8,
+        pub(crate) _reserved_5: [u8; 19],
+        /// SGL1.
+        pub dptr: Sgl,
+        /// RECFMT: 0.
+        pub record_format: U16,
+        /// QID: 0 for the admin queue.
+        pub qid: U16,
+        /// SQSIZE: the number of entries minus one.
+        pub sqsize: U16,
+        /// CATTR.
+        pub attributes: u8,
+        pub(crate) _reserved_47: u8,
+        /// KATO in milliseconds; 0 for no keep alive.
+        pub kato: U32,
+        pub(crate) _reserved_52: [u8; 12],
+    }
+
+    /// Property Get and Property Set (Base sections 6.5 and 6.6).
+    pub struct PropertyCommand {
+        /// OPC: 7Fh.
+        pub opcode: u8,
+        pub(crate) _reserved_1: u8,
+        /// CID.
+        pub cid: U16,
+        /// FCTYPE: 04h to get, 00h to set.
+        pub fctype: u8,
+        pub(crate) _reserved_5: [u8; 35],
+        /// ATTRIB bits 2:0: 0 for four bytes, 1 for eight.
+        pub attributes: u8,
+        pub(crate) _reserved_41: [u8; 3],
+        /// OFST.
+        pub offset: U32,
+        /// VALUE, to set.
+        pub value: U64,
+        pub(crate) _reserved_56: [u8; 8],
+    }
+}
+
+wire! {
+    /// The data of Connect (Base section 6.3).
+    pub struct ConnectData: 1024 {
+        /// HOSTID.
+        pub host_id: [u8; 16],
+        /// CNTLID; FFFFh for any controller.
+        pub cntlid: U16,
+        pub(crate) _reserved_18: [u8; 238],
+        /// SUBNQN.
+        pub subnqn: [u8; 256],
+        /// HOSTNQN.
+        pub hostnqn: [u8; 256],
+        pub(crate) _reserved_768: [u8; 256],
+    }
+}
+
+/// CNTLID of a Connect that leaves the choice to the subsystem (Base section 6.3, dynamic
+/// controller model).
+pub const CNTLID_ANY: u16 = 0xffff;
+
+/// The name of every discovery subsystem (Base section 4.5).
+pub const DISCOVERY_NQN: &str = "nqn.2014-08.org.nvmexpress.discovery";

@@ -1,0 +1,214 @@
+//! What Identify says of controllers.
+use crate::wire::{U16, U32, U64, U128, wire};
+
+wire! {
+    /// Identify Controller (CNS 01h; Base section 5.17.2.1).
+    pub struct IdentifyController: 4096 {
+        /// VID: PCI vendor.
+        pub vid: U16,
+        /// SSVID: PCI subsystem vendor.
+        pub ssvid: U16,
+        /// SN: serial number.
+        pub sn: [u8; 20],
+        /// MN: model number.
+        pub mn: [u8; 40],
+        /// FR: firmware revision.
+        pub fr: [u8; 8],
+        /// RAB: recommended arbitration burst.
+        pub rab: u8,
+        /// IEEE: OUI.
+        pub ieee: [u8; 3],
+        /// CMIC: bit 1 if the subsystem may have several controllers, bit 3 for ANA reporting.
+        pub cmic: u8,
+        /// MDTS: log2 of the longest transfer in units of the smallest page; 0 for no limit.
+        pub mdts: u8,
+        /// CNTLID.
+        pub cntlid: U16,
+        /// VER: version, as the property VS has it.
+        pub ver: U32,
+        /// RTD3R.
+        pub rtd3r: U32,
+        /// RTD3E.
+        pub rtd3e: U32,
+        /// OAES: optional asynchronous events; [`crate::wire::admin::notice`].
+        pub oaes: U32,
+        /// CTRATT: bit 0 for a 128-bit host identifier.
+        pub ctratt: U32,
+        /// RRLS.
+        pub rrls: U16,
+        pub(crate) _reserved_102: [u8; 9],
+        /// CNTRLTYPE: 1 for an I/O controller, 2 for a discovery controller.
+        pub cntrltype: u8,
+        /// FGUID.
+        pub fguid: [u8; 16],
+        /// CRDT1 to CRDT3: command retry delays in units of 100 ms.
+        pub crdt: [U16; 3],
+        pub(crate) _reserved_134: [u8; 119],
+        /// NVMSR.
+        pub nvmsr: u8,
+        /// VWCI.
+        pub vwci: u8,
+        /// MEC.
+        pub mec: u8,
+        /// OACS: optional admin commands.
+        pub oacs: U16,
+        /// ACL: abort commands at once, minus one.
+        pub acl: u8,
+        /// AERL: outstanding Asynchronous Event Requests, minus one.
+        pub aerl: u8,
+        /// FRMW: firmware updates; bit 0 if the first slot cannot be written, slots in bits 3:1.
+        pub frmw: u8,
+        /// LPA: bit 0 for SMART by namespace, bit 1 for the effects log, bit 2 for offsets.
+        pub lpa: u8,
+        /// ELPE: entries of the error log, minus one.
+        pub elpe: u8,
+        /// NPSS: power states, minus one.
+        pub npss: u8,
+        /// AVSCC.
+        pub avscc: u8,
+        /// APSTA.
+        pub apsta: u8,
+        /// WCTEMP: warning temperature in kelvins.
+        pub wctemp: U16,
+        /// CCTEMP: critical temperature in kelvins.
+        pub cctemp: U16,
+        /// MTFA.
+        pub mtfa: U16,
+        /// HMPRE.
+        pub hmpre: U32,
+        /// HMMIN.
+        pub hmmin: U32,
+        /// TNVMCAP: capacity in bytes.
+        pub tnvmcap: U128,
+        /// UNVMCAP: unallocated capacity in bytes.
+        pub unvmcap: U128,
+        /// RPMBS.
+        pub rpmbs: U32,
+        /// EDSTT.
+        pub edstt: U16,
+        /// DSTO.
+        pub dsto: u8,
+        /// FWUG.
+        pub fwug: u8,
+        /// KAS: granularity of the keep alive timer in units of 100 ms.
+        pub kas: U16,
+        /// HCTMA.
+        pub hctma: U16,
+        /// MNTMT.
+        pub mntmt: U16,
+        /// MXTMT.
+        pub mxtmt: U16,
+        /// SANICAP.
+        pub sanicap: U32,
+        /// HMMINDS.
+        pub hmminds: U32,
+        /// HMMAXD.
+        pub hmmaxd: U16,
+        /// NSETIDMAX.
+        pub nsetidmax: U16,
+        /// ENDGIDMAX.
+        pub endgidmax: U16,
+        /// ANATT: seconds that an ANA transition may take.
+        pub anatt: u8,
+        /// ANACAP: ANA states that are reported.
+        pub anacap: u8,
+        /// ANAGRPMAX.
+        pub anagrpmax: U32,
+        /// NANAGRPID: number of ANA groups.
+        pub nanagrpid: U32,
+        /// PELS.
+        pub pels: U32,
+        /// DOMAINID.
+        pub domainid: U16,
+        pub(crate) _reserved_358: [u8; 10],
+        /// MEGCAP.
+        pub megcap: U128,
+        pub(crate) _reserved_384: [u8; 128],
+        /// SQES: log2 of submission queue entry sizes, required in bits 3:0, largest in 7:4.
+        pub sqes: u8,
+        /// CQES: the same for completion queue entries.
+        pub cqes: u8,
+        /// MAXCMD: commands outstanding on one queue; required in fabrics.
+        pub maxcmd: U16,
+        /// NN: largest namespace identifier.
+        pub nn: U32,
+        /// ONCS: optional NVM commands: bit 0 Compare, 2 Dataset
+        /// Management, 3 Write Zeroes, 4 saved features, 6 Timestamp, 7 Verify.
+        pub oncs: U16,
+        /// FUSES.
+        pub fuses: U16,
+        /// FNA.
+        pub fna: u8,
+        /// VWC: bit 0 if there is a volatile write cache; bits 2:1 are 3 if Flush may name all
+        /// namespaces.
+        pub vwc: u8,
+        /// AWUN: atomic write unit, minus one.
+        pub awun: U16,
+        /// AWUPF: the same at power fail.
+        pub awupf: U16,
+        /// ICSVSCC.
+        pub icsvscc: u8,
+        /// NWPC.
+        pub nwpc: u8,
+        /// ACWU.
+        pub acwu: U16,
+        /// OCFS: copy formats.
+        pub ocfs: U16,
+        /// SGLS: bits 1:0 are 1 if SGLs need no alignment, bit 20 for offsets in capsules, bit 21
+        /// for transport data blocks.
+        pub sgls: U32,
+        /// MNAN: most namespaces.
+        pub mnan: U32,
+        /// MAXDNA.
+        pub maxdna: U128,
+        /// MAXCNA.
+        pub maxcna: U32,
+        pub(crate) _reserved_564: [u8; 204],
+        /// SUBNQN.
+        pub subnqn: [u8; 256],
+        pub(crate) _reserved_1024: [u8; 768],
+        /// IOCCSZ: I/O command capsules in units of 16 bytes; 4 without data.
+        pub ioccsz: U32,
+        /// IORCSZ: I/O response capsules in units of 16 bytes; 1.
+        pub iorcsz: U32,
+        /// ICDOFF: offset of in-capsule data in units of 16 bytes.
+        pub icdoff: U16,
+        /// FCATT: bit 0 for the static controller model.
+        pub fcatt: u8,
+        /// MSDBD: SGL descriptors of a command.
+        pub msdbd: u8,
+        /// OFCS: bit 0 if I/O queues can be disconnected.
+        pub ofcs: U16,
+        /// DCTYPE.
+        pub dctype: u8,
+        pub(crate) _reserved_1807: [u8; 241],
+        /// PSD0 to PSD31: power states.
+        pub psd: [[u8; 32]; 32],
+        /// Vendor specific.
+        pub vendor: [u8; 1024],
+    }
+
+    /// Identify Controller of the NVM Command Set (CNS 06h, CSI 00h; NVM section 4.1.5.2).
+    pub struct NvmController: 4096 {
+        /// VSL: log2 of the longest Verify in units of the smallest page; 0 for no limit.
+        pub verify_shift: u8,
+        /// WZSL: the same for Write Zeroes.
+        pub zeroes_shift: u8,
+        /// WUSL: the same for Write Uncorrectable.
+        pub uncorrectable_shift: u8,
+        /// DMRL: ranges of a Dataset Management.
+        pub dsm_ranges: u8,
+        /// DMRSL: blocks of one of its ranges.
+        pub dsm_range_blocks: U32,
+        /// DMSL: blocks of all of its ranges.
+        pub dsm_blocks: U64,
+        pub(crate) _reserved_16: [u8; 4080],
+    }
+
+    /// Identify Controller of the ZNS Command Set (CNS 06h, CSI 02h; ZNS section 4.1.5.2).
+    pub struct ZnsController: 4096 {
+        /// ZASL: log2 of the longest append in units of the smallest page; 0 for MDTS.
+        pub append_shift: u8,
+        pub(crate) _reserved_1: [u8; 4095],
+    }
+}

@@ -1,0 +1,143 @@
+//! The structures that travel between host and controller, to the byte.
+//!
+//! Takes bytes; gives structures, and the other way round, without copying or checking: any bytes
+//! of the right length are a structure, and what its fields mean is checked by who acts on them.
+//! Keeps true: sizes are those of the specifications, at compile time; numbers are little endian
+//! on every machine; there is no padding.
+//!
+//! The specifications, by the names they have in the docs here: *Base* is the NVM Express Base
+//! Specification 2.0, *NVM* the NVM Command Set Specification 1.0, *ZNS* the Zoned Namespace
+//! Command Set Specification 1.1, *TCP* the TCP Transport Specification 1.0.
+pub mod admin;
+pub mod cqe;
+pub mod fabrics;
+pub mod identify;
+pub mod io;
+pub mod log;
+pub mod opcode;
+pub mod property;
+pub mod sgl;
+pub mod sqe;
+pub mod zone;
+
+pub use cqe::Cqe;
+pub use sgl::Sgl;
+pub use sqe::Sqe;
+pub use zerocopy::little_endian::{U16, U32, U64, U128};
+
+/// Declares wire structures: C layout, any bytes valid, the size in bytes checked when compiled.
+macro_rules! wire {
+    ($($(#[$meta:meta])* pub struct $name:ident: $size:literal {
+        $($(#[$field_meta:meta])* $visibility:vis $field:ident: $type:ty,)*
+    })*) => {$(
+        $(#[$meta])*
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq,
+            zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable,
+            zerocopy::KnownLayout, zerocopy::Unaligned,
+        )]
+        #[repr(C)]
+        pub struct $name {
+            $($(#[$field_meta])* $visibility $field: $type,)*
+        }
+
+        impl $name {
+            /// The structure's size in bytes.
+            pub const SIZE: usize = $size;
+
+            /// The structure with all bytes zero.
+            pub fn zeroed() -> Self {
+                zerocopy::FromZeros::new_zeroed()
+            }
+        }
+
+        const _: () = assert!(size_of::<$name>() == $size);
+    )*};
+}
+pub(crate) use wire;
+
+/// Declares commands: wire structures of 64 bytes that other views of the same entry convert to
+/// and from.
+macro_rules! command {
+    ($($(#[$meta:meta])* pub struct $name:ident {
+        $($(#[$field_meta:meta])* $visibility:vis $field:ident: $type:ty,)*
+    })*) => {
+        $crate::wire::wire! {$(
+            $(#[$meta])*
+            pub struct $name: 64 {
+                $($(#[$field_meta])* $visibility $field: $type,)*
+            }
+        )*}
+        $(
+            impl From<$crate::wire::Sqe> for $name {
+                #[inline]
+                fn from(sqe: $crate::wire::Sqe) -> Self {
+                    zerocopy::transmute!(sqe)
+                }
+            }
+
+            impl From<$name> for $crate::wire::Sqe {
+                #[inline]
+                fn from(command: $name) -> Self {
+                    zerocopy::transmute!(command)
+                }
+            }
+        )*
+    };
+}
+pub(crate) use command;
+
+/// Declares newtypes for values of a field: named ones, and whatever else a peer sends.
+macro_rules! values {
+    ($($(#[$meta:meta])* pub struct $name:ident($inner:ty) {
+        $($(#[$value_meta:meta])* $value:ident = $number:expr,)*
+    })*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $inner);
+
+        impl $name {
+            $($(#[$value_meta])* pub const $value: $name = $name($number);)*
+
+            /// The names of the values that the specification gives one.
+            pub const NAMED: &'static [($name, &'static str)] =
+                &[$(($name::$value, stringify!($value))),*];
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match Self::NAMED.iter().find(|(value, _)| value == self) {
+                    Some((_, name)) => f.write_str(name),
+                    None => write!(f, "{}({:#x})", stringify!($name), self.0),
+                }
+            }
+        }
+    )*};
+}
+pub(crate) use values;
+
+/// Text in a field of fixed length, padded with spaces (Base section 1.4.2, ASCII strings).
+pub fn padded<const N: usize>(text: &str) -> [u8; N] {
+    filled(text, b' ')
+}
+
+/// Text in a field of fixed length, padded with zeroes, as NVMe Qualified Names are (Base section
+/// 4.5). It is cut so that a zero is left.
+pub fn terminated<const N: usize>(text: &str) -> [u8; N] {
+    let mut field = filled(text, 0);
+    field[N - 1] = 0;
+    field
+}
+
+fn filled<const N: usize>(text: &str, padding: u8) -> [u8; N] {
+    let mut field = [padding; N];
+    let len = text.len().min(N);
+    field[..len].copy_from_slice(&text.as_bytes()[..len]);
+    field
+}
+
+/// The text of a field that is padded with zeroes or spaces; `None` if it is not UTF-8.
+pub fn text(field: &[u8]) -> Option<&str> {
+    let end = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
+    Some(std::str::from_utf8(&field[..end]).ok()?.trim_end_matches(' '))
+}

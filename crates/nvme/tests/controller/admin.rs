@@ -1,0 +1,272 @@
+//! Admin commands beyond those that every host sends.
+use crate::support::{Host, ZONE, feature, namespace, null, property_command, rw};
+use zonal_blk::ZoneNo;
+use zonal_device::NullConfig;
+use zonal_nvme::NvmeStatus;
+use zonal_nvme::wire::admin::{FeatureCommand, IdentifyCommand, LogCommand};
+use zonal_nvme::wire::identify::{IndependentNamespace, NamespaceList, ZnsController};
+use zonal_nvme::wire::log::{ChangedNamespaces, ErrorEntry, SmartLog};
+use zonal_nvme::wire::opcode::{AdminOpcode, Cns, FabricsType, FeatureId, IoOpcode, LogId};
+use zonal_nvme::wire::property::Property;
+use zonal_nvme::wire::zone::ChangedZoneList;
+use zonal_nvme::wire::{Sgl, Sqe};
+
+#[test]
+fn commands_before_enable_are_out_of_sequence() {
+    let mut host = Host::connected(&null());
+    assert_eq!(host.identify(Cns::CONTROLLER, 0, 0).status, NvmeStatus::SEQUENCE);
+    host.set(Property::CC, 0x46_0061);
+    host.identify(Cns::CONTROLLER, 0, 0).fine();
+    host.set(Property::CC, 0x46_0060);
+    assert_eq!(host.get(Property::CSTS), 0);
+    assert_eq!(host.identify(Cns::CONTROLLER, 0, 0).status, NvmeStatus::SEQUENCE);
+}
+
+#[test]
+fn configuration_that_does_not_fit_is_fatal() {
+    for cc in [0x47_0061, 0x36_0061, 0x46_0011, 0x1] {
+        let mut host = Host::connected(&null());
+        host.set(Property::CC, cc);
+        assert_eq!(host.get(Property::CSTS), 0b10, "{cc:#x}");
+    }
+}
+
+#[test]
+fn properties_that_do_not_exist_are_invalid_fields() {
+    let mut host = Host::new(&null());
+    let get = FabricsType::PROPERTY_GET;
+    for command in [
+        property_command(get, Property(0x1000), 0),
+        property_command(FabricsType::PROPERTY_SET, Property::VS, 1),
+        property_command(FabricsType(0x77), Property::VS, 1),
+    ] {
+        assert_eq!(host.send(command, &[]).status, NvmeStatus::INVALID_FIELD);
+    }
+    let mut short =
+        zonal_nvme::wire::fabrics::PropertyCommand::from(property_command(get, Property::CAP, 0));
+    short.attributes = 0;
+    assert_eq!(host.send(short, &[]).status, NvmeStatus::INVALID_FIELD);
+    assert_eq!(
+        host.send(crate::support::connect_command(0, 31, 0), &[]).status,
+        NvmeStatus::SEQUENCE
+    );
+}
+
+#[test]
+fn form_of_a_command_is_checked() {
+    let mut host = Host::new(&null());
+    let identify = |change: fn(&mut IdentifyCommand)| {
+        let mut command = IdentifyCommand::zeroed();
+        command.opcode = AdminOpcode::IDENTIFY.0;
+        (command.flags, command.cns) = (0x40, 1);
+        command.dptr = Sgl::transport(4096);
+        change(&mut command);
+        command
+    };
+    type Change = fn(&mut IdentifyCommand);
+    let table: [(Change, NvmeStatus); 7] = [
+        (|_| {}, NvmeStatus::SUCCESS),
+        (|c| c.flags = 0, NvmeStatus::INVALID_FIELD),
+        (|c| c.flags = 0x41, NvmeStatus::INVALID_FIELD),
+        (|c| c.dptr = Sgl::transport(4095), NvmeStatus::SGL_LENGTH),
+        (|c| c.dptr.kind = 0x30, NvmeStatus::SGL_TYPE),
+        (|c| (c.dptr.kind, c.dptr.address) = (1, 8.into()), NvmeStatus::SGL_OFFSET),
+        (|c| c.opcode = 0x7e, NvmeStatus::INVALID_OPCODE),
+    ];
+    for (change, expected) in table {
+        let command = identify(change);
+        assert_eq!(host.send(command, &[]).status, expected, "{command:?}");
+    }
+}
+
+#[test]
+fn identify_knows_namespaces_from_what_is_not_one() {
+    let mut host = Host::new(&null());
+    let plain = NullConfig { zoned: false, ..null() };
+    host.subsystem.add(3, namespace(&plain).1).unwrap();
+    // CNS, namespace, command set: status, and whether there is anything but zeroes.
+    let (ok, ns, field) =
+        (NvmeStatus::SUCCESS, NvmeStatus::INVALID_NAMESPACE, NvmeStatus::INVALID_FIELD);
+    for (cns, nsid, csi, status, full) in [
+        (Cns::NAMESPACE, 1, 0, ok, true),
+        (Cns::NAMESPACE, 2, 0, ok, false),
+        (Cns::NAMESPACE, 0, 0, ns, false),
+        (Cns::NAMESPACE, u32::MAX, 0, ok, false),
+        (Cns::NAMESPACE_DESCRIPTORS, 3, 0, ok, true),
+        (Cns::NAMESPACE_DESCRIPTORS, 2, 0, ns, false),
+        (Cns::INDEPENDENT_NAMESPACE, 1, 0, ok, true),
+        (Cns::INDEPENDENT_NAMESPACE, 2, 0, ok, false),
+        (Cns::CSI_NAMESPACE, 1, 0, ok, false),
+        (Cns::CSI_NAMESPACE, 1, 2, ok, true),
+        (Cns::CSI_NAMESPACE, 3, 0, ok, false),
+        (Cns::CSI_NAMESPACE, 3, 2, field, false),
+        (Cns::CSI_NAMESPACE, 2, 2, ok, false),
+        (Cns::CSI_NAMESPACE, 1, 1, field, false),
+        (Cns::CSI_CONTROLLER, 0, 1, field, false),
+        (Cns::COMMAND_SETS, 0, 0, ok, true),
+        (Cns::ACTIVE_NAMESPACES, u32::MAX, 0, ns, false),
+        (Cns(0x55), 0, 0, field, false),
+    ] {
+        let ended = host.identify(cns, nsid, csi);
+        let found = (ended.status, ended.data.iter().any(|&byte| byte != 0));
+        assert_eq!(found, (status, full), "{cns:?} {nsid} {csi}");
+    }
+    let list = |host: &mut Host, cns, after, csi| -> Vec<u32> {
+        let list: NamespaceList = host.identify(cns, after, csi).fine().structure();
+        list.nsids.iter().map(|nsid| nsid.get()).take_while(|&nsid| nsid > 0).collect()
+    };
+    assert_eq!(list(&mut host, Cns::ACTIVE_NAMESPACES, 0, 0), [1, 3]);
+    assert_eq!(list(&mut host, Cns::ACTIVE_NAMESPACES, 1, 0), [3]);
+    assert_eq!(list(&mut host, Cns::CSI_ACTIVE_NAMESPACES, 0, 2), [1]);
+    assert_eq!(list(&mut host, Cns::CSI_ACTIVE_NAMESPACES, 0, 0), [3]);
+    let id: IndependentNamespace =
+        host.identify(Cns::INDEPENDENT_NAMESPACE, 1, 0).fine().structure();
+    assert_eq!(id.status, 1);
+    // 16 blocks of 4 KiB a zone: appends of up to 2^4 pages.
+    let id: ZnsController = host.identify(Cns::CSI_CONTROLLER, 0, 2).fine().structure();
+    assert_eq!(id.append_shift, 4);
+}
+
+#[test]
+fn features_are_what_was_set() {
+    let mut host = Host::new(&null());
+    let queues = |host: &mut Host| host.get_feature(FeatureId::NUMBER_OF_QUEUES).fine().result;
+    assert_eq!(queues(&mut host), 0x007f_007f);
+    assert_eq!(
+        host.set_feature(FeatureId::NUMBER_OF_QUEUES, 0x0003_0005, &[]).fine().result,
+        0x0003_0003
+    );
+    assert_eq!(queues(&mut host), 0x0003_0003);
+
+    let behavior: Vec<u8> = (0..512).map(|byte| byte as u8).collect();
+    host.set_feature(FeatureId::HOST_BEHAVIOR, 0, &behavior).fine();
+    assert_eq!(host.get_feature(FeatureId::HOST_BEHAVIOR).fine().data, behavior);
+
+    let millis = 1_700_000_000_000u64;
+    host.set_feature(FeatureId::TIMESTAMP, 0, &millis.to_le_bytes()).fine();
+    host.now.0 += 1_500_000_000;
+    let found = host.get_feature(FeatureId::TIMESTAMP).fine().data;
+    assert_eq!(found[..6], (millis + 1500).to_le_bytes()[..6]);
+    assert_eq!(found[6..], [2, 0], "set by the host");
+
+    host.set_feature(FeatureId::ASYNC_EVENT, 0x0800_0100, &[]).fine();
+    assert_eq!(host.get_feature(FeatureId::ASYNC_EVENT).fine().result, 0x0800_0100);
+    assert_eq!(host.get_feature(FeatureId::KEEP_ALIVE_TIMER).fine().result, 5000);
+    assert_eq!(host.get_feature(FeatureId::VOLATILE_WRITE_CACHE).fine().result, 1);
+}
+
+#[test]
+fn features_that_cannot_be_set_say_so() {
+    let mut host = Host::new(&null());
+    for (fid, value, len, expected) in [
+        (FeatureId::NUMBER_OF_QUEUES, 0xffff, 0, NvmeStatus::INVALID_FIELD),
+        (FeatureId::ASYNC_EVENT, 0x8000_0000, 0, NvmeStatus::INVALID_FIELD),
+        (FeatureId::TIMESTAMP, 0, 7, NvmeStatus::SGL_LENGTH),
+        (FeatureId::HOST_BEHAVIOR, 0, 511, NvmeStatus::SGL_LENGTH),
+        (FeatureId::VOLATILE_WRITE_CACHE, 0, 0, NvmeStatus::NOT_CHANGEABLE),
+        (FeatureId(0x99), 0, 0, NvmeStatus::INVALID_FIELD),
+    ] {
+        assert_eq!(host.set_feature(fid, value, &vec![0; len]).status, expected, "{fid:?}");
+    }
+    let mut save =
+        FeatureCommand::from(feature(AdminOpcode::SET_FEATURES, FeatureId::ASYNC_EVENT, 0, 0));
+    save.save = 0x80;
+    assert_eq!(host.send(save, &[]).status, NvmeStatus::NOT_SAVEABLE);
+    for (fid, select, expected) in [
+        (FeatureId::ASYNC_EVENT, 3, Ok(4)),
+        (FeatureId::VOLATILE_WRITE_CACHE, 3, Ok(0)),
+        (FeatureId::ASYNC_EVENT, 2, Err(NvmeStatus::INVALID_FIELD)),
+        (FeatureId(0x99), 0, Err(NvmeStatus::INVALID_FIELD)),
+    ] {
+        let mut get = FeatureCommand::from(feature(AdminOpcode::GET_FEATURES, fid, 0, 4096));
+        get.select = select;
+        let ended = host.send(get, &[]);
+        let found = if ended.status.is_success() { Ok(ended.result) } else { Err(ended.status) };
+        assert_eq!(found, expected, "{fid:?} {select}");
+    }
+}
+
+#[test]
+fn namespace_that_comes_or_goes_is_an_event() {
+    let mut host = Host::new(&null());
+    host.set_feature(FeatureId::ASYNC_EVENT, 0x100, &[]).fine();
+    assert_eq!(host.ask_for_event(7), None);
+    host.subsystem.add(5, namespace(&null()).1).unwrap();
+    assert_eq!(host.event(7), Some((NvmeStatus::SUCCESS, 0x04_0002)));
+    host.subsystem.remove(5);
+    assert_eq!(host.ask_for_event(8), None, "masked until the log is read");
+    let log: ChangedNamespaces =
+        host.log(LogId::CHANGED_NAMESPACES, 0, 0, 4096, 0).fine().structure();
+    assert_eq!((log.nsids[0].get(), log.nsids[1].get()), (5, 0));
+    host.subsystem.remove(1);
+    assert_eq!(host.event(8), Some((NvmeStatus::SUCCESS, 0x04_0002)));
+}
+
+#[test]
+fn zone_that_changes_by_itself_is_an_event_of_its_namespace() {
+    let mut host = Host::new(&null());
+    host.set_feature(FeatureId::ASYNC_EVENT, 0x0800_0000, &[]).fine();
+    host.subsystem.zone_changed(1, ZoneNo(3));
+    assert_eq!(host.ask_for_event(7), Some((NvmeStatus::SUCCESS, 0x1_00bf_ef02)));
+    let log: ChangedZoneList = host.log(LogId::CHANGED_ZONES, 1, 0, 4096, 0).fine().structure();
+    assert_eq!((log.count.get(), log.zones[0].get()), (1, 3 * ZONE));
+    let log: ChangedZoneList = host.log(LogId::CHANGED_ZONES, 1, 0, 4096, 0).fine().structure();
+    assert_eq!(log.count.get(), 0);
+    assert_eq!(host.log(LogId::CHANGED_ZONES, 2, 0, 4096, 0).status, NvmeStatus::INVALID_NAMESPACE);
+}
+
+#[test]
+fn requests_for_events_are_limited_and_can_be_aborted() {
+    let mut host = Host::new(&null());
+    (0..4).for_each(|cid| assert_eq!(host.ask_for_event(cid), None));
+    assert_eq!(host.ask_for_event(4), Some((NvmeStatus::EVENT_LIMIT, 0)));
+    let abort = |what: u32| {
+        let mut sqe = Sqe::new(AdminOpcode::ABORT.0, 20, 0);
+        sqe.cdw10 = what.into();
+        sqe
+    };
+    let answers = host.answers(abort(2 << 16), &[]);
+    let ends: Vec<_> = answers.iter().map(|a| (a.cqe.cid.get(), a.cqe.status())).collect();
+    assert_eq!(ends, [(20, NvmeStatus::SUCCESS), (2, NvmeStatus::ABORT_REQUESTED)]);
+    assert_eq!(answers[0].cqe.result(), 0, "it was aborted");
+    assert_eq!(host.send(abort(2 << 16), &[]).fine().result, 1, "it is no longer there");
+    assert_eq!(host.send(abort(1 << 16 | 1), &[]).fine().result, 1, "of an I/O queue");
+}
+
+#[test]
+fn log_pages_are_read_in_pieces() {
+    let mut host = Host::new(&null());
+    let whole = host.log(LogId::EFFECTS, 0, 2, 4096, 0).fine().data;
+    let part = host.log(LogId::EFFECTS, 0, 2, 512, 1024).fine().data;
+    assert_eq!(part, whole[1024..1536]);
+    assert_eq!(host.log(LogId::EFFECTS, 0, 2, 512, 3840).fine().data[256..], [0; 256]);
+    assert_eq!(host.log(LogId::EFFECTS, 0, 2, 512, 4100).status, NvmeStatus::INVALID_FIELD);
+    assert_eq!(host.log(LogId::EFFECTS, 0, 2, 512, 2).status, NvmeStatus::INVALID_FIELD);
+    assert_eq!(host.log(LogId::EFFECTS, 0, 1, 512, 0).status, NvmeStatus::INVALID_FIELD);
+    assert_eq!(host.log(LogId(0x0c), 0, 0, 512, 0).status, NvmeStatus::INVALID_LOG);
+    let supported = host.log(LogId::SUPPORTED, 0, 0, 1024, 0).fine().data;
+    assert_eq!((supported[0xbf * 4], supported[0x70 * 4], supported[0x0c * 4]), (1, 0, 0));
+    assert_eq!(host.log(LogId::FIRMWARE, 0, 0, 512, 0).fine().data[8..11], *b"0.1");
+    let mut huge = LogCommand::zeroed();
+    (huge.opcode, huge.flags, huge.lid) = (AdminOpcode::GET_LOG_PAGE.0, 0x40, 2);
+    huge.numdu = u16::MAX.into();
+    assert_eq!(host.send(huge, &[]).status, NvmeStatus::INVALID_FIELD);
+}
+
+#[test]
+fn smart_and_error_logs_count_what_was_done() {
+    let mut host = Host::new(&null());
+    let mut io = host.io(1);
+    io.write(0, &[1; 8192]).fine();
+    io.read(0, 1).fine();
+    assert_eq!(io.write(0, &[1; 4096]).status, NvmeStatus::ZONE_INVALID_WRITE);
+    let log: SmartLog = host.log(LogId::SMART, u32::MAX, 0, 512, 0).fine().structure();
+    assert_eq!((log.reads.get(), log.writes.get()), (1, 1));
+    assert_eq!((log.units_read.get(), log.units_written.get()), (1, 1));
+    assert_eq!(log.error_entries.get(), 1);
+    let entry: ErrorEntry = host.log(LogId::ERROR, 0, 0, 64, 0).fine().structure();
+    assert_eq!((entry.count.get(), entry.sqid.get(), entry.nsid.get()), (1, 1, 1));
+    let status = NvmeStatus(entry.status.get() >> 1);
+    assert_eq!(status, NvmeStatus::ZONE_INVALID_WRITE.do_not_retry());
+    assert_eq!(rw(IoOpcode::WRITE, 0, 1).blocks(), 1);
+}

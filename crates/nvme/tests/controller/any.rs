@@ -1,0 +1,88 @@
+//! Whatever a host sends: each command is answered once, and nothing breaks.
+use crate::support::{Host, null};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use zerocopy::FromBytes;
+use zonal_nvme::controller::Answer;
+use zonal_nvme::wire::opcode::{AdminOpcode, Cns, FABRICS, FeatureId, IoOpcode, LogId};
+use zonal_nvme::wire::{Sgl, Sqe};
+
+/// One of the bytes that mean something, or any.
+fn byte(known: Vec<u8>) -> impl Strategy<Value = u8> {
+    prop_oneof![8 => prop::sample::select(known), 1 => any::<u8>()]
+}
+
+/// A command: any bytes; half of them tame enough to get further than the first check.
+fn command(opcodes: Vec<u8>) -> impl Strategy<Value = Sqe> {
+    let bytes = prop::collection::vec(any::<u8>(), 64..=64);
+    let what: Vec<u8> = (Cns::NAMED.iter().map(|(cns, _)| cns.0))
+        .chain(LogId::NAMED.iter().map(|(lid, _)| lid.0))
+        .chain(FeatureId::NAMED.iter().map(|(fid, _)| fid.0))
+        .collect();
+    let small = || prop_oneof![4 => 0u32..140, 1 => any::<u32>()];
+    let dwords = (small(), small(), small());
+    (bytes, byte(opcodes), byte(what), dwords, 0u32..3, any::<bool>()).prop_map(
+        |(bytes, opcode, what, (cdw10, cdw12, length), nsid, tame)| {
+            let mut sqe = Sqe::read_from_bytes(&bytes).expect("64 bytes");
+            (sqe.opcode, sqe.flags, sqe.nsid) = (opcode, 0x40, nsid.into());
+            if tame {
+                sqe.cdw10 = (cdw10 & !0xff | u32::from(what)).into();
+                sqe.cdw11 = 0.into();
+                sqe.cdw12 = cdw12.into();
+                sqe.cdw13 = (cdw10 & 0x1ff).into();
+                sqe.dptr = Sgl::transport(length.wrapping_mul(512));
+            }
+            sqe
+        },
+    )
+}
+
+/// Commands that were not answered, by CID; negative if they were answered too often.
+fn unanswered(sent: &[Sqe], answers: &[Answer]) -> BTreeMap<u16, i32> {
+    let mut left = BTreeMap::new();
+    sent.iter().for_each(|sqe| *left.entry(sqe.cid.get()).or_default() += 1);
+    answers.iter().for_each(|answer| *left.entry(answer.cqe.cid.get()).or_default() -= 1);
+    left.retain(|_, count| *count != 0);
+    left
+}
+
+proptest! {
+    #[test]
+    fn admin_commands_are_answered_once(
+        sent in prop::collection::vec(
+            command(AdminOpcode::NAMED.iter().map(|(op, _)| op.0).chain([FABRICS]).collect()),
+            1..40,
+        ),
+        len in 0usize..4096,
+    ) {
+        let mut host = Host::new(&null());
+        let mut answers = Vec::new();
+        for sqe in &sent {
+            host.admin.submit(host.now, sqe, &vec![0x5a; len], &mut answers);
+        }
+        let events = sent.iter().filter(|sqe| sqe.opcode == AdminOpcode::ASYNC_EVENT_REQUEST.0);
+        let left = unanswered(&sent, &answers);
+        prop_assert!(left.values().all(|&count| count > 0));
+        prop_assert!(left.values().sum::<i32>() as usize <= events.count().min(4));
+    }
+
+    #[test]
+    fn io_commands_are_answered_once(
+        sent in prop::collection::vec(
+            command(IoOpcode::NAMED.iter().map(|(op, _)| op.0).collect()),
+            1..40,
+        ),
+    ) {
+        let host = Host::new(&null());
+        let mut io = host.io(1);
+        let mut answers = Vec::new();
+        for sqe in &sent {
+            let len = sqe.dptr.length.get().min(1 << 20) as usize;
+            io.queue.submit(io.now, sqe, &vec![0x5a; len], &mut answers);
+        }
+        while io.queue.outstanding() > 0 {
+            io.queue.poll(io.now, &mut answers);
+        }
+        prop_assert!(unanswered(&sent, &answers).is_empty());
+    }
+}

@@ -1,0 +1,240 @@
+//! I/O commands: data, checks, several at once, namespaces that go away.
+use crate::support::{CAPACITY, Ended, Host, Io, ZONE, ZONES, namespace, null, rw};
+use zerocopy::IntoBytes;
+use zonal_blk::Bytes;
+use zonal_device::NullConfig;
+use zonal_nvme::NvmeStatus;
+use zonal_nvme::wire::io::{DsmCommand, DsmRange, RwCommand};
+use zonal_nvme::wire::opcode::IoOpcode;
+use zonal_nvme::wire::property::Property;
+use zonal_nvme::wire::{Sgl, Sqe};
+
+fn pattern(blocks: usize, seed: u8) -> Vec<u8> {
+    (0..blocks * 4096).map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed)).collect()
+}
+
+#[test]
+fn what_was_written_is_read_and_appends_say_where_they_landed() {
+    let host = Host::new(&null());
+    let mut io = host.io(1);
+    io.write(0, &pattern(3, 1)).fine();
+    assert_eq!(io.append(0, &pattern(2, 2)).fine().result, 3);
+    assert_eq!(io.append(0, &pattern(1, 3)).fine().result, 5);
+    assert_eq!(io.append(4 * ZONE, &pattern(1, 4)).fine().result, 4 * ZONE);
+    let read = io.read(0, 6).fine().data;
+    assert_eq!(read, [pattern(3, 1), pattern(2, 2), pattern(1, 3)].concat());
+    assert_eq!(io.read(4 * ZONE, 1).fine().data, pattern(1, 4));
+    assert_eq!(io.read(ZONE - 1, 2).fine().data, vec![0; 8192], "across zones, never written");
+    io.send(Sqe::new(IoOpcode::FLUSH.0, 1, 1), &[]).fine();
+    io.send(Sqe::new(IoOpcode::FLUSH.0, 1, u32::MAX), &[]).fine();
+}
+
+#[test]
+fn zeroes_compare_and_verify() {
+    let host = Host::new(&null());
+    let mut io = host.io(1);
+    io.write(0, &pattern(1, 1)).fine();
+    io.send(rw(IoOpcode::WRITE_ZEROES, 1, 3), &[]).fine();
+    assert_eq!(io.zone(0).write_pointer.get(), 4);
+    let expected = [pattern(1, 1), vec![0; 3 * 4096]].concat();
+    io.send(rw(IoOpcode::COMPARE, 0, 4), &expected).fine();
+    let ended = io.send(rw(IoOpcode::COMPARE, 0, 4), &pattern(4, 1));
+    assert_eq!(ended.status, NvmeStatus::COMPARE_FAILURE);
+    let ended = io.send(rw(IoOpcode::VERIFY, 0, 4), &[]).fine();
+    assert!(ended.data.is_empty(), "verify gives no data");
+}
+
+#[test]
+fn ranges_lengths_and_bits_are_checked() {
+    let host = Host::new(&null());
+    let mut io = host.io(1);
+    let end = ZONE * ZONES;
+    type Change = fn(&mut RwCommand);
+    let nothing: Change = |_| {};
+    for (opcode, slba, blocks, change, expected) in [
+        (IoOpcode::READ, end - 1, 2, nothing, NvmeStatus::LBA_RANGE),
+        (IoOpcode::READ, u64::MAX, 1, nothing, NvmeStatus::LBA_RANGE),
+        (IoOpcode::WRITE_ZEROES, end, 1, nothing, NvmeStatus::LBA_RANGE),
+        (IoOpcode::READ, 0, 1, |c| c.dptr.length = 4097.into(), NvmeStatus::SGL_LENGTH),
+        (IoOpcode::READ, 0, 1, |c| c.control = 0x2000.into(), NvmeStatus::INVALID_FIELD),
+        (IoOpcode::READ, 0, 1, |c| c.control = 0x0400.into(), NvmeStatus::INVALID_FIELD),
+        (IoOpcode::READ, 0, 1, |c| c.nsid = 2.into(), NvmeStatus::INVALID_NAMESPACE),
+        (IoOpcode::READ, 0, 1, |c| c.nsid = u32::MAX.into(), NvmeStatus::INVALID_NAMESPACE),
+        (IoOpcode::READ, 0, 1, |c| c.opcode = 0x7c, NvmeStatus::INVALID_OPCODE),
+        (IoOpcode::READ, 0, 1, |c| c.flags = 0x80, NvmeStatus::INVALID_FIELD),
+        (IoOpcode::ZONE_APPEND, 1, 1, nothing, NvmeStatus::INVALID_FIELD),
+        (IoOpcode::ZONE_APPEND, 0, 17, nothing, NvmeStatus::INVALID_FIELD),
+        (IoOpcode::ZONE_APPEND, 0, 13, nothing, NvmeStatus::ZONE_BOUNDARY),
+    ] {
+        let mut command = rw(opcode, slba, blocks);
+        change(&mut command);
+        let moves = matches!(opcode, IoOpcode::WRITE | IoOpcode::ZONE_APPEND);
+        let data = if moves { pattern(blocks as usize, 0) } else { Vec::new() };
+        assert_eq!(io.send(command, &data).status, expected, "{command:?}");
+    }
+    let short = io.send(rw(IoOpcode::WRITE, 0, 2), &pattern(1, 0));
+    assert_eq!(short.status, NvmeStatus::DATA_TRANSFER);
+    assert_eq!(io.zone(0).write_pointer.get(), 0, "nothing was written");
+}
+
+#[test]
+fn transfers_are_as_long_as_mdts_allows() {
+    let large = NullConfig {
+        zone_size: Bytes(4 << 20),
+        zone_capacity: None,
+        max_io: Bytes(64 << 10),
+        ..null()
+    };
+    let host = Host::new(&large);
+    let mut io = host.io(1);
+    let data = pattern(256, 5);
+    io.write(0, &data).fine();
+    assert_eq!(io.read(0, 256).fine().data, data);
+    assert_eq!(io.write(256, &pattern(257, 5)).status, NvmeStatus::INVALID_FIELD);
+    assert_eq!(io.append(0, &pattern(16, 6)).fine().result, 256);
+    assert_eq!(io.append(0, &pattern(17, 6)).status, NvmeStatus::INVALID_FIELD, "ZASL");
+}
+
+#[test]
+fn writes_of_a_zone_may_be_sent_together() {
+    let host = Host::new(&null());
+    let mut io = host.io(1);
+    let mut answers = Vec::new();
+    for block in 0..CAPACITY {
+        let mut command = rw(IoOpcode::WRITE, block, 1);
+        command.cid = (block as u16).into();
+        io.queue.submit(io.now, &command.into(), &pattern(1, block as u8), &mut answers);
+    }
+    assert_eq!(io.queue.outstanding(), CAPACITY as usize);
+    while io.queue.outstanding() > 0 {
+        io.queue.poll(io.now, &mut answers);
+    }
+    let mut cids: Vec<u16> = answers.iter().map(|answer| answer.cqe.cid.get()).collect();
+    cids.sort_unstable();
+    assert_eq!(cids, (0..CAPACITY as u16).collect::<Vec<_>>());
+    assert!(answers.iter().all(|answer| answer.cqe.status().is_success()));
+    assert!(answers.iter().all(|answer| answer.cqe.sqhd.get() == CAPACITY as u16 + 1));
+    assert_eq!(io.read(5, 1).fine().data, pattern(1, 5));
+}
+
+#[test]
+fn submission_queue_head_goes_round() {
+    let host = Host::new(&null());
+    let mut io = host.io(1);
+    // 128 entries, the first of which was the Connect command.
+    let heads: Vec<u16> = (0..130)
+        .map(|_| {
+            let mut answers = Vec::new();
+            io.queue.submit(io.now, &Sqe::new(0x7c, 0, 1), &[], &mut answers);
+            answers[0].cqe.sqhd.get()
+        })
+        .collect();
+    assert_eq!((heads[0], heads[125], heads[126], heads[129]), (2, 127, 0, 3));
+}
+
+fn deallocate(ranges: &[(u64, u32)], nsid: u32) -> (DsmCommand, Vec<u8>) {
+    let mut command = DsmCommand::zeroed();
+    (command.opcode, command.flags) = (IoOpcode::DATASET_MANAGEMENT.0, 0x40);
+    command.nsid = nsid.into();
+    command.nr = (ranges.len() - 1) as u8;
+    command.attributes = 4.into();
+    command.dptr = Sgl::in_capsule((ranges.len() * 16) as u32);
+    let entries = ranges.iter().flat_map(|&(slba, nlb)| {
+        let mut range = DsmRange::zeroed();
+        (range.slba, range.nlb) = (slba.into(), nlb.into());
+        range.as_bytes().to_vec()
+    });
+    (command, entries.collect())
+}
+
+#[test]
+fn deallocation_empties_blocks_and_is_a_hint_to_sequential_zones() {
+    let host = Host::new(&null());
+    let plain = NullConfig { zoned: false, size: Bytes(1 << 20), ..null() };
+    host.subsystem.add(2, namespace(&plain).1).unwrap();
+    let mut io = host.io(1);
+    let on_second = |mut command: RwCommand| {
+        command.nsid = 2.into();
+        command
+    };
+    io.send(on_second(rw(IoOpcode::WRITE, 0, 4)), &pattern(4, 1)).fine();
+    let (command, data) = deallocate(&[(0, 1), (2, 1), (3, 0)], 2);
+    io.send(command, &data).fine();
+    let read = io.send(on_second(rw(IoOpcode::READ, 0, 4)), &[]).fine().data;
+    let whole = pattern(4, 1);
+    let expected = [&[0; 4096], &whole[4096..8192], &[0; 4096], &whole[12288..]].concat();
+    assert_eq!(read, expected);
+
+    io.write(0, &pattern(1, 1)).fine();
+    let (command, data) = deallocate(&[(0, 1)], 1);
+    io.send(command, &data).fine();
+    assert_eq!(io.read(0, 1).fine().data, pattern(1, 1));
+
+    let (command, data) = deallocate(&[(0, 1), (255, 2)], 2);
+    assert_eq!(io.send(command, &data).status, NvmeStatus::LBA_RANGE);
+    assert_eq!(io.send(command, &data[..16]).status, NvmeStatus::DATA_TRANSFER);
+    let (mut command, data) = deallocate(&[(0, 1)], 2);
+    command.nr = 1;
+    assert_eq!(io.send(command, &data).status, NvmeStatus::SGL_LENGTH);
+    for opcode in [IoOpcode::ZONE_APPEND, IoOpcode::ZONE_MANAGEMENT_SEND] {
+        let ended = io.send(on_second(rw(opcode, 0, 1)), &pattern(1, 0));
+        assert_eq!(ended.status, NvmeStatus::INVALID_OPCODE, "no zones there");
+    }
+}
+
+#[test]
+fn namespace_that_is_removed_ends_what_is_on_its_way_and_takes_nothing_more() {
+    let host = Host::new(&NullConfig { latency: zonal_blk::Nanos(1000), ..null() });
+    let mut io = host.io(1);
+    let mut answers = Vec::new();
+    io.queue.submit(io.now, &rw(IoOpcode::WRITE, 0, 1).into(), &pattern(1, 1), &mut answers);
+    host.subsystem.remove(1);
+    io.queue.submit(io.now, &rw(IoOpcode::READ, 0, 1).into(), &[], &mut answers);
+    assert_eq!(answers[0].cqe.status().code(), NvmeStatus::INVALID_NAMESPACE);
+    assert_eq!(io.queue.next_event(), Some(zonal_blk::Nanos(io.now.0 + 1000)));
+    io.queue.poll(zonal_blk::Nanos(io.now.0 + 1000), &mut answers);
+    assert_eq!(answers[1].cqe.status(), NvmeStatus::SUCCESS);
+    // Another namespace under the same identifier.
+    host.subsystem.add(1, namespace(&null()).1).unwrap();
+    assert_eq!(io.read(0, 1).fine().data, vec![0; 4096]);
+}
+
+#[test]
+fn controller_that_is_not_ready_takes_no_io() {
+    let mut host = Host::new(&null());
+    let mut io = host.io(1);
+    host.set(Property::CC, 0x46_4061);
+    assert_eq!(io.read(0, 1).status, NvmeStatus::SEQUENCE);
+    let mut other = Host::new(&null());
+    let mut io = other.io(1);
+    drop(std::mem::replace(&mut other.admin, Host::new(&null()).admin));
+    assert_eq!(io.read(0, 1).status, NvmeStatus::SEQUENCE, "the association has ended");
+}
+
+#[test]
+fn queues_of_several_hosts_share_a_namespace() {
+    let host = Host::new(&null());
+    let (mut first, mut second): (Io, Io) = (host.io(1), host.io(2));
+    let mut answers = Vec::new();
+    first.queue.submit(
+        first.now,
+        &rw(IoOpcode::ZONE_APPEND, 0, 1).into(),
+        &pattern(1, 1),
+        &mut answers,
+    );
+    second.queue.submit(
+        first.now,
+        &rw(IoOpcode::ZONE_APPEND, 0, 1).into(),
+        &pattern(1, 2),
+        &mut answers,
+    );
+    while answers.len() < 2 {
+        first.queue.poll(first.now, &mut answers);
+        second.queue.poll(first.now, &mut answers);
+    }
+    let mut landed: Vec<u64> =
+        answers.into_iter().map(|answer| Ended::of(answer).fine().result).collect();
+    landed.sort_unstable();
+    assert_eq!(landed, [0, 1]);
+    assert_eq!(first.read(0, 2).fine().data, [pattern(1, 1), pattern(1, 2)].concat());
+}

@@ -1,0 +1,9 @@
+//! The emulated subsystem, as a host sees it.
+mod admin;
+mod any;
+mod connect;
+mod io;
+mod network;
+mod sequence;
+mod support;
+mod zones;

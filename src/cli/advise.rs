@@ -1,0 +1,61 @@
+//! `zonal advise`.
+use super::ZoneWriteArg;
+use super::reproduce::seconds;
+use clap::{Args, ValueEnum};
+use zonal_sim::Costs;
+
+/// Options of `zonal advise` that are not job options.
+#[derive(Args, Debug)]
+pub struct AdviseArgs {
+    /// The device: a spec (see `zonal devices`) or a TOML profile
+    #[arg(long, value_name = "SPEC")]
+    pub device: String,
+    /// The schedulers to try
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        default_value = "none,mq-deadline,bfq,kyber"
+    )]
+    pub schedulers: Vec<String>,
+    /// The zone-write policies to try [default: plug and qd1, and lock with mq-deadline]
+    #[arg(long, value_enum, value_name = "POLICY,...", value_delimiter = ',')]
+    pub zone_write: Vec<ZoneWriteArg>,
+    /// The queue depths to try [default: the jobs' own]
+    #[arg(long, value_name = "DEPTH,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65535))]
+    pub depths: Vec<u32>,
+    /// Virtual time for each configuration, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
+    pub time: f64,
+    /// What the best configuration is
+    #[arg(long, value_enum, default_value_t = Goal::Throughput)]
+    pub goal: Goal,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = AdviceFormat::Text)]
+    pub format: AdviceFormat,
+    /// Chooses the random numbers of the jobs and of the device
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Virtual time that an I/O costs the thread that does it, in nanoseconds; or `published`, what
+    /// it cost the machine of the published tables, by scheduler and length
+    #[arg(long, value_name = "NS|published", default_value = "1000")]
+    pub io_cost: Costs,
+}
+
+/// `--goal`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Goal {
+    /// Most bytes a second
+    Throughput,
+    /// Shortest 99th percentile of latency
+    Latency,
+}
+
+/// `--format`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AdviceFormat {
+    /// For people
+    Text,
+    /// All that was measured
+    Json,
+}

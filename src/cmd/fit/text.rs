@@ -1,0 +1,106 @@
+//! What a fit came to, for people.
+use super::measurements::Measurement;
+use std::fmt::Write;
+
+/// A profile that was fitted.
+pub struct Fitted<'a> {
+    /// Name, value before and value after of each option that was adjusted.
+    pub options: Vec<[String; 3]>,
+    /// What was measured.
+    pub measurements: &'a [Measurement],
+    /// What the model gave at first.
+    pub before: Vec<f64>,
+    /// What it gives now.
+    pub after: Vec<f64>,
+    /// What it gives when fitted without the measurement.
+    pub held_out: Vec<Option<f64>>,
+}
+
+/// By how many percent a figure differs from what was measured.
+fn error(figure: f64, measured: f64) -> f64 {
+    (figure / measured - 1.0) * 100.0
+}
+
+/// Median and largest of absolute errors; `None` without errors.
+fn worst(errors: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let mut errors: Vec<f64> = errors.map(f64::abs).collect();
+    errors.sort_by(f64::total_cmp);
+    let (lower, upper) = (errors.len().checked_sub(1)? / 2, errors.len() / 2);
+    Some(((errors[lower] + errors[upper]) / 2.0, errors[errors.len() - 1]))
+}
+
+/// Two tables and a summary.
+pub fn render(fitted: &Fitted) -> String {
+    let mut text = String::new();
+    let wide = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0);
+    let name = wide(&mut fitted.options.iter().map(|[name, ..]| name.len())).max(6);
+    let mut line = |cells: [&str; 3]| {
+        let [option, before, after] = cells;
+        writeln!(text, "{option:name$}  {before:>12}  {after:>12}").expect("a string takes text");
+    };
+    line(["option", "before", "fitted"]);
+    for [option, before, after] in &fitted.options {
+        line([option, before, after]);
+    }
+    let name = wide(&mut fitted.measurements.iter().map(|m| m.name.chars().count())).max(11);
+    text.push('\n');
+    let mut line = |cells: [&str; 6]| {
+        let [load, unit, measured, before, after, held_out] = cells;
+        writeln!(
+            text,
+            "{load:name$}  {unit:5}  {measured:>10}  {before:>8}  {after:>8}  {held_out:>10}"
+        )
+        .expect("a string takes text");
+    };
+    line(["measurement", "", "measured", "before", "fitted", "predicted"]);
+    for (at, measurement) in fitted.measurements.iter().enumerate() {
+        let percent = |figure: f64| format!("{:+.1}%", error(figure, measurement.value));
+        line([
+            &measurement.name,
+            measurement.unit.name(),
+            &format!("{:.1}", measurement.value),
+            &percent(fitted.before[at]),
+            &percent(fitted.after[at]),
+            &fitted.held_out[at].map_or("-".to_owned(), percent),
+        ]);
+    }
+    text.push('\n');
+    let with_values = |figures: &[f64]| {
+        let errors = figures.iter().zip(fitted.measurements);
+        worst(errors.map(|(&figure, measurement)| error(figure, measurement.value)))
+    };
+    let held_out = fitted.held_out.iter().zip(fitted.measurements);
+    let held_out =
+        held_out.filter_map(|(figure, measurement)| Some(error((*figure)?, measurement.value)));
+    for (what, errors) in [
+        ("before", with_values(&fitted.before)),
+        ("fitted", with_values(&fitted.after)),
+        ("predicted", worst(held_out)),
+    ] {
+        if let Some((median, largest)) = errors {
+            writeln!(text, "{what:9}  median error {median:.1}%, largest {largest:.1}%")
+                .expect("a string takes text");
+        }
+    }
+    if fitted.held_out.iter().any(Option::is_some) {
+        text.push_str(
+            "predicted: by a fit to the other measurements. It says what to expect of loads that \
+             were not\nmeasured; if it is far above `fitted`, there are too few measurements for \
+             so many options.\n",
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn median_and_largest_are_of_absolute_errors() {
+        assert_eq!(worst([-3.0, 1.0, 2.0].into_iter()), Some((2.0, 3.0)));
+        assert_eq!(worst([-4.0, 1.0].into_iter()), Some((2.5, 4.0)));
+        assert_eq!(worst(std::iter::empty()), None);
+        assert!((error(55.0, 50.0) - 10.0).abs() < 1e-9);
+    }
+}

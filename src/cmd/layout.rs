@@ -1,0 +1,96 @@
+//! `zonal layout`: where the fields of the hot structures lie, as pahole(1) shows it.
+//!
+//! Takes layouts from the crates; prints offsets, sizes, holes and borders of cache lines.
+use anyhow::Result;
+use std::fmt::{self, Write as _};
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use zonal_blk::layout::{CACHE_LINE, StructLayout};
+
+/// Prints the structures whose name contains `name`, or all.
+pub fn run(name: Option<&str>) -> Result<ExitCode> {
+    let wanted = |layout: &StructLayout| name.is_none_or(|name| layout.name.contains(name));
+    let mut text = String::new();
+    for layout in zonal_blk::layout::hot().iter().filter(|layout| wanted(layout)) {
+        show(&mut text, "blk", layout, &[])?;
+    }
+    for (arrangement, structures, lines) in zonal_nvme::ns::layouts() {
+        let group = format!("nvme, {arrangement}: {} lines a command", lines.len());
+        for layout in structures.iter().filter(|layout| wanted(layout)) {
+            let read = lines.iter().filter(|(structure, _)| *structure == layout.name);
+            let read: Vec<usize> = read.map(|(_, line)| *line).collect();
+            show(&mut text, &group, layout, &read)?;
+        }
+    }
+    anyhow::ensure!(
+        !text.is_empty(),
+        "no structure is called `{}`; `zonal layout` shows all",
+        name.unwrap_or_default()
+    );
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows one structure; `read` are the cache lines that making a command reads.
+fn show(out: &mut String, group: &str, layout: &StructLayout, read: &[usize]) -> fmt::Result {
+    writeln!(out, "{} {{  /* {group} */", layout.name)?;
+    let mut line = 0;
+    let mut holes = layout.holes().into_iter().peekable();
+    let mark = |out: &mut String, line: usize| {
+        let note = if read.contains(&line) { ", read by every command" } else { "" };
+        writeln!(out, "    /* --- cache line {line}, byte {}{note} --- */", line * CACHE_LINE)
+    };
+    mark(out, 0)?;
+    for field in &layout.fields {
+        while let Some((at, len)) = holes.next_if(|(at, _)| *at < field.offset) {
+            writeln!(out, "    /* {len} bytes hole at {at} */")?;
+        }
+        let first = *layout.lines_of(field).start();
+        if first > line {
+            line = first;
+            mark(out, line)?;
+        }
+        writeln!(out, "    {:20} /* {:5} {:5} */", field.name, field.offset, field.size)?;
+        let last = *layout.lines_of(field).end();
+        if last > line && field.offset + field.size > last * CACHE_LINE {
+            line = last;
+            writeln!(out, "    /* --- cache line {line} begins inside {} --- */", field.name)?;
+        }
+    }
+    for (at, len) in holes {
+        writeln!(out, "    /* {len} bytes padding at {at} */")?;
+    }
+    let holes: usize = layout.holes().iter().map(|(_, len)| len).sum();
+    let lines = layout.size.div_ceil(CACHE_LINE);
+    let (size, align) = (layout.size, layout.align);
+    writeln!(out, "}}  /* size {size}, align {align}, cache lines {lines}, unused {holes} */\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zonal_blk::layout::Field;
+
+    #[test]
+    fn holes_and_lines_stand_where_they_are() {
+        let field = |name, offset, size| Field { name, offset, size };
+        let fields = vec![field("a", 0, 1), field("b", 8, 60), field("c", 72, 4)];
+        let layout = StructLayout { name: "S", size: 80, align: 8, fields };
+        let mut text = String::new();
+        show(&mut text, "test", &layout, &[1]).expect("text takes everything");
+        let expected = "\
+S {  /* test */
+    /* --- cache line 0, byte 0 --- */
+    a                    /*     0     1 */
+    /* 7 bytes hole at 1 */
+    b                    /*     8    60 */
+    /* --- cache line 1 begins inside b --- */
+    /* 4 bytes hole at 68 */
+    c                    /*    72     4 */
+    /* 4 bytes padding at 76 */
+}  /* size 80, align 8, cache lines 2, unused 15 */
+
+";
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,64 @@
+//! How a table is measured: what it asks for itself, but for what the arguments say.
+use super::table::Method;
+use crate::cli::{ClockKind, ReproduceArgs};
+use crate::experiment::Span;
+use zonal_sim::Costs;
+
+/// How a table is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct How {
+    /// The clock.
+    pub clock: ClockKind,
+    /// Times that each cell is measured.
+    pub rounds: u32,
+    /// Time of the clock for each cell, over all rounds.
+    pub seconds: f64,
+    /// The first round's seed; each round has the next.
+    pub seed: u64,
+    /// What I/Os cost their threads in virtual time.
+    pub costs: Costs,
+}
+
+impl How {
+    /// What the arguments say, else what the table asks for.
+    pub fn new(method: Method, args: &ReproduceArgs) -> Self {
+        How {
+            clock: args.clock.unwrap_or(method.clock),
+            rounds: args.rounds.unwrap_or(method.rounds),
+            seconds: args.time.unwrap_or(method.seconds),
+            seed: args.seed,
+            costs: args.io_cost.unwrap_or(method.costs),
+        }
+    }
+
+    /// What a cell gets in a round.
+    pub fn round(&self) -> Span {
+        Span::of(self.seconds / f64::from(self.rounds))
+    }
+
+    /// The seed of a round.
+    pub fn seed_of(&self, round: u32) -> u64 {
+        self.seed.wrapping_add(u64::from(round))
+    }
+
+    /// The costs as `--io-cost` takes them.
+    pub fn costs_argument(&self) -> String {
+        match self.costs {
+            Costs::Flat(nanos) => nanos.to_string(),
+            Costs::Published => "published".to_owned(),
+        }
+    }
+
+    /// For people.
+    pub fn describe(&self) -> String {
+        let clock = match self.clock {
+            ClockKind::Real => "real clock".to_owned(),
+            ClockKind::Virtual => format!("virtual clock, {}", self.costs),
+        };
+        let Span { ramp, measured } = self.round();
+        let time = format!("{:.4}", ramp + measured);
+        let time = time.trim_end_matches('0').trim_end_matches('.');
+        let Self { seed, rounds, .. } = self;
+        format!("{clock}, seed {seed}, median of {rounds} rounds of {time} s a cell")
+    }
+}

@@ -1,0 +1,150 @@
+//! Reproduced tables as one HTML page that needs nothing else: tables, notes, plots.
+//!
+//! Keeps true: it is well-formed XML, has no script and refers to nothing outside itself; colours
+//! follow the reader's choice of light or dark.
+use super::accuracy::{Accuracy, Errors, interpolate};
+use super::measured::{Measured, PERCENTILES};
+use super::plot;
+use super::published::Figure;
+use super::table::{Claim, Layout};
+use super::text::{notes, number, percent};
+use anyhow::Result;
+use std::fmt::Write;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--line:#8886}
+body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem}
+table{border-collapse:collapse;margin:1rem 0}
+th,td{padding:.15rem .7rem;border-bottom:1px solid var(--line);text-align:right}
+.left{text-align:left}
+th{font-weight:600}
+.scroll{overflow-x:auto}
+figure{display:inline-block;margin:.5rem 0;max-width:100%}
+svg{max-width:100%;height:auto}
+";
+
+/// The page.
+///
+/// # Errors
+/// A plot cannot be drawn.
+pub fn render(tables: &[Measured]) -> Result<String> {
+    let mut out = String::from(
+        "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n\
+         <meta charset=\"utf-8\" />\n\
+         <meta name=\"viewport\" content=\"width=device-width\" />\n\
+         <title>Published tables, made again</title>\n",
+    );
+    let _ = write!(out, "<style>\n{STYLE}</style>\n</head>\n<body>\n");
+    out += "<h1>Published tables, made again</h1>\n";
+    let _ = writeln!(out, "<p>zonal {}</p>", env!("CARGO_PKG_VERSION"));
+    overview(&mut out, tables);
+    for measured in tables {
+        section(&mut out, measured)?;
+    }
+    out += "</body>\n</html>\n";
+    Ok(out)
+}
+
+/// The errors of all tables.
+fn overview(out: &mut String, tables: &[Measured]) {
+    let headings = [
+        "table",
+        "figures",
+        "withheld",
+        "median error",
+        "largest",
+        "non-trivial",
+        "median",
+        "largest",
+    ];
+    let rows = tables.iter().map(|measured| {
+        let accuracy = Accuracy::of(measured);
+        let [given, median, largest] = errors(accuracy.given.as_ref());
+        let [nontrivial, its_median, its_largest] = errors(accuracy.nontrivial.as_ref());
+        let withheld = accuracy.withheld.to_string();
+        let name = measured.table.name.to_owned();
+        vec![name, given, withheld, median, largest, nontrivial, its_median, its_largest]
+    });
+    table(out, &headings.map(str::to_owned), 1, rows);
+}
+
+/// Cells, median and largest, for people.
+fn errors(errors: Option<&Errors>) -> [String; 3] {
+    errors.map_or_else(Default::default, |errors| {
+        let Errors { count, median, largest, .. } = errors;
+        [count.to_string(), format!("{median:.1}%"), format!("{largest:.1}%")]
+    })
+}
+
+/// A table with its notes and plots.
+fn section(out: &mut String, measured: &Measured) -> Result<()> {
+    let own = &measured.table;
+    let _ = writeln!(out, "<h2 id=\"{0}\">{0}</h2>", escaped(own.name));
+    let _ = writeln!(out, "<p>{}</p>", escaped(own.about));
+    let (devices, how) = (measured.devices(), measured.how.describe());
+    let _ = writeln!(out, "<p>published: {}<br />zonal: {}</p>", escaped(&devices), escaped(&how));
+    for plot in plot::of(measured)? {
+        let _ = writeln!(out, "<figure>\n{}</figure>", plot.svg);
+    }
+    figures(out, measured);
+    for note in notes(measured) {
+        let _ = writeln!(out, "<p>{}</p>", escaped(&note));
+    }
+    Ok(())
+}
+
+/// The cells, a row for each.
+fn figures(out: &mut String, measured: &Measured) {
+    let own = &measured.table;
+    let compared = own.comparisons.iter().map(|comparison| comparison.heading);
+    let is_model = own.claim == Claim::Figures;
+    let is_curve = matches!(own.layout, Layout::Curves { .. });
+    let mut headings = vec!["", "", "published"];
+    headings.extend(compared.clone());
+    headings.extend(["zonal", ""]);
+    headings.extend(compared);
+    headings.extend(is_model.then_some("error"));
+    headings.push("spread");
+    headings.extend(is_curve.then_some("interpolated"));
+    let mut headings: Vec<String> = headings.into_iter().map(str::to_owned).collect();
+    headings.extend(PERCENTILES.map(|percentile| format!("clat {percentile}th, ms")));
+    let rows = own.cells.iter().enumerate().map(|(at, cell)| {
+        let rounds = &measured.results.0[at];
+        let mut row = vec![cell.row.clone(), cell.column.clone()];
+        row.push(measured.published(at).map_or("", Figure::text).to_owned());
+        row.extend(measured.published_percents(at));
+        row.extend([number(rounds.median()), cell.unit.name().to_owned()]);
+        row.extend(measured.own_percents(at));
+        row.extend(is_model.then(|| percent(measured.error(at))));
+        row.push(format!("{:.1}%", rounds.spread()));
+        row.extend(is_curve.then(|| interpolate(measured, at).map_or(String::new(), number)));
+        row.extend((0..PERCENTILES.len()).map(|at| number(rounds.latency(at) / 1e6)));
+        row
+    });
+    table(out, &headings, 2, rows);
+}
+
+/// Rows of cells, of which the first `left` are to the left.
+fn table(
+    out: &mut String,
+    headings: &[String],
+    left: usize,
+    rows: impl Iterator<Item = Vec<String>>,
+) {
+    *out += "<div class=\"scroll\"><table>\n";
+    let mut row = |tag: &str, cells: &[String]| {
+        *out += "<tr>";
+        for (at, cell) in cells.iter().enumerate() {
+            let class = if at < left { " class=\"left\"" } else { "" };
+            let _ = write!(out, "<{tag}{class}>{}</{tag}>", escaped(cell));
+        }
+        *out += "</tr>\n";
+    };
+    row("th", headings);
+    rows.for_each(|cells| row("td", &cells));
+    *out += "</table></div>\n";
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
