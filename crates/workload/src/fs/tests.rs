@@ -176,11 +176,10 @@ proptest! {
         let mut written = 0;
         for (owner, blocks, close) in steps {
             let file = FileId { owner, number: 0 };
-            if !sizes.contains_key(&file) {
+            let size = sizes.entry(file).or_insert_with(|| {
                 bench.run(file, FileOp::Create);
-                sizes.insert(file, 0);
-            }
-            let size = sizes.get_mut(&file).expect("just made");
+                0
+            });
             bench.run(file, write(*size, blocks * 4 * KIB));
             *size += blocks * 4 * KIB;
             written += blocks * 4 * KIB;
