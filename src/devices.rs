@@ -105,7 +105,8 @@ pub struct Wishes {
 pub struct Devices {
     /// The one for all jobs.
     one: Option<String>,
-    by_name: BTreeMap<String, Attached>,
+    /// One for each name, or several for a file system on several disks.
+    by_name: BTreeMap<String, Vec<Attached>>,
 }
 
 /// What the jobs of one device ask of it.
@@ -113,6 +114,8 @@ pub struct Devices {
 struct Use<'a> {
     /// Channels of the busiest phase.
     channels: usize,
+    /// Devices of this name, for a file system on several disks.
+    disks: u32,
     jobs: Vec<&'a Job>,
 }
 
@@ -127,9 +130,14 @@ impl Devices {
             let mut here: BTreeMap<&str, usize> = BTreeMap::new();
             for task in phase {
                 let name = device_name(wishes.device.as_deref(), task)?;
-                *here.entry(name).or_default() += 1;
+                // All clones on a file system share its channel.
+                if task.clone == 0 || task.job.fs.kind.is_none() {
+                    *here.entry(name).or_default() += 1;
+                }
                 if task.clone == 0 {
-                    uses.entry(name.to_owned()).or_default().jobs.push(&task.job);
+                    let asked = uses.entry(name.to_owned()).or_default();
+                    asked.disks = asked.disks.max(task.job.fs.disks);
+                    asked.jobs.push(&task.job);
                 }
             }
             for (name, count) in here {
@@ -144,9 +152,16 @@ impl Devices {
                 Some(spec) if wishes.device.is_some() => spec.clone(),
                 _ => load(&name)?,
             };
-            let spec = spec.with_seed(wishes.seed);
-            let attached = attach(&name, &spec, options, asked.channels)?;
-            Ok((name, attached))
+            let disk = |number: u32| {
+                let spec = spec.clone().with_seed(wishes.seed.wrapping_add(number.into()));
+                let mut attached = attach(&name, &spec, options, asked.channels)?;
+                if asked.disks > 1 {
+                    attached.name = format!("{name} ({})", number + 1);
+                }
+                Ok(attached)
+            };
+            let disks = (0..asked.disks).map(disk).collect::<Result<_>>()?;
+            Ok((name, disks))
         };
         let by_name = uses.into_iter().map(attach).collect::<Result<_>>()?;
         Ok(Devices { one: wishes.device.clone(), by_name })
@@ -155,21 +170,30 @@ impl Devices {
     /// One device, for all tasks.
     pub fn one(attached: Attached) -> Self {
         let name = attached.name.clone();
-        Devices { one: Some(name.clone()), by_name: BTreeMap::from([(name, attached)]) }
+        Devices { one: Some(name.clone()), by_name: BTreeMap::from([(name, vec![attached])]) }
     }
 
-    /// The device of a task.
+    /// The device of a task, the first one if its file system lies on several.
     ///
     /// # Panics
     /// If the task was not among those that the devices were attached for.
     pub fn of(&self, task: &Task) -> &Attached {
+        &self.disks_of(task)[0]
+    }
+
+    /// The devices that a task's file system lies on.
+    ///
+    /// # Panics
+    /// As [`Devices::of`].
+    pub fn disks_of(&self, task: &Task) -> &[Attached] {
         let name = device_name(self.one.as_deref(), task);
-        &self.by_name[name.expect("every task's device was found before the run")]
+        let disks = &self.by_name[name.expect("every task's device was found before the run")];
+        &disks[..task.job.fs.disks as usize]
     }
 
     /// All devices, by name.
     pub fn iter(&self) -> impl Iterator<Item = &Attached> {
-        self.by_name.values()
+        self.by_name.values().flatten()
     }
 }
 

@@ -5,8 +5,8 @@
 mod progress;
 
 use crate::cli::{ClockKind, Eta};
-use crate::devices::Devices;
-use anyhow::{Context, Result};
+use crate::devices::{Attached, Devices};
+use anyhow::{Context, Result, bail};
 use progress::Live;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use zonal_blk::Nanos;
 use zonal_host::{RealClock, Thread};
 use zonal_sim::Costs;
+use zonal_workload::fs;
 use zonal_workload::generate::ZbdTable;
 use zonal_workload::job::ZoneMode;
 use zonal_workload::plan::{self, Task};
@@ -75,9 +76,10 @@ impl Machine {
             Machine::Real { clock, stop, eta } => {
                 let online = zonal_host::online_cpus();
                 let mut live = Live::new(*eta, &runners);
+                let leaders = phase.iter().filter(|task| leads(task));
                 let threads = runners
                     .into_iter()
-                    .zip(&phase)
+                    .zip(leaders)
                     .map(|(runner, task)| Thread { runner, cpus: task.cpus(&online) })
                     .collect();
                 let outcomes = zonal_host::run(threads, clock, stop, || live.show());
@@ -110,11 +112,36 @@ impl Machine {
     }
 }
 
+/// Whether a task has a runner: of the clones on a file system, the first has that of all.
+fn leads(task: &Task) -> bool {
+    task.clone == 0 || task.job.fs.kind.is_none()
+}
+
+/// The runners of a phase; their clones, in order, are its tasks.
 fn make_runners(phase: &[Task], devices: &Devices, seed: u64) -> Result<Vec<Runner>> {
     let mut tables: BTreeMap<&str, Arc<ZbdTable>> = BTreeMap::new();
     let mut runners = Vec::with_capacity(phase.len());
-    for (id, task) in (0..).zip(phase) {
+    for (id, task) in (0..).zip(phase).filter(|(_, task)| leads(task)) {
         let device = devices.of(task);
+        if task.job.fs.kind.is_some() {
+            let name = &device.name;
+            let same = |other: &&Task| devices.of(other).name == *name && other.index != task.index;
+            if let Some(other) = phase.iter().find(same) {
+                bail!(
+                    "job {}: filesystem: job {} uses the device {name} at the same time",
+                    task.job.name,
+                    other.job.name
+                );
+            }
+            let disk = |disk: &Attached| fs::Disk {
+                queue: Arc::clone(&disk.queue),
+                keeps_data: disk.keeps_data,
+            };
+            let disks: Vec<fs::Disk> = devices.disks_of(task).iter().map(disk).collect();
+            let runner = fs::mount(&task.job, task.index, &disks, seed)?;
+            runners.push(Runner::FileSystem(Box::new(runner)));
+            continue;
+        }
         let queue = &device.queue;
         let zbd = match tables.get(device.name.as_str()) {
             _ if task.job.zonemode != ZoneMode::Zbd => None,

@@ -1,4 +1,4 @@
-//! Runs each job on a thread of its own, on the CPUs that it asks for.
+//! Runs each runner on a thread of its own, on the CPUs that its job asks for.
 use crate::RealClock;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
@@ -16,9 +16,9 @@ const SLEEP_SLACK: Nanos = Nanos(100_000);
 /// How often the stop flag is looked at, in steps.
 const STEPS_BETWEEN_LOOKS: u32 = 64;
 
-/// A job and where it runs.
+/// A runner and where it runs.
 pub struct Thread {
-    /// The job.
+    /// A clone of a job, or a file system with all clones of its job.
     pub runner: Runner,
     /// CPUs that the thread may use; empty for all.
     pub cpus: Vec<usize>,
@@ -31,7 +31,8 @@ pub fn online_cpus() -> Vec<usize> {
 }
 
 /// Runs all threads until the last job is done; calls `watch` ten times a second meanwhile. When
-/// `stop` is set, the jobs end as at the end of their run time.
+/// `stop` is set, the jobs end as at the end of their run time. Gives the outcomes of all clones,
+/// in order.
 pub fn run(
     threads: Vec<Thread>,
     clock: &RealClock,
@@ -47,13 +48,16 @@ pub fn run(
                 let (left, watcher) = (&left, watcher.clone());
                 scope.spawn(move || {
                     pin(&cpus);
-                    let mut outcome = drive(runner, clock, stop);
-                    outcome.thread_id = thread_id();
-                    outcome.stats.set_usage(usage());
+                    let mut outcomes = drive(runner, clock, stop);
+                    outcomes.iter_mut().for_each(|outcome| outcome.thread_id = thread_id());
+                    if let Some(first) = outcomes.first_mut() {
+                        // What a file system's clones used together cannot be told apart.
+                        first.stats.set_usage(usage());
+                    }
                     if left.fetch_sub(1, Ordering::AcqRel) == 1 {
                         watcher.unpark();
                     }
-                    outcome
+                    outcomes
                 })
             })
             .collect();
@@ -61,10 +65,10 @@ pub fn run(
             thread::park_timeout(Duration::from_millis(100));
             watch();
         }
-        let join = |handle: thread::ScopedJoinHandle<'_, Outcome>| {
+        let join = |handle: thread::ScopedJoinHandle<'_, Vec<Outcome>>| {
             handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
-        handles.into_iter().map(join).collect()
+        handles.into_iter().flat_map(join).collect()
     })
 }
 
@@ -102,7 +106,7 @@ fn usage() -> Usage {
     }
 }
 
-fn drive(mut runner: Runner, clock: &RealClock, stop: &AtomicBool) -> Outcome {
+fn drive(mut runner: Runner, clock: &RealClock, stop: &AtomicBool) -> Vec<Outcome> {
     let mut steps = 0_u32;
     loop {
         steps = steps.wrapping_add(1);
@@ -114,7 +118,7 @@ fn drive(mut runner: Runner, clock: &RealClock, stop: &AtomicBool) -> Outcome {
             // Another job may let go of the zone at any moment.
             Step::Wait(_) if runner.is_contended() => thread::yield_now(),
             Step::Wait(until) => wait(until, clock),
-            Step::Done => return runner.into_outcome(),
+            Step::Done => return runner.into_outcomes(),
         }
     }
 }

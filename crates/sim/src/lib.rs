@@ -53,11 +53,11 @@ struct Thread {
     due: Option<Nanos>,
     /// The thread works until then, whoever wakes it.
     busy_until: Nanos,
-    outcome: Option<Outcome>,
+    outcomes: Vec<Outcome>,
 }
 
-/// Runs all runners from `start` until the last is done. Gives their outcomes, in order, and the
-/// time.
+/// Runs all runners from `start` until the last is done. Gives the outcomes of their clones, in
+/// order, and the time.
 ///
 /// # Errors
 /// [`Stalled`] if no runner can go on.
@@ -72,7 +72,7 @@ pub fn run(
         runner: Some(runner),
         due: Some(start),
         busy_until: start,
-        outcome: None,
+        outcomes: Vec::new(),
     };
     let mut threads: Vec<Thread> = runners.into_iter().map(thread).collect();
     loop {
@@ -101,7 +101,7 @@ pub fn run(
         std::mem::forget(threads);
         return Err(Stalled { at: clock.now(), jobs });
     }
-    Ok((threads.into_iter().filter_map(|thread| thread.outcome).collect(), clock.now()))
+    Ok((threads.into_iter().flat_map(|thread| thread.outcomes).collect(), clock.now()))
 }
 
 impl Thread {
@@ -126,7 +126,7 @@ impl Thread {
             }
             Step::Done => {
                 self.due = None;
-                self.outcome = self.runner.take().map(Runner::into_outcome);
+                self.outcomes = self.runner.take().map_or(Vec::new(), Runner::into_outcomes);
                 true
             }
         }

@@ -1,5 +1,6 @@
 //! One validated job: what a section of a job file asks for, after defaults, with every value
 //! checked. Field names are fio's option names (fio 3.33, HOWTO).
+use crate::fs::FsOptions;
 use crate::trace::{PatternOptions, RecordOptions, ReplayOptions};
 use zonal_blk::Nanos;
 use zonal_blk::sched::Prio;
@@ -165,8 +166,11 @@ pub struct Job {
     pub ioengine: String,
     /// Device spec for this job, if it names one (`filename=`).
     pub filename: Option<String>,
-    /// `direct=`, kept for the report: Zonal has no page cache.
+    /// `direct=`: I/O of a file system goes past its cache. Without one kept for the report: there
+    /// is no page cache.
     pub direct: bool,
+    /// The file system and its files.
+    pub fs: FsOptions,
     /// `thread=`, kept for the report: clones are always threads.
     pub thread: bool,
     /// Unit prefixes for reports (`kb_base=`): 1024 or 1000.
@@ -232,6 +236,7 @@ impl Default for Job {
             ioengine: "psync".to_owned(),
             filename: None,
             direct: false,
+            fs: FsOptions::default(),
             thread: false,
             kb_base: 1024,
             unit_base: 0,

@@ -4,6 +4,7 @@
 //! virtual time and by `host` on real threads.
 #![forbid(unsafe_code)]
 
+pub mod fs;
 pub mod generate;
 pub mod job;
 pub mod jobfile;

@@ -3,7 +3,7 @@
 //! Takes the jobs in their order; gives phases, one after another, each of clones that run together.
 use crate::generate::{Generator, Region, RegionError, ZbdTable};
 use crate::job::{CpusPolicy, Job, ZoneMode};
-use crate::runner::Runner;
+use crate::runner::{JobRunner, Runner};
 use crate::trace::{Recording, Share};
 use std::sync::Arc;
 use zonal_blk::{Channel, Limits};
@@ -103,11 +103,12 @@ impl Task {
             None => Generator::new(&self.job, region, zbd, zone_size, id, seed, stream),
         };
         let total = region.io_size.saturating_mul(self.job.loops);
-        let mut runner = Runner::new(Arc::clone(&self.job), channel, generator, total, with_data);
+        let job = Arc::clone(&self.job);
+        let mut runner = JobRunner::new(job, channel, generator, total, with_data);
         if let Some(recording) = &self.recording {
             runner.record(recording);
         }
-        runner
+        Runner::Job(Box::new(runner))
     }
 
     /// The CPUs that the clone may use, out of those there are (`cpus_allowed`,

@@ -1,24 +1,30 @@
-//! One clone of a job at work: keeps its queue depth full until its work is done.
+//! What a driver steps: jobs at work.
 //!
-//! Takes the time, step by step; gives I/O to the block layer and records what comes back. Keeps
-//! true: no more than `iodepth` I/Os are in flight; after the last step nothing is.
+//! ```text
+//!  Runner::Job          one clone of a job, on a device            (job)
+//!  Runner::FileSystem   all clones of a job, on one file system    (crate::fs)
+//! ```
 //!
-//! The same runner serves both clocks: on a thread of its own it is stepped without pause, in
+//! Takes the time, step by step; gives I/O to the block layer, and in the end what was measured of
+//! each clone. Keeps true: after the last step nothing is in flight.
+//!
+//! The same runners serve both clocks: on a thread of its own one is stepped without pause, in
 //! virtual time whenever something may have happened.
-use crate::generate::{Generator, Io, Next};
-use crate::job::{DataDir, Job};
+use crate::fs::{FsCounters, FsRunner};
+use crate::job::Job;
 use crate::stats::IoStats;
-use crate::trace::{Recorder, Recording};
-use pace::Pace;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use zonal_blk::sched::Scheduler;
-use zonal_blk::{Bio, Buf, Bytes, Channel, Completion, Nanos, Op, Status};
+use zonal_blk::{Nanos, Status};
 
-mod pace;
+mod job;
+pub(crate) mod pace;
+
+pub use job::JobRunner;
 
 /// Between two bandwidth samples, as fio's `bwavgtime` and `iopsavgtime`.
-const SAMPLE_INTERVAL: Nanos = Nanos(500_000_000);
+pub(crate) const SAMPLE_INTERVAL: Nanos = Nanos(500_000_000);
 
 /// Where the runner reads the time.
 pub trait Clock {
@@ -57,7 +63,7 @@ pub struct Progress {
     pub bytes: AtomicU64,
 }
 
-/// What a runner has measured.
+/// What was measured of a clone.
 #[derive(Debug)]
 pub struct Outcome {
     /// The statistics.
@@ -66,429 +72,137 @@ pub struct Outcome {
     pub error: Option<Status>,
     /// The thread that ran the job; 0 in virtual time.
     pub thread_id: u32,
+    /// What the file system did below, with the first of its clones.
+    pub file_system: Option<Box<FsCounters>>,
 }
 
-/// What is remembered of an I/O in flight.
-#[derive(Clone, Copy)]
-struct Slot {
-    /// When its preparation began.
-    start: Nanos,
-    /// When, by its share of the batch's time, it had been handed to the block layer.
-    issued: Nanos,
-    len: u64,
-    zone: Option<u32>,
-    op: Op,
-    dir: DataDir,
-    /// Prepares or closes a zone: does not count.
-    uncounted: bool,
-}
-
-/// A clone of a job with its channel.
-pub struct Runner {
-    job: Arc<Job>,
-    channel: Channel,
-    generator: Generator,
-    /// Whether bios carry data, for devices that keep them.
-    with_data: bool,
-    pace: Pace,
-    slots: Vec<Slot>,
-    /// By slot, the buffer of the I/O that had it last.
-    buffers: Vec<Option<Buf>>,
-    free: Vec<u32>,
-    in_flight: u32,
-    depth: u32,
-    /// Slots of the step's I/Os.
-    batch: Vec<u32>,
-    /// Bios to be submitted together; used with `iodepth_batch` above 1.
-    bios: Vec<Bio>,
-    completions: Vec<Completion>,
-    /// Zone management that completions asked for.
-    chores: Vec<Io>,
-    refilling: bool,
-    /// The step before was one of several that fill the queue.
-    filling: bool,
-    /// Completions to see before anything more is submitted.
-    owed: u32,
-    contended: bool,
-    stats: IoStats,
-    error: Option<Status>,
-    next_sample: Nanos,
-    /// Bytes of the step's I/Os.
-    step_bytes: u64,
-    /// I/Os and bytes completed.
-    done: (u64, u64),
-    progress: Arc<Progress>,
-    retired: bool,
-    recorder: Option<Box<Recorder>>,
+/// Something to be stepped.
+pub enum Runner {
+    /// A clone of a job.
+    Job(Box<JobRunner>),
+    /// A file system with all clones of its job.
+    FileSystem(Box<FsRunner>),
 }
 
 impl Runner {
-    /// A runner for one clone. `total` is the number of bytes to do, over all loops.
-    pub fn new(
-        job: Arc<Job>,
-        mut channel: Channel,
-        generator: Generator,
-        total: u64,
-        with_data: bool,
-    ) -> Self {
-        if let Some(weight) = job.weight {
-            channel.set_weight(weight);
-        }
-        // One more than the depth, for the reset or finish of a zone.
-        let nr_slots = job.iodepth + 1;
-        let slot = Slot {
-            start: Nanos(0),
-            issued: Nanos(0),
-            len: 0,
-            zone: None,
-            op: Op::Flush,
-            dir: DataDir::Read,
-            uncounted: true,
-        };
-        Runner {
-            pace: Pace::new(&job, total),
-            channel,
-            generator,
-            with_data,
-            slots: vec![slot; nr_slots as usize],
-            buffers: (0..nr_slots).map(|_| None).collect(),
-            free: (0..nr_slots).rev().collect(),
-            in_flight: 0,
-            depth: job.iodepth,
-            batch: Vec::with_capacity(nr_slots as usize),
-            bios: Vec::with_capacity(if job.iodepth_batch > 1 { nr_slots as usize } else { 0 }),
-            completions: Vec::with_capacity(nr_slots as usize),
-            chores: Vec::new(),
-            refilling: true,
-            filling: false,
-            owed: 0,
-            contended: false,
-            stats: IoStats::new(),
-            error: None,
-            next_sample: Nanos(0),
-            step_bytes: 0,
-            done: (0, 0),
-            progress: Arc::default(),
-            retired: false,
-            recorder: None,
-            job,
+    /// Does what there is to do at the clock's time.
+    pub fn step(&mut self, clock: &impl Clock) -> Step {
+        match self {
+            Runner::Job(job) => job.step(clock),
+            Runner::FileSystem(fs) => fs.step(clock),
         }
     }
 
-    /// Writes down what the job submits.
-    pub fn record(&mut self, recording: &Arc<Recording>) {
-        self.recorder = recording.take();
+    /// Whether another thread has left a completion, or a write to issue, for this one.
+    pub fn has_mail(&self) -> bool {
+        match self {
+            Runner::Job(job) => job.has_mail(),
+            Runner::FileSystem(fs) => fs.has_mail(),
+        }
     }
 
-    /// The job's progress, to look at from elsewhere.
-    pub fn progress(&self) -> Arc<Progress> {
-        Arc::clone(&self.progress)
+    /// Whether the job waits for another to let go of a zone.
+    pub fn is_contended(&self) -> bool {
+        match self {
+            Runner::Job(job) => job.is_contended(),
+            Runner::FileSystem(_) => false,
+        }
     }
 
-    /// Bytes to do; `None` for as many as the time allows.
-    pub fn total(&self) -> Option<u64> {
-        self.pace.total()
+    /// Whether the job has I/O outstanding on a queue with a scheduler.
+    pub fn is_scheduled(&self) -> bool {
+        match self {
+            Runner::Job(job) => job.is_scheduled(),
+            Runner::FileSystem(fs) => fs.is_scheduled(),
+        }
     }
 
-    /// How long the job may take, ramp included.
-    pub fn time_limit(&self) -> Option<Nanos> {
-        self.job.runtime.map(|runtime| runtime + self.job.ramp_time + self.job.startdelay)
-    }
-
-    /// The job that is run.
-    pub fn job(&self) -> &Arc<Job> {
-        &self.job
-    }
-
-    /// The scheduler of the device that the job uses.
-    pub fn scheduler(&self) -> Scheduler {
-        self.channel.queue().scheduler()
+    /// When the block layer next has something for the job; what others do changes it.
+    pub fn next_event(&mut self) -> Option<Nanos> {
+        match self {
+            Runner::Job(job) => job.next_interrupt(),
+            Runner::FileSystem(fs) => fs.next_event(),
+        }
     }
 
     /// Asks the job to end early, as at the end of its run time.
     pub fn stop(&mut self) {
-        self.pace.stop();
+        match self {
+            Runner::Job(job) => job.stop(),
+            Runner::FileSystem(fs) => fs.stop(),
+        }
     }
 
-    /// Does what there is to do: takes completions, fills the queue. The latency of an I/O runs
-    /// from the clock reading before its batch was prepared to the one after it completed.
-    pub fn step<C: Clock>(&mut self, clock: &C) -> Step {
-        let now = clock.now();
-        if let Some(wait) = self.begin(now) {
-            return wait;
+    /// The scheduler of the device that the job uses.
+    pub fn scheduler(&self) -> Scheduler {
+        match self {
+            Runner::Job(job) => job.scheduler(),
+            Runner::FileSystem(fs) => fs.scheduler(),
         }
-        let filling = std::mem::take(&mut self.filling);
-        let completed = if filling { 0 } else { self.take_completions(now) };
-        let bytes = std::mem::take(&mut self.step_bytes);
-        if !filling && self.pace.is_over(now) && self.in_flight == 0 && self.chores.is_empty() {
-            return self.end(now);
-        }
-        if C::CHARGES && completed > 0 {
-            self.filling = true;
-            return Step::Busy { ios: completed, bytes };
-        }
-        let submitted = self.fill(now, C::CHARGES);
-        self.filling = C::CHARGES && submitted > 0;
-        if submitted > 0 {
-            // Each of the batch had its share of the time that it took to submit it.
-            let spent = clock.now() - now;
-            let issued = now + Nanos(spent.0 / u64::from(submitted));
-            for &slot in &self.batch {
-                self.slots[slot as usize].issued = issued;
-            }
-            self.batch.clear();
-        }
-        if completed + submitted > 0 || filling {
-            let bytes = bytes + std::mem::take(&mut self.step_bytes);
-            return Step::Busy { ios: completed + submitted, bytes };
-        }
-        self.wait(now)
     }
 
     /// Takes what the device has done while the thread is at other work, as an interrupt does:
     /// writes that waited in plugs go out, what has completed waits for the next step. Whether
     /// there was anything.
     pub fn interrupt(&mut self, now: Nanos) -> bool {
-        self.channel.poll(now, &mut self.completions) > 0
+        match self {
+            Runner::Job(job) => job.interrupt(now),
+            // What its processes do at other times is in the model: the thread is never at work.
+            Runner::FileSystem(_) => false,
+        }
     }
 
     /// When there will be something for [`Runner::interrupt`], if that is known.
     pub fn next_interrupt(&mut self) -> Option<Nanos> {
-        self.channel.next_event()
-    }
-
-    /// The start delay, the end of the ramp, the samples.
-    fn begin(&mut self, now: Nanos) -> Option<Step> {
-        if now < self.pace.start_after() {
-            return Some(Step::Wait(Some(self.pace.start_after())));
-        }
-        if now >= self.next_sample {
-            if self.pace.begin(now) {
-                self.stats.start(now);
-                self.next_sample = now;
-            } else {
-                self.stats.sample(now);
-            }
-            self.next_sample += SAMPLE_INTERVAL;
-        }
-        if self.pace.ramp_ends(now) {
-            self.stats.reset(now);
-            self.next_sample = now + SAMPLE_INTERVAL;
-        }
-        None
-    }
-
-    fn take_completions(&mut self, now: Nanos) -> u32 {
-        let max = self.job.iodepth_batch_complete_max.max(1) as usize;
-        if self.completions.len() < max {
-            self.channel.poll(now, &mut self.completions);
-        }
-        let count = self.completions.len().min(max);
-        if count == 0 {
-            return 0;
-        }
-        let mut completions = std::mem::take(&mut self.completions);
-        for completion in completions.drain(..count) {
-            self.account(now, completion);
-        }
-        self.completions = completions;
-        self.progress.ios.store(self.done.0, Ordering::Relaxed);
-        self.progress.bytes.store(self.done.1, Ordering::Relaxed);
-        let count = u32::try_from(count).expect("at most the depth");
-        self.owed = self.owed.saturating_sub(count);
-        self.contended = false;
-        self.stats.completed(count);
-        count
-    }
-
-    #[inline]
-    fn account(&mut self, now: Nanos, completion: Completion) {
-        let index = u32::try_from(completion.user_data).expect("a slot was given as user data");
-        self.free.push(index);
-        self.in_flight -= 1;
-        if completion.buf.is_some() {
-            self.buffers[index as usize] = completion.buf;
-        }
-        let &Slot { start, issued, len, zone, op, dir, uncounted } = &self.slots[index as usize];
-        self.step_bytes += len;
-        if completion.status != Status::Ok {
-            self.stats.error(dir, completion.status);
-            self.error.get_or_insert(completion.status);
-            self.pace.stop();
-        } else if !uncounted {
-            self.stats.record(dir, len, issued - start, now - issued, 1);
-            self.pace.completed(now);
-            self.done.0 += 1;
-            self.done.1 += len;
-        }
-        if op == Op::ZoneReset {
-            self.stats.zone_resets(1);
-        }
-        if let Some(zone) = zone
-            && let Some(chore) = self.generator.done(op, zone)
-        {
-            self.chores.push(chore);
+        match self {
+            Runner::Job(job) => job.next_interrupt(),
+            Runner::FileSystem(_) => None,
         }
     }
 
-    /// Submits until the queue is full or there is a reason not to; only `once` if so.
-    fn fill(&mut self, now: Nanos, once: bool) -> u32 {
-        let mut submitted = 0;
-        while let Some(chore) = self.chores.pop() {
-            self.submit(now, &chore, true);
-            submitted += 1;
-        }
-        if self.in_flight <= self.job.iodepth_low {
-            self.refilling = true;
-        }
-        if self.owed > 0 || !self.refilling || self.contended && self.in_flight > 0 {
-            return submitted;
-        }
-        while self.in_flight < self.depth && self.pace.may_submit(now) {
-            match self.generator.next_io() {
-                Next::Io(io) => {
-                    self.pace.submitted(io.dir, io.len);
-                    self.submit(now, &io, false);
-                    submitted += 1;
-                    if once && self.bios.is_empty() {
-                        break;
-                    }
-                }
-                Next::Manage(io) => {
-                    self.submit(now, &io, true);
-                    submitted += 1;
-                    break;
-                }
-                Next::Later(at) => self.pace.hold(at),
-                Next::Wait => break,
-                Next::Contended => {
-                    self.contended = true;
-                    break;
-                }
-                Next::Exhausted => {
-                    self.pace.stop();
-                    break;
-                }
-            }
-        }
-        self.submit_batch(now);
-        if self.in_flight >= self.depth {
-            self.refilling = false;
-            self.owed = self.job.iodepth_batch_complete_min.min(self.in_flight);
-        }
-        submitted
-    }
-
-    #[inline]
-    fn submit(&mut self, now: Nanos, io: &Io, uncounted: bool) {
-        let slot = self.free.pop().expect("a slot for each I/O up to the depth");
-        self.in_flight += 1;
-        if let Some(recorder) = &mut self.recorder {
-            recorder.record(self.pace.since_begin(now), io);
-        }
-        let &Io { op, dir, offset, len, zone, flags } = io;
-        self.step_bytes += len;
-        self.slots[slot as usize] = Slot { start: now, issued: now, len, zone, op, dir, uncounted };
-        self.batch.push(slot);
-        let sectors = if op.has_range() { Bytes(len).to_sectors().0 } else { 0 };
-        let sectors = u32::try_from(sectors).expect("a block is shorter than 2 TiB");
-        let mut bio = Bio::new(op, Bytes(offset).to_sectors(), sectors, u64::from(slot));
-        if self.with_data && matches!(op, Op::Read | Op::Write | Op::ZoneAppend) {
-            bio.buf = Some(self.buffer(slot, sectors as usize * 512));
-        }
-        bio.flags = flags;
-        bio.prio = self.job.prio;
-        if self.job.iodepth_batch > 1 && !uncounted {
-            self.bios.push(bio);
-            if self.bios.len() >= self.job.iodepth_batch as usize {
-                self.submit_batch(now);
-            }
-            return;
-        }
-        self.channel.submit(now, bio);
-        if !uncounted {
-            self.stats.submitted(1, self.in_flight);
+    /// The job that is run.
+    pub fn job(&self) -> &Arc<Job> {
+        match self {
+            Runner::Job(job) => job.job(),
+            Runner::FileSystem(fs) => fs.job(),
         }
     }
 
-    /// Submits together what has been gathered.
-    fn submit_batch(&mut self, now: Nanos) {
-        if !self.bios.is_empty() {
-            let count = u32::try_from(self.bios.len()).expect("at most the depth");
-            self.channel.submit_batch(now, &mut self.bios);
-            self.stats.submitted(count, self.in_flight);
+    /// The clones of the job that are run.
+    pub fn clones(&self) -> u32 {
+        match self {
+            Runner::Job(_) => 1,
+            Runner::FileSystem(fs) => fs.job().numjobs,
         }
     }
 
-    /// A buffer of so many bytes with something in it: the slot's last one if it fits.
-    fn buffer(&mut self, slot: u32, len: usize) -> Buf {
-        let last = self.buffers[slot as usize].take();
-        last.filter(|buf| buf.len() == len).unwrap_or_else(|| {
-            let mut buf = Buf::zeroed(len);
-            let pattern = (0..).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
-            buf.chunks_exact_mut(8).zip(pattern).for_each(|(to, from)| to.copy_from_slice(&from));
-            buf
-        })
-    }
-
-    /// Nothing was done: for how long?
-    fn wait(&mut self, now: Nanos) -> Step {
-        let device = self.channel.next_event();
-        let pace = if self.in_flight > 0 {
-            self.pace.opens(now)
-        } else if self.contended {
-            self.pace.deadline()
-        } else {
-            Some(self.pace.next_submit())
-        };
-        match device.into_iter().chain(pace).min() {
-            Some(at) if at <= now => Step::Busy { ios: 0, bytes: 0 },
-            at => Step::Wait(at),
+    /// The job's progress, to look at from elsewhere.
+    pub fn progress(&self) -> Arc<Progress> {
+        match self {
+            Runner::Job(job) => job.progress(),
+            Runner::FileSystem(fs) => fs.progress(),
         }
     }
 
-    /// Whether another thread has left a completion, or a write to issue, for this one.
-    pub fn has_mail(&self) -> bool {
-        self.channel.has_mail()
-    }
-
-    /// Whether the job has I/O outstanding on a queue with a scheduler.
-    pub fn is_scheduled(&self) -> bool {
-        self.channel.outstanding() > 0 && self.channel.queue().scheduler() != Scheduler::None
-    }
-
-    /// When the block layer next has something for the job; what others do changes it.
-    pub fn next_event(&mut self) -> Option<Nanos> {
-        self.channel.next_event()
-    }
-
-    /// Whether the job waits for another to let go of a zone.
-    pub fn is_contended(&self) -> bool {
-        self.contended && self.in_flight == 0
-    }
-
-    /// The job's own work is done; others may still need the channel.
-    fn end(&mut self, now: Nanos) -> Step {
-        if !self.retired {
-            self.retired = true;
-            self.channel.retire();
-            self.generator.finish();
-            self.stats.finish(now);
-            if let Some(recorder) = self.recorder.take() {
-                recorder.finish();
-            }
-        }
-        if self.channel.is_idle() {
-            return Step::Done;
-        }
-        match self.channel.next_event() {
-            Some(at) if at <= now => Step::Busy { ios: 0, bytes: 0 },
-            at => Step::Wait(at),
+    /// Bytes to do; `None` for as many as the time allows.
+    pub fn total(&self) -> Option<u64> {
+        match self {
+            Runner::Job(job) => job.total(),
+            Runner::FileSystem(fs) => fs.total(),
         }
     }
 
-    /// What was measured.
-    pub fn into_outcome(self) -> Outcome {
-        Outcome { stats: self.stats, error: self.error, thread_id: 0 }
+    /// How long the job may take, ramp included.
+    pub fn time_limit(&self) -> Option<Nanos> {
+        let job = self.job();
+        job.runtime.map(|runtime| runtime + job.ramp_time + job.startdelay)
+    }
+
+    /// What was measured of each clone, in their order.
+    pub fn into_outcomes(self) -> Vec<Outcome> {
+        match self {
+            Runner::Job(job) => vec![job.into_outcome()],
+            Runner::FileSystem(fs) => fs.into_outcomes(),
+        }
     }
 }

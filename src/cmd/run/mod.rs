@@ -12,6 +12,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use zonal_blk::QueueOptions;
+use zonal_workload::fs;
 use zonal_workload::job::Job;
 use zonal_workload::jobfile::{self, JobSet, SystemSource};
 use zonal_workload::plan::{self, Task};
@@ -94,7 +95,12 @@ fn wishes(args: &RunArgs) -> Wishes {
 /// Finds out before anything runs whether all jobs fit their devices.
 fn check_regions(phases: &[Vec<Task>], devices: &Devices) -> Result<()> {
     for task in phases.iter().flatten() {
-        task.region(devices.of(task).queue.limits())?;
+        let limits = devices.of(task).queue.limits();
+        if task.job.fs.kind.is_some() {
+            fs::check(&task.job, limits)?;
+        } else {
+            task.region(limits)?;
+        }
     }
     Ok(())
 }

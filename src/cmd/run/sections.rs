@@ -1,4 +1,5 @@
-//! What a report tells of the block layer: the scheduler's and the zone write plugs' counters.
+//! What a report tells of the layers below the jobs: the counters of file systems, schedulers and
+//! zone write plugs.
 use crate::devices::{Attached, Devices};
 use crate::machine::Finished;
 use serde_json::{Map, Value, json};
@@ -7,14 +8,18 @@ use zonal_blk::sched::PrioClass;
 use zonal_workload::job::DataDir;
 use zonal_workload::stats::IoStats;
 
-/// The sections that the devices have something for.
+/// The sections that the jobs and devices have something for.
 pub fn of(finished: &[Finished], devices: &Devices) -> Vec<(String, Value)> {
+    let file_systems: Vec<Value> = finished.iter().filter_map(file_system).collect();
+    let file_systems =
+        (!file_systems.is_empty()).then(|| ("file_systems".to_owned(), Value::Array(file_systems)));
     let all = [("scheduler", scheduler as fn(&Attached) -> _), ("zone_write_plugs", plugs)];
     let section = |(name, of): (&str, fn(&Attached) -> Option<Value>)| {
         let values: Vec<Value> = devices.iter().filter_map(of).collect();
         (!values.is_empty()).then(|| (name.to_owned(), Value::Array(values)))
     };
-    tps(finished).into_iter().chain(all.into_iter().filter_map(section)).collect()
+    let counted = all.into_iter().filter_map(section);
+    tps(finished).into_iter().chain(file_systems).chain(counted).collect()
 }
 
 /// Transactions per second, as raidtest and randomio report them: of all clones of a job together,
@@ -45,6 +50,37 @@ fn tps(finished: &[Finished]) -> Option<(String, Value)> {
     };
     let values: Vec<Value> = jobs.into_values().map(job).collect();
     (!values.is_empty()).then(|| ("tps".to_owned(), Value::Array(values)))
+}
+
+/// What a job's file system did: with the first of its clones.
+fn file_system(done: &Finished) -> Option<Value> {
+    let counters = done.outcome.file_system.as_ref()?;
+    let [read, written] = counters.file_bytes;
+    let below = counters.data_bytes[1] + counters.metadata_bytes[1];
+    let amplification =
+        if written == 0 { 0.0 } else { (below as f64 / written as f64 * 1000.0).round() / 1000.0 };
+    let (native, emulated) =
+        if counters.native_appends { (counters.appends, 0) } else { (0, counters.appends) };
+    Some(json!({
+        "job": done.task.job.name,
+        "name": counters.name,
+        "file_read_bytes": read,
+        "file_cached_bytes": counters.cached_bytes,
+        "file_written_bytes": written,
+        "data_reads": counters.data_ios[0],
+        "data_read_bytes": counters.data_bytes[0],
+        "data_writes": counters.data_ios[1],
+        "data_written_bytes": counters.data_bytes[1],
+        "metadata_reads": counters.metadata_ios[0],
+        "metadata_read_bytes": counters.metadata_bytes[0],
+        "metadata_writes": counters.metadata_ios[1],
+        "metadata_written_bytes": counters.metadata_bytes[1],
+        "native_appends": native,
+        "emulated_appends": emulated,
+        "zone_resets": counters.zone_resets,
+        "flushes": counters.flushes,
+        "write_amplification": amplification,
+    }))
 }
 
 /// A device's scheduler, its attributes and what went through it by priority class.

@@ -129,7 +129,9 @@ pub fn fit(phases: &mut [Vec<Task>], devices: &Devices) -> Result<()> {
             if task.job.pattern.made == Some(Made::Randomio) {
                 check_randomio(&task.job, limits).with_context(in_job)?;
             }
-            if task.job.pattern.made == Some(Made::Raidtest) {
+            // A file system makes its own, over a file.
+            let made = task.job.pattern.made.filter(|_| task.job.fs.kind.is_none());
+            if made == Some(Made::Raidtest) {
                 let trace = match raidtests.get(&task.index) {
                     Some(trace) => Arc::clone(trace),
                     None => Arc::new(raidtest(&task.job, limits)?),

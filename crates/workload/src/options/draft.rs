@@ -41,6 +41,9 @@ pub enum Conflict {
     /// Zones without zone mode.
     #[error("needs zonemode=zbd")]
     NeedsZbd,
+    /// Files without file system.
+    #[error("needs filesystem, as filesystem=xfs: other jobs work on one device, not on files")]
+    NeedsFileSystem,
     /// Two options that each say what the job does.
     #[error("cannot be combined with {with}")]
     Combined {
@@ -70,6 +73,7 @@ impl Conflict {
             Conflict::RateAndRateIops => "rate_iops",
             Conflict::SizeBelowBlock { .. } => "size",
             Conflict::NeedsZbd => zone_option(job).unwrap_or("zonemode"),
+            Conflict::NeedsFileSystem => job.fs.needs_kind().unwrap_or("filesystem"),
             Conflict::Combined { option, .. } | Conflict::Needs { option, .. } => option,
             Conflict::NotPowerOfTwo(_) => "replay_align",
         }
@@ -172,6 +176,9 @@ fn check(job: &Job) -> Result<(), Conflict> {
     check_trace(job)?;
     if job.zonemode != ZoneMode::Zbd && zone_option(job).is_some() {
         return Err(Conflict::NeedsZbd);
+    }
+    if job.fs.kind.is_none() && job.fs.needs_kind().is_some() {
+        return Err(Conflict::NeedsFileSystem);
     }
     let block = least_block(job);
     match job.size {

@@ -70,6 +70,7 @@ fn form(kind: &Kind) -> String {
         Kind::Number { .. } => "number".to_owned(),
         Kind::Size(_) => "size".to_owned(),
         Kind::Triple { .. } => "size[,size][,size]".to_owned(),
+        Kind::SizeRange(_) => "size[-size]".to_owned(),
         Kind::Extent(_) => "size|N%|Nz".to_owned(),
         Kind::Seconds(_) | Kind::Micros(_) => "time".to_owned(),
         Kind::Word(words) => {

@@ -41,6 +41,8 @@ pub enum Kind {
         /// Takes the values.
         set: fn(&mut Draft, [Option<u64>; 3]),
     },
+    /// Bytes, or a least and a greatest number of bytes.
+    SizeRange(fn(&mut Draft, u64, u64)),
     /// Bytes, percents or zones.
     Extent(fn(&mut Draft, Extent)),
     /// A duration; without a unit, seconds.
@@ -119,6 +121,7 @@ impl Kind {
             Kind::Flag(_) | Kind::Bool(_) => "0 or 1",
             Kind::Number { .. } => "a whole number",
             Kind::Size(_) | Kind::Triple { .. } => "a size such as 4k",
+            Kind::SizeRange(_) => "a size such as 4k or a range such as 2m-8m",
             Kind::Extent(_) => "a size such as 4k, 50% or 8z",
             Kind::Seconds(_) | Kind::Micros(_) => "a time such as 30s",
             Kind::Word(_) => "a word",
@@ -163,6 +166,15 @@ impl Kind {
                 });
                 let malformed = || self.problem(Fault::Malformed, text);
                 set(draft, values?.ok_or_else(malformed)?);
+            }
+            Kind::SizeRange(set) => {
+                let (least, most) = text.split_once('-').unwrap_or((text, text));
+                let read = |part| size::read(part, base).map_err(problem);
+                let (least, most) = (read(least)?, read(most)?);
+                if least == 0 || least > most {
+                    return Err(self.problem(Fault::Malformed, text));
+                }
+                set(draft, least, most);
             }
             Kind::Extent(set) => set(draft, size::read_extent(text, base).map_err(problem)?),
             Kind::Seconds(set) => set(draft, time::read(text, time::SECOND).map_err(problem)?),

@@ -42,8 +42,6 @@ const ERRORS: &str = "errors end the job";
 
 const CHANGES: &[Change] = &[
     change(&["wait_for"], &[], "use stonewall to let jobs wait"),
-    change(&["nrfiles", "nr_files"], &["1"], FILES),
-    change(&["filesize"], &[], FILES),
     change(&["opendir"], &[], FILES),
     change(&["file_append"], &["0"], "I/O begins at offset"),
     change(&["ba", "blockalign"], &[], "offsets are aligned to bs"),
@@ -108,7 +106,7 @@ const CHANGES: &[Change] = &[
 /// Options without effect, grouped as in fio's manual: names between spaces.
 const HARMLESS: &[&str] = &[
     // Files and how they are made.
-    "lockfile directory filename_format unique_filename openfiles file_service_type fallocate \
+    "lockfile directory filename_format unique_filename fallocate \
      fadvise_hint overwrite create_serialize create_fsync create_on_open allow_file_create \
      allow_mounted_write pre_read unlink unlink_each_loop invalidate write_hint",
     // Buffers and their contents.

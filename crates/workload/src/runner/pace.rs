@@ -3,7 +3,7 @@ use crate::job::{DataDir, Job};
 use zonal_blk::Nanos;
 
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     /// Bytes to submit; `u64::MAX` for as many as the time allows.
     bytes_left: u64,
     ios_left: u64,
@@ -32,7 +32,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(job: &Job, total: u64) -> Self {
+    pub(crate) fn new(job: &Job, total: u64) -> Self {
         let byte_cost = |dir: usize| {
             let by_iops = job.rate_iops[dir].saturating_mul(job.bs[dir]);
             let rate = match (job.rate[dir], by_iops) {
@@ -65,16 +65,16 @@ impl Pace {
     }
 
     /// Bytes left to submit; `None` if only the time limits them.
-    pub(super) fn total(&self) -> Option<u64> {
+    pub(crate) fn total(&self) -> Option<u64> {
         (self.bytes_left != u64::MAX).then_some(self.bytes_left)
     }
 
-    pub(super) fn start_after(&self) -> Nanos {
+    pub(crate) fn start_after(&self) -> Nanos {
         self.startdelay
     }
 
     /// Notes the start; whether it is the first call.
-    pub(super) fn begin(&mut self, now: Nanos) -> bool {
+    pub(crate) fn begin(&mut self, now: Nanos) -> bool {
         let first = self.started.is_none();
         if first {
             self.started = Some(now);
@@ -87,24 +87,24 @@ impl Pace {
     }
 
     /// Whether the ramp ends with this call.
-    pub(super) fn ramp_ends(&mut self, now: Nanos) -> bool {
+    pub(crate) fn ramp_ends(&mut self, now: Nanos) -> bool {
         let ends = self.ramping && self.started.is_some_and(|start| now >= start + self.ramp_time);
         self.ramping &= !ends;
         ends
     }
 
     /// When the run time is over, ramp included, if it is limited.
-    pub(super) fn deadline(&self) -> Option<Nanos> {
+    pub(crate) fn deadline(&self) -> Option<Nanos> {
         (self.deadline != Nanos(u64::MAX)).then_some(self.deadline)
     }
 
-    pub(super) fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.stopped = true;
     }
 
     /// Whether nothing more will be submitted.
     #[inline]
-    pub(super) fn is_over(&self, now: Nanos) -> bool {
+    pub(crate) fn is_over(&self, now: Nanos) -> bool {
         self.stopped
             || self.bytes_left < self.min_block
             || self.ios_left == 0
@@ -112,29 +112,29 @@ impl Pace {
     }
 
     #[inline]
-    pub(super) fn may_submit(&self, now: Nanos) -> bool {
+    pub(crate) fn may_submit(&self, now: Nanos) -> bool {
         !self.is_over(now) && now >= self.gate
     }
 
     /// Nothing is submitted before this time after the begin.
-    pub(super) fn hold(&mut self, at: Nanos) {
+    pub(crate) fn hold(&mut self, at: Nanos) {
         let begin = self.started.unwrap_or_default();
         self.held_until = Nanos(begin.0.saturating_add(at.0));
         self.set_gate();
     }
 
     /// The time since the begin.
-    pub(super) fn since_begin(&self, now: Nanos) -> Nanos {
+    pub(crate) fn since_begin(&self, now: Nanos) -> Nanos {
         now - self.started.unwrap_or(now)
     }
 
     /// When the gate opens, if it is closed.
-    pub(super) fn opens(&self, now: Nanos) -> Option<Nanos> {
+    pub(crate) fn opens(&self, now: Nanos) -> Option<Nanos> {
         (self.gate > now).then_some(self.gate)
     }
 
     /// With nothing in flight: when something can be submitted or the job ends.
-    pub(super) fn next_submit(&self) -> Nanos {
+    pub(crate) fn next_submit(&self) -> Nanos {
         self.deadline.min(self.gate)
     }
 
@@ -145,7 +145,7 @@ impl Pace {
     }
 
     #[inline]
-    pub(super) fn submitted(&mut self, dir: DataDir, bytes: u64) {
+    pub(crate) fn submitted(&mut self, dir: DataDir, bytes: u64) {
         if self.bytes_left != u64::MAX {
             self.bytes_left = self.bytes_left.saturating_sub(bytes);
         }
@@ -160,7 +160,7 @@ impl Pace {
     }
 
     #[inline]
-    pub(super) fn completed(&mut self, now: Nanos) {
+    pub(crate) fn completed(&mut self, now: Nanos) {
         if self.thinktime == Nanos(0) {
             return;
         }

@@ -6,6 +6,7 @@ use super::kind::Kind;
 
 mod amount;
 mod depth;
+mod files;
 mod pattern;
 mod process;
 mod rate;
@@ -30,6 +31,8 @@ pub enum Group {
     Rate,
     /// Zones.
     Zones,
+    /// File systems and files.
+    Files,
     /// Traces and other programs' patterns.
     Trace,
 }
@@ -78,6 +81,7 @@ pub(super) const GROUPS: &[(Group, &str, &[Spec])] = &[
     (Group::Depth, "Queue depth", depth::OPTIONS),
     (Group::Rate, "Rate", rate::OPTIONS),
     (Group::Zones, "Zones", zones::OPTIONS),
+    (Group::Files, "File systems", files::OPTIONS),
     (Group::Trace, "Traces and patterns", trace::OPTIONS),
 ];
 

@@ -76,7 +76,7 @@ pub(super) const OPTIONS: &[Spec] = &[
         "direct",
         Kind::Bool(|draft, on| draft.job.direct = on),
         "0",
-        "Kept for the report: Zonal has no page cache.",
+        "I/O goes past the cache of the file system; kept for the report without one.",
     ),
     Spec::new(
         "buffered",

@@ -1,0 +1,104 @@
+//! Time that work takes on a CPU, and what is due when.
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use zonal_blk::Nanos;
+
+/// A thread, which does one thing after another.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cpu {
+    free_at: Nanos,
+}
+
+impl Cpu {
+    /// Takes on work that is there since `now`; gives when it will be done.
+    pub(super) fn run(&mut self, now: Nanos, cost: Nanos) -> Nanos {
+        self.free_at = self.free_at.max(now) + cost;
+        self.free_at
+    }
+}
+
+/// What is due when; at equal times what was entered first.
+#[derive(Debug)]
+pub(super) struct Agenda<E> {
+    due: BinaryHeap<Reverse<Entry<E>>>,
+    entered: u64,
+}
+
+#[derive(Debug)]
+struct Entry<E> {
+    at: Nanos,
+    order: u64,
+    event: E,
+}
+
+impl<E> Ord for Entry<E> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+impl<E> PartialOrd for Entry<E> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<E> PartialEq for Entry<E> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<E> Eq for Entry<E> {}
+
+impl<E> Default for Agenda<E> {
+    fn default() -> Self {
+        Agenda { due: BinaryHeap::new(), entered: 0 }
+    }
+}
+
+impl<E> Agenda<E> {
+    /// Enters what happens at a time.
+    pub(super) fn add(&mut self, at: Nanos, event: E) {
+        self.due.push(Reverse(Entry { at, order: self.entered, event }));
+        self.entered += 1;
+    }
+
+    /// The next event that is due.
+    pub(super) fn pop(&mut self, now: Nanos) -> Option<E> {
+        let due = self.due.peek().is_some_and(|Reverse(first)| first.at <= now);
+        due.then(|| self.due.pop().map(|Reverse(first)| first.event)).flatten()
+    }
+
+    /// When the next event is due.
+    pub(super) fn next(&self) -> Option<Nanos> {
+        self.due.peek().map(|Reverse(first)| first.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_waits_for_the_work_before_it() {
+        let mut cpu = Cpu::default();
+        assert_eq!(cpu.run(Nanos(10), Nanos(5)), Nanos(15));
+        assert_eq!(cpu.run(Nanos(11), Nanos(5)), Nanos(20));
+        assert_eq!(cpu.run(Nanos(30), Nanos(5)), Nanos(35));
+    }
+
+    #[test]
+    fn events_come_in_order_of_time_and_of_entry() {
+        let mut agenda = Agenda::default();
+        for (at, name) in [(5, 'b'), (3, 'a'), (5, 'c'), (9, 'd')] {
+            agenda.add(Nanos(at), name);
+        }
+        let mut seen = Vec::new();
+        while let Some(event) = agenda.pop(Nanos(5)) {
+            seen.push(event);
+        }
+        assert_eq!(seen, ['a', 'b', 'c']);
+        assert_eq!(agenda.next(), Some(Nanos(9)));
+    }
+}

@@ -1,0 +1,179 @@
+//! Dirty data of buffered writes: how much there is, whose turn to be written back it is, and who
+//! has to wait for that.
+//!
+//! Linux counts the pages that are dirty and those that are being written back together, stops
+//! writers at `vm.dirty_ratio` of memory, and begins to write back at `vm.dirty_background_ratio`
+//! (Documentation/admin-guide/sysctl/vm.rst). Files take turns in the order in which they became
+//! dirty, a chunk each (`wb_writeback` in fs/fs-writeback.c).
+use super::{FileId, OpId};
+use std::collections::VecDeque;
+
+/// A write that waits for room.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    pub(super) id: OpId,
+    pub(super) file: FileId,
+    pub(super) offset: u64,
+    pub(super) len: u64,
+}
+
+/// Dirty data.
+#[derive(Debug)]
+pub(super) struct Writeback {
+    limit: u64,
+    background: u64,
+    chunk: u64,
+    /// Bytes not yet on their way.
+    dirty: u64,
+    /// Bytes on their way.
+    in_flight: u64,
+    /// Files with dirty bytes, those that became dirty first in front.
+    files: VecDeque<FileId>,
+    /// Bytes that the file in front may still write in its turn.
+    left: u64,
+    waiting: VecDeque<Waiting>,
+    /// Bytes that are to be written whatever the background limit.
+    expired: u64,
+}
+
+impl Writeback {
+    pub(super) fn new(limit: u64, background: u64, chunk: u64) -> Self {
+        Writeback {
+            limit,
+            background,
+            chunk,
+            dirty: 0,
+            in_flight: 0,
+            files: VecDeque::new(),
+            left: chunk,
+            waiting: VecDeque::new(),
+            expired: 0,
+        }
+    }
+
+    /// Bytes in memory that are not on the device.
+    pub(super) fn unwritten(&self) -> u64 {
+        self.dirty + self.in_flight
+    }
+
+    /// Whether a write may go ahead; otherwise it waits its turn. One that is larger than the
+    /// limit goes when there is nothing else.
+    pub(super) fn admit(&mut self, write: Waiting) -> bool {
+        let goes = self.waiting.is_empty() && self.has_room(write.len);
+        if !goes {
+            self.waiting.push_back(write);
+        }
+        goes
+    }
+
+    fn has_room(&self, len: u64) -> bool {
+        self.unwritten() == 0 || self.unwritten() + len <= self.limit
+    }
+
+    /// The next write that need not wait any longer.
+    pub(super) fn let_in(&mut self) -> Option<Waiting> {
+        let first = self.waiting.front()?;
+        if !self.has_room(first.len) {
+            return None;
+        }
+        self.waiting.pop_front()
+    }
+
+    /// So many bytes of a file have become dirty; `first` if it had none.
+    pub(super) fn dirtied(&mut self, file: FileId, bytes: u64, first: bool) {
+        self.dirty += bytes;
+        if first {
+            self.files.push_back(file);
+        }
+    }
+
+    /// Dirty bytes of a file that is gone need not be written.
+    pub(super) fn forget(&mut self, file: FileId, bytes: u64) {
+        self.dirty -= bytes;
+        self.expired = self.expired.min(self.dirty);
+        if self.files.front() == Some(&file) {
+            self.left = self.chunk;
+        }
+        self.files.retain(|&other| other != file);
+    }
+
+    /// The file whose turn it is, and how much of it may be written now.
+    pub(super) fn turn(&self) -> Option<(FileId, u64)> {
+        // A turn that has begun goes on, whatever the limit: this is why write-back comes in chunks.
+        let goes_on = self.left < self.chunk;
+        // Whoever waits must be let in at some time, however small the limits are.
+        let stuck = self.in_flight == 0 && !self.waiting.is_empty();
+        let due = goes_on || stuck || self.expired > 0 || self.dirty > self.background;
+        self.files.front().filter(|_| due).map(|&file| (file, self.left))
+    }
+
+    /// So many bytes of the file whose turn it is are on their way; `last` if it has no others.
+    pub(super) fn sent(&mut self, bytes: u64, last: bool) {
+        self.dirty -= bytes;
+        self.in_flight += bytes;
+        self.left = self.left.saturating_sub(bytes);
+        if last || self.left == 0 {
+            let file = self.files.pop_front().expect("it is the turn of a file");
+            if !last {
+                self.files.push_back(file);
+            }
+            self.left = self.chunk;
+        }
+        self.expired = self.expired.saturating_sub(bytes);
+    }
+
+    /// So many bytes have arrived.
+    pub(super) fn arrived(&mut self, bytes: u64) {
+        self.in_flight -= bytes;
+    }
+
+    /// Has everything written that is dirty now.
+    pub(super) fn expire(&mut self) {
+        self.expired = self.dirty;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: FileId = FileId { owner: 0, number: 0 };
+    const B: FileId = FileId { owner: 1, number: 0 };
+
+    fn write(len: u64) -> Waiting {
+        Waiting { id: OpId { process: 0, slot: 0 }, file: A, offset: 0, len }
+    }
+
+    #[test]
+    fn writers_wait_at_the_limit_in_their_order() {
+        let mut state = Writeback::new(100, 50, 30);
+        assert!(state.admit(write(60)));
+        state.dirtied(A, 60, true);
+        assert!(!state.admit(write(50)));
+        assert!(!state.admit(write(10)), "it would fit, and others were there before");
+        state.sent(30, false);
+        assert!(state.let_in().is_none(), "on its way is not there");
+        state.arrived(30);
+        assert_eq!(state.let_in().map(|write| write.len), Some(50));
+    }
+
+    #[test]
+    fn files_take_turns_by_chunks_above_the_background_limit() {
+        let mut state = Writeback::new(1000, 50, 30);
+        state.dirtied(A, 50, true);
+        assert_eq!(state.turn(), None);
+        state.dirtied(B, 40, true);
+        assert_eq!(state.turn(), Some((A, 30)));
+        state.sent(20, false);
+        assert_eq!(state.turn(), Some((A, 10)));
+        state.sent(10, false);
+        assert_eq!(state.turn(), Some((B, 30)));
+        state.sent(30, false);
+        assert_eq!(state.turn(), None);
+        state.expire();
+        assert_eq!(state.turn(), Some((A, 30)));
+        state.sent(20, true);
+        state.sent(10, true);
+        assert_eq!((state.turn(), state.unwritten()), (None, 90));
+    }
+}

@@ -1,0 +1,176 @@
+//! The queue of one disk (`vdev_queue` in ZFS as of 2009): which I/O is issued next.
+//!
+//! Takes I/Os with a priority; gives those to issue. I/Os are sorted by deadline, and among those
+//! with the same deadline by place; a deadline is the time, in units of 64 ticks of a millisecond,
+//! plus the priority. Neighbours of one kind are issued as one command. Keeps true: no more than a
+//! limit are in flight; no command is longer than the limit of aggregation.
+use super::super::FileId;
+use std::collections::BTreeMap;
+use zonal_blk::{Nanos, Op};
+
+/// Unit of deadlines: `zfs_vdev_time_shift` 6, with 1000 ticks a second.
+const DEADLINE_UNIT: u64 = 64_000_000;
+/// Longest command made of several I/Os: `zfs_vdev_aggregation_limit`.
+pub(super) const AGGREGATION_LIMIT: u64 = 128 << 10;
+/// In flight before an arriving I/O waits for a completion: `zfs_vdev_min_pending`.
+const MIN_PENDING: u32 = 4;
+
+/// Priorities (`zio_priority_table`): what is added to the deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Priority {
+    /// Somebody waits for it.
+    SyncRead,
+    /// A transaction group writes it.
+    AsyncWrite,
+}
+
+impl Priority {
+    fn delay(self) -> u64 {
+        match self {
+            Priority::SyncRead => 0,
+            Priority::AsyncWrite => 4,
+        }
+    }
+}
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) op: Op,
+    pub(super) place: u64,
+    pub(super) bytes: u64,
+    pub(super) what: What,
+}
+
+/// What a piece is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum What {
+    /// A record.
+    Record(FileId, u64),
+    /// An indirect block.
+    Indirect(FileId, u64),
+    /// Part of a transaction group's metadata.
+    Metadata,
+}
+
+impl What {
+    fn is_record(self) -> bool {
+        matches!(self, What::Record(..))
+    }
+}
+
+/// A command: pieces that follow one another.
+pub(super) type Command = Vec<Piece>;
+
+/// Deadline, place and order of arrival.
+type Key = (u64, u64, u64);
+
+/// A disk's queue.
+#[derive(Debug, Default)]
+pub(super) struct VdevQueue {
+    waiting: BTreeMap<Key, Piece>,
+    arrived: u64,
+    in_flight: u32,
+    max_pending: u32,
+}
+
+impl VdevQueue {
+    pub(super) fn new(max_pending: u32) -> Self {
+        VdevQueue { max_pending, ..VdevQueue::default() }
+    }
+
+    pub(super) fn add(&mut self, now: Nanos, priority: Priority, piece: Piece) {
+        self.arrived += 1;
+        let deadline = now.0 / DEADLINE_UNIT + priority.delay();
+        self.waiting.insert((deadline, piece.place, self.arrived), piece);
+    }
+
+    /// What is issued when I/Os have arrived.
+    pub(super) fn arrival(&mut self) -> Vec<Command> {
+        self.issue(MIN_PENDING.min(self.max_pending))
+    }
+
+    /// What is issued when a command has ended.
+    pub(super) fn ended(&mut self) -> Vec<Command> {
+        self.in_flight -= 1;
+        self.issue(self.max_pending)
+    }
+
+    fn issue(&mut self, limit: u32) -> Vec<Command> {
+        let mut commands = Vec::new();
+        while self.in_flight < limit
+            && let Some((key, first)) = self.waiting.pop_first()
+        {
+            let mut command = vec![first];
+            let (deadline, place, _) = key;
+            let mut end = place + first.bytes;
+            while end - place < AGGREGATION_LIMIT {
+                let next = self.waiting.range((deadline, end, 0)..).next();
+                let Some((&key, &piece)) = next.filter(|&(key, piece)| {
+                    (key.0, key.1) == (deadline, end)
+                        && piece.op == first.op
+                        && piece.what.is_record() == first.what.is_record()
+                        && end + piece.bytes - place <= AGGREGATION_LIMIT
+                }) else {
+                    break;
+                };
+                self.waiting.remove(&key);
+                end += piece.bytes;
+                command.push(piece);
+            }
+            self.in_flight += 1;
+            commands.push(command);
+        }
+        commands
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(op: Op, place: u64, bytes: u64) -> Piece {
+        Piece { op, place, bytes, what: What::Metadata }
+    }
+
+    fn places(commands: &[Command]) -> Vec<(u64, usize)> {
+        commands.iter().map(|command| (command[0].place, command.len())).collect()
+    }
+
+    #[test]
+    fn reads_that_are_waited_for_pass_writes_by_their_deadline_and_go_by_place() {
+        let mut queue = VdevQueue::new(1);
+        for place in [30, 10, 20] {
+            queue.add(Nanos(0), Priority::AsyncWrite, piece(Op::Write, place << 20, 1));
+            queue.add(Nanos(200_000_000), Priority::SyncRead, piece(Op::Read, place << 10, 1));
+        }
+        let mut order = places(&queue.arrival());
+        for _ in 0..5 {
+            order.extend(places(&queue.ended()));
+        }
+        let places: Vec<u64> = order.into_iter().map(|(place, _)| place).collect();
+        assert_eq!(places, [10 << 10, 20 << 10, 30 << 10, 10 << 20, 20 << 20, 30 << 20]);
+    }
+
+    #[test]
+    fn neighbours_are_one_command_up_to_the_limit() {
+        let mut queue = VdevQueue::new(35);
+        for number in [3, 0, 2, 1, 4, 9] {
+            let small = AGGREGATION_LIMIT / 4;
+            queue.add(Nanos(0), Priority::AsyncWrite, piece(Op::Write, number * small, small));
+        }
+        let small = AGGREGATION_LIMIT / 4;
+        assert_eq!(places(&queue.arrival()), [(0, 4), (4 * small, 1), (9 * small, 1)]);
+    }
+
+    #[test]
+    fn few_are_issued_on_arrival_and_more_when_commands_end() {
+        let mut queue = VdevQueue::new(10);
+        for place in 0..20 {
+            queue.add(Nanos(0), Priority::SyncRead, piece(Op::Read, place << 20, 1));
+        }
+        assert_eq!(queue.arrival().len(), 4);
+        assert_eq!(queue.arrival().len(), 0);
+        assert_eq!(queue.ended().len(), 7);
+    }
+}

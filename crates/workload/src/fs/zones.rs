@@ -1,0 +1,221 @@
+//! The zones that a file system writes data to.
+//!
+//! Takes a device's report; gives zones to write to and room in them. Keeps true: no more is
+//! promised of a zone than it holds; a zone is reset only when all its data are dead and no write
+//! to it is on the way.
+use std::collections::VecDeque;
+use zonal_blk::{Sector, Zone, ZoneCondition, ZoneKind};
+
+/// A sequential zone.
+#[derive(Clone, Debug)]
+struct State {
+    start: Sector,
+    /// Bytes that can be written.
+    capacity: u64,
+    /// Bytes promised.
+    taken: u64,
+    /// Bytes promised and not yet dead.
+    live: u64,
+    /// Writes that were promised room and have not ended.
+    pending: u32,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Free,
+    Open,
+    Full,
+    Resetting,
+}
+
+/// The zones of a device.
+#[derive(Debug)]
+pub(super) struct ZoneSpace {
+    /// In the order of the device; those that cannot be written are not among them.
+    zones: Vec<State>,
+    /// Free zones, in the order in which they will be opened.
+    free: VecDeque<usize>,
+    /// Zones to be reset before they can be opened.
+    stale: Vec<usize>,
+    /// The conventional zones as one range of bytes, as far as they follow one another.
+    conventional: (u64, u64),
+}
+
+impl ZoneSpace {
+    /// The zones of a report. Those that hold something are to be reset first.
+    pub(super) fn new(report: &[Zone]) -> Self {
+        let mut space =
+            ZoneSpace { zones: vec![], free: VecDeque::new(), stale: vec![], conventional: (0, 0) };
+        for zone in report {
+            if zone.kind == ZoneKind::Conventional {
+                let (start, end) = (zone.start.to_bytes().0, zone.writable_end().to_bytes().0);
+                if space.conventional.1 == start || space.conventional == (0, 0) {
+                    let from =
+                        if space.conventional == (0, 0) { start } else { space.conventional.0 };
+                    space.conventional = (from, end);
+                }
+                continue;
+            }
+            let number = space.zones.len();
+            let phase = match zone.cond {
+                ZoneCondition::Empty => Phase::Free,
+                ZoneCondition::ReadOnly | ZoneCondition::Offline => continue,
+                _ => Phase::Full,
+            };
+            if phase == Phase::Free {
+                space.free.push_back(number);
+            } else {
+                space.stale.push(number);
+            }
+            let capacity = zone.capacity.to_bytes().0;
+            let start = zone.start;
+            space.zones.push(State { start, capacity, taken: 0, live: 0, pending: 0, phase });
+        }
+        space
+    }
+
+    /// Bytes of the conventional zones: first and first beyond; empty if there are none.
+    pub(super) fn conventional(&self) -> (u64, u64) {
+        self.conventional
+    }
+
+    /// Where a zone begins.
+    pub(super) fn start(&self, zone: usize) -> Sector {
+        self.zones[zone].start
+    }
+
+    /// Opens the next free zone.
+    pub(super) fn open(&mut self) -> Option<usize> {
+        let zone = self.free.pop_front()?;
+        self.zones[zone].phase = Phase::Open;
+        Some(zone)
+    }
+
+    /// Whether a zone may become free without anything being deleted.
+    pub(super) fn is_resetting(&self) -> bool {
+        !self.stale.is_empty() || self.zones.iter().any(|zone| zone.phase == Phase::Resetting)
+    }
+
+    /// Bytes that are left in a zone.
+    pub(super) fn room(&self, zone: usize) -> u64 {
+        let State { capacity, taken, .. } = self.zones[zone];
+        capacity - taken
+    }
+
+    /// Whether no write to a zone is on the way.
+    pub(super) fn is_quiet(&self, zone: usize) -> bool {
+        self.zones[zone].pending == 0
+    }
+
+    /// Promises room in a zone for a write; gives the first byte on the disk, if writes arrive in
+    /// the order of the promises.
+    pub(super) fn take(&mut self, zone: usize, bytes: u64) -> u64 {
+        let state = &mut self.zones[zone];
+        assert!(state.taken + bytes <= state.capacity, "no more is promised than there is");
+        let place = state.start.to_bytes().0 + state.taken;
+        state.taken += bytes;
+        state.live += bytes;
+        state.pending += 1;
+        if state.taken == state.capacity {
+            state.phase = Phase::Full;
+        }
+        place
+    }
+
+    /// Puts files in place that are there from the beginning: room without a write.
+    pub(super) fn lay_out(&mut self, zone: usize, bytes: u64) -> u64 {
+        let place = self.take(zone, bytes);
+        self.zones[zone].pending -= 1;
+        place
+    }
+
+    /// A write that was promised room has ended.
+    pub(super) fn wrote(&mut self, zone: usize) {
+        self.zones[zone].pending -= 1;
+        self.see_if_stale(zone);
+    }
+
+    /// Bytes at a place are dead.
+    pub(super) fn release(&mut self, place: u64, bytes: u64) {
+        let start = |zone: &State| zone.start.to_bytes().0;
+        let (mut at, end) = (place, place + bytes);
+        while at < end {
+            // Zones that follow one another can share an extent.
+            let zone = self.zones.partition_point(|zone| start(zone) <= at) - 1;
+            let to = end.min(start(&self.zones[zone]) + self.zones[zone].capacity);
+            self.zones[zone].live -= to - at;
+            self.see_if_stale(zone);
+            at = to;
+        }
+    }
+
+    fn see_if_stale(&mut self, zone: usize) {
+        let state = &self.zones[zone];
+        if state.phase == Phase::Full && state.live == 0 && state.pending == 0 {
+            self.stale.push(zone);
+        }
+    }
+
+    /// The next zone to reset.
+    pub(super) fn next_reset(&mut self) -> Option<usize> {
+        let zone = self.stale.pop()?;
+        self.zones[zone].phase = Phase::Resetting;
+        Some(zone)
+    }
+
+    /// A zone is empty.
+    pub(super) fn was_reset(&mut self, zone: usize) {
+        let state = &mut self.zones[zone];
+        (state.phase, state.taken) = (Phase::Free, 0);
+        self.free.push_back(zone);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zone(number: u64, kind: ZoneKind, cond: ZoneCondition) -> Zone {
+        let (start, len) = (Sector(number * 8), Sector(8));
+        Zone { start, len, capacity: len, wp: start, kind, cond }
+    }
+
+    fn space() -> ZoneSpace {
+        use ZoneCondition::{Empty, Full, NotWritePointer, Offline};
+        ZoneSpace::new(&[
+            zone(0, ZoneKind::Conventional, NotWritePointer),
+            zone(1, ZoneKind::Conventional, NotWritePointer),
+            zone(2, ZoneKind::SequentialRequired, Empty),
+            zone(3, ZoneKind::SequentialRequired, Offline),
+            zone(4, ZoneKind::SequentialRequired, Full),
+        ])
+    }
+
+    #[test]
+    fn zones_that_hold_something_are_reset_first_and_those_that_are_broken_left_out() {
+        let mut space = space();
+        assert_eq!(space.conventional(), (0, 2 * 4096));
+        let first = space.open().expect("an empty zone");
+        assert_eq!((space.start(first), space.open()), (Sector(16), None));
+        let full = space.next_reset().expect("a full zone");
+        assert!(space.is_resetting());
+        space.was_reset(full);
+        assert_eq!(space.open().map(|zone| space.start(zone)), Some(Sector(32)));
+    }
+
+    #[test]
+    fn zone_is_reset_when_its_data_are_dead_and_its_writes_have_ended() {
+        let mut space = space();
+        let zone = space.open().expect("an empty zone");
+        space.next_reset();
+        let (a, b) = (space.take(zone, 1024), space.take(zone, 3072));
+        assert_eq!((a, b, space.room(zone)), (16 * 512, 18 * 512, 0));
+        space.wrote(zone);
+        space.release(a, 1024);
+        space.release(b, 3072);
+        assert_eq!(space.next_reset(), None, "a write is on the way");
+        space.wrote(zone);
+        assert_eq!(space.next_reset(), Some(zone));
+    }
+}
