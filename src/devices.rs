@@ -188,7 +188,7 @@ impl Devices {
     pub fn disks_of(&self, task: &Task) -> &[Attached] {
         let name = device_name(self.one.as_deref(), task);
         let disks = &self.by_name[name.expect("every task's device was found before the run")];
-        &disks[..task.job.fs.disks as usize]
+        &disks[..disks.len().min(task.job.fs.disks as usize)]
     }
 
     /// All devices, by name.

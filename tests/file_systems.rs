@@ -110,3 +110,55 @@ fn the_same_seed_gives_the_same_run() {
     };
     assert_eq!(seen(), seen());
 }
+
+#[test]
+fn what_does_not_fit_a_file_system_is_told_by_option() {
+    let told = |device: &str, options: &str| {
+        let spec = zonal_device::spec::parse(device).expect("a device spec");
+        let device = zonal_device::spec::build(&spec).expect("a device");
+        let text = format!("[j]\n{options}\n");
+        let set = parse_str("j.fio", &text, &MemorySource::default()).expect("a job file");
+        let error = fs::check(&set.jobs[0], device.limits()).expect_err("it does not fit");
+        error.to_string()
+    };
+    for (device, options, expected) in [
+        (
+            REGULAR,
+            "filesystem=xfs",
+            "job j: filesystem: xfs needs a device with zones, this one has none",
+        ),
+        (
+            ZONED,
+            "filesystem=zfs",
+            "job j: filesystem: zfs needs a device with no zones, this one has some",
+        ),
+        (ZONED, "filesystem=btrfs", "job j: filesize: a job on a file system needs it"),
+        (
+            ZONED,
+            "filesystem=btrfs\nfilesize=4k\nbs=8k\nrw=write",
+            "4096 bytes is less than the block size 8192",
+        ),
+        (ZONED, "filesystem=xfs\nfilesize=1m\nrw=randwrite", "xfs is modelled for sequential"),
+        (
+            REGULAR,
+            "filesystem=ufs\nfilesize=1m\nfs_disks=2",
+            "job j: fs_disks: ufs lies on one disk",
+        ),
+        (
+            REGULAR,
+            "filesystem=zfs\nfilesize=1m\nfs_block=100k",
+            "job j: fs_block: found 102400 bytes",
+        ),
+        (REGULAR, "filesystem=zfs\nfilesize=1m\noffset=1m", "job j: offset: "),
+        (REGULAR, "filesystem=zfs\nfilesize=1m\nsize=50%", "job j: size: expected bytes"),
+        (REGULAR, "filesystem=zfs\nfilesize=1m\npattern=randomio", "job j: pattern: "),
+        (
+            REGULAR,
+            "filesystem=zfs\nfilesize=1m\nfs_warm_runs=1\ntime_based\nruntime=1",
+            "job j: fs_warm_runs: ",
+        ),
+    ] {
+        let told = told(device, options);
+        assert!(told.contains(expected), "{options}: {told}");
+    }
+}

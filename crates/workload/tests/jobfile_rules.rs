@@ -197,7 +197,7 @@ fn every_supported_option_is_one_of_fio_s_or_says_that_it_is_not() {
         let known = FIO_OPTIONS.lines().any(|known| known == spec.name);
         let own = OUR_OWN.contains(&spec.name) || spec.name.starts_with("fs_");
         assert_eq!(known, !own, "{}", spec.name);
-        let says_so = spec.help.contains("Zonal's own") || spec.name.starts_with("fs_");
+        let says_so = spec.help.contains("Zonal's own.") || spec.name.starts_with("fs_");
         assert_eq!(known, !says_so, "{}", spec.name);
     }
 }

@@ -23,6 +23,9 @@ pub struct Disk {
 /// Largest block of UFS and record of ZFS.
 const MAX_BLOCK: u64 = 128 << 10;
 
+/// Most files of a job.
+const MAX_FILES: u64 = 1 << 20;
+
 /// Files that are there before the processes begin, without I/O.
 pub type Layout = Vec<(FileId, u64)>;
 
@@ -83,6 +86,19 @@ pub fn check(job: &Job, limits: &Limits) -> Result<FsKind, MountError> {
     if least < block {
         return fail("filesize", format!("{least} bytes is less than the block size {block}"));
     }
+    let files = u64::from(job.fs.nrfiles.unwrap_or(1)) * u64::from(job.numjobs);
+    if files > MAX_FILES {
+        return fail(
+            "nrfiles",
+            format!("{files} files of all clones, expected at most {MAX_FILES}"),
+        );
+    }
+    if job.offset != Extent::Bytes(0) || job.offset_increment != Extent::Bytes(0) {
+        return fail("offset", "files are read and written from their beginning".to_owned());
+    }
+    if !is_random(job) && job.rw_modifier != 0 {
+        return fail("rw", "files are read and written without gaps".to_owned());
+    }
     let lba = u64::from(limits.lba_size);
     for bs in job.bs {
         if bs % lba != 0 {
@@ -133,7 +149,8 @@ pub fn mount(
         .map_err(|error| MountError::new(job, "pattern", error.to_string()))?;
     let origin = |clone| origin.of_clone(clone);
     let clones = if job.fs.shared { 1 } else { job.numjobs };
-    let is_read = is_random(job) || job.rw != Rw::Write;
+    // UFS overwrites in place: it has a place for every file from the beginning.
+    let is_read = is_random(job) || job.rw != Rw::Write || kind == FsKind::Ufs;
     let layout: Layout = if is_read {
         (0..clones).flat_map(|clone| origin(clone).files().collect::<Vec<_>>()).collect()
     } else {

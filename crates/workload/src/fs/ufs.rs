@@ -401,14 +401,6 @@ impl FileSystem for Ufs {
         {
             inode.size = inode.size.max(offset + len);
         }
-        if !self.files.contains_key(&file) {
-            let size = self.run_bytes();
-            if self.make(file, size).is_none() {
-                effects.failed = Some(Status::NoSpace);
-                effects.ended.push((id, Status::NoSpace));
-                return;
-            }
-        }
         debug_assert!(self.params.block.is_multiple_of(self.lba), "blocks are whole LBAs");
         self.enter(now, Operation { id, file, op }, effects);
     }

@@ -324,6 +324,8 @@ mod tests {
         assert_eq!(conflict(&[("size", "512")]), "size: 512 is less than the block size, 4k");
         assert_eq!(conflict(&[("zonesize", "1m")]), "zonesize: needs zonemode=zbd");
         assert_eq!(conflict(&[("offset", "2z")]), "offset: needs zonemode=zbd");
+        assert!(conflict(&[("filesize", "1m")]).starts_with("filesize: needs filesystem"));
+        assert!(conflict(&[("fs_memory", "1m")]).starts_with("fs_memory: needs filesystem"));
     }
 
     #[test]

@@ -192,7 +192,7 @@ impl JobRunner {
         self.channel.poll(now, &mut self.completions) > 0
     }
 
-    /// When there will be something for [`Runner::interrupt`], if that is known.
+    /// When there will be something for [`JobRunner::interrupt`], if that is known.
     pub fn next_interrupt(&mut self) -> Option<Nanos> {
         self.channel.next_event()
     }

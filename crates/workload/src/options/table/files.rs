@@ -19,8 +19,7 @@ pub(super) const OPTIONS: &[Spec] = &[
             ("zfs", Ok(|draft| draft.job.fs.kind = Some(FsKind::Zfs))),
         ]),
         "none",
-        "File system that is made on the device and that all clones work on. Zonal's own, as all \
-         options that begin with fs_.",
+        "File system that is made on the device and that all clones work on. Zonal's own.",
     ),
     Spec::new(
         "filesize",
