@@ -31,10 +31,12 @@ pub enum Unit {
     Kiops,
     /// Millions of I/Os a second.
     Miops,
+    /// Requests a second, as raidtest counts them.
+    Tps,
 }
 
 impl Unit {
-    const ALL: [Unit; 3] = [Unit::MegabytesPerSecond, Unit::Kiops, Unit::Miops];
+    const ALL: [Unit; 4] = [Unit::MegabytesPerSecond, Unit::Kiops, Unit::Miops, Unit::Tps];
 
     /// The unit as it is written.
     pub fn name(self) -> &'static str {
@@ -42,11 +44,12 @@ impl Unit {
             Unit::MegabytesPerSecond => "MB/s",
             Unit::Kiops => "KIOPS",
             Unit::Miops => "MIOPS",
+            Unit::Tps => "tps",
         }
     }
 
     /// All of them, as they are written.
-    pub fn names() -> [&'static str; 3] {
+    pub fn names() -> [&'static str; 4] {
         Self::ALL.map(Unit::name)
     }
 
@@ -61,6 +64,7 @@ impl Unit {
             Unit::MegabytesPerSecond => bytes / 1e6,
             Unit::Kiops => ios / 1e3,
             Unit::Miops => ios / 1e6,
+            Unit::Tps => ios,
         }
     }
 }
@@ -133,11 +137,16 @@ impl DeviceOutcome {
     }
 }
 
-/// Runs job options for a while, on devices made as `wishes` say.
+/// Runs job options for a while, or as long as they say themselves, on devices made as `wishes` say.
 ///
 /// # Errors
 /// What is wrong with options or devices, an I/O that failed, or that none completed.
-pub fn run(jobs: &[String], wishes: &Wishes, span: Span, machine: &mut Machine) -> Result<Outcome> {
+pub fn run(
+    jobs: &[String],
+    wishes: &Wishes,
+    span: Option<Span>,
+    machine: &mut Machine,
+) -> Result<Outcome> {
     run_jobs(jobfile::parse_args(jobs, &SystemSource)?.jobs, wishes, span, machine)
 }
 
@@ -148,7 +157,7 @@ pub fn run(jobs: &[String], wishes: &Wishes, span: Span, machine: &mut Machine) 
 pub fn run_jobs(
     jobs: Vec<Job>,
     wishes: &Wishes,
-    span: Span,
+    span: Option<Span>,
     machine: &mut Machine,
 ) -> Result<Outcome> {
     let phases = phases(jobs, span);
@@ -162,12 +171,14 @@ pub fn run_jobs(
     together(&finished, devices)
 }
 
-/// The clones of jobs that run for a while.
-pub fn phases(mut jobs: Vec<Job>, span: Span) -> Vec<Vec<Task>> {
-    for job in &mut jobs {
-        job.ramp_time = Nanos((span.ramp * 1e9) as u64);
-        job.runtime = Some(Nanos((span.measured * 1e9) as u64));
-        job.time_based = true;
+/// The clones of jobs that run for a while, or as long as they say themselves.
+pub fn phases(mut jobs: Vec<Job>, span: Option<Span>) -> Vec<Vec<Task>> {
+    if let Some(Span { ramp, measured }) = span {
+        for job in &mut jobs {
+            job.ramp_time = Nanos((ramp * 1e9) as u64);
+            job.runtime = Some(Nanos((measured * 1e9) as u64));
+            job.time_based = true;
+        }
     }
     let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
     plan::phases(&jobs)

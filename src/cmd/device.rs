@@ -141,7 +141,7 @@ fn measure(args: &DeviceArgs, limits: &Limits, probe: Probe) -> Result<Outcome> 
     }
     let wishes = Wishes { device: Some(args.device.clone()), ..Wishes::default() };
     let mut machine = Machine::new(ClockKind::Virtual, args.io_cost, Eta::Never)?;
-    experiment::run(&jobs, &wishes, Span::of(args.time), &mut machine)
+    experiment::run(&jobs, &wishes, Some(Span::of(args.time)), &mut machine)
         .with_context(|| format!("{probe:?}"))
 }
 

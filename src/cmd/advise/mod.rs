@@ -168,5 +168,5 @@ fn measure(args: &AdviseArgs, jobs: &[Job], configuration: &Configuration) -> Re
         ..Wishes::default()
     };
     let mut machine = Machine::new(ClockKind::Virtual, args.io_cost, Eta::Never)?;
-    experiment::run_jobs(jobs, &wishes, Span::of(args.time), &mut machine)
+    experiment::run_jobs(jobs, &wishes, Some(Span::of(args.time)), &mut machine)
 }

@@ -223,7 +223,7 @@ mod tests {
         );
         assert_eq!(
             row("rw=write,1,furlongs,"),
-            "line 2: unit: found `furlongs`, expected MB/s or KIOPS or MIOPS"
+            "line 2: unit: found `furlongs`, expected MB/s or KIOPS or MIOPS or tps"
         );
         assert_eq!(
             row("rw=write,1,MB/s,qd2"),

@@ -152,7 +152,8 @@ impl Bench<'_> {
             ..Wishes::default()
         };
         let mut machine = Machine::new(ClockKind::Virtual, io_cost, Eta::Never)?;
-        let outcome = experiment::run(&measurement.jobs, &wishes, Span::of(time), &mut machine)?;
+        let outcome =
+            experiment::run(&measurement.jobs, &wishes, Some(Span::of(time)), &mut machine)?;
         Ok(measurement.unit.of(outcome.ios, outcome.bytes))
     }
 }

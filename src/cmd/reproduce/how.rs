@@ -1,7 +1,8 @@
 //! How a table is measured: what it asks for itself, but for what the arguments say.
-use super::table::Method;
+use super::table::Table;
 use crate::cli::{ClockKind, ReproduceArgs};
 use crate::experiment::Span;
+use anyhow::{Result, ensure};
 use zonal_sim::Costs;
 
 /// How a table is measured.
@@ -11,8 +12,8 @@ pub struct How {
     pub clock: ClockKind,
     /// Times that each cell is measured.
     pub rounds: u32,
-    /// Time of the clock for each cell, over all rounds.
-    pub seconds: f64,
+    /// Time of the clock for each cell, over all rounds; `None` for jobs that run to their end.
+    pub seconds: Option<f64>,
     /// The first round's seed; each round has the next.
     pub seed: u64,
     /// What I/Os cost their threads in virtual time.
@@ -21,19 +22,28 @@ pub struct How {
 
 impl How {
     /// What the arguments say, else what the table asks for.
-    pub fn new(method: Method, args: &ReproduceArgs) -> Self {
-        How {
+    ///
+    /// # Errors
+    /// There is a time for jobs that run to their end.
+    pub fn new(table: &Table, args: &ReproduceArgs) -> Result<Self> {
+        let method = table.method;
+        ensure!(
+            args.time.is_none() || method.seconds.is_some(),
+            "--time: the jobs of {} run to their end, however long that takes",
+            table.name
+        );
+        Ok(How {
             clock: args.clock.unwrap_or(method.clock),
             rounds: args.rounds.unwrap_or(method.rounds),
-            seconds: args.time.unwrap_or(method.seconds),
+            seconds: args.time.or(method.seconds),
             seed: args.seed,
             costs: args.io_cost.unwrap_or(method.costs),
-        }
+        })
     }
 
-    /// What a cell gets in a round.
-    pub fn round(&self) -> Span {
-        Span::of(self.seconds / f64::from(self.rounds))
+    /// What a cell gets in a round; `None` for jobs that run to their end.
+    pub fn round(&self) -> Option<Span> {
+        Some(Span::of(self.seconds? / f64::from(self.rounds)))
     }
 
     /// The seed of a round.
@@ -55,10 +65,13 @@ impl How {
             ClockKind::Real => "real clock".to_owned(),
             ClockKind::Virtual => format!("virtual clock, {}", self.costs),
         };
-        let Span { ramp, measured } = self.round();
+        let Self { seed, rounds, .. } = self;
+        let Some(Span { ramp, measured }) = self.round() else {
+            let rounds = if *rounds == 1 { "once" } else { &format!("median of {rounds} runs") };
+            return format!("{clock}, seed {seed}, each job to its end, {rounds}");
+        };
         let time = format!("{:.4}", ramp + measured);
         let time = time.trim_end_matches('0').trim_end_matches('.');
-        let Self { seed, rounds, .. } = self;
         format!("{clock}, seed {seed}, median of {rounds} rounds of {time} s a cell")
     }
 }

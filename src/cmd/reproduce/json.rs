@@ -4,7 +4,6 @@ use super::measured::{Measured, PERCENTILES};
 use super::published::{COLUMNS, Figure};
 use super::table::Claim;
 use crate::cli::ClockKind;
-use crate::experiment::Span;
 use serde_json::{Map, Value, json};
 
 /// All tables in one document.
@@ -21,7 +20,7 @@ fn table(measured: &Measured) -> Value {
     let accuracy = Accuracy::of(measured);
     let errors =
         |errors: &Option<Errors>| errors.as_ref().map(|errors| self::errors(measured, errors));
-    let Span { ramp, measured: time } = how.round();
+    let round = how.round();
     json!({
         "table": measured.table.name,
         "about": measured.table.about,
@@ -35,8 +34,8 @@ fn table(measured: &Measured) -> Value {
         },
         "seed": how.seed,
         "rounds": how.rounds,
-        "ramp_s": ramp,
-        "measured_s": time,
+        "ramp_s": round.map(|span| span.ramp),
+        "measured_s": round.map(|span| span.measured),
         "io_cost": how.costs_argument(),
         "cells": (0..measured.table.cells.len()).map(|at| cell(measured, at)).collect::<Vec<_>>(),
         "error": {

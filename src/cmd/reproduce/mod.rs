@@ -11,6 +11,7 @@
 //! ```
 mod accuracy;
 mod csv;
+mod fs;
 mod how;
 mod html;
 mod json;
@@ -41,6 +42,10 @@ fn tables() -> Vec<Table> {
         zwp::smr(),
         smr::sequential(),
         smr::random(),
+        fs::btrfs(),
+        fs::xfs(),
+        fs::xfs_limited(),
+        fs::raidtest(),
         scaling::table(),
     ]
 }
@@ -58,7 +63,7 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     let mut out = io::stdout();
     if args.commands {
         for table in &tables {
-            out.write_all(commands(table, &How::new(table.method, args)).as_bytes())?;
+            out.write_all(commands(table, &How::new(table, args)?).as_bytes())?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -68,7 +73,7 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     let mut bench = Bench::new();
     let mut done: Vec<Measured> = Vec::with_capacity(tables.len());
     for table in tables {
-        let how = How::new(table.method, args);
+        let how = How::new(&table, args)?;
         let results = bench.measure(&table, &how)?;
         let measured = Measured { figures: table.figures(), table, results, how };
         if let Some(dir) = &args.plot {

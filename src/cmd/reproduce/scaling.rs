@@ -114,7 +114,12 @@ pub fn table() -> Table {
         about: "mq-deadline with more and more threads, against the device's limit",
         layout: Layout::List,
         claim: Claim::Percentages,
-        method: Method { clock: ClockKind::Real, rounds: 7, seconds: 1.4, costs: ANY_MACHINE },
+        method: Method {
+            clock: ClockKind::Real,
+            rounds: 7,
+            seconds: Some(1.4),
+            costs: ANY_MACHINE,
+        },
         comparisons: &[
             Comparison { heading: "of limit", style: Style::Share },
             Comparison { heading: "of none", style: Style::Share },

@@ -27,7 +27,7 @@ pub fn sequential() -> Table {
         "smr-seq-qd",
         "sequential writes to a 30 TB SMR disk by queue depth, without and with QD=1 writes",
         Layout::Curves { axis: "queue depth" },
-        Method { clock: ClockKind::Virtual, rounds: 3, seconds: 360.0, costs: ANY_MACHINE },
+        Method { clock: ClockKind::Virtual, rounds: 3, seconds: Some(360.0), costs: ANY_MACHINE },
         cells,
     );
     Table { crossings, ..table }
@@ -48,7 +48,7 @@ pub fn random() -> Table {
         "smr-rnd-zones",
         "writes to random zones of a 30 TB SMR disk by their number, without and with QD=1 writes",
         Layout::Curves { axis: "zones" },
-        Method { clock: ClockKind::Virtual, rounds: 9, seconds: 1800.0, costs: ANY_MACHINE },
+        Method { clock: ClockKind::Virtual, rounds: 9, seconds: Some(1800.0), costs: ANY_MACHINE },
         cells,
     )
 }

@@ -46,8 +46,8 @@ pub struct Method {
     pub clock: ClockKind,
     /// Times that each cell is measured, with a seed each.
     pub rounds: u32,
-    /// Seconds of that clock for each cell, over all rounds.
-    pub seconds: f64,
+    /// Seconds of that clock for each cell, over all rounds; `None` for jobs that run to their end.
+    pub seconds: Option<f64>,
     /// What I/Os cost their threads in virtual time.
     pub costs: Costs,
 }
@@ -137,11 +137,13 @@ impl Setup {
         if let Some(policy) = self.zone_write {
             command += &format!(" --zone-write {}", format!("{policy:?}").to_lowercase());
         }
-        let Span { ramp, measured } = how.round();
-        let micros = |seconds: f64| (seconds * 1e6).round();
-        let (ramp, measured) = (micros(ramp), micros(measured));
-        command += &format!(" --group_reporting --time_based --ramp_time={ramp}us");
-        command + &format!(" --runtime={measured}us {}", self.jobs.join(" "))
+        command += " --group_reporting";
+        if let Some(Span { ramp, measured }) = how.round() {
+            let micros = |seconds: f64| (seconds * 1e6).round();
+            let (ramp, measured) = (micros(ramp), micros(measured));
+            command += &format!(" --time_based --ramp_time={ramp}us --runtime={measured}us");
+        }
+        command + " " + &self.jobs.join(" ")
     }
 }
 
@@ -246,8 +248,13 @@ mod tests {
             zone_write: Some(ZoneWrite::Lock),
             jobs: vec!["--name=a".to_owned(), "--bs=4k".to_owned()],
         };
-        let how =
-            How { clock: ClockKind::Real, rounds: 2, seconds: 1.0, seed: 0, costs: ANY_MACHINE };
+        let how = How {
+            clock: ClockKind::Real,
+            rounds: 2,
+            seconds: Some(1.0),
+            seed: 0,
+            costs: ANY_MACHINE,
+        };
         let expected = "--scheduler mq-deadline --zone-write lock --group_reporting --time_based \
                         --ramp_time=50000us --runtime=450000us --name=a --bs=4k";
         assert_eq!(setup.command(&how), format!("zonal run {expected}"));

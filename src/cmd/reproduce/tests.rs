@@ -90,7 +90,12 @@ fn small(layout: Layout, claim: Claim, columns: &[&str]) -> Table {
         about: "made <up>",
         layout,
         claim,
-        method: Method { clock: ClockKind::Virtual, rounds: 3, seconds: 3.0, costs: ANY_MACHINE },
+        method: Method {
+            clock: ClockKind::Virtual,
+            rounds: 3,
+            seconds: Some(3.0),
+            costs: ANY_MACHINE,
+        },
         comparisons: &[Comparison { heading: "against old", style: Style::Change }],
         cells: old.chain(new).collect(),
         crossings: Vec::new(),
@@ -109,8 +114,13 @@ fn measured(table: Table, published: &[&str], ours: &[f64]) -> Measured {
     let figures = parse(&format!("{}\n{}", COLUMNS.join(","), lines.join("\n"))).unwrap();
     let sample = |figure: f64| Sample { figure, latency: [1_000_000, 2_000_000, 50_000_000] };
     let rounds = |&own: &f64| Rounds([own - 1.0, own, own + 1.0].map(sample).to_vec());
-    let how =
-        How { clock: ClockKind::Virtual, rounds: 3, seconds: 3.0, seed: 7, costs: ANY_MACHINE };
+    let how = How {
+        clock: ClockKind::Virtual,
+        rounds: 3,
+        seconds: Some(3.0),
+        seed: 7,
+        costs: ANY_MACHINE,
+    };
     Measured { figures, results: Results(ours.iter().map(rounds).collect()), table, how }
 }
 
@@ -383,8 +393,13 @@ fn quick() -> (Table, How) {
             format!("--iodepth={depth}"),
         ];
     }
-    let how =
-        How { clock: ClockKind::Virtual, rounds: 3, seconds: 0.03, seed: 1, costs: ANY_MACHINE };
+    let how = How {
+        clock: ClockKind::Virtual,
+        rounds: 3,
+        seconds: Some(0.03),
+        seed: 1,
+        costs: ANY_MACHINE,
+    };
     (table, how)
 }
 

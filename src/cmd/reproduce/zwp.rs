@@ -41,7 +41,12 @@ pub fn null_blk() -> Table {
         about: "zone write locking and plugging on a null device, with each scheduler",
         layout: Layout::Grid,
         claim: Claim::Percentages,
-        method: Method { clock: ClockKind::Real, rounds: 7, seconds: 1.4, costs: ANY_MACHINE },
+        method: Method {
+            clock: ClockKind::Real,
+            rounds: 7,
+            seconds: Some(1.4),
+            costs: ANY_MACHINE,
+        },
         comparisons: &[Comparison { heading: "against ZWL mq-deadline", style: Style::Change }],
         cells,
         crossings: Vec::new(),
@@ -55,7 +60,12 @@ pub fn zns() -> Table {
         "zwp-zns",
         "the workloads of zwp-null_blk on a model of a ZNS drive",
         Layout::Grid,
-        Method { clock: ClockKind::Virtual, rounds: 5, seconds: 20.0, costs: Costs::Published },
+        Method {
+            clock: ClockKind::Virtual,
+            rounds: 5,
+            seconds: Some(20.0),
+            costs: Costs::Published,
+        },
         cells("NVMe ZNS 1 TB, 2 GB zones, 14 max open and active", "zns-1t"),
     )
 }
@@ -66,7 +76,12 @@ pub fn smr() -> Table {
         "zwp-smr",
         "the workloads of zwp-null_blk on a model of a 20 TB SMR disk",
         Layout::Grid,
-        Method { clock: ClockKind::Virtual, rounds: 3, seconds: 600.0, costs: Costs::Published },
+        Method {
+            clock: ClockKind::Virtual,
+            rounds: 3,
+            seconds: Some(600.0),
+            costs: Costs::Published,
+        },
         cells("SMR SATA HDD 20 TB, 256 MB zones, 128 max open", "smr-20t"),
     )
 }

@@ -55,7 +55,7 @@ pub fn chart(measured: &Measured) -> Result<Chart> {
 fn record(cell: &Cell, how: &How) -> Result<(Vec<TraceEntry>, u64)> {
     let setup = &cell.setup;
     let jobs = jobfile::parse_args(&setup.jobs, &SystemSource)?.jobs;
-    let phases = experiment::phases(jobs, Span { ramp: 0.0, measured: SECONDS });
+    let phases = experiment::phases(jobs, Some(Span { ramp: 0.0, measured: SECONDS }));
     let name = phases.iter().flatten().find_map(|task| task.job.filename.as_deref());
     let name = name.context("a cell's job names its device")?.to_owned();
     let spec = devices::load(&name)?.with_seed(how.seed);
@@ -104,8 +104,13 @@ mod tests {
         let mut cells = table.crossings.iter().map(|&at| &table.cells[at]);
         let cell = cells.find(|cell| cell.setup.zone_write == Some(zone_write));
         let cell = cell.expect("both policies are shown");
-        let how =
-            How { clock: ClockKind::Virtual, rounds: 1, seconds: 1.0, seed: 0, costs: ANY_MACHINE };
+        let how = How {
+            clock: ClockKind::Virtual,
+            rounds: 1,
+            seconds: Some(1.0),
+            seed: 0,
+            costs: ANY_MACHINE,
+        };
         let (trace, border) = record(cell, &how).expect("the cell can be measured");
         let points = around(&trace, border).expect("the border is crossed");
         assert_eq!(around(&trace, 1 << 60), None);
