@@ -19,16 +19,22 @@ pub fn conclusion(advice: &Advice) -> Vec<String> {
         lines.push(format!("Within 2% of it: {}.", close.join("; ")));
     }
     let ours = Mechanisms::of(best);
-    let rival = others.iter().find(|tried| {
-        let other = &tried.configuration;
-        advice.times(tried) >= 1.02 && other.zone_write != best.configuration.zone_write
-    });
-    let rival = rival.or_else(|| others.last().filter(|tried| advice.times(tried) >= 1.02));
-    if let Some(rival) = rival {
-        let why = differences(&ours, &Mechanisms::of(rival));
+    // The best of each other policy, or the last if there is no other.
+    let mut seen = vec![best.configuration.zone_write];
+    let mut rivals: Vec<&Tried> = Vec::new();
+    for tried in others {
+        if !seen.contains(&tried.configuration.zone_write) {
+            seen.push(tried.configuration.zone_write);
+            rivals.push(tried);
+        }
+    }
+    if rivals.is_empty() {
+        rivals.extend(others.last());
+    }
+    for rival in rivals.into_iter().filter(|tried| advice.times(tried) >= 1.02) {
         let factor = advice.times(rival);
-        let name = rival.configuration.name();
-        lines.push(format!("{factor:.2} times as good as {name}:"));
+        lines.push(format!("{factor:.2} times as good as {}:", rival.configuration.name()));
+        let why = differences(&ours, &Mechanisms::of(rival));
         lines.extend(why.into_iter().map(|difference| format!("  {difference}")));
     }
     lines
