@@ -22,7 +22,7 @@ pub struct ReproduceArgs {
     #[arg(long, value_enum)]
     pub clock: Option<ClockKind>,
     /// Time to measure each cell for, over all rounds, in seconds of that clock [default: the
-    /// table's own]
+    /// table's own]. Where jobs run to their end, they take as long as that takes
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<f64>,
     /// Times that each cell is measured, each with a seed of its own; the median counts [default:

@@ -12,7 +12,7 @@ use zonal_device::spec::{self, DeviceSpec, Unit};
 const REACH: f64 = 8.0;
 
 /// Sizes are rounded to this.
-const SIZE_STEP: u64 = 4096;
+const SIZE_STEP: u64 = 1024;
 
 /// A profile whose values can be changed.
 pub struct Profile {

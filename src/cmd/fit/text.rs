@@ -58,7 +58,7 @@ pub fn render(fitted: &Fitted) -> String {
         line([
             &measurement.name,
             measurement.unit.name(),
-            &format!("{:.1}", measurement.value),
+            &format!("{:.3}", measurement.value),
             &percent(fitted.before[at]),
             &percent(fitted.after[at]),
             &fitted.held_out[at].map_or("-".to_owned(), percent),

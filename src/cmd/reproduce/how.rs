@@ -1,8 +1,7 @@
 //! How a table is measured: what it asks for itself, but for what the arguments say.
-use super::table::Table;
+use super::table::Method;
 use crate::cli::{ClockKind, ReproduceArgs};
 use crate::experiment::Span;
-use anyhow::{Result, ensure};
 use zonal_sim::Costs;
 
 /// How a table is measured.
@@ -21,24 +20,16 @@ pub struct How {
 }
 
 impl How {
-    /// What the arguments say, else what the table asks for.
-    ///
-    /// # Errors
-    /// There is a time for jobs that run to their end.
-    pub fn new(table: &Table, args: &ReproduceArgs) -> Result<Self> {
-        let method = table.method;
-        ensure!(
-            args.time.is_none() || method.seconds.is_some(),
-            "--time: the jobs of {} run to their end, however long that takes",
-            table.name
-        );
-        Ok(How {
+    /// What the arguments say, else what the table asks for. Jobs that run to their end take as long
+    /// as that takes.
+    pub fn new(method: Method, args: &ReproduceArgs) -> Self {
+        How {
             clock: args.clock.unwrap_or(method.clock),
             rounds: args.rounds.unwrap_or(method.rounds),
-            seconds: args.time.or(method.seconds),
+            seconds: method.seconds.map(|seconds| args.time.unwrap_or(seconds)),
             seed: args.seed,
             costs: args.io_cost.unwrap_or(method.costs),
-        })
+        }
     }
 
     /// What a cell gets in a round; `None` for jobs that run to their end.

@@ -63,7 +63,7 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     let mut out = io::stdout();
     if args.commands {
         for table in &tables {
-            out.write_all(commands(table, &How::new(table, args)?).as_bytes())?;
+            out.write_all(commands(table, &How::new(table.method, args)).as_bytes())?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -73,7 +73,7 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     let mut bench = Bench::new();
     let mut done: Vec<Measured> = Vec::with_capacity(tables.len());
     for table in tables {
-        let how = How::new(&table, args)?;
+        let how = How::new(table.method, args);
         let results = bench.measure(&table, &how)?;
         let measured = Measured { figures: table.figures(), table, results, how };
         if let Some(dir) = &args.plot {
