@@ -142,6 +142,7 @@ fn threads_with_shared_queues_lose_nothing() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "schedulers wait, which takes miri too long")]
 fn threads_with_a_scheduler_lose_nothing() {
     for name in Scheduler::NAMES.into_iter().filter(|&name| name != "none") {
         torment(name.parse().unwrap(), true);
