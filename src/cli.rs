@@ -8,6 +8,7 @@ mod device;
 mod fit;
 mod pattern;
 mod reproduce;
+mod serve;
 mod zone;
 
 pub use advise::{AdviceFormat, AdviseArgs, Goal};
@@ -16,6 +17,7 @@ pub use device::DeviceArgs;
 pub use fit::FitArgs;
 pub use pattern::{GenerateArgs, GenerateCommand, PatternCommand, RaidtestArgs, RandomioArgs};
 pub use reproduce::{ReproduceArgs, TableFormat};
+pub use serve::ServeArgs;
 use std::ffi::{OsStr, OsString};
 use zonal_blk::ZoneWrite;
 use zonal_sim::Costs;
@@ -37,6 +39,8 @@ pub enum Command {
     Fit(FitArgs),
     /// Make or show a pattern file.
     Pattern(PatternCommand),
+    /// Export a device.
+    Serve(ServeArgs),
     /// Explain device specs.
     Devices,
     /// Show where the fields of hot structures lie: of those with this in their name.
@@ -78,6 +82,8 @@ enum Sub {
     /// Make request patterns of raidtest or randomio, or show patterns and traces
     #[command(subcommand)]
     Pattern(PatternCommand),
+    /// Export a device to other machines and guests
+    Serve(ServeArgs),
     /// Explain device specs such as null:zones=4096,zone_size=256M
     Devices,
     /// Show the memory layout of the structures that every I/O touches, as pahole(1) does
@@ -200,6 +206,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
         Sub::Device(device) => Command::Device(device),
         Sub::Fit(fit) => Command::Fit(fit),
         Sub::Pattern(pattern) => Command::Pattern(pattern),
+        Sub::Serve(serve) => Command::Serve(serve),
         Sub::Devices => Command::Devices,
         Sub::Layout { name } => Command::Layout(name),
         Sub::Options { markdown } => Command::Options(markdown),

@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         cli::Command::Device(args) => cmd::device::run(&args),
         cli::Command::Fit(args) => cmd::fit::run(&args),
         cli::Command::Pattern(command) => cmd::pattern::run(&command),
+        cli::Command::Serve(args) => cmd::serve::run(&args),
         cli::Command::Devices => cmd::devices::help(),
         cli::Command::Layout(name) => cmd::layout::run(name.as_deref()),
         cli::Command::Options(markdown) => cmd::options::help(markdown),

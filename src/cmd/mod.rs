@@ -8,4 +8,5 @@ pub mod options;
 pub mod pattern;
 pub mod reproduce;
 pub mod run;
+pub mod serve;
 pub mod zone;
