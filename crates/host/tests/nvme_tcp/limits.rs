@@ -17,18 +17,18 @@ fn only_allowed_hosts_connect() {
 
 #[test]
 fn connections_are_counted_in_all_and_by_host() {
-    // Admin, one queue and one for reports.
-    let config = ServerConfig { max_connections: 4, ..ServerConfig::default() };
+    // Admin, two queues and one for reports.
+    let config = ServerConfig { max_connections: 5, ..ServerConfig::default() };
     let served = Served::with(ZONED, config);
-    let first = served.connect("").expect("three of four");
+    let first = served.connect("").expect("four of five");
     assert!(served.connect("hostnqn=nqn.other").is_err(), "one is left");
     drop(first);
     served.wait_for_connections(0);
     served.connect("").expect("they are free again");
 
-    let config = ServerConfig { max_host_connections: 4, ..ServerConfig::default() };
+    let config = ServerConfig { max_host_connections: 5, ..ServerConfig::default() };
     let served = Served::with(ZONED, config);
-    let first = served.connect("").expect("three of four");
+    let first = served.connect("").expect("four of five");
     let error = served.connect("").err().expect("one is left to this host");
     assert!(error.to_string().contains("Connect"), "{error}");
     let _second = served.connect("hostnqn=nqn.other").expect("another host has its own");

@@ -1,14 +1,19 @@
 //! What a peer does ends its own connection and no other.
-use crate::support::{Raw, Served, ZONED, connect, pattern, read, wait_until};
+use crate::support::{
+    NQN, Raw, Served, ZONED, connect, connect_to, pattern, read, report, wait_until,
+};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
-use zonal_blk::Status;
+use zerocopy::FromBytes;
+use zonal_blk::{Bio, Buf, Op, Sector, Status};
 use zonal_host::nvme_tcp::{Address, ConnectError, NvmeTcpDevice, ServerConfig};
 use zonal_nvme::tcp::{Digests, FatalError, Pdu, Role};
-use zonal_nvme::wire::Sqe;
-use zonal_nvme::wire::fabrics::CNTLID_ANY;
-use zonal_nvme::wire::opcode::AdminOpcode;
+use zonal_nvme::wire::admin::LogCommand;
+use zonal_nvme::wire::fabrics::{CNTLID_ANY, DISCOVERY_NQN};
+use zonal_nvme::wire::log::DiscoveryEntry;
+use zonal_nvme::wire::opcode::{AdminOpcode, IoOpcode, LogId};
+use zonal_nvme::wire::{Sgl, Sqe, text};
 
 const NONE: Digests = Digests { header: false, data: false };
 const BOTH: Digests = Digests { header: true, data: true };
@@ -111,18 +116,9 @@ fn host_that_takes_no_data_is_left_and_keeps_little() {
     let served = Served::with(ZONED, ServerConfig { patience, ..ServerConfig::default() });
     let host = served.host("");
     let before = served.server.connections();
-    let admin = Raw::admin(&served, NONE, 0);
-    // Enabled by hand: CC is set as hosts do.
-    let mut admin = admin;
-    let mut enable = Sqe::zeroed();
-    (enable.opcode, enable.cdw12) = (0x7f, 0x46_0061.into());
-    (enable.flags, enable.cdw11) = (0x40, 0x14.into());
-    admin.send(&Pdu::Command { sqe: enable, data: Vec::new().into() });
-    admin.receive(24);
-    let cntlid = 2;
-    let mut slow = Raw::new(&served, NONE);
-    slow.send(&connect(1, cntlid, 0));
-    slow.receive(24);
+    let mut admin = Raw::admin(&served, NONE, 0);
+    admin.enable();
+    let mut slow = Raw::queue(&served, 2);
     // 32 reads of 1 MiB, of which the socket's buffers take some.
     let reads: Vec<u8> = (0..32).flat_map(|cid| slow.bytes(&read(cid, 256))).collect();
     slow.stream.write_all(&reads).unwrap();
@@ -135,17 +131,66 @@ fn host_that_takes_no_data_is_left_and_keeps_little() {
 fn queues_end_with_the_admin_queue() {
     let served = Served::new(ZONED);
     let mut admin = Raw::admin(&served, NONE, 0);
-    let mut enable = Sqe::zeroed();
-    (enable.opcode, enable.flags) = (0x7f, 0x40);
-    (enable.cdw11, enable.cdw12) = (0x14.into(), 0x46_0061.into());
-    admin.send(&Pdu::Command { sqe: enable, data: Vec::new().into() });
-    admin.receive(24);
-    let mut queue = Raw::new(&served, NONE);
-    queue.send(&connect(1, 1, 0));
-    queue.receive(24);
+    admin.enable();
+    let mut queue = Raw::queue(&served, 1);
     drop(admin);
     assert!(queue.rest().is_empty());
     served.wait_for_connections(0);
+}
+
+#[test]
+fn host_that_leaves_in_the_middle_leaves_no_zone_behind() {
+    let served = Served::new(
+        "null:zones=16,zone_size=1M,memory=true,lba=4096,latency=300us,jitter=300us",
+    );
+    let mut host = served.host("");
+    let connections = served.server.connections();
+    let append = || {
+        let bio = Bio::write(Sector(0), Buf::from(&pattern(4096, 0)[..]), 0);
+        Bio { op: Op::ZoneAppend, ..bio }
+    };
+    for cntlid in 2..8 {
+        let mut admin = Raw::admin(&served, NONE, 0);
+        admin.enable();
+        let mut queue = Raw::queue(&served, cntlid);
+        let appends: Vec<u8> = (0..16)
+            .flat_map(|cid| {
+                let mut sqe = Sqe::new(IoOpcode::ZONE_APPEND.0, cid, 1);
+                sqe.flags = 0x40;
+                sqe.dptr = Sgl::in_capsule(4096);
+                queue.bytes(&Pdu::Command { sqe, data: vec![1; 4096].into() })
+            })
+            .collect();
+        queue.stream.write_all(&appends).unwrap();
+        // The plug of the zone has writes of both.
+        (0..4).for_each(|_| host.submit(append()));
+        drop(queue);
+        assert!(host.finish().iter().all(|done| done.status == Status::Ok));
+    }
+    served.wait_for_connections(connections);
+    let before = report(&*served.device)[0].wp;
+    assert_eq!(host.one(append()).sector, before);
+}
+
+#[test]
+fn discovery_tells_where_the_subsystem_is() {
+    let served = Served::new(ZONED);
+    let mut raw = Raw::new(&served, NONE);
+    raw.send(&connect_to(DISCOVERY_NQN, 0, CNTLID_ANY, 0));
+    raw.receive(24);
+    raw.enable();
+    let mut log = LogCommand::zeroed();
+    (log.opcode, log.flags) = (AdminOpcode::GET_LOG_PAGE.0, 0x40);
+    (log.lid, log.numdl) = (LogId::DISCOVERY.0, (2048 / 4 - 1).into());
+    log.dptr = Sgl::transport(2048);
+    raw.send(&Pdu::Command { sqe: log.into(), data: Vec::new().into() });
+    let answer = raw.receive(24 + 2048);
+    assert_eq!(answer[24 + 8], 1, "one entry");
+    let entry = DiscoveryEntry::read_from_bytes(&answer[24 + 1024..]).unwrap();
+    assert_eq!((entry.transport, entry.family, entry.subsystem_type), (3, 1, 2));
+    let (ip, port) = (text(&entry.address).unwrap(), text(&entry.service).unwrap());
+    assert_eq!(format!("{ip}:{port}"), served.server.address().to_string());
+    assert_eq!(text(&entry.subnqn), Some(NQN));
 }
 
 #[test]

@@ -11,8 +11,9 @@ use zonal_device::spec;
 use zonal_host::nvme_tcp::{Address, ConnectError, NvmeTcpDevice, Server, ServerConfig};
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 use zonal_nvme::tcp::{Digests, Format, Initialize, Payload, Pdu, encode};
-use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectCommand, ConnectData};
+use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectCommand, ConnectData, PropertyCommand};
 use zonal_nvme::wire::opcode::{FABRICS, FabricsType, IoOpcode};
+use zonal_nvme::wire::property::Property;
 use zonal_nvme::wire::sqe::PSDT_SGL;
 use zonal_nvme::wire::{Sgl, Sqe, terminated};
 
@@ -188,6 +189,23 @@ impl Raw {
         raw
     }
 
+    /// With I/O queue 1 of an enabled controller.
+    pub fn queue(served: &Served, cntlid: u16) -> Self {
+        let mut raw = Raw::new(served, Digests::default());
+        raw.send(&connect(1, cntlid, 0));
+        assert_eq!(raw.receive(24)[22..24], [0, 0], "success");
+        raw
+    }
+
+    /// Enables the controller: Property Set of CC.
+    pub fn enable(&mut self) {
+        let mut command = PropertyCommand::zeroed();
+        (command.opcode, command.fctype) = (FABRICS, FabricsType::PROPERTY_SET.0);
+        (command.offset, command.value) = (Property::CC.0.into(), 0x46_0061.into());
+        self.send(&Pdu::Command { sqe: command.into(), data: Payload::default() });
+        assert_eq!(self.receive(24)[22..24], [0, 0], "success");
+    }
+
     pub fn send(&mut self, pdu: &Pdu) {
         let bytes = self.bytes(pdu);
         self.stream.write_all(&bytes).expect("the server receives");
@@ -218,6 +236,10 @@ impl Raw {
 }
 
 pub fn connect(qid: u16, cntlid: u16, kato: u32) -> Pdu {
+    connect_to(NQN, qid, cntlid, kato)
+}
+
+pub fn connect_to(nqn: &str, qid: u16, cntlid: u16, kato: u32) -> Pdu {
     let mut command = ConnectCommand::zeroed();
     (command.opcode, command.flags) = (FABRICS, PSDT_SGL);
     command.fctype = FabricsType::CONNECT.0;
@@ -226,7 +248,7 @@ pub fn connect(qid: u16, cntlid: u16, kato: u32) -> Pdu {
     let mut data = ConnectData::zeroed();
     data.host_id = [9; 16];
     data.cntlid = cntlid.into();
-    data.subnqn = terminated(NQN);
+    data.subnqn = terminated(nqn);
     data.hostnqn = terminated(HOST);
     Pdu::Command { sqe: command.into(), data: data.as_bytes().to_vec().into() }
 }

@@ -80,9 +80,8 @@ pub struct TargetConnection {
 #[derive(Debug)]
 struct Waiting {
     sqe: Sqe,
-    data: Vec<u8>,
+    data: Payload,
     len: u32,
-    damaged: bool,
 }
 
 impl TargetConnection {
@@ -186,7 +185,7 @@ impl TargetConnection {
             self.last_ttag = ttag;
             self.asked += u64::from(length);
             let cid = sqe.cid.get();
-            let waiting = Waiting { sqe, data: Vec::new(), len: length, damaged: false };
+            let waiting = Waiting { sqe, data: Payload::default(), len: length };
             self.waiting.insert(ttag, waiting);
             self.link.send(&Pdu::ReadyToTransfer { cid, ttag, offset: 0, length });
         }
@@ -203,12 +202,11 @@ impl TargetConnection {
     ) -> Result<(), Closed> {
         let waiting = self.waiting.get_mut(&ttag).filter(|waiting| waiting.sqe.cid.get() == cid);
         let waiting = waiting.ok_or(fault(FatalError::HeaderField, "data for no transfer"))?;
-        if offset as usize != waiting.data.len() {
+        if offset as usize != waiting.data.bytes.len() {
             return Err(fault(FatalError::OutOfRange, "data out of order"));
         }
-        waiting.data.extend_from_slice(&data.bytes);
-        waiting.damaged |= data.damaged;
-        let (came, len) = (waiting.data.len(), waiting.len as usize);
+        waiting.data.add(data);
+        let (came, len) = (waiting.data.bytes.len(), waiting.len as usize);
         if came > len {
             return Err(fault(FatalError::OutOfRange, "more data than was asked for"));
         }
@@ -219,14 +217,13 @@ impl TargetConnection {
             ));
         }
         if last {
-            let Waiting { sqe, data, len, damaged } =
-                self.waiting.remove(&ttag).expect("just seen");
+            let Waiting { sqe, data, len } = self.waiting.remove(&ttag).expect("just seen");
             self.asked -= u64::from(len);
             self.ask();
-            events.push(if damaged {
+            events.push(if data.damaged {
                 TargetEvent::Refuse { sqe, status: NvmeStatus::TRANSPORT }
             } else {
-                TargetEvent::Command { sqe, data }
+                TargetEvent::Command { sqe, data: data.bytes }
             });
         }
         Ok(())
