@@ -1,9 +1,13 @@
 //! NVMe/TCP over the loopback: our target under our initiator, on a null device that takes no time
 //! and keeps no data. One connection, a thread at each end.
 //!
+//! The first row is no NVMe but the same bytes over a bare socket, by threads that wait as ours do:
+//! what the loopback costs by itself.
+//!
 //! `cargo bench --bench nvme_tcp`; words after `--` choose the rows whose names contain one. Rounds
 //! are taken in turn, the best of each row counts.
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -124,13 +128,63 @@ fn round(row: &Row) -> Measured {
     Measured { iops, mean: Duration::from_secs_f64(row.depth as f64 / iops) }
 }
 
+/// A command and a block with its completion, one after the other over a bare socket.
+fn bare() -> Measured {
+    const COMMAND: usize = 72;
+    const ANSWER: usize = 24 + 4096 + 24;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let target = thread::spawn(move || {
+        let mut stream = listener.accept().expect("a connection").0;
+        ready(&stream);
+        while receive(&mut stream, &mut [0; COMMAND]) {
+            stream.write_all(&[0; ANSWER]).expect("room in the socket");
+        }
+    });
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    ready(&stream);
+    let (begin, mut count) = (Instant::now(), 0_u64);
+    while begin.elapsed() < ROUND {
+        stream.write_all(&[0; COMMAND]).expect("room in the socket");
+        assert!(receive(&mut stream, &mut [0; ANSWER]));
+        count += 1;
+    }
+    let iops = count as f64 / begin.elapsed().as_secs_f64();
+    drop(stream);
+    target.join().expect("the other end");
+    Measured { iops, mean: Duration::from_secs_f64(1.0 / iops) }
+}
+
+fn ready(stream: &TcpStream) {
+    stream.set_nonblocking(true).expect("a socket");
+    stream.set_nodelay(true).expect("a socket");
+}
+
+/// Fills the buffer; whether the other side is there.
+fn receive(stream: &mut TcpStream, buffer: &mut [u8]) -> bool {
+    let mut came = 0;
+    while came < buffer.len() {
+        match stream.read(&mut buffer[came..]) {
+            Ok(0) => return false,
+            Ok(len) => came += len,
+            Err(_) => thread::yield_now(),
+        }
+    }
+    true
+}
+
 fn main() {
     let words: Vec<String> =
         std::env::args().skip(1).filter(|word| !word.starts_with("--bench")).collect();
     let chosen = |row: &Row| words.is_empty() || words.iter().any(|word| row.name.contains(word));
     let rows: Vec<Row> = rows().into_iter().filter(chosen).collect();
     let mut best: Vec<Option<Measured>> = rows.iter().map(|_| None).collect();
+    let mut bare_best = bare();
     for _ in 0..ROUNDS {
+        let measured = bare();
+        if measured.iops > bare_best.iops {
+            bare_best = measured;
+        }
         for (row, best) in rows.iter().zip(&mut best) {
             let measured = round(row);
             if best.as_ref().is_none_or(|best| measured.iops > best.iops) {
@@ -139,6 +193,9 @@ fn main() {
         }
     }
     println!("{:24} {:>9} {:>9} {:>10}", "", "KIOPS", "MB/s", "mean, us");
+    let Measured { iops, mean } = bare_best;
+    let (megabytes, mean) = (iops * 4096.0 / 1e6, mean.as_secs_f64() * 1e6);
+    println!("{:24} {:9.1} {megabytes:9.0} {mean:10.1}", "bare socket 4k qd1", iops / 1e3);
     for (row, best) in rows.iter().zip(&best) {
         let Some(Measured { iops, mean }) = best else { continue };
         let megabytes = iops * f64::from(row.len) / 1e6;

@@ -3,8 +3,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// Sixteen zones of 1 MiB.
-const SMALL: &str =
-    "null:zones=16,zone_size=1M,zone_capacity=768K,max_open=4,lba=4096,memory=true";
+const SMALL: &str = "null:zones=16,zone_size=1M,zone_capacity=768K,max_open=4,lba=4096,memory=true";
 
 fn zonal(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));

@@ -152,9 +152,8 @@ fn device_without_zones_takes_writes_anywhere_zeroes_and_discards() {
 #[test]
 fn hosts_that_write_one_zone_together_and_leave_are_kept_apart() {
     // Slow enough that each meets the other's writes in the plug on the other side.
-    let served = Served::new(
-        "null:zones=16,zone_size=1M,memory=true,lba=4096,latency=200us,jitter=200us",
-    );
+    let served =
+        Served::new("null:zones=16,zone_size=1M,memory=true,lba=4096,latency=200us,jitter=200us");
     thread::scope(|scope| {
         for host in 0..3_u64 {
             let served = &served;

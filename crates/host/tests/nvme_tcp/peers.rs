@@ -28,10 +28,8 @@ fn malformed_bytes_end_that_connection_while_another_goes_on() {
     let served = Served::new(ZONED);
     let mut host = served.host("");
     let before = served.server.connections();
-    let keep_alive = Pdu::Command {
-        sqe: Sqe::new(AdminOpcode::KEEP_ALIVE.0, 1, 0),
-        data: Vec::new().into(),
-    };
+    let keep_alive =
+        Pdu::Command { sqe: Sqe::new(AdminOpcode::KEEP_ALIVE.0, 1, 0), data: Vec::new().into() };
     for (what, digests, fatal) in [
         ("garbage", NONE, FatalError::HeaderField),
         ("header digest", BOTH, FatalError::HeaderDigest),
@@ -140,9 +138,8 @@ fn queues_end_with_the_admin_queue() {
 
 #[test]
 fn host_that_leaves_in_the_middle_leaves_no_zone_behind() {
-    let served = Served::new(
-        "null:zones=16,zone_size=1M,memory=true,lba=4096,latency=300us,jitter=300us",
-    );
+    let served =
+        Served::new("null:zones=16,zone_size=1M,memory=true,lba=4096,latency=300us,jitter=300us");
     let mut host = served.host("");
     let connections = served.server.connections();
     let append = || {

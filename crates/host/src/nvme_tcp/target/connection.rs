@@ -121,6 +121,8 @@ impl Connection {
             {
                 busy = true;
                 self.executor.begin(now, command, &mut answers)?;
+                // At once, so that the next one waits if there is too much to send.
+                self.respond(&mut answers);
             }
             self.executor.poll(now, &mut answers);
             busy |= !answers.is_empty();

@@ -20,7 +20,7 @@ use zonal_nvme::wire::log::DiscoveryEntry;
 use zonal_nvme::wire::{Cqe, Sqe, padded, terminated, text};
 
 /// Commands with more data than this are counted by their data.
-const LARGE: u32 = 64 << 10;
+const LARGE: u32 = 4 << 10;
 /// Data of such commands in flight at once, in bytes.
 const MAX_IN_FLIGHT: u64 = 16 << 20;
 
