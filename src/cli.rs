@@ -8,6 +8,7 @@ mod device;
 mod fit;
 mod pattern;
 mod reproduce;
+mod serve;
 mod torture;
 mod zone;
 
@@ -17,6 +18,7 @@ pub use device::DeviceArgs;
 pub use fit::FitArgs;
 pub use pattern::{GenerateArgs, GenerateCommand, PatternCommand, RaidtestArgs, RandomioArgs};
 pub use reproduce::{ReproduceArgs, TableFormat};
+pub use serve::ServeArgs;
 use std::ffi::{OsStr, OsString};
 pub use torture::TortureArgs;
 use zonal_blk::ZoneWrite;
@@ -41,6 +43,8 @@ pub enum Command {
     Pattern(PatternCommand),
     /// Look for faults of the block layer.
     Torture(TortureArgs),
+    /// Export a device.
+    Serve(ServeArgs),
     /// Explain device specs.
     Devices,
     /// Show where the fields of hot structures lie: of those with this in their name.
@@ -84,6 +88,8 @@ enum Sub {
     Pattern(PatternCommand),
     /// Look for faults: random runs over a failing device, each checked against a model
     Torture(TortureArgs),
+    /// Export a device to other machines and guests
+    Serve(ServeArgs),
     /// Explain device specs such as null:zones=4096,zone_size=256M
     Devices,
     /// Show the memory layout of the structures that every I/O touches, as pahole(1) does
@@ -207,6 +213,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
         Sub::Fit(fit) => Command::Fit(fit),
         Sub::Pattern(pattern) => Command::Pattern(pattern),
         Sub::Torture(torture) => Command::Torture(torture),
+        Sub::Serve(serve) => Command::Serve(serve),
         Sub::Devices => Command::Devices,
         Sub::Layout { name } => Command::Layout(name),
         Sub::Options { markdown } => Command::Options(markdown),

@@ -6,6 +6,7 @@ use zonal_blk::sched::Scheduler;
 use zonal_blk::{Queue, QueueOptions};
 use zonal_device::model::Model;
 use zonal_device::spec::{self, DeviceSpec};
+use zonal_host::nvme_tcp::{self, Address, NvmeTcpDevice};
 use zonal_workload::job::Job;
 use zonal_workload::plan::Task;
 
@@ -28,6 +29,11 @@ pub struct Attached {
 /// # Errors
 /// What is wrong with it.
 pub fn load(name: &str) -> Result<DeviceSpec> {
+    ensure!(
+        !is_remote(name),
+        "device {name}: found a device of another program, expected one made here; it is for \
+         `zonal run` in real time and `zonal zone`"
+    );
     spec::load(name, |path| std::fs::read_to_string(path)).with_context(|| format!("device {name}"))
 }
 
@@ -45,6 +51,33 @@ pub fn profile_text(name: &str) -> Result<String> {
         spec::profile_names()
     );
     std::fs::read_to_string(name).with_context(|| format!("{name}: cannot read the device profile"))
+}
+
+/// Whether this names a device of another program or machine.
+pub fn is_remote(name: &str) -> bool {
+    name.starts_with(nvme_tcp::SCHEME)
+}
+
+/// Whether this names a device.
+pub fn is_device(name: &str) -> bool {
+    if is_remote(name) { name.parse::<Address>().is_ok() } else { load(name).is_ok() }
+}
+
+/// Makes a device, or connects to it if it is of another program, and attaches the block layer for
+/// up to `channels` channels at once.
+///
+/// # Errors
+/// What is wrong with the name, why it cannot be connected to, or what [`attach`] says.
+pub fn open(name: &str, options: QueueOptions, channels: usize) -> Result<Attached> {
+    if !is_remote(name) {
+        return attach(name, &load(name)?, options, channels);
+    }
+    let in_device = || format!("device {name}");
+    let address: Address = name.parse().with_context(in_device)?;
+    let queues = u16::try_from(channels).unwrap_or(u16::MAX);
+    let device = NvmeTcpDevice::connect(&address, queues).with_context(in_device)?;
+    let description = device.describe();
+    with_queue(name, description, true, Arc::new(device), options, channels)
 }
 
 /// Makes a device and attaches the block layer for up to `channels` channels at once.
@@ -72,16 +105,21 @@ pub fn attach_device(
     options: QueueOptions,
     channels: usize,
 ) -> Result<Attached> {
+    with_queue(name, spec.describe(), spec.keeps_data(), model, options, channels)
+}
+
+fn with_queue(
+    name: &str,
+    description: String,
+    keeps_data: bool,
+    model: Arc<dyn Model>,
+    options: QueueOptions,
+    channels: usize,
+) -> Result<Attached> {
     let share_queues = channels > usize::from(model.limits().nr_queues);
     let queue = Queue::attach(Arc::clone(&model) as _, QueueOptions { share_queues, ..options })
         .with_context(|| format!("device {name}"))?;
-    Ok(Attached {
-        name: name.to_owned(),
-        description: spec.describe(),
-        keeps_data: spec.keeps_data(),
-        model,
-        queue,
-    })
+    Ok(Attached { name: name.to_owned(), description, keeps_data, model, queue })
 }
 
 /// What the queues of all devices are to be like, as far as jobs do not say.
@@ -99,6 +137,8 @@ pub struct Wishes {
     pub sched_opts: Vec<String>,
     /// Chooses the devices' random numbers, with their own seeds.
     pub seed: u64,
+    /// Time is real, so that devices can be those of other programs.
+    pub real_time: bool,
 }
 
 /// The devices of a run.
@@ -148,6 +188,9 @@ impl Devices {
         let attach = |(name, asked): (String, Use<'_>)| {
             let scheduler = scheduler(wishes, &asked.jobs)?;
             let options = QueueOptions { scheduler, ..wishes.queue };
+            if is_remote(&name) && wishes.real_time {
+                return Ok((name.clone(), open(&name, options, asked.channels)?));
+            }
             let spec = match &wishes.spec {
                 Some(spec) if wishes.device.is_some() => spec.clone(),
                 _ => load(&name)?,
@@ -202,6 +245,19 @@ fn device_name<'a>(one: Option<&'a str>, task: &'a Task) -> Result<&'a str> {
     one.or(task.device()).with_context(|| {
         format!("job {}: no device: give --device or filename (see zonal devices)", task.job.name)
     })
+}
+
+/// The scheduler of a device that no job uses.
+///
+/// # Errors
+/// What is wrong with its name or its attributes.
+pub fn named_scheduler(name: Option<&str>, options: &[String]) -> Result<Scheduler> {
+    let wishes = Wishes {
+        scheduler: name.map(str::to_owned),
+        sched_opts: options.to_vec(),
+        ..Wishes::default()
+    };
+    scheduler(&wishes, &[])
 }
 
 /// The scheduler of a device that `jobs` use: the one that the command line names, else the one

@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         cli::Command::Fit(args) => cmd::fit::run(&args),
         cli::Command::Pattern(command) => cmd::pattern::run(&command),
         cli::Command::Torture(args) => cmd::torture::run(&args),
+        cli::Command::Serve(args) => cmd::serve::run(&args),
         cli::Command::Devices => cmd::devices::help(),
         cli::Command::Layout(name) => cmd::layout::run(name.as_deref()),
         cli::Command::Options(markdown) => cmd::options::help(markdown),

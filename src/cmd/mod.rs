@@ -8,5 +8,6 @@ pub mod options;
 pub mod pattern;
 pub mod reproduce;
 pub mod run;
+pub mod serve;
 pub mod torture;
 pub mod zone;

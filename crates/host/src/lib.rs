@@ -1,9 +1,10 @@
-//! Real time: the clock, and one thread for each job.
+//! Real time: the clock, one thread for each job, and sockets.
 //!
 //! The one crate that may use `unsafe`; so far it needs none.
 #![warn(clippy::undocumented_unsafe_blocks)]
 
 mod clock;
+pub mod nvme_tcp;
 mod threads;
 
 pub use clock::RealClock;

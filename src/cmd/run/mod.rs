@@ -88,6 +88,7 @@ fn wishes(args: &RunArgs) -> Wishes {
         scheduler: args.scheduler.clone(),
         sched_opts: args.sched_opt.clone(),
         seed: args.seed,
+        real_time: args.clock == ClockKind::Real,
         ..Wishes::default()
     }
 }

@@ -107,7 +107,7 @@ fn device_of(trace: &Trace, devices: &BTreeMap<&str, &str>) -> Result<String, Tr
     let (file, line) = &trace.files[0];
     match devices.get(file.as_str()) {
         Some(&device) => Ok(device.to_owned()),
-        None if devices.is_empty() && devices::load(file).is_ok() => Ok(file.clone()),
+        None if devices.is_empty() && devices::is_device(file) => Ok(file.clone()),
         None => {
             let problem = format!(
                 "file {file} has no device: give one for all with --device, filename or \

@@ -60,6 +60,11 @@ impl Controller {
         self.association.cntlid
     }
 
+    /// Grants the host no more I/O queues than `queues`, 1 or more.
+    pub fn limit_queues(&mut self, queues: u16) {
+        self.association.limit_queues(queues.max(1));
+    }
+
     /// Takes a command with the data that the host sends with it.
     pub fn submit(&mut self, now: Nanos, sqe: &Sqe, data: &[u8], answers: &mut Vec<Answer>) {
         self.head.advance();

@@ -20,6 +20,8 @@ pub(super) struct Association {
     ready: AtomicBool,
     /// I/O queues that the host may have.
     granted: AtomicU16,
+    /// The most that it may be granted.
+    most: AtomicU16,
     queues: Mutex<BTreeSet<u16>>,
     notices: Mutex<Notices>,
     errors: Mutex<Errors>,
@@ -39,6 +41,7 @@ impl Association {
             hostnqn,
             ready: AtomicBool::new(false),
             granted: AtomicU16::new(super::MAX_IO_QUEUES),
+            most: AtomicU16::new(super::MAX_IO_QUEUES),
             queues: Mutex::default(),
             notices: Mutex::default(),
             errors: Mutex::default(),
@@ -57,8 +60,15 @@ impl Association {
         self.granted.load(Ordering::Relaxed)
     }
 
+    /// Grants up to `queues` I/O queues.
     pub fn grant(&self, queues: u16) {
-        self.granted.store(queues, Ordering::Relaxed);
+        self.granted.store(queues.min(self.most.load(Ordering::Relaxed)), Ordering::Relaxed);
+    }
+
+    /// Grants no more than `queues` from now on.
+    pub fn limit_queues(&self, queues: u16) {
+        self.most.fetch_min(queues, Ordering::Relaxed);
+        self.granted.fetch_min(queues, Ordering::Relaxed);
     }
 
     /// Whether any I/O queue is connected.

@@ -226,6 +226,28 @@ fn host_that_breaks_a_rule_is_told_which() {
 }
 
 #[test]
+fn data_are_asked_for_up_to_a_bound_and_then_in_turns() {
+    let asked = |target: &mut TargetConnection| {
+        let output = std::mem::take(target.output());
+        output.chunks(24).map(|r2t| (r2t[0], r2t[8], r2t[10])).collect::<Vec<_>>()
+    };
+    let mut target = initialized(TargetConfig { max_asked: 250, ..TargetConfig::default() });
+    for cid in 1..=3 {
+        receive(&mut target, &write(cid, 100));
+    }
+    receive(&mut target, &write(4, 300));
+    // R2T: type, command, transfer.
+    assert_eq!(asked(&mut target), [(9, 1, 1), (9, 2, 2)]);
+    assert_eq!(receive(&mut target, &data(2, 2, 0, true, 100)).len(), 1);
+    assert_eq!(asked(&mut target), [(9, 3, 3)]);
+    receive(&mut target, &data(1, 1, 0, true, 100));
+    assert_eq!(asked(&mut target), [], "the next has more than the bound, and goes alone");
+    receive(&mut target, &data(3, 3, 0, true, 100));
+    assert_eq!(asked(&mut target), [(9, 4, 4)]);
+    assert_eq!(receive(&mut target, &data(4, 4, 0, true, 300)).len(), 1);
+}
+
+#[test]
 fn command_whose_data_are_damaged_or_too_long_is_refused_and_no_more() {
     let config = TargetConfig { max_transfer: 4096, ..TargetConfig::default() };
     let mut target = TargetConnection::new(config);

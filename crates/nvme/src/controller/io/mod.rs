@@ -201,7 +201,12 @@ impl IoQueue {
             let there = self.subsystem.namespace(*nsid);
             way.removed = !there.is_some_and(|there| Arc::ptr_eq(&there, &way.namespace));
         }
-        self.ways.retain(|_, way| !way.removed || way.channel.outstanding() > 0);
+        self.ways.retain(|_, way| {
+            if way.removed {
+                way.channel.retire();
+            }
+            !way.removed || !way.channel.is_idle()
+        });
     }
 
     /// Gives the answers of commands that have ended.
@@ -227,6 +232,18 @@ impl IoQueue {
         if self.generation != self.subsystem.generation() {
             self.compare_with_subsystem();
         }
+    }
+
+    /// From now on takes no commands, and leaves the waiting writes of other queues to them. When
+    /// [`IoQueue::is_idle`], the queue can be dropped.
+    pub fn retire(&mut self) {
+        self.ways.values_mut().for_each(|way| way.channel.retire());
+    }
+
+    /// Whether nothing that anybody waits for depends on this queue. Before that it is to be polled
+    /// and not dropped, also without commands of its own: a zone's next write may be in its hands.
+    pub fn is_idle(&mut self) -> bool {
+        self.ways.values_mut().all(|way| way.channel.is_idle())
     }
 
     /// When to call [`IoQueue::poll`] next; `None` if nothing is known to happen.

@@ -141,7 +141,7 @@ impl HostConnection {
                 self.send_data(cid, ttag, offset, length, max)
             }
             (Pdu::ControllerData { cid, offset, last, success, data }, Some(_)) => {
-                self.data(cid, offset, &data)?;
+                self.data(cid, offset, data)?;
                 if success && !last {
                     return Err(fault(FatalError::HeaderField, "success before the last data"));
                 }
@@ -206,14 +206,13 @@ impl HostConnection {
         Ok(())
     }
 
-    fn data(&mut self, cid: u16, offset: u32, data: &Payload) -> Result<(), Closed> {
+    fn data(&mut self, cid: u16, offset: u32, data: Payload) -> Result<(), Closed> {
         let sent = self.sent(cid)?;
         let came = sent.incoming.bytes.len();
         if offset as usize != came || came + data.bytes.len() > sent.room as usize {
             return Err(fault(FatalError::OutOfRange, "data out of order, or more than asked for"));
         }
-        sent.incoming.bytes.extend_from_slice(&data.bytes);
-        sent.incoming.damaged |= data.damaged;
+        sent.incoming.add(data);
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use crate::tcp::error::FatalError;
 use crate::tcp::pdu::{Digests, Format, Initialize, Payload, Pdu, Role};
 use crate::wire::sqe::Transfer as Direction;
 use crate::wire::{Cqe, Sgl, Sqe};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// What a target takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,9 @@ pub struct TargetConfig {
     pub max_transfer: u32,
     /// Commands that may wait for their data at once.
     pub max_waiting: usize,
+    /// Bytes of data that are asked for at once; the other commands wait their turn. A command with
+    /// more is asked for alone.
+    pub max_asked: u64,
 }
 
 impl Default for TargetConfig {
@@ -35,6 +38,7 @@ impl Default for TargetConfig {
             in_capsule: crate::controller::IN_CAPSULE,
             max_transfer: 4 << 20,
             max_waiting: 1024,
+            max_asked: 16 << 20,
         }
     }
 }
@@ -64,17 +68,20 @@ pub struct TargetConnection {
     config: TargetConfig,
     link: Link,
     initialized: bool,
-    /// Commands that wait for data, by TTAG.
+    /// Commands whose data were asked for, by TTAG.
     waiting: BTreeMap<u16, Waiting>,
+    /// The length of these data.
+    asked: u64,
+    /// Commands whose data were not asked for yet, with the length of these.
+    turns: VecDeque<(Sqe, u32)>,
     last_ttag: u16,
 }
 
 #[derive(Debug)]
 struct Waiting {
     sqe: Sqe,
-    data: Vec<u8>,
+    data: Payload,
     len: u32,
-    damaged: bool,
 }
 
 impl TargetConnection {
@@ -86,6 +93,8 @@ impl TargetConnection {
             link: Link::new(Role::Controller, limits),
             initialized: false,
             waiting: BTreeMap::new(),
+            asked: 0,
+            turns: VecDeque::new(),
             last_ttag: 0,
         }
     }
@@ -154,19 +163,32 @@ impl TargetConnection {
     }
 
     fn ask_for_data(&mut self, sqe: Sqe, length: u32) -> Result<(), Closed> {
-        if self.waiting.len() >= self.config.max_waiting.min(usize::from(u16::MAX)) {
+        let waiting = self.waiting.len() + self.turns.len();
+        if waiting >= self.config.max_waiting.min(usize::from(u16::MAX)) {
             return Err(fault(FatalError::LimitExceeded, "too many commands wait for data"));
         }
-        let mut ttag = self.last_ttag.wrapping_add(1);
-        while self.waiting.contains_key(&ttag) {
-            ttag = ttag.wrapping_add(1);
-        }
-        self.last_ttag = ttag;
-        let cid = sqe.cid.get();
-        let waiting = Waiting { sqe, data: Vec::new(), len: length, damaged: false };
-        self.waiting.insert(ttag, waiting);
-        self.link.send(&Pdu::ReadyToTransfer { cid, ttag, offset: 0, length });
+        self.turns.push_back((sqe, length));
+        self.ask();
         Ok(())
+    }
+
+    /// Asks for the data of the commands whose turn it is.
+    fn ask(&mut self) {
+        let room = |asked, length| asked == 0 || asked + u64::from(length) <= self.config.max_asked;
+        while let Some((sqe, length)) =
+            self.turns.pop_front_if(|(_, length)| room(self.asked, *length))
+        {
+            let mut ttag = self.last_ttag.wrapping_add(1);
+            while self.waiting.contains_key(&ttag) {
+                ttag = ttag.wrapping_add(1);
+            }
+            self.last_ttag = ttag;
+            self.asked += u64::from(length);
+            let cid = sqe.cid.get();
+            let waiting = Waiting { sqe, data: Payload::default(), len: length };
+            self.waiting.insert(ttag, waiting);
+            self.link.send(&Pdu::ReadyToTransfer { cid, ttag, offset: 0, length });
+        }
     }
 
     fn data(
@@ -180,12 +202,11 @@ impl TargetConnection {
     ) -> Result<(), Closed> {
         let waiting = self.waiting.get_mut(&ttag).filter(|waiting| waiting.sqe.cid.get() == cid);
         let waiting = waiting.ok_or(fault(FatalError::HeaderField, "data for no transfer"))?;
-        if offset as usize != waiting.data.len() {
+        if offset as usize != waiting.data.bytes.len() {
             return Err(fault(FatalError::OutOfRange, "data out of order"));
         }
-        waiting.data.extend_from_slice(&data.bytes);
-        waiting.damaged |= data.damaged;
-        let (came, len) = (waiting.data.len(), waiting.len as usize);
+        waiting.data.add(data);
+        let (came, len) = (waiting.data.bytes.len(), waiting.len as usize);
         if came > len {
             return Err(fault(FatalError::OutOfRange, "more data than was asked for"));
         }
@@ -196,11 +217,13 @@ impl TargetConnection {
             ));
         }
         if last {
-            let Waiting { sqe, data, damaged, .. } = self.waiting.remove(&ttag).expect("just seen");
-            events.push(if damaged {
+            let Waiting { sqe, data, len } = self.waiting.remove(&ttag).expect("just seen");
+            self.asked -= u64::from(len);
+            self.ask();
+            events.push(if data.damaged {
                 TargetEvent::Refuse { sqe, status: NvmeStatus::TRANSPORT }
             } else {
-                TargetEvent::Command { sqe, data }
+                TargetEvent::Command { sqe, data: data.bytes }
             });
         }
         Ok(())

@@ -1,0 +1,19 @@
+//! The host: a device of the block layer that is a namespace somewhere else.
+//!
+//! ```text
+//!  Exchange    a connection, one command at a time: set-up, keep alive, zone reports
+//!  scan        admin queue: which namespace, what limits, how many queues
+//!  queue       a connection, many commands at a time: a hardware queue
+//!  device      what the block layer sees
+//! ```
+//!
+//! Keeps true: a request ends, with an error if the connection is gone or nothing comes; what the
+//! target says is checked before it is believed.
+mod device;
+mod exchange;
+mod keep_alive;
+mod queue;
+mod scan;
+
+pub use device::NvmeTcpDevice;
+pub use exchange::ConnectError;

@@ -1,0 +1,19 @@
+//! NVMe/TCP on sockets: both ends of it.
+//!
+//! ```text
+//!  zonal serve     Server   one thread for each connection: socket -> TargetConnection
+//!                                 -> Controller or IoQueue -> the device's block layer
+//!  a device        NvmeTcpDevice   one connection for each hardware queue: Request
+//!                                 -> HostConnection -> socket, to this target or another
+//! ```
+//!
+//! `zonal-nvme` knows what the bytes mean; here are the sockets, the threads and the clock.
+mod address;
+mod host;
+mod socket;
+mod target;
+
+pub use address::{Address, AddressError, SCHEME, check_nqn};
+pub use host::{ConnectError, NvmeTcpDevice};
+pub use socket::Waiting;
+pub use target::{Server, ServerConfig};

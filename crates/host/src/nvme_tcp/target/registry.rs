@@ -1,0 +1,111 @@
+//! Who is connected.
+//!
+//! Takes connections that come and go; gives them their place, within the limits. Keeps true: the
+//! I/O queues of a host end with its admin queue, as NVMe over Fabrics wants it (Base section 3.3.2).
+use std::collections::BTreeMap;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// The connections of a server.
+#[derive(Debug, Default)]
+pub(super) struct Registry(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    entries: BTreeMap<u64, Entry>,
+    last: u64,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    stream: TcpStream,
+    host: Option<String>,
+    /// The controller that it belongs to, and whether it is the admin queue.
+    controller: Option<(u16, bool)>,
+}
+
+/// A connection's place; dropping it gives it up.
+#[derive(Debug)]
+pub(super) struct Place {
+    registry: Arc<Registry>,
+    id: u64,
+}
+
+impl Registry {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("registry lock")
+    }
+
+    /// A place among up to `most`, for a connection that can be ended through `stream`.
+    pub fn enter(self: &Arc<Self>, stream: TcpStream, most: usize) -> Option<Place> {
+        let mut state = self.state();
+        if state.closed || state.entries.len() >= most {
+            return None;
+        }
+        state.last += 1;
+        let id = state.last;
+        state.entries.insert(id, Entry { stream, host: None, controller: None });
+        Some(Place { registry: Arc::clone(self), id })
+    }
+
+    /// Ends all connections, and lets none in any more.
+    pub fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        state.entries.values().for_each(Entry::end);
+    }
+
+    /// The number of connections.
+    pub fn len(&self) -> usize {
+        self.state().entries.len()
+    }
+}
+
+impl Entry {
+    fn end(&self) {
+        // Its thread wakes up and sees to the rest.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+impl Place {
+    /// Whether one more connection of `host` is within `most`; it is then counted as one.
+    pub fn belongs_to(&self, host: &str, most: usize) -> bool {
+        let mut state = self.registry.state();
+        let theirs = |entry: &&Entry| entry.host.as_deref() == Some(host);
+        if state.entries.values().filter(theirs).count() >= most {
+            return false;
+        }
+        self.entry(&mut state).host = Some(host.to_owned());
+        true
+    }
+
+    /// The connection is an admin queue.
+    pub fn is_admin_of(&self, cntlid: u16) {
+        self.entry(&mut self.registry.state()).controller = Some((cntlid, true));
+    }
+
+    /// The connection is an I/O queue; whether the admin queue is still there.
+    pub fn is_queue_of(&self, cntlid: u16) -> bool {
+        let mut state = self.registry.state();
+        let there = state.entries.values().any(|entry| entry.controller == Some((cntlid, true)));
+        self.entry(&mut state).controller = Some((cntlid, false));
+        there
+    }
+
+    fn entry<'a>(&self, state: &'a mut State) -> &'a mut Entry {
+        state.entries.get_mut(&self.id).expect("a place has its entry")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.registry.state();
+        if let Some(Entry { controller: Some((cntlid, true)), .. }) = state.entries.remove(&self.id)
+        {
+            let queues = Some((cntlid, false));
+            state.entries.values().filter(|entry| entry.controller == queues).for_each(Entry::end);
+        }
+    }
+}

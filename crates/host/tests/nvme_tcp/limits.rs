@@ -1,0 +1,46 @@
+//! Who may connect, and how often.
+use crate::support::{HOST, Served, ZONED};
+use zonal_blk::Device;
+use zonal_host::nvme_tcp::{ConnectError, ServerConfig};
+
+#[test]
+fn only_allowed_hosts_connect() {
+    let allowed_hosts = vec![HOST.to_owned()];
+    let served = Served::with(ZONED, ServerConfig { allowed_hosts, ..ServerConfig::default() });
+    let error = served.connect("").err().expect("refused");
+    assert!(matches!(error, ConnectError::Refused { doing: "Connect", .. }), "{error}");
+    assert!(error.to_string().contains("CONNECT_HOST") || error.to_string().contains("4184"));
+    let other = format!("hostnqn={HOST}x");
+    assert!(served.connect(&other).is_err());
+    served.connect(&format!("hostnqn={HOST}")).expect("allowed");
+}
+
+#[test]
+fn connections_are_counted_in_all_and_by_host() {
+    // Admin, two queues and one for reports.
+    let config = ServerConfig { max_connections: 5, ..ServerConfig::default() };
+    let served = Served::with(ZONED, config);
+    let first = served.connect("").expect("four of five");
+    assert!(served.connect("hostnqn=nqn.other").is_err(), "one is left");
+    drop(first);
+    served.wait_for_connections(0);
+    served.connect("").expect("they are free again");
+
+    let config = ServerConfig { max_host_connections: 5, ..ServerConfig::default() };
+    let served = Served::with(ZONED, config);
+    let first = served.connect("").expect("four of five");
+    let error = served.connect("").err().expect("one is left to this host");
+    assert!(error.to_string().contains("Connect"), "{error}");
+    let _second = served.connect("hostnqn=nqn.other").expect("another host has its own");
+    drop(first);
+}
+
+#[test]
+fn queues_of_a_controller_are_limited() {
+    let config = ServerConfig { io_queues: 2, ..ServerConfig::default() };
+    let served = Served::with(ZONED, config);
+    assert_eq!(served.connect("").unwrap().limits().nr_queues, 1, "and one for reports");
+    let served = Served::with(ZONED, ServerConfig { io_queues: 1, ..ServerConfig::default() });
+    let error = served.connect("").err().expect("none is left for reports");
+    assert!(matches!(error, ConnectError::Queues(1)), "{error}");
+}

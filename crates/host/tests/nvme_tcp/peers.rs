@@ -1,0 +1,234 @@
+//! What a peer does ends its own connection and no other.
+use crate::support::{
+    NQN, Raw, Served, ZONED, connect, connect_to, pattern, read, report, wait_until,
+};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::time::Duration;
+use zerocopy::FromBytes;
+use zonal_blk::{Bio, Buf, Op, Sector, Status};
+use zonal_host::nvme_tcp::{Address, ConnectError, NvmeTcpDevice, ServerConfig};
+use zonal_nvme::tcp::{Digests, FatalError, Pdu, Role};
+use zonal_nvme::wire::admin::LogCommand;
+use zonal_nvme::wire::fabrics::{CNTLID_ANY, DISCOVERY_NQN};
+use zonal_nvme::wire::log::DiscoveryEntry;
+use zonal_nvme::wire::opcode::{AdminOpcode, IoOpcode, LogId};
+use zonal_nvme::wire::{Sgl, Sqe, text};
+
+const NONE: Digests = Digests { header: false, data: false };
+const BOTH: Digests = Digests { header: true, data: true };
+
+/// C2HTermReq with a fatal error status.
+fn is_termination(bytes: &[u8], fatal: FatalError) -> bool {
+    bytes.len() >= 24 && bytes[0] == 3 && bytes[8] == fatal as u8
+}
+
+#[test]
+fn malformed_bytes_end_that_connection_while_another_goes_on() {
+    let served = Served::new(ZONED);
+    let mut host = served.host("");
+    let before = served.server.connections();
+    let keep_alive =
+        Pdu::Command { sqe: Sqe::new(AdminOpcode::KEEP_ALIVE.0, 1, 0), data: Vec::new().into() };
+    for (what, digests, fatal) in [
+        ("garbage", NONE, FatalError::HeaderField),
+        ("header digest", BOTH, FatalError::HeaderDigest),
+        ("length", NONE, FatalError::LimitExceeded),
+        ("second ICReq", NONE, FatalError::Sequence),
+        ("data for nothing", NONE, FatalError::HeaderField),
+    ] {
+        let mut raw = Raw::admin(&served, digests, 0);
+        let bytes = match what {
+            "garbage" => vec![0xff; 4096],
+            "header digest" => {
+                let mut bytes = raw.bytes(&keep_alive);
+                *bytes.last_mut().unwrap() ^= 1;
+                bytes
+            }
+            "length" => {
+                // 4 GiB of data in a capsule.
+                let mut bytes = raw.bytes(&connect(0, CNTLID_ANY, 0));
+                bytes[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
+                bytes.truncate(72);
+                bytes
+            }
+            "second ICReq" => raw.bytes(&Pdu::IcReq(Default::default())),
+            _ => {
+                let data = pattern(64, 0).into();
+                raw.bytes(&Pdu::HostData { cid: 1, ttag: 1, offset: 0, last: true, data })
+            }
+        };
+        raw.stream.write_all(&bytes).unwrap();
+        let rest = raw.rest();
+        assert!(is_termination(&rest, fatal), "{what}: {:?}", rest.get(..16));
+        assert_eq!(host.read(0, 8).status, Status::Ok, "{what}");
+    }
+    for begin in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 128]] {
+        let mut stream = served.stream();
+        stream.write_all(begin).unwrap();
+        // It ends, or says why and ends.
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    served.wait_for_connections(before);
+    assert_eq!(host.write(0, &pattern(4096, 0)).status, Status::Ok);
+}
+
+#[test]
+fn data_digest_that_does_not_match_fails_the_command_and_no_more() {
+    let served = Served::new(ZONED);
+    let mut raw = Raw::new(&served, BOTH);
+    let mut bytes = raw.bytes(&connect(0, CNTLID_ANY, 0));
+    *bytes.last_mut().unwrap() ^= 1;
+    raw.stream.write_all(&bytes).unwrap();
+    // A response with Transient Transport Error; a connection without a queue is of no use then.
+    let response = raw.rest();
+    assert_eq!(response[0], 5);
+    assert_eq!(u16::from_le_bytes([response[22], response[23]]) >> 1 & 0xff, 0x22);
+}
+
+#[test]
+fn host_that_falls_silent_is_gone_after_its_keep_alive_timeout() {
+    let served = Served::new(ZONED);
+    let mut raw = Raw::admin(&served, NONE, 100);
+    assert!(raw.rest().is_empty(), "it ends without a word");
+    served.wait_for_connections(0);
+}
+
+#[test]
+fn connection_that_never_becomes_a_queue_ends() {
+    let patience = Duration::from_millis(100);
+    let served = Served::with(ZONED, ServerConfig { patience, ..ServerConfig::default() });
+    let mut silent = served.stream();
+    let mut half = served.stream();
+    half.write_all(&[0, 0, 128]).unwrap();
+    let mut initialized = Raw::new(&served, NONE);
+    assert_eq!(silent.read(&mut [0]).unwrap(), 0);
+    assert_eq!(half.read(&mut [0]).unwrap(), 0);
+    initialized.rest();
+    served.wait_for_connections(0);
+}
+
+#[test]
+fn host_that_takes_no_data_is_left_and_keeps_little() {
+    let patience = Duration::from_millis(200);
+    let served = Served::with(ZONED, ServerConfig { patience, ..ServerConfig::default() });
+    let host = served.host("");
+    let before = served.server.connections();
+    let mut admin = Raw::admin(&served, NONE, 0);
+    admin.enable();
+    let mut slow = Raw::queue(&served, 2);
+    // 32 reads of 1 MiB, of which the socket's buffers take some.
+    let reads: Vec<u8> = (0..32).flat_map(|cid| slow.bytes(&read(cid, 256))).collect();
+    slow.stream.write_all(&reads).unwrap();
+    served.wait_for_connections(before + 1);
+    drop((admin, host));
+    served.wait_for_connections(0);
+}
+
+#[test]
+fn queues_end_with_the_admin_queue() {
+    let served = Served::new(ZONED);
+    let mut admin = Raw::admin(&served, NONE, 0);
+    admin.enable();
+    let mut queue = Raw::queue(&served, 1);
+    drop(admin);
+    assert!(queue.rest().is_empty());
+    served.wait_for_connections(0);
+}
+
+#[test]
+fn host_that_leaves_in_the_middle_leaves_no_zone_behind() {
+    let served =
+        Served::new("null:zones=16,zone_size=1M,memory=true,lba=4096,latency=300us,jitter=300us");
+    let mut host = served.host("");
+    let connections = served.server.connections();
+    let append = || {
+        let bio = Bio::write(Sector(0), Buf::from(&pattern(4096, 0)[..]), 0);
+        Bio { op: Op::ZoneAppend, ..bio }
+    };
+    for cntlid in 2..8 {
+        let mut admin = Raw::admin(&served, NONE, 0);
+        admin.enable();
+        let mut queue = Raw::queue(&served, cntlid);
+        let appends: Vec<u8> = (0..16)
+            .flat_map(|cid| {
+                let mut sqe = Sqe::new(IoOpcode::ZONE_APPEND.0, cid, 1);
+                sqe.flags = 0x40;
+                sqe.dptr = Sgl::in_capsule(4096);
+                queue.bytes(&Pdu::Command { sqe, data: vec![1; 4096].into() })
+            })
+            .collect();
+        queue.stream.write_all(&appends).unwrap();
+        // The plug of the zone has writes of both.
+        (0..4).for_each(|_| host.submit(append()));
+        drop(queue);
+        assert!(host.finish().iter().all(|done| done.status == Status::Ok));
+    }
+    served.wait_for_connections(connections);
+    let before = report(&*served.device)[0].wp;
+    assert_eq!(host.one(append()).sector, before);
+}
+
+#[test]
+fn discovery_tells_where_the_subsystem_is() {
+    let served = Served::new(ZONED);
+    let mut raw = Raw::new(&served, NONE);
+    raw.send(&connect_to(DISCOVERY_NQN, 0, CNTLID_ANY, 0));
+    raw.receive(24);
+    raw.enable();
+    let mut log = LogCommand::zeroed();
+    (log.opcode, log.flags) = (AdminOpcode::GET_LOG_PAGE.0, 0x40);
+    (log.lid, log.numdl) = (LogId::DISCOVERY.0, (2048 / 4 - 1).into());
+    log.dptr = Sgl::transport(2048);
+    raw.send(&Pdu::Command { sqe: log.into(), data: Vec::new().into() });
+    let answer = raw.receive(24 + 2048);
+    assert_eq!(answer[24 + 8], 1, "one entry");
+    let entry = DiscoveryEntry::read_from_bytes(&answer[24 + 1024..]).unwrap();
+    assert_eq!((entry.transport, entry.family, entry.subsystem_type), (3, 1, 2));
+    let (ip, port) = (text(&entry.address).unwrap(), text(&entry.service).unwrap());
+    assert_eq!(format!("{ip}:{port}"), served.server.address().to_string());
+    assert_eq!(text(&entry.subnqn), Some(NQN));
+}
+
+#[test]
+fn host_that_ends_the_connection_is_heard() {
+    let served = Served::new(ZONED);
+    let mut raw = Raw::admin(&served, NONE, 0);
+    raw.send(&Pdu::Terminate { sender: Role::Host, status: 1, information: 0, header: vec![0; 8] });
+    assert!(raw.rest().is_empty());
+    served.wait_for_connections(0);
+}
+
+/// A target that accepts and then does this.
+fn odd_target(act: impl FnOnce(std::net::TcpStream) + Send + 'static) -> ConnectError {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let target = std::thread::spawn(move || act(listener.accept().unwrap().0));
+    let address: Address = format!("nvme-tcp://{address}/nqn.a").parse().unwrap();
+    let error = NvmeTcpDevice::connect(&address, 1).err().expect("no device");
+    target.join().unwrap();
+    error
+}
+
+#[test]
+fn target_that_does_not_behave_is_an_error() {
+    let error = odd_target(drop);
+    assert!(matches!(error, ConnectError::Io { doing: "ICReq", .. }), "{error}");
+    let error = odd_target(|mut stream| {
+        stream.write_all(&[0xff; 64]).unwrap();
+        // Until the host closes.
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    assert!(matches!(error, ConnectError::Protocol { doing: "ICReq", .. }), "{error}");
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address: Address = format!("nvme-tcp://{nobody}/nqn.a").parse().unwrap();
+    let error = NvmeTcpDevice::connect(&address, 1).err().expect("nobody listens");
+    assert!(matches!(error, ConnectError::Connect { .. }), "{error}");
+    let served = Served::new(ZONED);
+    let text = format!("nvme-tcp://{}/nqn.other", served.server.address());
+    let error = NvmeTcpDevice::connect(&text.parse().unwrap(), 1).err().expect("another name");
+    assert!(error.to_string().starts_with("Connect: the target answered"), "{error}");
+    let error = served.connect("nsid=7").err().expect("no such namespace");
+    assert_eq!(error.to_string(), "found no namespace 7, expected one of [1]");
+    wait_until(|| served.server.connections() == 0);
+}
