@@ -189,7 +189,12 @@ impl Devices {
             let scheduler = scheduler(wishes, &asked.jobs)?;
             let options = QueueOptions { scheduler, ..wishes.queue };
             if is_remote(&name) && wishes.real_time {
-                return Ok((name.clone(), open(&name, options, asked.channels)?));
+                ensure!(
+                    asked.disks <= 1,
+                    "device {name}: fs_disks: found a device of another program, which is one"
+                );
+                let remote = open(&name, options, asked.channels)?;
+                return Ok((name, vec![remote]));
             }
             let spec = match &wishes.spec {
                 Some(spec) if wishes.device.is_some() => spec.clone(),
@@ -203,7 +208,7 @@ impl Devices {
                 }
                 Ok(attached)
             };
-            let disks = (0..asked.disks).map(disk).collect::<Result<_>>()?;
+            let disks = (0..asked.disks).map(disk).collect::<Result<Vec<Attached>>>()?;
             Ok((name, disks))
         };
         let by_name = uses.into_iter().map(attach).collect::<Result<_>>()?;

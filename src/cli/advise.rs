@@ -21,7 +21,8 @@ pub struct AdviseArgs {
     /// The zone-write policies to try [default: plug and qd1, and lock with mq-deadline]
     #[arg(long, value_enum, value_name = "POLICY,...", value_delimiter = ',')]
     pub zone_write: Vec<ZoneWriteArg>,
-    /// The queue depths to try [default: the jobs' own]
+    /// The queue depths to try [default: the jobs' own, 1, 4, 16 and 64; only their own if they are
+    /// on a file system]
     #[arg(long, value_name = "DEPTH,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65535))]
     pub depths: Vec<u32>,
     /// Virtual time for each configuration, in seconds

@@ -73,7 +73,7 @@ const WRITER: [&str; 6] = [
 #[test]
 fn advice_ranks_all_configurations_and_says_why() {
     let disk = "--device=smr-30t:zones=2048";
-    let args = [&["advise", disk, "--iodepth=8", "--time=5"][..], &WRITER].concat();
+    let args = [&["advise", disk, "--iodepth=8", "--depths=8", "--time=5"][..], &WRITER].concat();
     let out = zonal(&[&args[..], &["--schedulers=none,mq-deadline"]].concat()).fine();
     let is_rank =
         |line: &&str| line.split_whitespace().next().is_some_and(|word| word.parse::<u8>().is_ok());

@@ -22,6 +22,9 @@ use zonal_device::spec;
 use zonal_workload::job::Job;
 use zonal_workload::jobfile::{self, SystemSource};
 
+/// Queue depths to try, beside that of the jobs.
+const DEPTHS: [u32; 4] = [1, 4, 16, 64];
+
 /// A way to run the jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Configuration {
@@ -58,7 +61,7 @@ pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     let jobs = jobfile::parse_args(job_args, &SystemSource)?.jobs;
     let spec = devices::load(&args.device)?;
     let model = spec::build(&spec).with_context(|| format!("device {}", args.device))?;
-    let configurations = configurations(args, model.limits())?;
+    let configurations = configurations(args, &jobs, model.limits())?;
     let progress = progress(configurations.len() as u64);
     let outcomes = side_by_side(processors(), &configurations, |configuration| {
         let outcome = measure(args, &jobs, configuration);
@@ -109,7 +112,7 @@ impl Tried {
 }
 
 /// All ways that fit the device, the simplest first.
-fn configurations(args: &AdviseArgs, limits: &Limits) -> Result<Vec<Configuration>> {
+fn configurations(args: &AdviseArgs, jobs: &[Job], limits: &Limits) -> Result<Vec<Configuration>> {
     let schedulers: Vec<Scheduler> = args
         .schedulers
         .iter()
@@ -125,10 +128,7 @@ fn configurations(args: &AdviseArgs, limits: &Limits) -> Result<Vec<Configuratio
         }
         (_, false) => given,
     };
-    let depths: Vec<Option<u32>> = match args.depths.is_empty() {
-        true => vec![None],
-        false => args.depths.iter().copied().map(Some).collect(),
-    };
+    let depths = depths(args, jobs);
     let mut configurations = Vec::new();
     for scheduler in schedulers {
         for &zone_write in &policies {
@@ -145,6 +145,23 @@ fn configurations(args: &AdviseArgs, limits: &Limits) -> Result<Vec<Configuratio
         bail!("--zone-write lock needs the scheduler mq-deadline");
     }
     Ok(configurations)
+}
+
+/// The queue depths to try. What file systems have in flight is theirs to say.
+fn depths(args: &AdviseArgs, jobs: &[Job]) -> Vec<Option<u32>> {
+    if !args.depths.is_empty() {
+        return args.depths.iter().copied().map(Some).collect();
+    }
+    if jobs.iter().any(|job| job.fs.kind.is_some()) {
+        return vec![None];
+    }
+    let own = jobs[0].iodepth;
+    let alike = jobs.iter().all(|job| job.iodepth == own);
+    let mut depths: Vec<u32> = DEPTHS.into_iter().chain(alike.then_some(own)).collect();
+    depths.sort_unstable();
+    depths.dedup();
+    let own = (!alike).then_some(None);
+    own.into_iter().chain(depths.into_iter().map(Some)).collect()
 }
 
 /// Shown on a terminal only.
