@@ -108,8 +108,8 @@ enum Sub {
 /// Options of `zonal run` that are not job options.
 #[derive(Args, Debug)]
 pub struct RunArgs {
-    /// Device for all jobs: a spec (see `zonal devices`) or a TOML profile. Without it, each job's
-    /// `filename` names its device
+    /// Device for all jobs: a spec (see `zonal devices`), a TOML profile, or in real time
+    /// nvme-tcp://HOST:PORT/NQN. Without it, each job's `filename` names its device
     #[arg(long, value_name = "SPEC")]
     pub device: Option<String>,
     /// Real threads and real time, or discrete events in virtual time

@@ -46,7 +46,7 @@ fn run(mut admin: Exchange, period: Duration, (stop, changed): &(Mutex<bool>, Co
         }
         drop(stopped);
         let alive = Sqe::new(AdminOpcode::KEEP_ALIVE.0, 0, 0);
-        if admin.send("Keep Alive", alive, Vec::new(), 0).is_err() {
+        if admin.send_within(period, "Keep Alive", alive, Vec::new(), 0).is_err() {
             // The target ends the I/O queues with this one; requests then say so.
             return;
         }

@@ -1,0 +1,12 @@
+//! Any text as the name of an NVMe/TCP device: understood or refused, never a panic. What is
+//! understood names itself.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use zonal_host::nvme_tcp::Address;
+
+fuzz_target!(|text: &str| {
+    let Ok(address) = text.parse::<Address>() else { return };
+    let again: Address = address.to_string().parse().expect("its own name");
+    assert_eq!((again.target, again.nqn), (address.target, address.nqn));
+});
