@@ -2,7 +2,8 @@
 # writes with fio and its verification. Sourced by tests/guest/run.
 # shellcheck shell=bash disable=SC2034
 
-modules_wanted=(nvme-tcp)
+# The digests' checksum is asked for by name, not by dependency.
+modules_wanted=(nvme-tcp crc32c_generic)
 programs_wanted=(blkzone fio dd)
 
 before() {
@@ -16,13 +17,21 @@ guest_script() {
     echo "options=transport=tcp,traddr=10.0.2.2,trsvcid=${port##*:},nqn=${address#*/}"
     cat <<'GUEST'
 options=$options,hostnqn=nqn.2026-11.org.example:linux,hostid=01234567-89ab-cdef-0123-456789abcdef
-echo "$options,nr_io_queues=2" >/dev/nvme-fabrics
-disk=
-for try in $(seq 100); do
-    disk=$(ls /sys/block | grep -E '^nvme[0-9]+n[0-9]+$' | head -n 1)
-    [ -n "$disk" ] && [ -e "/dev/$disk" ] && break
-    sleep 0.1
-done
+attach() {
+    echo "$options,nr_io_queues=2$1" >/dev/nvme-fabrics
+    for try in $(seq 100); do
+        disk=$(ls /sys/block | grep -E '^nvme[0-9]+n[0-9]+$' | head -n 1)
+        [ -n "$disk" ] && [ -e "/dev/$disk" ] && return
+        sleep 0.1
+    done
+    echo "no namespace"
+    exit 1
+}
+detach() {
+    echo 1 >"$(echo /sys/class/nvme/nvme[0-9]*/delete_controller)"
+    [ ! -e "$disk" ]
+}
+attach ""
 cd "/sys/block/$disk"
 echo "$disk: $(cat queue/zoned), $(cat queue/nr_zones) zones of $(cat queue/chunk_sectors) sectors," \
     "$(cat queue/max_open_zones) open, $(cat queue/max_active_zones) active," \
@@ -63,7 +72,14 @@ fio --filename="$disk" --direct=1 --zonemode=zbd --ioengine=libaio --iodepth=16 
 fio --filename="$disk" --direct=1 --zonemode=zbd --ioengine=libaio --iodepth=32 --bs=4k \
     --name=random --rw=randwrite --size=96m --io_size=8m --max_open_zones=8 |
     grep -E 'err=|WRITE:'
-echo 1 >/sys/class/nvme/nvme0/delete_controller
-[ ! -e "$disk" ]
+detach
+attach ,hdr_digest,data_digest
+disk=/dev/$disk
+blkzone reset "$disk"
+dd if=/tmp/data of="$disk" bs=256k oflag=direct 2>/dev/null
+dd if="$disk" of=/tmp/read bs=128k count=8 iflag=direct 2>/dev/null
+cmp /tmp/data /tmp/read
+echo "with digests: the same"
+detach
 GUEST
 }

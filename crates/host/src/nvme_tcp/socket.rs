@@ -4,14 +4,26 @@
 //! [`Socket::wait`], which wakes up for bytes that came, for room to send, or when its time is over.
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::set_socket_keepalive;
+use rustix::thread::set_current_timer_slack;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 /// What is received at a time, in bytes.
 pub(super) const RECEIVE: usize = 256 << 10;
 /// What was sent is taken out of the front of the output at the latest when it is this much.
 const SENT: usize = 1 << 20;
+
+/// How long a thread looks for bytes before it sleeps: longer than a peer takes that is at work.
+pub(super) const LOOK: Duration = Duration::from_micros(50);
+
+/// Lets the calling thread's sleeps end within a microsecond of their time; by default Linux may
+/// add 50 (prctl(2), PR_SET_TIMERSLACK).
+pub(super) fn wake_in_time() {
+    // Where it is refused, sleeps are longer.
+    let _ = set_current_timer_slack(NonZeroU64::new(1000));
+}
 
 /// How a connection's thread waits for its peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +36,7 @@ pub enum Waiting {
 
 impl Default for Waiting {
     fn default() -> Self {
-        Waiting::Sleep(Duration::from_micros(50))
+        Waiting::Sleep(LOOK)
     }
 }
 

@@ -214,9 +214,14 @@ impl Exchange {
             let Some(left) = timeout.checked_sub(begin.elapsed()) else {
                 return Err(ConnectError::Timeout { doing, after: timeout });
             };
-            let unsent = self.socket.unsent(self.tcp.output()) > 0;
+            let unsent = self.unsent() > 0;
             self.socket.wait(true, unsent, Some(left));
         }
+    }
+
+    /// Bytes that are to be sent.
+    pub fn unsent(&mut self) -> usize {
+        self.socket.unsent(self.tcp.output())
     }
 
     /// Sends what is to be sent, receives what came into `events`; whether anything came.

@@ -4,8 +4,11 @@
 //! error if the connection breaks, or if nothing comes for as long as a command may take.
 use super::device::NvmeTcpDevice;
 use super::exchange::{Exchange, TIMEOUT};
+use crate::nvme_tcp::socket::LOOK;
+use std::hint::spin_loop;
+use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 use zonal_blk::units::SECTOR_SHIFT;
 use zonal_blk::{BioFlags, Device, HwQueue, Nanos, Op, Request, Sector, Status};
@@ -17,8 +20,8 @@ use zonal_nvme::wire::{Cqe, Sqe};
 
 /// Bit of the CID of a Flush that goes before a write.
 const PREFLUSH: u16 = 1 << 15;
-/// Polls without effect between looks at the time.
-const POLLS_BETWEEN_LOOKS: u32 = 4096;
+/// The longest sleep of a poll.
+const MOMENT: Duration = Duration::from_micros(100);
 /// Output that is sent at once; less waits for the next poll, which comes after a batch.
 const SEND_NOW: usize = 64 << 10;
 
@@ -32,9 +35,8 @@ pub(super) struct Queue {
     /// Requests that ended without the target.
     ended: Vec<Box<Request>>,
     events: Vec<HostEvent>,
-    /// When something last came or went out, as far as was looked.
-    last: Instant,
-    polls: u32,
+    /// Since when nothing has come.
+    quiet: Option<Instant>,
 }
 
 impl Queue {
@@ -47,8 +49,7 @@ impl Queue {
             count: 0,
             ended: Vec::new(),
             events: Vec::new(),
-            last: Instant::now(),
-            polls: 0,
+            quiet: None,
         }
     }
 
@@ -82,6 +83,9 @@ impl Queue {
     }
 
     fn put(&mut self, request: Box<Request>) {
+        if self.count == 0 {
+            self.quiet = None;
+        }
         let slot = usize::from(request.tag().0);
         self.in_flight[slot] = Some(request);
         self.count += 1;
@@ -141,18 +145,37 @@ impl Queue {
         self.count = 0;
     }
 
-    /// Whether nothing came for too long. Looks at the time now and then.
+    /// Whether nothing came for too long.
     fn is_late(&mut self, came: bool) -> bool {
         if came {
-            self.polls = 0;
+            self.quiet = None;
             return false;
         }
-        self.polls += 1;
-        if self.polls == 1 {
-            self.last = Instant::now();
-        }
-        self.polls.is_multiple_of(POLLS_BETWEEN_LOOKS) && self.last.elapsed() > TIMEOUT
+        self.quiet.get_or_insert_with(Instant::now).elapsed() > TIMEOUT
     }
+}
+
+/// Sends and receives; whether anything came. If nothing did and nothing went, looks for a while and
+/// then sleeps, until something comes or a moment is over: who polls may have other things to do.
+/// Giving the processor away instead would be for milliseconds on a busy machine.
+fn exchange(connection: &mut Exchange) -> io::Result<bool> {
+    let before = connection.unsent();
+    if connection.exchange()? {
+        return Ok(true);
+    }
+    if connection.unsent() < before {
+        return Ok(false);
+    }
+    let begin = Instant::now();
+    while begin.elapsed() < LOOK {
+        spin_loop();
+        if connection.exchange()? {
+            return Ok(true);
+        }
+    }
+    let unsent = connection.unsent() > 0;
+    connection.socket.wait(true, unsent, Some(MOMENT));
+    connection.exchange()
 }
 
 impl HwQueue for Queue {
@@ -177,7 +200,7 @@ impl HwQueue for Queue {
             return;
         }
         let Some(connection) = &mut self.connection else { return };
-        let came = connection.exchange();
+        let came = exchange(connection);
         std::mem::swap(&mut self.events, &mut connection.events);
         let closed = connection.tcp.closed().is_some();
         let mut events = std::mem::take(&mut self.events);

@@ -7,8 +7,9 @@ use super::execute::Executor;
 use super::registry::Place;
 use super::server::Shared;
 use crate::nvme_tcp::Waiting;
-use crate::nvme_tcp::socket::{RECEIVE, Socket};
+use crate::nvme_tcp::socket::{self, RECEIVE, Socket};
 use std::collections::VecDeque;
+use std::hint::spin_loop;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -23,8 +24,8 @@ use zonal_nvme::tcp::{Closed, TargetConfig, TargetConnection, TargetEvent};
 const MAX_UNSENT: usize = 4 << 20;
 /// The longest transfer in bytes: MDTS of the emulated controllers.
 const MAX_TRANSFER: u32 = 1 << 20;
-/// An event of the device that is nearer than this is not slept for.
-const SLEEP_SLACK: Nanos = Nanos(100_000);
+/// A sleep ends this long before the event of the device that it is for.
+const SLEEP_SLACK: Nanos = Nanos(20_000);
 /// The longest sleep while another connection may have something for this one.
 const SHORT: Duration = Duration::from_micros(100);
 /// The longest sleep of an admin queue, which other threads may have events for.
@@ -104,6 +105,7 @@ impl Connection {
     }
 
     fn serve(&mut self) -> Result<std::convert::Infallible, End> {
+        socket::wake_in_time();
         let mut buffer = vec![0; RECEIVE];
         let mut events = Vec::new();
         let mut answers = Vec::new();
@@ -180,7 +182,7 @@ impl Connection {
     fn wait(&mut self, now: Nanos) {
         let device = self.executor.next_event();
         let sleep = match (device, self.executor.outstanding()) {
-            (Some(at), _) if at <= now + SLEEP_SLACK => return thread::yield_now(),
+            (Some(at), _) if at <= now + SLEEP_SLACK => return spin_loop(),
             (Some(at), _) => Some(Duration::from_nanos((at - now - SLEEP_SLACK).0)),
             (None, 0) => None,
             (None, _) => Some(SHORT),
@@ -190,10 +192,12 @@ impl Connection {
         {
             return thread::yield_now();
         }
+        // Without giving the processor away: on a busy machine it would be gone for milliseconds,
+        // where who sleeps is woken at once.
         if let Waiting::Sleep(look) = self.shared.config.waiting
             && self.quiet.get_or_insert_with(Instant::now).elapsed() < look
         {
-            return thread::yield_now();
+            return spin_loop();
         }
         let unsent = self.socket.unsent(self.tcp.output()) > 0;
         let most = if self.executor.is_io() && !unsent { None } else { Some(ADMIN) };
