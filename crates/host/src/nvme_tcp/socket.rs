@@ -8,6 +8,7 @@ use rustix::thread::set_current_timer_slack;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::num::NonZeroU64;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// What is received at a time, in bytes.
@@ -17,6 +18,43 @@ const SENT: usize = 1 << 20;
 
 /// How long a thread looks for bytes before it sleeps: longer than a peer takes that is at work.
 pub(super) const LOOK: Duration = Duration::from_micros(50);
+/// Giving way to others that takes longer than this was to somebody who does not wait for bytes.
+const LONG: Duration = Duration::from_micros(200);
+/// How long nobody is given way to after that.
+const CROWDED: Duration = Duration::from_millis(50);
+
+/// Looks for bytes before sleeping, giving way to other threads: the peer may be one that needs
+/// this processor.
+///
+/// On a machine with other work that can cost milliseconds each time, where who sleeps is woken at
+/// once: then it does not look.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    since: Option<Instant>,
+    crowded: Option<Instant>,
+}
+
+impl Look {
+    /// Gives way once. Whether to look again; after `most`, or on a busy machine, it is time to
+    /// sleep.
+    pub fn again(&mut self, most: Duration) -> bool {
+        let now = Instant::now();
+        if self.crowded.is_some_and(|since| now - since < CROWDED)
+            || now - *self.since.get_or_insert(now) > most
+        {
+            return false;
+        }
+        thread::yield_now();
+        let crowded = now.elapsed() > LONG;
+        self.crowded = crowded.then_some(now);
+        true
+    }
+
+    /// Something came.
+    pub fn reset(&mut self) {
+        self.since = None;
+    }
+}
 
 /// Lets the calling thread's sleeps end within a microsecond of their time; by default Linux may
 /// add 50 (prctl(2), PR_SET_TIMERSLACK).

@@ -4,8 +4,7 @@
 //! error if the connection breaks, or if nothing comes for as long as a command may take.
 use super::device::NvmeTcpDevice;
 use super::exchange::{Exchange, TIMEOUT};
-use crate::nvme_tcp::socket::LOOK;
-use std::hint::spin_loop;
+use crate::nvme_tcp::socket::{LOOK, Look};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,6 +34,7 @@ pub(super) struct Queue {
     /// Requests that ended without the target.
     ended: Vec<Box<Request>>,
     events: Vec<HostEvent>,
+    look: Look,
     /// Since when nothing has come.
     quiet: Option<Instant>,
 }
@@ -49,6 +49,7 @@ impl Queue {
             count: 0,
             ended: Vec::new(),
             events: Vec::new(),
+            look: Look::default(),
             quiet: None,
         }
     }
@@ -157,25 +158,23 @@ impl Queue {
 
 /// Sends and receives; whether anything came. If nothing did and nothing went, looks for a while and
 /// then sleeps, until something comes or a moment is over: who polls may have other things to do.
-/// Giving the processor away instead would be for milliseconds on a busy machine.
-fn exchange(connection: &mut Exchange) -> io::Result<bool> {
+fn exchange(connection: &mut Exchange, look: &mut Look) -> io::Result<bool> {
     let before = connection.unsent();
-    if connection.exchange()? {
-        return Ok(true);
-    }
-    if connection.unsent() < before {
-        return Ok(false);
-    }
-    let begin = Instant::now();
-    while begin.elapsed() < LOOK {
-        spin_loop();
-        if connection.exchange()? {
-            return Ok(true);
+    let mut came = connection.exchange()?;
+    if !came && connection.unsent() == before {
+        while !came && look.again(LOOK) {
+            came = connection.exchange()?;
+        }
+        if !came {
+            let unsent = connection.unsent() > 0;
+            connection.socket.wait(true, unsent, Some(MOMENT));
+            came = connection.exchange()?;
         }
     }
-    let unsent = connection.unsent() > 0;
-    connection.socket.wait(true, unsent, Some(MOMENT));
-    connection.exchange()
+    if came {
+        look.reset();
+    }
+    Ok(came)
 }
 
 impl HwQueue for Queue {
@@ -200,7 +199,7 @@ impl HwQueue for Queue {
             return;
         }
         let Some(connection) = &mut self.connection else { return };
-        let came = exchange(connection);
+        let came = exchange(connection, &mut self.look);
         std::mem::swap(&mut self.events, &mut connection.events);
         let closed = connection.tcp.closed().is_some();
         let mut events = std::mem::take(&mut self.events);

@@ -7,7 +7,7 @@ use super::execute::Executor;
 use super::registry::Place;
 use super::server::Shared;
 use crate::nvme_tcp::Waiting;
-use crate::nvme_tcp::socket::{self, RECEIVE, Socket};
+use crate::nvme_tcp::socket::{self, Look, RECEIVE, Socket};
 use std::collections::VecDeque;
 use std::hint::spin_loop;
 use std::io::{self, ErrorKind};
@@ -72,8 +72,7 @@ pub(super) struct Connection {
     /// Commands that came and were not begun.
     commands: VecDeque<TargetEvent>,
     accepted: Instant,
-    /// Since when nothing has happened.
-    quiet: Option<Instant>,
+    look: Look,
 }
 
 impl Connection {
@@ -87,7 +86,7 @@ impl Connection {
             shared,
             commands: VecDeque::new(),
             accepted: Instant::now(),
-            quiet: None,
+            look: Look::default(),
         })
     }
 
@@ -132,7 +131,7 @@ impl Connection {
             busy |= self.socket.send(self.tcp.output())? > 0;
             self.check(now)?;
             if busy {
-                self.quiet = None;
+                self.look.reset();
             } else {
                 self.wait(now);
             }
@@ -192,12 +191,10 @@ impl Connection {
         {
             return thread::yield_now();
         }
-        // Without giving the processor away: on a busy machine it would be gone for milliseconds,
-        // where who sleeps is woken at once.
-        if let Waiting::Sleep(look) = self.shared.config.waiting
-            && self.quiet.get_or_insert_with(Instant::now).elapsed() < look
+        if let Waiting::Sleep(most) = self.shared.config.waiting
+            && self.look.again(most)
         {
-            return spin_loop();
+            return;
         }
         let unsent = self.socket.unsent(self.tcp.output()) > 0;
         let most = if self.executor.is_io() && !unsent { None } else { Some(ADMIN) };
