@@ -91,12 +91,31 @@ impl Buffer {
     }
 
     /// Whether `len` bytes at `start` fit, `kept` of the buffer being kept free; `first` with the
-    /// first bytes of a command. An empty buffer takes anything.
-    pub(super) fn has_room(&self, start: u64, len: u64, kept: u64, first: bool) -> bool {
+    /// first bytes of a command, which arrived at `arrived`. An empty buffer takes anything.
+    pub(super) fn has_room(
+        &self,
+        start: u64,
+        len: u64,
+        kept: u64,
+        arrived: u64,
+        first: bool,
+    ) -> bool {
         let room = self.max_bytes.saturating_sub(kept);
         self.bytes == 0
             || self.bytes + len <= room
-                && (self.commands < self.max_commands || !first && self.run_to(start).is_some())
+                && (self.commands < self.max_commands
+                    || !first && self.own_run(start, arrived).is_some())
+    }
+
+    /// The run with the bytes before `start` of the command that arrived at `arrived`. Where writes
+    /// overlap, other runs may end there too.
+    fn own_run(&self, start: u64, arrived: u64) -> Option<RunId> {
+        let is_own = |&id: &RunId| {
+            let run = &self.slab[id];
+            run.end == start && run.commands.back().is_some_and(|held| held.arrived == arrived)
+        };
+        let near = self.run_to(start).filter(is_own);
+        near.or_else(|| self.sorted.iter().map(|&(_, id)| id).find(is_own))
     }
 
     /// The run that ends where something begins.
@@ -129,7 +148,8 @@ impl Buffer {
 
     /// Adds bytes of a command that arrived at `arrived`; `first` with its first bytes.
     pub(super) fn add(&mut self, start: u64, end: u64, arrived: u64, first: bool) -> RunId {
-        let id = self.run_to(start).unwrap_or_else(|| {
+        let own = if first { None } else { self.own_run(start, arrived) };
+        let id = own.or_else(|| self.run_to(start)).unwrap_or_else(|| {
             let id = self.free.pop().unwrap_or_else(|| {
                 self.slab.push(Run { began: 0, at: 0, end: 0, commands: VecDeque::new() });
                 self.slab.len() - 1
@@ -145,7 +165,7 @@ impl Buffer {
         run.end = end;
         self.bytes += end - start;
         match run.commands.back_mut() {
-            Some(last) if !first => last.end = end,
+            Some(last) if own.is_some() => last.end = end,
             _ => {
                 run.commands.push_back(Held { end, arrived, request: None });
                 self.commands += 1;
@@ -263,7 +283,7 @@ mod tests {
                     Step::Add(at, len) => {
                         let room = waiting.is_empty()
                             || waiting.len() as u64 + len <= 40 && commands(&waiting) < 8;
-                        prop_assert_eq!(buffer.has_room(at, len, 0, true), room);
+                        prop_assert_eq!(buffer.has_room(at, len, 0, u64::from(number), true), room);
                         // A place that is written again while it waits would be there twice.
                         if room && waiting.iter().all(|&(byte, _)| byte < at || byte >= at + len) {
                             buffer.add(at, at + len, u64::from(number), true);

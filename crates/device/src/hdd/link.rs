@@ -149,7 +149,7 @@ impl Drive {
         let from = start + self.first.moved;
         let len = (end - from).min(self.piece);
         let kept = self.reserved.saturating_sub(self.share(request)).min(self.most_kept);
-        if self.buffer.has_room(from, len, kept, self.first.moved == 0) {
+        if self.buffer.has_room(from, len, kept, self.first.arrived, self.first.moved == 0) {
             return self.set_link(Link::Piece(len), self.time_on_link(len));
         }
         self.counters.full_waits += u64::from(!self.first.waited);
