@@ -245,6 +245,23 @@ pub fn side_by_side<T: Sync, R: Send>(
     done.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
+/// The value in the middle, or between the two in the middle.
+///
+/// # Panics
+/// If there is none.
+pub fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let values = sorted(values);
+    let (lower, upper) = ((values.len() - 1) / 2, values.len() / 2);
+    (values[lower] + values[upper]) / 2.0
+}
+
+/// In rising order.
+pub fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

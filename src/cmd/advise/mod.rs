@@ -92,7 +92,7 @@ pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
 impl Configuration {
     /// For people: `none, plug, depth 4`.
     pub fn name(&self) -> String {
-        let policy = self.zone_write.map(|policy| format!("{policy:?}").to_lowercase());
+        let policy = self.zone_write.map(|policy| policy.name().to_owned());
         let depth = self.depth.map(|depth| format!("depth {depth}"));
         let parts = [Some(self.scheduler.clone()), policy, depth];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")

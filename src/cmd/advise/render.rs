@@ -4,6 +4,7 @@ use super::{Advice, Tried};
 use crate::cli::Goal;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
+use zonal_blk::ZoneWrite;
 
 /// What is recommended, and why, in sentences.
 pub fn conclusion(advice: &Advice) -> Vec<String> {
@@ -93,7 +94,7 @@ pub fn json(advice: &Advice) -> String {
         let mechanisms = Mechanisms::of(tried);
         json!({
             "scheduler": tried.configuration.scheduler,
-            "zone_write": tried.configuration.zone_write.map(|p| format!("{p:?}").to_lowercase()),
+            "zone_write": tried.configuration.zone_write.map(ZoneWrite::name),
             "iodepth": tried.configuration.depth,
             "bytes_per_second": tried.outcome.bytes,
             "iops": tried.outcome.ios,

@@ -1,5 +1,6 @@
 //! What a fit came to, for people.
 use super::measurements::Measurement;
+use crate::experiment::median;
 use std::fmt::Write;
 
 /// A profile that was fitted.
@@ -23,10 +24,9 @@ fn error(figure: f64, measured: f64) -> f64 {
 
 /// Median and largest of absolute errors; `None` without errors.
 fn worst(errors: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    let mut errors: Vec<f64> = errors.map(f64::abs).collect();
-    errors.sort_by(f64::total_cmp);
-    let (lower, upper) = (errors.len().checked_sub(1)? / 2, errors.len() / 2);
-    Some(((errors[lower] + errors[upper]) / 2.0, errors[errors.len() - 1]))
+    let errors: Vec<f64> = errors.map(f64::abs).collect();
+    let largest = errors.iter().copied().max_by(f64::total_cmp)?;
+    Some((median(errors.into_iter()), largest))
 }
 
 /// Two tables and a summary.

@@ -2,8 +2,9 @@
 //!
 //! Takes what was measured; gives errors over the figures that are known. Keeps true: which cells
 //! count is decided by the published figures alone, never by ours.
-use super::measured::{Measured, median};
+use super::measured::Measured;
 use super::table::{Claim, Layout, Unit};
+use crate::experiment::median;
 
 /// A bandwidth that is so many percent below the fastest of its table is not simply what the media
 /// can do.

@@ -5,6 +5,7 @@
 use super::how::How;
 use super::published::Figure;
 use super::table::{Base, Comparison, Table};
+use crate::experiment::{median, sorted};
 
 /// The latency percentiles that are kept.
 pub const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
@@ -112,23 +113,6 @@ impl Measured {
         devices.dedup();
         devices.join("; ")
     }
-}
-
-/// The value in the middle, or between the two in the middle.
-///
-/// # Panics
-/// If there is none.
-pub fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let values = sorted(values);
-    let (lower, upper) = ((values.len() - 1) / 2, values.len() / 2);
-    (values[lower] + values[upper]) / 2.0
-}
-
-/// In rising order.
-fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values
 }
 
 #[cfg(test)]

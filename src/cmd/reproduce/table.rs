@@ -135,7 +135,7 @@ impl Setup {
         }
         command += &format!(" --scheduler {}", self.scheduler);
         if let Some(policy) = self.zone_write {
-            command += &format!(" --zone-write {}", format!("{policy:?}").to_lowercase());
+            command += &format!(" --zone-write {}", policy.name());
         }
         command += " --group_reporting";
         if let Some(Span { ramp, measured }) = how.round() {

@@ -123,8 +123,7 @@ fn make_report<'a>(
     timestamp_ms: Option<u64>,
 ) -> Report<'a> {
     let descriptions: Vec<&str> = devices.iter().map(|d| d.description.as_str()).collect();
-    let policies: Vec<String> =
-        devices.iter().map(|d| format!("{:?}", d.queue.zone_write()).to_lowercase()).collect();
+    let policies: Vec<&str> = devices.iter().map(|d| d.queue.zone_write().name()).collect();
     let job = |done: &'a Finished| JobReport {
         job: &done.task.job,
         groupid: done.task.group,

@@ -68,6 +68,16 @@ impl ZoneWrite {
         if limits.rotational { ZoneWrite::Qd1 } else { ZoneWrite::Plug }
     }
 
+    /// The policy as options and reports name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ZoneWrite::Plug => "plug",
+            ZoneWrite::Qd1 => "qd1",
+            ZoneWrite::Lock => "lock",
+            ZoneWrite::Off => "off",
+        }
+    }
+
     /// Whether writes pass through plugs.
     pub const fn plugs(self) -> bool {
         matches!(self, ZoneWrite::Plug | ZoneWrite::Qd1)

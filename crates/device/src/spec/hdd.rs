@@ -30,23 +30,10 @@ pub(super) struct HddSpec {
 }
 
 impl HddSpec {
-    /// `hdd`, or the disk of a profile.
-    pub(super) fn new(device: &str) -> Result<Self, SpecError> {
-        if device == "hdd" {
-            return Ok(HddSpec { config: HddConfig::default() });
-        }
-        let known = HDD_PROFILES.iter().find(|(name, _)| *name == device);
-        let (name, text) = known.ok_or_else(|| SpecError::unknown_device(device))?;
-        match parse_profile(name, text)? {
-            DeviceSpec::Hdd(config) => Ok(HddSpec { config: *config }),
-            _ => Err(SpecError::unknown_device(name)),
-        }
-    }
-
     /// Begins with a profile; `late` if there are options already, which it would undo.
     pub(super) fn take_profile(&mut self, name: &str, late: bool) -> Result<(), SpecError> {
-        let known = HDD_PROFILES.iter().any(|(profile, _)| *profile == name);
-        if !known || late {
+        let known = HDD_PROFILES.iter().find(|(profile, _)| *profile == name);
+        let Some((_, text)) = known.filter(|_| !late) else {
             let form = if late {
                 "it before all other options".to_owned()
             } else {
@@ -54,8 +41,10 @@ impl HddSpec {
             };
             let found = name.to_owned();
             return Err(SpecError::BadValue { option: "profile", found, form, max: None });
+        };
+        if let DeviceSpec::Hdd(config) = parse_profile(name, text)? {
+            self.config = *config;
         }
-        *self = HddSpec::new(name)?;
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use super::hdd::{HDD_OPTIONS, HDD_SCOPES, HddSpec};
 use super::options::{self, NULL_OPTIONS, OptionInfo, Scope};
 use super::zns::ZNS_OPTIONS;
 use super::{DeviceSpec, SpecError, parse_profile, profile_text};
+use crate::hdd::HddConfig;
 use crate::null::NullConfig;
 use crate::quantity::QuantityError;
 use crate::zns::ZnsConfig;
@@ -29,7 +30,7 @@ impl Parser {
     pub(super) fn new(device: &str) -> Result<Self, SpecError> {
         let kind = match device {
             "null" => Kind::Null(NullConfig::default()),
-            "hdd" => Kind::Hdd(HddSpec::new(device)?),
+            "hdd" => Kind::Hdd(HddSpec { config: HddConfig::default() }),
             "zns" => Kind::Zns(ZnsConfig::default()),
             name => {
                 let text = profile_text(name).ok_or_else(|| SpecError::unknown_device(name))?;
