@@ -14,7 +14,9 @@ use zonal_workload::plan::Task;
 pub struct Attached {
     /// As it was named.
     pub name: String,
-    /// What it is.
+    /// What it is, in a word.
+    pub kind: &'static str,
+    /// What it is, in a line.
     pub description: String,
     /// Whether bios have to carry data.
     pub keeps_data: bool,
@@ -77,7 +79,7 @@ pub fn open(name: &str, options: QueueOptions, channels: usize) -> Result<Attach
     let queues = u16::try_from(channels).unwrap_or(u16::MAX);
     let device = NvmeTcpDevice::connect(&address, queues).with_context(in_device)?;
     let description = device.describe();
-    with_queue(name, description, true, Arc::new(device), options, channels)
+    with_queue(name, "nvme-tcp", description, true, Arc::new(device), options, channels)
 }
 
 /// Makes a device and attaches the block layer for up to `channels` channels at once.
@@ -105,11 +107,12 @@ pub fn attach_device(
     options: QueueOptions,
     channels: usize,
 ) -> Result<Attached> {
-    with_queue(name, spec.describe(), spec.keeps_data(), model, options, channels)
+    with_queue(name, spec.kind(), spec.describe(), spec.keeps_data(), model, options, channels)
 }
 
 fn with_queue(
     name: &str,
+    kind: &'static str,
     description: String,
     keeps_data: bool,
     model: Arc<dyn Model>,
@@ -119,7 +122,7 @@ fn with_queue(
     let share_queues = channels > usize::from(model.limits().nr_queues);
     let queue = Queue::attach(Arc::clone(&model) as _, QueueOptions { share_queues, ..options })
         .with_context(|| format!("device {name}"))?;
-    Ok(Attached { name: name.to_owned(), description, keeps_data, model, queue })
+    Ok(Attached { name: name.to_owned(), kind, description, keeps_data, model, queue })
 }
 
 /// What the queues of all devices are to be like, as far as jobs do not say.

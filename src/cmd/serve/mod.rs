@@ -1,0 +1,67 @@
+//! `zonal serve`: a device for other programs and machines.
+//!
+//! ```text
+//!  nvme_tcp    a namespace of an NVMe subsystem, over TCP
+//! ```
+//!
+//! Takes a device and its exports, all on one block layer; serves until an interrupt. The lines on
+//! standard output, one for each export, say that it is ready, and where.
+mod nvme_tcp;
+
+use crate::cli::ServeArgs;
+use crate::devices::{self, Attached};
+use anyhow::{Context, Result};
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::mpsc;
+use zonal_blk::QueueOptions;
+
+/// A way for others to the device; ends when it is dropped.
+trait Export {
+    /// Where it is, as a user names it.
+    fn place(&self) -> String;
+}
+
+/// Serves a device until an interrupt.
+///
+/// # Errors
+/// What is wrong with the device or an option, or why it cannot be exported.
+pub fn run(args: &ServeArgs) -> Result<ExitCode> {
+    let (interrupted, interrupt) = mpsc::channel();
+    ctrlc::set_handler(move || {
+        // After the first there may be nobody left to tell.
+        let _ = interrupted.send(());
+    })
+    .context("cannot handle interrupts")?;
+    let device = attach(args)?;
+    if !device.keeps_data {
+        eprintln!("zonal: device {} keeps no data: reads give zeroes (memory=true)", args.device);
+    }
+    let exports = start(args, &device)?;
+    let mut out = std::io::stdout().lock();
+    exports.iter().try_for_each(|export| writeln!(out, "{}", export.place()))?;
+    out.flush()?;
+    interrupt.recv().context("waiting for an interrupt")?;
+    drop(exports);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn attach(args: &ServeArgs) -> Result<Attached> {
+    let queue = QueueOptions {
+        zone_write: args.zone_write.map(Into::into),
+        scheduler: devices::named_scheduler(args.scheduler.as_deref(), &args.sched_opt)?,
+        merge: !args.nomerges,
+        ..QueueOptions::default()
+    };
+    let spec = devices::load(&args.device)?.with_seed(args.seed);
+    // More channels than any device has queues: clients come as they like.
+    devices::attach(&args.device, &spec, queue, usize::MAX)
+}
+
+fn start(args: &ServeArgs, device: &Attached) -> Result<Vec<Box<dyn Export>>> {
+    let mut exports: Vec<Box<dyn Export>> = Vec::new();
+    if let Some(address) = args.nvme_tcp.address {
+        exports.push(Box::new(nvme_tcp::start(address, args, device)?));
+    }
+    Ok(exports)
+}

@@ -1,0 +1,118 @@
+//! The export over NVMe/TCP.
+use super::Export;
+use crate::cli::ServeArgs;
+use crate::devices::Attached;
+use anyhow::{Context, Result, ensure};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use zonal_host::nvme_tcp::{Server, ServerConfig, Waiting, check_nqn};
+use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
+
+/// A subsystem with the device as its one namespace.
+pub struct NvmeTcp {
+    server: Server,
+    nqn: String,
+}
+
+impl Export for NvmeTcp {
+    fn place(&self) -> String {
+        format!("nvme-tcp://{}/{}", self.server.address(), self.nqn)
+    }
+}
+
+/// Listens on an address.
+///
+/// # Errors
+/// What is wrong with an option or the device, or why nothing can be listened to.
+pub fn start(address: SocketAddr, args: &ServeArgs, device: &Attached) -> Result<NvmeTcp> {
+    let options = &args.nvme_tcp;
+    let uuid = uuid(&device.name);
+    let nqn = match &options.nqn {
+        Some(nqn) => nqn.clone(),
+        None => format!("nqn.2014-08.org.nvmexpress:uuid:{}", show_uuid(&uuid)),
+    };
+    check_nqn("--nqn", &nqn)?;
+    options.allow_host.iter().try_for_each(|host| check_nqn("--allow-host", host))?;
+    ensure!(options.max_connections > 0, "--max-connections 0: expected 1 or more");
+    ensure!(options.max_host_connections > 0, "--max-host-connections 0: expected 1 or more");
+    let namespace = Namespace::new(Arc::clone(&device.queue), uuid)
+        .with_context(|| format!("device {}", device.name))?;
+    let subsystem = Subsystem::new(SubsystemConfig {
+        nqn: nqn.clone(),
+        serial: show_uuid(&uuid).replace('-', "")[..20].to_owned(),
+        model: format!("Zonal {}", device.kind),
+        firmware: env!("CARGO_PKG_VERSION").to_owned(),
+    });
+    subsystem.add(1, Arc::new(namespace)).context("namespace")?;
+    warn(address);
+    let server = Server::start(address, subsystem, config(args))
+        .with_context(|| format!("--nvme-tcp {address}"))?;
+    Ok(NvmeTcp { server, nqn })
+}
+
+fn config(args: &ServeArgs) -> ServerConfig {
+    let options = &args.nvme_tcp;
+    let mut config = ServerConfig {
+        allowed_hosts: options.allow_host.clone(),
+        max_connections: options.max_connections,
+        max_host_connections: options.max_host_connections,
+        io_queues: options.io_queues,
+        ..ServerConfig::default()
+    };
+    if options.poll {
+        config.waiting = Waiting::Poll;
+    }
+    if args.verbose {
+        config.notify = Arc::new(|what| eprintln!("zonal: {what}"));
+    }
+    config
+}
+
+/// Says what somebody may not expect.
+fn warn(address: SocketAddr) {
+    let ip = match address.ip() {
+        IpAddr::V6(ip) => ip.to_canonical(),
+        ip => ip,
+    };
+    if !ip.is_loopback() {
+        eprintln!(
+            "zonal: --nvme-tcp {address}: whoever reaches this address can read and write the \
+             device; there is no authentication and no encryption"
+        );
+    }
+}
+
+/// A UUID of the device's name (RFC 9562 section 5.8, version 8): the same device has the same
+/// whenever it is served. Two 64-bit FNV-1a hashes.
+fn uuid(name: &str) -> [u8; 16] {
+    let hash = |basis: u64| {
+        name.bytes()
+            .fold(basis, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    };
+    let first = hash(0xcbf2_9ce4_8422_2325);
+    let bits = u128::from(first) << 64 | u128::from(hash(first ^ 0x9e37_79b9_7f4a_7c15));
+    let mut uuid = bits.to_be_bytes();
+    uuid[6] = uuid[6] & 0x0f | 0x80;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    uuid
+}
+
+fn show_uuid(uuid: &[u8; 16]) -> String {
+    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_has_the_same_uuid_each_time_and_another_one_has_another() {
+        let shown = |name: &str| show_uuid(&uuid(name));
+        assert_eq!(shown("null"), shown("null"));
+        assert_ne!(shown("null"), shown("null:zones=1"));
+        let text = shown("null");
+        assert_eq!((text.len(), &text[14..15]), (36, "8"), "version 8: {text}");
+        assert!(matches!(&text[19..20], "8" | "9" | "a" | "b"), "the variant: {text}");
+    }
+}
