@@ -90,6 +90,16 @@ impl NullDevice {
         request.set_status(result.err().unwrap_or(Status::Ok));
     }
 
+    /// Prepares for a request that is executed soon. Another thread may have written the zone last.
+    #[inline]
+    fn expect(&self, request: &Request) {
+        if request.op() == Op::Write
+            && let Some(zones) = &self.zones
+        {
+            zones.expect_write(request.zone());
+        }
+    }
+
     #[inline]
     fn execute_zoned(&self, zones: &Zones, request: &mut Request) -> Result<(), Status> {
         let zone = request.zone();

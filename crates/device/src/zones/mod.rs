@@ -192,6 +192,12 @@ impl Zones {
         Ok(())
     }
 
+    /// Says that a zone will be written soon, so that its state is at hand by then.
+    #[inline]
+    pub fn expect_write(&self, zone: ZoneNo) {
+        self.slots[zone.index()].fetch();
+    }
+
     /// Writes `nr_sectors` at the write pointer. `store` is told where they land and runs under
     /// the zone's lock.
     ///

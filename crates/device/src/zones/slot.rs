@@ -11,13 +11,26 @@ pub(super) struct Slot {
     pub(super) cond: Condition,
     /// Where the next write must begin, in sectors from the zone's start.
     wp: ShortLock<u64>,
+    /// Written to fetch the line, never read.
+    touched: AtomicU8,
 }
 
 const _: () = assert!(size_of::<Slot>() == 64, "a zone costs one cache line");
 
 impl Slot {
     pub(super) fn new(cond: ZoneCondition) -> Self {
-        Slot { cond: Condition(AtomicU8::new(cond as u8)), wp: ShortLock::new(0) }
+        Slot {
+            cond: Condition(AtomicU8::new(cond as u8)),
+            wp: ShortLock::new(0),
+            touched: AtomicU8::new(0),
+        }
+    }
+
+    /// Fetches the zone's cache line for writing, without waiting for it: the processor goes on
+    /// while a store is on its way, which it does not while it takes a lock.
+    #[inline]
+    pub(super) fn fetch(&self) {
+        self.touched.store(1, Ordering::Relaxed);
     }
 
     /// Locks the zone; gives its write pointer.
