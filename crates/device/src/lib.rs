@@ -12,7 +12,7 @@
 //!                                  zones               conditions, write pointers, open resources
 //! ```
 //!
-//! `fault` wraps a device and makes it fail as it is told to.
+//! `fault` wraps a device and makes it fail as a test tells it to, `inject` as who operates it does.
 //!
 //! Nothing here reads a clock, starts a thread or opens a file: time comes with each call, the
 //! text of a profile from whoever asks for the device.
@@ -21,6 +21,7 @@
 
 pub mod fault;
 pub mod hdd;
+pub mod inject;
 mod memory;
 pub mod model;
 pub mod null;

@@ -1,8 +1,9 @@
 //! What a device of this crate tells of itself: what it is made of, what it has done, and what its
 //! parameters lead to by plain arithmetic.
 //!
-//! Takes nothing; gives lists to print. Keeps true: asking changes nothing.
-use zonal_blk::{Device, Nanos};
+//! Takes nothing; gives lists to print. Keeps true: asking changes
+//! nothing. What can be done to one is in [`Model::set_condition`].
+use zonal_blk::{Device, Nanos, Status, ZoneCondition, ZoneNo};
 
 /// A device that can be asked about itself.
 pub trait Model: Device {
@@ -19,6 +20,18 @@ pub trait Model: Device {
     /// What it has done since it was made.
     fn activity(&self) -> Activity {
         Activity::default()
+    }
+
+    /// Makes a zone read-only or offline, or mends it: see [`Zones::set_condition`]. Data of a
+    /// sequential zone that is mended are gone.
+    ///
+    /// [`Zones::set_condition`]: crate::Zones::set_condition
+    ///
+    /// # Errors
+    /// [`Status::NotSupported`] if the device cannot do so; [`Status::Invalid`] for a zone that it
+    /// does not have or a condition that cannot be set.
+    fn set_condition(&self, _zone: ZoneNo, _to: ZoneCondition) -> Result<(), Status> {
+        Err(Status::NotSupported)
     }
 }
 

@@ -1,0 +1,215 @@
+//! Faults on demand, around any device while it works.
+//!
+//! Takes rules from whoever operates the device; gives commands that no rule is about to the device
+//! inside. Keeps true: without rules a command costs one look at a flag; a command that fails here
+//! has not reached the device.
+mod rule;
+
+use crate::model::{Activity, Estimate, Model};
+use crate::rng::Rng;
+pub use rule::{Fault, Kind, Rule, RuleError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use zonal_blk::{Device, HwQueue, Limits, Nanos, Request, Status, Zone, ZoneCondition, ZoneNo};
+
+/// A device that fails as its rules say.
+pub struct InjectDevice {
+    inner: Arc<dyn Model>,
+    /// Whether there are rules: read for every command.
+    armed: AtomicBool,
+    rules: Mutex<Rules>,
+}
+
+struct Rules {
+    rules: Vec<(Rule, u64)>,
+    rng: Rng,
+}
+
+impl InjectDevice {
+    /// A device around `inner` that does not fail yet. `seed` chooses whom the rules befall.
+    pub fn new(inner: Arc<dyn Model>, seed: u64) -> Self {
+        let rules = Mutex::new(Rules { rules: Vec::new(), rng: Rng::new(seed) });
+        InjectDevice { inner, armed: AtomicBool::new(false), rules }
+    }
+
+    /// Adds a rule. The first rule that is about a command decides.
+    pub fn add(&self, rule: Rule) {
+        self.lock().rules.push((rule, 0));
+        self.armed.store(true, Ordering::Relaxed);
+    }
+
+    /// Removes all rules. Gives their number.
+    pub fn clear(&self) -> usize {
+        self.armed.store(false, Ordering::Relaxed);
+        self.lock().rules.drain(..).count()
+    }
+
+    /// The rules, each with the number of commands that it has befallen.
+    pub fn rules(&self) -> Vec<(Rule, u64)> {
+        self.lock().rules.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rules> {
+        self.rules.lock().expect("no thread panics while it holds the rules")
+    }
+
+    /// What happens to a command, if anything.
+    fn fault(&self, request: &Request) -> Option<Fault> {
+        let Rules { rules, rng } = &mut *self.lock();
+        let (rule, hits) = rules.iter_mut().find(|(rule, hits)| {
+            rule.is_about(request)
+                && rule.count.is_none_or(|count| *hits < count)
+                && rng.below(rule.one_in) == 0
+        })?;
+        *hits += 1;
+        Some(rule.fault)
+    }
+}
+
+impl Device for InjectDevice {
+    fn limits(&self) -> &Limits {
+        self.inner.limits()
+    }
+
+    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
+        self.inner.report_zones(first, max, zones)
+    }
+
+    fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
+        let inner = (Arc::clone(&self.inner) as Arc<dyn Device>).open_queue();
+        Box::new(Queue { device: self, inner, pending: Vec::new() })
+    }
+}
+
+impl Model for InjectDevice {
+    fn characteristics(&self) -> Vec<(&'static str, String)> {
+        self.inner.characteristics()
+    }
+
+    fn estimates(&self) -> Vec<Estimate> {
+        self.inner.estimates()
+    }
+
+    fn activity(&self) -> Activity {
+        self.inner.activity()
+    }
+
+    fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
+        self.inner.set_condition(zone, to)
+    }
+}
+
+struct Queue {
+    device: Arc<InjectDevice>,
+    inner: Box<dyn HwQueue>,
+    /// Commands that a rule befell, with what is to become of them when.
+    pending: Vec<(Nanos, Option<Status>, Box<Request>)>,
+}
+
+impl HwQueue for Queue {
+    #[inline]
+    fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
+        if !self.device.armed.load(Ordering::Relaxed) {
+            return self.inner.start(now, request);
+        }
+        match self.device.fault(&request) {
+            None => return self.inner.start(now, request),
+            Some(Fault::Fail(status)) => self.pending.push((now, Some(status), request)),
+            Some(Fault::Delay(time)) => {
+                self.pending.push((Nanos(now.0.saturating_add(time.0)), None, request));
+            }
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
+        if !self.pending.is_empty() {
+            let due = self.pending.extract_if(.., |&mut (due, ..)| due <= now).collect::<Vec<_>>();
+            for (due, status, mut request) in due {
+                match status {
+                    Some(status) => {
+                        request.set_status(status);
+                        done.push(request);
+                    }
+                    None => {
+                        if let Err(request) = self.inner.start(now, request) {
+                            self.pending.push((due, None, request));
+                        }
+                    }
+                }
+            }
+        }
+        self.inner.poll(now, done);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        let pending = self.pending.iter().map(|&(due, ..)| due).min();
+        pending.into_iter().chain(self.inner.next_event()).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec;
+    use zonal_blk::{Bio, Op, Queue, QueueOptions, Sector};
+
+    fn device(rules: &[&str]) -> (Arc<InjectDevice>, Arc<Queue>) {
+        let spec = spec::parse("null:zones=4,zone_size=1M").expect("a spec");
+        let device = Arc::new(InjectDevice::new(spec::build(&spec).expect("a device"), 0));
+        rules.iter().for_each(|rule| device.add(rule.parse().expect("a rule")));
+        let queue = Queue::attach(Arc::clone(&device) as _, QueueOptions::default());
+        (device, queue.expect("a queue"))
+    }
+
+    /// Submits bios at time 0; gives when each completed, and how, in the order of completion.
+    fn run(queue: &Arc<Queue>, bios: &[(Op, u64)]) -> Vec<(u64, u64, Status)> {
+        let mut channel = queue.channel().expect("a channel");
+        for (number, &(op, sector)) in (0..).zip(bios) {
+            let len = if op.has_range() { 8 } else { 0 };
+            channel.submit(Nanos(0), Bio::new(op, Sector(sector), len, number));
+        }
+        let (mut now, mut done, mut ends) = (Nanos(0), Vec::new(), Vec::new());
+        while channel.outstanding() > 0 {
+            channel.poll(now, &mut done);
+            ends.extend(done.drain(..).map(|end| (now.0, end.user_data, end.status)));
+            now = channel.next_event().map_or(now, |next| next.max(now));
+        }
+        ends
+    }
+
+    #[test]
+    fn commands_that_a_rule_is_about_fail_and_others_do_not() {
+        let (device, queue) = device(&["fail=write,zone=1-2,status=medium,count=1"]);
+        let ends = run(&queue, &[(Op::Write, 0), (Op::Write, 2048), (Op::Write, 4096)]);
+        let failed: Vec<_> = ends.iter().filter(|end| end.2 != Status::Ok).collect();
+        assert_eq!(failed, [&(0, 1, Status::Medium)]);
+        assert_eq!(device.rules()[0].1, 1);
+        // The device has not seen the write, and the layer knows it.
+        assert_eq!(run(&queue, &[(Op::Write, 2048)]), [(0, 0, Status::Ok)]);
+    }
+
+    #[test]
+    fn delayed_writes_of_a_zone_stay_in_order() {
+        let (_, queue) = device(&["delay=write,time=1ms,one_in=2"]);
+        let bios: Vec<_> = (0..20).map(|i| (Op::Write, i * 8)).collect();
+        let ends = run(&queue, &bios);
+        assert_eq!(ends.iter().filter(|end| end.2 == Status::Ok).count(), 20);
+        assert!(ends.iter().any(|end| end.0 > 0), "about half were delayed");
+    }
+
+    #[test]
+    fn device_is_whole_again_without_rules() {
+        let (device, queue) = device(&["fail=any"]);
+        assert_eq!(run(&queue, &[(Op::Flush, 0)]), [(0, 0, Status::IoError)]);
+        assert_eq!(device.clear(), 1);
+        assert_eq!(run(&queue, &[(Op::Flush, 0)]), [(0, 0, Status::Ok)]);
+    }
+
+    #[test]
+    fn rules_of_a_zone_leave_commands_without_one_alone() {
+        let (_, queue) = device(&["fail=any,zone=0-3"]);
+        assert_eq!(run(&queue, &[(Op::Flush, 0)]), [(0, 0, Status::Ok)]);
+        assert_eq!(run(&queue, &[(Op::Read, 0)]), [(0, 0, Status::IoError)]);
+    }
+}

@@ -1,0 +1,251 @@
+//! What is to go wrong, as a person says it.
+//!
+//! Takes `fail=write,zone=3,count=2` or `delay=read,time=20ms`; gives a [`Rule`], and the rule back
+//! as text. Keeps true: what is shown for a rule is read back as the same rule.
+use crate::quantity;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use zonal_blk::{Nanos, Op, Request, Status};
+
+/// A fault and the commands that it befalls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// What happens to them.
+    pub fault: Fault,
+    /// Commands of this kind.
+    pub kind: Kind,
+    /// To these zones; `None` for all.
+    pub zones: Option<RangeInclusive<u32>>,
+    /// One in so many, at random.
+    pub one_in: u64,
+    /// So many commands and then no more; `None` for ever.
+    pub count: Option<u64>,
+}
+
+/// What happens to a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It ends with this status and has no effect.
+    Fail(Status),
+    /// The device gets it so much later.
+    Delay(Nanos),
+}
+
+/// Kinds of commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// All commands.
+    Any,
+    /// Reads.
+    Read,
+    /// Writes, appends and write zeroes.
+    Write,
+    /// Flushes.
+    Flush,
+    /// Opening, closing, finishing and resetting zones.
+    Zone,
+}
+
+const KINDS: [(&str, Kind); 5] = [
+    ("any", Kind::Any),
+    ("read", Kind::Read),
+    ("write", Kind::Write),
+    ("flush", Kind::Flush),
+    ("zone", Kind::Zone),
+];
+
+/// Statuses by the names of the kernel's codes.
+const STATUSES: [(&str, Status); 6] = [
+    ("ioerr", Status::IoError),
+    ("medium", Status::Medium),
+    ("timeout", Status::Timeout),
+    ("nospc", Status::NoSpace),
+    ("protection", Status::Protection),
+    ("offline", Status::Offline),
+];
+
+/// Why a text is no rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RuleError {
+    /// It does not begin with what is to happen.
+    #[error("fault `{0}`: expected fail=KIND or delay=KIND first")]
+    NoFault(String),
+    /// A delay without its time.
+    #[error("fault `{0}`: expected time=TIME, such as time=20ms")]
+    NoTime(String),
+    /// An option that there is not, or that does not go with the fault.
+    #[error("fault option `{0}`: expected {1}")]
+    Unknown(String, &'static str),
+    /// An option's value.
+    #[error("fault option {0}={1}: expected {2}")]
+    Value(&'static str, String, String),
+}
+
+impl Rule {
+    /// Whether the rule is about such a command, chance and count aside.
+    pub(super) fn is_about(&self, request: &Request) -> bool {
+        let op = request.op();
+        let kind = match self.kind {
+            Kind::Any => true,
+            Kind::Read => op == Op::Read,
+            Kind::Write => op.is_write(),
+            Kind::Flush => op == Op::Flush,
+            Kind::Zone => op.is_zone_management() || op == Op::ZoneResetAll,
+        };
+        let in_zones = |zones: &RangeInclusive<u32>| {
+            zones.contains(&request.zone().0) && !matches!(op, Op::Flush | Op::ZoneResetAll)
+        };
+        kind && self.zones.as_ref().is_none_or(in_zones)
+    }
+}
+
+fn one_of<T: Copy>(
+    option: &'static str,
+    value: &str,
+    names: &[(&'static str, T)],
+) -> Result<T, RuleError> {
+    let found = names.iter().find(|(name, _)| *name == value);
+    found.map(|&(_, value)| value).ok_or_else(|| {
+        let names: Vec<&str> = names.iter().map(|&(name, _)| name).collect();
+        RuleError::Value(option, value.to_owned(), names.join(", "))
+    })
+}
+
+fn count(option: &'static str, value: &str) -> Result<u64, RuleError> {
+    let count = quantity::parse_count(value).ok().filter(|&count| count > 0);
+    count.ok_or_else(|| RuleError::Value(option, value.to_owned(), "a number above 0".to_owned()))
+}
+
+fn zones(value: &str) -> Result<RangeInclusive<u32>, RuleError> {
+    let range = match value.split_once('-') {
+        None => value.parse().ok().map(|zone| zone..=zone),
+        Some((first, last)) => first.parse().ok().zip(last.parse().ok()).map(|(a, b)| a..=b),
+    };
+    let range = range.filter(|range: &RangeInclusive<u32>| !range.is_empty());
+    range.ok_or_else(|| {
+        RuleError::Value("zone", value.to_owned(), "a zone or a range FIRST-LAST".to_owned())
+    })
+}
+
+impl FromStr for Rule {
+    type Err = RuleError;
+
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        let (what, options) = text.split_once(',').unwrap_or((text, ""));
+        let (fails, kind) = match what.split_once('=') {
+            Some(("fail", kind)) => (true, one_of("fail", kind, &KINDS)?),
+            Some(("delay", kind)) => (false, one_of("delay", kind, &KINDS)?),
+            _ => return Err(RuleError::NoFault(text.to_owned())),
+        };
+        let mut rule =
+            Rule { fault: Fault::Fail(Status::IoError), kind, zones: None, one_in: 1, count: None };
+        let mut time = None;
+        for option in options.split(',').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            match name {
+                "status" if fails => {
+                    rule.fault = Fault::Fail(one_of("status", value, &STATUSES)?);
+                }
+                "time" if !fails => {
+                    let nanos = quantity::parse_time(value).map_err(|_| {
+                        RuleError::Value("time", value.to_owned(), "a time, as 20ms".to_owned())
+                    })?;
+                    time = Some(Nanos(nanos));
+                }
+                "zone" => rule.zones = Some(zones(value)?),
+                "one_in" => rule.one_in = count("one_in", value)?,
+                "count" => rule.count = Some(count("count", value)?),
+                _ => {
+                    let expected = if fails {
+                        "status, zone, one_in or count"
+                    } else {
+                        "time, zone, one_in or count"
+                    };
+                    return Err(RuleError::Unknown(option.to_owned(), expected));
+                }
+            }
+        }
+        if !fails {
+            let time = time.ok_or_else(|| RuleError::NoTime(text.to_owned()))?;
+            rule.fault = Fault::Delay(time);
+        }
+        Ok(rule)
+    }
+}
+
+fn name_of<T: PartialEq>(value: &T, names: &[(&'static str, T)]) -> &'static str {
+    names.iter().find(|(_, named)| named == value).map_or("other", |&(name, _)| name)
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = name_of(&self.kind, &KINDS);
+        match self.fault {
+            Fault::Fail(status) => {
+                write!(f, "fail={kind},status={}", name_of(&status, &STATUSES))?;
+            }
+            Fault::Delay(time) => write!(f, "delay={kind},time={}ns", time.0)?,
+        }
+        if let Some(zones) = &self.zones {
+            write!(f, ",zone={}-{}", zones.start(), zones.end())?;
+        }
+        if self.one_in > 1 {
+            write!(f, ",one_in={}", self.one_in)?;
+        }
+        self.count.map_or(Ok(()), |count| write!(f, ",count={count}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_wrong_with_a_rule_is_said_exactly() {
+        let said = |text: &str| text.parse::<Rule>().expect_err(text).to_string();
+        assert_eq!(said("bang"), "fault `bang`: expected fail=KIND or delay=KIND first");
+        assert_eq!(
+            said("fail=trim"),
+            "fault option fail=trim: expected any, read, write, flush, zone"
+        );
+        assert_eq!(said("delay=read"), "fault `delay=read`: expected time=TIME, such as time=20ms");
+        assert_eq!(
+            said("fail=read,time=1ms"),
+            "fault option `time=1ms`: expected status, zone, one_in or count"
+        );
+        assert_eq!(
+            said("fail=read,zone=7-3"),
+            "fault option zone=7-3: expected a zone or a range FIRST-LAST"
+        );
+        assert_eq!(said("fail=read,count=0"), "fault option count=0: expected a number above 0");
+        assert_eq!(
+            said("fail=write,status=bad"),
+            "fault option status=bad: expected ioerr, medium, timeout, nospc, protection, offline"
+        );
+        assert_eq!(said("delay=any,time=soon"), "fault option time=soon: expected a time, as 20ms");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_is_read_back(
+            kind in 0..KINDS.len(),
+            status in 0..STATUSES.len(),
+            delay in proptest::option::of(any::<u64>()),
+            zones in proptest::option::of((0_u32..100, 0_u32..100)),
+            one_in in 1_u64..1000,
+            count in proptest::option::of(1_u64..1000),
+        ) {
+            let fault = delay.map_or(Fault::Fail(STATUSES[status].1), |t| Fault::Delay(Nanos(t)));
+            let zones = zones.map(|(first, more)| first..=first + more);
+            let rule = Rule { fault, kind: KINDS[kind].1, zones, one_in, count };
+            prop_assert_eq!(rule.to_string().parse::<Rule>(), Ok(rule));
+        }
+
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "\\PC{0,40}") {
+            let _ = text.parse::<Rule>();
+        }
+    }
+}
