@@ -7,12 +7,13 @@ use crate::bio::{Bio, Completion, Op};
 use crate::completion::{Mailbox, Parents};
 use crate::gate::Presence;
 use crate::hctx::HctxRef;
+use crate::limits::Limits;
 use crate::plug::Entered;
 use crate::probe::{mark, mutant};
-use crate::queue::Queue;
+use crate::queue::{Queue, Setup};
 use crate::request::{Request, RequestList, RequestPool};
 use crate::sched::{Link, MergeLimit};
-use crate::split;
+use crate::split::{self, Geometry};
 use crate::status::Status;
 use crate::units::{Nanos, ZoneNo};
 use std::collections::VecDeque;
@@ -32,7 +33,7 @@ pub struct Channel {
     hctx: HctxRef,
     /// `None` without a scheduler.
     link: Option<Link>,
-    /// Requests are gathered for the scheduler to have as a batch.
+    /// Requests are gathered for the scheduler, if there is one, to have as a batch.
     gathers: bool,
     /// By channel, those opened later being added when one is first met.
     mailboxes: Vec<Arc<Mailbox>>,
@@ -55,6 +56,10 @@ pub struct Channel {
     presence: Arc<Presence>,
     /// What a batch may be merged into.
     merge: MergeLimit,
+    geometry: Geometry,
+    limits: Limits,
+    /// Changes to the queue that the channel knows of.
+    changes: u32,
     retiring: bool,
 }
 
@@ -64,10 +69,11 @@ impl Channel {
         id: u32,
         mailboxes: Vec<Arc<Mailbox>>,
         presence: Arc<Presence>,
-        hctx: HctxRef,
-        link: Option<Link>,
+        mut hctx: HctxRef,
+        setup: Setup,
     ) -> Self {
-        let merge = queue.merge_limit();
+        let Setup { changes, limits, geometry, merge, link, nr_requests, io_timeout } = setup;
+        hctx.with(|hctx| hctx.set_up(nr_requests, io_timeout));
         Channel {
             queue,
             id,
@@ -86,6 +92,9 @@ impl Channel {
             inside: 0,
             presence,
             merge,
+            geometry,
+            limits,
+            changes,
             retiring: false,
         }
     }
@@ -115,11 +124,12 @@ impl Channel {
     /// Sends bios down together (the kernel's `blk_start_plug`): those that follow one another on
     /// the medium go as one command, and a scheduler orders them as one set. Leaves `bios` empty.
     pub fn submit_batch(&mut self, now: Nanos, bios: &mut Vec<Bio>) {
-        self.gathers = self.link.is_some();
+        self.gathers = true;
         let mut last: Option<Box<Request>> = None;
         for bio in bios.drain(..) {
-            let zone = self.queue.geometry().plain(&bio);
-            let Some(zone) = zone.filter(|_| self.is_open()) else {
+            // Whether it may come in is asked first: what it is judged by may have changed.
+            let zone = if self.is_open() { self.geometry.plain(&bio) } else { None };
+            let Some(zone) = zone else {
                 if let Some(request) = last.take() {
                     self.pass(now, request);
                 }
@@ -162,16 +172,42 @@ impl Channel {
         // What is held goes first, also if the queue was thawed since.
         self.held.is_empty()
             && if self.inside == 0 {
-                self.presence.enter(gate)
+                self.presence.enter(gate) && self.is_up_to_date()
             } else {
                 !gate.is_frozen() || mutant!(FreezeIgnored)
             }
     }
 
+    /// The channel's first bio comes in: what has changed meanwhile? Always true.
+    #[inline(always)]
+    fn is_up_to_date(&mut self) -> bool {
+        if self.is_outdated() {
+            self.renew();
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn is_outdated(&self) -> bool {
+        self.queue.gate().changes() != self.changes
+    }
+
+    #[cold]
+    fn renew(&mut self) {
+        let Setup { changes, limits, geometry, merge, link, nr_requests, io_timeout } =
+            self.queue.setup();
+        (self.changes, self.limits, self.geometry, self.merge) = (changes, limits, geometry, merge);
+        self.link = link;
+        self.hctx.with(|hctx| hctx.set_up(nr_requests, io_timeout));
+        if mutant!(SwitchLosesHeld) {
+            self.held.clear();
+        }
+    }
+
     #[inline(always)]
     fn admit(&mut self, now: Nanos, bio: Bio) {
         self.inside += 1;
-        match self.queue.geometry().plain(&bio) {
+        match self.geometry.plain(&bio) {
             Some(zone) => {
                 let request = self.load_in(zone, bio, None);
                 self.pass(now, request);
@@ -183,13 +219,12 @@ impl Channel {
     /// The way in for a bio that has to be looked at more closely.
     #[inline(never)]
     fn check_and_split(&mut self, now: Nanos, bio: Bio) {
-        let limits = self.queue.limits();
-        if let Err(status) = split::check(limits, &bio) {
+        if let Err(status) = split::check(&self.limits, &bio) {
             self.end(bio, status);
             return;
         }
-        if split::is_cut(limits, &bio) {
-            let parts = split::parts(limits, &bio);
+        if split::is_cut(&self.limits, &bio) {
+            let parts = split::parts(&self.limits, &bio);
             let count = u32::try_from(parts.len()).expect("a bio has fewer parts than sectors");
             let parent = self.parents.insert(bio, count);
             for part in parts {
@@ -211,7 +246,7 @@ impl Channel {
     /// A request for a bio.
     #[inline]
     fn load(&mut self, bio: Bio, parent: Option<u32>) -> Box<Request> {
-        let limits = self.queue.limits();
+        let limits = &self.limits;
         let op = bio.op;
         let zone = if limits.nr_zones > 0 && !matches!(op, Op::Flush | Op::ZoneResetAll) {
             limits.zone_of(bio.sector)
@@ -288,6 +323,11 @@ impl Channel {
                 break;
             }
             budget = budget.saturating_sub(done.len());
+            // On a shared hardware queue they may be others', sent by settings that came after the
+            // last bio here had left; while they are inside there are no newer ones.
+            if self.is_outdated() {
+                self.renew();
+            }
             if let Some(link) = &mut self.link {
                 link.ended(now, &done);
             }
@@ -320,7 +360,7 @@ impl Channel {
         if self.held.is_empty() || self.queue.gate().is_frozen() {
             return;
         }
-        if self.inside > 0 || self.presence.enter(self.queue.gate()) {
+        if self.inside > 0 || self.presence.enter(self.queue.gate()) && self.is_up_to_date() {
             mark!(Thawed if true);
             if mutant!(HeldOutOfOrder) {
                 self.held.make_contiguous().reverse();

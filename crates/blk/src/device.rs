@@ -2,7 +2,7 @@
 use crate::limits::Limits;
 use crate::request::Request;
 use crate::status::Status;
-use crate::units::{Nanos, ZoneNo};
+use crate::units::{Nanos, Tag, ZoneNo};
 use crate::zone::Zone;
 use std::sync::Arc;
 
@@ -35,4 +35,25 @@ pub trait HwQueue: Send {
     /// When [`HwQueue::poll`] will next find a request done, as far as the device knows; `None`
     /// with nothing in flight. A time that has passed means now.
     fn next_event(&self) -> Option<Nanos>;
+
+    /// A request has been here for longer than the queue's I/O timeout: the device may stop it
+    /// (`blk_mq_ops::timeout`). Whatever it gives back it must not do any more; if it has to be
+    /// reset to stop one request it gives back others too, each with its status. Those that can be
+    /// given back at once go to the end of `done`.
+    ///
+    /// Unless a device does something about it, it goes on with the request.
+    fn abort(&mut self, _now: Nanos, _tag: Tag, _done: &mut Vec<Box<Request>>) -> Abort {
+        Abort::GoesOn
+    }
+}
+
+/// What a device does about a request that has taken too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abort {
+    /// It gives the request back, now or with a later poll. Whether the request was done, nobody
+    /// knows: it ends with [`Status::Timeout`], and until it is back its tag stays taken.
+    Stops,
+    /// It goes on with the request (`BLK_EH_RESET_TIMER`), which ends as the device says. The layer
+    /// asks again after as long again.
+    GoesOn,
 }

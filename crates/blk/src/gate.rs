@@ -16,6 +16,9 @@ use std::sync::Arc;
 pub(crate) struct Gate {
     /// How often: freezes nest.
     frozen: AtomicU32,
+    /// Counts changes to the queue, all made while nobody was inside. A channel that comes in finds
+    /// out by it that it has to look at the queue anew.
+    changes: AtomicU32,
     drain: Mutex<Drain>,
 }
 
@@ -30,7 +33,8 @@ struct Drain {
 
 impl Gate {
     pub(crate) fn new() -> Self {
-        Gate { frozen: AtomicU32::new(0), drain: Mutex::new(Drain::default()) }
+        let changes = AtomicU32::new(0);
+        Gate { frozen: AtomicU32::new(0), changes, drain: Mutex::new(Drain::default()) }
     }
 
     fn drain(&self) -> MutexGuard<'_, Drain> {
@@ -57,6 +61,17 @@ impl Gate {
         let quiet = drain.done || !presences.iter().any(|presence| presence.is_inside());
         drain.done = quiet && drain.freezes > 0;
         quiet
+    }
+
+    /// The queue was changed. Nobody is inside: whoever comes in after the thaw sees it.
+    pub(crate) fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often the queue was changed.
+    #[inline]
+    pub(crate) fn changes(&self) -> u32 {
+        self.changes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_frozen(&self) -> bool {

@@ -1,9 +1,16 @@
-//! The hardware queue: tags, dispatch, requeue.
+//! The hardware queue: tags, dispatch, requeue, timeout.
 //!
 //! Takes requests; gives them to the device, each with a tag, and back when they are done. Keeps
 //! true: no more requests are with the device than there are tags; a request that the device was
-//! too busy for goes first when there is room again.
-use crate::device::{Device, HwQueue};
+//! too busy for goes first when there is room again; a tag is free when its request is back, not
+//! before, also if that has taken too long.
+//!
+//! # Timeouts
+//!
+//! Each tag has the time when its request was started, and the queue one time at which it looks
+//! at them all, which is never later than when the first of them is overdue. So an I/O costs a
+//! store, a poll a comparison, and every thirty seconds somebody goes through the tags.
+use crate::device::{Abort, Device, HwQueue};
 use crate::probe::{mark, mutant};
 use crate::request::{Request, RequestList};
 use crate::status::Status;
@@ -15,11 +22,24 @@ use std::sync::Arc;
 /// kernel's `BLK_MQ_RESOURCE_DELAY`, 3 ms (block/blk-mq.c, Linux 6.12).
 const RETRY: Nanos = Nanos(3_000_000);
 
+/// How long a request may be with the device unless said otherwise: the kernel's
+/// default of 30 s (block/blk-mq.c, Linux 6.12; `queue/io_timeout`).
+pub(crate) const IO_TIMEOUT: Nanos = Nanos(30_000_000_000);
+
 pub(crate) struct Hctx {
     hw: Box<dyn HwQueue>,
     free_tags: Vec<Tag>,
     depth: usize,
+    /// Tags that are not used: what a lower `nr_requests` leaves of the device's.
+    spare: usize,
     waiting: RequestList,
+    /// By tag, when its request was started, or when the device was last asked about it.
+    started: Box<[Nanos]>,
+    io_timeout: Nanos,
+    /// When to look for requests that have taken too long; means nothing with none in flight.
+    look_at: Nanos,
+    /// Tags whose requests the device was told to stop and has not given back.
+    stopping: Vec<Tag>,
     /// When the device last refused a request.
     refused_at: Nanos,
     /// Channels that share the queue and will go on polling it.
@@ -33,10 +53,21 @@ impl Hctx {
             hw: Arc::clone(device).open_queue(),
             free_tags: (0..depth).rev().map(Tag).collect(),
             depth: usize::from(depth),
+            spare: 0,
             waiting: RequestList::new(),
+            started: vec![Nanos(0); usize::from(depth)].into(),
+            io_timeout: IO_TIMEOUT,
+            look_at: Nanos(0),
+            stopping: Vec::new(),
             refused_at: Nanos(0),
             sharers: 0,
         }
+    }
+
+    /// Changes how many requests may be in flight and for how long. Nothing is.
+    pub(crate) fn set_up(&mut self, nr_requests: u16, io_timeout: Nanos) {
+        self.spare = self.depth.saturating_sub(nr_requests.into());
+        self.io_timeout = io_timeout;
     }
 
     /// Sends a request to the device, after those that wait.
@@ -67,15 +98,21 @@ impl Hctx {
     /// How many requests the device could be sent.
     #[inline]
     pub(crate) fn room(&self) -> usize {
-        if self.waiting.is_empty() { self.free_tags.len() } else { 0 }
+        if self.waiting.is_empty() { self.free_tags.len() - self.spare } else { 0 }
     }
 
     fn start(&mut self, now: Nanos, mut request: Box<Request>) -> Result<(), Box<Request>> {
-        mark!(NoTag if self.free_tags.is_empty());
-        let Some(tag) = self.free_tags.pop() else {
+        let free = self.free_tags.len();
+        mark!(NoTag if free == self.spare);
+        if free == self.spare {
             return Err(request);
-        };
+        }
+        if free == self.depth {
+            self.look_at = after(now, self.io_timeout);
+        }
+        let tag = self.free_tags.pop().expect("no fewer than are spared");
         request.tag = tag;
+        self.started[usize::from(tag.0)] = now;
         self.hw.start(now, request).inspect_err(|_| {
             mark!(BusyRequeue if true);
             self.free_tags.push(tag);
@@ -87,7 +124,13 @@ impl Hctx {
     pub(crate) fn reap(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
         let before = done.len();
         self.hw.poll(now, done);
+        if now >= self.look_at && self.free_tags.len() < self.depth {
+            self.time_out(now, before, done);
+        }
         if done.len() > before {
+            if !self.stopping.is_empty() {
+                self.end_stopped(before, done);
+            }
             self.free_tags.extend(done[before..].iter().map(|request| request.tag));
             if mutant!(TagReleasedTwice) && done[before].status() != Status::Ok {
                 self.free_tags.push(done[before].tag);
@@ -95,6 +138,66 @@ impl Hctx {
         } else if !mutant!(MissedRequeue) {
             // Nothing ends, so nobody else will try again what the device was too busy for.
             self.run(now);
+        }
+    }
+
+    /// Tells the device to stop what has been with it for too long. What it gives back at once goes
+    /// to `done`, in which those from `before` on have just come back.
+    #[cold]
+    fn time_out(&mut self, now: Nanos, before: usize, done: &mut Vec<Box<Request>>) {
+        let mut with_device = vec![true; self.depth];
+        let settled = self.free_tags.iter().chain(&self.stopping);
+        settled.for_each(|tag| with_device[usize::from(tag.0)] = false);
+        let mut seen = before;
+        let mut oldest = now;
+        for at in 0..self.depth {
+            // The device may have given back others than it was asked about.
+            done[seen..].iter().for_each(|back| with_device[usize::from(back.tag.0)] = false);
+            seen = done.len();
+            if !with_device[at] {
+                continue;
+            }
+            if after(self.started[at], self.io_timeout) > now {
+                oldest = oldest.min(self.started[at]);
+            } else {
+                self.started[at] = now;
+                self.stop(now, Tag(u16::try_from(at).expect("a tag has 16 bits")), done);
+            }
+        }
+        self.look_at = after(oldest, self.io_timeout);
+    }
+
+    fn stop(&mut self, now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) {
+        let before = done.len();
+        match self.hw.abort(now, tag, done) {
+            Abort::GoesOn => {
+                mark!(TimeoutPutOff if true);
+            }
+            Abort::Stops => {
+                mark!(TimedOutAtOnce if done.len() > before);
+                self.stopping.push(tag);
+                if mutant!(TimedOutTagReleased) && done.len() == before {
+                    self.free_tags.push(tag);
+                }
+            }
+        }
+    }
+
+    /// Requests that the device was told to stop have come back: whether they were done, and
+    /// whether what the device says is about them or their end, is unknown.
+    #[cold]
+    fn end_stopped(&mut self, before: usize, done: &mut Vec<Box<Request>>) {
+        for at in before..done.len() {
+            let request = &mut done[at];
+            if let Some(place) = self.stopping.iter().position(|&tag| tag == request.tag) {
+                self.stopping.swap_remove(place);
+                mark!(StoppedWasDone if request.status() == Status::Ok);
+                request.set_status(Status::Timeout);
+                if mutant!(TimeoutEndsTwice) {
+                    let again = request.like();
+                    done.push(again);
+                }
+            }
         }
     }
 
@@ -109,16 +212,23 @@ impl Hctx {
     }
 
     pub(crate) fn next_event(&self) -> Option<Nanos> {
-        if !self.waiting.is_empty() && self.free_tags.len() == self.depth {
-            return Some(self.refused_at + RETRY);
+        if self.free_tags.len() == self.depth {
+            return (!self.waiting.is_empty()).then(|| self.refused_at + RETRY);
         }
-        self.hw.next_event()
+        let device = self.hw.next_event();
+        Some(device.map_or(self.look_at, |at| at.min(self.look_at)))
     }
 
     /// Whether nothing is with the device and nothing waits for it.
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.free_tags.len() == self.depth
     }
+}
+
+/// A time beyond the end of time is its end.
+#[inline]
+fn after(at: Nanos, wait: Nanos) -> Nanos {
+    Nanos(at.0.saturating_add(wait.0))
 }
 
 /// A channel's hardware queue: its own, or one that it shares with other channels.

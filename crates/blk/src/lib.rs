@@ -49,7 +49,7 @@ pub mod zone;
 pub use bio::{Bio, BioFlags, Completion, Op};
 pub use buf::Buf;
 pub use channel::Channel;
-pub use device::{Device, HwQueue};
+pub use device::{Abort, Device, HwQueue};
 pub use limits::Limits;
 pub use plug::{PlugFlags, PlugInfo, WpRecovery, ZoneCounters, ZonePhase, ZoneWrite};
 pub use queue::{AttachError, Queue, QueueOptions, SwitchError};

@@ -1,22 +1,25 @@
 //! The queue of a device: what the channels of all threads share.
+mod settings;
+
 use crate::bio::Op;
 use crate::channel::Channel;
 use crate::completion::Mailbox;
 use crate::device::Device;
 use crate::gate::{Gate, Presence};
-use crate::hctx::{Hctx, HctxRef};
+use crate::hctx::{Hctx, HctxRef, IO_TIMEOUT};
 use crate::limits::Limits;
 pub use crate::plug::AttachError;
 use crate::plug::{self, Entered, PlugInfo, WpRecovery, ZonePhase, ZonePlugs, ZoneWrite, attach};
 use crate::probe::mark;
 use crate::request::{Request, RequestList};
-use crate::sched::{ClassCounters, MergeLimit, Scheduler, Stage, ZoneLocks};
+use crate::sched::Scheduler;
 use crate::split;
-use crate::split::Geometry;
 use crate::status::Status;
 use crate::sync::{AtomicU8, Mutex, Ordering};
 use crate::units::{Nanos, Sector, ZoneNo};
 use crate::zone::Zone;
+use settings::Settings;
+pub(crate) use settings::Setup;
 use std::sync::Arc;
 
 /// How a queue treats its I/O.
@@ -39,6 +42,9 @@ pub struct QueueOptions {
     /// Whether channels take turns on the device's hardware queues, each behind a lock, so that
     /// there can be more channels than queues.
     pub share_queues: bool,
+    /// How long a request may be with the device before that is asked to stop it
+    /// ([`crate::HwQueue::abort`]).
+    pub io_timeout: Nanos,
 }
 
 impl Default for QueueOptions {
@@ -51,6 +57,7 @@ impl Default for QueueOptions {
             wp_recovery: WpRecovery::default(),
             power_of_two_zones: false,
             share_queues: false,
+            io_timeout: IO_TIMEOUT,
         }
     }
 }
@@ -59,16 +66,14 @@ impl Default for QueueOptions {
 pub struct Queue {
     device: Arc<dyn Device>,
     limits: Limits,
-    geometry: Geometry,
     /// `None` on a device without zones.
     plugs: Option<ZonePlugs>,
     /// A [`ZoneWrite`]; changes only while nothing is inside.
     zone_write: AtomicU8,
     share_queues: bool,
-    scheduler: Scheduler,
-    /// `None` for [`Scheduler::None`].
-    stage: Option<Stage>,
-    merge: MergeLimit,
+    merge: bool,
+    /// Change only while nothing is inside.
+    settings: Mutex<Settings>,
     gate: Gate,
     channels: Mutex<Channels>,
 }
@@ -89,13 +94,13 @@ struct Channels {
 #[error("the device has {0} hardware queues, all in use; share them to open more channels")]
 pub struct NoQueueLeft(u16);
 
-/// Why the zone-write policy could not be changed.
+/// Why something about a queue could not be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SwitchError {
     /// The queue is not frozen, or bios are still inside.
     #[error("the queue must be frozen and quiescent")]
     NotQuiescent,
-    /// The policy needs what the queue does not have.
+    /// It needs what the queue does not have, or is not in the range that the device allows.
     #[error("{0}")]
     Unsuitable(&'static str),
     /// The zones could not be read anew.
@@ -134,18 +139,15 @@ impl Queue {
             None
         };
         let zone_write = options.zone_write.unwrap_or(ZoneWrite::default_for(&limits));
-        let stage = Stage::new(options.scheduler, &limits, options.merge);
-        let merge = MergeLimit { max_sectors: if options.merge { limits.max_sectors } else { 0 } };
+        let settings = Settings::new(&limits, &options);
         let queue = Queue {
             device,
-            geometry: Geometry::new(&limits),
             limits,
             plugs,
             zone_write: AtomicU8::new(zone_write as u8),
             share_queues: options.share_queues,
-            scheduler: options.scheduler,
-            stage,
-            merge,
+            merge: options.merge,
+            settings: Mutex::new(settings),
             gate: Gate::new(),
             channels: Mutex::default(),
         };
@@ -153,7 +155,8 @@ impl Queue {
         Ok(Arc::new(queue))
     }
 
-    /// The limits of the device as the layer uses them.
+    /// The limits of the device as the layer found them; [`Queue::max_sectors`] and
+    /// [`Queue::nr_requests`] may have been lowered since.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -195,9 +198,7 @@ impl Queue {
     /// # Errors
     /// [`SwitchError`] says what is missing; the policy is then unchanged.
     pub fn set_zone_write(&self, policy: ZoneWrite) -> Result<(), SwitchError> {
-        if !self.gate.is_frozen() || !self.is_quiescent() {
-            return Err(SwitchError::NotQuiescent);
-        }
+        self.require_quiescent()?;
         if policy.plugs()
             && let Some(plugs) = &self.plugs
         {
@@ -208,42 +209,6 @@ impl Queue {
         mark!(PolicyChanged if policy != self.zone_write());
         self.zone_write.store(policy as u8, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// Has the scheduler hold back writes by zone if that is the policy.
-    fn lock_zones(&self, policy: ZoneWrite) -> Result<(), SwitchError> {
-        let locks = policy == ZoneWrite::Lock && self.limits.nr_zones > 0;
-        if locks && !self.scheduler.locks_zones() {
-            return Err(SwitchError::Unsuitable(
-                "zone write locking needs the scheduler mq-deadline",
-            ));
-        }
-        let Some(stage) = &self.stage else {
-            return Ok(());
-        };
-        let mut zones = Vec::new();
-        if locks {
-            self.report_zones(ZoneNo(0), self.limits.nr_zones as usize, &mut zones)
-                .map_err(SwitchError::Report)?;
-        }
-        stage.lock_zones(locks.then(|| ZoneLocks::new(&self.limits, &zones)));
-        Ok(())
-    }
-
-    /// The scheduler with its attributes.
-    pub fn scheduler(&self) -> Scheduler {
-        self.scheduler
-    }
-
-    /// What went through the scheduler, by priority class, the most urgent first; `None` without
-    /// one.
-    pub fn sched_counters(&self) -> Option<[ClassCounters; 3]> {
-        self.stage.as_ref().map(Stage::counters)
-    }
-
-    /// What bios may be merged into before they go down.
-    pub(crate) fn merge_limit(&self) -> MergeLimit {
-        self.merge
     }
 
     /// Opens a channel for the calling thread, with a hardware queue of its own unless they are
@@ -267,20 +232,16 @@ impl Queue {
             return Err(NoQueueLeft(self.limits.nr_queues));
         };
         channels.mailboxes.push(Arc::new(Mailbox::new()));
-        let link = self.stage.as_ref().map(Stage::link);
+        let setup = self.setup();
         let presence = Arc::new(Presence::new());
         channels.presences.push(Arc::clone(&presence));
         let id = u32::try_from(id).expect("fewer than 2^32 channels");
-        Ok(Channel::new(Arc::clone(self), id, channels.mailboxes.clone(), presence, hctx, link))
+        Ok(Channel::new(Arc::clone(self), id, channels.mailboxes.clone(), presence, hctx, setup))
     }
 
     /// A channel no longer needs its hardware queue.
     pub(crate) fn give_back(&self) {
         self.channels.lock().expect("channels lock").owned -= 1;
-    }
-
-    pub(crate) fn geometry(&self) -> &Geometry {
-        &self.geometry
     }
 
     pub(crate) fn gate(&self) -> &Gate {

@@ -107,6 +107,16 @@ impl Request {
         self.parent = parent;
     }
 
+    /// Another request for the same bio, without its data: a mistake, for the probes.
+    pub(crate) fn like(&self) -> Box<Request> {
+        let mut other = Box::new(Request::empty());
+        let Bio { op, sector, nr_sectors, user_data, .. } = self.bio;
+        other.load(Bio::new(op, sector, nr_sectors, user_data), self.owner, self.zone, self.parent);
+        other.set_status(self.status);
+        other.tag = self.tag;
+        other
+    }
+
     /// Takes the bio out; the request can then be used again.
     #[inline(always)]
     pub(crate) fn unload(&mut self) -> (&Bio, Option<Buf>) {

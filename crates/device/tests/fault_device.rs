@@ -4,7 +4,7 @@ use zonal_blk::{
     Bio, BioFlags, Buf, Bytes, Channel, Completion, Nanos, Op, Queue, QueueOptions, Sector, Status,
     ZoneCondition, ZoneNo,
 };
-use zonal_device::fault::{Effect, Fate, Medium};
+use zonal_device::fault::{Effect, Fate, Medium, Stop};
 use zonal_device::{FaultConfig, FaultDevice, NullConfig, NullDevice};
 
 const ZONE: u64 = 64;
@@ -69,7 +69,7 @@ impl Rig {
     }
 
     fn doom(&self, effect: Effect, status: Option<Status>) {
-        self.device.doom(true, Fate { late: Nanos(0), effect, status });
+        self.device.doom(true, Fate { late: Nanos(0), effect, status, stop: Stop::Undone });
     }
 }
 
@@ -95,7 +95,10 @@ fn denied_write_is_done_and_lost_write_is_not() {
 #[test]
 fn command_that_is_late_ends_when_it_is_due() {
     let mut rig = Rig::new(FaultConfig { latency: Nanos(100), ..FaultConfig::default() });
-    rig.device.doom(true, Fate { late: Nanos(900), effect: Effect::All, status: None });
+    rig.device.doom(
+        true,
+        Fate { late: Nanos(900), effect: Effect::All, status: None, stop: Stop::Undone },
+    );
     assert_eq!(rig.write(ZONE, 7, 2, BioFlags::NONE), Status::Ok);
     assert_eq!(rig.now, Nanos(1000));
 }

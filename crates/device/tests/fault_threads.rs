@@ -8,7 +8,7 @@ use zonal_blk::sched::Scheduler;
 use zonal_blk::{
     Bio, Bytes, Channel, Nanos, Op, Queue, QueueOptions, Sector, Status, ZoneNo, ZoneWrite,
 };
-use zonal_device::fault::{Effect, Fate, Medium};
+use zonal_device::fault::{Effect, Fate, Medium, Stop};
 use zonal_device::rng::Rng;
 use zonal_device::{FaultConfig, FaultDevice, NullConfig, NullDevice};
 
@@ -85,7 +85,10 @@ fn disturb(device: &FaultDevice, queue: &Queue, policies: &[ZoneWrite], working:
         let statuses = [Status::IoError, Status::Timeout];
         let status = Some(statuses[rng.below(2) as usize]);
         let effect = [Effect::All, Effect::Nothing, Effect::Part(1)][rng.below(3) as usize];
-        device.doom(rng.below(2) == 0, Fate { late: Nanos(rng.below(3)), effect, status });
+        device.doom(
+            rng.below(2) == 0,
+            Fate { late: Nanos(rng.below(3)), effect, status, stop: Stop::Undone },
+        );
         device.be_busy(rng.below(3) as u32);
         if rng.below(4) == 0 {
             queue.freeze();

@@ -144,7 +144,7 @@ impl ZonePlugs {
             zone_size: limits.zone_size,
             capacity,
             last_capacity,
-            merge_max_sectors: if options.merge { limits.max_sectors } else { 0 },
+            merge_max_sectors: AtomicU32::new(if options.merge { limits.max_sectors } else { 0 }),
             emulate_append: limits.append_max_sectors == 0,
             recovery: options.wp_recovery,
             qd1: Qd1::new(),

@@ -126,7 +126,8 @@ pub(crate) struct ZonePlugs {
     /// Writable sectors of every zone but the last.
     capacity: Sector,
     last_capacity: Sector,
-    merge_max_sectors: u32,
+    /// Changes only while nothing is inside.
+    merge_max_sectors: AtomicU32,
     /// Whether the layer makes appends into writes (A23).
     emulate_append: bool,
     recovery: WpRecovery,
@@ -288,12 +289,12 @@ impl ZonePlugs {
             _ => {}
         }
         if request.status() != Status::Ok {
-            self.fail(zone, &mut plug, aborted);
+            self.fail(zone, &mut plug, request.status(), aborted);
             if mutant!(LostWakeUp) {
                 return None;
             }
         }
-        let mut next = plug.next(now, self.merge_max_sectors);
+        let mut next = plug.next(now, self.merge_max_sectors());
         if one_per_disk && next.is_none() {
             plug.unlist();
             self.settle(zone, &mut plug);
@@ -307,7 +308,7 @@ impl ZonePlugs {
 
     /// A write failed: those behind it cannot be done either (A30), and the write pointer is where
     /// the device says. Those that wait for a zone that went offline learn that.
-    fn fail(&self, zone: ZoneNo, plug: &mut ZonePlug, aborted: &mut RequestList) {
+    fn fail(&self, zone: ZoneNo, plug: &mut ZonePlug, status: Status, aborted: &mut RequestList) {
         let settled = plug.is_still() || mutant!(StaleReport);
         let asks = self.recovery == WpRecovery::Report && settled;
         let report = if asks { self.ask(zone) } else { None };
@@ -318,7 +319,9 @@ impl ZonePlugs {
         let offline = report.is_some_and(|zone| zone.cond == ZoneCondition::Offline);
         mark!(AbortOffline if offline && plug.nr_parked() > 0);
         plug.abort(if offline { Status::Offline } else { Status::IoError }, aborted);
-        if !mutant!(SyncForgotten) {
+        mark!(PointerAfterTimeout if status == Status::Timeout && report.is_some());
+        let forgets = mutant!(SyncForgotten);
+        if !(forgets || status == Status::Timeout && mutant!(TimedOutPointerKept)) {
             plug.sync(report.as_ref());
         }
     }
@@ -328,7 +331,7 @@ impl ZonePlugs {
     fn next_plug(&self, now: Nanos) -> Option<Box<Request>> {
         while let Some(zone) = self.qd1.next() {
             let mut plug = self.lock(zone);
-            if let Some(request) = plug.next(now, self.merge_max_sectors) {
+            if let Some(request) = plug.next(now, self.merge_max_sectors()) {
                 mark!(Qd1NextPlug if true);
                 return Some(request);
             }
@@ -378,6 +381,16 @@ impl ZonePlugs {
                 self.settle(zone, plug);
             }
         });
+    }
+
+    #[inline]
+    fn merge_max_sectors(&self) -> u32 {
+        self.merge_max_sectors.load(Ordering::Relaxed)
+    }
+
+    /// Changes what waiting writes are merged up to; 0 for no merging.
+    pub(crate) fn set_merge_max_sectors(&self, max_sectors: u32) {
+        self.merge_max_sectors.store(max_sectors, Ordering::Relaxed);
     }
 
     fn for_each(&self, mut visit: impl FnMut(ZoneNo, &mut ZonePlug)) {

@@ -53,6 +53,12 @@ probes! {
         ReadPartMisplaced = "the data of a read's last part are not copied back",
         ResetKeepsWaiting = "a reset moves the write pointer and leaves the waiting writes",
         SyncForgotten = "after a failed write the old write pointer is kept",
+        TimedOutTagReleased = "the tag of a timed-out command is free before the device gave it back",
+        TimeoutEndsTwice = "a command that timed out and comes back late ends its bio twice",
+        TimedOutPointerKept = "after a command was stopped the old write pointer is kept",
+        SwitchLosesHeld = "a change of scheduler loses the bios that waited for the thaw",
+        SchedulerStays = "a change of scheduler or longest command leaves the scheduler as it was",
+        MergeLimitKept = "waiting writes are merged by the longest command as it was before",
     }
 }
 
@@ -90,6 +96,12 @@ probes! {
         SchedWaited = "a scheduler held a request back until a time",
         ZoneLockWaited = "zone write locking: a write waited for its zone",
         ResetAllEnded = "all zones were reset",
+        TimedOutAtOnce = "a command took too long and the device gave it back when asked",
+        TimeoutPutOff = "a command took too long and the device went on with it",
+        StoppedWasDone = "a command that was to be stopped came back done",
+        PointerAfterTimeout = "after a timeout the device was asked for the write pointer",
+        SchedulerChanged = "the scheduler was changed",
+        LimitsChanged = "the longest command was changed",
     }
 }
 

@@ -102,6 +102,7 @@ impl Scheduler {
 }
 
 /// The scheduler of a queue at work.
+#[derive(Clone)]
 pub(crate) struct Stage {
     dispatcher: Arc<Dispatcher>,
     sorting: Sorting,

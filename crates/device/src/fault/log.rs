@@ -54,6 +54,17 @@ pub enum Event {
         /// What the medium says.
         status: Status,
     },
+    /// A command had taken too long for the layer.
+    Aborted {
+        /// Hardware queue.
+        queue: u16,
+        /// Tag.
+        tag: Tag,
+        /// Whether it is given back, now or later, without its end being known.
+        stops: bool,
+        /// When.
+        at: Nanos,
+    },
     /// A command was given back.
     Done {
         /// Hardware queue.

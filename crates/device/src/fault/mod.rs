@@ -8,6 +8,7 @@
 //! ```text
 //!   start --> busy? back to the layer
 //!         --> pending until base + jitter + what its fate adds       any order
+//!   abort --> given back undone, done or later; or it goes on        too late for the layer
 //!   poll  --> due: the medium does all, a part or nothing of it      torn, lost
 //!         --> the status of the medium, or that of its fate          denied, timed out
 //! ```
@@ -94,12 +95,28 @@ pub enum Effect {
 /// What becomes of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate {
-    /// How much longer it takes.
+    /// How much longer it takes; for ever if that is beyond the end of time.
     pub late: Nanos,
     /// How much of it is done.
     pub effect: Effect,
     /// What the device says of it, whatever was done; `None` for the truth.
     pub status: Option<Status>,
+    /// What the device does if it is asked to stop it.
+    pub stop: Stop,
+}
+
+/// What a device does with a command that has taken too long for the layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stop {
+    /// Gives it back undone.
+    #[default]
+    Undone,
+    /// Does it, as far as its fate allows, and gives it back.
+    Done,
+    /// Gives it back so much later; it does it then.
+    Late(Nanos),
+    /// Goes on with it so many times; then gives it back undone.
+    Deaf(u32),
 }
 
 /// The device.

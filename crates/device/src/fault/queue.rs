@@ -3,11 +3,11 @@
 //! Takes requests; gives each to the device inside when it is due, unless its fate is another.
 //! Commands that are due together are taken up newest first, as the null device does it.
 use super::log::{BioPart, Event};
-use super::{Effect, Fate, FaultDevice, note_effect};
+use super::{Effect, Fate, FaultDevice, Stop, note_effect};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use zonal_blk::{Device, HwQueue, Nanos, Op, Request, Status};
+use zonal_blk::{Abort, Device, HwQueue, Nanos, Op, Request, Status, Tag};
 
 pub(super) struct FaultQueue {
     device: Arc<FaultDevice>,
@@ -231,11 +231,61 @@ impl HwQueue for FaultQueue {
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        let first = self.pending.peek()?;
         let state = self.device.state();
         let lost = state.removed || self.epoch != state.epoch;
-        let own = if lost { Nanos(0) } else { first.due };
-        Some(self.inner.next_event().map_or(own, |inner| inner.min(own)))
+        drop(state);
+        let own = self.pending.peek().map(|first| if lost { Nanos(0) } else { first.due });
+        [own, self.inner.next_event()].into_iter().flatten().min()
+    }
+
+    fn abort(&mut self, now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) -> Abort {
+        let mut pending = std::mem::take(&mut self.pending).into_vec();
+        let place = pending.iter().position(|pending| pending.request.tag() == tag);
+        let found = place.map(|place| pending.swap_remove(place));
+        self.pending = pending.into();
+        match found {
+            Some(found) => self.stop(now, found, done),
+            None => {
+                // The device inside is at it, and will be done in its time.
+                self.log_abort(now, tag, true);
+                Abort::Stops
+            }
+        }
+    }
+}
+
+impl FaultQueue {
+    /// What becomes of a command that has taken too long and that the device inside does not have.
+    fn stop(&mut self, now: Nanos, mut pending: Pending, done: &mut Vec<Box<Request>>) -> Abort {
+        let stop = pending.fate.map_or(Stop::Undone, |fate| fate.stop);
+        let goes_on = matches!(stop, Stop::Deaf(times) if times > 0);
+        self.log_abort(now, pending.request.tag(), !goes_on);
+        match stop {
+            Stop::Deaf(times) if times > 0 => {
+                let fate = pending.fate.as_mut().expect("it is deaf by its fate");
+                fate.stop = Stop::Deaf(times - 1);
+                self.pending.push(pending);
+                return Abort::GoesOn;
+            }
+            Stop::Undone | Stop::Deaf(_) => {
+                self.give_back(pending.request, Status::Timeout, true, done);
+            }
+            Stop::Done => {
+                pending.due = now;
+                self.take_up(now, pending, done);
+                self.collect(now, done);
+            }
+            Stop::Late(late) => {
+                pending.due = Nanos(now.0.saturating_add(late.0));
+                self.pending.push(pending);
+            }
+        }
+        Abort::Stops
+    }
+
+    fn log_abort(&self, at: Nanos, tag: Tag, stops: bool) {
+        let event = Event::Aborted { queue: self.number, tag, stops, at };
+        self.device.state().log.events.push(event);
     }
 }
 

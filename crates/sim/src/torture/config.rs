@@ -60,6 +60,9 @@ impl From<Policy> for ZoneWrite {
     }
 }
 
+/// Names and values of a scheduler's attributes.
+pub type Attributes = Vec<(String, String)>;
+
 /// A device, a queue and its channels. Lengths are in LBAs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -105,7 +108,7 @@ pub struct Config {
     /// The I/O scheduler's name.
     pub scheduler: String,
     /// Its attributes.
-    pub attributes: Vec<(String, String)>,
+    pub attributes: Attributes,
     /// Whether waiting bios are merged.
     pub merge: bool,
     /// Whether native appends are not used.
@@ -125,6 +128,8 @@ pub struct Config {
     pub punctual: bool,
     /// How often in a hundred times a bio carries FUA, and a tenth of it PREFLUSH.
     pub fua: u8,
+    /// Nanoseconds after which the device is asked to stop a command.
+    pub io_timeout: u64,
 }
 
 impl Config {
@@ -151,8 +156,7 @@ impl Config {
         let max_open = if limited { chance.range(lowest, most_open) } else { 0 };
         let channels = chance.skewed(1, 5) as u8;
         let share_queues = chance.percent(30);
-        let scheduler =
-            chance.weighted(&[(6, "none"), (4, "mq-deadline"), (2, "bfq"), (2, "kyber")]);
+        let (scheduler, attributes) = any_scheduler(chance);
         let locks = scheduler == "mq-deadline";
         let policy = match zoned {
             true => chance.weighted(&[
@@ -186,8 +190,8 @@ impl Config {
             cache,
             data,
             policy,
-            scheduler: scheduler.to_owned(),
-            attributes: attributes(chance, scheduler),
+            scheduler,
+            attributes,
             merge: chance.percent(75),
             emulate_append: native && chance.percent(30),
             lazy_recovery: chance.percent(25),
@@ -197,6 +201,10 @@ impl Config {
             attentive: chance.percent(25),
             punctual: chance.percent(60),
             fua: if cache || chance.percent(20) { chance.range(1, 30) as u8 } else { 0 },
+            io_timeout: match chance.percent(60) {
+                true => 30_000_000_000,
+                false => chance.skewed(50_000, 50_000_000).into(),
+            },
         }
     }
 
@@ -259,13 +267,9 @@ impl Config {
     /// # Errors
     /// What is wrong with the configuration or the device.
     pub fn queue(&self, device: &Arc<FaultDevice>) -> Result<Arc<Queue>, String> {
-        let mut scheduler = Scheduler::from_str(&self.scheduler).map_err(|e| e.to_string())?;
-        for (name, value) in &self.attributes {
-            scheduler.set(name, value).map_err(|error| error.to_string())?;
-        }
         let options = QueueOptions {
             zone_write: Some(self.policy.into()),
-            scheduler,
+            scheduler: scheduler(&self.scheduler, &self.attributes)?,
             merge: self.merge,
             emulate_append: self.emulate_append,
             wp_recovery: match self.lazy_recovery {
@@ -274,6 +278,7 @@ impl Config {
             },
             power_of_two_zones: false,
             share_queues: self.share_queues,
+            io_timeout: Nanos(self.io_timeout),
         };
         let device: Arc<FaultDevice> = Arc::clone(device);
         Queue::attach(device, options).map_err(|error| error.to_string())
@@ -289,8 +294,23 @@ impl Config {
     }
 }
 
+/// The scheduler of that name with these attributes.
+pub(super) fn scheduler(name: &str, attributes: &Attributes) -> Result<Scheduler, String> {
+    let mut scheduler = Scheduler::from_str(name).map_err(|error| error.to_string())?;
+    for (name, value) in attributes {
+        scheduler.set(name, value).map_err(|error| error.to_string())?;
+    }
+    Ok(scheduler)
+}
+
+/// The name of a scheduler, and attributes for it.
+pub(super) fn any_scheduler(chance: &mut Chance) -> (String, Attributes) {
+    let name = chance.weighted(&[(6, "none"), (4, "mq-deadline"), (2, "bfq"), (2, "kyber")]);
+    (name.to_owned(), attributes(chance, name))
+}
+
 /// Attributes that make a scheduler hold back and let go within a run.
-fn attributes(chance: &mut Chance, scheduler: &str) -> Vec<(String, String)> {
+fn attributes(chance: &mut Chance, scheduler: &str) -> Attributes {
     let mut set = Vec::new();
     let mut add = |name: &str, value: String| set.push((name.to_owned(), value));
     match scheduler {
@@ -340,7 +360,7 @@ impl fmt::Display for Config {
         write!(
             f,
             "; command {}, depth {}, {} ns + {} ns, data {}, cache {}; policy {:?}, {}{:?}, merge {}, \
-             emulate append {}, lazy recovery {}; {} channels on {} {}queues, attentive {}, \
+             emulate append {}, lazy recovery {}, timeout {} ns; {} channels on {} {}queues, attentive {}, \
              punctual {}, contention {} %",
             self.max_io_lbas,
             self.depth,
@@ -354,6 +374,7 @@ impl fmt::Display for Config {
             self.merge,
             self.emulate_append,
             self.lazy_recovery,
+            self.io_timeout,
             self.channels,
             self.queues,
             if self.share_queues { "shared " } else { "" },

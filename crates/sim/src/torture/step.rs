@@ -4,7 +4,7 @@
 //! A step says where it writes relative to the write pointer, so it keeps its meaning when steps
 //! before it are dropped.
 use super::chance::Chance;
-use super::config::{Config, Policy, Profile};
+use super::config::{Attributes, Config, Policy, Profile, any_scheduler};
 use serde::{Deserialize, Serialize};
 use zonal_blk::{Op, ZoneCondition};
 
@@ -58,10 +58,12 @@ pub enum Action {
     },
     /// New bios are kept out.
     Freeze,
-    /// ... and let in again. With a policy, all is drained and the policy changed first.
+    /// ... and let in again, perhaps after a change of the queue.
     Thaw {
-        /// The new policy.
-        policy: Option<Policy>,
+        /// What is changed.
+        change: Option<Change>,
+        /// Whether it is tried without waiting until all is drained.
+        hasty: bool,
     },
     /// A channel goes and another comes in its place.
     Retire {
@@ -110,6 +112,22 @@ pub enum Action {
     },
     /// The clock jumps to twice its time.
     Jump,
+}
+
+/// What can be changed about a queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Change {
+    /// The zone-write policy.
+    Policy(Policy),
+    /// The scheduler, and its attributes.
+    Scheduler(String, Attributes),
+    /// The longest command, in LBAs.
+    MaxIo(u32),
+    /// Commands in flight on a hardware queue.
+    Requests(u16),
+    /// Nanoseconds after which the device is asked to stop a command.
+    Timeout(u64),
 }
 
 /// A bio.
@@ -182,6 +200,22 @@ pub struct Doom {
     pub late: u32,
     /// How it ends.
     pub end: End,
+    /// What the device does if it is asked to stop it.
+    pub stop: Halt,
+}
+
+/// What a device does with a command that it is asked to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Halt {
+    /// Gives it back undone.
+    Undone,
+    /// Does it and gives it back.
+    Done,
+    /// Does it so many nanoseconds later.
+    Late(u32),
+    /// Goes on with it so many times.
+    Deaf(u8),
 }
 
 /// How a command ends.
@@ -200,6 +234,8 @@ pub enum End {
     TimeOutDone,
     /// With a failure after so many LBAs.
     Tear(u8),
+    /// Not at all, until the device is asked to stop it.
+    Lose,
 }
 
 /// What becomes of a zone.
@@ -392,16 +428,8 @@ impl Hand {
             Draw::Poll => Action::Poll { channel },
             Draw::Freeze => Action::Freeze,
             Draw::Thaw => {
-                let policies = [
-                    Policy::Plug,
-                    Policy::Qd1,
-                    Policy::Plug,
-                    Policy::Qd1,
-                    Policy::Lock,
-                    Policy::Off,
-                ];
-                let policy = chance.percent(30).then(|| chance.pick(&policies));
-                Action::Thaw { policy }
+                let change = chance.percent(40).then(|| change(chance, config));
+                Action::Thaw { change, hasty: chance.percent(10) }
             }
             Draw::Retire => Action::Retire { channel },
             Draw::Report => Action::Report { zone, count: chance.range(1, 3) as u16 },
@@ -454,6 +482,24 @@ impl Hand {
     }
 }
 
+fn change(chance: &mut Chance, config: &Config) -> Change {
+    let policies =
+        [Policy::Plug, Policy::Qd1, Policy::Plug, Policy::Qd1, Policy::Lock, Policy::Off];
+    match chance.below(8) {
+        0..3 => Change::Policy(chance.pick(&policies)),
+        3..5 => {
+            let (name, attributes) = any_scheduler(chance);
+            Change::Scheduler(name, attributes)
+        }
+        5 => Change::MaxIo(chance.range(1, config.max_io_lbas)),
+        6 => Change::Requests(chance.skewed(1, config.depth.into()) as u16),
+        _ => Change::Timeout(match chance.percent(50) {
+            true => 30_000_000_000,
+            false => chance.skewed(50_000, 50_000_000).into(),
+        }),
+    }
+}
+
 fn doom(chance: &mut Chance, config: &Config) -> Doom {
     let end = chance.weighted(&[
         (3, End::Late),
@@ -462,6 +508,7 @@ fn doom(chance: &mut Chance, config: &Config) -> Doom {
         (3, End::Deny),
         (2, End::TimeOutDone),
         (4, End::Tear(0)),
+        (1, End::Lose),
     ]);
     let end = match end {
         End::Tear(_) => End::Tear(chance.range(0, config.max_io_lbas) as u8),
@@ -470,7 +517,13 @@ fn doom(chance: &mut Chance, config: &Config) -> Doom {
     let late = matches!(end, End::Late | End::TimeOut | End::TimeOutDone) || chance.percent(20);
     Doom {
         writes_only: chance.percent(70),
-        late: if late { chance.skewed(1, 30_000_000) } else { 0 },
+        late: if late { chance.skewed(1, 60_000_000) } else { 0 },
         end,
+        stop: match chance.below(4) {
+            0 => Halt::Undone,
+            1 => Halt::Done,
+            2 => Halt::Late(chance.skewed(1, 1_000_000)),
+            _ => Halt::Deaf(chance.range(1, 3) as u8),
+        },
     }
 }

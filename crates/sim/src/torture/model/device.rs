@@ -16,6 +16,10 @@ pub(super) struct Command {
     pub(super) plugged: bool,
     /// The medium has had it.
     pub(super) executed: bool,
+    /// When it was started, or when the layer last lost patience with it.
+    pub(super) since: u64,
+    /// The device gives it back without anybody knowing how it ended.
+    pub(super) stopped: bool,
 }
 
 struct MediumZone {
@@ -65,6 +69,7 @@ impl DeviceSide {
 
     pub(super) fn forget_queues(&mut self) {
         self.commands.iter_mut().flatten().for_each(|command| *command = None);
+        self.in_flight.fill(0);
     }
 
     pub(super) fn pointer(&self, zone: usize) -> u64 {
@@ -167,6 +172,29 @@ impl Model {
         let slot = &mut self.device.commands[queue][usize::from(tag.0)];
         require!(slot.is_none(), "tag {} of hardware queue {queue} is in use", tag.0);
         *slot = Some(command);
+        let in_flight = &mut self.device.in_flight[queue];
+        *in_flight += 1;
+        require!(
+            *in_flight <= self.nr_requests,
+            "{in_flight} commands in flight on hardware queue {queue}, at most {} may be",
+            self.nr_requests
+        );
+        Ok(())
+    }
+
+    /// The layer asked the device to stop a command.
+    pub(super) fn aborted(&mut self, queue: u16, tag: Tag, stops: bool, at: u64) -> Checked {
+        let slot = &mut self.device.commands[usize::from(queue)][usize::from(tag.0)];
+        let command = slot.as_mut().ok_or("the layer stops a command that was not started")?;
+        require!(!command.stopped, "the layer stops a command twice");
+        let waited = at - command.since;
+        require!(
+            waited >= self.io_timeout,
+            "the layer stops a command after {waited} ns, it may take {}",
+            self.io_timeout
+        );
+        command.since = at;
+        command.stopped |= stops;
         Ok(())
     }
 
@@ -271,6 +299,9 @@ impl Model {
     pub(super) fn done(&mut self, queue: u16, tag: Tag, status: Status, faulty: bool) -> Checked {
         let slot = &mut self.device.commands[usize::from(queue)][usize::from(tag.0)];
         let command = slot.take().ok_or("the device ended a command that was not started")?;
+        self.device.in_flight[usize::from(queue)] -= 1;
+        let (status, faulty) =
+            if command.stopped { (Status::Timeout, true) } else { (status, faulty) };
         let zone = command.zone;
         if matches!(command.op, Op::Write | Op::WriteZeroes) && self.device.is_sequential(zone) {
             self.device.zones[zone].writes -= 1;

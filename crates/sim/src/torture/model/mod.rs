@@ -39,6 +39,10 @@ pub(super) use require;
 pub(super) struct Model {
     pub(super) limits: Limits,
     pub(super) policy: Policy,
+    /// Commands that may be in flight on a hardware queue.
+    pub(super) nr_requests: u32,
+    /// Nanoseconds after which the device may be asked to stop a command.
+    pub(super) io_timeout: u64,
     merge: bool,
     lazy_recovery: bool,
     bios: Bios,
@@ -67,6 +71,8 @@ impl Model {
     pub(super) fn new(config: &Config, limits: &Limits, zones: &[Zone]) -> Self {
         Model {
             policy: config.policy,
+            nr_requests: limits.queue_depth.into(),
+            io_timeout: config.io_timeout,
             merge: config.merge,
             lazy_recovery: config.lazy_recovery,
             bios: Bios::default(),
@@ -83,8 +89,11 @@ impl Model {
 
     /// The queue is gone and another is attached to the device as it is now. What the device
     /// holds stays.
-    pub(super) fn attach_anew(&mut self, policy: Policy, zones: &[Zone]) {
-        self.policy = policy;
+    pub(super) fn attach_anew(&mut self, config: &Config, limits: &Limits, zones: &[Zone]) {
+        self.policy = config.policy;
+        self.nr_requests = limits.queue_depth.into();
+        self.io_timeout = config.io_timeout;
+        self.limits = limits.clone();
         self.frozen = 0;
         self.plugs = Plugs::new(zones);
         self.device.forget_queues();
@@ -145,9 +154,7 @@ impl Model {
         for event in log.events.drain(..) {
             match event {
                 Event::Refused => {}
-                Event::Started {
-                    queue, tag, op, flags, zone, sector, nr_sectors, bios, ..
-                } => {
+                Event::Started { queue, tag, op, flags, zone, sector, nr_sectors, bios, at } => {
                     let command = device::Command {
                         op,
                         flags,
@@ -157,11 +164,16 @@ impl Model {
                         parts: parts.by_ref().take(bios as usize).map(Part::from).collect(),
                         plugged: false,
                         executed: false,
+                        since: at.0,
+                        stopped: false,
                     };
                     self.started(queue, tag, command)?;
                 }
                 Event::Executed { queue, tag, sector, nr_sectors, status } => {
                     self.executed(queue, tag, (sector, nr_sectors), status)?;
+                }
+                Event::Aborted { queue, tag, stops, at } => {
+                    self.aborted(queue, tag, stops, at.0)?;
                 }
                 Event::Done { queue, tag, status, faulty } => {
                     self.done(queue, tag, status, faulty)?;

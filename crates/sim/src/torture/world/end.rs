@@ -9,7 +9,7 @@ impl World {
         self.device.forget_faults();
         self.come_back()?;
         while self.model.is_frozen() {
-            self.thaw(None)?;
+            self.thaw(None, false)?;
         }
         self.drain(when, |world| {
             let idle = |(_, channel): &mut (usize, Channel)| channel.is_idle();

@@ -1,53 +1,79 @@
 //! What happens to the queue and to the device: policies, channels that go, faults.
-use super::super::config::Policy;
+use super::super::config::{Policy, scheduler};
 use super::super::model::{Checked, require};
-use super::super::step::{Doom, End};
+use super::super::step::{Change, Doom, End, Halt};
 use super::{World, all_zones};
 use std::sync::Arc;
 use zonal_blk::{Nanos, Status, SwitchError, ZoneNo};
 use zonal_device::FaultDevice;
-use zonal_device::fault::{Effect, Fate};
+use zonal_device::fault::{Effect, Fate, Stop};
 
 impl World {
-    pub(super) fn thaw(&mut self, policy: Option<Policy>) -> Checked {
+    pub(super) fn thaw(&mut self, change: Option<&Change>, hasty: bool) -> Checked {
         if !self.model.is_frozen() {
             return Ok(());
         }
-        if let Some(policy) = policy {
-            let queue = Arc::clone(&self.queue);
-            self.drain("draining a frozen queue", |_| queue.is_quiescent())?;
-            self.switch(policy)?;
+        if let Some(change) = change {
+            if !hasty {
+                let queue = Arc::clone(&self.queue);
+                self.drain("draining a frozen queue", |_| queue.is_quiescent())?;
+            }
+            self.change(change)?;
         }
         self.queue.thaw();
         self.model.thaw();
         Ok(())
     }
 
-    pub(super) fn switch(&mut self, policy: Policy) -> Checked {
-        let result = self.queue.set_zone_write(policy.into());
+    fn change(&mut self, change: &Change) -> Checked {
+        let quiescent = self.queue.is_quiescent();
+        let queue = &self.queue;
+        let result = match change {
+            Change::Policy(policy) => queue.set_zone_write((*policy).into()),
+            Change::Scheduler(name, attributes) => {
+                queue.set_scheduler(scheduler(name, attributes)?)
+            }
+            Change::MaxIo(lbas) => queue.set_max_sectors(lbas * self.config.lba_sectors()),
+            Change::Requests(requests) => queue.set_nr_requests(*requests),
+            Change::Timeout(nanos) => queue.set_io_timeout(Nanos(*nanos)),
+        };
         self.take_log();
-        let zoned = self.config.zones > 0;
-        let gone = self.device.is_removed() && zoned;
-        let plugs = matches!(policy, Policy::Plug | Policy::Qd1);
-        let locks = policy == Policy::Lock && zoned;
-        let unsuitable = locks && self.config.scheduler != "mq-deadline";
-        if plugs && zoned {
-            self.model.reported(true)?;
+        if !quiescent {
+            let refused = result == Err(SwitchError::NotQuiescent);
+            require!(refused, "{change:?} with bios inside ended with {result:?}");
+            return self.model.no_reports_left();
         }
-        if locks && !unsuitable {
-            self.model.reported(false)?;
+        let zoned = self.config.zones > 0;
+        let (policy, scheduler) = match change {
+            Change::Policy(policy) => (*policy, &self.scheduler),
+            Change::Scheduler(name, _) => (self.model.policy, name),
+            _ => (self.model.policy, &self.scheduler),
+        };
+        let syncs = zoned
+            && matches!(change, Change::Policy(_))
+            && matches!(policy, Policy::Plug | Policy::Qd1);
+        let locks = zoned && policy == Policy::Lock;
+        let unsuitable = locks && scheduler != "mq-deadline";
+        let gone = self.device.is_removed() && (syncs || locks);
+        if syncs || locks && !unsuitable {
+            self.model.reported(syncs)?;
         }
         match result {
-            Ok(()) => require!(
-                !unsuitable && !(gone && (plugs || locks)),
-                "the policy {policy:?} was accepted and should not have been"
-            ),
-            Err(SwitchError::Unsuitable(_)) => require!(unsuitable, "{policy:?} is suitable"),
-            Err(SwitchError::Report(_)) => require!(gone, "{policy:?}: the zones were refused"),
+            Ok(()) => {
+                require!(!unsuitable && !gone, "{change:?} was accepted and should not have been")
+            }
+            Err(SwitchError::Unsuitable(_)) => require!(unsuitable, "{change:?} is suitable"),
+            Err(SwitchError::Report(_)) => require!(gone, "{change:?}: the zones were refused"),
             Err(error @ SwitchError::NotQuiescent) => return Err(error.to_string()),
         }
         if result.is_ok() {
-            self.model.policy = policy;
+            match change {
+                Change::Policy(policy) => self.model.policy = *policy,
+                Change::Scheduler(name, _) => self.scheduler.clone_from(name),
+                Change::MaxIo(_) => self.model.limits.max_sectors = self.queue.max_sectors(),
+                Change::Requests(requests) => self.model.nr_requests = (*requests).into(),
+                Change::Timeout(nanos) => self.model.io_timeout = *nanos,
+            }
         }
         self.model.no_reports_left()
     }
@@ -127,7 +153,8 @@ impl World {
         self.queue = self.config.queue(&self.device)?;
         self.forget_log();
         let zones = all_zones(&self.device);
-        self.model.attach_anew(self.config.policy, &zones);
+        self.scheduler.clone_from(&self.config.scheduler);
+        self.model.attach_anew(&self.config, self.queue.limits(), &zones);
         self.open_channels()?;
         self.check_pointers()
     }
@@ -135,12 +162,19 @@ impl World {
 
 pub(super) fn fate(doom: &Doom) -> Fate {
     let (effect, status) = match doom.end {
-        End::Late => (Effect::All, None),
+        End::Late | End::Lose => (Effect::All, None),
         End::Fail => (Effect::Nothing, Some(Status::IoError)),
         End::TimeOut => (Effect::Nothing, Some(Status::Timeout)),
         End::Deny => (Effect::All, Some(Status::IoError)),
         End::TimeOutDone => (Effect::All, Some(Status::Timeout)),
         End::Tear(lbas) => (Effect::Part(lbas.into()), None),
     };
-    Fate { late: Nanos(doom.late.into()), effect, status }
+    let stop = match doom.stop {
+        Halt::Undone => Stop::Undone,
+        Halt::Done => Stop::Done,
+        Halt::Late(nanos) => Stop::Late(Nanos(nanos.into())),
+        Halt::Deaf(times) => Stop::Deaf(times.into()),
+    };
+    let late = if doom.end == End::Lose { u64::MAX } else { doom.late.into() };
+    Fate { late: Nanos(late), effect, status, stop }
 }

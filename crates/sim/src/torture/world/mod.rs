@@ -27,6 +27,8 @@ pub(super) struct World {
     channels: Vec<(usize, Channel)>,
     /// Those that are on their way out.
     leaving: Vec<(usize, Channel)>,
+    /// The name of the scheduler.
+    scheduler: String,
     pub(super) model: Model,
     pub(super) now: Nanos,
     /// Faults that came to pass.
@@ -49,6 +51,7 @@ impl World {
             queue,
             channels: Vec::new(),
             leaving: Vec::new(),
+            scheduler: config.scheduler.clone(),
             model,
             now: Nanos(0),
             faults: 0,
@@ -96,7 +99,7 @@ impl World {
                 self.model.freeze();
                 Ok(())
             }
-            Action::Thaw { policy } => self.thaw(*policy),
+            Action::Thaw { change, hasty } => self.thaw(change.as_ref(), *hasty),
             Action::Retire { channel } => self.retire(usize::from(*channel)),
             Action::Report { zone, count } => self.report(*zone, (*count).into()),
             Action::Doom(doom) => {

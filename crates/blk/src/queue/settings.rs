@@ -1,0 +1,216 @@
+//! What can be changed about a queue while nothing is inside: the scheduler and limits below the
+//! device's.
+//!
+//! Takes a frozen, quiescent queue and what is to change; gives channels what they work by. Keeps
+//! true: a channel has bios inside by one set of settings, and takes the new ones with the first
+//! bio that it lets in, or the first end that it finds on a shared hardware queue, after they
+//! changed ([`Gate::changes`](crate::gate::Gate::changes)). Every change makes the scheduler anew, so a channel that has not seen it cannot send what the others
+//! have there by the old settings.
+use super::{Queue, QueueOptions, SwitchError};
+use crate::limits::Limits;
+use crate::plug::ZoneWrite;
+use crate::probe::{mark, mutant};
+use crate::sched::{ClassCounters, Link, MergeLimit, Scheduler, Stage, ZoneLocks};
+use crate::split::Geometry;
+use crate::sync::MutexGuard;
+use crate::units::{Nanos, ZoneNo};
+
+#[derive(Clone)]
+pub(super) struct Settings {
+    pub(super) scheduler: Scheduler,
+    /// `None` for [`Scheduler::None`].
+    stage: Option<Stage>,
+    max_sectors: u32,
+    nr_requests: u16,
+    io_timeout: Nanos,
+}
+
+impl Settings {
+    pub(super) fn new(limits: &Limits, options: &QueueOptions) -> Self {
+        Settings {
+            scheduler: options.scheduler,
+            stage: Stage::new(options.scheduler, limits, options.merge),
+            max_sectors: limits.max_sectors,
+            nr_requests: limits.queue_depth,
+            io_timeout: options.io_timeout,
+        }
+    }
+}
+
+/// What a channel works by.
+pub(crate) struct Setup {
+    /// [`Gate::changes`](crate::gate::Gate::changes) at the time.
+    pub(crate) changes: u32,
+    pub(crate) limits: Limits,
+    pub(crate) geometry: Geometry,
+    pub(crate) merge: MergeLimit,
+    /// `None` without a scheduler.
+    pub(crate) link: Option<Link>,
+    pub(crate) nr_requests: u16,
+    pub(crate) io_timeout: Nanos,
+}
+
+impl Queue {
+    fn settings(&self) -> MutexGuard<'_, Settings> {
+        self.settings.lock().expect("settings lock")
+    }
+
+    /// What a channel is to work by from now on.
+    pub(crate) fn setup(&self) -> Setup {
+        let settings = self.settings();
+        let max_sectors = settings.max_sectors;
+        let limits = Limits { max_sectors, ..self.limits.clone() };
+        Setup {
+            changes: self.gate.changes(),
+            geometry: Geometry::new(&limits),
+            limits,
+            merge: self.merge_limit(max_sectors),
+            link: settings.stage.as_ref().map(Stage::link),
+            nr_requests: settings.nr_requests,
+            io_timeout: settings.io_timeout,
+        }
+    }
+
+    fn merge_limit(&self, max_sectors: u32) -> MergeLimit {
+        MergeLimit { max_sectors: if self.merge { max_sectors } else { 0 } }
+    }
+
+    pub(super) fn require_quiescent(&self) -> Result<(), SwitchError> {
+        if self.gate.is_frozen() && self.is_quiescent() {
+            Ok(())
+        } else {
+            Err(SwitchError::NotQuiescent)
+        }
+    }
+
+    /// The scheduler with its attributes.
+    pub fn scheduler(&self) -> Scheduler {
+        self.settings().scheduler
+    }
+
+    /// What went through the scheduler since the queue has it, by priority class, the most urgent
+    /// first; `None` without one.
+    pub fn sched_counters(&self) -> Option<[ClassCounters; 3]> {
+        self.settings().stage.as_ref().map(Stage::counters)
+    }
+
+    /// The longest command in sectors (the kernel's `max_sectors_kb`).
+    pub fn max_sectors(&self) -> u32 {
+        self.settings().max_sectors
+    }
+
+    /// Requests that may be in flight on a hardware queue (the kernel's `nr_requests`).
+    pub fn nr_requests(&self) -> u16 {
+        self.settings().nr_requests
+    }
+
+    /// How long a request may be with the device before that is asked to stop it.
+    pub fn io_timeout(&self) -> Nanos {
+        self.settings().io_timeout
+    }
+
+    /// Gives a frozen, quiescent queue another scheduler, or other attributes.
+    ///
+    /// # Errors
+    /// [`SwitchError`] says what is missing; the scheduler is then unchanged.
+    pub fn set_scheduler(&self, scheduler: Scheduler) -> Result<(), SwitchError> {
+        self.schedule_anew(|settings| {
+            mark!(SchedulerChanged if settings.scheduler != scheduler);
+            settings.scheduler = scheduler;
+        })
+    }
+
+    /// Lowers the longest command of a frozen, quiescent queue, or raises it again, up to what the
+    /// device takes.
+    ///
+    /// # Errors
+    /// [`SwitchError`] says what is wrong; the limit is then unchanged.
+    pub fn set_max_sectors(&self, max_sectors: u32) -> Result<(), SwitchError> {
+        let lba = self.limits.lba_sectors();
+        let in_range = (lba..=self.limits.max_sectors).contains(&max_sectors);
+        if !in_range || !max_sectors.is_multiple_of(lba) {
+            return Err(SwitchError::Unsuitable(
+                "the longest command is a number of blocks up to the device's longest",
+            ));
+        }
+        self.schedule_anew(|settings| {
+            mark!(LimitsChanged if settings.max_sectors != max_sectors);
+            settings.max_sectors = max_sectors;
+        })?;
+        if let Some(plugs) = &self.plugs
+            && !mutant!(MergeLimitKept)
+        {
+            plugs.set_merge_max_sectors(self.merge_limit(max_sectors).max_sectors);
+        }
+        Ok(())
+    }
+
+    /// Changes something, and makes the scheduler anew.
+    fn schedule_anew(&self, change: impl FnOnce(&mut Settings)) -> Result<(), SwitchError> {
+        self.require_quiescent()?;
+        let mut next = self.settings().clone();
+        change(&mut next);
+        let zones = self.zones_to_lock(self.zone_write(), &next.scheduler)?;
+        let limits = Limits { max_sectors: next.max_sectors, ..self.limits.clone() };
+        if !mutant!(SchedulerStays) {
+            next.stage = Stage::new(next.scheduler, &limits, self.merge);
+        }
+        if let Some(stage) = &next.stage {
+            stage.lock_zones(zones);
+        }
+        *self.settings() = next;
+        self.gate.changed();
+        Ok(())
+    }
+
+    /// Lowers how many requests may be in flight on each hardware queue of a frozen, quiescent
+    /// queue, or raises it again, up to what the device takes.
+    ///
+    /// # Errors
+    /// [`SwitchError`] says what is wrong; the limit is then unchanged.
+    pub fn set_nr_requests(&self, nr_requests: u16) -> Result<(), SwitchError> {
+        if !(1..=self.limits.queue_depth).contains(&nr_requests) {
+            return Err(SwitchError::Unsuitable(
+                "requests in flight are 1 up to the device's most",
+            ));
+        }
+        self.schedule_anew(|settings| settings.nr_requests = nr_requests)
+    }
+
+    /// Changes how long requests may be with the device, while the queue is frozen and quiescent.
+    ///
+    /// # Errors
+    /// [`SwitchError`] says what is missing; the timeout is then unchanged.
+    pub fn set_io_timeout(&self, io_timeout: Nanos) -> Result<(), SwitchError> {
+        self.schedule_anew(|settings| settings.io_timeout = io_timeout)
+    }
+
+    /// Has the scheduler hold back writes by zone if that is the policy.
+    pub(super) fn lock_zones(&self, policy: ZoneWrite) -> Result<(), SwitchError> {
+        let scheduler = self.scheduler();
+        let zones = self.zones_to_lock(policy, &scheduler)?;
+        if let Some(stage) = &self.settings().stage {
+            stage.lock_zones(zones);
+        }
+        Ok(())
+    }
+
+    fn zones_to_lock(
+        &self,
+        policy: ZoneWrite,
+        scheduler: &Scheduler,
+    ) -> Result<Option<ZoneLocks>, SwitchError> {
+        if policy != ZoneWrite::Lock || self.limits.nr_zones == 0 {
+            return Ok(None);
+        }
+        if !scheduler.locks_zones() {
+            return Err(SwitchError::Unsuitable(
+                "zone write locking needs the scheduler mq-deadline",
+            ));
+        }
+        let mut zones = Vec::new();
+        self.report_zones(ZoneNo(0), self.limits.nr_zones as usize, &mut zones)
+            .map_err(SwitchError::Report)?;
+        Ok(Some(ZoneLocks::new(&self.limits, &zones)))
+    }
+}
