@@ -7,6 +7,7 @@ use crate::bio::{Bio, Completion, Op};
 use crate::completion::{Mailbox, Parents};
 use crate::gate::Presence;
 use crate::hctx::HctxRef;
+use crate::iostat::IoCounters;
 use crate::limits::Limits;
 use crate::plug::Entered;
 use crate::probe::{mark, mutant};
@@ -54,6 +55,8 @@ pub struct Channel {
     /// Bios that are in the layer.
     inside: usize,
     presence: Arc<Presence>,
+    /// `None` if nobody wants to know.
+    iostat: Option<Arc<IoCounters>>,
     /// What a batch may be merged into.
     merge: MergeLimit,
     geometry: Geometry,
@@ -69,6 +72,7 @@ impl Channel {
         id: u32,
         mailboxes: Vec<Arc<Mailbox>>,
         presence: Arc<Presence>,
+        iostat: Option<Arc<IoCounters>>,
         mut hctx: HctxRef,
         setup: Setup,
     ) -> Self {
@@ -91,6 +95,7 @@ impl Channel {
             held: VecDeque::new(),
             inside: 0,
             presence,
+            iostat,
             merge,
             geometry,
             limits,
@@ -390,6 +395,9 @@ impl Channel {
     /// The device is done with a request: lets the plug send its next write, then ends the bios.
     #[inline]
     fn complete(&mut self, now: Nanos, request: Box<Request>, completions: &mut Vec<Completion>) {
+        if let Some(iostat) = &self.iostat {
+            iostat.count(&request);
+        }
         if let Some(next) = self.queue.release(now, &request, &mut self.aborted) {
             mark!(FrozenWithWaiting if self.queue.gate().is_frozen());
             if self.retiring && next.owner != self.id {

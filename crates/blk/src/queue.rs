@@ -7,6 +7,7 @@ use crate::completion::Mailbox;
 use crate::device::Device;
 use crate::gate::{Gate, Presence};
 use crate::hctx::{Hctx, HctxRef, IO_TIMEOUT};
+use crate::iostat::{IoCounters, IoStat};
 use crate::limits::Limits;
 pub use crate::plug::AttachError;
 use crate::plug::{self, Entered, PlugInfo, WpRecovery, ZonePhase, ZonePlugs, ZoneWrite, attach};
@@ -45,6 +46,8 @@ pub struct QueueOptions {
     /// How long a request may be with the device before that is asked to stop it
     /// ([`crate::HwQueue::abort`]).
     pub io_timeout: Nanos,
+    /// Whether what the device does is counted (the kernel's `iostats`): see [`Queue::iostat`].
+    pub iostats: bool,
 }
 
 impl Default for QueueOptions {
@@ -58,6 +61,7 @@ impl Default for QueueOptions {
             power_of_two_zones: false,
             share_queues: false,
             io_timeout: IO_TIMEOUT,
+            iostats: false,
         }
     }
 }
@@ -71,6 +75,7 @@ pub struct Queue {
     /// A [`ZoneWrite`]; changes only while nothing is inside.
     zone_write: AtomicU8,
     share_queues: bool,
+    iostats: bool,
     merge: bool,
     /// Change only while nothing is inside.
     settings: Mutex<Settings>,
@@ -83,6 +88,8 @@ struct Channels {
     /// Of all channels ever opened.
     mailboxes: Vec<Arc<Mailbox>>,
     presences: Vec<Arc<Presence>>,
+    /// The same, if anything is counted.
+    counters: Vec<Arc<IoCounters>>,
     /// Hardware queues that belong to a channel.
     owned: u16,
     /// Hardware queues that channels share.
@@ -146,6 +153,7 @@ impl Queue {
             plugs,
             zone_write: AtomicU8::new(zone_write as u8),
             share_queues: options.share_queues,
+            iostats: options.iostats,
             merge: options.merge,
             settings: Mutex::new(settings),
             gate: Gate::new(),
@@ -235,8 +243,18 @@ impl Queue {
         let setup = self.setup();
         let presence = Arc::new(Presence::new());
         channels.presences.push(Arc::clone(&presence));
+        let iostat = self.iostats.then(Arc::<IoCounters>::default);
+        channels.counters.extend(iostat.clone());
         let id = u32::try_from(id).expect("fewer than 2^32 channels");
-        Ok(Channel::new(Arc::clone(self), id, channels.mailboxes.clone(), presence, hctx, setup))
+        let mailboxes = channels.mailboxes.clone();
+        Ok(Channel::new(Arc::clone(self), id, mailboxes, presence, iostat, hctx, setup))
+    }
+
+    /// What the device did for all channels, those that are gone among them; `None` unless
+    /// [`QueueOptions::iostats`] is set.
+    pub fn iostat(&self) -> Option<IoStat> {
+        let channels = self.channels.lock().expect("channels lock");
+        self.iostats.then(|| IoStat::sum(&channels.counters))
     }
 
     /// A channel no longer needs its hardware queue.

@@ -1,5 +1,6 @@
 //! What can be seen from outside (A45 to A47).
-use crate::bio::Op;
+use crate::bio::{Bio, Op};
+use crate::iostat::IoStat;
 use crate::plug::{PlugFlags, PlugInfo, ZoneCounters, ZonePhase, ZoneWrite};
 use crate::status::Status;
 use crate::testing::{Setup, move_to};
@@ -107,4 +108,31 @@ fn report_comes_from_the_device_with_the_writes_it_has_done() {
     assert_eq!(rig.writes().len(), 2);
     assert_eq!(rig.submit(Op::Flush, 0, 0), 2);
     rig.drain();
+}
+
+#[test]
+fn requests_are_counted_as_the_device_gets_them_if_somebody_wants_to_know() {
+    let mut rig = Setup::new().channels(2).options(|options| options.iostats = true).build();
+    rig.write(0, 8);
+    rig.write(8, 8);
+    rig.write(16, 8);
+    rig.ok();
+    // The two that waited went out as one.
+    rig.fail();
+    rig.submit_bio(1, Bio::new(Op::Read, Sector(0), 8, 0));
+    rig.submit(Op::Flush, 0, 0);
+    rig.reset(1);
+    rig.drain();
+    let expected = IoStat {
+        reads: 1,
+        sectors_read: 8,
+        writes: 2,
+        sectors_written: 8,
+        flushes: 1,
+        zone_management: 1,
+        failures: 1,
+        ..IoStat::default()
+    };
+    assert_eq!(rig.queue.iostat(), Some(expected));
+    assert_eq!(Setup::new().build().queue.iostat(), None);
 }
