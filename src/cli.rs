@@ -4,6 +4,7 @@
 //! sorted first: what [`RunArgs`] or [`AdviseArgs`] know is Zonal's, everything else is for the job
 //! parser.
 mod advise;
+mod ctl;
 mod device;
 mod fit;
 mod pattern;
@@ -14,6 +15,7 @@ mod zone;
 
 pub use advise::{AdviceFormat, AdviseArgs, Goal};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+pub use ctl::CtlArgs;
 pub use device::DeviceArgs;
 pub use fit::FitArgs;
 pub use pattern::{GenerateArgs, GenerateCommand, PatternCommand, RaidtestArgs, RandomioArgs};
@@ -45,6 +47,8 @@ pub enum Command {
     Torture(TortureArgs),
     /// Export a device.
     Serve(ServeArgs),
+    /// Watch or change a device that is exported.
+    Ctl(CtlArgs),
     /// Explain device specs.
     Devices,
     /// Show where the fields of hot structures lie: of those with this in their name.
@@ -90,6 +94,9 @@ enum Sub {
     Torture(TortureArgs),
     /// Export a device to other machines and guests
     Serve(ServeArgs),
+    /// Watch or change a device that `zonal serve --ctl` exports
+    #[command(after_help = CTL_HELP)]
+    Ctl(CtlArgs),
     /// Explain device specs such as null:zones=4096,zone_size=256M
     Devices,
     /// Show the memory layout of the structures that every I/O touches, as pahole(1) does
@@ -104,6 +111,23 @@ enum Sub {
         markdown: bool,
     },
 }
+
+const CTL_HELP: &str = "\
+Commands:
+  status                                the devices and where they are exported
+  stat                                  what the device did
+  plugs [all]                           zone write plugs that live, or all that were used
+  get [ATTRIBUTE]                       an attribute, or all
+  set ATTRIBUTE VALUE                   change scheduler, scheduler.ATTRIBUTE, zone_write,
+                                        zoned_qd1_writes, max_sectors_kb, nr_requests, io_timeout
+  zone FIRST[-LAST] read-only|offline|mend
+  fault [list]                          rules by which I/O fails
+  fault add fail=KIND[,status=STATUS][,zone=FIRST-LAST][,one_in=N][,count=N]
+  fault add delay=KIND,time=TIME[,zone=FIRST-LAST][,one_in=N][,count=N]
+                                        KIND is any, read, write, flush or zone; STATUS is ioerr,
+                                        medium, timeout, nospc, protection or offline
+  fault clear                           remove all rules
+  metrics                               counters as Prometheus reads them";
 
 /// Options of `zonal run` that are not job options.
 #[derive(Args, Debug)]
@@ -214,6 +238,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
         Sub::Pattern(pattern) => Command::Pattern(pattern),
         Sub::Torture(torture) => Command::Torture(torture),
         Sub::Serve(serve) => Command::Serve(serve),
+        Sub::Ctl(ctl) => Command::Ctl(ctl),
         Sub::Devices => Command::Devices,
         Sub::Layout { name } => Command::Layout(name),
         Sub::Options { markdown } => Command::Options(markdown),

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         cli::Command::Pattern(command) => cmd::pattern::run(&command),
         cli::Command::Torture(args) => cmd::torture::run(&args),
         cli::Command::Serve(args) => cmd::serve::run(&args),
+        cli::Command::Ctl(args) => cmd::ctl::run(&args),
         cli::Command::Devices => cmd::devices::help(),
         cli::Command::Layout(name) => cmd::layout::run(name.as_deref()),
         cli::Command::Options(markdown) => cmd::options::help(markdown),

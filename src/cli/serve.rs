@@ -2,6 +2,7 @@
 use super::ZoneWriteArg;
 use clap::{ArgGroup, Args};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// Options of `zonal serve`.
 #[derive(Args, Debug)]
@@ -29,6 +30,12 @@ pub struct ServeArgs {
     /// Chooses the random numbers of the device
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
+    /// Make a socket here for `zonal ctl`, which watches and changes the device
+    #[arg(long, value_name = "SOCKET")]
+    pub ctl: Option<PathBuf>,
+    /// Answer `GET /metrics` on this address, for Prometheus
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub metrics: Option<SocketAddr>,
     /// Say on standard error who connects, and why connections end
     #[arg(short, long)]
     pub verbose: bool,

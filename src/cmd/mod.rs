@@ -1,5 +1,6 @@
 //! One file per subcommand.
 pub mod advise;
+pub mod ctl;
 pub mod device;
 pub mod devices;
 pub mod fit;

@@ -4,6 +4,7 @@
 #![warn(clippy::undocumented_unsafe_blocks)]
 
 mod clock;
+pub mod control;
 pub mod nvme_tcp;
 mod threads;
 

@@ -10,7 +10,9 @@ use crate::rng::Rng;
 pub use rule::{Fault, Kind, Rule, RuleError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use zonal_blk::{Device, HwQueue, Limits, Nanos, Request, Status, Zone, ZoneCondition, ZoneNo};
+use zonal_blk::{
+    Abort, Device, HwQueue, Limits, Nanos, Request, Status, Tag, Zone, ZoneCondition, ZoneNo,
+};
 
 /// A device that fails as its rules say.
 pub struct InjectDevice {
@@ -145,6 +147,16 @@ impl HwQueue for Queue {
     fn next_event(&self) -> Option<Nanos> {
         let pending = self.pending.iter().map(|&(due, ..)| due).min();
         pending.into_iter().chain(self.inner.next_event()).min()
+    }
+
+    fn abort(&mut self, now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) -> Abort {
+        match self.pending.iter().position(|(_, _, request)| request.tag() == tag) {
+            Some(index) => {
+                done.push(self.pending.swap_remove(index).2);
+                Abort::Stops
+            }
+            None => self.inner.abort(now, tag, done),
+        }
     }
 }
 

@@ -279,6 +279,7 @@ impl Config {
             power_of_two_zones: false,
             share_queues: self.share_queues,
             io_timeout: Nanos(self.io_timeout),
+            iostats: false,
         };
         let device: Arc<FaultDevice> = Arc::clone(device);
         Queue::attach(device, options).map_err(|error| error.to_string())

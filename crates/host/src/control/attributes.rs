@@ -1,0 +1,99 @@
+//! The attributes of a queue by name, as the kernel has them in `/sys/block/*/queue`.
+//!
+//! Takes names and values as text; gives values, or changes what can be changed.
+use std::thread;
+use std::time::{Duration, Instant};
+use zonal_blk::sched::Scheduler;
+use zonal_blk::{Nanos, Queue, SwitchError, ZoneWrite};
+
+/// How long a change waits for what is inside to come out.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What can be changed, beside the scheduler's attributes.
+const CHANGEABLE: &str = "scheduler, scheduler.ATTRIBUTE, zone_write, zoned_qd1_writes, \
+                          max_sectors_kb, nr_requests or io_timeout";
+
+/// All attributes with their values. Those of the scheduler begin with `scheduler.`.
+pub(super) fn all(queue: &Queue) -> Vec<(String, String)> {
+    let scheduler = queue.scheduler();
+    let mut all = vec![("scheduler".to_owned(), scheduler.name().to_owned())];
+    let of_scheduler = scheduler.attributes();
+    all.extend(of_scheduler.into_iter().map(|a| (format!("scheduler.{}", a.name), a.value)));
+    all.push(("zone_write".to_owned(), queue.zone_write().name().to_owned()));
+    all.push(("max_sectors_kb".to_owned(), (queue.max_sectors() / 2).to_string()));
+    all.push(("nr_requests".to_owned(), queue.nr_requests().to_string()));
+    all.push(("io_timeout".to_owned(), (queue.io_timeout().0 / 1_000_000).to_string()));
+    all.extend(queue.attributes().into_iter().map(|(name, value)| (name.to_owned(), value)));
+    all
+}
+
+/// Changes an attribute, while nothing is inside.
+pub(super) fn set(queue: &Queue, name: &str, value: &str) -> Result<(), String> {
+    let wrong = |expected: &str| format!("{name}: found `{value}`, expected {expected}");
+    if let Some(attribute) = name.strip_prefix("scheduler.") {
+        let mut scheduler = queue.scheduler();
+        scheduler.set(attribute, value).map_err(|error| error.to_string())?;
+        return while_frozen(queue, || queue.set_scheduler(scheduler));
+    }
+    match name {
+        "scheduler" => {
+            let scheduler: Scheduler = value.parse().map_err(|error| format!("{name}: {error}"))?;
+            while_frozen(queue, || queue.set_scheduler(scheduler))
+        }
+        "zone_write" => {
+            let policies = [ZoneWrite::Plug, ZoneWrite::Qd1, ZoneWrite::Lock, ZoneWrite::Off];
+            let policy = policies.into_iter().find(|policy| policy.name() == value);
+            let policy = policy.ok_or_else(|| wrong("plug, qd1, lock or off"))?;
+            while_frozen(queue, || queue.set_zone_write(policy))
+        }
+        "zoned_qd1_writes" => {
+            let policy = match (value, queue.zone_write()) {
+                ("1", _) => ZoneWrite::Qd1,
+                ("0", ZoneWrite::Qd1) => ZoneWrite::Plug,
+                ("0", other) => other,
+                _ => return Err(wrong("0 or 1")),
+            };
+            while_frozen(queue, || queue.set_zone_write(policy))
+        }
+        "max_sectors_kb" => {
+            let kilobytes: Option<u32> = value.parse().ok();
+            let sectors = kilobytes.and_then(|kb| kb.checked_mul(2));
+            let sectors = sectors.ok_or_else(|| wrong("a number of KiB"))?;
+            while_frozen(queue, || queue.set_max_sectors(sectors))
+        }
+        "nr_requests" => {
+            let number = value.parse().map_err(|_| wrong("a number of requests"))?;
+            while_frozen(queue, || queue.set_nr_requests(number))
+        }
+        "io_timeout" => {
+            let millis = value.parse::<u64>().ok().filter(|&millis| millis > 0);
+            let nanos = millis.and_then(|millis| millis.checked_mul(1_000_000));
+            let nanos = nanos.ok_or_else(|| wrong("milliseconds above 0"))?;
+            while_frozen(queue, || queue.set_io_timeout(Nanos(nanos)))
+        }
+        _ if all(queue).iter().any(|(known, _)| known == name) => {
+            Err(format!("{name} cannot be changed, expected {CHANGEABLE}"))
+        }
+        _ => Err(format!("no attribute `{name}`, expected {CHANGEABLE}")),
+    }
+    .map_err(|error| if error.starts_with(name) { error } else { format!("{name}: {error}") })
+}
+
+/// Does what needs a quiescent queue.
+fn while_frozen(
+    queue: &Queue,
+    change: impl FnOnce() -> Result<(), SwitchError>,
+) -> Result<(), String> {
+    queue.freeze();
+    let started = Instant::now();
+    while !queue.is_quiescent() && started.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_micros(200));
+    }
+    let changed = if queue.is_quiescent() {
+        change().map_err(|error| error.to_string())
+    } else {
+        Err(format!("I/O did not end within {} s; nothing was changed", PATIENCE.as_secs()))
+    };
+    queue.thaw();
+    changed
+}

@@ -1,0 +1,193 @@
+//! What can be counted, in Prometheus' text format 0.0.4.
+//!
+//! Takes the devices; gives text, and serves it over HTTP at `/metrics`. Keeps true: asking changes
+//! nothing; names end in their unit, totals in `_total`.
+use super::operate::{Operated, Operator};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use tiny_http::{Header, Response, Server};
+use zonal_blk::{IoStat, ZoneNo};
+use zonal_device::model::Model;
+
+/// Samples of metrics by name: all devices' of a metric stand together, as the format wants it.
+#[derive(Default)]
+struct Samples {
+    by_name: BTreeMap<&'static str, (&'static str, &'static str, Vec<String>)>,
+}
+
+impl Samples {
+    fn add(
+        &mut self,
+        (name, kind, help): (&'static str, &'static str, &'static str),
+        labels: &[(&str, &str)],
+        value: f64,
+    ) {
+        let labels: Vec<String> =
+            labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+        let sample = format!("{name}{{{}}} {value}", labels.join(","));
+        self.by_name.entry(name).or_insert((kind, help, Vec::new())).2.push(sample);
+    }
+}
+
+/// A label's value: backslash, quote and line feed have escapes.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+const INFO: (&str, &str, &str) = ("zonal_device_info", "gauge", "What the device is.");
+const REQUESTS: (&str, &str, &str) =
+    ("zonal_requests_total", "counter", "Requests that the device has ended.");
+const BYTES: (&str, &str, &str) =
+    ("zonal_bytes_total", "counter", "Bytes of requests that succeeded.");
+const FAILURES: (&str, &str, &str) =
+    ("zonal_request_failures_total", "counter", "Requests that failed.");
+const PLUGS: (&str, &str, &str) = ("zonal_zone_plugs", "gauge", "Zone write plugs that live.");
+const MERGES: (&str, &str, &str) =
+    ("zonal_plug_merges_total", "counter", "Waiting writes that went out merged behind another.");
+const WAITED: (&str, &str, &str) =
+    ("zonal_plug_wait_seconds_total", "counter", "Time that writes waited in plugs, summed.");
+const ZONES: (&str, &str, &str) = ("zonal_zones", "gauge", "Zones by condition.");
+const SCHEDULER: (&str, &str, &str) =
+    ("zonal_scheduler_requests_total", "counter", "Requests in the scheduler, by class and fate.");
+const EVENTS: (&str, &str, &str) =
+    ("zonal_device_events_total", "counter", "What happened in the device.");
+const BUSY: (&str, &str, &str) =
+    ("zonal_device_busy_seconds_total", "counter", "What the device's time went to.");
+const FAULTS: (&str, &str, &str) =
+    ("zonal_fault_hits_total", "counter", "Requests that a fault's rule befell.");
+
+/// All metrics.
+pub(super) fn text(operator: &Operator) -> String {
+    let mut samples = Samples::default();
+    operator.devices().iter().for_each(|device| of_device(device, &mut samples));
+    let mut text = String::new();
+    for (name, (kind, help, lines)) in samples.by_name {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{}", lines.join("\n"));
+    }
+    text
+}
+
+fn of_device(operated: &Operated, samples: &mut Samples) {
+    let Operated { name, description, queue, device } = operated;
+    let name = ("device", name.as_str());
+    let scheduler = queue.scheduler();
+    let labels = [
+        name,
+        ("description", description.as_str()),
+        ("scheduler", scheduler.name()),
+        ("zone_write", queue.zone_write().name()),
+    ];
+    samples.add(INFO, &labels, 1.0);
+    let stat = queue.iostat().unwrap_or_default();
+    let IoStat { reads, writes, discards, flushes, zone_management, failures, .. } = stat;
+    for (op, count) in [
+        ("read", reads),
+        ("write", writes),
+        ("discard", discards),
+        ("flush", flushes),
+        ("zone_management", zone_management),
+    ] {
+        samples.add(REQUESTS, &[name, ("op", op)], count as f64);
+    }
+    for (op, sectors) in [("read", stat.sectors_read), ("write", stat.sectors_written)] {
+        samples.add(BYTES, &[name, ("op", op)], sectors as f64 * 512.0);
+    }
+    samples.add(FAILURES, &[name], failures as f64);
+    samples.add(PLUGS, &[name], f64::from(queue.live_plugs()));
+    let (mut merges, mut waited) = (0_u64, 0_u64);
+    for plug in queue.dump_plugs(true) {
+        merges += u64::from(plug.counters.merges);
+        waited = waited.saturating_add(plug.counters.parked_ns);
+    }
+    samples.add(MERGES, &[name], merges as f64);
+    samples.add(WAITED, &[name], waited as f64 / 1e9);
+    let mut zones = Vec::new();
+    if queue.report_zones(ZoneNo(0), queue.limits().nr_zones as usize, &mut zones).is_ok() {
+        let mut conditions: BTreeMap<String, u32> = BTreeMap::new();
+        for zone in &zones {
+            *conditions.entry(format!("{:?}", zone.cond)).or_default() += 1;
+        }
+        for (condition, count) in conditions {
+            samples.add(ZONES, &[name, ("condition", &condition)], f64::from(count));
+        }
+    }
+    for (class, counters) in
+        ["rt", "be", "idle"].iter().zip(queue.sched_counters().iter().flatten())
+    {
+        for (fate, count) in [
+            ("inserted", counters.inserted),
+            ("merged", counters.merged),
+            ("dispatched", counters.dispatched),
+            ("completed", counters.completed),
+        ] {
+            let labels = [name, ("class", class), ("fate", fate)];
+            samples.add(SCHEDULER, &labels, count as f64);
+        }
+    }
+    let activity = device.activity();
+    for (event, count) in activity.counts {
+        samples.add(EVENTS, &[name, ("event", event)], count as f64);
+    }
+    for (part, time) in activity.times {
+        samples.add(BUSY, &[name, ("part", part)], time.0 as f64 / 1e9);
+    }
+    for (rule, hits) in device.rules() {
+        samples.add(FAULTS, &[name, ("rule", &rule.to_string())], hits as f64);
+    }
+}
+
+/// The metrics over HTTP. Dropping it ends it.
+pub struct MetricsServer {
+    server: Arc<Server>,
+    address: SocketAddr,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl MetricsServer {
+    /// Answers `GET /metrics` on `address`; port 0 for any that is free.
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub fn start(address: SocketAddr, operator: Arc<Operator>) -> io::Result<Self> {
+        let server = Arc::new(Server::http(address).map_err(io::Error::other)?);
+        let address = server.server_addr().to_ip().unwrap_or(address);
+        let theirs = Arc::clone(&server);
+        let serve = move || serve(&theirs, &operator);
+        let thread = thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;
+        Ok(MetricsServer { server, address, thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for MetricsServer {
+    fn drop(&mut self) {
+        self.server.unblock();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(server: &Server, operator: &Operator) {
+    for request in server.incoming_requests() {
+        let path = request.url().split('?').next().unwrap_or_default();
+        let asked = *request.method() == tiny_http::Method::Get && path == "/metrics";
+        // A client that has left misses its answer.
+        let _ = if asked {
+            let kind = Header::from_bytes("Content-Type", "text/plain; version=0.0.4")
+                .expect("a header in ASCII");
+            request.respond(Response::from_string(text(operator)).with_header(kind))
+        } else {
+            request.respond(Response::from_string("GET /metrics\n").with_status_code(404))
+        };
+    }
+}

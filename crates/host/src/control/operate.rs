@@ -1,0 +1,163 @@
+//! Commands, carried out.
+use super::attributes;
+use super::command::{Command, ZoneChange};
+use super::metrics;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use zonal_blk::{IoStat, Queue, ZoneCondition, ZoneKind, ZoneNo};
+use zonal_device::inject::InjectDevice;
+use zonal_device::model::Model;
+use zonal_device::quantity::show_time;
+
+/// A device at work.
+pub struct Operated {
+    /// As it was named.
+    pub name: String,
+    /// What it is, in a line.
+    pub description: String,
+    /// Its block layer. Counts what the device does.
+    pub queue: Arc<Queue>,
+    /// The device, which can be made to fail.
+    pub device: Arc<InjectDevice>,
+}
+
+/// Whoever knows the devices and does what is asked of them.
+pub struct Operator {
+    devices: Vec<Operated>,
+    exports: Vec<String>,
+}
+
+impl Operator {
+    /// For `devices`, which are exported at `exports`.
+    pub fn new(devices: Vec<Operated>, exports: Vec<String>) -> Self {
+        Operator { devices, exports }
+    }
+
+    /// The devices.
+    pub(super) fn devices(&self) -> &[Operated] {
+        &self.devices
+    }
+
+    /// Carries out a command on the device of this number, from 1.
+    ///
+    /// # Errors
+    /// Why it was refused; nothing has changed.
+    pub fn operate(&self, device: usize, command: Command) -> Result<Value, String> {
+        let known = device.checked_sub(1).and_then(|index| self.devices.get(index));
+        let operated = known
+            .ok_or_else(|| format!("device {device}: expected 1 to {}", self.devices.len()))?;
+        let Operated { queue, device, .. } = operated;
+        match command {
+            Command::Status => Ok(self.status()),
+            Command::Stat => Ok(operated.stat()),
+            Command::Plugs { all } => {
+                Ok(queue.dump_plugs(all).iter().map(ToString::to_string).collect())
+            }
+            Command::Get(None) => Ok(object(attributes::all(queue))),
+            Command::Get(Some(name)) => {
+                let all = attributes::all(queue);
+                let found = all.into_iter().find(|(known, _)| *known == name);
+                found
+                    .map(|(_, value)| Value::from(value))
+                    .ok_or_else(|| format!("no attribute `{name}`"))
+            }
+            Command::Set { name, value } => {
+                attributes::set(queue, &name, &value).map(|()| Value::Null)
+            }
+            Command::Zones { zones, change } => {
+                operated.change_zones(*zones.start(), *zones.end(), change)
+            }
+            Command::Faults => {
+                let rules = device.rules();
+                Ok(rules.iter().map(|(rule, hits)| format!("{rule}: {hits} commands")).collect())
+            }
+            Command::AddFault(rule) => {
+                device.add(rule);
+                Ok(Value::Null)
+            }
+            Command::ClearFaults => Ok(json!(device.clear())),
+            Command::Metrics => Ok(Value::from(metrics::text(self))),
+        }
+    }
+
+    fn status(&self) -> Value {
+        let devices = self.devices.iter().zip(1..).map(|(operated, number)| {
+            json!({
+                "number": number,
+                "name": operated.name,
+                "description": operated.description,
+                "scheduler": operated.queue.scheduler().name(),
+                "zone_write": operated.queue.zone_write().name(),
+                "live_plugs": operated.queue.live_plugs(),
+                "faults": operated.device.rules().len(),
+            })
+        });
+        json!({ "exports": self.exports, "devices": devices.collect::<Vec<_>>() })
+    }
+}
+
+impl Operated {
+    fn stat(&self) -> Value {
+        let IoStat {
+            reads,
+            sectors_read,
+            writes,
+            sectors_written,
+            discards,
+            flushes,
+            zone_management,
+            failures,
+        } = self.queue.iostat().unwrap_or_default();
+        let activity = self.device.activity();
+        let device: Vec<(String, String)> = activity
+            .counts
+            .iter()
+            .map(|&(name, count)| (name.to_owned(), count.to_string()))
+            .chain(activity.times.iter().map(|&(name, time)| (name.to_owned(), show_time(time.0))))
+            .collect();
+        json!({
+            "reads": reads,
+            "sectors_read": sectors_read,
+            "writes": writes,
+            "sectors_written": sectors_written,
+            "discards": discards,
+            "flushes": flushes,
+            "zone_management": zone_management,
+            "failures": failures,
+            "live_plugs": self.queue.live_plugs(),
+            "device": object(device),
+        })
+    }
+
+    /// Changes the condition of zones: all, or none if there is one that cannot be.
+    fn change_zones(&self, first: u32, last: u32, change: ZoneChange) -> Result<Value, String> {
+        let nr_zones = self.queue.limits().nr_zones;
+        if last >= nr_zones {
+            return Err(format!("zone {last}: the device has {nr_zones} zones, from 0"));
+        }
+        let mut zones = Vec::new();
+        let count = (last - first + 1) as usize;
+        self.queue
+            .report_zones(ZoneNo(first), count, &mut zones)
+            .map_err(|status| format!("the device did not report its zones: {status}"))?;
+        for (number, zone) in (first..).map(ZoneNo).zip(&zones) {
+            let to = match (change, zone.kind) {
+                (ZoneChange::ReadOnly, _) => ZoneCondition::ReadOnly,
+                (ZoneChange::Offline, _) => ZoneCondition::Offline,
+                (ZoneChange::Mend, ZoneKind::Conventional) => ZoneCondition::NotWritePointer,
+                (ZoneChange::Mend, ZoneKind::SequentialRequired) => ZoneCondition::Empty,
+            };
+            self.device
+                .set_condition(number, to)
+                .map_err(|status| format!("zone {number}: {status}"))?;
+        }
+        // The layer looks again at zones that it was mistaken about.
+        zones.clear();
+        let seen = self.queue.report_zones(ZoneNo(first), count, &mut zones);
+        seen.map(|()| json!(count)).map_err(|status| status.to_string())
+    }
+}
+
+fn object(entries: Vec<(String, String)>) -> Value {
+    Value::Object(entries.into_iter().map(|(name, value)| (name, Value::from(value))).collect())
+}

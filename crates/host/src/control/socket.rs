@@ -1,0 +1,185 @@
+//! The control socket: who may open it may operate the devices.
+//!
+//! Takes a connection's lines, each `{"device":1,"command":["get","scheduler"]}`; gives for each a
+//! line `{"ok":VALUE}` or `{"error":TEXT}`. Keeps true: only the socket's owner can open it; a
+//! client that sends too much, or nothing, is sent away.
+use super::command::Command;
+use super::operate::Operator;
+use serde_json::{Value, json};
+use std::fs::{self, Permissions};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Longest line that is read.
+const LONGEST: u64 = 64 << 10;
+/// Connections at once.
+const MOST: usize = 16;
+/// How long a client may say nothing.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a client waits for the answer: longer than any change takes.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// A control socket. Dropping it removes it.
+pub struct ControlServer {
+    path: PathBuf,
+    stopping: Arc<AtomicBool>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+impl ControlServer {
+    /// Listens at `path`. A socket that nobody listens at any more is replaced.
+    ///
+    /// # Errors
+    /// The path is in use, or no socket can be made there.
+    pub fn start(path: &Path, operator: Arc<Operator>) -> io::Result<Self> {
+        if UnixStream::connect(path).is_ok() {
+            return Err(io::Error::new(ErrorKind::AddrInUse, "another server listens there"));
+        }
+        match fs::symlink_metadata(path) {
+            Ok(found) if is_socket(&found) => fs::remove_file(path)?,
+            Ok(_) => return Err(io::Error::new(ErrorKind::AlreadyExists, "there is a file")),
+            Err(_) => {}
+        }
+        let listener = UnixListener::bind(path)?;
+        fs::set_permissions(path, Permissions::from_mode(0o600))?;
+        let stopping = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&stopping);
+        let accept = move || accept(&listener, &operator, &stop);
+        let acceptor = thread::Builder::new().name("control".to_owned()).spawn(accept)?;
+        Ok(ControlServer { path: path.to_owned(), stopping, acceptor: Some(acceptor) })
+    }
+
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for ControlServer {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Release);
+        // Wakes the acceptor; if that fails, it is gone.
+        let woken = UnixStream::connect(&self.path).is_ok();
+        if let Some(acceptor) = self.acceptor.take().filter(|_| woken) {
+            let _ = acceptor.join();
+        }
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn is_socket(found: &fs::Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    found.file_type().is_socket()
+}
+
+fn accept(listener: &UnixListener, operator: &Arc<Operator>, stopping: &AtomicBool) {
+    let connections = Arc::new(AtomicUsize::new(0));
+    for stream in listener.incoming() {
+        if stopping.load(Ordering::Acquire) {
+            return;
+        }
+        // Without descriptors left, others may do better later.
+        let Ok(mut stream) = stream else { continue };
+        if connections.fetch_add(1, Ordering::AcqRel) >= MOST {
+            connections.fetch_sub(1, Ordering::AcqRel);
+            let _ = reply(&mut stream, &json!({"error": format!("more than {MOST} connections")}));
+            continue;
+        }
+        let (operator, counted) = (Arc::clone(operator), Arc::clone(&connections));
+        let serve = move || {
+            // The client sees that the connection ended; there is nobody else to tell.
+            let _ = serve(stream, &operator);
+            counted.fetch_sub(1, Ordering::AcqRel);
+        };
+        if thread::Builder::new().name("control".to_owned()).spawn(serve).is_err() {
+            connections.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+fn serve(stream: UnixStream, operator: &Operator) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut answers = stream.try_clone()?;
+    let mut lines = BufReader::new(stream);
+    loop {
+        let mut line = String::new();
+        if (&mut lines).take(LONGEST).read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        let whole = line.ends_with('\n');
+        let answer = match whole.then(|| answer(&line, operator)) {
+            Some(Ok(value)) => json!({ "ok": value }),
+            Some(Err(error)) => json!({ "error": error }),
+            None => json!({ "error": "found no end of the line, expected one" }),
+        };
+        reply(&mut answers, &answer)?;
+        if !whole {
+            return Ok(());
+        }
+    }
+}
+
+fn reply(stream: &mut UnixStream, answer: &Value) -> io::Result<()> {
+    stream.write_all(format!("{answer}\n").as_bytes())
+}
+
+fn answer(line: &str, operator: &Operator) -> Result<Value, String> {
+    const EXPECTED: &str = r#"expected {"device":1,"command":["status"]}"#;
+    let request: Value =
+        serde_json::from_str(line).map_err(|error| format!("{error}, {EXPECTED}"))?;
+    let words = request.get("command").and_then(Value::as_array);
+    let words: Option<Vec<String>> =
+        words.and_then(|words| words.iter().map(|word| word.as_str().map(str::to_owned)).collect());
+    let words = words.ok_or_else(|| format!("no command, {EXPECTED}"))?;
+    let device = match request.get("device") {
+        None => Some(1),
+        Some(device) => device.as_u64().and_then(|device| usize::try_from(device).ok()),
+    };
+    let device = device.ok_or_else(|| format!("no number of a device, {EXPECTED}"))?;
+    let command = Command::parse(&words).map_err(|error| error.to_string())?;
+    operator.operate(device, command)
+}
+
+/// Asks the server at `path`. The outer error is about the socket, the inner one the server's.
+///
+/// # Errors
+/// The socket cannot be used, or the answer is none.
+pub fn ask(path: &Path, device: usize, words: &[String]) -> io::Result<Result<Value, String>> {
+    let mut stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(ANSWER))?;
+    let request = json!({ "device": device, "command": words });
+    stream.write_all(format!("{request}\n").as_bytes())?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line)?;
+    let answer: Value = serde_json::from_str(&line).map_err(io::Error::other)?;
+    Ok(match answer.get("error") {
+        Some(error) => Err(error.as_str().unwrap_or_default().to_owned()),
+        None => Ok(answer.get("ok").cloned().unwrap_or_default()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(line: &str) -> String {
+        let operator = Operator::new(Vec::new(), Vec::new());
+        answer(line, &operator).expect_err(line)
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_request_is_said() {
+        assert!(said("hello").ends_with(r#"expected {"device":1,"command":["status"]}"#));
+        assert!(said(r#"{"command":[1]}"#).starts_with("no command"));
+        assert!(said(r#"{"device":-1,"command":["status"]}"#).starts_with("no number of a device"));
+        assert!(said(r#"{"command":["jump"]}"#).starts_with("command `jump`"));
+        assert_eq!(said(r#"{"command":["status"]}"#), "device 1: expected 1 to 0");
+    }
+}
