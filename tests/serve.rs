@@ -1,4 +1,7 @@
 //! `zonal serve` from outside, with `zonal run` and `zonal zone` as its hosts.
+#[path = "serve/control.rs"]
+mod control;
+
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 

@@ -43,6 +43,7 @@ fn shown(value: &Value, depth: usize) -> String {
         Value::Object(entries) => entries
             .iter()
             .map(|(name, value)| match value {
+                Value::Object(entries) if entries.is_empty() => String::new(),
                 Value::Array(_) | Value::Object(_) => {
                     format!("{indent}{name}:\n{}", shown(value, depth + 1))
                 }

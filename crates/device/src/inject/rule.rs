@@ -185,7 +185,7 @@ impl fmt::Display for Rule {
             Fault::Fail(status) => {
                 write!(f, "fail={kind},status={}", name_of(&status, &STATUSES))?;
             }
-            Fault::Delay(time) => write!(f, "delay={kind},time={}ns", time.0)?,
+            Fault::Delay(time) => write!(f, "delay={kind},time={}", quantity::show_time(time.0))?,
         }
         if let Some(zones) = &self.zones {
             write!(f, ",zone={}-{}", zones.start(), zones.end())?;

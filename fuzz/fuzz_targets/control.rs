@@ -1,0 +1,13 @@
+//! Any words as a command of the control socket: understood or refused, never a panic. A rule that
+//! is understood is shown as text that means the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use zonal_host::control::Command;
+
+fuzz_target!(|text: &str| {
+    let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+    if let Ok(Command::AddFault(rule)) = Command::parse(&words) {
+        assert_eq!(rule.to_string().parse(), Ok(rule));
+    }
+});
