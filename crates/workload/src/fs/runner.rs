@@ -13,6 +13,7 @@ use crate::runner::{Clock, Outcome, Progress, SAMPLE_INTERVAL, Step};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use crate::verify::Findings;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Bio, Buf, Channel, Completion, Nanos, Op, Status};
 
@@ -129,6 +130,7 @@ impl FsRunner {
         let outcome = |process: Process| Outcome {
             stats: process.stats,
             error: process.error,
+            findings: Findings::default(),
             thread_id: 0,
             file_system: counters.take(),
         };

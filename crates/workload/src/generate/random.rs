@@ -13,6 +13,11 @@ impl Rng {
         Rng(Xoshiro256PlusPlus::seed_from_u64(mixed))
     }
 
+    /// The next number.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
     /// A number below `limit`, which must not be 0. Fixed-point multiplication (Lemire 2019); the
     /// bias is below `limit` / 2^64.
     pub fn below(&mut self, limit: u64) -> u64 {

@@ -24,8 +24,9 @@ pub use finding::{Finding, Findings, Mismatch};
 pub use header::HEADER_LEN;
 pub(crate) use log::{Log, Record};
 pub use options::{ErrorKind, ErrorOptions, Method, SyncOptions, VerifyOptions};
-pub use pattern::FillPattern;
-pub(crate) use stamp::{Expected, Place, Stamp};
+pub use pattern::{BadPattern, FillPattern};
+pub(crate) use stamp::{Expected, Place, Stamp, header_fits};
+pub use sum::Sum;
 
 #[cfg(test)]
 mod tests;

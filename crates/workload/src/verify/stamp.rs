@@ -52,7 +52,7 @@ fn header_len(method: Method) -> usize {
 }
 
 /// Whether a header that is `at` bytes into blocks of `len` bytes fits them.
-pub(super) fn header_fits(method: Method, at: u64, len: u64) -> bool {
+pub(crate) fn header_fits(method: Method, at: u64, len: u64) -> bool {
     // Elsewhere than at the start, header and data change places: they must not overlap.
     let header = header_len(method) as u64;
     (at == 0 || at >= header) && at + header <= len
