@@ -204,21 +204,24 @@ impl Duty {
     /// that.
     pub fn pretend(&mut self, generator: &mut Generator, pace: &mut Pace) {
         let Some(verifier) = &mut self.verifier else { return };
-        while !pace.is_over(Nanos(0)) {
-            let mut io = match generator.next_io() {
-                Next::Io(io) => {
-                    pace.submitted(io.dir, io.len);
-                    io
+        for _ in 0..std::mem::replace(&mut self.loops, 1) {
+            pace.again(self.bytes);
+            while !pace.is_over(Nanos(0)) {
+                let mut io = match generator.next_io() {
+                    Next::Io(io) => {
+                        pace.submitted(io.dir, io.len);
+                        io
+                    }
+                    Next::Manage(io) => io,
+                    Next::Later(_) => continue,
+                    Next::Wait | Next::Contended | Next::Exhausted => break,
+                };
+                loop {
+                    verifier.pretend(&io);
+                    let chore = io.zone.and_then(|zone| generator.done(io.op, zone));
+                    let Some(chore) = chore else { break };
+                    io = chore;
                 }
-                Next::Manage(io) => io,
-                Next::Later(_) => continue,
-                Next::Wait | Next::Contended | Next::Exhausted => break,
-            };
-            loop {
-                verifier.pretend(&io);
-                let chore = io.zone.and_then(|zone| generator.done(io.op, zone));
-                let Some(chore) = chore else { break };
-                io = chore;
             }
         }
         pace.stop();

@@ -78,15 +78,16 @@ impl Header {
     }
 }
 
+/// The first 44 bytes of block 1 of a file by fio 3.33: verify=crc32c, verify_pattern=0xdeadbeef.
+#[cfg(test)]
+pub(super) const FIO: [u8; 44] = [
+    0xca, 0xac, 5, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 0, 0x9d, 0x6c, 0x25, 0x07, 1, 0, 1, 0, 0xd5, 0xde, 0x3b, 0x97, 0xc1, 0x0d, 0xd6, 0x1a,
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The first 44 bytes of block 1 of a file by fio 3.33: verify=crc32c, verify_pattern=0xdeadbeef.
-    const FIO: [u8; 44] = [
-        0xca, 0xac, 5, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0,
-        0, 0, 0x9d, 0x6c, 0x25, 0x07, 1, 0, 1, 0, 0xd5, 0xde, 0x3b, 0x97, 0xc1, 0x0d, 0xd6, 0x1a,
-    ];
 
     #[test]
     fn header_of_fio_is_understood_and_written_alike() {

@@ -95,6 +95,19 @@ fn zeroed_misplaced_and_stale_blocks_are_told_apart() {
 }
 
 #[test]
+fn block_of_fio_is_right() {
+    let pattern = Some("0xdeadbeef".parse().expect("a pattern"));
+    let stamp = &mut stamp(&VerifyOptions { pattern, ..options(Method::Sum(sum::Sum::Crc32c)) });
+    let mut buf = [0xde, 0xad, 0xbe, 0xef].repeat(LEN / 4);
+    buf[..header::FIO.len()].copy_from_slice(&header::FIO);
+    assert_eq!(wrong(stamp, buf.clone(), place(4096, 1)), [""; 0]);
+    // The same again, but for the time and what depends on it.
+    let ours = filled(stamp, place(4096, 1));
+    assert_eq!((&ours[..24], &ours[32..36]), (&buf[..24], &buf[32..36]));
+    assert_eq!(ours[40..], buf[40..]);
+}
+
+#[test]
 fn damaged_data_is_told_as_by_fio() {
     let stamp = &mut stamp(&options(Method::Sum(sum::Sum::Crc32c)));
     let mut buf = filled(stamp, place(0, 0));
