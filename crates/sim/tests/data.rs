@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::sync::Arc;
 use zonal_blk::{BioFlags, Bytes, Nanos, Op, Queue, QueueOptions, Sector, Status};
-use zonal_device::fault::{Effect, Fate, Medium};
+use zonal_device::fault::{Effect, Event, Fate, Log, Medium};
 use zonal_device::{FaultConfig, FaultDevice, NullConfig, NullDevice};
 use zonal_sim::Costs;
 use zonal_workload::generate::ZbdTable;
@@ -230,6 +230,46 @@ fn nothing_is_checked_after_the_end_of_the_run_time() {
 }
 
 #[test]
+fn checks_end_with_the_run_time_and_the_last_flush_comes_all_the_same() {
+    // 64 writes take less than 1 ms at this depth, and checks as long.
+    let job = "[a]\nrw=write\nbs=4k\niodepth=2\nverify=meta\nend_fsync=1\nruntime=600us\n";
+    let [read, written] = ios(&Rig::regular().run(job)[0]);
+    assert!(written == 64 && (1..64).contains(&read), "{read}, {written}");
+    let rig = Rig::regular();
+    rig.run("[a]\nrw=write\nbs=4k\nend_fsync=1\ntime_based\nruntime=100us\n");
+    let mut log = Log::default();
+    rig.device.swap_log(&mut log);
+    let last = log.events.iter().rev().find_map(|event| match event {
+        Event::Started { op, .. } => Some(*op),
+        _ => None,
+    });
+    assert_eq!(last, Some(Op::Flush));
+}
+
+#[test]
+fn writes_carry_the_flags_that_make_them_durable() {
+    for (option, plain, durable) in [
+        ("", BioFlags::NONE, BioFlags::NONE),
+        ("sync=dsync", BioFlags::FUA, BioFlags::FUA),
+        ("write_barrier=2", BioFlags::NONE, BioFlags::PREFLUSH | BioFlags::FUA),
+    ] {
+        let rig = Rig::zoned();
+        let job = format!("[a]\nrw=write\nzonemode=zbd\nbs=4k\nsize=1z\nverify=crc32c\n{option}\n");
+        let outcomes = rig.run(&job);
+        assert_eq!((ios(&outcomes[0]), outcomes[0].error), ([8, 8], None), "{option}");
+        let mut log = Log::default();
+        rig.device.swap_log(&mut log);
+        let flags = log.events.iter().filter_map(|event| match event {
+            Event::Started { op: Op::Write, flags, .. } => Some(*flags),
+            _ => None,
+        });
+        let flags: Vec<BioFlags> = flags.collect();
+        assert!(flags.chunks(2).all(|pair| pair == [plain, durable]), "{option}: {flags:?}");
+        assert_eq!(flags.len(), 8);
+    }
+}
+
+#[test]
 fn flushes_come_after_every_so_many_writes_but_not_after_the_last() {
     for (options, syncs) in [
         ("fsync=4", 15),
@@ -240,8 +280,7 @@ fn flushes_come_after_every_so_many_writes_but_not_after_the_last() {
         ("fsync=4\nverify=crc32c", 15),
         ("fsync=65", 0),
     ] {
-        let outcomes =
-            Rig::regular().run(&format!("[a]\nrw=write\nbs=4k\niodepth=4\n{options}\n"));
+        let outcomes = Rig::regular().run(&format!("[a]\nrw=write\nbs=4k\niodepth=4\n{options}\n"));
         let counted = outcomes[0].stats.syncs().map_or(0, |sync| sync.lat.count());
         assert_eq!(counted, syncs, "{options}");
     }

@@ -10,10 +10,10 @@ use super::process::{Origin, Process};
 use super::{BlockIo, Content, Effects, FileId, FileSystem, FsCounters, OpId, tags};
 use crate::job::{DataDir, Job};
 use crate::runner::{Clock, Outcome, Progress, SAMPLE_INTERVAL, Step};
+use crate::verify::Findings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use crate::verify::Findings;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Bio, Buf, Channel, Completion, Nanos, Op, Status};
 

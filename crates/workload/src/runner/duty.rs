@@ -63,14 +63,8 @@ pub(crate) struct Duty {
     stopped: bool,
 }
 
-const FLUSH: Io = Io {
-    op: Op::Flush,
-    dir: DataDir::Write,
-    offset: 0,
-    len: 0,
-    zone: None,
-    flags: BioFlags::NONE,
-};
+const FLUSH: Io =
+    Io { op: Op::Flush, dir: DataDir::Write, offset: 0, len: 0, zone: None, flags: BioFlags::NONE };
 
 impl Duty {
     /// The duties of a clone; `bytes` is the amount of one of `loops`. `None` if it has none.
@@ -127,12 +121,12 @@ impl Duty {
         self.stage != Stage::Work
     }
 
-    /// The next thing to do after the job's own work.
-    pub fn next_after_work(&mut self) -> Option<Io> {
+    /// The next thing to do after the job's own work; no more checks if the run time is `over`.
+    pub fn next_after_work(&mut self, over: bool) -> Option<Io> {
         match self.stage {
             Stage::Work => None,
             Stage::Flush => std::mem::take(&mut self.flush_left).then_some(FLUSH),
-            Stage::Check if self.stopped => None,
+            Stage::Check if over || self.stopped => None,
             Stage::Check => self.verifier.as_mut()?.next(),
         }
     }

@@ -403,8 +403,9 @@ impl JobRunner {
     #[cold]
     fn fill_after_work(&mut self, now: Nanos, once: bool) -> u32 {
         let mut submitted = 0;
+        let over = self.pace.deadline().is_some_and(|end| now >= end);
         while self.in_flight < self.depth
-            && let Some(io) = self.duty.as_mut().and_then(|duty| duty.next_after_work())
+            && let Some(io) = self.duty.as_mut().and_then(|duty| duty.next_after_work(over))
         {
             self.submit(now, &io, Role::Chore);
             submitted += 1;

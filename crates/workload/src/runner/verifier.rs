@@ -159,8 +159,7 @@ impl Verifier {
         };
         let resets = self.zones.resets_of(sector);
         let header_offset = bio.sector.to_bytes().0;
-        let flight =
-            Flight { sector, nr_sectors, header_offset, resets, ..Flight::default() };
+        let flight = Flight { sector, nr_sectors, header_offset, resets, ..Flight::default() };
         match bio.op {
             Op::Read => match self.check.take() {
                 Some(record) => {

@@ -142,7 +142,8 @@ impl Stamp {
                     let at = index * interval;
                     swap(block, self.header_at, header_len(self.method));
                     let offset = expected.offset + at as u64;
-                    if let Err(mismatch) = self.check_block(block, Expected { offset, ..expected }) {
+                    if let Err(mismatch) = self.check_block(block, Expected { offset, ..expected })
+                    {
                         report(at, block.len(), mismatch);
                     }
                 }

@@ -76,7 +76,8 @@ fn zeroed_misplaced_and_stale_blocks_are_told_apart() {
             let found = wrong(stamp, buf, place(8192, 9));
             assert!(found.len() == 1 && found[0].starts_with(text), "{text}: {found:?}");
         };
-        let in_place = "at file f offset 8192, length 4096 (requested block: offset=8192, length=4096)";
+        let in_place =
+            "at file f offset 8192, length 4096 (requested block: offset=8192, length=4096)";
         let zeroed = format!("verify: bad magic header 0, wanted acca {in_place}");
         tells(stamp, vec![0; LEN], &zeroed);
         let misplaced = filled(stamp, place(4096, 9));

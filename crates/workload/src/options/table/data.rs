@@ -134,7 +134,12 @@ pub(super) const OPTIONS: &[Spec] = &[
         "0",
         "Writes after which the job flushes the device and waits for that; 0 for never.",
     ),
-    Spec::new("fdatasync", every(|draft, n| draft.job.sync.fdatasync = narrow(n)), "0", "The same."),
+    Spec::new(
+        "fdatasync",
+        every(|draft, n| draft.job.sync.fdatasync = narrow(n)),
+        "0",
+        "The same.",
+    ),
     Spec::new(
         "end_fsync",
         Kind::Bool(|draft, on| draft.job.sync.end_fsync = on),
