@@ -3,7 +3,9 @@ use crate::devices::Devices;
 use crate::machine::Finished;
 use anyhow::{Context, Result, bail};
 use std::fs;
+use zonal_workload::job::Rw;
 use zonal_workload::plan::Task;
+use zonal_workload::verify::Dump;
 
 /// Finds out before anything runs whether the devices keep what is to be checked.
 pub fn check(phases: &[Vec<Task>], devices: &Devices) -> Result<()> {
@@ -28,7 +30,7 @@ pub fn warn(phases: &[Vec<Task>]) {
     for task in phases.iter().flatten().filter(|task| task.clone == 0) {
         let (job, verify) = (&task.job, &task.job.verify);
         let checks = verify.method.is_some() && verify.do_verify && verify.backlog == 0;
-        if checks && job.time_based && job.rw != zonal_workload::job::Rw::Read {
+        if checks && job.time_based && job.rw != Rw::Read {
             eprintln!(
                 "zonal: job {}: verification read phase will never start because write phase uses \
                  all of runtime",
@@ -47,7 +49,7 @@ pub fn tell(finished: &[Finished], devices: &Devices) -> Result<()> {
         let (name, findings) = (&task.job.name, &outcome.findings);
         for finding in findings.kept() {
             eprintln!("{}", finding.text(&devices.of(task).name));
-            let Some((received, expected)) = &finding.dump else { continue };
+            let Some(Dump { received, expected }) = &finding.dump else { continue };
             let dumps = [("received", Some(received)), ("expected", expected.as_ref())];
             for (what, bytes) in dumps.into_iter().filter_map(|(what, it)| Some((what, it?))) {
                 let file = format!("{}.{}.{what}", name.replace('/', "_"), finding.io.0);

@@ -7,7 +7,7 @@
 use super::duty::Role;
 use crate::generate::{Io, ZbdTable};
 use crate::job::{DataDir, Job, Rw};
-use crate::verify::{Expected, Finding, Findings, Log, Place, Record, Stamp};
+use crate::verify::{Dump, Expected, Finding, Findings, Log, Place, Record, Stamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -278,7 +278,10 @@ impl Verifier {
                     self.stamp.fill(&mut should, place);
                     should.into_boxed_slice()
                 };
-                let dump = received.clone().map(|is| (is, flight.number.map(should)));
+                let dump = received.clone().map(|received| {
+                    let expected = flight.number.map(should);
+                    Dump { received, expected }
+                });
                 Finding { offset: offset + at as u64, len: len as u64, io, mismatch, dump }
             });
         }

@@ -58,6 +58,15 @@ pub enum Mismatch {
     },
 }
 
+/// The bytes of an I/O.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dump {
+    /// As they were read.
+    pub received: Box<[u8]>,
+    /// As they should have been, if that is known.
+    pub expected: Option<Box<[u8]>>,
+}
+
 /// A block that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -69,8 +78,8 @@ pub struct Finding {
     pub io: (u64, u64),
     /// What is wrong.
     pub mismatch: Mismatch,
-    /// The whole I/O as it was read, and if it is known, as it should have been (`verify_dump`).
-    pub dump: Option<(Box<[u8]>, Option<Box<[u8]>>)>,
+    /// What is to be kept of it (`verify_dump`).
+    pub dump: Option<Dump>,
 }
 
 /// All that a clone found.

@@ -20,7 +20,7 @@ mod pattern;
 mod stamp;
 mod sum;
 
-pub use finding::{Finding, Findings, Mismatch};
+pub use finding::{Dump, Finding, Findings, Mismatch};
 pub use header::HEADER_LEN;
 pub(crate) use log::{Log, Record};
 pub use options::{ErrorKind, ErrorOptions, Method, SyncOptions, VerifyOptions};

@@ -1,3 +1,4 @@
+//! Blocks that are right, blocks that are wrong in every way, and the log against a model.
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
