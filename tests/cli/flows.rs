@@ -54,7 +54,7 @@ fn nvme_job_is_taken_as_it_is() {
 
 #[test]
 fn all_examples_are_understood() {
-    for name in ["zwp.fio", "negative-control.fio"] {
+    for name in ["zwp.fio", "negative-control.fio", "verify.fio"] {
         assert_eq!(zonal(&["run", "--parse-only", &example(name)]).fine(), "");
     }
 }
@@ -110,9 +110,9 @@ fn output_goes_to_the_file_that_it_is_to_go_to() {
 
 #[test]
 fn ignored_options_are_reported_once() {
-    let jobs = "[a]\nverify=crc32c\nsize=4k\n[b]\nverify=md5\nsize=4k\n";
-    let ran = Place::new().with("verify.fio", jobs).zonal(&["run", SMALL, "verify.fio"]);
-    let message = "zonal: verify.fio:2: verify is not supported, the job runs differently: data is not verified\n";
+    let jobs = "[a]\nopendir=d\nsize=4k\n[b]\nopendir=e\nsize=4k\n";
+    let ran = Place::new().with("odd.fio", jobs).zonal(&["run", SMALL, "odd.fio"]);
+    let message = "zonal: odd.fio:2: opendir is not supported, the job runs differently: the job works on one device, not on files\n";
     assert_eq!((ran.code, ran.err.as_str()), (0, message));
 }
 

@@ -21,8 +21,9 @@ pub enum Status {
     /// The medium cannot be read or written here (`BLK_STS_MEDIUM`, `ENODATA`).
     #[error("medium error")]
     Medium,
-    /// Data did not match its protection information (`BLK_STS_PROTECTION`, `EILSEQ`).
-    #[error("protection information mismatch")]
+    /// Data did not match its protection information, or what a job wrote (`BLK_STS_PROTECTION`,
+    /// `EILSEQ`).
+    #[error("data mismatch")]
     Protection,
     /// Any other failure, a write that is not at the write pointer among them (`BLK_STS_IOERR`,
     /// `EIO`).

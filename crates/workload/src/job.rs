@@ -2,6 +2,7 @@
 //! checked. Field names are fio's option names (fio 3.33, HOWTO).
 use crate::fs::FsOptions;
 use crate::trace::{PatternOptions, RecordOptions, ReplayOptions};
+use crate::verify::{ErrorOptions, SyncOptions, VerifyOptions};
 use zonal_blk::Nanos;
 use zonal_blk::sched::Prio;
 
@@ -158,6 +159,12 @@ pub struct Job {
     pub pattern: PatternOptions,
     /// The trace to make of the run (`write_iolog`).
     pub record: RecordOptions,
+    /// How what is written is checked (`verify`, `verify_*`).
+    pub verify: VerifyOptions,
+    /// When it is made durable (`fsync`, `sync`, ...).
+    pub sync: SyncOptions,
+    /// Which errors the job survives (`continue_on_error`, `ignore_error`).
+    pub errors: ErrorOptions,
     /// CPUs that the job may run on; empty for all.
     pub cpus_allowed: Vec<usize>,
     /// How they are given out.
@@ -231,6 +238,9 @@ impl Default for Job {
             replay: ReplayOptions::default(),
             pattern: PatternOptions::default(),
             record: RecordOptions::default(),
+            verify: VerifyOptions::default(),
+            sync: SyncOptions::default(),
+            errors: ErrorOptions::default(),
             cpus_allowed: Vec::new(),
             cpus_allowed_policy: CpusPolicy::Shared,
             ioengine: "psync".to_owned(),

@@ -14,3 +14,4 @@ pub mod report;
 pub mod runner;
 pub mod stats;
 pub mod trace;
+pub mod verify;

@@ -1,12 +1,18 @@
 //! Which clones run when: phases divided by `stonewall`, reporting groups.
 //!
 //! Takes the jobs in their order; gives phases, one after another, each of clones that run together.
+use crate::generate::random::Rng;
 use crate::generate::{Generator, Region, RegionError, ZbdTable};
 use crate::job::{CpusPolicy, Job, ZoneMode};
+use crate::runner::duty::Duty;
+use crate::runner::verifier::Verifier;
 use crate::runner::{JobRunner, Runner};
 use crate::trace::{Recording, Share};
 use std::sync::Arc;
 use zonal_blk::{Channel, Limits};
+
+/// What a clone's random numbers are for, beside those of its generator.
+const CHECKED_DATA: u64 = 2;
 
 /// One clone of a job, to be run on a thread of its own.
 #[derive(Clone, Debug)]
@@ -100,14 +106,20 @@ impl Task {
         let stream = [self.job.randseed, u64::from(self.index), u64::from(self.clone)];
         let generator = match &self.share {
             Some(share) => Generator::replay(&self.job, share.clone()),
-            None => Generator::new(&self.job, region, zbd, zone_size, id, seed, stream),
+            None => Generator::new(&self.job, region, zbd.clone(), zone_size, id, seed, stream),
         };
-        let total = region.io_size.saturating_mul(self.job.loops);
+        let numbers = Rng::new(seed, [stream[0], stream[1], stream[2], CHECKED_DATA]).next();
+        let zone_size = channel.queue().limits().zone_size;
+        let verifier = Verifier::new(&self.job, self.clone, numbers, zbd, zone_size);
+        // What is checked is checked after each loop.
+        let (bytes, loops) = match &verifier {
+            Some(_) => (region.io_size, self.job.loops),
+            None => (region.io_size.saturating_mul(self.job.loops), 1),
+        };
+        let duty = Duty::new(&self.job, self.recording.as_ref(), verifier, bytes, loops);
         let job = Arc::clone(&self.job);
-        let mut runner = JobRunner::new(job, channel, generator, total, with_data);
-        if let Some(recording) = &self.recording {
-            runner.record(recording);
-        }
+        let mut runner = JobRunner::new(job, channel, generator, bytes, with_data);
+        runner.assign(duty);
         Runner::Job(Box::new(runner))
     }
 

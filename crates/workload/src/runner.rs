@@ -13,13 +13,16 @@
 use crate::fs::{FsCounters, FsRunner};
 use crate::job::Job;
 use crate::stats::IoStats;
+use crate::verify::Findings;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Nanos, Status};
 
+pub(crate) mod duty;
 mod job;
 pub(crate) mod pace;
+pub(crate) mod verifier;
 
 pub use job::JobRunner;
 
@@ -70,6 +73,8 @@ pub struct Outcome {
     pub stats: IoStats,
     /// The status of the first I/O that failed, if any.
     pub error: Option<Status>,
+    /// What was wrong with the data that was read.
+    pub findings: Findings,
     /// The thread that ran the job; 0 in virtual time.
     pub thread_id: u32,
     /// What the file system did below, with the first of its clones.

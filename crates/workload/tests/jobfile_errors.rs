@@ -97,6 +97,28 @@ fn words() {
 }
 
 #[test]
+fn data() {
+    option(
+        "verify=xxhash",
+        "verify: \"xxhash\" is not supported: of checksums there are crc32c, crc32, md5 and sha256",
+    );
+    option(
+        "verify_pattern=abc",
+        "verify_pattern: expected numbers, \"strings\" and %o, as 0xff%o\"abc\"-12, found \"abc\"",
+    );
+    option("verify_interval=40", r#"verify_interval: expected 80 to 4294967295, found "40""#);
+    option(
+        "continue_on_error=yes",
+        "continue_on_error: expected one of none, read, write, io, verify, all, 0, 1, found \"yes\"",
+    );
+    option(
+        "ignore_error=EWHAT",
+        "ignore_error: expected errors for reads, writes and checks, as EIO:28,ENOSPC, found \
+         \"EWHAT\"",
+    );
+}
+
+#[test]
 fn names() {
     option("bloksize=4k", r#"unknown option "bloksize", did you mean "blocksize"?"#);
     option("colour_of_the_disk=red", r#"unknown option "colour_of_the_disk""#);

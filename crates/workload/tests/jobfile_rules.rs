@@ -151,14 +151,15 @@ fn the_command_line_leaves_variables_to_the_shell() {
 #[test]
 fn options_that_fio_has_and_zonal_does_without_are_reported_once() {
     let set = file(
-        "[global]\nverify=0\nhipri\n[a]\nverify=crc32c\nbssplit=4k/50:8k/50\n[b]\nverify=md5\n",
+        "[global]\noffset_align=0\nhipri\n[a]\nopendir=d\nbssplit=4k/50:8k/50\n[b]\nopendir=e\n",
     );
     let reports: Vec<String> = set.ignored.iter().map(ToString::to_string).collect();
     assert_eq!(
         reports,
         [
             "t.fio:3: hipri has no effect here",
-            "t.fio:5: verify is not supported, the job runs differently: data is not verified",
+            "t.fio:5: opendir is not supported, the job runs differently: \
+             the job works on one device, not on files",
             "t.fio:6: bssplit is not supported, the job runs differently: \
              blocks have the size that bs gives",
         ]
@@ -204,7 +205,7 @@ fn every_supported_option_is_one_of_fio_s_or_says_that_it_is_not() {
 
 #[test]
 fn options_that_change_the_workload_say_how() {
-    for name in ["verify", "bssplit", "random_distribution", "fsync", "opendir", "zoneskip"] {
+    for name in ["bssplit", "random_distribution", "sync_file_range", "opendir", "zoneskip"] {
         let Some(Known::Unused(unused)) = find(name) else { panic!("{name}") };
         let Effect::Changes(instead) = unused.effect else { panic!("{name}") };
         assert!(markdown().contains(instead));

@@ -1,4 +1,5 @@
 //! `zonal run`: jobs through the block layer onto devices.
+mod data;
 mod sections;
 mod traces;
 
@@ -33,6 +34,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     traces::load(&mut phases, args.device.as_deref())?;
     let devices = Devices::attach(&wishes(args), &phases)?;
     check_regions(&phases, &devices)?;
+    data::check(&phases, &devices)?;
     traces::fit(&mut phases, &devices)?;
     if args.parse_only {
         return Ok(ExitCode::SUCCESS);
@@ -40,6 +42,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     if args.clock == ClockKind::Real {
         report_missing_cpus(&jobs);
     }
+    data::warn(&phases);
     let mut output = open_output(args)?;
     let recordings = traces::record(&mut phases, &devices)?;
     if formats.contains(&Format::Normal) {
@@ -55,6 +58,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     for phase in phases {
         finished.extend(machine.run(phase, &devices, args.seed)?);
     }
+    data::tell(&finished, &devices)?;
     let failed = finished.iter().any(|done| done.outcome.error.is_some());
     let report = make_report(args, global_given, &finished, &devices, machine.timestamp_ms());
     write!(output, "{}", report::render(&report, &formats)).context("writing the report")?;

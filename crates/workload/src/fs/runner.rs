@@ -10,6 +10,7 @@ use super::process::{Origin, Process};
 use super::{BlockIo, Content, Effects, FileId, FileSystem, FsCounters, OpId, tags};
 use crate::job::{DataDir, Job};
 use crate::runner::{Clock, Outcome, Progress, SAMPLE_INTERVAL, Step};
+use crate::verify::Findings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -129,6 +130,7 @@ impl FsRunner {
         let outcome = |process: Process| Outcome {
             stats: process.stats,
             error: process.error,
+            findings: Findings::default(),
             thread_id: 0,
             file_system: counters.take(),
         };

@@ -13,6 +13,11 @@ impl Rng {
         Rng(Xoshiro256PlusPlus::seed_from_u64(mixed))
     }
 
+    /// The next number.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
     /// A number below `limit`, which must not be 0. Fixed-point multiplication (Lemire 2019); the
     /// bias is below `limit` / 2^64.
     pub fn below(&mut self, limit: u64) -> u64 {
@@ -22,7 +27,7 @@ impl Rng {
 }
 
 /// SplitMix64's finaliser (Steele, Lea and Flood 2014).
-fn mix(x: u64) -> u64 {
+pub(crate) fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

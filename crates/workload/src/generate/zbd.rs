@@ -30,6 +30,8 @@ struct Entry {
     conventional: bool,
     target: bool,
     owner: Option<u32>,
+    /// Resets so far.
+    resets: u32,
 }
 
 /// A zone that a job holds: nobody else writes to it meanwhile.
@@ -116,6 +118,27 @@ impl ZbdTable {
         }
     }
 
+    /// The same as if all sequential zones were empty: for a job that only pretends to write.
+    ///
+    /// # Errors
+    /// As [`ZbdTable::new`].
+    pub fn blank(device: &dyn Device, max_open_zones: u32) -> Result<Self, Status> {
+        let mut table = Self::new(device, max_open_zones)?;
+        table.zones.iter_mut().for_each(|zone| zone.lock().wp = 0);
+        Ok(table)
+    }
+
+    /// A job is about to reset a zone.
+    pub fn note_reset(&self, zone: u32) {
+        let mut entry = self.entry(zone);
+        entry.resets = entry.resets.wrapping_add(1);
+    }
+
+    /// How often jobs have reset a zone, or were about to.
+    pub fn resets(&self, zone: u32) -> u32 {
+        self.entry(zone).resets
+    }
+
     /// A job begins to write in a region: the zones there that are partially written count as
     /// being written.
     pub fn enter(&self, region: Range<u32>) {
@@ -195,6 +218,7 @@ impl Entry {
             conventional,
             target: false,
             owner: None,
+            resets: 0,
         }
     }
 

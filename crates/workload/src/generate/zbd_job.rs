@@ -269,6 +269,9 @@ impl ZbdJob {
     }
 
     fn manage(&mut self, op: Op, zone: u32) -> Io {
+        if op == Op::ZoneReset {
+            self.table.note_reset(self.first + zone);
+        }
         let local = &mut self.local[zone as usize];
         local.managing = true;
         local.in_flight += 1;

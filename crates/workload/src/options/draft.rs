@@ -5,6 +5,7 @@
 use super::value::size::format_size;
 use crate::job::{DataDir, Extent, FIXED_SEED, Job, Rw, ZoneMode};
 use crate::trace::Made;
+use crate::verify::{Method, header_fits};
 use thiserror::Error;
 use zonal_blk::sched::Prio;
 
@@ -60,6 +61,28 @@ pub enum Conflict {
         /// What it needs.
         other: &'static str,
     },
+    /// Blocks cannot be divided into these parts.
+    #[error("{interval} does not divide the block size, {}", format_size(*.block))]
+    BadInterval {
+        /// Bytes of a part.
+        interval: u32,
+        /// Bytes of a block.
+        block: u64,
+    },
+    /// The header of a block does not fit there.
+    #[error(
+        "the header of verify={method} does not fit {at} bytes into {}: it must not overlap the \
+         first bytes nor the end",
+        format_size(*.len)
+    )]
+    NoRoomForHeader {
+        /// How the data are checked.
+        method: &'static str,
+        /// Where the header is to be.
+        at: u32,
+        /// Bytes of a block, or of a part of one.
+        len: u64,
+    },
     /// Offsets cannot be rounded to this.
     #[error("expected a power of two, found {0}")]
     NotPowerOfTwo(u64),
@@ -75,6 +98,9 @@ impl Conflict {
             Conflict::NeedsZbd => zone_option(job).unwrap_or("zonemode"),
             Conflict::NeedsFileSystem => job.fs.needs_kind().unwrap_or("filesystem"),
             Conflict::Combined { option, .. } | Conflict::Needs { option, .. } => option,
+            Conflict::BadInterval { .. } => "verify_interval",
+            Conflict::NoRoomForHeader { at: 0, .. } => "verify",
+            Conflict::NoRoomForHeader { .. } => "verify_offset",
             Conflict::NotPowerOfTwo(_) => "replay_align",
         }
     }
@@ -174,6 +200,7 @@ fn check(job: &Job) -> Result<(), Conflict> {
         return Err(Conflict::RateAndRateIops);
     }
     check_trace(job)?;
+    check_data(job)?;
     if job.zonemode != ZoneMode::Zbd && zone_option(job).is_some() {
         return Err(Conflict::NeedsZbd);
     }
@@ -223,6 +250,62 @@ fn check_trace(job: &Job) -> Result<(), Conflict> {
     }
     if replay.align != 0 && !replay.align.is_power_of_two() {
         return Err(Conflict::NotPowerOfTwo(replay.align));
+    }
+    Ok(())
+}
+
+/// The rules for checks of data, flushes and errors.
+fn check_data(job: &Job) -> Result<(), Conflict> {
+    let (verify, sync, errors) = (&job.verify, &job.sync, &job.errors);
+    let with_fs = [
+        ("verify", verify.method.is_some()),
+        ("fsync", sync.fsync > 0),
+        ("fdatasync", sync.fdatasync > 0),
+        ("end_fsync", sync.end_fsync),
+        ("fsync_on_close", sync.on_close),
+        ("sync", sync.sync),
+        ("write_barrier", sync.barrier > 0),
+        ("continue_on_error", errors.survives != [false; 3]),
+        ("ignore_error", errors.ignored.iter().any(|list| !list.is_empty())),
+    ];
+    if let Some((option, _)) = with_fs.into_iter().find(|(_, given)| *given)
+        && job.fs.kind.is_some()
+    {
+        return Err(Conflict::Combined { option, with: "filesystem" });
+    }
+    let Some(method) = verify.method else {
+        let needs = Conflict::Needs { option: "verify_only", other: "verify" };
+        return if verify.only { Err(needs) } else { Ok(()) };
+    };
+    if method == Method::Pattern && verify.pattern.is_none() {
+        return Err(Conflict::Needs { option: "verify", other: "verify_pattern" });
+    }
+    let random_zbd = job.random && job.zonemode == ZoneMode::Zbd;
+    let is_trace = job.replay.read_iolog.is_some() || job.pattern.file.is_some();
+    let apart = [
+        ("verify_only", verify.only && job.time_based, "time_based"),
+        ("verify_only", verify.only && random_zbd, "random writes and zonemode=zbd"),
+        ("verify_interval", verify.interval.is_some() && is_trace, "a trace"),
+        ("verify_interval", verify.interval.is_some() && job.pattern.made.is_some(), "pattern"),
+        ("verify_offset", verify.offset > 0 && is_trace, "a trace"),
+    ];
+    if let Some((option, _, with)) = apart.into_iter().find(|(_, given, _)| *given) {
+        return Err(Conflict::Combined { option, with });
+    }
+    let blocks = match job.rw {
+        Rw::Trim => return Ok(()),
+        Rw::Read => job.bs[DataDir::Read as usize],
+        Rw::Write | Rw::Mixed => job.bs[DataDir::Write as usize],
+    };
+    let interval = verify.interval.map_or(blocks, u64::from);
+    if let Some(interval) = verify.interval
+        && !blocks.is_multiple_of(interval.into())
+    {
+        return Err(Conflict::BadInterval { interval, block: blocks });
+    }
+    if !header_fits(method, verify.offset.into(), interval) {
+        let (method, at) = (method.name(), verify.offset);
+        return Err(Conflict::NoRoomForHeader { method, at, len: interval });
     }
     Ok(())
 }
@@ -326,6 +409,31 @@ mod tests {
         assert_eq!(conflict(&[("offset", "2z")]), "offset: needs zonemode=zbd");
         assert!(conflict(&[("filesize", "1m")]).starts_with("filesize: needs filesystem"));
         assert!(conflict(&[("fs_memory", "1m")]).starts_with("fs_memory: needs filesystem"));
+    }
+
+    #[test]
+    fn checks_that_cannot_be_made_name_the_option_to_blame() {
+        let crc = ("verify", "crc32c");
+        assert_eq!(conflict(&[("verify_only", "1")]), "verify_only: needs verify");
+        assert_eq!(conflict(&[("verify", "pattern")]), "verify: needs verify_pattern");
+        assert_eq!(
+            conflict(&[crc, ("verify_only", "1"), ("time_based", "1"), ("runtime", "1")]),
+            "verify_only: cannot be combined with time_based"
+        );
+        assert_eq!(
+            conflict(&[crc, ("filesystem", "xfs")]),
+            "verify: cannot be combined with filesystem"
+        );
+        assert_eq!(
+            conflict(&[crc, ("verify_interval", "1000")]),
+            "verify_interval: 1000 does not divide the block size, 4k"
+        );
+        for at in ["42", "4090"] {
+            let text = conflict(&[crc, ("verify_offset", at)]);
+            assert!(text.starts_with("verify_offset: the header of verify=crc32c does"), "{text}");
+        }
+        let small = conflict(&[("verify", "sha256"), ("bs", "64"), ("rw", "write")]);
+        assert!(small.starts_with("verify: the header of verify=sha256"), "{small}");
     }
 
     #[test]

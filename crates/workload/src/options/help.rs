@@ -80,6 +80,8 @@ fn form(kind: &Kind) -> String {
         Kind::Pattern(_) => "pattern[:number]".to_owned(),
         Kind::Cpus(_) => "list".to_owned(),
         Kind::Fraction(_) => "0...1".to_owned(),
+        Kind::FillPattern(_) => "bytes".to_owned(),
+        Kind::Errors(_) => "list[,list][,list]".to_owned(),
         Kind::Text(_) => "text".to_owned(),
     }
 }

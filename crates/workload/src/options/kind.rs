@@ -5,9 +5,10 @@
 use super::draft::Draft;
 use super::value::expr::Fault;
 use super::value::pattern::{Pattern, read_pattern};
-use super::value::{cpus, number, size, time, triple};
+use super::value::{cpus, errors, number, size, time, triple};
 use crate::job::Extent;
 use crate::trace::Fraction;
+use crate::verify::FillPattern;
 use thiserror::Error;
 use zonal_blk::Nanos;
 
@@ -57,6 +58,10 @@ pub enum Kind {
     Cpus(fn(&mut Draft, Vec<usize>)),
     /// A number from 0 to 1.
     Fraction(fn(&mut Draft, Fraction)),
+    /// Bytes to write over and over.
+    FillPattern(fn(&mut Draft, FillPattern)),
+    /// Error numbers, for reads, writes and checks.
+    Errors(fn(&mut Draft, [Vec<i32>; 3])),
     /// Any text.
     Text(fn(&mut Draft, &str)),
 }
@@ -128,6 +133,8 @@ impl Kind {
             Kind::Pattern(_) => "an I/O pattern such as randread or randread:8",
             Kind::Cpus(_) => "CPU numbers such as 0,2-5",
             Kind::Fraction(_) => "a number from 0 to 1 such as 0.25",
+            Kind::FillPattern(_) => "numbers, \"strings\" and %o, as 0xff%o\"abc\"-12",
+            Kind::Errors(_) => "errors for reads, writes and checks, as EIO:28,ENOSPC",
             Kind::Text(_) => "a text",
         }
     }
@@ -186,6 +193,11 @@ impl Kind {
                 let fraction = text.parse().map_err(|_| self.problem(Fault::Malformed, text))?;
                 set(draft, fraction);
             }
+            Kind::FillPattern(set) => {
+                let pattern = text.parse().map_err(|_| self.problem(Fault::Malformed, text))?;
+                set(draft, pattern);
+            }
+            Kind::Errors(set) => set(draft, errors::read(text).map_err(problem)?),
             Kind::Text(set) => set(draft, text),
         }
         Ok(())

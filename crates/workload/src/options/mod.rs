@@ -151,9 +151,11 @@ mod tests {
 
     #[test]
     fn neutral_values_are_not_worth_a_report() {
-        let Some(Known::Unused(verify)) = find("verify") else { panic!("verify is not supported") };
-        assert!(verify.is_neutral(Some("0")));
-        assert!(!verify.is_neutral(Some("crc32c")));
-        assert!(!verify.is_neutral(None));
+        let Some(Known::Unused(align)) = find("offset_align") else {
+            panic!("it is not supported")
+        };
+        assert!(align.is_neutral(Some("0")));
+        assert!(!align.is_neutral(Some("4k")));
+        assert!(!align.is_neutral(None));
     }
 }

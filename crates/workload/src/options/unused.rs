@@ -29,16 +29,14 @@ const fn change(
     Change { names, neutral, instead }
 }
 
-const VERIFY: &str = "data is not verified";
 const PRIORITY: &str = "all I/O of a job has the priority that prio and prioclass give";
 const LATENCY: &str = "latency does not govern the depth";
 const FLOW: &str = "jobs do not wait for one another";
 const STEADY: &str = "the job does not end at a steady state";
 const FILES: &str = "the job works on one device, not on files";
 const BLOCKS: &str = "blocks have the size that bs gives";
-const DURABLE: &str = "no flushes or synchronous writes are issued";
+const DURABLE: &str = "no flushes are issued";
 const EXIT: &str = "jobs end for themselves";
-const ERRORS: &str = "errors end the job";
 
 const CHANGES: &[Change] = &[
     change(&["wait_for"], &[], "use stonewall to let jobs wait"),
@@ -56,17 +54,9 @@ const CHANGES: &[Change] = &[
     change(&["fill_device", "fill_fs"], &["0"], "the job ends with its size"),
     change(&["serialize_overlap"], &["0"], "overlapping I/O is not held back"),
     change(&["io_submit_mode"], &["inline"], "each job submits its own I/O"),
-    change(&["fsync"], &["0"], DURABLE),
-    change(&["fdatasync"], &["0"], DURABLE),
-    change(&["end_fsync"], &["0"], DURABLE),
-    change(&["fsync_on_close"], &["0"], DURABLE),
-    change(&["sync"], &["0", "none"], DURABLE),
     change(&["sync_file_range"], &[], DURABLE),
-    change(&["write_barrier"], &["0"], DURABLE),
     change(&["atomic"], &["0"], "writes are not atomic"),
-    change(&["verify"], &["0"], VERIFY),
-    change(&["verify_only"], &["0"], VERIFY),
-    change(&["trim_percentage"], &["0"], VERIFY),
+    change(&["trim_percentage"], &["0"], "what was written is not trimmed"),
     change(&["replay_skip"], &[], "all that the trace has is replayed"),
     change(&["merge_blktrace_file"], &[], "traces are not merged"),
     change(&["exec_prerun"], &[], "no command is run"),
@@ -92,8 +82,6 @@ const CHANGES: &[Change] = &[
     change(&["steadystate", "ss"], &[], STEADY),
     change(&["exitall"], &["0"], EXIT),
     change(&["exitall_on_error"], &["0"], EXIT),
-    change(&["continue_on_error"], &["none"], ERRORS),
-    change(&["ignore_error"], &[], ERRORS),
     change(&["create_only"], &["0"], "the job runs"),
     change(&["cpumask"], &[], "use cpus_allowed"),
     change(&["stats"], &["1"], "the job is in the report"),
@@ -116,9 +104,7 @@ const HARMLESS: &[&str] = &[
     // Randomness: another generator, the same distribution.
     "random_generator softrandommap",
     // Details of what is reported above.
-    "do_verify verify_interval verify_offset verify_pattern verify_fatal verify_dump verify_async \
-     verify_async_cpus verify_backlog verify_backlog_batch experimental_verify verify_state_load \
-     verify_state_save trim_verify_zero trim_backlog trim_backlog_batch read_iolog_chunked \
+    "verify_async verify_async_cpus experimental_verify verify_state_load verify_state_save trim_verify_zero trim_backlog trim_backlog_batch read_iolog_chunked \
      merge_blktrace_scalars merge_blktrace_iters rate_cycle ratecycle \
      latency_window latency_percentile flow_id flow_sleep steadystate_duration ss_dur \
      steadystate_ramp_time ss_ramp exit_what thinktime_spin cmdprio cmdprio_class",
@@ -129,7 +115,7 @@ const HARMLESS: &[&str] = &[
      log_alternate_epoch log_alternate_epoch_clock_id block_error_percentiles clat_percentiles \
      lat_percentiles slat_percentiles percentile_list significant_figures disk_util gtod_reduce \
      disable_lat disable_clat disable_slat disable_bw_measurement disable_bw gtod_cpu \
-     unified_rw_reporting error_dump clocksource",
+     unified_rw_reporting clocksource",
     // Processes.
     "nice numa_cpu_nodes numa_mem_policy cgroup cgroup_nodelete cgroup_weight uid gid",
     // Engines.
@@ -151,7 +137,6 @@ const HARMLESS: &[&str] = &[
 const FLAGS: &[&str] = &[
     "bs_unaligned",
     "blocksize_unaligned",
-    "verify_only",
     "exitall",
     "exitall_on_error",
     "zero_buffers",

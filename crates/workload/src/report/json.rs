@@ -79,7 +79,10 @@ fn job(summary: &Summary<'_>, entry: &Entry<'_>, bins: bool) -> Job {
         read: dir(DataDir::Read),
         write: dir(DataDir::Write),
         trim: dir(DataDir::Trim),
-        sync: Sync::default(),
+        sync: stats.syncs().map_or_else(Sync::default, |sync| Sync {
+            total_ios: sync.lat.count(),
+            lat_ns: with_histogram(&sync.lat, &sync.histogram, bins),
+        }),
         job_runtime: msec(stats.elapsed()),
         usr_cpu,
         sys_cpu,

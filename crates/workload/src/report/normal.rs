@@ -12,7 +12,7 @@ use super::{JobReport, Report};
 use crate::job::{DataDir, Job};
 use crate::stats::{
     BATCH_LABELS, BatchSizes, DEPTH_LABELS, IoStats, LatStat, MSEC_LABELS, NSEC_LABELS,
-    PERCENTILES, USEC_LABELS,
+    PERCENTILES, SyncStats, USEC_LABELS,
 };
 use serde_json::Value;
 
@@ -44,6 +44,7 @@ pub(super) fn render(report: &Report<'_>, summary: &Summary<'_>) -> String {
             }
         }
         out += &latency_bands(&entry.stats);
+        out += &entry.stats.syncs().map_or(String::new(), syncs);
         out += &resources(entry);
     }
     for group in &summary.groups {
@@ -95,7 +96,7 @@ fn direction(entry: &Entry<'_>, dir: DataDir, group: &GroupDir) -> String {
     out += &latency("slat", stats.slat(dir));
     out += &latency("clat", stats.clat(dir));
     out += &latency(" lat", stats.lat(dir));
-    out += &percentiles(&stats.clat_histogram(dir).percentiles(&PERCENTILES));
+    out += &percentiles("clat", &stats.clat_histogram(dir).percentiles(&PERCENTILES));
     if stats.bandwidth_samples(dir).count() > 0 {
         out += &sample_lines(entry, dir, group);
     }
@@ -115,8 +116,18 @@ fn latency(name: &str, stat: &LatStat) -> String {
     )
 }
 
+/// Flushes, which have no bandwidth.
+fn syncs(sync: &SyncStats) -> String {
+    let values = sync.histogram.percentiles(&PERCENTILES);
+    format!(
+        "  fsync/fdatasync/sync_file_range:\n{}{}",
+        latency("sync", &sync.lat),
+        percentiles("sync", &values)
+    )
+}
+
 /// The block of percentiles. `values` are in nanoseconds and rising.
-fn percentiles(values: &[u64]) -> String {
+fn percentiles(name: &str, values: &[u64]) -> String {
     let (lowest, highest) = (values[0], values[values.len() - 1]);
     let unit = TimeUnit::of_range(lowest, highest);
     let scaled = |nanos: u64| nanos.div_ceil(unit.nanos());
@@ -128,7 +139,7 @@ fn percentiles(values: &[u64]) -> String {
         items.map(|(percent, &nanos)| format!("{percent:5.2}th=[{:width$}]", scaled(nanos)));
     let items: Vec<_> = items.collect();
     let lines: Vec<_> = items.chunks(per_line).map(|line| line.join(", ")).collect();
-    format!("    clat percentiles ({}):\n     | {}\n", unit.name(), lines.join(",\n     | "))
+    format!("    {name} percentiles ({}):\n     | {}\n", unit.name(), lines.join(",\n     | "))
 }
 
 fn sample_lines(entry: &Entry<'_>, dir: DataDir, group: &GroupDir) -> String {
@@ -178,6 +189,7 @@ fn resources(entry: &Entry<'_>) -> String {
     let issued = DIRS.map(|dir| stats.ios(dir) + stats.errors().of(dir));
     let [reads, writes, trims] = issued;
     let depth = entry.head.job.iodepth;
+    let syncs = stats.syncs().map_or(0, |sync| sync.lat.count());
     let mut out = format!(
         "  cpu          : usr={user:3.2}%, sys={system:3.2}%, ctx={}, majf={}, minf={}\n",
         usage.context_switches, usage.major_faults, usage.minor_faults
@@ -186,7 +198,7 @@ fn resources(entry: &Entry<'_>) -> String {
     out += &batch_line("submit", stats.submit_sizes());
     out += &batch_line("complete", stats.complete_sizes());
     out += &format!(
-        "     issued rwts: total={reads},{writes},{trims},0 short=0,0,0,0 dropped=0,0,0,0\n"
+        "     issued rwts: total={reads},{writes},{trims},{syncs} short=0,0,0,0 dropped=0,0,0,0\n"
     );
     if let Some(first) = stats.errors().first() {
         let total = stats.errors().total();

@@ -2,16 +2,17 @@
 //!
 //! Takes the time, step by step; gives I/O to the block layer and records what comes back. Keeps
 //! true: no more than `iodepth` I/Os are in flight; after the last step nothing is.
+use super::duty::{Duty, Role};
 use super::pace::Pace;
 use super::{Clock, Outcome, Progress, SAMPLE_INTERVAL, Step};
 use crate::generate::{Generator, Io, Next};
 use crate::job::{DataDir, Job};
 use crate::stats::IoStats;
-use crate::trace::{Recorder, Recording};
+use crate::verify::{ErrorKind, Finding, Findings, Mismatch};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use zonal_blk::sched::Scheduler;
-use zonal_blk::{Bio, Buf, Bytes, Channel, Completion, Nanos, Op, Status};
+use zonal_blk::{Bio, Buf, Bytes, Channel, Completion, Nanos, Op, Sector, Status};
 
 /// What is remembered of an I/O in flight.
 #[derive(Clone, Copy)]
@@ -24,8 +25,7 @@ struct Slot {
     zone: Option<u32>,
     op: Op,
     dir: DataDir,
-    /// Prepares or closes a zone: does not count.
-    uncounted: bool,
+    role: Role,
 }
 
 /// A clone of a job with its channel.
@@ -64,7 +64,8 @@ pub struct JobRunner {
     done: (u64, u64),
     progress: Arc<Progress>,
     retired: bool,
-    recorder: Option<Box<Recorder>>,
+    duty: Option<Box<Duty>>,
+    findings: Findings,
 }
 
 impl JobRunner {
@@ -88,7 +89,7 @@ impl JobRunner {
             zone: None,
             op: Op::Flush,
             dir: DataDir::Read,
-            uncounted: true,
+            role: Role::Chore,
         };
         JobRunner {
             pace: Pace::new(&job, total),
@@ -115,14 +116,20 @@ impl JobRunner {
             done: (0, 0),
             progress: Arc::default(),
             retired: false,
-            recorder: None,
+            duty: None,
+            findings: Findings::default(),
             job,
         }
     }
 
-    /// Writes down what the job submits.
-    pub fn record(&mut self, recording: &Arc<Recording>) {
-        self.recorder = recording.take();
+    /// Gives the clone more to do than its generator's I/O.
+    pub(crate) fn assign(&mut self, duty: Option<Box<Duty>>) {
+        self.duty = duty;
+        if self.job.verify.only
+            && let Some(duty) = &mut self.duty
+        {
+            duty.pretend(&mut self.generator, &mut self.pace);
+        }
     }
 
     /// The job's progress, to look at from elsewhere.
@@ -148,6 +155,9 @@ impl JobRunner {
     /// Asks the job to end early, as at the end of its run time.
     pub fn stop(&mut self) {
         self.pace.stop();
+        if let Some(duty) = &mut self.duty {
+            duty.stop();
+        }
     }
 
     /// Does what there is to do: takes completions, fills the queue. The latency of an I/O runs
@@ -160,7 +170,12 @@ impl JobRunner {
         let filling = std::mem::take(&mut self.filling);
         let completed = if filling { 0 } else { self.take_completions(now) };
         let bytes = std::mem::take(&mut self.step_bytes);
-        if !filling && self.pace.is_over(now) && self.in_flight == 0 && self.chores.is_empty() {
+        if !filling
+            && self.pace.is_over(now)
+            && self.in_flight == 0
+            && self.chores.is_empty()
+            && !self.goes_on(now)
+        {
             return self.end(now);
         }
         if C::CHARGES && completed > 0 {
@@ -249,13 +264,15 @@ impl JobRunner {
         if completion.buf.is_some() {
             self.buffers[index as usize] = completion.buf;
         }
-        let &Slot { start, issued, len, zone, op, dir, uncounted } = &self.slots[index as usize];
+        let &Slot { start, issued, len, zone, op, dir, role } = &self.slots[index as usize];
         self.step_bytes += len;
-        if completion.status != Status::Ok {
-            self.stats.error(dir, completion.status);
-            self.error.get_or_insert(completion.status);
-            self.pace.stop();
-        } else if !uncounted {
+        let mut status = completion.status;
+        if role != Role::Plain {
+            status = self.attend(now, index, status, completion.sector);
+        }
+        if status != Status::Ok {
+            self.failed(index, status, completion.sector);
+        } else if !matches!(role, Role::Chore | Role::Flush) {
             self.stats.record(dir, len, issued - start, now - issued, 1);
             self.pace.completed(now);
             self.done.0 += 1;
@@ -271,12 +288,71 @@ impl JobRunner {
         }
     }
 
+    /// An I/O has ended that is more than one of the generator's. Gives its status after that.
+    #[cold]
+    fn attend(&mut self, now: Nanos, slot: u32, status: Status, landed: Sector) -> Status {
+        let Slot { start, role, .. } = self.slots[slot as usize];
+        let Some(duty) = &mut self.duty else { return status };
+        match (role, &mut duty.verifier) {
+            (Role::Flush, _) => {
+                duty.flushed();
+                if status == Status::Ok {
+                    self.stats.synced(now - start);
+                }
+                status
+            }
+            (Role::Write | Role::Check, Some(verifier)) => {
+                let buf = self.buffers[slot as usize].as_mut();
+                verifier.ended(slot, role, status, landed, buf, &mut self.findings)
+            }
+            _ => status,
+        }
+    }
+
+    /// Counts an error, and ends the job unless it goes on after this one.
+    #[cold]
+    fn failed(&mut self, slot: u32, status: Status, at: Sector) {
+        let Slot { len, op, dir, role, .. } = self.slots[slot as usize];
+        self.stats.error(dir, status);
+        self.error.get_or_insert(status);
+        let mismatch = role == Role::Check && status == Status::Protection;
+        let kind = match (mismatch, op) {
+            (true, _) => ErrorKind::Verify,
+            (_, Op::Read) => ErrorKind::Read,
+            _ => ErrorKind::Write,
+        };
+        let errors = &self.job.errors;
+        if errors.dump && !mismatch {
+            let what = ["read", "write", "trim"][dir as usize];
+            let offset = at.to_bytes().0;
+            let (io, mismatch) = ((offset, len), Mismatch::Failed { what, status });
+            self.findings.add(|| Finding { offset, len, io, mismatch, dump: None });
+        }
+        if mismatch && self.job.verify.fatal || !errors.goes_on(kind, status.errno()) {
+            self.stop();
+        }
+    }
+
+    /// Nothing is in flight and the job's I/O is done: whether there is more to do.
+    #[cold]
+    fn goes_on(&mut self, now: Nanos) -> bool {
+        let Some(duty) = &mut self.duty else { return false };
+        let goes_on = duty.advance(now, &mut self.pace, &mut self.stats);
+        if goes_on {
+            (self.contended, self.refilling, self.owed) = (false, true, 0);
+        }
+        goes_on
+    }
+
     /// Submits until the queue is full or there is a reason not to; only `once` if so.
     fn fill(&mut self, now: Nanos, once: bool) -> u32 {
         let mut submitted = 0;
         while let Some(chore) = self.chores.pop() {
-            self.submit(now, &chore, true);
+            self.submit(now, &chore, Role::Chore);
             submitted += 1;
+        }
+        if self.duty.as_ref().is_some_and(|duty| duty.is_after_work()) {
+            return submitted + self.fill_after_work(now, once);
         }
         if self.in_flight <= self.job.iodepth_low {
             self.refilling = true;
@@ -285,17 +361,21 @@ impl JobRunner {
             return submitted;
         }
         while self.in_flight < self.depth && self.pace.may_submit(now) {
-            match self.generator.next_io() {
+            let next = match &mut self.duty {
+                None => self.generator.next_io(),
+                Some(duty) => duty.next(&mut self.generator),
+            };
+            match next {
                 Next::Io(io) => {
                     self.pace.submitted(io.dir, io.len);
-                    self.submit(now, &io, false);
+                    self.submit(now, &io, Role::Plain);
                     submitted += 1;
                     if once && self.bios.is_empty() {
                         break;
                     }
                 }
                 Next::Manage(io) => {
-                    self.submit(now, &io, true);
+                    self.submit(now, &io, Role::Chore);
                     submitted += 1;
                     break;
                 }
@@ -319,17 +399,30 @@ impl JobRunner {
         submitted
     }
 
+    /// The same when the job's own work is done.
+    #[cold]
+    fn fill_after_work(&mut self, now: Nanos, once: bool) -> u32 {
+        let mut submitted = 0;
+        let over = self.pace.deadline().is_some_and(|end| now >= end);
+        while self.in_flight < self.depth
+            && let Some(io) = self.duty.as_mut().and_then(|duty| duty.next_after_work(over))
+        {
+            self.submit(now, &io, Role::Chore);
+            submitted += 1;
+            if once {
+                break;
+            }
+        }
+        self.submit_batch(now);
+        submitted
+    }
+
     #[inline]
-    fn submit(&mut self, now: Nanos, io: &Io, uncounted: bool) {
+    fn submit(&mut self, now: Nanos, io: &Io, mut role: Role) {
         let slot = self.free.pop().expect("a slot for each I/O up to the depth");
         self.in_flight += 1;
-        if let Some(recorder) = &mut self.recorder {
-            recorder.record(self.pace.since_begin(now), io);
-        }
         let &Io { op, dir, offset, len, zone, flags } = io;
         self.step_bytes += len;
-        self.slots[slot as usize] = Slot { start: now, issued: now, len, zone, op, dir, uncounted };
-        self.batch.push(slot);
         let sectors = if op.has_range() { Bytes(len).to_sectors().0 } else { 0 };
         let sectors = u32::try_from(sectors).expect("a block is shorter than 2 TiB");
         let mut bio = Bio::new(op, Bytes(offset).to_sectors(), sectors, u64::from(slot));
@@ -338,7 +431,14 @@ impl JobRunner {
         }
         bio.flags = flags;
         bio.prio = self.job.prio;
-        if self.job.iodepth_batch > 1 && !uncounted {
+        if let Some(duty) = &mut self.duty {
+            let times = (now, self.pace.since_begin(now));
+            role = duty.submit(times, slot, io, &mut bio, role);
+        }
+        self.slots[slot as usize] = Slot { start: now, issued: now, len, zone, op, dir, role };
+        self.batch.push(slot);
+        let counts = !matches!(role, Role::Chore | Role::Flush);
+        if self.job.iodepth_batch > 1 && counts {
             self.bios.push(bio);
             if self.bios.len() >= self.job.iodepth_batch as usize {
                 self.submit_batch(now);
@@ -346,7 +446,7 @@ impl JobRunner {
             return;
         }
         self.channel.submit(now, bio);
-        if !uncounted {
+        if counts {
             self.stats.submitted(1, self.in_flight);
         }
     }
@@ -409,8 +509,8 @@ impl JobRunner {
             self.channel.retire();
             self.generator.finish();
             self.stats.finish(now);
-            if let Some(recorder) = self.recorder.take() {
-                recorder.finish();
+            if let Some(duty) = &mut self.duty {
+                duty.finish();
             }
         }
         if self.channel.is_idle() {
@@ -424,6 +524,12 @@ impl JobRunner {
 
     /// What was measured.
     pub fn into_outcome(self) -> Outcome {
-        Outcome { stats: self.stats, error: self.error, thread_id: 0, file_system: None }
+        Outcome {
+            stats: self.stats,
+            error: self.error,
+            findings: self.findings,
+            thread_id: 0,
+            file_system: None,
+        }
     }
 }

@@ -98,6 +98,12 @@ impl Pace {
         (self.deadline != Nanos(u64::MAX)).then_some(self.deadline)
     }
 
+    /// Begins with an amount anew; whether anything can be submitted of it.
+    pub(crate) fn again(&mut self, bytes: u64) -> bool {
+        self.bytes_left = bytes;
+        !self.stopped && self.ios_left > 0
+    }
+
     pub(crate) fn stop(&mut self) {
         self.stopped = true;
     }

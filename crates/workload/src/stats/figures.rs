@@ -5,7 +5,7 @@
 use super::depth::{BatchSizes, DepthLevels};
 use super::errors::Errors;
 use super::histogram::Histogram;
-use super::io_stats::{IoStats, Usage, per_second};
+use super::io_stats::{IoStats, SyncStats, Usage, per_second};
 use super::lat_stat::LatStat;
 use super::latency_bands::LatencyBands;
 use super::samples::Samples;
@@ -97,6 +97,11 @@ impl IoStats {
     /// Zones reset on the way to writing.
     pub fn zone_reset_count(&self) -> u64 {
         self.zone_resets
+    }
+
+    /// Flushes that the job waited for, if there were any.
+    pub fn syncs(&self) -> Option<&SyncStats> {
+        self.sync.as_deref()
     }
 
     /// Time from start to finish, summed over merged jobs.

@@ -92,6 +92,15 @@ impl DirStats {
     }
 }
 
+/// Flushes that a job waited for (`fsync`, `fdatasync`).
+#[derive(Clone, Debug, Default)]
+pub struct SyncStats {
+    /// How long they took.
+    pub lat: LatStat,
+    /// The same in buckets.
+    pub histogram: Histogram,
+}
+
 /// The statistics of a job. Figures read from it are complete after [`IoStats::finish`], or in
 /// another `IoStats` that it was [merged](IoStats::merge) into.
 #[derive(Clone, Debug)]
@@ -104,8 +113,12 @@ pub struct IoStats {
     pub(super) complete: BatchSizes,
     pub(super) errors: Errors,
     pub(super) zone_resets: u64,
+    /// Nothing without flushes: most jobs have none.
+    pub(super) sync: Option<Box<SyncStats>>,
     pub(super) usage: Usage,
     started: Option<Nanos>,
+    /// I/Os before the part of the work that began then.
+    before_part: [u64; 3],
     pub(super) elapsed: Nanos,
     sampled: Nanos,
     at_sample: Live,
@@ -129,8 +142,10 @@ impl IoStats {
             complete: BatchSizes::default(),
             errors: Errors::default(),
             zone_resets: 0,
+            sync: None,
             usage: Usage::default(),
             started: None,
+            before_part: [0; 3],
             elapsed: Nanos(0),
             sampled: Nanos(0),
             at_sample: Live::default(),
@@ -179,6 +194,13 @@ impl IoStats {
         self.zone_resets += count;
     }
 
+    /// Counts a flush that took `lat`.
+    pub fn synced(&mut self, lat: Nanos) {
+        let sync = self.sync.get_or_insert_default();
+        sync.lat.record(lat.0, 1);
+        sync.histogram.add(bucket_of(lat.0), 1);
+    }
+
     /// Counts a submission of `count` I/Os, with `depth` in flight after it.
     #[inline]
     pub fn submitted(&mut self, count: u32, depth: u32) {
@@ -225,17 +247,30 @@ impl IoStats {
         self.sampled = now;
     }
 
-    /// The job's I/O has ended at `now`.
-    pub fn finish(&mut self, now: Nanos) {
+    /// A part of the job's work has ended at `now`, and another begins: as in fio, the writes before
+    /// a check and the reads of the check each ran for their own part.
+    pub fn end_part(&mut self, now: Nanos) {
         self.enter_run();
-        let Some(started) = self.started.take() else {
+        let Some(started) = self.started.replace(now) else {
             return;
         };
         let ran = now - started;
         self.elapsed += ran;
-        for stats in self.dirs.iter_mut().filter(|stats| stats.ios() > 0) {
-            stats.runtime += ran;
+        for (stats, before) in self.dirs.iter_mut().zip(&mut self.before_part) {
+            if stats.ios() > *before {
+                stats.runtime += ran;
+            }
+            *before = stats.ios();
         }
+    }
+
+    /// The job's I/O has ended at `now`.
+    pub fn finish(&mut self, now: Nanos) {
+        if self.started.is_some() {
+            self.end_part(now);
+        }
+        self.enter_run();
+        self.started = None;
     }
 
     /// Adds the statistics of a job that ran beside this one (`group_reporting`): counts and CPU
@@ -253,6 +288,11 @@ impl IoStats {
         self.complete.merge(&other.complete);
         self.errors.merge(&other.errors);
         self.zone_resets += other.zone_resets;
+        if let Some(theirs) = &other.sync {
+            let mine = self.sync.get_or_insert_default();
+            mine.lat.merge(&theirs.lat);
+            mine.histogram.merge(&theirs.histogram);
+        }
         self.elapsed += other.elapsed;
         self.usage.user += other.usage.user;
         self.usage.system += other.usage.system;
@@ -371,6 +411,29 @@ mod tests {
         assert_eq!(stats.runtime(DataDir::Write), Nanos(0));
         assert_eq!(stats.ios_per_second(DataDir::Read), 500.0);
         assert_eq!(stats.bytes_per_second(DataDir::Read), 2_048_000);
+    }
+
+    #[test]
+    fn each_part_of_the_work_has_its_own_runtime() {
+        let mut stats = started();
+        stats.record(DataDir::Write, 4096, Nanos(5), Nanos(100), 4);
+        stats.end_part(Nanos(3 * MSEC));
+        read(&mut stats, 100, 4);
+        stats.finish(Nanos(5 * MSEC));
+        assert_eq!(stats.runtime(DataDir::Write), Nanos(3 * MSEC));
+        assert_eq!(stats.runtime(DataDir::Read), Nanos(2 * MSEC));
+        assert_eq!(stats.elapsed(), Nanos(5 * MSEC));
+    }
+
+    #[test]
+    fn flushes_of_merged_jobs_are_counted_together() {
+        let (mut one, mut other) = (started(), started());
+        one.synced(Nanos(100));
+        other.synced(Nanos(300));
+        one.merge(&other);
+        let sync = one.syncs().expect("flushes");
+        assert_eq!((sync.lat.count(), sync.lat.min(), sync.lat.max()), (2, 100, 300));
+        assert!(started().syncs().is_none());
     }
 
     #[test]

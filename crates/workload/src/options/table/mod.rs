@@ -5,6 +5,7 @@
 use super::kind::Kind;
 
 mod amount;
+mod data;
 mod depth;
 mod files;
 mod pattern;
@@ -29,6 +30,8 @@ pub enum Group {
     Depth,
     /// How fast.
     Rate,
+    /// What becomes of the data.
+    Data,
     /// Zones.
     Zones,
     /// File systems and files.
@@ -80,6 +83,7 @@ pub(super) const GROUPS: &[(Group, &str, &[Spec])] = &[
     (Group::Time, "Time", time::OPTIONS),
     (Group::Depth, "Queue depth", depth::OPTIONS),
     (Group::Rate, "Rate", rate::OPTIONS),
+    (Group::Data, "Data", data::OPTIONS),
     (Group::Zones, "Zones", zones::OPTIONS),
     (Group::Files, "File systems", files::OPTIONS),
     (Group::Trace, "Traces and patterns", trace::OPTIONS),

@@ -1,6 +1,7 @@
 //! Texts of values to values: pure functions, one file for each kind.
 pub(crate) mod cpus;
 pub(crate) mod distance;
+pub(crate) mod errors;
 pub(crate) mod expr;
 pub(crate) mod number;
 pub(crate) mod pattern;

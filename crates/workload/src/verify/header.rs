@@ -1,0 +1,117 @@
+//! The header of a block: 40 bytes, little-endian, as fio 3.33 writes them.
+//!
+//! ```text
+//!   0 magic 0xacca       2 verify type        4 length          8 rand_seed
+//!  16 offset            24 seconds           28 nanoseconds    32 thread
+//!  34 number of the write, its lower half    36 CRC-32C of the bytes before
+//! ```
+//!
+//! After it stands the checksum of what follows that. Places and meanings were found out by reading
+//! what fio wrote.
+use super::options::Method;
+use super::sum::{Sum, crc32c};
+use zonal_blk::Nanos;
+
+/// Bytes of a header without checksum.
+pub const HEADER_LEN: usize = 40;
+pub(super) const MAGIC: u16 = 0xacca;
+const CRC_AT: usize = 36;
+
+/// What a header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub magic: u16,
+    pub kind: u16,
+    pub len: u32,
+    pub seed: u64,
+    pub offset: u64,
+    pub time: Nanos,
+    pub thread: u16,
+    pub number: u16,
+}
+
+/// fio's number for a kind of check that has a header.
+pub(super) fn kind_of(method: Method) -> u16 {
+    match method {
+        Method::Sum(Sum::Md5) => 2,
+        Method::Sum(Sum::Crc32) => 4,
+        Method::Sum(Sum::Crc32c) => 5,
+        Method::Sum(Sum::Sha256) => 9,
+        _ => 1,
+    }
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+impl Header {
+    pub fn write(&self, to: &mut [u8]) {
+        let low = |value: u64| u32::try_from(value & u64::from(u32::MAX)).expect("32 bits");
+        to[0..2].copy_from_slice(&self.magic.to_le_bytes());
+        to[2..4].copy_from_slice(&self.kind.to_le_bytes());
+        to[4..8].copy_from_slice(&self.len.to_le_bytes());
+        to[8..16].copy_from_slice(&self.seed.to_le_bytes());
+        to[16..24].copy_from_slice(&self.offset.to_le_bytes());
+        to[24..28].copy_from_slice(&low(self.time.0 / SECOND).to_le_bytes());
+        to[28..32].copy_from_slice(&low(self.time.0 % SECOND).to_le_bytes());
+        to[32..34].copy_from_slice(&self.thread.to_le_bytes());
+        to[34..36].copy_from_slice(&self.number.to_le_bytes());
+        let crc = crc32c(&to[..CRC_AT]);
+        to[CRC_AT..HEADER_LEN].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// The header, and its CRC as it is and as it should be.
+    pub fn read(from: &[u8]) -> (Self, [u32; 2]) {
+        let u16_at = |at: usize| u16::from_le_bytes([from[at], from[at + 1]]);
+        let u32_at = |at: usize| u32::from_le_bytes(from[at..at + 4].try_into().expect("4 bytes"));
+        let u64_at = |at: usize| u64::from_le_bytes(from[at..at + 8].try_into().expect("8 bytes"));
+        let header = Header {
+            magic: u16_at(0),
+            kind: u16_at(2),
+            len: u32_at(4),
+            seed: u64_at(8),
+            offset: u64_at(16),
+            time: Nanos(u64::from(u32_at(24)) * SECOND + u64::from(u32_at(28))),
+            thread: u16_at(32),
+            number: u16_at(34),
+        };
+        (header, [u32_at(CRC_AT), crc32c(&from[..CRC_AT])])
+    }
+}
+
+/// The first 44 bytes of block 1 of a file by fio 3.33: verify=crc32c, verify_pattern=0xdeadbeef.
+#[cfg(test)]
+pub(super) const FIO: [u8; 44] = [
+    0xca, 0xac, 5, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0x9d, 0x6c, 0x25, 0x07, 1, 0, 1, 0, 0xd5, 0xde, 0x3b, 0x97, 0xc1, 0x0d, 0xd6, 0x1a,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_of_fio_is_understood_and_written_alike() {
+        let (header, [is, should]) = Header::read(&FIO);
+        let expected = Header {
+            magic: MAGIC,
+            kind: kind_of(Method::Sum(Sum::Crc32c)),
+            len: 4096,
+            seed: 0,
+            offset: 4096,
+            time: Nanos(0x0725_6c9d),
+            thread: 1,
+            number: 1,
+        };
+        assert_eq!((header, is), (expected, should));
+        let mut bytes = [0; HEADER_LEN];
+        header.write(&mut bytes);
+        assert_eq!(bytes, FIO[..HEADER_LEN]);
+    }
+
+    #[test]
+    fn checksum_after_the_header_is_of_the_rest() {
+        let mut data: Vec<u8> = [0xde, 0xad, 0xbe, 0xef].repeat(1024);
+        data[..44].copy_from_slice(&FIO);
+        assert_eq!(Sum::Crc32c.of(&data[44..])[..4], FIO[40..]);
+    }
+}

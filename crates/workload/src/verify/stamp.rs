@@ -1,0 +1,207 @@
+//! The bytes of a write, and whether a read brought them back.
+use super::finding::Mismatch;
+use super::header::{HEADER_LEN, Header, MAGIC, kind_of};
+use super::options::{Method, VerifyOptions};
+use super::pattern::FillPattern;
+use crate::generate::random::mix;
+use std::cmp::Ordering;
+use zonal_blk::Nanos;
+
+/// What a clone writes and expects to read.
+pub(crate) struct Stamp {
+    method: Method,
+    /// Bytes with a header of their own; `usize::MAX` for those of the I/O.
+    interval: usize,
+    /// Where in them the header lies.
+    header_at: usize,
+    pattern: Option<FillPattern>,
+    /// The clone's.
+    seed: u64,
+    thread: u16,
+    /// The pattern once; kept for its capacity.
+    period: Vec<u8>,
+}
+
+/// What tells a write from all others of the clone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// First byte, or for an append that of its zone.
+    pub offset: u64,
+    /// Writes of the clone before it.
+    pub number: u32,
+    /// When it was made.
+    pub time: Nanos,
+}
+
+/// What is known of a block before it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Expected {
+    /// As in [`Place`].
+    pub offset: u64,
+    /// As in [`Place`], if it is known which write it was.
+    pub number: Option<u32>,
+}
+
+/// Bytes of header and checksum.
+fn header_len(method: Method) -> usize {
+    match method {
+        Method::Meta => HEADER_LEN,
+        Method::Sum(sum) => HEADER_LEN + sum.len(),
+        Method::Pattern | Method::Null => 0,
+    }
+}
+
+/// Whether a header that is `at` bytes into blocks of `len` bytes fits them.
+pub(crate) fn header_fits(method: Method, at: u64, len: u64) -> bool {
+    // Elsewhere than at the start, header and data change places: they must not overlap.
+    let header = header_len(method) as u64;
+    (at == 0 || at >= header) && at + header <= len
+}
+
+impl Stamp {
+    /// What the clone number `clone` with this seed writes; `None` if nothing is checked.
+    pub fn new(options: &VerifyOptions, seed: u64, clone: u32) -> Option<Self> {
+        Some(Stamp {
+            method: options.method?,
+            interval: options.interval.map_or(usize::MAX, |interval| interval as usize),
+            header_at: options.offset as usize,
+            pattern: options.pattern.clone(),
+            seed,
+            thread: u16::try_from(clone + 1).unwrap_or(u16::MAX),
+            period: Vec::new(),
+        })
+    }
+
+    /// The seed of the random bytes of a write. As in fio, 0 if there are none.
+    fn seed_of(&self, number: u32) -> u64 {
+        if self.pattern.is_some() { 0 } else { mix(self.seed ^ mix(number.into())) }
+    }
+
+    /// Fills the buffer of a write.
+    pub fn fill(&mut self, buf: &mut [u8], place: Place) {
+        let seed = self.seed_of(place.number);
+        match &self.pattern {
+            Some(pattern) => {
+                pattern.render(place.offset, &mut self.period);
+                for piece in buf.chunks_mut(self.period.len()) {
+                    piece.copy_from_slice(&self.period[..piece.len()]);
+                }
+            }
+            None => {
+                for (number, word) in (1_u64..).zip(buf.chunks_mut(8)) {
+                    let random = mix(seed.wrapping_add(number)).to_le_bytes();
+                    word.copy_from_slice(&random[..word.len()]);
+                }
+            }
+        }
+        let header_len = header_len(self.method);
+        if header_len == 0 {
+            return;
+        }
+        let mut offset = place.offset;
+        let interval = self.interval.min(buf.len());
+        for block in buf.chunks_mut(interval) {
+            let header = Header {
+                magic: MAGIC,
+                kind: kind_of(self.method),
+                len: u32::try_from(block.len()).expect("a block is shorter than 4 GiB"),
+                seed,
+                offset,
+                time: place.time,
+                thread: self.thread,
+                number: (place.number & 0xffff) as u16,
+            };
+            header.write(block);
+            if let Method::Sum(sum) = self.method {
+                let of_data = sum.of(&block[header_len..]);
+                block[HEADER_LEN..header_len].copy_from_slice(&of_data[..sum.len()]);
+            }
+            swap(block, self.header_at, header_len);
+            offset += block.len() as u64;
+        }
+    }
+
+    /// Looks through what was read; `report` takes the place in it and the length of each block
+    /// that is wrong. The buffer is not as it was.
+    pub fn check(
+        &mut self,
+        buf: &mut [u8],
+        expected: Expected,
+        mut report: impl FnMut(usize, usize, Mismatch),
+    ) {
+        match self.method {
+            Method::Null => {}
+            Method::Pattern => {
+                if let Some(mismatch) = self.check_pattern(buf, expected.offset) {
+                    report(0, buf.len(), mismatch);
+                }
+            }
+            Method::Meta | Method::Sum(_) => {
+                let interval = self.interval.min(buf.len());
+                for (index, block) in buf.chunks_mut(interval).enumerate() {
+                    let at = index * interval;
+                    swap(block, self.header_at, header_len(self.method));
+                    let offset = expected.offset + at as u64;
+                    if let Err(mismatch) = self.check_block(block, Expected { offset, ..expected })
+                    {
+                        report(at, block.len(), mismatch);
+                    }
+                }
+            }
+        }
+    }
+
+    fn check_pattern(&mut self, buf: &[u8], offset: u64) -> Option<Mismatch> {
+        let pattern = self.pattern.as_ref()?;
+        pattern.render(offset, &mut self.period);
+        let wanted = self.period.iter().cycle();
+        let (at, (&found, &wanted)) =
+            buf.iter().zip(wanted).enumerate().find(|(_, (is, should))| is != should)?;
+        Some(Mismatch::Pattern { at, found, wanted })
+    }
+
+    fn check_block(&self, block: &[u8], expected: Expected) -> Result<(), Mismatch> {
+        let (header, [crc, calculated]) = Header::read(block);
+        let differ = |what, found: u64, wanted: u64| match found.cmp(&wanted) {
+            Ordering::Equal => Ok(()),
+            _ => Err(Mismatch::Header { what, found, wanted }),
+        };
+        if header.magic != MAGIC {
+            return Err(Mismatch::Magic { found: header.magic, wanted: MAGIC });
+        }
+        differ("length", header.len.into(), block.len() as u64)?;
+        differ("type", header.kind.into(), kind_of(self.method).into())?;
+        differ("offset", header.offset, expected.offset)?;
+        if crc != calculated {
+            return Err(Mismatch::HeaderCrc { found: crc, calculated });
+        }
+        if let Some(number) = expected.number {
+            differ("rand_seed", header.seed, self.seed_of(number))?;
+            differ("numberio", header.number.into(), (number & 0xffff).into())?;
+        }
+        if let Method::Sum(sum) = self.method {
+            let header_len = header_len(self.method);
+            let (stored, received) = (&block[HEADER_LEN..header_len], sum.of(&block[header_len..]));
+            let received = &received[..sum.len()];
+            if stored != received {
+                let (expected, received) = (stored.to_vec(), received.to_vec());
+                return Err(Mismatch::Sum { sum, expected, received });
+            }
+        }
+        Ok(())
+    }
+
+    /// When the write was made that the block says it is of.
+    pub fn time_of(&self, buf: &[u8]) -> Nanos {
+        let header = buf.get(self.header_at..).filter(|rest| rest.len() >= HEADER_LEN);
+        header.map_or(Nanos(0), |bytes| Header::read(bytes).0.time)
+    }
+}
+
+/// Header and data change places, unless the header belongs at the start.
+fn swap(block: &mut [u8], at: usize, len: usize) {
+    if at > 0 {
+        let (head, rest) = block.split_at_mut(at);
+        head[..len].swap_with_slice(&mut rest[..len]);
+    }
+}

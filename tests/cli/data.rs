@@ -1,0 +1,69 @@
+//! Jobs that check their data, as people run them.
+use crate::support::{Place, example, zonal};
+use serde_json::Value;
+
+const DEVICE: &str = "--device=null:zoned=false,size=1M,memory=true";
+const CHECK: [&str; 5] = ["--name=a", "--bs=4k", "--verify=crc32c", "--clock", "virtual"];
+
+#[test]
+fn example_finds_nothing_and_says_how_much_it_read_and_flushed() {
+    let out = zonal(&["run", "--clock=virtual", "--output-format=json", &example("verify.fio")]);
+    let json: Value = serde_json::from_str(&out.fine()).expect("JSON");
+    let job = |index: usize, what: &str| json["jobs"][index][what]["total_ios"].as_u64();
+    assert_eq!((job(0, "read"), job(0, "write")), (Some(2048), Some(2048)));
+    assert_eq!((job(2, "write"), job(2, "sync")), (Some(1024), Some(31)));
+    let flushes = &json["jobs"][2]["sync"]["lat_ns"];
+    assert!(flushes["N"] == 31 && flushes["percentile"]["99.000000"].is_u64(), "{flushes}");
+}
+
+#[test]
+fn flushes_have_a_paragraph_as_in_fio() {
+    let out = zonal(&[&["run", DEVICE, "--rw=write", "--fsync=16"][..], &CHECK].concat()).fine();
+    let lines: Vec<&str> = out.lines().collect();
+    let at = lines.iter().position(|line| *line == "  fsync/fdatasync/sync_file_range:");
+    let at = at.unwrap_or_else(|| panic!("{out}"));
+    assert!(lines[at + 1].starts_with("    sync (nsec): min="), "{out}");
+    assert!(lines[at + 2].starts_with("    sync percentiles (nsec):"), "{out}");
+    assert!(out.contains("issued rwts: total=256,256,0,15 short"), "{out}");
+}
+
+#[test]
+fn what_is_wrong_is_told_as_by_fio_and_dumped_and_the_exit_code_is_1() {
+    let place = Place::new();
+    let read = ["run", DEVICE, "--rw=read", "--verify_dump=1", "--continue_on_error=verify"];
+    let ran = place.zonal(&[&read[..], &CHECK].concat());
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    let told: Vec<&str> = ran.err.lines().collect();
+    let second = "verify: bad magic header 0, wanted acca at file null:zoned=false,size=1M,memory=true \
+                  offset 4096, length 4096 (requested block: offset=4096, length=4096)";
+    assert_eq!((told.len(), told[1]), (101, second));
+    assert_eq!(told[100], "zonal: job a: 156 more such errors");
+    assert!(
+        ran.out.contains("errors    : total=256, first_error=84/<data mismatch>"),
+        "{}",
+        ran.out
+    );
+    assert_eq!(place.read("a.4096.received"), "\0".repeat(4096));
+    assert!(!place.path().join("a.4096.expected").exists(), "nobody knows what should be there");
+}
+
+#[test]
+fn device_that_keeps_no_data_is_refused_unless_nobody_looks() {
+    let run = |method: &str| {
+        zonal(&["run", "--device=null", "--parse-only", "--name=a", "--rw=write", method])
+    };
+    let ran = run("--verify=md5");
+    let message = "zonal: job a: verify=md5: the device null keeps no data, so nothing could be \
+                   read back; give it memory=true\n";
+    assert_eq!((ran.code, ran.err.as_str()), (2, message));
+    run("--verify=null").fine();
+}
+
+#[test]
+fn job_that_will_have_no_time_to_check_is_told_so_and_runs() {
+    let time = ["--rw=write", "--time_based", "--runtime=1ms"];
+    let ran = zonal(&[&["run", DEVICE][..], &time, &CHECK].concat());
+    let message = "zonal: job a: verification read phase will never start because write phase \
+                   uses all of runtime\n";
+    assert_eq!((ran.code, ran.err.as_str()), (0, message));
+}
