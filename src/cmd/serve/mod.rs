@@ -1,11 +1,11 @@
-//! `zonal serve`: a device for other programs and machines.
+//! `zonal serve`: devices for other programs and machines.
 //!
 //! ```text
-//!  nvme_tcp    a namespace of an NVMe subsystem, over TCP
+//!  nvme_tcp    namespaces of an NVMe subsystem, over TCP
 //! ```
 //!
-//! Takes a device and its exports, all on one block layer; serves until an interrupt. The lines on
-//! standard output, one for each export, say that it is ready, and where.
+//! Takes devices and their exports, all of a device on one block layer; serves until an interrupt.
+//! The lines on standard output, one for each export, say that it is ready, and where.
 mod nvme_tcp;
 
 use crate::cli::ServeArgs;
@@ -16,16 +16,16 @@ use std::process::ExitCode;
 use std::sync::mpsc;
 use zonal_blk::QueueOptions;
 
-/// A way for others to the device; ends when it is dropped.
+/// A way for others to the devices; ends when it is dropped.
 trait Export {
     /// Where it is, as a user names it.
     fn place(&self) -> String;
 }
 
-/// Serves a device until an interrupt.
+/// Serves devices until an interrupt.
 ///
 /// # Errors
-/// What is wrong with the device or an option, or why it cannot be exported.
+/// What is wrong with a device or an option, or why it cannot be exported.
 pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     let (interrupted, interrupt) = mpsc::channel();
     ctrlc::set_handler(move || {
@@ -33,11 +33,11 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
         let _ = interrupted.send(());
     })
     .context("cannot handle interrupts")?;
-    let device = attach(args)?;
-    if !device.keeps_data {
-        eprintln!("zonal: device {} keeps no data: reads give zeroes (memory=true)", args.device);
+    let devices = attach(args)?;
+    for device in devices.iter().filter(|device| !device.keeps_data) {
+        eprintln!("zonal: device {} keeps no data: reads give zeroes (memory=true)", device.name);
     }
-    let exports = start(args, &device)?;
+    let exports = start(args, &devices)?;
     let mut out = std::io::stdout().lock();
     exports.iter().try_for_each(|export| writeln!(out, "{}", export.place()))?;
     out.flush()?;
@@ -46,22 +46,25 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn attach(args: &ServeArgs) -> Result<Attached> {
-    let queue = QueueOptions {
-        zone_write: args.zone_write.map(Into::into),
-        scheduler: devices::named_scheduler(args.scheduler.as_deref(), &args.sched_opt)?,
-        merge: !args.nomerges,
-        ..QueueOptions::default()
+fn attach(args: &ServeArgs) -> Result<Vec<Attached>> {
+    let attach = |name: &String| {
+        let queue = QueueOptions {
+            zone_write: args.zone_write.map(Into::into),
+            scheduler: devices::named_scheduler(args.scheduler.as_deref(), &args.sched_opt)?,
+            merge: !args.nomerges,
+            ..QueueOptions::default()
+        };
+        let spec = devices::load(name)?.with_seed(args.seed);
+        // More channels than any device has queues: clients come as they like.
+        devices::attach(name, &spec, queue, usize::MAX)
     };
-    let spec = devices::load(&args.device)?.with_seed(args.seed);
-    // More channels than any device has queues: clients come as they like.
-    devices::attach(&args.device, &spec, queue, usize::MAX)
+    args.devices.iter().map(attach).collect()
 }
 
-fn start(args: &ServeArgs, device: &Attached) -> Result<Vec<Box<dyn Export>>> {
+fn start(args: &ServeArgs, devices: &[Attached]) -> Result<Vec<Box<dyn Export>>> {
     let mut exports: Vec<Box<dyn Export>> = Vec::new();
     if let Some(address) = args.nvme_tcp.address {
-        exports.push(Box::new(nvme_tcp::start(address, args, device)?));
+        exports.push(Box::new(nvme_tcp::start(address, args, devices)?));
     }
     Ok(exports)
 }

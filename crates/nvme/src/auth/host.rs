@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostAuthError {
     /// The controller does not believe the host.
-    #[error("the controller refuses the host: {0:?}")]
+    #[error("the controller refuses the host: {0}")]
     Refused(Explanation),
     /// The host does not believe the controller, or does not understand it.
     #[error("{what}")]
@@ -168,7 +168,7 @@ impl AwaitChallenge {
         (reply.hash_len, reply.value_len) = (hash.size_byte(), group.size().into());
         let mut challenge = vec![0; hash.size()];
         let mut asked = None;
-        if host.secrets().controller.is_some() {
+        if host.config.secrets.doubts_controller(&host.host) {
             let sequence = host.config.sequence();
             challenge = host.config.bytes(hash.size());
             (reply.challenges, reply.sequence) = (1, sequence.into());

@@ -126,6 +126,11 @@ impl Secrets {
         self.0.contains_key(host)
     }
 
+    /// Whether this host has a secret that the controller must have too.
+    pub fn doubts_controller(&self, host: &str) -> bool {
+        self.of(host).is_some_and(|pair| pair.controller.is_some())
+    }
+
     fn add(&mut self, number: usize, line: &str) -> Result<(), SecretsError> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let (name, host, controller) = match words[..] {

@@ -2,6 +2,7 @@
 //!
 //! Each structure is the fixed part of a message; what varies in length follows it.
 use super::{Sgl, U16, U32, command, values, wire};
+use std::fmt;
 
 command! {
     /// Authentication Receive and Authentication Send (Base sections 6.1 and 6.2).
@@ -174,6 +175,21 @@ wire! {
         pub reason: u8,
         /// Its explanation.
         pub explanation: u8,
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match *self {
+            Explanation::FAILED => "its secret is not the right one",
+            Explanation::NOT_USABLE => "no protocol that both sides have",
+            Explanation::CONCATENATION => "secure channel concatenation is not for both sides",
+            Explanation::HASH => "no hash function that both sides have",
+            Explanation::GROUP => "no DH group that both sides have",
+            Explanation::PAYLOAD => "a message that makes no sense",
+            Explanation::MESSAGE => "a message that may not come now",
+            Explanation(other) => return write!(f, "reason {other:#x}"),
+        })
     }
 }
 
