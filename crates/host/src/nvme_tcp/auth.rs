@@ -8,7 +8,7 @@ use zonal_nvme::auth::{AuthConfig, SecretsError};
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsFileError {
     /// It cannot be read.
-    #[error("{file}: cannot read the secrets: {source}")]
+    #[error("{file}: cannot read the secrets")]
     Read {
         /// The file.
         file: String,
@@ -16,7 +16,7 @@ pub enum SecretsFileError {
         source: io::Error,
     },
     /// It is not a list of secrets.
-    #[error("{file}: {source}")]
+    #[error("{file} is no list of secrets")]
     Content {
         /// The file.
         file: String,

@@ -36,7 +36,7 @@ pub enum AuthError {
     #[error("the target wants a secure channel (TLS), which there is none of here")]
     SecureChannel,
     /// One does not believe the other.
-    #[error("authentication: {0}")]
+    #[error("authentication failed")]
     Failed(#[from] HostAuthError),
 }
 
