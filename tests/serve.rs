@@ -150,7 +150,7 @@ fn hosts_with_a_secret_connect_and_others_do_not() {
     for (address, expected) in [
         (server.address.clone(), "CONNECT_HOST"),
         (format!("{}?hostnqn={host}", server.address), "expected dhchap_secrets=FILE"),
-        (with(&wrong), "its secret is not the right one"),
+        (with(&wrong), "a secret is not the right one"),
         (with("nowhere"), "nowhere: cannot read the secrets"),
     ] {
         let (code, out, err) = ran(&["zone", "report", &address]);

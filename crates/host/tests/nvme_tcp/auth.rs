@@ -92,7 +92,7 @@ fn who_cannot_prove_it_is_told_why() {
     assert!(matches!(unknown, ConnectError::Refused { doing: "Connect", .. }), "{unknown}");
     assert_eq!(
         words(failed(&files.options("swapped"))),
-        "authentication failed: the controller refuses the host: its secret is not the right one"
+        "authentication failed: the controller refuses the host: a secret is not the right one"
     );
     assert_eq!(
         words(failed(&files.options("other-controller"))),

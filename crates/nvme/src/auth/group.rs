@@ -24,8 +24,8 @@ pub enum Group {
     Ffdhe8192 = 5,
 }
 
-/// Bytes of a private exponent: 512 bits, above what RFC 7919 wants for the largest group (400).
-const EXPONENT: usize = 64;
+/// Bits of a private exponent: above what RFC 7919 wants for the largest group (400).
+const EXPONENT_BITS: u32 = 512;
 
 impl Group {
     /// All: those with an exchange, the shortest first, then the one without.
@@ -113,7 +113,7 @@ impl KeyPair {
         if group == Group::Null {
             return None;
         }
-        let mut exponent = Zeroizing::new(vec![0; EXPONENT]);
+        let mut exponent = Zeroizing::new(vec![0; EXPONENT_BITS as usize / 8]);
         random(&mut exponent);
         let prime = BoxedUint::from_be_slice(&group.prime(), group.bits()).expect("its bits");
         let params = BoxedMontyParams::new(Odd::new(prime).expect("primes above 2 are odd"));
@@ -128,7 +128,7 @@ impl KeyPair {
     fn power(&self, base: &[u8]) -> Zeroizing<Vec<u8>> {
         let number = |bytes: &[u8], bits| BoxedUint::from_be_slice(bytes, bits).expect("its bits");
         let base = BoxedMontyForm::new(number(base, self.group.bits()), &self.params);
-        let exponent = Zeroizing::new(number(&self.exponent, EXPONENT as u32 * 8));
+        let exponent = Zeroizing::new(number(&self.exponent, EXPONENT_BITS));
         let power = Zeroizing::new(base.pow(&exponent).retrieve());
         Zeroizing::new(power.to_be_bytes().into_vec())
     }

@@ -181,7 +181,7 @@ wire! {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match *self {
-            Explanation::FAILED => "its secret is not the right one",
+            Explanation::FAILED => "a secret is not the right one",
             Explanation::NOT_USABLE => "no protocol that both sides have",
             Explanation::CONCATENATION => "secure channel concatenation is not for both sides",
             Explanation::HASH => "no hash function that both sides have",

@@ -101,7 +101,7 @@ fn each_queue_executes_nothing_before_its_host_is_known() {
     assert_eq!(result, REQUIRED | 1);
     let enable = property_command(FabricsType::PROPERTY_SET, Property::CC, 0x46_0061);
     let get = property_command(FabricsType::PROPERTY_GET, Property::CAP, 0);
-    for sqe in [Sqe::new(AdminOpcode::KEEP_ALIVE.0, 1, 0), enable.into(), get.into()] {
+    for sqe in [Sqe::new(AdminOpcode::KEEP_ALIVE.0, 1, 0), enable, get] {
         assert_eq!(admin.send(sqe, &[]).status, NvmeStatus::AUTH_REQUIRED);
     }
     admin.authenticate();
@@ -152,7 +152,8 @@ fn commands_of_another_form_are_refused_and_change_nothing() {
     let target = target(&format!("{HOST_NQN} {SECRET}"));
     let (mut admin, _) = Queue::connect(&target, CNTLID_ANY, 0);
     let send = auth_command(FabricsType::AUTH_SEND, 8);
-    let wrong: [(fn(&mut AuthCommand), NvmeStatus); 5] = [
+    type Change = fn(&mut AuthCommand);
+    let wrong: [(Change, NvmeStatus); 5] = [
         (|command| command.protocol = 0, NvmeStatus::INVALID_FIELD),
         (|command| command.specific_0 = 2, NvmeStatus::INVALID_FIELD),
         (|command| command.specific_1 = 0, NvmeStatus::INVALID_FIELD),
