@@ -1,5 +1,6 @@
-# A Linux host authenticates with DH-HMAC-CHAP, one way and both ways, with each hash function and
-# some DH groups, and is refused with another secret. Sourced by tests/guest/run.
+# A Linux host authenticates with DH-HMAC-CHAP, one way, both ways and again while it is connected,
+# and is refused with another secret. Sourced by tests/guest/run; hash=sha512 group=ffdhe8192 before
+# it chooses others than sha256 and ffdhe2048.
 # shellcheck shell=bash disable=SC2034
 
 # What the kernel asks for by name, not by dependency, or has built in.
@@ -32,6 +33,10 @@ attach() {
         sleep 0.1
     done
     blkzone report -c 1 "/dev/$(ls /sys/block | grep -E '^nvme[0-9]+n1$')"
+    controller_path=$(echo /sys/class/nvme/nvme[0-9]*)
+    echo "$secret" >"$controller_path/dhchap_secret"
+    sleep 2
+    [ "$(cat "$controller_path/state")" = live ]
     blkzone report -c 1 "/dev/$(ls /sys/block | grep -E '^nvme[0-9]+n2$')"
     echo 1 >"$(echo /sys/class/nvme/nvme[0-9]*/delete_controller)"
 }
@@ -43,9 +48,10 @@ refused() {
     echo "refused $2"
 }
 attach ",dhchap_secret=$secret"
-echo "the host authenticated"
+echo "the host authenticated, and once more"
+[ "$(dmesg | grep -c 'qid 0: authenticated with')" = 2 ]
 attach ",dhchap_secret=$secret,dhchap_ctrl_secret=$controller"
-echo "both sides authenticated"
+echo "both sides authenticated, and once more"
 refused "" "without a secret"
 refused ",dhchap_secret=$controller" "with another secret"
 refused ",dhchap_secret=$secret,dhchap_ctrl_secret=$secret" "by the host: the controller has another"
