@@ -10,7 +10,7 @@ mod zones;
 
 use super::association::Association;
 use super::gate::Gate;
-use super::namespace::Namespace;
+use super::namespace::{Namespace, is_lost};
 use super::reply::{Answer, Outcome, Reply, SqHead, check_form};
 use super::subsystem::Subsystem;
 use crate::NvmeStatus;
@@ -236,6 +236,7 @@ impl IoQueue {
                     pending.count(&self.subsystem.totals);
                     if let Err(status) = pending.status() {
                         self.association.note_error(self.qid, &pending.sqe, status);
+                        notice(&self.subsystem, &way.namespace, &pending.sqe, status);
                     }
                     answers.push(pending.answer(&self.head));
                 }
@@ -262,6 +263,29 @@ impl IoQueue {
     /// When to call [`IoQueue::poll`] next; `None` if nothing is known to happen.
     pub fn next_event(&mut self) -> Option<Nanos> {
         self.ways.values_mut().filter_map(|way| way.channel.next_event()).min()
+    }
+}
+
+/// A command that failed may have found a zone read-only or offline: that is told to all hosts, once.
+fn notice(subsystem: &Subsystem, namespace: &Namespace, sqe: &Sqe, status: NvmeStatus) {
+    let of_blocks = matches!(
+        IoOpcode(sqe.opcode),
+        IoOpcode::READ
+            | IoOpcode::WRITE
+            | IoOpcode::WRITE_ZEROES
+            | IoOpcode::COMPARE
+            | IoOpcode::VERIFY
+            | IoOpcode::ZONE_APPEND
+    );
+    let lost = matches!(status.code(), NvmeStatus::ZONE_READ_ONLY | NvmeStatus::ZONE_OFFLINE);
+    if !of_blocks || !lost || !namespace.is_zoned() {
+        return;
+    }
+    // The device itself may be offline, and its zones as they were.
+    let report = status::zone(namespace, sqe.slba()).filter(is_lost);
+    let Some(zone) = report.map(|zone| namespace.limits().zone_of(zone.start)) else { return };
+    if namespace.lose(zone) {
+        subsystem.zone_changed(sqe.nsid.get(), zone);
     }
 }
 
