@@ -65,9 +65,8 @@ impl Namespace {
     pub fn new(queue: Arc<Queue>, uuid: [u8; 16]) -> Result<Self, Unsuitable> {
         let limits = queue.limits();
         let zones = if limits.nr_zones > 0 { check_zones(&queue)? } else { Vec::new() };
-        let gone =
-            |zone: &&Zone| matches!(zone.cond, ZoneCondition::ReadOnly | ZoneCondition::Offline);
-        let lost = zones.iter().filter(gone).map(|zone| limits.zone_of(zone.start)).collect();
+        let lost = zones.iter().filter(|zone| is_lost(zone));
+        let lost = lost.map(|zone| limits.zone_of(zone.start)).collect();
         let shift = limits.lba_size.trailing_zeros() - SECTOR_SHIFT;
         Ok(Namespace { queue, uuid, shift, offline: None, lost: Mutex::new(lost) })
     }
@@ -201,7 +200,7 @@ pub(super) fn append_shift(sectors: u32) -> u8 {
     u8::try_from(shift).expect("less than 32").min(MDTS)
 }
 
-/// Whether a zone is read-only or offline, which no command but one makes it.
+/// Whether a zone is read-only or offline, which devices make of zones by themselves.
 pub(super) fn is_lost(zone: &Zone) -> bool {
     matches!(zone.cond, ZoneCondition::ReadOnly | ZoneCondition::Offline)
 }
