@@ -110,6 +110,77 @@ fn name_and_identity_are_the_same_each_time() {
 }
 
 #[test]
+fn devices_are_the_namespaces_of_one_subsystem() {
+    let disk = "null:zoned=false,size=1M,memory=true";
+    let server = Server::start(&[SMALL, SMALL, disk, "--nvme-tcp", "127.0.0.1:0"]);
+    let of = |nsid| format!("{}?nsid={nsid}", server.address);
+    let local = fine(&["zone", "report", SMALL]);
+    fine(&["zone", "open", "-o", "2048", "-c", "1", &of(2)]);
+    assert_eq!(fine(&["zone", "report", &server.address]), local, "the first, without nsid");
+    assert_eq!(fine(&["zone", "report", &of(1)]), local);
+    assert_ne!(fine(&["zone", "report", &of(2)]), local, "each has its own");
+    let job = "--name=reader --rw=randread --bs=4k --size=1m --iodepth=4";
+    let third = of(3);
+    let mut args = vec!["run", "--device", &third];
+    args.extend(job.split(' '));
+    assert!(fine(&args).contains("err= 0"));
+    let (code, _, err) = ran(&["zone", "report", &of(4)]);
+    assert_eq!(code, 2);
+    assert!(err.contains("found no namespace 4, expected one of [1, 2, 3]"), "{err}");
+}
+
+#[test]
+fn hosts_with_a_secret_connect_and_others_do_not() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&path, mode).expect("permissions");
+        path.display().to_string()
+    };
+    let host = "nqn.2026-11.org.example:host";
+    let secret = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
+    let other = "DHHC-1:00:2wKd3YDIcRMN/rCJa/k60E8xBQMw+2D9UnigSQ6YFkEHV3Yy:";
+    let secrets = file("secrets", &format!("{host} {secret} {other}\n"));
+    let wrong = file("wrong", &format!("{host} {other}\n"));
+    let mut args = vec![SMALL, "--nvme-tcp", "127.0.0.1:0", "--dhchap-secrets", &secrets];
+    args.extend(["--dhchap-hash", "sha512", "--dhchap-dhgroup", "ffdhe3072,null"]);
+    let server = Server::start(&args);
+    let with = |file: &str| format!("{}?hostnqn={host}&dhchap_secrets={file}", server.address);
+    let local = fine(&["zone", "report", SMALL]);
+    assert_eq!(fine(&["zone", "report", &with(&secrets)]), local);
+    for (address, expected) in [
+        (server.address.clone(), "CONNECT_HOST"),
+        (format!("{}?hostnqn={host}", server.address), "expected dhchap_secrets=FILE"),
+        (with(&wrong), "a secret is not the right one"),
+        (with("nowhere"), "nowhere: cannot read the secrets"),
+    ] {
+        let (code, out, err) = ran(&["zone", "report", &address]);
+        assert_eq!((code, out.as_str()), (2, ""), "{err}");
+        assert!(err.contains(expected) || err.contains("0x4184"), "{expected}: {err}");
+        assert!(!err.contains("DHHC"), "{err}");
+    }
+    let (code, _, err) = server.end("TERM");
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn secrets_that_others_can_read_are_said_to_be_so() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("secrets").display().to_string();
+    let secret = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
+    std::fs::write(&path, format!("nqn.a {secret}\n")).expect("a file");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(&path, mode).expect("permissions");
+    let server = Server::start(&[SMALL, "--nvme-tcp", "0.0.0.0:0", "--dhchap-secrets", &path]);
+    let (code, _, err) = server.end("TERM");
+    assert_eq!(code, Some(0));
+    assert!(err.contains("others on this machine can read the secrets"), "{err}");
+    assert!(err.contains("hosts authenticate, but there is no encryption"), "{err}");
+}
+
+#[test]
 fn run_ends_with_an_error_when_its_server_does() {
     let server = Server::start(&[SMALL, "--nvme-tcp", "127.0.0.1:0"]);
     let job = "--name=reader --rw=randread --bs=4k --iodepth=4 --time_based --runtime=600";
@@ -155,6 +226,16 @@ fn wrong_arguments_name_the_option() {
         (served(SMALL, &["--scheduler", "fifo"]), "--scheduler"),
         (served(SMALL, &["--max-connections", "0"]), "--max-connections 0: expected 1 or more"),
         (served(SMALL, &["--io-queues", "129"]), "--io-queues"),
+        (served(SMALL, &["--dhchap-secrets", "nowhere"]), "nowhere: cannot read the secrets"),
+        (
+            served(SMALL, &["--dhchap-secrets", "Cargo.toml"]),
+            "Cargo.toml is no list of secrets: line 1",
+        ),
+        (served(SMALL, &["--dhchap-hash", "sha256"]), "--dhchap-secrets"),
+        (
+            served(SMALL, &["--dhchap-secrets", "a", "--dhchap-hash", "md5"]),
+            "found `md5`, expected",
+        ),
         (served("null:zones=8,conventional=2", &[]), "zone 0 is conventional"),
         (served(remote, &[]), "found a device of another program"),
         (ran(&["zone", "report", "nvme-tcp://here"]), "expected nvme-tcp://HOST:PORT/NQN"),

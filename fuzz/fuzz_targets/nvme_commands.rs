@@ -1,4 +1,5 @@
-//! Any commands to an emulated controller and its I/O queue: each is answered, none breaks it.
+//! Any commands to an emulated controller and its I/O queue: each is answered, none breaks it. And
+//! any messages to both sides of an authentication: who does not know the secret is not believed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,14 +7,18 @@ use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 use zonal_blk::{Nanos, Queue, QueueOptions};
 use zonal_device::spec;
+use zonal_nvme::auth::{AuthConfig, AwaitChallenge, Group, Standing};
 use zonal_nvme::controller::{Connected, Namespace, Subsystem, SubsystemConfig, Target};
+use zonal_nvme::wire::auth::AuthCommand;
 use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectCommand, ConnectData, PropertyCommand};
 use zonal_nvme::wire::opcode::{FABRICS, FabricsType};
 use zonal_nvme::wire::property::Property;
-use zonal_nvme::wire::{Sqe, terminated};
+use zonal_nvme::wire::{Sgl, Sqe, terminated};
 
 const NOW: Nanos = Nanos(0);
 const NQN: &str = "nqn.2026-11.org.example:fuzz";
+const HOST: &str = "nqn.host";
+const SECRET: &str = "DHHC-1:01:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
 const DEVICE: &str =
     "null:zones=8,zone_size=64K,zone_capacity=48K,lba=4K,max_open=2,max_active=3,memory=true";
 
@@ -23,24 +28,70 @@ fn connect(target: &Target, cntlid: u16, qid: u16) -> Connected {
     (command.qid, command.sqsize) = (qid.into(), 127.into());
     let mut data = ConnectData::zeroed();
     data.cntlid = cntlid.into();
-    (data.subnqn, data.hostnqn) = (terminated(NQN), terminated("nqn.host"));
+    (data.subnqn, data.hostnqn) = (terminated(NQN), terminated(HOST));
     match target.connect(NOW, &command.into(), data.as_bytes()) {
         Ok((connected, _)) => connected,
         Err(answer) => panic!("not connected: {answer:?}"),
     }
 }
 
-fuzz_target!(|input: Vec<(bool, [u8; 32], [u8; 32], u16)>| {
+fn config() -> SubsystemConfig {
+    let text = |text: &str| text.to_owned();
+    SubsystemConfig { nqn: text(NQN), serial: text("1"), model: text("fuzz"), firmware: text("1") }
+}
+
+/// Messages to a controller and to a host, which have got as far as a challenge if `challenged`.
+/// Without data the host fetches one.
+fn authenticate(challenged: bool, messages: Vec<Vec<u8>>) {
+    let secrets = format!("{HOST} {SECRET} {SECRET}").parse().expect("a list of secrets");
+    let auth = AuthConfig::new(secrets, Arc::new(|bytes: &mut [u8]| bytes.fill(0x5a)));
+    let auth = AuthConfig { groups: vec![Group::Null, Group::Ffdhe2048], ..auth };
+    let subsystem = Subsystem::authenticated(config(), auth.clone());
+    let Connected::Admin(mut admin) = connect(&Target::new(vec![subsystem]), CNTLID_ANY, 0) else {
+        panic!("no admin")
+    };
+    let mut submit = |fctype: FabricsType, data: &[u8], len: usize| {
+        let mut command = AuthCommand::zeroed();
+        (command.opcode, command.fctype) = (FABRICS, fctype.0);
+        (command.protocol, command.specific_0, command.specific_1) = (0xe9, 1, 1);
+        command.length = u32::try_from(len).expect("short").into();
+        command.dptr = Sgl::transport(command.length.get());
+        let mut answers = Vec::new();
+        admin.submit(NOW, &command.into(), data, &mut answers);
+        assert_eq!(answers.len(), 1);
+        assert_ne!(admin.standing(), Standing::Proved);
+        answers.remove(0).data.map_or_else(Vec::new, |data| data.to_vec())
+    };
+    let auth = Arc::new(auth);
+    let begin = || AwaitChallenge::begin(&auth, HOST, NQN, 0x5a5a).expect("a secret");
+    let mut challenge = Vec::new();
+    if challenged {
+        submit(FabricsType::AUTH_SEND, &begin().0, 72);
+        challenge = submit(FabricsType::AUTH_RECEIVE, &[], 4096);
+    }
+    for message in messages {
+        // Whether it is a challenge or not.
+        let _ = begin().1.take(&message);
+        if challenged {
+            let (_, waits) = begin().1.take(&challenge).expect("a challenge");
+            assert!(waits.take(&message).is_err());
+        }
+        match message.len() {
+            0 => drop(submit(FabricsType::AUTH_RECEIVE, &[], 4096)),
+            len => drop(submit(FabricsType::AUTH_SEND, &message, len)),
+        }
+    }
+}
+
+fuzz_target!(|input: (Vec<(bool, [u8; 32], [u8; 32], u16)>, bool, Vec<Vec<u8>>)| {
+    let (input, challenged, messages) = input;
+    if !messages.is_empty() {
+        authenticate(challenged, messages);
+    }
     let device = spec::build(&spec::parse(DEVICE).expect("a spec")).expect("a device");
     let options = QueueOptions { share_queues: true, ..QueueOptions::default() };
     let queue = Queue::attach(device, options).expect("a queue");
-    let text = |text: &str| text.to_owned();
-    let subsystem = Subsystem::new(SubsystemConfig {
-        nqn: text(NQN),
-        serial: text("1"),
-        model: text("fuzz"),
-        firmware: text("1"),
-    });
+    let subsystem = Subsystem::new(config());
     let namespace = Namespace::new(queue, [1; 16]).expect("a namespace");
     subsystem.add(1, Arc::new(namespace)).expect("a free identifier");
     let target = Target::new(vec![subsystem]);

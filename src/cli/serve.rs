@@ -3,15 +3,16 @@ use super::ZoneWriteArg;
 use clap::{ArgGroup, Args};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use zonal_nvme::auth::{Group, Hash};
 
 /// Options of `zonal serve`.
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("exports").required(true).multiple(true))]
 pub struct ServeArgs {
-    /// The device to export: a spec (see `zonal devices`) or a TOML profile. Those that keep data
-    /// have memory=true
-    #[arg(value_name = "DEVICE")]
-    pub device: String,
+    /// The devices to export, each a spec (see `zonal devices`) or a TOML profile. Those that keep
+    /// data have memory=true
+    #[arg(value_name = "DEVICE", required = true)]
+    pub devices: Vec<String>,
     #[command(flatten)]
     pub nvme_tcp: NvmeTcpArgs,
     /// How writes to sequential zones are kept in order [default: qd1 for rotating devices, else
@@ -30,12 +31,8 @@ pub struct ServeArgs {
     /// Chooses the random numbers of the device
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Make a socket here for `zonal ctl`, which watches and changes the device
-    #[arg(long, value_name = "SOCKET")]
-    pub ctl: Option<PathBuf>,
-    /// Answer `GET /metrics` on this address, for Prometheus
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    pub control: ControlArgs,
     /// Say on standard error who connects, and why connections end
     #[arg(short, long)]
     pub verbose: bool,
@@ -51,9 +48,21 @@ pub struct NvmeTcpArgs {
     #[arg(long)]
     pub nqn: Option<String>,
     /// Let only hosts with this NVMe Qualified Name connect; can be repeated. Hosts say who they
-    /// are, nothing proves it
+    /// are, nothing proves it without --dhchap-secrets
     #[arg(long, value_name = "NQN")]
     pub allow_host: Vec<String>,
+    /// Let only hosts connect that prove with DH-HMAC-CHAP who they are. The file has lines of
+    /// HOSTNQN SECRET or HOSTNQN SECRET CONTROLLER-SECRET, with secrets as `nvme gen-dhchap-key`
+    /// makes them
+    #[arg(long, value_name = "FILE")]
+    pub dhchap_secrets: Option<PathBuf>,
+    /// Hash functions of authentication, the preferred first [default: sha256,sha384,sha512]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "dhchap_secrets")]
+    pub dhchap_hash: Vec<Hash>,
+    /// DH groups of authentication, the preferred first [default:
+    /// ffdhe2048,ffdhe3072,ffdhe4096,ffdhe6144,ffdhe8192,null]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "dhchap_secrets")]
+    pub dhchap_dhgroup: Vec<Group>,
     /// Connections at once, of all hosts: an admin queue and I/O queues for each
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub max_connections: usize,
@@ -66,4 +75,22 @@ pub struct NvmeTcpArgs {
     /// Never sleep while hosts have I/O queues: less latency, a processor for each queue
     #[arg(long)]
     pub poll: bool,
+}
+
+/// Watching and changing what is served.
+#[derive(Args, Debug)]
+pub struct ControlArgs {
+    /// Make a socket here for `zonal ctl`, which watches and changes the devices
+    #[arg(long, value_name = "SOCKET")]
+    pub ctl: Option<PathBuf>,
+    /// Answer `GET /metrics` on this address, for Prometheus
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub metrics: Option<SocketAddr>,
+}
+
+impl ControlArgs {
+    /// Whether anybody watches.
+    pub fn is_wanted(&self) -> bool {
+        self.ctl.is_some() || self.metrics.is_some()
+    }
 }

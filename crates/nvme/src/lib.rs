@@ -4,12 +4,14 @@
 //!  Request  -> ns       a namespace's path and head; read, write, append commands  -> Sqe
 //!  Sqe      -> wire     structures of the specifications, to the byte              -> bytes
 //!  data     -> pi       end-to-end protection information
+//!  secrets  -> auth     who host and controller are, and whether that is so
 //! ```
 //!
 //! Nothing here reads a clock, starts a thread or opens a socket: time and bytes are arguments.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation)]
 
+pub mod auth;
 pub mod controller;
 pub mod ns;
 pub mod pi;

@@ -74,6 +74,8 @@ values! {
         CONNECT_PARAMETERS = 0x182,
         /// Connect Invalid Host (fabrics, Connect).
         CONNECT_HOST = 0x184,
+        /// Authentication Required (fabrics).
+        AUTH_REQUIRED = 0x191,
         /// Invalid Zone Operation Request (ZNS section 3.1, and the following).
         ZONE_INVALID_OPERATION = 0x1b6,
         /// ZRWA Resources Unavailable.

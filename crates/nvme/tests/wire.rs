@@ -6,6 +6,9 @@ use zerocopy::{FromBytes, IntoBytes};
 use zonal_blk::{Status, ZoneCondition};
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::wire::admin::{FeatureCommand, IdentifyCommand, LogCommand};
+use zonal_nvme::wire::auth::{
+    AuthCommand, Challenge, Failure, Header, Negotiate, Protocol, ReplyMessage, Success1,
+};
 use zonal_nvme::wire::fabrics::{ConnectCommand, ConnectData, PropertyCommand};
 use zonal_nvme::wire::identify::{
     IdentifyController, IdentifyNamespace, NvmController, NvmNamespace, ZnsNamespace,
@@ -42,6 +45,14 @@ fn fields_are_where_the_specifications_have_them() {
         ConnectCommand { fctype: 4, dptr: 24, record_format: 40, qid: 42, sqsize: 44,
             attributes: 46, kato: 48 }
         PropertyCommand { fctype: 4, attributes: 40, offset: 44, value: 48 }
+        AuthCommand { fctype: 4, dptr: 24, specific_0: 41, specific_1: 42, protocol: 43, length: 44 }
+        Header { id: 1, transaction: 4 }
+        Negotiate { concatenation: 6, protocols: 7 }
+        Protocol { hash_count: 2, group_count: 3, hashes: 4, groups: 34 }
+        Challenge { hash_len: 6, hash: 8, group: 9, value_len: 10, sequence: 12 }
+        ReplyMessage { hash_len: 6, challenges: 8, value_len: 10, sequence: 12 }
+        Success1 { hash_len: 6, responds: 8 }
+        Failure { reason: 6, explanation: 7 }
         ConnectData { cntlid: 16, subnqn: 256, hostnqn: 512 }
         IdentifyController { sn: 4, mn: 24, fr: 64, rab: 72, cmic: 76, mdts: 77, cntlid: 78,
             ver: 80, oaes: 92, ctratt: 96, cntrltype: 111, fguid: 112, crdt: 128, nvmsr: 253,

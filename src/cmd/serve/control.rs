@@ -1,10 +1,11 @@
 //! The control socket and the metrics: not ways to the data, but to what serves them.
 use super::Export;
+use crate::cli::ServeArgs;
+use crate::devices::Attached;
 use anyhow::{Context, Result};
-use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
-use zonal_host::control::{ControlServer, MetricsServer, Operator};
+use zonal_device::inject::InjectDevice;
+use zonal_host::control::{ControlServer, MetricsServer, Operated, Operator};
 
 impl Export for ControlServer {
     fn place(&self) -> String {
@@ -18,22 +19,34 @@ impl Export for MetricsServer {
     }
 }
 
-/// Makes a control socket.
+/// Makes the control socket and serves the metrics, as far as they are asked for.
 ///
 /// # Errors
 /// Why there can be none.
-pub fn socket(path: &Path, operator: &Arc<Operator>) -> Result<Box<dyn Export>> {
-    let server = ControlServer::start(path, Arc::clone(operator))
-        .with_context(|| format!("--ctl {}", path.display()))?;
-    Ok(Box::new(server))
-}
-
-/// Serves metrics.
-///
-/// # Errors
-/// Why nothing can be listened to.
-pub fn metrics(address: SocketAddr, operator: &Arc<Operator>) -> Result<Box<dyn Export>> {
-    let server = MetricsServer::start(address, Arc::clone(operator))
-        .with_context(|| format!("--metrics {address}"))?;
-    Ok(Box::new(server))
+pub fn start(
+    args: &ServeArgs,
+    devices: &[Attached],
+    injects: Vec<Arc<InjectDevice>>,
+    exports: &[Box<dyn Export>],
+) -> Result<Vec<Box<dyn Export>>> {
+    let operated = devices.iter().zip(injects).map(|(attached, device)| Operated {
+        name: attached.name.clone(),
+        description: attached.description.clone(),
+        queue: Arc::clone(&attached.queue),
+        device,
+    });
+    let places = exports.iter().map(|export| export.place()).collect();
+    let operator = Arc::new(Operator::new(operated.collect(), places));
+    let mut servers: Vec<Box<dyn Export>> = Vec::new();
+    if let Some(path) = &args.control.ctl {
+        let server = ControlServer::start(path, Arc::clone(&operator))
+            .with_context(|| format!("--ctl {}", path.display()))?;
+        servers.push(Box::new(server));
+    }
+    if let Some(address) = args.control.metrics {
+        let server = MetricsServer::start(address, operator)
+            .with_context(|| format!("--metrics {address}"))?;
+        servers.push(Box::new(server));
+    }
+    Ok(servers)
 }

@@ -1,12 +1,12 @@
-//! `zonal serve`: a device for other programs and machines.
+//! `zonal serve`: devices for other programs and machines.
 //!
 //! ```text
-//!  nvme_tcp    a namespace of an NVMe subsystem, over TCP
-//!  control     a socket to watch and change it, and metrics
+//!  nvme_tcp    namespaces of an NVMe subsystem, over TCP
+//!  control     a socket to watch and change them, and metrics
 //! ```
 //!
-//! Takes a device and its exports, all on one block layer; serves until an interrupt. The lines on
-//! standard output, one for each export, say that it is ready, and where.
+//! Takes devices and their exports, all of a device on one block layer; serves until an interrupt.
+//! The lines on standard output, one for each export, say that it is ready, and where.
 mod control;
 mod nvme_tcp;
 
@@ -19,18 +19,17 @@ use std::sync::{Arc, mpsc};
 use zonal_blk::QueueOptions;
 use zonal_device::inject::InjectDevice;
 use zonal_device::spec;
-use zonal_host::control::{Operated, Operator};
 
-/// A way for others to the device; ends when it is dropped.
+/// A way for others to the devices; ends when it is dropped.
 trait Export {
     /// Where it is, as a user names it.
     fn place(&self) -> String;
 }
 
-/// Serves a device until an interrupt.
+/// Serves devices until an interrupt.
 ///
 /// # Errors
-/// What is wrong with the device or an option, or why it cannot be exported.
+/// What is wrong with a device or an option, or why it cannot be exported.
 pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     let (interrupted, interrupt) = mpsc::channel();
     ctrlc::set_handler(move || {
@@ -38,25 +37,12 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
         let _ = interrupted.send(());
     })
     .context("cannot handle interrupts")?;
-    let (device, inject) = attach(args)?;
-    if !device.keeps_data {
-        eprintln!("zonal: device {} keeps no data: reads give zeroes (memory=true)", args.device);
+    let (devices, injects): (Vec<_>, Vec<_>) = attach(args)?.into_iter().unzip();
+    for device in devices.iter().filter(|device| !device.keeps_data) {
+        eprintln!("zonal: device {} keeps no data: reads give zeroes (memory=true)", device.name);
     }
-    let mut exports = start(args, &device)?;
-    let places = exports.iter().map(|export| export.place()).collect();
-    let operated = inject.map(|inject| Operated {
-        name: device.name.clone(),
-        description: device.description.clone(),
-        queue: Arc::clone(&device.queue),
-        device: inject,
-    });
-    let operator = Arc::new(Operator::new(operated.into_iter().collect(), places));
-    if let Some(path) = &args.ctl {
-        exports.push(control::socket(path, &operator)?);
-    }
-    if let Some(address) = args.metrics {
-        exports.push(control::metrics(address, &operator)?);
-    }
+    let mut exports = start(args, &devices)?;
+    exports.extend(control::start(args, &devices, injects, &exports)?);
     let mut out = std::io::stdout().lock();
     exports.iter().try_for_each(|export| writeln!(out, "{}", export.place()))?;
     out.flush()?;
@@ -65,32 +51,30 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The device, and a way to make it fail if somebody is to operate it.
-fn attach(args: &ServeArgs) -> Result<(Attached, Option<Arc<InjectDevice>>)> {
-    let name = &args.device;
-    let operated = args.ctl.is_some() || args.metrics.is_some();
-    let queue = QueueOptions {
-        zone_write: args.zone_write.map(Into::into),
-        scheduler: devices::named_scheduler(args.scheduler.as_deref(), &args.sched_opt)?,
-        merge: !args.nomerges,
-        iostats: operated,
-        ..QueueOptions::default()
+/// The devices, each with a way to make it fail.
+fn attach(args: &ServeArgs) -> Result<Vec<(Attached, Arc<InjectDevice>)>> {
+    let attach = |name: &String| {
+        let queue = QueueOptions {
+            zone_write: args.zone_write.map(Into::into),
+            scheduler: devices::named_scheduler(args.scheduler.as_deref(), &args.sched_opt)?,
+            merge: !args.nomerges,
+            iostats: args.control.is_wanted(),
+            ..QueueOptions::default()
+        };
+        let spec = devices::load(name)?.with_seed(args.seed);
+        let model = spec::build(&spec).with_context(|| format!("device {name}"))?;
+        let inject = Arc::new(InjectDevice::new(model, args.seed));
+        let model = Arc::clone(&inject) as _;
+        // More channels than any device has queues: clients come as they like.
+        Ok((devices::attach_device(name, &spec, model, queue, usize::MAX)?, inject))
     };
-    let spec = devices::load(name)?.with_seed(args.seed);
-    // More channels than any device has queues: clients come as they like.
-    if !operated {
-        return Ok((devices::attach(name, &spec, queue, usize::MAX)?, None));
-    }
-    let model = spec::build(&spec).with_context(|| format!("device {name}"))?;
-    let inject = Arc::new(InjectDevice::new(model, args.seed));
-    let model = Arc::clone(&inject) as _;
-    Ok((devices::attach_device(name, &spec, model, queue, usize::MAX)?, Some(inject)))
+    args.devices.iter().map(attach).collect()
 }
 
-fn start(args: &ServeArgs, device: &Attached) -> Result<Vec<Box<dyn Export>>> {
+fn start(args: &ServeArgs, devices: &[Attached]) -> Result<Vec<Box<dyn Export>>> {
     let mut exports: Vec<Box<dyn Export>> = Vec::new();
     if let Some(address) = args.nvme_tcp.address {
-        exports.push(Box::new(nvme_tcp::start(address, args, device)?));
+        exports.push(Box::new(nvme_tcp::start(address, args, devices)?));
     }
     Ok(exports)
 }

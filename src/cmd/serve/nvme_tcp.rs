@@ -4,11 +4,14 @@ use crate::cli::ServeArgs;
 use crate::devices::Attached;
 use anyhow::{Context, Result, ensure};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
-use zonal_host::nvme_tcp::{Server, ServerConfig, Waiting, check_nqn};
+use zonal_host::nvme_tcp::{Server, ServerConfig, Waiting, check_nqn, load_secrets};
+use zonal_nvme::auth::AuthConfig;
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 
-/// A subsystem with the device as its one namespace.
+/// A subsystem with the devices as its namespaces, from 1 on.
 pub struct NvmeTcp {
     server: Server,
     nqn: String,
@@ -23,34 +26,65 @@ impl Export for NvmeTcp {
 /// Listens on an address.
 ///
 /// # Errors
-/// What is wrong with an option or the device, or why nothing can be listened to.
-pub fn start(address: SocketAddr, args: &ServeArgs, device: &Attached) -> Result<NvmeTcp> {
+/// What is wrong with an option or a device, or why nothing can be listened to.
+pub fn start(address: SocketAddr, args: &ServeArgs, devices: &[Attached]) -> Result<NvmeTcp> {
     let options = &args.nvme_tcp;
-    let uuid = uuid(&device.name);
+    let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+    let id = uuid(&names.join(" "));
     let nqn = match &options.nqn {
         Some(nqn) => nqn.clone(),
-        None => format!("nqn.2014-08.org.nvmexpress:uuid:{}", show_uuid(&uuid)),
+        None => format!("nqn.2014-08.org.nvmexpress:uuid:{}", show_uuid(&id)),
     };
     check_nqn("--nqn", &nqn)?;
     options.allow_host.iter().try_for_each(|host| check_nqn("--allow-host", host))?;
     ensure!(options.max_connections > 0, "--max-connections 0: expected 1 or more");
     ensure!(options.max_host_connections > 0, "--max-host-connections 0: expected 1 or more");
-    let namespace = Namespace::new(Arc::clone(&device.queue), uuid)
-        .with_context(|| format!("device {}", device.name))?;
-    let subsystem = Subsystem::new(SubsystemConfig {
+    let kind = devices[0].kind;
+    let config = SubsystemConfig {
         nqn: nqn.clone(),
-        serial: show_uuid(&uuid).replace('-', "")[..20].to_owned(),
-        model: format!("Zonal {}", device.kind),
+        serial: show_uuid(&id).replace('-', "")[..20].to_owned(),
+        model: if devices.iter().all(|device| device.kind == kind) {
+            format!("Zonal {kind}")
+        } else {
+            "Zonal".to_owned()
+        },
         firmware: env!("CARGO_PKG_VERSION").to_owned(),
-    });
-    subsystem.add(1, Arc::new(namespace)).context("namespace")?;
-    warn(address);
-    let server = Server::start(address, subsystem, config(args))
+    };
+    let subsystem = match &options.dhchap_secrets {
+        Some(file) => Subsystem::authenticated(config, authentication(file, args)?),
+        None => Subsystem::new(config),
+    };
+    for (nsid, device) in (1..).zip(devices) {
+        // Two devices of one spec are two namespaces.
+        let id =
+            if nsid == 1 { uuid(&device.name) } else { uuid(&format!("{nsid} {}", device.name)) };
+        let namespace = Namespace::new(Arc::clone(&device.queue), id)
+            .with_context(|| format!("device {}", device.name))?;
+        subsystem.add(nsid, Arc::new(namespace)).context("too many devices")?;
+    }
+    warn(address, options.dhchap_secrets.is_some());
+    let server = Server::start(address, subsystem, limits(args))
         .with_context(|| format!("--nvme-tcp {address}"))?;
     Ok(NvmeTcp { server, nqn })
 }
 
-fn config(args: &ServeArgs) -> ServerConfig {
+/// What hosts authenticate with.
+fn authentication(file: &Path, args: &ServeArgs) -> Result<AuthConfig> {
+    let options = &args.nvme_tcp;
+    let mut auth = load_secrets(file).context("--dhchap-secrets")?;
+    if !options.dhchap_hash.is_empty() {
+        auth.hashes.clone_from(&options.dhchap_hash);
+    }
+    if !options.dhchap_dhgroup.is_empty() {
+        auth.groups.clone_from(&options.dhchap_dhgroup);
+    }
+    if file.metadata().is_ok_and(|metadata| metadata.mode() & 0o077 != 0) {
+        eprintln!("zonal: {}: others on this machine can read the secrets", file.display());
+    }
+    Ok(auth)
+}
+
+fn limits(args: &ServeArgs) -> ServerConfig {
     let options = &args.nvme_tcp;
     let mut config = ServerConfig {
         allowed_hosts: options.allow_host.clone(),
@@ -69,15 +103,23 @@ fn config(args: &ServeArgs) -> ServerConfig {
 }
 
 /// Says what somebody may not expect.
-fn warn(address: SocketAddr) {
+fn warn(address: SocketAddr, authenticates: bool) {
     let ip = match address.ip() {
         IpAddr::V6(ip) => ip.to_canonical(),
         ip => ip,
     };
-    if !ip.is_loopback() {
+    if ip.is_loopback() {
+        return;
+    }
+    if authenticates {
+        eprintln!(
+            "zonal: --nvme-tcp {address}: hosts authenticate, but there is no encryption: whoever is \
+             on the way can read and change the data"
+        );
+    } else {
         eprintln!(
             "zonal: --nvme-tcp {address}: whoever reaches this address can read and write the \
-             device; there is no authentication and no encryption"
+             devices; there is no authentication and no encryption"
         );
     }
 }

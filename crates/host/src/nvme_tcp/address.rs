@@ -1,5 +1,6 @@
 //! `nvme-tcp://HOST:PORT/NQN`: where a device is and what it is called.
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use zonal_nvme::tcp::Digests;
 
@@ -27,6 +28,8 @@ pub struct Address {
     pub nsid: Option<u32>,
     /// Digests to ask for.
     pub digests: Digests,
+    /// A file of secrets to authenticate with.
+    pub dhchap_secrets: Option<PathBuf>,
 }
 
 /// A name that is none of an NVMe/TCP device.
@@ -74,6 +77,7 @@ impl FromStr for Address {
             host_nqn: HOST_NQN.to_owned(),
             nsid: None,
             digests: Digests::default(),
+            dhchap_secrets: None,
         };
         for option in options.split('&').filter(|option| !option.is_empty()) {
             address.set(option)?;
@@ -84,7 +88,7 @@ impl FromStr for Address {
 
 impl Address {
     fn set(&mut self, option: &str) -> Result<(), AddressError> {
-        const OPTIONS: &str = "nsid=NUMBER, hostnqn=NQN, hdgst or ddgst";
+        const OPTIONS: &str = "nsid=NUMBER, hostnqn=NQN, hdgst, ddgst or dhchap_secrets=FILE";
         match option.split_once('=').unwrap_or((option, "")) {
             ("nsid", value) => {
                 let nsid = value.parse().ok().filter(|nsid| (1..u32::MAX).contains(nsid));
@@ -93,6 +97,9 @@ impl Address {
             ("hostnqn", value) => {
                 check_nqn("hostnqn", value)?;
                 value.clone_into(&mut self.host_nqn);
+            }
+            ("dhchap_secrets", file) if !file.is_empty() => {
+                self.dhchap_secrets = Some(file.into());
             }
             ("hdgst", "") => self.digests.header = true,
             ("ddgst", "") => self.digests.data = true,
@@ -119,10 +126,11 @@ mod tests {
         assert_eq!(address.target, "[::1]:4420");
         assert_eq!(address.nqn, "nqn.2026-11.org.example:a");
         assert_eq!((address.nsid, address.digests), (None, Digests::default()));
-        let text = "nvme-tcp://h:1/nqn.a?nsid=7&hdgst&ddgst&hostnqn=nqn.b";
+        let text = "nvme-tcp://h:1/nqn.a?nsid=7&hdgst&ddgst&hostnqn=nqn.b&dhchap_secrets=/etc/s";
         let address: Address = text.parse().unwrap();
         assert_eq!((address.nsid, address.host_nqn.as_str()), (Some(7), "nqn.b"));
         assert_eq!(address.digests, Digests { header: true, data: true });
+        assert_eq!(address.dhchap_secrets, Some("/etc/s".into()));
         assert_eq!(address.to_string(), "nvme-tcp://h:1/nqn.a");
     }
 
@@ -137,6 +145,7 @@ mod tests {
             ("nvme-tcp://h:1/nqn.a?nsid=0", "nsid: found `0`, expected a number from 1 on"),
             ("nvme-tcp://h:1/nqn.a?hostnqn=b", "hostnqn: found `b`, expected nqn. and more"),
             ("nvme-tcp://h:1/nqn.a?x", "option: found `x`, expected nsid=NUMBER"),
+            ("nvme-tcp://h:1/nqn.a?dhchap_secrets=", "option: found `dhchap_secrets=`"),
             ("nvme-tcp://h:1/nqn.a?hdgst=1", "option: found `hdgst=1`, expected nsid=NUMBER"),
         ] {
             let error = text.parse::<Address>().unwrap_err().to_string();

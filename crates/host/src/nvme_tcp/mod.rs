@@ -9,11 +9,13 @@
 //!
 //! `zonal-nvme` knows what the bytes mean; here are the sockets, the threads and the clock.
 mod address;
+mod auth;
 mod host;
 mod socket;
 mod target;
 
 pub use address::{Address, AddressError, SCHEME, check_nqn};
-pub use host::{ConnectError, NvmeTcpDevice};
+pub use auth::{SecretsFileError, load_secrets};
+pub use host::{AuthError, ConnectError, NvmeTcpDevice};
 pub use socket::Waiting;
 pub use target::{Server, ServerConfig};

@@ -9,6 +9,7 @@ use zonal_blk::{
 };
 use zonal_device::spec;
 use zonal_host::nvme_tcp::{Address, ConnectError, NvmeTcpDevice, Server, ServerConfig};
+use zonal_nvme::auth::AuthConfig;
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 use zonal_nvme::tcp::{Digests, Format, Initialize, Payload, Pdu, encode};
 use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectCommand, ConnectData, PropertyCommand};
@@ -43,12 +44,26 @@ impl Served {
         Served::on(0, device, config)
     }
 
+    /// For hosts that authenticate.
+    pub fn authenticated(device: &str, config: ServerConfig, auth: AuthConfig) -> Self {
+        Served::start(0, device, config, |subsystem| Subsystem::authenticated(subsystem, auth))
+    }
+
     pub fn on(port: u16, device: &str, config: ServerConfig) -> Self {
+        Served::start(port, device, config, Subsystem::new)
+    }
+
+    fn start(
+        port: u16,
+        device: &str,
+        config: ServerConfig,
+        subsystem: impl FnOnce(SubsystemConfig) -> Arc<Subsystem>,
+    ) -> Self {
         let device: Arc<dyn Device> =
             spec::build(&spec::parse(device).expect("a spec")).expect("a device");
         let options = QueueOptions { share_queues: true, ..QueueOptions::default() };
         let queue = Queue::attach(Arc::clone(&device), options).expect("a queue");
-        let subsystem = Subsystem::new(SubsystemConfig {
+        let subsystem = subsystem(SubsystemConfig {
             nqn: NQN.to_owned(),
             serial: "1".to_owned(),
             model: "Zonal".to_owned(),

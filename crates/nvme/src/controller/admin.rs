@@ -5,10 +5,12 @@
 //! 3.5.1); one whose host falls silent says so.
 use super::association::Association;
 use super::features::Features;
+use super::gate::Gate;
 use super::reply::{Answer, INVALID_FIELD, Outcome, Reply, SqHead, check_form};
 use super::subsystem::Subsystem;
 use super::{MAX_EVENT_REQUESTS, MAX_QUEUE, VERSION, identify, logs};
 use crate::NvmeStatus;
+use crate::auth::Standing;
 use crate::wire::Sqe;
 use crate::wire::fabrics::PropertyCommand;
 use crate::wire::opcode::{AdminOpcode, FABRICS, FabricsType};
@@ -23,6 +25,7 @@ pub struct Controller {
     pub(super) subsystem: Arc<Subsystem>,
     pub(super) association: Arc<Association>,
     pub(super) features: Features,
+    gate: Gate,
     cc: Cc,
     csts: u32,
     head: SqHead,
@@ -37,6 +40,7 @@ impl Controller {
         now: Nanos,
         subsystem: Arc<Subsystem>,
         association: Arc<Association>,
+        gate: Gate,
         sqsize: u16,
         kato: u32,
     ) -> Self {
@@ -47,6 +51,7 @@ impl Controller {
             subsystem,
             association,
             features: Features::new(now, kato),
+            gate,
             cc: Cc::default(),
             csts: 0,
             head,
@@ -58,6 +63,11 @@ impl Controller {
     /// The controller's identifier.
     pub fn cntlid(&self) -> u16 {
         self.association.cntlid
+    }
+
+    /// Whether the host is known, where it has to be.
+    pub fn standing(&self) -> Standing {
+        self.gate.standing()
     }
 
     /// Grants the host no more I/O queues than `queues`, 1 or more.
@@ -88,6 +98,11 @@ impl Controller {
 
     /// `None` for a command that ends later.
     fn execute(&mut self, now: Nanos, sqe: &Sqe, data: &[u8]) -> Option<Outcome> {
+        if let Some(outcome) = self.gate.check(sqe, data) {
+            // Who authenticates lives.
+            self.features.alive(now);
+            return Some(outcome);
+        }
         if sqe.opcode == FABRICS {
             return Some(self.fabrics(sqe));
         }
@@ -211,7 +226,7 @@ impl Controller {
     /// When [`Controller::is_expired`] becomes true unless the host keeps the controller alive;
     /// `None` if it need not.
     pub fn next_event(&self) -> Option<Nanos> {
-        self.features.expires()
+        self.features.expires().filter(|_| self.gate.is_open())
     }
 
     /// Whether the controller was disabled or shut down: no I/O queue takes commands.

@@ -5,11 +5,12 @@
 use super::MAX_QUEUE;
 use super::admin::Controller;
 use super::association::Association;
+use super::gate::Gate;
 use super::io::IoQueue;
 use super::reply::{Answer, SqHead};
 use super::subsystem::Subsystem;
 use crate::NvmeStatus;
-use crate::wire::fabrics::{CNTLID_ANY, ConnectCommand, ConnectData};
+use crate::wire::fabrics::{AUTH_TRANSACTION, CNTLID_ANY, ConnectCommand, ConnectData};
 use crate::wire::opcode::{FABRICS, FabricsType};
 use crate::wire::{Sqe, text};
 use std::sync::Arc;
@@ -67,7 +68,7 @@ impl Target {
             data: None,
         };
         match self.try_connect(now, &command, data) {
-            Ok((connected, cntlid)) => Ok((connected, answer(NvmeStatus::SUCCESS, cntlid.into()))),
+            Ok((connected, result)) => Ok((connected, answer(NvmeStatus::SUCCESS, result))),
             Err(Refused(status, place)) => Err(answer(status, place)),
         }
     }
@@ -77,7 +78,7 @@ impl Target {
         now: Nanos,
         command: &ConnectCommand,
         data: &[u8],
-    ) -> Result<(Connected, u16), Refused> {
+    ) -> Result<(Connected, u64), Refused> {
         if command.opcode != FABRICS || command.fctype != FabricsType::CONNECT.0 {
             return Err(Refused(NvmeStatus::SEQUENCE.do_not_retry(), 0));
         }
@@ -96,11 +97,15 @@ impl Target {
         let subsystem = subsystem.ok_or(Refused::parameter(IN_DATA | 256))?;
         let host = text(&data.hostnqn).filter(|name| !name.is_empty());
         let host = host.ok_or(Refused::parameter(IN_DATA | 512))?;
-        if command.qid.get() == 0 {
-            admin(now, subsystem, command, &data, host)
+        let gate = subsystem.gate(host);
+        let gate = gate.ok_or(Refused(NvmeStatus::CONNECT_HOST.do_not_retry(), 0))?;
+        let authenticate = if gate.is_open() { 0 } else { AUTH_TRANSACTION };
+        let (connected, cntlid) = if command.qid.get() == 0 {
+            admin(now, subsystem, command, &data, host, gate)?
         } else {
-            io(subsystem, command, &data, host)
-        }
+            io(subsystem, command, &data, host, gate)?
+        };
+        Ok((connected, u64::from(cntlid) | authenticate))
     }
 }
 
@@ -110,6 +115,7 @@ fn admin(
     command: &ConnectCommand,
     data: &ConnectData,
     host: &str,
+    gate: Gate,
 ) -> Result<(Connected, u16), Refused> {
     if data.cntlid.get() != CNTLID_ANY {
         return Err(Refused::parameter(IN_DATA | 16));
@@ -119,7 +125,7 @@ fn admin(
     let association = association.ok_or(Refused(NvmeStatus::CONTROLLER_BUSY, 0))?;
     let cntlid = association.cntlid;
     let (sqsize, kato) = (command.sqsize.get(), command.kato.get());
-    let controller = Controller::new(now, Arc::clone(subsystem), association, sqsize, kato);
+    let controller = Controller::new(now, Arc::clone(subsystem), association, gate, sqsize, kato);
     Ok((Connected::Admin(Box::new(controller)), cntlid))
 }
 
@@ -128,6 +134,7 @@ fn io(
     command: &ConnectCommand,
     data: &ConnectData,
     host: &str,
+    gate: Gate,
 ) -> Result<(Connected, u16), Refused> {
     let controller = subsystem.controller(data.cntlid.get());
     let controller = controller.ok_or(Refused::parameter(IN_DATA | 16))?;
@@ -142,6 +149,6 @@ fn io(
         return Err(Refused::parameter(42));
     }
     let cntlid = controller.cntlid;
-    let queue = IoQueue::new(Arc::clone(subsystem), controller, qid, command.sqsize.get());
+    let queue = IoQueue::new(Arc::clone(subsystem), controller, gate, qid, command.sqsize.get());
     Ok((Connected::Io(Box::new(queue)), cntlid))
 }

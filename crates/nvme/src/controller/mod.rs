@@ -3,6 +3,7 @@
 //! ```text
 //!  Connect      -> Target ------> Subsystem     namespaces, controllers, what changed
 //!                                    |
+//!                     Gate          where hosts have to authenticate: nothing before they have
 //!  admin command -> Controller    properties, Identify, log pages, features, events
 //!  I/O command   -> IoQueue       bios of a Zonal queue, by a Channel of its own; zone management
 //!                      |
@@ -20,6 +21,7 @@ mod admin;
 mod association;
 mod connect;
 mod features;
+mod gate;
 mod identify;
 mod io;
 mod logs;

@@ -7,10 +7,11 @@ use crate::wire::identify::{
     IdDescriptor, IdentifyNamespace, IndependentNamespace, NvmNamespace, ZnsNamespace, id_type,
 };
 use crate::wire::opcode::Csi;
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use zerocopy::IntoBytes;
 use zonal_blk::units::SECTOR_SHIFT;
-use zonal_blk::{Limits, Queue, Sector, Status, ZoneKind, ZoneNo};
+use zonal_blk::{Limits, Queue, Sector, Status, Zone, ZoneCondition, ZoneKind, ZoneNo};
 
 /// What a device can do to its zones beside the operations of the block layer.
 pub trait OfflineZones: Send + Sync {
@@ -52,6 +53,8 @@ pub struct Namespace {
     /// log2 of the number of sectors in a block.
     shift: u32,
     offline: Option<Arc<dyn OfflineZones>>,
+    /// Zones that are read-only or offline, as far as hosts know.
+    lost: Mutex<BTreeSet<ZoneNo>>,
 }
 
 impl Namespace {
@@ -61,17 +64,22 @@ impl Namespace {
     /// What the ZNS Command Set cannot describe.
     pub fn new(queue: Arc<Queue>, uuid: [u8; 16]) -> Result<Self, Unsuitable> {
         let limits = queue.limits();
-        if limits.nr_zones > 0 {
-            check_zones(&queue)?;
-        }
+        let zones = if limits.nr_zones > 0 { check_zones(&queue)? } else { Vec::new() };
+        let lost = zones.iter().filter(|zone| is_lost(zone));
+        let lost = lost.map(|zone| limits.zone_of(zone.start)).collect();
         let shift = limits.lba_size.trailing_zeros() - SECTOR_SHIFT;
-        Ok(Namespace { queue, uuid, shift, offline: None })
+        Ok(Namespace { queue, uuid, shift, offline: None, lost: Mutex::new(lost) })
     }
 
     /// The same with a device that can take zones offline.
     pub fn with_offline(mut self, offline: Arc<dyn OfflineZones>) -> Self {
         self.offline = Some(offline);
         self
+    }
+
+    /// Notes that a zone is read-only or offline; whether that is news to hosts.
+    pub(super) fn lose(&self, zone: ZoneNo) -> bool {
+        self.lost.lock().expect("lost zones lock").insert(zone)
     }
 
     /// The queue.
@@ -192,7 +200,12 @@ pub(super) fn append_shift(sectors: u32) -> u8 {
     u8::try_from(shift).expect("less than 32").min(MDTS)
 }
 
-fn check_zones(queue: &Queue) -> Result<(), Unsuitable> {
+/// Whether a zone is read-only or offline, which devices make of zones by themselves.
+pub(super) fn is_lost(zone: &Zone) -> bool {
+    matches!(zone.cond, ZoneCondition::ReadOnly | ZoneCondition::Offline)
+}
+
+fn check_zones(queue: &Queue) -> Result<Vec<Zone>, Unsuitable> {
     let limits = queue.limits();
     let (capacity, zone_size) = (limits.capacity, limits.zone_size);
     if !capacity.0.is_multiple_of(zone_size.0) {
@@ -205,6 +218,6 @@ fn check_zones(queue: &Queue) -> Result<(), Unsuitable> {
     queue.report_zones(ZoneNo(0), usize::MAX, &mut zones).map_err(Unsuitable::Report)?;
     match zones.iter().find(|zone| zone.kind == ZoneKind::Conventional) {
         Some(zone) => Err(Unsuitable::Conventional(limits.zone_of(zone.start))),
-        None => Ok(()),
+        None => Ok(zones),
     }
 }

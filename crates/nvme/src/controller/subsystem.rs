@@ -4,7 +4,9 @@
 //! identifiers of their own; what a controller sees of namespaces is what is there now.
 use super::MAX_NAMESPACES;
 use super::association::Association;
+use super::gate::Gate;
 use super::namespace::Namespace;
+use crate::auth::{AuthConfig, ControllerAuth};
 use crate::wire::fabrics::DISCOVERY_NQN;
 use crate::wire::log::DiscoveryEntry;
 use std::collections::BTreeMap;
@@ -39,6 +41,8 @@ pub enum AddError {
 /// An NVM subsystem.
 pub struct Subsystem {
     config: SubsystemConfig,
+    /// What hosts have to authenticate with; `None` if they have not.
+    auth: Option<Arc<AuthConfig>>,
     /// Counts changes of the set of namespaces.
     generation: AtomicU64,
     state: Mutex<State>,
@@ -67,22 +71,37 @@ pub(super) struct Totals {
 impl Subsystem {
     /// A subsystem without namespaces.
     pub fn new(config: SubsystemConfig) -> Arc<Self> {
-        Subsystem::with(config, State::default())
+        Subsystem::with(config, None, State::default())
+    }
+
+    /// A subsystem without namespaces, for hosts that authenticate. Hosts without a secret are
+    /// refused.
+    pub fn authenticated(config: SubsystemConfig, auth: AuthConfig) -> Arc<Self> {
+        Subsystem::with(config, Some(Arc::new(auth)), State::default())
     }
 
     /// A discovery subsystem that tells hosts of `entries`.
     pub fn discovery(mut config: SubsystemConfig, entries: Vec<DiscoveryEntry>) -> Arc<Self> {
         DISCOVERY_NQN.clone_into(&mut config.nqn);
-        Subsystem::with(config, State { discovery: Some((1, entries)), ..State::default() })
+        let state = State { discovery: Some((1, entries)), ..State::default() };
+        Subsystem::with(config, None, state)
     }
 
-    fn with(config: SubsystemConfig, state: State) -> Arc<Self> {
-        let generation = AtomicU64::new(0);
-        Arc::new(Subsystem { config, generation, state: state.into(), totals: Totals::default() })
+    fn with(config: SubsystemConfig, auth: Option<Arc<AuthConfig>>, state: State) -> Arc<Self> {
+        let (generation, totals) = (AtomicU64::new(0), Totals::default());
+        Arc::new(Subsystem { config, auth, generation, state: state.into(), totals })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("subsystem lock")
+    }
+
+    /// The gate of a queue of this host; `None` if the host has no secret and needs one.
+    pub(super) fn gate(&self, host: &str) -> Option<Gate> {
+        match &self.auth {
+            None => Some(Gate::OPEN),
+            Some(auth) => ControllerAuth::new(auth, host, &self.config.nqn).map(Gate::guarded),
+        }
     }
 
     /// What the subsystem says of itself.

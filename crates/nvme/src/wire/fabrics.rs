@@ -70,5 +70,11 @@ wire! {
 /// controller model).
 pub const CNTLID_ANY: u16 = 0xffff;
 
+/// AUTHREQ of a Connect's result: the host is to authenticate with a secure channel (ASCR), which
+/// there is none of here.
+pub const AUTH_SECURE_CHANNEL: u64 = 1 << 18;
+/// AUTHREQ of a Connect's result: the host is to authenticate (Base section 6.3, ATR).
+pub const AUTH_TRANSACTION: u64 = 1 << 17;
+
 /// The name of every discovery subsystem (Base section 4.5).
 pub const DISCOVERY_NQN: &str = "nqn.2014-08.org.nvmexpress.discovery";

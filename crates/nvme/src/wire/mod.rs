@@ -9,6 +9,7 @@
 //! Specification 2.0, *NVM* the NVM Command Set Specification 1.0, *ZNS* the Zoned Namespace
 //! Command Set Specification 1.1, *TCP* the TCP Transport Specification 1.0.
 pub mod admin;
+pub mod auth;
 pub mod cqe;
 pub mod fabrics;
 pub mod identify;

@@ -55,6 +55,10 @@ values! {
         CONNECT = 0x01,
         /// Property Get (6.5).
         PROPERTY_GET = 0x04,
+        /// Authentication Send (6.2).
+        AUTH_SEND = 0x05,
+        /// Authentication Receive (6.1).
+        AUTH_RECEIVE = 0x06,
         /// Disconnect (6.4).
         DISCONNECT = 0x08,
     }

@@ -1,6 +1,6 @@
 //! Admin commands beyond those that every host sends.
 use crate::support::{Host, ZONE, feature, namespace, null, property_command, rw};
-use zonal_blk::ZoneNo;
+use zonal_blk::{ZoneCondition, ZoneNo};
 use zonal_device::NullConfig;
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::wire::admin::{FeatureCommand, IdentifyCommand, LogCommand};
@@ -213,6 +213,26 @@ fn zone_that_changes_by_itself_is_an_event_of_its_namespace() {
     let log: ChangedZoneList = host.log(LogId::CHANGED_ZONES, 1, 0, 4096, 0).fine().structure();
     assert_eq!(log.count.get(), 0);
     assert_eq!(host.log(LogId::CHANGED_ZONES, 2, 0, 4096, 0).status, NvmeStatus::INVALID_NAMESPACE);
+}
+
+#[test]
+fn zone_that_a_write_finds_read_only_is_an_event_once() {
+    let mut host = Host::new(&null());
+    host.set_feature(FeatureId::ASYNC_EVENT, 0x0800_0000, &[]).fine();
+    assert_eq!(host.ask_for_event(7), None);
+    let mut io = host.io(1);
+    for zone in [2, 3] {
+        host.device.set_condition(ZoneNo(zone), ZoneCondition::ReadOnly).expect("it can");
+    }
+    assert_eq!(host.event(7), None, "nobody has looked");
+    assert_eq!(io.write(3 * ZONE, &[0; 4096]).status, NvmeStatus::ZONE_READ_ONLY);
+    assert_eq!(host.event(7), Some((NvmeStatus::SUCCESS, 0x1_00bf_ef02)));
+    let log: ChangedZoneList = host.log(LogId::CHANGED_ZONES, 1, 0, 4096, 0).fine().structure();
+    assert_eq!((log.count.get(), log.zones[0].get()), (1, 3 * ZONE));
+    assert_eq!(io.write(3 * ZONE, &[0; 4096]).status, NvmeStatus::ZONE_READ_ONLY);
+    assert_eq!(host.ask_for_event(8), None, "told already");
+    let flush = Sqe { cdw10: u32::MAX.into(), ..Sqe::new(IoOpcode::FLUSH.0, 1, 1) };
+    io.send(flush, &[]).fine();
 }
 
 #[test]

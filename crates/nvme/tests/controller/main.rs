@@ -1,6 +1,7 @@
 //! The emulated subsystem, as a host sees it.
 mod admin;
 mod any;
+mod auth;
 mod connect;
 mod io;
 mod network;

@@ -1,6 +1,7 @@
 //! A connection with one command at a time.
 //!
 //! Takes commands; gives their ends. Keeps true: nothing is waited for longer than [`TIMEOUT`].
+use super::authenticate::AuthError;
 use crate::nvme_tcp::address::{Address, HOST_ID};
 use crate::nvme_tcp::socket::{RECEIVE, Socket};
 use std::io;
@@ -71,6 +72,9 @@ pub enum ConnectError {
         /// What it answered.
         status: NvmeStatus,
     },
+    /// The two sides do not believe each other.
+    #[error(transparent)]
+    Authentication(#[from] AuthError),
     /// The data of an answer are damaged or too short.
     #[error("{doing}: found {found} bytes of data, expected {expected} undamaged")]
     Data {
@@ -125,7 +129,8 @@ pub(super) struct QueueId {
 }
 
 impl Exchange {
-    /// Connects to the target and to one of its queues; gives the Connect's result too.
+    /// Connects to the target and to one of its queues, and authenticates; gives the Connect's
+    /// result too.
     ///
     /// # Errors
     /// What went wrong.
@@ -153,6 +158,7 @@ impl Exchange {
         data.hostnqn = terminated(&address.host_nqn);
         let data = data.as_bytes().to_vec();
         let (cqe, _) = exchange.send("Connect", command.into(), data, 0)?;
+        exchange.authenticate(address, cqe.result())?;
         Ok((exchange, cqe.result()))
     }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  Exchange    a connection, one command at a time: set-up, keep alive, zone reports
+//!  authenticate    who is who, if either side wants to know
 //!  scan        admin queue: which namespace, what limits, how many queues
 //!  queue       a connection, many commands at a time: a hardware queue
 //!  device      what the block layer sees
@@ -9,11 +10,13 @@
 //!
 //! Keeps true: a request ends, with an error if the connection is gone or nothing comes; what the
 //! target says is checked before it is believed.
+mod authenticate;
 mod device;
 mod exchange;
 mod keep_alive;
 mod queue;
 mod scan;
 
+pub use authenticate::AuthError;
 pub use device::NvmeTcpDevice;
 pub use exchange::ConnectError;

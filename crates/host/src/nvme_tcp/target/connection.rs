@@ -17,8 +17,10 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 use zonal_blk::Nanos;
+use zonal_nvme::auth::Standing;
 use zonal_nvme::controller::Answer;
 use zonal_nvme::tcp::{Closed, TargetConfig, TargetConnection, TargetEvent};
+use zonal_nvme::wire::auth::Explanation;
 
 /// Bytes that the host has not taken, above which no command is begun.
 const MAX_UNSENT: usize = 4 << 20;
@@ -44,6 +46,10 @@ pub(super) enum End {
     NoConnect(Duration),
     #[error("Connect refused: {0}")]
     Refused(String),
+    #[error("authentication failed: {0}")]
+    Authentication(Explanation),
+    #[error("no authentication within {0:?}")]
+    NoAuthentication(Duration),
     #[error("more commands than the queue has entries")]
     Overrun,
     #[error("keep alive timeout")]
@@ -166,6 +172,16 @@ impl Connection {
         if self.executor.is_expired(now) {
             return Err(End::KeepAlive);
         }
+        match self.executor.standing() {
+            Standing::Proved => {}
+            Standing::Failed(why) => return Err(End::Authentication(why)),
+            Standing::Unknown => {
+                let limit = self.shared.config.authentication;
+                if self.accepted.elapsed() > limit {
+                    return Err(End::NoAuthentication(limit));
+                }
+            }
+        }
         let patience = self.shared.config.patience;
         // The clock is read only while there is something to wait for.
         if self.executor.what().is_none() && self.accepted.elapsed() > patience {
@@ -197,7 +213,8 @@ impl Connection {
             return;
         }
         let unsent = self.socket.unsent(self.tcp.output()) > 0;
-        let most = if self.executor.is_io() && !unsent { None } else { Some(ADMIN) };
+        let known = self.executor.standing() == Standing::Proved;
+        let most = if self.executor.is_io() && !unsent && known { None } else { Some(ADMIN) };
         let timeout = sleep.into_iter().chain(most).min();
         self.socket.wait(self.receives(), unsent, timeout);
     }

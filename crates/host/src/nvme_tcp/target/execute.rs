@@ -13,6 +13,7 @@ use std::time::Duration;
 use zerocopy::FromBytes;
 use zonal_blk::Nanos;
 use zonal_nvme::NvmeStatus;
+use zonal_nvme::auth::Standing;
 use zonal_nvme::controller::{Answer, Connected, Subsystem, SubsystemConfig, Target};
 use zonal_nvme::tcp::TargetEvent;
 use zonal_nvme::wire::fabrics::{ConnectCommand, ConnectData, DISCOVERY_NQN};
@@ -75,6 +76,15 @@ impl Executor {
 
     pub fn is_io(&self) -> bool {
         matches!(self.queue, Some(Connected::Io(_)))
+    }
+
+    /// What is to be thought of the host; before Connect it is known, as nobody is.
+    pub fn standing(&self) -> Standing {
+        match &self.queue {
+            None => Standing::Proved,
+            Some(Connected::Admin(admin)) => admin.standing(),
+            Some(Connected::Io(io)) => io.standing(),
+        }
     }
 
     /// Whether one more command may be begun.

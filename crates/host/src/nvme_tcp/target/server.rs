@@ -29,6 +29,8 @@ pub struct ServerConfig {
     /// How long a connection may take to become a queue, and how long a host may take none of what
     /// is sent to it.
     pub patience: Duration,
+    /// How long a host may take to authenticate, where it has to.
+    pub authentication: Duration,
     /// How the threads wait.
     pub waiting: Waiting,
     /// Is told what happens to connections, in words for people.
@@ -43,6 +45,7 @@ impl Default for ServerConfig {
             max_host_connections: 128,
             io_queues: 32,
             patience: Duration::from_secs(10),
+            authentication: Duration::from_secs(30),
             waiting: Waiting::default(),
             notify: Arc::new(|_| ()),
         }

@@ -9,10 +9,12 @@ mod status;
 mod zones;
 
 use super::association::Association;
-use super::namespace::Namespace;
+use super::gate::Gate;
+use super::namespace::{Namespace, is_lost};
 use super::reply::{Answer, Outcome, Reply, SqHead, check_form};
 use super::subsystem::Subsystem;
 use crate::NvmeStatus;
+use crate::auth::Standing;
 use crate::wire::Sqe;
 use crate::wire::opcode::{FABRICS, IoOpcode};
 use crate::wire::sqe::NSID_ALL;
@@ -25,6 +27,7 @@ use zonal_blk::{Bio, Channel, Completion, Nanos};
 pub struct IoQueue {
     subsystem: Arc<Subsystem>,
     association: Arc<Association>,
+    gate: Gate,
     qid: u16,
     head: SqHead,
     /// The subsystem's count of changes when `ways` was last compared with it.
@@ -54,6 +57,7 @@ impl IoQueue {
     pub(super) fn new(
         subsystem: Arc<Subsystem>,
         association: Arc<Association>,
+        gate: Gate,
         qid: u16,
         sqsize: u16,
     ) -> Self {
@@ -63,6 +67,7 @@ impl IoQueue {
             generation: subsystem.generation(),
             subsystem,
             association,
+            gate,
             qid,
             head,
             ways: BTreeMap::new(),
@@ -74,6 +79,11 @@ impl IoQueue {
     /// The queue's identifier.
     pub fn qid(&self) -> u16 {
         self.qid
+    }
+
+    /// Whether the host is known, where it has to be.
+    pub fn standing(&self) -> Standing {
+        self.gate.standing()
     }
 
     /// Commands that have not been answered.
@@ -107,6 +117,9 @@ impl IoQueue {
 
     /// Begins a command; `None` if it has not ended.
     fn start(&mut self, now: Nanos, sqe: &Sqe, data: &[u8]) -> Result<Option<Reply>, NvmeStatus> {
+        if let Some(outcome) = self.gate.check(sqe, data) {
+            return outcome.map(Some);
+        }
         check_form(sqe)?;
         if !self.association.is_ready() || sqe.opcode == FABRICS {
             return Err(NvmeStatus::SEQUENCE.do_not_retry());
@@ -223,6 +236,7 @@ impl IoQueue {
                     pending.count(&self.subsystem.totals);
                     if let Err(status) = pending.status() {
                         self.association.note_error(self.qid, &pending.sqe, status);
+                        notice(&self.subsystem, &way.namespace, &pending.sqe, status);
                     }
                     answers.push(pending.answer(&self.head));
                 }
@@ -249,6 +263,29 @@ impl IoQueue {
     /// When to call [`IoQueue::poll`] next; `None` if nothing is known to happen.
     pub fn next_event(&mut self) -> Option<Nanos> {
         self.ways.values_mut().filter_map(|way| way.channel.next_event()).min()
+    }
+}
+
+/// A command that failed may have found a zone read-only or offline: that is told to all hosts, once.
+fn notice(subsystem: &Subsystem, namespace: &Namespace, sqe: &Sqe, status: NvmeStatus) {
+    let of_blocks = matches!(
+        IoOpcode(sqe.opcode),
+        IoOpcode::READ
+            | IoOpcode::WRITE
+            | IoOpcode::WRITE_ZEROES
+            | IoOpcode::COMPARE
+            | IoOpcode::VERIFY
+            | IoOpcode::ZONE_APPEND
+    );
+    let lost = matches!(status.code(), NvmeStatus::ZONE_READ_ONLY | NvmeStatus::ZONE_OFFLINE);
+    if !of_blocks || !lost || !namespace.is_zoned() {
+        return;
+    }
+    // The device itself may be offline, and its zones as they were.
+    let report = status::zone(namespace, sqe.slba()).filter(is_lost);
+    let Some(zone) = report.map(|zone| namespace.limits().zone_of(zone.start)) else { return };
+    if namespace.lose(zone) {
+        subsystem.zone_changed(sqe.nsid.get(), zone);
     }
 }
 

@@ -95,6 +95,8 @@ fn offline(namespace: &Namespace, command: &ZoneSend) -> Result<Start, NvmeStatu
     for zone in wanted {
         let device = namespace.offline().ok_or(NvmeStatus::ZONE_TRANSITION.do_not_retry())?;
         device.set_offline(zone).map_err(NvmeStatus::from_block)?;
+        // No news to who wanted it.
+        namespace.lose(zone);
     }
     Ok(Start::Ended(Reply::DONE))
 }

@@ -1,0 +1,40 @@
+//! What authentication needs of this machine: a file of secrets, random numbers.
+use std::path::Path;
+use std::sync::Arc;
+use std::{fs, io};
+use zonal_nvme::auth::{AuthConfig, SecretsError};
+
+/// A file of secrets that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretsFileError {
+    /// It cannot be read.
+    #[error("{file}: cannot read the secrets")]
+    Read {
+        /// The file.
+        file: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It is not a list of secrets.
+    #[error("{file} is no list of secrets")]
+    Content {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        source: SecretsError,
+    },
+}
+
+/// Reads a file of secrets; challenges and exponents are random numbers of the system.
+///
+/// # Errors
+/// Why it cannot be used.
+pub fn load_secrets(path: &Path) -> Result<AuthConfig, SecretsFileError> {
+    let file = || path.display().to_string();
+    let text = fs::read_to_string(path);
+    let text = text.map_err(|source| SecretsFileError::Read { file: file(), source })?;
+    let secrets = text.parse();
+    let secrets = secrets.map_err(|source| SecretsFileError::Content { file: file(), source })?;
+    let random = |bytes: &mut [u8]| getrandom::fill(bytes).expect("the system has random numbers");
+    Ok(AuthConfig::new(secrets, Arc::new(random)))
+}

@@ -1,0 +1,173 @@
+//! Secrets, as people exchange them, and lists of them.
+//!
+//! Takes text; gives keys. Keeps true: no secret is shown, neither in an error nor for debugging,
+//! and memory that held one is overwritten.
+use super::Hash;
+use base64ct::{Base64, Encoding};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use zeroize::Zeroizing;
+
+/// A secret in the form `DHHC-1:hh:base64:` (Base section 8.13.5.8): hh says with which hash it is
+/// transformed (00 for none), the base64 is of the key and of its CRC-32.
+#[derive(Clone)]
+pub struct Secret {
+    transformation: Option<Hash>,
+    key: Zeroizing<Vec<u8>>,
+}
+
+/// Text that is no secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// Not of the form.
+    #[error("expected DHHC-1:hh:base64: with hh 00, 01, 02 or 03")]
+    Form,
+    /// Not base64.
+    #[error("its third part is not base64")]
+    Base64,
+    /// Of a length that secrets do not have.
+    #[error("a key of {0} bytes and a checksum, expected 32, 48 or 64")]
+    Length(usize),
+    /// Damaged.
+    #[error("its checksum does not match: it is damaged or mistyped")]
+    Checksum,
+}
+
+const CHECKSUM: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISO_HDLC);
+
+impl Secret {
+    /// What responses are keyed with, for the host or the subsystem called `nqn`.
+    pub fn key(&self, nqn: &str) -> Zeroizing<Vec<u8>> {
+        match self.transformation {
+            None => self.key.clone(),
+            Some(hash) => {
+                let parts = [nqn.as_bytes(), b"NVMe-over-Fabrics"];
+                Zeroizing::new(hash.hmac(&self.key, &parts))
+            }
+        }
+    }
+}
+
+impl FromStr for Secret {
+    type Err = SecretError;
+
+    fn from_str(text: &str) -> Result<Self, SecretError> {
+        let rest = text.strip_prefix("DHHC-1:").ok_or(SecretError::Form)?;
+        let (hash, rest) = rest.split_once(':').ok_or(SecretError::Form)?;
+        let transformation = match hash {
+            "00" => None,
+            "01" => Some(Hash::Sha256),
+            "02" => Some(Hash::Sha384),
+            "03" => Some(Hash::Sha512),
+            _ => return Err(SecretError::Form),
+        };
+        let encoded = rest.strip_suffix(':').ok_or(SecretError::Form)?;
+        let bytes = Base64::decode_vec(encoded).map_err(|_| SecretError::Base64)?;
+        let bytes = Zeroizing::new(bytes);
+        let (key, checksum) = bytes.split_last_chunk::<4>().ok_or(SecretError::Length(0))?;
+        if !matches!(key.len(), 32 | 48 | 64) {
+            return Err(SecretError::Length(key.len()));
+        }
+        if CHECKSUM.checksum(key) != u32::from_le_bytes(*checksum) {
+            return Err(SecretError::Checksum);
+        }
+        Ok(Secret { transformation, key: Zeroizing::new(key.to_vec()) })
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// What belongs to a host.
+#[derive(Clone, Debug)]
+pub(super) struct Pair {
+    /// Proves that the host is who it says.
+    pub host: Secret,
+    /// Proves to the host that the controller is; `None` if it cannot.
+    pub controller: Option<Secret>,
+}
+
+/// Secrets by host NQN: lines of `HOSTNQN SECRET` or `HOSTNQN SECRET CONTROLLER-SECRET`, and `#` for
+/// comments.
+#[derive(Clone, Debug, Default)]
+pub struct Secrets(BTreeMap<String, Pair>);
+
+/// What is wrong with a list.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SecretsError {
+    /// A line that has not two or three words.
+    #[error("line {0}: found {1} words, expected HOSTNQN SECRET [CONTROLLER-SECRET]")]
+    Words(usize, usize),
+    /// A host whose name is none.
+    #[error("line {0}: found `{1}`, expected the NVMe Qualified Name of a host, nqn. and more")]
+    Name(usize, String),
+    /// A host that was named before.
+    #[error("line {0}: {1} has a secret already")]
+    Twice(usize, String),
+    /// A secret that is none; it is not shown.
+    #[error("line {0}: the {1}: {2}")]
+    Secret(usize, &'static str, SecretError),
+    /// No line at all.
+    #[error("no secret in it, expected lines of HOSTNQN SECRET [CONTROLLER-SECRET]")]
+    Empty,
+}
+
+impl Secrets {
+    pub(super) fn of(&self, host: &str) -> Option<&Pair> {
+        self.0.get(host)
+    }
+
+    /// Whether there is one for this host.
+    pub fn has(&self, host: &str) -> bool {
+        self.0.contains_key(host)
+    }
+
+    /// Whether this host has a secret that the controller must have too.
+    pub fn doubts_controller(&self, host: &str) -> bool {
+        self.of(host).is_some_and(|pair| pair.controller.is_some())
+    }
+
+    fn add(&mut self, number: usize, line: &str) -> Result<(), SecretsError> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (name, host, controller) = match words[..] {
+            [name, host] => (name, host, None),
+            [name, host, controller] => (name, host, Some(controller)),
+            _ => return Err(SecretsError::Words(number, words.len())),
+        };
+        if !name.starts_with("nqn.") || name.len() > 223 {
+            // It may be a secret where the name should be.
+            let shown = if name.starts_with("DHHC") { "a secret" } else { name };
+            return Err(SecretsError::Name(number, shown.to_owned()));
+        }
+        let parse = |what, text: &str| {
+            text.parse().map_err(|error| SecretsError::Secret(number, what, error))
+        };
+        let pair = Pair {
+            host: parse("host's secret", host)?,
+            controller: controller.map(|text| parse("controller's secret", text)).transpose()?,
+        };
+        match self.0.insert(name.to_owned(), pair) {
+            None => Ok(()),
+            Some(_) => Err(SecretsError::Twice(number, name.to_owned())),
+        }
+    }
+}
+
+impl FromStr for Secrets {
+    type Err = SecretsError;
+
+    fn from_str(text: &str) -> Result<Self, SecretsError> {
+        let mut secrets = Secrets::default();
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.trim();
+            if !line.is_empty() && !line.starts_with('#') {
+                secrets.add(number, line)?;
+            }
+        }
+        if secrets.0.is_empty() { Err(SecretsError::Empty) } else { Ok(secrets) }
+    }
+}
