@@ -10,9 +10,10 @@ pub struct ServeArgs {
     /// have memory=true
     #[arg(value_name = "DEVICE")]
     pub device: String,
-    /// Serve it over NVMe/TCP on this address, such as 127.0.0.1:4420; port 0 for any that is free
+    /// Serve it over NVMe/TCP on this address, such as 127.0.0.1:4420; port 0 for any that is free.
+    /// Repeated, each address is a path to the same subsystem
     #[arg(long, value_name = "ADDRESS:PORT", required = true)]
-    pub nvme_tcp: SocketAddr,
+    pub nvme_tcp: Vec<SocketAddr>,
     /// NVMe Qualified Name of the subsystem [default: one made from the device's spec]
     #[arg(long)]
     pub nqn: Option<String>,

@@ -24,13 +24,13 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
         let _ = interrupted.send(());
     })
     .context("cannot handle interrupts")?;
-    let server = start(args)?;
+    let servers = start(args)?;
     interrupt.recv().context("waiting for an interrupt")?;
-    drop(server);
+    drop(servers);
     Ok(ExitCode::SUCCESS)
 }
 
-fn start(args: &ServeArgs) -> Result<Server> {
+fn start(args: &ServeArgs) -> Result<Vec<Server>> {
     let queue = QueueOptions {
         zone_write: args.zone_write.map(Into::into),
         scheduler: devices::named_scheduler(args.scheduler.as_deref(), &args.sched_opt)?,
@@ -59,12 +59,17 @@ fn start(args: &ServeArgs) -> Result<Server> {
     });
     subsystem.add(1, Arc::new(namespace)).context("namespace")?;
     warn(args, device.keeps_data);
-    let server = Server::start(args.nvme_tcp, subsystem, config(args))
-        .with_context(|| format!("--nvme-tcp {}", args.nvme_tcp))?;
+    let config = config(args);
+    let listen = |&address| {
+        Server::start(address, Arc::clone(&subsystem), config.clone())
+            .with_context(|| format!("--nvme-tcp {address}"))
+    };
+    let servers = args.nvme_tcp.iter().map(listen).collect::<Result<Vec<Server>>>()?;
+    let paths: Vec<String> = servers.iter().map(|server| server.address().to_string()).collect();
     let mut out = std::io::stdout().lock();
-    writeln!(out, "nvme-tcp://{}/{nqn}", server.address())?;
+    writeln!(out, "nvme-tcp://{}/{nqn}", paths.join(","))?;
     out.flush()?;
-    Ok(server)
+    Ok(servers)
 }
 
 fn config(args: &ServeArgs) -> ServerConfig {
@@ -89,16 +94,17 @@ fn warn(args: &ServeArgs, keeps_data: bool) {
     if !keeps_data {
         eprintln!("zonal: device {} keeps no data: reads give zeroes (memory=true)", args.device);
     }
-    let ip = match args.nvme_tcp.ip() {
-        IpAddr::V6(ip) => ip.to_canonical(),
-        ip => ip,
-    };
-    if !ip.is_loopback() {
-        eprintln!(
-            "zonal: --nvme-tcp {}: whoever reaches this address can read and write the device; \
-             there is no authentication and no encryption",
-            args.nvme_tcp
-        );
+    for address in &args.nvme_tcp {
+        let ip = match address.ip() {
+            IpAddr::V6(ip) => ip.to_canonical(),
+            ip => ip,
+        };
+        if !ip.is_loopback() {
+            eprintln!(
+                "zonal: --nvme-tcp {address}: whoever reaches this address can read and write the \
+                 device; there is no authentication and no encryption"
+            );
+        }
     }
 }
 

@@ -12,7 +12,8 @@
 //!                                  zones               conditions, write pointers, open resources
 //! ```
 //!
-//! `fault` wraps a device and makes it fail as it is told to.
+//! `fault` wraps a device and makes it fail as it is told to; `multipath` is a device that is reached
+//! over several others.
 //!
 //! Nothing here reads a clock, starts a thread or opens a file: time comes with each call, the
 //! text of a profile from whoever asks for the device.
@@ -23,6 +24,7 @@ pub mod fault;
 pub mod hdd;
 mod memory;
 pub mod model;
+pub mod multipath;
 pub mod null;
 pub mod quantity;
 pub mod rng;

@@ -14,6 +14,9 @@ mod socket;
 mod target;
 
 pub use address::{Address, AddressError, SCHEME, check_nqn};
-pub use host::{ConnectError, NvmeTcpDevice};
+pub use host::{ConnectError, NvmeTcpDevice, open};
 pub use socket::Waiting;
 pub use target::{Server, ServerConfig};
+
+/// Is told what happens, in words for people.
+pub type Notify = std::sync::Arc<dyn Fn(&str) + Send + Sync>;

@@ -1,5 +1,6 @@
 //! NVMe/TCP on the loopback: both ends, and peers that do not behave.
 mod limits;
 mod loopback;
+mod paths;
 mod peers;
 mod support;
