@@ -110,7 +110,8 @@ fn name_and_identity_are_the_same_each_time() {
 fn run_ends_with_an_error_when_its_server_does() {
     let server = Server::start(&[SMALL, "--nvme-tcp", "127.0.0.1:0"]);
     let job = "--name=reader --rw=randread --bs=4k --iodepth=4 --time_based --runtime=600";
-    let mut args = vec!["run", "--device", &server.address];
+    let device = format!("{}?ctrl_loss_tmo=0", server.address);
+    let mut args = vec!["run", "--device", &device];
     args.extend(job.split(' '));
     let run = zonal(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut run = run.expect("the program starts");
@@ -154,7 +155,7 @@ fn wrong_arguments_name_the_option() {
         (served(SMALL, &["--io-queues", "129"]), "--io-queues"),
         (served("null:zones=8,conventional=2", &[]), "zone 0 is conventional"),
         (served(remote, &[]), "found a device of another program"),
-        (ran(&["zone", "report", "nvme-tcp://here"]), "expected nvme-tcp://HOST:PORT/NQN"),
+        (ran(&["zone", "report", "nvme-tcp://here"]), "expected nvme-tcp://HOST:PORT[,"),
         (ran(&["zone", "report", remote]), "cannot connect to 127.0.0.1:1"),
         (
             ran(&["run", "--clock", "virtual", "--device", remote, "--name=a", "--rw=read"]),
