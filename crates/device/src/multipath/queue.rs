@@ -6,10 +6,11 @@
 use super::held::{Doubt, Held, Sent};
 use super::policy::{IoPolicy, PathSet};
 use super::verdict::{Verdict, judge};
+use super::zones::Seen;
 use super::{MultipathDevice, PathState, Slot, count, is_path_error};
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use zonal_blk::{Device, HwQueue, Nanos, Op, Request, Status, Zone};
 
 /// How often it is looked whether what is held can go: a path may be back, or the zone's turn may
@@ -74,7 +75,7 @@ impl MultipathQueue {
 
     /// Counts commands in flight where the policy goes by them.
     #[inline]
-    fn active(&self, path: usize) -> Option<&std::sync::atomic::AtomicU32> {
+    fn active(&self, path: usize) -> Option<&AtomicU32> {
         let counts = self.device.config.policy == IoPolicy::QueueDepth;
         counts.then(|| &self.device.slots[path].active)
     }
@@ -121,31 +122,42 @@ impl MultipathQueue {
 
     /// Starts a command that writes or manages a sequential zone.
     fn start_ordered(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
-        let device = Arc::clone(&self.device);
-        let mut state = device.zones.lock(request.zone());
-        let must_wait = !request.op().is_write() && now < state.doubt_until;
+        let (path, seen) = match self.enter(now, &request) {
+            Ok(entered) => entered,
+            Err(at) => {
+                self.hold(now, request, Sent::default(), Doubt::Unsent, at, false);
+                return Ok(());
+            }
+        };
+        match self.give(now, request, path, Sent { seen, ..Sent::default() }) {
+            Ok(()) => Ok(()),
+            Err(request) if self.is_live(path) => {
+                self.device.zones.lock(request.zone()).in_flight -= 1;
+                Err(request)
+            }
+            Err(request) => {
+                self.hold(now, request, Sent::default(), Doubt::Unsent, now, true);
+                Ok(())
+            }
+        }
+    }
+
+    /// The path of a command and what is known of its zone, which then counts it; or else not
+    /// before when it is to be sent.
+    #[inline]
+    fn enter(&self, now: Nanos, request: &Request) -> Result<(usize, Seen), Nanos> {
+        let mut state = self.device.zones.lock(request.zone());
+        if !request.op().is_write() && now < state.doubt_until {
+            return Err(state.doubt_until);
+        }
         let path = match state.in_flight {
-            _ if must_wait || state.held > 0 => None,
+            _ if state.held > 0 => None,
             0 => self.choose(0),
             // Commands over different paths pass one another.
             _ => Some(state.path).filter(|&path| self.is_live(path)),
         };
-        let Some(path) = path else {
-            let at = if must_wait { state.doubt_until } else { now };
-            drop(state);
-            self.hold(now, request, Sent::default(), Doubt::Unsent, at, false);
-            return Ok(());
-        };
-        let seen = state.send(&request, path);
-        drop(state);
-        self.give(now, request, path, Sent { seen, ..Sent::default() }).or_else(|request| {
-            if self.is_live(path) {
-                device.zones.lock(request.zone()).in_flight -= 1;
-                return Err(request);
-            }
-            self.hold(now, request, Sent::default(), Doubt::Unsent, now, true);
-            Ok(())
-        })
+        let path = path.ok_or(now)?;
+        Ok((path, state.send(request, path)))
     }
 
     /// Keeps a command that no path has; `counted` if its zone counts it as in flight.
@@ -297,13 +309,13 @@ impl MultipathQueue {
             return Some(Verdict::Again);
         }
         self.zone.clear();
-        // The request fails with what it is told when it is sent again.
         self.device.report_zones(request.zone(), 1, &mut self.zone).ok()?;
         let zone = self.zone.first()?;
         let state = self.device.zones.lock(request.zone());
         Some(judge(request, held.sent.seen, zone, &state))
     }
 
+    /// Sends what has its turn.
     fn send_held(&mut self, now: Nanos, held: Held, path: usize) {
         let Held { request, mut sent, place, .. } = held;
         let device = Arc::clone(&self.device);
