@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use zonal_blk::{Bio, Buf, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector, Status};
+use zonal_blk::{Bio, Buf, Completion, Nanos, QueueOptions, Sector, Status};
 use zonal_device::model::Model;
 use zonal_host::nvme_tcp::{
     Address, ConnectError, Notify, NvmeTcpDevice, Server, ServerConfig, open,
