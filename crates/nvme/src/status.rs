@@ -192,3 +192,32 @@ impl NvmeStatus {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_related_status_goes_over_another_path_unless_it_is_not_to_be_retried() {
+        for status in [
+            NvmeStatus::INTERNAL_PATH,
+            NvmeStatus::ANA_PERSISTENT_LOSS,
+            NvmeStatus::ANA_INACCESSIBLE,
+            NvmeStatus::ANA_TRANSITION,
+            NvmeStatus::CONTROLLER_PATHING,
+            NvmeStatus::HOST_PATHING,
+            NvmeStatus::ABORTED_BY_HOST,
+        ] {
+            assert!(status.is_path_error(), "{status:?}");
+            assert_eq!(status.to_block(), Status::Transport);
+            // CRD and More do not matter.
+            assert!(NvmeStatus(status.0 | 0x3800).is_path_error());
+            assert_eq!(status.do_not_retry().to_block(), Status::IoError);
+        }
+        for status in
+            [NvmeStatus::INTERNAL, NvmeStatus::ZONE_INVALID_WRITE, NvmeStatus::WRITE_FAULT]
+        {
+            assert!(!status.is_path_error(), "{status:?}");
+        }
+    }
+}
