@@ -3,9 +3,7 @@
 //! A command takes some time to arrive, is done then, and its answer takes some time back. If the
 //! path is cut, commands on their way are lost, or done later all the same; answers are lost.
 use std::sync::{Arc, Mutex, MutexGuard};
-use zonal_blk::{
-    Bio, Buf, Device, HwQueue, Limits, Nanos, Op, Request, Sector, Status, Zone, ZoneNo,
-};
+use zonal_blk::{Bio, Buf, Device, HwQueue, Limits, Nanos, Op, Request, Status, Zone, ZoneNo};
 use zonal_device::NullDevice;
 use zonal_device::multipath::{Path, PathState};
 use zonal_device::rng::Rng;
@@ -272,9 +270,4 @@ impl HwQueue for TestQueue {
         let due = |flight: &Flight| if flight.done { flight.answered } else { flight.arrives };
         self.flights.iter().map(due).min()
     }
-}
-
-/// The first sector of a zone.
-pub fn start_of(device: &NullDevice, zone: u32) -> Sector {
-    device.limits().zone_start(ZoneNo(zone))
 }

@@ -11,8 +11,6 @@ use zonal_device::{NullConfig, NullDevice};
 
 /// Sectors of a zone.
 pub const ZONE: u64 = 128;
-/// Sectors of a block.
-pub const LBA: u32 = 8;
 
 pub const CONFIG: MultipathConfig =
     MultipathConfig { policy: IoPolicy::RoundRobin, hold: None, quiesce: Nanos(0) };
