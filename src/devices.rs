@@ -6,7 +6,7 @@ use zonal_blk::sched::Scheduler;
 use zonal_blk::{Queue, QueueOptions};
 use zonal_device::model::Model;
 use zonal_device::spec::{self, DeviceSpec};
-use zonal_host::nvme_tcp::{self, Address, NvmeTcpDevice};
+use zonal_host::nvme_tcp::{self, Address, Notify};
 use zonal_workload::job::Job;
 use zonal_workload::plan::Task;
 
@@ -77,9 +77,10 @@ pub fn open(name: &str, options: QueueOptions, channels: usize) -> Result<Attach
     let in_device = || format!("device {name}");
     let address: Address = name.parse().with_context(in_device)?;
     let queues = u16::try_from(channels).unwrap_or(u16::MAX);
-    let device = NvmeTcpDevice::connect(&address, queues).with_context(in_device)?;
-    let description = device.describe();
-    with_queue(name, "nvme-tcp", description, true, Arc::new(device), options, channels)
+    let notify: Notify = Arc::new(|what| eprintln!("zonal: nvme-tcp: {what}"));
+    let (device, description) =
+        nvme_tcp::open(&address, queues, &notify).with_context(in_device)?;
+    with_queue(name, "nvme-tcp", description, true, device, options, channels)
 }
 
 /// Makes a device and attaches the block layer for up to `channels` channels at once.

@@ -184,7 +184,8 @@ fn secrets_that_others_can_read_are_said_to_be_so() {
 fn run_ends_with_an_error_when_its_server_does() {
     let server = Server::start(&[SMALL, "--nvme-tcp", "127.0.0.1:0"]);
     let job = "--name=reader --rw=randread --bs=4k --iodepth=4 --time_based --runtime=600";
-    let mut args = vec!["run", "--device", &server.address];
+    let device = format!("{}?ctrl_loss_tmo=0", server.address);
+    let mut args = vec!["run", "--device", &device];
     args.extend(job.split(' '));
     let run = zonal(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut run = run.expect("the program starts");
@@ -238,7 +239,7 @@ fn wrong_arguments_name_the_option() {
         ),
         (served("null:zones=8,conventional=2", &[]), "zone 0 is conventional"),
         (served(remote, &[]), "found a device of another program"),
-        (ran(&["zone", "report", "nvme-tcp://here"]), "expected nvme-tcp://HOST:PORT/NQN"),
+        (ran(&["zone", "report", "nvme-tcp://here"]), "expected nvme-tcp://HOST:PORT[,"),
         (ran(&["zone", "report", remote]), "cannot connect to 127.0.0.1:1"),
         (
             ran(&["run", "--clock", "virtual", "--device", remote, "--name=a", "--rw=read"]),

@@ -41,9 +41,10 @@ pub struct ServeArgs {
 /// What belongs to the export over NVMe/TCP.
 #[derive(Args, Debug)]
 pub struct NvmeTcpArgs {
-    /// Serve it over NVMe/TCP on this address, such as 127.0.0.1:4420; port 0 for any that is free
+    /// Serve them over NVMe/TCP on this address, such as 127.0.0.1:4420; port 0 for any that is
+    /// free. Repeated, each address is a path to the same subsystem
     #[arg(long = "nvme-tcp", value_name = "ADDRESS:PORT", group = "exports")]
-    pub address: Option<SocketAddr>,
+    pub addresses: Vec<SocketAddr>,
     /// NVMe Qualified Name of the subsystem [default: one made from the device's spec]
     #[arg(long)]
     pub nqn: Option<String>,

@@ -15,6 +15,10 @@ pub enum Status {
     /// The device did not answer in time (`BLK_STS_TIMEOUT`, `ETIMEDOUT`).
     #[error("timeout")]
     Timeout,
+    /// The way to the device failed, and whether it did the command is not known
+    /// (`BLK_STS_TRANSPORT`, `ENOLINK`).
+    #[error("transport error")]
+    Transport,
     /// The device has no space for the write (`BLK_STS_NOSPC`, `ENOSPC`).
     #[error("no space")]
     NoSpace,
@@ -56,6 +60,7 @@ impl Status {
             Status::Ok => 0,
             Status::NotSupported => 95,
             Status::Timeout => 110,
+            Status::Transport => 67,
             Status::NoSpace => 28,
             Status::Medium => 61,
             Status::Protection => 84,

@@ -12,7 +12,8 @@
 //!                                  zones               conditions, write pointers, open resources
 //! ```
 //!
-//! `fault` wraps a device and makes it fail as a test tells it to, `inject` as who operates it does.
+//! `fault` wraps a device and makes it fail as a test tells it to, `inject` as who operates it does;
+//! `multipath` is a device that is reached over several others.
 //!
 //! Nothing here reads a clock, starts a thread or opens a file: time comes with each call, the
 //! text of a profile from whoever asks for the device.
@@ -24,6 +25,7 @@ pub mod hdd;
 pub mod inject;
 mod memory;
 pub mod model;
+pub mod multipath;
 pub mod null;
 pub mod quantity;
 pub mod rng;

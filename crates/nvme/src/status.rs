@@ -108,8 +108,20 @@ values! {
         REFERENCE_CHECK = 0x284,
         /// Compare Failure.
         COMPARE_FAILURE = 0x285,
+        /// Internal Path Error (Base section 3.3.3.2.1.4, path related status, and the following).
+        INTERNAL_PATH = 0x300,
+        /// Asymmetric Access Persistent Loss.
+        ANA_PERSISTENT_LOSS = 0x301,
         /// Asymmetric Access Inaccessible.
         ANA_INACCESSIBLE = 0x302,
+        /// Asymmetric Access Transition.
+        ANA_TRANSITION = 0x303,
+        /// Controller Pathing Error.
+        CONTROLLER_PATHING = 0x360,
+        /// Host Pathing Error.
+        HOST_PATHING = 0x370,
+        /// Command Aborted By Host.
+        ABORTED_BY_HOST = 0x371,
     }
 }
 
@@ -132,10 +144,17 @@ impl NvmeStatus {
         self.code() == NvmeStatus::SUCCESS
     }
 
+    /// Whether the command failed because of the path it took and may go over another: status code
+    /// type 3h without Do Not Retry, as Linux has it (`nvme_is_path_error`, 6.12).
+    pub const fn is_path_error(self) -> bool {
+        self.0 & 0x700 == 0x300 && self.0 & Self::DO_NOT_RETRY == 0
+    }
+
     /// For the host: what the block layer says of a command that ended so. The meanings are those
     /// that Linux gives its users as error numbers; whatever has none is an I/O error.
     pub fn to_block(self) -> Status {
         match self.code() {
+            _ if self.is_path_error() => Status::Transport,
             NvmeStatus::SUCCESS => Status::Ok,
             NvmeStatus::CAPACITY_EXCEEDED => Status::NoSpace,
             NvmeStatus::INVALID_OPCODE => Status::NotSupported,
@@ -162,6 +181,7 @@ impl NvmeStatus {
             Status::Ok => NvmeStatus::SUCCESS,
             Status::NotSupported => NvmeStatus::INVALID_OPCODE.do_not_retry(),
             Status::Timeout => NvmeStatus::ABORT_REQUESTED,
+            Status::Transport => NvmeStatus::INTERNAL_PATH,
             Status::NoSpace => NvmeStatus::CAPACITY_EXCEEDED.do_not_retry(),
             Status::Medium => NvmeStatus::UNRECOVERED_READ.do_not_retry(),
             Status::Protection => NvmeStatus::GUARD_CHECK.do_not_retry(),
@@ -171,6 +191,35 @@ impl NvmeStatus {
             Status::ZoneActiveResource => NvmeStatus::TOO_MANY_ACTIVE,
             Status::Offline => NvmeStatus::ZONE_OFFLINE.do_not_retry(),
             Status::Invalid => NvmeStatus::INVALID_FIELD.do_not_retry(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_related_status_goes_over_another_path_unless_it_is_not_to_be_retried() {
+        for status in [
+            NvmeStatus::INTERNAL_PATH,
+            NvmeStatus::ANA_PERSISTENT_LOSS,
+            NvmeStatus::ANA_INACCESSIBLE,
+            NvmeStatus::ANA_TRANSITION,
+            NvmeStatus::CONTROLLER_PATHING,
+            NvmeStatus::HOST_PATHING,
+            NvmeStatus::ABORTED_BY_HOST,
+        ] {
+            assert!(status.is_path_error(), "{status:?}");
+            assert_eq!(status.to_block(), Status::Transport);
+            // CRD and More do not matter.
+            assert!(NvmeStatus(status.0 | 0x3800).is_path_error());
+            assert_eq!(status.do_not_retry().to_block(), Status::IoError);
+        }
+        for status in
+            [NvmeStatus::INTERNAL, NvmeStatus::ZONE_INVALID_WRITE, NvmeStatus::WRITE_FAULT]
+        {
+            assert!(!status.is_path_error(), "{status:?}");
         }
     }
 }

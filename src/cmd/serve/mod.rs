@@ -73,8 +73,8 @@ fn attach(args: &ServeArgs) -> Result<Vec<(Attached, Arc<InjectDevice>)>> {
 
 fn start(args: &ServeArgs, devices: &[Attached]) -> Result<Vec<Box<dyn Export>>> {
     let mut exports: Vec<Box<dyn Export>> = Vec::new();
-    if let Some(address) = args.nvme_tcp.address {
-        exports.push(Box::new(nvme_tcp::start(address, args, devices)?));
+    if !args.nvme_tcp.addresses.is_empty() {
+        exports.push(Box::new(nvme_tcp::start(args, devices)?));
     }
     Ok(exports)
 }

@@ -13,21 +13,24 @@ use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 
 /// A subsystem with the devices as its namespaces, from 1 on.
 pub struct NvmeTcp {
-    server: Server,
+    /// One for each path.
+    servers: Vec<Server>,
     nqn: String,
 }
 
 impl Export for NvmeTcp {
     fn place(&self) -> String {
-        format!("nvme-tcp://{}/{}", self.server.address(), self.nqn)
+        let paths: Vec<String> =
+            self.servers.iter().map(|server| server.address().to_string()).collect();
+        format!("nvme-tcp://{}/{}", paths.join(","), self.nqn)
     }
 }
 
-/// Listens on an address.
+/// Listens on the addresses.
 ///
 /// # Errors
 /// What is wrong with an option or a device, or why nothing can be listened to.
-pub fn start(address: SocketAddr, args: &ServeArgs, devices: &[Attached]) -> Result<NvmeTcp> {
+pub fn start(args: &ServeArgs, devices: &[Attached]) -> Result<NvmeTcp> {
     let options = &args.nvme_tcp;
     let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
     let id = uuid(&names.join(" "));
@@ -62,10 +65,14 @@ pub fn start(address: SocketAddr, args: &ServeArgs, devices: &[Attached]) -> Res
             .with_context(|| format!("device {}", device.name))?;
         subsystem.add(nsid, Arc::new(namespace)).context("too many devices")?;
     }
-    warn(address, options.dhchap_secrets.is_some());
-    let server = Server::start(address, subsystem, limits(args))
-        .with_context(|| format!("--nvme-tcp {address}"))?;
-    Ok(NvmeTcp { server, nqn })
+    let limits = limits(args);
+    let listen = |&address| {
+        warn(address, options.dhchap_secrets.is_some());
+        Server::start(address, Arc::clone(&subsystem), limits.clone())
+            .with_context(|| format!("--nvme-tcp {address}"))
+    };
+    let servers = options.addresses.iter().map(listen).collect::<Result<_>>()?;
+    Ok(NvmeTcp { servers, nqn })
 }
 
 /// What hosts authenticate with.

@@ -1,7 +1,10 @@
-//! `nvme-tcp://HOST:PORT/NQN`: where a device is and what it is called.
+//! `nvme-tcp://HOST:PORT[,HOST:PORT...]/NQN`: where a device is and what it is called.
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
+use zonal_blk::Nanos;
+use zonal_device::multipath::{IoPolicy, MAX_PATHS, ReconnectConfig};
 use zonal_nvme::tcp::Digests;
 
 /// What the name of an NVMe/TCP device begins with.
@@ -9,6 +12,11 @@ pub const SCHEME: &str = "nvme-tcp://";
 
 /// The longest NVMe Qualified Name, in bytes (Base section 4.5).
 const MAX_NQN: usize = 223;
+
+/// How long a command may take, as in Linux (`nvme_core.io_timeout`).
+const IO_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a target that lost a connection may take to end what came over it.
+const QUIESCE: Duration = Duration::from_secs(1);
 
 /// What hosts of this program call themselves unless told otherwise, with [`HOST_ID`] as UUID.
 const HOST_NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:7a6f6e61-6c2d-4e76-8d65-2d686f737400";
@@ -20,6 +28,8 @@ pub(super) const HOST_ID: [u8; 16] = *b"\x7a\x6f\x6e\x61\x6c\x2d\x4e\x76\x8d\x65
 pub struct Address {
     /// Host and port, as they were given.
     pub target: String,
+    /// The same for further paths to the subsystem.
+    pub more_targets: Vec<String>,
     /// The subsystem's NVMe Qualified Name.
     pub nqn: String,
     /// The host's.
@@ -30,6 +40,14 @@ pub struct Address {
     pub digests: Digests,
     /// A file of secrets to authenticate with.
     pub dhchap_secrets: Option<PathBuf>,
+    /// Which path a command takes.
+    pub policy: IoPolicy,
+    /// How a lost connection is made again.
+    pub reconnect: ReconnectConfig,
+    /// How long a command may take.
+    pub io_timeout: Duration,
+    /// How long commands may be done after their path was lost.
+    pub quiesce: Duration,
 }
 
 /// A name that is none of an NVMe/TCP device.
@@ -61,23 +79,35 @@ impl FromStr for Address {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        const FORM: &str = "nvme-tcp://HOST:PORT/NQN";
+        const FORM: &str = "nvme-tcp://HOST:PORT[,HOST:PORT...]/NQN";
         let rest = text.strip_prefix(SCHEME).ok_or_else(|| wrong("address", text, FORM))?;
-        let (target, rest) = rest.split_once('/').ok_or_else(|| wrong("address", text, FORM))?;
-        let port = target.rsplit_once(':').filter(|(host, _)| !host.is_empty());
-        let (_, port) = port.ok_or_else(|| wrong("host and port", target, "HOST:PORT"))?;
-        if !port.parse::<u16>().is_ok_and(|port| port > 0) {
-            return Err(wrong("port", port, "a number from 1 to 65535"));
+        let (targets, rest) = rest.split_once('/').ok_or_else(|| wrong("address", text, FORM))?;
+        let mut more_targets = Vec::new();
+        for target in targets.split(',') {
+            check_target(target)?;
+            if more_targets.iter().any(|other| other == target) {
+                return Err(wrong("host and port", target, "each path once"));
+            }
+            more_targets.push(target.to_owned());
         }
+        if more_targets.len() > MAX_PATHS {
+            return Err(wrong("address", targets, "up to 16 of HOST:PORT"));
+        }
+        let target = more_targets.remove(0);
         let (nqn, options) = rest.split_once('?').unwrap_or((rest, ""));
         check_nqn("subsystem", nqn)?;
         let mut address = Address {
-            target: target.to_owned(),
+            target,
+            more_targets,
             nqn: nqn.to_owned(),
             host_nqn: HOST_NQN.to_owned(),
             nsid: None,
             digests: Digests::default(),
             dhchap_secrets: None,
+            policy: IoPolicy::default(),
+            reconnect: ReconnectConfig::default(),
+            io_timeout: IO_TIMEOUT,
+            quiesce: QUIESCE,
         };
         for option in options.split('&').filter(|option| !option.is_empty()) {
             address.set(option)?;
@@ -86,9 +116,45 @@ impl FromStr for Address {
     }
 }
 
+fn check_target(target: &str) -> Result<(), AddressError> {
+    let port = target.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+    let (_, port) = port.ok_or_else(|| wrong("host and port", target, "HOST:PORT"))?;
+    if !port.parse::<u16>().is_ok_and(|port| port > 0) {
+        return Err(wrong("port", port, "a number from 1 to 65535"));
+    }
+    Ok(())
+}
+
+/// The longest time that an option takes, in seconds: 30 days.
+const MAX_SECONDS: u32 = 30 * 24 * 3600;
+
+fn seconds(what: &'static str, value: &str, least: u32) -> Result<u32, AddressError> {
+    let expected =
+        if least == 0 { "seconds from 0 to 2592000" } else { "seconds from 1 to 2592000" };
+    let number = value.parse().ok().filter(|number| (least..=MAX_SECONDS).contains(number));
+    number.ok_or_else(|| wrong(what, value, expected))
+}
+
+fn nanos(seconds: u32) -> Nanos {
+    Nanos(u64::from(seconds) * 1_000_000_000)
+}
+
 impl Address {
+    /// The address of each path alone.
+    pub fn paths(&self) -> impl Iterator<Item = Address> {
+        let all = std::iter::once(&self.target).chain(&self.more_targets);
+        let alone = |target: &String| Address {
+            target: target.clone(),
+            more_targets: Vec::new(),
+            ..self.clone()
+        };
+        all.map(alone)
+    }
+
     fn set(&mut self, option: &str) -> Result<(), AddressError> {
-        const OPTIONS: &str = "nsid=NUMBER, hostnqn=NQN, hdgst, ddgst or dhchap_secrets=FILE";
+        const OPTIONS: &str = "nsid=NUMBER, hostnqn=NQN, hdgst, ddgst, dhchap_secrets=FILE, \
+                               iopolicy=POLICY, reconnect_delay=S, ctrl_loss_tmo=S, io_timeout=S \
+                               or quiesce=S";
         match option.split_once('=').unwrap_or((option, "")) {
             ("nsid", value) => {
                 let nsid = value.parse().ok().filter(|nsid| (1..u32::MAX).contains(nsid));
@@ -103,6 +169,26 @@ impl Address {
             }
             ("hdgst", "") => self.digests.header = true,
             ("ddgst", "") => self.digests.data = true,
+            ("iopolicy", value) => {
+                const POLICIES: &str = "numa, round-robin or queue-depth";
+                self.policy = value.parse().map_err(|_| wrong("iopolicy", value, POLICIES))?;
+            }
+            ("reconnect_delay", value) => {
+                self.reconnect.delay = nanos(seconds("reconnect_delay", value, 1)?);
+            }
+            ("ctrl_loss_tmo", "-1") => self.reconnect.patience = None,
+            ("ctrl_loss_tmo", value) => {
+                let patience = seconds("ctrl_loss_tmo", value, 0).map_err(|_| {
+                    wrong("ctrl_loss_tmo", value, "seconds from 0 to 2592000, or -1 for ever")
+                })?;
+                self.reconnect.patience = Some(nanos(patience));
+            }
+            ("io_timeout", value) => {
+                self.io_timeout = Duration::from_secs(seconds("io_timeout", value, 1)?.into());
+            }
+            ("quiesce", value) => {
+                self.quiesce = Duration::from_secs(seconds("quiesce", value, 0)?.into());
+            }
             _ => return Err(wrong("option", option, OPTIONS)),
         }
         Ok(())
@@ -111,7 +197,9 @@ impl Address {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{SCHEME}{}/{}", self.target, self.nqn)
+        write!(f, "{SCHEME}{}", self.target)?;
+        self.more_targets.iter().try_for_each(|target| write!(f, ",{target}"))?;
+        write!(f, "/{}", self.nqn)
     }
 }
 
@@ -135,6 +223,28 @@ mod tests {
     }
 
     #[test]
+    fn address_with_several_paths_and_how_they_are_used() {
+        let text = "nvme-tcp://h:1,[::1]:2,i:3/nqn.a";
+        let address: Address = text.parse().unwrap();
+        assert_eq!(address.to_string(), text);
+        assert_eq!((address.target.as_str(), address.more_targets.len()), ("h:1", 2));
+        let paths: Vec<String> = address.paths().map(|path| path.to_string()).collect();
+        assert_eq!(paths[1..], ["nvme-tcp://[::1]:2/nqn.a", "nvme-tcp://i:3/nqn.a"]);
+        assert_eq!(address.policy, IoPolicy::Numa);
+        assert_eq!(address.reconnect, ReconnectConfig::default());
+        assert_eq!(address.io_timeout, Duration::from_secs(30));
+        let text = "nvme-tcp://h:1/nqn.a?iopolicy=round-robin&reconnect_delay=2&ctrl_loss_tmo=7\
+                    &io_timeout=5&quiesce=0";
+        let address: Address = text.parse().unwrap();
+        assert_eq!(address.policy, IoPolicy::RoundRobin);
+        let (delay, patience) = (Nanos(2_000_000_000), Some(Nanos(7_000_000_000)));
+        assert_eq!(address.reconnect, ReconnectConfig { delay, patience });
+        assert_eq!((address.io_timeout.as_secs(), address.quiesce.as_secs()), (5, 0));
+        let address: Address = "nvme-tcp://h:1/nqn.a?ctrl_loss_tmo=-1".parse().unwrap();
+        assert_eq!(address.reconnect.patience, None);
+    }
+
+    #[test]
     fn wrong_addresses_say_what_was_expected() {
         for (text, expected) in [
             ("nvme-tcp://h:1", "address: found `nvme-tcp://h:1`, expected nvme-tcp://HOST"),
@@ -144,6 +254,22 @@ mod tests {
             ("nvme-tcp://h:1/", "subsystem: found ``, expected nqn. and more"),
             ("nvme-tcp://h:1/nqn.a?nsid=0", "nsid: found `0`, expected a number from 1 on"),
             ("nvme-tcp://h:1/nqn.a?hostnqn=b", "hostnqn: found `b`, expected nqn. and more"),
+            ("nvme-tcp://h:1,/nqn.a", "host and port: found ``, expected HOST:PORT"),
+            ("nvme-tcp://h:1,h:1/nqn.a", "host and port: found `h:1`, expected each path once"),
+            (
+                "nvme-tcp://h:1/nqn.a?iopolicy=best",
+                "iopolicy: found `best`, expected numa, round-robin or queue-depth",
+            ),
+            (
+                "nvme-tcp://h:1/nqn.a?reconnect_delay=0",
+                "reconnect_delay: found `0`, expected seconds from 1 to 2592000",
+            ),
+            (
+                "nvme-tcp://h:1/nqn.a?ctrl_loss_tmo=-2",
+                "ctrl_loss_tmo: found `-2`, expected seconds from 0 to 2592000, or -1 for ever",
+            ),
+            ("nvme-tcp://h:1/nqn.a?io_timeout=0", "io_timeout: found `0`, expected seconds from 1"),
+            ("nvme-tcp://h:1/nqn.a?quiesce=x", "quiesce: found `x`, expected seconds from 0"),
             ("nvme-tcp://h:1/nqn.a?x", "option: found `x`, expected nsid=NUMBER"),
             ("nvme-tcp://h:1/nqn.a?dhchap_secrets=", "option: found `dhchap_secrets=`"),
             ("nvme-tcp://h:1/nqn.a?hdgst=1", "option: found `hdgst=1`, expected nsid=NUMBER"),
@@ -156,7 +282,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_an_address_panic(text in "(nvme-tcp://)?[a-z:/?&=.0-9\u{e9}]{0,60}") {
+        fn no_text_makes_an_address_panic(text in "(nvme-tcp://)?[a-z:,/?&=.0-9\u{e9}]{0,60}") {
             if let Ok(address) = text.parse::<Address>() {
                 prop_assert!(address.to_string().parse::<Address>().is_ok());
             }

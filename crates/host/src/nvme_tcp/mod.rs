@@ -16,6 +16,9 @@ mod target;
 
 pub use address::{Address, AddressError, SCHEME, check_nqn};
 pub use auth::{SecretsFileError, load_secrets};
-pub use host::{AuthError, ConnectError, NvmeTcpDevice};
+pub use host::{AuthError, ConnectError, NvmeTcpDevice, open};
 pub use socket::Waiting;
 pub use target::{Server, ServerConfig};
+
+/// Is told what happens, in words for people.
+pub type Notify = std::sync::Arc<dyn Fn(&str) + Send + Sync>;

@@ -2,5 +2,6 @@
 mod auth;
 mod limits;
 mod loopback;
+mod paths;
 mod peers;
 mod support;

@@ -33,6 +33,8 @@ const LONG: Duration = Duration::from_secs(30);
 pub struct Served {
     pub device: Arc<dyn Device>,
     pub server: Server,
+    subsystem: Arc<Subsystem>,
+    config: ServerConfig,
 }
 
 impl Served {
@@ -46,17 +48,24 @@ impl Served {
 
     /// For hosts that authenticate.
     pub fn authenticated(device: &str, config: ServerConfig, auth: AuthConfig) -> Self {
-        Served::start(0, device, config, |subsystem| Subsystem::authenticated(subsystem, auth))
+        let subsystem = |config| Subsystem::authenticated(config, auth);
+        Served::start(0, device, config, [7; 16], subsystem)
     }
 
     pub fn on(port: u16, device: &str, config: ServerConfig) -> Self {
-        Served::start(port, device, config, Subsystem::new)
+        Served::start(port, device, config, [7; 16], Subsystem::new)
+    }
+
+    /// A device whose namespace has this identity.
+    pub fn identified(port: u16, device: &str, uuid: [u8; 16]) -> Self {
+        Served::start(port, device, ServerConfig::default(), uuid, Subsystem::new)
     }
 
     fn start(
         port: u16,
         device: &str,
         config: ServerConfig,
+        uuid: [u8; 16],
         subsystem: impl FnOnce(SubsystemConfig) -> Arc<Subsystem>,
     ) -> Self {
         let device: Arc<dyn Device> =
@@ -69,11 +78,19 @@ impl Served {
             model: "Zonal".to_owned(),
             firmware: "0".to_owned(),
         });
-        let namespace = Namespace::new(queue, [7; 16]).expect("a namespace");
+        let namespace = Namespace::new(queue, uuid).expect("a namespace");
         subsystem.add(1, Arc::new(namespace)).expect("a free identifier");
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let server = Server::start(address, subsystem, config).expect("a free port");
-        Served { device, server }
+        let server = listen(port, &subsystem, &config);
+        Served { device, server, subsystem, config }
+    }
+
+    /// One more server for the same subsystem.
+    pub fn another(&self) -> Server {
+        self.another_on(0)
+    }
+
+    pub fn another_on(&self, port: u16) -> Server {
+        listen(port, &self.subsystem, &self.config)
     }
 
     pub fn address(&self, options: &str) -> Address {
@@ -104,6 +121,11 @@ impl Served {
     }
 }
 
+fn listen(port: u16, subsystem: &Arc<Subsystem>, config: &ServerConfig) -> Server {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    Server::start(address, Arc::clone(subsystem), config.clone()).expect("a free port")
+}
+
 #[track_caller]
 pub fn wait_until(mut reached: impl FnMut() -> bool) {
     let mut waited = Duration::ZERO;
@@ -116,14 +138,18 @@ pub fn wait_until(mut reached: impl FnMut() -> bool) {
 
 /// A channel of a block layer over a connected device.
 pub struct Host {
-    pub device: Arc<NvmeTcpDevice>,
+    pub device: Arc<dyn Device>,
     pub channel: Channel,
     pub done: Vec<Completion>,
 }
 
 impl Host {
     pub fn new(device: Arc<NvmeTcpDevice>, options: QueueOptions) -> Self {
-        let queue = Queue::attach(Arc::clone(&device) as Arc<dyn Device>, options);
+        Host::over(device, options)
+    }
+
+    pub fn over(device: Arc<dyn Device>, options: QueueOptions) -> Self {
+        let queue = Queue::attach(Arc::clone(&device), options);
         let channel = queue.expect("a queue").channel().expect("a hardware queue");
         Host { device, channel, done: Vec::new() }
     }

@@ -10,10 +10,12 @@
 //!
 //! Takes what Identify said, and requests of the block layer; gives commands. Keeps true: every
 //! layout makes the same command of the same request.
+mod agree;
 mod info;
 mod layout;
 mod setup;
 
+pub use agree::HeadError;
 pub use info::{Ids, NamespaceInfo, ScanError, ZoneInfo};
 pub use layout::{
     Arrangement, Described, Line, PathCounters, PathInfo, PathState, Touched, cache_line, in_head,
@@ -23,3 +25,5 @@ pub use setup::{Payload, Protection, setup, setup_rw};
 
 /// The arrangement that the product uses.
 pub type Namespace = inline::Namespace;
+/// The head of it.
+pub type NamespaceHead = inline::NamespaceHead;

@@ -8,8 +8,9 @@ use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
+use zonal_device::multipath::{LimitError, MultipathError};
 use zonal_nvme::NvmeStatus;
-use zonal_nvme::ns::ScanError;
+use zonal_nvme::ns::{HeadError, ScanError};
 use zonal_nvme::tcp::{Closed, HostConfig, HostConnection, HostEvent, SubmitError};
 use zonal_nvme::wire::fabrics::{ConnectCommand, ConnectData};
 use zonal_nvme::wire::opcode::{FABRICS, FabricsType};
@@ -19,7 +20,7 @@ use zonal_nvme::wire::{Cqe, Sqe, terminated};
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a command may take, as in Linux (`nvme_core.io_timeout`).
-pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why there is no device.
 #[derive(Debug, thiserror::Error)]
@@ -107,6 +108,25 @@ pub enum ConnectError {
     /// Fewer queues than are needed.
     #[error("the target grants {0} I/O queues, expected 2 or more: one is for zone reports")]
     Queues(u32),
+    /// A path leads to another namespace than the first, or a path that came back than before.
+    #[error("path {target}: {source}")]
+    Head {
+        /// Host and port.
+        target: String,
+        /// In what they differ.
+        source: HeadError,
+    },
+    /// A path that came back can do less than before.
+    #[error("path {target}: {source}")]
+    Limits {
+        /// Host and port.
+        target: String,
+        /// In what.
+        source: LimitError,
+    },
+    /// The paths do not make a device.
+    #[error("{0}")]
+    Paths(#[from] MultipathError),
 }
 
 /// A connection.

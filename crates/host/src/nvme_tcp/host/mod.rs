@@ -5,18 +5,24 @@
 //!  authenticate    who is who, if either side wants to know
 //!  scan        admin queue: which namespace, what limits, how many queues
 //!  queue       a connection, many commands at a time: a hardware queue
-//!  device      what the block layer sees
+//!  device      a path: what the block layer sees, or the multipath device above
+//!  link        whether the path has connections, and those that nobody uses
+//!  keeper      keep alive, and connections that are made again
+//!  paths       one device of several paths
 //! ```
 //!
-//! Keeps true: a request ends, with an error if the connection is gone or nothing comes; what the
-//! target says is checked before it is believed.
+//! Keeps true: a request ends, with an error if the connection is gone or its time is over; what
+//! the target says is checked before it is believed.
 mod authenticate;
 mod device;
 mod exchange;
-mod keep_alive;
+mod keeper;
+mod link;
+mod paths;
 mod queue;
 mod scan;
 
 pub use authenticate::AuthError;
 pub use device::NvmeTcpDevice;
 pub use exchange::ConnectError;
+pub use paths::open;

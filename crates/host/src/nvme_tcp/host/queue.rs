@@ -1,13 +1,15 @@
 //! A hardware queue: a connection with many commands at a time.
 //!
 //! Takes requests; gives them back done. Keeps true: a request that was taken comes back, with an
-//! error if the connection breaks, or if nothing comes for as long as a command may take.
+//! error if the connection breaks; a command that takes longer than it may ends all connections of
+//! its controller, as in Linux, where NVMe/TCP aborts no single commands.
 use super::device::NvmeTcpDevice;
-use super::exchange::{Exchange, TIMEOUT};
+use super::exchange::Exchange;
+use super::link::Lease;
 use crate::nvme_tcp::socket::{LOOK, Look};
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use zerocopy::IntoBytes;
 use zonal_blk::units::SECTOR_SHIFT;
 use zonal_blk::{BioFlags, Device, HwQueue, Nanos, Op, Request, Sector, Status};
@@ -21,36 +23,50 @@ use zonal_nvme::wire::{Cqe, Sqe};
 const PREFLUSH: u16 = 1 << 15;
 /// The longest sleep of a poll.
 const MOMENT: Duration = Duration::from_micros(100);
+/// The same where the thread may have other paths to look after.
+const SHORT_MOMENT: Duration = Duration::from_micros(20);
 /// Output that is sent at once; less waits for the next poll, which comes after a batch.
 const SEND_NOW: usize = 64 << 10;
 
 pub(super) struct Queue {
     device: Arc<NvmeTcpDevice>,
     /// `None` when the connection is gone.
-    connection: Option<Exchange>,
-    /// By tag.
-    in_flight: Vec<Option<Box<Request>>>,
+    lease: Option<Lease>,
+    /// By tag, with the time of the start.
+    in_flight: Vec<Option<(Nanos, Box<Request>)>>,
     count: usize,
     /// Requests that ended without the target.
     ended: Vec<Box<Request>>,
     events: Vec<HostEvent>,
     look: Look,
-    /// Since when nothing has come.
-    quiet: Option<Instant>,
+    /// When it is to be seen whether a command is late.
+    watch: Nanos,
 }
 
 impl Queue {
-    pub fn new(device: Arc<NvmeTcpDevice>, connection: Option<Exchange>) -> Self {
+    pub fn new(device: Arc<NvmeTcpDevice>) -> Self {
         let depth = usize::from(device.limits().queue_depth);
         Queue {
+            lease: device.link.lease(),
             device,
-            connection,
             in_flight: (0..depth).map(|_| None).collect(),
             count: 0,
             ended: Vec::new(),
             events: Vec::new(),
             look: Look::default(),
-            quiet: None,
+            watch: Nanos(0),
+        }
+    }
+
+    /// Whether the connection is one that its controller still has.
+    fn is_current(&self) -> bool {
+        self.lease.as_ref().is_some_and(|lease| lease.life == self.device.link.life())
+    }
+
+    /// Gets a new connection if the old one is lost and nothing is on it.
+    fn renew(&mut self) {
+        if self.count == 0 && !self.is_current() {
+            self.lease = self.device.link.lease();
         }
     }
 
@@ -60,13 +76,13 @@ impl Queue {
     }
 
     /// Sends a request's command.
-    fn send(&mut self, mut request: Box<Request>) {
-        let Some(connection) = &mut self.connection else {
-            return self.end(request, Status::Offline);
+    fn send(&mut self, now: Nanos, mut request: Box<Request>) {
+        let Some(lease) = &mut self.lease else {
+            return self.end(request, Status::Transport);
         };
         let cid = request.tag().0;
         let mut sqe = Sqe::zeroed();
-        let payload = match setup(&*self.device.namespace, &request, cid, &mut sqe) {
+        let payload = match setup(&*lease.namespace, &request, cid, &mut sqe) {
             Ok(payload) => payload,
             Err(status) => return self.end(request, status),
         };
@@ -77,42 +93,42 @@ impl Queue {
             (_, Payload::Range(range)) => (range.as_bytes().to_vec(), 0),
             _ => (Vec::new(), 0),
         };
-        if connection.tcp.submit(sqe, data, room).is_err() {
-            return self.end(request, Status::Offline);
+        if lease.connection.tcp.submit(sqe, data, room).is_err() {
+            return self.end(request, Status::Transport);
         }
-        self.put(request);
+        self.put(now, request);
     }
 
-    fn put(&mut self, request: Box<Request>) {
-        if self.count == 0 {
-            self.quiet = None;
-        }
+    fn put(&mut self, now: Nanos, request: Box<Request>) {
         let slot = usize::from(request.tag().0);
-        self.in_flight[slot] = Some(request);
+        self.in_flight[slot] = Some((now, request));
         self.count += 1;
     }
 
     /// Sends the Flush that goes before a request's command.
-    fn send_flush(&mut self, request: Box<Request>) {
-        let (tag, nsid) = (request.tag().0, self.device.namespace.nsid());
-        let sqe = Sqe::new(IoOpcode::FLUSH.0, tag | PREFLUSH, nsid);
-        let connection = self.connection.as_mut();
-        match connection.map(|connection| connection.tcp.submit(sqe, Vec::new(), 0)) {
-            Some(Ok(())) => self.put(request),
-            _ => self.end(request, Status::Offline),
+    fn send_flush(&mut self, now: Nanos, request: Box<Request>) {
+        let tag = request.tag().0;
+        let submit = |lease: &mut Lease| {
+            let sqe = Sqe::new(IoOpcode::FLUSH.0, tag | PREFLUSH, lease.namespace.nsid());
+            lease.connection.tcp.submit(sqe, Vec::new(), 0)
+        };
+        match self.lease.as_mut().map(submit) {
+            Some(Ok(())) => self.put(now, request),
+            _ => self.end(request, Status::Transport),
         }
     }
 
     /// A command has ended.
-    fn take(&mut self, cqe: &Cqe, data: &Data, done: &mut Vec<Box<Request>>) {
+    fn take(&mut self, now: Nanos, cqe: &Cqe, data: &Data, done: &mut Vec<Box<Request>>) {
         let cid = cqe.cid.get();
         let slot = usize::from(cid & !PREFLUSH);
         // The connection gives only ends of commands that were sent.
-        let Some(mut request) = self.in_flight.get_mut(slot).and_then(Option::take) else { return };
+        let flight = self.in_flight.get_mut(slot).and_then(Option::take);
+        let Some((_, mut request)) = flight else { return };
         self.count -= 1;
         let mut status = cqe.status().to_block();
         if cid & PREFLUSH != 0 && status == Status::Ok {
-            return self.send(request);
+            return self.send(now, request);
         }
         if status == Status::Ok && request.op() == Op::Read {
             status = scatter(&mut request, data);
@@ -134,31 +150,36 @@ impl Queue {
         (start <= sector && sector < start + limits.zone_size).then_some(sector)
     }
 
-    /// The connection is gone: what was in flight ends so.
-    fn fail(&mut self, status: Status, done: &mut Vec<Box<Request>>) {
-        if let Some(connection) = self.connection.take() {
-            connection.socket.close();
+    /// The connection is gone, and with it the others of its controller: what was in flight ends
+    /// so, and what was late with a timeout.
+    fn fail(&mut self, now: Nanos, why: &str, done: &mut Vec<Box<Request>>) {
+        if let Some(lease) = self.lease.take() {
+            lease.connection.socket.close();
+            self.device.link.lost(lease.life, why);
         }
-        for mut request in self.in_flight.iter_mut().filter_map(Option::take) {
-            request.set_status(status);
+        let timeout = self.device.io_timeout();
+        for (since, mut request) in self.in_flight.iter_mut().filter_map(Option::take) {
+            let late = now >= since + timeout;
+            request.set_status(if late { Status::Timeout } else { Status::Transport });
             done.push(request);
         }
         self.count = 0;
     }
 
-    /// Whether nothing came for too long.
-    fn is_late(&mut self, came: bool) -> bool {
-        if came {
-            self.quiet = None;
+    /// Whether a command has taken longer than it may. It is looked at eight times in that time.
+    fn is_late(&mut self, now: Nanos) -> bool {
+        if now < self.watch {
             return false;
         }
-        self.quiet.get_or_insert_with(Instant::now).elapsed() > TIMEOUT
+        let timeout = self.device.io_timeout();
+        self.watch = now + Nanos(timeout.0 / 8);
+        self.in_flight.iter().flatten().any(|&(since, _)| now >= since + timeout)
     }
 }
 
 /// Sends and receives; whether anything came. If nothing did and nothing went, looks for a while and
 /// then sleeps, until something comes or a moment is over: who polls may have other things to do.
-fn exchange(connection: &mut Exchange, look: &mut Look) -> io::Result<bool> {
+fn exchange(connection: &mut Exchange, look: &mut Look, moment: Duration) -> io::Result<bool> {
     let before = connection.unsent();
     let mut came = connection.exchange()?;
     if !came && connection.unsent() == before {
@@ -167,7 +188,7 @@ fn exchange(connection: &mut Exchange, look: &mut Look) -> io::Result<bool> {
         }
         if !came {
             let unsent = connection.unsent() > 0;
-            connection.socket.wait(true, unsent, Some(MOMENT));
+            connection.socket.wait(true, unsent, Some(moment));
             came = connection.exchange()?;
         }
     }
@@ -178,13 +199,21 @@ fn exchange(connection: &mut Exchange, look: &mut Look) -> io::Result<bool> {
 }
 
 impl HwQueue for Queue {
-    fn start(&mut self, _now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
-        if request.flags().contains(BioFlags::PREFLUSH) && request.op() != Op::Flush {
-            self.send_flush(request);
-        } else {
-            self.send(request);
+    fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
+        self.renew();
+        if !self.is_current() {
+            if !self.device.alone {
+                return Err(request);
+            }
+            self.end(request, Status::Offline);
+            return Ok(());
         }
-        if let Some(connection) = &mut self.connection
+        if request.flags().contains(BioFlags::PREFLUSH) && request.op() != Op::Flush {
+            self.send_flush(now, request);
+        } else {
+            self.send(now, request);
+        }
+        if let Some(Lease { connection, .. }) = &mut self.lease
             && connection.tcp.output().len() >= SEND_NOW
         {
             // An error is found again by the next poll.
@@ -193,27 +222,31 @@ impl HwQueue for Queue {
         Ok(())
     }
 
-    fn poll(&mut self, _now: Nanos, done: &mut Vec<Box<Request>>) {
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
         done.append(&mut self.ended);
         if self.count == 0 {
             return;
         }
-        let Some(connection) = &mut self.connection else { return };
-        let came = exchange(connection, &mut self.look);
+        if !self.is_current() {
+            return self.fail(now, "lost with another connection", done);
+        }
+        let Some(Lease { connection, .. }) = &mut self.lease else { return };
+        let moment = if self.device.alone { MOMENT } else { SHORT_MOMENT };
+        let came = exchange(connection, &mut self.look, moment);
         std::mem::swap(&mut self.events, &mut connection.events);
-        let closed = connection.tcp.closed().is_some();
+        let closed = connection.tcp.closed().map(ToString::to_string);
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
             if let HostEvent::Ended { cqe, data } = event {
-                self.take(&cqe, &data, done);
+                self.take(now, &cqe, &data, done);
             }
         }
         self.events = events;
-        match came {
-            Ok(_) if closed => self.fail(Status::IoError, done),
-            Ok(came) if self.is_late(came) => self.fail(Status::Timeout, done),
-            Ok(_) => {}
-            Err(_) => self.fail(Status::IoError, done),
+        match (came, closed) {
+            (Err(error), _) => self.fail(now, &error.to_string(), done),
+            (Ok(_), Some(why)) => self.fail(now, &why, done),
+            (Ok(_), None) if self.is_late(now) => self.fail(now, "a command timed out", done),
+            (Ok(_), None) => {}
         }
     }
 
@@ -225,10 +258,10 @@ impl HwQueue for Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        if let Some(connection) = self.connection.take()
+        if let Some(lease) = self.lease.take()
             && self.count == 0
         {
-            self.device.give_back(connection);
+            self.device.link.give_back(lease);
         }
     }
 }

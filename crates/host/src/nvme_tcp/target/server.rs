@@ -35,6 +35,8 @@ pub struct ServerConfig {
     pub waiting: Waiting,
     /// Is told what happens to connections, in words for people.
     pub notify: Arc<dyn Fn(&str) + Send + Sync>,
+    /// The time; servers of one subsystem have the same.
+    pub clock: RealClock,
 }
 
 impl Default for ServerConfig {
@@ -48,6 +50,7 @@ impl Default for ServerConfig {
             authentication: Duration::from_secs(30),
             waiting: Waiting::default(),
             notify: Arc::new(|_| ()),
+            clock: RealClock::start(),
         }
     }
 }
@@ -56,7 +59,6 @@ impl Default for ServerConfig {
 pub(super) struct Shared {
     pub config: ServerConfig,
     pub subsystem: Arc<Subsystem>,
-    pub clock: RealClock,
     pub stopping: AtomicBool,
 }
 
@@ -83,7 +85,7 @@ impl Server {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let stopping = AtomicBool::new(false);
-        let shared = Shared { config, subsystem, clock: RealClock::start(), stopping };
+        let shared = Shared { config, subsystem, stopping };
         let (shared, registry) = (Arc::new(shared), Arc::new(Registry::default()));
         let (theirs, places) = (Arc::clone(&shared), Arc::clone(&registry));
         let accept = move || accept(&listener, &theirs, &places);

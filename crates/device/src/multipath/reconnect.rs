@@ -1,0 +1,106 @@
+//! When to try to make a lost connection again, and when to give up.
+//!
+//! Takes the time, and what came of attempts; gives when the next one is due. As Linux does it
+//! (`reconnect_delay` and `ctrl_loss_tmo`; drivers/nvme/host/fabrics.c, 6.12): the first attempt
+//! comes a delay after the loss, the others a delay after the one before has failed, and there are
+//! as many as delays fit in the time, rounded up.
+use zonal_blk::Nanos;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// How a connection is made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReconnectConfig {
+    /// Between attempts; more than 0.
+    pub delay: Nanos,
+    /// How long a connection may be lost (`ctrl_loss_tmo`); 0 to make none again, `None` to try for
+    /// ever.
+    pub patience: Option<Nanos>,
+}
+
+impl Default for ReconnectConfig {
+    /// Linux's: every 10 seconds, for 600 seconds.
+    fn default() -> Self {
+        ReconnectConfig { delay: Nanos(10 * SECOND), patience: Some(Nanos(600 * SECOND)) }
+    }
+}
+
+/// What is to be done about a lost connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// Wait until then.
+    At(Nanos),
+    /// Try now.
+    Now,
+    /// Nothing more.
+    Never,
+}
+
+/// A connection that was lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Reconnect {
+    delay: Nanos,
+    /// Attempts that are left; `None` for any number.
+    left: Option<u64>,
+    next: Nanos,
+}
+
+impl Reconnect {
+    /// The connection was lost at `now`.
+    pub fn lost(config: &ReconnectConfig, now: Nanos) -> Self {
+        let left = config.patience.map(|patience| patience.0.div_ceil(config.delay.0.max(1)));
+        Reconnect { delay: config.delay, left, next: now + config.delay }
+    }
+
+    /// What is to be done at `now`.
+    pub fn attempt(&self, now: Nanos) -> Attempt {
+        match self.left {
+            Some(0) => Attempt::Never,
+            _ if now < self.next => Attempt::At(self.next),
+            _ => Attempt::Now,
+        }
+    }
+
+    /// An attempt has failed.
+    pub fn failed(&mut self, now: Nanos) {
+        self.left = self.left.map(|left| left.saturating_sub(1));
+        self.next = now + self.delay;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(delay: u64, patience: Option<u64>) -> ReconnectConfig {
+        ReconnectConfig { delay: Nanos(delay), patience: patience.map(Nanos) }
+    }
+
+    /// When attempts are made that each take `takes`, up to 100 of them.
+    fn attempts(config: &ReconnectConfig, takes: u64) -> Vec<u64> {
+        let (mut now, mut all) = (Nanos(1000), Vec::new());
+        let mut reconnect = Reconnect::lost(config, now);
+        while all.len() < 100 {
+            match reconnect.attempt(now) {
+                Attempt::At(at) => now = at,
+                Attempt::Never => break,
+                Attempt::Now => {
+                    all.push(now.0);
+                    now += Nanos(takes);
+                    reconnect.failed(now);
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn attempts_are_a_delay_apart_and_as_many_as_fit() {
+        assert_eq!(attempts(&config(10, Some(30)), 0), [1010, 1020, 1030]);
+        assert_eq!(attempts(&config(10, Some(31)), 0).len(), 4, "rounded up");
+        assert_eq!(attempts(&config(10, Some(20)), 5), [1010, 1025], "after the one before");
+        assert_eq!(attempts(&config(10, Some(0)), 0), [] as [u64; 0]);
+        assert_eq!(attempts(&config(10, None), 0).len(), 100, "for ever");
+        assert_eq!(attempts(&ReconnectConfig::default(), 0).len(), 60, "as Linux");
+    }
+}

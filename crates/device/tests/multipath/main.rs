@@ -1,0 +1,6 @@
+//! A device over several paths that fail and come back, in virtual time.
+mod cases;
+mod path;
+mod property;
+mod threads;
+mod world;
