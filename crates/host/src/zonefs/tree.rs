@@ -182,7 +182,7 @@ mod tests {
 
     /// Zones of 8 sectors; `c` is conventional, `s` sequential.
     fn tree(kinds: &str, aggregate: bool) -> Tree {
-        let zone = |(at, kind)| Zone {
+        let zone = |(at, kind): (u64, char)| Zone {
             start: Sector(at * 8),
             len: Sector(8),
             capacity: Sector(if kind == 'c' { 8 } else { 6 }),
