@@ -183,16 +183,6 @@ impl View {
         &self.queue
     }
 
-    /// The number of files.
-    pub fn len(&self) -> usize {
-        self.files.len()
-    }
-
-    /// Whether there are no files.
-    pub fn is_empty(&self) -> bool {
-        self.files.is_empty()
-    }
-
     fn node(&self, ino: u64) -> Result<Node, Errno> {
         self.tree.node(ino).ok_or(Errno::NOENT)
     }
