@@ -20,6 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 use zonal_blk::{Buf, Device, Queue, QueueOptions};
 use zonal_device::spec;
+use zonal_host::RealClock;
 use zonal_host::zonefs::{Lanes, Mount, Options, View};
 
 const ROUNDS: usize = 7;
@@ -155,7 +156,8 @@ fn zones(dir: &Path) -> Mount {
     let options = QueueOptions { share_queues: true, ..QueueOptions::default() };
     let queue = Queue::attach(device, options).expect("a queue");
     let view = View::new(queue, Options::default(), Arc::new(|what| panic!("{what}")));
-    let lanes = Lanes::start(Arc::new(view.expect("zones")), 4).expect("threads");
+    let lanes =
+        Lanes::start(Arc::new(view.expect("zones")), RealClock::start(), 4).expect("threads");
     Mount::start(dir, "bench", lanes, |_| ()).expect("the right to mount")
 }
 

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use zonal_host::RealClock;
 use zonal_host::zonefs::{Lanes, Mount, Options, View};
 
 impl Export for Mount {
@@ -23,7 +24,7 @@ pub fn start(
     dir: &Path,
     args: &ServeArgs,
     device: &Attached,
-    events: Sender<Event>,
+    (clock, events): (&RealClock, Sender<Event>),
 ) -> Result<Mount> {
     // The files are root's, as zonefs', or of who serves them if that is somebody else.
     let ours = std::fs::metadata("/proc/self").map_or((0, 0), |own| (own.uid(), own.gid()));
@@ -35,7 +36,8 @@ pub fn start(
     let queue = Arc::clone(&device.queue);
     let notify = Arc::new(|what: &str| eprintln!("zonal: {what}"));
     let view = View::new(queue, options, notify).with_context(in_device)?;
-    let lanes = Lanes::start(Arc::new(view), args.fuse.threads.into()).with_context(in_device)?;
+    let lanes = Lanes::start(Arc::new(view), clock.clone(), args.fuse.threads.into())
+        .with_context(in_device)?;
     let ended = move |why: &str| {
         // If nobody listens, the server ends already.
         let _ = events.send(Event::Ended(why.to_owned()));

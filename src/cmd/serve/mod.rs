@@ -19,6 +19,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use zonal_blk::QueueOptions;
+use zonal_host::RealClock;
 
 /// A way for others to the device; ends when it is dropped.
 trait Export {
@@ -87,11 +88,13 @@ fn start(
     events: &mpsc::Sender<Event>,
 ) -> Result<Vec<Box<dyn Export>>> {
     let mut exports: Vec<Box<dyn Export>> = Vec::new();
+    // One for all: the device has one time.
+    let clock = RealClock::start();
     if let Some(address) = args.nvme_tcp.address {
-        exports.push(Box::new(nvme_tcp::start(address, args, device)?));
+        exports.push(Box::new(nvme_tcp::start(address, args, device, &clock)?));
     }
     if let Some(dir) = &args.fuse.dir {
-        exports.push(Box::new(fuse::start(dir, args, device, events.clone())?));
+        exports.push(Box::new(fuse::start(dir, args, device, (&clock, events.clone()))?));
     }
     Ok(exports)
 }

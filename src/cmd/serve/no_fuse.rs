@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::mpsc::Sender;
+use zonal_host::RealClock;
 
 impl Export for Infallible {
     fn place(&self) -> String {
@@ -21,7 +22,7 @@ pub fn start(
     dir: &Path,
     _args: &ServeArgs,
     _device: &Attached,
-    _events: Sender<Event>,
+    _: (&RealClock, Sender<Event>),
 ) -> Result<Infallible> {
     bail!(
         "--fuse {}: this program was built without it; `cargo build --release --features fuse` \

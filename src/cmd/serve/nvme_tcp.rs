@@ -5,6 +5,7 @@ use crate::devices::Attached;
 use anyhow::{Context, Result, ensure};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use zonal_host::RealClock;
 use zonal_host::nvme_tcp::{Server, ServerConfig, Waiting, check_nqn};
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 
@@ -24,7 +25,12 @@ impl Export for NvmeTcp {
 ///
 /// # Errors
 /// What is wrong with an option or the device, or why nothing can be listened to.
-pub fn start(address: SocketAddr, args: &ServeArgs, device: &Attached) -> Result<NvmeTcp> {
+pub fn start(
+    address: SocketAddr,
+    args: &ServeArgs,
+    device: &Attached,
+    clock: &RealClock,
+) -> Result<NvmeTcp> {
     let options = &args.nvme_tcp;
     let uuid = uuid(&device.name);
     let nqn = match &options.nqn {
@@ -45,18 +51,19 @@ pub fn start(address: SocketAddr, args: &ServeArgs, device: &Attached) -> Result
     });
     subsystem.add(1, Arc::new(namespace)).context("namespace")?;
     warn(address);
-    let server = Server::start(address, subsystem, config(args))
+    let server = Server::start(address, subsystem, config(args, clock))
         .with_context(|| format!("--nvme-tcp {address}"))?;
     Ok(NvmeTcp { server, nqn })
 }
 
-fn config(args: &ServeArgs) -> ServerConfig {
+fn config(args: &ServeArgs, clock: &RealClock) -> ServerConfig {
     let options = &args.nvme_tcp;
     let mut config = ServerConfig {
         allowed_hosts: options.allow_host.clone(),
         max_connections: options.max_connections,
         max_host_connections: options.max_host_connections,
         io_queues: options.io_queues,
+        clock: clock.clone(),
         ..ServerConfig::default()
     };
     if options.poll {

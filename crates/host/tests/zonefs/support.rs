@@ -7,6 +7,7 @@ use zonal_blk::{Buf, Nanos, Queue, QueueOptions, Status, ZoneCondition, ZoneNo};
 use zonal_device::fault::{Effect, Fate};
 use zonal_device::quantity::parse_size;
 use zonal_device::{FaultConfig, FaultDevice, NullConfig, NullDevice};
+use zonal_host::RealClock;
 use zonal_host::zonefs::{Attr, How, Lanes, Options, ROOT, Reply, View, Work};
 
 /// Bytes that a sequential file holds.
@@ -69,7 +70,12 @@ impl Files {
         let notes = Arc::clone(&said);
         let notify = Arc::new(move |what: &str| notes.lock().unwrap().push(what.to_owned()));
         let view = View::new(Arc::clone(&queue), options, notify).unwrap();
-        Files { lanes: Lanes::start(Arc::new(view), 2).unwrap(), device, queue, said }
+        Files {
+            lanes: Lanes::start(Arc::new(view), RealClock::start(), 2).unwrap(),
+            device,
+            queue,
+            said,
+        }
     }
 
     pub fn view(&self) -> &View {

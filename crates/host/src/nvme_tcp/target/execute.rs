@@ -44,7 +44,7 @@ pub(super) struct Executor {
 impl Shared {
     pub(super) fn now(&self) -> Nanos {
         use zonal_workload::runner::Clock;
-        self.clock.now()
+        self.config.clock.now()
     }
 }
 

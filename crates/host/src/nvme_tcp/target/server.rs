@@ -31,6 +31,8 @@ pub struct ServerConfig {
     pub patience: Duration,
     /// How the threads wait.
     pub waiting: Waiting,
+    /// The time; all who use a device go by the same clock.
+    pub clock: RealClock,
     /// Is told what happens to connections, in words for people.
     pub notify: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -44,6 +46,7 @@ impl Default for ServerConfig {
             io_queues: 32,
             patience: Duration::from_secs(10),
             waiting: Waiting::default(),
+            clock: RealClock::start(),
             notify: Arc::new(|_| ()),
         }
     }
@@ -53,7 +56,6 @@ impl Default for ServerConfig {
 pub(super) struct Shared {
     pub config: ServerConfig,
     pub subsystem: Arc<Subsystem>,
-    pub clock: RealClock,
     pub stopping: AtomicBool,
 }
 
@@ -80,7 +82,7 @@ impl Server {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let stopping = AtomicBool::new(false);
-        let shared = Shared { config, subsystem, clock: RealClock::start(), stopping };
+        let shared = Shared { config, subsystem, stopping };
         let (shared, registry) = (Arc::new(shared), Arc::new(Registry::default()));
         let (theirs, places) = (Arc::clone(&shared), Arc::clone(&registry));
         let accept = move || accept(&listener, &theirs, &places);

@@ -112,13 +112,12 @@ struct Inbox {
 }
 
 impl Lanes {
-    /// So many lanes for a view.
+    /// So many lanes for a view. `clock` is that of all who use the device.
     ///
     /// # Errors
     /// The device has too few hardware queues, or there can be no more threads.
-    pub fn start(view: Arc<View>, count: usize) -> io::Result<Self> {
-        let mut lanes =
-            Lanes { view, clock: RealClock::start(), lanes: Vec::new(), threads: Vec::new() };
+    pub fn start(view: Arc<View>, clock: RealClock, count: usize) -> io::Result<Self> {
+        let mut lanes = Lanes { view, clock, lanes: Vec::new(), threads: Vec::new() };
         for _ in 0..count {
             let channel = lanes.view.queue().channel().map_err(io::Error::other)?;
             let lane = Arc::new(Lane {
