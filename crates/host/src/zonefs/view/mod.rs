@@ -1,7 +1,7 @@
 //! The rules of the view: what there is, and what may be done with it.
 //!
 //! Takes what a program asks of files; gives the answer, or what the device has to do for it
-//! ([`data`]). Keeps true: nothing is created or removed; a file's size is asked of the device; the
+//! (`data`). Keeps true: nothing is created or removed; a file's size is asked of the device; the
 //! errors are zonefs'.
 mod data;
 
@@ -343,7 +343,7 @@ impl View {
         Usage { block_size, blocks: blocks(capacity), free, files: self.files.len() as u64 }
     }
 
-    /// Whether [`View::open`] and [`View::close`] may have something for the device to do.
+    /// Whether opening and closing the file may be something for the device to do.
     pub fn opens_zones(&self, file: FileNo) -> bool {
         self.options.explicit_open && self.is_sequential(file)
     }
