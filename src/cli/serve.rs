@@ -15,6 +15,8 @@ pub struct ServeArgs {
     pub devices: Vec<String>,
     #[command(flatten)]
     pub nvme_tcp: NvmeTcpArgs,
+    #[command(flatten)]
+    pub fuse: FuseArgs,
     /// How writes to sequential zones are kept in order [default: qd1 for rotating devices, else
     /// plug]
     #[arg(long, value_enum, value_name = "POLICY")]
@@ -94,4 +96,19 @@ impl ControlArgs {
     pub fn is_wanted(&self) -> bool {
         self.ctl.is_some() || self.metrics.is_some()
     }
+}
+
+/// What belongs to the files.
+#[derive(Args, Debug)]
+pub struct FuseArgs {
+    /// Mount the zones as files on this directory, as zonefs does (needs the feature `fuse`)
+    #[arg(long = "fuse", value_name = "DIR", group = "exports")]
+    pub dir: Option<PathBuf>,
+    /// zonefs' options, separated by commas: aggr_cnv, uid=N, gid=N, perm=OCTAL, explicit-open,
+    /// errors=remount-ro|zone-ro|zone-offline|repair
+    #[arg(long = "fuse-options", value_name = "LIST", requires = "dir")]
+    pub options: Option<String>,
+    /// Threads that do the files' I/O, each with a hardware queue
+    #[arg(long = "fuse-threads", value_name = "N", default_value_t = 4, requires = "dir", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: u16,
 }

@@ -1,24 +1,30 @@
 //! `zonal serve`: devices for other programs and machines.
 //!
 //! ```text
+//!  fuse        zones as files, behind a mount point
 //!  nvme_tcp    namespaces of an NVMe subsystem, over TCP
+//!  ublk        a block device of this machine
 //!  control     a socket to watch and change them, and metrics
 //! ```
 //!
-//! Takes devices and their exports, all of a device on one block layer; serves until an interrupt.
-//! The lines on standard output, one for each export, say that it is ready, and where.
+//! Takes devices and their exports, all of a device on one block layer; serves until an interrupt,
+//! or until the last export has ended by itself. The lines on standard output, one for each export,
+//! say that it is ready, and where.
 mod control;
+#[cfg_attr(not(feature = "fuse"), path = "no_fuse.rs")]
+mod fuse;
 mod nvme_tcp;
+mod ublk;
 
 use crate::cli::ServeArgs;
 use crate::devices::{self, Attached};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 use zonal_blk::QueueOptions;
 use zonal_device::inject::InjectDevice;
-use zonal_device::spec;
+use zonal_host::RealClock;
 
 /// A way for others to the devices; ends when it is dropped.
 trait Export {
@@ -26,29 +32,56 @@ trait Export {
     fn place(&self) -> String;
 }
 
-/// Serves devices until an interrupt.
+/// What a server waits for.
+enum Event {
+    /// It is to end.
+    Interrupted,
+    /// An export has ended by itself, for this reason.
+    #[cfg_attr(not(feature = "fuse"), allow(dead_code))]
+    Ended(String),
+    /// An export cannot go on, for this reason.
+    Failed(String),
+}
+
+/// Serves devices until an interrupt, or until no export is left.
 ///
 /// # Errors
 /// What is wrong with a device or an option, or why it cannot be exported.
 pub fn run(args: &ServeArgs) -> Result<ExitCode> {
-    let (interrupted, interrupt) = mpsc::channel();
+    let (sender, events) = mpsc::channel();
+    let interrupted = sender.clone();
     ctrlc::set_handler(move || {
         // After the first there may be nobody left to tell.
-        let _ = interrupted.send(());
+        let _ = interrupted.send(Event::Interrupted);
     })
     .context("cannot handle interrupts")?;
     let (devices, injects): (Vec<_>, Vec<_>) = attach(args)?.into_iter().unzip();
     for device in devices.iter().filter(|device| !device.keeps_data) {
         eprintln!("zonal: device {} keeps no data: reads give zeroes (memory=true)", device.name);
     }
-    let mut exports = start(args, &devices)?;
+    let mut exports = start(args, &devices, &sender)?;
+    let mut left = exports.len();
     exports.extend(control::start(args, &devices, injects, &exports)?);
     let mut out = std::io::stdout().lock();
     exports.iter().try_for_each(|export| writeln!(out, "{}", export.place()))?;
     out.flush()?;
-    interrupt.recv().context("waiting for an interrupt")?;
+    let mut code = ExitCode::SUCCESS;
+    while left > 0 {
+        match events.recv().context("waiting for an interrupt")? {
+            Event::Interrupted => break,
+            Event::Ended(why) => {
+                eprintln!("zonal: {why}");
+                left -= 1;
+            }
+            Event::Failed(why) => {
+                eprintln!("zonal: {why}");
+                code = ExitCode::FAILURE;
+                break;
+            }
+        }
+    }
     drop(exports);
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }
 
 /// The devices, each with a way to make it fail.
@@ -61,20 +94,36 @@ fn attach(args: &ServeArgs) -> Result<Vec<(Attached, Arc<InjectDevice>)>> {
             iostats: args.control.is_wanted(),
             ..QueueOptions::default()
         };
-        let spec = devices::load(name)?.with_seed(args.seed);
-        let model = spec::build(&spec).with_context(|| format!("device {name}"))?;
-        let inject = Arc::new(InjectDevice::new(model, args.seed));
-        let model = Arc::clone(&inject) as _;
         // More channels than any device has queues: clients come as they like.
-        Ok((devices::attach_device(name, &spec, model, queue, usize::MAX)?, inject))
+        let mut opened = devices::open(name, args.seed, usize::MAX)?;
+        let inject = Arc::new(InjectDevice::new(opened.model, args.seed));
+        opened.model = Arc::clone(&inject) as _;
+        Ok((opened.attach(queue, usize::MAX)?, inject))
     };
     args.devices.iter().map(attach).collect()
 }
 
-fn start(args: &ServeArgs, devices: &[Attached]) -> Result<Vec<Box<dyn Export>>> {
+fn start(
+    args: &ServeArgs,
+    devices: &[Attached],
+    events: &mpsc::Sender<Event>,
+) -> Result<Vec<Box<dyn Export>>> {
+    let only = |option: &str| {
+        ensure!(devices.len() == 1, "{option}: found {} devices, expected one", devices.len());
+        Ok(&devices[0])
+    };
     let mut exports: Vec<Box<dyn Export>> = Vec::new();
+    // One for all: a device has one time.
+    let clock = RealClock::start();
     if !args.nvme_tcp.addresses.is_empty() {
-        exports.push(Box::new(nvme_tcp::start(args, devices)?));
+        exports.push(Box::new(nvme_tcp::start(args, devices, &clock)?));
+    }
+    if let Some(dir) = &args.fuse.dir {
+        let device = only("--fuse")?;
+        exports.push(Box::new(fuse::start(dir, args, device, (&clock, events.clone()))?));
+    }
+    if let Some(id) = args.ublk.id {
+        exports.push(Box::new(ublk::start(id, args, only("--ublk")?, (&clock, events.clone()))?));
     }
     Ok(exports)
 }

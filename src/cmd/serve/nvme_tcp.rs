@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use zonal_host::nvme_tcp::{Server, ServerConfig, Waiting, check_nqn, load_secrets};
 use zonal_nvme::auth::AuthConfig;
+use zonal_host::RealClock;
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 
 /// A subsystem with the devices as its namespaces, from 1 on.
@@ -30,7 +31,7 @@ impl Export for NvmeTcp {
 ///
 /// # Errors
 /// What is wrong with an option or a device, or why nothing can be listened to.
-pub fn start(args: &ServeArgs, devices: &[Attached]) -> Result<NvmeTcp> {
+pub fn start(args: &ServeArgs, devices: &[Attached], clock: &RealClock) -> Result<NvmeTcp> {
     let options = &args.nvme_tcp;
     let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
     let id = uuid(&names.join(" "));
@@ -65,7 +66,7 @@ pub fn start(args: &ServeArgs, devices: &[Attached]) -> Result<NvmeTcp> {
             .with_context(|| format!("device {}", device.name))?;
         subsystem.add(nsid, Arc::new(namespace)).context("too many devices")?;
     }
-    let limits = limits(args);
+    let limits = limits(args, clock);
     let listen = |&address| {
         warn(address, options.dhchap_secrets.is_some());
         Server::start(address, Arc::clone(&subsystem), limits.clone())
@@ -91,13 +92,14 @@ fn authentication(file: &Path, args: &ServeArgs) -> Result<AuthConfig> {
     Ok(auth)
 }
 
-fn limits(args: &ServeArgs) -> ServerConfig {
+fn limits(args: &ServeArgs, clock: &RealClock) -> ServerConfig {
     let options = &args.nvme_tcp;
     let mut config = ServerConfig {
         allowed_hosts: options.allow_host.clone(),
         max_connections: options.max_connections,
         max_host_connections: options.max_host_connections,
         io_queues: options.io_queues,
+        clock: clock.clone(),
         ..ServerConfig::default()
     };
     if options.poll {

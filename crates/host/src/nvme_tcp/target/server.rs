@@ -33,10 +33,10 @@ pub struct ServerConfig {
     pub authentication: Duration,
     /// How the threads wait.
     pub waiting: Waiting,
+    /// The time; all who use a device go by the same clock.
+    pub clock: RealClock,
     /// Is told what happens to connections, in words for people.
     pub notify: Arc<dyn Fn(&str) + Send + Sync>,
-    /// The time; servers of one subsystem have the same.
-    pub clock: RealClock,
 }
 
 impl Default for ServerConfig {
@@ -49,8 +49,8 @@ impl Default for ServerConfig {
             patience: Duration::from_secs(10),
             authentication: Duration::from_secs(30),
             waiting: Waiting::default(),
-            notify: Arc::new(|_| ()),
             clock: RealClock::start(),
+            notify: Arc::new(|_| ()),
         }
     }
 }

@@ -1,0 +1,429 @@
+//! The rules of the view: what there is, and what may be done with it.
+//!
+//! Takes what a program asks of files; gives the answer, or what the device has to do for it
+//! (`data`). Keeps true: nothing is created or removed; a file's size is asked of the device; the
+//! errors are zonefs'.
+mod data;
+
+use super::options::Options;
+use super::recovery::Access;
+use super::tree::{Entry, Extent, FileNo, Node, ROOT, Tree};
+pub use data::How;
+pub(super) use data::{ReadPlan, WritePlan};
+use rustix::io::Errno;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::SystemTime;
+use zonal_blk::{Op, Queue, Status, Zone, ZoneCondition, ZoneKind, ZoneNo};
+
+/// A device's zones as files.
+pub struct View {
+    queue: Arc<Queue>,
+    options: Options,
+    tree: Tree,
+    files: Vec<Mutex<State>>,
+    /// Of the root, `cnv` and `seq`.
+    dirs: [Mutex<Meta>; 3],
+    /// After an error: no file can be written any more.
+    read_only: AtomicBool,
+    /// Sequential files that are open for writing.
+    written: AtomicU32,
+    notify: Notify,
+}
+
+/// Is told what happens, in words for people.
+type Notify = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// A device that has no zones, or does not tell of them.
+#[derive(Debug, thiserror::Error)]
+pub enum ViewError {
+    /// It has none.
+    #[error("the device has no zones: expected a zoned device")]
+    NoZones,
+    /// It did not report them.
+    #[error("the device did not report its zones: {0}")]
+    Report(Status),
+}
+
+/// What the view itself knows of an inode.
+#[derive(Clone, Debug)]
+struct Meta {
+    perm: u16,
+    uid: u32,
+    gid: u32,
+    accessed: SystemTime,
+    modified: SystemTime,
+    changed: SystemTime,
+}
+
+/// A file as it stands.
+#[derive(Debug)]
+struct State {
+    meta: Meta,
+    access: Access,
+    /// Its size when the zone last told.
+    size: u64,
+    /// Times that it is open for writing.
+    writers: u32,
+    /// Its zone was opened for them.
+    opened: bool,
+    /// Writes that the device has, and where the next has to begin while there are any.
+    in_flight: u32,
+    next: u64,
+}
+
+/// What stat(2) says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attr {
+    /// Inode number.
+    pub ino: u64,
+    /// In bytes; of a directory of zones the number of files.
+    pub size: u64,
+    /// What it can hold, in blocks of 512 bytes.
+    pub blocks: u64,
+    /// Whether it is a directory.
+    pub is_dir: bool,
+    /// Permission bits.
+    pub perm: u16,
+    /// Links.
+    pub links: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// The device's block size, to which writes are aligned.
+    pub block_size: u32,
+    /// Last read, as set by somebody.
+    pub accessed: SystemTime,
+    /// Last written.
+    pub modified: SystemTime,
+    /// Last changed.
+    pub changed: SystemTime,
+}
+
+/// Attributes to set; `None` for those that stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Permission bits.
+    pub perm: Option<u16>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Last read.
+    pub accessed: Option<SystemTime>,
+    /// Last written.
+    pub modified: Option<SystemTime>,
+}
+
+/// What statfs(2) says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Block size in bytes.
+    pub block_size: u32,
+    /// What all files can hold, in blocks.
+    pub blocks: u64,
+    /// What can still be written, in blocks.
+    pub free: u64,
+    /// Files.
+    pub files: u64,
+}
+
+impl View {
+    /// A view of a device.
+    ///
+    /// # Errors
+    /// [`ViewError`].
+    pub fn new(queue: Arc<Queue>, mut options: Options, notify: Notify) -> Result<Self, ViewError> {
+        let limits = queue.limits();
+        if limits.nr_zones == 0 {
+            return Err(ViewError::NoZones);
+        }
+        if options.explicit_open && limits.max_open_zones == 0 {
+            notify("explicit-open: the device has no limit of open zones; ignored, as by zonefs");
+            options.explicit_open = false;
+        }
+        let mut zones = Vec::new();
+        let count = limits.nr_zones as usize;
+        queue.report_zones(ZoneNo(0), count, &mut zones).map_err(ViewError::Report)?;
+        let tree = Tree::new(&zones, options.aggregate);
+        let now = SystemTime::now();
+        let meta =
+            |perm, uid, gid| Meta { perm, uid, gid, accessed: now, modified: now, changed: now };
+        let state = |extent: &Extent| {
+            // A zone that fails from the first on: what it holds is not known.
+            let of_file = &zones[extent.first.index()..][..extent.zones as usize];
+            let is_good = |zone: &Zone| {
+                !matches!(zone.cond, ZoneCondition::ReadOnly | ZoneCondition::Offline)
+            };
+            Mutex::new(State {
+                meta: meta(options.perm, options.uid, options.gid),
+                access: if of_file.iter().all(is_good) { Access::Full } else { Access::None },
+                size: 0,
+                writers: 0,
+                opened: false,
+                in_flight: 0,
+                next: 0,
+            })
+        };
+        Ok(View {
+            files: tree.extents.iter().map(state).collect(),
+            dirs: std::array::from_fn(|_| Mutex::new(meta(0o555, 0, 0))),
+            tree,
+            options,
+            queue,
+            read_only: AtomicBool::new(false),
+            written: AtomicU32::new(0),
+            notify,
+        })
+    }
+
+    /// The block layer of the device.
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
+    fn node(&self, ino: u64) -> Result<Node, Errno> {
+        self.tree.node(ino).ok_or(Errno::NOENT)
+    }
+
+    fn extent(&self, FileNo(file): FileNo) -> &Extent {
+        &self.tree.extents[file]
+    }
+
+    fn state(&self, FileNo(file): FileNo) -> MutexGuard<'_, State> {
+        self.files[file].lock().expect("a thread died while it held a file")
+    }
+
+    fn dir(&self, node: Node) -> MutexGuard<'_, Meta> {
+        let at = usize::try_from(Tree::ino(node) - ROOT).expect("a small number");
+        self.dirs[at].lock().expect("a thread died while it held a directory")
+    }
+
+    /// The file with an inode number.
+    ///
+    /// # Errors
+    /// `EISDIR` for a directory, `ENOENT` for nothing.
+    pub fn file(&self, ino: u64) -> Result<FileNo, Errno> {
+        match self.node(ino)? {
+            Node::File(file) => Ok(file),
+            _ => Err(Errno::ISDIR),
+        }
+    }
+
+    /// Whether a file's zone is written in order.
+    pub fn is_sequential(&self, file: FileNo) -> bool {
+        self.extent(file).kind == ZoneKind::SequentialRequired
+    }
+
+    /// What is called `name` in a directory.
+    ///
+    /// # Errors
+    /// `ENOENT`; `ENOTDIR` in a file.
+    pub fn lookup(&self, parent: u64, name: &str) -> Result<Attr, Errno> {
+        let parent = self.node(parent)?;
+        if let Node::File(_) = parent {
+            return Err(Errno::NOTDIR);
+        }
+        let child = self.tree.child(parent, name).ok_or(Errno::NOENT)?;
+        Ok(self.attr_of(child))
+    }
+
+    /// The entries of a directory from the `from`th on.
+    ///
+    /// # Errors
+    /// `ENOTDIR`, `ENOENT`.
+    pub fn entries(
+        &self,
+        dir: u64,
+        from: usize,
+    ) -> Result<impl Iterator<Item = Entry> + '_, Errno> {
+        match self.node(dir)? {
+            Node::File(_) => Err(Errno::NOTDIR),
+            node => Ok(self.tree.entries(node, from)),
+        }
+    }
+
+    /// An inode's attributes; a file's size is the device's word of this moment.
+    ///
+    /// # Errors
+    /// `ENOENT`.
+    pub fn attr(&self, ino: u64) -> Result<Attr, Errno> {
+        Ok(self.attr_of(self.node(ino)?))
+    }
+
+    fn attr_of(&self, node: Node) -> Attr {
+        let (meta, perm, size, blocks, links) = match node {
+            Node::File(file) => {
+                let mut state = self.state(file);
+                let size = self.refresh(file, &mut state);
+                let perm = match state.access {
+                    Access::Full => state.meta.perm,
+                    Access::Read => state.meta.perm & !0o222,
+                    Access::None => state.meta.perm & !0o777,
+                };
+                (state.meta.clone(), perm, size, self.extent(file).capacity >> 9, 1)
+            }
+            dir => {
+                let meta = self.dir(dir).clone();
+                let (size, links) = match dir {
+                    Node::Dir(kind) => (self.tree.count(kind) as u64, 2),
+                    _ => (0, 2 + u32::try_from(self.tree.entries(dir, 2).count()).unwrap_or(0)),
+                };
+                let perm = meta.perm;
+                (meta, perm, size, 0, links)
+            }
+        };
+        Attr {
+            ino: Tree::ino(node),
+            size,
+            blocks,
+            is_dir: !matches!(node, Node::File(_)),
+            perm,
+            links,
+            uid: meta.uid,
+            gid: meta.gid,
+            block_size: self.queue.limits().lba_size,
+            accessed: meta.accessed,
+            modified: meta.modified,
+            changed: meta.changed,
+        }
+    }
+
+    /// Sets attributes, other than the size.
+    ///
+    /// # Errors
+    /// `EROFS` after an error with `remount-ro`; `EPERM` for a file whose zone failed, and for write
+    /// permission on a directory.
+    pub fn change(&self, ino: u64, change: Change) -> Result<(), Errno> {
+        let node = self.node(ino)?;
+        self.check_not_read_only()?;
+        let mut file;
+        let mut dir;
+        let meta = match node {
+            Node::File(number) => {
+                file = self.state(number);
+                if file.access != Access::Full {
+                    return Err(Errno::PERM);
+                }
+                &mut file.meta
+            }
+            node => {
+                if change.perm.is_some_and(|perm| perm & 0o222 != 0) {
+                    return Err(Errno::PERM);
+                }
+                dir = self.dir(node);
+                &mut *dir
+            }
+        };
+        meta.perm = change.perm.map_or(meta.perm, |perm| perm & 0o7777);
+        meta.uid = change.uid.unwrap_or(meta.uid);
+        meta.gid = change.gid.unwrap_or(meta.gid);
+        meta.accessed = change.accessed.unwrap_or(meta.accessed);
+        meta.modified = change.modified.unwrap_or(meta.modified);
+        meta.changed = SystemTime::now();
+        Ok(())
+    }
+
+    fn check_not_read_only(&self) -> Result<(), Errno> {
+        if self.read_only.load(Ordering::Acquire) { Err(Errno::ROFS) } else { Ok(()) }
+    }
+
+    /// How full it is.
+    pub fn usage(&self) -> Usage {
+        let block_size = self.queue.limits().lba_size;
+        let (mut capacity, mut used) = (0, 0);
+        for (number, extent) in self.tree.extents.iter().enumerate() {
+            let file = FileNo(number);
+            capacity += extent.capacity;
+            used += self.refresh(file, &mut self.state(file));
+        }
+        let blocks = |bytes: u64| bytes / u64::from(block_size);
+        let free = blocks(capacity.saturating_sub(used));
+        Usage { block_size, blocks: blocks(capacity), free, files: self.files.len() as u64 }
+    }
+
+    /// Whether opening and closing the file may be something for the device to do.
+    pub fn opens_zones(&self, file: FileNo) -> bool {
+        self.options.explicit_open && self.is_sequential(file)
+    }
+
+    /// Opens a file. Whether the zone is to be opened, and [`View::opened`] be told.
+    ///
+    /// # Errors
+    /// To write: `EROFS` after an error with `remount-ro`, `EPERM` if the zone failed, `EBUSY` if as
+    /// many zones are open with `explicit-open` as can be.
+    pub(super) fn open(&self, file: FileNo, writes: bool) -> Result<bool, Errno> {
+        if !writes {
+            return Ok(false);
+        }
+        self.check_not_read_only()?;
+        let mut state = self.state(file);
+        if state.access != Access::Full {
+            return Err(Errno::PERM);
+        }
+        if state.writers > 0 || !self.is_sequential(file) {
+            state.writers += 1;
+            return Ok(false);
+        }
+        let open = self.written.fetch_add(1, Ordering::AcqRel) + 1;
+        if self.options.explicit_open && open > self.queue.limits().max_open_zones {
+            self.written.fetch_sub(1, Ordering::AcqRel);
+            return Err(Errno::BUSY);
+        }
+        state.writers = 1;
+        let has_room = self.refresh(file, &mut state) < self.extent(file).capacity;
+        Ok(self.options.explicit_open && has_room)
+    }
+
+    /// How the opening of the zone ended.
+    pub(super) fn opened(&self, file: FileNo, status: Status) -> Result<(), Errno> {
+        let mut state = self.state(file);
+        if status == Status::Ok {
+            state.opened = true;
+            return Ok(());
+        }
+        state.writers -= 1;
+        self.written.fetch_sub(1, Ordering::AcqRel);
+        Err(errno(status))
+    }
+
+    /// Closes a file. What the zone needs, after which [`View::closed`] is to be told.
+    pub(super) fn close(&self, file: FileNo, wrote: bool) -> Option<Op> {
+        if !wrote {
+            return None;
+        }
+        let mut state = self.state(file);
+        state.writers = state.writers.saturating_sub(1);
+        if state.writers > 0 || !self.is_sequential(file) {
+            return None;
+        }
+        if !std::mem::take(&mut state.opened) {
+            self.written.fetch_sub(1, Ordering::AcqRel);
+            return None;
+        }
+        // An empty zone would stay active if it was closed.
+        let size = self.refresh(file, &mut state);
+        Some(if size == 0 { Op::ZoneReset } else { Op::ZoneClose })
+    }
+
+    /// How the closing of the zone ended.
+    pub(super) fn closed(&self, file: FileNo, status: Status) {
+        self.written.fetch_sub(1, Ordering::AcqRel);
+        if status != Status::Ok {
+            self.recover(file, status, false);
+            // Zones that stay open would soon be all that the device can have open.
+            self.become_read_only();
+        }
+    }
+
+    /// Sequential files that are open for writing.
+    pub fn open_for_writing(&self) -> u32 {
+        self.written.load(Ordering::Acquire)
+    }
+}
+
+/// The error number of a status that is not success.
+pub(super) fn errno(status: Status) -> Errno {
+    Errno::from_raw_os_error(status.errno())
+}

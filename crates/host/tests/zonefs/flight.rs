@@ -1,0 +1,98 @@
+//! Much at once, on a device that takes its time.
+use super::support::*;
+use rustix::io::Errno;
+use std::sync::mpsc::Receiver;
+use zonal_blk::Nanos;
+use zonal_device::FaultConfig;
+use zonal_device::fault::Effect;
+use zonal_host::zonefs::Work;
+
+const PAGE: usize = BLOCK as usize;
+
+fn slow() -> FaultConfig {
+    FaultConfig { latency: Nanos(200_000), jitter: Nanos(400_000), ..FaultConfig::default() }
+}
+
+type Working = Receiver<Result<Answer, Errno>>;
+
+#[test]
+fn writes_that_follow_one_another_may_all_be_in_flight() {
+    let files = Files::on("", slow());
+    // The third is too long to be begun at once.
+    let lens = [PAGE, PAGE, 128 << 10, PAGE, PAGE];
+    let mut at = 0;
+    let mut begun: Vec<(Working, usize)> = Vec::new();
+    for len in lens {
+        begun.push((files.begin("seq/0", write(at, len, DIRECT)), len));
+        at += len as u64;
+    }
+    let appended = files.begin("seq/0", write(0, PAGE, APPEND));
+    let behind = files.begin("seq/0", write(at, PAGE, DIRECT));
+    for (work, len) in begun {
+        assert_eq!(ended(&work), Ok(Answer::Written(len)));
+    }
+    assert_eq!(ended(&appended), Ok(Answer::Written(PAGE)));
+    assert_eq!(ended(&behind), Err(Errno::INVAL), "the append was there first");
+    assert_eq!(files.size("seq/0"), at + BLOCK);
+    let len = usize::try_from(at).unwrap();
+    let mut read = bytes(0, len);
+    read.extend(bytes(0, PAGE));
+    assert_eq!(files.read("seq/0", 0, len + PAGE), Ok(Answer::Data(read)));
+}
+
+#[test]
+fn many_files_are_written_at_once() {
+    let files = Files::on("", slow());
+    let rounds = 8;
+    let mut begun: Vec<Working> = Vec::new();
+    for round in 0..rounds {
+        for file in 0..6 {
+            let work = write(round * BLOCK, PAGE, DIRECT);
+            begun.push(files.begin(&format!("seq/{file}"), work));
+        }
+        let work = write(round * BLOCK + 1, PAGE, BUFFERED);
+        begun.push(files.begin("cnv/0", work));
+    }
+    for work in begun {
+        assert_eq!(ended(&work), Ok(Answer::Written(PAGE)));
+    }
+    let len = usize::try_from(rounds).unwrap() * PAGE;
+    for file in 0..6 {
+        let path = format!("seq/{file}");
+        assert_eq!(files.read(&path, 0, len), Ok(Answer::Data(bytes(0, len))), "{path}");
+    }
+    assert_eq!(files.read("cnv/0", 1, len), Ok(Answer::Data(bytes(1, len))));
+}
+
+#[test]
+fn truncating_waits_for_what_is_in_flight() {
+    let files = Files::on("", slow());
+    let first = files.begin("seq/0", write(0, PAGE, DIRECT));
+    let reset = files.begin("seq/0", Work::Truncate { size: 0 });
+    assert_eq!(ended(&first), Ok(Answer::Written(PAGE)));
+    assert_eq!(ended(&reset), Ok(Answer::Done));
+    assert_eq!(files.size("seq/0"), 0);
+}
+
+#[test]
+fn write_behind_one_that_fails_fails_as_well() {
+    let files = Files::on("errors=repair", slow());
+    files.doom(Effect::Nothing);
+    let first = files.begin("seq/0", write(0, PAGE, DIRECT));
+    let second = files.begin("seq/0", write(BLOCK, PAGE, DIRECT));
+    assert_eq!(ended(&first), Err(Errno::IO));
+    assert_eq!(ended(&second), Err(Errno::IO));
+    assert_eq!(files.size("seq/0"), 0);
+    assert_eq!(files.write("seq/0", 0, PAGE, DIRECT), Ok(Answer::Written(PAGE)));
+}
+
+#[test]
+fn lanes_that_are_dropped_see_their_work_to_its_end() {
+    let files = Files::on("", slow());
+    let begun: Vec<Working> =
+        (0..4).map(|at| files.begin("seq/0", write(at * BLOCK, PAGE, DIRECT))).collect();
+    drop(files);
+    for work in begun {
+        assert_eq!(ended(&work), Ok(Answer::Written(PAGE)));
+    }
+}

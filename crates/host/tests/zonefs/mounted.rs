@@ -1,0 +1,148 @@
+//! Through the kernel, where only it decides: mappings, open files after an error, unmounting.
+use super::support::{BLOCK, Files, ZONE, bytes};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use tempfile::TempDir;
+use zonal_blk::Buf;
+use zonal_device::FaultDevice;
+use zonal_device::fault::{Effect, Fate};
+use zonal_host::zonefs::Mount;
+
+struct Mounted {
+    device: Arc<FaultDevice>,
+    mount: Option<Mount>,
+    ended: Receiver<String>,
+    dir: TempDir,
+}
+
+impl Mounted {
+    fn new(options: &str) -> Self {
+        let Files { device, lanes, .. } = Files::new(options);
+        let dir = tempfile::tempdir().unwrap();
+        let (sender, ended) = channel();
+        let tell = move |why: &str| sender.send(why.to_owned()).unwrap();
+        let mount = Mount::start(dir.path(), "a,b", lanes, tell).unwrap();
+        Mounted { device, mount: Some(mount), ended, dir }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Opens a file for direct I/O.
+    fn open(&self, name: &str) -> io::Result<File> {
+        direct(&self.path(name))
+    }
+}
+
+fn direct(path: &Path) -> io::Result<File> {
+    let flags = OFlags::DIRECT.bits().cast_signed();
+    OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)
+}
+
+/// Aligned, as direct I/O wants it.
+fn block() -> Buf {
+    Buf::from(&bytes(0, 4096)[..])
+}
+
+#[track_caller]
+fn fails<T>(result: io::Result<T>, expected: Errno) {
+    let found = result.err().and_then(|error| error.raw_os_error());
+    assert_eq!(found, Some(expected.raw_os_error()));
+}
+
+/// Maps a file's first page, shared, as it can be read and, perhaps, written. Gives its first byte
+/// after having perhaps changed it.
+fn map(file: &File, protection: ProtFlags, flags: MapFlags) -> Result<u8, Errno> {
+    // SAFETY: the kernel chooses a place where nothing is.
+    let at = unsafe { mmap(std::ptr::null_mut(), 4096, protection, flags, file, 0) }?;
+    let first = at.cast::<u8>();
+    // SAFETY: the page was just mapped, and nobody else has it.
+    unsafe {
+        if protection.contains(ProtFlags::WRITE) {
+            first.write_volatile(77);
+        }
+        let byte = first.read_volatile();
+        munmap(at, 4096)?;
+        Ok(byte)
+    }
+}
+
+#[test]
+fn only_conventional_files_have_shared_writable_mappings() {
+    let mounted = Mounted::new("");
+    let (cnv, seq) = (mounted.open("cnv/0").unwrap(), mounted.open("seq/0").unwrap());
+    seq.write_all_at(&block(), 0).unwrap();
+    let (read, write) = (ProtFlags::READ, ProtFlags::READ | ProtFlags::WRITE);
+    assert_eq!(map(&cnv, write, MapFlags::SHARED), Ok(77));
+    assert_eq!(map(&seq, write, MapFlags::SHARED), Err(Errno::NODEV));
+    assert_eq!(map(&seq, read, MapFlags::SHARED), Err(Errno::NODEV));
+    assert_eq!(map(&seq, read, MapFlags::PRIVATE), Ok(block()[0]));
+    cnv.sync_all().unwrap();
+    // What was written to the mapping is on the device: direct reads go past the page cache.
+    let mut there = Buf::zeroed(4096);
+    cnv.read_exact_at(&mut there, 0).unwrap();
+    assert_eq!(there[0], 77);
+    assert_eq!(cnv.metadata().unwrap().size(), ZONE);
+}
+
+#[test]
+fn after_an_error_open_files_can_be_read_and_not_written() {
+    let mounted = Mounted::new("errors=remount-ro");
+    let file = mounted.open("seq/0").unwrap();
+    file.write_all_at(&block(), 0).unwrap();
+    let status = Some(zonal_blk::Status::IoError);
+    let fate = Fate { late: zonal_blk::Nanos(0), effect: Effect::Nothing, status };
+    mounted.device.doom(true, fate);
+    fails(file.write_all_at(&block(), BLOCK), Errno::IO);
+    fails(file.write_all_at(&block(), BLOCK), Errno::ROFS);
+    fails(mounted.open("seq/1"), Errno::ROFS);
+    fails(file.set_len(0), Errno::ROFS);
+    let mut there = Buf::zeroed(4096);
+    file.read_exact_at(&mut there, 0).unwrap();
+    assert_eq!(&there[..], &block()[..]);
+    assert!(File::open(mounted.path("seq/1")).is_ok());
+}
+
+#[test]
+fn offline_zone_has_no_permissions_not_even_for_root() {
+    let mounted = Mounted::new("errors=zone-offline");
+    let file = mounted.open("seq/0").unwrap();
+    let status = Some(zonal_blk::Status::IoError);
+    let fate = Fate { late: zonal_blk::Nanos(0), effect: Effect::Nothing, status };
+    mounted.device.doom(true, fate);
+    fails(file.write_all_at(&block(), 0), Errno::IO);
+    fails(file.read_at(&mut block(), 0), Errno::PERM);
+    assert_eq!(std::fs::metadata(mounted.path("seq/0")).unwrap().mode() & 0o777, 0);
+    assert!(mounted.open("seq/1").unwrap().write_all_at(&block(), 0).is_ok());
+}
+
+#[test]
+fn unmounting_from_outside_ends_it_and_says_so() {
+    let mounted = Mounted::new("");
+    rustix::mount::unmount(mounted.dir.path(), rustix::mount::UnmountFlags::empty()).unwrap();
+    let why = mounted.ended.recv_timeout(Duration::from_secs(30)).expect("it ends");
+    assert_eq!(why, format!("{} was unmounted", mounted.dir.path().display()));
+}
+
+#[test]
+fn dropping_unmounts_also_while_files_are_open() {
+    for busy in [false, true] {
+        let mut mounted = Mounted::new("");
+        let file = busy.then(|| mounted.open("seq/0").unwrap());
+        assert!(mounted.path("seq").exists());
+        drop(mounted.mount.take());
+        assert!(!mounted.path("seq").exists(), "in use: {busy}");
+        drop(file);
+        // Nothing is said of what was asked for.
+        assert!(mounted.ended.recv_timeout(Duration::from_secs(30)).is_err());
+    }
+}

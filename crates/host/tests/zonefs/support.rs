@@ -1,0 +1,174 @@
+//! A view of a device that fails as it is told to.
+use rustix::io::Errno;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use zonal_blk::{Buf, Nanos, Queue, QueueOptions, Status, ZoneCondition, ZoneNo};
+use zonal_device::fault::{Effect, Fate};
+use zonal_device::quantity::parse_size;
+use zonal_device::{FaultConfig, FaultDevice, NullConfig, NullDevice};
+use zonal_host::RealClock;
+use zonal_host::zonefs::{Attr, How, Lanes, Options, ROOT, Reply, View, Work};
+
+/// Bytes that a sequential file holds.
+pub const CAPACITY: u64 = 768 << 10;
+/// Bytes that a conventional file holds.
+pub const ZONE: u64 = 1 << 20;
+/// The device's block size.
+pub const BLOCK: u64 = 4096;
+/// How a sequential file has to be opened.
+pub const DIRECT: How = How { direct: true, append: false };
+/// The same, to append.
+pub const APPEND: How = How { direct: true, append: true };
+/// Through the page cache.
+pub const BUFFERED: How = How { direct: false, append: false };
+/// Zones before the first sequential one.
+pub const CONVENTIONAL: u32 = 2;
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Done,
+    Data(Vec<u8>),
+    Written(usize),
+}
+
+pub struct Files {
+    pub device: Arc<FaultDevice>,
+    pub queue: Arc<Queue>,
+    pub lanes: Lanes,
+    pub said: Arc<Mutex<Vec<String>>>,
+}
+
+impl Files {
+    /// Two conventional and six sequential zones, of which three may be open.
+    pub fn new(options: &str) -> Self {
+        Files::on(options, FaultConfig::default())
+    }
+
+    pub fn on(options: &str, faults: FaultConfig) -> Self {
+        let config = NullConfig {
+            zones: 8,
+            zone_size: zonal_blk::Bytes(parse_size("1M").unwrap()),
+            zone_capacity: Some(zonal_blk::Bytes(CAPACITY)),
+            conventional: CONVENTIONAL,
+            max_open: Some(3),
+            lba: 4096,
+            memory: true,
+            ..NullConfig::default()
+        };
+        let device = FaultDevice::new(Arc::new(NullDevice::new(&config).unwrap()), faults);
+        Files::of(device, options)
+    }
+
+    pub fn of(device: Arc<FaultDevice>, options: &str) -> Self {
+        let queue_options = QueueOptions { share_queues: true, ..QueueOptions::default() };
+        let queue = Queue::attach(device.clone(), queue_options).unwrap();
+        let defaults = Options::default();
+        let options = if options.is_empty() { defaults } else { defaults.change(options).unwrap() };
+        let said: Arc<Mutex<Vec<String>>> = Arc::default();
+        let notes = Arc::clone(&said);
+        let notify = Arc::new(move |what: &str| notes.lock().unwrap().push(what.to_owned()));
+        let view = View::new(Arc::clone(&queue), options, notify).unwrap();
+        Files {
+            lanes: Lanes::start(Arc::new(view), RealClock::start(), 2).unwrap(),
+            device,
+            queue,
+            said,
+        }
+    }
+
+    pub fn view(&self) -> &View {
+        self.lanes.view()
+    }
+
+    /// The attributes of a path such as `seq/0`.
+    pub fn attr(&self, path: &str) -> Result<Attr, Errno> {
+        let root = self.view().attr(ROOT);
+        path.split('/').fold(root, |parent, name| self.view().lookup(parent?.ino, name))
+    }
+
+    pub fn size(&self, path: &str) -> u64 {
+        self.attr(path).unwrap().size
+    }
+
+    pub fn perm(&self, path: &str) -> u16 {
+        self.attr(path).unwrap().perm
+    }
+
+    /// Begins work.
+    pub fn begin(&self, path: &str, work: Work) -> Receiver<Result<Answer, Errno>> {
+        let file = self.view().file(self.attr(path).unwrap().ino).unwrap();
+        let (sender, receiver) = channel();
+        self.lanes.submit(file, work, move |ended| {
+            let answer = ended.map(|reply| match reply {
+                Reply::Done => Answer::Done,
+                Reply::Data(data) => Answer::Data(data.to_vec()),
+                Reply::Written(len) => Answer::Written(len),
+            });
+            sender.send(answer).unwrap();
+        });
+        receiver
+    }
+
+    pub fn ask(&self, path: &str, work: Work) -> Result<Answer, Errno> {
+        ended(&self.begin(path, work))
+    }
+
+    pub fn open(&self, path: &str) -> Result<Answer, Errno> {
+        self.ask(path, Work::Open { writes: true })
+    }
+
+    pub fn close(&self, path: &str) {
+        assert_eq!(self.ask(path, Work::Close { wrote: true }), Ok(Answer::Done));
+    }
+
+    /// Writes bytes that say where they are.
+    pub fn write(&self, path: &str, offset: u64, len: usize, how: How) -> Result<Answer, Errno> {
+        self.ask(path, write(offset, len, how))
+    }
+
+    pub fn read(&self, path: &str, offset: u64, len: usize) -> Result<Answer, Errno> {
+        self.ask(path, Work::Read { offset, len, how: BUFFERED })
+    }
+
+    pub fn truncate(&self, path: &str, size: u64) -> Result<Answer, Errno> {
+        self.ask(path, Work::Truncate { size })
+    }
+
+    /// The condition of the zone of a sequential file.
+    pub fn condition(&self, file: u32) -> ZoneCondition {
+        let mut zones = Vec::new();
+        self.device.inspect(&mut zones);
+        zones[(CONVENTIONAL + file) as usize].cond
+    }
+
+    /// Makes the zone of a sequential file fail.
+    pub fn fail(&self, file: u32, to: ZoneCondition) {
+        self.device.set_condition(ZoneNo(CONVENTIONAL + file), to).unwrap();
+    }
+
+    /// The next command fails, after it had this effect.
+    pub fn doom(&self, effect: Effect) {
+        let fate = Fate { late: Nanos(0), effect, status: Some(Status::IoError) };
+        self.device.doom(false, fate);
+    }
+}
+
+/// The end of work, which comes soon.
+pub fn ended(work: &Receiver<Result<Answer, Errno>>) -> Result<Answer, Errno> {
+    work.recv_timeout(Duration::from_secs(30)).expect("a reply")
+}
+
+/// The byte that lies at an offset after [`Files::write`].
+pub fn byte(offset: u64) -> u8 {
+    u8::try_from((offset / 512).wrapping_add(offset) % 251).unwrap()
+}
+
+pub fn bytes(offset: u64, len: usize) -> Vec<u8> {
+    (0..len as u64).map(|at| byte(offset.wrapping_add(at))).collect()
+}
+
+pub fn write(offset: u64, len: usize, how: How) -> Work {
+    Work::Write { offset, data: Buf::from(&bytes(offset, len)[..]), how }
+}

@@ -1,0 +1,32 @@
+//! The export as files, in a program that was built without it.
+use super::{Event, Export};
+use crate::cli::ServeArgs;
+use crate::devices::Attached;
+use anyhow::{Result, bail};
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::mpsc::Sender;
+use zonal_host::RealClock;
+
+impl Export for Infallible {
+    fn place(&self) -> String {
+        match *self {}
+    }
+}
+
+/// Says what is missing.
+///
+/// # Errors
+/// Always.
+pub fn start(
+    dir: &Path,
+    _args: &ServeArgs,
+    _device: &Attached,
+    _: (&RealClock, Sender<Event>),
+) -> Result<Infallible> {
+    bail!(
+        "--fuse {}: this program was built without it; `cargo build --release --features fuse` \
+         builds one with it",
+        dir.display()
+    )
+}
