@@ -1,11 +1,13 @@
-//! Real time: the clock, one thread for each job, and sockets.
+//! Real time: the clock, one thread for each job, sockets, and block devices of this machine.
 //!
-//! The one crate that may use `unsafe`; so far it needs none.
+//! The one crate that may use `unsafe`; [`ublk`] needs it, for io_uring and memory that is shared
+//! with the kernel.
 #![warn(clippy::undocumented_unsafe_blocks)]
 
 mod clock;
 pub mod nvme_tcp;
 mod threads;
+pub mod ublk;
 
 pub use clock::RealClock;
 pub use threads::{Thread, online_cpus, run};
