@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("exports").required(true).multiple(true))]
 pub struct ServeArgs {
-    /// The device to export: a spec (see `zonal devices`) or a TOML profile. Those that keep data
-    /// have memory=true
+    /// The device to export: a spec (see `zonal devices`), a TOML profile, or a block device
+    /// /dev/NAME of this machine. Those of a spec that keep data have memory=true
     #[arg(value_name = "DEVICE")]
     pub device: String,
     #[command(flatten)]

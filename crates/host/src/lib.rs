@@ -1,10 +1,13 @@
-//! Real time: the clock, one thread for each job, sockets, and block devices of this machine.
+//! Real time: the clock, one thread for each job, sockets, and block devices of this machine, both
+//! ways.
 //!
-//! The one crate that may use `unsafe`; [`ublk`] needs it, for io_uring and memory that is shared
-//! with the kernel.
+//! The one crate that may use `unsafe`; [`ublk`] and [`linux`] need it, for io_uring and memory that
+//! is shared with the kernel.
 #![warn(clippy::undocumented_unsafe_blocks)]
 
+mod blk_zone;
 mod clock;
+pub mod linux;
 pub mod nvme_tcp;
 mod threads;
 pub mod ublk;

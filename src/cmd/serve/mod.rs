@@ -66,8 +66,11 @@ fn attach(args: &ServeArgs) -> Result<Attached> {
         merge: !args.nomerges,
         ..QueueOptions::default()
     };
-    let spec = devices::load(&args.device)?.with_seed(args.seed);
     // More channels than any device has queues: clients come as they like.
+    if devices::is_block_device(&args.device) {
+        return devices::open(&args.device, queue, usize::MAX);
+    }
+    let spec = devices::load(&args.device)?.with_seed(args.seed);
     devices::attach(&args.device, &spec, queue, usize::MAX)
 }
 

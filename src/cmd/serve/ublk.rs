@@ -1,7 +1,7 @@
 //! The export as a block device of this machine.
 use super::{End, Export};
 use crate::cli::ServeArgs;
-use crate::devices::Attached;
+use crate::devices::{self, Attached};
 use anyhow::{Context, Result, ensure};
 use std::sync::Arc;
 use zonal_host::online_cpus;
@@ -27,7 +27,7 @@ pub fn start(id: Option<u32>, args: &ServeArgs, device: &Attached, end: &End) ->
         "--recover: found --ublk without a number, expected --ublk=ID: the next server has to find \
          the device"
     );
-    if options.recover {
+    if options.recover && !devices::is_block_device(&args.device) {
         eprintln!(
             "zonal: --recover: device {} is in the memory of this program: the next server has \
              empty zones, or zeroes, where the last one had data",

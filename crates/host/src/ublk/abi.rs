@@ -1,5 +1,4 @@
-//! Structures and numbers of the ublk driver (include/uapi/linux/ublk_cmd.h and blkzoned.h, Linux
-//! 6.12).
+//! Structures and numbers of the ublk driver (include/uapi/linux/ublk_cmd.h, Linux 6.12).
 //!
 //! The driver takes every structure by its bytes, so all padding is a field.
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -145,23 +144,6 @@ impl Params {
     }
 }
 
-/// A zone of a report (`struct blk_zone`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct BlkZone {
-    pub start: u64,
-    pub len: u64,
-    pub wp: u64,
-    /// 1 for conventional, 2 for sequential write required.
-    pub kind: u8,
-    pub cond: u8,
-    pub non_seq: u8,
-    pub reset: u8,
-    pub resv: [u8; 4],
-    pub capacity: u64,
-    pub reserved: [u8; 24],
-}
-
 /// Makes a command's number, as `_IOR('u', ..)` and `_IOWR('u', ..)` do.
 const fn encoded(writes: bool, number: u32, size: usize) -> u32 {
     let direction = if writes { 3 } else { 2 };
@@ -304,7 +286,6 @@ mod tests {
         assert_eq!(size_of::<ParamDevt>(), 16);
         assert_eq!(size_of::<ParamZoned>(), 32);
         assert_eq!(size_of::<Params>(), 112);
-        assert_eq!(size_of::<BlkZone>(), 64);
     }
 
     #[test]
@@ -328,9 +309,6 @@ mod tests {
         assert_eq!(offset_of!(Params, discard), 40);
         assert_eq!(offset_of!(Params, devt), 60);
         assert_eq!(offset_of!(Params, zoned), 76);
-        assert_eq!(offset_of!(BlkZone, wp), 16);
-        assert_eq!(offset_of!(BlkZone, kind), 24);
-        assert_eq!(offset_of!(BlkZone, capacity), 32);
     }
 
     #[test]

@@ -7,9 +7,10 @@
 //!
 //! Takes ends of commands and the time; gives the driver commits. Keeps true: every request is
 //! committed once, with its data before it; one that makes no sense is refused and harms no other.
-use super::abi::{BlkZone, IoDesc};
-use super::request::{Wanted, Work, blk_zone, decode};
+use super::abi::IoDesc;
+use super::request::{Wanted, Work, decode};
 use super::tags::{Arrival, Broken, Tags};
+use crate::blk_zone::BlkZone;
 use zerocopy::IntoBytes;
 use zonal_blk::{Bio, Buf, Channel, Completion, Nanos, Op, Status, ZoneNo};
 
@@ -152,7 +153,7 @@ impl Queue {
             if zones.is_empty() {
                 return Err(Status::IoError);
             }
-            zones.iter().for_each(|zone| bytes.extend_from_slice(blk_zone(zone).as_bytes()));
+            zones.iter().for_each(|zone| bytes.extend_from_slice(BlkZone::from(zone).as_bytes()));
             driver.give(tag, given * size_of::<BlkZone>(), &bytes)?;
             given += zones.len();
             next += u32::try_from(zones.len()).expect("a batch is small");

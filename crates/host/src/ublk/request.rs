@@ -2,9 +2,8 @@
 //!
 //! Takes a descriptor; gives work, or the status with which it is refused. Keeps true: the
 //! descriptor is not believed: what is allocated for it is no more than a request may have.
-use super::abi::{BlkZone, IO_F_FUA, IoDesc, op};
-use zerocopy::FromZeros;
-use zonal_blk::{BioFlags, Limits, Op, Sector, Status, Zone, ZoneCondition, ZoneKind, ZoneNo};
+use super::abi::{IO_F_FUA, IoDesc, op};
+use zonal_blk::{BioFlags, Limits, Op, Sector, Status, ZoneNo};
 
 /// What a request is for whoever carries it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,26 +80,6 @@ fn report(limits: &Limits, desc: &IoDesc) -> Result<Work, Status> {
     Ok(Work::Report { first: limits.zone_of(sector), most: desc.count })
 }
 
-/// A zone in the kernel's words. Where there is no write pointer it is the zone's end, as the
-/// kernel's own drivers have it.
-pub fn blk_zone(zone: &Zone) -> BlkZone {
-    let has_wp = zone.cond.is_active() || zone.cond == ZoneCondition::Empty;
-    let wp = if has_wp { zone.wp } else { zone.start + zone.len };
-    let kind = match zone.kind {
-        ZoneKind::Conventional => 1,
-        ZoneKind::SequentialRequired => 2,
-    };
-    BlkZone {
-        start: zone.start.0,
-        len: zone.len.0,
-        wp: wp.0,
-        kind,
-        cond: zone.cond as u8,
-        capacity: zone.capacity.0,
-        ..BlkZone::new_zeroed()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::queue;
@@ -155,27 +134,5 @@ mod tests {
         }
         let no_zones = decoded("null:zoned=false,size=16M", 18, 0, 1);
         assert_eq!(no_zones, Err(Status::NotSupported));
-    }
-
-    #[test]
-    fn zone_of_a_report_has_the_kernels_numbers() {
-        let zone = Zone {
-            start: Sector(2048),
-            len: Sector(2048),
-            capacity: Sector(1536),
-            wp: Sector(2056),
-            kind: ZoneKind::SequentialRequired,
-            cond: ZoneCondition::Closed,
-        };
-        let shown = |zone| {
-            let BlkZone { start, len, wp, kind, cond, capacity, .. } = blk_zone(&zone);
-            (start, len, wp, kind, cond, capacity)
-        };
-        assert_eq!(shown(zone), (2048, 2048, 2056, 2, 4, 1536));
-        let full = Zone { cond: ZoneCondition::Full, ..zone };
-        assert_eq!(shown(full), (2048, 2048, 4096, 2, 14, 1536));
-        let conventional =
-            Zone { cond: ZoneCondition::NotWritePointer, kind: ZoneKind::Conventional, ..zone };
-        assert_eq!(shown(conventional), (2048, 2048, 4096, 1, 0, 1536));
     }
 }

@@ -1,8 +1,9 @@
 //! Queues over a driver that is none: the tags' states as the kernel's driver keeps them, and the
 //! data of their requests.
-use super::abi::{BlkZone, IoDesc, io};
+use super::abi::{IoDesc, io};
 use super::queue::{Command, Driver, Queue};
 use super::testing;
+use crate::blk_zone::BlkZone;
 use proptest::prelude::*;
 use std::sync::Arc;
 use zerocopy::FromBytes;
