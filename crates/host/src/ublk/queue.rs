@@ -11,6 +11,8 @@ use super::abi::IoDesc;
 use super::request::{Wanted, Work, decode};
 use super::tags::{Arrival, Broken, Tags};
 use crate::blk_zone::BlkZone;
+use std::io;
+use std::time::Duration;
 use zerocopy::IntoBytes;
 use zonal_blk::{Bio, Buf, Channel, Completion, Nanos, Op, Status, ZoneNo};
 
@@ -34,8 +36,28 @@ pub trait Driver {
     /// The driver does not want as much.
     fn give(&mut self, tag: u16, offset: usize, data: &[u8]) -> Result<(), Status>;
 
-    /// Sends a command at the next opportunity.
+    /// Sends a command with the next [`Driver::enter`].
     fn send(&mut self, command: Command);
+
+    /// Sends the commands that have gathered, and waits for the end of one.
+    ///
+    /// # Errors
+    /// The driver does not take commands.
+    fn enter(&mut self, wait: Wait) -> io::Result<()>;
+
+    /// Moves the ends of commands to the end of `ends`: tag and result.
+    fn ends(&mut self, ends: &mut Vec<(u64, i32)>);
+}
+
+/// How long [`Driver::enter`] waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all.
+    No,
+    /// So long.
+    For(Duration),
+    /// Until something comes.
+    Forever,
 }
 
 /// A command to the driver.

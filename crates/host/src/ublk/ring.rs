@@ -3,7 +3,7 @@
 //! Takes commands; gives their ends. Keeps true: as few system calls as there are rounds: commands
 //! gather until the queue waits.
 use super::abi::{self, IoCmd, IoDesc, io};
-use super::queue::{Command, Driver};
+use super::queue::{Command, Driver, Wait};
 use io_uring::{IoUring, opcode, types};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::ffi::c_void;
@@ -12,7 +12,6 @@ use std::io::{Error, ErrorKind, Result};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::time::Duration;
 use zerocopy::IntoBytes;
 use zonal_blk::Status;
 
@@ -76,34 +75,6 @@ impl Ring {
             .build(depth.into())?;
         Ok(Ring { ring, descriptors, file, queue })
     }
-
-    /// Sends the commands that have gathered and waits for the end of one: not at all, for a time,
-    /// or for as long as it takes.
-    ///
-    /// # Errors
-    /// The kernel does not take commands.
-    pub fn enter(&mut self, wait: Wait) -> Result<()> {
-        let submitter = self.ring.submitter();
-        let entered = match wait {
-            Wait::No => submitter.submit(),
-            Wait::Forever => submitter.submit_and_wait(1),
-            Wait::For(time) => {
-                let time = types::Timespec::from(time);
-                submitter.submit_with_args(1, &types::SubmitArgs::new().timespec(&time))
-            }
-        };
-        match entered {
-            Ok(_) => Ok(()),
-            Err(error) if is_harmless(&error) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Moves the ends of commands to the end of `ends`: tag and result.
-    pub fn ends(&mut self, ends: &mut Vec<(u64, i32)>) {
-        let arrived = self.ring.completion();
-        ends.extend(arrived.map(|end| (end.user_data(), end.result())));
-    }
 }
 
 /// The time is over, a signal came, or there was no room for the end of a command: whoever waits
@@ -116,17 +87,6 @@ fn is_harmless(error: &Error) -> bool {
             | ErrorKind::WouldBlock
             | ErrorKind::ResourceBusy
     ) || error.raw_os_error() == Some(rustix::io::Errno::TIME.raw_os_error())
-}
-
-/// How long [`Ring::enter`] waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// Not at all.
-    No,
-    /// So long.
-    For(Duration),
-    /// Until something comes.
-    Forever,
 }
 
 impl Driver for Ring {
@@ -157,5 +117,26 @@ impl Driver for Ring {
         let entry = opcode::UringCmd16::new(fd, number).cmd(command).build().user_data(tag.into());
         // SAFETY: the command has no pointers, and the file is open as long as the ring is.
         unsafe { self.ring.submission().push(&entry) }.expect("one command for each tag");
+    }
+
+    fn enter(&mut self, wait: Wait) -> Result<()> {
+        let submitter = self.ring.submitter();
+        let entered = match wait {
+            Wait::No => submitter.submit(),
+            Wait::Forever => submitter.submit_and_wait(1),
+            Wait::For(time) => {
+                let time = types::Timespec::from(time);
+                submitter.submit_with_args(1, &types::SubmitArgs::new().timespec(&time))
+            }
+        };
+        match entered {
+            Err(error) if !is_harmless(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn ends(&mut self, ends: &mut Vec<(u64, i32)>) {
+        let arrived = self.ring.completion();
+        ends.extend(arrived.map(|end| (end.user_data(), end.result())));
     }
 }

@@ -1,10 +1,12 @@
 //! Queues over a driver that is none: the tags' states as the kernel's driver keeps them, and the
 //! data of their requests.
 use super::abi::{IoDesc, io};
-use super::queue::{Command, Driver, Queue};
-use super::testing;
+use super::queue::{Command, Driver, Queue, Wait};
+use super::{testing, worker};
+use crate::RealClock;
 use crate::blk_zone::BlkZone;
 use proptest::prelude::*;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use zerocopy::FromBytes;
 use zonal_blk::{Nanos, QueueOptions, Status};
@@ -33,8 +35,8 @@ struct Slot {
     commits: u32,
 }
 
-/// The driver's side.
-struct Fake(Vec<Slot>);
+/// The driver's side: tags, and ends of commands that are still to come, by round.
+struct Fake(Vec<Slot>, VecDeque<Vec<(u64, i32)>>);
 
 impl Fake {
     fn slot(&mut self, tag: u16) -> &mut Slot {
@@ -87,6 +89,18 @@ impl Driver for Fake {
             }
         }
     }
+
+    fn enter(&mut self, wait: Wait) -> std::io::Result<()> {
+        assert!(wait != Wait::Forever || !self.1.is_empty(), "nothing would ever come");
+        Ok(())
+    }
+
+    fn ends(&mut self, ends: &mut Vec<(u64, i32)>) {
+        ends.extend(self.1.pop_front().into_iter().flatten());
+        for (tag, _) in ends.iter().filter(|(_, result)| *result == io::RES_OK) {
+            self.0[usize::try_from(*tag).expect("a tag")].turn = Turn::Owned;
+        }
+    }
 }
 
 /// A queue, its driver and its device.
@@ -102,7 +116,7 @@ impl Rig {
         let device = testing::queue(device, QueueOptions::default());
         let queue = Queue::new(device.channel().expect("a channel"), depth, LONGEST);
         let slots = vec![Slot::default(); usize::from(depth)];
-        let mut rig = Rig { device, queue, driver: Fake(slots), now: Nanos(0) };
+        let mut rig = Rig { device, queue, driver: Fake(slots, VecDeque::new()), now: Nanos(0) };
         rig.queue.begin(&mut rig.driver);
         rig
     }
@@ -255,6 +269,67 @@ fn report_has_the_zones_that_there_is_room_for_and_ends_the_request_whole() {
 #[test]
 fn device_that_is_stopped_before_a_request_came_is_over() {
     Rig::new(ZONED, 4).stop();
+}
+
+#[test]
+fn thread_of_a_queue_serves_it_until_all_tags_are_gone() {
+    let mut rig = Rig::new("null:zones=4,lba=4096,latency=50us", 2);
+    rig.driver.0[0].data = vec![0; 4096];
+    rig.driver.0[0].desc = IoDesc { op_flags: 0, count: 8, start_sector: 0, addr: 0 };
+    rig.driver.0[1].desc = IoDesc { op_flags: 2, count: 0, start_sector: 0, addr: 0 };
+    let gone = |tag| (tag, io::RES_ABORT);
+    rig.driver.1 = [vec![(0, 0), (1, 0)], vec![], vec![]].into();
+    let clock = RealClock::start();
+    // The device is stopped when both are done: their commands are then out again.
+    let Rig { queue, driver, .. } = &mut rig;
+    let failure =
+        worker::run(queue, &mut Stopping { driver, left: vec![gone(1), gone(0)] }, &clock);
+    assert!(failure.is_ok(), "{failure:?}");
+    assert_eq!(rig.driver.0[0].ended, Some((4096, 0)));
+    assert_eq!(rig.driver.0[1].ended, Some((0, 0)));
+    assert!(rig.queue.is_over());
+}
+
+#[test]
+fn thread_of_a_queue_says_why_the_driver_stopped_it_and_leaves_no_io() {
+    let mut rig = Rig::new("null:zones=4,lba=4096,latency=5ms", 2);
+    rig.driver.0[0].data = vec![0; 4096];
+    rig.driver.0[0].desc = IoDesc { op_flags: 0, count: 8, start_sector: 0, addr: 0 };
+    rig.driver.1 = [vec![(0, 0)], vec![(1, -22)]].into();
+    let clock = RealClock::start();
+    let failure = worker::run(&mut rig.queue, &mut rig.driver, &clock).expect_err("EINVAL");
+    assert!(failure.to_string().starts_with("tag 1: the driver refused a command"), "{failure}");
+    assert!(rig.queue.wind_up(rig.now), "the channel can go");
+}
+
+/// A driver that gives up the tags one after another, once their requests are done.
+struct Stopping<'a> {
+    driver: &'a mut Fake,
+    left: Vec<(u64, i32)>,
+}
+
+impl Driver for Stopping<'_> {
+    fn descriptor(&self, tag: u16) -> IoDesc {
+        self.driver.descriptor(tag)
+    }
+    fn take(&mut self, tag: u16, data: &mut [u8]) -> Result<(), Status> {
+        self.driver.take(tag, data)
+    }
+    fn give(&mut self, tag: u16, offset: usize, data: &[u8]) -> Result<(), Status> {
+        self.driver.give(tag, offset, data)
+    }
+    fn send(&mut self, command: Command) {
+        self.driver.send(command);
+    }
+    fn enter(&mut self, wait: Wait) -> std::io::Result<()> {
+        if self.driver.0.iter().all(|slot| slot.commits == 1) {
+            self.driver.1.extend(self.left.pop().map(|end| vec![end]));
+        }
+        self.driver.enter(wait)
+    }
+    fn ends(&mut self, ends: &mut Vec<(u64, i32)>) {
+        self.driver.ends(ends);
+    }
 }
 
 /// What happens next.

@@ -2,8 +2,7 @@
 //!
 //! Takes a channel and the driver; serves the queue until the driver has given up all its tags.
 //! Keeps true: I/O that was begun is seen to its end, also if the driver fails.
-use super::queue::Queue;
-use super::ring::{Ring, Wait};
+use super::queue::{Driver, Queue, Wait};
 use super::tags::Broken;
 use crate::RealClock;
 use rustix::thread::set_current_timer_slack;
@@ -35,19 +34,19 @@ pub enum Failure {
 ///
 /// # Errors
 /// It does not take them.
-pub fn begin(queue: &mut Queue, ring: &mut Ring) -> io::Result<()> {
+pub fn begin(queue: &mut Queue, driver: &mut impl Driver) -> io::Result<()> {
     // Where it is refused, sleeps are longer.
     let _ = set_current_timer_slack(NonZeroU64::new(1000));
-    queue.begin(ring);
-    ring.enter(Wait::No)
+    queue.begin(driver);
+    driver.enter(Wait::No)
 }
 
 /// Serves a queue that was begun to its end.
 ///
 /// # Errors
 /// Why it ended before the driver wanted it.
-pub fn run(queue: &mut Queue, ring: &mut Ring, clock: &RealClock) -> Result<(), Failure> {
-    let served = serve(queue, ring, clock);
+pub fn run(queue: &mut Queue, driver: &mut impl Driver, clock: &RealClock) -> Result<(), Failure> {
+    let served = serve(queue, driver, clock);
     loop {
         let now = clock.now();
         if queue.wind_up(now) {
@@ -61,23 +60,24 @@ pub fn run(queue: &mut Queue, ring: &mut Ring, clock: &RealClock) -> Result<(), 
     }
 }
 
-fn serve(queue: &mut Queue, ring: &mut Ring, clock: &RealClock) -> Result<(), Failure> {
+fn serve(queue: &mut Queue, driver: &mut impl Driver, clock: &RealClock) -> Result<(), Failure> {
     let mut ends = Vec::new();
+    let mut wait = Wait::No;
     while !queue.is_over() {
-        ring.ends(&mut ends);
+        driver.enter(wait)?;
+        driver.ends(&mut ends);
         for (tag, result) in ends.drain(..) {
-            queue.arrived(tag, result, ring)?;
+            queue.arrived(tag, result, driver)?;
         }
         let now = clock.now();
-        queue.poll(now, ring);
-        let wait = wait(queue, now);
-        ring.enter(wait)?;
+        queue.poll(now, driver);
+        wait = until_next(queue, now);
     }
     Ok(())
 }
 
 /// How long nothing is to be done, unless the driver has something.
-fn wait(queue: &mut Queue, now: Nanos) -> Wait {
+fn until_next(queue: &mut Queue, now: Nanos) -> Wait {
     match queue.next_event() {
         Some(at) if at <= now + SLEEP_SLACK => {
             spin_loop();
