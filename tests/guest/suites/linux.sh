@@ -58,7 +58,7 @@ in_use() {
 
 runs() {
     /job/zonal run --device "$1" --name=seq --rw=write --bs=64k --iodepth=16 --zonemode=zbd --size=24m
-    equal "full zones" "$(blkzone report "$1" | grep -c '(fu)')" 8
+    equal "full zones" "$(blkzone report "$1" | grep -c '(fu)')" 6
     same_zones "$1"
     /job/zonal run --device "$1" --scheduler mq-deadline --name=rand --rw=randrw --bs=8k --iodepth=8 \
         --numjobs=2 --zonemode=zbd --size=64m --io_size=4m
@@ -72,9 +72,9 @@ data_stay() {
     blkzone reset "$1"
     serve_ublk 0 "$1"
     zones_as_served /dev/ublkb0 64 8192 8 12
-    write_and_read /dev/ublkb0
-    fio_verify /dev/ublkb0 24m --offset=4m
+    fio_verify /dev/ublkb0 24m
     limits_hold /dev/ublkb0
+    write_and_read /dev/ublkb0
     stop_ublk 0
     dd if="$1" of=/tmp/read bs=128k count=8 iflag=direct
     cmp /tmp/data /tmp/read
@@ -84,11 +84,10 @@ data_stay() {
 }
 
 limits_hold() {
-    blkzone reset --offset 65536 "$1"
-    blkzone open --offset 65536 --length $((7 * 8192)) "$1"
-    fails dd if=/dev/zero of="$1" bs=4k count=1 seek=$((20 * 1024)) oflag=direct 2>/tmp/failed
+    blkzone reset "$1"
+    blkzone open --offset 0 --length $((8 * 8192)) "$1"
+    fails dd if=/dev/zero of="$1" bs=4k count=1 seek=$((8 * 1024)) oflag=direct 2>/tmp/failed
     grep "Too many references" /tmp/failed
-    blkzone close --offset 65536 --length $((7 * 8192)) "$1"
 }
 
 same_zones_as() {
