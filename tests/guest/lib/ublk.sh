@@ -43,3 +43,10 @@ refused() {
     equal "exit code" "$code" 2
     grep -F -e "$words" /tmp/refused
 }
+
+# read_more DISK NUMBER: it has had so many reads.
+read_more() {
+    local reads
+    read -r reads _ <"/sys/block/${1##*/}/stat"
+    ((reads > $2))
+}

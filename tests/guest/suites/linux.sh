@@ -100,8 +100,9 @@ same_zones_as() {
 killed_while_written() {
     local writer
     serve_ublk 1 /dev/plain0 --recover
-    fio --name=writer --filename=/dev/ublkb1 --direct=1 --ioengine=libaio --iodepth=16 --bs=4k \
-        --rw=randwrite --size=64M --verify=crc32c --rate_iops=600 >/tmp/writer 2>&1 &
+    fio --name=writer --filename=/dev/ublkb1 --allow_file_create=0 --direct=1 --ioengine=libaio \
+        --iodepth=16 --bs=4k --rw=randwrite --size=64M --verify=crc32c --rate_iops=600 \
+        >/tmp/writer 2>&1 &
     writer=$!
     for _ in 1 2; do
         sleep 6

@@ -94,7 +94,7 @@ with_conventional_zones() {
     dd if=/dev/zero of=/dev/ublkb5 bs=4k count=1 seek=9 oflag=direct
     write_fails "Input/output" of=/dev/ublkb5 seek=$((4 * 4096 + 9))
     serve_ublk 6 null:zoned=false,size=256M,lba=4096,memory=true
-    f2fs /dev/ublkb5 /dev/ublkb6
+    f2fs_files /dev/ublkb5 /dev/ublkb6
     stop_ublk 5
     stop_ublk 6
 }
@@ -102,24 +102,26 @@ with_conventional_zones() {
 # A file system's metadata are in zones, and its data are appended.
 btrfs_appends() {
     serve_ublk 7 null:zones=128,zone_size=8M,zone_capacity=6M,lba=4096,max_open=8,max_active=16,memory=true
-    btrfs /dev/ublkb7
+    btrfs_files /dev/ublkb7
     stop_ublk 7
 }
 
-zonefs_files() {
+zonefs_on_ublk() {
     serve_ublk 8 null:zones=32,zone_size=8M,lba=4096,max_open=8,memory=true
-    zonefs /dev/ublkb8
+    zonefs_files /dev/ublkb8
     stop_ublk 8
 }
 
 # Readers get errors, and the server ends well.
 stop_with_readers() {
     serve_ublk 1 null:zones=16,zone_size=8M,lba=4096,memory=true
-    fio --name=readers --filename=/dev/ublkb1 --direct=1 --ioengine=libaio --iodepth=16 \
-        --rw=randread --bs=4k --size=64M --time_based --runtime=60 >/tmp/readers 2>&1 &
-    sleep 5
+    local readers
+    fio --name=readers --filename=/dev/ublkb1 --allow_file_create=0 --direct=1 --ioengine=libaio \
+        --iodepth=16 --rw=randread --bs=4k --size=64M --time_based --runtime=60 >/tmp/readers 2>&1 &
+    readers=$!
+    until_true 60 read_more /dev/ublkb1 1000
     stop_ublk 1
-    fails wait $!
+    fails wait "$readers"
 }
 
 # Without --recover the device ends with its server, and the number can be used again.
@@ -139,10 +141,11 @@ recovery() {
     serve_ublk 2 "$device" --recover
     blkzone reset /dev/ublkb2
     dd if=/dev/zero of=/dev/ublkb2 bs=256k count=4 oflag=direct
-    fio --name=readers --filename=/dev/ublkb2 --direct=1 --ioengine=libaio --iodepth=16 --numjobs=2 \
-        --rw=randread --bs=4k --size=64M --time_based --runtime=30 --group_reporting >/tmp/readers &
+    fio --name=readers --filename=/dev/ublkb2 --allow_file_create=0 --direct=1 --ioengine=libaio \
+        --iodepth=16 --numjobs=2 --rw=randread --bs=4k --size=64M --time_based --runtime=30 \
+        --group_reporting >/tmp/readers &
     readers=$!
-    sleep 8
+    until_true 60 read_more /dev/ublkb2 1000
     kill_ublk 2
     until_true 20 waits_for_server
     test -b /dev/ublkb2
@@ -203,7 +206,7 @@ guest() {
     check "a large disk" large_disk
     check "conventional zones; f2fs: files after a remount" with_conventional_zones
     check "btrfs: files after a remount" btrfs_appends
-    check "zonefs" zonefs_files
+    check "zonefs" zonefs_on_ublk
     check "stopped while there are readers" stop_with_readers
     check "killed: the device is gone, and can be served again" killed
     check "killed with --recover: another server goes on" recovery
