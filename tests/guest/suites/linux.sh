@@ -67,7 +67,8 @@ runs() {
     equal "full zones" "$(blkzone report "$1" | grep -c '(fu)')" 6
     same_zones "$1"
     /job/zonal run --device "$1" --scheduler mq-deadline --name=rand --rw=randrw --bs=8k --iodepth=8 \
-        --numjobs=2 --zonemode=zbd --size=64m --io_size=4m
+        --numjobs=2 --zonemode=zbd --size=64m --io_size=4m --max_open_zones=8 \
+        --job_max_open_zones=4
     same_zones "$1"
     /job/zonal run --device /dev/plain0 --name=plain --rw=randrw --bs=4k --iodepth=32 --numjobs=2 \
         --size=64m --io_size=8m --fsync=64

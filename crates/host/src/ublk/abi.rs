@@ -170,6 +170,7 @@ pub mod ctrl {
     pub const START_USER_RECOVERY: u32 = writes(0x10);
     pub const END_USER_RECOVERY: u32 = writes(0x11);
     pub const GET_FEATURES: u32 = reads(0x13);
+    pub const DEL_DEV_ASYNC: u32 = reads(0x14);
 }
 
 /// Commands to `/dev/ublkcN`.

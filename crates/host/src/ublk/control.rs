@@ -121,9 +121,18 @@ impl Control {
         self.plain(ctrl::STOP_DEV, id, 0, "stopping the device")
     }
 
-    /// Makes the number free; waits until nobody has `/dev/ublkcN` open.
+    /// Makes the number free; waits until nobody has a file of the device open.
     pub fn delete(&mut self, id: u32) -> Result<(), ControlError> {
         self.plain(ctrl::DEL_DEV, id, 0, "deleting the device")
+    }
+
+    /// Has the number become free as soon as nobody has a file of the device open. Before Linux
+    /// 6.9, waits for that.
+    pub fn delete_later(&mut self, id: u32) -> Result<(), ControlError> {
+        match self.exchange(Sent { id, ..Sent::new(ctrl::DEL_DEV_ASYNC) }, &mut [0u8; 0]) {
+            Err(error) if error.kind() == ErrorKind::Unsupported => self.delete(id),
+            ended => ended.map_err(|error| ControlError::Command("deleting the device", error)),
+        }
     }
 
     /// Makes a device without a server ready for one; whether it was ready for that.

@@ -194,7 +194,8 @@ impl Drop for Server {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        let _ = self.control.delete(self.id);
+        // Whoever still has the block device open is not waited for.
+        let _ = self.control.delete_later(self.id);
     }
 }
 
