@@ -66,9 +66,8 @@ runs() {
     /job/zonal run --device "$1" --name=seq --rw=write --bs=64k --iodepth=16 --zonemode=zbd --size=24m
     equal "full zones" "$(blkzone report "$1" | grep -c '(fu)')" 6
     same_zones "$1"
-    /job/zonal run --device "$1" --scheduler mq-deadline --name=rand --rw=randrw --bs=8k --iodepth=8 \
-        --numjobs=2 --zonemode=zbd --size=64m --io_size=4m --max_open_zones=8 \
-        --job_max_open_zones=4
+    /job/zonal run --device "$1" --scheduler mq-deadline --name=two --rw=write --bs=8k --iodepth=8 \
+        --numjobs=2 --zonemode=zbd --size=32m --offset_increment=32m --io_size=4m
     same_zones "$1"
     /job/zonal run --device /dev/plain0 --name=plain --rw=randrw --bs=4k --iodepth=32 --numjobs=2 \
         --size=64m --io_size=8m --fsync=64
