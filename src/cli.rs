@@ -133,7 +133,8 @@ Commands:
 #[derive(Args, Debug)]
 pub struct RunArgs {
     /// Device for all jobs: a spec (see `zonal devices`), a TOML profile, or in real time
-    /// nvme-tcp://HOST:PORT/NQN. Without it, each job's `filename` names its device
+    /// nvme-tcp://HOST:PORT/NQN or a block device /dev/NAME. Without it, each job's `filename`
+    /// names its device, which is no block device
     #[arg(long, value_name = "SPEC")]
     pub device: Option<String>,
     /// Real threads and real time, or discrete events in virtual time

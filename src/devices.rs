@@ -6,6 +6,7 @@ use zonal_blk::sched::Scheduler;
 use zonal_blk::{Queue, QueueOptions};
 use zonal_device::model::Model;
 use zonal_device::spec::{self, DeviceSpec};
+use zonal_host::linux::LinuxDevice;
 use zonal_host::nvme_tcp::{self, Address, Notify};
 use zonal_workload::job::Job;
 use zonal_workload::plan::Task;
@@ -32,6 +33,12 @@ pub struct Attached {
 /// What is wrong with it.
 pub fn load(name: &str) -> Result<DeviceSpec> {
     ensure!(
+        !is_block_device(name),
+        "device {name}: unknown device `{name}`, expected one made here; a block device of this \
+         machine is named on the command line: `zonal run --device` in real time, `zonal zone`, \
+         `zonal serve`"
+    );
+    ensure!(
         !is_remote(name),
         "device {name}: found a device of another program, expected one made here; it is for \
          `zonal run` in real time and `zonal zone`"
@@ -55,14 +62,27 @@ pub fn profile_text(name: &str) -> Result<String> {
     std::fs::read_to_string(name).with_context(|| format!("{name}: cannot read the device profile"))
 }
 
-/// Whether this names a device of another program or machine.
+/// Whether this names a device that is not made here: of another program or machine, or a block
+/// device of this one.
 pub fn is_remote(name: &str) -> bool {
-    name.starts_with(nvme_tcp::SCHEME)
+    name.starts_with(nvme_tcp::SCHEME) || is_block_device(name)
 }
 
-/// Whether this names a device.
+/// Whether this names a block device of this machine.
+pub fn is_block_device(name: &str) -> bool {
+    name.starts_with("/dev/")
+}
+
+/// Whether this names a device that a trace may choose: no block device of this machine, which
+/// would be written to because a trace came from one of that name.
 pub fn is_device(name: &str) -> bool {
-    if is_remote(name) { name.parse::<Address>().is_ok() } else { load(name).is_ok() }
+    if is_block_device(name) {
+        false
+    } else if is_remote(name) {
+        name.parse::<Address>().is_ok()
+    } else {
+        load(name).is_ok()
+    }
 }
 
 /// Makes a device, or connects to it if it is of another program, and attaches the block layer for
@@ -75,6 +95,11 @@ pub fn open(name: &str, options: QueueOptions, channels: usize) -> Result<Attach
         return attach(name, &load(name)?, options, channels);
     }
     let in_device = || format!("device {name}");
+    if is_block_device(name) {
+        let device = LinuxDevice::open(name).with_context(in_device)?;
+        let description = device.describe();
+        return with_queue(name, "linux", description, true, Arc::new(device), options, channels);
+    }
     let address: Address = name.parse().with_context(in_device)?;
     let queues = u16::try_from(channels).unwrap_or(u16::MAX);
     let notify: Notify = Arc::new(|what| eprintln!("zonal: nvme-tcp: {what}"));
@@ -192,7 +217,9 @@ impl Devices {
         let attach = |(name, asked): (String, Use<'_>)| {
             let scheduler = scheduler(wishes, &asked.jobs)?;
             let options = QueueOptions { scheduler, ..wishes.queue };
-            if is_remote(&name) && wishes.real_time {
+            // A job file that was written for another machine does not choose a disk of this one.
+            let named = wishes.device.is_some() || !is_block_device(&name);
+            if is_remote(&name) && wishes.real_time && named {
                 ensure!(
                     asked.disks <= 1,
                     "device {name}: fs_disks: found a device of another program, which is one"

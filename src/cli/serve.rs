@@ -9,14 +9,16 @@ use zonal_nvme::auth::{Group, Hash};
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("exports").required(true).multiple(true))]
 pub struct ServeArgs {
-    /// The devices to export, each a spec (see `zonal devices`) or a TOML profile. Those that keep
-    /// data have memory=true
+    /// The devices to export, each a spec (see `zonal devices`), a TOML profile, or a block device
+    /// /dev/NAME of this machine. Those of a spec that keep data have memory=true
     #[arg(value_name = "DEVICE", required = true)]
     pub devices: Vec<String>,
     #[command(flatten)]
     pub nvme_tcp: NvmeTcpArgs,
     #[command(flatten)]
     pub fuse: FuseArgs,
+    #[command(flatten)]
+    pub ublk: UblkArgs,
     /// How writes to sequential zones are kept in order [default: qd1 for rotating devices, else
     /// plug]
     #[arg(long, value_enum, value_name = "POLICY")]
@@ -111,4 +113,24 @@ pub struct FuseArgs {
     /// Threads that do the files' I/O, each with a hardware queue
     #[arg(long = "fuse-threads", value_name = "N", default_value_t = 4, requires = "dir", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: u16,
+}
+
+/// What belongs to the export as a block device of this machine.
+#[derive(Args, Debug)]
+pub struct UblkArgs {
+    /// Serve it as the block device /dev/ublkbID of this machine, through the kernel's ublk driver;
+    /// as root [default ID: one that is free]
+    #[arg(long = "ublk", value_name = "ID", num_args = 0..=1, require_equals = true, group = "exports")]
+    pub id: Option<Option<u32>>,
+    /// Queues of the ublk device, each with a thread [default: one for each processor, up to those
+    /// of the device]
+    #[arg(long = "ublk-queues", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub queues: Option<u16>,
+    /// Requests at once on each queue of the ublk device
+    #[arg(long = "ublk-depth", value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub depth: u16,
+    /// The ublk device waits for another server if this one is killed, with its I/O, and one that
+    /// waits goes on
+    #[arg(long)]
+    pub recover: bool,
 }

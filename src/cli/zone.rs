@@ -21,7 +21,8 @@ pub enum ZoneCommand {
 /// The device and the zones on it.
 #[derive(Args, Debug)]
 pub struct RangeArgs {
-    /// A spec (see `zonal devices`), a TOML profile, or nvme-tcp://HOST:PORT/NQN
+    /// A spec (see `zonal devices`), a TOML profile, nvme-tcp://HOST:PORT/NQN, or a block device
+    /// /dev/NAME
     #[arg(value_name = "DEVICE")]
     pub device: String,
     /// First sector of the first zone, in 512-byte sectors; takes 0x... and suffixes such as K,

@@ -1,12 +1,17 @@
-//! Real time: the clock, one thread for each job, sockets, and files.
+//! Real time: the clock, one thread for each job, sockets, files, and block devices of this machine,
+//! both ways.
 //!
-//! The one crate that may use `unsafe`; so far it needs none.
+//! The one crate that may use `unsafe`; [`ublk`] and [`linux`] need it, for io_uring and memory that
+//! is shared with the kernel.
 #![warn(clippy::undocumented_unsafe_blocks)]
 
+mod blk_zone;
 mod clock;
 pub mod control;
+pub mod linux;
 pub mod nvme_tcp;
 mod threads;
+pub mod ublk;
 pub mod zonefs;
 
 pub use clock::RealClock;

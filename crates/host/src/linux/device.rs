@@ -1,0 +1,166 @@
+//! The device: limits, zone reports, hardware queues.
+use super::queue::Queue;
+use super::sysfs::{self, LimitsError};
+use super::zones;
+use io_uring::IoUring;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use zonal_blk::{Device, HwQueue, Limits, Status, Zone, ZoneNo};
+use zonal_device::model::Model;
+
+/// Zones that are asked for at a time.
+const BATCH: u32 = 4096;
+
+/// Why a block device cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It cannot be opened.
+    #[error("{0}")]
+    Open(io::Error),
+    /// It has a file system that is mounted, or a program has it for itself.
+    #[error(
+        "it is in use: it is mounted, or part of another device, or a program has it for itself"
+    )]
+    InUse,
+    /// It is something else.
+    #[error("expected a block device")]
+    NotABlockDevice,
+    /// I/O goes through io_uring.
+    #[error("no io_uring: {0} (see kernel.io_uring_disabled in sysctl)")]
+    Ring(io::Error),
+    /// Its limits are not known.
+    #[error(transparent)]
+    Limits(#[from] LimitsError),
+}
+
+/// A block device of this machine.
+pub struct LinuxDevice {
+    file: Arc<File>,
+    name: String,
+    limits: Limits,
+}
+
+impl LinuxDevice {
+    /// Opens a block device for this program alone, past the page cache.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn open(path: &str) -> Result<Self, OpenError> {
+        let metadata = std::fs::metadata(path).map_err(OpenError::Open)?;
+        if !metadata.file_type().is_block_device() {
+            return Err(OpenError::NotABlockDevice);
+        }
+        let flags = libc::O_DIRECT | libc::O_EXCL;
+        let open = File::options().read(true).write(true).custom_flags(flags).open(path);
+        let file = open.map_err(|error| match error.kind() {
+            io::ErrorKind::ResourceBusy => OpenError::InUse,
+            _ => OpenError::Open(error),
+        })?;
+        // Of what was opened, whatever the path names now.
+        let device = file.metadata().map_err(OpenError::Open)?.rdev();
+        let (major, minor) = (libc::major(device), libc::minor(device));
+        let directory = format!("/sys/dev/block/{major}:{minor}");
+        let limits = sysfs::limits(Path::new(&directory))?;
+        // Queues are opened where nobody can be told.
+        IoUring::new(1).map_err(OpenError::Ring)?;
+        Ok(LinuxDevice { file: Arc::new(file), name: path.to_owned(), limits })
+    }
+
+    /// Describes the device in one line, for reports.
+    pub fn describe(&self) -> String {
+        let limits = &self.limits;
+        let size = if limits.nr_zones > 0 {
+            format!("{} zones of {} bytes", limits.nr_zones, limits.zone_size.to_bytes())
+        } else {
+            format!("{} bytes without zones", limits.capacity.to_bytes())
+        };
+        format!("{}, {size}, {}B blocks", self.name, limits.lba_size)
+    }
+}
+
+impl Device for LinuxDevice {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
+        let mut next = first.0;
+        let most = u32::try_from(max).unwrap_or(u32::MAX);
+        let end = first.0.saturating_add(most).min(self.limits.nr_zones);
+        while next < end {
+            let start = self.limits.zone_start(ZoneNo(next));
+            let listed = zones::report(&self.file, start, BATCH.min(end - next));
+            let listed = listed.map_err(|error| status(&error))?;
+            if listed.is_empty() {
+                return Err(Status::IoError);
+            }
+            for zone in &listed {
+                zones.push(zone.zone().ok_or(Status::IoError)?);
+            }
+            next += u32::try_from(listed.len()).expect("no more than were asked for");
+        }
+        Ok(())
+    }
+
+    fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
+        Box::new(Queue::new(Arc::clone(&self.file), self.limits.clone()))
+    }
+}
+
+impl Model for LinuxDevice {
+    fn characteristics(&self) -> Vec<(&'static str, String)> {
+        vec![("path", self.name.clone())]
+    }
+}
+
+/// What an error of a system call means (the reverse of [`Status::errno`], with those that the
+/// kernel has for the same).
+pub(super) fn status(error: &io::Error) -> Status {
+    let known = [
+        Status::NotSupported,
+        Status::Timeout,
+        Status::NoSpace,
+        Status::Medium,
+        Status::Protection,
+        Status::Again,
+        Status::ZoneOpenResource,
+        Status::ZoneActiveResource,
+        Status::Offline,
+        Status::Invalid,
+    ];
+    match error.raw_os_error() {
+        Some(libc::ENXIO) => Status::Offline,
+        Some(libc::ENOTTY) => Status::NotSupported,
+        number => known.into_iter().find(|s| Some(s.errno()) == number).unwrap_or(Status::IoError),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_numbers_have_the_meaning_that_they_have_on_the_way_out() {
+        for (number, expected) in [
+            (libc::EIO, Status::IoError),
+            (libc::ENOSPC, Status::NoSpace),
+            (libc::ETOOMANYREFS, Status::ZoneOpenResource),
+            (libc::EOVERFLOW, Status::ZoneActiveResource),
+            (libc::ENODEV, Status::Offline),
+            (libc::ENXIO, Status::Offline),
+            (libc::EBADF, Status::IoError),
+        ] {
+            assert_eq!(status(&io::Error::from_raw_os_error(number)), expected, "{number}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_block_device_is_refused() {
+        let error = |path| LinuxDevice::open(path).err().expect("refused").to_string();
+        assert_eq!(error("/dev/null"), "expected a block device");
+        assert!(error("/dev/nonexistent").contains("No such file"));
+    }
+}

@@ -1,0 +1,149 @@
+//! The limits of a block device, as sysfs has them.
+//!
+//! Takes a directory such as `/sys/dev/block/259:0`; gives limits.
+use std::fs;
+use std::path::{Path, PathBuf};
+use zonal_blk::{Limits, Sector};
+
+/// The longest queue that is asked of a device: what io_uring takes at once.
+const MAX_DEPTH: u16 = 1024;
+
+/// Why the limits are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum LimitsError {
+    /// An attribute cannot be read.
+    #[error("{0}: {1}")]
+    Read(PathBuf, std::io::Error),
+    /// An attribute is not what it should be.
+    #[error("{path}: found `{found}`, expected {expected}")]
+    Value {
+        /// The attribute.
+        path: PathBuf,
+        /// What it says.
+        found: String,
+        /// What it may say.
+        expected: &'static str,
+    },
+}
+
+/// A device's directory.
+struct Attributes<'a>(&'a Path);
+
+impl Attributes<'_> {
+    fn text(&self, name: &str) -> Result<(PathBuf, String), LimitsError> {
+        let path = self.0.join(name);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok((path, text.trim().to_owned())),
+            Err(error) => Err(LimitsError::Read(path, error)),
+        }
+    }
+
+    fn number<T: std::str::FromStr>(&self, name: &str) -> Result<T, LimitsError> {
+        let (path, found) = self.text(name)?;
+        found.parse().map_err(|_| LimitsError::Value { path, found, expected: "a number" })
+    }
+}
+
+/// The limits of the device of a directory.
+///
+/// # Errors
+/// Which attribute is missing, as all are for a partition, or makes no sense.
+pub fn limits(directory: &Path) -> Result<Limits, LimitsError> {
+    let attributes = Attributes(directory);
+    let (path, zoned) = attributes.text("queue/zoned")?;
+    let zoned = match zoned.as_str() {
+        // One that only prefers to be written in order may be written anywhere.
+        "none" | "host-aware" => false,
+        "host-managed" => true,
+        _ => {
+            let expected = "none, host-aware or host-managed";
+            return Err(LimitsError::Value { path, found: zoned, expected });
+        }
+    };
+    let lba_size: u32 = attributes.number("queue/logical_block_size")?;
+    if !matches!(lba_size, 512 | 4096) {
+        let (path, found) = attributes.text("queue/logical_block_size")?;
+        return Err(LimitsError::Value { path, found, expected: "512 or 4096" });
+    }
+    let max_kb: u32 = attributes.number("queue/max_sectors_kb")?;
+    let depth: u32 = attributes.number("queue/nr_requests")?;
+    let mut limits = Limits {
+        lba_size,
+        capacity: Sector(attributes.number("size")?),
+        zone_size: Sector(0),
+        nr_zones: 0,
+        max_open_zones: 0,
+        max_active_zones: 0,
+        max_sectors: max_kb.saturating_mul(2),
+        // A block device has no call for it.
+        append_max_sectors: 0,
+        max_write_zeroes_sectors: 0,
+        nr_queues: u16::MAX,
+        queue_depth: u16::try_from(depth).unwrap_or(u16::MAX).clamp(1, MAX_DEPTH),
+        rotational: attributes.number::<u8>("queue/rotational")? != 0,
+    };
+    if zoned {
+        limits.zone_size = Sector(attributes.number("queue/chunk_sectors")?);
+        limits.nr_zones = attributes.number("queue/nr_zones")?;
+        limits.max_open_zones = attributes.number("queue/max_open_zones")?;
+        limits.max_active_zones = attributes.number("queue/max_active_zones")?;
+    }
+    Ok(limits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(changed: &[(&str, &str)]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::create_dir(directory.path().join("queue")).expect("a directory");
+        let attributes = [
+            ("size", "131072"),
+            ("queue/zoned", "host-managed"),
+            ("queue/logical_block_size", "4096"),
+            ("queue/chunk_sectors", "8192"),
+            ("queue/nr_zones", "16"),
+            ("queue/max_open_zones", "4"),
+            ("queue/max_active_zones", "6"),
+            ("queue/max_sectors_kb", "1280"),
+            ("queue/nr_requests", "64"),
+            ("queue/rotational", "0"),
+        ];
+        for (name, value) in attributes.iter().chain(changed) {
+            fs::write(directory.path().join(name), format!("{value}\n")).expect("a file");
+        }
+        directory
+    }
+
+    #[test]
+    fn zoned_device_has_the_limits_that_it_says() {
+        let limits = limits(directory(&[]).path()).expect("limits");
+        assert_eq!((limits.capacity, limits.zone_size), (Sector(131072), Sector(8192)));
+        assert_eq!((limits.nr_zones, limits.max_open_zones, limits.max_active_zones), (16, 4, 6));
+        assert_eq!((limits.lba_size, limits.max_sectors, limits.queue_depth), (4096, 2560, 64));
+        assert_eq!((limits.rotational, limits.append_max_sectors), (false, 0));
+    }
+
+    #[test]
+    fn device_without_zones_may_have_chunks_that_are_none() {
+        let limits = limits(directory(&[("queue/zoned", "none")]).path()).expect("limits");
+        assert_eq!((limits.nr_zones, limits.zone_size), (0, Sector(0)));
+    }
+
+    #[test]
+    fn what_is_missing_or_makes_no_sense_is_named() {
+        let partition = directory(&[]);
+        fs::remove_dir_all(partition.path().join("queue")).expect("it was there");
+        let error = limits(partition.path()).expect_err("no queue").to_string();
+        assert!(error.contains("queue/zoned"), "{error}");
+        for (name, value, expected) in [
+            ("queue/zoned", "maybe", "expected none, host-aware or host-managed"),
+            ("queue/nr_zones", "many", "found `many`, expected a number"),
+            ("queue/logical_block_size", "520", "expected 512 or 4096"),
+        ] {
+            let error = limits(directory(&[(name, value)]).path()).expect_err(value).to_string();
+            assert!(error.contains(name) && error.contains(expected), "{error}");
+        }
+    }
+}

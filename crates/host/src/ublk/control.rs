@@ -1,0 +1,239 @@
+//! Commands to `/dev/ublk-control`.
+//!
+//! Takes a command with what belongs to it; gives what the driver answers. Each is waited for: the
+//! driver starts and stops devices meanwhile, for which their queues must be served.
+use super::abi::{ANY_ID, CtrlCmd, DevInfo, NO_QUEUE, Params, ctrl, feature};
+use io_uring::squeue::Entry128;
+use io_uring::{IoUring, cqueue, opcode, types};
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::thread;
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
+
+/// Where the driver takes commands.
+pub const PATH: &str = "/dev/ublk-control";
+
+/// What the driver could not do.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// The driver is not there.
+    #[error(
+        "there is no {0}: load the driver (modprobe ublk_drv), which is in Linux 6.0 and later \
+         with CONFIG_BLK_DEV_UBLK"
+    )]
+    NoDriver(String),
+    /// It does not listen to everybody.
+    #[error("cannot open {0}: {1}; ublk devices are made by root (CAP_SYS_ADMIN)")]
+    Open(String, io::Error),
+    /// Commands go through io_uring.
+    #[error(
+        "no io_uring, which ublk commands go through: {0} (see kernel.io_uring_disabled in sysctl)"
+    )]
+    Ring(io::Error),
+    /// The driver is too old to say what it can do.
+    #[error(
+        "the kernel's ublk driver does not say what it can do (UBLK_U_CMD_GET_FEATURES: {0}); \
+         Linux 6.5 or later does, and 6.6 or later for zoned devices"
+    )]
+    NoFeatures(io::Error),
+    /// The driver lacks what is needed.
+    #[error("the kernel's ublk driver has no {name}, which Linux {since} and later can have")]
+    Lacks {
+        /// The feature.
+        name: &'static str,
+        /// The version that it came with.
+        since: &'static str,
+    },
+    /// A command failed.
+    #[error("ublk: {0}: {1}")]
+    Command(&'static str, io::Error),
+}
+
+/// The driver.
+pub struct Control {
+    ring: IoUring<Entry128, cqueue::Entry>,
+    file: File,
+}
+
+impl Control {
+    /// Opens the driver, which must have all of `features`.
+    ///
+    /// # Errors
+    /// It is not there, or lacks something.
+    pub fn open(path: &Path, features: u64) -> Result<Self, ControlError> {
+        let name = || path.display().to_string();
+        let open = File::options().read(true).write(true).open(path);
+        let file = open.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => ControlError::NoDriver(name()),
+            _ => ControlError::Open(name(), error),
+        })?;
+        let ring = IoUring::builder().build(4).map_err(ControlError::Ring)?;
+        let mut control = Control { ring, file };
+        let mut found = 0u64;
+        let command = Sent { id: ANY_ID, ..Sent::new(ctrl::GET_FEATURES) };
+        control.exchange(command, &mut found).map_err(ControlError::NoFeatures)?;
+        check(found, features)?;
+        Ok(control)
+    }
+
+    /// What the device is; `None` if there is none of this number.
+    pub fn info(&mut self, id: u32) -> Result<Option<DevInfo>, ControlError> {
+        let mut info = DevInfo::new_zeroed();
+        match self.exchange(Sent { id, ..Sent::new(ctrl::GET_DEV_INFO) }, &mut info) {
+            Ok(()) => Ok(Some(info)),
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
+                Ok(None)
+            }
+            Err(error) => Err(ControlError::Command("looking for the device", error)),
+        }
+    }
+
+    /// Makes a device; `info` is then what the driver made of it.
+    pub fn add(&mut self, info: &mut DevInfo) -> Result<(), ControlError> {
+        let command = Sent { id: info.dev_id, ..Sent::new(ctrl::ADD_DEV) };
+        self.exchange(command, info).map_err(|e| ControlError::Command("making the device", e))
+    }
+
+    /// Says what the device is to the block layer.
+    pub fn set_params(&mut self, id: u32, params: &Params) -> Result<(), ControlError> {
+        let mut params = *params;
+        self.exchange(Sent { id, ..Sent::new(ctrl::SET_PARAMS) }, &mut params)
+            .map_err(|error| ControlError::Command("setting the device's parameters", error))
+    }
+
+    /// What the device is to the block layer.
+    pub fn params(&mut self, id: u32) -> Result<Params, ControlError> {
+        let mut params = Params::empty();
+        self.exchange(Sent { id, ..Sent::new(ctrl::GET_PARAMS) }, &mut params)
+            .map_err(|error| ControlError::Command("reading the device's parameters", error))?;
+        Ok(params)
+    }
+
+    /// Makes the block device. Its queues must be served.
+    pub fn start(&mut self, id: u32, pid: u32) -> Result<(), ControlError> {
+        self.plain(ctrl::START_DEV, id, pid, "starting the device")
+    }
+
+    /// Ends the block device, after the requests that its queues have. Its tags are then given up.
+    pub fn stop(&mut self, id: u32) -> Result<(), ControlError> {
+        self.plain(ctrl::STOP_DEV, id, 0, "stopping the device")
+    }
+
+    /// Makes the number free; waits until nobody has a file of the device open.
+    pub fn delete(&mut self, id: u32) -> Result<(), ControlError> {
+        self.plain(ctrl::DEL_DEV, id, 0, "deleting the device")
+    }
+
+    /// Has the number become free as soon as nobody has a file of the device open. Before Linux
+    /// 6.9, waits for that.
+    pub fn delete_later(&mut self, id: u32) -> Result<(), ControlError> {
+        match self.exchange(Sent { id, ..Sent::new(ctrl::DEL_DEV_ASYNC) }, &mut [0u8; 0]) {
+            Err(error) if error.kind() == ErrorKind::Unsupported => self.delete(id),
+            ended => ended.map_err(|error| ControlError::Command("deleting the device", error)),
+        }
+    }
+
+    /// Makes a device without a server ready for one; whether it was ready for that.
+    pub fn start_recovery(&mut self, id: u32) -> Result<bool, ControlError> {
+        match self.exchange(Sent { id, ..Sent::new(ctrl::START_USER_RECOVERY) }, &mut [0u8; 0]) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(false),
+            Err(error) => Err(ControlError::Command("taking the device over", error)),
+        }
+    }
+
+    /// Has the device go on with this server. Its queues must be served.
+    pub fn end_recovery(&mut self, id: u32, pid: u32) -> Result<(), ControlError> {
+        self.plain(ctrl::END_USER_RECOVERY, id, pid, "having the device go on")
+    }
+
+    fn plain(
+        &mut self,
+        number: u32,
+        id: u32,
+        pid: u32,
+        doing: &'static str,
+    ) -> Result<(), ControlError> {
+        self.exchange(Sent { number, id, data: pid.into() }, &mut [0u8; 0])
+            .map_err(|error| ControlError::Command(doing, error))
+    }
+
+    /// Sends a command and waits for its end. The driver reads and writes `buffer`.
+    fn exchange<B>(&mut self, sent: Sent, buffer: &mut B) -> io::Result<()>
+    where
+        B: FromBytes + IntoBytes + Immutable,
+    {
+        let len = size_of::<B>();
+        let command = CtrlCmd {
+            dev_id: sent.id,
+            queue_id: NO_QUEUE,
+            len: u16::try_from(len).expect("a small structure"),
+            addr: buffer.as_mut_bytes().as_mut_ptr().expose_provenance() as u64,
+            data: sent.data,
+            ..CtrlCmd::new_zeroed()
+        };
+        let mut bytes = [0; 80];
+        bytes[..size_of::<CtrlCmd>()].copy_from_slice(command.as_bytes());
+        let fd = types::Fd(self.file.as_raw_fd());
+        let entry = opcode::UringCmd80::new(fd, sent.number).cmd(bytes).build();
+        // SAFETY: the file is open, and `buffer` may be written with any bytes and outlives the
+        // command, since nothing but its end ends the loop below.
+        unsafe { self.ring.submission().push(&entry) }.expect("one command at a time");
+        let result = loop {
+            if self.ring.submit_and_wait(1).is_err() {
+                // A signal, or no memory for now.
+                thread::yield_now();
+            }
+            if let Some(end) = self.ring.completion().next() {
+                break end.result();
+            }
+        };
+        if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
+    }
+}
+
+/// A command to send.
+struct Sent {
+    number: u32,
+    id: u32,
+    data: u64,
+}
+
+impl Sent {
+    fn new(number: u32) -> Self {
+        Sent { number, id: 0, data: 0 }
+    }
+}
+
+/// Whether all of `wanted` are among the features found.
+fn check(found: u64, wanted: u64) -> Result<(), ControlError> {
+    match feature::NAMES.iter().find(|(bit, ..)| wanted & !found & bit != 0) {
+        Some(&(_, name, since)) => Err(ControlError::Lacks { name, since }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_without_the_driver_is_told_how_to_load_it() {
+        let Err(error) = Control::open(Path::new("/nonexistent/ublk-control"), 0) else {
+            panic!("opened")
+        };
+        let text = error.to_string();
+        assert!(text.contains("/nonexistent/ublk-control"), "{text}");
+        assert!(text.contains("modprobe ublk_drv"), "{text}");
+    }
+
+    #[test]
+    fn missing_feature_is_named_with_the_version_that_has_it() {
+        let wanted = feature::USER_COPY | feature::ZONED;
+        assert!(check(wanted | 1, wanted).is_ok());
+        let error = check(feature::USER_COPY, wanted).expect_err("no zones").to_string();
+        assert!(error.contains("no UBLK_F_ZONED") && error.contains("Linux 6.6"), "{error}");
+    }
+}

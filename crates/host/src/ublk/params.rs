@@ -1,0 +1,147 @@
+//! What a device is to the ublk driver.
+//!
+//! Takes the limits of a queue; gives the driver's parameters. Keeps true: what the kernel asks for
+//! within them, the block layer does.
+use super::abi::{MAX_IO_BYTES, Params, attr, param};
+use zonal_blk::{Limits, Queue, Sector};
+
+/// Why a device cannot be a ublk device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsuitable {
+    /// Linux finds a sector's zone with a shift.
+    #[error(
+        "zones of {0} sectors, expected a power of two, 8 sectors or more: Linux takes no others"
+    )]
+    ZoneSize(Sector),
+    /// The driver counts whole zones.
+    #[error(
+        "{capacity} sectors in zones of {zone_size}, expected a multiple: ublk takes no smaller \
+         last zone"
+    )]
+    LastZone {
+        /// Of the device.
+        capacity: Sector,
+        /// Of the other zones.
+        zone_size: Sector,
+    },
+    /// The driver refuses zoned devices without appends.
+    #[error(
+        "no zone appends, which ublk asks for: the device has none, and under this zone-write \
+         policy the layer makes none"
+    )]
+    Append,
+    /// The driver counts data in pages.
+    #[error("commands of {0} sectors at the most, expected 8 or more: ublk has pages of data")]
+    MaxSectors(u32),
+}
+
+/// The longest append of a queue in sectors: the device's own, or what a write may have where the
+/// layer makes appends from writes; 0 if it does not.
+fn append_max(queue: &Queue, longest: u32) -> u32 {
+    let limits = queue.limits();
+    let zone = u32::try_from(limits.zone_size.0).unwrap_or(u32::MAX);
+    match limits.append_max_sectors {
+        0 if queue.zone_write().plugs() => longest.min(zone),
+        native => native.min(longest).min(zone),
+    }
+}
+
+/// The longest request in sectors: no longer than the device's commands, in whole pages.
+fn longest(limits: &Limits) -> u32 {
+    let sectors = limits.max_sectors.min(MAX_IO_BYTES / 512);
+    sectors - sectors % 8
+}
+
+/// The parameters of a device.
+///
+/// # Errors
+/// What the driver or Linux does not take.
+pub fn params(queue: &Queue) -> Result<Params, Unsuitable> {
+    let limits = queue.limits();
+    let longest = longest(limits);
+    if longest == 0 {
+        return Err(Unsuitable::MaxSectors(limits.max_sectors));
+    }
+    let mut params = Params::empty();
+    params.types = param::BASIC | param::DISCARD;
+    // A device without a cache has no trouble with flushes.
+    params.basic.attrs = attr::VOLATILE_CACHE | attr::FUA;
+    if limits.rotational {
+        params.basic.attrs |= attr::ROTATIONAL;
+    }
+    let shift = u8::try_from(limits.lba_size.trailing_zeros()).expect("less than 32");
+    params.basic.logical_bs_shift = shift;
+    params.basic.physical_bs_shift = shift;
+    params.basic.io_min_shift = shift;
+    params.basic.io_opt_shift = shift;
+    params.basic.max_sectors = longest;
+    params.basic.dev_sectors = limits.capacity.0;
+    params.discard.discard_granularity = limits.lba_size;
+    params.discard.max_write_zeroes_sectors = limits.max_write_zeroes_sectors;
+    if limits.nr_zones == 0 {
+        params.discard.max_discard_sectors = u32::MAX - u32::MAX % limits.lba_sectors();
+        params.discard.max_discard_segments = 1;
+        return Ok(params);
+    }
+    let zone_size = limits.zone_size;
+    let chunk = u32::try_from(zone_size.0).ok().filter(|size| size.is_power_of_two() && *size >= 8);
+    params.basic.chunk_sectors = chunk.ok_or(Unsuitable::ZoneSize(zone_size))?;
+    if !limits.capacity.0.is_multiple_of(zone_size.0) {
+        return Err(Unsuitable::LastZone { capacity: limits.capacity, zone_size });
+    }
+    params.types |= param::ZONED;
+    params.zoned.max_open_zones = limits.max_open_zones;
+    params.zoned.max_active_zones = limits.max_active_zones;
+    params.zoned.max_zone_append_sectors = append_max(queue, longest);
+    if params.zoned.max_zone_append_sectors == 0 {
+        return Err(Unsuitable::Append);
+    }
+    Ok(params)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::queue;
+    use super::*;
+    use zonal_blk::{QueueOptions, ZoneWrite};
+
+    fn of(device: &str) -> Result<Params, Unsuitable> {
+        params(&queue(device, QueueOptions::default()))
+    }
+
+    #[test]
+    fn zoned_device_has_its_limits_and_appends_that_the_layer_makes() {
+        let params = of("null:zones=16,zone_size=1M,max_open=4,max_active=6,lba=4096");
+        let params = params.expect("a device that ublk takes");
+        assert_eq!(params.types, param::BASIC | param::DISCARD | param::ZONED);
+        assert_eq!(params.basic.chunk_sectors, 2048);
+        assert_eq!(params.basic.dev_sectors, 16 * 2048);
+        assert_eq!(params.basic.logical_bs_shift, 12);
+        assert_eq!((params.zoned.max_open_zones, params.zoned.max_active_zones), (4, 6));
+        assert_eq!(params.zoned.max_zone_append_sectors, 2048, "1 MiB, the longest command");
+        assert_eq!(params.discard.max_discard_sectors, 0);
+    }
+
+    #[test]
+    fn device_without_zones_has_discards_and_no_zone_limits() {
+        let params = of("null:zoned=false,size=16M").expect("a device that ublk takes");
+        assert_eq!(params.types & param::ZONED, 0);
+        assert_eq!((params.basic.chunk_sectors, params.basic.dev_sectors), (0, 32768));
+        assert_eq!(params.discard.max_discard_segments, 1);
+    }
+
+    #[test]
+    fn rotating_device_says_so() {
+        let params = of("smr-20t").expect("a device that ublk takes");
+        assert_ne!(params.basic.attrs & attr::ROTATIONAL, 0);
+    }
+
+    #[test]
+    fn what_linux_does_not_take_is_named() {
+        let size = of("null:zones=16,zone_size=3M");
+        assert_eq!(size, Err(Unsuitable::ZoneSize(Sector(6144))));
+        let options = QueueOptions { zone_write: Some(ZoneWrite::Off), ..QueueOptions::default() };
+        let none = params(&queue("null:zones=16,zone_size=1M", options));
+        assert_eq!(none, Err(Unsuitable::Append));
+    }
+}

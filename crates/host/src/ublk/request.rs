@@ -1,0 +1,138 @@
+//! What the driver asks for, in the words of the block layer.
+//!
+//! Takes a descriptor; gives work, or the status with which it is refused. Keeps true: the
+//! descriptor is not believed: what is allocated for it is no more than a request may have.
+use super::abi::{IO_F_FUA, IoDesc, op};
+use zonal_blk::{BioFlags, Limits, Op, Sector, Status, ZoneNo};
+
+/// What a request is for whoever carries it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// A bio.
+    Bio(Wanted),
+    /// A report of up to `most` zones from `first` on.
+    Report { first: ZoneNo, most: u32 },
+}
+
+/// A bio without its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub op: Op,
+    pub flags: BioFlags,
+    pub sector: Sector,
+    pub nr_sectors: u32,
+}
+
+impl Wanted {
+    /// Bytes that the request has or wants.
+    pub fn bytes(&self) -> usize {
+        if self.takes() || self.op == Op::Read { self.nr_sectors as usize * 512 } else { 0 }
+    }
+
+    /// Whether data come with it.
+    pub fn takes(&self) -> bool {
+        matches!(self.op, Op::Write | Op::ZoneAppend)
+    }
+}
+
+/// What a descriptor asks for, on a device whose requests have no more than `longest` sectors of
+/// data.
+///
+/// # Errors
+/// [`Status::NotSupported`] for an operation that is unknown here; [`Status::Invalid`] for data
+/// beyond the longest request and for a report that does not begin at a zone of the device.
+pub fn decode(limits: &Limits, longest: u32, desc: &IoDesc) -> Result<Work, Status> {
+    let [code, ..] = desc.op_flags.to_le_bytes();
+    let op = match code {
+        op::READ => Op::Read,
+        op::WRITE => Op::Write,
+        op::FLUSH => Op::Flush,
+        op::DISCARD => Op::Discard,
+        op::WRITE_ZEROES => Op::WriteZeroes,
+        op::ZONE_OPEN => Op::ZoneOpen,
+        op::ZONE_CLOSE => Op::ZoneClose,
+        op::ZONE_FINISH => Op::ZoneFinish,
+        op::ZONE_APPEND => Op::ZoneAppend,
+        op::ZONE_RESET_ALL => Op::ZoneResetAll,
+        op::ZONE_RESET => Op::ZoneReset,
+        op::REPORT_ZONES => return report(limits, desc),
+        _ => return Err(Status::NotSupported),
+    };
+    let place = op.has_range() || op.is_zone_management();
+    let wanted = Wanted {
+        op,
+        flags: if desc.op_flags & IO_F_FUA != 0 { BioFlags::FUA } else { BioFlags::NONE },
+        sector: if place { Sector(desc.start_sector) } else { Sector(0) },
+        nr_sectors: if op.has_range() { desc.count } else { 0 },
+    };
+    let data = wanted.takes() || op == Op::Read;
+    if data && wanted.nr_sectors > longest { Err(Status::Invalid) } else { Ok(Work::Bio(wanted)) }
+}
+
+fn report(limits: &Limits, desc: &IoDesc) -> Result<Work, Status> {
+    if limits.nr_zones == 0 {
+        return Err(Status::NotSupported);
+    }
+    let sector = Sector(desc.start_sector);
+    if sector >= limits.capacity || !sector.0.is_multiple_of(limits.zone_size.0) {
+        return Err(Status::Invalid);
+    }
+    Ok(Work::Report { first: limits.zone_of(sector), most: desc.count })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::queue;
+    use super::*;
+    use zonal_blk::QueueOptions;
+
+    const ZONED: &str = "null:zones=16,zone_size=1M,max_open=4,lba=4096";
+
+    fn decoded(device: &str, op_flags: u32, start_sector: u64, count: u32) -> Result<Work, Status> {
+        let queue = queue(device, QueueOptions::default());
+        decode(queue.limits(), 256, &IoDesc { op_flags, count, start_sector, addr: 0 })
+    }
+
+    #[test]
+    fn every_operation_has_its_bio() {
+        let plain = BioFlags::NONE;
+        for (op_flags, op, flags, sector, nr_sectors, bytes) in [
+            (0, Op::Read, plain, 8, 16, 8192),
+            (1, Op::Write, plain, 8, 16, 8192),
+            (1 | 1 << 13 | 1 << 11, Op::Write, BioFlags::FUA, 8, 16, 8192),
+            (2, Op::Flush, plain, 0, 0, 0),
+            (3, Op::Discard, plain, 8, 16, 0),
+            (5, Op::WriteZeroes, plain, 8, 16, 0),
+            (10, Op::ZoneOpen, plain, 8, 0, 0),
+            (11, Op::ZoneClose, plain, 8, 0, 0),
+            (12, Op::ZoneFinish, plain, 8, 0, 0),
+            (13, Op::ZoneAppend, plain, 8, 16, 8192),
+            (14, Op::ZoneResetAll, plain, 0, 0, 0),
+            (15, Op::ZoneReset, plain, 8, 0, 0),
+        ] {
+            let wanted = Wanted { op, flags, sector: Sector(sector), nr_sectors };
+            assert_eq!(wanted.bytes(), bytes, "{op:?}");
+            assert_eq!(decoded(ZONED, op_flags, 8, 16), Ok(Work::Bio(wanted)));
+        }
+        let report = Work::Report { first: ZoneNo(2), most: 16 };
+        assert_eq!(decoded(ZONED, 18, 4096, 16), Ok(report));
+    }
+
+    #[test]
+    fn odd_descriptors_are_refused() {
+        for (op_flags, sector, count, expected) in [
+            (4, 0, 8, Status::NotSupported),
+            (17, 0, 8, Status::NotSupported),
+            (255, 0, 8, Status::NotSupported),
+            (0, 0, 257, Status::Invalid),
+            (13, 0, u32::MAX, Status::Invalid),
+            (18, 8, 1, Status::Invalid),
+            (18, 16 * 2048, 1, Status::Invalid),
+            (18, u64::MAX, 1, Status::Invalid),
+        ] {
+            assert_eq!(decoded(ZONED, op_flags, sector, count), Err(expected), "{op_flags}");
+        }
+        let no_zones = decoded("null:zoned=false,size=16M", 18, 0, 1);
+        assert_eq!(no_zones, Err(Status::NotSupported));
+    }
+}

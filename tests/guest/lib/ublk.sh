@@ -1,0 +1,52 @@
+# `zonal serve --ublk` in the guest. Sourced by suites.
+# shellcheck shell=bash
+
+# serve_ublk ID SPEC OPTION...: serves a device as /dev/ublkbID until stop_ublk or kill_ublk.
+serve_ublk() {
+    local id=$1
+    shift
+    rm -f "/tmp/ready.$id" "/tmp/code.$id"
+    {
+        /job/zonal serve "$@" "--ublk=$id" >"/tmp/ready.$id" 2>>"/out/ublk$id.log" &
+        echo $! >"/tmp/pid.$id"
+        local code=0
+        wait $! || code=$?
+        echo "$code" >"/tmp/code.$id"
+    } &
+    until_true 60 test -s "/tmp/ready.$id" -o -e "/tmp/code.$id"
+    cat "/out/ublk$id.log"
+    equal "place" "$(cat "/tmp/ready.$id")" "/dev/ublkb$id"
+    until_true 10 test -b "/dev/ublkb$id"
+}
+
+# stop_ublk ID: the server ends well and leaves nothing.
+stop_ublk() {
+    kill "$(cat "/tmp/pid.$1")"
+    until_true 30 test -s "/tmp/code.$1"
+    equal "exit code" "$(cat "/tmp/code.$1")" 0
+    fails test -e "/dev/ublkb$1"
+    fails test -e "/dev/ublkc$1"
+    fails test -e "/proc/$(cat "/tmp/pid.$1")"
+}
+
+kill_ublk() {
+    kill -KILL "$(cat "/tmp/pid.$1")"
+    until_true 30 test -e "/tmp/code.$1"
+}
+
+# refused WORDS ARGUMENT...: zonal ends with exit code 2 and says so.
+refused() {
+    local words=$1 code=0
+    shift
+    /job/zonal "$@" 2>/tmp/refused || code=$?
+    cat /tmp/refused
+    equal "exit code" "$code" 2
+    grep -F -e "$words" /tmp/refused
+}
+
+# read_more DISK NUMBER: it has had so many reads.
+read_more() {
+    local reads
+    read -r reads _ <"/sys/block/${1##*/}/stat"
+    ((reads > $2))
+}
