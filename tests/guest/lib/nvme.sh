@@ -1,0 +1,50 @@
+# Namespaces of `serve` in the guest. Sourced by suites.
+# shellcheck shell=bash
+
+address=10.0.2.2
+host_names=(--hostnqn nqn.2026-11.org.example:linux --hostid 01234567-89ab-cdef-0123-456789abcdef)
+
+nqn_of() {
+    echo "nqn.2026-11.org.example:$1"
+}
+
+port_of() {
+    local port=${1}_port
+    echo "${!port}"
+}
+
+# attach NAME OPTION...: connects to it and waits for its namespace.
+attach() {
+    local name=$1
+    shift
+    modprobe nvme-tcp
+    # The digests' checksum is asked for by name, not by dependency.
+    modprobe crc32c_generic
+    nvme connect -t tcp -a "$address" -s "$(port_of "$name")" -n "$(nqn_of "$name")" \
+        "${host_names[@]}" -i 2 "$@"
+    until_true 20 disk_of "$name"
+}
+
+detach() {
+    nvme disconnect -n "$(nqn_of "$1")"
+    fails disk_of "$1"
+}
+
+# disk_of NAME: its block device.
+disk_of() {
+    local disk
+    for disk in /sys/block/nvme*; do
+        [[ $disk =~ /nvme[0-9]+n[0-9]+$ && -b /dev/${disk##*/} ]] || continue
+        [[ $(cat "$disk/device/subsysnqn") == "$(nqn_of "$1")" ]] || continue
+        echo "/dev/${disk##*/}"
+        return
+    done
+    return 1
+}
+
+# controller_of NAME: its controller.
+controller_of() {
+    grep --files-with-matches --line-regexp --fixed-strings "$(nqn_of "$1")" \
+        /sys/class/nvme/*/subsysnqn | sed 's|.*/\(nvme[0-9]*\)/.*|/dev/\1|'
+}
+
