@@ -17,6 +17,7 @@ check() {
         "$@"
     ) >"$log" 2>&1
     status=$?
+    umount --all --types btrfs,f2fs,zonefs 2>/dev/null
     set -e
     if ((status == 0)); then
         report "ok $number $name ($((SECONDS - begin)) s)"
@@ -39,8 +40,8 @@ report() {
 # ask VERB ARGUMENT...: has the other side do on_VERB.
 ask() {
     local answer
-    echo "$*" >&"$line"
-    read -r -u "$line" answer
+    echo "$*" >&"${line:?}"
+    read -r -u "${line:?}" answer
     [[ $answer == ok ]] || { echo "$answer" && return 1; }
 }
 

@@ -2,11 +2,12 @@
 # shellcheck shell=bash
 
 # By name: process, arguments, port, and those that ended as they should not.
+# shellcheck disable=SC2034
 declare -A server_pids=() server_args=() server_ports=() failed_servers=()
 
 # give NAME VALUE: a variable of the guest's.
 give() {
-    printf '%s=%q\n' "$1" "$2" >>"$job/env"
+    printf '%s=%q\n' "$1" "$2" >>"${job:?}/env"
 }
 
 # serve NAME SPEC OPTION...: serves a device over NVMe/TCP on the loopback, as
@@ -24,13 +25,15 @@ serve() {
 
 # start NAME: once more, on the same port.
 on_start() {
-    local name=$1 line args
+    local name=$1 line args ready
+    ready=${work:?}/$name.ready
     eval "args=(${server_args[$name]})"
-    "$zonal" serve "${args[@]}" --nvme-tcp "127.0.0.1:${server_ports[$name]}" \
-        --nqn "nqn.2026-11.org.example:$name" --verbose >"$work/ready" 2>>"$out/$name.log" &
+    rm -f "$ready"
+    "${zonal:?}" serve "${args[@]}" --nvme-tcp "127.0.0.1:${server_ports[$name]}" \
+        --nqn "nqn.2026-11.org.example:$name" --verbose >"$ready" 2>>"${out:?}/$name.log" &
     server_pids[$name]=$!
     for _ in $(seq 100); do
-        line=$(head -n 1 "$work/ready" 2>/dev/null) && [[ -n $line ]] && break
+        line=$(head -n 1 "$ready" 2>/dev/null) && [[ -n $line ]] && break
         sleep 0.1
     done
     [[ $line == nvme-tcp://127.0.0.1:* ]] || unusable "zonal serve ${args[*]}: $(cat "$out/$name.log")"
@@ -68,20 +71,19 @@ end_servers() {
 
 # Does what the guest asks for, until it is gone.
 serve_questions() {
-    local piece line=
-    while kill -0 "$guest" 2>/dev/null; do
-        if ! read -r -t 1 -u "$asked" piece; then
+    local piece line='' words
+    while kill -0 "${guest:?}" 2>/dev/null; do
+        if ! read -r -t 1 -u "${asked:?}" piece; then
             line+=$piece
             continue
         fi
         line+=$piece
-        # shellcheck disable=SC2086
-        set -- $line
-        line=
-        if declare -F "on_$1" >/dev/null && "on_$@"; then
-            echo ok >&"$answered"
+        read -r -a words <<<"$line"
+        if declare -F "on_${words[0]}" >/dev/null && "on_${words[0]}" "${words[@]:1}"; then
+            echo ok >&"${answered:?}"
         else
-            echo "cannot $*" >&"$answered"
+            echo "cannot $line" >&"$answered"
         fi
+        line=
     done
 }

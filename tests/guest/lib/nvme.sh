@@ -13,6 +13,14 @@ port_of() {
     echo "${!port}"
 }
 
+# discover NAME: the discovery log has the subsystem.
+discover() {
+    modprobe nvme-tcp
+    equal discovered "$(of nvme discover -t tcp -a "$address" -s "$(port_of "$1")" \
+        "${host_names[@]}" '.records[] | "\(.trtype) \(.subtype) \(.trsvcid) \(.subnqn)"')" \
+        "tcp nvme subsystem $(port_of "$1") $(nqn_of "$1")"
+}
+
 # attach NAME OPTION...: connects to it and waits for its namespace.
 attach() {
     local name=$1
@@ -21,8 +29,8 @@ attach() {
     # The digests' checksum is asked for by name, not by dependency.
     modprobe crc32c_generic
     nvme connect -t tcp -a "$address" -s "$(port_of "$name")" -n "$(nqn_of "$name")" \
-        "${host_names[@]}" -i 2 "$@"
-    until_true 20 disk_of "$name"
+        "${host_names[@]}" -i 2 "$@" &&
+        until_true 20 disk_of "$name"
 }
 
 detach() {

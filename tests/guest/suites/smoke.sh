@@ -9,6 +9,8 @@ before() {
 guest() {
     # shellcheck source=tests/guest/lib/nvme.sh
     source /job/lib/nvme.sh
+    # shellcheck source=tests/guest/lib/filesystems.sh
+    source /job/lib/filesystems.sh
     # shellcheck source=tests/guest/lib/zoned.sh
     source /job/lib/zoned.sh
     check "attach" attach small
@@ -18,7 +20,7 @@ guest() {
     check "what is written is read, a misplaced write is refused" write_and_read "$disk"
     check "zone actions" zone_actions "$disk"
     check "fio, with verification" fio_verify "$disk" 24m
-    check "btrfs, data after a remount" btrfs_remount "$disk"
+    check "btrfs: files after a remount" btrfs_files "$disk"
     check "detach" detach small
     check "attach with digests" attach small --hdr-digest --data-digest
     check "what is written is read, with digests" write_and_read "$(disk_of small)"
