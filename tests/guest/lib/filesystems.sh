@@ -35,7 +35,6 @@ f2fs_files() {
     blkzone reset "$1"
     mkfs.f2fs -f -m -c "$1" "$2"
     files_stay f2fs "$2"
-    fsck.f2fs "$2"
 }
 
 # A zone is a file.

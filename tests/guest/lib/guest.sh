@@ -15,7 +15,7 @@ check() {
     (
         set -euxo pipefail
         "$@"
-    ) >"$log" 2>&1
+    ) </dev/null >"$log" 2>&1
     status=$?
     umount --all --types btrfs,f2fs,zonefs 2>/dev/null
     set -e

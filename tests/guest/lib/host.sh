@@ -30,7 +30,7 @@ on_start() {
     eval "args=(${server_args[$name]})"
     rm -f "$ready"
     "${zonal:?}" serve "${args[@]}" --nvme-tcp "127.0.0.1:${server_ports[$name]}" \
-        --nqn "nqn.2026-11.org.example:$name" --verbose >"$ready" 2>>"${out:?}/$name.log" &
+        --nqn "nqn.2026-11.org.example:$name" --verbose >"$ready" 2>>"${out:?}/$name.log" {turn}>&- &
     server_pids[$name]=$!
     for _ in $(seq 100); do
         line=$(head -n 1 "$ready" 2>/dev/null) && [[ -n $line ]] && break

@@ -62,9 +62,8 @@ cli_zones() {
     cmp /tmp/data /tmp/read
     nvme zns reset-zone "$disk" --start-lba="$blocks"
     equal reset "$(state "$disk" "$blocks")" EMPTY:0
-    # Without ZRWA, extensions and a zone that is read-only.
+    # Without ZRWA and without a zone that is read-only.
     refused nvme zns zrwa-flush-zone "$disk" --lba="$blocks"
-    refused nvme zns set-zone-desc "$disk" --start-lba=0 --data=/tmp/data
     refused nvme zns offline-zone "$disk" --start-lba=0
 }
 

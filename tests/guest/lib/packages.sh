@@ -16,21 +16,17 @@ own_apt() {
         -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false "$@"
 }
 
-# The mirror that this machine takes Debian itself from.
+# The mirror that this machine takes Debian itself from; without its lists too.
 mirror() {
-    local codename
-    # shellcheck source=/dev/null
-    codename=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
     # shellcheck disable=SC2016
-    apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' 'Component: main' \
-        "Release: $codename" 2>/dev/null | head -n 1
+    apt-get indextargets --no-release-info --format '$(REPO_URI)' 'Identifier: Packages' \
+        'Component: main' | grep -m 1 -E '/debian/?$'
 }
 
 # The lists of a release, fetched anew.
 update() {
     local suite=$1 uri
-    uri=$(mirror)
-    [[ -n $uri ]] || unusable "apt's sources name no mirror for Debian's component main"
+    uri=$(mirror) || unusable "apt's sources name no mirror of Debian with main, .../debian"
     mkdir -p "$cache/apt/$suite/lists/partial" "$cache/apt/none"
     echo "deb [signed-by=$keyring] $uri $suite main" >"$cache/apt/$suite.list"
     own_apt apt-get "$suite" update --quiet=2 || unusable "apt-get cannot read $suite from $uri"
