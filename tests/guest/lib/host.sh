@@ -29,6 +29,7 @@ on_start() {
     ready=${work:?}/$name.ready
     eval "args=(${server_args[$name]})"
     rm -f "$ready"
+    # shellcheck disable=SC2154
     "${zonal:?}" serve "${args[@]}" --nvme-tcp "127.0.0.1:${server_ports[$name]}" \
         --nqn "nqn.2026-11.org.example:$name" --verbose >"$ready" 2>>"${out:?}/$name.log" {turn}>&- &
     server_pids[$name]=$!

@@ -13,9 +13,25 @@ port_of() {
     echo "${!port}"
 }
 
+# Kernels before zone write plugging (6.10) keep writes to a zone in order in the scheduler
+# mq-deadline only, and their multipath layer loses the sectors of zone appends.
+is_old() {
+    [[ $(uname -r) == 6.1.* ]]
+}
+
+load_nvme() {
+    if is_old; then
+        modprobe nvme-core multipath=N
+        modprobe mq-deadline
+    fi
+    modprobe nvme-tcp
+    # The digests' checksum is asked for by name, not by dependency.
+    modprobe crc32c_generic
+}
+
 # discover NAME: the discovery log has the subsystem.
 discover() {
-    modprobe nvme-tcp
+    load_nvme
     equal discovered "$(of nvme discover -t tcp -a "$address" -s "$(port_of "$1")" \
         "${host_names[@]}" '.records[] | "\(.trtype) \(.subtype) \(.trsvcid) \(.subnqn)"')" \
         "tcp nvme subsystem $(port_of "$1") $(nqn_of "$1")"
@@ -25,12 +41,13 @@ discover() {
 attach() {
     local name=$1
     shift
-    modprobe nvme-tcp
-    # The digests' checksum is asked for by name, not by dependency.
-    modprobe crc32c_generic
+    load_nvme
     nvme connect -t tcp -a "$address" -s "$(port_of "$name")" -n "$(nqn_of "$name")" \
         "${host_names[@]}" -i 2 "$@" &&
-        until_true 20 disk_of "$name"
+        until_true 20 disk_of "$name" || return 1
+    if is_old; then
+        echo mq-deadline >"/sys/block/$(basename "$(disk_of "$name")")/queue/scheduler"
+    fi
 }
 
 detach() {
