@@ -126,7 +126,12 @@ guest() {
     check "limit of open zones" open_limit "$disk"
     check "fio, in order, with verification" fio_verify "$disk" 32m
     check "fio, several jobs on several zones" fio_jobs "$disk"
-    check "zonefs: files after a remount" zonefs_files "$disk"
+    if is_old; then
+        # "Corrupted write pointer 16777216 for zone at 16777216", of the first append to a zone.
+        skip "zonefs: files after a remount" "6.1.176 calls an append to the right place a wrong one"
+    else
+        check "zonefs: files after a remount" zonefs_files "$disk"
+    fi
     check "btrfs: files after a remount" btrfs_files "$disk"
     check "attach a device without zones" attach conventional
     check "discard" discard "$(disk_of conventional)"
