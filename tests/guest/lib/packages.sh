@@ -10,7 +10,7 @@ own_apt() {
     shift 2
     "$program" -o Dir::Etc::sourcelist="$cache/apt/$suite.list" -o Dir::Etc::sourceparts=- \
         -o Dir::Etc::preferences=/dev/null -o Dir::Etc::preferencesparts="$cache/apt/none" \
-        -o Dir::State="$cache/apt/$suite" -o Dir::State::status=/dev/null \
+        -o Dir::State="$cache/apt/$suite" -o Dir::State::status="$cache/apt/$suite/status" \
         -o Dir::Cache="$cache/apt/$suite" -o Dir::Cache::archives="$archives" \
         -o APT::Sandbox::User=root -o Acquire::Languages=none -o APT::Get::List-Cleanup=false \
         -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false "$@"
@@ -28,6 +28,7 @@ update() {
     local suite=$1 uri
     uri=$(mirror) || unusable "apt's sources name no mirror of Debian with main, .../debian"
     mkdir -p "$cache/apt/$suite/lists/partial" "$cache/apt/none"
+    : >"$cache/apt/$suite/status"
     echo "deb [signed-by=$keyring] $uri $suite main" >"$cache/apt/$suite.list"
     own_apt apt-get "$suite" update --quiet=2 || unusable "apt-get cannot read $suite from $uri"
 }
