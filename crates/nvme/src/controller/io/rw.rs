@@ -111,18 +111,20 @@ pub(super) fn verify(namespace: &Namespace, command: &RwCommand) -> Started {
 }
 
 /// Dataset Management. Deallocation is a hint, which sequential zones have no use for: they are
-/// reset.
+/// reset. Data behind the ranges mean nothing: Linux sends 4096 bytes, room for all 256 ranges,
+/// whatever their number.
 pub(super) fn deallocate(namespace: &Namespace, command: &DsmCommand, data: &[u8]) -> Started {
     let count = usize::from(command.nr) + 1;
     let size = DsmRange::SIZE;
-    if command.dptr.length.get() as usize != count * size {
+    let sent = command.dptr.length.get() as usize;
+    if sent < count * size {
         return Err(NvmeStatus::SGL_LENGTH.do_not_retry());
     }
-    if data.len() != count * size {
+    if data.len() != sent {
         return Err(NvmeStatus::DATA_TRANSFER);
     }
     let mut bios = Vec::new();
-    for chunk in data.chunks_exact(size) {
+    for chunk in data.chunks_exact(size).take(count) {
         let entry = DsmRange::read_from_bytes(chunk).expect("a chunk has a range's length");
         let (sector, len) = range(namespace, entry.slba.get(), entry.nlb.get())?;
         if len > 0 {

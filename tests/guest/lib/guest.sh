@@ -1,0 +1,72 @@
+# What a suite's `guest` has in the guest. Sourced by lib/start.
+# shellcheck shell=bash
+
+results=/out/results
+number=0
+
+# check NAME COMMAND...: a test, in a shell of its own that ends at the first error.
+check() {
+    local name=$1 begin=$SECONDS status log
+    shift
+    number=$((number + 1))
+    log=/out/$number.log
+    # Not as part of a condition, which would switch -e off.
+    set +e
+    (
+        set -euxo pipefail
+        "$@"
+    ) </dev/null >"$log" 2>&1
+    status=$?
+    umount --all --types btrfs,f2fs,zonefs 2>/dev/null
+    set -e
+    if ((status == 0)); then
+        report "ok $number $name ($((SECONDS - begin)) s)"
+    else
+        report "not ok $number $name ($((SECONDS - begin)) s): exit code $status"
+        tail -n 40 "$log" | sed 's/^/    /'
+    fi
+}
+
+# skip NAME REASON: a test that cannot be run here.
+skip() {
+    number=$((number + 1))
+    report "skip $number $1: $2"
+}
+
+report() {
+    echo "$1" | tee -a "$results"
+}
+
+# ask VERB ARGUMENT...: has the other side do on_VERB.
+ask() {
+    local answer
+    echo "$*" >&"${line:?}"
+    read -r -u "${line:?}" answer
+    [[ $answer == ok ]] || { echo "$answer" && return 1; }
+}
+
+# until_true SECONDS COMMAND...: waits for something.
+until_true() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        ((SECONDS < end)) || { echo "in vain: $*" && return 1; }
+        sleep 0.2
+    done
+}
+
+# The command must fail.
+fails() {
+    ! "$@" || { echo "succeeded: $*" && return 1; }
+}
+
+# equal WHAT FOUND EXPECTED
+equal() {
+    [[ $2 == "$3" ]] || { echo "$1: found $2, expected $3" && return 1; }
+}
+
+# The kernel found nothing wrong with itself.
+kernel_log() {
+    dmesg >/out/dmesg
+    fails grep -E 'WARNING:|BUG:|Oops' /out/dmesg
+}

@@ -1,0 +1,90 @@
+# What a suite's `before`, and its guest, have of this machine. Sourced by run.
+# shellcheck shell=bash
+
+# By name: process, arguments, port, and those that ended as they should not.
+# shellcheck disable=SC2034
+declare -A server_pids=() server_args=() server_ports=() failed_servers=()
+
+# give NAME VALUE: a variable of the guest's.
+give() {
+    printf '%s=%q\n' "$1" "$2" >>"${job:?}/env"
+}
+
+# serve NAME SPEC OPTION...: serves a device over NVMe/TCP on the loopback, as
+# nqn.2026-11.org.example:NAME. The guest has its port as $NAME_port.
+serve() {
+    local name=$1
+    shift
+    server_args[$name]=$(printf '%q ' "$@")
+    server_ports[$name]=0
+    on_start "$name"
+    give "${name}_port" "${server_ports[$name]}"
+}
+
+# The guest may `ask` for these.
+
+# start NAME: once more, on the same port.
+on_start() {
+    local name=$1 line args ready
+    ready=${work:?}/$name.ready
+    eval "args=(${server_args[$name]})"
+    rm -f "$ready"
+    # shellcheck disable=SC2154
+    "${zonal:?}" serve "${args[@]}" --nvme-tcp "127.0.0.1:${server_ports[$name]}" \
+        --nqn "nqn.2026-11.org.example:$name" --verbose >"$ready" 2>>"${out:?}/$name.log" {turn}>&- &
+    server_pids[$name]=$!
+    for _ in $(seq 100); do
+        line=$(head -n 1 "$ready" 2>/dev/null) && [[ -n $line ]] && break
+        sleep 0.1
+    done
+    [[ $line == nvme-tcp://127.0.0.1:* ]] || unusable "zonal serve ${args[*]}: $(cat "$out/$name.log")"
+    line=${line#nvme-tcp://127.0.0.1:}
+    server_ports[$name]=${line%%/*}
+}
+
+# kill NAME: without a chance to end well.
+on_kill() {
+    kill -KILL "${server_pids[$1]}"
+    wait "${server_pids[$1]}" 2>/dev/null || true
+    unset "server_pids[$1]"
+}
+
+# pause NAME, continue NAME: nothing is answered between.
+on_pause() {
+    kill -STOP "${server_pids[$1]}"
+}
+on_continue() {
+    kill -CONT "${server_pids[$1]}"
+}
+
+# Ends all servers; each must end well.
+end_servers() {
+    local name status
+    for name in "${!server_pids[@]}"; do
+        status=0
+        kill -CONT "${server_pids[$name]}" 2>/dev/null || true
+        kill "${server_pids[$name]}" 2>/dev/null || true
+        wait "${server_pids[$name]}" || status=$?
+        ((status == 0)) || failed_servers[$name]="exit code $status"
+    done
+    server_pids=()
+}
+
+# Does what the guest asks for, until it is gone.
+serve_questions() {
+    local piece line='' words
+    while kill -0 "${guest:?}" 2>/dev/null; do
+        if ! read -r -t 1 -u "${asked:?}" piece; then
+            line+=$piece
+            continue
+        fi
+        line+=$piece
+        read -r -a words <<<"$line"
+        if declare -F "on_${words[0]}" >/dev/null && "on_${words[0]}" "${words[@]:1}"; then
+            echo ok >&"${answered:?}"
+        else
+            echo "cannot $line" >&"$answered"
+        fi
+        line=
+    done
+}

@@ -1,0 +1,92 @@
+# Tests of any zoned block device in the guest, given as its first argument. Sourced by suites.
+# shellcheck shell=bash
+
+# attribute DISK NAME: of its request queue.
+attribute() {
+    cat "/sys/block/${1##*/}/queue/$2"
+}
+
+# limit DISK NAME: of its path's request queue, if it has paths. Linux 6.12 does not carry
+# max_open_zones and max_active_zones over to the disk that is made of paths.
+limit() {
+    local disk=${1##*/} path
+    for path in "/sys/block/${disk%n*}"c*n"${disk##*n}" "/sys/block/$disk"; do
+        [[ ! -e $path/queue ]] || break
+    done
+    cat "$path/queue/$2"
+}
+
+# zone DISK NUMBER FIELD: what blkzone reports, such as start, cap, wptr or zcond.
+zone() {
+    blkzone report --offset "$(($2 * $(attribute "$1" chunk_sectors)))" --count 1 "$1" |
+        sed -n "s/.*\<$3[ :]*\([0-9a-z]*([a-z]*)\|0x[0-9a-f]*\).*/\1/p"
+}
+
+# zones_as_served DISK ZONES SECTORS OPEN ACTIVE
+zones_as_served() {
+    equal zoned "$(attribute "$1" zoned)" host-managed
+    equal nr_zones "$(attribute "$1" nr_zones)" "$2"
+    equal chunk_sectors "$(attribute "$1" chunk_sectors)" "$3"
+    equal max_open_zones "$(limit "$1" max_open_zones)" "$4"
+    equal max_active_zones "$(limit "$1" max_active_zones)" "$5"
+    fails equal zone_append_max_bytes "$(attribute "$1" zone_append_max_bytes)" 0
+    blkzone report "$1" >/tmp/zones
+    equal "zones reported" "$(wc -l </tmp/zones)" "$2"
+    equal "sequential zones" "$(grep -c SEQ_WRITE_REQUIRED /tmp/zones)" "$2"
+}
+
+# What is written is read; what is not at the write pointer is refused.
+write_and_read() {
+    blkzone reset "$1"
+    dd if=/dev/urandom of=/tmp/data bs=64k count=16
+    dd if=/tmp/data of="$1" bs=256k oflag=direct
+    dd if="$1" of=/tmp/read bs=128k count=8 iflag=direct
+    cmp /tmp/data /tmp/read
+    equal "write pointer" "$(zone "$1" 0 wptr)" 0x000800
+    fails dd if=/tmp/data of="$1" bs=4k count=1 seek=9 oflag=direct
+    equal "write pointer" "$(zone "$1" 0 wptr)" 0x000800
+}
+
+# Each zone action from each side.
+zone_actions() {
+    local second
+    second=$(attribute "$1" chunk_sectors)
+    blkzone reset "$1"
+    dd if=/dev/zero of="$1" bs=4k count=1 oflag=direct
+    equal "after a write" "$(zone "$1" 0 zcond)" "2(oi)"
+    blkzone close --count 1 "$1"
+    equal "after close" "$(zone "$1" 0 zcond)" "4(cl)"
+    blkzone finish --count 1 "$1"
+    equal "after finish" "$(zone "$1" 0 zcond)" "14(fu)"
+    fails dd if=/dev/zero of="$1" bs=4k count=1 seek=1 oflag=direct
+    blkzone reset --count 1 "$1"
+    equal "after reset" "$(zone "$1" 0 zcond)" "1(em)"
+    blkzone open --offset "$second" --count 1 "$1"
+    equal "after open" "$(zone "$1" 1 zcond)" "3(oe)"
+    blkzone close --offset "$second" --count 1 "$1"
+    equal "closed, with nothing in it" "$(zone "$1" 1 zcond)" "1(em)"
+}
+
+# More open zones than there may be.
+open_limit() {
+    local most sectors
+    most=$(limit "$1" max_open_zones)
+    sectors=$(attribute "$1" chunk_sectors)
+    blkzone reset "$1"
+    blkzone open --offset 0 --length "$((most * sectors))" "$1"
+    fails blkzone open --offset "$((most * sectors))" --count 1 "$1"
+    blkzone close --offset 0 --length "$((most * sectors))" "$1"
+    blkzone open --offset "$((most * sectors))" --count 1 "$1"
+    blkzone reset "$1"
+}
+
+# fio_verify DISK IO_SIZE OPTION...: writes some of four zones and compares.
+fio_verify() {
+    local disk=$1 io_size=$2
+    shift 2
+    blkzone reset "$disk"
+    fio --name=verify --filename="$disk" --direct=1 --zonemode=zbd --ioengine=libaio --iodepth=16 \
+        --rw=write --bs=32k --size="$((4 * $(attribute "$disk" chunk_sectors) / 2))k" \
+        --io_size="$io_size" --verify=crc32c --do_verify=1 \
+        --max_open_zones="$(limit "$disk" max_open_zones)" "$@"
+}
