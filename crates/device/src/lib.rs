@@ -12,7 +12,8 @@
 //!                                  zones               conditions, write pointers, open resources
 //! ```
 //!
-//! `fault` wraps a device and makes it fail as it is told to.
+//! `fault` wraps a device and makes it fail as it is told to. `image` is a device whose zones and
+//! data are in a file, which somebody else opens.
 //!
 //! Nothing here reads a clock, starts a thread or opens a file: time comes with each call, the
 //! text of a profile from whoever asks for the device.
@@ -21,6 +22,7 @@
 
 pub mod fault;
 pub mod hdd;
+pub mod image;
 mod memory;
 pub mod model;
 pub mod null;
@@ -32,6 +34,7 @@ pub mod zones;
 
 pub use fault::{FaultConfig, FaultDevice};
 pub use hdd::{HddConfig, HddDevice};
+pub use image::ImageDevice;
 pub use null::{ConfigError, NullConfig, NullDevice};
 pub use spec::{DeviceSpec, SpecError};
 pub use zns::{ZnsConfig, ZnsDevice};
