@@ -6,6 +6,7 @@
 mod advise;
 mod device;
 mod fit;
+mod image;
 mod pattern;
 mod reproduce;
 mod serve;
@@ -16,6 +17,7 @@ pub use advise::{AdviceFormat, AdviseArgs, Goal};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 pub use device::DeviceArgs;
 pub use fit::FitArgs;
+pub use image::{CheckArgs, CreateArgs};
 pub use pattern::{GenerateArgs, GenerateCommand, PatternCommand, RaidtestArgs, RandomioArgs};
 pub use reproduce::{ReproduceArgs, TableFormat};
 pub use serve::ServeArgs;
@@ -45,6 +47,10 @@ pub enum Command {
     Torture(TortureArgs),
     /// Export a device.
     Serve(ServeArgs),
+    /// Make an image.
+    Create(CreateArgs),
+    /// Check an image.
+    Check(CheckArgs),
     /// Explain device specs.
     Devices,
     /// Show where the fields of hot structures lie: of those with this in their name.
@@ -90,6 +96,10 @@ enum Sub {
     Torture(TortureArgs),
     /// Export a device to other machines and guests
     Serve(ServeArgs),
+    /// Make a persistent image: a zoned device in a file
+    Create(CreateArgs),
+    /// Check the metadata of an image
+    Check(CheckArgs),
     /// Explain device specs such as null:zones=4096,zone_size=256M
     Devices,
     /// Show the memory layout of the structures that every I/O touches, as pahole(1) does
@@ -108,8 +118,8 @@ enum Sub {
 /// Options of `zonal run` that are not job options.
 #[derive(Args, Debug)]
 pub struct RunArgs {
-    /// Device for all jobs: a spec (see `zonal devices`), a TOML profile, or in real time
-    /// nvme-tcp://HOST:PORT/NQN. Without it, each job's `filename` names its device
+    /// Device for all jobs: a spec (see `zonal devices`), a TOML profile, or in real time an image
+    /// NAME.img or nvme-tcp://HOST:PORT/NQN. Without it, each job's `filename` names its device
     #[arg(long, value_name = "SPEC")]
     pub device: Option<String>,
     /// Real threads and real time, or discrete events in virtual time
@@ -214,6 +224,8 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
         Sub::Pattern(pattern) => Command::Pattern(pattern),
         Sub::Torture(torture) => Command::Torture(torture),
         Sub::Serve(serve) => Command::Serve(serve),
+        Sub::Create(create) => Command::Create(create),
+        Sub::Check(check) => Command::Check(check),
         Sub::Devices => Command::Devices,
         Sub::Layout { name } => Command::Layout(name),
         Sub::Options { markdown } => Command::Options(markdown),

@@ -6,6 +6,7 @@ use zonal_blk::sched::Scheduler;
 use zonal_blk::{Queue, QueueOptions};
 use zonal_device::model::Model;
 use zonal_device::spec::{self, DeviceSpec};
+use zonal_host::image::{self, ImageName};
 use zonal_host::nvme_tcp::{self, Address, NvmeTcpDevice};
 use zonal_workload::job::Job;
 use zonal_workload::plan::Task;
@@ -34,6 +35,11 @@ pub fn load(name: &str) -> Result<DeviceSpec> {
         "device {name}: found a device of another program, expected one made here; it is for \
          `zonal run` in real time and `zonal zone`"
     );
+    ensure!(
+        !ImageName::looks_like(name),
+        "device {name}: found an image, expected a model; images are for `zonal run` in real time, \
+         `zonal zone` and `zonal serve`"
+    );
     spec::load(name, |path| std::fs::read_to_string(path)).with_context(|| format!("device {name}"))
 }
 
@@ -58,17 +64,42 @@ pub fn is_remote(name: &str) -> bool {
     name.starts_with(nvme_tcp::SCHEME)
 }
 
-/// Whether this names a device.
-pub fn is_device(name: &str) -> bool {
-    if is_remote(name) { name.parse::<Address>().is_ok() } else { load(name).is_ok() }
+/// Whether this names a device that is there already, and goes on when it is let go of.
+fn is_found(name: &str) -> bool {
+    is_remote(name) || ImageName::looks_like(name)
 }
 
-/// Makes a device, or connects to it if it is of another program, and attaches the block layer for
-/// up to `channels` channels at once.
+/// Whether this names a device.
+pub fn is_device(name: &str) -> bool {
+    match is_remote(name) {
+        true => name.parse::<Address>().is_ok(),
+        false => name.parse::<ImageName>().is_ok() || load(name).is_ok(),
+    }
+}
+
+/// Opens an image, and says on standard error what one may not expect of it.
+///
+/// # Errors
+/// What is wrong with its name, or why it cannot be opened.
+pub fn open_image(name: &str) -> Result<image::Opened> {
+    let in_image = || format!("image {name}");
+    let parsed: ImageName = name.parse().with_context(in_image)?;
+    let opened = image::open(&parsed).with_context(in_image)?;
+    for notice in &opened.notices {
+        eprintln!("zonal: image {name}: {notice}");
+    }
+    Ok(opened)
+}
+
+/// Makes a device, opens it if it is an image, or connects to it if it is of another program, and
+/// attaches the block layer for up to `channels` channels at once.
 ///
 /// # Errors
 /// What is wrong with the name, why it cannot be connected to, or what [`attach`] says.
 pub fn open(name: &str, options: QueueOptions, channels: usize) -> Result<Attached> {
+    if ImageName::looks_like(name) {
+        return attach_image(name, open_image(name)?, options, channels);
+    }
     if !is_remote(name) {
         return attach(name, &load(name)?, options, channels);
     }
@@ -78,6 +109,25 @@ pub fn open(name: &str, options: QueueOptions, channels: usize) -> Result<Attach
     let device = NvmeTcpDevice::connect(&address, queues).with_context(in_device)?;
     let description = device.describe();
     with_queue(name, description, true, Arc::new(device), options, channels)
+}
+
+/// Attaches the block layer to an image for up to `channels` channels at once.
+///
+/// # Errors
+/// What the image lacks for the options.
+pub fn attach_image(
+    name: &str,
+    opened: image::Opened,
+    options: QueueOptions,
+    channels: usize,
+) -> Result<Attached> {
+    with_queue(name, opened.description, true, opened.device, options, channels)
+}
+
+/// A UUID as it is written (RFC 9562 section 4).
+pub fn show_uuid(uuid: &[u8; 16]) -> String {
+    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
 /// Makes a device and attaches the block layer for up to `channels` channels at once.
@@ -188,13 +238,13 @@ impl Devices {
         let attach = |(name, asked): (String, Use<'_>)| {
             let scheduler = scheduler(wishes, &asked.jobs)?;
             let options = QueueOptions { scheduler, ..wishes.queue };
-            if is_remote(&name) && wishes.real_time {
+            if is_found(&name) && wishes.real_time {
                 ensure!(
                     asked.disks <= 1,
-                    "device {name}: fs_disks: found a device of another program, which is one"
+                    "device {name}: fs_disks: found a device that is not made here, which is one"
                 );
-                let remote = open(&name, options, asked.channels)?;
-                return Ok((name, vec![remote]));
+                let found = open(&name, options, asked.channels)?;
+                return Ok((name, vec![found]));
             }
             let spec = match &wishes.spec {
                 Some(spec) if wishes.device.is_some() => spec.clone(),

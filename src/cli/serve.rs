@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 /// Options of `zonal serve`.
 #[derive(Args, Debug)]
 pub struct ServeArgs {
-    /// The device to export: a spec (see `zonal devices`) or a TOML profile. Those that keep data
+    /// The device to export: a spec (see `zonal devices`), a TOML profile or an image NAME.img. Those that keep data
     /// have memory=true
     #[arg(value_name = "DEVICE")]
     pub device: String,

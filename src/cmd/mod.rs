@@ -3,6 +3,7 @@ pub mod advise;
 pub mod device;
 pub mod devices;
 pub mod fit;
+pub mod image;
 pub mod layout;
 pub mod options;
 pub mod pattern;

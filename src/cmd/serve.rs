@@ -3,13 +3,14 @@
 //! Takes a device and an address; serves until an interrupt. The one line on standard output says
 //! that it is ready, and where.
 use crate::cli::ServeArgs;
-use crate::devices;
+use crate::devices::{self, Attached, show_uuid};
 use anyhow::{Context, Result, ensure};
 use std::io::Write;
 use std::net::IpAddr;
 use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 use zonal_blk::QueueOptions;
+use zonal_host::image::ImageName;
 use zonal_host::nvme_tcp::{Server, ServerConfig, Waiting, check_nqn};
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 
@@ -38,10 +39,7 @@ fn start(args: &ServeArgs) -> Result<Server> {
         ..QueueOptions::default()
     };
     let name = &args.device;
-    let spec = devices::load(name)?.with_seed(args.seed);
-    // More channels than any device has queues: hosts connect as they like.
-    let device = devices::attach(name, &spec, queue, usize::MAX)?;
-    let uuid = uuid(name);
+    let (device, kind, uuid) = attach(args, queue)?;
     let nqn = match &args.nqn {
         Some(nqn) => nqn.clone(),
         None => format!("nqn.2014-08.org.nvmexpress:uuid:{}", show_uuid(&uuid)),
@@ -54,7 +52,7 @@ fn start(args: &ServeArgs) -> Result<Server> {
     let subsystem = Subsystem::new(SubsystemConfig {
         nqn: nqn.clone(),
         serial: show_uuid(&uuid).replace('-', "")[..20].to_owned(),
-        model: format!("Zonal {}", spec.kind()),
+        model: format!("Zonal {kind}"),
         firmware: env!("CARGO_PKG_VERSION").to_owned(),
     });
     subsystem.add(1, Arc::new(namespace)).context("namespace")?;
@@ -65,6 +63,20 @@ fn start(args: &ServeArgs) -> Result<Server> {
     writeln!(out, "nvme-tcp://{}/{nqn}", server.address())?;
     out.flush()?;
     Ok(server)
+}
+
+/// The device, what it is, and its UUID: an image's own, or one that is made of its name.
+fn attach(args: &ServeArgs, queue: QueueOptions) -> Result<(Attached, &'static str, [u8; 16])> {
+    let name = &args.device;
+    // More channels than any device has queues: hosts connect as they like.
+    let channels = usize::MAX;
+    if ImageName::looks_like(name) {
+        let opened = devices::open_image(name)?;
+        let uuid = opened.device.superblock().uuid;
+        return Ok((devices::attach_image(name, opened, queue, channels)?, "image", uuid));
+    }
+    let spec = devices::load(name)?.with_seed(args.seed);
+    Ok((devices::attach(name, &spec, queue, channels)?, spec.kind(), uuid(name)))
 }
 
 fn config(args: &ServeArgs) -> ServerConfig {
@@ -115,11 +127,6 @@ fn uuid(name: &str) -> [u8; 16] {
     uuid[6] = uuid[6] & 0x0f | 0x80;
     uuid[8] = uuid[8] & 0x3f | 0x80;
     uuid
-}
-
-fn show_uuid(uuid: &[u8; 16]) -> String {
-    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
 #[cfg(test)]

@@ -167,19 +167,20 @@ impl ImageDevice {
             // Slots that no record speaks of.
             self.store.truncate(end)?;
         }
+        // What a zone left in a slot that no record gave it, another one must not find there.
+        for &slot in &self.slots().free {
+            self.store.discard(self.place.slot(slot), self.place.stride())?;
+        }
         for &zone in &recovered.touched {
             self.discard_rest(&recovered.zones[zone as usize])?;
         }
         if recovered.clean && recovered.damaged.is_empty() {
             return Ok(());
         }
-        for &slot in &self.slots().free {
-            self.store.discard(self.place.slot(slot), self.place.stride())?;
-        }
         let mut journal = self.journal();
         // What was read may be in memory only.
         self.store.sync()?;
-        journal.checkpoint(&*self.store)?;
+        journal.start_anew(&*self.store)?;
         if recovered.damaged.is_empty() { Ok(()) } else { journal.checkpoint(&*self.store) }
     }
 
@@ -369,6 +370,8 @@ impl ImageDevice {
     }
 
     fn commit_with(&self, journal: &mut Journal) -> io::Result<()> {
+        // Even if nothing has changed since: what a failure left out was promised to nobody.
+        journal.check()?;
         let dirty = std::mem::take(&mut *self.dirty.lock().expect("lock of the list"));
         let loose = self.loose.swap(false, Ordering::Relaxed);
         let mut entries: Vec<Entry> = Vec::with_capacity(dirty.len());
@@ -511,14 +514,30 @@ impl ImageDevice {
         if !self.used.load(Ordering::Relaxed) && !journal.has_log() {
             return Ok(());
         }
-        for (number, tail) in (0..).zip(&self.tails) {
-            let tail = tail.lock().expect("lock of a zone's tail");
-            if tail.reserved > tail.done && !tail.is_busy() {
-                let entry = tail.describe(journal.durable(ZoneNo(number)), self.shape());
-                self.discard_rest(&entry)?;
+        self.discard_unused(&journal, |tail| tail.reserved > tail.done)?;
+        journal.checkpoint(&*self.store)
+    }
+
+    /// Gives back all space of the file that holds no data.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn give_back(&self) -> io::Result<()> {
+        let journal = self.journal();
+        for &slot in &self.slots().free {
+            self.store.discard(self.place.slot(slot), self.place.stride())?;
+        }
+        self.discard_unused(&journal, |_| true)
+    }
+
+    fn discard_unused(&self, journal: &Journal, which: impl Fn(&Tail) -> bool) -> io::Result<()> {
+        for zone in (0..self.shape().zones).map(ZoneNo) {
+            let tail = self.tail(zone);
+            if which(&tail) && !tail.is_busy() {
+                self.discard_rest(&tail.describe(journal.durable(zone), self.shape()))?;
             }
         }
-        journal.checkpoint(&*self.store)
+        Ok(())
     }
 }
 

@@ -78,6 +78,11 @@ impl Journal {
         self.failed
     }
 
+    /// Whether anything can be written.
+    pub(super) fn check(&self) -> io::Result<()> {
+        if self.failed { Err(failure()) } else { Ok(()) }
+    }
+
     /// Nothing is to be written any more.
     pub(super) fn fail(&mut self) {
         self.failed = true;
@@ -107,10 +112,26 @@ impl Journal {
         self.guarded(|journal| journal.write_table(store))
     }
 
+    /// The first checkpoint after a loss of power. A table of the next generation may be there in
+    /// part, and what is written now must not be taken for the rest of it.
+    pub(super) fn start_anew(&mut self, store: &dyn Store) -> io::Result<()> {
+        self.guarded(|journal| {
+            let zeroes = Buf::zeroed(WRITE_BLOCKS * BLOCK);
+            let first = journal.place.table(journal.generation + 1, 0);
+            let end = journal.place.log(journal.generation + 1, 0);
+            let mut at = first;
+            while at < end {
+                let len = zeroes.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
+                store.write(at, &zeroes[..len])?;
+                at += len as u64;
+            }
+            store.sync()?;
+            journal.write_table(store)
+        })
+    }
+
     fn guarded(&mut self, write: impl FnOnce(&mut Self) -> io::Result<()>) -> io::Result<()> {
-        if self.failed {
-            return Err(failure());
-        }
+        self.check()?;
         write(self).inspect_err(|_| self.failed = true)
     }
 

@@ -80,7 +80,8 @@ fn run(seed: u64) -> (u64, u64) {
 fn what_was_flushed_survives_every_loss_of_power() {
     let cases = std::env::var("ZONAL_CASES").map_or(CASES, |text| text.parse().unwrap());
     let (mut ended, mut failed) = (0, 0);
-    for seed in 0..cases {
+    let first = std::env::var("ZONAL_FIRST").map_or(0, |text| text.parse().unwrap());
+    for seed in first..first + cases {
         let (more, bad) = run(seed);
         ended += more;
         failed += bad;

@@ -12,6 +12,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use zonal_blk::Buf;
 use zonal_device::image::{ReadAt, Ring, Store};
 
@@ -20,23 +21,34 @@ const PAGE: usize = 4096;
 /// Zeroes that are written at a time where no space can be given back.
 const PIECE: u64 = 1 << 20;
 
+/// How long another process may hold the lock before that is an error.
+const PATIENCE: Duration = Duration::from_secs(1);
+const MOMENT: Duration = Duration::from_millis(5);
+
 /// The file of an image.
 pub struct ImageFile {
     file: Arc<File>,
     direct: bool,
 }
 
-/// Locks a file for as long as it is open: writers against all, readers against writers.
+/// Locks a file for as long as it is open: writers against all, readers against writers. The ring
+/// of a process that was killed keeps its file until the kernel has put it away.
 fn lock(file: &File, write: bool) -> Result<(), OpenError> {
     let operation = if write {
         FlockOperation::NonBlockingLockExclusive
     } else {
         FlockOperation::NonBlockingLockShared
     };
-    match flock(file, operation) {
-        Ok(()) => Ok(()),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(OpenError::InUse),
-        Err(error) => Err(OpenError::File(error.into())),
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match flock(file, operation) {
+            Ok(()) => return Ok(()),
+            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => {
+                std::thread::sleep(MOMENT);
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(OpenError::InUse),
+            Err(error) => return Err(OpenError::File(error.into())),
+        }
     }
 }
 
@@ -108,6 +120,13 @@ impl ImageFile {
             at += len;
         }
         Ok(())
+    }
+}
+
+impl Drop for ImageFile {
+    fn drop(&mut self) {
+        // Rings are put away later than they are closed.
+        let _unlocked = flock(&*self.file, FlockOperation::Unlock);
     }
 }
 
