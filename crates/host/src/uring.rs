@@ -135,12 +135,12 @@ fn entry(pieces: &[libc::iovec], write: bool, at: u64) -> squeue::Entry {
     let file = Fixed(0);
     let short = |len: usize| u32::try_from(len).expect("a transfer is shorter than 4 GiB");
     match (pieces, write) {
-        ([one], true) => opcode::Write::new(file, one.iov_base.cast(), short(one.iov_len))
-            .offset(at)
-            .build(),
-        ([one], false) => opcode::Read::new(file, one.iov_base.cast(), short(one.iov_len))
-            .offset(at)
-            .build(),
+        ([one], true) => {
+            opcode::Write::new(file, one.iov_base.cast(), short(one.iov_len)).offset(at).build()
+        }
+        ([one], false) => {
+            opcode::Read::new(file, one.iov_base.cast(), short(one.iov_len)).offset(at).build()
+        }
         (many, true) => {
             opcode::Writev::new(file, many.as_ptr(), short(many.len())).offset(at).build()
         }

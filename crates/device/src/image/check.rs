@@ -26,7 +26,9 @@ pub fn check(file: &dyn ReadAt) -> Result<(Superblock, Recovered, Vec<Finding>),
     damaged.extend(recovered.damaged.iter().cloned());
     let mut findings: Vec<Finding> = damaged
         .iter()
-        .map(|(what, at)| Finding::Damage(format!("{what} is damaged, at byte {at}; its twin is whole")))
+        .map(|(what, at)| {
+            Finding::Damage(format!("{what} is damaged, at byte {at}; its twin is whole"))
+        })
         .collect();
     if !recovered.clean {
         findings.push(Finding::Note(format!(

@@ -132,7 +132,8 @@ impl ImageDevice {
         let entries = &recovered.zones;
         let zones = Zones::restore(&shape.layout(), |zone| {
             let entry = &entries[zone.index()];
-            let wp = if entry.cond == ZoneCondition::Full { shape.zone_capacity } else { entry.written };
+            let wp =
+                if entry.cond == ZoneCondition::Full { shape.zone_capacity } else { entry.written };
             (entry.cond, wp)
         });
         for entry in &entries[..shape.conventional as usize] {

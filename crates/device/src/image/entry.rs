@@ -39,8 +39,7 @@ impl Entry {
     /// A zone that was never written.
     pub(super) fn new(zone: ZoneNo, shape: &Shape) -> Self {
         let conventional = zone.0 < shape.conventional;
-        let cond =
-            if conventional { ZoneCondition::NotWritePointer } else { ZoneCondition::Empty };
+        let cond = if conventional { ZoneCondition::NotWritePointer } else { ZoneCondition::Empty };
         Entry { zone, cond, slot: None, written: Sector(0), covered: None }
     }
 

@@ -161,7 +161,12 @@ impl Journal {
         second.copy_from_slice(first);
     }
 
-    fn write_batch(&mut self, store: &dyn Store, entries: &[Entry], parts: usize) -> io::Result<()> {
+    fn write_batch(
+        &mut self,
+        store: &dyn Store,
+        entries: &[Entry],
+        parts: usize,
+    ) -> io::Result<()> {
         let count = u32::try_from(parts).expect("a batch has at most 32 blocks");
         for (part, entries) in (0..).zip(entries.chunks(ENTRIES)) {
             let mut header = self.header(Kind::Log, self.next + part, entries.len());

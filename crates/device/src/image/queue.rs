@@ -137,7 +137,8 @@ impl ImageQueue {
                 return self.settle(tag, Stage::Ended(status));
             }
         }
-        if op == Op::Read && device.within(request.zone(), request.end()) > device.limits().zone_size
+        if op == Op::Read
+            && device.within(request.zone(), request.end()) > device.limits().zone_size
         {
             // Reads that the scheduler has merged over the border of a zone.
             let status = read_parts(&device, request);
@@ -186,10 +187,8 @@ impl ImageQueue {
 
     /// Takes back the buffers of transfers that have ended.
     fn collect_moved(&mut self) {
-        let idle = self.timed == 0
-            && self.later.is_empty()
-            && self.settling.is_empty()
-            && self.moving > 0;
+        let idle =
+            self.timed == 0 && self.later.is_empty() && self.settling.is_empty() && self.moving > 0;
         let mut landed = std::mem::take(&mut self.landed);
         if let Ok(ring) = &mut self.ring {
             ring.poll(idle, &mut landed);
@@ -283,8 +282,7 @@ impl HwQueue for ImageQueue {
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
         let tag = request.tag();
         let timed = self.time(now, &request);
-        self.commands[usize::from(tag.0)] =
-            Some(Command { request, stage: Stage::Pending, timed });
+        self.commands[usize::from(tag.0)] = Some(Command { request, stage: Stage::Pending, timed });
         self.pending.push(tag);
         Ok(())
     }

@@ -99,8 +99,7 @@ pub fn recover(file: &dyn ReadAt, superblock: &Superblock) -> Result<Recovered, 
         return Err(ImageError::Truncated { found, expected: place.data(), what });
     }
     let image = superblock.image();
-    let mut reader =
-        Reader { file, shape: &superblock.shape, place, image, damaged: Vec::new() };
+    let mut reader = Reader { file, shape: &superblock.shape, place, image, damaged: Vec::new() };
     let root = reader.root()?;
     let next = reader.next_table(root)?;
     let (generation, table) = match next {
@@ -148,7 +147,8 @@ impl Reader<'_> {
         for (parity, root) in (0..).zip(found) {
             // A new image has generation 1 in both places but the first root of it.
             if root.is_none() && newest > 1 {
-                self.damaged.push((format!("root of generations {parity} mod 2"), Place::root(parity)));
+                self.damaged
+                    .push((format!("root of generations {parity} mod 2"), Place::root(parity)));
             }
         }
         Ok(newest)
@@ -158,8 +158,7 @@ impl Reader<'_> {
     fn next_table(&mut self, root: u64) -> Result<Option<Table>, ImageError> {
         let first = self.read(self.place.table(root + 1, 0), 2)?;
         let begun = first.chunks_exact(BLOCK).any(|copy| {
-            open(copy, Kind::Table, self.image)
-                .is_some_and(|header| header.generation == root + 1)
+            open(copy, Kind::Table, self.image).is_some_and(|header| header.generation == root + 1)
         });
         if !begun {
             return Ok(None);
@@ -211,8 +210,7 @@ impl Reader<'_> {
         let mut damaged = Vec::new();
         for index in 0..blocks {
             let copies = [header(index, 0), header(index, 1)];
-            let copies =
-                copies.map(|copy| copy.filter(|(header, _)| header.generation == newest));
+            let copies = copies.map(|copy| copy.filter(|(header, _)| header.generation == newest));
             for (copy, found) in (0..).zip(&copies) {
                 if found.is_none() {
                     let at = self.place.table(generation, index) + copy * BLOCK as u64;
@@ -223,10 +221,15 @@ impl Reader<'_> {
                 missing = missing.or(Some(index));
                 continue;
             };
-            self.decode(&header, block, |entry, zones: &mut Vec<Entry>| {
-                let expected = entry.zone.index() == zones.len() && entry.covered.is_none();
-                expected.then(|| zones.push(entry))
-            }, &mut zones)
+            self.decode(
+                &header,
+                block,
+                |entry, zones: &mut Vec<Entry>| {
+                    let expected = entry.zone.index() == zones.len() && entry.covered.is_none();
+                    expected.then(|| zones.push(entry))
+                },
+                &mut zones,
+            )
             .or_else(|error| if missing.is_some() { Ok(()) } else { Err(error) })?;
         }
         if missing.is_none() && zones.len() != self.shape.zones as usize {
@@ -251,10 +254,7 @@ impl Reader<'_> {
             let taken = Entry::decode(bytes, self.shape).and_then(|entry| take(entry, to));
             taken.ok_or_else(|| {
                 let kind = if header.kind == Kind::Log { "log" } else { "zone table" };
-                ImageError::Entry {
-                    what: format!("{kind} block {}", header.index),
-                    entry: number,
-                }
+                ImageError::Entry { what: format!("{kind} block {}", header.index), entry: number }
             })?;
         }
         Ok(())
@@ -278,7 +278,8 @@ impl Reader<'_> {
         let mut last: Vec<Entry> = Vec::new();
         let mut damaged = Vec::new();
         while at < count {
-            let parts = whole(at).filter(|(header, _)| header.part == 0).map_or(0, |(h, _)| h.parts);
+            let parts =
+                whole(at).filter(|(header, _)| header.part == 0).map_or(0, |(h, _)| h.parts);
             let fits = parts > 0 && parts <= count - at;
             let is_part = |part: u32| {
                 whole(at + part).is_some_and(|(header, _)| {

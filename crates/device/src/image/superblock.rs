@@ -63,8 +63,7 @@ impl Shape {
         }
         let sequential = |zone: &&Zone| zone.kind == ZoneKind::SequentialRequired;
         let conventional = zones.iter().position(|zone| sequential(&zone)).unwrap_or(zones.len());
-        let zone_capacity =
-            zones.get(conventional).map_or(limits.zone_size, |zone| zone.capacity);
+        let zone_capacity = zones.get(conventional).map_or(limits.zone_size, |zone| zone.capacity);
         let uniform = |zone: &Zone| sequential(&zone) && zone.capacity == zone_capacity;
         if !zones[conventional..].iter().all(uniform) {
             return Err(bad("zones that differ; expected conventional zones only in front"));
@@ -290,9 +289,7 @@ impl Superblock {
             return Err(ImageError::Version { found: version });
         }
         let odd = |what: &str| ImageError::Shape(format!("{what} that makes no sense"));
-        let short = |at: usize, what: &str| {
-            u16::try_from(u32_at(block, at)).map_err(|_| odd(what))
-        };
+        let short = |at: usize, what: &str| u16::try_from(u32_at(block, at)).map_err(|_| odd(what));
         let shape = Shape {
             zones: u32_at(block, 32),
             conventional: u32_at(block, 36),

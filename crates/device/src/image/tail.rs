@@ -77,11 +77,7 @@ impl Tail {
     }
 
     /// A write up to `end` was accepted. `data` shows its buffers, if a checksum is worth it.
-    pub(super) fn accept(
-        &mut self,
-        end: Sector,
-        data: impl FnOnce(&mut dyn FnMut(&[u8])),
-    ) {
+    pub(super) fn accept(&mut self, end: Sector, data: impl FnOnce(&mut dyn FnMut(&[u8]))) {
         if end - self.from > MOST_COVERED {
             self.crc = None;
         }

@@ -2,7 +2,6 @@
 //! last synchronisation it keeps a random part, sector by sector.
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
-use zonal_blk::Tag;
 use zonal_device::image::{ReadAt, Ring, Store, Transfer};
 use zonal_device::rng::Rng;
 
@@ -265,6 +264,3 @@ impl Ring for MediumRing {
         ended.rotate_left(usize::try_from(turn).unwrap());
     }
 }
-
-/// A tag for transfers that nobody looks at.
-pub const ANY: Tag = Tag(0);

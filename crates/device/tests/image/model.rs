@@ -35,7 +35,6 @@ struct Flight {
     op: Op,
     fua: bool,
     zone: usize,
-    sector: u64,
     nr_sectors: u64,
     /// For a flush: what had ended in each zone, after how many resets.
     ended: Vec<(u64, u64)>,
@@ -163,7 +162,7 @@ impl User {
         }
         let ended = |zone| (self.resets[zone], self.data_end(zone));
         let ended = (0..self.zones.len()).map(ended).collect();
-        let flight = Flight { op, fua, zone, sector, nr_sectors, ended, begun: self.clock };
+        let flight = Flight { op, fua, zone, nr_sectors, ended, begun: self.clock };
         self.flights.insert(id, flight);
         channel.submit(Nanos(0), bio);
     }
@@ -311,7 +310,10 @@ impl User {
         let is_zero = |sector: &&[u8]| sector.iter().all(|&byte| byte == 0);
         let end = in_file.iter().position(|sector| is_zero(&sector)).unwrap_or(in_file.len());
         let what = format!("{what}: zone {zone} {found:?} with {end} sectors of data, {model:?}");
-        assert!(in_file[end..].iter().all(|sector| is_zero(&sector)), "data behind the end: {what}");
+        assert!(
+            in_file[end..].iter().all(|sector| is_zero(&sector)),
+            "data behind the end: {what}"
+        );
         let (wp, end) = ((found.wp - found.start).0, end as u64);
         match found.cond {
             ZoneCondition::Empty => assert_eq!(end, 0, "{what}"),

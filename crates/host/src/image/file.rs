@@ -73,9 +73,11 @@ impl ImageFile {
     /// # Errors
     /// There is none, it cannot be opened, or another process has it.
     pub fn open(path: &Path, write: bool) -> Result<Self, OpenError> {
-        let file = OpenOptions::new().read(true).write(write).open(path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => OpenError::Missing,
-            _ => OpenError::File(error),
+        let file = OpenOptions::new().read(true).write(write).open(path).map_err(|error| {
+            match error.kind() {
+                io::ErrorKind::NotFound => OpenError::Missing,
+                _ => OpenError::File(error),
+            }
         })?;
         let kind = file.metadata().map_err(OpenError::File)?.file_type();
         if !kind.is_file() {

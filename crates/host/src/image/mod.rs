@@ -12,7 +12,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use zonal_blk::{Bytes, ZoneNo};
-use zonal_device::image::{self, Entry, Finding, ImageError, Profile, Recovered, Shape, Superblock};
+use zonal_device::image::{
+    self, Entry, Finding, ImageError, Profile, Recovered, Shape, Superblock,
+};
 use zonal_device::model::Model;
 use zonal_device::spec::{self, DeviceSpec, SpecError};
 use zonal_device::{ImageDevice, image::check};

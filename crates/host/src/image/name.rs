@@ -42,9 +42,7 @@ fn split(name: &str) -> Option<(&str, &str)> {
     let rest = name.strip_prefix(PREFIX);
     // Options are what stands behind the last colon, with a `=` and no `/` in it.
     let (path, options) = match rest.unwrap_or(name).rsplit_once(':') {
-        Some((path, options)) if options.contains('=') && !options.contains('/') => {
-            (path, options)
-        }
+        Some((path, options)) if options.contains('=') && !options.contains('/') => (path, options),
         _ => (rest.unwrap_or(name), ""),
     };
     let is_image = rest.is_some() || (path.ends_with(SUFFIX) && !path.contains("://"));
