@@ -55,8 +55,16 @@ fn space(path: &Path) -> u64 {
     std::fs::metadata(path).expect("the file is there").blocks() * 512
 }
 
-const JOB: [&str; 6] =
-    ["--name=a", "--rw=write", "--bs=64k", "--zonemode=zbd", "--size=2m", "--iodepth=4"];
+/// Fills two zones.
+const JOB: [&str; 7] = [
+    "--name=a",
+    "--rw=write",
+    "--bs=64k",
+    "--zonemode=zbd",
+    "--size=2m",
+    "--io_size=1536k",
+    "--iodepth=4",
+];
 
 #[test]
 fn what_one_process_writes_the_next_one_finds() {

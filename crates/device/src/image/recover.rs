@@ -295,7 +295,11 @@ impl Reader<'_> {
             }
             for index in at..at + parts {
                 let (header, block) = whole(index).expect("it was found whole");
-                self.decode(&header, block, |entry, last| Some(last.push(entry)), &mut last)?;
+                let take = |entry, last: &mut Vec<Entry>| {
+                    last.push(entry);
+                    Some(())
+                };
+                self.decode(&header, block, take, &mut last)?;
                 for (copy, found) in (0..).zip(copies(index)) {
                     if found.is_none() {
                         let at = self.place.log(generation, index) + copy * BLOCK as u64;

@@ -79,6 +79,8 @@ pub struct User {
     clock: u64,
     flights: BTreeMap<u64, Flight>,
     descriptors: Vec<Zone>,
+    /// Writes fail for want of space.
+    pub is_short: bool,
     /// How often things happened, to see that the test tests.
     pub ended: u64,
     pub failed: u64,
@@ -95,6 +97,7 @@ impl User {
             resets: vec![0; descriptors.len()],
             loose: BTreeMap::new(),
             clock: 1,
+            is_short: false,
             flights: BTreeMap::new(),
             descriptors,
             ended: 0,
@@ -282,6 +285,8 @@ impl User {
                 Op::ZoneReset => self.zones[flight.zone].maybe_empty = true,
                 Op::ZoneFinish => self.zones[flight.zone].maybe_full = true,
                 Op::ZoneResetAll => self.zones.iter_mut().for_each(|z| z.maybe_empty = true),
+                // It may have failed already.
+                _ if self.is_short => self.zones[flight.zone].maybe_full = true,
                 _ => {}
             }
         }

@@ -37,12 +37,14 @@ fn run(seed: u64) -> (u64, u64) {
     superblock.log_blocks = 1 + u32::try_from(rng.below(5)).unwrap();
     let medium = Medium::new(seed);
     ImageDevice::create(&medium, &superblock).unwrap();
-    if rng.below(4) == 0 {
+    let is_short = rng.below(4) == 0;
+    if is_short {
         medium.set_full(12);
     }
     let mut device = open(&medium).unwrap();
     let mut io = channel(&device);
     let mut user = User::new(seed, &device);
+    user.is_short = is_short;
     for loss in 0..4 {
         medium.set_fuse(2 + rng.below(120));
         while !medium.is_off() {
