@@ -313,9 +313,9 @@ impl User {
         let model = &self.zones[zone];
         let in_file: Vec<&[u8]> = data.chunks(512).collect();
         let is_zero = |sector: &&[u8]| sector.iter().all(|&byte| byte == 0);
-        let end = in_file.iter().position(|sector| is_zero(sector)).unwrap_or(in_file.len());
+        let end = in_file.iter().position(&is_zero).unwrap_or(in_file.len());
         let what = format!("{what}: zone {zone} {found:?} with {end} sectors of data, {model:?}");
-        assert!(in_file[end..].iter().all(|sector| is_zero(sector)), "data behind the end: {what}");
+        assert!(in_file[end..].iter().all(is_zero), "data behind the end: {what}");
         let (wp, end) = ((found.wp - found.start).0, end as u64);
         match found.cond {
             ZoneCondition::Empty => assert_eq!(end, 0, "{what}"),
