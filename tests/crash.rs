@@ -5,7 +5,6 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 use zonal_blk::{
     Bio, BioFlags, Buf, Channel, Nanos, Op, Queue, QueueOptions, Sector, Status, Zone, ZoneNo,
