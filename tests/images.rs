@@ -178,10 +178,10 @@ fn an_image_takes_the_time_of_its_model_if_it_is_asked_to() {
         let args = [&["run", "--output-format=json", "--device", device][..], &job].concat();
         let report: serde_json::Value =
             serde_json::from_str(&place.fine(&args)).expect("a JSON report");
-        report["jobs"][0]["write"]["clat_ns"]["min"].as_u64().expect("a latency")
+        report["jobs"][0]["write"]["runtime"].as_u64().expect("milliseconds")
     };
-    // At least what the model says; how much more is the machine's.
-    assert!(json("slow.img:latency=model") >= 4_900_000);
+    // Four writes, one after the other: at least what the model says, and more as the machine does.
+    assert!(json("slow.img:latency=model") >= 19);
     let drive = ["create", "zns.img", "--profile", "zns-1t", "--zones", "20"];
     place.fine(&drive);
     let args = [&["run", "--device", "zns.img:latency=model"][..], &job].concat();
