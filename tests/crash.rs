@@ -63,7 +63,9 @@ fn writer() {
     let mut generations: Vec<u64> = (0..zones.len())
         .map(|_| input.next().expect("a line").expect("UTF-8").parse().expect("a number"))
         .collect();
-    let mut ends: Vec<u64> = zones.iter().map(|zone| zone.wp.0 - zone.start.0).collect();
+    // The write pointer of a full zone is the zone's end.
+    let end = |zone: &Zone| (zone.wp - zone.start).min(zone.capacity).0;
+    let mut ends: Vec<u64> = zones.iter().map(end).collect();
     let mut out = std::io::stdout();
     let mut say = move |text: String| {
         // One write, so that a kill leaves a line or none.
