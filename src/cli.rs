@@ -7,6 +7,7 @@ mod advise;
 mod ctl;
 mod device;
 mod fit;
+mod image;
 mod pattern;
 mod reproduce;
 mod serve;
@@ -18,6 +19,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 pub use ctl::CtlArgs;
 pub use device::DeviceArgs;
 pub use fit::FitArgs;
+pub use image::{CheckArgs, CreateArgs};
 pub use pattern::{GenerateArgs, GenerateCommand, PatternCommand, RaidtestArgs, RandomioArgs};
 pub use reproduce::{ReproduceArgs, TableFormat};
 pub use serve::ServeArgs;
@@ -49,6 +51,10 @@ pub enum Command {
     Serve(ServeArgs),
     /// Watch or change a device that is exported.
     Ctl(CtlArgs),
+    /// Make an image.
+    Create(CreateArgs),
+    /// Check an image.
+    Check(CheckArgs),
     /// Explain device specs.
     Devices,
     /// Show where the fields of hot structures lie: of those with this in their name.
@@ -97,6 +103,10 @@ enum Sub {
     /// Watch or change a device that `zonal serve --ctl` exports
     #[command(after_help = CTL_HELP)]
     Ctl(CtlArgs),
+    /// Make a persistent image: a zoned device in a file
+    Create(CreateArgs),
+    /// Check the metadata of an image
+    Check(CheckArgs),
     /// Explain device specs such as null:zones=4096,zone_size=256M
     Devices,
     /// Show the memory layout of the structures that every I/O touches, as pahole(1) does
@@ -132,9 +142,9 @@ Commands:
 /// Options of `zonal run` that are not job options.
 #[derive(Args, Debug)]
 pub struct RunArgs {
-    /// Device for all jobs: a spec (see `zonal devices`), a TOML profile, or in real time
-    /// nvme-tcp://HOST:PORT/NQN or a block device /dev/NAME. Without it, each job's `filename`
-    /// names its device, which is no block device
+    /// Device for all jobs: a spec (see `zonal devices`), a TOML profile, or in real time an image
+    /// NAME.img, nvme-tcp://HOST:PORT/NQN or a block device /dev/NAME. Without it, each job's
+    /// `filename` names its device, which is no block device
     #[arg(long, value_name = "SPEC")]
     pub device: Option<String>,
     /// Real threads and real time, or discrete events in virtual time
@@ -240,6 +250,8 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
         Sub::Torture(torture) => Command::Torture(torture),
         Sub::Serve(serve) => Command::Serve(serve),
         Sub::Ctl(ctl) => Command::Ctl(ctl),
+        Sub::Create(create) => Command::Create(create),
+        Sub::Check(check) => Command::Check(check),
         Sub::Devices => Command::Devices,
         Sub::Layout { name } => Command::Layout(name),
         Sub::Options { markdown } => Command::Options(markdown),

@@ -30,6 +30,8 @@ fn main() -> ExitCode {
         cli::Command::Torture(args) => cmd::torture::run(&args),
         cli::Command::Serve(args) => cmd::serve::run(&args),
         cli::Command::Ctl(args) => cmd::ctl::run(&args),
+        cli::Command::Create(args) => cmd::image::create(&args),
+        cli::Command::Check(args) => cmd::image::check(&args),
         cli::Command::Devices => cmd::devices::help(),
         cli::Command::Layout(name) => cmd::layout::run(name.as_deref()),
         cli::Command::Options(markdown) => cmd::options::help(markdown),

@@ -9,8 +9,9 @@ use zonal_nvme::auth::{Group, Hash};
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("exports").required(true).multiple(true))]
 pub struct ServeArgs {
-    /// The devices to export, each a spec (see `zonal devices`), a TOML profile, or a block device
-    /// /dev/NAME of this machine. Those of a spec that keep data have memory=true
+    /// The devices to export, each a spec (see `zonal devices`), a TOML profile, an image
+    /// NAME.img, or a block device /dev/NAME of this machine. Those of a spec that keep data have
+    /// memory=true
     #[arg(value_name = "DEVICE", required = true)]
     pub devices: Vec<String>,
     #[command(flatten)]

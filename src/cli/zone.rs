@@ -21,8 +21,8 @@ pub enum ZoneCommand {
 /// The device and the zones on it.
 #[derive(Args, Debug)]
 pub struct RangeArgs {
-    /// A spec (see `zonal devices`), a TOML profile, nvme-tcp://HOST:PORT/NQN, or a block device
-    /// /dev/NAME
+    /// A spec (see `zonal devices`), a TOML profile, an image NAME.img,
+    /// nvme-tcp://HOST:PORT/NQN, or a block device /dev/NAME
     #[arg(value_name = "DEVICE")]
     pub device: String,
     /// First sector of the first zone, in 512-byte sectors; takes 0x... and suffixes such as K,
@@ -38,7 +38,7 @@ pub struct RangeArgs {
     /// Show the number of zones found, or the range that was worked on
     #[arg(short, long)]
     pub verbose: bool,
-    /// First do this to the device, which a command by itself finds as new: `write SECTOR
+    /// First do this to the device, which unless it is an image a command finds as new: `write SECTOR
     /// SECTORS`, `append SECTOR SECTORS`, or `open`, `close`, `finish` or `reset` with the SECTOR
     /// of a zone; several between semicolons
     #[arg(long, value_name = "OPERATIONS")]

@@ -4,6 +4,7 @@ pub mod ctl;
 pub mod device;
 pub mod devices;
 pub mod fit;
+pub mod image;
 pub mod layout;
 pub mod options;
 pub mod pattern;

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use zonal_blk::{Op, QueueOptions};
+use zonal_blk::Op;
 use zonal_workload::generate::random::Rng;
 use zonal_workload::generate::{Randomio, Region};
 use zonal_workload::job::Job;
@@ -29,8 +29,8 @@ fn size(args: &GenerateArgs) -> Result<u64> {
     match (&args.size, &args.device) {
         (Some(size), _) => Ok(*size),
         (None, Some(name)) => {
-            let device = devices::attach(name, &devices::load(name)?, QueueOptions::default(), 1)?;
-            Ok(device.queue.limits().capacity.to_bytes().0)
+            let device = devices::make(name, &devices::load(name)?)?;
+            Ok(device.model.limits().capacity.to_bytes().0)
         }
         (None, None) => bail!("found neither --size nor --device, expected one of them"),
     }

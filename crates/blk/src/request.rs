@@ -92,6 +92,32 @@ impl Request {
         }
     }
 
+    /// For a device that asks another one how long commands take: a request without a bio, which
+    /// [`Request::imitate`] makes like one that has one.
+    pub fn stand_in() -> Box<Self> {
+        Box::new(Request::empty())
+    }
+
+    /// Makes a stand-in the same command as `other`, without data and with nothing to complete.
+    ///
+    /// # Panics
+    /// If this request carries a bio.
+    pub fn imitate(&mut self, other: &Request) {
+        assert!(!self.live, "a request that carries a bio stands in for nobody");
+        self.bio = Bio {
+            flags: other.bio.flags,
+            prio: other.bio.prio,
+            ..Bio::new(other.op, other.bio.sector, other.nr_sectors, 0)
+        };
+        self.op = other.op;
+        self.nr_sectors = other.nr_sectors;
+        self.zone = other.zone;
+        self.tag = other.tag;
+        self.owner = other.owner;
+        self.status = Status::Ok;
+        self.done = false;
+    }
+
     #[inline(always)]
     pub(crate) fn load(&mut self, bio: Bio, owner: u32, zone: ZoneNo, parent: Option<u32>) {
         debug_assert!(!self.live, "a request carries one bio at a time");

@@ -14,6 +14,7 @@
 //!
 //! `fault` wraps a device and makes it fail as a test tells it to, `inject` as who operates it does;
 //! `multipath` is a device that is reached over several others.
+//! `image` is a device whose zones and data are in a file, which somebody else opens.
 //!
 //! Nothing here reads a clock, starts a thread or opens a file: time comes with each call, the
 //! text of a profile from whoever asks for the device.
@@ -22,6 +23,7 @@
 
 pub mod fault;
 pub mod hdd;
+pub mod image;
 pub mod inject;
 mod memory;
 pub mod model;
@@ -35,6 +37,7 @@ pub mod zones;
 
 pub use fault::{FaultConfig, FaultDevice};
 pub use hdd::{HddConfig, HddDevice};
+pub use image::ImageDevice;
 pub use null::{ConfigError, NullConfig, NullDevice};
 pub use spec::{DeviceSpec, SpecError};
 pub use zns::{ZnsConfig, ZnsDevice};

@@ -278,7 +278,7 @@ fn zone_beyond_the_active_limit_cannot_be_written_until_another_is_full() {
     for zone in 0..4 {
         rig.time(write(zone, 0, 8));
     }
-    let in_use = rig.device.zones().in_use();
+    let in_use = rig.device.zones().unwrap().in_use();
     assert_eq!((in_use.open(), in_use.active()), (3, 4));
     rig.submit(write(4, 0, 8));
     rig.run();
@@ -305,7 +305,7 @@ fn random_write_area_takes_writes_in_any_order_and_moves_the_write_pointer() {
         ..small()
     };
     let mut rig = Rig::with(&config, ZoneWrite::Off, 1);
-    let wp = |rig: &Rig| rig.device.zones().write_pointer(ZoneNo(0)).0;
+    let wp = |rig: &Rig| rig.device.zones().unwrap().write_pointer(ZoneNo(0)).0;
     let data = |tag: u8| Buf::from(&[tag; 4096][..]);
     for (at, tag) in [(120, 1), (0, 2), (64, 3), (0, 4)] {
         rig.time(Bio::write(Sector(at), data(tag), 0));
@@ -443,7 +443,7 @@ fn run(config: &ZnsConfig, acts: &[Act]) -> Vec<(usize, u64, u64, Status, u64)> 
 
 fn check(rig: &Rig, config: &ZnsConfig) {
     assert!(rig.device.buffered() <= config.buffer, "the buffer is never above its size");
-    let in_use = rig.device.zones().in_use();
+    let in_use = rig.device.zones().unwrap().in_use();
     assert!(in_use.open() <= config.max_open && in_use.active() <= config.max_active);
 }
 

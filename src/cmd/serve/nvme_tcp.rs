@@ -1,15 +1,15 @@
 //! The export over NVMe/TCP.
 use super::Export;
 use crate::cli::ServeArgs;
-use crate::devices::Attached;
+use crate::devices::{Attached, show_uuid};
 use anyhow::{Context, Result, ensure};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
+use zonal_host::RealClock;
 use zonal_host::nvme_tcp::{Server, ServerConfig, Waiting, check_nqn, load_secrets};
 use zonal_nvme::auth::AuthConfig;
-use zonal_host::RealClock;
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 
 /// A subsystem with the devices as its namespaces, from 1 on.
@@ -60,8 +60,10 @@ pub fn start(args: &ServeArgs, devices: &[Attached], clock: &RealClock) -> Resul
     };
     for (nsid, device) in (1..).zip(devices) {
         // Two devices of one spec are two namespaces.
-        let id =
-            if nsid == 1 { uuid(&device.name) } else { uuid(&format!("{nsid} {}", device.name)) };
+        let made = || {
+            if nsid == 1 { uuid(&device.name) } else { uuid(&format!("{nsid} {}", device.name)) }
+        };
+        let id = device.uuid.unwrap_or_else(made);
         let namespace = Namespace::new(Arc::clone(&device.queue), id)
             .with_context(|| format!("device {}", device.name))?;
         subsystem.add(nsid, Arc::new(namespace)).context("too many devices")?;
@@ -146,11 +148,6 @@ fn uuid(name: &str) -> [u8; 16] {
     uuid[6] = uuid[6] & 0x0f | 0x80;
     uuid[8] = uuid[8] & 0x3f | 0x80;
     uuid
-}
-
-fn show_uuid(uuid: &[u8; 16]) -> String {
-    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
 #[cfg(test)]

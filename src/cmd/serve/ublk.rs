@@ -1,11 +1,12 @@
 //! The export as a block device of this machine.
-use super::{End, Export};
+use super::{Event, Export};
 use crate::cli::ServeArgs;
-use crate::devices::{self, Attached};
+use crate::devices::Attached;
 use anyhow::{Context, Result, ensure};
 use std::sync::Arc;
-use zonal_host::online_cpus;
+use std::sync::mpsc::Sender;
 use zonal_host::ublk::{Server, ServerConfig};
+use zonal_host::{RealClock, online_cpus};
 
 /// A ublk device.
 pub struct Ublk(Server);
@@ -20,31 +21,36 @@ impl Export for Ublk {
 ///
 /// # Errors
 /// What is wrong with an option or the device, or what the kernel does not have or do.
-pub fn start(id: Option<u32>, args: &ServeArgs, device: &Attached, end: &End) -> Result<Ublk> {
+pub fn start(
+    id: Option<u32>,
+    args: &ServeArgs,
+    device: &Attached,
+    (clock, events): (&RealClock, Sender<Event>),
+) -> Result<Ublk> {
     let options = &args.ublk;
     ensure!(
         !options.recover || id.is_some(),
         "--recover: found --ublk without a number, expected --ublk=ID: the next server has to find \
          the device"
     );
-    if options.recover && !devices::is_block_device(&args.device) {
+    if options.recover && !device.outlives {
         eprintln!(
             "zonal: --recover: device {} is in the memory of this program: the next server has \
              empty zones, or zeroes, where the last one had data",
-            args.device
+            device.name
         );
     }
     let queues = u16::try_from(online_cpus().len()).unwrap_or(u16::MAX).max(1);
-    let end = end.clone();
     let config = ServerConfig {
         id,
         queues: options.queues.unwrap_or(queues.min(device.queue.limits().nr_queues)),
         depth: options.depth,
         recover: options.recover,
+        clock: clock.clone(),
         notify: Arc::new(|what| eprintln!("zonal: {what}")),
         ended: Arc::new(move |why| {
             // If it is over already, nobody listens.
-            let _ = end.send(Some(format!("ublk device: {why}")));
+            let _ = events.send(Event::Failed(format!("ublk device: {why}")));
         }),
     };
     Server::start(&device.queue, &config).map(Ublk).context("--ublk")

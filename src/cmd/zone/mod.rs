@@ -53,7 +53,7 @@ fn work(command: &ZoneCommand, out: &mut impl Write) -> Result<()> {
 /// Makes the device, finds the range on it and does what is to be done before.
 fn open(args: &RangeArgs, part: Part) -> Result<(Worker, Range)> {
     let name = &args.device;
-    let device = devices::open(name, QueueOptions::default(), 1)?;
+    let device = devices::open(name, 0, 1)?.attach(QueueOptions::default(), 1)?;
     if device.queue.limits().nr_zones == 0 {
         bail!("device {name}: it has no zones");
     }

@@ -30,14 +30,14 @@ pub use geometry::{Geometry, Place};
 pub use seek::SeekCurve;
 use std::sync::{Arc, Mutex, MutexGuard};
 pub use trace::{Activity, Counters, TraceEntry};
-use zonal_blk::{Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Zone, ZoneNo};
+use zonal_blk::{Bytes, Device, HwQueue, Limits, Nanos, Request, Sector, Status, Zone, ZoneNo};
 
 /// A rotating disk.
 pub struct HddDevice {
     config: HddConfig,
     limits: Limits,
     /// Zones and data, which cost no time.
-    store: NullDevice,
+    store: Store,
     drive: Mutex<Drive>,
 }
 
@@ -57,12 +57,33 @@ impl HddDevice {
     pub fn with_trace(config: &HddConfig, entries: Option<usize>) -> Result<Self, ConfigError> {
         config.validate()?;
         let store = NullDevice::new(&config.store())?;
-        Ok(HddDevice {
+        let limits = config.adapt(store.limits());
+        Ok(Self::with_store(config, limits, Store::Own(Box::new(store)), entries))
+    }
+
+    /// A disk that takes time for commands whose zones and data are elsewhere.
+    ///
+    /// # Errors
+    /// The first rule that the configuration breaks.
+    pub fn timing(config: &HddConfig) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let limits = config.adapt(NullDevice::new(&config.store())?.limits());
+        let zone_size = limits.zone_size;
+        Ok(Self::with_store(config, limits, Store::Elsewhere { zone_size }, None))
+    }
+
+    fn with_store(
+        config: &HddConfig,
+        limits: Limits,
+        store: Store,
+        entries: Option<usize>,
+    ) -> Self {
+        HddDevice {
             config: config.clone(),
-            limits: config.adapt(store.limits()),
+            limits,
             store,
             drive: Mutex::new(Drive::new(config, entries)),
-        })
+        }
     }
 
     /// What the drive has done so far.
@@ -86,14 +107,29 @@ impl HddDevice {
     }
 }
 
-impl Execute for NullDevice {
+/// The zones and data of a disk.
+enum Store {
+    /// Its own.
+    Own(Box<NullDevice>),
+    /// Those of the device that asks how long commands take.
+    Elsewhere { zone_size: Sector },
+}
+
+impl Execute for Store {
     fn execute(&self, request: &mut Request) {
-        NullDevice::execute(self, request);
+        match self {
+            Store::Own(store) => store.execute(request),
+            Store::Elsewhere { .. } => request.set_status(Status::Ok),
+        }
     }
 
     fn zone(&self, request: &Request) -> (u64, u64) {
-        let start = self.limits().zone_start(request.zone());
-        (start.to_bytes().0, (start + self.limits().zone_size).to_bytes().0)
+        let zone_size = match self {
+            Store::Own(store) => store.limits().zone_size,
+            Store::Elsewhere { zone_size } => *zone_size,
+        };
+        let start = Sector(u64::from(request.zone().0) * zone_size.0);
+        (start.to_bytes().0, (start + zone_size).to_bytes().0)
     }
 }
 
@@ -103,7 +139,10 @@ impl Device for HddDevice {
     }
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
-        self.store.report_zones(first, max, zones)
+        match &self.store {
+            Store::Own(store) => store.report_zones(first, max, zones),
+            Store::Elsewhere { .. } => Err(Status::NotSupported),
+        }
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

@@ -29,7 +29,7 @@ pub use profile::parse_profile;
 use std::io;
 use std::sync::Arc;
 pub use zns::{ZNS_OPTIONS, ZNS_PROFILES};
-use zonal_blk::Bytes;
+use zonal_blk::{Bytes, Nanos, ZoneNo};
 
 /// A device that somebody asked for, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -279,6 +279,28 @@ pub fn load(
     }
     let profile = read(text).map_err(|source| SpecError::Read { file: text.to_owned(), source })?;
     parse_profile(text, &profile)
+}
+
+/// Makes the device as a model of time alone, for one that has the zones and the data: its commands
+/// always succeed, but for what the drive itself gives up. `written` says how many bytes each zone
+/// has. `None` for a device that takes no time.
+///
+/// # Errors
+/// As [`build`].
+pub fn timing(
+    spec: &DeviceSpec,
+    written: impl Fn(ZoneNo) -> Bytes,
+) -> Result<Option<Arc<dyn Model>>, SpecError> {
+    Ok(match spec {
+        DeviceSpec::Null(NullConfig { latency: Nanos(0), jitter: Nanos(0), .. }) => None,
+        // Without zones there are none that could be in another state.
+        DeviceSpec::Null(config) => {
+            let config = NullConfig { zoned: false, memory: false, ..config.clone() };
+            Some(Arc::new(NullDevice::new(&config)?))
+        }
+        DeviceSpec::Hdd(config) => Some(Arc::new(HddDevice::timing(config)?)),
+        DeviceSpec::Zns(config) => Some(Arc::new(ZnsDevice::timing(config, written)?)),
+    })
 }
 
 /// Makes the device.

@@ -56,6 +56,18 @@ impl Buffer {
         self.used
     }
 
+    /// Bytes of a zone that were written before the power was last switched on. The unit in part
+    /// counts as in the buffer, where the drive has put it back, if there is room.
+    pub(super) fn has_written(&mut self, zone: ZoneNo, bytes: u64) {
+        let full = bytes >= self.capacity;
+        let units = if full { bytes.div_ceil(self.unit) } else { bytes / self.unit };
+        let partial = if full { 0 } else { bytes % self.unit };
+        let kept = if self.reserve(partial) { partial } else { 0 };
+        let flow = self.flow(zone);
+        (flow.sent, flow.programmed) = (units, units);
+        flow.arrived = bytes - partial + kept;
+    }
+
     /// Takes room if there is some.
     pub(super) fn reserve(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.size - self.used;

@@ -23,7 +23,7 @@ use super::stripe::Stripe;
 use super::{ZnsConfig, time_of};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use zonal_blk::{BioFlags, Nanos, Op, Request, Sector, Status, ZoneNo};
+use zonal_blk::{BioFlags, Bytes, Nanos, Op, Request, Sector, Status, ZoneNo};
 
 /// A command that the drive has.
 struct Command {
@@ -96,6 +96,11 @@ impl Drive {
     pub(super) fn open_queue(&mut self) -> usize {
         self.queues.push(Ends::default());
         self.queues.len() - 1
+    }
+
+    /// Before the first command: so many bytes of a zone are on the flash, as after power on.
+    pub(super) fn has_written(&mut self, zone: ZoneNo, bytes: Bytes) {
+        self.buffer.has_written(zone, bytes.0);
     }
 
     /// Bytes in the write buffer.

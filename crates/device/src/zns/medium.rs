@@ -11,7 +11,9 @@ use zonal_blk::{Op, Request, Sector, Status, ZoneNo};
 
 /// The zones of a drive and the data that they have.
 pub(super) struct Medium {
-    pub(super) zones: Zones,
+    /// `None` if they are those of the device that asks how long commands take.
+    zones: Option<Zones>,
+    nr_zones: u32,
     memory: Option<Memory>,
     zone_size: Sector,
     area: Option<Area>,
@@ -29,11 +31,42 @@ pub(super) struct Effect {
 impl Medium {
     pub(super) fn new(config: &ZnsConfig, capacity: Sector) -> Self {
         Medium {
-            zones: Zones::new(&config.layout()),
+            zones: Some(Zones::new(&config.layout())),
+            nr_zones: config.zones,
             memory: config.memory.then(|| Memory::new(capacity)),
             zone_size: config.zone_size.to_sectors(),
             area: Area::new(config),
         }
+    }
+
+    /// A medium whose zones and data are elsewhere: commands always succeed.
+    pub(super) fn elsewhere(config: &ZnsConfig) -> Self {
+        Medium {
+            zones: None,
+            nr_zones: config.zones,
+            memory: None,
+            zone_size: config.zone_size.to_sectors(),
+            area: None,
+        }
+    }
+
+    /// The zones, if they are here.
+    pub(super) fn zones(&self) -> Option<&Zones> {
+        self.zones.as_ref()
+    }
+
+    /// What a command means that was done elsewhere.
+    fn effect_alone(&self, request: &Request) -> Effect {
+        let mut effect = Effect::default();
+        match request.op() {
+            op if op.is_write() => {
+                effect.room = Sector(request.nr_sectors().into()).to_bytes().0;
+            }
+            Op::ZoneReset => effect.emptied.push(request.zone()),
+            Op::ZoneResetAll => effect.emptied.extend((0..self.nr_zones).map(ZoneNo)),
+            _ => {}
+        }
+        effect
     }
 
     fn zone_start(&self, zone: ZoneNo) -> Sector {
@@ -42,6 +75,9 @@ impl Medium {
 
     /// Executes a command.
     pub(super) fn execute(&self, request: &mut Request) -> Result<Effect, Status> {
+        let Some(zones) = &self.zones else {
+            return Ok(self.effect_alone(request));
+        };
         let zone = request.zone();
         let (sector, nr_sectors) = (request.sector(), request.nr_sectors());
         let mut effect = Effect::default();
@@ -49,36 +85,36 @@ impl Medium {
             Op::Write | Op::WriteZeroes => {
                 let moves = match &self.area {
                     None => {
-                        self.zones.write(zone, sector, nr_sectors, || self.store(request))?;
+                        zones.write(zone, sector, nr_sectors, || self.store(request))?;
                         Sector(nr_sectors.into())
                     }
-                    Some(area) => self.write_in_area(area, request)?,
+                    Some(area) => self.write_in_area(zones, area, request)?,
                 };
                 effect.room = moves.to_bytes().0;
             }
             Op::ZoneAppend => {
-                self.zones.append(zone, nr_sectors, |landed| {
+                zones.append(zone, nr_sectors, |landed| {
                     request.set_landed(landed);
                     self.store(request);
                 })?;
                 effect.room = Sector(nr_sectors.into()).to_bytes().0;
             }
             Op::Read => {
-                self.zones.check_read(zone)?;
+                zones.check_read(zone)?;
                 self.load(request);
             }
             Op::Flush => {}
             Op::Discard => return Err(Status::NotSupported),
-            Op::ZoneOpen => self.zones.open(zone)?,
-            Op::ZoneClose => self.zones.close(zone)?,
-            Op::ZoneFinish => self.zones.finish(zone)?,
+            Op::ZoneOpen => zones.open(zone)?,
+            Op::ZoneClose => zones.close(zone)?,
+            Op::ZoneFinish => zones.finish(zone)?,
             Op::ZoneReset => {
-                self.zones.reset(zone, || {
+                zones.reset(zone, || {
                     self.forget(zone);
                     effect.emptied.push(zone);
                 })?;
             }
-            Op::ZoneResetAll => self.zones.reset_all(|zone| {
+            Op::ZoneResetAll => zones.reset_all(|zone| {
                 self.forget(zone);
                 effect.emptied.push(zone);
             }),
@@ -87,25 +123,31 @@ impl Medium {
     }
 
     /// A write in a random write area, or behind it; gives how far the write pointer moves.
-    fn write_in_area(&self, area: &Area, request: &mut Request) -> Result<Sector, Status> {
+    fn write_in_area(
+        &self,
+        zones: &Zones,
+        area: &Area,
+        request: &mut Request,
+    ) -> Result<Sector, Status> {
         let zone = request.zone();
         let start = self.zone_start(zone);
-        let wp = self.zones.write_pointer(zone);
+        let wp = zones.write_pointer(zone);
         let moves = area.write(wp - start, request.sector() - start, request.end() - start)?;
         let nr_sectors = u32::try_from(moves.0).expect("an area and a command are short");
-        self.zones.write(zone, wp, nr_sectors, || self.store(request))?;
+        zones.write(zone, wp, nr_sectors, || self.store(request))?;
         Ok(moves)
     }
 
     /// Moves the write pointer of a zone with a random write area up to `to`; gives by how much.
     pub(super) fn commit(&self, zone: ZoneNo, to: Sector) -> Result<Sector, Status> {
         let area = self.area.as_ref().ok_or(Status::NotSupported)?;
+        let zones = self.zones.as_ref().ok_or(Status::NotSupported)?;
         let start = self.zone_start(zone);
-        let wp = self.zones.write_pointer(zone);
+        let wp = zones.write_pointer(zone);
         let to = to.0.checked_sub(start.0).ok_or(Status::Invalid)?;
         let moves = area.commit(wp - start, Sector(to))?;
         let nr_sectors = u32::try_from(moves.0).expect("an area is short");
-        self.zones.write(zone, wp, nr_sectors, || {})?;
+        zones.write(zone, wp, nr_sectors, || {})?;
         Ok(moves)
     }
 

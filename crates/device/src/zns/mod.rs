@@ -30,7 +30,8 @@ mod model;
 mod stripe;
 mod zrwa;
 
-use crate::null::ConfigError;
+use crate::null::{ConfigError, rule};
+use crate::quantity::show_size;
 use crate::zones::Zones;
 pub use config::ZnsConfig;
 use drive::Drive;
@@ -58,9 +59,28 @@ impl ZnsDevice {
         Ok(ZnsDevice { config: config.clone(), limits, medium, drive })
     }
 
-    /// The drive's zones.
-    pub fn zones(&self) -> &Zones {
-        &self.medium.zones
+    /// A drive that takes time for commands whose zones and data are elsewhere; `written` says how
+    /// many bytes each zone has. A command that such a drive could not do must not come here.
+    ///
+    /// # Errors
+    /// The first rule that the configuration breaks; it must have no random write areas.
+    pub fn timing(
+        config: &ZnsConfig,
+        written: impl Fn(ZoneNo) -> Bytes,
+    ) -> Result<Self, ConfigError> {
+        rule("zrwa", config.zrwa == Bytes(0), show_size(config.zrwa.0), || {
+            "0 for a drive whose zones are in an image".to_owned()
+        })?;
+        let limits = config.limits()?;
+        let medium = Arc::new(Medium::elsewhere(config));
+        let mut drive = Drive::new(config, Arc::clone(&medium));
+        (0..config.zones).map(ZoneNo).for_each(|zone| drive.has_written(zone, written(zone)));
+        Ok(ZnsDevice { config: config.clone(), limits, medium, drive: Mutex::new(drive) })
+    }
+
+    /// The drive's zones, if it has them itself.
+    pub fn zones(&self) -> Option<&Zones> {
+        self.medium.zones()
     }
 
     /// Bytes that the write buffer holds.
@@ -93,7 +113,7 @@ impl Device for ZnsDevice {
     }
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
-        self.medium.zones.report(first, max, zones)
+        self.medium.zones().ok_or(Status::NotSupported)?.report(first, max, zones)
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

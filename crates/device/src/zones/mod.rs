@@ -133,6 +133,36 @@ impl Zones {
         }
     }
 
+    /// Makes the zones of a device that has been used: `state` gives the condition of each
+    /// sequential zone, and where its next write must begin, from the zone's start. More zones may
+    /// be active than the limit allows; then no other becomes active until some are not.
+    ///
+    /// # Panics
+    /// As [`Zones::new`]; for a zone that is said to be open, or conventional and is not.
+    pub fn restore(
+        layout: &ZoneLayout,
+        mut state: impl FnMut(ZoneNo) -> (ZoneCondition, Sector),
+    ) -> Self {
+        let zones = Zones::new(layout);
+        for zone in (layout.conventional..layout.nr_zones).map(ZoneNo) {
+            let (cond, wp) = state(zone);
+            assert!(!cond.is_open() && cond != ZoneCondition::NotWritePointer, "as after power on");
+            if cond != ZoneCondition::Empty {
+                zones.account(zone, ZoneCondition::Empty, cond);
+                *zones.slots[zone.index()].lock() = wp.0;
+            }
+        }
+        zones
+    }
+
+    /// Notes a condition that needs no room among the open or active zones.
+    fn account(&self, zone: ZoneNo, from: ZoneCondition, to: ZoneCondition) {
+        if let Some(resources) = &self.resources {
+            resources.lock().expect(ACCOUNTS).moved(zone, from, to);
+        }
+        self.slots[zone.index()].cond.set(to);
+    }
+
     /// Zones that may be open at once; 0 for no limit.
     pub fn max_open(&self) -> u32 {
         self.max_open
@@ -141,6 +171,11 @@ impl Zones {
     /// Zones that may be active at once; 0 for no limit.
     pub fn max_active(&self) -> u32 {
         self.max_active
+    }
+
+    /// A zone's condition. Takes no lock.
+    pub fn condition(&self, zone: ZoneNo) -> ZoneCondition {
+        self.slots[zone.index()].cond.get()
     }
 
     /// Whether a zone is conventional.
@@ -248,6 +283,21 @@ impl Zones {
         self.transit(zone, to)?;
         *wp = end;
         Ok(())
+    }
+
+    /// Takes back writes that were accepted and then failed: the next write must begin at `to`,
+    /// from the zone's start. A zone that they made full stays full, as a drive may have it: its
+    /// resources are gone to others.
+    pub fn take_back(&self, zone: ZoneNo, to: Sector) {
+        let slot = &self.slots[zone.index()];
+        let mut wp = slot.lock();
+        if !slot.cond.get().is_active() {
+            return;
+        }
+        if to == Sector(0) {
+            self.transit(zone, ZoneCondition::Empty).expect("a zone can always become empty");
+        }
+        *wp = to.0;
     }
 
     /// Where the next write to a zone must begin; means nothing for a conventional one.

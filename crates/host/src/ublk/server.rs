@@ -38,6 +38,8 @@ pub struct ServerConfig {
     /// The device waits for another server when this one is killed, and one that waits is
     /// continued.
     pub recover: bool,
+    /// The time; all who use a device go by the same clock.
+    pub clock: RealClock,
     /// Is told, in words for people, what a user may want to know.
     pub notify: Arc<dyn Fn(&str) + Send + Sync>,
     /// Is told why the device ended that was not dropped.
@@ -149,7 +151,6 @@ impl Server {
         longest: u32,
     ) -> Result<(), UblkError> {
         let file = Arc::new(open_char(self.id)?);
-        let clock = RealClock::start();
         let failed = |queue: u16, error: io::Error| UblkError::Queue { queue, error };
         let mut threads = Vec::new();
         for number in 0..info.nr_hw_queues {
@@ -159,7 +160,7 @@ impl Server {
                 queue: Queue::new(channel, info.queue_depth, longest),
                 number,
                 depth: info.queue_depth,
-                clock: clock.clone(),
+                clock: config.clock.clone(),
                 dropped: Arc::clone(&self.dropped),
                 ended: Arc::clone(&config.ended),
             });

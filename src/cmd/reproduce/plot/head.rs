@@ -8,7 +8,7 @@ use crate::cmd::reproduce::how::How;
 use crate::cmd::reproduce::measure::machine;
 use crate::cmd::reproduce::measured::Measured;
 use crate::cmd::reproduce::table::Cell;
-use crate::devices::{self, Devices};
+use crate::devices::{self, Devices, Opened};
 use crate::experiment::{self, Span};
 use anyhow::{Context, Result, bail};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ fn record(cell: &Cell, how: &How) -> Result<(Vec<TraceEntry>, u64)> {
     };
     let channels = phases.iter().map(Vec::len).max().unwrap_or(1);
     let device = Arc::clone(&disk);
-    let attached = devices::attach_device(&name, &spec, device, options, channels)?;
+    let attached = Opened::made(&name, &spec, device).attach(options, channels)?;
     let border = attached.queue.limits().zone_size.to_bytes().0;
     let devices = Devices::one(attached);
     let mut machine = machine(&How { clock: ClockKind::Virtual, ..*how })?;

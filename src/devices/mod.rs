@@ -1,13 +1,17 @@
 //! Devices by the names that users give them, with the block layer attached.
+mod opened;
+
 use anyhow::{Context, Result, bail, ensure};
+pub use opened::{
+    Opened, is_block_device, is_device, is_found, load, make, open, open_image, profile_text,
+    show_uuid,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Queue, QueueOptions};
 use zonal_device::model::Model;
-use zonal_device::spec::{self, DeviceSpec};
-use zonal_host::linux::LinuxDevice;
-use zonal_host::nvme_tcp::{self, Address, Notify};
+use zonal_device::spec::DeviceSpec;
 use zonal_workload::job::Job;
 use zonal_workload::plan::Task;
 
@@ -21,134 +25,14 @@ pub struct Attached {
     pub description: String,
     /// Whether bios have to carry data.
     pub keeps_data: bool,
+    /// Whether it is still there, with its data, when this program has ended.
+    pub outlives: bool,
+    /// Its own identity, if it has one.
+    pub uuid: Option<[u8; 16]>,
     /// What can be asked about itself.
     pub model: Arc<dyn Model>,
     /// The block layer.
     pub queue: Arc<Queue>,
-}
-
-/// Reads a spec or the profile that it names.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn load(name: &str) -> Result<DeviceSpec> {
-    ensure!(
-        !is_block_device(name),
-        "device {name}: unknown device `{name}`, expected one made here; a block device of this \
-         machine is named on the command line: `zonal run --device` in real time, `zonal zone`, \
-         `zonal serve`"
-    );
-    ensure!(
-        !is_remote(name),
-        "device {name}: found a device of another program, expected one made here; it is for \
-         `zonal run` in real time and `zonal zone`"
-    );
-    spec::load(name, |path| std::fs::read_to_string(path)).with_context(|| format!("device {name}"))
-}
-
-/// The text of a profile: of one that the program has, or a file.
-///
-/// # Errors
-/// There is none of this name, or it cannot be read.
-pub fn profile_text(name: &str) -> Result<String> {
-    if let Some(text) = spec::profile_text(name) {
-        return Ok(text.to_owned());
-    }
-    ensure!(
-        name.ends_with(".toml"),
-        "unknown profile `{name}`, expected {} or a file NAME.toml",
-        spec::profile_names()
-    );
-    std::fs::read_to_string(name).with_context(|| format!("{name}: cannot read the device profile"))
-}
-
-/// Whether this names a device that is not made here: of another program or machine, or a block
-/// device of this one.
-pub fn is_remote(name: &str) -> bool {
-    name.starts_with(nvme_tcp::SCHEME) || is_block_device(name)
-}
-
-/// Whether this names a block device of this machine.
-pub fn is_block_device(name: &str) -> bool {
-    name.starts_with("/dev/")
-}
-
-/// Whether this names a device that a trace may choose: no block device of this machine, which
-/// would be written to because a trace came from one of that name.
-pub fn is_device(name: &str) -> bool {
-    if is_block_device(name) {
-        false
-    } else if is_remote(name) {
-        name.parse::<Address>().is_ok()
-    } else {
-        load(name).is_ok()
-    }
-}
-
-/// Makes a device, or connects to it if it is of another program, and attaches the block layer for
-/// up to `channels` channels at once.
-///
-/// # Errors
-/// What is wrong with the name, why it cannot be connected to, or what [`attach`] says.
-pub fn open(name: &str, options: QueueOptions, channels: usize) -> Result<Attached> {
-    if !is_remote(name) {
-        return attach(name, &load(name)?, options, channels);
-    }
-    let in_device = || format!("device {name}");
-    if is_block_device(name) {
-        let device = LinuxDevice::open(name).with_context(in_device)?;
-        let description = device.describe();
-        return with_queue(name, "linux", description, true, Arc::new(device), options, channels);
-    }
-    let address: Address = name.parse().with_context(in_device)?;
-    let queues = u16::try_from(channels).unwrap_or(u16::MAX);
-    let notify: Notify = Arc::new(|what| eprintln!("zonal: nvme-tcp: {what}"));
-    let (device, description) =
-        nvme_tcp::open(&address, queues, &notify).with_context(in_device)?;
-    with_queue(name, "nvme-tcp", description, true, device, options, channels)
-}
-
-/// Makes a device and attaches the block layer for up to `channels` channels at once.
-///
-/// # Errors
-/// The rule that the device breaks, or what it lacks for the options.
-pub fn attach(
-    name: &str,
-    spec: &DeviceSpec,
-    options: QueueOptions,
-    channels: usize,
-) -> Result<Attached> {
-    let model = spec::build(spec).with_context(|| format!("device {name}"))?;
-    attach_device(name, spec, model, options, channels)
-}
-
-/// The same for a device that was made already.
-///
-/// # Errors
-/// What the device lacks for the options.
-pub fn attach_device(
-    name: &str,
-    spec: &DeviceSpec,
-    model: Arc<dyn Model>,
-    options: QueueOptions,
-    channels: usize,
-) -> Result<Attached> {
-    with_queue(name, spec.kind(), spec.describe(), spec.keeps_data(), model, options, channels)
-}
-
-fn with_queue(
-    name: &str,
-    kind: &'static str,
-    description: String,
-    keeps_data: bool,
-    model: Arc<dyn Model>,
-    options: QueueOptions,
-    channels: usize,
-) -> Result<Attached> {
-    let share_queues = channels > usize::from(model.limits().nr_queues);
-    let queue = Queue::attach(Arc::clone(&model) as _, QueueOptions { share_queues, ..options })
-        .with_context(|| format!("device {name}"))?;
-    Ok(Attached { name: name.to_owned(), kind, description, keeps_data, model, queue })
 }
 
 /// What the queues of all devices are to be like, as far as jobs do not say.
@@ -219,13 +103,14 @@ impl Devices {
             let options = QueueOptions { scheduler, ..wishes.queue };
             // A job file that was written for another machine does not choose a disk of this one.
             let named = wishes.device.is_some() || !is_block_device(&name);
-            if is_remote(&name) && wishes.real_time && named {
+            if is_found(&name) && wishes.real_time && named {
                 ensure!(
                     asked.disks <= 1,
-                    "device {name}: fs_disks: found a device of another program, which is one"
+                    "device {name}: fs_disks: found a device that is not made here, which is one"
                 );
-                let remote = open(&name, options, asked.channels)?;
-                return Ok((name, vec![remote]));
+                let found = open(&name, wishes.seed, asked.channels)?;
+                let attached = found.attach(options, asked.channels)?;
+                return Ok((name, vec![attached]));
             }
             let spec = match &wishes.spec {
                 Some(spec) if wishes.device.is_some() => spec.clone(),
@@ -233,7 +118,7 @@ impl Devices {
             };
             let disk = |number: u32| {
                 let spec = spec.clone().with_seed(wishes.seed.wrapping_add(number.into()));
-                let mut attached = attach(&name, &spec, options, asked.channels)?;
+                let mut attached = make(&name, &spec)?.attach(options, asked.channels)?;
                 if asked.disks > 1 {
                     attached.name = format!("{name} ({})", number + 1);
                 }

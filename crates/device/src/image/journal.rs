@@ -1,0 +1,262 @@
+//! The metadata that are durable, and how they come to be.
+//!
+//! Takes the zones that have changed; gives their durable state. Keeps true: whatever is lost or
+//! torn on the way, the file holds the state before or after; a batch goes to the log when the one
+//! before is durable; the zone table of one generation is whole until the next one is in force.
+use super::block::{BLOCK, ENTRIES, Header, Kind, seal};
+use super::entry::Entry;
+use super::place::Place;
+use super::store::Store;
+use super::superblock::Superblock;
+use std::io;
+use zonal_blk::{Buf, ZoneNo};
+
+/// Blocks that are written at a time, both copies counted.
+const WRITE_BLOCKS: usize = 64;
+/// The longest batch of the log, in blocks; what is longer becomes a table.
+const BATCH_BLOCKS: usize = WRITE_BLOCKS / 2;
+
+pub(super) struct Journal {
+    place: Place,
+    image: u64,
+    generation: u64,
+    /// Whether a root names the generation.
+    rooted: bool,
+    /// The next block of the log, and the next batch.
+    next: u32,
+    batch: u32,
+    /// What is durable, by zone.
+    table: Vec<Entry>,
+    buf: Buf,
+    /// Something could not be written: what is durable is not known until it is read again.
+    failed: bool,
+}
+
+/// Why nothing is written any more.
+fn failure() -> io::Error {
+    io::Error::other("metadata could not be written before; open the image again")
+}
+
+impl Journal {
+    /// For what was recovered. If there is something in the log, or a root lacks, a checkpoint has
+    /// to come first.
+    pub(super) fn new(
+        superblock: &Superblock,
+        root: u64,
+        generation: u64,
+        table: Vec<Entry>,
+    ) -> Self {
+        Journal {
+            place: Place::new(superblock),
+            image: superblock.image(),
+            generation,
+            rooted: root == generation,
+            next: 0,
+            batch: 0,
+            table,
+            buf: Buf::zeroed(WRITE_BLOCKS * BLOCK),
+            failed: false,
+        }
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// What is durable of a zone.
+    pub(super) fn durable(&self, zone: ZoneNo) -> &Entry {
+        &self.table[zone.index()]
+    }
+
+    /// Whether the zone table lacks what the log has.
+    pub(super) fn has_log(&self) -> bool {
+        self.next > 0
+    }
+
+    /// Whether nothing can be written any more.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Whether anything can be written.
+    pub(super) fn check(&self) -> io::Result<()> {
+        if self.failed { Err(failure()) } else { Ok(()) }
+    }
+
+    /// Nothing is to be written any more.
+    pub(super) fn fail(&mut self) {
+        self.failed = true;
+    }
+
+    /// Makes entries durable, and with them all that was written to the file before. Entries that
+    /// vouch for data spare those a synchronisation of their own.
+    pub(super) fn append(&mut self, store: &dyn Store, entries: &[Entry]) -> io::Result<()> {
+        self.guarded(|journal| {
+            let parts = entries.len().div_ceil(ENTRIES);
+            let room = (journal.place.log_blocks() - journal.next) as usize;
+            if parts <= BATCH_BLOCKS.min(room) {
+                journal.write_batch(store, entries, parts)?;
+                store.sync()?;
+                journal.apply(entries);
+                return Ok(());
+            }
+            // A table vouches for nothing: the data go first.
+            store.sync()?;
+            journal.apply(entries);
+            journal.write_table(store)
+        })
+    }
+
+    /// Puts all that is durable in a zone table, so that the log is empty.
+    pub(super) fn checkpoint(&mut self, store: &dyn Store) -> io::Result<()> {
+        self.guarded(|journal| journal.write_table(store))
+    }
+
+    /// The first checkpoint after a loss of power. A table of the next generation may be there in
+    /// part, and what is written now must not be taken for the rest of it.
+    pub(super) fn start_anew(&mut self, store: &dyn Store) -> io::Result<()> {
+        self.guarded(|journal| {
+            let zeroes = Buf::zeroed(WRITE_BLOCKS * BLOCK);
+            let first = journal.place.table(journal.generation + 1, 0);
+            let end = journal.place.log(journal.generation + 1, 0);
+            let mut at = first;
+            while at < end {
+                let len = zeroes.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
+                store.write(at, &zeroes[..len])?;
+                at += len as u64;
+            }
+            store.sync()?;
+            journal.write_table(store)
+        })
+    }
+
+    fn guarded(&mut self, write: impl FnOnce(&mut Self) -> io::Result<()>) -> io::Result<()> {
+        self.check()?;
+        write(self).inspect_err(|_| self.failed = true)
+    }
+
+    fn apply(&mut self, entries: &[Entry]) {
+        for entry in entries {
+            self.table[entry.zone.index()] = Entry { covered: None, ..*entry };
+        }
+    }
+
+    fn header(&self, kind: Kind, index: u32, count: usize) -> Header {
+        Header {
+            kind,
+            image: self.image,
+            generation: self.generation,
+            index,
+            count: u32::try_from(count).expect("a block has 126 entries"),
+            batch: 0,
+            part: 0,
+            parts: 0,
+        }
+    }
+
+    /// Makes both copies of a block, the `pair`th in the buffer.
+    fn put(&mut self, pair: usize, header: &Header, entries: &[Entry]) {
+        let (first, second) = self.buf[2 * pair * BLOCK..][..2 * BLOCK].split_at_mut(BLOCK);
+        seal(first, header, entries);
+        second.copy_from_slice(first);
+    }
+
+    fn write_batch(
+        &mut self,
+        store: &dyn Store,
+        entries: &[Entry],
+        parts: usize,
+    ) -> io::Result<()> {
+        let count = u32::try_from(parts).expect("a batch has at most 32 blocks");
+        for (part, entries) in (0..).zip(entries.chunks(ENTRIES)) {
+            let mut header = self.header(Kind::Log, self.next + part, entries.len());
+            (header.batch, header.part, header.parts) = (self.batch, part, count);
+            self.put(part as usize, &header, entries);
+        }
+        store.write(self.place.log(self.generation, self.next), &self.buf[..2 * parts * BLOCK])?;
+        self.next += count;
+        self.batch += 1;
+        Ok(())
+    }
+
+    /// Writes the table of the next generation, and puts it in force.
+    fn write_table(&mut self, store: &dyn Store) -> io::Result<()> {
+        if !self.rooted {
+            // Else the next table, and then a torn root, would leave nothing that goes together.
+            self.write_root(store)?;
+        }
+        self.generation += 1;
+        self.rooted = false;
+        let table = std::mem::take(&mut self.table);
+        let written = self.write_table_blocks(store, &table);
+        self.table = table;
+        written?;
+        store.sync()?;
+        self.write_root(store)?;
+        (self.next, self.batch) = (0, 0);
+        Ok(())
+    }
+
+    fn write_root(&mut self, store: &dyn Store) -> io::Result<()> {
+        let header = self.header(Kind::Root, 0, 0);
+        seal(&mut self.buf[..BLOCK], &header, &[]);
+        store.write(Place::root(self.generation), &self.buf[..BLOCK])?;
+        store.sync()?;
+        self.rooted = true;
+        Ok(())
+    }
+
+    fn write_table_blocks(&mut self, store: &dyn Store, table: &[Entry]) -> io::Result<()> {
+        let per_write = WRITE_BLOCKS / 2;
+        for (number, group) in table.chunks(ENTRIES * per_write).enumerate() {
+            let first = u32::try_from(number * per_write).expect("a table has 32-bit blocks");
+            let mut blocks = 0;
+            for (pair, entries) in group.chunks(ENTRIES).enumerate() {
+                let index = first + u32::try_from(pair).expect("a write has 32 blocks");
+                let header = self.header(Kind::Table, index, entries.len());
+                self.put(pair, &header, entries);
+                blocks += 2;
+            }
+            let at = self.place.table(self.generation, first);
+            store.write(at, &self.buf[..blocks * BLOCK])?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes the metadata of a new image into an empty file.
+///
+/// # Errors
+/// Those of the file, which is then no image.
+pub fn format(store: &dyn Store, superblock: &Superblock) -> io::Result<()> {
+    let place = Place::new(superblock);
+    // All of the metadata are written once, so that later writes need no new space.
+    let zeroes = Buf::zeroed(1 << 20);
+    for at in (0..place.data()).step_by(zeroes.len()) {
+        store.write(at, &zeroes)?;
+    }
+    let shape = &superblock.shape;
+    let table = (0..shape.zones).map(|zone| Entry::new(ZoneNo(zone), shape)).collect();
+    let mut journal = Journal::new(superblock, 0, 0, table);
+    journal.checkpoint(store)?;
+    // Last: until then the file is no image.
+    let block = Buf::from(&superblock.encode()[..]);
+    for copy in 0..2 {
+        store.write(Place::superblock(copy), &block)?;
+    }
+    store.sync()
+}
+
+/// Writes the superblock again where a copy is damaged.
+///
+/// # Errors
+/// Those of the file.
+pub(super) fn mend_superblock(store: &dyn Store, superblock: &Superblock) -> io::Result<()> {
+    let block = Buf::from(&superblock.encode()[..]);
+    for copy in 0..2 {
+        // One at a time: a loss of power may tear one of them.
+        store.write(Place::superblock(copy), &block)?;
+        store.sync()?;
+    }
+    Ok(())
+}

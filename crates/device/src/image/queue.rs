@@ -1,0 +1,395 @@
+//! A hardware queue of an image.
+//!
+//! Takes requests; gives them back when their data have moved, when what they ask to be durable is,
+//! and not before a model of a drive would. Keeps true: commands are taken up in `poll`, newest
+//! first as by the null device, never in `start`; buffers come back to the bios that they are of.
+//!
+//! ```text
+//!   start --> pending --> taken up --> ring ----------> settling --> done
+//!     |                       \--> ended at once --------^   ^ writes before it in its zone
+//!     +--> a stand-in goes through the model -------------+  | flush
+//! ```
+use super::device::{ImageDevice, Taken, status_of};
+use super::store::{Ring, Transfer};
+use std::io;
+use std::sync::Arc;
+use zonal_blk::{BioFlags, Buf, Device, HwQueue, Nanos, Op, Request, Sector, Status, Tag};
+
+/// How far a command has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Waits to be taken up.
+    Pending,
+    /// Data are on their way.
+    Moving,
+    /// A write has landed, well or not.
+    Landed(Status),
+    /// Ends with the next commit.
+    Flush,
+    /// Has ended.
+    Ended(Status),
+}
+
+/// A command of the queue.
+struct Command {
+    request: Box<Request>,
+    stage: Stage,
+    /// Its stand-in is with the model.
+    timed: bool,
+}
+
+pub(super) struct ImageQueue {
+    device: Arc<ImageDevice>,
+    /// `None` if the system refuses rings to a second queue: transfers then wait for each other.
+    ring: io::Result<Box<dyn Ring>>,
+    /// By tag.
+    commands: Vec<Option<Command>>,
+    /// Those to be taken up, the newest last.
+    pending: Vec<Tag>,
+    /// Those that must be tried again.
+    later: Vec<Tag>,
+    /// Those whose data are not on their way.
+    settling: Vec<Tag>,
+    moving: usize,
+    timed: usize,
+    timing: Option<Box<dyn HwQueue>>,
+    /// Kept for their capacity and their empty buffers.
+    stand_ins: Vec<Box<Request>>,
+    returned: Vec<Box<Request>>,
+    landed: Vec<(Transfer, io::Result<usize>)>,
+    lists: Vec<Vec<Buf>>,
+    placeholders: Vec<Buf>,
+}
+
+impl ImageQueue {
+    pub(super) fn new(device: Arc<ImageDevice>) -> Self {
+        let depth = device.limits().queue_depth;
+        ImageQueue {
+            ring: device.store.open_ring(depth),
+            commands: (0..depth).map(|_| None).collect(),
+            pending: Vec::new(),
+            later: Vec::new(),
+            settling: Vec::new(),
+            moving: 0,
+            timed: 0,
+            timing: device.timing().map(|model| Arc::clone(model).open_queue()),
+            stand_ins: Vec::new(),
+            returned: Vec::new(),
+            landed: Vec::new(),
+            lists: Vec::new(),
+            placeholders: Vec::new(),
+            device,
+        }
+    }
+
+    fn command(&mut self, tag: Tag) -> &mut Command {
+        self.commands[usize::from(tag.0)].as_mut().expect("a tag in use has a command")
+    }
+
+    /// Sends a stand-in for the request through the model; whether there is one.
+    fn time(&mut self, now: Nanos, request: &Request) -> bool {
+        let Some(timing) = &mut self.timing else {
+            return false;
+        };
+        let mut stand_in = self.stand_ins.pop().unwrap_or_else(Request::stand_in);
+        stand_in.imitate(request);
+        match timing.start(now, stand_in) {
+            Ok(()) => {
+                self.timed += 1;
+                true
+            }
+            Err(stand_in) => {
+                self.stand_ins.push(stand_in);
+                false
+            }
+        }
+    }
+
+    /// Hears from the model which commands a drive would have done by now.
+    fn collect_timed(&mut self, now: Nanos) {
+        let Some(timing) = &mut self.timing else {
+            return;
+        };
+        let mut returned = std::mem::take(&mut self.returned);
+        timing.poll(now, &mut returned);
+        for stand_in in returned.drain(..) {
+            self.timed -= 1;
+            let tag = stand_in.tag();
+            let gave_up = stand_in.status() == Status::Medium;
+            let command = self.command(tag);
+            command.timed = false;
+            if gave_up && let Stage::Ended(status) = &mut command.stage {
+                *status = Status::Medium;
+            }
+            self.stand_ins.push(stand_in);
+        }
+        self.returned = returned;
+    }
+
+    fn take_up(&mut self, tag: Tag) {
+        let device = Arc::clone(&self.device);
+        let command = self.command(tag);
+        let request = &mut command.request;
+        let (op, flags) = (request.op(), request.flags());
+        if op.is_write() && flags.contains(BioFlags::PREFLUSH) {
+            let status = device.commit();
+            if status != Status::Ok {
+                return self.settle(tag, Stage::Ended(status));
+            }
+        }
+        if op == Op::Read
+            && device.within(request.zone(), request.end()) > device.limits().zone_size
+        {
+            // Reads that the scheduler has merged over the border of a zone.
+            let status = read_parts(&device, request);
+            return self.settle(tag, Stage::Ended(status));
+        }
+        match device.take_up(request) {
+            Taken::Ended(status) => self.settle(tag, Stage::Ended(status)),
+            Taken::Flush => self.settle(tag, Stage::Flush),
+            Taken::Later => self.later.push(tag),
+            Taken::Move { at, len } => self.transfer(tag, at, len),
+        }
+    }
+
+    fn settle(&mut self, tag: Tag, stage: Stage) {
+        self.command(tag).stage = stage;
+        self.settling.push(tag);
+    }
+
+    /// Moves the data of a command.
+    fn transfer(&mut self, tag: Tag, at: u64, len: u64) {
+        let device = Arc::clone(&self.device);
+        let mut bufs = self.lists.pop().unwrap_or_default();
+        let placeholders = &mut self.placeholders;
+        let command = self.commands[usize::from(tag.0)].as_mut().expect("it was taken up");
+        let write = command.request.op() != Op::Read;
+        let mut complete = true;
+        command.request.for_each_segment(|_, _, buf| complete &= buf.is_some());
+        let len = usize::try_from(len).expect("a command fits in memory");
+        if !complete || len == 0 || self.ring.is_err() {
+            self.lists.push(bufs);
+            let result = move_segments(&device, &mut command.request, at, len);
+            return self.moved(tag, result.map_err(|error| status_of(&error)).err());
+        }
+        command.request.for_each_segment(|_, _, buf| {
+            if let Some(buf) = buf {
+                let placeholder = placeholders.pop().unwrap_or_else(|| Buf::zeroed(0));
+                bufs.push(std::mem::replace(buf, placeholder));
+            }
+        });
+        command.stage = Stage::Moving;
+        self.moving += 1;
+        if let Ok(ring) = &mut self.ring {
+            ring.start(Transfer { tag, write, at, len, bufs });
+        }
+    }
+
+    /// Takes back the buffers of transfers that have ended.
+    fn collect_moved(&mut self) {
+        let idle =
+            self.timed == 0 && self.later.is_empty() && self.settling.is_empty() && self.moving > 0;
+        let mut landed = std::mem::take(&mut self.landed);
+        if let Ok(ring) = &mut self.ring {
+            ring.poll(idle, &mut landed);
+        }
+        for (mut transfer, result) in landed.drain(..) {
+            self.moving -= 1;
+            let result = match result {
+                Ok(moved) if moved < transfer.len => {
+                    finish_by_hand(&self.device, &mut transfer, moved)
+                }
+                other => other.map(|_| ()),
+            };
+            self.give_back(transfer.tag, transfer.bufs, transfer.len);
+            self.moved(transfer.tag, result.map_err(|error| status_of(&error)).err());
+        }
+        self.landed = landed;
+    }
+
+    /// Puts buffers back into their bios; what a read found no data for is zeroes.
+    fn give_back(&mut self, tag: Tag, mut bufs: Vec<Buf>, len: usize) {
+        let placeholders = &mut self.placeholders;
+        let command = self.commands[usize::from(tag.0)].as_mut().expect("its data were moving");
+        let is_read = command.request.op() == Op::Read;
+        let mut back = bufs.drain(..);
+        let mut at = 0;
+        command.request.for_each_segment(|_, _, slot| {
+            if let (Some(slot), Some(mut buf)) = (slot, back.next()) {
+                if is_read && at + buf.len() > len {
+                    let from = len.saturating_sub(at).min(buf.len());
+                    buf[from..].fill(0);
+                }
+                at += buf.len();
+                placeholders.push(std::mem::replace(slot, buf));
+            }
+        });
+        drop(back);
+        self.lists.push(bufs);
+    }
+
+    /// The data of a command have moved, or not.
+    fn moved(&mut self, tag: Tag, error: Option<Status>) {
+        let device = Arc::clone(&self.device);
+        let command = self.command(tag);
+        let status = error.unwrap_or(Status::Ok);
+        if command.request.op() == Op::Read {
+            return self.settle(tag, Stage::Ended(status));
+        }
+        device.landed(&command.request, status == Status::Ok);
+        self.settle(tag, Stage::Landed(status));
+    }
+
+    /// Ends what can be ended.
+    fn settle_all(&mut self, done: &mut Vec<Box<Request>>) {
+        let device = Arc::clone(&self.device);
+        let mut flushes = false;
+        for at in 0..self.settling.len() {
+            let command = self.commands[usize::from(self.settling[at].0)].as_mut();
+            let command = command.expect("a command settles once");
+            if let Stage::Landed(own) = command.stage
+                && let Some(status) = device.end_write(&command.request)
+            {
+                let status = if own == Status::Ok { status } else { own };
+                let fua = command.request.flags().contains(BioFlags::FUA);
+                command.stage = match status {
+                    Status::Ok if fua => Stage::Flush,
+                    status => Stage::Ended(status),
+                };
+            }
+            flushes |= command.stage == Stage::Flush;
+        }
+        let flushed = if flushes { device.commit() } else { Status::Ok };
+        let commands = &mut self.commands;
+        self.settling.retain(|tag| {
+            let slot = &mut commands[usize::from(tag.0)];
+            let command = slot.as_mut().expect("a command settles once");
+            if command.stage == Stage::Flush {
+                command.stage = Stage::Ended(flushed);
+            }
+            let (Stage::Ended(status), false) = (command.stage, command.timed) else {
+                return true;
+            };
+            let mut command = slot.take().expect("it is there");
+            command.request.set_status(status);
+            done.push(command.request);
+            false
+        });
+    }
+}
+
+impl HwQueue for ImageQueue {
+    fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
+        let tag = request.tag();
+        let timed = self.time(now, &request);
+        self.commands[usize::from(tag.0)] = Some(Command { request, stage: Stage::Pending, timed });
+        self.pending.push(tag);
+        Ok(())
+    }
+
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
+        while let Some(tag) = self.pending.pop() {
+            self.take_up(tag);
+        }
+        std::mem::swap(&mut self.pending, &mut self.later);
+        self.collect_moved();
+        self.collect_timed(now);
+        self.settle_all(done);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        let waits_for_model = |tag: &Tag| {
+            let command = self.commands[usize::from(tag.0)].as_ref();
+            command.is_some_and(|command| matches!(command.stage, Stage::Ended(_)))
+        };
+        let busy = !self.pending.is_empty()
+            || self.moving > 0
+            || !self.settling.iter().all(waits_for_model);
+        if busy {
+            return Some(Nanos(0));
+        }
+        self.timing.as_ref().filter(|_| self.timed > 0).and_then(|timing| timing.next_event())
+    }
+}
+
+/// Does the rest of a transfer that moved less than it should, to hear why.
+fn finish_by_hand(device: &ImageDevice, transfer: &mut Transfer, moved: usize) -> io::Result<()> {
+    let mut at = 0;
+    for buf in &mut transfer.bufs {
+        let len = buf.len();
+        let (from, to) = (moved.saturating_sub(at).min(len), (transfer.len - at).min(len));
+        if from < to {
+            let place = transfer.at + (at + from) as u64;
+            // A buffer of its own: what is left need not begin where direct I/O wants it.
+            let mut part = Buf::from(&buf[from..to]);
+            if transfer.write {
+                device.store.write(place, &part)?;
+            } else {
+                device.store.read(place, &mut part)?;
+                buf[from..to].copy_from_slice(&part);
+            }
+        }
+        at += to;
+        if at >= transfer.len {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Moves the data of a request without a ring; a write without a buffer is one of zeroes.
+fn move_segments(
+    device: &ImageDevice,
+    request: &mut Request,
+    at: u64,
+    len: usize,
+) -> io::Result<()> {
+    let is_read = request.op() == Op::Read;
+    let first = request.sector();
+    let end = len as u64;
+    let mut result = Ok(());
+    request.for_each_segment(|sector, nr_sectors, buf| {
+        if result.is_err() {
+            return;
+        }
+        let offset = (sector - first).to_bytes().0;
+        let bytes = Sector(nr_sectors.into()).to_bytes().0;
+        let in_file = end.saturating_sub(offset).min(bytes);
+        result = match buf {
+            Some(buf) if is_read => {
+                let split = usize::try_from(in_file).expect("no longer than the buffer");
+                let (there, beyond) = buf.split_at_mut(split);
+                beyond.fill(0);
+                if there.is_empty() { Ok(()) } else { device.store.read(at + offset, there) }
+            }
+            Some(buf) => device.store.write(at + offset, buf),
+            None if is_read => Ok(()),
+            None => device.store.discard(at + offset, bytes),
+        };
+    });
+    result
+}
+
+/// Reads bio by bio.
+fn read_parts(device: &ImageDevice, request: &mut Request) -> Status {
+    let mut status = Status::Ok;
+    request.for_each_segment(|sector, nr_sectors, buf| {
+        let Some(buf) = buf else { return };
+        let end = sector + Sector(nr_sectors.into());
+        match device.read(device.limits().zone_of(sector), sector, end) {
+            Taken::Move { at, len } => {
+                let len = usize::try_from(len).expect("no longer than the buffer");
+                let (there, beyond) = buf.split_at_mut(len);
+                beyond.fill(0);
+                if !there.is_empty()
+                    && let Err(error) = device.store.read(at, there)
+                {
+                    status = status_of(&error);
+                }
+            }
+            Taken::Ended(refused) => status = refused,
+            Taken::Flush | Taken::Later => {}
+        }
+    });
+    status
+}

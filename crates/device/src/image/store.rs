@@ -1,0 +1,91 @@
+//! What an image needs of the file that it lies in. Real files are in `zonal-host`; tests have one
+//! that loses and tears what was not synchronised.
+use std::io;
+use zonal_blk::{Buf, Tag};
+
+/// Something that can be read at places.
+pub trait ReadAt {
+    /// Fills `to` from byte `at` on; with zeroes beyond the end.
+    ///
+    /// # Errors
+    /// Those of the file.
+    fn read(&self, at: u64, to: &mut [u8]) -> io::Result<()>;
+
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    /// Those of the file.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether there is nothing in it.
+    ///
+    /// # Errors
+    /// Those of the file.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+}
+
+/// The file of an image. All calls wait until what they do is done.
+pub trait Store: ReadAt + Send + Sync {
+    /// Writes all of `from` at byte `at`.
+    ///
+    /// # Errors
+    /// Those of the file; how much was written is then unknown.
+    fn write(&self, at: u64, from: &[u8]) -> io::Result<()>;
+
+    /// Makes all that was done before durable.
+    ///
+    /// # Errors
+    /// Those of the file; what is durable is then unknown.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Takes space for what will be written, so that writing is quicker. What is there stays.
+    ///
+    /// # Errors
+    /// There is no space, or the file system cannot do it; neither does harm.
+    fn reserve(&self, at: u64, len: u64) -> io::Result<()>;
+
+    /// Makes a range read as zeroes, and gives its space back where the file system can do that.
+    ///
+    /// # Errors
+    /// Those of the file.
+    fn discard(&self, at: u64, len: u64) -> io::Result<()>;
+
+    /// Cuts the file off at byte `len`, if it is longer.
+    ///
+    /// # Errors
+    /// Those of the file.
+    fn truncate(&self, len: u64) -> io::Result<()>;
+
+    /// Opens a ring for up to `depth` transfers at once.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn open_ring(&self, depth: u16) -> io::Result<Box<dyn Ring>>;
+}
+
+/// A transfer between buffers and a range of the file.
+#[derive(Debug)]
+pub struct Transfer {
+    /// Identifies it among those of the ring.
+    pub tag: Tag,
+    /// From the buffers to the file.
+    pub write: bool,
+    /// First byte in the file.
+    pub at: u64,
+    /// Bytes to move; no more than there are in the buffers.
+    pub len: usize,
+    /// The buffers, one behind the other.
+    pub bufs: Vec<Buf>,
+}
+
+/// Transfers on their way. Used by one thread at a time.
+pub trait Ring: Send {
+    /// Takes a transfer, which begins with the next [`Ring::poll`] at the latest.
+    fn start(&mut self, transfer: Transfer);
+
+    /// Moves the transfers that have ended to `ended`, each with the number of bytes that it has
+    /// moved. If `idle`, the caller has nothing else to do and the ring may wait a moment.
+    fn poll(&mut self, idle: bool, ended: &mut Vec<(Transfer, io::Result<usize>)>);
+}

@@ -1,0 +1,157 @@
+//! Damaged metadata: each bit that turns is made good by the twin of its block, or is told.
+use crate::medium::Medium;
+use crate::model::{User, channel, open};
+use proptest::prelude::*;
+use std::sync::OnceLock;
+use zonal_blk::Sector;
+use zonal_device::image::{
+    Entry, ImageDevice, ImageError, Profile, Shape, Superblock, check, read_superblock, recover,
+};
+
+fn superblock() -> Superblock {
+    let shape = Shape {
+        zones: 130,
+        conventional: 1,
+        zone_size: Sector(16),
+        zone_capacity: Sector(16),
+        max_open: 0,
+        max_active: 0,
+        lba: 512,
+        max_sectors: 16,
+        append_max_sectors: 0,
+        nr_queues: 1,
+        queue_depth: 8,
+        rotational: false,
+    };
+    let mut superblock = Superblock::new([9; 16], shape, Profile::Spec("null".to_owned())).unwrap();
+    superblock.log_blocks = 4;
+    superblock
+}
+
+/// Metadata blocks: superblocks, roots, two halves of two table blocks and four log blocks twice.
+const METADATA: usize = (4 + 2 * 2 * (2 + 4)) * 4096;
+
+/// An image that was in use when its power went, with some batches in its log.
+fn used() -> &'static (Vec<u8>, Vec<Entry>) {
+    static USED: OnceLock<(Vec<u8>, Vec<Entry>)> = OnceLock::new();
+    USED.get_or_init(|| {
+        for seed in 0.. {
+            let medium = Medium::new(seed);
+            ImageDevice::create(&medium, &superblock()).unwrap();
+            let device = open(&medium).unwrap();
+            let mut io = channel(&device);
+            let mut user = User::new(seed, &device);
+            medium.set_fuse(60);
+            while !medium.is_off() {
+                user.submit(&mut io, 1);
+                user.poll(&mut io, &medium);
+            }
+            while io.outstanding() > 0 {
+                user.poll(&mut io, &medium);
+            }
+            drop(io);
+            drop(device);
+            medium.lose_power(512, 4);
+            let bytes = medium.bytes();
+            let recovered = recover(&Medium::of(bytes.clone(), 0), &superblock()).unwrap();
+            let has_data = recovered.zones.iter().any(|zone| zone.written > Sector(0));
+            let rooted = recovered.root == recovered.generation;
+            if recovered.batches >= 2 && recovered.generation >= 2 && rooted && has_data {
+                return (bytes, recovered.zones);
+            }
+        }
+        unreachable!("a run leaves batches in the log")
+    })
+}
+
+/// What is found is what is there, or an error.
+fn same_or_error(bytes: Vec<u8>) -> Result<(), ImageError> {
+    let medium = Medium::of(bytes, 0);
+    let (superblock, recovered, _) = check(&medium)?;
+    assert_eq!(superblock, self::superblock());
+    assert_eq!(recovered.zones, used().1);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn a_turned_bit_is_made_good_by_the_twin(at in 0..METADATA, bit in 0..8_u32) {
+        let mut bytes = used().0.clone();
+        bytes[at] ^= 1 << bit;
+        prop_assert!(same_or_error(bytes).is_ok(), "byte {at}");
+    }
+
+    #[test]
+    fn bytes_that_change_are_made_good_or_told(
+        changes in prop::collection::vec((0..METADATA, any::<u8>()), 1..40)
+    ) {
+        let mut bytes = used().0.clone();
+        changes.iter().for_each(|&(at, byte)| bytes[at] = byte);
+        // Never a panic; never other zones, unless the end of the log went in both copies.
+        let medium = Medium::of(bytes, 0);
+        if let Ok((superblock, _, _)) = check(&medium) {
+            prop_assert_eq!(superblock, self::superblock());
+        }
+    }
+
+    #[test]
+    fn any_superblock_is_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..8192)) {
+        let _either = read_superblock(&Medium::of(bytes.clone(), 0)).map_err(|e| e.to_string());
+        let mut block = superblock().encode();
+        let len = bytes.len().min(4096);
+        block[..len].iter_mut().zip(&bytes).for_each(|(to, from)| *to ^= from & 1);
+        let _either = Superblock::decode(&block);
+    }
+}
+
+/// Turns a bit in both copies of a block.
+fn both(bytes: &mut [u8], first: usize) {
+    bytes[first + 100] ^= 1;
+    bytes[first + 4096 + 100] ^= 1;
+}
+
+#[test]
+fn what_is_lost_in_both_copies_is_told_exactly() {
+    let told = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = used().0.clone();
+        change(&mut bytes);
+        same_or_error(bytes).expect_err("it is damaged").to_string()
+    };
+    assert!(told(&|bytes| both(bytes, 0)).starts_with("both copies of the superblock are damaged"));
+    assert!(told(&|bytes| bytes.fill(0)).starts_with("not an image"));
+    let roots = told(&|bytes| both(bytes, 2 * 4096));
+    assert!(roots.starts_with("both copies of the root are damaged, at bytes 8192 and 12288"));
+    let cut = told(&|bytes| bytes.truncate(100_000));
+    assert_eq!(
+        cut,
+        "the file is truncated: found 100000 bytes, expected at least 1048576 (the metadata)"
+    );
+    let generation =
+        recover(&Medium::of(used().0.clone(), 0), &superblock()).unwrap().generation as usize;
+    let half = (4 + generation % 2 * 12) * 4096;
+    let table = told(&|bytes| both(bytes, half));
+    let expected = format!("both copies of zone table block 0 of generation {generation}");
+    assert!(table.starts_with(&expected), "{table}");
+    let log = told(&|bytes| both(bytes, half + 4 * 4096));
+    let expected = format!("both copies of log block 0 of generation {generation}");
+    assert!(log.starts_with(&expected), "{log}");
+    let data = told(&|bytes| bytes.truncate(1 << 20));
+    assert!(data.contains("the data of zone"), "{data}");
+}
+
+#[test]
+fn a_newer_format_is_refused_by_its_number() {
+    let newer = |block: &mut [u8]| {
+        block[8] = 2;
+        block[12..16].fill(0);
+        let crc = crc32c::crc32c(block);
+        block[12..16].copy_from_slice(&crc.to_le_bytes());
+    };
+    let mut bytes = used().0.clone();
+    newer(&mut bytes[..4096]);
+    newer(&mut bytes[4096..8192]);
+    let error = same_or_error(bytes).unwrap_err().to_string();
+    assert_eq!(error, "found format version 2, expected 1");
+}

@@ -1,0 +1,266 @@
+//! A file in memory that a loss of power treats as badly as it may: of what was written since the
+//! last synchronisation it keeps a random part, sector by sector.
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+use zonal_device::image::{ReadAt, Ring, Store, Transfer};
+use zonal_device::rng::Rng;
+
+/// Something that was done to the file.
+enum Change {
+    Write { at: u64, data: Vec<u8> },
+    Discard { at: u64, len: u64 },
+    Truncate(u64),
+}
+
+fn apply(to: &mut Vec<u8>, change: &Change) {
+    let index = |at: u64| usize::try_from(at).unwrap();
+    match change {
+        Change::Write { at, data } => {
+            let end = index(*at) + data.len();
+            if to.len() < end {
+                to.resize(end, 0);
+            }
+            to[index(*at)..end].copy_from_slice(data);
+        }
+        Change::Discard { at, len } => {
+            let end = index(at + len).min(to.len());
+            if let Some(range) = to.get_mut(index(*at)..end) {
+                range.fill(0);
+            }
+        }
+        Change::Truncate(len) => to.truncate(index(*len)),
+    }
+}
+
+struct State {
+    now: Vec<u8>,
+    durable: Vec<u8>,
+    /// Since the last synchronisation, the oldest first.
+    changes: Vec<Change>,
+    /// Calls until the power goes.
+    fuse: u64,
+    /// Data that rings have and the file has not.
+    on_the_way: Vec<(u64, u64, Vec<u8>)>,
+    transfers: u64,
+    rng: Rng,
+    /// One write in so many fails for want of space; 0 for none.
+    full: u64,
+}
+
+impl State {
+    fn alive(&mut self) -> io::Result<()> {
+        if self.fuse == 0 {
+            return Err(io::Error::other("the power is off"));
+        }
+        self.fuse -= 1;
+        Ok(())
+    }
+
+    fn change(&mut self, change: Change) {
+        apply(&mut self.now, &change);
+        self.changes.push(change);
+    }
+}
+
+/// The file. A copy is the same file.
+#[derive(Clone)]
+pub struct Medium(Arc<Mutex<State>>);
+
+impl Medium {
+    /// An empty file.
+    pub fn new(seed: u64) -> Self {
+        Medium::of(Vec::new(), seed)
+    }
+
+    /// A file with contents, which are durable.
+    pub fn of(bytes: Vec<u8>, seed: u64) -> Self {
+        Medium(Arc::new(Mutex::new(State {
+            now: bytes.clone(),
+            durable: bytes,
+            changes: Vec::new(),
+            fuse: u64::MAX,
+            on_the_way: Vec::new(),
+            transfers: 0,
+            rng: Rng::new(seed),
+            full: 0,
+        })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    /// The power goes after so many calls.
+    pub fn set_fuse(&self, calls: u64) {
+        self.state().fuse = calls;
+    }
+
+    /// Whether the power has gone.
+    pub fn is_off(&self) -> bool {
+        self.state().fuse == 0
+    }
+
+    /// Makes one write in so many fail.
+    pub fn set_full(&self, one_in: u64) {
+        self.state().full = one_in;
+    }
+
+    /// What the file has now.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.state().now.clone()
+    }
+
+    /// The file after the loss of power: in units of `sector` bytes, `keep` in 4 of what was not
+    /// durable are there.
+    pub fn lose_power(&self, sector: usize, keep: u64) {
+        let mut state = self.state();
+        let state = &mut *state;
+        let mut after = std::mem::take(&mut state.durable);
+        let mut changes = std::mem::take(&mut state.changes);
+        let moving = std::mem::take(&mut state.on_the_way);
+        changes.extend(moving.into_iter().map(|(_, at, data)| Change::Write { at, data }));
+        let mut kept = || state.rng.below(4) < keep;
+        for change in changes {
+            match change {
+                Change::Write { at, data } => {
+                    for (number, piece) in data.chunks(sector).enumerate() {
+                        if kept() {
+                            let at = at + (number * sector) as u64;
+                            apply(&mut after, &Change::Write { at, data: piece.to_vec() });
+                        }
+                    }
+                }
+                whole => {
+                    if kept() {
+                        apply(&mut after, &whole);
+                    }
+                }
+            }
+        }
+        state.now = after.clone();
+        state.durable = after;
+        state.fuse = u64::MAX;
+    }
+}
+
+impl ReadAt for Medium {
+    fn read(&self, at: u64, to: &mut [u8]) -> io::Result<()> {
+        let mut state = self.state();
+        state.alive()?;
+        to.fill(0);
+        let at = usize::try_from(at).unwrap();
+        if let Some(there) = state.now.get(at..) {
+            let len = there.len().min(to.len());
+            to[..len].copy_from_slice(&there[..len]);
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.state().now.len() as u64)
+    }
+}
+
+impl Store for Medium {
+    fn write(&self, at: u64, from: &[u8]) -> io::Result<()> {
+        let mut state = self.state();
+        let change = Change::Write { at, data: from.to_vec() };
+        if state.fuse == 1 {
+            // The power goes in the middle of it.
+            state.changes.push(change);
+            state.fuse = 0;
+            return Err(io::Error::other("the power goes"));
+        }
+        state.alive()?;
+        state.change(change);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.state();
+        state.alive()?;
+        let state = &mut *state;
+        for change in state.changes.drain(..) {
+            apply(&mut state.durable, &change);
+        }
+        Ok(())
+    }
+
+    fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn discard(&self, at: u64, len: u64) -> io::Result<()> {
+        let mut state = self.state();
+        state.alive()?;
+        state.change(Change::Discard { at, len });
+        Ok(())
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        let mut state = self.state();
+        state.alive()?;
+        state.change(Change::Truncate(len));
+        Ok(())
+    }
+
+    fn open_ring(&self, _depth: u16) -> io::Result<Box<dyn Ring>> {
+        Ok(Box::new(MediumRing { medium: self.clone(), moving: Vec::new() }))
+    }
+}
+
+/// Transfers end in any order, some at each poll.
+struct MediumRing {
+    medium: Medium,
+    moving: Vec<(u64, Transfer)>,
+}
+
+impl Ring for MediumRing {
+    fn start(&mut self, transfer: Transfer) {
+        let mut state = self.medium.state();
+        state.transfers += 1;
+        let number = state.transfers;
+        if transfer.write {
+            let data: Vec<u8> = transfer.bufs.iter().flat_map(|buf| buf.to_vec()).collect();
+            assert_eq!(data.len(), transfer.len);
+            state.on_the_way.push((number, transfer.at, data));
+        }
+        self.moving.push((number, transfer));
+    }
+
+    fn poll(&mut self, _idle: bool, ended: &mut Vec<(Transfer, io::Result<usize>)>) {
+        let mut kept = Vec::new();
+        for (number, mut transfer) in self.moving.drain(..) {
+            let mut state = self.medium.state();
+            if state.fuse > 0 && state.rng.below(3) == 0 {
+                kept.push((number, transfer));
+                continue;
+            }
+            let mut result = state.alive().map(|()| transfer.len);
+            let full = state.full;
+            if result.is_ok() && transfer.write {
+                let place = state.on_the_way.iter().position(|(n, ..)| *n == number).unwrap();
+                let (_, at, mut data) = state.on_the_way.remove(place);
+                if full > 0 && state.rng.below(full) == 0 {
+                    data.truncate(data.len() / 1024 * 512);
+                    result = Err(io::ErrorKind::StorageFull.into());
+                }
+                state.change(Change::Write { at, data });
+            } else if result.is_ok() {
+                drop(state);
+                let mut data = vec![0; transfer.len];
+                result = self.medium.read(transfer.at, &mut data).map(|()| transfer.len);
+                let mut data = &data[..];
+                for buf in &mut transfer.bufs {
+                    let (part, rest) = data.split_at(buf.len().min(data.len()));
+                    buf[..part.len()].copy_from_slice(part);
+                    data = rest;
+                }
+            }
+            ended.push((transfer, result));
+        }
+        self.moving = kept;
+        let turn = self.medium.state().rng.below(ended.len().max(1) as u64);
+        ended.rotate_left(usize::try_from(turn).unwrap());
+    }
+}

@@ -1,0 +1,123 @@
+//! Thousands of runs with losses of power in the middle of anything.
+use crate::medium::Medium;
+use crate::model::{User, channel, open};
+use zonal_blk::Sector;
+use zonal_device::image::{ImageDevice, Profile, Shape, Superblock};
+use zonal_device::rng::Rng;
+
+/// Runs, unless `ZONAL_CASES` says another number.
+const CASES: u64 = 2000;
+
+fn shape(rng: &mut Rng) -> Shape {
+    let lba = if rng.below(3) == 0 { 4096 } else { 512 };
+    let zone_size = Sector(128);
+    Shape {
+        zones: 4 + u32::try_from(rng.below(4)).unwrap(),
+        conventional: u32::try_from(rng.below(3)).unwrap(),
+        zone_size,
+        zone_capacity: [Sector(128), Sector(104)][usize::from(rng.below(2) == 1)],
+        max_open: u32::try_from(rng.below(4)).unwrap(),
+        max_active: 0,
+        lba,
+        max_sectors: 64,
+        append_max_sectors: [0, 32][usize::from(rng.below(2) == 1)],
+        nr_queues: 4,
+        queue_depth: 16,
+        rotational: false,
+    }
+}
+
+/// One run; gives how many commands ended, and how many failed.
+fn run(seed: u64) -> (u64, u64) {
+    let mut rng = Rng::new(seed);
+    let shape = shape(&mut rng);
+    let lba = u64::from(shape.lba) / 512;
+    let profile = Profile::Spec("null".to_owned());
+    let mut superblock = Superblock::new([7; 16], shape, profile).unwrap();
+    superblock.log_blocks = 1 + u32::try_from(rng.below(5)).unwrap();
+    let medium = Medium::new(seed);
+    ImageDevice::create(&medium, &superblock).unwrap();
+    let is_short = rng.below(4) == 0;
+    if is_short {
+        medium.set_full(12);
+    }
+    let mut device = open(&medium).unwrap();
+    let mut io = channel(&device);
+    let mut user = User::new(seed, &device);
+    user.is_short = is_short;
+    for loss in 0..4 {
+        medium.set_fuse(2 + rng.below(120));
+        while !medium.is_off() {
+            for _ in 0..rng.below(6) {
+                user.submit(&mut io, lba);
+            }
+            for _ in 0..rng.below(4) {
+                user.poll(&mut io, &medium);
+            }
+        }
+        while io.outstanding() > 0 {
+            user.poll(&mut io, &medium);
+        }
+        drop(io);
+        drop(device);
+        let (sector, keep) = ([512, 4096][usize::from(rng.below(2) == 1)], rng.below(5));
+        medium.lose_power(sector, keep);
+        let what = format!("seed {seed}, loss {loss}");
+        // The power may go again while the image is being opened.
+        for _ in 0..rng.below(3) {
+            medium.set_fuse(1 + rng.below(30));
+            let opened = open(&medium);
+            medium.set_fuse(0);
+            drop(opened);
+            medium.lose_power(sector, rng.below(5));
+        }
+        device = open(&medium).unwrap_or_else(|error| panic!("{what}: {error}"));
+        io = channel(&device);
+        user.check(&device, &mut io, &what);
+    }
+    (user.ended, user.failed)
+}
+
+#[test]
+fn what_was_flushed_survives_every_loss_of_power() {
+    let cases = std::env::var("ZONAL_CASES").map_or(CASES, |text| text.parse().unwrap());
+    let (mut ended, mut failed) = (0, 0);
+    let first = std::env::var("ZONAL_FIRST").map_or(0, |text| text.parse().unwrap());
+    for seed in first..first + cases {
+        let (more, bad) = run(seed);
+        ended += more;
+        failed += bad;
+    }
+    assert!(ended > 20 * cases, "{ended} commands ended in {cases} runs");
+    assert!(failed < ended / 2, "{failed} of {ended} commands failed");
+}
+
+#[test]
+fn what_was_closed_is_all_there() {
+    for seed in 0..200 {
+        let mut rng = Rng::new(seed);
+        let shape = shape(&mut rng);
+        let lba = u64::from(shape.lba) / 512;
+        let profile = Profile::Spec("null".to_owned());
+        let mut superblock = Superblock::new([7; 16], shape, profile).unwrap();
+        superblock.log_blocks = 4;
+        let medium = Medium::new(seed);
+        ImageDevice::create(&medium, &superblock).unwrap();
+        let device = open(&medium).unwrap();
+        let mut io = channel(&device);
+        let mut user = User::new(seed, &device);
+        for _ in 0..50 {
+            user.submit(&mut io, lba);
+            user.poll(&mut io, &medium);
+        }
+        while io.outstanding() > 0 {
+            user.poll(&mut io, &medium);
+        }
+        user.all_is_safe();
+        drop(io);
+        drop(device);
+        medium.lose_power(512, 0);
+        let device = open(&medium).unwrap();
+        user.check(&device, &mut channel(&device), &format!("seed {seed}"));
+    }
+}

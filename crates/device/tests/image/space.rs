@@ -1,0 +1,95 @@
+//! A file system that is full: the write fails, the image stays good.
+use crate::medium::Medium;
+use crate::model::{channel, open};
+use zonal_blk::{Bio, Buf, Channel, Nanos, Op, Sector, Status, ZoneCondition, ZoneNo};
+use zonal_device::image::{ImageDevice, Profile, Shape, Superblock};
+
+fn medium() -> Medium {
+    let shape = Shape {
+        zones: 4,
+        conventional: 0,
+        zone_size: Sector(64),
+        zone_capacity: Sector(64),
+        max_open: 0,
+        max_active: 0,
+        lba: 512,
+        max_sectors: 64,
+        append_max_sectors: 0,
+        nr_queues: 1,
+        queue_depth: 8,
+        rotational: false,
+    };
+    let profile = Profile::Spec("null".to_owned());
+    let medium = Medium::new(1);
+    ImageDevice::create(&medium, &Superblock::new([1; 16], shape, profile).unwrap()).unwrap();
+    medium
+}
+
+fn run(io: &mut Channel, bio: Bio) -> Status {
+    io.submit(Nanos(0), bio);
+    let mut completions = Vec::new();
+    while io.outstanding() > 0 {
+        io.poll(Nanos(0), &mut completions);
+    }
+    completions[0].status
+}
+
+fn write(io: &mut Channel, sector: u64, nr_sectors: usize) -> Status {
+    run(io, Bio::write(Sector(sector), Buf::from(&vec![7; nr_sectors * 512][..]), 0))
+}
+
+#[test]
+fn a_write_without_space_fails_and_moves_no_write_pointer() {
+    let medium = medium();
+    let device = open(&medium).unwrap();
+    let mut io = channel(&device);
+    assert_eq!(write(&mut io, 0, 8), Status::Ok);
+    medium.set_full(1);
+    assert_eq!(write(&mut io, 8, 8), Status::NoSpace);
+    assert_eq!(device.zones().write_pointer(ZoneNo(0)), Sector(8));
+    assert_eq!(write(&mut io, 64, 8), Status::NoSpace);
+    assert_eq!(device.zones().condition(ZoneNo(1)), ZoneCondition::Empty);
+    assert_eq!(run(&mut io, Bio::new(Op::Flush, Sector(0), 0, 0)), Status::Ok);
+    medium.set_full(0);
+    assert_eq!(write(&mut io, 8, 8), Status::Ok, "there is space again");
+    assert_eq!(write(&mut io, 64, 64), Status::Ok);
+    assert_eq!(run(&mut io, Bio::new(Op::ZoneReset, Sector(64), 0, 0)), Status::Ok);
+    drop(io);
+    drop(device);
+    medium.lose_power(512, 0);
+    let device = open(&medium).unwrap();
+    assert_eq!(device.zones().write_pointer(ZoneNo(0)), Sector(16));
+    assert_eq!(device.zones().condition(ZoneNo(1)), ZoneCondition::Empty);
+}
+
+#[test]
+fn a_write_that_would_have_filled_its_zone_leaves_it_full() {
+    let medium = medium();
+    let device = open(&medium).unwrap();
+    let mut io = channel(&device);
+    assert_eq!(write(&mut io, 0, 32), Status::Ok);
+    medium.set_full(1);
+    assert_eq!(write(&mut io, 32, 32), Status::NoSpace);
+    assert_eq!(device.zones().condition(ZoneNo(0)), ZoneCondition::Full);
+    medium.set_full(0);
+    assert_eq!(run(&mut io, Bio::new(Op::ZoneReset, Sector(0), 0, 0)), Status::Ok);
+    assert_eq!(write(&mut io, 0, 64), Status::Ok);
+}
+
+#[test]
+fn when_the_metadata_cannot_be_written_everything_that_promises_fails() {
+    let medium = medium();
+    let device = open(&medium).unwrap();
+    let mut io = channel(&device);
+    assert_eq!(write(&mut io, 0, 8), Status::Ok);
+    medium.set_fuse(0);
+    for _ in 0..2 {
+        assert_eq!(run(&mut io, Bio::new(Op::Flush, Sector(0), 0, 0)), Status::IoError);
+    }
+    medium.set_fuse(u64::MAX);
+    assert_eq!(write(&mut io, 8, 8), Status::IoError);
+    assert_eq!(run(&mut io, Bio::new(Op::ZoneReset, Sector(0), 0, 0)), Status::IoError);
+    drop(io);
+    drop(device);
+    assert!(open(&medium).is_ok(), "opened again, it is as after a loss of power");
+}

@@ -1,0 +1,170 @@
+//! Images in files: names, files, and what a name leads to.
+//!
+//! Takes a name; gives a device, or says why there is none. Keeps true: one process at a time has
+//! an image.
+mod file;
+mod name;
+
+pub use file::ImageFile;
+pub use name::{ImageName, Latency, NameError};
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use zonal_blk::{Bytes, ZoneNo};
+use zonal_device::image::{
+    self, Entry, Finding, ImageError, Profile, Recovered, Shape, Superblock,
+};
+use zonal_device::model::Model;
+use zonal_device::spec::{self, DeviceSpec, SpecError};
+use zonal_device::{ImageDevice, image::check};
+
+/// Why there is no image.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is no such file.
+    #[error("there is no such file; `zonal create` makes one")]
+    Missing,
+    /// There is one already.
+    #[error("the file exists; `zonal create` makes new ones only")]
+    Exists,
+    /// Another process has it.
+    #[error("another process has the image open")]
+    InUse,
+    /// The file cannot be opened.
+    #[error("cannot open the file: {0}")]
+    File(#[source] io::Error),
+    /// What is in it cannot be used.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The device that it was made as is none any more.
+    #[error("its profile: {0}")]
+    Profile(#[from] SpecError),
+    /// A device without zones, or one that is laid out in another way.
+    #[error("its profile has {found}, and the image has {expected}")]
+    Fit {
+        /// The shape of the profile.
+        found: String,
+        /// That of the image.
+        expected: String,
+    },
+    /// Latencies were asked for that the profile does not have.
+    #[error("latency=model: {0}")]
+    Timing(&'static str),
+}
+
+/// An image that is open.
+pub struct Opened {
+    /// The device.
+    pub device: Arc<ImageDevice>,
+    /// The device in one line, for reports.
+    pub description: String,
+    /// What the user may not expect.
+    pub notices: Vec<String>,
+}
+
+/// The specification of a profile.
+fn spec_of(profile: &Profile) -> Result<DeviceSpec, SpecError> {
+    match profile {
+        Profile::Spec(text) => spec::parse(text),
+        Profile::Toml(text) => spec::parse_profile("profile.toml", text),
+    }
+}
+
+/// The shape of the device that a profile describes.
+fn shape_of(spec: &DeviceSpec) -> Result<Shape, OpenError> {
+    let model = spec::build(spec)?;
+    let mut zones = Vec::new();
+    let count = model.limits().nr_zones as usize;
+    if count > 0 {
+        model.report_zones(ZoneNo(0), count, &mut zones).map_err(|status| {
+            ImageError::Shape(format!("a device that does not report its zones: {status}"))
+        })?;
+    }
+    Ok(Shape::of(model.limits(), &zones)?)
+}
+
+/// Makes an image of a device that somebody describes; gives what it is.
+///
+/// # Errors
+/// What is wrong with the profile or the file. A file that was begun is removed.
+pub fn create(path: &Path, profile: Profile) -> Result<Superblock, OpenError> {
+    let shape = shape_of(&spec_of(&profile)?)?;
+    let superblock = Superblock::new(random_uuid().map_err(OpenError::File)?, shape, profile)?;
+    let file = ImageFile::create(path)?;
+    if let Err(error) = ImageDevice::create(&file, &superblock) {
+        // It is no image, and it is ours.
+        let _gone = std::fs::remove_file(path);
+        return Err(error.into());
+    }
+    Ok(superblock)
+}
+
+/// A UUID of random numbers (RFC 9562 section 5.4).
+fn random_uuid() -> io::Result<[u8; 16]> {
+    let mut uuid = [0; 16];
+    let filled = rustix::rand::getrandom(&mut uuid, rustix::rand::GetRandomFlags::empty())?;
+    if filled < uuid.len() {
+        return Err(io::Error::other("too few random numbers"));
+    }
+    uuid[6] = uuid[6] & 0x0f | 0x40;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    Ok(uuid)
+}
+
+/// Opens the image that a name leads to.
+///
+/// # Errors
+/// Why there is none, or why it cannot be used.
+pub fn open(name: &ImageName) -> Result<Opened, OpenError> {
+    let mut file = ImageFile::open(Path::new(&name.path), true)?;
+    let (superblock, _) = image::read_superblock(&file)?;
+    let mut notices: Vec<String> = file.settle(superblock.shape.lba).into_iter().collect();
+    let direct = file.is_direct();
+    let file = Arc::new(file);
+    if let Err(error) = crate::uring::Uring::new(file.handle(), 1) {
+        notices.push(format!(
+            "no io_uring here ({error}): commands of a queue move their data one after the other"
+        ));
+    }
+    let latency = name.latency;
+    let device = ImageDevice::open(file, |superblock, zones| timing(latency, superblock, zones))?;
+    let device = Arc::new(device);
+    let mut description = device.describe();
+    if latency == Latency::Model {
+        let spec = spec_of(&superblock.profile)?;
+        description.push_str(&format!(", latencies of {}", spec.kind()));
+    }
+    if !direct {
+        description.push_str(", through the page cache");
+    }
+    Ok(Opened { device, description, notices })
+}
+
+/// The model that gives an image its latencies.
+fn timing(
+    latency: Latency,
+    superblock: &Superblock,
+    zones: &[Entry],
+) -> Result<Option<Arc<dyn Model>>, OpenError> {
+    if latency == Latency::None {
+        return Ok(None);
+    }
+    let spec = spec_of(&superblock.profile)?;
+    let shape = shape_of(&spec)?;
+    if shape != superblock.shape {
+        let expected = superblock.shape.summary();
+        return Err(OpenError::Fit { found: shape.summary(), expected });
+    }
+    let written = |zone: ZoneNo| -> Bytes { zones[zone.index()].written.to_bytes() };
+    let model = spec::timing(&spec, written)?;
+    model.map(Some).ok_or(OpenError::Timing("the profile has no time in it"))
+}
+
+/// Looks at all metadata of an image, and changes nothing.
+///
+/// # Errors
+/// Why it cannot be used.
+pub fn look(path: &Path) -> Result<(Superblock, Recovered, Vec<Finding>), OpenError> {
+    Ok(check(&ImageFile::open(path, false)?)?)
+}

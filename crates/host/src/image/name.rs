@@ -1,0 +1,122 @@
+//! Names of images: `disk.img`, `image:any/path`, each also with `:latency=model`.
+//!
+//! Takes a name; gives the path and the options. Keeps true: no text makes it panic.
+use std::str::FromStr;
+
+/// What an image without another prefix ends in.
+const SUFFIX: &str = ".img";
+const PREFIX: &str = "image:";
+
+/// Where an image's latencies come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Latency {
+    /// Commands take as long as the file does.
+    #[default]
+    None,
+    /// And no less than they would take the drive that the image was made as.
+    Model,
+}
+
+/// A name of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageName {
+    /// The file.
+    pub path: String,
+    /// Where its latencies come from.
+    pub latency: Latency,
+}
+
+/// A name that is no image's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// It does not look like one.
+    #[error("found `{0}`, expected a file NAME.img or image:PATH")]
+    NotAnImage(String),
+    /// An option that images do not have.
+    #[error("found option `{0}`, expected latency=none or latency=model")]
+    Option(String),
+}
+
+/// The path and the options of a name; `None` if there is none of an image in it.
+fn split(name: &str) -> Option<(&str, &str)> {
+    let rest = name.strip_prefix(PREFIX);
+    // Options are what stands behind the last colon, with a `=` and no `/` in it.
+    let (path, options) = match rest.unwrap_or(name).rsplit_once(':') {
+        Some((path, options)) if options.contains('=') && !options.contains('/') => (path, options),
+        _ => (rest.unwrap_or(name), ""),
+    };
+    let is_image = rest.is_some() || (path.ends_with(SUFFIX) && !path.contains("://"));
+    (is_image && !path.is_empty()).then_some((path, options))
+}
+
+impl ImageName {
+    /// Whether this can only be the name of an image.
+    pub fn looks_like(name: &str) -> bool {
+        split(name).is_some()
+    }
+
+    /// How to name the image in this file.
+    pub fn of_path(path: &str) -> String {
+        let plain = split(path).is_some_and(|(found, options)| found == path && options.is_empty());
+        if plain { path.to_owned() } else { format!("{PREFIX}{path}") }
+    }
+}
+
+impl FromStr for ImageName {
+    type Err = NameError;
+
+    fn from_str(name: &str) -> Result<Self, NameError> {
+        let (path, options) = split(name).ok_or_else(|| NameError::NotAnImage(name.to_owned()))?;
+        let mut latency = Latency::None;
+        for option in options.split(',').filter(|_| !options.is_empty()) {
+            latency = match option.trim() {
+                "latency=none" => Latency::None,
+                "latency=model" => Latency::Model,
+                _ => return Err(NameError::Option(option.trim().to_owned())),
+            };
+        }
+        Ok(ImageName { path: path.to_owned(), latency })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(name: &str) -> Result<(String, Latency), NameError> {
+        name.parse().map(|name: ImageName| (name.path, name.latency))
+    }
+
+    #[test]
+    fn names_of_images_are_told_from_others() {
+        let plain = |path: &str| Ok((path.to_owned(), Latency::None));
+        assert_eq!(read("disk.img"), plain("disk.img"));
+        assert_eq!(read("/a/b c/disk.img"), plain("/a/b c/disk.img"));
+        assert_eq!(read("image:/dev/shm/x"), plain("/dev/shm/x"));
+        assert_eq!(read("image:C:/x"), plain("C:/x"));
+        let model = |path: &str| Ok((path.to_owned(), Latency::Model));
+        assert_eq!(read("disk.img:latency=model"), model("disk.img"));
+        assert_eq!(read("image:x:latency=none,latency=model"), model("x"));
+        for other in ["null", "null:zones=4", "a.toml", "/dev/sda", "image:", ".img.toml", ""] {
+            assert_eq!(read(other), Err(NameError::NotAnImage(other.to_owned())));
+        }
+        assert!(!ImageName::looks_like("nvme-tcp://host:1/nqn.img"));
+        assert_eq!(
+            read("disk.img:latency=2ms").unwrap_err().to_string(),
+            "found option `latency=2ms`, expected latency=none or latency=model"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn the_name_of_a_path_leads_to_the_path(path in "[a-z./: =]{1,12}(\\.img)?") {
+            let name = ImageName::of_path(&path);
+            if let Ok(read) = name.parse::<ImageName>() {
+                // A path that ends like options cannot be named without any behind it.
+                let bare = !path.rsplit_once(':').is_some_and(|(_, end)| end.contains('='));
+                prop_assert!(read.path == path || !bare, "{name} leads to {read:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! One device, by the name that a user gives it.
+//!
+//! ```text
+//!  null:zones=64, zns-1t, drive.toml     a model, made here
+//!  NAME.img                              an image in a file
+//!  nvme-tcp://HOST:PORT/NQN              a device of another program or machine
+//!  /dev/NAME                             a block device of this machine
+//! ```
+//!
+//! Takes a name; gives the device, or what is wrong with the name. Keeps true: a name means one
+//! kind of device, whether there is one or not.
+use super::Attached;
+use anyhow::{Context, Result, ensure};
+use std::sync::Arc;
+use zonal_blk::{Queue, QueueOptions};
+use zonal_device::model::Model;
+use zonal_device::spec::{self, DeviceSpec};
+use zonal_host::image::{self, ImageName};
+use zonal_host::linux::LinuxDevice;
+use zonal_host::nvme_tcp::{self, Address, Notify};
+
+/// A device before the block layer is attached to it.
+pub struct Opened {
+    /// As it was named.
+    pub name: String,
+    /// What it is, in a word.
+    pub kind: &'static str,
+    /// What it is, in a line.
+    pub description: String,
+    /// Whether bios have to carry data.
+    pub keeps_data: bool,
+    /// Whether it is still there, with its data, when this program has ended.
+    pub outlives: bool,
+    /// Its own identity, if it has one.
+    pub uuid: Option<[u8; 16]>,
+    /// The device.
+    pub model: Arc<dyn Model>,
+}
+
+impl Opened {
+    /// A device that was made of a spec.
+    pub fn made(name: &str, spec: &DeviceSpec, model: Arc<dyn Model>) -> Self {
+        Opened {
+            name: name.to_owned(),
+            kind: spec.kind(),
+            description: spec.describe(),
+            keeps_data: spec.keeps_data(),
+            outlives: false,
+            uuid: None,
+            model,
+        }
+    }
+
+    /// Attaches the block layer for up to `channels` channels at once.
+    ///
+    /// # Errors
+    /// The rule that the device breaks, or what it lacks for the options.
+    pub fn attach(self, options: QueueOptions, channels: usize) -> Result<Attached> {
+        let Opened { name, kind, description, keeps_data, outlives, uuid, model } = self;
+        let share_queues = channels > usize::from(model.limits().nr_queues);
+        let queue =
+            Queue::attach(Arc::clone(&model) as _, QueueOptions { share_queues, ..options })
+                .with_context(|| format!("device {name}"))?;
+        Ok(Attached { name, kind, description, keeps_data, outlives, uuid, model, queue })
+    }
+}
+
+/// Makes a device, opens it if it is an image or a block device, or connects to it if it is of
+/// another program, for up to `channels` channels at once. `seed` is for one that is made.
+///
+/// # Errors
+/// What is wrong with the name, or why it cannot be opened or connected to.
+pub fn open(name: &str, seed: u64, channels: usize) -> Result<Opened> {
+    let in_device = || format!("device {name}");
+    let found = |kind, description, uuid, model: Arc<dyn Model>| Opened {
+        name: name.to_owned(),
+        kind,
+        description,
+        keeps_data: true,
+        outlives: true,
+        uuid,
+        model,
+    };
+    if ImageName::looks_like(name) {
+        let image::Opened { device, description, .. } = open_image(name)?;
+        return Ok(found("image", description, Some(device.superblock().uuid), device));
+    }
+    if is_block_device(name) {
+        let device = LinuxDevice::open(name).with_context(in_device)?;
+        return Ok(found("linux", device.describe(), None, Arc::new(device)));
+    }
+    if name.starts_with(nvme_tcp::SCHEME) {
+        let address: Address = name.parse().with_context(in_device)?;
+        let queues = u16::try_from(channels).unwrap_or(u16::MAX);
+        let notify: Notify = Arc::new(|what| eprintln!("zonal: nvme-tcp: {what}"));
+        let (device, description) =
+            nvme_tcp::open(&address, queues, &notify).with_context(in_device)?;
+        return Ok(found("nvme-tcp", description, None, device));
+    }
+    make(name, &load(name)?.with_seed(seed))
+}
+
+/// Makes the device of a spec.
+///
+/// # Errors
+/// The rule that the spec breaks.
+pub fn make(name: &str, spec: &DeviceSpec) -> Result<Opened> {
+    let model = spec::build(spec).with_context(|| format!("device {name}"))?;
+    Ok(Opened::made(name, spec, model))
+}
+
+/// Opens an image, and says on standard error what one may not expect of it.
+///
+/// # Errors
+/// What is wrong with its name, or why it cannot be opened.
+pub fn open_image(name: &str) -> Result<image::Opened> {
+    let in_image = || format!("image {name}");
+    let parsed: ImageName = name.parse().with_context(in_image)?;
+    let opened = image::open(&parsed).with_context(in_image)?;
+    for notice in &opened.notices {
+        eprintln!("zonal: image {name}: {notice}");
+    }
+    Ok(opened)
+}
+
+/// Reads a spec or the profile that it names.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn load(name: &str) -> Result<DeviceSpec> {
+    ensure!(
+        !is_found(name),
+        "device {name}: found an image, a block device or a device of another program, expected a \
+         model, which is made here; the others are for `zonal run` in real time, `zonal zone` and \
+         `zonal serve`"
+    );
+    spec::load(name, |path| std::fs::read_to_string(path)).with_context(|| format!("device {name}"))
+}
+
+/// The text of a profile: of one that the program has, or a file.
+///
+/// # Errors
+/// There is none of this name, or it cannot be read.
+pub fn profile_text(name: &str) -> Result<String> {
+    if let Some(text) = spec::profile_text(name) {
+        return Ok(text.to_owned());
+    }
+    ensure!(
+        name.ends_with(".toml"),
+        "unknown profile `{name}`, expected {} or a file NAME.toml",
+        spec::profile_names()
+    );
+    std::fs::read_to_string(name).with_context(|| format!("{name}: cannot read the device profile"))
+}
+
+/// Whether this names a device that is not made here but found, and goes on when it is let go of.
+pub fn is_found(name: &str) -> bool {
+    name.starts_with(nvme_tcp::SCHEME) || ImageName::looks_like(name) || is_block_device(name)
+}
+
+/// Whether this names a block device of this machine.
+pub fn is_block_device(name: &str) -> bool {
+    name.starts_with("/dev/")
+}
+
+/// Whether this names a device that a trace may choose: no block device of this machine, which
+/// would be written to because a trace came from one of that name.
+pub fn is_device(name: &str) -> bool {
+    !is_block_device(name)
+        && (name.parse::<Address>().is_ok()
+            || name.parse::<ImageName>().is_ok()
+            || load(name).is_ok())
+}
+
+/// A UUID as it is written (RFC 9562 section 4).
+pub fn show_uuid(uuid: &[u8; 16]) -> String {
+    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}

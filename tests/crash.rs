@@ -1,0 +1,200 @@
+//! Images after `kill -9`: a child writes, flushes and resets, and is killed; what it was told is
+//! durable must be there. `ZONAL_KILLS=200 cargo test --release --test crash` kills more often.
+//!
+//! The child is this test itself: [`writer`] does nothing unless its variables are set.
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use zonal_blk::{
+    Bio, BioFlags, Buf, Channel, Nanos, Op, Queue, QueueOptions, Sector, Status, Zone, ZoneNo,
+};
+use zonal_device::image::Profile;
+use zonal_device::rng::Rng;
+use zonal_host::image::{self, ImageName};
+
+/// Where the child finds the image, and its seed.
+const IMAGE: &str = "ZONAL_CRASH_IMAGE";
+const SEED: &str = "ZONAL_CRASH_SEED";
+/// Kills, unless `ZONAL_KILLS` says another number.
+const KILLS: u64 = 20;
+const PROFILE: &str = "null:zones=8,zone_size=1M,zone_capacity=768K,conventional=1,max_open=4";
+
+/// What every sector of an image says of itself: its place, and the zone's number of resets.
+fn stamp(sector: u64, generation: u64) -> [u8; 512] {
+    let word = (sector << 32 | generation).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    std::array::from_fn(|at| word.to_le_bytes()[at % 8])
+}
+
+fn open(path: &Path) -> Channel {
+    let name: ImageName = format!("image:{}", path.display()).parse().expect("a name");
+    let opened = image::open(&name).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let queue = Queue::attach(opened.device, QueueOptions::default()).expect("a queue");
+    queue.channel().expect("a channel")
+}
+
+fn run(io: &mut Channel, bio: Bio) -> (Status, Option<Buf>) {
+    io.submit(Nanos(0), bio);
+    let mut completions = Vec::new();
+    while io.outstanding() > 0 {
+        io.poll(Nanos(0), &mut completions);
+    }
+    let completion = completions.pop().expect("one bio, one completion");
+    (completion.status, completion.buf)
+}
+
+fn report(io: &Channel) -> Vec<Zone> {
+    let mut zones = Vec::new();
+    io.queue().report_zones(ZoneNo(0), usize::MAX, &mut zones).expect("a report");
+    zones
+}
+
+/// Writes until it is killed, and says what is durable: `zone generation sectors`. Before a reset
+/// it says that there may be one.
+#[test]
+fn writer() {
+    let (Ok(path), Ok(seed)) = (std::env::var(IMAGE), std::env::var(SEED)) else {
+        return;
+    };
+    let mut rng = Rng::new(seed.parse().expect("a seed"));
+    let mut io = open(Path::new(&path));
+    let zones = report(&io);
+    let mut input = std::io::stdin().lock().lines();
+    let mut generations: Vec<u64> = (0..zones.len())
+        .map(|_| input.next().expect("a line").expect("UTF-8").parse().expect("a number"))
+        .collect();
+    // The write pointer of a full zone is the zone's end.
+    let end = |zone: &Zone| (zone.wp - zone.start).min(zone.capacity).0;
+    let mut ends: Vec<u64> = zones.iter().map(end).collect();
+    let mut out = std::io::stdout();
+    let mut say = move |text: String| {
+        // One write, so that a kill leaves a line or none.
+        out.write_all(text.as_bytes()).expect("somebody listens");
+        out.flush().expect("somebody listens");
+    };
+    loop {
+        let zone = 1 + usize::try_from(rng.below(zones.len() as u64 - 1)).expect("a zone");
+        let descriptor = &zones[zone];
+        let (start, capacity) = (descriptor.start.0, descriptor.capacity.0);
+        if ends[zone] >= capacity || rng.below(40) == 0 {
+            generations[zone] += 1;
+            say(format!("reset {zone} {} 0\n", generations[zone]));
+            let reset = Bio::new(Op::ZoneReset, descriptor.start, 0, 0);
+            assert_eq!(run(&mut io, reset).0, Status::Ok);
+            say(format!("durable {zone} {} 0\n", generations[zone]));
+            ends[zone] = 0;
+            continue;
+        }
+        let nr_sectors = (1 + rng.below(256)).min(capacity - ends[zone]);
+        let from = start + ends[zone];
+        let data: Vec<u8> =
+            (from..from + nr_sectors).flat_map(|s| stamp(s, generations[zone])).collect();
+        let mut bio = Bio::write(Sector(from), Buf::from(&data[..]), 0);
+        let fua = rng.below(8) == 0;
+        if fua {
+            bio.flags = BioFlags::FUA;
+        }
+        assert_eq!(run(&mut io, bio).0, Status::Ok);
+        ends[zone] += nr_sectors;
+        if fua {
+            say(format!("durable {zone} {} {}\n", generations[zone], ends[zone]));
+        } else if rng.below(6) == 0 {
+            assert_eq!(run(&mut io, Bio::new(Op::Flush, Sector(0), 0, 0)).0, Status::Ok);
+            let lines = (1..zones.len())
+                .map(|zone| format!("durable {zone} {} {}\n", generations[zone], ends[zone]));
+            say(lines.collect());
+        }
+    }
+}
+
+fn start(path: &Path, seed: u64, generations: &[u64]) -> Child {
+    let mut child = Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", "writer", "--nocapture", "--test-threads=1"])
+        .env(IMAGE, path)
+        .env(SEED, seed.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the child starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    for generation in generations {
+        writeln!(input, "{generation}").expect("the child listens");
+    }
+    child
+}
+
+/// What is known of a zone: its generation and durable sectors, and the generation that a reset
+/// under way leads to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    generation: u64,
+    durable: u64,
+    perhaps: Option<u64>,
+}
+
+fn verify(io: &mut Channel, known: &mut [Known], what: &str) {
+    for (number, zone) in report(io).iter().enumerate().skip(1) {
+        let nr_sectors = u32::try_from(zone.len.0).expect("a short zone");
+        let (status, buf) = run(io, Bio::read(zone.start, nr_sectors, 0));
+        assert_eq!(status, Status::Ok);
+        let data = buf.expect("a read has a buffer");
+        let sectors: Vec<&[u8]> = data.chunks(512).collect();
+        let is_zero = |sector: &&&[u8]| sector.iter().all(|&byte| byte == 0);
+        let end = sectors.iter().take_while(|sector| !is_zero(sector)).count();
+        let known = &mut known[number];
+        let what = format!("{what}: zone {number}: {zone:?}, {end} sectors of data, {known:?}");
+        assert!(sectors[end..].iter().all(|sector| is_zero(&sector)), "a hole: {what}");
+        if end as u64 != zone.capacity.0 {
+            assert_eq!(end as u64, (zone.wp - zone.start).0, "pointer and data differ: {what}");
+        }
+        if let Some(next) = known.perhaps.take()
+            && (end == 0 || sectors[0] == stamp(zone.start.0, next))
+        {
+            *known = Known { generation: next, ..Known::default() };
+        }
+        assert!(end as u64 >= known.durable, "flushed data are gone: {what}");
+        for (sector, data) in (zone.start.0..).zip(&sectors[..end]) {
+            assert!(**data == stamp(sector, known.generation), "sector {sector}: {what}");
+        }
+        known.durable = end as u64;
+    }
+}
+
+#[test]
+fn what_was_flushed_is_there_after_every_kill() {
+    let kills = std::env::var("ZONAL_KILLS").map_or(KILLS, |text| text.parse().expect("a number"));
+    let place = tempfile::tempdir().expect("a directory");
+    let path = place.path().join("killed.img");
+    image::create(&path, Profile::Spec(PROFILE.to_owned())).expect("an image");
+    let mut rng = Rng::new(kills);
+    let mut known = vec![Known::default(); 8];
+    let mut told = 0;
+    for kill in 0..kills {
+        let generations: Vec<u64> = known.iter().map(|zone| zone.generation).collect();
+        let mut child = start(&path, kill, &generations);
+        let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut first = String::new();
+        while !first.contains("durable") {
+            first.clear();
+            assert!(out.read_line(&mut first).expect("UTF-8") > 0, "the child died by itself");
+        }
+        // From here on at any moment.
+        std::thread::sleep(Duration::from_micros(rng.below(60_000)));
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ends");
+        for line in std::iter::once(first).chain(out.lines().map(|line| line.expect("UTF-8"))) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [kind @ ("durable" | "reset"), numbers @ ..] = &words[..] else { continue };
+            let numbers: Vec<u64> = numbers.iter().map(|n| n.parse().expect("a number")).collect();
+            let [zone, generation, sectors] = numbers[..] else { panic!("half a line: {line}") };
+            let zone = &mut known[usize::try_from(zone).expect("a zone")];
+            match *kind {
+                "reset" => zone.perhaps = Some(generation),
+                _ => *zone = Known { generation, durable: sectors, perhaps: None },
+            }
+            told += 1;
+        }
+        verify(&mut open(&path), &mut known, &format!("kill {kill}"));
+    }
+    assert!(told > kills, "{told} lines of {kills} children");
+}
