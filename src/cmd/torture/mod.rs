@@ -164,7 +164,10 @@ impl Tally {
 /// The rows of the summary that a configuration counts in.
 fn kinds(config: &Config) -> Vec<String> {
     let device = if config.zones > 0 { "zoned" } else { "regular" };
-    let mut kinds = vec![format!("device {device}"), format!("scheduler {}", config.scheduler)];
+    let mut kinds = vec![
+        format!("device {}, {device}", config.drive.name()),
+        format!("scheduler {}", config.scheduler),
+    ];
     if config.zones > 0 {
         kinds.push(format!("policy {:?}", config.policy).to_lowercase());
     }

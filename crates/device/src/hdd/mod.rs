@@ -18,6 +18,7 @@ mod drive;
 mod geometry;
 mod head;
 mod link;
+mod medium;
 mod model;
 mod seek;
 mod segments;
@@ -25,9 +26,10 @@ mod trace;
 
 use crate::null::{ConfigError, NullDevice};
 pub use config::{HddConfig, Host, Order, Recording};
-use drive::{Drive, Execute};
+use drive::Drive;
 pub use geometry::{Geometry, Place};
 pub use seek::SeekCurve;
+use medium::Store;
 use std::sync::{Arc, Mutex, MutexGuard};
 pub use trace::{Activity, Counters, TraceEntry};
 use zonal_blk::{Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Zone, ZoneNo};
@@ -37,7 +39,7 @@ pub struct HddDevice {
     config: HddConfig,
     limits: Limits,
     /// Zones and data, which cost no time.
-    store: NullDevice,
+    store: Store,
     drive: Mutex<Drive>,
 }
 
@@ -60,7 +62,7 @@ impl HddDevice {
         Ok(HddDevice {
             config: config.clone(),
             limits: config.adapt(store.limits()),
-            store,
+            store: Store::new(store),
             drive: Mutex::new(Drive::new(config, entries)),
         })
     }
@@ -86,24 +88,13 @@ impl HddDevice {
     }
 }
 
-impl Execute for NullDevice {
-    fn execute(&self, request: &mut Request) {
-        NullDevice::execute(self, request);
-    }
-
-    fn zone(&self, request: &Request) -> (u64, u64) {
-        let start = self.limits().zone_start(request.zone());
-        (start.to_bytes().0, (start + self.limits().zone_size).to_bytes().0)
-    }
-}
-
 impl Device for HddDevice {
     fn limits(&self) -> &Limits {
         &self.limits
     }
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
-        self.store.report_zones(first, max, zones)
+        self.store.device.report_zones(first, max, zones)
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

@@ -5,8 +5,10 @@
 //! forgetting it.
 use super::ZnsConfig;
 use super::zrwa::Area;
+use crate::fault::Witness;
 use crate::memory::Memory;
 use crate::zones::Zones;
+use std::sync::{OnceLock, Weak};
 use zonal_blk::{Op, Request, Sector, Status, ZoneNo};
 
 /// The zones of a drive and the data that they have.
@@ -15,6 +17,7 @@ pub(super) struct Medium {
     memory: Option<Memory>,
     zone_size: Sector,
     area: Option<Area>,
+    pub(super) witness: OnceLock<Weak<dyn Witness>>,
 }
 
 /// What a command means for the write buffer.
@@ -33,15 +36,31 @@ impl Medium {
             memory: config.memory.then(|| Memory::new(capacity)),
             zone_size: config.zone_size.to_sectors(),
             area: Area::new(config),
+            witness: OnceLock::new(),
         }
     }
 
-    fn zone_start(&self, zone: ZoneNo) -> Sector {
+    pub(super) fn memory(&self) -> Option<&Memory> {
+        self.memory.as_ref()
+    }
+
+    pub(super) fn zone_start(&self, zone: ZoneNo) -> Sector {
         Sector(u64::from(zone.0) * self.zone_size.0)
     }
 
-    /// Executes a command.
-    pub(super) fn execute(&self, request: &mut Request) -> Result<Effect, Status> {
+    /// Executes a command of a hardware queue.
+    pub(super) fn execute(&self, queue: usize, request: &mut Request) -> Result<Effect, Status> {
+        let Some(witness) = self.witness.get().and_then(Weak::upgrade) else {
+            return self.take_effect(request);
+        };
+        witness.before(request);
+        let result = self.take_effect(request);
+        let queue = u16::try_from(queue).expect("hardware queues are counted in 16 bits");
+        witness.after(Some(queue), request, result.as_ref().map_or_else(|&e| e, |_| Status::Ok));
+        result
+    }
+
+    fn take_effect(&self, request: &mut Request) -> Result<Effect, Status> {
         let zone = request.zone();
         let (sector, nr_sectors) = (request.sector(), request.nr_sectors());
         let mut effect = Effect::default();
@@ -74,12 +93,12 @@ impl Medium {
             Op::ZoneFinish => self.zones.finish(zone)?,
             Op::ZoneReset => {
                 self.zones.reset(zone, || {
-                    self.forget(zone);
+                    self.forget(zone, Sector(0));
                     effect.emptied.push(zone);
                 })?;
             }
             Op::ZoneResetAll => self.zones.reset_all(|zone| {
-                self.forget(zone);
+                self.forget(zone, Sector(0));
                 effect.emptied.push(zone);
             }),
         }
@@ -130,9 +149,17 @@ impl Medium {
         }
     }
 
-    fn forget(&self, zone: ZoneNo) {
+    /// Keeps the first `nr_sectors` of a write that goes to `at`.
+    pub(super) fn store_part(&self, request: &mut Request, at: Sector, nr_sectors: u32) {
         if let Some(memory) = &self.memory {
-            memory.zero(self.zone_start(zone), self.zone_size.0);
+            memory.write_part(request, at, nr_sectors);
+        }
+    }
+
+    /// Forgets the data of a zone from `from` on, from its start.
+    pub(super) fn forget(&self, zone: ZoneNo, from: Sector) {
+        if let Some(memory) = &self.memory {
+            memory.zero(self.zone_start(zone) + from, (self.zone_size - from).0);
         }
     }
 }

@@ -24,6 +24,7 @@ mod agenda;
 mod buffer;
 mod config;
 mod drive;
+mod fault;
 mod flash;
 mod medium;
 mod model;
