@@ -26,6 +26,8 @@ mod completion;
 pub mod device;
 mod gate;
 mod hctx;
+#[cfg(all(test, shuttle))]
+mod interleavings;
 pub mod layout;
 pub mod limits;
 pub mod lock;
@@ -41,7 +43,7 @@ mod split;
 pub mod status;
 mod sync;
 #[cfg(test)]
-#[cfg_attr(loom, allow(dead_code, unused_imports))]
+#[cfg_attr(any(loom, shuttle), allow(dead_code, unused_imports))]
 mod testing;
 pub mod units;
 pub mod zone;
