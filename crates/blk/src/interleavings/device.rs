@@ -1,4 +1,5 @@
 //! A device for interleavings: slow, in no order, and with all that it must never see asserted.
+use crate::Op;
 use crate::device::{Abort, Device, HwQueue};
 use crate::limits::Limits;
 use crate::request::Request;
@@ -6,7 +7,6 @@ use crate::status::Status;
 use crate::testing::sequential_zones;
 use crate::units::{Nanos, Sector, Tag, ZoneNo};
 use crate::zone::{Zone, ZoneCondition};
-use crate::Op;
 use shuttle::rand::{Rng, thread_rng};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -123,7 +123,8 @@ impl Device for Slow {
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
         let tags = vec![false; usize::from(self.limits.queue_depth)];
-        Box::new(SlowQueue { device: self, started: Vec::new(), lost: Vec::new(), tags })
+        let (started, lost, stopped) = (Vec::new(), Vec::new(), Vec::new());
+        Box::new(SlowQueue { device: self, started, lost, stopped, tags })
     }
 }
 
@@ -132,12 +133,19 @@ struct SlowQueue {
     started: Vec<Box<Request>>,
     /// What only an abort brings back.
     lost: Vec<Box<Request>>,
+    /// ... but not at once.
+    stopped: Vec<Box<Request>>,
     /// Tags in use.
     tags: Vec<bool>,
 }
 
 impl SlowQueue {
-    fn give_back(&mut self, mut request: Box<Request>, status: Status, done: &mut Vec<Box<Request>>) {
+    fn give_back(
+        &mut self,
+        mut request: Box<Request>,
+        status: Status,
+        done: &mut Vec<Box<Request>>,
+    ) {
         self.device.end(&request);
         self.tags[usize::from(request.tag().0)] = false;
         request.set_status(status);
@@ -158,6 +166,9 @@ impl HwQueue for SlowQueue {
     }
 
     fn poll(&mut self, _now: Nanos, done: &mut Vec<Box<Request>>) {
+        for request in std::mem::take(&mut self.stopped) {
+            self.give_back(request, Status::Ok, done);
+        }
         for mut request in std::mem::take(&mut self.started).into_iter().rev() {
             if percent(40) {
                 self.started.push(request);
@@ -190,8 +201,7 @@ impl HwQueue for SlowQueue {
         if percent(50) {
             self.give_back(request, Status::Ok, done);
         } else {
-            // It takes a while: a later poll finds it.
-            self.started.push(request);
+            self.stopped.push(request);
         }
         Abort::Stops
     }

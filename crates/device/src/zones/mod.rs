@@ -336,12 +336,7 @@ impl Zones {
     ///
     /// # Errors
     /// As [`Zones::reset`] and [`Zones::write`].
-    pub fn rewind(
-        &self,
-        zone: ZoneNo,
-        wp: Sector,
-        forget: impl FnOnce(),
-    ) -> Result<(), Status> {
+    pub fn rewind(&self, zone: ZoneNo, wp: Sector, forget: impl FnOnce()) -> Result<(), Status> {
         self.reset(zone, forget)?;
         if wp > Sector(0) {
             let len = u32::try_from(wp.0).map_err(|_| Status::Invalid)?;
