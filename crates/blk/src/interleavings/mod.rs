@@ -28,10 +28,10 @@ const SIZE: u64 = 64;
 /// Bios of each thread.
 const BIOS: u64 = 12;
 /// Schedules of each test, drawn with even chances.
-const EVEN: usize = 400;
+const EVEN: usize = 100;
 /// ... and with few switches at places that matter (Burckhardt and others, 2010).
-const FEW: usize = 200;
-const TIMEOUT: Nanos = Nanos(200_000);
+const FEW: usize = 50;
+const TIMEOUT: Nanos = Nanos(20_000_000);
 
 /// What a test's threads do.
 #[derive(Clone, Copy)]
@@ -92,7 +92,7 @@ impl World {
     }
 
     fn now(&self) -> Nanos {
-        Nanos(self.clock.fetch_add(1000, Ordering::Relaxed))
+        Nanos(self.clock.fetch_add(200_000, Ordering::Relaxed))
     }
 
     fn bio(&self, id: u64) -> Bio {
