@@ -1,10 +1,10 @@
 //! What can be changed about a queue while nothing is inside.
-use crate::bio::Op;
-use crate::queue::SwitchError;
+use crate::bio::{Bio, Op};
+use crate::queue::{QueueOptions, SwitchError};
 use crate::sched::Scheduler;
 use crate::status::Status;
 use crate::testing::Setup;
-use crate::units::Nanos;
+use crate::units::{Nanos, Sector};
 
 fn mq_deadline() -> Scheduler {
     "mq-deadline".parse().unwrap()
@@ -61,4 +61,46 @@ fn fewer_requests_are_in_flight_if_that_is_asked_for() {
     assert_eq!(rig.device.in_flight(0), 2);
     assert_eq!(rig.channels[0].next_event(), Some(Nanos(5)));
     assert_eq!(rig.drain().len(), 3);
+}
+
+#[test]
+fn channel_that_has_not_seen_a_lower_nr_requests_sends_nothing_by_the_old() {
+    let mut rig = Setup::new().channels(2).options(|o| o.scheduler = mq_deadline()).build();
+    rig.queue.freeze();
+    assert_eq!(rig.queue.set_nr_requests(1), Ok(()));
+    rig.queue.thaw();
+    for sector in [0, 64] {
+        rig.submit_bio(1, Bio::new(Op::Read, Sector(sector), 8, 0));
+    }
+    rig.poll_on(0);
+    assert_eq!((rig.device.in_flight(0), rig.device.in_flight(1)), (0, 1));
+    assert_eq!(rig.drain().len(), 2);
+}
+
+#[test]
+fn ends_found_by_a_channel_that_has_not_seen_a_change_count_in_the_new_scheduler() {
+    let mut scheduler = mq_deadline();
+    scheduler.set("async_depth", "3").unwrap();
+    let shares = |o: &mut QueueOptions| (o.scheduler, o.share_queues) = (scheduler, true);
+    let mut rig = Setup::new().channels(2).limits(|l| l.nr_queues = 1).options(shares).build();
+    rig.queue.freeze();
+    assert_eq!(rig.queue.set_nr_requests(1), Ok(()));
+    rig.queue.thaw();
+    for zone in 0..4 {
+        rig.write_on(1, zone * 64, 8);
+    }
+    assert_eq!(rig.drain().len(), 4, "nobody waits for an end that was counted elsewhere");
+}
+
+#[test]
+fn channel_that_was_told_that_it_can_go_may_go_though_the_last_sharer_retires_too() {
+    let shares = |o: &mut QueueOptions| o.share_queues = true;
+    let mut rig = Setup::new().channels(2).limits(|l| l.nr_queues = 1).options(shares).build();
+    let write = rig.write_on(1, 0, 8);
+    rig.channels[0].retire();
+    assert!(rig.channels[0].is_idle(), "the other sees to the hardware queue");
+    rig.channels[1].retire();
+    drop(rig.channels.remove(0));
+    rig.device.end(0, Status::Ok);
+    assert_eq!(rig.poll(), [(write, Status::Ok)]);
 }
