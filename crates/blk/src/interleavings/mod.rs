@@ -28,9 +28,9 @@ const SIZE: u64 = 64;
 /// Bios of each thread.
 const BIOS: u64 = 12;
 /// Schedules of each test, drawn with even chances.
-const EVEN: usize = 100;
+const EVEN: usize = 400;
 /// ... and with few switches at places that matter (Burckhardt and others, 2010).
-const FEW: usize = 50;
+const FEW: usize = 200;
 const TIMEOUT: Nanos = Nanos(20_000_000);
 
 /// What a test's threads do.
@@ -239,7 +239,6 @@ fn shuttle_completion_meets_submission_on_a_device_that_fails() {
 }
 
 #[test]
-#[ignore = "a schedule does not end within shuttle's million steps"]
 fn shuttle_queue_changes_under_load() {
     for share_queues in [true, false] {
         explore(Plan { scheduler: "mq-deadline", share_queues, changes: 4, faults: 5, ..PLAN });
