@@ -19,7 +19,7 @@ use crate::testing::limits;
 use crate::units::{Nanos, Sector, ZoneNo};
 use device::{Slow, percent};
 use shuttle::rand::{Rng, thread_rng};
-use shuttle::thread;
+use shuttle::thread as threads;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -121,13 +121,13 @@ impl World {
                 let slot = &mut ended[usize::try_from(end.user_data - first).unwrap()];
                 assert!(slot.replace((end.status, end.sector)).is_none(), "a bio ends once");
             }
-            thread::yield_now();
+            threads::yield_now();
         }
         self.working.fetch_sub(1, Ordering::Relaxed);
         channel.retire();
         while !channel.is_idle() {
             channel.poll(self.now(), &mut done);
-            thread::yield_now();
+            threads::yield_now();
         }
         assert!(done.is_empty() && ended.iter().all(Option::is_some), "all have ended");
         if self.plan.appends_only {
@@ -154,7 +154,7 @@ impl World {
             let queue = &self.queue;
             queue.freeze();
             while !queue.is_quiescent() {
-                thread::yield_now();
+                threads::yield_now();
             }
             match thread_rng().gen_range(0..4) {
                 0 => {
@@ -194,14 +194,14 @@ impl World {
 
 fn run(plan: Plan) {
     let world = World::new(plan);
-    let mut threads = Vec::new();
+    let mut workers = Vec::new();
     for worker in 0..plan.workers {
         let world = Arc::clone(&world);
         let channel = world.queue.channel().unwrap();
-        threads.push(thread::spawn(move || world.work(channel, worker * BIOS)));
+        workers.push(threads::spawn(move || world.work(channel, worker * BIOS)));
     }
     world.disturb();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
     world.check_end();
 }
 
