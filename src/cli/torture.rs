@@ -16,6 +16,9 @@ pub struct TortureArgs {
     /// How long to go on
     #[arg(long, value_name = "MINUTES", value_parser = minutes)]
     pub minutes: Option<f64>,
+    /// Runs side by side, each on a thread
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: u16,
     /// Which devices and faults: any, zoned, regular, calm (no faults) or crash (power losses)
     #[arg(long, default_value = "any", value_parser = profile)]
     pub profile: Profile,

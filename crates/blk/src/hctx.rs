@@ -98,13 +98,13 @@ impl Hctx {
     /// How many requests the device could be sent.
     #[inline]
     pub(crate) fn room(&self) -> usize {
-        if self.waiting.is_empty() { self.free_tags.len() - self.spare } else { 0 }
+        if self.waiting.is_empty() { self.free_tags.len().saturating_sub(self.spare) } else { 0 }
     }
 
     fn start(&mut self, now: Nanos, mut request: Box<Request>) -> Result<(), Box<Request>> {
         let free = self.free_tags.len();
-        mark!(NoTag if free == self.spare);
-        if free == self.spare {
+        mark!(NoTag if free <= self.spare);
+        if free <= self.spare {
             return Err(request);
         }
         if free == self.depth {

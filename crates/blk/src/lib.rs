@@ -26,6 +26,8 @@ mod completion;
 pub mod device;
 mod gate;
 mod hctx;
+#[cfg(all(test, shuttle))]
+mod interleavings;
 mod iostat;
 pub mod layout;
 pub mod limits;
@@ -42,7 +44,7 @@ mod split;
 pub mod status;
 mod sync;
 #[cfg(test)]
-#[cfg_attr(loom, allow(dead_code, unused_imports))]
+#[cfg_attr(any(loom, shuttle), allow(dead_code, unused_imports))]
 mod testing;
 pub mod units;
 pub mod zone;

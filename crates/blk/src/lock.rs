@@ -3,14 +3,14 @@
 //! A mutex of the standard library costs two atomic read-modify-writes each time; a spin lock is
 //! let go with a plain store, which is half. Held so shortly, it is hardly ever waited for, and who
 //! waits gives way to other threads after a moment, in case the holder is one that was interrupted.
-#[cfg(loom)]
-use loom::sync::{Mutex as Inner, MutexGuard as Guard};
-#[cfg(not(loom))]
+#[cfg(any(loom, shuttle))]
+use crate::sync::{Mutex as Inner, MutexGuard as Guard};
+#[cfg(not(any(loom, shuttle)))]
 use std::cell::Cell;
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 type Inner<T> = spin::mutex::SpinMutex<T, Patience>;
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 type Guard<'a, T> = spin::mutex::SpinMutexGuard<'a, T, Patience>;
 
 /// A mutual exclusion lock for very short sections.
@@ -29,24 +29,24 @@ impl<T> ShortLock<T> {
     /// Waits for the lock.
     #[inline]
     pub fn lock(&self) -> ShortGuard<'_, T> {
-        #[cfg(not(loom))]
+        #[cfg(not(any(loom, shuttle)))]
         return self.0.lock();
-        #[cfg(loom)]
+        #[cfg(any(loom, shuttle))]
         return self.0.lock().expect("no thread panics while it holds a short lock");
     }
 }
 
 /// How to wait: a few turns on the spot, then let others go first.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 #[derive(Debug)]
 pub struct Patience;
 
 /// Looks at the lock between two occasions to let others go first: about a microsecond, many times
 /// as long as the lock is held.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 const LOOKS: u32 = 32;
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 impl spin::RelaxStrategy for Patience {
     fn relax() {
         thread_local!(static LEFT: Cell<u32> = const { Cell::new(LOOKS) });
@@ -61,7 +61,7 @@ impl spin::RelaxStrategy for Patience {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
     use std::thread;

@@ -45,7 +45,7 @@ pub struct Request {
     pub(crate) sent_at: Nanos,
 }
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(std::mem::offset_of!(Request, parked_at) == 64);
 
 impl Request {

@@ -1,10 +1,15 @@
-//! The synchronisation primitives, so that loom can take their place.
+//! The synchronisation primitives, so that those of loom and shuttle can take their place.
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
 };
-#[cfg(not(loom))]
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
+};
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},

@@ -1,9 +1,9 @@
 //! Helpers for tests of this crate: limits, and a device that does what the test tells it.
-use crate::device::{Device, HwQueue};
+use crate::device::{Abort, Device, HwQueue};
 use crate::limits::Limits;
 use crate::request::Request;
 use crate::status::Status;
-use crate::units::{Nanos, Sector, ZoneNo};
+use crate::units::{Nanos, Sector, Tag, ZoneNo};
 use crate::zone::{Zone, ZoneCondition, ZoneKind};
 use crate::{Completion, Op};
 use std::collections::VecDeque;
@@ -63,8 +63,19 @@ struct State {
     ended: Vec<Vec<Box<Request>>>,
     busy: bool,
     refuses_reports: bool,
+    /// What the device does about requests that take too long: nothing unless told otherwise.
+    on_abort: Option<OnAbort>,
     most_per_zone: usize,
     most_per_disk: usize,
+}
+
+/// What a device does about a request that takes too long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OnAbort {
+    /// Gives it back at once.
+    GivesBack,
+    /// Gives it back when the test ends it.
+    Later,
 }
 
 /// How a request ends.
@@ -205,6 +216,10 @@ impl Manual {
         self.state.lock().unwrap().refuses_reports = refuse;
     }
 
+    pub(crate) fn on_abort(&self, what: OnAbort) {
+        self.state.lock().unwrap().on_abort = Some(what);
+    }
+
     pub(crate) fn set_busy(&self, busy: bool) {
         self.state.lock().unwrap().busy = busy;
     }
@@ -274,6 +289,20 @@ impl HwQueue for ManualQueue {
 
     fn next_event(&self) -> Option<Nanos> {
         None
+    }
+
+    fn abort(&mut self, _now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) -> Abort {
+        let mut state = self.device.state.lock().unwrap();
+        match state.on_abort {
+            None => return Abort::GoesOn,
+            Some(OnAbort::Later) => {}
+            Some(OnAbort::GivesBack) => {
+                let with_device = &mut state.in_flight[self.queue];
+                let at = with_device.iter().position(|request| request.tag() == tag);
+                done.extend(at.and_then(|at| with_device.remove(at)));
+            }
+        }
+        Abort::Stops
     }
 }
 

@@ -4,7 +4,7 @@
 //! what was written only, in chunks of 64 KiB, and comes back when a range is zeroed, which is
 //! what a zone reset does. Ranges lie within the device; the block layer has checked them.
 use std::sync::{Mutex, MutexGuard};
-use zonal_blk::Sector;
+use zonal_blk::{Op, Request, Sector};
 
 /// What is allocated at a time, in bytes.
 const CHUNK: usize = 64 << 10;
@@ -80,6 +80,24 @@ impl Memory {
             chunk[piece.at..][..piece.len].copy_from_slice(part);
             from = rest;
         }
+    }
+
+    /// Keeps the first `nr_sectors` of a write that goes to `at`.
+    pub(crate) fn write_part(&self, request: &mut Request, at: Sector, nr_sectors: u32) {
+        let first = request.sector();
+        let zeroes = request.op() == Op::WriteZeroes;
+        let end = at + Sector(u64::from(nr_sectors));
+        request.for_each_segment(|sector, len, buf| {
+            let to = at + (sector - first);
+            let len = u64::from(len).min(end.0.saturating_sub(to.0));
+            match buf.filter(|_| !zeroes) {
+                Some(buf) => {
+                    let bytes = usize::try_from(len * 512).expect("a buffer fits in memory");
+                    self.write(to, &buf[..bytes]);
+                }
+                None => self.zero(to, len),
+            }
+        });
     }
 
     /// Makes a range read as zeroes and gives back its memory.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::sync::Arc;
 use zonal_blk::{BioFlags, Bytes, Nanos, Op, Queue, QueueOptions, Sector, Status};
-use zonal_device::fault::{Effect, Event, Fate, Log, Medium};
+use zonal_device::fault::{Effect, Event, Fate, Log, Medium, Stop};
 use zonal_device::{FaultConfig, FaultDevice, NullConfig, NullDevice};
 use zonal_sim::Costs;
 use zonal_workload::generate::ZbdTable;
@@ -82,7 +82,12 @@ impl Rig {
 
     /// The device says that it did the next write, and does nothing.
     fn lose_write(&self, status: Status) {
-        let fate = Fate { late: Nanos(0), effect: Effect::Nothing, status: Some(status) };
+        let fate = Fate {
+            late: Nanos(0),
+            effect: Effect::Nothing,
+            status: Some(status),
+            stop: Stop::default(),
+        };
         self.device.doom(true, fate);
     }
 }

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use zonal_sim::torture::{self, Config, Failure, History, Outcome, Profile};
 
@@ -45,7 +47,7 @@ pub fn run(args: &TortureArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs seed after seed. Gives the first history that fails.
+/// Runs seed after seed. Gives the history that fails, of several that of the lowest seed.
 fn search(args: &TortureArgs, tally: &mut Tally) -> Result<Option<(History, Failure)>> {
     let limit = args.minutes.map(|minutes| Duration::from_secs_f64(minutes * 60.0));
     let runs = match limit {
@@ -53,21 +55,83 @@ fn search(args: &TortureArgs, tally: &mut Tally) -> Result<Option<(History, Fail
         None => args.runs.unwrap_or(RUNS),
     };
     let live = Live::new(args.eta, if limit.is_none() { Some(runs) } else { None });
-    let start = Instant::now();
-    for number in 0..runs {
-        if limit.is_some_and(|limit| start.elapsed() >= limit) {
-            break;
-        }
-        let history = History::draw(args.seed.wrapping_add(number), args.profile);
-        let outcome = torture::run(&history).map_err(|error| anyhow!(error))?;
-        tally.add(&history.config, &outcome);
-        tally.elapsed = start.elapsed();
-        live.show(tally);
-        if let Some(failure) = outcome.failure {
-            return Ok(Some((history, failure)));
-        }
+    let search = Search {
+        args,
+        limit,
+        runs,
+        start: Instant::now(),
+        next: AtomicU64::new(0),
+        over: AtomicBool::new(false),
+        tally: Mutex::new((tally, live)),
+    };
+    let found = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..args.jobs).map(|_| scope.spawn(|| search.work())).collect();
+        let mut found = vec![search.work()];
+        found.extend(others.into_iter().map(|other| other.join().expect("a worker's outcome")));
+        found
+    });
+    let mut failed = Vec::new();
+    for worker in found {
+        let (history, marks) = worker?;
+        marks_of_others(marks);
+        failed.extend(history);
     }
-    Ok(None)
+    Ok(failed.into_iter().min_by_key(|(history, _)| history.seed))
+}
+
+#[cfg(feature = "torture")]
+fn marks_of_others(marks: u64) {
+    zonal_blk::probe::reach_all(marks);
+}
+
+#[cfg(not(feature = "torture"))]
+fn marks_of_others(_marks: u64) {}
+
+/// What workers share.
+struct Search<'a> {
+    args: &'a TortureArgs,
+    limit: Option<Duration>,
+    runs: u64,
+    start: Instant,
+    next: AtomicU64,
+    /// Something was found.
+    over: AtomicBool,
+    tally: Mutex<(&'a mut Tally, Live)>,
+}
+
+/// A history that fails, if there is one, and the marks that were reached, as a set of bits.
+type Searched = (Option<(History, Failure)>, u64);
+
+impl Search<'_> {
+    fn work(&self) -> Result<Searched> {
+        let found = self.find();
+        #[cfg(feature = "torture")]
+        let marks = zonal_blk::probe::reached();
+        #[cfg(not(feature = "torture"))]
+        let marks = 0;
+        Ok((found?, marks))
+    }
+
+    fn find(&self) -> Result<Option<(History, Failure)>> {
+        while !self.over.load(Ordering::Relaxed) {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let late = self.limit.is_some_and(|limit| self.start.elapsed() >= limit);
+            if number >= self.runs || late {
+                break;
+            }
+            let history = History::draw(self.args.seed.wrapping_add(number), self.args.profile);
+            let outcome = torture::run(&history).map_err(|error| anyhow!(error))?;
+            let (tally, live) = &mut *self.tally.lock().expect("tally lock");
+            tally.add(&history.config, &outcome);
+            tally.elapsed = self.start.elapsed();
+            live.show(tally);
+            if let Some(failure) = outcome.failure {
+                self.over.store(true, Ordering::Relaxed);
+                return Ok(Some((history, failure)));
+            }
+        }
+        Ok(None)
+    }
 }
 
 fn replay(args: &TortureArgs, file: &Path) -> Result<ExitCode> {
@@ -164,7 +228,10 @@ impl Tally {
 /// The rows of the summary that a configuration counts in.
 fn kinds(config: &Config) -> Vec<String> {
     let device = if config.zones > 0 { "zoned" } else { "regular" };
-    let mut kinds = vec![format!("device {device}"), format!("scheduler {}", config.scheduler)];
+    let mut kinds = vec![
+        format!("device {}, {device}", config.drive.name()),
+        format!("scheduler {}", config.scheduler),
+    ];
     if config.zones > 0 {
         kinds.push(format!("policy {:?}", config.policy).to_lowercase());
     }

@@ -115,7 +115,7 @@ impl Entered {
 #[repr(align(64))]
 struct Slot(ShortLock<ZonePlug>);
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Slot>() == 64, "a zone costs one cache line, plug included");
 
 /// The plugs of a device's zones.

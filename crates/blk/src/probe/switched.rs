@@ -134,6 +134,16 @@ pub fn was_reached(mark: Mark) -> bool {
     REACHED.get() & 1 << mark as u8 != 0
 }
 
+/// All paths that were reached on this thread, a bit each.
+pub fn reached() -> u64 {
+    REACHED.get()
+}
+
+/// Notes paths that were reached on another thread.
+pub fn reach_all(marks: u64) {
+    REACHED.set(REACHED.get() | marks);
+}
+
 /// From now on locks are found taken so many times in a hundred, as drawn from `seed`.
 pub fn contend(seed: u64, percent: u8) {
     CONTENTION.set((percent, seed));

@@ -109,7 +109,7 @@ impl Dispatcher {
     /// Opens the insertion list of one more channel.
     pub(super) fn open(&self) -> Arc<Intake> {
         let intake = Arc::new(Intake::new());
-        self.lock().intakes.push(Arc::clone(&intake));
+        self.with_core(|core| core.intakes.push(Arc::clone(&intake)));
         intake
     }
 
@@ -119,9 +119,15 @@ impl Dispatcher {
         self.closing.store(true, Ordering::Release);
     }
 
-    /// Waits for the lock: not for use in the I/O path.
-    fn lock(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().expect("scheduler lock")
+    /// Waits for the lock: not for use in the I/O path. Who finds it taken meanwhile leaves its news
+    /// to a holder that dispatches; this one does not, so it shows that there is something to do.
+    fn with_core<R>(&self, f: impl FnOnce(&mut Core) -> R) -> R {
+        let result = f(&mut self.core.lock().expect("scheduler lock"));
+        if self.again.fetch_or(false, Ordering::AcqRel) {
+            self.stalled_until.store(0, Ordering::Relaxed);
+            self.signs.has_work.store(true, Ordering::SeqCst);
+        }
+        result
     }
 
     fn try_lock(&self) -> Option<MutexGuard<'_, Core>> {
@@ -209,23 +215,24 @@ impl Dispatcher {
 
     /// Sets a process's share of the device.
     pub(super) fn set_weight(&self, process: u32, weight: u16) {
-        self.lock().elevator.set_weight(process, weight);
+        self.with_core(|core| core.elevator.set_weight(process, weight));
     }
 
     /// Changes whether writes are held back by zone. Nothing may be inside.
     pub(super) fn lock_zones(&self, zones: Option<ZoneLocks>) {
-        let mut core = self.lock();
-        core.collect(&mut News::default(), false);
-        core.elevator.lock_zones(zones);
-        let wants_ends = core.elevator.wants_ends();
-        let keeps = core.limits_writes || wants_ends;
+        let (wants_ends, limits_writes) = self.with_core(|core| {
+            core.collect(&mut News::default(), false);
+            core.elevator.lock_zones(zones);
+            (core.elevator.wants_ends(), core.limits_writes)
+        });
+        let keeps = limits_writes || wants_ends;
         self.signs.keeps_writes.store(keeps, Ordering::Relaxed);
         self.signs.wants_ends.store(wants_ends, Ordering::Relaxed);
     }
 
     /// The counters of each class, the most urgent first.
     pub(super) fn counters(&self) -> [ClassCounters; 3] {
-        self.lock().counted().classes
+        self.with_core(|core| core.counted().classes)
     }
 }
 

@@ -87,6 +87,23 @@ mod tests {
     }
 
     #[test]
+    fn news_left_while_a_channel_opens_show() {
+        loom::model(|| {
+            let dispatcher = Arc::new(Dispatcher::new(Box::<Fifo>::default(), Passing::default()));
+            let intake = dispatcher.open();
+            let other = {
+                let dispatcher = Arc::clone(&dispatcher);
+                loom::thread::spawn(move || drop(dispatcher.open()))
+            };
+            let sent = dispatch(&dispatcher, &intake, 1, news());
+            other.join().unwrap();
+            assert!(sent == 1 || dispatcher.has_work(), "nobody would ever look for it");
+            let rest = dispatch(&dispatcher, &intake, 1, News::default());
+            assert_eq!(sent + rest, 1);
+        });
+    }
+
+    #[test]
     fn two_that_dispatch_leave_nothing() {
         explore([2, 2]);
     }

@@ -24,7 +24,7 @@ use cache::Cache;
 pub use log::{BioPart, Event, Log, Report};
 use queue::FaultQueue;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use zonal_blk::{
     Device, HwQueue, Limits, Nanos, Op, Request, Sector, Status, Zone, ZoneCondition, ZoneKind,
     ZoneNo,
@@ -60,6 +60,25 @@ pub trait Medium: Device {
 
     /// Closes all open zones.
     fn close_all(&self);
+
+    /// Does at once all that the device was given and has not done.
+    fn settle(&self) {}
+
+    /// Shows each command to `witness` when it is done to the medium. Whether the device will: one
+    /// that does commands when it gives them back has no need to.
+    fn watch(&self, _witness: Weak<dyn Witness>) -> bool {
+        false
+    }
+}
+
+/// Who sees what a device does to its medium, command by command.
+pub trait Witness: Send + Sync {
+    /// A command is about to be done.
+    fn before(&self, request: &Request);
+
+    /// A command of a hardware queue (of the latest that was opened, if the device does not tell
+    /// them apart) was done, or refused with a status.
+    fn after(&self, queue: Option<u16>, request: &Request, status: Status);
 }
 
 /// What the device is to be like while it does not fail.
@@ -124,6 +143,8 @@ pub struct FaultDevice {
     inner: Arc<dyn Medium>,
     limits: Limits,
     config: FaultConfig,
+    /// Whether the device inside shows what it does; else it does it when it gives it back.
+    watches: bool,
     state: Mutex<State>,
 }
 
@@ -154,7 +175,11 @@ impl FaultDevice {
         }
         let cache = config.volatile_cache.then(|| Cache::new(&limits, &*inner));
         let state = Mutex::new(State { cache, ..State::default() });
-        Arc::new(FaultDevice { inner, limits, config, state })
+        Arc::new_cyclic(|this| {
+            let witness: Weak<FaultDevice> = Weak::clone(this);
+            let watches = inner.watch(witness);
+            FaultDevice { inner, limits, config, watches, state }
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -189,7 +214,7 @@ impl FaultDevice {
     }
 
     /// The device is gone: commands fail with [`Status::Offline`], those in flight too, and so do
-    /// zone reports.
+    /// zone reports. What the device inside is at, it goes on with, and nobody hears how it ends.
     pub fn remove(&self) {
         let mut state = self.state();
         state.removed = true;
@@ -217,8 +242,9 @@ impl FaultDevice {
     }
 
     /// The power fails for a moment: commands in flight are lost, and of what is in the volatile
-    /// cache whatever `draw` chooses.
+    /// cache whatever `draw` chooses. What the device inside is at counts as done just before.
     pub fn lose_power(&self, draw: u64) {
+        self.inner.settle();
         let mut state = self.state();
         state.epoch += 1;
         self.inner.close_all();
@@ -295,6 +321,28 @@ impl State {
         let is_write = request.op().is_write();
         let at = self.fates.iter().position(|&(writes_only, _)| is_write || !writes_only)?;
         self.fates.remove(at).map(|(_, fate)| fate)
+    }
+}
+
+impl Witness for FaultDevice {
+    fn before(&self, request: &Request) {
+        if let Some(cache) = &mut self.state().cache {
+            cache.before(&*self.inner, request);
+        }
+    }
+
+    fn after(&self, queue: Option<u16>, request: &Request, status: Status) {
+        let mut state = self.state();
+        let nr_sectors = if status == Status::Ok { request.nr_sectors() } else { 0 };
+        let sector = request.sector();
+        if let Some(cache) = &mut state.cache
+            && status == Status::Ok
+        {
+            note_effect(cache, request, nr_sectors, sector);
+        }
+        let queue = queue.unwrap_or(state.opened.saturating_sub(1));
+        let tag = request.tag();
+        state.log.events.push(Event::Executed { queue, tag, sector, nr_sectors, status });
     }
 }
 

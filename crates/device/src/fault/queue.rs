@@ -3,7 +3,7 @@
 //! Takes requests; gives each to the device inside when it is due, unless its fate is another.
 //! Commands that are due together are taken up newest first, as the null device does it.
 use super::log::{BioPart, Event};
-use super::{Effect, Fate, FaultDevice, Stop, note_effect};
+use super::{Effect, Fate, FaultDevice, Stop, Witness, note_effect};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -14,13 +14,20 @@ pub(super) struct FaultQueue {
     inner: Box<dyn HwQueue>,
     number: u16,
     pending: BinaryHeap<Pending>,
-    /// Commands that are with the device inside, by tag: what is to be said of them.
-    fates: Vec<Option<Fate>>,
+    /// Commands that are with the device inside, by tag.
+    inside: Vec<Option<Inside>>,
     started: u64,
     /// The device's when last looked at.
     epoch: u32,
     /// What the device inside gave back; kept for its capacity.
     out: Vec<Box<Request>>,
+}
+
+/// What is to be said of a command that is with the device inside.
+#[derive(Clone, Copy)]
+struct Inside {
+    epoch: u32,
+    status: Option<Status>,
 }
 
 struct Pending {
@@ -34,7 +41,7 @@ struct Pending {
 impl FaultQueue {
     pub(super) fn new(device: Arc<FaultDevice>, inner: Box<dyn HwQueue>, number: u16) -> Self {
         FaultQueue {
-            fates: vec![None; usize::from(device.limits().queue_depth)],
+            inside: vec![None; usize::from(device.limits().queue_depth)],
             device,
             inner,
             number,
@@ -60,12 +67,12 @@ impl FaultQueue {
                 self.give_back(request, status, true, done);
             }
             _ => {
-                let mut state = self.device.state();
-                if let Some(cache) = &mut state.cache {
-                    cache.before(&*self.device.inner, &request);
+                if !self.device.watches {
+                    self.device.before(&request);
                 }
-                drop(state);
-                self.fates[usize::from(request.tag().0)] = fate;
+                let status = fate.and_then(|fate| fate.status);
+                let inside = Inside { epoch: pending.epoch, status };
+                self.inside[usize::from(request.tag().0)] = Some(inside);
                 if let Err(request) = self.inner.start(now, request) {
                     // The device inside is busy itself.
                     let (number, epoch) = (pending.number, pending.epoch);
@@ -123,26 +130,21 @@ impl FaultQueue {
     fn collect(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
         let mut out = std::mem::take(&mut self.out);
         self.inner.poll(now, &mut out);
-        for mut request in out.drain(..) {
-            let fate = self.fates[usize::from(request.tag().0)].take();
+        for request in out.drain(..) {
+            let inside = self.inside[usize::from(request.tag().0)].take();
             let truth = request.status();
-            let nr_sectors = if truth == Status::Ok { request.nr_sectors() } else { 0 };
-            let told = fate.and_then(|fate| fate.status);
-            let status = told.unwrap_or(truth);
-            request.set_status(status);
-            let (queue, tag) = (self.number, request.tag());
-            let mut state = self.device.state();
-            if let Some(cache) = &mut state.cache
-                && truth == Status::Ok
-            {
-                note_effect(cache, &request, nr_sectors, request.sector());
+            if !self.device.watches {
+                self.device.after(Some(self.number), &request, truth);
             }
-            let sector = request.sector();
-            let events = &mut state.log.events;
-            events.push(Event::Executed { queue, tag, sector, nr_sectors, status: truth });
-            events.push(Event::Done { queue, tag, status, faulty: told.is_some() });
-            drop(state);
-            done.push(request);
+            let lost = {
+                let state = self.device.state();
+                state.removed || inside.is_some_and(|inside| inside.epoch != state.epoch)
+            };
+            let told = match lost {
+                true => Some(Status::Offline),
+                false => inside.and_then(|inside| inside.status),
+            };
+            self.give_back(request, told.unwrap_or(truth), told.is_some(), done);
         }
         self.out = out;
     }

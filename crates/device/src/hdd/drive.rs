@@ -205,6 +205,13 @@ impl Drive {
         link.into_iter().chain(head).min()
     }
 
+    /// Works off all that there is to do, whatever time it takes.
+    pub(super) fn settle(&mut self, execute: &impl Execute) {
+        while let Some(step) = self.next_step() {
+            self.advance(Nanos(step), execute);
+        }
+    }
+
     fn advance(&mut self, now: Nanos, execute: &impl Execute) {
         while let Some(step) = self.next_step()
             && step <= now.0

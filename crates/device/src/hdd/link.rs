@@ -101,6 +101,7 @@ impl Drive {
         let request = self.queue.front_mut().expect("the link serves a command");
         let op = request.op();
         if op == Op::Flush {
+            execute.execute(request);
             return self.go_on_with_first();
         }
         if op == Op::Discard {
@@ -141,8 +142,7 @@ impl Drive {
             return;
         }
         if is_flush {
-            let mut request = self.take_first();
-            request.set_status(Status::Ok);
+            let request = self.take_first();
             return self.set_link(Link::Answer(request), 0);
         }
         let (start, end) = bytes(request);

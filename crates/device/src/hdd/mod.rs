@@ -18,6 +18,7 @@ mod drive;
 mod geometry;
 mod head;
 mod link;
+mod medium;
 mod model;
 mod seek;
 mod segments;
@@ -25,12 +26,13 @@ mod trace;
 
 use crate::null::{ConfigError, NullDevice};
 pub use config::{HddConfig, Host, Order, Recording};
-use drive::{Drive, Execute};
+use drive::Drive;
 pub use geometry::{Geometry, Place};
+use medium::Store;
 pub use seek::SeekCurve;
 use std::sync::{Arc, Mutex, MutexGuard};
 pub use trace::{Activity, Counters, TraceEntry};
-use zonal_blk::{Bytes, Device, HwQueue, Limits, Nanos, Request, Sector, Status, Zone, ZoneNo};
+use zonal_blk::{Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Zone, ZoneNo};
 
 /// A rotating disk.
 pub struct HddDevice {
@@ -58,7 +60,7 @@ impl HddDevice {
         config.validate()?;
         let store = NullDevice::new(&config.store())?;
         let limits = config.adapt(store.limits());
-        Ok(Self::with_store(config, limits, Store::Own(Box::new(store)), entries))
+        Ok(Self::with_store(config, limits, Store::own(store), entries))
     }
 
     /// A disk that takes time for commands whose zones and data are elsewhere.
@@ -69,7 +71,7 @@ impl HddDevice {
         config.validate()?;
         let limits = config.adapt(NullDevice::new(&config.store())?.limits());
         let zone_size = limits.zone_size;
-        Ok(Self::with_store(config, limits, Store::Elsewhere { zone_size }, None))
+        Ok(Self::with_store(config, limits, Store::elsewhere(zone_size), None))
     }
 
     fn with_store(
@@ -107,42 +109,13 @@ impl HddDevice {
     }
 }
 
-/// The zones and data of a disk.
-enum Store {
-    /// Its own.
-    Own(Box<NullDevice>),
-    /// Those of the device that asks how long commands take.
-    Elsewhere { zone_size: Sector },
-}
-
-impl Execute for Store {
-    fn execute(&self, request: &mut Request) {
-        match self {
-            Store::Own(store) => store.execute(request),
-            Store::Elsewhere { .. } => request.set_status(Status::Ok),
-        }
-    }
-
-    fn zone(&self, request: &Request) -> (u64, u64) {
-        let zone_size = match self {
-            Store::Own(store) => store.limits().zone_size,
-            Store::Elsewhere { zone_size } => *zone_size,
-        };
-        let start = Sector(u64::from(request.zone().0) * zone_size.0);
-        (start.to_bytes().0, (start + zone_size).to_bytes().0)
-    }
-}
-
 impl Device for HddDevice {
     fn limits(&self) -> &Limits {
         &self.limits
     }
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
-        match &self.store {
-            Store::Own(store) => store.report_zones(first, max, zones),
-            Store::Elsewhere { .. } => Err(Status::NotSupported),
-        }
+        self.store.device()?.report_zones(first, max, zones)
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

@@ -1,10 +1,15 @@
 //! What a rotating disk tells of itself.
 use super::{Counters, HddConfig, HddDevice, Recording, SeekCurve};
+use crate::fault::Medium;
 use crate::model::{Activity, Estimate, Load, Model};
 use crate::quantity::{show_rate, show_size, show_time};
-use zonal_blk::Bytes;
+use zonal_blk::{Bytes, Status, ZoneCondition, ZoneNo};
 
 impl Model for HddDevice {
+    fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
+        Medium::set_condition(self, zone, to)
+    }
+
     fn characteristics(&self) -> Vec<(&'static str, String)> {
         let config = &self.config;
         let seek = SeekCurve::new(config);

@@ -6,23 +6,9 @@ use zonal_blk::{Op, Request, Sector, Status, ZoneCondition, ZoneNo};
 impl NullDevice {
     /// Keeps the first `nr_sectors` of a write that goes to `at`.
     fn store_part(&self, request: &mut Request, at: Sector, nr_sectors: u32) {
-        let Some(memory) = &self.memory else {
-            return;
-        };
-        let first = request.sector();
-        let zeroes = request.op() == Op::WriteZeroes;
-        let end = at + Sector(u64::from(nr_sectors));
-        request.for_each_segment(|sector, len, buf| {
-            let to = at + (sector - first);
-            let len = u64::from(len).min(end.0.saturating_sub(to.0));
-            match buf.filter(|_| !zeroes) {
-                Some(buf) => {
-                    let bytes = usize::try_from(len * 512).expect("a buffer fits in memory");
-                    memory.write(to, &buf[..bytes]);
-                }
-                None => memory.zero(to, len),
-            }
-        });
+        if let Some(memory) = &self.memory {
+            memory.write_part(request, at, nr_sectors);
+        }
     }
 }
 
@@ -64,23 +50,12 @@ impl Medium for NullDevice {
 
     fn rewind(&self, zone: ZoneNo, wp: Sector) -> Result<(), Status> {
         let zones = self.zones.as_ref().ok_or(Status::NotSupported)?;
-        let start = self.limits.zone_start(zone);
-        zones.reset(zone, || self.zero_from(zone, wp))?;
-        if wp > Sector(0) {
-            let len = u32::try_from(wp.0).map_err(|_| Status::Invalid)?;
-            zones.write(zone, start, len, || ())?;
-            zones.close(zone)?;
-        }
-        Ok(())
+        zones.rewind(zone, wp, || self.zero_from(zone, wp))
     }
 
     fn close_all(&self) {
-        let Some(zones) = &self.zones else {
-            return;
-        };
-        for zone in (0..self.limits.nr_zones).map(ZoneNo) {
-            // A zone that is not open stays as it is.
-            let _not_open = zones.close(zone);
+        if let Some(zones) = &self.zones {
+            zones.close_all();
         }
     }
 }

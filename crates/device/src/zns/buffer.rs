@@ -70,7 +70,7 @@ impl Buffer {
 
     /// Takes room if there is some.
     pub(super) fn reserve(&mut self, bytes: u64) -> bool {
-        let fits = bytes <= self.size - self.used;
+        let fits = bytes <= self.size.saturating_sub(self.used);
         if fits {
             self.used += bytes;
         }
@@ -145,6 +145,24 @@ impl Buffer {
         *flow = Flow { lane: flow.lane, generation, ..Flow::default() };
         self.release(partial);
         sent
+    }
+
+    /// So many bytes of a zone are there, but for its last unit in part all of them on the flash. The
+    /// unit takes room also if there is none: no more comes until there is.
+    pub(super) fn relearn(&mut self, zone: ZoneNo, bytes: u64) {
+        self.reset(zone);
+        let full = bytes >= self.capacity;
+        let sent = if full { self.capacity.div_ceil(self.unit) } else { bytes / self.unit };
+        let partial = bytes.saturating_sub(sent * self.unit);
+        self.used += partial;
+        let flow = &mut self.flows[zone.index()];
+        (flow.arrived, flow.sent, flow.programmed) = (bytes, sent, sent);
+        flow.unsaved = partial > 0;
+        if let Some(unsaved) = &mut self.unsaved
+            && partial > 0
+        {
+            unsaved.push(zone);
+        }
     }
 
     /// The units in part that a flush has to save, and that from now on count as saved.

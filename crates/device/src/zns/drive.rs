@@ -162,6 +162,21 @@ impl Drive {
         }
     }
 
+    /// Lets everything happen that is to happen, whatever time it takes.
+    pub(super) fn settle(&mut self) {
+        while let Some(at) = self.agenda.next() {
+            self.advance(at);
+        }
+    }
+
+    /// A zone's write pointer was moved by no command: what lies before it counts as programmed, but
+    /// for a last unit in part. Writes that are on their way count no more.
+    pub(super) fn relearn(&mut self, zone: ZoneNo) {
+        let Ok(zones) = self.medium.zones() else { return };
+        let wp = zones.write_pointer(zone) - self.medium.zone_start(zone);
+        self.buffer.relearn(zone, wp.to_bytes().0);
+    }
+
     /// Lets everything happen that happens by `now`.
     fn advance(&mut self, now: Nanos) {
         while let Some((at, event)) = self.agenda.pop(now) {
@@ -219,7 +234,7 @@ impl Drive {
         let command = self.commands[id.0 as usize].as_mut().expect("a command that waits");
         let request = &mut command.request;
         let (op, zone) = (request.op(), request.zone());
-        match medium.execute(request) {
+        match medium.execute(command.queue, request) {
             Ok(effect) => command.effect = effect,
             Err(status) => {
                 request.set_status(status);

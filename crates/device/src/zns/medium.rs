@@ -5,8 +5,10 @@
 //! forgetting it.
 use super::ZnsConfig;
 use super::zrwa::Area;
+use crate::fault::Witness;
 use crate::memory::Memory;
 use crate::zones::Zones;
+use std::sync::{OnceLock, Weak};
 use zonal_blk::{Op, Request, Sector, Status, ZoneNo};
 
 /// The zones of a drive and the data that they have.
@@ -17,6 +19,7 @@ pub(super) struct Medium {
     memory: Option<Memory>,
     zone_size: Sector,
     area: Option<Area>,
+    pub(super) witness: OnceLock<Weak<dyn Witness>>,
 }
 
 /// What a command means for the write buffer.
@@ -36,6 +39,7 @@ impl Medium {
             memory: config.memory.then(|| Memory::new(capacity)),
             zone_size: config.zone_size.to_sectors(),
             area: Area::new(config),
+            witness: OnceLock::new(),
         }
     }
 
@@ -47,12 +51,13 @@ impl Medium {
             memory: None,
             zone_size: config.zone_size.to_sectors(),
             area: None,
+            witness: OnceLock::new(),
         }
     }
 
     /// The zones, if they are here.
-    pub(super) fn zones(&self) -> Option<&Zones> {
-        self.zones.as_ref()
+    pub(super) fn zones(&self) -> Result<&Zones, Status> {
+        self.zones.as_ref().ok_or(Status::NotSupported)
     }
 
     /// What a command means that was done elsewhere.
@@ -69,12 +74,27 @@ impl Medium {
         effect
     }
 
-    fn zone_start(&self, zone: ZoneNo) -> Sector {
+    pub(super) fn memory(&self) -> Option<&Memory> {
+        self.memory.as_ref()
+    }
+
+    pub(super) fn zone_start(&self, zone: ZoneNo) -> Sector {
         Sector(u64::from(zone.0) * self.zone_size.0)
     }
 
-    /// Executes a command.
-    pub(super) fn execute(&self, request: &mut Request) -> Result<Effect, Status> {
+    /// Executes a command of a hardware queue.
+    pub(super) fn execute(&self, queue: usize, request: &mut Request) -> Result<Effect, Status> {
+        let Some(witness) = self.witness.get().and_then(Weak::upgrade) else {
+            return self.take_effect(request);
+        };
+        witness.before(request);
+        let result = self.take_effect(request);
+        let queue = u16::try_from(queue).expect("hardware queues are counted in 16 bits");
+        witness.after(Some(queue), request, result.as_ref().map_or_else(|&e| e, |_| Status::Ok));
+        result
+    }
+
+    fn take_effect(&self, request: &mut Request) -> Result<Effect, Status> {
         let Some(zones) = &self.zones else {
             return Ok(self.effect_alone(request));
         };
@@ -110,12 +130,12 @@ impl Medium {
             Op::ZoneFinish => zones.finish(zone)?,
             Op::ZoneReset => {
                 zones.reset(zone, || {
-                    self.forget(zone);
+                    self.forget(zone, Sector(0));
                     effect.emptied.push(zone);
                 })?;
             }
             Op::ZoneResetAll => zones.reset_all(|zone| {
-                self.forget(zone);
+                self.forget(zone, Sector(0));
                 effect.emptied.push(zone);
             }),
         }
@@ -141,7 +161,7 @@ impl Medium {
     /// Moves the write pointer of a zone with a random write area up to `to`; gives by how much.
     pub(super) fn commit(&self, zone: ZoneNo, to: Sector) -> Result<Sector, Status> {
         let area = self.area.as_ref().ok_or(Status::NotSupported)?;
-        let zones = self.zones.as_ref().ok_or(Status::NotSupported)?;
+        let zones = self.zones()?;
         let start = self.zone_start(zone);
         let wp = zones.write_pointer(zone);
         let to = to.0.checked_sub(start.0).ok_or(Status::Invalid)?;
@@ -172,9 +192,17 @@ impl Medium {
         }
     }
 
-    fn forget(&self, zone: ZoneNo) {
+    /// Keeps the first `nr_sectors` of a write that goes to `at`.
+    pub(super) fn store_part(&self, request: &mut Request, at: Sector, nr_sectors: u32) {
         if let Some(memory) = &self.memory {
-            memory.zero(self.zone_start(zone), self.zone_size.0);
+            memory.write_part(request, at, nr_sectors);
+        }
+    }
+
+    /// Forgets the data of a zone from `from` on, from its start.
+    pub(super) fn forget(&self, zone: ZoneNo, from: Sector) {
+        if let Some(memory) = &self.memory {
+            memory.zero(self.zone_start(zone) + from, (self.zone_size - from).0);
         }
     }
 }

@@ -24,6 +24,7 @@ mod agenda;
 mod buffer;
 mod config;
 mod drive;
+mod fault;
 mod flash;
 mod medium;
 mod model;
@@ -80,7 +81,7 @@ impl ZnsDevice {
 
     /// The drive's zones, if it has them itself.
     pub fn zones(&self) -> Option<&Zones> {
-        self.medium.zones()
+        self.medium.zones().ok()
     }
 
     /// Bytes that the write buffer holds.
@@ -113,7 +114,7 @@ impl Device for ZnsDevice {
     }
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
-        self.medium.zones().ok_or(Status::NotSupported)?.report(first, max, zones)
+        self.medium.zones()?.report(first, max, zones)
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

@@ -1,12 +1,18 @@
 //! What a ZNS drive tells of itself.
 use super::{ZnsDevice, time_of};
+use crate::fault::Medium;
 use crate::model::{Estimate, Load, Model};
 use crate::quantity::{show_rate, show_size, show_time};
+use zonal_blk::{Status, ZoneCondition, ZoneNo};
 
 /// Bytes of a random read.
 const READ: u64 = 4096;
 
 impl Model for ZnsDevice {
+    fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
+        Medium::set_condition(self, zone, to)
+    }
+
     fn characteristics(&self) -> Vec<(&'static str, String)> {
         let config = &self.config;
         vec![

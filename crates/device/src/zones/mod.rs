@@ -387,6 +387,29 @@ impl Zones {
         }
     }
 
+    /// Moves a zone's write pointer back to `wp`, from the zone's start, and closes the zone.
+    /// `forget` runs under its lock if there was something behind it.
+    ///
+    /// # Errors
+    /// As [`Zones::reset`] and [`Zones::write`].
+    pub fn rewind(&self, zone: ZoneNo, wp: Sector, forget: impl FnOnce()) -> Result<(), Status> {
+        self.reset(zone, forget)?;
+        if wp > Sector(0) {
+            let len = u32::try_from(wp.0).map_err(|_| Status::Invalid)?;
+            self.write(zone, Sector(self.start(zone)), len, || ())?;
+            self.close(zone)?;
+        }
+        Ok(())
+    }
+
+    /// Closes all open zones.
+    pub fn close_all(&self) {
+        for zone in (0..self.nr_zones()).map(ZoneNo) {
+            // A zone that is not open stays as it is.
+            let _not_open = self.close(zone);
+        }
+    }
+
     /// Makes a zone fail, or mends it: `ReadOnly` or `Offline` from any condition; `Empty` for a
     /// sequential zone and `NotWritePointer` for a conventional one mend it. `forget` runs under
     /// the lock of a sequential zone that becomes empty.

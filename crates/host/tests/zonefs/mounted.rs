@@ -13,7 +13,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use zonal_blk::Buf;
 use zonal_device::FaultDevice;
-use zonal_device::fault::{Effect, Fate};
+use zonal_device::fault::{Effect, Fate, Stop};
 use zonal_host::zonefs::Mount;
 
 struct Mounted {
@@ -100,7 +100,8 @@ fn after_an_error_open_files_can_be_read_and_not_written() {
     let file = mounted.open("seq/0").unwrap();
     file.write_all_at(&block(), 0).unwrap();
     let status = Some(zonal_blk::Status::IoError);
-    let fate = Fate { late: zonal_blk::Nanos(0), effect: Effect::Nothing, status };
+    let fate =
+        Fate { late: zonal_blk::Nanos(0), effect: Effect::Nothing, status, stop: Stop::default() };
     mounted.device.doom(true, fate);
     fails(file.write_all_at(&block(), BLOCK), Errno::IO);
     fails(file.write_all_at(&block(), BLOCK), Errno::ROFS);
@@ -117,7 +118,8 @@ fn offline_zone_has_no_permissions_not_even_for_root() {
     let mounted = Mounted::new("errors=zone-offline");
     let file = mounted.open("seq/0").unwrap();
     let status = Some(zonal_blk::Status::IoError);
-    let fate = Fate { late: zonal_blk::Nanos(0), effect: Effect::Nothing, status };
+    let fate =
+        Fate { late: zonal_blk::Nanos(0), effect: Effect::Nothing, status, stop: Stop::default() };
     mounted.device.doom(true, fate);
     fails(file.write_all_at(&block(), 0), Errno::IO);
     fails(file.read_at(&mut block(), 0), Errno::PERM);

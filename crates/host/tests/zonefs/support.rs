@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use zonal_blk::{Buf, Nanos, Queue, QueueOptions, Status, ZoneCondition, ZoneNo};
-use zonal_device::fault::{Effect, Fate};
+use zonal_device::fault::{Effect, Fate, Stop};
 use zonal_device::quantity::parse_size;
 use zonal_device::{FaultConfig, FaultDevice, NullConfig, NullDevice};
 use zonal_host::RealClock;
@@ -150,7 +150,8 @@ impl Files {
 
     /// The next command fails, after it had this effect.
     pub fn doom(&self, effect: Effect) {
-        let fate = Fate { late: Nanos(0), effect, status: Some(Status::IoError) };
+        let fate =
+            Fate { late: Nanos(0), effect, status: Some(Status::IoError), stop: Stop::default() };
         self.device.doom(false, fate);
     }
 }

@@ -1,13 +1,13 @@
 //! What a run is made of: a device, a queue and the channels above it, drawn from a seed.
 use super::chance::Chance;
+use super::drive::Drive;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Bytes, Nanos, Queue, QueueOptions, Sector, WpRecovery, ZoneWrite};
-use zonal_device::fault::Medium;
-use zonal_device::{FaultConfig, FaultDevice, NullConfig, NullDevice};
+use zonal_device::{FaultConfig, FaultDevice};
 
 /// The largest device: the model keeps account of every sector.
 const MAX_BLOCKS: u64 = 1 << 20;
@@ -67,6 +67,8 @@ pub type Attributes = Vec<(String, String)>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
+    /// The device inside of the one that fails.
+    pub drive: Drive,
     /// Number of zones; 0 for a device without, which is then `zone_lbas` long.
     pub zones: u32,
     /// Distance between zone starts.
@@ -170,7 +172,9 @@ impl Config {
         let timed = chance.percent(70);
         let data = profile == Profile::Crash || chance.percent(30);
         let cache = profile == Profile::Crash || chance.percent(20);
-        Config {
+        let drive = Drive::draw(chance, zoned);
+        let mut config = Config {
+            drive: drive.clone(),
             zones,
             zone_lbas,
             capacity_lbas,
@@ -205,7 +209,9 @@ impl Config {
                 true => 30_000_000_000,
                 false => chance.skewed(50_000, 50_000_000).into(),
             },
-        }
+        };
+        drive.adapt(&mut config);
+        config
     }
 
     /// Sectors of an LBA.
@@ -213,7 +219,7 @@ impl Config {
         self.lba / 512
     }
 
-    fn bytes(&self, lbas: u32) -> Bytes {
+    pub(super) fn bytes(&self, lbas: u32) -> Bytes {
         Bytes(u64::from(lbas) * u64::from(self.lba))
     }
 
@@ -230,24 +236,7 @@ impl Config {
             let (channels, queues) = (self.channels, self.queues);
             return Err(format!("{channels} channels on {queues} hardware queues of their own"));
         }
-        let null = NullConfig {
-            zoned: self.zones > 0,
-            zones: self.zones,
-            zone_size: self.bytes(self.zone_lbas),
-            zone_capacity: Some(self.bytes(self.capacity_lbas)),
-            conventional: self.conventional,
-            max_open: Some(self.max_open),
-            max_active: self.max_active,
-            append_max: self.bytes(self.append_lbas),
-            size: self.bytes(self.zone_lbas),
-            lba: self.lba,
-            queues: self.queues,
-            depth: self.depth,
-            max_io: self.bytes(self.max_io_lbas),
-            memory: self.data,
-            ..NullConfig::default()
-        };
-        let inner = NullDevice::new(&null).map_err(|error| error.to_string())?;
+        let medium = self.drive.medium(self)?;
         let last = self.zones > 0 && self.last_lbas < self.zone_lbas;
         let config = FaultConfig {
             latency: Nanos(self.latency),
@@ -258,7 +247,6 @@ impl Config {
             max_write_zeroes: self.zeroes_lbas.map(|lbas| lbas.saturating_mul(self.lba_sectors())),
             rotational: self.rotational,
         };
-        let medium: Arc<dyn Medium> = Arc::new(inner);
         Ok(FaultDevice::new(medium, config))
     }
 
@@ -342,12 +330,13 @@ impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lba = self.lba;
         if self.zones == 0 {
-            write!(f, "regular device of {} blocks of {lba} B", self.zone_lbas)?;
+            write!(f, "{:?}, regular, of {} blocks of {lba} B", self.drive, self.zone_lbas)?;
         } else {
             write!(
                 f,
-                "{} zones ({} conventional) of {} blocks of {lba} B, capacity {}, last zone {}, \
+                "{:?}, {} zones ({} conventional) of {} blocks of {lba} B, capacity {}, last zone {}, \
                  open {}, active {}, append {}",
+                self.drive,
                 self.zones,
                 self.conventional,
                 self.zone_lbas,

@@ -10,6 +10,7 @@
 //! file is all it takes to see a fault again. `docs/reliability.md` lists what is checked.
 mod chance;
 pub mod config;
+pub mod drive;
 mod model;
 mod run;
 mod shrink;

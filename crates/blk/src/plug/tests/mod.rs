@@ -11,5 +11,7 @@ mod model;
 mod properties;
 mod qd1;
 mod seen;
+mod settings;
 mod table;
+mod timeout;
 mod writes;

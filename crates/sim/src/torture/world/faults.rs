@@ -140,6 +140,9 @@ impl World {
     pub(super) fn lose_power(&mut self, draw: u32) -> Checked {
         self.faults += 1;
         self.device.lose_power(draw.into());
+        // What the drive was at counts as done before.
+        self.take_log();
+        self.events()?;
         let zones = all_zones(&self.device);
         let device = Arc::clone(&self.device);
         self.model.lost_power(&zones, |sector, to| device.medium().read_raw(sector, to))

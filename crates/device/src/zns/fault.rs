@@ -1,0 +1,73 @@
+//! What faults may do to a drive's zones and data past its commands, and who sees these.
+use super::ZnsDevice;
+use crate::fault::{Medium, Witness};
+use std::sync::Weak;
+use zonal_blk::{Op, Request, Sector, Status, ZoneCondition, ZoneNo};
+
+impl ZnsDevice {
+    /// A zone's write pointer was moved by no command: what the buffer has of it is another.
+    fn moved(&self, zone: ZoneNo) {
+        self.lock().relearn(zone);
+    }
+}
+
+impl Medium for ZnsDevice {
+    fn write_part(&self, request: &mut Request, nr_sectors: u32) -> Result<(), Status> {
+        let (zone, sector) = (request.zone(), request.sector());
+        let medium = &self.medium;
+        let zones = medium.zones()?;
+        if request.op() == Op::ZoneAppend {
+            zones.append(zone, nr_sectors, |landed| {
+                medium.store_part(request, landed, nr_sectors);
+            })?;
+        } else {
+            zones.write(zone, sector, nr_sectors, || {
+                medium.store_part(request, sector, nr_sectors);
+            })?;
+        }
+        self.moved(zone);
+        Ok(())
+    }
+
+    fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
+        if zone.0 >= self.limits.nr_zones {
+            return Err(Status::Invalid);
+        }
+        self.medium.zones()?.set_condition(zone, to, || self.medium.forget(zone, Sector(0)))?;
+        self.moved(zone);
+        Ok(())
+    }
+
+    fn read_raw(&self, sector: Sector, to: &mut [u8]) {
+        match self.medium.memory() {
+            Some(memory) => memory.read(sector, to),
+            None => to.fill(0),
+        }
+    }
+
+    fn write_raw(&self, sector: Sector, from: &[u8]) {
+        if let Some(memory) = self.medium.memory() {
+            memory.write(sector, from);
+        }
+    }
+
+    fn rewind(&self, zone: ZoneNo, wp: Sector) -> Result<(), Status> {
+        self.medium.zones()?.rewind(zone, wp, || self.medium.forget(zone, wp))?;
+        self.moved(zone);
+        Ok(())
+    }
+
+    fn close_all(&self) {
+        if let Ok(zones) = self.medium.zones() {
+            zones.close_all();
+        }
+    }
+
+    fn settle(&self) {
+        self.lock().settle();
+    }
+
+    fn watch(&self, witness: Weak<dyn Witness>) -> bool {
+        self.medium.witness.set(witness).is_ok()
+    }
+}
