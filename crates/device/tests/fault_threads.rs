@@ -77,18 +77,20 @@ fn work(mut channel: Channel, seed: u64, working: &AtomicUsize, clock: &AtomicU6
     ended
 }
 
-/// Faults, freezes and changes of policy, until nobody works any more.
+/// Faults, freezes and changes of the queue, until nobody works any more.
 fn disturb(device: &FaultDevice, queue: &Queue, policies: &[ZoneWrite], working: &AtomicUsize) {
     let mut rng = Rng::new(1);
+    // Schedulers wait, which takes miri too long.
+    let schedulers = if cfg!(miri) { 1 } else { Scheduler::NAMES.len() as u64 };
     while working.load(Ordering::Acquire) > 0 {
         device.forget_faults();
         let statuses = [Status::IoError, Status::Timeout];
         let status = Some(statuses[rng.below(2) as usize]);
         let effect = [Effect::All, Effect::Nothing, Effect::Part(1)][rng.below(3) as usize];
-        device.doom(
-            rng.below(2) == 0,
-            Fate { late: Nanos(rng.below(3)), effect, status, stop: Stop::Undone },
-        );
+        let late = Nanos(if rng.below(4) == 0 { u64::MAX } else { rng.below(3) });
+        let stop = [Stop::Undone, Stop::Done, Stop::Late(Nanos(5)), Stop::Deaf(1)];
+        let stop = stop[rng.below(4) as usize];
+        device.doom(rng.below(2) == 0, Fate { late, effect, status, stop });
         device.be_busy(rng.below(3) as u32);
         if rng.below(4) == 0 {
             queue.freeze();
@@ -96,7 +98,15 @@ fn disturb(device: &FaultDevice, queue: &Queue, policies: &[ZoneWrite], working:
                 yield_now();
             }
             let policy = policies[rng.below(policies.len() as u64) as usize];
-            queue.set_zone_write(policy).expect("a frozen, quiescent queue");
+            match rng.below(3) {
+                0 => queue.set_zone_write(policy),
+                1 => queue.set_nr_requests(1 + rng.below(8) as u16),
+                _ => {
+                    let name = Scheduler::NAMES[rng.below(schedulers) as usize];
+                    queue.set_scheduler(name.parse().unwrap())
+                }
+            }
+            .expect("a frozen, quiescent queue");
             queue.thaw();
         }
         yield_now();
@@ -109,6 +119,7 @@ fn torment(scheduler: Scheduler, share_queues: bool) {
         zone_write: Some(ZoneWrite::Plug),
         scheduler,
         share_queues,
+        io_timeout: Nanos(1_000_000),
         ..QueueOptions::default()
     };
     let as_device: Arc<FaultDevice> = Arc::clone(&device);
