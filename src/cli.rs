@@ -48,7 +48,7 @@ pub enum Command {
     /// Look for faults of the block layer.
     Torture(TortureArgs),
     /// Export a device.
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Watch or change a device that is exported.
     Ctl(CtlArgs),
     /// Make an image.
@@ -99,7 +99,7 @@ enum Sub {
     /// Look for faults: random runs over a failing device, each checked against a model
     Torture(TortureArgs),
     /// Export a device to other machines and guests
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Watch or change a device that `zonal serve --ctl` exports
     #[command(after_help = CTL_HELP)]
     Ctl(CtlArgs),
