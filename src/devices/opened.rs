@@ -129,10 +129,15 @@ pub fn open_image(name: &str) -> Result<image::Opened> {
 /// What is wrong with it.
 pub fn load(name: &str) -> Result<DeviceSpec> {
     ensure!(
-        !is_found(name),
-        "device {name}: found an image, a block device or a device of another program, expected a \
-         model, which is made here; the others are for `zonal run` in real time, `zonal zone` and \
+        !is_block_device(name),
+        "device {name}: unknown device `{name}`, expected one made here; a block device of this \
+         machine is named on the command line: `zonal run --device` in real time, `zonal zone`, \
          `zonal serve`"
+    );
+    ensure!(
+        !is_found(name),
+        "device {name}: found an image or a device of another program, expected a model, which is \
+         made here; the others are for `zonal run` in real time, `zonal zone` and `zonal serve`"
     );
     spec::load(name, |path| std::fs::read_to_string(path)).with_context(|| format!("device {name}"))
 }
