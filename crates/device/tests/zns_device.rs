@@ -5,6 +5,7 @@ use zonal_blk::{
     Bio, BioFlags, Buf, Bytes, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector,
     Status, ZoneNo, ZoneWrite,
 };
+use zonal_device::fault::Medium;
 use zonal_device::{ZnsConfig, ZnsDevice};
 
 /// Zones of 1 MiB with 768 KiB to write.
@@ -458,4 +459,19 @@ proptest! {
         let once = run(&config, &acts);
         prop_assert_eq!(once, run(&config, &acts));
     }
+}
+
+#[test]
+fn zone_that_is_emptied_behind_a_finish_can_be_filled_again() {
+    let mut rig = Rig::with(&small(), ZoneWrite::Off, 1);
+    rig.time(write(0, 0, 8));
+    rig.submit(of_zone(Op::ZoneFinish, 0));
+    // The drive has taken the command up and not yet done what it means for the buffer.
+    rig.step(rig.now);
+    rig.device.rewind(ZoneNo(0), Sector(0)).unwrap();
+    rig.run();
+    rig.time(write(0, 0, 128));
+    rig.settle();
+    rig.time(of_zone(Op::ZoneOpen, 1));
+    assert_eq!(rig.device.buffered(), Bytes(0), "whole units go to the flash");
 }

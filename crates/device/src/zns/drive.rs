@@ -259,6 +259,9 @@ impl Drive {
                 }
             }
             _ => {
+                if op == Op::ZoneFinish {
+                    self.command(id).generation = self.buffer.flow(zone).generation;
+                }
                 self.agenda.add(decided, Event::Begin(id));
                 self.hold_controller(decided);
             }
@@ -272,7 +275,10 @@ impl Drive {
         match op {
             Op::Read => return self.read(id),
             Op::ZoneReset | Op::ZoneResetAll => self.reset(id),
-            Op::ZoneFinish => self.finish(id, zone),
+            // A zone that was emptied meanwhile, past the drive, has nothing to fill.
+            Op::ZoneFinish if self.buffer.flow(zone).generation == self.command(id).generation => {
+                self.finish(id, zone);
+            }
             Op::Flush => self.flush(id),
             _ => {}
         }

@@ -5,6 +5,8 @@ use zonal_blk::Nanos;
 
 /// Polls in a row at one time that may be in vain before the layer counts as spinning.
 const SPINS: u32 = 64;
+/// Times in a row to which a run may go on in vain before what it waits for counts as never coming.
+const WAITS: u32 = 100_000;
 
 impl World {
     pub(super) fn poll(&mut self, index: usize) -> Checked {
@@ -57,18 +59,21 @@ impl World {
             require!(done(self), "{}", self.stuck(what, "all sleep and nobody will wake them"));
             return Ok(());
         }
-        let mut spins = 0;
+        let (mut spins, mut waits) = (0, 0);
         loop {
             self.moved = false;
             self.poll_all()?;
             if done(self) {
                 return Ok(());
             }
-            if self.moved || !self.wait(what)? {
-                spins = 0;
-            } else {
+            if self.moved {
+                (spins, waits) = (0, 0);
+            } else if self.wait(what)? {
                 spins += 1;
                 require!(spins < SPINS, "{}", self.stuck(what, "the layer spins"));
+            } else {
+                (spins, waits) = (0, waits + 1);
+                require!(waits < WAITS, "{}", self.stuck(what, "time goes by in vain"));
             }
         }
     }
@@ -89,7 +94,7 @@ impl World {
     /// Goes on until `until`, or until nothing is left to wait for, as threads do it that sleep: each
     /// wakes when the time has come that its channel names, and nobody polls for no reason.
     pub(super) fn poll_punctually(&mut self, what: &str, until: Nanos) -> Checked {
-        let mut spins = 0;
+        let (mut spins, mut waits) = (0, 0);
         loop {
             let now = self.now;
             let mut next: Option<Nanos> = None;
@@ -105,10 +110,16 @@ impl World {
                     self.poll(index)?;
                     self.check()?;
                     self.let_go()?;
+                    if self.moved {
+                        waits = 0;
+                    }
                     spins = if self.moved { 0 } else { spins + 1 };
                     require!(spins < SPINS, "{}", self.stuck(what, "the layer spins"));
                 }
-                (None, Some(at)) if at <= until => (self.now, spins) = (at, 0),
+                (None, Some(at)) if at <= until => {
+                    (self.now, spins, waits) = (at, 0, waits + 1);
+                    require!(waits < WAITS, "{}", self.stuck(what, "time goes by in vain"));
+                }
                 (None, _) => return Ok(()),
             }
         }
