@@ -1,5 +1,8 @@
-//! Images against fio's plain io_uring writes to a preallocated file, on the same file system, in
-//! turn; and how long opening an image of 100,000 zones takes.
+//! Images against fio's plain io_uring writes to a preallocated file, on the same file system; and
+//! how long opening an image of 100,000 zones takes.
+//!
+//! Other work on the machine comes and goes, so the two run in turn for a short time each, and what
+//! counts is the median of the ratios of such pairs.
 //!
 //! `cargo bench --bench image`; needs fio. `ZONAL_BENCH_DIR` says where the files go (the directory
 //! for temporary files unless told otherwise).
@@ -11,10 +14,10 @@ use zonal_blk::{Bio, Buf, Channel, Nanos, Op, Queue, QueueOptions, Sector, Statu
 use zonal_device::image::Profile;
 use zonal_host::image::{self, ImageName};
 
-/// Rounds of each way; the best counts, since other work on the machine only makes it worse.
-const ROUNDS: usize = 3;
-/// How long each way runs in a round.
-const TIME: Duration = Duration::from_secs(2);
+/// Pairs of each way.
+const ROUNDS: usize = 9;
+/// How long each of a pair runs.
+const TIME: Duration = Duration::from_millis(700);
 /// Bytes that are written at the most: the zones of the image, and the file of fio.
 const SIZE: u64 = 2 << 30;
 const PROFILE: &str = "null:zones=8,zone_size=256M,lba=4096,depth=64";
@@ -100,7 +103,7 @@ fn fios(place: &Path, way: &Way) -> f64 {
         "--unlink=1",
         "--output-format=terse",
     ]);
-    command.arg(format!("--size={SIZE}")).arg(format!("--runtime={}", TIME.as_secs()));
+    command.arg(format!("--size={SIZE}")).arg(format!("--runtime={}ms", TIME.as_millis()));
     command.arg(format!("--bs={}", way.block)).arg(format!("--iodepth={}", way.depth));
     if way.flush {
         command.arg("--fdatasync=1");
@@ -114,16 +117,32 @@ fn fios(place: &Path, way: &Way) -> f64 {
     number(46) * 1024.0 / (number(49) / 1000.0)
 }
 
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Runs both in turn; gives the medians of the rates and of their ratio.
+fn compare(place: &Path, way: &Way) -> (f64, f64, f64) {
+    let (mut own, mut fio, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        // Each comes first every other time.
+        let first = (round % 2 == 1).then(|| fios(place, way));
+        let ours = ours(place, way);
+        let fios = first.unwrap_or_else(|| fios(place, way));
+        own.push(ours);
+        fio.push(fios);
+        ratios.push(ours / fios);
+    }
+    (median(own), median(fio), median(ratios))
+}
+
 fn main() {
     let base = std::env::var_os("ZONAL_BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
     let place = tempfile::tempdir_in(base).expect("a directory");
     println!("block  depth  flush  image MB/s  fio MB/s  ratio   goal");
     for way in &WAYS {
-        let (mut own, mut fio) = (0_f64, 0_f64);
-        for _ in 0..ROUNDS {
-            own = own.max(ours(place.path(), way));
-            fio = fio.max(fios(place.path(), way));
-        }
+        let (own, fio, ratio) = compare(place.path(), way);
         println!(
             "{:>4}K  {:>5}  {:>5}  {:>10.1}  {:>8.1}  {:>4.0} %  {:>3} %",
             way.block >> 10,
@@ -131,7 +150,7 @@ fn main() {
             if way.flush { "each" } else { "-" },
             own / 1e6,
             fio / 1e6,
-            100.0 * own / fio,
+            100.0 * ratio,
             way.goal
         );
     }
