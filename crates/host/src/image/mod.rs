@@ -71,6 +71,13 @@ fn spec_of(profile: &Profile) -> Result<DeviceSpec, SpecError> {
     }
 }
 
+/// Whether a profile says itself how long commands are.
+fn sets_longest(profile: &Profile) -> bool {
+    let (Profile::Spec(text) | Profile::Toml(text)) = profile;
+    let mut settings = text.split([':', ',', '\n']).filter_map(|part| part.split_once('='));
+    settings.any(|(name, _)| name.trim() == "max_io")
+}
+
 /// The shape of the device that a profile describes.
 fn shape_of(spec: &DeviceSpec) -> Result<Shape, OpenError> {
     let model = spec::build(spec)?;
@@ -129,7 +136,9 @@ pub fn open(name: &ImageName) -> Result<Opened, OpenError> {
     }
     let latency = name.latency;
     let device = ImageDevice::open(file, |superblock, zones| timing(latency, superblock, zones))?;
-    let device = Arc::new(device);
+    // A model has its own idea of the longest command.
+    let is_free = latency == Latency::None && !sets_longest(&superblock.profile);
+    let device = Arc::new(if is_free { device.with_long_commands() } else { device });
     let mut description = device.describe();
     if latency == Latency::Model {
         let spec = spec_of(&superblock.profile)?;
