@@ -177,3 +177,27 @@ fn timing(
 pub fn look(path: &Path) -> Result<(Superblock, Recovered, Vec<Finding>), OpenError> {
     Ok(check(&ImageFile::open(path, false)?)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zonal_blk::Device;
+
+    #[test]
+    fn commands_are_long_unless_the_profile_or_a_model_says_otherwise() {
+        let place = tempfile::tempdir().expect("a directory");
+        let longest = |number: u32, profile: Profile, options: &str| {
+            let path = place.path().join(format!("{number}.img"));
+            create(&path, profile).expect("an image");
+            let name = format!("image:{}{options}", path.display()).parse().expect("a name");
+            open(&name).expect("it opens").device.limits().max_sectors
+        };
+        let spec = |text: &str| Profile::Spec(text.to_owned());
+        let toml = |text: &str| Profile::Toml(format!("device = \"zns\"\nzones = 2\n{text}"));
+        assert_eq!(longest(0, spec("null:zones=2,zone_size=1M"), ""), 8 << 11);
+        assert_eq!(longest(1, spec("null:zones=2,zone_size=1M,max_io=64K"), ""), 128);
+        assert_eq!(longest(2, toml("max_io = \"256K\""), ""), 512);
+        assert_eq!(longest(3, toml(""), ""), 8 << 11);
+        assert_eq!(longest(4, toml(""), ":latency=model"), 1 << 11);
+    }
+}
