@@ -4,7 +4,9 @@
 //! Other work on the machine comes and goes, so the two run in turn for a short time each, and what
 //! counts is the median of the ratios of such pairs.
 //!
-//! `cargo bench --bench image`; needs fio. `ZONAL_BENCH_DIR` says where the files go (the directory
+//! `setsid -w cargo bench --bench image`; needs fio. fio's jobs are sessions of their own, which the
+//! kernel's scheduler gives the same time each; without `setsid` the image has to share what its
+//! terminal's other programs leave. `ZONAL_BENCH_DIR` says where the files go (the directory
 //! for temporary files unless told otherwise).
 use criterion::Criterion;
 use std::path::{Path, PathBuf};
