@@ -193,10 +193,10 @@ mod tests {
             open(&name).expect("it opens").device.limits().max_sectors
         };
         let spec = |text: &str| Profile::Spec(text.to_owned());
-        let toml = |text: &str| Profile::Toml(format!("device = \"zns\"\nzones = 2\n{text}"));
+        let toml = |text: &str| Profile::Toml(format!("device = \"zns\"\nzones = 64\n{text}"));
         assert_eq!(longest(0, spec("null:zones=2,zone_size=1M"), ""), 8 << 11);
         assert_eq!(longest(1, spec("null:zones=2,zone_size=1M,max_io=64K"), ""), 128);
-        assert_eq!(longest(2, toml("max_io = \"256K\""), ""), 512);
+        assert_eq!(longest(2, toml("max_io = \"1M\""), ""), 1 << 11);
         assert_eq!(longest(3, toml(""), ""), 8 << 11);
         assert_eq!(longest(4, toml(""), ":latency=model"), 1 << 11);
     }
