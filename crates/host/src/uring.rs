@@ -1,10 +1,10 @@
 //! Transfers between owned buffers and a file by io_uring.
 //!
 //! Takes transfers; gives them back with the number of bytes that they have moved. Long ones move in
-//! parts, all at once: the kernel hands what has more than one command to a thread that waits. Keeps
-//! true: a transfer ends when all of its parts have; memory that the kernel may touch is owned here until the kernel is done with it; one system call
-//! begins all transfers that were started since the last, and waits if there is nothing else to do;
-//! after the first round nothing is allocated.
+//! parts, all at once: the kernel hands what needs several commands to a thread that waits. Keeps
+//! true: a transfer ends when all of its parts have; memory that the kernel may touch is owned here
+//! until the kernel is done with it; one system call begins all transfers that were started since
+//! the last, and waits if there is nothing else to do; after the first round nothing is allocated.
 use io_uring::types::{Fixed, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 use std::collections::VecDeque;
