@@ -1,7 +1,12 @@
-//! Images against fio's plain io_uring writes to a preallocated file, on the same file system, in
-//! turn; and how long opening an image of 100,000 zones takes.
+//! Images against fio's plain io_uring writes to a preallocated file, on the same file system; and
+//! how long opening an image of 100,000 zones takes.
 //!
-//! `cargo bench --bench image`; needs fio. `ZONAL_BENCH_DIR` says where the files go (the directory
+//! Other work on the machine comes and goes, so the two run in turn for a short time each, and what
+//! counts is the median of the ratios of such pairs.
+//!
+//! `setsid -w cargo bench --bench image`; needs fio. fio's jobs are sessions of their own, which the
+//! kernel's scheduler gives the same time each; without `setsid` the image has to share what its
+//! terminal's other programs leave. `ZONAL_BENCH_DIR` says where the files go (the directory
 //! for temporary files unless told otherwise).
 use criterion::Criterion;
 use std::path::{Path, PathBuf};
@@ -11,13 +16,13 @@ use zonal_blk::{Bio, Buf, Channel, Nanos, Op, Queue, QueueOptions, Sector, Statu
 use zonal_device::image::Profile;
 use zonal_host::image::{self, ImageName};
 
-/// Rounds of each way; the best counts, since other work on the machine only makes it worse.
-const ROUNDS: usize = 3;
-/// How long each way runs in a round.
-const TIME: Duration = Duration::from_secs(2);
+/// Pairs of each way.
+const ROUNDS: usize = 9;
+/// How long each of a pair runs.
+const TIME: Duration = Duration::from_millis(700);
 /// Bytes that are written at the most: the zones of the image, and the file of fio.
 const SIZE: u64 = 2 << 30;
-const PROFILE: &str = "null:zones=8,zone_size=256M,lba=4096,depth=64";
+const PROFILE: &str = "null:zones=16,zone_size=256M,lba=4096,depth=64";
 
 struct Way {
     block: usize,
@@ -43,13 +48,31 @@ fn open(path: &Path) -> Channel {
     queue.channel().expect("a channel")
 }
 
-/// Bytes a second into the zones of a new image, one after the other.
+/// A buffer that has memory of its own, which one of zeroes need not have.
+fn filled(len: usize) -> Buf {
+    let mut buf = Buf::zeroed(len);
+    (0_u64..).zip(buf.chunks_mut(8)).for_each(|(number, word)| {
+        word.copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+    });
+    buf
+}
+
+/// Bytes a second into the first eight zones of a new image, one after the other.
 fn ours(place: &Path, way: &Way) -> f64 {
     let path = place.join("bench.img");
     image::create(&path, Profile::Spec(PROFILE.to_owned())).expect("an image");
     let mut io = open(&path);
-    let mut free: Vec<Buf> = (0..way.depth).map(|_| Buf::zeroed(way.block)).collect();
     let mut completions = Vec::new();
+    // An image in use has data in several zones: a new one may have just so few extents that ext4
+    // makes a tree of them and gives it up again at each write.
+    for zone in 8..16 {
+        io.submit(Nanos(0), Bio::write(Sector(zone << 19), filled(4096), 0));
+    }
+    while io.outstanding() > 0 {
+        io.poll(Nanos(0), &mut completions);
+    }
+    completions.clear();
+    let mut free: Vec<Buf> = (0..way.depth).map(|_| filled(way.block)).collect();
     let (mut at, mut done) = (0, 0_u64);
     let begun = Instant::now();
     let now = || Nanos(u64::try_from(begun.elapsed().as_nanos()).expect("a short run"));
@@ -100,7 +123,7 @@ fn fios(place: &Path, way: &Way) -> f64 {
         "--unlink=1",
         "--output-format=terse",
     ]);
-    command.arg(format!("--size={SIZE}")).arg(format!("--runtime={}", TIME.as_secs()));
+    command.arg(format!("--size={SIZE}")).arg(format!("--runtime={}ms", TIME.as_millis()));
     command.arg(format!("--bs={}", way.block)).arg(format!("--iodepth={}", way.depth));
     if way.flush {
         command.arg("--fdatasync=1");
@@ -114,16 +137,32 @@ fn fios(place: &Path, way: &Way) -> f64 {
     number(46) * 1024.0 / (number(49) / 1000.0)
 }
 
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Runs both in turn; gives the medians of the rates and of their ratio.
+fn compare(place: &Path, way: &Way) -> (f64, f64, f64) {
+    let (mut own, mut fio, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        // Each comes first every other time.
+        let first = (round % 2 == 1).then(|| fios(place, way));
+        let ours = ours(place, way);
+        let fios = first.unwrap_or_else(|| fios(place, way));
+        own.push(ours);
+        fio.push(fios);
+        ratios.push(ours / fios);
+    }
+    (median(own), median(fio), median(ratios))
+}
+
 fn main() {
     let base = std::env::var_os("ZONAL_BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
     let place = tempfile::tempdir_in(base).expect("a directory");
     println!("block  depth  flush  image MB/s  fio MB/s  ratio   goal");
     for way in &WAYS {
-        let (mut own, mut fio) = (0_f64, 0_f64);
-        for _ in 0..ROUNDS {
-            own = own.max(ours(place.path(), way));
-            fio = fio.max(fios(place.path(), way));
-        }
+        let (own, fio, ratio) = compare(place.path(), way);
         println!(
             "{:>4}K  {:>5}  {:>5}  {:>10.1}  {:>8.1}  {:>4.0} %  {:>3} %",
             way.block >> 10,
@@ -131,7 +170,7 @@ fn main() {
             if way.flush { "each" } else { "-" },
             own / 1e6,
             fio / 1e6,
-            100.0 * own / fio,
+            100.0 * ratio,
             way.goal
         );
     }

@@ -1,20 +1,28 @@
 //! Transfers between owned buffers and a file by io_uring.
 //!
-//! Takes transfers; gives them back with the number of bytes that they have moved. Keeps true:
-//! memory that the kernel may touch is owned here until the kernel is done with it; one system call
-//! begins all transfers that were started since the last; after the first round nothing is
-//! allocated.
-use io_uring::types::{Fixed, SubmitArgs, Timespec};
+//! Takes transfers; gives them back with the number of bytes that they have moved. Long ones move in
+//! parts, all at once: the kernel hands what needs several commands to a thread that waits. Keeps
+//! true: a transfer ends when all of its parts have; memory that the kernel may touch is owned here
+//! until the kernel is done with it; one system call begins all transfers that were started since
+//! the last, and waits if there is nothing else to do; after the first round nothing is allocated.
+use io_uring::types::{Fixed, Timespec};
 use io_uring::{IoUring, opcode, squeue};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use zonal_blk::Buf;
 use zonal_device::image::{Ring, Transfer};
 
-/// The longest sleep of an idle poll, in nanoseconds.
-const MOMENT: u32 = 100_000;
+/// The longest sleep of an idle poll. Each setting of a timer costs microseconds, in virtual machines
+/// above all, so one that was set for a wait serves those after it until it has rung.
+static MOMENT: Timespec = Timespec::new().nsec(500_000);
+/// What the kernel gives back when that time is over.
+const TICK: u64 = u64::MAX;
+/// The longest part of a transfer, in bytes: what the kernel moves as one command.
+const PART: usize = 1 << 20;
 /// The most transfers at once.
 const MAX_DEPTH: u16 = 4096;
 
@@ -25,10 +33,12 @@ pub struct Uring {
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// Transfers that found no free slot.
-    waiting: std::collections::VecDeque<Transfer>,
+    waiting: VecDeque<Transfer>,
     in_flight: usize,
-    /// Entries that the kernel was not told of.
-    unsent: usize,
+    /// Entries that the ring had no room for yet, in their order.
+    unsent: VecDeque<squeue::Entry>,
+    /// The timer of the waits is set.
+    ticking: bool,
     /// Open for as long as the kernel may use it.
     _file: Arc<File>,
 }
@@ -38,6 +48,20 @@ struct Slot {
     transfer: Option<Transfer>,
     /// Where the pieces are; the kernel reads this list.
     pieces: Vec<libc::iovec>,
+    parts: Vec<Part>,
+    /// Parts that have not ended.
+    moving: usize,
+    /// Bytes from the start that have moved without a hole, as far as is known.
+    moved: usize,
+    error: Option<io::Error>,
+}
+
+/// A part of a transfer: some of its pieces.
+struct Part {
+    /// Where it begins, in bytes from the start of the transfer.
+    at: usize,
+    len: usize,
+    pieces: Range<usize>,
 }
 
 // SAFETY: the pointers in `pieces` are to buffers that the slot's transfer owns, and move with it.
@@ -50,15 +74,17 @@ impl Uring {
     /// Why the kernel makes none.
     pub fn new(file: Arc<File>, depth: u16) -> io::Result<Self> {
         let depth = depth.clamp(1, MAX_DEPTH);
-        let ring = IoUring::new(u32::from(depth))?;
+        // One entry more, for the timer.
+        let ring = IoUring::new(u32::from(depth) + 1)?;
         ring.submitter().register_files(&[file.as_raw_fd()])?;
         Ok(Uring {
             ring,
             slots: (0..depth).map(|_| Slot::default()).collect(),
             free: (0..u32::from(depth)).rev().collect(),
-            waiting: std::collections::VecDeque::new(),
+            waiting: VecDeque::new(),
             in_flight: 0,
-            unsent: 0,
+            unsent: VecDeque::new(),
+            ticking: false,
             _file: file,
         })
     }
@@ -68,46 +94,79 @@ impl Uring {
         let slot = &mut self.slots[number as usize];
         let transfer = slot.transfer.insert(transfer);
         list_pieces(&mut slot.pieces, &mut transfer.bufs, transfer.len);
-        let entry = entry(&slot.pieces, transfer.write, transfer.at).user_data(number.into());
-        // SAFETY: the entry points to the slot's list and to the transfer's buffers, which stay in
-        // the slot, unmoved and untouched, until the kernel has given the entry back; `drop` waits
-        // for that. The ring has as many entries as there are slots.
-        unsafe { self.ring.submission().push(&entry) }.expect("an entry for each slot");
+        list_parts(&mut slot.parts, &slot.pieces);
+        (slot.moving, slot.moved, slot.error) = (slot.parts.len(), transfer.len, None);
+        for (index, part) in (0_u64..).zip(&slot.parts) {
+            let pieces = &slot.pieces[part.pieces.clone()];
+            let entry = entry(pieces, transfer.write, transfer.at + part.at as u64);
+            self.unsent.push_back(entry.user_data(index << 32 | u64::from(number)));
+        }
         self.in_flight += 1;
-        self.unsent += 1;
     }
 
-    /// Tells the kernel of what was queued.
-    fn submit(&mut self) -> io::Result<()> {
-        while self.unsent > 0 {
-            match self.ring.submit() {
-                Ok(sent) => self.unsent -= sent.min(self.unsent),
+    /// Tells the kernel of what was queued, and waits until it has given back so many entries.
+    fn submit(&mut self, wait_for: usize) -> io::Result<()> {
+        loop {
+            let mut queue = self.ring.submission();
+            while !queue.is_full()
+                && let Some(entry) = self.unsent.pop_front()
+            {
+                // SAFETY: the entry points to a static, or to the list of a slot and the buffers of
+                // its transfer, which stay in the slot, unmoved and untouched, until the kernel has
+                // given back all entries of it; `drop` waits for that.
+                unsafe { queue.push(&entry) }.expect("the queue is not full");
+            }
+            let is_empty = queue.is_empty();
+            drop(queue);
+            let wait_for = if self.unsent.is_empty() { wait_for } else { 0 };
+            if is_empty && wait_for == 0 {
+                return Ok(());
+            }
+            match self.ring.submit_and_wait(wait_for) {
+                Ok(_) if self.unsent.is_empty() => return Ok(()),
+                Ok(_) => {}
+                // The next poll tries again.
                 Err(error) if is_passing(&error) => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
     }
 
     fn reap(&mut self, ended: &mut Vec<(Transfer, io::Result<usize>)>) {
         while let Some(entry) = self.ring.completion().next() {
-            let number = u32::try_from(entry.user_data()).expect("the number of a slot");
-            let slot = &mut self.slots[number as usize];
+            if entry.user_data() == TICK {
+                self.ticking = false;
+                continue;
+            }
+            let [number, index] =
+                [entry.user_data() & u64::from(u32::MAX), entry.user_data() >> 32];
+            let slot = &mut self.slots[usize::try_from(number).expect("the number of a slot")];
+            let part = &slot.parts[usize::try_from(index).expect("the number of a part")];
+            match usize::try_from(entry.result()) {
+                Ok(len) if len >= part.len => {}
+                Ok(len) => slot.moved = slot.moved.min(part.at + len),
+                Err(_) => slot.error = Some(io::Error::from_raw_os_error(-entry.result())),
+            }
+            slot.moving -= 1;
+            if slot.moving > 0 {
+                continue;
+            }
             let transfer = slot.transfer.take().expect("a transfer ends once");
-            let result = usize::try_from(entry.result())
-                .map_err(|_| io::Error::from_raw_os_error(-entry.result()));
+            let result = slot.error.take().map_or(Ok(slot.moved), Err);
+            let number = u32::try_from(number).expect("the number of a slot");
             self.free.push(number);
             self.in_flight -= 1;
             ended.push((transfer, result));
         }
     }
 
-    /// Sleeps until a transfer ends, but not for long.
-    fn wait(&self) {
-        let moment = Timespec::new().nsec(MOMENT);
-        let args = SubmitArgs::new().timespec(&moment);
-        // A time that is over, or a signal, ends the sleep as well.
-        let _woken = self.ring.submitter().submit_with_args(1, &args);
+    /// The same, and sleeps until a part of a transfer ends, but not for long.
+    fn wait(&mut self) -> io::Result<()> {
+        if !std::mem::replace(&mut self.ticking, true) {
+            let tick = opcode::Timeout::new(&raw const MOMENT).build();
+            self.unsent.push_back(tick.user_data(TICK));
+        }
+        self.submit(1)
     }
 }
 
@@ -122,13 +181,28 @@ fn list_pieces(pieces: &mut Vec<libc::iovec>, bufs: &mut [Buf], mut len: usize) 
     pieces.clear();
     for buf in bufs {
         let take = buf.len().min(len);
-        if take == 0 {
-            break;
+        for piece in buf[..take].chunks_mut(PART) {
+            pieces.push(libc::iovec { iov_base: piece.as_mut_ptr().cast(), iov_len: piece.len() });
         }
-        pieces.push(libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: take });
         len -= take;
     }
     assert_eq!(len, 0, "a transfer has buffers for all of its bytes");
+}
+
+/// Divides pieces among parts, in order; each has as many as fit.
+fn list_parts(parts: &mut Vec<Part>, pieces: &[libc::iovec]) {
+    parts.clear();
+    let mut at = 0;
+    for (index, piece) in pieces.iter().enumerate() {
+        match parts.last_mut() {
+            Some(part) if part.len + piece.iov_len <= PART => {
+                part.len += piece.iov_len;
+                part.pieces.end = index + 1;
+            }
+            _ => parts.push(Part { at, len: piece.iov_len, pieces: index..index + 1 }),
+        }
+        at += piece.iov_len;
+    }
 }
 
 fn entry(pieces: &[libc::iovec], write: bool, at: u64) -> squeue::Entry {
@@ -159,13 +233,10 @@ impl Ring for Uring {
     }
 
     fn poll(&mut self, idle: bool, ended: &mut Vec<(Transfer, io::Result<usize>)>) {
-        let before = ended.len();
-        self.submit().expect("the kernel takes entries that are well formed");
+        let waits = idle && self.in_flight > 0 && self.ring.completion().is_empty();
+        let told = if waits { self.wait() } else { self.submit(0) };
+        told.expect("the kernel takes entries that are well formed");
         self.reap(ended);
-        if idle && ended.len() == before && self.in_flight > self.unsent {
-            self.wait();
-            self.reap(ended);
-        }
         while !self.free.is_empty()
             && let Some(transfer) = self.waiting.pop_front()
         {
@@ -178,12 +249,11 @@ impl Drop for Uring {
     fn drop(&mut self) {
         let mut ended = Vec::new();
         while self.in_flight > 0 {
-            if self.submit().is_err() {
+            if self.wait().is_err() {
                 // The kernel may still write to the buffers: they are never freed.
                 std::mem::forget(std::mem::take(&mut self.slots));
                 return;
             }
-            self.wait();
             self.reap(&mut ended);
         }
     }
@@ -229,6 +299,29 @@ mod tests {
         assert!(first[0][1536..].iter().all(|&byte| byte == 101));
         assert_eq!(second[0][511..513], [4, 104]);
         assert!(matches!(ended[1].1, Ok(1536)), "the file ends there");
+    }
+
+    #[test]
+    fn long_transfers_move_in_parts_and_tell_where_the_file_ends() {
+        let file = Arc::new(tempfile::tempfile().expect("a file"));
+        let Ok(mut ring) = Uring::new(file, 1) else {
+            return;
+        };
+        let lens = [PART - 512, 1024, 2 * PART + 512, 4096, PART];
+        let filled = |len: usize, tag: usize| {
+            let mut buf = Buf::zeroed(len);
+            (tag..).zip(buf.iter_mut()).for_each(|(at, byte)| *byte = (at / 512 % 251) as u8);
+            buf
+        };
+        let bufs: Vec<Buf> = lens.iter().zip(1..).map(|(&len, tag)| filled(len, tag)).collect();
+        let written: Vec<u8> = bufs.iter().flat_map(|buf| buf.to_vec()).collect();
+        ring.start(transfer(0, true, 512, bufs));
+        let total = written.len();
+        assert!(matches!(all(&mut ring)[0].1, Ok(len) if len == total));
+        ring.start(transfer(1, false, 512, vec![Buf::zeroed(total), Buf::zeroed(3 * PART)]));
+        let ended = all(&mut ring);
+        assert!(matches!(ended[0].1, Ok(len) if len == total), "the file ends there");
+        assert_eq!(ended[0].0.bufs[0][..], written[..]);
     }
 
     #[test]

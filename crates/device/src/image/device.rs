@@ -32,6 +32,9 @@ use zonal_blk::{
 const AHEAD: u64 = 16 << 20;
 /// Zones that a reset of all makes durable at a time.
 const RESET_AT_ONCE: usize = 1024;
+/// The longest command of an image that takes longer ones than the drive that it was made as. With
+/// twice as much outstanding, as much always goes as waits.
+const LONG_COMMAND: u32 = 8 << 11;
 /// Data that a batch of records vouches for at the most: what opening the image has to read.
 const MOST_COVERED: u64 = 4 << 20;
 
@@ -159,6 +162,14 @@ impl ImageDevice {
             superblock,
             timing,
         }
+    }
+
+    /// The same with commands of up to 8 MiB, if those of the drive that it was made as are
+    /// shorter: a zone has one write at a time on its way, and writes that wait go together.
+    #[must_use]
+    pub fn with_long_commands(mut self) -> Self {
+        self.limits.max_sectors = self.limits.max_sectors.max(LONG_COMMAND);
+        self
     }
 
     /// Makes what was recovered the state of the file, and gives back the space of what was not.

@@ -21,7 +21,8 @@ fn stamp(id: u64, number: u64) -> [u8; 512] {
 /// Opens an image without a model of time.
 pub fn open(medium: &Medium) -> Result<Arc<ImageDevice>, ImageError> {
     let none = |_: &Superblock, _: &[Entry]| Ok::<Option<Arc<dyn Timing>>, ImageError>(None);
-    ImageDevice::open(Arc::new(medium.clone()), none).map(Arc::new)
+    let device = ImageDevice::open(Arc::new(medium.clone()), none)?;
+    Ok(Arc::new(device.with_long_commands()))
 }
 
 /// Attaches the block layer.

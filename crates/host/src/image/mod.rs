@@ -71,6 +71,13 @@ fn spec_of(profile: &Profile) -> Result<DeviceSpec, SpecError> {
     }
 }
 
+/// Whether a profile says itself how long commands are.
+fn sets_longest(profile: &Profile) -> bool {
+    let (Profile::Spec(text) | Profile::Toml(text)) = profile;
+    let mut settings = text.split([':', ',', '\n']).filter_map(|part| part.split_once('='));
+    settings.any(|(name, _)| name.trim() == "max_io")
+}
+
 /// The shape of the device that a profile describes.
 fn shape_of(spec: &DeviceSpec) -> Result<Shape, OpenError> {
     let model = spec::build(spec)?;
@@ -129,7 +136,9 @@ pub fn open(name: &ImageName) -> Result<Opened, OpenError> {
     }
     let latency = name.latency;
     let device = ImageDevice::open(file, |superblock, zones| timing(latency, superblock, zones))?;
-    let device = Arc::new(device);
+    // A model has its own idea of the longest command.
+    let is_free = latency == Latency::None && !sets_longest(&superblock.profile);
+    let device = Arc::new(if is_free { device.with_long_commands() } else { device });
     let mut description = device.describe();
     if latency == Latency::Model {
         let spec = spec_of(&superblock.profile)?;
@@ -167,4 +176,28 @@ fn timing(
 /// Why it cannot be used.
 pub fn look(path: &Path) -> Result<(Superblock, Recovered, Vec<Finding>), OpenError> {
     Ok(check(&ImageFile::open(path, false)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zonal_blk::Device;
+
+    #[test]
+    fn commands_are_long_unless_the_profile_or_a_model_says_otherwise() {
+        let place = tempfile::tempdir().expect("a directory");
+        let longest = |number: u32, profile: Profile, options: &str| {
+            let path = place.path().join(format!("{number}.img"));
+            create(&path, profile).expect("an image");
+            let name = format!("image:{}{options}", path.display()).parse().expect("a name");
+            open(&name).expect("it opens").device.limits().max_sectors
+        };
+        let spec = |text: &str| Profile::Spec(text.to_owned());
+        let toml = |text: &str| Profile::Toml(format!("device = \"zns\"\nzones = 64\n{text}"));
+        assert_eq!(longest(0, spec("null:zones=2,zone_size=1M"), ""), 8 << 11);
+        assert_eq!(longest(1, spec("null:zones=2,zone_size=1M,max_io=64K"), ""), 128);
+        assert_eq!(longest(2, toml("max_io = \"1M\""), ""), 1 << 11);
+        assert_eq!(longest(3, toml(""), ""), 8 << 11);
+        assert_eq!(longest(4, toml(""), ":latency=model"), 1 << 11);
+    }
 }
