@@ -16,8 +16,9 @@ use zonal_blk::{Bio, BioFlags, Buf, Channel, Completion, Nanos, Op, Queue, Secto
 use zonal_device::FaultDevice;
 use zonal_device::fault::{Event, Log};
 
-/// The end of time: the clock jumps no further.
-const LATE: u64 = 1 << 60;
+/// The end of time: the clock jumps no further. 52 days; models reckon times as floating point, which
+/// is exact up to 104.
+const LATE: u64 = 1 << 52;
 
 pub(super) struct World {
     config: Config,
