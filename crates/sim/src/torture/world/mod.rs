@@ -16,9 +16,8 @@ use zonal_blk::{Bio, BioFlags, Buf, Channel, Completion, Nanos, Op, Queue, Secto
 use zonal_device::FaultDevice;
 use zonal_device::fault::{Event, Log};
 
-/// The end of time: the clock jumps no further. 52 days; models reckon times as floating point, which
-/// is exact up to 104.
-const LATE: u64 = 1 << 52;
+/// The clock jumps no further: 36 years.
+const LATE: u64 = 1 << 60;
 
 pub(super) struct World {
     config: Config,
@@ -128,7 +127,7 @@ impl World {
             Action::PowerLoss { draw } => self.lose_power(*draw),
             Action::Crash { draw } => self.crash(*draw),
             Action::Jump => {
-                self.now = Nanos((self.now.0 * 2).min(LATE));
+                self.now = jump(self.now);
                 Ok(())
             }
         }?;
@@ -280,5 +279,29 @@ fn prio(class: u8) -> Prio {
         1 => Prio::new(PrioClass::Realtime, 0),
         3 => Prio::new(PrioClass::Idle, 0),
         _ => Prio::default(),
+    }
+}
+
+/// Twice the time, or the latest if that is later; waiting may have led beyond, and time never runs
+/// back.
+fn jump(now: Nanos) -> Nanos {
+    Nanos(now.0.saturating_mul(2)).min(Nanos(LATE)).max(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LATE, jump};
+    use zonal_blk::Nanos;
+
+    /// Seed 54908: a command of 30 s took the clock beyond its end, and the next jump took it back
+    /// into the past of the device.
+    #[test]
+    fn jump_never_turns_the_clock_back() {
+        for (now, then) in [(0, 0), (7, 14), (LATE - 1, LATE), (LATE, LATE)] {
+            assert_eq!(jump(Nanos(now)), Nanos(then));
+        }
+        for now in [LATE + 30_000_000_000, u64::MAX] {
+            assert_eq!(jump(Nanos(now)), Nanos(now));
+        }
     }
 }
