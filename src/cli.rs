@@ -22,7 +22,7 @@ pub use fit::FitArgs;
 pub use image::{CheckArgs, CreateArgs};
 pub use pattern::{GenerateArgs, GenerateCommand, PatternCommand, RaidtestArgs, RandomioArgs};
 pub use reproduce::{ReproduceArgs, TableFormat};
-pub use serve::ServeArgs;
+pub use serve::{ControlArgs, ServeArgs};
 use std::ffi::{OsStr, OsString};
 pub use torture::TortureArgs;
 use zonal_blk::ZoneWrite;

@@ -4,7 +4,7 @@ use crate::devices;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use std::process::ExitCode;
-use zonal_device::image::{Finding, Profile, Superblock};
+use zonal_device::image::{Finding, Profile};
 use zonal_host::image::{self, ImageName, OpenError};
 
 /// Makes an image.
@@ -15,7 +15,11 @@ pub fn create(args: &CreateArgs) -> Result<ExitCode> {
     let in_image = || format!("image {}", args.image.display());
     let superblock = image::create(&args.image, profile(args)?).with_context(in_image)?;
     let name = ImageName::of_path(&args.image.to_string_lossy());
-    println!("{name}: {}, UUID {}", superblock.shape.summary(), uuid(&superblock));
+    println!(
+        "{name}: {}, UUID {}",
+        superblock.shape.summary(),
+        devices::show_uuid(&superblock.uuid)
+    );
     Ok(ExitCode::SUCCESS)
 }
 
@@ -43,11 +47,6 @@ fn profile(args: &CreateArgs) -> Result<Profile> {
     Ok(Profile::Spec(text))
 }
 
-/// A UUID as it is written (RFC 9562 section 4).
-fn uuid(superblock: &Superblock) -> String {
-    devices::show_uuid(&superblock.uuid)
-}
-
 /// Checks an image: 0 if it is whole, 1 if copies of metadata are damaged or the image cannot be
 /// used.
 ///
@@ -61,7 +60,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode> {
     match image::look(path) {
         Ok((superblock, recovered, findings)) => {
             println!("{}: {}", path.display(), superblock.shape.summary());
-            println!("UUID {}", uuid(&superblock));
+            println!("UUID {}", devices::show_uuid(&superblock.uuid));
             println!("generation {}: {}", recovered.generation, recovered.summary());
             for finding in &findings {
                 match finding {

@@ -108,7 +108,7 @@ impl Hctx {
             return Err(request);
         }
         if free == self.depth {
-            self.look_at = after(now, self.io_timeout);
+            self.look_at = now.saturating_add(self.io_timeout);
         }
         let tag = self.free_tags.pop().expect("no fewer than are spared");
         request.tag = tag;
@@ -157,14 +157,14 @@ impl Hctx {
             if !with_device[at] {
                 continue;
             }
-            if after(self.started[at], self.io_timeout) > now {
+            if self.started[at].saturating_add(self.io_timeout) > now {
                 oldest = oldest.min(self.started[at]);
             } else {
                 self.started[at] = now;
                 self.stop(now, Tag(u16::try_from(at).expect("a tag has 16 bits")), done);
             }
         }
-        self.look_at = after(oldest, self.io_timeout);
+        self.look_at = oldest.saturating_add(self.io_timeout);
     }
 
     fn stop(&mut self, now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) {
@@ -223,12 +223,6 @@ impl Hctx {
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.free_tags.len() == self.depth
     }
-}
-
-/// A time beyond the end of time is its end.
-#[inline]
-fn after(at: Nanos, wait: Nanos) -> Nanos {
-    Nanos(at.0.saturating_add(wait.0))
 }
 
 /// A channel's hardware queue: its own, or one that it shares with other channels.

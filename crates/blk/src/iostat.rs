@@ -30,72 +30,83 @@ pub struct IoStat {
     pub failures: u64,
 }
 
-const FIELDS: usize = 8;
-
-/// The counters of one channel, in the order of [`IoStat`].
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct IoCounters([AtomicU64; FIELDS]);
-
-impl IoCounters {
-    fn add(&self, field: usize, more: u64) {
-        let counter = &self.0[field];
-        counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+impl IoStat {
+    /// The counts with their names.
+    pub fn entries(&self) -> [(&'static str, u64); 8] {
+        let &IoStat { reads, sectors_read, writes, sectors_written, .. } = self;
+        let &IoStat { discards, flushes, zone_management, failures, .. } = self;
+        [
+            ("reads", reads),
+            ("sectors_read", sectors_read),
+            ("writes", writes),
+            ("sectors_written", sectors_written),
+            ("discards", discards),
+            ("flushes", flushes),
+            ("zone_management", zone_management),
+            ("failures", failures),
+        ]
     }
 
+    /// The sum of what channels counted, each as of some moment during the call.
+    pub(crate) fn sum(channels: &[Arc<IoCounters>]) -> Self {
+        let sum = |counter: fn(&IoCounters) -> &AtomicU64| {
+            let counts = channels.iter().map(|channel| counter(channel).load(Ordering::Relaxed));
+            counts.fold(0, u64::wrapping_add)
+        };
+        IoStat {
+            reads: sum(|of| &of.reads),
+            sectors_read: sum(|of| &of.sectors_read),
+            writes: sum(|of| &of.writes),
+            sectors_written: sum(|of| &of.sectors_written),
+            discards: sum(|of| &of.discards),
+            flushes: sum(|of| &of.flushes),
+            zone_management: sum(|of| &of.zone_management),
+            failures: sum(|of| &of.failures),
+        }
+    }
+}
+
+/// The counters of one channel: [`IoStat`]'s.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct IoCounters {
+    reads: AtomicU64,
+    sectors_read: AtomicU64,
+    writes: AtomicU64,
+    sectors_written: AtomicU64,
+    discards: AtomicU64,
+    flushes: AtomicU64,
+    zone_management: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl IoCounters {
     /// Counts a request that the device is done with. For the owner of the counters only.
     pub(crate) fn count(&self, request: &Request) {
         let succeeded = request.status() == Status::Ok;
         let sectors = if succeeded { u64::from(request.nr_sectors()) } else { 0 };
         match request.op() {
             Op::Read => {
-                self.add(0, 1);
-                self.add(1, sectors);
+                add(&self.reads, 1);
+                add(&self.sectors_read, sectors);
             }
             Op::Write | Op::ZoneAppend | Op::WriteZeroes => {
-                self.add(2, 1);
-                self.add(3, sectors);
+                add(&self.writes, 1);
+                add(&self.sectors_written, sectors);
             }
-            Op::Discard => self.add(4, 1),
-            Op::Flush => self.add(5, 1),
+            Op::Discard => add(&self.discards, 1),
+            Op::Flush => add(&self.flushes, 1),
             Op::ZoneOpen | Op::ZoneClose | Op::ZoneFinish | Op::ZoneReset | Op::ZoneResetAll => {
-                self.add(6, 1);
+                add(&self.zone_management, 1);
             }
         }
         if !succeeded {
-            self.add(7, 1);
+            add(&self.failures, 1);
         }
     }
 }
 
-impl IoStat {
-    /// The sum of what channels counted, each as of some moment during the call.
-    pub(crate) fn sum(channels: &[Arc<IoCounters>]) -> Self {
-        let mut sums = [0_u64; FIELDS];
-        for IoCounters(counters) in channels.iter().map(AsRef::as_ref) {
-            for (sum, counter) in sums.iter_mut().zip(counters) {
-                *sum = sum.wrapping_add(counter.load(Ordering::Relaxed));
-            }
-        }
-        let [
-            reads,
-            sectors_read,
-            writes,
-            sectors_written,
-            discards,
-            flushes,
-            zone_management,
-            failures,
-        ] = sums;
-        IoStat {
-            reads,
-            sectors_read,
-            writes,
-            sectors_written,
-            discards,
-            flushes,
-            zone_management,
-            failures,
-        }
-    }
+/// Adds to a counter that nobody else writes.
+fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }

@@ -49,6 +49,14 @@ impl Bytes {
     }
 }
 
+impl Nanos {
+    /// The sum, or the end of time if that would be beyond it.
+    #[inline]
+    pub const fn saturating_add(self, rhs: Self) -> Self {
+        Nanos(self.0.saturating_add(rhs.0))
+    }
+}
+
 macro_rules! arithmetic {
     ($($t:ident),*) => {$(
         impl Add for $t {

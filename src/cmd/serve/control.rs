@@ -1,6 +1,6 @@
 //! The control socket and the metrics: not ways to the data, but to what serves them.
 use super::Export;
-use crate::cli::ServeArgs;
+use crate::cli::ControlArgs;
 use crate::devices::Attached;
 use anyhow::{Context, Result};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl Export for MetricsServer {
 /// # Errors
 /// Why there can be none.
 pub fn start(
-    args: &ServeArgs,
+    args: &ControlArgs,
     devices: &[Attached],
     injects: Vec<Arc<InjectDevice>>,
     exports: &[Box<dyn Export>],
@@ -38,12 +38,12 @@ pub fn start(
     let places = exports.iter().map(|export| export.place()).collect();
     let operator = Arc::new(Operator::new(operated.collect(), places));
     let mut servers: Vec<Box<dyn Export>> = Vec::new();
-    if let Some(path) = &args.control.ctl {
+    if let Some(path) = &args.ctl {
         let server = ControlServer::start(path, Arc::clone(&operator))
             .with_context(|| format!("--ctl {}", path.display()))?;
         servers.push(Box::new(server));
     }
-    if let Some(address) = args.control.metrics {
+    if let Some(address) = args.metrics {
         let server = MetricsServer::start(address, operator)
             .with_context(|| format!("--metrics {address}"))?;
         servers.push(Box::new(server));

@@ -55,13 +55,13 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
         let _ = interrupted.send(Event::Interrupted);
     })
     .context("cannot handle interrupts")?;
-    let (devices, injects): (Vec<_>, Vec<_>) = attach(args)?.into_iter().unzip();
+    let (devices, injects) = attach(args)?;
     for device in devices.iter().filter(|device| !device.keeps_data) {
         eprintln!("zonal: device {} keeps no data: reads give zeroes (memory=true)", device.name);
     }
     let mut exports = start(args, &devices, &sender)?;
     let mut left = exports.len();
-    exports.extend(control::start(args, &devices, injects, &exports)?);
+    exports.extend(control::start(&args.control, &devices, injects, &exports)?);
     let mut out = std::io::stdout().lock();
     exports.iter().try_for_each(|export| writeln!(out, "{}", export.place()))?;
     out.flush()?;
@@ -84,23 +84,28 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// The devices, each with a way to make it fail.
-fn attach(args: &ServeArgs) -> Result<Vec<(Attached, Arc<InjectDevice>)>> {
-    let attach = |name: &String| {
+/// The devices and, if somebody is to operate them, a way to make each fail.
+fn attach(args: &ServeArgs) -> Result<(Vec<Attached>, Vec<Arc<InjectDevice>>)> {
+    let operated = args.control.is_wanted();
+    let (mut devices, mut injects) = (Vec::new(), Vec::new());
+    for name in &args.devices {
         let queue = QueueOptions {
             zone_write: args.zone_write.map(Into::into),
             scheduler: devices::named_scheduler(args.scheduler.as_deref(), &args.sched_opt)?,
             merge: !args.nomerges,
-            iostats: args.control.is_wanted(),
+            iostats: operated,
             ..QueueOptions::default()
         };
         // More channels than any device has queues: clients come as they like.
         let mut opened = devices::open(name, args.seed, usize::MAX)?;
-        let inject = Arc::new(InjectDevice::new(opened.model, args.seed));
-        opened.model = Arc::clone(&inject) as _;
-        Ok((opened.attach(queue, usize::MAX)?, inject))
-    };
-    args.devices.iter().map(attach).collect()
+        if operated {
+            let inject = Arc::new(InjectDevice::new(opened.model, args.seed));
+            opened.model = Arc::clone(&inject) as _;
+            injects.push(inject);
+        }
+        devices.push(opened.attach(queue, usize::MAX)?);
+    }
+    Ok((devices, injects))
 }
 
 fn start(

@@ -278,7 +278,7 @@ impl FaultQueue {
                 self.collect(now, done);
             }
             Stop::Late(late) => {
-                pending.due = Nanos(now.0.saturating_add(late.0));
+                pending.due = now.saturating_add(late);
                 self.pending.push(pending);
             }
         }

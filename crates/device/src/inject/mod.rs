@@ -118,7 +118,7 @@ impl HwQueue for Queue {
             None => return self.inner.start(now, request),
             Some(Fault::Fail(status)) => self.pending.push((now, Some(status), request)),
             Some(Fault::Delay(time)) => {
-                self.pending.push((Nanos(now.0.saturating_add(time.0)), None, request));
+                self.pending.push((now.saturating_add(time), None, request));
             }
         }
         Ok(())

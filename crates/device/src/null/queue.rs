@@ -69,7 +69,7 @@ impl Constant {
 
 impl HwQueue for Constant {
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
-        let due = after(now, self.latency.0);
+        let due = now.saturating_add(self.latency);
         // The clocks of two threads that share the queue can differ a little.
         let last = self.pending.back().map_or(due, |&(due, _)| due);
         self.pending.push_back((due.max(last), request));
@@ -112,7 +112,7 @@ impl Jittered {
 impl HwQueue for Jittered {
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
         let extra = self.rng.below(self.jitter.0);
-        let due = after(now, self.latency.0.saturating_add(extra));
+        let due = now.saturating_add(self.latency).saturating_add(Nanos(extra));
         self.started += 1;
         let number = self.started;
         self.pending.push(Timed { due, number, request });
@@ -163,8 +163,3 @@ impl PartialEq for Timed {
 }
 
 impl Eq for Timed {}
-
-/// A latency that reaches beyond the end of time ends there.
-fn after(now: Nanos, latency: u64) -> Nanos {
-    Nanos(now.0.saturating_add(latency))
-}

@@ -29,22 +29,30 @@ pub(super) fn all(queue: &Queue) -> Vec<(String, String)> {
 
 /// Changes an attribute, while nothing is inside.
 pub(super) fn set(queue: &Queue, name: &str, value: &str) -> Result<(), String> {
+    let change = change(queue, name, value)?;
+    while_frozen(queue, || change(queue)).map_err(|error| format!("{name}: {error}"))
+}
+
+/// What is to be done to a queue that is quiescent.
+type Change = Box<dyn FnOnce(&Queue) -> Result<(), SwitchError>>;
+
+fn change(queue: &Queue, name: &str, value: &str) -> Result<Change, String> {
     let wrong = |expected: &str| format!("{name}: found `{value}`, expected {expected}");
     if let Some(attribute) = name.strip_prefix("scheduler.") {
         let mut scheduler = queue.scheduler();
         scheduler.set(attribute, value).map_err(|error| error.to_string())?;
-        return while_frozen(queue, || queue.set_scheduler(scheduler));
+        return Ok(Box::new(move |queue| queue.set_scheduler(scheduler)));
     }
-    match name {
+    Ok(match name {
         "scheduler" => {
             let scheduler: Scheduler = value.parse().map_err(|error| format!("{name}: {error}"))?;
-            while_frozen(queue, || queue.set_scheduler(scheduler))
+            Box::new(move |queue| queue.set_scheduler(scheduler))
         }
         "zone_write" => {
             let policies = [ZoneWrite::Plug, ZoneWrite::Qd1, ZoneWrite::Lock, ZoneWrite::Off];
             let policy = policies.into_iter().find(|policy| policy.name() == value);
             let policy = policy.ok_or_else(|| wrong("plug, qd1, lock or off"))?;
-            while_frozen(queue, || queue.set_zone_write(policy))
+            Box::new(move |queue| queue.set_zone_write(policy))
         }
         "zoned_qd1_writes" => {
             let policy = match (value, queue.zone_write()) {
@@ -53,30 +61,29 @@ pub(super) fn set(queue: &Queue, name: &str, value: &str) -> Result<(), String> 
                 ("0", other) => other,
                 _ => return Err(wrong("0 or 1")),
             };
-            while_frozen(queue, || queue.set_zone_write(policy))
+            Box::new(move |queue| queue.set_zone_write(policy))
         }
         "max_sectors_kb" => {
             let kilobytes: Option<u32> = value.parse().ok();
             let sectors = kilobytes.and_then(|kb| kb.checked_mul(2));
             let sectors = sectors.ok_or_else(|| wrong("a number of KiB"))?;
-            while_frozen(queue, || queue.set_max_sectors(sectors))
+            Box::new(move |queue| queue.set_max_sectors(sectors))
         }
         "nr_requests" => {
             let number = value.parse().map_err(|_| wrong("a number of requests"))?;
-            while_frozen(queue, || queue.set_nr_requests(number))
+            Box::new(move |queue| queue.set_nr_requests(number))
         }
         "io_timeout" => {
             let millis = value.parse::<u64>().ok().filter(|&millis| millis > 0);
             let nanos = millis.and_then(|millis| millis.checked_mul(1_000_000));
             let nanos = nanos.ok_or_else(|| wrong("milliseconds above 0"))?;
-            while_frozen(queue, || queue.set_io_timeout(Nanos(nanos)))
+            Box::new(move |queue| queue.set_io_timeout(Nanos(nanos)))
         }
         _ if all(queue).iter().any(|(known, _)| known == name) => {
-            Err(format!("{name} cannot be changed, expected {CHANGEABLE}"))
+            return Err(format!("{name} cannot be changed, expected {CHANGEABLE}"));
         }
-        _ => Err(format!("no attribute `{name}`, expected {CHANGEABLE}")),
-    }
-    .map_err(|error| if error.starts_with(name) { error } else { format!("{name}: {error}") })
+        _ => return Err(format!("{name}: no attribute `{name}`, expected {CHANGEABLE}")),
+    })
 }
 
 /// Does what needs a quiescent queue.

@@ -2,9 +2,9 @@
 use super::attributes;
 use super::command::{Command, ZoneChange};
 use super::metrics;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
-use zonal_blk::{IoStat, Queue, ZoneCondition, ZoneKind, ZoneNo};
+use zonal_blk::{Queue, ZoneCondition, ZoneKind, ZoneNo};
 use zonal_device::inject::InjectDevice;
 use zonal_device::model::Model;
 use zonal_device::quantity::show_time;
@@ -98,16 +98,6 @@ impl Operator {
 
 impl Operated {
     fn stat(&self) -> Value {
-        let IoStat {
-            reads,
-            sectors_read,
-            writes,
-            sectors_written,
-            discards,
-            flushes,
-            zone_management,
-            failures,
-        } = self.queue.iostat().unwrap_or_default();
         let activity = self.device.activity();
         let device: Vec<(String, String)> = activity
             .counts
@@ -115,18 +105,12 @@ impl Operated {
             .map(|&(name, count)| (name.to_owned(), count.to_string()))
             .chain(activity.times.iter().map(|&(name, time)| (name.to_owned(), show_time(time.0))))
             .collect();
-        json!({
-            "reads": reads,
-            "sectors_read": sectors_read,
-            "writes": writes,
-            "sectors_written": sectors_written,
-            "discards": discards,
-            "flushes": flushes,
-            "zone_management": zone_management,
-            "failures": failures,
-            "live_plugs": self.queue.live_plugs(),
-            "device": object(device),
-        })
+        let counts = self.queue.iostat().unwrap_or_default().entries();
+        let mut stat: Map<String, Value> =
+            counts.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
+        stat.insert("live_plugs".to_owned(), self.queue.live_plugs().into());
+        stat.insert("device".to_owned(), object(device));
+        Value::Object(stat)
     }
 
     /// Changes the condition of zones: all, or none if there is one that cannot be.

@@ -72,7 +72,7 @@ impl Replay {
             self.base = self.reached;
         }
         let request = &self.share.trace.requests[self.next];
-        let at = Nanos(self.base.0.saturating_add(request.at.0));
+        let at = self.base.saturating_add(request.at);
         if at > self.reached {
             self.reached = at;
             return Next::Later(at);

@@ -125,7 +125,7 @@ impl Pace {
     /// Nothing is submitted before this time after the begin.
     pub(crate) fn hold(&mut self, at: Nanos) {
         let begin = self.started.unwrap_or_default();
-        self.held_until = Nanos(begin.0.saturating_add(at.0));
+        self.held_until = begin.saturating_add(at);
         self.set_gate();
     }
 
