@@ -324,7 +324,7 @@ impl ImageDevice {
         }
         let from = self.place.in_slot(slot, tail.reserved);
         let most = self.place.slot(slot) + self.place.stride();
-        let to = (self.place.in_slot(slot, end) + AHEAD - 1).min(most);
+        let to = (self.place.in_slot(slot, end) + AHEAD).min(most);
         if let Err(error) = self.store.reserve(from, to - from)
             && error.kind() == io::ErrorKind::Unsupported
         {
