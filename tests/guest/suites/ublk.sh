@@ -148,7 +148,7 @@ recovery() {
     readers=$!
     until_true 60 read_more /dev/ublkb2 1000
     kill_ublk 2
-    until_true 20 waits_for_server
+    until_true 20 waits_for_server 2
     test -b /dev/ublkb2
     refused "it has 262144 sectors" serve null:zones=8,zone_size=8M,lba=4096 --ublk=2 --recover
     serve_ublk 2 "$device" --recover
@@ -167,8 +167,85 @@ recovery() {
     stop_ublk 2
 }
 
+# waits_for_server ID
 waits_for_server() {
-    refused "ublk device 2 waits for another server" serve null:zones=16 --ublk=2
+    refused "ublk device $1 waits for another server" serve null:zones=16 "--ublk=$1"
+}
+
+# The server of an image is killed while three writers fill its zones; what was flushed stays.
+image_killed() {
+    local image=/var/tmp/killed.img disk=/dev/ublkb9 writers=() noted=0 writer
+    mkdir -p /var/tmp
+    /job/zonal create "$image" --profile null:zones=45,zone_size=1M,lba=4096,max_open=4
+    dd if=/dev/urandom of=/tmp/reference bs=4k count=$((256 + 45))
+    : >/tmp/flushed
+    touch /tmp/writing
+    serve_ublk 9 "$image" --recover
+    for writer in 0 15 30; do
+        fill_zones "$disk" $(seq "$writer" $((writer + 14))) &
+        writers+=($!)
+    done
+    for _ in 1 2 3 4; do
+        until_true 60 flushed_more "$noted"
+        sleep "0.$((RANDOM % 10))"
+        kill_ublk 9
+        until_true 20 waits_for_server 9
+        noted=$(wc -l </tmp/flushed)
+        /job/zonal check "$image"
+        serve_ublk 9 "$image" --recover
+    done
+    until_true 60 flushed_more "$noted"
+    rm /tmp/writing
+    wait "${writers[@]}"
+    stop_ublk 9
+    /job/zonal check "$image"
+    serve_ublk 9 "$image"
+    zones_hold "$disk"
+    stop_ublk 9
+    rm "$image"
+}
+
+# fill_zones DISK ZONE...: one after the other, until there is no more /tmp/writing. Block N of a
+# zone is block N + ZONE of the reference. After a flush /tmp/flushed has `zone blocks` once more. A
+# write that failed may have been carried out, and another one behind it would be refused: its zone
+# is left.
+fill_zones() {
+    local disk=$1 zone at blocks flush
+    for zone in "${@:2}"; do
+        at=0
+        while ((at < 256)) && [[ -e /tmp/writing ]]; do
+            blocks=$((1 + RANDOM % 8))
+            ((blocks <= 256 - at)) || blocks=$((256 - at))
+            flush=()
+            ((RANDOM % 4)) || flush=(conv=fsync)
+            dd if=/tmp/reference of="$disk" bs=$((4096 * blocks)) count=1 iflag=skip_bytes \
+                skip=$((4096 * (zone + at))) oflag=direct,seek_bytes \
+                seek=$((4096 * (256 * zone + at))) "${flush[@]}" || break
+            at=$((at + blocks))
+            ((${#flush[@]} == 0)) || echo "$zone $at" >>/tmp/flushed
+            # A fast machine shall not be done before the last kill.
+            sleep 0.02
+        done
+    done
+}
+
+flushed_more() {
+    (($(wc -l </tmp/flushed) > $1 + 3))
+}
+
+# zones_hold DISK: what was flushed, and nothing that was not written.
+zones_hold() {
+    local disk=$1 number blocks flushed
+    for number in $(seq 0 44); do
+        blocks=256
+        [[ $(zone "$disk" "$number" zcond) == "14(fu)" ]] ||
+            blocks=$(($(zone "$disk" "$number" wptr) / 8))
+        flushed=$(sed -n "s/^$number //p" /tmp/flushed | tail -n 1)
+        ((blocks >= ${flushed:-0}))
+        ((blocks > 0)) || continue
+        cmp <(dd if="$disk" bs=4k skip=$((256 * number)) count="$blocks" iflag=direct) \
+            <(dd if=/tmp/reference bs=4k skip="$number" count="$blocks")
+    done
 }
 
 guest() {
@@ -204,4 +281,5 @@ guest() {
     check "stopped while there are readers" stop_with_readers
     check "killed: the device is gone, and can be served again" killed
     check "killed with --recover: another server goes on" recovery
+    check "killed while an image is written: what was flushed is there" image_killed
 }
