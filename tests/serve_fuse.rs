@@ -120,6 +120,8 @@ fn files_are_used_with_the_programs_that_everybody_has() {
         server.fine("stat -c '%s %b %a %u %g %o' seq/0 cnv/0"),
         "0 1536 604 1 2 4096\n1048576 2048 604 1 2 4096\n"
     );
+    assert_eq!(server.fine("echo $(stat -c %i . cnv seq cnv/0 seq/0)"), "17 18 19 1 5\n");
+    assert_eq!(server.fine("echo $(ls -ia seq | head -n 3)"), "19 . 17 .. 5 0\n");
     server.fine(&format!("dd if={data} of=seq/0 bs=16K oflag=direct conv=notrunc"));
     assert_eq!(server.size("seq/0"), 98304);
     server.fine(&format!("cmp {data} seq/0 && cat seq/0 | cmp - {data} && cp seq/0 {data}.copy"));
@@ -156,7 +158,7 @@ fn files_are_used_with_the_programs_that_everybody_has() {
     }
     server.fine("chmod 600 seq/1 && chown 3:4 seq/1 && touch -d @5 seq/1 && chmod 500 seq");
     assert_eq!(server.fine("stat -c '%a %u %g %Y' seq/1"), "600 3 4 5\n");
-    assert_eq!(server.fine("stat -f -c '%S %b %c %d' ."), "4096 3328 16 0\n");
+    assert_eq!(server.fine("stat -f -c '%S %b %c %d' ."), "4096 3328 18 0\n");
     server.fine("sync -f seq/0");
     server.signal("TERM");
     assert_eq!(server.end(), (Some(0), String::new()));

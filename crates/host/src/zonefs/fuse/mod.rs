@@ -10,6 +10,7 @@
 //!
 //! Takes a directory; gives its files to programs until it is unmounted, from here or outside.
 mod filesystem;
+mod read_only;
 
 use super::lanes::Lanes;
 use filesystem::Binding;
@@ -74,6 +75,7 @@ impl Mount {
         check(dir)?;
         let refused = |error| MountError::Refused(dir.to_owned(), error);
         let path = dir.canonicalize().map_err(refused)?;
+        let binding = Binding::new(lanes, path.clone());
         let mut config = Config::default();
         config.mount_options = vec![
             // A comma would begin another option.
@@ -86,7 +88,7 @@ impl Mount {
         if rustix::process::geteuid().is_root() {
             config.acl = SessionACL::All;
         }
-        let mut session = Session::new(Binding::new(lanes), &path, &config).map_err(refused)?;
+        let mut session = Session::new(binding, &path, &config).map_err(refused)?;
         let unmounter = session.unmount_callable();
         let stopping = Arc::new(AtomicBool::new(false));
         let (ours, named) = (Arc::clone(&stopping), dir.to_owned());
