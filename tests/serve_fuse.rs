@@ -36,7 +36,7 @@ impl Server {
         command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
-        let count = 1 + args.iter().filter(|arg| **arg == "--nvme-tcp").count();
+        let count = 1 + args.iter().filter(|arg| ["--nvme-tcp", "--ctl"].contains(arg)).count();
         let mut places = Vec::new();
         for _ in 0..count {
             let mut line = String::new();
@@ -196,8 +196,14 @@ fn one_write_pointer_is_shared_with_hosts_over_the_network() {
 
 #[test]
 fn zones_that_may_be_open_are_counted_with_explicit_open() {
-    let mut server = Server::start(SMALL, &["--fuse-options", "explicit-open"]);
-    server.fine("exec 5>>seq/0 6>>seq/1 7>>seq/2 8>>seq/0 9<seq/3");
+    let run = tempfile::tempdir().expect("a directory");
+    let socket = run.path().join("ctl").display().to_string();
+    let mut server =
+        Server::start(SMALL, &["--fuse-options", "explicit-open", "--ctl", socket.as_str()]);
+    let metrics = format!("{} ctl {socket} metrics", env!("CARGO_BIN_EXE_zonal"));
+    let metrics = format!("{metrics} | sed -n 's/^zonal_files_open_for_writing.* //p'");
+    let open = "exec 5>>seq/0 6>>seq/1 7>>seq/2 8>>seq/0 9<seq/3";
+    assert_eq!(server.fine(&format!("{open}; {metrics}; exec 5>&- 6>&-; {metrics}")), "3\n2\n");
     server.fails("exec 5>>seq/0 6>>seq/1 7>>seq/2; exec 8>>seq/3", "busy");
     server.fine("exec 5>>seq/1 6>>seq/2 7>>seq/3");
     server.signal("INT");

@@ -13,6 +13,7 @@ mod filesystem;
 mod read_only;
 
 use super::lanes::Lanes;
+use super::view::View;
 use filesystem::Binding;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 use rustix::mount::UnmountFlags;
@@ -55,6 +56,7 @@ pub enum MountError {
 /// A view that is mounted. Dropping it unmounts it.
 pub struct Mount {
     dir: PathBuf,
+    view: Arc<View>,
     unmounter: SessionUnmounter,
     session: Option<JoinHandle<()>>,
     stopping: Arc<AtomicBool>,
@@ -75,6 +77,7 @@ impl Mount {
         check(dir)?;
         let refused = |error| MountError::Refused(dir.to_owned(), error);
         let path = dir.canonicalize().map_err(refused)?;
+        let view = Arc::clone(lanes.view());
         let binding = Binding::new(lanes, path.clone());
         let mut config = Config::default();
         config.mount_options = vec![
@@ -102,12 +105,17 @@ impl Mount {
             }
         };
         let session = thread::Builder::new().name("fuse".to_owned()).spawn(run).map_err(refused)?;
-        Ok(Mount { dir: path, unmounter, session: Some(session), stopping })
+        Ok(Mount { dir: path, view, unmounter, session: Some(session), stopping })
     }
 
     /// Where it is mounted.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// What is mounted.
+    pub fn view(&self) -> &Arc<View> {
+        &self.view
     }
 }
 
