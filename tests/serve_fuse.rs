@@ -36,7 +36,7 @@ impl Server {
         command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
-        let count = 1 + args.iter().filter(|arg| **arg == "--nvme-tcp").count();
+        let count = 1 + args.iter().filter(|arg| ["--nvme-tcp", "--ctl"].contains(arg)).count();
         let mut places = Vec::new();
         for _ in 0..count {
             let mut line = String::new();
@@ -120,6 +120,8 @@ fn files_are_used_with_the_programs_that_everybody_has() {
         server.fine("stat -c '%s %b %a %u %g %o' seq/0 cnv/0"),
         "0 1536 604 1 2 4096\n1048576 2048 604 1 2 4096\n"
     );
+    assert_eq!(server.fine("echo $(stat -c %i . cnv seq cnv/0 seq/0)"), "17 18 19 1 5\n");
+    assert_eq!(server.fine("echo $(ls -ia seq | head -n 3)"), "19 . 17 .. 5 0\n");
     server.fine(&format!("dd if={data} of=seq/0 bs=16K oflag=direct conv=notrunc"));
     assert_eq!(server.size("seq/0"), 98304);
     server.fine(&format!("cmp {data} seq/0 && cat seq/0 | cmp - {data} && cp seq/0 {data}.copy"));
@@ -156,7 +158,7 @@ fn files_are_used_with_the_programs_that_everybody_has() {
     }
     server.fine("chmod 600 seq/1 && chown 3:4 seq/1 && touch -d @5 seq/1 && chmod 500 seq");
     assert_eq!(server.fine("stat -c '%a %u %g %Y' seq/1"), "600 3 4 5\n");
-    assert_eq!(server.fine("stat -f -c '%S %b %c %d' ."), "4096 3328 16 0\n");
+    assert_eq!(server.fine("stat -f -c '%S %b %c %d' ."), "4096 3328 18 0\n");
     server.fine("sync -f seq/0");
     server.signal("TERM");
     assert_eq!(server.end(), (Some(0), String::new()));
@@ -194,8 +196,14 @@ fn one_write_pointer_is_shared_with_hosts_over_the_network() {
 
 #[test]
 fn zones_that_may_be_open_are_counted_with_explicit_open() {
-    let mut server = Server::start(SMALL, &["--fuse-options", "explicit-open"]);
-    server.fine("exec 5>>seq/0 6>>seq/1 7>>seq/2 8>>seq/0 9<seq/3");
+    let run = tempfile::tempdir().expect("a directory");
+    let socket = run.path().join("ctl").display().to_string();
+    let mut server =
+        Server::start(SMALL, &["--fuse-options", "explicit-open", "--ctl", socket.as_str()]);
+    let metrics = format!("{} ctl {socket} metrics", env!("CARGO_BIN_EXE_zonal"));
+    let metrics = format!("{metrics} | sed -n 's/^zonal_files_open_for_writing.* //p'");
+    let open = "exec 5>>seq/0 6>>seq/1 7>>seq/2 8>>seq/0 9<seq/3";
+    assert_eq!(server.fine(&format!("{open}; {metrics}")), "3\n");
     server.fails("exec 5>>seq/0 6>>seq/1 7>>seq/2; exec 8>>seq/3", "busy");
     server.fine("exec 5>>seq/1 6>>seq/2 7>>seq/3");
     server.signal("INT");

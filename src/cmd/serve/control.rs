@@ -29,11 +29,14 @@ pub fn start(
     injects: Vec<Arc<InjectDevice>>,
     exports: &[Box<dyn Export>],
 ) -> Result<Vec<Box<dyn Export>>> {
+    // Files are of the only device that there is then.
+    let files = exports.iter().find_map(|export| export.files());
     let operated = devices.iter().zip(injects).map(|(attached, device)| Operated {
         name: attached.name.clone(),
         description: attached.description.clone(),
         queue: Arc::clone(&attached.queue),
         device,
+        files: files.clone(),
     });
     let places = exports.iter().map(|export| export.place()).collect();
     let operator = Arc::new(Operator::new(operated.collect(), places));

@@ -14,6 +14,10 @@ impl Export for Mount {
     fn place(&self) -> String {
         self.dir().display().to_string()
     }
+
+    fn files(&self) -> Option<Arc<View>> {
+        Some(Arc::clone(self.view()))
+    }
 }
 
 /// Mounts the device's zones on a directory.

@@ -25,11 +25,17 @@ use std::sync::{Arc, mpsc};
 use zonal_blk::QueueOptions;
 use zonal_device::inject::InjectDevice;
 use zonal_host::RealClock;
+use zonal_host::zonefs::View;
 
 /// A way for others to the devices; ends when it is dropped.
 trait Export {
     /// Where it is, as a user names it.
     fn place(&self) -> String;
+
+    /// The zones as files, if it is that.
+    fn files(&self) -> Option<Arc<View>> {
+        None
+    }
 }
 
 /// What a server waits for.

@@ -51,6 +51,8 @@ const MERGES: (&str, &str, &str) =
 const WAITED: (&str, &str, &str) =
     ("zonal_plug_wait_seconds_total", "counter", "Time that writes waited in plugs, summed.");
 const ZONES: (&str, &str, &str) = ("zonal_zones", "gauge", "Zones by condition.");
+const FILES: (&str, &str, &str) =
+    ("zonal_files_open_for_writing", "gauge", "Files of sequential zones that are open to write.");
 const SCHEDULER: (&str, &str, &str) =
     ("zonal_scheduler_requests_total", "counter", "Requests in the scheduler, by class and fate.");
 const EVENTS: (&str, &str, &str) =
@@ -73,7 +75,7 @@ pub(super) fn text(operator: &Operator) -> String {
 }
 
 fn of_device(operated: &Operated, samples: &mut Samples) {
-    let Operated { name, description, queue, device } = operated;
+    let Operated { name, description, queue, device, files } = operated;
     let name = ("device", name.as_str());
     let scheduler = queue.scheduler();
     let labels = [
@@ -115,6 +117,9 @@ fn of_device(operated: &Operated, samples: &mut Samples) {
         for (condition, count) in conditions {
             samples.add(ZONES, &[name, ("condition", &condition)], f64::from(count));
         }
+    }
+    if let Some(files) = files {
+        samples.add(FILES, &[name], f64::from(files.open_for_writing()));
     }
     for (class, counters) in
         ["rt", "be", "idle"].iter().zip(queue.sched_counters().iter().flatten())

@@ -2,6 +2,7 @@
 use super::attributes;
 use super::command::{Command, ZoneChange};
 use super::metrics;
+use crate::zonefs::View;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use zonal_blk::{Queue, ZoneCondition, ZoneKind, ZoneNo};
@@ -19,6 +20,8 @@ pub struct Operated {
     pub queue: Arc<Queue>,
     /// The device, which can be made to fail.
     pub device: Arc<InjectDevice>,
+    /// Its zones as files, if they are exported so.
+    pub files: Option<Arc<View>>,
 }
 
 /// Whoever knows the devices and does what is asked of them.

@@ -1,15 +1,15 @@
 //! Which zones are which file, and how files are named and numbered.
 //!
 //! Takes the zones of a device; gives the files: conventional zones, alone or those that follow one
-//! another together, then sequential ones, each in the order of the medium. Keeps true: a name and
-//! an inode number belong to the same file as long as the view exists.
+//! another together, then sequential ones, each in the order of the medium. Keeps true: a name, a
+//! node and an inode number belong to the same file as long as the view exists.
 use zonal_blk::{Sector, Zone, ZoneKind, ZoneNo};
 
-/// The inode number of the root directory, as FUSE wants it.
+/// The node of the root directory, as FUSE wants it.
 pub const ROOT: u64 = 1;
 const CNV: u64 = 2;
 const SEQ: u64 = 3;
-/// The inode number of the first file.
+/// The node of the first file.
 const FIRST: u64 = 16;
 
 /// A file of the view.
@@ -27,7 +27,7 @@ pub(super) struct Extent {
     pub capacity: u64,
 }
 
-/// What an inode number stands for.
+/// What a node's number stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Node {
     Root,
@@ -51,6 +51,7 @@ pub struct Entry {
 pub(super) struct Tree {
     pub extents: Vec<Extent>,
     conventional: usize,
+    zones: u64,
 }
 
 impl Tree {
@@ -76,7 +77,7 @@ impl Tree {
         }
         let is_conventional = |extent: &&Extent| extent.kind == ZoneKind::Conventional;
         let conventional = extents.iter().filter(is_conventional).count();
-        Tree { extents, conventional }
+        Tree { extents, conventional, zones: zones.len() as u64 }
     }
 
     /// The number of files in a directory of zones.
@@ -87,14 +88,14 @@ impl Tree {
         }
     }
 
-    /// What an inode number stands for.
-    pub fn node(&self, ino: u64) -> Option<Node> {
-        let node = match ino {
+    /// What a node's number stands for.
+    pub fn node(&self, number: u64) -> Option<Node> {
+        let node = match number {
             ROOT => return Some(Node::Root),
             CNV => Node::Dir(ZoneKind::Conventional),
             SEQ => Node::Dir(ZoneKind::SequentialRequired),
             _ => {
-                let file = usize::try_from(ino.checked_sub(FIRST)?).ok()?;
+                let file = usize::try_from(number.checked_sub(FIRST)?).ok()?;
                 return (file < self.extents.len()).then_some(Node::File(FileNo(file)));
             }
         };
@@ -106,13 +107,24 @@ impl Tree {
         !matches!(node, Node::Dir(kind) if self.count(kind) == 0)
     }
 
-    /// The inode number of a node.
-    pub fn ino(node: Node) -> u64 {
+    /// The number of a node.
+    pub fn number(node: Node) -> u64 {
         match node {
             Node::Root => ROOT,
             Node::Dir(ZoneKind::Conventional) => CNV,
             Node::Dir(ZoneKind::SequentialRequired) => SEQ,
             Node::File(FileNo(file)) => FIRST + file as u64,
+        }
+    }
+
+    /// The inode number, which is zonefs': a file's is that of its first zone, where the zones are
+    /// counted from 1 since zonefs' super block is in one before them; the directories' follow.
+    pub fn ino(&self, node: Node) -> u64 {
+        match node {
+            Node::File(FileNo(file)) => u64::from(self.extents[file].first.0) + 1,
+            Node::Root => self.zones + 1,
+            Node::Dir(ZoneKind::Conventional) => self.zones + 2,
+            Node::Dir(ZoneKind::SequentialRequired) => self.zones + 3,
         }
     }
 
@@ -153,7 +165,7 @@ impl Tree {
             .filter_map(move |number| Some((self.file(files?, number), number.to_string())));
         let named = dots.into_iter().chain(dirs).skip(from).chain(files);
         named.map(|(node, name)| Entry {
-            ino: Tree::ino(node),
+            ino: self.ino(node),
             is_dir: !matches!(node, Node::File(_)),
             name,
         })
@@ -208,11 +220,12 @@ mod tests {
         for wrong in ["2", "01", "+1", "-1", "", "x", "18446744073709551616"] {
             assert_eq!(tree.child(seq, wrong), None, "{wrong:?}");
         }
-        for ino in [ROOT, CNV, SEQ, FIRST, FIRST + 3] {
-            assert_eq!(Tree::ino(tree.node(ino).unwrap()), ino);
+        for (number, ino) in [(ROOT, 5), (CNV, 6), (SEQ, 7), (FIRST, 1), (FIRST + 3, 4)] {
+            let node = tree.node(number).unwrap();
+            assert_eq!((Tree::number(node), tree.ino(node)), (number, ino));
         }
-        for ino in [0, 4, FIRST + 4, u64::MAX] {
-            assert_eq!(tree.node(ino), None);
+        for number in [0, 4, FIRST + 4, u64::MAX] {
+            assert_eq!(tree.node(number), None);
         }
     }
 

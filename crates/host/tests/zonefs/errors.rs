@@ -68,7 +68,7 @@ fn failed_writes_follow_the_table() {
         let other = row(&files, "seq/1");
         assert_eq!((other.write, other.open, other.perm), (others, others, 0o640), "{case}");
         let attr = files.attr("seq/1").unwrap();
-        assert_eq!(files.view().change(attr.ino, Change::default()), others, "{case}");
+        assert_eq!(files.view().change(attr.node, Change::default()), others, "{case}");
         assert_eq!(files.truncate("seq/1", 0).map(|_| ()), others, "{case}");
         let said = files.said.lock().unwrap().join("; ");
         assert!(said.contains("seq/0: ") && said.contains("; the zone is "), "{case}: {said}");
@@ -134,8 +134,8 @@ fn zones_that_have_failed_before_are_empty_files_without_permissions() {
         assert_eq!((files.size(path), files.perm(path)), (0, 0), "{path}");
         assert_eq!(files.read(path, 0, PAGE), Err(Errno::PERM), "{path}");
         assert_eq!(files.open(path), Err(Errno::PERM), "{path}");
-        let ino = files.attr(path).unwrap().ino;
-        assert_eq!(files.view().change(ino, Change::default()), Err(Errno::PERM), "{path}");
+        let node = files.attr(path).unwrap().node;
+        assert_eq!(files.view().change(node, Change::default()), Err(Errno::PERM), "{path}");
     }
     assert_eq!(files.size("seq/2"), 0);
     assert_eq!(files.perm("seq/2"), 0o640);

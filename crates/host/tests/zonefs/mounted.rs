@@ -1,16 +1,16 @@
 //! Through the kernel, where only it decides: mappings, open files after an error, unmounting.
 use super::support::{BLOCK, Files, ZONE, bytes};
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use zonal_blk::Buf;
 use zonal_device::FaultDevice;
@@ -36,6 +36,11 @@ impl Mounted {
 
     fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// Whether the kernel takes it for read-only.
+    fn is_read_only(&self) -> bool {
+        rustix::fs::statvfs(self.dir.path()).unwrap().f_flag.contains(StatVfsMountFlags::RDONLY)
     }
 
     /// Opens a file for direct I/O.
@@ -130,6 +135,17 @@ fn after_an_error_open_files_can_be_read_and_not_written() {
     let mut there = Buf::zeroed(4096);
     file.read_exact_at(&mut there, 0).unwrap();
     assert_eq!(&there[..], &block()[..]);
+    assert!(File::open(mounted.path("seq/1")).is_ok());
+    // With the last file that could be written the mount becomes read-only itself.
+    assert!(!mounted.is_read_only());
+    drop(file);
+    let end = Instant::now() + Duration::from_secs(30);
+    while !mounted.is_read_only() {
+        assert!(Instant::now() < end, "it stays as it was");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let changed = std::fs::set_permissions(mounted.path("seq/1"), Permissions::from_mode(0o600));
+    fails(changed, Errno::ROFS);
     assert!(File::open(mounted.path("seq/1")).is_ok());
 }
 

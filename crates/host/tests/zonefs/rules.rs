@@ -10,14 +10,15 @@ const PAGE: usize = BLOCK as usize;
 #[test]
 fn attributes_are_those_of_zonefs() {
     let files = Files::new("");
-    for (path, size, blocks, perm) in [
-        ("cnv", 2, 0, 0o555),
-        ("seq", 6, 0, 0o555),
-        ("cnv/0", ZONE, ZONE / 512, 0o640),
-        ("seq/0", 0, CAPACITY / 512, 0o640),
-        ("seq/5", 0, CAPACITY / 512, 0o640),
+    for (path, ino, size, blocks, perm) in [
+        ("cnv", 10, 2, 0, 0o555),
+        ("seq", 11, 6, 0, 0o555),
+        ("cnv/0", 1, ZONE, ZONE / 512, 0o640),
+        ("seq/0", 3, 0, CAPACITY / 512, 0o640),
+        ("seq/5", 8, 0, CAPACITY / 512, 0o640),
     ] {
         let attr = files.attr(path).unwrap();
+        assert_eq!(attr.ino, ino, "{path}");
         assert_eq!((attr.size, attr.blocks, attr.perm), (size, blocks, perm), "{path}");
         assert_eq!((attr.uid, attr.gid, attr.block_size), (0, 0, 4096), "{path}");
     }
@@ -136,12 +137,12 @@ fn attributes_of_files_can_be_changed_and_directories_stay_unwritable() {
         accessed: Some(then),
         modified: Some(then),
     };
-    files.view().change(file.ino, change).unwrap();
+    files.view().change(file.node, change).unwrap();
     let changed = files.attr("seq/3").unwrap();
     assert_eq!((changed.perm, changed.uid, changed.gid), (0o604, 1, 2));
     assert_eq!((changed.accessed, changed.modified), (then, then));
     assert!(changed.changed >= file.changed);
-    let dir = files.attr("seq").unwrap().ino;
+    let dir = files.attr("seq").unwrap().node;
     let perm = |perm| Change { perm: Some(perm), ..Change::default() };
     assert_eq!(files.view().change(dir, perm(0o755)), Err(Errno::PERM));
     assert_eq!(files.view().change(dir, perm(0o500)), Ok(()));
@@ -154,7 +155,7 @@ fn usage_counts_what_is_written() {
     let before = files.view().usage();
     let total = (2 * ZONE + 6 * CAPACITY) / BLOCK;
     let free = 6 * CAPACITY / BLOCK;
-    assert_eq!((before.blocks, before.free, before.files), (total, free, 8));
+    assert_eq!((before.blocks, before.free, before.files), (total, free, 8 + 2));
     files.write("seq/1", 0, 3 * PAGE, DIRECT).unwrap();
     assert_eq!(files.view().usage().free, free - 3);
 }
@@ -214,6 +215,20 @@ fn explicit_open_opens_zones_and_counts_them() {
     assert_eq!(files.view().open_for_writing(), 0);
     assert_eq!(files.open("seq/3"), Ok(Answer::Done));
     files.close("seq/3");
+}
+
+#[test]
+fn zone_that_was_written_to_its_end_is_not_closed() {
+    let files = Files::new("explicit-open");
+    files.open("seq/0").unwrap();
+    let full = usize::try_from(CAPACITY).unwrap();
+    assert_eq!(files.write("seq/0", 0, full, DIRECT), Ok(Answer::Written(full)));
+    files.close("seq/0");
+    assert_eq!(files.condition(0), ZoneCondition::Full);
+    assert_eq!(files.view().open_for_writing(), 0);
+    assert!(files.said.lock().unwrap().is_empty(), "no error of the device");
+    assert_eq!(files.open("seq/1"), Ok(Answer::Done), "files can be written still");
+    files.close("seq/1");
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl Files {
     /// The attributes of a path such as `seq/0`.
     pub fn attr(&self, path: &str) -> Result<Attr, Errno> {
         let root = self.view().attr(ROOT);
-        path.split('/').fold(root, |parent, name| self.view().lookup(parent?.ino, name))
+        path.split('/').fold(root, |parent, name| self.view().lookup(parent?.node, name))
     }
 
     pub fn size(&self, path: &str) -> u64 {
@@ -98,7 +98,7 @@ impl Files {
 
     /// Begins work.
     pub fn begin(&self, path: &str, work: Work) -> Receiver<Result<Answer, Errno>> {
-        let file = self.view().file(self.attr(path).unwrap().ino).unwrap();
+        let file = self.view().file(self.attr(path).unwrap().node).unwrap();
         let (sender, receiver) = channel();
         self.lanes.submit(file, work, move |ended| {
             let answer = ended.map(|reply| match reply {

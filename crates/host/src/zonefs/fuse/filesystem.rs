@@ -2,6 +2,7 @@
 //!
 //! Takes the kernel's requests; gives each its answer, once. Keeps true: nothing that the view
 //! knows is cached by the kernel, but for the pages of conventional files, which may be mapped.
+use super::read_only::ReadOnly;
 use crate::zonefs::{Attr, Change, FileNo, How, Lanes, Reply, Work};
 use fuser::{
     FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -13,6 +14,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use zonal_blk::Buf;
@@ -26,11 +28,13 @@ const TTL: Duration = Duration::ZERO;
 
 pub(super) struct Binding {
     lanes: Lanes,
+    read_only: Arc<ReadOnly>,
 }
 
 impl Binding {
-    pub fn new(lanes: Lanes) -> Self {
-        Binding { lanes }
+    /// Of a view that is mounted on a directory.
+    pub fn new(lanes: Lanes, dir: PathBuf) -> Self {
+        Binding { lanes, read_only: Arc::new(ReadOnly::new(dir)) }
     }
 
     fn submit(
@@ -68,9 +72,11 @@ fn kind(is_dir: bool) -> FileType {
     if is_dir { FileType::Directory } else { FileType::RegularFile }
 }
 
-fn file_attr(attr: &Attr) -> FileAttr {
+/// `number` is the inode's own or, where the kernel learns of an inode, its node's: FUSE has one
+/// field for both.
+fn file_attr(attr: &Attr, number: u64) -> FileAttr {
     FileAttr {
-        ino: INodeNo(attr.ino),
+        ino: INodeNo(number),
         size: attr.size,
         blocks: attr.blocks,
         atime: attr.accessed,
@@ -101,14 +107,14 @@ impl Filesystem for Binding {
     fn lookup(&self, _: &Request, INodeNo(parent): INodeNo, name: &OsStr, reply: ReplyEntry) {
         let found = name.to_str().ok_or(Errno::NOENT);
         match found.and_then(|name| self.lanes.view().lookup(parent, name)) {
-            Ok(attr) => reply.entry(&TTL, &file_attr(&attr), Generation(0)),
+            Ok(attr) => reply.entry(&TTL, &file_attr(&attr, attr.node), Generation(0)),
             Err(error) => reply.error(errno(error)),
         }
     }
 
     fn getattr(&self, _: &Request, INodeNo(ino): INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match self.lanes.view().attr(ino) {
-            Ok(attr) => reply.attr(&TTL, &file_attr(&attr)),
+            Ok(attr) => reply.attr(&TTL, &file_attr(&attr, attr.ino)),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -153,7 +159,7 @@ impl Filesystem for Binding {
                 view.attr(ino.0).map_err(errno)
             });
             match changed {
-                Ok(attr) => reply.attr(&TTL, &file_attr(&attr)),
+                Ok(attr) => reply.attr(&TTL, &file_attr(&attr, attr.ino)),
                 Err(error) => reply.error(error),
             }
         };
@@ -183,9 +189,13 @@ impl Filesystem for Binding {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.submit(ino, Work::Close { wrote: writes(flags) }, move |ended| match ended {
-            Ok(_) => reply.ok(),
-            Err(error) => reply.error(error),
+        let (view, read_only) = (Arc::clone(self.lanes.view()), Arc::clone(&self.read_only));
+        self.submit(ino, Work::Close { wrote: writes(flags) }, move |ended| {
+            match ended {
+                Ok(_) => reply.ok(),
+                Err(error) => reply.error(error),
+            }
+            read_only.closed(&view);
         });
     }
 

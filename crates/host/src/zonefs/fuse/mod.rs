@@ -10,8 +10,10 @@
 //!
 //! Takes a directory; gives its files to programs until it is unmounted, from here or outside.
 mod filesystem;
+mod read_only;
 
 use super::lanes::Lanes;
+use super::view::View;
 use filesystem::Binding;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 use rustix::mount::UnmountFlags;
@@ -54,6 +56,7 @@ pub enum MountError {
 /// A view that is mounted. Dropping it unmounts it.
 pub struct Mount {
     dir: PathBuf,
+    view: Arc<View>,
     unmounter: SessionUnmounter,
     session: Option<JoinHandle<()>>,
     stopping: Arc<AtomicBool>,
@@ -74,6 +77,8 @@ impl Mount {
         check(dir)?;
         let refused = |error| MountError::Refused(dir.to_owned(), error);
         let path = dir.canonicalize().map_err(refused)?;
+        let view = Arc::clone(lanes.view());
+        let binding = Binding::new(lanes, path.clone());
         let mut config = Config::default();
         config.mount_options = vec![
             // A comma would begin another option.
@@ -86,7 +91,7 @@ impl Mount {
         if rustix::process::geteuid().is_root() {
             config.acl = SessionACL::All;
         }
-        let mut session = Session::new(Binding::new(lanes), &path, &config).map_err(refused)?;
+        let mut session = Session::new(binding, &path, &config).map_err(refused)?;
         let unmounter = session.unmount_callable();
         let stopping = Arc::new(AtomicBool::new(false));
         let (ours, named) = (Arc::clone(&stopping), dir.to_owned());
@@ -100,12 +105,17 @@ impl Mount {
             }
         };
         let session = thread::Builder::new().name("fuse".to_owned()).spawn(run).map_err(refused)?;
-        Ok(Mount { dir: path, unmounter, session: Some(session), stopping })
+        Ok(Mount { dir: path, view, unmounter, session: Some(session), stopping })
     }
 
     /// Where it is mounted.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// What is mounted.
+    pub fn view(&self) -> &Arc<View> {
+        &self.view
     }
 }
 

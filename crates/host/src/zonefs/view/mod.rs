@@ -75,6 +75,8 @@ struct State {
 /// What stat(2) says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attr {
+    /// What the view's functions know it by.
+    pub node: u64,
     /// Inode number.
     pub ino: u64,
     /// In bytes; of a directory of zones the number of files.
@@ -125,7 +127,7 @@ pub struct Usage {
     pub blocks: u64,
     /// What can still be written, in blocks.
     pub free: u64,
-    /// Files.
+    /// Files and the directories that they are in.
     pub files: u64,
 }
 
@@ -183,8 +185,8 @@ impl View {
         &self.queue
     }
 
-    fn node(&self, ino: u64) -> Result<Node, Errno> {
-        self.tree.node(ino).ok_or(Errno::NOENT)
+    fn node(&self, number: u64) -> Result<Node, Errno> {
+        self.tree.node(number).ok_or(Errno::NOENT)
     }
 
     fn extent(&self, FileNo(file): FileNo) -> &Extent {
@@ -196,16 +198,16 @@ impl View {
     }
 
     fn dir(&self, node: Node) -> MutexGuard<'_, Meta> {
-        let at = usize::try_from(Tree::ino(node) - ROOT).expect("a small number");
+        let at = usize::try_from(Tree::number(node) - ROOT).expect("a small number");
         self.dirs[at].lock().expect("a thread died while it held a directory")
     }
 
-    /// The file with an inode number.
+    /// The file that a node is.
     ///
     /// # Errors
     /// `EISDIR` for a directory, `ENOENT` for nothing.
-    pub fn file(&self, ino: u64) -> Result<FileNo, Errno> {
-        match self.node(ino)? {
+    pub fn file(&self, node: u64) -> Result<FileNo, Errno> {
+        match self.node(node)? {
             Node::File(file) => Ok(file),
             _ => Err(Errno::ISDIR),
         }
@@ -244,12 +246,12 @@ impl View {
         }
     }
 
-    /// An inode's attributes; a file's size is the device's word of this moment.
+    /// A node's attributes; a file's size is the device's word of this moment.
     ///
     /// # Errors
     /// `ENOENT`.
-    pub fn attr(&self, ino: u64) -> Result<Attr, Errno> {
-        Ok(self.attr_of(self.node(ino)?))
+    pub fn attr(&self, node: u64) -> Result<Attr, Errno> {
+        Ok(self.attr_of(self.node(node)?))
     }
 
     fn attr_of(&self, node: Node) -> Attr {
@@ -275,7 +277,8 @@ impl View {
             }
         };
         Attr {
-            ino: Tree::ino(node),
+            node: Tree::number(node),
+            ino: self.tree.ino(node),
             size,
             blocks,
             is_dir: !matches!(node, Node::File(_)),
@@ -295,8 +298,8 @@ impl View {
     /// # Errors
     /// `EROFS` after an error with `remount-ro`; `EPERM` for a file whose zone failed, and for write
     /// permission on a directory.
-    pub fn change(&self, ino: u64, change: Change) -> Result<(), Errno> {
-        let node = self.node(ino)?;
+    pub fn change(&self, node: u64, change: Change) -> Result<(), Errno> {
+        let node = self.node(node)?;
         self.check_not_read_only()?;
         let mut file;
         let mut dir;
@@ -325,8 +328,13 @@ impl View {
         Ok(())
     }
 
+    /// Whether, after an error, no file can be written any more.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Acquire)
+    }
+
     fn check_not_read_only(&self) -> Result<(), Errno> {
-        if self.read_only.load(Ordering::Acquire) { Err(Errno::ROFS) } else { Ok(()) }
+        if self.is_read_only() { Err(Errno::ROFS) } else { Ok(()) }
     }
 
     /// How full it is.
@@ -340,7 +348,9 @@ impl View {
         }
         let blocks = |bytes: u64| bytes / u64::from(block_size);
         let free = blocks(capacity.saturating_sub(used));
-        Usage { block_size, blocks: blocks(capacity), free, files: self.files.len() as u64 }
+        let dirs = self.tree.entries(Node::Root, 2).count();
+        let files = (self.files.len() + dirs) as u64;
+        Usage { block_size, blocks: blocks(capacity), free, files }
     }
 
     /// Whether opening and closing the file may be something for the device to do.
@@ -398,12 +408,14 @@ impl View {
         if state.writers > 0 || !self.is_sequential(file) {
             return None;
         }
-        if !std::mem::take(&mut state.opened) {
+        let opened = std::mem::take(&mut state.opened);
+        let size = self.refresh(file, &mut state);
+        // A zone that was written to its end is open no more.
+        if !opened || size == self.extent(file).capacity {
             self.written.fetch_sub(1, Ordering::AcqRel);
             return None;
         }
         // An empty zone would stay active if it was closed.
-        let size = self.refresh(file, &mut state);
         Some(if size == 0 { Op::ZoneReset } else { Op::ZoneClose })
     }
 
