@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use zonal_blk::{Limits, Sector};
 
 /// The longest queue that is asked of a device: what io_uring takes at once.
-const MAX_DEPTH: u16 = 1024;
+pub(super) const MAX_DEPTH: u16 = 1024;
 
 /// Why the limits are not known.
 #[derive(Debug, thiserror::Error)]
@@ -27,10 +27,10 @@ pub enum LimitsError {
 }
 
 /// A device's directory.
-struct Attributes<'a>(&'a Path);
+pub(super) struct Attributes<'a>(pub &'a Path);
 
 impl Attributes<'_> {
-    fn text(&self, name: &str) -> Result<(PathBuf, String), LimitsError> {
+    pub fn text(&self, name: &str) -> Result<(PathBuf, String), LimitsError> {
         let path = self.0.join(name);
         match fs::read_to_string(&path) {
             Ok(text) => Ok((path, text.trim().to_owned())),
@@ -38,7 +38,7 @@ impl Attributes<'_> {
         }
     }
 
-    fn number<T: std::str::FromStr>(&self, name: &str) -> Result<T, LimitsError> {
+    pub fn number<T: std::str::FromStr>(&self, name: &str) -> Result<T, LimitsError> {
         let (path, found) = self.text(name)?;
         found.parse().map_err(|_| LimitsError::Value { path, found, expected: "a number" })
     }
