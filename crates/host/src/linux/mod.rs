@@ -14,6 +14,8 @@ mod device;
 pub mod passthrough;
 mod queue;
 mod sysfs;
+#[cfg(test)]
+mod tests;
 mod zones;
 
 pub use device::{LinuxDevice, OpenError};

@@ -160,14 +160,10 @@ mod tests {
 
     #[test]
     fn zone_management_has_its_action_in_dword_13() {
-        let reset = zone::ZoneSend {
-            opcode: IoOpcode::ZONE_MANAGEMENT_SEND.0,
-            nsid: 1.into(),
-            slba: 4096.into(),
-            action: zone::SendAction::RESET.0,
-            options: zone::SELECT_ALL,
-            ..zone::ZoneSend::zeroed()
-        };
+        let mut reset = zone::ZoneSend::zeroed();
+        (reset.opcode, reset.nsid) = (IoOpcode::ZONE_MANAGEMENT_SEND.0, 1.into());
+        (reset.slba, reset.action) = (4096.into(), zone::SendAction::RESET.0);
+        reset.options = zone::SELECT_ALL;
         let command = UringCmd::new(&reset.into(), std::ptr::null_mut(), 0);
         assert_eq!((command.cdw10[0], command.cdw10[3]), (4096, 0x104));
         assert_eq!((command.addr, command.data_len), (0, 0));

@@ -16,7 +16,7 @@ use zonal_nvme::ns::{Arrangement, Namespace, Payload, setup};
 use zonal_nvme::wire::Sqe;
 use zonal_nvme::wire::opcode::IoOpcode;
 
-pub(super) struct NvmeCommands {
+pub struct NvmeCommands {
     pub file: Arc<File>,
     pub namespace: Arc<Namespace>,
 }

@@ -88,14 +88,11 @@ fn ask(file: &File, node: &Node) -> Result<(NamespaceInfo, IdentifyController, L
     };
     // CAP cannot be read from here. No page is smaller than 4 KiB, so that lengths are rather too
     // short; the driver knows them, and what it can map besides.
-    let reach = Reach {
-        controller: &controller,
-        zns: zns.as_ref(),
-        mpsmin: 0,
-        unlimited: node.max_sectors,
-    };
+    let mappable = node.max_sectors & !((1 << (info.lba_shift - 9)) - 1);
+    let reach =
+        Reach { controller: &controller, zns: zns.as_ref(), mpsmin: 0, unlimited: mappable };
     let mut limits = info.limits(&reach)?;
-    limits.max_sectors = limits.max_sectors.min(node.max_sectors);
+    limits.max_sectors = limits.max_sectors.min(mappable);
     limits.append_max_sectors = limits.append_max_sectors.min(limits.max_sectors);
     (limits.nr_queues, limits.queue_depth) = (u16::MAX, node.depth);
     limits.rotational = node.rotational;

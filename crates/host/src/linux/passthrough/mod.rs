@@ -12,6 +12,8 @@ mod commands;
 mod device;
 mod error;
 mod node;
+#[cfg(test)]
+pub(super) mod testing;
 
 pub use device::NvmeDevice;
 pub use error::NodeError;
