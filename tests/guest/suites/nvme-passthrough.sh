@@ -2,14 +2,14 @@
 # drive, with and without zones.
 # shellcheck shell=bash
 
-# namespace NUMBER OPTION...: of the drive; what it keeps is gone with the guest.
+# namespace NUMBER OPTION...: of the drive before; what it keeps is gone with the guest.
 namespace() {
     local number=$1 IFS=,
     shift
     truncate -s 240M "${work:?}/namespace$number"
     qemu_options+=(
         -drive "file=$work/namespace$number,format=raw,if=none,cache=unsafe,id=namespace$number"
-        -device "nvme-ns,drive=namespace$number,nsid=$number,$*"
+        -device "nvme-ns,drive=namespace$number,$*"
     )
 }
 
@@ -18,12 +18,15 @@ before() {
     local blocks=(logical_block_size=4096 physical_block_size=4096)
     # Appends of up to 2^4 pages of 4 KiB, commands of up to 2^6.
     qemu_options+=(-device "nvme,id=nvme0,serial=zonal,mdts=6,zoned.zasl=4")
-    namespace 1 "${blocks[@]}" zoned=true zoned.zone_size=4M zoned.zone_capacity=3M \
+    namespace 1 nsid=1 "${blocks[@]}" zoned=true zoned.zone_size=4M zoned.zone_capacity=3M \
         zoned.max_open=8 zoned.max_active=12
-    namespace 2 "${blocks[@]}"
+    namespace 2 nsid=2 "${blocks[@]}"
     # Not a power of two: Linux has no block device of it.
-    namespace 3 "${blocks[@]}" zoned=true zoned.zone_size=3M
-    namespace 4 "${blocks[@]}" ms=8
+    namespace 3 nsid=3 "${blocks[@]}" zoned=true zoned.zone_size=3M
+    namespace 4 nsid=4 "${blocks[@]}" ms=8
+    # One that may have more controllers, so that the kernel makes a disk of paths.
+    qemu_options+=(-device "nvme-subsys,id=several" -device "nvme,id=nvme1,serial=paths,subsys=several")
+    namespace 5 nsid=1 bus=nvme1 "${blocks[@]}" zoned=true zoned.zone_size=4M zoned.zone_capacity=3M
 }
 
 # The driver numbers namespaces in the order in which it finds them.
@@ -101,6 +104,15 @@ without_zones() {
     refused "no zones" zone report "/dev/ng$plain"
 }
 
+# A disk of paths has a node of its own, which stands for all of them.
+multipath() {
+    grep ^Y /sys/module/nvme_core/parameters/multipath
+    until_true 60 test -c /dev/ng1n1
+    test -e /sys/block/nvme1c1n1
+    zoned=1n1 appends
+    same_zones /dev/nvme1n1 /dev/nvme1n1
+}
+
 # Zones of 3 MiB, which the kernel's block layer does not take.
 odd_zones() {
     /job/zonal run --device "/dev/ng$odd" --name=odd --rw=write --bs=48k --iodepth=8 \
@@ -163,6 +175,7 @@ guest() {
     check "writes go through the plug" writes
     check "limits of the drive" limits
     check "a namespace without zones" without_zones
+    check "a disk of paths" multipath
     check "zones that Linux has no block device for" odd_zones
     check "what is in use, and what is no generic node" in_use
     check "served, and held meanwhile" served

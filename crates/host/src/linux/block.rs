@@ -32,7 +32,8 @@ impl BlockCommands {
     }
 }
 
-impl Commands for BlockCommands {
+// SAFETY: the file is held, and reads and writes are of `data` and that long.
+unsafe impl Commands for BlockCommands {
     type Entry = squeue::Entry;
     type Answer = cqueue::Entry;
 

@@ -22,8 +22,12 @@ struct InFlight {
     preflush: bool,
 }
 
-/// What requests become, and what the kernel's answers mean. Owns the file that the commands name.
-pub(super) trait Commands: Send {
+/// What requests become, and what the kernel's answers mean.
+///
+/// # Safety
+/// Entries name a file that stays open as long as this lives, and of memory have the kernel touch
+/// nothing but the [`data_len`] bytes at the `data` that they were made with.
+pub(super) unsafe trait Commands: Send {
     /// An entry of the ring.
     type Entry: squeue::EntryMarker;
     /// An answer.
@@ -97,8 +101,8 @@ impl<C: Commands> Queue<C> {
         self.in_flight[usize::from(tag)] = Some(entry);
         // SAFETY: what the command points to is memory of the entry's buffers, which lie outside of
         // it and are neither moved nor looked at until the command has ended, and freed no sooner:
-        // the entry stays in its slot until then, and `drop` waits for all. The file is that of
-        // `commands`, open as long as the queue is.
+        // the entry stays in its slot until then, and `drop` waits for all. The file is open as long
+        // as the queue is: `Commands` says so.
         unsafe { ring.submission().push(&command) }.expect("one command for each tag");
         self.count += 1;
     }

@@ -28,7 +28,8 @@ impl NvmeCommands {
     }
 }
 
-impl Commands for NvmeCommands {
+// SAFETY: the file is held, and commands move data at `data`, that long, or none.
+unsafe impl Commands for NvmeCommands {
     type Entry = squeue::Entry128;
     type Answer = cqueue::Entry32;
 

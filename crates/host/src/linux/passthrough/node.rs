@@ -3,14 +3,11 @@
 //! Takes names, device numbers and sysfs; gives what they say. Keeps true: a node is known by its
 //! number, whatever its name.
 use super::error::NodeError;
-use crate::linux::sysfs::{Attributes, LimitsError, MAX_DEPTH};
+use crate::linux::sysfs::Attributes;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-
-/// Commands at once where the kernel does not say, as it does not with NVMe multipath.
-const DEPTH: u32 = 128;
 
 /// Whether this is where the generic nodes of NVMe namespaces are: `/dev/ng` and a number.
 pub fn is_name(name: &str) -> bool {
@@ -60,14 +57,10 @@ impl Node {
         let page = u32::try_from(rustix::param::page_size()).expect("pages of less than 4 GiB");
         let segments: u32 = attributes.number("queue/max_segments")?;
         let longest: u32 = attributes.number("queue/max_hw_sectors_kb")?;
-        let depth = match attributes.number("queue/nr_requests") {
-            Err(LimitsError::Read(_, error)) if error.kind() == io::ErrorKind::NotFound => DEPTH,
-            number => number?,
-        };
         Ok(Node {
             block: number.map(|number| (block, number)),
             max_sectors: segments.saturating_mul(page / 512).min(longest.saturating_mul(2)),
-            depth: u16::try_from(depth).unwrap_or(u16::MAX).clamp(1, MAX_DEPTH),
+            depth: attributes.depth()?,
             rotational: attributes.number::<u8>("queue/rotational")? != 0,
         })
     }
@@ -152,10 +145,8 @@ mod tests {
         assert_eq!(node.block, Some(("nvme3n2".to_owned(), "259:4".to_owned())));
         assert_eq!((node.max_sectors, node.depth), ((128 * pages).min(2560), 1023));
         let place = sys.path().join("block/nvme3n2");
-        fs::remove_file(place.join("queue/nr_requests")).expect("it was there");
         write(&place, "hidden", "1");
-        let node = Node::find(sys.path(), 250, 7).expect("a node");
-        assert_eq!((node.block, node.depth), (None, 128));
+        assert_eq!(Node::find(sys.path(), 250, 7).expect("a node").block, None);
         fs::remove_file(place.join("queue/max_segments")).expect("it was there");
         let error = Node::find(sys.path(), 250, 7).expect_err("an attribute is missing");
         assert!(error.to_string().contains("queue/max_segments"), "{error}");
