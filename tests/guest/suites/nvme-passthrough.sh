@@ -29,39 +29,47 @@ before() {
     namespace 5 nsid=1 bus=nvme1 "${blocks[@]}" zoned=true zoned.zone_size=4M zoned.zone_capacity=3M
 }
 
-# The driver numbers namespaces in the order in which it finds them.
+# called SERIAL NSID: what a namespace is called after ng or nvme. The driver numbers drives and
+# namespaces in the order in which it finds them.
+called() {
+    local place
+    for place in /sys/block/nvme*; do
+        # What has a c in its name is a path.
+        [[ ${place##*/} != *c* && $(tr -d ' ' <"$place/device/serial") == "$1" ]] || continue
+        [[ $(cat "$place/nsid") == "$2" ]] || continue
+        echo "${place##*/nvme}"
+        return
+    done
+    return 1
+}
+
 nodes() {
-    local number place
+    local number
     modprobe nvme
     for number in 1 2 3 4; do
-        until_true 60 test -c "/dev/ng0n$number"
+        until_true 60 called zonal "$number"
+        until_true 60 test -c "/dev/ng$(called zonal "$number")"
     done
-    for place in /sys/block/nvme0n*; do
-        number=$(cat "$place/nsid")
-        echo "${place##*/nvme}" >"/tmp/namespace$number"
-    done
-    until_true 60 test -b "/dev/nvme$(called 1)"
-    until_true 60 test -b "/dev/nvme$(called 2)"
-    fails test -b "/dev/nvme$(called 3)"
+    until_true 60 called paths 1
+    until_true 60 test -c "/dev/ng$(called paths 1)"
+    until_true 60 test -b "/dev/nvme$(called zonal 1)"
+    until_true 60 test -b "/dev/nvme$(called zonal 2)"
+    fails test -b "/dev/nvme$(called zonal 3)"
 }
 
-# called NSID: what a namespace is called after ng or nvme.
-called() {
-    cat "/tmp/namespace$1"
-}
-
-# traced COMMAND...: leaves in /tmp/appends how many zone appends (opcode 7Dh) the driver sent.
+# traced OPCODE COMMAND...: leaves in /tmp/traced how many NVMe commands of that kind the driver sent.
 traced() {
-    local events=/tmp/tracing/events/nvme/nvme_setup_cmd
+    local opcode=$1 events=/tmp/tracing/events/nvme/nvme_setup_cmd
+    shift
     mkdir -p /tmp/tracing
     mountpoint -q /tmp/tracing || mount -t tracefs tracefs /tmp/tracing
     echo 16384 >/tmp/tracing/buffer_size_kb
     echo >/tmp/tracing/trace
-    echo 'opcode == 0x7d' >$events/filter
+    echo "opcode == $opcode && qid != 0" >$events/filter
     echo 1 >$events/enable
     "$@"
     echo 0 >$events/enable
-    grep -c nvme_setup_cmd: /tmp/tracing/trace >/tmp/appends || true
+    grep -c nvme_setup_cmd: /tmp/tracing/trace >/tmp/traced || true
 }
 
 # 480 appends of 16 KiB to three zones, each block read where it landed.
@@ -72,9 +80,9 @@ appends() {
         printf '8,0 0 %d 0.%09d 1 Q ZAS %d + 32 [a]\n' $((number + 1)) "$number" \
             $((number % 3 * 8192))
     done >/tmp/appends.txt
-    traced /job/zonal run --device "/dev/ng$zoned" --name=a --read_iolog=/tmp/appends.txt \
+    traced 0x7d /job/zonal run --device "/dev/ng$zoned" --name=a --read_iolog=/tmp/appends.txt \
         --replay_no_stall=1 --iodepth=32 --verify=crc32c
-    equal "appends" "$(cat /tmp/appends)" 480
+    equal "appends" "$(cat /tmp/traced)" 480
     for number in 0 1 2; do
         equal "write pointer" "$(zone "/dev/nvme$zoned" "$number" wptr)" 0x001400
     done
@@ -84,9 +92,9 @@ appends() {
 # Writes wait for their turn in the plug: no append is made of them.
 writes() {
     blkzone reset "/dev/nvme$zoned"
-    traced /job/zonal run --device "/dev/ng$zoned" --name=seq --rw=write --bs=64k --iodepth=16 \
+    traced 0x7d /job/zonal run --device "/dev/ng$zoned" --name=seq --rw=write --bs=64k --iodepth=16 \
         --numjobs=2 --zonemode=zbd --size=24m --offset_increment=24m --verify=crc32c
-    equal "appends" "$(cat /tmp/appends)" 0
+    equal "appends" "$(cat /tmp/traced)" 0
     equal "full zones" "$(blkzone report "/dev/nvme$zoned" | grep -c '(fu)')" 12
     same_zones "/dev/ng$zoned" "/dev/nvme$zoned"
     # The drive itself refuses what is not at the write pointer.
@@ -104,13 +112,23 @@ without_zones() {
     refused "no zones" zone report "/dev/ng$plain"
 }
 
+# Zeroes need no data.
+zeroes() {
+    modprobe ublk_drv
+    serve_ublk 1 "/dev/ng$plain"
+    dd if=/dev/urandom of=/dev/ublkb1 bs=1M count=2 oflag=direct
+    traced 0x08 blkdiscard --zeroout --length 1M /dev/ublkb1
+    equal "zeroes of 256 KiB" "$(cat /tmp/traced)" 4
+    cmp --bytes 1048576 /dev/ublkb1 /dev/zero
+    fails cmp --bytes 1048580 /dev/ublkb1 /dev/zero
+    stop_ublk 1
+}
+
 # A disk of paths has a node of its own, which stands for all of them.
 multipath() {
-    grep ^Y /sys/module/nvme_core/parameters/multipath
-    until_true 60 test -c /dev/ng1n1
-    test -e /sys/block/nvme1c1n1
-    zoned=1n1 appends
-    same_zones /dev/nvme1n1 /dev/nvme1n1
+    equal "paths" "$(find /sys/block -name "nvme${paths%n*}c*n${paths#*n}" | wc -l)" 1
+    zoned=$paths appends
+    same_zones "/dev/nvme$paths" "/dev/nvme$paths"
 }
 
 # Zones of 3 MiB, which the kernel's block layer does not take.
@@ -169,12 +187,14 @@ guest() {
     # shellcheck source=tests/guest/lib/ublk.sh
     source /job/lib/ublk.sh
     check "namespaces have nodes" nodes
-    zoned=$(called 1) plain=$(called 2) odd=$(called 3) metadata=$(called 4)
+    zoned=$(called zonal 1) plain=$(called zonal 2) odd=$(called zonal 3)
+    metadata=$(called zonal 4) paths=$(called paths 1)
     check "reports and zone actions" reports_and_actions "/dev/ng$zoned" "/dev/nvme$zoned" 60
     check "appends are the drive's own" appends
     check "writes go through the plug" writes
     check "limits of the drive" limits
     check "a namespace without zones" without_zones
+    check "zeroes" zeroes
     check "a disk of paths" multipath
     check "zones that Linux has no block device for" odd_zones
     check "what is in use, and what is no generic node" in_use
