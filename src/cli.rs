@@ -143,8 +143,8 @@ Commands:
 #[derive(Args, Debug)]
 pub struct RunArgs {
     /// Device for all jobs: a spec (see `zonal devices`), a TOML profile, or in real time an image
-    /// NAME.img, nvme-tcp://HOST:PORT/NQN or a block device /dev/NAME. Without it, each job's
-    /// `filename` names its device, which is no block device
+    /// NAME.img, nvme-tcp://HOST:PORT/NQN, a block device /dev/NAME or an NVMe namespace
+    /// /dev/ngXnY. Without it, each job's `filename` names its device, which is none of the last two
     #[arg(long, value_name = "SPEC")]
     pub device: Option<String>,
     /// Real threads and real time, or discrete events in virtual time

@@ -10,8 +10,8 @@ use zonal_nvme::auth::{Group, Hash};
 #[command(group = ArgGroup::new("exports").required(true).multiple(true))]
 pub struct ServeArgs {
     /// The devices to export, each a spec (see `zonal devices`), a TOML profile, an image
-    /// NAME.img, or a block device /dev/NAME of this machine. Those of a spec that keep data have
-    /// memory=true
+    /// NAME.img, or a block device /dev/NAME or NVMe namespace /dev/ngXnY of this machine. Those of
+    /// a spec that keep data have memory=true
     #[arg(value_name = "DEVICE", required = true)]
     pub devices: Vec<String>,
     #[command(flatten)]

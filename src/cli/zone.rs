@@ -22,7 +22,7 @@ pub enum ZoneCommand {
 #[derive(Args, Debug)]
 pub struct RangeArgs {
     /// A spec (see `zonal devices`), a TOML profile, an image NAME.img,
-    /// nvme-tcp://HOST:PORT/NQN, or a block device /dev/NAME
+    /// nvme-tcp://HOST:PORT/NQN, a block device /dev/NAME, or an NVMe namespace /dev/ngXnY
     #[arg(value_name = "DEVICE")]
     pub device: String,
     /// First sector of the first zone, in 512-byte sectors; takes 0x... and suffixes such as K,

@@ -4,6 +4,7 @@
 //!  null:zones=64, zns-1t, drive.toml     a model, made here
 //!  NAME.img                              an image in a file
 //!  nvme-tcp://HOST:PORT/NQN              a device of another program or machine
+//!  /dev/ngXnY                            an NVMe namespace of this machine, by NVMe commands
 //!  /dev/NAME                             a block device of this machine
 //! ```
 //!
@@ -17,6 +18,7 @@ use zonal_device::model::Model;
 use zonal_device::spec::{self, DeviceSpec};
 use zonal_host::image::{self, ImageName};
 use zonal_host::linux::LinuxDevice;
+use zonal_host::linux::passthrough::{self, NvmeDevice};
 use zonal_host::nvme_tcp::{self, Address, Notify};
 
 /// A device before the block layer is attached to it.
@@ -84,6 +86,10 @@ pub fn open(name: &str, seed: u64, channels: usize) -> Result<Opened> {
     if ImageName::looks_like(name) {
         let image::Opened { device, description, .. } = open_image(name)?;
         return Ok(found("image", description, Some(device.superblock().uuid), device));
+    }
+    if passthrough::is_name(name) {
+        let device = NvmeDevice::open(name).with_context(in_device)?;
+        return Ok(found("nvme", device.describe(), None, Arc::new(device)));
     }
     if is_block_device(name) {
         let device = LinuxDevice::open(name).with_context(in_device)?;
@@ -163,7 +169,7 @@ pub fn is_found(name: &str) -> bool {
     name.starts_with(nvme_tcp::SCHEME) || ImageName::looks_like(name) || is_block_device(name)
 }
 
-/// Whether this names a block device of this machine.
+/// Whether this names a block device of this machine, or a namespace that may be one.
 pub fn is_block_device(name: &str) -> bool {
     name.starts_with("/dev/")
 }

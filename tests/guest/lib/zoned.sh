@@ -90,3 +90,33 @@ fio_verify() {
         --io_size="$io_size" --verify=crc32c --do_verify=1 \
         --max_open_zones="$(limit "$disk" max_open_zones)" "$@"
 }
+
+# same_reports FILE FILE: but for the write pointers of full zones, which mean nothing.
+same_reports() {
+    sed -i '/(fu)/s/wptr 0x[0-9a-f]*//' "$@"
+    diff -w "$@"
+}
+
+# same_zones DEVICE DISK: what zonal says of the zones of DEVICE is what blkzone says of DISK.
+same_zones() {
+    /job/zonal zone report "$1" >/tmp/ours
+    blkzone report "$2" >/tmp/theirs
+    same_reports /tmp/ours /tmp/theirs
+}
+
+# reports_and_actions DEVICE DISK ZONES: the disk, as a device of zonal's that has so many zones.
+reports_and_actions() {
+    blkzone reset "$2"
+    same_zones "$1" "$2"
+    dd if=/dev/zero of="$2" bs=4k count=3 oflag=direct
+    /job/zonal zone open -o 8192 -c 1 "$1"
+    equal "after open" "$(zone "$2" 1 zcond)" "3(oe)"
+    /job/zonal zone finish -o 16384 -c 1 "$1"
+    equal "after finish" "$(zone "$2" 2 zcond)" "14(fu)"
+    /job/zonal zone close -c 1 "$1"
+    equal "after close" "$(zone "$2" 0 zcond)" "4(cl)"
+    same_zones "$1" "$2"
+    /job/zonal zone reset "$1"
+    equal "empty zones" "$(blkzone report "$2" | grep -c '(em)')" "$3"
+    same_zones "$1" "$2"
+}

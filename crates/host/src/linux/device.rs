@@ -1,4 +1,6 @@
 //! The device: limits, zone reports, hardware queues.
+use super::block::BlockCommands;
+use super::describe;
 use super::queue::Queue;
 use super::sysfs::{self, LimitsError};
 use super::zones;
@@ -71,13 +73,7 @@ impl LinuxDevice {
 
     /// Describes the device in one line, for reports.
     pub fn describe(&self) -> String {
-        let limits = &self.limits;
-        let size = if limits.nr_zones > 0 {
-            format!("{} zones of {} bytes", limits.nr_zones, limits.zone_size.to_bytes())
-        } else {
-            format!("{} bytes without zones", limits.capacity.to_bytes())
-        };
-        format!("{}, {size}, {}B blocks", self.name, limits.lba_size)
+        describe(&self.name, &self.limits)
     }
 }
 
@@ -106,7 +102,9 @@ impl Device for LinuxDevice {
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
-        Box::new(Queue::new(Arc::clone(&self.file), self.limits.clone()))
+        let depth = self.limits.queue_depth;
+        let file = Arc::clone(&self.file);
+        Box::new(Queue::new(BlockCommands { file, limits: self.limits.clone() }, depth))
     }
 }
 

@@ -1,18 +1,14 @@
 //! A hardware queue: an io_uring.
 //!
-//! Takes requests; gives them back done. Keeps true: memory that the kernel reads or writes is kept
-//! until the kernel is done with it, also when the queue is dropped.
-use super::device::status;
-use super::zones;
-use io_uring::{IoUring, opcode, squeue, types};
-use std::fs::File;
+//! Takes requests, and the [`Commands`] that they become; gives them back done. Keeps true: memory
+//! that the kernel reads or writes is kept until the kernel is done with it, also when the queue is
+//! dropped.
+use io_uring::{IoUring, cqueue, squeue, types};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use zonal_blk::units::SECTOR_SHIFT;
-use zonal_blk::{BioFlags, Buf, HwQueue, Limits, Nanos, Op, Request, Sector, Status};
+use zonal_blk::{BioFlags, Buf, HwQueue, Nanos, Op, Request, Status};
 
 /// The longest sleep of a poll.
 const MOMENT: Duration = Duration::from_micros(100);
@@ -26,11 +22,42 @@ struct InFlight {
     preflush: bool,
 }
 
-pub(super) struct Queue {
-    file: Arc<File>,
-    limits: Limits,
+/// What requests become, and what the kernel's answers mean.
+///
+/// # Safety
+/// Entries name a file that stays open as long as this lives, and of memory have the kernel touch
+/// nothing but the [`data_len`] bytes at the `data` that they were made with.
+pub(super) unsafe trait Commands: Send {
+    /// An entry of the ring.
+    type Entry: squeue::EntryMarker;
+    /// An answer.
+    type Answer: cqueue::EntryMarker;
+
+    /// A flush.
+    fn flush(&self) -> Self::Entry;
+
+    /// The command for a request, with [`data_len`] bytes at `data`.
+    ///
+    /// # Errors
+    /// The status of a request that has ended already, well or not.
+    fn start(&self, request: &Request, data: *mut u8) -> Result<Self::Entry, Status>;
+
+    /// The result of a command that did not fail.
+    ///
+    /// # Errors
+    /// How it failed.
+    fn result(&self, answer: &Self::Answer) -> Result<u64, Status>;
+
+    /// A request's command ended with this result: how did the request?
+    fn finish(&self, request: &mut Request, result: u64) -> Status;
+}
+
+pub(super) type Ring<C> = IoUring<<C as Commands>::Entry, <C as Commands>::Answer>;
+
+pub(super) struct Queue<C: Commands> {
+    commands: C,
     /// `None` if the kernel gives none, as when it is out of memory.
-    ring: Option<IoUring>,
+    ring: Option<Ring<C>>,
     /// By tag.
     in_flight: Vec<Option<InFlight>>,
     count: usize,
@@ -38,13 +65,11 @@ pub(super) struct Queue {
     ended: Vec<Box<Request>>,
 }
 
-impl Queue {
-    pub fn new(file: Arc<File>, limits: Limits) -> Self {
-        let depth = usize::from(limits.queue_depth);
-        let ring = IoUring::builder().setup_coop_taskrun().build(u32::from(limits.queue_depth));
+impl<C: Commands> Queue<C> {
+    pub fn new(commands: C, depth: u16) -> Self {
+        let ring = Ring::<C>::builder().setup_coop_taskrun().build(u32::from(depth));
         Queue {
-            file,
-            limits,
+            commands,
             ring: ring.ok(),
             in_flight: (0..depth).map(|_| None).collect(),
             count: 0,
@@ -52,47 +77,45 @@ impl Queue {
         }
     }
 
-    fn end(&mut self, mut request: Box<Request>, ended: Result<(), Status>) {
-        request.set_status(ended.err().unwrap_or(Status::Ok));
+    fn end(&mut self, mut request: Box<Request>, status: Status) {
+        request.set_status(status);
         self.ended.push(request);
-    }
-
-    /// Does what the kernel does only while one waits.
-    fn manage(&mut self, request: Box<Request>) {
-        let (start, len) = match request.op() {
-            Op::ZoneResetAll => (Sector(0), self.limits.capacity),
-            _ => (request.sector(), self.limits.zone_size),
-        };
-        let done = zones::manage(&self.file, request.op(), start, len);
-        self.end(request, done.map_err(|error| status(&error)));
     }
 
     /// Gives the kernel a command.
     fn push(&mut self, mut entry: InFlight) {
         let Some(ring) = &mut self.ring else {
-            return self.end(entry.request, Err(Status::IoError));
+            return self.end(entry.request, Status::IoError);
+        };
+        let command = if entry.preflush {
+            self.commands.flush()
+        } else {
+            let data = data(&mut entry);
+            match self.commands.start(&entry.request, data) {
+                Ok(command) => command,
+                Err(status) => return self.end(entry.request, status),
+            }
         };
         let tag = entry.request.tag().0;
-        let command = command(&self.file, &mut entry).user_data(tag.into());
+        let command = with_user_data(command, tag.into());
         self.in_flight[usize::from(tag)] = Some(entry);
         // SAFETY: what the command points to is memory of the entry's buffers, which lie outside of
         // it and are neither moved nor looked at until the command has ended, and freed no sooner:
         // the entry stays in its slot until then, and `drop` waits for all. The file is open as long
-        // as the queue is.
+        // as the queue is: `Commands` says so.
         unsafe { ring.submission().push(&command) }.expect("one command for each tag");
         self.count += 1;
     }
 
     /// A command has ended.
-    fn take(&mut self, tag: u64, result: i32, done: &mut Vec<Box<Request>>) {
-        let slot = usize::try_from(tag).expect("a tag");
+    fn take(&mut self, answer: &C::Answer, done: &mut Vec<Box<Request>>) {
+        let slot = usize::try_from(cqueue::EntryMarker::user_data(answer)).expect("a tag");
         let mut entry = self.in_flight[slot].take().expect("a command that ends was out");
         self.count -= 1;
-        let status = match result {
-            error if error < 0 => status(&io::Error::from_raw_os_error(-error)),
-            _ if std::mem::take(&mut entry.preflush) => return self.push(entry),
-            len if len.unsigned_abs() != data_len(&entry.request) => Status::IoError,
-            _ => Status::Ok,
+        let status = match self.commands.result(answer) {
+            Err(status) => status,
+            Ok(_) if std::mem::take(&mut entry.preflush) => return self.push(entry),
+            Ok(result) => self.commands.finish(&mut entry.request, result),
         };
         if status == Status::Ok && entry.request.op() == Op::Read {
             scatter(&mut entry);
@@ -113,45 +136,45 @@ impl Queue {
 
     fn reap(&mut self, done: &mut Vec<Box<Request>>) {
         while let Some(end) = self.ring.as_mut().and_then(|ring| ring.completion().next()) {
-            self.take(end.user_data(), end.result(), done);
+            self.take(&end, done);
         }
     }
 }
 
 /// Bytes that the kernel moves for a request.
-fn data_len(request: &Request) -> u32 {
+pub(super) fn data_len(request: &Request) -> u32 {
     match request.op() {
-        Op::Read | Op::Write => request.nr_sectors() << SECTOR_SHIFT,
+        Op::Read | Op::Write | Op::ZoneAppend => request.nr_sectors() << SECTOR_SHIFT,
         _ => 0,
     }
 }
 
-/// The command for a request, with the memory that it is about.
-fn command(file: &File, entry: &mut InFlight) -> squeue::Entry {
-    let fd = types::Fd(file.as_raw_fd());
+fn with_user_data<E: squeue::EntryMarker>(mut entry: E, data: u64) -> E {
+    entry.set_user_data(data);
+    entry
+}
+
+/// Where a request's data are, in one piece; null if it has none.
+fn data(entry: &mut InFlight) -> *mut u8 {
     let request = &mut entry.request;
-    if entry.preflush || request.op() == Op::Flush {
-        return opcode::Fsync::new(fd).build();
+    let len = data_len(request);
+    if len == 0 {
+        return std::ptr::null_mut();
     }
-    let (len, offset) = (data_len(request), request.sector().to_bytes().0);
     let mut pieces = 0;
     let mut whole = std::ptr::null_mut();
     request.for_each_segment(|_, _, buf| {
         pieces += 1;
         whole = buf.map_or(std::ptr::null_mut(), |buf| buf.as_mut_ptr());
     });
-    if pieces > 1 || whole.is_null() {
-        let bounce = entry.bounce.insert(Buf::zeroed(len as usize));
-        if request.op() == Op::Write {
-            gather(request, bounce);
-        }
-        whole = bounce.as_mut_ptr();
+    if pieces == 1 && !whole.is_null() {
+        return whole;
     }
-    if request.op() == Op::Read {
-        return opcode::Read::new(fd, whole, len).offset(offset).build();
+    let bounce = entry.bounce.insert(Buf::zeroed(len as usize));
+    if request.op() != Op::Read {
+        gather(request, bounce);
     }
-    let fua = if request.flags().contains(BioFlags::FUA) { libc::RWF_DSYNC } else { 0 };
-    opcode::Write::new(fd, whole, len).offset(offset).rw_flags(fua).build()
+    bounce.as_mut_ptr()
 }
 
 /// Copies the pieces of a write together. A bio without data writes zeroes.
@@ -180,17 +203,10 @@ fn scatter(entry: &mut InFlight) {
     });
 }
 
-impl HwQueue for Queue {
+impl<C: Commands> HwQueue for Queue<C> {
     fn start(&mut self, _now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
-        let op = request.op();
-        match op {
-            Op::Read | Op::Write | Op::Flush => {
-                let preflush = op == Op::Write && request.flags().contains(BioFlags::PREFLUSH);
-                self.push(InFlight { request, bounce: None, preflush });
-            }
-            op if op.is_zone_management() || op == Op::ZoneResetAll => self.manage(request),
-            _ => self.end(request, Err(Status::NotSupported)),
-        }
+        let preflush = request.op() != Op::Flush && request.flags().contains(BioFlags::PREFLUSH);
+        self.push(InFlight { request, bounce: None, preflush });
         Ok(())
     }
 
@@ -215,7 +231,7 @@ impl HwQueue for Queue {
     }
 }
 
-impl Drop for Queue {
+impl<C: Commands> Drop for Queue<C> {
     fn drop(&mut self) {
         // Where all goes well nothing is out; after a panic, the kernel may still write to memory
         // that is about to be freed.

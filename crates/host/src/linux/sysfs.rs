@@ -2,18 +2,21 @@
 //!
 //! Takes a directory such as `/sys/dev/block/259:0`; gives limits.
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use zonal_blk::{Limits, Sector};
 
 /// The longest queue that is asked of a device: what io_uring takes at once.
 const MAX_DEPTH: u16 = 1024;
+/// The same where the kernel does not say, as of disks that it makes of paths (NVMe multipath).
+const DEPTH: u16 = 128;
 
 /// Why the limits are not known.
 #[derive(Debug, thiserror::Error)]
 pub enum LimitsError {
     /// An attribute cannot be read.
     #[error("{0}: {1}")]
-    Read(PathBuf, std::io::Error),
+    Read(PathBuf, io::Error),
     /// An attribute is not what it should be.
     #[error("{path}: found `{found}`, expected {expected}")]
     Value {
@@ -27,10 +30,10 @@ pub enum LimitsError {
 }
 
 /// A device's directory.
-struct Attributes<'a>(&'a Path);
+pub(super) struct Attributes<'a>(pub &'a Path);
 
 impl Attributes<'_> {
-    fn text(&self, name: &str) -> Result<(PathBuf, String), LimitsError> {
+    pub fn text(&self, name: &str) -> Result<(PathBuf, String), LimitsError> {
         let path = self.0.join(name);
         match fs::read_to_string(&path) {
             Ok(text) => Ok((path, text.trim().to_owned())),
@@ -38,9 +41,19 @@ impl Attributes<'_> {
         }
     }
 
-    fn number<T: std::str::FromStr>(&self, name: &str) -> Result<T, LimitsError> {
+    pub fn number<T: std::str::FromStr>(&self, name: &str) -> Result<T, LimitsError> {
         let (path, found) = self.text(name)?;
         found.parse().map_err(|_| LimitsError::Value { path, found, expected: "a number" })
+    }
+
+    /// Commands at once on a hardware queue.
+    pub fn depth(&self) -> Result<u16, LimitsError> {
+        match self.number::<u32>("queue/nr_requests") {
+            Err(LimitsError::Read(_, error)) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(DEPTH)
+            }
+            depth => Ok(u16::try_from(depth?).unwrap_or(u16::MAX).clamp(1, MAX_DEPTH)),
+        }
     }
 }
 
@@ -66,7 +79,6 @@ pub fn limits(directory: &Path) -> Result<Limits, LimitsError> {
         return Err(LimitsError::Value { path, found, expected: "512 or 4096" });
     }
     let max_kb: u32 = attributes.number("queue/max_sectors_kb")?;
-    let depth: u32 = attributes.number("queue/nr_requests")?;
     let mut limits = Limits {
         lba_size,
         capacity: Sector(attributes.number("size")?),
@@ -79,7 +91,7 @@ pub fn limits(directory: &Path) -> Result<Limits, LimitsError> {
         append_max_sectors: 0,
         max_write_zeroes_sectors: 0,
         nr_queues: u16::MAX,
-        queue_depth: u16::try_from(depth).unwrap_or(u16::MAX).clamp(1, MAX_DEPTH),
+        queue_depth: attributes.depth()?,
         rotational: attributes.number::<u8>("queue/rotational")? != 0,
     };
     if zoned {
@@ -129,6 +141,13 @@ mod tests {
     fn device_without_zones_may_have_chunks_that_are_none() {
         let limits = limits(directory(&[("queue/zoned", "none")]).path()).expect("limits");
         assert_eq!((limits.nr_zones, limits.zone_size), (0, Sector(0)));
+    }
+
+    #[test]
+    fn disk_of_paths_has_a_depth_of_its_own() {
+        let disk = directory(&[]);
+        fs::remove_file(disk.path().join("queue/nr_requests")).expect("it was there");
+        assert_eq!(limits(disk.path()).expect("limits").queue_depth, 128);
     }
 
     #[test]

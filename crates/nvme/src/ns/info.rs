@@ -103,6 +103,17 @@ pub enum ScanError {
     /// Zones without size, or that cannot be counted in sectors.
     #[error("zones of {0} blocks")]
     ZoneSize(u64),
+    /// Zones that the block layer cannot count.
+    #[error("{} sectors are not 1 to 2^32 zones of {} sectors", capacity.0, zone_size.0)]
+    ZoneCount {
+        /// Size of the namespace.
+        capacity: Sector,
+        /// Size of its zones.
+        zone_size: Sector,
+    },
+    /// A command set without reads and writes of blocks, or with other rules.
+    #[error("command set {0:?}, expected NVM or ZNS")]
+    CommandSet(Csi),
 }
 
 impl NamespaceInfo {

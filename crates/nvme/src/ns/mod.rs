@@ -1,11 +1,14 @@
 //! The host's side: what it knows of a namespace, and the commands it makes for it.
 //!
 //! ```text
-//!  Identify data -> info     what a scan found, checked
+//!  Identify data -> scan     what there is, and its limits
+//!                    |
+//!                  info      what a scan found, checked
 //!                    |
 //!                  layout    where it lies in memory: a path for each controller that has the
 //!                    |       namespace, and a head that they share
 //!  Request ------> setup     a submission queue entry, by what the layout says
+//!  zones --------> report    how they are asked for, and what the answer says
 //! ```
 //!
 //! Takes what Identify said, and requests of the block layer; gives commands. Keeps true: every
@@ -13,6 +16,8 @@
 mod agree;
 mod info;
 mod layout;
+mod report;
+mod scan;
 mod setup;
 
 pub use agree::HeadError;
@@ -21,6 +26,7 @@ pub use layout::{
     Arrangement, Described, Line, PathCounters, PathInfo, PathState, Touched, cache_line, in_head,
     in_path, inline, layouts,
 };
+pub use scan::{Reach, page, scan};
 pub use setup::{Payload, Protection, setup, setup_rw};
 
 /// The arrangement that the product uses.

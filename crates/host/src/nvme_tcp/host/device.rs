@@ -7,20 +7,11 @@ use super::scan::{Found, scan};
 use crate::nvme_tcp::Notify;
 use crate::nvme_tcp::address::Address;
 use std::sync::Arc;
-use zerocopy::FromBytes;
-use zonal_blk::units::SECTOR_SHIFT;
-use zonal_blk::{
-    Device, HwQueue, Limits, Nanos, Sector, Status, Zone, ZoneCondition, ZoneKind, ZoneNo,
-};
+use zonal_blk::{Device, HwQueue, Limits, Nanos, Status, Zone, ZoneNo};
 use zonal_device::model::Model;
 use zonal_device::multipath::{Path, PathState, ReconnectConfig};
 use zonal_nvme::ns::NamespaceHead;
 use zonal_nvme::wire::Sqe;
-use zonal_nvme::wire::opcode::IoOpcode;
-use zonal_nvme::wire::sqe::PSDT_SGL;
-use zonal_nvme::wire::zone::{
-    NO_WRITE_POINTER, ReportHeader, SEQUENTIAL_WRITE_REQUIRED, ZoneDescriptor, ZoneReceive,
-};
 
 /// The longest zone report that is asked for, in bytes.
 const MAX_REPORT: usize = 256 << 10;
@@ -141,17 +132,6 @@ impl NvmeTcpDevice {
         parts.join(", ")
     }
 
-    /// Sectors of so many blocks; `None` if they are beyond the device.
-    pub(super) fn sectors(&self, blocks: u64) -> Option<Sector> {
-        let shift = u32::from(self.head.info.lba_shift) - SECTOR_SHIFT;
-        let sectors = Sector(blocks.checked_mul(1 << shift)?);
-        (sectors <= self.limits.capacity).then_some(sectors)
-    }
-
-    fn blocks(&self, sectors: Sector) -> u64 {
-        sectors.to_lba(self.limits.lba_size).0
-    }
-
     /// A piece of the report.
     fn report(
         &self,
@@ -161,29 +141,14 @@ impl NvmeTcpDevice {
         most: usize,
         zones: &mut Vec<Zone>,
     ) -> Result<usize, Status> {
-        let limit = MAX_REPORT.min(self.limits.max_sectors as usize * 512);
-        let room = limit.saturating_sub(ReportHeader::SIZE) / ZoneDescriptor::SIZE;
-        let most = most.min(room);
-        let len = ReportHeader::SIZE + most * ZoneDescriptor::SIZE;
-        let len = u32::try_from(len).expect("256 KiB at the most");
-        let mut command = ZoneReceive::zeroed();
-        (command.opcode, command.flags) = (IoOpcode::ZONE_MANAGEMENT_RECEIVE.0, PSDT_SGL);
-        command.nsid = self.head.info.nsid.into();
-        command.slba = self.blocks(self.limits.zone_start(first)).into();
-        command.ndw = (len / 4 - 1).into();
-        command.partial = 1;
+        let room = MAX_REPORT.min(self.limits.max_sectors as usize * 512);
+        let (command, len) = self.head.info.report(self.limits.zone_start(first), most, room);
         let sqe = Sqe::from(command);
         let timeout = self.address.io_timeout;
         let (_, data) = reports
             .send_within(timeout, "zone report", sqe, Vec::new(), len)
             .map_err(|error| self.report_failed(life, &error))?;
-        let (header, rest) = ReportHeader::read_from_prefix(&data).map_err(|_| Status::IoError)?;
-        let listed = usize::try_from(header.nr_zones.get()).unwrap_or(usize::MAX).min(most);
-        for bytes in rest.chunks_exact(ZoneDescriptor::SIZE).take(listed) {
-            let descriptor = ZoneDescriptor::read_from_bytes(bytes).map_err(|_| Status::IoError)?;
-            zones.push(self.zone(&descriptor).ok_or(Status::IoError)?);
-        }
-        Ok(listed)
+        self.head.info.read_report(&data, zones).ok_or(Status::IoError)
     }
 
     /// What a report ends with that did not come; the path is lost, unless it was refused.
@@ -196,24 +161,6 @@ impl NvmeTcpDevice {
             ConnectError::Timeout { .. } => Status::Timeout,
             _ => Status::Transport,
         }
-    }
-
-    /// What a descriptor says; `None` if it makes no sense.
-    fn zone(&self, descriptor: &ZoneDescriptor) -> Option<Zone> {
-        let start = self.sectors(descriptor.slba.get())?;
-        let len = self.limits.zone_size;
-        let cond = descriptor.condition()?;
-        let has_pointer = cond.is_active() || cond == ZoneCondition::Empty;
-        let wp = match descriptor.write_pointer.get() {
-            NO_WRITE_POINTER => start + len,
-            _ if !has_pointer => start + len,
-            wp => self.sectors(wp)?,
-        };
-        if descriptor.zone_type & 0xf != SEQUENTIAL_WRITE_REQUIRED {
-            return None;
-        }
-        let capacity = self.sectors(descriptor.capacity.get())?;
-        Some(Zone { start, len, capacity, wp, kind: ZoneKind::SequentialRequired, cond })
     }
 }
 

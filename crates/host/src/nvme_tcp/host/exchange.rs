@@ -95,16 +95,6 @@ pub enum ConnectError {
     /// The namespace cannot be used.
     #[error("namespace {0}: {1}")]
     Namespace(u32, ScanError),
-    /// The namespace has zones that the block layer cannot count.
-    #[error("namespace {nsid}: {capacity} sectors are not 1 to 2^32 zones of {zone_size} sectors")]
-    Zones {
-        /// The namespace.
-        nsid: u32,
-        /// Its size.
-        capacity: u64,
-        /// The zones' size.
-        zone_size: u64,
-    },
     /// Fewer queues than are needed.
     #[error("the target grants {0} I/O queues, expected 2 or more: one is for zone reports")]
     Queues(u32),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::IntoBytes;
 use zonal_blk::units::SECTOR_SHIFT;
-use zonal_blk::{BioFlags, Device, HwQueue, Nanos, Op, Request, Sector, Status};
+use zonal_blk::{BioFlags, Device, HwQueue, Nanos, Op, Request, Status};
 use zonal_nvme::ns::Arrangement;
 use zonal_nvme::ns::{Payload, setup};
 use zonal_nvme::tcp::{HostEvent, Payload as Data};
@@ -133,21 +133,13 @@ impl Queue {
         if status == Status::Ok && request.op() == Op::Read {
             status = scatter(&mut request, data);
         } else if status == Status::Ok && request.op() == Op::ZoneAppend {
-            match self.landed(&request, cqe.result()) {
+            match self.device.head().info.landed(request.zone(), cqe.result()) {
                 Some(sector) => request.set_landed(sector),
                 None => status = Status::IoError,
             }
         }
         request.set_status(status);
         done.push(request);
-    }
-
-    /// Where an append landed, if that is in its zone.
-    fn landed(&self, request: &Request, block: u64) -> Option<Sector> {
-        let sector = self.device.sectors(block)?;
-        let limits = self.device.limits();
-        let start = limits.zone_start(request.zone());
-        (start <= sector && sector < start + limits.zone_size).then_some(sector)
     }
 
     /// The connection is gone, and with it the others of its controller: what was in flight ends

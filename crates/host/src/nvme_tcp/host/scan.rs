@@ -4,14 +4,12 @@ use crate::nvme_tcp::address::Address;
 use std::thread;
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
-use zonal_blk::{Limits, Sector};
-use zonal_nvme::NvmeStatus;
-use zonal_nvme::ns::{Ids, NamespaceInfo};
+use zonal_blk::Limits;
+use zonal_nvme::ns::{self, NamespaceInfo, Reach, page};
 use zonal_nvme::wire::admin::{FeatureCommand, IdentifyCommand};
 use zonal_nvme::wire::fabrics::{CNTLID_ANY, PropertyCommand};
 use zonal_nvme::wire::identify::{
-    IdentifyController, IdentifyNamespace, IndependentNamespace, NamespaceList, ZnsController,
-    ZnsNamespace, id_type,
+    IdentifyController, IndependentNamespace, NamespaceList, ZnsController,
 };
 use zonal_nvme::wire::opcode::{AdminOpcode, Cns, Csi, FABRICS, FabricsType, FeatureId};
 use zonal_nvme::wire::property::{CSTS_FATAL, CSTS_READY, Property};
@@ -60,17 +58,18 @@ pub(super) fn scan(address: &Address, queues: u16) -> Result<Found, ConnectError
     let controller: IdentifyController = identify(&mut admin, Cns::CONTROLLER, 0, Csi::NVM)?;
     let nsid = find(&mut admin, address)?;
     let info = namespace(&mut admin, nsid)?;
-    // MDTS counts in units of the smallest page, CAP.MPSMIN, which is 4 KiB at least.
-    let page = 8 << (cap >> 48 & 0xf).min(8);
-    let shifted = |shift: u8| page << u32::from(shift).min(16);
-    let mdts = if controller.mdts == 0 { MAX_SECTORS } else { shifted(controller.mdts) };
     let zones = info.zones.is_some();
-    let append = if zones {
-        let zns: ZnsController = identify(&mut admin, Cns::CSI_CONTROLLER, 0, Csi::ZNS)?;
-        if zns.append_shift == 0 { mdts } else { shifted(zns.append_shift).min(mdts) }
-    } else {
-        0
+    let zns: Option<ZnsController> = match zones {
+        true => Some(identify(&mut admin, Cns::CSI_CONTROLLER, 0, Csi::ZNS)?),
+        false => None,
     };
+    let reach = Reach {
+        controller: &controller,
+        zns: zns.as_ref(),
+        mpsmin: u32::try_from(cap >> 48 & 0xf).expect("4 bits"),
+        unlimited: MAX_SECTORS,
+    };
+    let mut limits = info.limits(&reach).map_err(|error| ConnectError::Namespace(nsid, error))?;
     // Older controllers do not know this one, and say that the field is invalid.
     let rotational =
         identify::<IndependentNamespace>(&mut admin, Cns::INDEPENDENT_NAMESPACE, nsid, Csi::NVM);
@@ -101,14 +100,6 @@ pub(super) fn scan(address: &Address, queues: u16) -> Result<Found, ConnectError
         queue.tcp.set_in_capsule(in_capsule);
         connections.push(queue);
     }
-    let mut limits = limits(nsid, &info)?;
-    // NLB has 16 bits.
-    let most = (1_u32 << 16 << (info.lba_shift - 9)).min(u32::MAX >> 9);
-    limits.max_sectors = mdts.min(most);
-    limits.append_max_sectors = append.min(most);
-    // ONCS bit 3.
-    let zeroes = controller.oncs.get() & 1 << 3 != 0;
-    limits.max_write_zeroes_sectors = if zeroes { limits.max_sectors } else { 0 };
     (limits.nr_queues, limits.queue_depth, limits.rotational) = (nr_queues, depth, rotational);
     Ok(Found {
         admin,
@@ -118,30 +109,6 @@ pub(super) fn scan(address: &Address, queues: u16) -> Result<Found, ConnectError
         limits,
         model: text(&controller.mn).unwrap_or_default().to_owned(),
         queues: connections,
-    })
-}
-
-/// What the namespace alone says of limits.
-fn limits(nsid: u32, info: &NamespaceInfo) -> Result<Limits, ConnectError> {
-    let (capacity, zones) = (info.capacity, info.zones);
-    let zone_size = zones.map_or(Sector(0), |zones| zones.size);
-    let nr_zones = if zones.is_none() { 0 } else { capacity.0.div_ceil(zone_size.0) };
-    let fits = u32::try_from(nr_zones).ok().filter(|&count| zones.is_none() || count > 0);
-    let nr_zones =
-        fits.ok_or(ConnectError::Zones { nsid, capacity: capacity.0, zone_size: zone_size.0 })?;
-    Ok(Limits {
-        lba_size: 1 << info.lba_shift,
-        capacity,
-        zone_size,
-        nr_zones,
-        max_open_zones: zones.map_or(0, |zones| zones.max_open),
-        max_active_zones: zones.map_or(0, |zones| zones.max_active),
-        max_sectors: 0,
-        append_max_sectors: 0,
-        max_write_zeroes_sectors: 0,
-        nr_queues: 0,
-        queue_depth: 0,
-        rotational: false,
     })
 }
 
@@ -203,8 +170,7 @@ fn identify<T: FromBytes + KnownLayout + Immutable>(
     nsid: u32,
     csi: Csi,
 ) -> Result<T, ConnectError> {
-    let bytes = identify_bytes(admin, cns, nsid, csi)?;
-    Ok(T::read_from_prefix(&bytes).expect("4096 bytes came").0)
+    Ok(page(&identify_bytes(admin, cns, nsid, csi)?))
 }
 
 /// The namespace that was asked for.
@@ -221,39 +187,8 @@ fn find(admin: &mut Exchange, address: &Address) -> Result<u32, ConnectError> {
 }
 
 fn namespace(admin: &mut Exchange, nsid: u32) -> Result<NamespaceInfo, ConnectError> {
-    let (ids, csi) =
-        descriptors(&identify_bytes(admin, Cns::NAMESPACE_DESCRIPTORS, nsid, Csi::NVM)?);
-    let id: IdentifyNamespace = identify(admin, Cns::NAMESPACE, nsid, Csi::NVM)?;
-    let zns: Option<ZnsNamespace> = match csi {
-        Csi::ZNS => Some(identify(admin, Cns::CSI_NAMESPACE, nsid, Csi::ZNS)?),
-        Csi::NVM => None,
-        _ => {
-            let (doing, status) = ("Identify: command set", NvmeStatus::INVALID_NAMESPACE);
-            return Err(ConnectError::Refused { doing, status });
-        }
-    };
-    NamespaceInfo::new(nsid, ids, &id, zns.as_ref())
+    ns::scan(nsid, |cns, csi| identify_bytes(admin, cns, nsid, csi))?
         .map_err(|error| ConnectError::Namespace(nsid, error))
-}
-
-/// Reads the Namespace Identification Descriptor list (Base section 5.17.2.3): entries of type,
-/// length, two bytes of nothing, and the identifier.
-fn descriptors(mut list: &[u8]) -> (Ids, Csi) {
-    let mut ids = Ids { eui64: [0; 8], nguid: [0; 16], uuid: [0; 16] };
-    let mut csi = Csi::NVM;
-    while let [kind, len, _, _, rest @ ..] = list
-        && *len > 0
-    {
-        let Some((id, rest)) = rest.split_at_checked(usize::from(*len)) else { break };
-        match (*kind, id) {
-            (id_type::NGUID, id) if id.len() == 16 => ids.nguid.copy_from_slice(id),
-            (id_type::UUID, id) if id.len() == 16 => ids.uuid.copy_from_slice(id),
-            (id_type::CSI, [found]) => csi = Csi(*found),
-            _ => {}
-        }
-        list = rest;
-    }
-    (ids, csi)
 }
 
 /// Asks for I/O queues; gives how many there may be.
@@ -267,27 +202,4 @@ fn grant(admin: &mut Exchange, queues: u32) -> Result<u32, ConnectError> {
     let (cqe, _) = admin.send("Set Features, queues", command.into(), Vec::new(), 0)?;
     let granted = cqe.dw0.get();
     Ok((granted & 0xffff).min(granted >> 16) + 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn descriptors_are_read_up_to_the_first_that_is_none() {
-        let mut list = vec![id_type::NGUID, 16, 0, 0];
-        list.extend([7; 16]);
-        list.extend([id_type::CSI, 1, 0, 0, 2, 0, 0, 0, 0, id_type::CSI, 1, 0, 0, 0]);
-        let (ids, csi) = descriptors(&list);
-        assert_eq!((ids.nguid, ids.uuid, csi), ([7; 16], [0; 16], Csi::ZNS));
-        assert_eq!(descriptors(&[id_type::UUID, 16, 0, 0, 1]).1, Csi::NVM, "cut short");
-    }
-
-    proptest! {
-        #[test]
-        fn no_descriptors_make_it_panic(list in prop::collection::vec(any::<u8>(), 0..64)) {
-            descriptors(&list);
-        }
-    }
 }

@@ -1,0 +1,195 @@
+//! Zone reports: how they are asked for, and read.
+//!
+//! Takes what is known of a namespace, and data of the controller; gives commands, and zones. Keeps
+//! true: what the controller says is not believed: positions lie on the device, or there is no zone.
+use super::info::NamespaceInfo;
+use crate::wire::opcode::IoOpcode;
+use crate::wire::sqe::PSDT_SGL;
+use crate::wire::zone::{
+    NO_WRITE_POINTER, ReportHeader, SEQUENTIAL_WRITE_REQUIRED, ZoneDescriptor, ZoneReceive,
+};
+use zerocopy::FromBytes;
+use zonal_blk::units::SECTOR_SHIFT;
+use zonal_blk::{Sector, Zone, ZoneCondition, ZoneKind, ZoneNo};
+
+impl NamespaceInfo {
+    /// Sectors of so many blocks; `None` if they are beyond the namespace.
+    pub fn sectors(&self, blocks: u64) -> Option<Sector> {
+        let shift = u32::from(self.lba_shift) - SECTOR_SHIFT;
+        let sectors = Sector(blocks.checked_mul(1 << shift)?);
+        (sectors <= self.capacity).then_some(sectors)
+    }
+
+    /// Where an append to a zone landed, if block `lba` is in that zone.
+    pub fn landed(&self, zone: ZoneNo, lba: u64) -> Option<Sector> {
+        let (sector, size) = (self.sectors(lba)?, self.zones?.size);
+        (sector.0 / size.0 == u64::from(zone.0)).then_some(sector)
+    }
+
+    /// The command that reports up to `most` zones from the one at `first` on into up to `room`
+    /// bytes, and the bytes that it moves.
+    ///
+    /// # Panics
+    /// If there is no room for a zone, or for as much as 4 GiB.
+    pub fn report(&self, first: Sector, most: usize, room: usize) -> (ZoneReceive, u32) {
+        let fits = room.saturating_sub(ReportHeader::SIZE) / ZoneDescriptor::SIZE;
+        assert!(fits > 0, "{room} bytes for a zone report");
+        let len = ReportHeader::SIZE + most.min(fits) * ZoneDescriptor::SIZE;
+        let len = u32::try_from(len).expect("a report of less than 4 GiB");
+        let command = ZoneReceive {
+            opcode: IoOpcode::ZONE_MANAGEMENT_RECEIVE.0,
+            flags: PSDT_SGL,
+            nsid: self.nsid.into(),
+            slba: (first.0 >> (u32::from(self.lba_shift) - SECTOR_SHIFT)).into(),
+            ndw: (len / 4 - 1).into(),
+            partial: 1,
+            ..ZoneReceive::zeroed()
+        };
+        (command, len)
+    }
+
+    /// Reads a report that was asked for so; gives the number of its zones, or `None` if one makes
+    /// no sense.
+    pub fn read_report(&self, report: &[u8], zones: &mut Vec<Zone>) -> Option<usize> {
+        let (header, rest) = ReportHeader::read_from_prefix(report).ok()?;
+        let listed = usize::try_from(header.nr_zones.get()).unwrap_or(usize::MAX);
+        let before = zones.len();
+        for bytes in rest.chunks_exact(ZoneDescriptor::SIZE).take(listed) {
+            let descriptor = ZoneDescriptor::read_from_bytes(bytes).ok()?;
+            zones.push(self.zone(&descriptor)?);
+        }
+        Some(zones.len() - before)
+    }
+
+    /// What a descriptor says; `None` if it makes no sense.
+    fn zone(&self, descriptor: &ZoneDescriptor) -> Option<Zone> {
+        let start = self.sectors(descriptor.slba.get())?;
+        let len = self.zones?.size;
+        let end = Sector(start.0.checked_add(len.0)?);
+        let cond = descriptor.condition()?;
+        let has_pointer = cond.is_active() || cond == ZoneCondition::Empty;
+        let wp = match descriptor.write_pointer.get() {
+            NO_WRITE_POINTER => end,
+            _ if !has_pointer => end,
+            wp => self.sectors(wp)?,
+        };
+        if descriptor.zone_type & 0xf != SEQUENTIAL_WRITE_REQUIRED {
+            return None;
+        }
+        let capacity = self.sectors(descriptor.capacity.get())?;
+        Some(Zone { start, len, capacity, wp, kind: ZoneKind::SequentialRequired, cond })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ns::{Ids, ZoneInfo};
+    use crate::wire::opcode::Csi;
+    use proptest::prelude::*;
+    use zerocopy::IntoBytes;
+
+    /// 16 zones of 64 blocks of 4 KiB.
+    fn info() -> NamespaceInfo {
+        NamespaceInfo {
+            nsid: 5,
+            ids: Ids::default(),
+            csi: Csi::ZNS,
+            lba_shift: 12,
+            metadata: 0,
+            pi_type: 0,
+            pi_size: 0,
+            guard: 0,
+            extended: false,
+            shared: false,
+            write_granularity: 1,
+            write_size: 1,
+            capacity: Sector(16 * 512),
+            used: 0,
+            zones: Some(ZoneInfo { size: Sector(512), max_open: 0, max_active: 0 }),
+        }
+    }
+
+    fn descriptor(slba: u64, state: u8, write_pointer: u64) -> ZoneDescriptor {
+        ZoneDescriptor {
+            zone_type: SEQUENTIAL_WRITE_REQUIRED,
+            state: state << 4,
+            capacity: 48.into(),
+            slba: slba.into(),
+            write_pointer: write_pointer.into(),
+            ..ZoneDescriptor::zeroed()
+        }
+    }
+
+    fn report(nr_zones: u64, descriptors: &[ZoneDescriptor]) -> Vec<u8> {
+        let header = ReportHeader { nr_zones: nr_zones.into(), ..ReportHeader::zeroed() };
+        [header.as_bytes(), descriptors.as_bytes()].concat()
+    }
+
+    #[test]
+    fn command_asks_for_as_many_zones_as_there_is_room_for() {
+        let (command, len) = info().report(Sector(1024), 100, 64 + 4 * 64 + 63);
+        assert_eq!((command.nsid.get(), command.slba.get(), command.partial), (5, 128, 1));
+        assert_eq!((len, command.ndw.get()), (320, 79));
+        assert_eq!(info().report(Sector(0), 2, 4096).1, 192);
+    }
+
+    #[test]
+    fn zones_are_read_as_they_are_and_no_more_than_the_header_says() {
+        let listed =
+            [descriptor(0, 0x2, 7), descriptor(64, 0xe, NO_WRITE_POINTER), descriptor(128, 1, 128)];
+        let mut zones = Vec::new();
+        assert_eq!(info().read_report(&report(2, &listed), &mut zones), Some(2));
+        let kind = ZoneKind::SequentialRequired;
+        let (len, capacity) = (Sector(512), Sector(384));
+        let first = Zone {
+            start: Sector(0),
+            len,
+            capacity,
+            wp: Sector(56),
+            kind,
+            cond: ZoneCondition::ImplicitOpen,
+        };
+        let second = Zone { start: len, wp: Sector(1024), cond: ZoneCondition::Full, ..first };
+        assert_eq!(zones, [first, second]);
+        assert_eq!(info().read_report(&report(9, &listed), &mut zones), Some(3), "it ends there");
+    }
+
+    #[test]
+    fn zones_that_make_no_sense_are_none() {
+        let other_type = ZoneDescriptor { zone_type: 1, ..descriptor(0, 1, 0) };
+        for wrong in [
+            descriptor(16 * 64 + 1, 1, 0),
+            descriptor(0, 2, 16 * 64 + 1),
+            descriptor(0, 0x7, 0),
+            other_type,
+        ] {
+            let mut zones = Vec::new();
+            assert_eq!(info().read_report(&report(1, &[wrong]), &mut zones), None, "{wrong:?}");
+        }
+        assert_eq!(info().read_report(&[0; 63], &mut Vec::new()), None, "no header");
+    }
+
+    #[test]
+    fn append_landed_in_its_zone_or_nowhere() {
+        assert_eq!(info().landed(ZoneNo(1), 64), Some(Sector(512)));
+        assert_eq!(info().landed(ZoneNo(1), 127), Some(Sector(1016)));
+        for elsewhere in [0, 63, 128, u64::MAX] {
+            assert_eq!(info().landed(ZoneNo(1), elsewhere), None);
+        }
+        assert_eq!(NamespaceInfo { zones: None, ..info() }.landed(ZoneNo(0), 0), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_report_makes_it_panic(
+            bytes in prop::collection::vec(any::<u8>(), 0..320),
+            capacity in any::<u64>(),
+            size in 1_u64..,
+        ) {
+            let zones = Some(ZoneInfo { size: Sector(size), max_open: 0, max_active: 0 });
+            let info = NamespaceInfo { capacity: Sector(capacity), zones, ..info() };
+            info.read_report(&bytes, &mut Vec::new());
+        }
+    }
+}

@@ -1,0 +1,202 @@
+# NVMe namespaces of the guest as devices of zonal, by their generic nodes (/dev/ngXnY): QEMU's
+# drive, with and without zones.
+# shellcheck shell=bash
+
+# namespace NUMBER OPTION...: of the drive before; what it keeps is gone with the guest.
+namespace() {
+    local number=$1 IFS=,
+    shift
+    truncate -s 240M "${work:?}/namespace$number"
+    qemu_options+=(
+        -drive "file=$work/namespace$number,format=raw,if=none,cache=unsafe,id=namespace$number"
+        -device "nvme-ns,drive=namespace$number,$*"
+    )
+}
+
+before() {
+    cp "${zonal:?}" "${job:?}/zonal"
+    local blocks=(logical_block_size=4096 physical_block_size=4096)
+    # Appends of up to 2^4 pages of 4 KiB, commands of up to 2^6.
+    qemu_options+=(-device "nvme,id=nvme0,serial=zonal,mdts=6,zoned.zasl=4")
+    namespace 1 nsid=1 "${blocks[@]}" zoned=true zoned.zone_size=4M zoned.zone_capacity=3M \
+        zoned.max_open=8 zoned.max_active=12
+    namespace 2 nsid=2 "${blocks[@]}"
+    # Not a power of two: Linux has no block device of it.
+    namespace 3 nsid=3 "${blocks[@]}" zoned=true zoned.zone_size=3M
+    namespace 4 nsid=4 "${blocks[@]}" ms=8
+    # One that may have more controllers, so that the kernel makes a disk of paths.
+    qemu_options+=(-device "nvme-subsys,id=several" -device "nvme,id=nvme1,serial=paths,subsys=several")
+    namespace 5 nsid=1 bus=nvme1 "${blocks[@]}" zoned=true zoned.zone_size=4M zoned.zone_capacity=3M
+}
+
+# called SERIAL NSID: what a namespace is called after ng or nvme. The driver numbers drives and
+# namespaces in the order in which it finds them.
+called() {
+    local place
+    for place in /sys/block/nvme*; do
+        # What has a c in its name is a path.
+        [[ ${place##*/} != *c* && $(tr -d ' ' <"$place/device/serial") == "$1" ]] || continue
+        [[ $(cat "$place/nsid") == "$2" ]] || continue
+        echo "${place##*/nvme}"
+        return
+    done
+    return 1
+}
+
+nodes() {
+    local number
+    modprobe nvme
+    for number in 1 2 3 4; do
+        until_true 60 called zonal "$number"
+        until_true 60 test -c "/dev/ng$(called zonal "$number")"
+    done
+    until_true 60 called paths 1
+    until_true 60 test -c "/dev/ng$(called paths 1)"
+    until_true 60 test -b "/dev/nvme$(called zonal 1)"
+    until_true 60 test -b "/dev/nvme$(called zonal 2)"
+    fails test -b "/dev/nvme$(called zonal 3)"
+}
+
+# traced OPCODE COMMAND...: leaves in /tmp/traced how many NVMe commands of that kind the driver sent.
+traced() {
+    local opcode=$1 events=/tmp/tracing/events/nvme/nvme_setup_cmd
+    shift
+    mkdir -p /tmp/tracing
+    mountpoint -q /tmp/tracing || mount -t tracefs tracefs /tmp/tracing
+    echo 16384 >/tmp/tracing/buffer_size_kb
+    echo >/tmp/tracing/trace
+    echo "opcode == $opcode && qid != 0" >$events/filter
+    echo 1 >$events/enable
+    "$@"
+    echo 0 >$events/enable
+    grep -c nvme_setup_cmd: /tmp/tracing/trace >/tmp/traced || true
+}
+
+# 480 appends of 16 KiB to three zones, each block read where it landed.
+appends() {
+    local number
+    blkzone reset "/dev/nvme$zoned"
+    for number in $(seq 0 479); do
+        printf '8,0 0 %d 0.%09d 1 Q ZAS %d + 32 [a]\n' $((number + 1)) "$number" \
+            $((number % 3 * 8192))
+    done >/tmp/appends.txt
+    traced 0x7d /job/zonal run --device "/dev/ng$zoned" --name=a --read_iolog=/tmp/appends.txt \
+        --replay_no_stall=1 --iodepth=32 --verify=crc32c
+    equal "appends" "$(cat /tmp/traced)" 480
+    for number in 0 1 2; do
+        equal "write pointer" "$(zone "/dev/nvme$zoned" "$number" wptr)" 0x001400
+    done
+    same_zones "/dev/ng$zoned" "/dev/nvme$zoned"
+}
+
+# Writes wait for their turn in the plug: no append is made of them.
+writes() {
+    blkzone reset "/dev/nvme$zoned"
+    traced 0x7d /job/zonal run --device "/dev/ng$zoned" --name=seq --rw=write --bs=64k --iodepth=16 \
+        --numjobs=2 --zonemode=zbd --size=24m --offset_increment=24m --verify=crc32c
+    equal "appends" "$(cat /tmp/traced)" 0
+    equal "full zones" "$(blkzone report "/dev/nvme$zoned" | grep -c '(fu)')" 12
+    same_zones "/dev/ng$zoned" "/dev/nvme$zoned"
+    # The drive itself refuses what is not at the write pointer.
+    blkzone reset "/dev/nvme$zoned"
+    fails /job/zonal run --device "/dev/ng$zoned" --zone-write off --name=out --rw=write --bs=4k \
+        --offset=8k --size=12k
+    equal "write pointer" "$(zone "/dev/nvme$zoned" 0 wptr)" 0x000000
+}
+
+without_zones() {
+    /job/zonal run --device "/dev/ng$plain" --name=plain --rw=randrw --bs=16k --iodepth=32 \
+        --numjobs=2 --size=64m --io_size=8m --fsync=64
+    /job/zonal run --device "/dev/ng$plain" --name=checked --rw=randwrite --bs=16k --iodepth=16 \
+        --size=16m --verify=crc32c
+    refused "no zones" zone report "/dev/ng$plain"
+}
+
+# Zeroes need no data.
+zeroes() {
+    modprobe ublk_drv
+    serve_ublk 1 "/dev/ng$plain"
+    dd if=/dev/urandom of=/dev/ublkb1 bs=1M count=2 oflag=direct
+    traced 0x08 blkdiscard --zeroout --length 1M /dev/ublkb1
+    equal "zeroes of 256 KiB" "$(cat /tmp/traced)" 4
+    cmp --bytes 1048576 /dev/ublkb1 /dev/zero
+    fails cmp --bytes 1048580 /dev/ublkb1 /dev/zero
+    stop_ublk 1
+}
+
+# A disk of paths has a node of its own, which stands for all of them.
+multipath() {
+    equal "paths" "$(find /sys/block -name "nvme${paths%n*}c*n${paths#*n}" | wc -l)" 1
+    zoned=$paths appends
+    same_zones "/dev/nvme$paths" "/dev/nvme$paths"
+}
+
+# Zones of 3 MiB, which the kernel's block layer does not take.
+odd_zones() {
+    /job/zonal run --device "/dev/ng$odd" --name=odd --rw=write --bs=48k --iodepth=8 \
+        --zonemode=zbd --size=12m --verify=crc32c
+    /job/zonal zone report "/dev/ng$odd" >/tmp/odd
+    equal "zones" "$(grep -c SEQ_WRITE_REQUIRED /tmp/odd)" 80
+    equal "full zones" "$(grep -c '(fu)' /tmp/odd)" 4
+    /job/zonal zone reset "/dev/ng$odd"
+    equal "empty zones" "$(/job/zonal zone report "/dev/ng$odd" | grep -c '(em)')" 80
+}
+
+in_use() {
+    mkfs.ext4 -q "/dev/nvme$plain"
+    mkdir -p /mnt/plain
+    mount "/dev/nvme$plain" /mnt/plain
+    refused "/dev/nvme$plain is mounted" run --device "/dev/ng$plain" --name=a --rw=read --bs=4k --size=1m
+    umount /mnt/plain
+    refused "8 bytes of metadata" run --device "/dev/ng$metadata" --name=a --rw=read --bs=4k --size=1m
+    refused "found \`ng0\`, expected" zone report /dev/ng0
+    refused "No such file" zone report /dev/ng9n9
+    ln -s /dev/null /dev/ng8n8
+    refused "of another kind" zone report /dev/ng8n8
+    refused "named on the command line" run --name=a --filename="/dev/ng$zoned" --rw=read --bs=4k --size=1m
+}
+
+# While zonal has it nobody else gets it, and what it serves appends as the drive does.
+served() {
+    modprobe ublk_drv
+    blkzone reset "/dev/nvme$zoned"
+    serve_ublk 0 "/dev/ng$zoned"
+    refused "/dev/nvme$zoned is mounted" zone report "/dev/ng$zoned"
+    refused "it is in use" zone report "/dev/nvme$zoned"
+    zones_as_served /dev/ublkb0 60 8192 8 12
+    equal "longest append" "$(attribute /dev/ublkb0 zone_append_max_bytes)" 65536
+    fio_verify /dev/ublkb0 12m
+    write_and_read /dev/ublkb0
+    stop_ublk 0
+    dd if="/dev/nvme$zoned" of=/tmp/read bs=128k count=8 iflag=direct
+    cmp /tmp/data /tmp/read
+}
+
+# The limits of the drive have their meaning.
+limits() {
+    blkzone reset "/dev/nvme$zoned"
+    blkzone open --offset 0 --length $((8 * 8192)) "/dev/nvme$zoned"
+    fails /job/zonal zone open -o $((8 * 8192)) -c 1 "/dev/ng$zoned" 2>/tmp/failed
+    grep "too many open zones" /tmp/failed
+    blkzone reset "/dev/nvme$zoned"
+}
+
+guest() {
+    # shellcheck source=tests/guest/lib/zoned.sh
+    source /job/lib/zoned.sh
+    # shellcheck source=tests/guest/lib/ublk.sh
+    source /job/lib/ublk.sh
+    check "namespaces have nodes" nodes
+    zoned=$(called zonal 1) plain=$(called zonal 2) odd=$(called zonal 3)
+    metadata=$(called zonal 4) paths=$(called paths 1)
+    check "reports and zone actions" reports_and_actions "/dev/ng$zoned" "/dev/nvme$zoned" 60
+    check "appends are the drive's own" appends
+    check "writes go through the plug" writes
+    check "limits of the drive" limits
+    check "a namespace without zones" without_zones
+    check "zeroes" zeroes
+    check "a disk of paths" multipath
+    check "zones that Linux has no block device for" odd_zones
+    check "what is in use, and what is no generic node" in_use
+    check "served, and held meanwhile" served
+}
