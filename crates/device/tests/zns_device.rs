@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use zonal_blk::{
     Bio, BioFlags, Buf, Bytes, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector,
-    Status, ZoneNo, ZoneWrite,
+    Status, ZoneCondition, ZoneNo, ZoneWrite,
 };
 use zonal_device::fault::Medium;
 use zonal_device::{ZnsConfig, ZnsDevice};
@@ -473,5 +473,24 @@ fn zone_that_is_emptied_behind_a_finish_can_be_filled_again() {
     rig.time(write(0, 0, 128));
     rig.settle();
     rig.time(of_zone(Op::ZoneOpen, 1));
+    assert_eq!(rig.device.buffered(), Bytes(0), "whole units go to the flash");
+}
+
+/// A zone that can no longer be written is not active, so its unit in part must leave room for that
+/// of another.
+#[test]
+fn zone_that_becomes_read_only_keeps_no_room_in_the_buffer() {
+    let one = ZnsConfig { max_open: 1, max_active: 1, ..small() };
+    let config = ZnsConfig { buffer: one.least_buffer(), ..one };
+    let mut rig = Rig::with(&config, ZoneWrite::Off, 1);
+    rig.time(write(0, 0, 8));
+    assert_eq!(rig.device.buffered(), Sector(8).to_bytes());
+    rig.device.set_condition(ZoneNo(0), ZoneCondition::ReadOnly).unwrap();
+    assert_eq!(rig.device.buffered(), Bytes(0));
+    for at in (0..CAPACITY as u32).step_by(256) {
+        rig.time(write(1, at.into(), 256));
+    }
+    rig.settle();
+    rig.time(of_zone(Op::ZoneOpen, 2));
     assert_eq!(rig.device.buffered(), Bytes(0), "whole units go to the flash");
 }

@@ -147,12 +147,14 @@ impl Buffer {
         sent
     }
 
-    /// So many bytes of a zone are there, but for its last unit in part all of them on the flash. The
-    /// unit takes room also if there is none: no more comes until there is.
-    pub(super) fn relearn(&mut self, zone: ZoneNo, bytes: u64) {
+    /// So many bytes of a zone are there, all of them on the flash, but for the last unit in part of
+    /// a zone that can be written. The unit takes room also if there is none: no more comes until
+    /// there is.
+    pub(super) fn relearn(&mut self, zone: ZoneNo, bytes: u64, writable: bool) {
         self.reset(zone);
-        let full = bytes >= self.capacity;
-        let sent = if full { self.capacity.div_ceil(self.unit) } else { bytes / self.unit };
+        let bytes = bytes.min(self.capacity);
+        let whole = !writable || bytes == self.capacity;
+        let sent = if whole { bytes.div_ceil(self.unit) } else { bytes / self.unit };
         let partial = bytes.saturating_sub(sent * self.unit);
         self.used += partial;
         let flow = &mut self.flows[zone.index()];

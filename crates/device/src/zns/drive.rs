@@ -23,7 +23,7 @@ use super::stripe::Stripe;
 use super::{ZnsConfig, time_of};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use zonal_blk::{BioFlags, Bytes, Nanos, Op, Request, Sector, Status, ZoneNo};
+use zonal_blk::{BioFlags, Bytes, Nanos, Op, Request, Sector, Status, ZoneCondition, ZoneNo};
 
 /// A command that the drive has.
 struct Command {
@@ -169,12 +169,15 @@ impl Drive {
         }
     }
 
-    /// A zone's write pointer was moved by no command: what lies before it counts as programmed, but
-    /// for a last unit in part. Writes that are on their way count no more.
+    /// A zone's write pointer or condition was changed by no command: what lies before the pointer
+    /// counts as programmed, but for a last unit in part that can be written on. Writes that are on
+    /// their way count no more.
     pub(super) fn relearn(&mut self, zone: ZoneNo) {
         let Ok(zones) = self.medium.zones() else { return };
         let wp = zones.write_pointer(zone) - self.medium.zone_start(zone);
-        self.buffer.relearn(zone, wp.to_bytes().0);
+        let cond = zones.condition(zone);
+        let writable = !matches!(cond, ZoneCondition::ReadOnly | ZoneCondition::Offline);
+        self.buffer.relearn(zone, wp.to_bytes().0, writable);
     }
 
     /// Lets everything happen that happens by `now`.
