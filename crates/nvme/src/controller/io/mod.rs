@@ -25,8 +25,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use zonal_blk::{Bio, Buf, Channel, Completion, Nanos};
 
-/// Data of commands on their way, in bytes, at which there is no room for one more. With the buffers
-/// kept for the next commands it is the most memory that a queue has for data, but for one command.
+/// Buffers of commands on their way, in bytes, at which there is no room for one more. With those
+/// kept for the next commands they are no more either, but for the one command.
 const MAX_IN_FLIGHT: usize = 16 << 20;
 
 /// An I/O queue of a controller.
@@ -41,7 +41,7 @@ pub struct IoQueue {
     ways: BTreeMap<u32, Way>,
     /// By the number that a command's bios carry.
     pending: Table<Pending>,
-    /// Data of these commands, in bytes.
+    /// Their buffers, in bytes.
     in_flight: usize,
     /// Of commands that have ended.
     bufs: Spares<Buf>,
@@ -186,7 +186,7 @@ impl IoQueue {
         match start {
             Start::Ended(reply) => return Some(reply),
             Start::Bio(bio, kind) => {
-                let bytes = bio.buf.as_ref().map_or(0, |buf| buf.len());
+                let bytes = kind.bytes() + bio.buf.as_ref().map_or(0, Buf::capacity);
                 let pending = Pending::new(*sqe, kind, nsids.len(), bytes);
                 let user_data = self.pending.insert(pending) as u64;
                 self.in_flight += bytes;

@@ -24,13 +24,20 @@ pub(super) enum Kind {
     Compare(Buf),
 }
 
+impl Kind {
+    /// Bytes of the buffer that is kept for it.
+    pub fn bytes(&self) -> usize {
+        if let Kind::Compare(expected) = self { expected.capacity() } else { 0 }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Pending {
     pub sqe: Sqe,
     kind: Kind,
     /// Bios that have not ended.
     parts: usize,
-    /// Bytes of data that its bios have.
+    /// Bytes of its buffers.
     pub bytes: usize,
     status: NvmeStatus,
     result: u64,
