@@ -23,7 +23,7 @@ impl Spare for Buf {
 }
 
 /// Buffers by the power of two that their capacity reaches: one that serves a length serves it again
-/// next time, and none is kept busy with a tenth of what it has.
+/// next time, and has less than twice what is asked of it.
 #[derive(Debug)]
 pub(crate) struct Spares<T> {
     by_power: [Vec<T>; usize::BITS as usize],
