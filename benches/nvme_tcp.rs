@@ -1,6 +1,8 @@
 //! NVMe/TCP over the loopback: our target under our initiator, on a null device that takes no time
 //! and keeps no data. One connection, a thread at each end.
 //!
+//! The rows `write 4k` and `append 4k` have a device with zones, each place in the queue a zone of
+//! its own, so that no write waits for another; what an append costs beside a write is printed too.
 //! The first row is no NVMe but the same bytes over a bare socket, by threads that wait as ours do:
 //! what the loopback costs by itself.
 //!
@@ -22,6 +24,10 @@ const NQN: &str = "nqn.2026-11.org.example:bench";
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_millis(400);
 
+/// The two rows that are compared.
+const WRITE: &str = "write 4k qd32";
+const APPEND: &str = "append 4k qd32";
+
 /// A load.
 struct Row {
     name: &'static str,
@@ -29,22 +35,43 @@ struct Row {
     /// Bytes of an I/O.
     len: u32,
     depth: usize,
-    random: bool,
+    order: Order,
     waiting: Waiting,
+}
+
+/// Where the I/Os of a row go.
+#[derive(Clone, Copy)]
+enum Order {
+    Random,
+    Sequential,
+    /// On a device with zones, those of each place in the queue to a zone of its own.
+    Zones,
+}
+
+impl Order {
+    fn device(self) -> &'static str {
+        match self {
+            Order::Random | Order::Sequential => "null:zoned=false,size=64G,lba=4096",
+            Order::Zones => "null:zones=64,zone_size=1G,lba=4096",
+        }
+    }
 }
 
 fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     let sleep = Waiting::default();
-    for (name, op, len, depth, random, waiting) in [
-        ("randread 4k qd1", Op::Read, 4 << 10, 1, true, sleep),
-        ("randread 4k qd1 --poll", Op::Read, 4 << 10, 1, true, Waiting::Poll),
-        ("randread 4k qd32", Op::Read, 4 << 10, 32, true, sleep),
-        ("randread 4k qd128", Op::Read, 4 << 10, 128, true, sleep),
-        ("read 1m qd8", Op::Read, 1 << 20, 8, false, sleep),
-        ("write 1m qd8", Op::Write, 1 << 20, 8, false, sleep),
+    let (random, sequential, zones) = (Order::Random, Order::Sequential, Order::Zones);
+    for (name, op, len, depth, order, waiting) in [
+        ("randread 4k qd1", Op::Read, 4 << 10, 1, random, sleep),
+        ("randread 4k qd1 --poll", Op::Read, 4 << 10, 1, random, Waiting::Poll),
+        ("randread 4k qd32", Op::Read, 4 << 10, 32, random, sleep),
+        ("randread 4k qd128", Op::Read, 4 << 10, 128, random, sleep),
+        ("read 1m qd8", Op::Read, 1 << 20, 8, sequential, sleep),
+        ("write 1m qd8", Op::Write, 1 << 20, 8, sequential, sleep),
+        (WRITE, Op::Write, 4 << 10, 32, zones, sleep),
+        (APPEND, Op::ZoneAppend, 4 << 10, 32, zones, sleep),
     ] {
-        rows.push(Row { name, op, len, depth, random, waiting });
+        rows.push(Row { name, op, len, depth, order, waiting });
     }
     rows
 }
@@ -52,12 +79,11 @@ fn rows() -> Vec<Row> {
 /// Both ends.
 struct Loopback {
     channel: Channel,
-    capacity: u64,
     _server: Server,
 }
 
-fn loopback(waiting: Waiting) -> Loopback {
-    let device = spec::parse("null:zoned=false,size=64G,lba=4096").expect("a spec");
+fn loopback(Row { order, waiting, .. }: &Row) -> Loopback {
+    let device = spec::parse(order.device()).expect("a spec");
     let device: Arc<dyn Device> = spec::build(&device).expect("a device");
     let options = QueueOptions { share_queues: true, ..QueueOptions::default() };
     let queue = Queue::attach(device, options).expect("a queue");
@@ -69,16 +95,15 @@ fn loopback(waiting: Waiting) -> Loopback {
     });
     let namespace = Namespace::new(queue, [1; 16]).expect("a namespace");
     subsystem.add(1, Arc::new(namespace)).expect("a free identifier");
-    let config = ServerConfig { waiting, ..ServerConfig::default() };
+    let config = ServerConfig { waiting: *waiting, ..ServerConfig::default() };
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let server = Server::start(address, subsystem, config).expect("a free port");
     let address = format!("nvme-tcp://{}/{NQN}", server.address());
     let device = NvmeTcpDevice::connect(&address.parse().expect("an address"), 1);
     let queue = Queue::attach(Arc::new(device.expect("a device")), QueueOptions::default());
     let queue = queue.expect("a queue");
-    let capacity = queue.limits().capacity.0;
     let channel = queue.channel().expect("a hardware queue");
-    Loopback { channel, capacity, _server: server }
+    Loopback { channel, _server: server }
 }
 
 /// I/Os a second, and their mean latency.
@@ -88,23 +113,33 @@ struct Measured {
 }
 
 fn round(row: &Row) -> Measured {
-    let mut loopback = loopback(row.waiting);
+    let mut loopback = loopback(row);
+    let channel = &mut loopback.channel;
     let sectors = row.len / 512;
-    let places = loopback.capacity / u64::from(sectors);
-    let (mut seed, mut next) = (0x9e37_79b9_7f4a_7c15_u64, 0_u64);
-    let mut submit = |channel: &mut Channel, buf: Buf| {
+    let len = u64::from(sectors);
+    let (capacity, zone) =
+        (channel.queue().limits().capacity.0, channel.queue().limits().zone_size.0);
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    // Submitted so far, all and by place in the queue.
+    let (mut all, mut by_place) = (0, vec![0; row.depth]);
+    let mut submit = |channel: &mut Channel, place: u64, buf: Buf| {
         // Xorshift: the order needs to be no better.
         seed ^= seed << 13;
         seed ^= seed >> 7;
         seed ^= seed << 17;
-        next += 1;
-        let place = if row.random { seed } else { next } % places;
-        let bio = Bio::new(row.op, Sector(place * u64::from(sectors)), sectors, 0);
+        let sector = match row.order {
+            Order::Random => seed % (capacity / len) * len,
+            Order::Sequential => all % (capacity / len) * len,
+            Order::Zones if row.op == Op::ZoneAppend => place * zone,
+            Order::Zones => place * zone + by_place[place as usize] * len,
+        };
+        all += 1;
+        by_place[place as usize] += 1;
+        let bio = Bio::new(row.op, Sector(sector), sectors, place);
         channel.submit(Nanos(0), Bio { buf: Some(buf), ..bio });
     };
-    let channel = &mut loopback.channel;
-    for _ in 0..row.depth {
-        submit(channel, Buf::zeroed(row.len as usize));
+    for place in 0..row.depth {
+        submit(channel, place as u64, Buf::zeroed(row.len as usize));
     }
     let mut done: Vec<Completion> = Vec::new();
     let (begin, mut count) = (Instant::now(), 0_u64);
@@ -116,7 +151,8 @@ fn round(row: &Row) -> Measured {
         for completion in done.drain(..) {
             assert_eq!(completion.status, Status::Ok);
             count += 1;
-            submit(channel, completion.buf.expect("the buffer comes back"));
+            let buf = completion.buf.expect("the buffer comes back");
+            submit(channel, completion.user_data, buf);
         }
     }
     let spent = begin.elapsed();
@@ -201,5 +237,12 @@ fn main() {
         let megabytes = iops * f64::from(row.len) / 1e6;
         let mean = mean.as_secs_f64() * 1e6;
         println!("{:24} {:9.1} {megabytes:9.0} {mean:10.1}", row.name, iops / 1e3);
+    }
+    let iops = |name: &str| {
+        let at = rows.iter().position(|row| row.name == name)?;
+        best[at].as_ref().map(|measured| measured.iops)
+    };
+    if let (Some(write), Some(append)) = (iops(WRITE), iops(APPEND)) {
+        println!("an append takes {:.2} of the time of a write", write / append);
     }
 }

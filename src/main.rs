@@ -40,9 +40,21 @@ fn main() -> ExitCode {
         if error.chain().any(is_broken_pipe) {
             return ExitCode::from(READER_LEFT);
         }
-        eprintln!("zonal: {error:#}");
+        eprintln!("zonal: {}", in_words(&error));
         ExitCode::from(BAD_INPUT)
     })
+}
+
+/// An error and what caused it, each once: some errors of the libraries say it in their own words.
+fn in_words(error: &anyhow::Error) -> String {
+    let mut words = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = format!(": {cause}");
+        if !words.ends_with(&cause) {
+            words += &cause;
+        }
+    }
+    words
 }
 
 fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {

@@ -60,6 +60,19 @@ fn files_that_are_not_there_are_named() {
 }
 
 #[test]
+fn device_that_cannot_be_reached_says_why_once() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let target = listener.local_addr().expect("an address");
+    drop(listener);
+    let device = format!("nvme-tcp://{target}/nqn.2026-11.org.example:gone");
+    let ran = zonal(&["zone", "report", &device]);
+    let message = format!(
+        "zonal: device {device}: cannot connect to {target}: Connection refused (os error 111)\n"
+    );
+    refused(ran, &message);
+}
+
+#[test]
 fn device_out_of_range_names_option_value_and_rule() {
     for (spec, message) in [
         (

@@ -24,6 +24,20 @@ impl Buf {
             .expect("memory for a data buffer");
         Buf(Box::new(Inner { pages, len }))
     }
+
+    /// How long the buffer can become without new memory, in bytes.
+    pub fn capacity(&self) -> usize {
+        self.0.pages.len() * 4096
+    }
+
+    /// Makes a buffer that was used one of `len` bytes, which have the values of before.
+    ///
+    /// # Panics
+    /// If `len` is more than the capacity.
+    pub fn set_len(&mut self, len: usize) {
+        assert!(len <= self.capacity(), "{len} bytes in a buffer of {}", self.capacity());
+        self.0.len = len;
+    }
 }
 
 impl From<&[u8]> for Buf {
@@ -64,5 +78,21 @@ mod tests {
         assert_eq!(buf.as_ptr().align_offset(4096), 0);
         assert!(buf.iter().all(|&b| b == 0));
         assert!(Buf::zeroed(0).is_empty());
+    }
+
+    #[test]
+    fn buffer_is_used_again_up_to_its_capacity() {
+        let mut buf = Buf::from(&[1; 5000][..]);
+        assert_eq!(buf.capacity(), 8192);
+        buf.set_len(512);
+        assert_eq!(buf[..], [1; 512]);
+        buf.set_len(8192);
+        assert_eq!((buf[4999], buf[5000]), (1, 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "8193 bytes in a buffer of 8192")]
+    fn buffer_gets_no_longer_than_its_pages() {
+        Buf::zeroed(5000).set_len(8193);
     }
 }

@@ -15,7 +15,9 @@ pub mod auth;
 pub mod controller;
 pub mod ns;
 pub mod pi;
+mod spares;
 pub mod status;
+mod table;
 pub mod tcp;
 pub mod wire;
 

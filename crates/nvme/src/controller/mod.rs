@@ -34,7 +34,7 @@ pub use admin::Controller;
 pub use connect::{Connected, Target};
 pub use io::IoQueue;
 pub use namespace::{Namespace, OfflineZones, Unsuitable};
-pub use reply::Answer;
+pub use reply::{Answer, Data};
 pub use subsystem::{AddError, Subsystem, SubsystemConfig};
 
 /// The version that controllers report: 1.4, as older hosts expect it of a target with I/O command

@@ -11,6 +11,7 @@ use super::pdu::{
     CommonHeader, DataBody, Digests, Format, Initialize, InitializeBody, Kind, Payload, Pdu, Role,
     TerminateBody, flag,
 };
+use crate::spares::{Spares, append};
 use crate::wire::{Cqe, Sqe};
 use zerocopy::FromBytes;
 
@@ -37,6 +38,8 @@ pub struct Decoder {
     header: Vec<u8>,
     /// What the header announced, once it is whole.
     body: Option<Body>,
+    /// For data; no more than those of the longest PDU.
+    spares: Spares<Vec<u8>>,
 }
 
 /// Data that are still to come.
@@ -48,15 +51,60 @@ struct Body {
     padding: usize,
     data: Vec<u8>,
     len: usize,
-    /// Bytes of the digest that came; `None` without one.
-    digest: Option<Vec<u8>>,
+    digest: Option<Digest>,
+}
+
+/// The digest of the data, as far as it came.
+#[derive(Debug, Default)]
+struct Digest {
+    bytes: [u8; 4],
+    came: usize,
+}
+
+impl Digest {
+    /// Whether it is whole.
+    fn take(&mut self, input: &mut &[u8]) -> bool {
+        let missing = &mut self.bytes[self.came..];
+        let (taken, rest) = input.split_at(input.len().min(missing.len()));
+        missing[..taken.len()].copy_from_slice(taken);
+        self.came += taken.len();
+        *input = rest;
+        self.came == self.bytes.len()
+    }
 }
 
 impl Decoder {
     /// For what `sender` sends, from the first byte of a connection on.
     pub fn new(sender: Role, limits: DataLimits) -> Self {
         let header = Vec::with_capacity(MAX_HEADER);
-        Decoder { sender, format: Format::default(), limits, header, body: None }
+        let spares = Spares::default();
+        Decoder { sender, format: Format::default(), limits, header, body: None, spares }
+    }
+
+    /// Takes back data that are done with, for the PDUs to come.
+    pub fn recycle(&mut self, mut data: Vec<u8>) {
+        data.clear();
+        self.spares.give(data, self.limits.data as usize);
+    }
+
+    /// An empty vector, for `len` bytes if it was used before.
+    pub(super) fn spare(&mut self, len: usize) -> Vec<u8> {
+        self.spares.take(len).unwrap_or_default()
+    }
+
+    /// Adds to the data of a command those of its next PDU. If the `len` bytes that the command has
+    /// came in one, they are not copied.
+    pub(super) fn join(&mut self, whole: &mut Payload, len: usize, next: Payload) {
+        whole.damaged |= next.damaged;
+        if next.bytes.len() == len {
+            self.recycle(std::mem::replace(&mut whole.bytes, next.bytes));
+            return;
+        }
+        if whole.bytes.capacity() == 0 {
+            whole.bytes = self.spare(len);
+        }
+        append(&mut whole.bytes, len, &next.bytes);
+        self.recycle(next.bytes);
     }
 
     /// What was agreed on: from the next PDU on. `format.alignment` is that of data that come here.
@@ -74,7 +122,9 @@ impl Decoder {
             if !self.take_header(input)? {
                 return Ok(None);
             }
-            self.body = Some(self.read_header()?);
+            let body = self.read_header()?;
+            let data = self.spare(body.len);
+            self.body = Some(Body { data, ..body });
         }
         let body = self.body.as_mut().expect("just made");
         if !body.take(input) {
@@ -203,7 +253,7 @@ impl Decoder {
         }
         body.padding = pdo - before;
         body.len = len;
-        body.digest = digest.then(Vec::new);
+        body.digest = digest.then(Digest::default);
         Ok(())
     }
 
@@ -267,7 +317,7 @@ impl Decoder {
 /// Moves bytes from `input` until `buffer` has `len`; whether it has.
 fn fill(buffer: &mut Vec<u8>, len: usize, input: &mut &[u8]) -> bool {
     let (taken, rest) = input.split_at(input.len().min(len.saturating_sub(buffer.len())));
-    buffer.extend_from_slice(taken);
+    append(buffer, len, taken);
     *input = rest;
     buffer.len() >= len
 }
@@ -280,13 +330,13 @@ impl Body {
         *input = &input[skipped..];
         self.padding == 0
             && fill(&mut self.data, self.len, input)
-            && self.digest.as_mut().is_none_or(|digest| fill(digest, 4, input))
+            && self.digest.as_mut().is_none_or(|digest| digest.take(input))
     }
 
     fn finish(self) -> Pdu {
-        let came = self.digest.map(|digest| digest.try_into().expect("four bytes came"));
-        let damaged =
-            came.is_some_and(|came| u32::from_le_bytes(came) != crc32c::crc32c(&self.data));
+        let damaged = self
+            .digest
+            .is_some_and(|came| u32::from_le_bytes(came.bytes) != crc32c::crc32c(&self.data));
         let mut pdu = self.pdu;
         match &mut pdu {
             Pdu::Command { data, .. }

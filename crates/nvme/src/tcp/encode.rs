@@ -3,6 +3,7 @@ use super::pdu::{
     CommonHeader, DataBody, Digests, Format, Initialize, InitializeBody, Kind, Pdu, Role,
     TerminateBody, flag,
 };
+use crate::wire::Sqe;
 use zerocopy::IntoBytes;
 
 /// Appends a PDU to `out`. `format` is what was agreed on for data that go this way; it does not
@@ -20,14 +21,10 @@ pub fn encode(pdu: &Pdu, format: Format, out: &mut Vec<u8>) {
             (body.status, body.information) = ((*status).into(), (*information).into());
             whole(kind, 0, body.as_bytes(), header, Format::default(), out);
         }
-        Pdu::Command { sqe, data } => {
-            whole(Kind::COMMAND, 0, sqe.as_bytes(), &data.bytes, format, out);
-        }
+        Pdu::Command { sqe, data } => command(sqe, &data.bytes, format, out),
         Pdu::Response(cqe) => whole(Kind::RESPONSE, 0, cqe.as_bytes(), &[], format, out),
         Pdu::HostData { cid, ttag, offset, last, data } => {
-            let flags = if *last { flag::LAST } else { 0 };
-            let body = transfer(*cid, *ttag, *offset, data.bytes.len());
-            whole(Kind::H2C_DATA, flags, body.as_bytes(), &data.bytes, format, out);
+            host_data(*cid, *ttag, *offset, *last, &data.bytes, format, out);
         }
         Pdu::ControllerData { cid, offset, last, success, data } => {
             controller_data(*cid, *offset, *last, *success, &data.bytes, format, out);
@@ -37,6 +34,26 @@ pub fn encode(pdu: &Pdu, format: Format, out: &mut Vec<u8>) {
             whole(Kind::R2T, 0, body.as_bytes(), &[], format, out);
         }
     }
+}
+
+/// Appends a CapsuleCmd PDU whose data need not be the PDU's own.
+pub(super) fn command(sqe: &Sqe, data: &[u8], format: Format, out: &mut Vec<u8>) {
+    whole(Kind::COMMAND, 0, sqe.as_bytes(), data, format, out);
+}
+
+/// Appends an H2CData PDU whose data need not be the PDU's own.
+pub(super) fn host_data(
+    cid: u16,
+    ttag: u16,
+    offset: u32,
+    last: bool,
+    data: &[u8],
+    format: Format,
+    out: &mut Vec<u8>,
+) {
+    let flags = if last { flag::LAST } else { 0 };
+    let body = transfer(cid, ttag, offset, data.len());
+    whole(Kind::H2C_DATA, flags, body.as_bytes(), data, format, out);
 }
 
 /// Appends a C2HData PDU whose data need not be the PDU's own.

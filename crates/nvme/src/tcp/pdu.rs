@@ -189,18 +189,6 @@ pub struct Payload {
     pub damaged: bool,
 }
 
-impl Payload {
-    /// Adds the data that follow. Those of the first PDU, often the only one, are not copied.
-    pub(super) fn add(&mut self, next: Payload) {
-        if self.bytes.is_empty() {
-            self.bytes = next.bytes;
-        } else {
-            self.bytes.extend_from_slice(&next.bytes);
-        }
-        self.damaged |= next.damaged;
-    }
-}
-
 impl From<Vec<u8>> for Payload {
     fn from(bytes: Vec<u8>) -> Self {
         Payload { bytes, damaged: false }

@@ -4,6 +4,7 @@ use zerocopy::IntoBytes;
 use zonal_blk::Bytes;
 use zonal_device::NullConfig;
 use zonal_nvme::NvmeStatus;
+use zonal_nvme::controller::Data;
 use zonal_nvme::wire::io::{DsmCommand, DsmRange, RwCommand};
 use zonal_nvme::wire::opcode::IoOpcode;
 use zonal_nvme::wire::property::Property;
@@ -243,4 +244,45 @@ fn queues_of_several_hosts_share_a_namespace() {
     landed.sort_unstable();
     assert_eq!(landed, [0, 1]);
     assert_eq!(first.read(0, 2).fine().data, [pattern(1, 1), pattern(1, 2)].concat());
+}
+
+#[test]
+fn buffer_used_again_brings_the_host_nothing_of_what_it_held() {
+    // Reads of this device leave the buffer as it is.
+    let host = Host::new(&NullConfig { memory: false, ..null() });
+    let mut io = host.io(1);
+    io.write(0, &pattern(2, 1)).fine();
+    let mut answers = Vec::new();
+    for blocks in [2, 1, 2] {
+        io.queue.submit(io.now, &rw(IoOpcode::READ, 0, blocks).into(), &[], &mut answers);
+        io.queue.poll(io.now, &mut answers);
+        let mut data = answers.remove(0).data.expect("what was read");
+        assert_eq!(data[..], vec![0; blocks as usize * 4096]);
+        let Data::Buf(buf) = &mut data else { panic!("{data:?}") };
+        buf.fill(0xff);
+        io.queue.recycle(data);
+    }
+}
+
+#[test]
+fn there_is_no_room_for_commands_with_more_than_16_mib_of_data() {
+    let latency = zonal_blk::Nanos(1000);
+    let plain = NullConfig { zoned: false, size: Bytes(32 << 20), latency, ..null() };
+    let host = Host::new(&plain);
+    let mut io = host.io(1);
+    let mut answers = Vec::new();
+    for mib in 0..16 {
+        assert!(io.queue.has_room());
+        let mut command = rw(IoOpcode::READ, mib * 256, 256);
+        command.cid = (mib as u16).into();
+        io.queue.submit(io.now, &command.into(), &[], &mut answers);
+    }
+    assert!(!io.queue.has_room());
+    io.queue.poll(zonal_blk::Nanos(io.now.0 + 1000), &mut answers);
+    assert!(io.queue.has_room() && answers.len() == 16);
+    // What does not say how much data it has counts too: a Verify of 16 MiB.
+    io.queue.submit(io.now, &rw(IoOpcode::VERIFY, 0, 4096).into(), &[], &mut answers);
+    assert!(!io.queue.has_room());
+    io.queue.poll(zonal_blk::Nanos(io.now.0 + 2000), &mut answers);
+    assert!(io.queue.has_room());
 }

@@ -189,13 +189,13 @@ fn host_that_breaks_a_rule_is_told_which() {
     let r2t = |pdus: &[Pdu]| [&[write(7, 100)], pdus].concat();
     for (pdus, expected) in [
         (vec![Pdu::IcReq(Initialize::default())], sequence()),
-        (vec![data(7, 1, 0, true, 10)], fault(FatalError::HeaderField, "data for no transfer")),
-        (r2t(&[data(8, 1, 0, true, 10)]), fault(FatalError::HeaderField, "data for no transfer")),
-        (r2t(&[data(7, 1, 4, true, 96)]), fault(out, "data out of order")),
-        (r2t(&[data(7, 1, 0, false, 101)]), fault(out, "more data than was asked for")),
-        (r2t(&[data(7, 1, 0, true, 99)]), fault(FatalError::Sequence, marks)),
-        (r2t(&[data(7, 1, 0, false, 100)]), fault(FatalError::Sequence, marks)),
-        (r2t(&[data(7, 1, 0, false, 50), data(7, 1, 50, true, 50)]), None),
+        (vec![data(7, 0, 0, true, 10)], fault(FatalError::HeaderField, "data for no transfer")),
+        (r2t(&[data(8, 0, 0, true, 10)]), fault(FatalError::HeaderField, "data for no transfer")),
+        (r2t(&[data(7, 0, 4, true, 96)]), fault(out, "data out of order")),
+        (r2t(&[data(7, 0, 0, false, 101)]), fault(out, "more data than was asked for")),
+        (r2t(&[data(7, 0, 0, true, 99)]), fault(FatalError::Sequence, marks)),
+        (r2t(&[data(7, 0, 0, false, 100)]), fault(FatalError::Sequence, marks)),
+        (r2t(&[data(7, 0, 0, false, 50), data(7, 0, 50, true, 50)]), None),
         (
             vec![write(1, 8), write(2, 8), write(3, 8)],
             fault(FatalError::LimitExceeded, "too many commands wait for data"),
@@ -237,14 +237,14 @@ fn data_are_asked_for_up_to_a_bound_and_then_in_turns() {
     }
     receive(&mut target, &write(4, 300));
     // R2T: type, command, transfer.
-    assert_eq!(asked(&mut target), [(9, 1, 1), (9, 2, 2)]);
-    assert_eq!(receive(&mut target, &data(2, 2, 0, true, 100)).len(), 1);
-    assert_eq!(asked(&mut target), [(9, 3, 3)]);
-    receive(&mut target, &data(1, 1, 0, true, 100));
+    assert_eq!(asked(&mut target), [(9, 1, 0), (9, 2, 1)]);
+    assert_eq!(receive(&mut target, &data(2, 1, 0, true, 100)).len(), 1);
+    assert_eq!(asked(&mut target), [(9, 3, 1)], "a number that is free again");
+    receive(&mut target, &data(1, 0, 0, true, 100));
     assert_eq!(asked(&mut target), [], "the next has more than the bound, and goes alone");
-    receive(&mut target, &data(3, 3, 0, true, 100));
-    assert_eq!(asked(&mut target), [(9, 4, 4)]);
-    assert_eq!(receive(&mut target, &data(4, 4, 0, true, 300)).len(), 1);
+    receive(&mut target, &data(3, 1, 0, true, 100));
+    assert_eq!(asked(&mut target), [(9, 4, 1)]);
+    assert_eq!(receive(&mut target, &data(4, 1, 0, true, 300)).len(), 1);
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn command_whose_data_are_damaged_or_too_long_is_refused_and_no_more() {
     receive(&mut target, &Pdu::IcReq(Initialize { digests, ..Initialize::default() }));
     let mut bytes = Vec::new();
     let format = Format { digests, alignment: 0 };
-    encode(&data(7, 1, 0, true, 100), format, &mut bytes);
+    encode(&data(7, 0, 0, true, 100), format, &mut bytes);
     bytes[30] ^= 1;
     let Pdu::Command { sqe, .. } = write(7, 100) else { unreachable!() };
     assert!(receive(&mut target, &write(7, 100)).is_empty(), "it waits for data");

@@ -6,6 +6,7 @@
 use super::device::NvmeTcpDevice;
 use super::exchange::Exchange;
 use super::link::Lease;
+use super::scan::DEPTH;
 use crate::nvme_tcp::socket::{LOOK, Look};
 use std::io;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use zonal_nvme::wire::opcode::IoOpcode;
 use zonal_nvme::wire::{Cqe, Sqe};
 
 /// Bit of the CID of a Flush that goes before a write.
-const PREFLUSH: u16 = 1 << 15;
+const PREFLUSH: u16 = DEPTH.next_power_of_two();
 /// The longest sleep of a poll.
 const MOMENT: Duration = Duration::from_micros(100);
 /// The same where the thread may have other paths to look after.
@@ -89,7 +90,11 @@ impl Queue {
         let len = request.nr_sectors() << SECTOR_SHIFT;
         let (data, room) = match (request.op(), payload) {
             (Op::Read, _) => (Vec::new(), len),
-            (Op::Write | Op::ZoneAppend, _) => (gather(&mut request), 0),
+            (Op::Write | Op::ZoneAppend, _) => {
+                let mut data = lease.connection.tcp.spare(len as usize);
+                gather(&mut request, &mut data);
+                (data, 0)
+            }
             (_, Payload::Range(range)) => (range.as_bytes().to_vec(), 0),
             _ => (Vec::new(), 0),
         };
@@ -231,6 +236,9 @@ impl HwQueue for Queue {
         for event in events.drain(..) {
             if let HostEvent::Ended { cqe, data } = event {
                 self.take(now, &cqe, &data, done);
+                if let Some(Lease { connection, .. }) = &mut self.lease {
+                    connection.tcp.recycle(data.bytes);
+                }
             }
         }
         self.events = events;
@@ -258,14 +266,12 @@ impl Drop for Queue {
     }
 }
 
-/// The data of a write. A bio without data writes zeroes, as the devices of `zonal-device` do.
-fn gather(request: &mut Request) -> Vec<u8> {
-    let mut data = Vec::with_capacity((request.nr_sectors() as usize) << SECTOR_SHIFT);
+/// Adds the data of a write. A bio without data writes zeroes, as the devices of `zonal-device` do.
+fn gather(request: &mut Request, data: &mut Vec<u8>) {
     request.for_each_segment(|_, nr_sectors, buf| match buf {
         Some(buf) => data.extend_from_slice(buf),
         None => data.resize(data.len() + ((nr_sectors as usize) << SECTOR_SHIFT), 0),
     });
-    data
 }
 
 /// Gives a read its data; how it ended.

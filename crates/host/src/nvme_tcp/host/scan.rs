@@ -19,7 +19,7 @@ use zonal_nvme::wire::{Sqe, text};
 /// Keep alive timeout in milliseconds.
 const KATO: u32 = 10_000;
 /// Commands in flight on one queue, if the target takes as many.
-const DEPTH: u16 = 128;
+pub(super) const DEPTH: u16 = 128;
 /// Entries of the admin queue, minus one.
 const ADMIN_SQSIZE: u16 = 31;
 /// CC: entries of 64 and 16 bytes, enabled.

@@ -127,7 +127,8 @@ impl Connection {
                 && let Some(command) = self.commands.pop_front()
             {
                 busy = true;
-                self.executor.begin(now, command, &mut answers)?;
+                self.executor.begin(now, &command, &mut answers)?;
+                self.tcp.recycle(command);
                 // At once, so that the next one waits if there is too much to send.
                 self.respond(&mut answers);
             }
@@ -155,6 +156,9 @@ impl Connection {
     fn respond(&mut self, answers: &mut Vec<Answer>) {
         for Answer { cqe, data } in answers.drain(..) {
             self.tcp.respond(cqe, data.as_deref().unwrap_or_default());
+            if let Some(data) = data {
+                self.executor.recycle(data);
+            }
         }
     }
 

@@ -5,7 +5,6 @@
 use super::connection::End;
 use super::registry::Place;
 use super::server::Shared;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
@@ -14,16 +13,11 @@ use zerocopy::FromBytes;
 use zonal_blk::Nanos;
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::auth::Standing;
-use zonal_nvme::controller::{Answer, Connected, Subsystem, SubsystemConfig, Target};
+use zonal_nvme::controller::{Answer, Connected, Data, Subsystem, SubsystemConfig, Target};
 use zonal_nvme::tcp::TargetEvent;
 use zonal_nvme::wire::fabrics::{ConnectCommand, ConnectData, DISCOVERY_NQN};
 use zonal_nvme::wire::log::DiscoveryEntry;
 use zonal_nvme::wire::{Cqe, Sqe, padded, terminated, text};
-
-/// Commands with more data than this are counted by their data.
-const LARGE: u32 = 4 << 10;
-/// Data of such commands in flight at once, in bytes.
-const MAX_IN_FLIGHT: u64 = 16 << 20;
 
 /// The queue that a connection is.
 pub(super) struct Executor {
@@ -37,9 +31,6 @@ pub(super) struct Executor {
     refused: Option<String>,
     /// Entries of the queue.
     entries: usize,
-    /// Data of large commands in flight, by CID.
-    large: BTreeMap<u16, u32>,
-    in_flight: u64,
 }
 
 impl Shared {
@@ -51,17 +42,7 @@ impl Shared {
 
 impl Executor {
     pub fn new(shared: Arc<Shared>, place: Place, local: SocketAddr) -> Self {
-        Executor {
-            shared,
-            place,
-            local,
-            queue: None,
-            what: None,
-            refused: None,
-            entries: 0,
-            large: BTreeMap::new(),
-            in_flight: 0,
-        }
+        Executor { shared, place, local, queue: None, what: None, refused: None, entries: 0 }
     }
 
     /// Who the queue is for; `None` before Connect.
@@ -89,43 +70,42 @@ impl Executor {
 
     /// Whether one more command may be begun.
     pub fn has_room(&self) -> bool {
-        self.refused.is_none() && self.in_flight < MAX_IN_FLIGHT
+        let room = |queue: &Connected| match queue {
+            Connected::Admin(_) => true,
+            Connected::Io(io) => io.has_room(),
+        };
+        self.refused.is_none() && self.queue.as_ref().is_none_or(room)
     }
 
     /// Begins a command.
     pub fn begin(
         &mut self,
         now: Nanos,
-        event: TargetEvent,
+        event: &TargetEvent,
         answers: &mut Vec<Answer>,
     ) -> Result<(), End> {
         match (&mut self.queue, event) {
             (None, TargetEvent::Command { sqe, data }) => {
-                answers.push(self.connect(now, &sqe, &data));
+                answers.push(self.connect(now, sqe, data));
             }
             (None, TargetEvent::Refuse { sqe, status }) => {
                 self.refused = Some(format!("{status:?}"));
-                answers.push(Answer { cqe: Cqe::new(sqe.cid.get(), status), data: None });
+                answers.push(Answer { cqe: Cqe::new(sqe.cid.get(), *status), data: None });
             }
             (Some(Connected::Admin(admin)), TargetEvent::Command { sqe, data }) => {
-                admin.submit(now, &sqe, &data, answers);
+                admin.submit(now, sqe, data, answers);
             }
             (Some(Connected::Admin(admin)), TargetEvent::Refuse { sqe, status }) => {
-                admin.refuse(&sqe, status, answers);
+                admin.refuse(sqe, *status, answers);
             }
             (Some(Connected::Io(io)), TargetEvent::Command { sqe, data }) => {
                 if io.outstanding() >= self.entries {
                     return Err(End::Overrun);
                 }
-                let (before, len) = (io.outstanding(), sqe.dptr.length.get());
-                io.submit(now, &sqe, &data, answers);
-                if len > LARGE && io.outstanding() > before {
-                    let replaced = self.large.insert(sqe.cid.get(), len).unwrap_or(0);
-                    self.in_flight = self.in_flight + u64::from(len) - u64::from(replaced);
-                }
+                io.submit(now, sqe, data, answers);
             }
             (Some(Connected::Io(io)), TargetEvent::Refuse { sqe, status }) => {
-                io.refuse(&sqe, status, answers);
+                io.refuse(sqe, *status, answers);
             }
         }
         Ok(())
@@ -133,17 +113,17 @@ impl Executor {
 
     /// Adds the answers of commands that have ended.
     pub fn poll(&mut self, now: Nanos, answers: &mut Vec<Answer>) {
-        let before = answers.len();
         match &mut self.queue {
             None => {}
             Some(Connected::Admin(admin)) => admin.poll(now, answers),
             Some(Connected::Io(io)) => io.poll(now, answers),
         }
-        if !self.large.is_empty() {
-            for answer in &answers[before..] {
-                let len = self.large.remove(&answer.cqe.cid.get()).unwrap_or(0);
-                self.in_flight -= u64::from(len);
-            }
+    }
+
+    /// Takes back the data of an answer that was sent.
+    pub fn recycle(&mut self, data: Data) {
+        if let Some(Connected::Io(io)) = &mut self.queue {
+            io.recycle(data);
         }
     }
 

@@ -11,17 +11,23 @@ mod zones;
 use super::association::Association;
 use super::gate::Gate;
 use super::namespace::{Namespace, is_lost};
-use super::reply::{Answer, Outcome, Reply, SqHead, check_form};
+use super::reply::{Answer, Data, Outcome, Reply, SqHead, check_form};
 use super::subsystem::Subsystem;
 use crate::NvmeStatus;
 use crate::auth::Standing;
+use crate::spares::Spares;
+use crate::table::Table;
 use crate::wire::Sqe;
 use crate::wire::opcode::{FABRICS, IoOpcode};
 use crate::wire::sqe::NSID_ALL;
-use pending::{Kind, Pending, Table};
+use pending::{Kind, Pending};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use zonal_blk::{Bio, Channel, Completion, Nanos};
+use zonal_blk::{Bio, Buf, Channel, Completion, Nanos};
+
+/// Buffers of commands on their way, in bytes, at which there is no room for one more. With those
+/// kept for the next commands they are no more either, but for the one command.
+const MAX_IN_FLIGHT: usize = 16 << 20;
 
 /// An I/O queue of a controller.
 pub struct IoQueue {
@@ -33,7 +39,12 @@ pub struct IoQueue {
     /// The subsystem's count of changes when `ways` was last compared with it.
     generation: u64,
     ways: BTreeMap<u32, Way>,
-    pending: Table,
+    /// By the number that a command's bios carry.
+    pending: Table<Pending>,
+    /// Their buffers, in bytes.
+    in_flight: usize,
+    /// Of commands that have ended.
+    bufs: Spares<Buf>,
     done: Vec<Completion>,
 }
 
@@ -49,7 +60,9 @@ struct Way {
 enum Start {
     /// It has ended.
     Ended(Reply),
-    /// It ends when these have.
+    /// It ends when this has.
+    Bio(Bio, Kind),
+    /// It ends when these have, which have no data.
     Bios(Vec<Bio>, Kind),
 }
 
@@ -72,6 +85,8 @@ impl IoQueue {
             head,
             ways: BTreeMap::new(),
             pending: Table::default(),
+            in_flight: 0,
+            bufs: Spares::default(),
             done: Vec::new(),
         }
     }
@@ -89,6 +104,11 @@ impl IoQueue {
     /// Commands that have not been answered.
     pub fn outstanding(&self) -> usize {
         self.pending.len()
+    }
+
+    /// Whether one more command may be submitted: the data in flight are bounded.
+    pub fn has_room(&self) -> bool {
+        self.in_flight < MAX_IN_FLIGHT
     }
 
     /// Takes a command with the data that the host sends with it.
@@ -129,8 +149,8 @@ impl IoQueue {
         if opcode == IoOpcode::FLUSH && nsid == NSID_ALL {
             return self.flush_all(now, sqe);
         }
-        let way = self.way(nsid)?;
-        let namespace = &*way.namespace;
+        self.way(nsid)?;
+        let (namespace, bufs) = (&*self.ways[&nsid].namespace, &mut self.bufs);
         let of_zones = matches!(
             opcode,
             IoOpcode::ZONE_APPEND
@@ -143,12 +163,12 @@ impl IoQueue {
         let command = (*sqe).into();
         let start = match opcode {
             IoOpcode::FLUSH => rw::flush(),
-            IoOpcode::READ => rw::read(namespace, &command)?,
-            IoOpcode::WRITE => rw::write(namespace, &command, data)?,
+            IoOpcode::READ => rw::read(namespace, &command, bufs)?,
+            IoOpcode::WRITE => rw::write(namespace, &command, data, bufs)?,
             IoOpcode::WRITE_ZEROES => rw::write_zeroes(namespace, &command)?,
             IoOpcode::COMPARE => rw::compare(namespace, &command, data)?,
             IoOpcode::VERIFY => rw::verify(namespace, &command)?,
-            IoOpcode::ZONE_APPEND => rw::append(namespace, &command, data)?,
+            IoOpcode::ZONE_APPEND => rw::append(namespace, &command, data, bufs)?,
             IoOpcode::DATASET_MANAGEMENT => rw::deallocate(namespace, &(*sqe).into(), data)?,
             IoOpcode::ZONE_MANAGEMENT_SEND => zones::send(namespace, &(*sqe).into())?,
             IoOpcode::ZONE_MANAGEMENT_RECEIVE => zones::receive(namespace, &(*sqe).into())?,
@@ -159,23 +179,32 @@ impl IoQueue {
 
     /// Sends the bios of a command to each of `nsids`, whose ways are open.
     fn begin(&mut self, now: Nanos, sqe: &Sqe, start: Start, nsids: &[u32]) -> Option<Reply> {
-        let (bios, kind) = match start {
-            Start::Ended(reply) => return Some(reply),
-            Start::Bios(bios, _) if bios.is_empty() => return Some(Reply::DONE),
-            Start::Bios(bios, kind) => (bios, kind),
-        };
-        let parts = bios.len() * nsids.len();
-        let slot = self.pending.insert(Pending::new(*sqe, kind, parts));
         let [first, others @ ..] = nsids else { unreachable!("a command is for a namespace") };
-        for nsid in others {
-            // Only commands without data are for several.
-            let copies = bios.iter().map(|bio| Bio::new(bio.op, bio.sector, bio.nr_sectors, slot));
-            let way = self.ways.get_mut(nsid).expect("the way was opened");
-            copies.for_each(|bio| way.channel.submit(now, bio));
-        }
-        let way = self.ways.get_mut(first).expect("the way was opened");
-        for bio in bios {
-            way.channel.submit(now, Bio { user_data: slot, ..bio });
+        let mut submit = |nsid, bio| {
+            self.ways.get_mut(nsid).expect("the way was opened").channel.submit(now, bio);
+        };
+        match start {
+            Start::Ended(reply) => return Some(reply),
+            Start::Bio(bio, kind) => {
+                let bytes = kind.bytes() + bio.buf.as_ref().map_or(0, Buf::capacity);
+                let pending = Pending::new(*sqe, kind, nsids.len(), bytes);
+                let user_data = self.pending.insert(pending) as u64;
+                self.in_flight += bytes;
+                self.bufs.shrink(MAX_IN_FLIGHT.saturating_sub(self.in_flight));
+                for nsid in others {
+                    // Only commands without data are for several.
+                    submit(nsid, Bio::new(bio.op, bio.sector, bio.nr_sectors, user_data));
+                }
+                submit(first, Bio { user_data, ..bio });
+            }
+            Start::Bios(bios, _) if bios.is_empty() => return Some(Reply::DONE),
+            Start::Bios(bios, kind) => {
+                let pending = Pending::new(*sqe, kind, bios.len(), 0);
+                let user_data = self.pending.insert(pending) as u64;
+                for bio in bios {
+                    submit(first, Bio { user_data, ..bio });
+                }
+            }
         }
         None
     }
@@ -228,11 +257,14 @@ impl IoQueue {
         for way in self.ways.values_mut() {
             way.channel.poll(now, &mut done);
             for completion in done.drain(..) {
-                let slot = completion.user_data;
-                let pending = self.pending.get(slot);
-                pending.ended(&way.namespace, completion);
+                let slot = usize::try_from(completion.user_data).expect("a number of the table");
+                let pending = self.pending.get_mut(slot).expect("a bio ends once");
+                if let Some(buf) = pending.ended(&way.namespace, completion) {
+                    self.bufs.give(buf, MAX_IN_FLIGHT.saturating_sub(self.in_flight));
+                }
                 if pending.is_done() {
-                    let pending = self.pending.remove(slot);
+                    let pending = self.pending.remove(slot).expect("a command ends once");
+                    self.in_flight -= pending.bytes;
                     pending.count(&self.subsystem.totals);
                     if let Err(status) = pending.status() {
                         self.association.note_error(self.qid, &pending.sqe, status);
@@ -245,6 +277,13 @@ impl IoQueue {
         self.done = done;
         if self.generation != self.subsystem.generation() {
             self.compare_with_subsystem();
+        }
+    }
+
+    /// Takes back the data of an answer, which is done with, for the commands to come.
+    pub fn recycle(&mut self, data: Data) {
+        if let Data::Buf(buf) = data {
+            self.bufs.give(buf, MAX_IN_FLIGHT.saturating_sub(self.in_flight));
         }
     }
 

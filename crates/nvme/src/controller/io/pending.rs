@@ -24,40 +24,53 @@ pub(super) enum Kind {
     Compare(Buf),
 }
 
+impl Kind {
+    /// Bytes of the buffer that is kept for it.
+    pub fn bytes(&self) -> usize {
+        if let Kind::Compare(expected) = self { expected.capacity() } else { 0 }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Pending {
     pub sqe: Sqe,
     kind: Kind,
     /// Bios that have not ended.
     parts: usize,
+    /// Bytes of its buffers.
+    pub bytes: usize,
     status: NvmeStatus,
     result: u64,
     data: Option<Buf>,
 }
 
 impl Pending {
-    pub fn new(sqe: Sqe, kind: Kind, parts: usize) -> Self {
-        Pending { sqe, kind, parts, status: NvmeStatus::SUCCESS, result: 0, data: None }
+    pub fn new(sqe: Sqe, kind: Kind, parts: usize, bytes: usize) -> Self {
+        Pending { sqe, kind, parts, bytes, status: NvmeStatus::SUCCESS, result: 0, data: None }
     }
 
-    /// One of its bios has ended.
-    pub fn ended(&mut self, namespace: &Namespace, completion: Completion) {
+    /// One of its bios has ended; gives the buffer, if the command does not need it.
+    pub fn ended(&mut self, namespace: &Namespace, completion: Completion) -> Option<Buf> {
         self.parts -= 1;
         if !self.status.is_success() {
-            return;
+            return completion.buf;
         }
         if completion.status != Status::Ok {
             self.status = of_zone(namespace, &self.sqe, completion.status);
-            return;
+            return completion.buf;
         }
         match &self.kind {
             Kind::Plain | Kind::Write(_) => {}
-            Kind::Read => self.data = completion.buf,
+            Kind::Read => {
+                self.data = completion.buf;
+                return None;
+            }
             Kind::Append(_) => self.result = namespace.to_blocks(completion.sector),
             Kind::Compare(expected) => {
                 self.status = check_compare(expected, completion.buf.as_ref());
             }
         }
+        completion.buf
     }
 
     pub fn is_done(&self) -> bool {
@@ -91,46 +104,5 @@ impl Pending {
         let cqe = head.complete(self.sqe.cid.get(), self.status, self.result);
         let data = self.data.filter(|_| self.status.is_success());
         Answer { cqe, data: data.map(Data::Buf) }
-    }
-}
-
-/// Commands by slot; a bio carries its command's slot.
-#[derive(Debug, Default)]
-pub(super) struct Table {
-    slots: Vec<Option<Pending>>,
-    free: Vec<u64>,
-}
-
-impl Table {
-    pub fn insert(&mut self, pending: Pending) -> u64 {
-        match self.free.pop() {
-            Some(slot) => {
-                *self.at(slot) = Some(pending);
-                slot
-            }
-            None => {
-                self.slots.push(Some(pending));
-                self.slots.len() as u64 - 1
-            }
-        }
-    }
-
-    fn at(&mut self, slot: u64) -> &mut Option<Pending> {
-        let slot = usize::try_from(slot).expect("a slot is an index");
-        &mut self.slots[slot]
-    }
-
-    pub fn get(&mut self, slot: u64) -> &mut Pending {
-        self.at(slot).as_mut().expect("a bio ends once")
-    }
-
-    pub fn remove(&mut self, slot: u64) -> Pending {
-        let pending = self.at(slot).take().expect("a command ends once");
-        self.free.push(slot);
-        pending
-    }
-
-    pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
     }
 }

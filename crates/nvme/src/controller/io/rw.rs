@@ -6,6 +6,7 @@ use crate::NvmeStatus;
 use crate::controller::MDTS;
 use crate::controller::namespace::append_shift;
 use crate::controller::reply::INVALID_FIELD;
+use crate::spares::Spares;
 use crate::wire::io::{DSM_DEALLOCATE, DsmCommand, DsmRange, RwCommand, control};
 use zerocopy::FromBytes;
 use zonal_blk::{Bio, BioFlags, Buf, Op, Sector};
@@ -13,7 +14,7 @@ use zonal_blk::{Bio, BioFlags, Buf, Op, Sector};
 type Started = Result<Start, NvmeStatus>;
 
 fn one(bio: Bio, kind: Kind) -> Started {
-    Ok(Start::Bios(vec![bio], kind))
+    Ok(Start::Bio(bio, kind))
 }
 
 fn flags(command: &RwCommand) -> BioFlags {
@@ -43,12 +44,12 @@ fn transfer(namespace: &Namespace, command: &RwCommand) -> Result<(Sector, u32),
     Ok((sector, len))
 }
 
-/// The data that came with a command.
-fn buf(len: u32, data: &[u8]) -> Result<Buf, NvmeStatus> {
+/// The data that came with a command are as long as it said.
+fn check_data(len: u32, data: &[u8]) -> Result<(), NvmeStatus> {
     if data.len() as u64 != u64::from(len) * 512 {
         return Err(NvmeStatus::DATA_TRANSFER);
     }
-    Ok(Buf::from(data))
+    Ok(())
 }
 
 /// A write stays in its zone (ZNS section 2.1.1.2.1); the block layer would cut it.
@@ -64,29 +65,43 @@ fn check_zone(namespace: &Namespace, sector: Sector, len: u32) -> Result<(), Nvm
 }
 
 pub(super) fn flush() -> Start {
-    Start::Bios(vec![Bio::new(Op::Flush, Sector(0), 0, 0)], Kind::Plain)
+    Start::Bio(Bio::new(Op::Flush, Sector(0), 0, 0), Kind::Plain)
 }
 
-pub(super) fn read(namespace: &Namespace, command: &RwCommand) -> Started {
+pub(super) fn read(namespace: &Namespace, command: &RwCommand, bufs: &mut Spares<Buf>) -> Started {
     let (sector, len) = transfer(namespace, command)?;
-    one(Bio::read(sector, len, 0), Kind::Read)
+    // A device may leave the buffer as it is: then the host gets zeroes.
+    let buf = Some(bufs.zeroed(len as usize * 512));
+    one(Bio { buf, ..Bio::new(Op::Read, sector, len, 0) }, Kind::Read)
 }
 
-pub(super) fn write(namespace: &Namespace, command: &RwCommand, data: &[u8]) -> Started {
+pub(super) fn write(
+    namespace: &Namespace,
+    command: &RwCommand,
+    data: &[u8],
+    bufs: &mut Spares<Buf>,
+) -> Started {
     let (sector, len) = transfer(namespace, command)?;
     check_zone(namespace, sector, len)?;
-    let bio = Bio::write(sector, buf(len, data)?, 0);
+    check_data(len, data)?;
+    let bio = Bio::write(sector, bufs.filled(data), 0);
     one(Bio { flags: flags(command), ..bio }, Kind::Write(len))
 }
 
-pub(super) fn append(namespace: &Namespace, command: &RwCommand, data: &[u8]) -> Started {
+pub(super) fn append(
+    namespace: &Namespace,
+    command: &RwCommand,
+    data: &[u8],
+    bufs: &mut Spares<Buf>,
+) -> Started {
     let (sector, len) = transfer(namespace, command)?;
     let limits = namespace.limits();
     let shift = append_shift(namespace.append_max());
     if sector != limits.zone_start(limits.zone_of(sector)) || len > 8 << shift {
         return Err(INVALID_FIELD);
     }
-    let bio = Bio::write(sector, buf(len, data)?, 0);
+    check_data(len, data)?;
+    let bio = Bio::write(sector, bufs.filled(data), 0);
     one(Bio { op: Op::ZoneAppend, flags: flags(command), ..bio }, Kind::Append(len))
 }
 
@@ -100,7 +115,8 @@ pub(super) fn write_zeroes(namespace: &Namespace, command: &RwCommand) -> Starte
 
 pub(super) fn compare(namespace: &Namespace, command: &RwCommand, data: &[u8]) -> Started {
     let (sector, len) = transfer(namespace, command)?;
-    one(Bio::read(sector, len, 0), Kind::Compare(buf(len, data)?))
+    check_data(len, data)?;
+    one(Bio::read(sector, len, 0), Kind::Compare(Buf::from(data)))
 }
 
 /// Verify: reads, and gives the host no data.

@@ -1,10 +1,10 @@
 //! The host's side.
 use super::{Closed, Link, fault};
 use crate::tcp::decode::DataLimits;
+use crate::tcp::encode::{command, host_data};
 use crate::tcp::error::FatalError;
 use crate::tcp::pdu::{Digests, Format, Initialize, Payload, Pdu, Role};
 use crate::wire::{Cqe, Sgl, Sqe};
-use std::collections::BTreeMap;
 
 /// What a host asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,9 @@ pub struct HostConnection {
     link: Link,
     /// MAXH2CDATA, once the target has said it.
     max_data: Option<u32>,
-    commands: BTreeMap<u16, Sent>,
+    /// By CID.
+    commands: Vec<Option<Sent>>,
+    outstanding: usize,
 }
 
 /// A command on its way.
@@ -83,7 +85,7 @@ impl HostConnection {
         let mut link = Link::new(Role::Host, limits);
         let HostConfig { digests, alignment, .. } = config;
         link.send(&Pdu::IcReq(Initialize { version: 0, alignment, digests, limit: 0 }));
-        HostConnection { config, link, max_data: None, commands: BTreeMap::new() }
+        HostConnection { config, link, max_data: None, commands: Vec::new(), outstanding: 0 }
     }
 
     /// Changes the most data that go in a command capsule.
@@ -91,8 +93,21 @@ impl HostConnection {
         self.config.in_capsule = bytes;
     }
 
+    /// An empty vector for the data of a command, `len` bytes: one that was used before, if there
+    /// is one.
+    pub fn spare(&mut self, len: usize) -> Vec<u8> {
+        let mut spare = self.link.decoder.spare(len);
+        spare.reserve_exact(len);
+        spare
+    }
+
+    /// Takes back the data of a command that has ended, for those to come.
+    pub fn recycle(&mut self, data: Vec<u8>) {
+        self.link.decoder.recycle(data);
+    }
+
     /// Sends a command with data for the target, or room for `room` bytes from it. The command's
-    /// data pointer is set here.
+    /// data pointer is set here. Commands are kept by their identifiers, which are best small.
     ///
     /// # Errors
     /// Why it cannot be sent.
@@ -104,19 +119,25 @@ impl HostConnection {
             return Err(SubmitError::NotReady);
         }
         let cid = sqe.cid.get();
-        if self.commands.contains_key(&cid) {
+        let place = usize::from(cid);
+        if self.commands.len() <= place {
+            self.commands.resize_with(place + 1, || None);
+        } else if self.commands[place].is_some() {
             return Err(SubmitError::Taken(cid));
         }
         let len = u32::try_from(data.len()).expect("less than 4 GiB");
-        let (in_capsule, outgoing) =
-            if len <= self.config.in_capsule { (data, Vec::new()) } else { (Vec::new(), data) };
-        sqe.dptr = match (in_capsule.len(), len.max(room)) {
-            (0, 0) => Sgl::transport(0),
-            (0, length) => Sgl::transport(length),
-            _ => Sgl::in_capsule(len),
-        };
-        self.link.send(&Pdu::Command { sqe, data: in_capsule.into() });
-        self.commands.insert(cid, Sent { outgoing, incoming: Payload::default(), room });
+        let in_capsule = len > 0 && len <= self.config.in_capsule;
+        sqe.dptr = if in_capsule { Sgl::in_capsule(len) } else { Sgl::transport(len.max(room)) };
+        let travels = if in_capsule { &data[..] } else { &[] };
+        command(&sqe, travels, self.link.format, &mut self.link.output);
+        let mut sent = Sent { outgoing: Vec::new(), incoming: Payload::default(), room };
+        if in_capsule {
+            self.recycle(data);
+        } else {
+            sent.outgoing = data;
+        }
+        self.commands[place] = Some(sent);
+        self.outstanding += 1;
         Ok(())
     }
 
@@ -176,11 +197,6 @@ impl HostConnection {
         Ok(())
     }
 
-    fn sent(&mut self, cid: u16) -> Result<&mut Sent, Closed> {
-        let none = fault(FatalError::HeaderField, "a PDU for a command that was not sent");
-        self.commands.get_mut(&cid).ok_or(none)
-    }
-
     /// Sends what the target asks for, in pieces that it takes.
     fn send_data(
         &mut self,
@@ -190,43 +206,43 @@ impl HostConnection {
         length: u32,
         max: u32,
     ) -> Result<(), Closed> {
-        let sent = self.sent(cid)?;
+        let sent = sent(&mut self.commands, cid)?;
         let end = (offset as usize).saturating_add(length as usize);
         let range = sent.outgoing.get(offset as usize..end).filter(|range| !range.is_empty());
         let range =
             range.ok_or(fault(FatalError::OutOfRange, "R2T for data that are not there"))?;
-        let mut pieces = Vec::new();
         let mut at = offset;
         for piece in range.chunks(max as usize) {
-            let (data, last) = (Payload::from(piece.to_vec()), at as usize + piece.len() == end);
-            pieces.push(Pdu::HostData { cid, ttag, offset: at, last, data });
+            let last = at as usize + piece.len() == end;
+            host_data(cid, ttag, at, last, piece, self.link.format, &mut self.link.output);
             at += u32::try_from(piece.len()).expect("a piece of 32-bit length");
         }
-        pieces.iter().for_each(|pdu| self.link.send(pdu));
         Ok(())
     }
 
     fn data(&mut self, cid: u16, offset: u32, data: Payload) -> Result<(), Closed> {
-        let sent = self.sent(cid)?;
-        let came = sent.incoming.bytes.len();
-        if offset as usize != came || came + data.bytes.len() > sent.room as usize {
+        let sent = sent(&mut self.commands, cid)?;
+        let (came, room) = (sent.incoming.bytes.len(), sent.room as usize);
+        if offset as usize != came || came + data.bytes.len() > room {
             return Err(fault(FatalError::OutOfRange, "data out of order, or more than asked for"));
         }
-        sent.incoming.add(data);
+        self.link.decoder.join(&mut sent.incoming, room, data);
         Ok(())
     }
 
     fn ended(&mut self, cqe: Cqe, events: &mut Vec<HostEvent>) -> Result<(), Closed> {
         let cid = cqe.cid.get();
-        self.sent(cid)?;
-        let sent = self.commands.remove(&cid).expect("just seen");
+        sent(&mut self.commands, cid)?;
+        let sent = self.commands[usize::from(cid)].take().expect("just seen");
+        self.outstanding -= 1;
+        self.link.decoder.recycle(sent.outgoing);
         events.push(HostEvent::Ended { cqe, data: sent.incoming });
         Ok(())
     }
 
     /// Commands that have not ended.
     pub fn outstanding(&self) -> usize {
-        self.commands.len()
+        self.outstanding
     }
 
     /// Bytes to send; who sends them takes them out.
@@ -238,4 +254,10 @@ impl HostConnection {
     pub fn closed(&self) -> Option<&Closed> {
         self.link.closed.as_ref()
     }
+}
+
+/// A command that was sent.
+fn sent(commands: &mut [Option<Sent>], cid: u16) -> Result<&mut Sent, Closed> {
+    let sent = commands.get_mut(usize::from(cid)).and_then(Option::as_mut);
+    sent.ok_or(fault(FatalError::HeaderField, "a PDU for a command that was not sent"))
 }

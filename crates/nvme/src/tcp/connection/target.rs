@@ -1,13 +1,14 @@
 //! The target's side.
 use super::{Closed, Link, fault};
 use crate::NvmeStatus;
+use crate::table::Table;
 use crate::tcp::decode::DataLimits;
 use crate::tcp::encode::controller_data;
 use crate::tcp::error::FatalError;
 use crate::tcp::pdu::{Digests, Format, Initialize, Payload, Pdu, Role};
 use crate::wire::sqe::Transfer as Direction;
 use crate::wire::{Cqe, Sgl, Sqe};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// What a target takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,12 +70,11 @@ pub struct TargetConnection {
     link: Link,
     initialized: bool,
     /// Commands whose data were asked for, by TTAG.
-    waiting: BTreeMap<u16, Waiting>,
+    waiting: Table<Waiting>,
     /// The length of these data.
     asked: u64,
     /// Commands whose data were not asked for yet, with the length of these.
     turns: VecDeque<(Sqe, u32)>,
-    last_ttag: u16,
 }
 
 #[derive(Debug)]
@@ -92,10 +92,9 @@ impl TargetConnection {
             config,
             link: Link::new(Role::Controller, limits),
             initialized: false,
-            waiting: BTreeMap::new(),
+            waiting: Table::default(),
             asked: 0,
             turns: VecDeque::new(),
-            last_ttag: 0,
         }
     }
 
@@ -105,6 +104,13 @@ impl TargetConnection {
             if let Err(closed) = self.take(pdu, events) {
                 self.link.fail(closed);
             }
+        }
+    }
+
+    /// Takes back what is done with, for what comes later.
+    pub fn recycle(&mut self, event: TargetEvent) {
+        if let TargetEvent::Command { data, .. } = event {
+            self.link.decoder.recycle(data);
         }
     }
 
@@ -178,15 +184,11 @@ impl TargetConnection {
         while let Some((sqe, length)) =
             self.turns.pop_front_if(|(_, length)| room(self.asked, *length))
         {
-            let mut ttag = self.last_ttag.wrapping_add(1);
-            while self.waiting.contains_key(&ttag) {
-                ttag = ttag.wrapping_add(1);
-            }
-            self.last_ttag = ttag;
             self.asked += u64::from(length);
             let cid = sqe.cid.get();
             let waiting = Waiting { sqe, data: Payload::default(), len: length };
-            self.waiting.insert(ttag, waiting);
+            let ttag = self.waiting.insert(waiting);
+            let ttag = u16::try_from(ttag).expect("no more wait than a TTAG can count");
             self.link.send(&Pdu::ReadyToTransfer { cid, ttag, offset: 0, length });
         }
     }
@@ -200,13 +202,14 @@ impl TargetConnection {
         data: Payload,
         events: &mut Vec<TargetEvent>,
     ) -> Result<(), Closed> {
-        let waiting = self.waiting.get_mut(&ttag).filter(|waiting| waiting.sqe.cid.get() == cid);
+        let waiting = self.waiting.get_mut(ttag.into());
+        let waiting = waiting.filter(|waiting| waiting.sqe.cid.get() == cid);
         let waiting = waiting.ok_or(fault(FatalError::HeaderField, "data for no transfer"))?;
         if offset as usize != waiting.data.bytes.len() {
             return Err(fault(FatalError::OutOfRange, "data out of order"));
         }
-        waiting.data.add(data);
-        let (came, len) = (waiting.data.bytes.len(), waiting.len as usize);
+        let len = waiting.len as usize;
+        let came = waiting.data.bytes.len() + data.bytes.len();
         if came > len {
             return Err(fault(FatalError::OutOfRange, "more data than was asked for"));
         }
@@ -216,8 +219,9 @@ impl TargetConnection {
                 "the last data are not marked so, or others are",
             ));
         }
+        self.link.decoder.join(&mut waiting.data, len, data);
         if last {
-            let Waiting { sqe, data, len } = self.waiting.remove(&ttag).expect("just seen");
+            let Waiting { sqe, data, len } = self.waiting.remove(ttag.into()).expect("just seen");
             self.asked -= u64::from(len);
             self.ask();
             events.push(if data.damaged {

@@ -1,0 +1,167 @@
+//! Buffers that were used and will be again, so that no command costs an allocation.
+//!
+//! Takes buffers that nobody needs; gives one of about a length. Keeps true: those kept are no more
+//! than is allowed, the longest go first.
+use zonal_blk::Buf;
+
+/// What may be kept.
+pub(crate) trait Spare {
+    /// The memory that it has, in bytes.
+    fn capacity(&self) -> usize;
+}
+
+impl Spare for Vec<u8> {
+    fn capacity(&self) -> usize {
+        Vec::capacity(self)
+    }
+}
+
+impl Spare for Buf {
+    fn capacity(&self) -> usize {
+        Buf::capacity(self)
+    }
+}
+
+/// Buffers by the power of two that their capacity reaches: one that serves a length serves it again
+/// next time, and has less than twice what is asked of it.
+#[derive(Debug)]
+pub(crate) struct Spares<T> {
+    by_power: [Vec<T>; usize::BITS as usize],
+    bytes: usize,
+}
+
+impl<T> Default for Spares<T> {
+    fn default() -> Self {
+        Spares { by_power: [const { Vec::new() }; usize::BITS as usize], bytes: 0 }
+    }
+}
+
+impl<T: Spare> Spares<T> {
+    /// A buffer for `len` bytes, if there is one; it may still have to grow, to less than twice its
+    /// capacity.
+    pub fn take(&mut self, len: usize) -> Option<T> {
+        let spare = self.by_power[power(len)].pop()?;
+        self.bytes -= spare.capacity();
+        Some(spare)
+    }
+
+    /// Keeps a buffer, and no more than `most` bytes in all.
+    pub fn give(&mut self, spare: T, most: usize) {
+        let capacity = spare.capacity();
+        if capacity == 0 || capacity > most {
+            return;
+        }
+        self.shrink(most - capacity);
+        self.bytes += capacity;
+        self.by_power[power(capacity)].push(spare);
+    }
+
+    /// Keeps no more than `most` bytes.
+    pub fn shrink(&mut self, most: usize) {
+        let mut longest_first = self.by_power.iter_mut().rev();
+        while self.bytes > most {
+            let spares = longest_first.next().expect("the bytes are those of buffers");
+            while self.bytes > most
+                && let Some(spare) = spares.pop()
+            {
+                self.bytes -= spare.capacity();
+            }
+        }
+    }
+}
+
+fn power(len: usize) -> usize {
+    len.max(1).ilog2() as usize
+}
+
+impl Spares<Buf> {
+    /// A buffer with the bytes of `data`.
+    pub fn filled(&mut self, data: &[u8]) -> Buf {
+        match self.fitting(data.len()) {
+            Some(mut buf) => {
+                buf.copy_from_slice(data);
+                buf
+            }
+            None => Buf::from(data),
+        }
+    }
+
+    /// A buffer of `len` zero bytes.
+    pub fn zeroed(&mut self, len: usize) -> Buf {
+        match self.fitting(len) {
+            Some(mut buf) => {
+                buf.fill(0);
+                buf
+            }
+            None => Buf::zeroed(len),
+        }
+    }
+
+    /// A buffer of `len` bytes of any value. One that is too short makes way for one that is not.
+    fn fitting(&mut self, len: usize) -> Option<Buf> {
+        let pages = len.next_multiple_of(4096);
+        let mut buf = self.take(pages).filter(|buf| buf.capacity() >= pages)?;
+        buf.set_len(len);
+        Some(buf)
+    }
+}
+
+/// Appends `bytes` to what becomes `len` bytes in all. Memory grows with what came, not with what
+/// was announced, and never beyond that, so that its power of two is that of its length.
+pub(crate) fn append(buffer: &mut Vec<u8>, len: usize, bytes: &[u8]) {
+    let needed = buffer.len() + bytes.len();
+    if needed > buffer.capacity() {
+        let capacity = (2 * buffer.capacity()).min(len).max(needed);
+        buffer.reserve_exact(capacity - buffer.len());
+    }
+    buffer.extend_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_come_back_for_the_length_they_were_for() {
+        let mut spares = Spares::default();
+        for len in [512, 4096, 20480] {
+            spares.give(Buf::zeroed(len), 1 << 20);
+        }
+        assert_eq!(spares.bytes, 4096 + 4096 + 20480);
+        let ones = spares.filled(&[1; 20000]);
+        assert_eq!((ones.capacity(), &ones[..]), (20480, &[1; 20000][..]));
+        spares.give(ones, 1 << 20);
+        let zeroes = spares.zeroed(20480);
+        assert_eq!(zeroes[..], [0; 20480], "nothing is left of what it was used for");
+        assert!(spares.take(20480).is_none(), "it is in use");
+        spares.give(zeroes, 1 << 20);
+        assert_eq!(spares.zeroed(24576).len(), 24576, "one that is too short is not used");
+        assert_eq!((spares.zeroed(4095).len(), spares.bytes), (4095, 4096));
+    }
+
+    #[test]
+    fn longest_make_way_and_what_is_too_long_is_not_kept() {
+        let mut spares = Spares::default();
+        spares.give(Buf::zeroed(16384), 24576);
+        spares.give(Buf::zeroed(8192), 24576);
+        assert_eq!(spares.bytes, 24576);
+        spares.give(Buf::zeroed(4096), 24576);
+        assert_eq!(spares.bytes, 8192 + 4096);
+        spares.give(Buf::zeroed(32768), 24576);
+        assert_eq!(spares.bytes, 8192 + 4096);
+        spares.shrink(0);
+        assert_eq!(spares.bytes, 0);
+        assert!(spares.take(8192).is_none());
+    }
+
+    #[test]
+    fn memory_grows_with_what_came_up_to_the_length() {
+        let mut buffer = Vec::new();
+        append(&mut buffer, 20480, &[1; 100]);
+        while buffer.len() < 20480 {
+            append(&mut buffer, 20480, &[1; 20]);
+            assert!(buffer.capacity() <= 2 * buffer.len());
+        }
+        assert_eq!((buffer.len(), buffer.capacity()), (20480, 20480));
+    }
+}
