@@ -1,11 +1,11 @@
 //! What a device that fails on purpose does to commands, seen through the block layer.
 use std::sync::Arc;
 use zonal_blk::{
-    Bio, BioFlags, Buf, Bytes, Channel, Completion, Nanos, Op, Queue, QueueOptions, Sector, Status,
-    ZoneCondition, ZoneNo,
+    Bio, BioFlags, Buf, Bytes, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector,
+    Status, ZoneCondition, ZoneNo,
 };
 use zonal_device::fault::{Effect, Fate, Medium, Stop};
-use zonal_device::{FaultConfig, FaultDevice, NullConfig, NullDevice};
+use zonal_device::{FaultConfig, FaultDevice, NullConfig, NullDevice, ZnsConfig, ZnsDevice};
 
 const ZONE: u64 = 64;
 
@@ -141,6 +141,19 @@ fn loss_of_power_takes_no_more_than_what_was_not_flushed() {
         let possible = [[1, 1, 1, 1], [4, 4, 1, 1], [1, 5, 5, 1], [4, 5, 5, 1]];
         assert!(possible.iter().any(|possible| *possible == loose[..]), "{loose:?}");
     }
+}
+
+/// A drive that takes no write zeroes got one that its write buffer had no room for, and waited for
+/// ever (torture's seed 41354116).
+#[test]
+fn longest_write_zeroes_is_never_longer_than_the_device_takes() {
+    let longest = |inner: Arc<dyn Medium>| {
+        let config = FaultConfig { max_write_zeroes: Some(24), ..FaultConfig::default() };
+        FaultDevice::new(inner, config).limits().max_write_zeroes_sectors
+    };
+    let drive = ZnsDevice::new(&ZnsConfig::default()).unwrap();
+    assert_eq!(longest(Arc::new(drive)), 0);
+    assert_eq!(longest(Arc::new(NullDevice::new(&NullConfig::default()).unwrap())), 24);
 }
 
 #[test]

@@ -94,7 +94,7 @@ pub struct FaultConfig {
     pub volatile_cache: bool,
     /// Length of the last zone, if it is to be shorter than the others. Its capacity is no larger.
     pub last_zone: Option<Sector>,
-    /// Longest write zeroes in sectors, 0 for none, if not the device's own.
+    /// Longest write zeroes in sectors, 0 for none, if shorter than the device's own.
     pub max_write_zeroes: Option<u32>,
     /// Whether seeks cost time, for the policy that goes by it.
     pub rotational: bool,
@@ -168,7 +168,7 @@ impl FaultDevice {
         let mut limits = inner.limits().clone();
         limits.rotational |= config.rotational;
         if let Some(longest) = config.max_write_zeroes {
-            limits.max_write_zeroes_sectors = longest;
+            limits.max_write_zeroes_sectors = limits.max_write_zeroes_sectors.min(longest);
         }
         if let Some(last) = config.last_zone.filter(|_| limits.nr_zones > 0) {
             limits.capacity = limits.zone_start(ZoneNo(limits.nr_zones - 1)) + last;

@@ -89,7 +89,7 @@ pub struct Config {
     pub append_lbas: u32,
     /// Longest command.
     pub max_io_lbas: u32,
-    /// Longest write zeroes, 0 for none; absent for no limit.
+    /// Longest write zeroes, 0 for none, of a device that takes longer ones; absent for its own limit.
     pub zeroes_lbas: Option<u32>,
     /// Hardware queues.
     pub queues: u16,
