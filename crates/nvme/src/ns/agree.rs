@@ -72,6 +72,7 @@ impl NamespaceHead {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ns::info::testing;
     use crate::ns::{Ids, ZoneInfo};
     use crate::wire::opcode::Csi;
     use zonal_blk::Sector;
@@ -82,19 +83,10 @@ mod tests {
         let info = NamespaceInfo {
             nsid: 1,
             ids: Ids { eui64: [1; 8], nguid: [2; 16], uuid: [3; 16] },
-            csi: Csi::ZNS,
-            lba_shift: 12,
-            metadata: 0,
-            pi_type: 0,
-            pi_size: 0,
-            guard: 0,
-            extended: false,
             shared: true,
-            write_granularity: 1,
-            write_size: 1,
             capacity: Sector(6400),
-            used: 0,
             zones: Some(zones),
+            ..testing::info()
         };
         let head = NamespaceHead::new(&info);
         // What is in use changes, and limits may differ: the strictest hold.

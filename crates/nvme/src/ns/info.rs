@@ -176,3 +176,29 @@ impl NamespaceInfo {
         })
     }
 }
+
+#[cfg(test)]
+pub(super) mod testing {
+    use super::*;
+
+    /// 16 zones of 64 blocks of 4 KiB.
+    pub fn info() -> NamespaceInfo {
+        NamespaceInfo {
+            nsid: 5,
+            ids: Ids::default(),
+            csi: Csi::ZNS,
+            lba_shift: 12,
+            metadata: 0,
+            pi_type: 0,
+            pi_size: 0,
+            guard: 0,
+            extended: false,
+            shared: false,
+            write_granularity: 1,
+            write_size: 1,
+            capacity: Sector(16 * 512),
+            used: 0,
+            zones: Some(ZoneInfo { size: Sector(512), max_open: 0, max_active: 0 }),
+        }
+    }
+}

@@ -84,31 +84,10 @@ impl NamespaceInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ns::{Ids, ZoneInfo};
-    use crate::wire::opcode::Csi;
+    use crate::ns::ZoneInfo;
+    use crate::ns::info::testing::info;
     use proptest::prelude::*;
     use zerocopy::IntoBytes;
-
-    /// 16 zones of 64 blocks of 4 KiB.
-    fn info() -> NamespaceInfo {
-        NamespaceInfo {
-            nsid: 5,
-            ids: Ids::default(),
-            csi: Csi::ZNS,
-            lba_shift: 12,
-            metadata: 0,
-            pi_type: 0,
-            pi_size: 0,
-            guard: 0,
-            extended: false,
-            shared: false,
-            write_granularity: 1,
-            write_size: 1,
-            capacity: Sector(16 * 512),
-            used: 0,
-            zones: Some(ZoneInfo { size: Sector(512), max_open: 0, max_active: 0 }),
-        }
-    }
 
     fn descriptor(slba: u64, state: u8, write_pointer: u64) -> ZoneDescriptor {
         ZoneDescriptor {
