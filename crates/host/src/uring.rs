@@ -21,8 +21,7 @@ use zonal_device::image::{Ring, Transfer};
 static MOMENT: Timespec = Timespec::new().nsec(1_000_000);
 /// What the kernel gives back when that time is over.
 const TICK: u64 = u64::MAX;
-/// The longest part of a transfer, in bytes. The kernel would move more as one command, but disks are
-/// quicker with two halves of a MiB.
+/// The longest part of a transfer, in bytes.
 const PART: usize = 512 << 10;
 /// The most transfers at once.
 const MAX_DEPTH: u16 = 4096;
