@@ -5,7 +5,9 @@ use zonal_blk::{
     Status, ZoneCondition, ZoneNo,
 };
 use zonal_device::fault::{Effect, Fate, Medium, Stop};
-use zonal_device::{FaultConfig, FaultDevice, NullConfig, NullDevice, ZnsConfig, ZnsDevice};
+use zonal_device::{
+    FaultConfig, FaultDevice, HddConfig, HddDevice, NullConfig, NullDevice, ZnsConfig, ZnsDevice,
+};
 
 const ZONE: u64 = 64;
 
@@ -25,7 +27,10 @@ impl Rig {
             memory: true,
             ..NullConfig::default()
         };
-        let inner: Arc<dyn Medium> = Arc::new(NullDevice::new(&null).unwrap());
+        Rig::over(Arc::new(NullDevice::new(&null).unwrap()), config)
+    }
+
+    fn over(inner: Arc<dyn Medium>, config: FaultConfig) -> Self {
         let device = FaultDevice::new(inner, config);
         let as_device: Arc<FaultDevice> = Arc::clone(&device);
         let queue = Queue::attach(as_device, QueueOptions::default()).unwrap();
@@ -140,6 +145,31 @@ fn loss_of_power_takes_no_more_than_what_was_not_flushed() {
         let loose = rig.read(0, 4);
         let possible = [[1, 1, 1, 1], [4, 4, 1, 1], [1, 5, 5, 1], [4, 5, 5, 1]];
         assert!(possible.iter().any(|possible| *possible == loose[..]), "{loose:?}");
+    }
+}
+
+/// Each loss of power put the drive's clock behind all that it had been given, and what came then
+/// waited for seconds (torture's seed 51639378).
+#[test]
+fn loss_of_power_takes_no_time() {
+    let inner: [Arc<dyn Medium>; 2] = [
+        Arc::new(HddDevice::new(&HddConfig::default()).unwrap()),
+        Arc::new(ZnsDevice::new(&ZnsConfig::default()).unwrap()),
+    ];
+    for inner in inner {
+        let mut rig = Rig::over(inner, FaultConfig::default());
+        let mut done = Vec::new();
+        for round in 0..1000 {
+            let at = Sector(round * 1024);
+            rig.channel.submit(rig.now, Bio::new(Op::Write, at, 1024, 0));
+            rig.channel.poll(rig.now, &mut done);
+            rig.device.lose_power(round);
+            while rig.channel.outstanding() > 0 {
+                rig.channel.poll(rig.now, &mut done);
+            }
+        }
+        rig.end_of(Bio::read(Sector(4096), 8, 0));
+        assert!(rig.now < Nanos(50_000_000), "{:?}", rig.now);
     }
 }
 

@@ -205,11 +205,14 @@ impl Drive {
         link.into_iter().chain(head).min()
     }
 
-    /// Works off all that there is to do, whatever time it takes.
+    /// Works off all that there is to do, now.
     pub(super) fn settle(&mut self, execute: &impl Execute) {
+        let now = self.now;
         while let Some(step) = self.next_step() {
             self.advance(Nanos(step), execute);
         }
+        self.now = now;
+        self.head_until = now;
     }
 
     fn advance(&mut self, now: Nanos, execute: &impl Execute) {

@@ -68,6 +68,13 @@ impl Buffer {
         flow.arrived = bytes - partial + kept;
     }
 
+    /// All that was on its way has arrived by `now`.
+    pub(super) fn settled(&mut self, now: Nanos) {
+        for flow in &mut self.flows {
+            flow.lane = flow.lane.min(now);
+        }
+    }
+
     /// Takes room if there is some.
     pub(super) fn reserve(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.size.saturating_sub(self.used);

@@ -162,11 +162,16 @@ impl Drive {
         }
     }
 
-    /// Lets everything happen that is to happen, whatever time it takes.
+    /// Lets everything happen that is to happen, now.
     pub(super) fn settle(&mut self) {
+        let now = self.now;
         while let Some(at) = self.agenda.next() {
             self.advance(at);
         }
+        self.now = now;
+        self.link_out = self.link_out.min(now);
+        self.buffer.settled(now);
+        self.flash.settled(now);
     }
 
     /// A zone's write pointer or condition was changed by no command: what lies before the pointer

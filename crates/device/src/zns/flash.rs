@@ -152,6 +152,13 @@ impl Flash {
         None
     }
 
+    /// All that was to happen has happened by `now`.
+    pub(super) fn settled(&mut self, now: Nanos) {
+        for free in &mut self.channels {
+            *free = now.min(*free);
+        }
+    }
+
     /// A die has come to the end of something. Gives the work that is done.
     pub(super) fn ended(
         &mut self,
