@@ -29,7 +29,7 @@ pub use profile::parse_profile;
 use std::io;
 use std::sync::Arc;
 pub use zns::{ZNS_OPTIONS, ZNS_PROFILES};
-use zonal_blk::{Bytes, Nanos, ZoneNo};
+use zonal_blk::{Bytes, Nanos, ZoneCondition, ZoneNo};
 
 /// A device that somebody asked for, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -282,14 +282,14 @@ pub fn load(
 }
 
 /// Makes the device as a model of time alone, for one that has the zones and the data: its commands
-/// always succeed, but for what the drive itself gives up. `written` says how many bytes each zone
-/// has. `None` for a device that takes no time.
+/// always succeed, but for what the drive itself gives up. `state` says how many bytes each zone
+/// has, and its condition. `None` for a device that takes no time.
 ///
 /// # Errors
 /// As [`build`].
 pub fn timing(
     spec: &DeviceSpec,
-    written: impl Fn(ZoneNo) -> Bytes,
+    state: impl Fn(ZoneNo) -> (Bytes, ZoneCondition),
 ) -> Result<Option<Arc<dyn Model>>, SpecError> {
     Ok(match spec {
         DeviceSpec::Null(NullConfig { latency: Nanos(0), jitter: Nanos(0), .. }) => None,
@@ -299,7 +299,7 @@ pub fn timing(
             Some(Arc::new(NullDevice::new(&config)?))
         }
         DeviceSpec::Hdd(config) => Some(Arc::new(HddDevice::timing(config)?)),
-        DeviceSpec::Zns(config) => Some(Arc::new(ZnsDevice::timing(config, written)?)),
+        DeviceSpec::Zns(config) => Some(Arc::new(ZnsDevice::timing(config, state)?)),
     })
 }
 

@@ -13,6 +13,8 @@ pub(super) struct Flow {
     pub(super) lane: Nanos,
     /// Bytes from the zone's start that have arrived.
     arrived: u64,
+    /// Bytes of the unit in part that take no room.
+    roomless: u64,
     /// Units that were given to the flash.
     sent: u64,
     /// Units that are programmed.
@@ -21,6 +23,13 @@ pub(super) struct Flow {
     pub(super) generation: u32,
     /// Has a unit in part that was not saved.
     unsaved: bool,
+}
+
+impl Flow {
+    /// The room that the unit in part takes.
+    fn room(&self, unit: u64) -> u64 {
+        self.arrived.saturating_sub(self.sent * unit + self.roomless)
+    }
 }
 
 /// The write buffer.
@@ -56,18 +65,6 @@ impl Buffer {
         self.used
     }
 
-    /// Bytes of a zone that were written before the power was last switched on. The unit in part
-    /// counts as in the buffer, where the drive has put it back, if there is room.
-    pub(super) fn has_written(&mut self, zone: ZoneNo, bytes: u64) {
-        let full = bytes >= self.capacity;
-        let units = if full { bytes.div_ceil(self.unit) } else { bytes / self.unit };
-        let partial = if full { 0 } else { bytes % self.unit };
-        let kept = if self.reserve(partial) { partial } else { 0 };
-        let flow = self.flow(zone);
-        (flow.sent, flow.programmed) = (units, units);
-        flow.arrived = bytes - partial + kept;
-    }
-
     /// All that was on its way has arrived by `now`.
     pub(super) fn settled(&mut self, now: Nanos) {
         for flow in &mut self.flows {
@@ -89,14 +86,15 @@ impl Buffer {
     }
 
     /// Bytes have arrived in a zone, in room that was reserved. Each unit that can now be
-    /// programmed is shown to `send` with its number and the bytes of it that are data.
+    /// programmed is shown to `send` with its number and the bytes of room that it takes.
     pub(super) fn arrive(&mut self, zone: ZoneNo, bytes: u64, mut send: impl FnMut(u64, u64)) {
         let (unit, capacity) = (self.unit, self.capacity);
         let flow = &mut self.flows[zone.index()];
         flow.arrived += bytes;
         while flow.arrived >= ((flow.sent + 1) * unit).min(capacity) && flow.sent * unit < capacity
         {
-            send(flow.sent, unit.min(capacity - flow.sent * unit));
+            let bytes = unit.min(capacity - flow.sent * unit);
+            send(flow.sent, bytes - std::mem::take(&mut flow.roomless));
             flow.sent += 1;
         }
         let partial = flow.arrived > flow.sent * unit;
@@ -125,16 +123,17 @@ impl Buffer {
         (flow.programmed * self.unit).min(self.capacity)
     }
 
-    /// The zone is filled with padding. Gives the bytes of a last unit of data in part, and the
-    /// units to program, that one included.
+    /// The zone is filled with padding. Gives the room that a last unit of data in part takes, and
+    /// the units to program, that one included.
     pub(super) fn finish(&mut self, zone: ZoneNo) -> (u64, std::ops::Range<u64>) {
         let units = self.capacity.div_ceil(self.unit);
         let flow = &mut self.flows[zone.index()];
         let sent = flow.sent;
-        let partial = flow.arrived.saturating_sub(sent * self.unit);
+        let partial = flow.room(self.unit);
         *flow = Flow {
             lane: flow.lane,
             arrived: self.capacity,
+            roomless: 0,
             sent: units,
             programmed: units,
             generation: flow.generation.wrapping_add(1),
@@ -146,7 +145,7 @@ impl Buffer {
     /// The zone is empty again. Gives the units that were given to the flash.
     pub(super) fn reset(&mut self, zone: ZoneNo) -> u64 {
         let flow = &mut self.flows[zone.index()];
-        let partial = flow.arrived.saturating_sub(flow.sent * self.unit);
+        let partial = flow.room(self.unit);
         let sent = flow.sent;
         let generation = flow.generation.wrapping_add(1);
         *flow = Flow { lane: flow.lane, generation, ..Flow::default() };
@@ -155,17 +154,17 @@ impl Buffer {
     }
 
     /// So many bytes of a zone are there, all of them on the flash, but for the last unit in part of
-    /// a zone that can be written. The unit takes room also if there is none: no more comes until
-    /// there is.
+    /// a zone that can be written: that counts as in the buffer, where the drive has put it back, as
+    /// far as there is room.
     pub(super) fn relearn(&mut self, zone: ZoneNo, bytes: u64, writable: bool) {
         self.reset(zone);
         let bytes = bytes.min(self.capacity);
         let whole = !writable || bytes == self.capacity;
         let sent = if whole { bytes.div_ceil(self.unit) } else { bytes / self.unit };
         let partial = bytes.saturating_sub(sent * self.unit);
-        self.used += partial;
+        let roomless = if self.reserve(partial) { 0 } else { partial };
         let flow = &mut self.flows[zone.index()];
-        (flow.arrived, flow.sent, flow.programmed) = (bytes, sent, sent);
+        (flow.arrived, flow.roomless, flow.sent, flow.programmed) = (bytes, roomless, sent, sent);
         flow.unsaved = partial > 0;
         if let Some(unsaved) = &mut self.unsaved
             && partial > 0
@@ -253,6 +252,39 @@ mod tests {
         arrive(&mut buffer, 12);
         assert_eq!(buffer.finish(ZONE), (4 << 10, 1..3));
         assert_eq!(buffer.finish(ZONE), (0, 3..3));
+    }
+
+    #[test]
+    fn unit_in_part_that_finds_no_room_is_programmed_when_the_rest_has_come() {
+        let mut buffer = buffer();
+        assert!(buffer.reserve(24 << 10));
+        buffer.relearn(ZONE, 14 << 10, true);
+        buffer.relearn(ZoneNo(1), 14 << 10, true);
+        assert_eq!(buffer.used(), 30 << 10, "there is room for one of them");
+        let mut sent = Vec::new();
+        assert!(buffer.reserve(2 << 10));
+        buffer.arrive(ZoneNo(1), 2 << 10, |unit, bytes| sent.push((unit, bytes)));
+        assert_eq!(sent, [(1, 2 << 10)]);
+        buffer.programmed(ZoneNo(1), 2 << 10, 1);
+        assert_eq!((buffer.used(), buffer.on_flash(ZoneNo(1))), (30 << 10, 16 << 10));
+        buffer.relearn(ZoneNo(1), 2 << 10, true);
+        assert_eq!(buffer.finish(ZoneNo(1)), (2 << 10, 0..3));
+        buffer.release(2 << 10);
+        assert!(buffer.reserve(2 << 10));
+        buffer.relearn(ZoneNo(1), 2 << 10, true);
+        assert_eq!(buffer.finish(ZoneNo(1)), (0, 0..3), "the unit has no room to give back");
+        buffer.relearn(ZoneNo(1), 2 << 10, true);
+        buffer.reset(ZoneNo(1));
+        assert_eq!(buffer.used(), 32 << 10);
+    }
+
+    #[test]
+    fn zone_that_cannot_be_written_takes_no_room() {
+        let mut buffer = buffer();
+        buffer.relearn(ZONE, 14 << 10, false);
+        assert_eq!((buffer.used(), buffer.on_flash(ZONE)), (0, 16 << 10));
+        buffer.relearn(ZONE, 20 << 10, true);
+        assert_eq!((buffer.used(), buffer.on_flash(ZONE)), (0, 20 << 10));
     }
 
     #[test]

@@ -98,11 +98,6 @@ impl Drive {
         self.queues.len() - 1
     }
 
-    /// Before the first command: so many bytes of a zone are on the flash, as after power on.
-    pub(super) fn has_written(&mut self, zone: ZoneNo, bytes: Bytes) {
-        self.buffer.has_written(zone, bytes.0);
-    }
-
     /// Bytes in the write buffer.
     pub(super) fn buffered(&self) -> u64 {
         self.buffer.used()
@@ -174,15 +169,20 @@ impl Drive {
         self.flash.settled(now);
     }
 
-    /// A zone's write pointer or condition was changed by no command: what lies before the pointer
-    /// counts as programmed, but for a last unit in part that can be written on. Writes that are on
-    /// their way count no more.
+    /// A zone's write pointer or condition was changed by no command. Writes that are on their way
+    /// count no more.
     pub(super) fn relearn(&mut self, zone: ZoneNo) {
         let Ok(zones) = self.medium.zones() else { return };
         let wp = zones.write_pointer(zone) - self.medium.zone_start(zone);
-        let cond = zones.condition(zone);
-        let writable = !matches!(cond, ZoneCondition::ReadOnly | ZoneCondition::Offline);
-        self.buffer.relearn(zone, wp.to_bytes().0, writable);
+        self.learn(zone, wp.to_bytes(), zones.condition(zone));
+    }
+
+    /// A zone has so many bytes and is in this condition.
+    pub(super) fn learn(&mut self, zone: ZoneNo, written: Bytes, cond: ZoneCondition) {
+        use ZoneCondition::{Full, Offline, ReadOnly};
+        // One that was finished is programmed to its end.
+        let bytes = if cond == Full { u64::MAX } else { written.0 };
+        self.buffer.relearn(zone, bytes, !matches!(cond, Full | ReadOnly | Offline));
     }
 
     /// Lets everything happen that happens by `now`.

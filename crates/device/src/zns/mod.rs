@@ -38,7 +38,9 @@ pub use config::ZnsConfig;
 use drive::Drive;
 use medium::Medium;
 use std::sync::{Arc, Mutex, MutexGuard};
-use zonal_blk::{Bytes, Device, HwQueue, Limits, Nanos, Request, Sector, Status, Zone, ZoneNo};
+use zonal_blk::{
+    Bytes, Device, HwQueue, Limits, Nanos, Request, Sector, Status, Zone, ZoneCondition, ZoneNo,
+};
 
 /// A ZNS drive.
 pub struct ZnsDevice {
@@ -60,14 +62,14 @@ impl ZnsDevice {
         Ok(ZnsDevice { config: config.clone(), limits, medium, drive })
     }
 
-    /// A drive that takes time for commands whose zones and data are elsewhere; `written` says how
-    /// many bytes each zone has. A command that such a drive could not do must not come here.
+    /// A drive that takes time for commands whose zones and data are elsewhere; `state` says how
+    /// many bytes each zone has, and its condition. A command that such a drive could not do must not come here.
     ///
     /// # Errors
     /// The first rule that the configuration breaks; it must have no random write areas.
     pub fn timing(
         config: &ZnsConfig,
-        written: impl Fn(ZoneNo) -> Bytes,
+        state: impl Fn(ZoneNo) -> (Bytes, ZoneCondition),
     ) -> Result<Self, ConfigError> {
         rule("zrwa", config.zrwa == Bytes(0), show_size(config.zrwa.0), || {
             "0 for a drive whose zones are in an image".to_owned()
@@ -75,7 +77,10 @@ impl ZnsDevice {
         let limits = config.limits()?;
         let medium = Arc::new(Medium::elsewhere(config));
         let mut drive = Drive::new(config, Arc::clone(&medium));
-        (0..config.zones).map(ZoneNo).for_each(|zone| drive.has_written(zone, written(zone)));
+        for zone in (0..config.zones).map(ZoneNo) {
+            let (written, cond) = state(zone);
+            drive.learn(zone, written, cond);
+        }
         Ok(ZnsDevice { config: config.clone(), limits, medium, drive: Mutex::new(drive) })
     }
 

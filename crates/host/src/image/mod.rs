@@ -11,7 +11,7 @@ pub use name::{ImageName, Latency, NameError};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use zonal_blk::{Bytes, ZoneNo};
+use zonal_blk::ZoneNo;
 use zonal_device::image::{
     self, Entry, Finding, ImageError, Profile, Recovered, Shape, Superblock,
 };
@@ -165,8 +165,10 @@ fn timing(
         let expected = superblock.shape.summary();
         return Err(OpenError::Fit { found: shape.summary(), expected });
     }
-    let written = |zone: ZoneNo| -> Bytes { zones[zone.index()].written.to_bytes() };
-    let model = spec::timing(&spec, written)?;
+    let model = spec::timing(&spec, |zone: ZoneNo| {
+        let entry = &zones[zone.index()];
+        (entry.written.to_bytes(), entry.cond)
+    })?;
     model.map(Some).ok_or(OpenError::Timing("the profile has no time in it"))
 }
 
