@@ -63,7 +63,8 @@ impl ZnsDevice {
     }
 
     /// A drive that takes time for commands whose zones and data are elsewhere; `state` says how
-    /// many bytes each zone has, and its condition. A command that such a drive could not do must not come here.
+    /// many bytes each zone has, and its condition. A command that such a drive could not do must not
+    /// come here.
     ///
     /// # Errors
     /// The first rule that the configuration breaks; it must have no random write areas.
