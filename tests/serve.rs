@@ -2,6 +2,7 @@
 #[path = "serve/control.rs"]
 mod control;
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -47,14 +48,12 @@ impl Server {
         Server { child, out, address: line.trim_end().to_owned() }
     }
 
-    fn signal(&self, signal: &str) {
-        let kill = format!("kill -{signal} {}", self.child.id());
-        let status = Command::new("sh").args(["-c", &kill]).status().expect("a shell");
-        assert!(status.success());
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
     /// Ends it: exit code, what more there was on standard output, standard error.
-    fn end(mut self, signal: &str) -> (Option<i32>, String, String) {
+    fn end(mut self, signal: Signal) -> (Option<i32>, String, String) {
         self.signal(signal);
         let (mut out, mut err) = (String::new(), String::new());
         self.out.read_to_string(&mut out).expect("UTF-8");
@@ -92,7 +91,7 @@ fn jobs_and_zone_commands_run_on_a_served_device() {
     assert!(out.contains("err= 0"), "{out}");
     let written = fine(&["zone", "report", &address]);
     assert_ne!(written, local, "zones were written");
-    let (code, out, err) = server.end("TERM");
+    let (code, out, err) = server.end(Signal::TERM);
     assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "", ""));
 }
 
@@ -104,9 +103,9 @@ fn name_and_identity_are_the_same_each_time() {
         assert_eq!(server.end(signal).0, Some(0));
         name
     };
-    let first = name("INT");
+    let first = name(Signal::INT);
     assert!(first.starts_with("nqn.2014-08.org.nvmexpress:uuid:"), "{first}");
-    assert_eq!(name("TERM"), first);
+    assert_eq!(name(Signal::TERM), first);
 }
 
 #[test]
@@ -161,7 +160,7 @@ fn hosts_with_a_secret_connect_and_others_do_not() {
         assert!(err.contains(expected) || err.contains("0x4184"), "{expected}: {err}");
         assert!(!err.contains("DHHC"), "{err}");
     }
-    let (code, _, err) = server.end("TERM");
+    let (code, _, err) = server.end(Signal::TERM);
     assert_eq!((code, err.as_str()), (Some(0), ""));
 }
 
@@ -174,7 +173,7 @@ fn secrets_that_others_can_read_are_said_to_be_so() {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     std::fs::set_permissions(&path, mode).expect("permissions");
     let server = Server::start(&[SMALL, "--nvme-tcp", "0.0.0.0:0", "--dhchap-secrets", &path]);
-    let (code, _, err) = server.end("TERM");
+    let (code, _, err) = server.end(Signal::TERM);
     assert_eq!(code, Some(0));
     assert!(err.contains("others on this machine can read the secrets"), "{err}");
     assert!(err.contains("hosts authenticate, but there is no encryption"), "{err}");
@@ -193,7 +192,7 @@ fn run_ends_with_an_error_when_its_server_does() {
     let mut out = BufReader::new(run.stdout.take().expect("a pipe"));
     let mut line = String::new();
     out.read_line(&mut line).expect("a line");
-    server.end("KILL");
+    server.end(Signal::KILL);
     let mut rest = String::new();
     out.read_to_string(&mut rest).expect("UTF-8");
     assert_eq!(run.wait().expect("it ends").code(), Some(1), "{rest}");
@@ -203,7 +202,7 @@ fn run_ends_with_an_error_when_its_server_does() {
 #[test]
 fn what_is_open_to_others_is_said() {
     let server = Server::start(&["null:zones=4", "--nvme-tcp", "0.0.0.0:0"]);
-    let (code, _, err) = server.end("TERM");
+    let (code, _, err) = server.end(Signal::TERM);
     assert_eq!(code, Some(0));
     assert!(err.contains("no authentication and no encryption"), "{err}");
     assert!(err.contains("keeps no data"), "{err}");

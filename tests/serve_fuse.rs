@@ -2,6 +2,7 @@
 //!
 //! Needs /dev/fuse and the right to mount: `cargo test --features fuse --test serve_fuse`.
 #![cfg(feature = "fuse")]
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -77,9 +78,8 @@ impl Server {
         fs::metadata(self.path(name)).expect("it is there").len()
     }
 
-    fn signal(&self, signal: &str) {
-        let kill = format!("kill -{signal} {}", self.child.id());
-        assert!(Command::new("sh").args(["-c", &kill]).status().expect("a shell").success());
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
     /// Waits for its end: exit code, standard error.
@@ -160,7 +160,7 @@ fn files_are_used_with_the_programs_that_everybody_has() {
     assert_eq!(server.fine("stat -c '%a %u %g %Y' seq/1"), "600 3 4 5\n");
     assert_eq!(server.fine("stat -f -c '%S %b %c %d' ."), "4096 3328 18 0\n");
     server.fine("sync -f seq/0");
-    server.signal("TERM");
+    server.signal(Signal::TERM);
     assert_eq!(server.end(), (Some(0), String::new()));
     assert!(!is_mounted(server.dir.path()));
     fs::remove_file(data).expect("it is there");
@@ -190,7 +190,7 @@ fn one_write_pointer_is_shared_with_hosts_over_the_network() {
     server.fine("dd if=/dev/zero of=seq/0 bs=4K count=1 oflag=direct,append conv=notrunc");
     assert_eq!(server.size("seq/0"), 4096);
     drop(file);
-    server.signal("INT");
+    server.signal(Signal::INT);
     assert_eq!(server.end(), (Some(0), String::new()));
 }
 
@@ -206,7 +206,7 @@ fn zones_that_may_be_open_are_counted_with_explicit_open() {
     assert_eq!(server.fine(&format!("{open}; {metrics}")), "3\n");
     server.fails("exec 5>>seq/0 6>>seq/1 7>>seq/2; exec 8>>seq/3", "busy");
     server.fine("exec 5>>seq/1 6>>seq/2 7>>seq/3");
-    server.signal("INT");
+    server.signal(Signal::INT);
     assert_eq!(server.end(), (Some(0), String::new()));
 }
 
@@ -222,7 +222,7 @@ fn server_ends_when_somebody_unmounts_it() {
 fn directory_that_is_in_use_is_detached() {
     let mut server = Server::start(SMALL, &[]);
     let file = fs::File::open(server.path("seq/0")).expect("it is there");
-    server.signal("INT");
+    server.signal(Signal::INT);
     let (code, err) = server.end();
     assert_eq!(code, Some(0));
     assert!(err.contains("busy") && err.contains("detached"), "{err}");
@@ -242,7 +242,7 @@ fn what_is_in_the_way_is_said() {
     let fuse = ["--fuse", dir.as_str()];
     let (code, err) = ran(&[&[SMALL][..], &fuse].concat());
     assert!(code == Some(2) && err.contains("mounted here already"), "{err}");
-    server.signal("KILL");
+    server.signal(Signal::KILL);
     assert_eq!(server.child.wait().expect("it ends").code(), None);
     let (code, err) = ran(&[&[SMALL][..], &fuse].concat());
     assert!(code == Some(2) && err.contains("whose server is gone; `umount"), "{err}");

@@ -1,8 +1,9 @@
 //! What people do with the program.
 use crate::support::{Place, example, zonal};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 const SMALL: &str = "--device=null:zones=8,zone_size=1M";
 const WRITER: [&str; 4] = ["--name=a", "--rw=write", "--zonemode=zbd", "--size=2z"];
@@ -139,9 +140,7 @@ fn interrupt_ends_the_jobs_and_reports_what_they_did() {
     let mut line = String::new();
     progress.read_line(&mut line).expect("the program tells how far it is");
     assert!(line.starts_with("Jobs: 1 "), "{line}");
-    let id = child.id().to_string();
-    let sent = Command::new("kill").args(["-INT", &id]).status().expect("kill runs");
-    assert!(sent.success());
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
     let mut out = String::new();
     child.stdout.take().expect("a pipe").read_to_string(&mut out).expect("text");
     assert_eq!(child.wait().expect("the program ends").code(), Some(0));

@@ -1,5 +1,6 @@
 //! The control socket and the metrics of `zonal serve`.
 use super::{SMALL, Server, fine, ran};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{BufRead, Read, Write};
 use std::net::TcpStream;
@@ -173,7 +174,7 @@ fn socket_is_its_owners_alone_and_goes_with_the_server() {
     assert_eq!(code, 2);
     assert!(err.contains("another server listens there"), "{err}");
     let Operated { server, socket, _dir, .. } = operated;
-    assert_eq!(server.end("TERM").0, Some(0));
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
     assert!(!socket.exists());
 }
 
