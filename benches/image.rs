@@ -139,7 +139,7 @@ fn fios(place: &Path, way: &Way) -> f64 {
     }
     let output = command.output().expect("fio runs");
     let text = String::from_utf8(output.stdout).expect("fio writes UTF-8");
-    // Fields of fio's terse format 3: 47 is the KiB written, 49 the milliseconds, from 1.
+    // Fields of fio's terse format 3: 47 is the KiB written, 50 the milliseconds, from 1.
     let line = text.lines().find(|line| line.starts_with("3;")).expect("a line of results");
     let fields: Vec<&str> = line.split(';').collect();
     let number = |at: usize| fields[at].parse::<f64>().expect("a number");

@@ -28,7 +28,8 @@ use zonal_blk::{
     Device, HwQueue, Limits, Op, Request, Sector, Status, Zone, ZoneCondition, ZoneNo,
 };
 
-/// Space that is taken ahead of the write pointer, so that few writes need new space.
+/// Space that is taken ahead of the write pointer at the least, in bytes, so that few writes need new
+/// space: file systems take it only when no direct write to the file is on its way.
 const AHEAD: u64 = 16 << 20;
 /// Zones that a reset of all makes durable at a time.
 const RESET_AT_ONCE: usize = 1024;
@@ -317,14 +318,16 @@ impl ImageDevice {
         }
     }
 
-    /// Takes space up to beyond `end`. That there is none shows when it is written.
+    /// Takes space up to beyond `end`, as much as the zone has then or more, so that it does so a few
+    /// times only. That there is none shows when it is written.
     fn reserve(&self, tail: &mut Tail, slot: u32, end: Sector) {
         if end <= tail.reserved || !self.reserves.load(Ordering::Relaxed) {
             return;
         }
         let from = self.place.in_slot(slot, tail.reserved);
         let most = self.place.slot(slot) + self.place.stride();
-        let to = (self.place.in_slot(slot, end) + AHEAD).min(most);
+        let ahead = end.to_bytes().0.max(AHEAD);
+        let to = (self.place.in_slot(slot, end) + ahead).min(most);
         if let Err(error) = self.store.reserve(from, to - from)
             && error.kind() == io::ErrorKind::Unsupported
         {
