@@ -28,9 +28,9 @@ use zonal_blk::{
     Device, HwQueue, Limits, Op, Request, Sector, Status, Zone, ZoneCondition, ZoneNo,
 };
 
-/// Space that is taken ahead of the write pointer at the least, in bytes, so that few writes need new
-/// space: file systems take it only when no direct write to the file is on its way.
-const AHEAD: u64 = 16 << 20;
+/// Least and most space that is taken ahead of the write pointer, in bytes, so that few writes need
+/// new space: ext4 takes it only when no direct write to the file is on its way.
+const AHEAD: (u64, u64) = (16 << 20, 128 << 20);
 /// Zones that a reset of all makes durable at a time.
 const RESET_AT_ONCE: usize = 1024;
 /// The longest command of an image that takes longer ones than the drive that it was made as. With
@@ -318,15 +318,15 @@ impl ImageDevice {
         }
     }
 
-    /// Takes space up to beyond `end`, as much as the zone has then or more, so that it does so a few
-    /// times only. That there is none shows when it is written.
+    /// Takes space up to beyond `end`, the more the fuller the zone is. That there is none shows when
+    /// it is written.
     fn reserve(&self, tail: &mut Tail, slot: u32, end: Sector) {
         if end <= tail.reserved || !self.reserves.load(Ordering::Relaxed) {
             return;
         }
         let from = self.place.in_slot(slot, tail.reserved);
         let most = self.place.slot(slot) + self.place.stride();
-        let ahead = end.to_bytes().0.max(AHEAD);
+        let ahead = end.to_bytes().0.clamp(AHEAD.0, AHEAD.1);
         let to = (self.place.in_slot(slot, end) + ahead).min(most);
         if let Err(error) = self.store.reserve(from, to - from)
             && error.kind() == io::ErrorKind::Unsupported
