@@ -8,10 +8,11 @@
 //! counts is the median of the ratios of such pairs.
 //!
 //! `setsid -w cargo bench --bench image`; needs fio; words after `--` choose the ways whose names
-//! contain one, `open` the other part. fio's jobs are sessions of their own, which the
-//! kernel's scheduler gives the same time each; without `setsid` the image has to share what its
-//! terminal's other programs leave. `ZONAL_BENCH_DIR` says where the files go (the directory
-//! for temporary files unless told otherwise).
+//! contain one, `open` the other part. fio's jobs are sessions of their own, which the kernel's
+//! scheduler gives the same time each; without `setsid` the image has to share what its terminal's
+//! other programs leave. With other work on the machine, `chrt -r 1` before all of that puts both
+//! before it. `ZONAL_BENCH_DIR` says where the files go (the directory for temporary files unless
+//! told otherwise).
 use criterion::Criterion;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
