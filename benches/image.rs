@@ -29,6 +29,8 @@ const ROUNDS: usize = 9;
 const TIME: Duration = Duration::from_millis(700);
 /// How long a drive that hears of no more free space has heard of all.
 const CALM: Duration = Duration::from_millis(100);
+/// How long is waited for that: other programs may remove files all the time.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes that are written at the most: the zones of the image, and the file of fio.
 const SIZE: u64 = 2 << 30;
 const PROFILE: &str = "null:zones=16,zone_size=256M,lba=4096,depth=64";
@@ -163,8 +165,9 @@ fn settle(place: &Path) {
         let text = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
         text.split_whitespace().nth(11).map(str::to_owned)
     };
+    let until = Instant::now() + PATIENCE;
     let mut before = None;
-    while before != Some(discards()) {
+    while before != Some(discards()) && Instant::now() < until {
         before = Some(discards());
         std::thread::sleep(CALM);
     }

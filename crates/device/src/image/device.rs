@@ -28,8 +28,7 @@ use zonal_blk::{
     Device, HwQueue, Limits, Op, Request, Sector, Status, Zone, ZoneCondition, ZoneNo,
 };
 
-/// Least and most space that is taken ahead of the write pointer, in bytes, so that few writes need
-/// new space: ext4 takes it only when no direct write to the file is on its way.
+/// Least and most bytes taken ahead of the write pointer, seldom: ext4 waits for all direct writes.
 const AHEAD: (u64, u64) = (16 << 20, 128 << 20);
 /// Zones that a reset of all makes durable at a time.
 const RESET_AT_ONCE: usize = 1024;
@@ -318,8 +317,7 @@ impl ImageDevice {
         }
     }
 
-    /// Takes space up to beyond `end`, the more the fuller the zone is. That there is none shows when
-    /// it is written.
+    /// Takes space to beyond `end`, more in a fuller zone. That there is none shows in the write.
     fn reserve(&self, tail: &mut Tail, slot: u32, end: Sector) {
         if end <= tail.reserved || !self.reserves.load(Ordering::Relaxed) {
             return;
@@ -333,8 +331,7 @@ impl ImageDevice {
         {
             self.reserves.store(false, Ordering::Relaxed);
         }
-        let sectors = (to - self.place.slot(slot)) / 512;
-        tail.reserved = Sector(sectors);
+        tail.reserved = Sector((to - self.place.slot(slot)) / 512);
     }
 
     /// Data of a write are in the file, or could not be written.
