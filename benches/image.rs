@@ -1,14 +1,21 @@
 //! Images against fio's plain io_uring writes to a preallocated file, on the same file system; and
 //! how long opening an image of 100,000 zones takes.
 //!
+//! A file system that tells its drive of space that became free may do so seconds later, which would
+//! take time from whichever runs then: each begins when that is over.
+//!
 //! Other work on the machine comes and goes, so the two run in turn for a short time each, and what
 //! counts is the median of the ratios of such pairs.
 //!
-//! `setsid -w cargo bench --bench image`; needs fio. fio's jobs are sessions of their own, which the
-//! kernel's scheduler gives the same time each; without `setsid` the image has to share what its
-//! terminal's other programs leave. `ZONAL_BENCH_DIR` says where the files go (the directory
-//! for temporary files unless told otherwise).
+//! `setsid -w cargo bench --bench image`; needs fio; words after `--` choose the ways whose names
+//! contain one, `open` the other part. fio's jobs are sessions of their own, which the kernel's
+//! scheduler gives the same time each; without `setsid` the image has to share what its terminal's
+//! other programs leave. With other work on the machine, `chrt -r 1` before all of that puts both
+//! before it. `ZONAL_BENCH_DIR` says where the files go (the directory for temporary files unless
+//! told otherwise).
 use criterion::Criterion;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -20,11 +27,16 @@ use zonal_host::image::{self, ImageName};
 const ROUNDS: usize = 9;
 /// How long each of a pair runs.
 const TIME: Duration = Duration::from_millis(700);
+/// How long a drive that hears of no more free space has heard of all.
+const CALM: Duration = Duration::from_millis(100);
+/// How long is waited for that: other programs may remove files all the time.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes that are written at the most: the zones of the image, and the file of fio.
 const SIZE: u64 = 2 << 30;
 const PROFILE: &str = "null:zones=16,zone_size=256M,lba=4096,depth=64";
 
 struct Way {
+    name: &'static str,
     block: usize,
     depth: usize,
     flush: bool,
@@ -33,12 +45,12 @@ struct Way {
 }
 
 const WAYS: [Way; 6] = [
-    Way { block: 4 << 10, depth: 1, flush: false, goal: 90 },
-    Way { block: 4 << 10, depth: 16, flush: false, goal: 90 },
-    Way { block: 1 << 20, depth: 1, flush: false, goal: 90 },
-    Way { block: 1 << 20, depth: 16, flush: false, goal: 90 },
-    Way { block: 4 << 10, depth: 1, flush: true, goal: 80 },
-    Way { block: 1 << 20, depth: 1, flush: true, goal: 80 },
+    Way { name: "4k qd1", block: 4 << 10, depth: 1, flush: false, goal: 90 },
+    Way { name: "4k qd16", block: 4 << 10, depth: 16, flush: false, goal: 90 },
+    Way { name: "1m qd1", block: 1 << 20, depth: 1, flush: false, goal: 90 },
+    Way { name: "1m qd16", block: 1 << 20, depth: 16, flush: false, goal: 90 },
+    Way { name: "4k qd1 flush", block: 4 << 10, depth: 1, flush: true, goal: 80 },
+    Way { name: "1m qd1 flush", block: 1 << 20, depth: 1, flush: true, goal: 80 },
 ];
 
 fn open(path: &Path) -> Channel {
@@ -130,7 +142,7 @@ fn fios(place: &Path, way: &Way) -> f64 {
     }
     let output = command.output().expect("fio runs");
     let text = String::from_utf8(output.stdout).expect("fio writes UTF-8");
-    // Fields of fio's terse format 3: 47 is the KiB written, 49 the milliseconds, from 1.
+    // Fields of fio's terse format 3: 47 is the KiB written, 50 the milliseconds, from 1.
     let line = text.lines().find(|line| line.starts_with("3;")).expect("a line of results");
     let fields: Vec<&str> = line.split(';').collect();
     let number = |at: usize| fields[at].parse::<f64>().expect("a number");
@@ -142,37 +154,67 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Runs both in turn; gives the medians of the rates and of their ratio.
-fn compare(place: &Path, way: &Way) -> (f64, f64, f64) {
-    let (mut own, mut fio, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..ROUNDS {
-        // Each comes first every other time.
-        let first = (round % 2 == 1).then(|| fios(place, way));
-        let ours = ours(place, way);
-        let fios = first.unwrap_or_else(|| fios(place, way));
-        own.push(ours);
-        fio.push(fios);
-        ratios.push(ours / fios);
+/// Waits until the space of files that are gone is known to the drive to be free.
+fn settle(place: &Path) {
+    let handle = File::open(place).expect("the directory");
+    rustix::fs::syncfs(&handle).expect("the file system is written");
+    let device = handle.metadata().expect("the directory").dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    // Field 12 counts the discards that have ended. A file system without a drive has no such file.
+    let discards = || {
+        let text = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
+        text.split_whitespace().nth(11).map(str::to_owned)
+    };
+    let until = Instant::now() + PATIENCE;
+    let mut before = None;
+    while before != Some(discards()) && Instant::now() < until {
+        before = Some(discards());
+        std::thread::sleep(CALM);
     }
-    (median(own), median(fio), median(ratios))
+}
+
+/// Runs both in turn; gives the rates of all pairs.
+fn compare(place: &Path, way: &Way) -> Vec<(f64, f64)> {
+    let run = |run: fn(&Path, &Way) -> f64| {
+        settle(place);
+        run(place, way)
+    };
+    let pair = |round| {
+        // Each comes first every other time.
+        let first = (round % 2 == 1).then(|| run(fios));
+        let ours = run(ours);
+        (ours, first.unwrap_or_else(|| run(fios)))
+    };
+    (0..ROUNDS).map(pair).collect()
+}
+
+fn print_way(way: &Way, pairs: &[(f64, f64)]) {
+    let mut ratios: Vec<f64> = pairs.iter().map(|(own, fio)| 100.0 * own / fio).collect();
+    ratios.sort_by(f64::total_cmp);
+    println!(
+        "{:14} {:10.1}  {:8.1}  {:4.0} %  {:4.0} to {:3.0} %  {:3} %",
+        way.name,
+        median(pairs.iter().map(|(own, _)| own / 1e6).collect()),
+        median(pairs.iter().map(|(_, fio)| fio / 1e6).collect()),
+        ratios[ROUNDS / 2],
+        ratios[ROUNDS / 4],
+        ratios[ROUNDS - 1 - ROUNDS / 4],
+        way.goal
+    );
 }
 
 fn main() {
+    let words: Vec<String> =
+        std::env::args().skip(1).filter(|word| !word.starts_with("--bench")).collect();
+    let chosen = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
     let base = std::env::var_os("ZONAL_BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
     let place = tempfile::tempdir_in(base).expect("a directory");
-    println!("block  depth  flush  image MB/s  fio MB/s  ratio   goal");
-    for way in &WAYS {
-        let (own, fio, ratio) = compare(place.path(), way);
-        println!(
-            "{:>4}K  {:>5}  {:>5}  {:>10.1}  {:>8.1}  {:>4.0} %  {:>3} %",
-            way.block >> 10,
-            way.depth,
-            if way.flush { "each" } else { "-" },
-            own / 1e6,
-            fio / 1e6,
-            100.0 * ratio,
-            way.goal
-        );
+    println!("               image MB/s  fio MB/s  ratio  middle half   goal");
+    for way in WAYS.iter().filter(|way| chosen(way.name)) {
+        print_way(way, &compare(place.path(), way));
+    }
+    if !chosen("open") {
+        return;
     }
     let path = place.path().join("large.img");
     let profile = "null:zones=100000,zone_size=256M,lba=4096";

@@ -28,8 +28,8 @@ use zonal_blk::{
     Device, HwQueue, Limits, Op, Request, Sector, Status, Zone, ZoneCondition, ZoneNo,
 };
 
-/// Space that is taken ahead of the write pointer, so that few writes need new space.
-const AHEAD: u64 = 16 << 20;
+/// Least and most bytes taken ahead of the write pointer, seldom: ext4 waits for all direct writes.
+const AHEAD: (u64, u64) = (16 << 20, 128 << 20);
 /// Zones that a reset of all makes durable at a time.
 const RESET_AT_ONCE: usize = 1024;
 /// The longest command of an image that takes longer ones than the drive that it was made as. With
@@ -317,21 +317,21 @@ impl ImageDevice {
         }
     }
 
-    /// Takes space up to beyond `end`. That there is none shows when it is written.
+    /// Takes space to beyond `end`, more in a fuller zone. That there is none shows in the write.
     fn reserve(&self, tail: &mut Tail, slot: u32, end: Sector) {
         if end <= tail.reserved || !self.reserves.load(Ordering::Relaxed) {
             return;
         }
         let from = self.place.in_slot(slot, tail.reserved);
         let most = self.place.slot(slot) + self.place.stride();
-        let to = (self.place.in_slot(slot, end) + AHEAD).min(most);
+        let ahead = end.to_bytes().0.clamp(AHEAD.0, AHEAD.1);
+        let to = (self.place.in_slot(slot, end) + ahead).min(most);
         if let Err(error) = self.store.reserve(from, to - from)
             && error.kind() == io::ErrorKind::Unsupported
         {
             self.reserves.store(false, Ordering::Relaxed);
         }
-        let sectors = (to - self.place.slot(slot)) / 512;
-        tail.reserved = Sector(sectors);
+        tail.reserved = Sector((to - self.place.slot(slot)) / 512);
     }
 
     /// Data of a write are in the file, or could not be written.
