@@ -1,4 +1,5 @@
-//! Owned data buffers.
+//! Data buffers: owned, or lent.
+use crate::lent::Lent;
 use std::fmt;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -7,14 +8,17 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 struct Page([u8; 4096]);
 
 /// A data buffer, aligned to 4096 bytes as direct I/O wants it. A bio owns its buffer on the way
-/// down and gives it back with the completion.
+/// down and gives it back with the completion. One that is [lent](Buf::lent) has a length and no
+/// bytes.
 ///
 /// One pointer wide: a bio is copied on its way, and most bios of the fast devices carry none.
 pub struct Buf(Box<Inner>);
 
 struct Inner {
+    /// None if the buffer is lent.
     pages: Box<[Page]>,
     len: usize,
+    lent: Option<Lent>,
 }
 
 impl Buf {
@@ -22,7 +26,29 @@ impl Buf {
     pub fn zeroed(len: usize) -> Self {
         let pages = <[Page]>::new_box_zeroed_with_elems(len.div_ceil(4096))
             .expect("memory for a data buffer");
-        Buf(Box::new(Inner { pages, len }))
+        Buf(Box::new(Inner { pages, len, lent: None }))
+    }
+
+    /// The first `len` bytes of memory that somebody lends. To look at them here is an error in the
+    /// program: they are the device's to move, if it [takes such
+    /// buffers](crate::Device::takes_lent).
+    pub fn lent(lent: Lent, len: usize) -> Self {
+        Buf(Box::new(Inner { pages: Box::default(), len, lent: Some(lent) }))
+    }
+
+    /// Where the bytes are, if they are lent.
+    pub fn as_lent(&self) -> Option<&Lent> {
+        self.0.lent.as_ref()
+    }
+
+    /// Length in bytes, whoever has them.
+    pub fn len(&self) -> usize {
+        self.0.len
+    }
+
+    /// Whether the length is 0.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// How long the buffer can become without new memory, in bytes.
@@ -51,14 +77,22 @@ impl From<&[u8]> for Buf {
 impl std::ops::Deref for Buf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &self.0.pages.as_bytes()[..self.0.len]
+        let bytes = self.0.pages.as_bytes();
+        bytes.get(..self.0.len).unwrap_or_else(|| not_here(&self.0.lent))
     }
 }
 
 impl std::ops::DerefMut for Buf {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.0.pages.as_mut_bytes()[..self.0.len]
+        let bytes = self.0.pages.as_mut_bytes();
+        bytes.get_mut(..self.0.len).unwrap_or_else(|| not_here(&self.0.lent))
     }
+}
+
+/// A buffer of no pages: it costs the others nothing, whose length is checked anyway.
+#[cold]
+fn not_here(lent: &Option<Lent>) -> ! {
+    panic!("the bytes of a lent buffer are not here: {lent:?}")
 }
 
 impl fmt::Debug for Buf {

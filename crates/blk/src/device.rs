@@ -17,6 +17,12 @@ pub trait Device: Send + Sync {
     /// The status with which the device refused the report.
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status>;
 
+    /// Whether its queues take bios whose buffers are [lent](crate::Buf::lent). A device around
+    /// another one passes that on only if it looks at no data.
+    fn takes_lent(&self) -> bool {
+        false
+    }
+
     /// Opens one more hardware queue. The block layer opens at most [`Limits::nr_queues`].
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue>;
 }

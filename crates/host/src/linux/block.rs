@@ -5,12 +5,20 @@
 use super::device::status;
 use super::queue::{Commands, data_len};
 use super::zones;
+use crate::ublk::pages::Pages;
+use io_uring::squeue::Flags;
 use io_uring::{cqueue, opcode, squeue, types};
+use std::any::Any;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use zonal_blk::{BioFlags, Limits, Op, Request, Sector, Status};
+
+/// Flags of a write that is to be durable when it ends, or not.
+fn durability(request: &Request) -> i32 {
+    if request.flags().contains(BioFlags::FUA) { libc::RWF_DSYNC } else { 0 }
+}
 
 pub(super) struct BlockCommands {
     pub file: Arc<File>,
@@ -36,6 +44,7 @@ impl BlockCommands {
 unsafe impl Commands for BlockCommands {
     type Entry = squeue::Entry;
     type Answer = cqueue::Entry;
+    const MOST: u32 = 3;
 
     fn flush(&self) -> squeue::Entry {
         opcode::Fsync::new(self.fd()).build()
@@ -46,8 +55,7 @@ unsafe impl Commands for BlockCommands {
         Ok(match request.op() {
             Op::Read => opcode::Read::new(self.fd(), data, len).offset(offset).build(),
             Op::Write => {
-                let durable = request.flags().contains(BioFlags::FUA);
-                let flags = if durable { libc::RWF_DSYNC } else { 0 };
+                let flags = durability(request);
                 opcode::Write::new(self.fd(), data, len).offset(offset).rw_flags(flags).build()
             }
             Op::Flush => self.flush(),
@@ -56,6 +64,28 @@ unsafe impl Commands for BlockCommands {
             }
             _ => return Err(Status::NotSupported),
         })
+    }
+
+    /// The place in lent pages is counted from their first byte.
+    fn start_lent(&self, request: &Request, index: u16) -> Option<[squeue::Entry; 3]> {
+        let lent = request.lent()?;
+        let pages = (lent.lender() as &dyn Any).downcast_ref::<Pages>()?;
+        let tag = u16::try_from(lent.token()).ok()?;
+        let at = std::ptr::without_provenance_mut(lent.at());
+        let (len, offset) = (data_len(request), request.sector().to_bytes().0);
+        let moves = match request.op() {
+            Op::Read => opcode::ReadFixed::new(self.fd(), at, len, index).offset(offset).build(),
+            Op::Write => opcode::WriteFixed::new(self.fd(), at, len, index)
+                .offset(offset)
+                .rw_flags(durability(request))
+                .build(),
+            _ => return None,
+        };
+        Some([
+            pages.register(tag, index).flags(Flags::IO_LINK),
+            moves.flags(Flags::IO_HARDLINK),
+            pages.unregister(tag, index),
+        ])
     }
 
     fn result(&self, answer: &cqueue::Entry) -> Result<u64, Status> {

@@ -101,6 +101,10 @@ impl Device for LinuxDevice {
         Ok(())
     }
 
+    fn takes_lent(&self) -> bool {
+        true
+    }
+
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
         let depth = self.limits.queue_depth;
         let file = Arc::clone(&self.file);

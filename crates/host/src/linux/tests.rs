@@ -2,10 +2,11 @@
 use super::block::BlockCommands;
 use super::passthrough::testing;
 use super::queue::{Commands, Queue, Ring};
+use crate::ublk::pages::Pages;
 use std::fs::File;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use zonal_blk::{
-    Bio, BioFlags, Buf, Completion, Device, HwQueue, Limits, Nanos, Op, QueueOptions, Sector,
+    Bio, BioFlags, Buf, Completion, Device, HwQueue, Lent, Limits, Nanos, Op, QueueOptions, Sector,
     Status, Zone, ZoneNo,
 };
 
@@ -91,6 +92,56 @@ fn files_keep_what_is_written_and_more_than_the_ring_holds_waits() {
         let data = completion.buf.expect("a buffer");
         assert!(data.iter().all(|&byte| byte == expected), "read {number}");
     }
+}
+
+/// The kernel makes buffers of no other pages than those of its ublk driver.
+#[test]
+fn lent_data_that_the_kernel_does_not_lend_are_copied() {
+    let (file, driver) = (tempfile::tempfile().expect("a file"), tempfile::tempfile());
+    let (file, driver) = (Arc::new(file), Arc::new(driver.expect("a file")));
+    file.set_len(1 << 20).expect("room");
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let notify = {
+        let said = Arc::clone(&said);
+        move |what: &str| said.lock().expect("no panic").push(what.to_owned())
+    };
+    let pages = Arc::new(Pages::new(Arc::clone(&driver), 0, Arc::new(notify)));
+    let lent = |tag: u16| Buf::lent(Lent::new(Arc::clone(&pages) as _, tag.into()), 4096);
+    let commands = |file| BlockCommands { file, limits: LIMITS };
+    for tag in 0..16_u8 {
+        pages.give(tag.into(), 0, &[tag + 1; 4096]).expect("room");
+    }
+    let writes = (0..16).map(|tag: u16| {
+        let flags = if tag.is_multiple_of(2) { BioFlags::PREFLUSH } else { BioFlags::FUA };
+        Bio { flags, ..bio(tag.into(), Op::Write, u64::from(tag) * 8, Some(lent(tag))) }
+    });
+    let Some(written) = done(&file, commands, writes.collect()) else { return };
+    assert!(written.iter().all(|completion| completion.status == Status::Ok), "{written:?}");
+    // In the opposite order.
+    let reads = (0..16)
+        .map(|tag: u16| bio(tag.into(), Op::Read, u64::from(15 - tag) * 8, Some(lent(tag))))
+        .chain([bio(16, Op::Read, 4 * 8, Some(Buf::zeroed(4096)))]);
+    let read = done(&file, commands, reads.collect()).expect("a ring, as before");
+    assert!(read.iter().all(|completion| completion.status == Status::Ok), "{read:?}");
+    assert!(read[16].buf.as_ref().expect("data").iter().all(|&byte| byte == 5));
+    for tag in 0..16_u8 {
+        let mut data = [0; 4096];
+        pages.take(tag.into(), 0, &mut data).expect("it is there");
+        assert_eq!(data, [16 - tag; 4096], "tag {tag}");
+    }
+    assert_eq!(said.lock().expect("no panic").len(), 1, "it is said once");
+}
+
+#[test]
+fn lent_data_that_cannot_be_copied_either_fail() {
+    let file = Arc::new(tempfile::tempfile().expect("a file"));
+    file.set_len(1 << 20).expect("room");
+    let commands = |file| BlockCommands { file, limits: LIMITS };
+    let empty = Arc::new(tempfile::tempfile().expect("a file"));
+    let pages = Arc::new(Pages::new(empty, 0, Arc::new(|_: &str| {})));
+    let lent = Buf::lent(Lent::new(pages, 0), 4096);
+    let Some(done) = done(&file, commands, vec![bio(0, Op::Write, 0, Some(lent))]) else { return };
+    assert_eq!(done[0].status, Status::IoError);
 }
 
 #[test]

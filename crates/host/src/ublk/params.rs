@@ -99,6 +99,15 @@ pub fn params(queue: &Queue) -> Result<Params, Unsuitable> {
     Ok(params)
 }
 
+impl Params {
+    /// Has the kernel hand over no data that the device below could not move as they lie: in memory
+    /// they are aligned as on the medium, which is enough for direct I/O to any block device.
+    pub fn align(&mut self, limits: &Limits) {
+        self.types |= param::DMA_ALIGN;
+        self.dma.alignment = limits.lba_size - 1;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::testing::queue;
