@@ -104,6 +104,9 @@ impl fmt::Debug for Buf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lent::Lender;
+    use crate::status::Status;
+    use std::sync::Arc;
 
     #[test]
     fn buffer_is_aligned_for_direct_io_and_has_the_length_asked_for() {
@@ -122,6 +125,38 @@ mod tests {
         assert_eq!(buf[..], [1; 512]);
         buf.set_len(8192);
         assert_eq!((buf[4999], buf[5000]), (1, 0));
+    }
+
+    #[test]
+    fn lent_buffer_has_a_length_and_knows_whose_bytes_they_are() {
+        let buf = Buf::lent(Lent::new(Arc::new(Sevens), 3), 4096);
+        assert_eq!((buf.len(), buf.is_empty()), (4096, false));
+        let lent = buf.as_lent().expect("it is lent");
+        assert_eq!((lent.token(), lent.at(), lent.behind(512).at()), (3, 0, 512));
+        let mut data = [0; 2];
+        assert_eq!((lent.behind(512).read(&mut data), data), (Ok(()), [7, 7]));
+        assert_eq!(lent.write(&data), Err(Status::IoError));
+        assert!(Buf::zeroed(512).as_lent().is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "the bytes of a lent buffer are not here")]
+    fn bytes_of_a_lent_buffer_are_not_looked_at() {
+        let _ = Buf::lent(Lent::new(Arc::new(Sevens), 3), 4096)[0];
+    }
+
+    /// Has nothing else, and takes nothing.
+    struct Sevens;
+
+    impl Lender for Sevens {
+        fn read(&self, _: u64, _: usize, data: &mut [u8]) -> Result<(), Status> {
+            data.fill(7);
+            Ok(())
+        }
+
+        fn write(&self, _: u64, _: usize, _: &[u8]) -> Result<(), Status> {
+            Err(Status::IoError)
+        }
     }
 
     #[test]

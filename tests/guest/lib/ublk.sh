@@ -15,7 +15,7 @@ serve_ublk() {
     } &
     until_true 60 test -s "/tmp/ready.$id" -o -e "/tmp/code.$id"
     cat "/out/ublk$id.log"
-    equal "place" "$(cat "/tmp/ready.$id")" "/dev/ublkb$id"
+    equal "place" "$(head -n 1 "/tmp/ready.$id")" "/dev/ublkb$id"
     until_true 10 test -b "/dev/ublkb$id"
 }
 

@@ -97,18 +97,18 @@ copies_on_demand() {
     stop_ublk 0
 }
 
-# Data that lie anywhere in memory, as far as blocks allow, and in many pieces.
+# Data that lie anywhere in memory, as far as blocks allow.
 fio_and_what_is_below() {
     local job
-    job=(--size=64M --io_size=24M --rw=randwrite --bsrange=512-256k --bs_unaligned=0 --iodepth=32
+    job=(--size=64M --io_size=24M --rw=randwrite --bsrange=512-256k --iodepth=32
         --direct=1 --ioengine=libaio --verify=crc32c --iomem_align=512 --randseed=7)
     serve_lent 0 /dev/small0
     counted fio --name=below --filename=/dev/ublkb0 "${job[@]}"
     ((fixed > 200))
     equal "copies" "$copies" 0
-    fio --name=vectors --filename=/dev/ublkb0 --direct=1 --ioengine=pvsync2 --rw=randwrite \
-        --bs=512 --offset=128M --size=4M --io_size=256k --verify=crc32c --numjobs=2 \
-        --offset_increment=4M
+    counted fio --name=sectors --filename=/dev/ublkb0 --size=1M --offset=128M --rw=randwrite \
+        --bs=512 --iodepth=32 --direct=1 --ioengine=libaio --verify=crc32c --iomem_align=512
+    ((fixed > 4000))
     nothing_was_copied 0
     stop_ublk 0
     fio --name=below --filename=/dev/small0 "${job[@]}" --verify_only
@@ -163,7 +163,7 @@ appends() {
 failures() {
     serve_lent 0 /dev/plain0 --ctl /tmp/ctl.sock
     dd if=/tmp/data of=/dev/ublkb0 bs=64k count=4 oflag=direct
-    /job/zonal ctl --socket /tmp/ctl.sock inject 'fail:op=read,count=1'
+    /job/zonal ctl /tmp/ctl.sock fault add fail=read,status=medium,count=1
     fails dd if=/dev/ublkb0 of=/tmp/read bs=64k count=1 iflag=direct
     dd if=/dev/ublkb0 of=/tmp/read bs=64k count=4 iflag=direct
     cmp --bytes 262144 /tmp/data /tmp/read

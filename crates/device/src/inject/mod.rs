@@ -77,7 +77,7 @@ impl Device for InjectDevice {
         self.inner.report_zones(first, max, zones)
     }
 
-    fn takes_lent(&self) -> bool {
+    fn takes_lent(&self) -> Option<u32> {
         self.inner.takes_lent()
     }
 

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  register --> move --> unregister
-//!      \ failed: the others are cancelled, and the data are to be copied
+//!      \ failed: the others are cancelled, and the data are to be copied; as when the device
+//!        cannot take data that lie as these do, which the kernel says before any have moved
 //! ```
 //!
 //! Takes the ends of the commands, in any order; gives what became of the transfer. Keeps true: it is
@@ -29,8 +30,9 @@ impl Step {
 pub(super) enum Outcome {
     /// The data have moved, well or not.
     Moved(Result<u64, Status>),
-    /// The kernel did not lend the pages, and nothing has moved.
-    NotLent,
+    /// The kernel did not lend the pages, or the device does not take them as they lie. Nothing has
+    /// moved.
+    Refused,
 }
 
 /// How far a transfer is.
@@ -58,8 +60,11 @@ impl Chain {
         if usize::from(self.ended) < Step::ALL.len() {
             return None;
         }
-        let moved = self.moved.expect("each has ended once");
-        Some(if self.refused { Outcome::NotLent } else { Outcome::Moved(moved) })
+        Some(match self.moved.expect("each has ended once") {
+            _ if self.refused => Outcome::Refused,
+            Err(Status::Invalid) => Outcome::Refused,
+            moved => Outcome::Moved(moved),
+        })
     }
 }
 
@@ -83,7 +88,8 @@ mod tests {
                 (Ok(0), Ok(4096), Outcome::Moved(Ok(4096))),
                 (Ok(0), Ok(512), Outcome::Moved(Ok(512))),
                 (Ok(0), Err(Status::Medium), Outcome::Moved(Err(Status::Medium))),
-                (Err(Status::Invalid), cancelled, Outcome::NotLent),
+                (Ok(0), Err(Status::Invalid), Outcome::Refused),
+                (Err(Status::NotSupported), cancelled, Outcome::Refused),
             ] {
                 let mut chain = Chain::default();
                 let last = if lent.is_ok() { Ok(0) } else { cancelled };

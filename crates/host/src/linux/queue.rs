@@ -24,7 +24,7 @@ struct InFlight {
     preflush: bool,
     /// The transfer of lent data that is with the kernel.
     chain: Option<Chain>,
-    /// The kernel has not lent the data.
+    /// Data that are lent cannot be moved where they are.
     refused: bool,
 }
 
@@ -171,7 +171,7 @@ impl<C: Commands> Queue<C> {
                     self.in_flight[slot] = Some(entry);
                     return;
                 }
-                Some(Outcome::NotLent) => {
+                Some(Outcome::Refused) => {
                     (entry.chain, entry.refused) = (None, true);
                     return self.push(entry);
                 }

@@ -103,7 +103,7 @@ impl Queue {
     /// A queue of so many tags, whose requests have no more than `longest` sectors of data.
     pub fn new(channel: Channel, depth: u16, longest: u32) -> Self {
         Queue {
-            lends: channel.queue().device().takes_lent(),
+            lends: channel.queue().device().takes_lent().is_some(),
             channel,
             tags: Tags::new(depth),
             wanted: vec![None; usize::from(depth)],

@@ -130,10 +130,12 @@ impl Server {
             return Err(UblkError::Id(id));
         }
         let mut control = Control::open(Path::new(PATH), flags)?;
-        let lends = queue.device().takes_lent() && !config.copies;
-        if lends && control.has(feature::LENDING).is_ok() {
+        if let Some(alignment) = queue.device().takes_lent()
+            && !config.copies
+            && control.has(feature::LENDING).is_ok()
+        {
             flags |= feature::SUPPORT_ZERO_COPY;
-            params.align(queue.limits());
+            params.align(alignment);
         }
         let waiting = match config.id {
             Some(id) => find(&mut control, id, config)?,
@@ -157,7 +159,7 @@ impl Server {
         config: &ServerConfig,
         info: &DevInfo,
     ) -> bool {
-        if !queue.device().takes_lent() {
+        if queue.device().takes_lent().is_none() {
             return false;
         }
         let path = self.path();

@@ -157,8 +157,8 @@ impl Device for Disk {
         Err(Status::NotSupported)
     }
 
-    fn takes_lent(&self) -> bool {
-        true
+    fn takes_lent(&self) -> Option<u32> {
+        Some(512)
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
