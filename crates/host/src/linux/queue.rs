@@ -327,6 +327,7 @@ impl<C: Commands> Drop for Queue<C> {
             }
             self.reap(&mut done);
         }
+        done.append(&mut self.ended);
         // A request that is dropped with a bio in it stops the program, in the midst of a panic
         // without a word.
         done.into_iter().for_each(std::mem::forget);

@@ -21,14 +21,14 @@ pub struct Pages {
     file: Arc<File>,
     queue: u16,
     notify: Notify,
-    /// Whether a device copied what it was lent.
-    copied: AtomicBool,
+    /// A device has copied what it was lent, and it was said.
+    said: AtomicBool,
 }
 
 impl Pages {
     /// Those of a queue of the device whose file this is.
     pub fn new(file: Arc<File>, queue: u16, notify: Notify) -> Self {
-        Pages { file, queue, notify, copied: AtomicBool::new(false) }
+        Pages { file, queue, notify, said: AtomicBool::new(false) }
     }
 
     /// Copies data of a tag's request from byte `at` on.
@@ -60,24 +60,26 @@ impl Pages {
         opcode::UringCmd16::new(types::Fd(self.file.as_raw_fd()), number).cmd(command).build()
     }
 
-    fn say_that_it_copies(&self) {
-        if !self.copied.swap(true, Ordering::Relaxed) {
+    /// A device copies what it was lent. Where that fails the request is gone, as when the device was
+    /// stopped.
+    fn copied(&self, copied: Result<(), Status>) -> Result<(), Status> {
+        if copied.is_ok() && !self.said.swap(true, Ordering::Relaxed) {
             let queue = self.queue;
             (self.notify)(&format!(
-                "ublk queue {queue}: data are copied, since the kernel lends none"
+                "ublk queue {queue}: data are copied that the kernel does not lend, or the device \
+                 does not take as they lie"
             ));
         }
+        copied
     }
 }
 
 impl Lender for Pages {
     fn read(&self, token: u64, at: usize, data: &mut [u8]) -> Result<(), Status> {
-        self.say_that_it_copies();
-        self.take(u16::try_from(token).expect("a tag"), at, data)
+        self.copied(self.take(u16::try_from(token).expect("a tag"), at, data))
     }
 
     fn write(&self, token: u64, at: usize, data: &[u8]) -> Result<(), Status> {
-        self.say_that_it_copies();
-        self.give(u16::try_from(token).expect("a tag"), at, data)
+        self.copied(self.give(u16::try_from(token).expect("a tag"), at, data))
     }
 }

@@ -152,7 +152,7 @@ impl Server {
         format!("/dev/ublkb{}", self.id)
     }
 
-    /// Whether the device's data are lent; a device that takes them so is told, once.
+    /// Whether the device's data are lent; of a device that takes them so it is said.
     fn says_whether_it_lends(
         &self,
         queue: &zonal_blk::Queue,

@@ -13,8 +13,8 @@ use zonal_blk::{
 #[derive(Clone, Debug, Default)]
 struct Pages {
     data: Vec<u8>,
-    /// They are a buffer of a ring.
-    registered: bool,
+    /// How many buffers of rings they are.
+    registered: u32,
 }
 
 /// The driver, as it lends pages and has them copied.
@@ -24,6 +24,8 @@ pub struct Lending {
     counts: Mutex<Counts>,
     /// Every so many are not lent.
     refuses: Option<u32>,
+    /// Requests are cut in so many parts.
+    parts: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +40,7 @@ struct Counts {
 impl Lending {
     fn new(depth: usize, refuses: Option<u32>) -> Arc<Self> {
         let tags = Mutex::new(vec![Pages::default(); depth]);
-        Arc::new(Lending { tags, refuses, ..Lending::default() })
+        Arc::new(Lending { tags, refuses, parts: 1, ..Lending::default() })
     }
 
     fn with<T>(&self, tag: u64, act: impl FnOnce(&mut Pages) -> T) -> T {
@@ -51,7 +53,7 @@ impl Lending {
 
     /// A request comes, with its pages.
     pub fn lay(&self, tag: u16, data: Vec<u8>) {
-        self.with(tag.into(), |pages| *pages = Pages { data, registered: false });
+        self.with(tag.into(), |pages| *pages = Pages { data, registered: 0 });
     }
 
     /// A queue asks for its pages.
@@ -80,7 +82,7 @@ impl Lending {
     /// It is committed.
     pub fn back(&self, tag: u16) -> Vec<u8> {
         self.with(tag.into(), |pages| {
-            assert!(!pages.registered, "tag {tag} is committed when its pages are back");
+            assert_eq!(pages.registered, 0, "tag {tag} is committed when its pages are back");
             std::mem::take(&mut pages.data)
         })
     }
@@ -94,8 +96,8 @@ impl Lending {
         });
         if !refused {
             self.with(tag, |pages| {
-                assert!(!pages.registered, "tag {tag} is registered once");
-                pages.registered = true;
+                pages.registered += 1;
+                assert!(pages.registered <= self.parts, "tag {tag} is registered once");
             });
         }
         !refused
@@ -103,8 +105,8 @@ impl Lending {
 
     fn unregister(&self, tag: u64) {
         self.with(tag, |pages| {
-            assert!(pages.registered, "tag {tag} was registered");
-            pages.registered = false;
+            assert!(pages.registered > 0, "tag {tag} was registered");
+            pages.registered -= 1;
         });
         self.count(|counts| counts.unregistered += 1);
     }
@@ -247,6 +249,24 @@ fn data_that_are_lent_are_copied_nowhere() {
     assert_eq!(rig.one(2, 0, 0, Vec::new()), (0, 0), "a flush has no data");
     let counts = *lending.counts.lock().expect("no panic");
     assert_eq!(counts, Counts { lent: 3, asked: 3, registered: 3, unregistered: 3, copied: 0 });
+    rig.stop();
+}
+
+/// Requests that are longer than what the device takes by now.
+#[test]
+fn parts_of_a_request_are_lent_each_for_itself() {
+    let lending = Lending::new(2, Some(3));
+    let lending = Arc::new(Lending { parts: 2, ..Arc::into_inner(lending).expect("the only one") });
+    let device = Disk::attach();
+    let mut rig = Rig::over(Arc::clone(&device), 2, Some(Arc::clone(&lending)));
+    device.freeze();
+    device.set_max_sectors(8).expect("a block");
+    device.thaw();
+    assert_eq!(rig.one(1, 8, 16, [block(5), block(6)].concat()), (8192, 0));
+    assert_eq!(rig.one(0, 8, 16, vec![9; 8192]), (8192, 0));
+    assert_eq!(rig.driver.slot(0).data, [block(5), block(6)].concat());
+    let counts = *lending.counts.lock().expect("no panic");
+    assert_eq!(counts, Counts { lent: 2, asked: 4, registered: 3, unregistered: 3, copied: 1 });
     rig.stop();
 }
 
