@@ -6,9 +6,7 @@ use super::device::status;
 use super::queue::{Commands, data_len};
 use super::zones;
 use crate::ublk::pages::Pages;
-use io_uring::squeue::Flags;
 use io_uring::{cqueue, opcode, squeue, types};
-use std::any::Any;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -44,7 +42,6 @@ impl BlockCommands {
 unsafe impl Commands for BlockCommands {
     type Entry = squeue::Entry;
     type Answer = cqueue::Entry;
-    const MOST: u32 = 3;
 
     fn flush(&self) -> squeue::Entry {
         opcode::Fsync::new(self.fd()).build()
@@ -69,8 +66,7 @@ unsafe impl Commands for BlockCommands {
     /// The place in lent pages is counted from their first byte.
     fn start_lent(&self, request: &Request, index: u16) -> Option<[squeue::Entry; 3]> {
         let lent = request.lent()?;
-        let pages = (lent.lender() as &dyn Any).downcast_ref::<Pages>()?;
-        let tag = u16::try_from(lent.token()).ok()?;
+        let [register, unregister] = Pages::around(lent, index)?;
         let at = std::ptr::without_provenance_mut(lent.at());
         let (len, offset) = (data_len(request), request.sector().to_bytes().0);
         let moves = match request.op() {
@@ -81,11 +77,7 @@ unsafe impl Commands for BlockCommands {
                 .build(),
             _ => return None,
         };
-        Some([
-            pages.register(tag, index).flags(Flags::IO_LINK),
-            moves.flags(Flags::IO_HARDLINK),
-            pages.unregister(tag, index),
-        ])
+        Some([register, moves.flags(squeue::Flags::IO_HARDLINK), unregister])
     }
 
     fn result(&self, answer: &cqueue::Entry) -> Result<u64, Status> {

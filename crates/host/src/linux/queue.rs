@@ -39,8 +39,6 @@ pub(super) unsafe trait Commands: Send {
     type Entry: squeue::EntryMarker;
     /// An answer.
     type Answer: cqueue::EntryMarker;
-    /// Commands that a request becomes, at the most.
-    const MOST: u32 = 1;
 
     /// A flush.
     fn flush(&self) -> Self::Entry;
@@ -53,10 +51,8 @@ pub(super) unsafe trait Commands: Send {
 
     /// The commands for a request whose data are lent, with buffer `index` of the ring: one for each
     /// [`Step`], linked so that a failed first cancels the others and the last comes in any case
-    /// else. `None` if nothing is known of the lender.
-    fn start_lent(&self, _request: &Request, _index: u16) -> Option<[Self::Entry; 3]> {
-        None
-    }
+    /// else. `None` if nothing is known of the lender, or there is no such command.
+    fn start_lent(&self, request: &Request, index: u16) -> Option<[Self::Entry; 3]>;
 
     /// The result of a command that did not fail.
     ///
@@ -86,7 +82,8 @@ pub(super) struct Queue<C: Commands> {
 
 impl<C: Commands> Queue<C> {
     pub fn new(commands: C, depth: u16) -> Self {
-        let ring = Ring::<C>::builder().setup_coop_taskrun().build(u32::from(depth) * C::MOST);
+        let commands_at_once = u32::from(depth) * u32::try_from(Step::ALL.len()).expect("three");
+        let ring = Ring::<C>::builder().setup_coop_taskrun().build(commands_at_once);
         Queue {
             commands,
             ring: ring.ok(),

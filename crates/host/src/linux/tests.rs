@@ -94,18 +94,22 @@ fn files_keep_what_is_written_and_more_than_the_ring_holds_waits() {
     }
 }
 
-/// The kernel makes buffers of no other pages than those of its ublk driver.
-#[test]
-fn lent_data_that_the_kernel_does_not_lend_are_copied() {
-    let (file, driver) = (tempfile::tempfile().expect("a file"), tempfile::tempfile());
-    let (file, driver) = (Arc::new(file), Arc::new(driver.expect("a file")));
-    file.set_len(1 << 20).expect("room");
+/// What a file lends that is no driver's, and what is said of it.
+fn pages(file: Arc<File>) -> (Arc<Pages>, Arc<Mutex<Vec<String>>>) {
     let said = Arc::new(Mutex::new(Vec::new()));
     let notify = {
         let said = Arc::clone(&said);
         move |what: &str| said.lock().expect("no panic").push(what.to_owned())
     };
-    let pages = Arc::new(Pages::new(Arc::clone(&driver), 0, Arc::new(notify)));
+    (Arc::new(Pages::new(file, 0, Arc::new(notify))), said)
+}
+
+/// The kernel makes buffers of no other pages than those of its ublk driver.
+#[test]
+fn lent_data_that_the_kernel_does_not_lend_are_copied() {
+    let [file, driver] = [(); 2].map(|()| Arc::new(tempfile::tempfile().expect("a file")));
+    file.set_len(1 << 20).expect("room");
+    let (pages, said) = pages(driver);
     let lent = |tag: u16| Buf::lent(Lent::new(Arc::clone(&pages) as _, tag.into()), 4096);
     let commands = |file| BlockCommands { file, limits: LIMITS };
     for tag in 0..16_u8 {
@@ -137,11 +141,11 @@ fn lent_data_that_cannot_be_copied_either_fail() {
     let file = Arc::new(tempfile::tempfile().expect("a file"));
     file.set_len(1 << 20).expect("room");
     let commands = |file| BlockCommands { file, limits: LIMITS };
-    let empty = Arc::new(tempfile::tempfile().expect("a file"));
-    let pages = Arc::new(Pages::new(empty, 0, Arc::new(|_: &str| {})));
+    let (pages, said) = pages(Arc::new(tempfile::tempfile().expect("a file")));
     let lent = Buf::lent(Lent::new(pages, 0), 4096);
     let Some(done) = done(&file, commands, vec![bio(0, Op::Write, 0, Some(lent))]) else { return };
     assert_eq!(done[0].status, Status::IoError);
+    assert!(said.lock().expect("no panic").is_empty(), "nothing was copied");
 }
 
 #[test]
@@ -156,12 +160,19 @@ fn reads_behind_the_end_of_a_file_fail() {
 #[test]
 fn nvme_commands_to_what_is_no_namespace_are_not_supported() {
     let file = Arc::new(tempfile::tempfile().expect("a file"));
+    let (pages, said) = pages(Arc::clone(&file));
+    pages.give(1, 0, &[1; 4096]).expect("room");
+    let lent = |tag: u64| Buf::lent(Lent::new(Arc::clone(&pages) as _, tag), 4096);
     let bios = vec![
         bio(0, Op::Read, 0, Some(Buf::zeroed(4096))),
         bio(1, Op::Flush, 0, None),
         Bio { flags: BioFlags::PREFLUSH, ..bio(2, Op::Write, 0, Some(Buf::zeroed(4096))) },
         bio(3, Op::Discard, 0, None),
+        // Nor are their pages lent, of which the first copy says so.
+        bio(4, Op::Read, 0, Some(lent(0))),
+        bio(5, Op::Write, 0, Some(lent(1))),
     ];
     let Some(done) = done(&file, testing::commands, bios) else { return };
+    assert_eq!(said.lock().expect("no panic").len(), 1);
     assert!(done.iter().all(|completion| completion.status == Status::NotSupported), "{done:?}");
 }

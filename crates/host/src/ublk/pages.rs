@@ -5,13 +5,14 @@
 //! as a buffer is lent.
 use super::abi::{self, IoCmd, io};
 use io_uring::{opcode, squeue, types};
+use std::any::Any;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::IntoBytes;
-use zonal_blk::{Lender, Status};
+use zonal_blk::{Lender, Lent, Status};
 
 /// Is told, in words for people, what a user may want to know.
 pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
@@ -43,15 +44,15 @@ impl Pages {
         self.file.write_all_at(data, offset).map_err(|_| Status::IoError)
     }
 
-    /// The entry that makes the pages of a tag's request buffer `index` of the ring that it goes to.
-    /// The ring may be any thread's (`UBLK_F_BUF_REG_OFF_DAEMON`).
-    pub fn register(&self, tag: u16, index: u16) -> squeue::Entry {
-        self.entry(io::REGISTER_IO_BUF, tag, index)
-    }
-
-    /// The entry that ends that.
-    pub fn unregister(&self, tag: u16, index: u16) -> squeue::Entry {
-        self.entry(io::UNREGISTER_IO_BUF, tag, index)
+    /// The entries that make lent pages buffer `index` of the ring that they go to, and end that. The
+    /// first is linked, so that what comes between is cancelled if it fails. The ring may be any
+    /// thread's (`UBLK_F_BUF_REG_OFF_DAEMON`). `None` if the pages are somebody else's.
+    pub fn around(lent: &Lent, index: u16) -> Option<[squeue::Entry; 2]> {
+        let pages = (lent.lender() as &dyn Any).downcast_ref::<Pages>()?;
+        let tag = u16::try_from(lent.token()).ok()?;
+        let register = pages.entry(io::REGISTER_IO_BUF, tag, index);
+        let unregister = pages.entry(io::UNREGISTER_IO_BUF, tag, index);
+        Some([register.flags(squeue::Flags::IO_LINK), unregister])
     }
 
     fn entry(&self, number: u32, tag: u16, index: u16) -> squeue::Entry {
