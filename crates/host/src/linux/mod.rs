@@ -8,7 +8,7 @@
 //!  block         reads, writes and flushes, as entries of io_uring
 //!  passthrough   NVMe commands, through a namespace's generic node
 //!  Queue         a ring, for both
-//!  chain         the commands that move data to and from lent pages
+//!  chain         the commands that move data to and from lent pages, for both
 //! ```
 mod block;
 mod chain;

@@ -32,8 +32,8 @@ struct InFlight {
 ///
 /// # Safety
 /// Entries name a file that stays open as long as this lives or the request does, and of memory have
-/// the kernel touch nothing but the [`data_len`] bytes at the `data` that they were made with, or what
-/// lent pages it has made a buffer of the ring.
+/// the kernel touch nothing but the [`data_len`] bytes at the `data` that they were made with, or
+/// lent pages that it has itself made a buffer of the ring.
 pub(super) unsafe trait Commands: Send {
     /// An entry of the ring.
     type Entry: squeue::EntryMarker;
@@ -108,7 +108,7 @@ impl<C: Commands> Queue<C> {
             && let Some(commands) = self.lent(&entry)
         {
             entry.chain = Some(Chain::default());
-            return self.send(entry, &commands);
+            return self.send(entry, commands);
         }
         let command = if entry.preflush {
             self.commands.flush()
@@ -120,7 +120,7 @@ impl<C: Commands> Queue<C> {
                 Err(status) => return self.end(entry.request, status),
             }
         };
-        self.send(entry, &[command]);
+        self.send(entry, [command]);
     }
 
     /// The commands for a request whose data are lent, unless they are to be copied.
@@ -138,12 +138,12 @@ impl<C: Commands> Queue<C> {
 
     /// Gives the kernel the commands of a request. What they end with names the tag and, above it,
     /// the command.
-    fn send(&mut self, entry: InFlight, commands: &[C::Entry]) {
+    fn send<const N: usize>(&mut self, entry: InFlight, commands: [C::Entry; N]) {
         let ring = self.ring.as_mut().expect("commands are made for a ring");
         let tag = entry.request.tag().0;
         self.in_flight[usize::from(tag)] = Some(entry);
         for (step, command) in (0_u64..).zip(commands) {
-            let command = with_user_data(command.clone(), step << 16 | u64::from(tag));
+            let command = with_user_data(command, step << 16 | u64::from(tag));
             // SAFETY: what the command points to is memory of the entry's buffers, which lie outside
             // of it and are neither moved nor looked at until the command has ended, and freed no
             // sooner: the entry stays in its slot until then, and `drop` waits for all. Lent pages
@@ -151,7 +151,7 @@ impl<C: Commands> Queue<C> {
             // queue is, or the entry: `Commands` says so.
             unsafe { ring.submission().push(&command) }.expect("no more commands for each tag");
         }
-        self.count += commands.len();
+        self.count += N;
     }
 
     /// A command has ended.
