@@ -209,8 +209,8 @@ pub mod feature {
     pub const ZONED: u64 = 1 << 8;
     pub const BUF_REG_OFF_DAEMON: u64 = 1 << 14;
 
-    /// Pages of requests can be lent to the ring of any thread. Drivers before Linux 6.15 have the
-    /// bit of the first and not what it means; writes that waited go out on other threads' rings.
+    /// Pages of requests can be lent to the ring of any thread: a write that waited may go out on that
+    /// of another queue.
     pub const LENDING: u64 = SUPPORT_ZERO_COPY | BUF_REG_OFF_DAEMON;
 
     /// Those that are asked for here: the name, and the Linux version that it came with.
