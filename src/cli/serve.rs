@@ -130,6 +130,9 @@ pub struct UblkArgs {
     /// Requests at once on each queue of the ublk device
     #[arg(long = "ublk-depth", value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub depth: u16,
+    /// Copy the data of the ublk device, also where the kernel can lend its pages to the device
+    #[arg(long = "ublk-copy")]
+    pub copies: bool,
     /// The ublk device waits for another server if this one is killed, with its I/O, and one that
     /// waits goes on
     #[arg(long)]

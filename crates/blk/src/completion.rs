@@ -89,6 +89,7 @@ impl Parents {
         let (part, buf) = request.unload();
         let lost = mutant!(ReadPartMisplaced) && parent.parts == 1;
         if let (crate::Op::Read, Some(from), Some(to)) = (part.op, buf, parent.bio.buf.as_mut())
+            && from.as_lent().is_none()
             && !lost
         {
             let at = (part.sector - parent.bio.sector).to_bytes().0;

@@ -17,6 +17,13 @@ pub trait Device: Send + Sync {
     /// The status with which the device refused the report.
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status>;
 
+    /// Whether its queues take bios whose buffers are [lent](crate::Buf::lent): the alignment in
+    /// memory, in bytes, of those that can be moved where they are. A device around another one
+    /// passes that on only if it looks at no data.
+    fn takes_lent(&self) -> Option<u32> {
+        None
+    }
+
     /// Opens one more hardware queue. The block layer opens at most [`Limits::nr_queues`].
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue>;
 }

@@ -7,6 +7,7 @@
 use crate::bio::{Bio, BioFlags, Op};
 use crate::buf::Buf;
 use crate::layout::StructLayout;
+use crate::lent::Lent;
 use crate::probe::{mark, mutant};
 use crate::sched::Prio;
 use crate::status::Status;
@@ -243,6 +244,11 @@ impl Request {
     pub fn for_each_segment(&mut self, mut visit: impl FnMut(Sector, u32, Option<&mut Buf>)) {
         visit(self.bio.sector, self.bio.nr_sectors, self.bio.buf.as_mut());
         self.merged.for_each(|m| visit(m.bio.sector, m.bio.nr_sectors, m.bio.buf.as_mut()));
+    }
+
+    /// For the device: where the data are, if they are lent and all of one bio.
+    pub fn lent(&self) -> Option<&Lent> {
+        if self.is_merged() { None } else { self.bio.buf.as_ref()?.as_lent() }
     }
 
     /// For the device: shows the bios of the command to `visit`, in the order of the sectors. The

@@ -137,8 +137,9 @@ pub(crate) fn fitting(limits: &Limits, op: Op, sector: Sector, len: u32) -> u32 
 }
 
 /// Cuts a checked bio in parts. The parts of a read have buffers of their own, copied back when
-/// they complete; the parts of a write have copies: a buffer in flight has one owner. Zeroes that the
-/// device cannot write without data become writes of zero buffers (A21).
+/// they complete; the parts of a write have copies: a buffer in flight has one owner. The parts of
+/// what is lent are lent. Zeroes that the device cannot write without data become writes of zero
+/// buffers (A21).
 pub(crate) fn parts(limits: &Limits, bio: &Bio) -> Vec<Bio> {
     let as_data = writes_zeroes_as_data(limits, bio.op);
     let op = if as_data { Op::Write } else { bio.op };
@@ -153,8 +154,7 @@ pub(crate) fn parts(limits: &Limits, bio: &Bio) -> Vec<Bio> {
         let buf = match &bio.buf {
             _ if as_data => Some(Buf::zeroed(bytes)),
             None => None,
-            Some(_) if op == Op::Read => Some(Buf::zeroed(bytes)),
-            Some(whole) => Some(Buf::from(&whole[done as usize * 512..][..bytes])),
+            Some(whole) => Some(part(whole, op, done as usize * 512, bytes)),
         };
         let part = Bio::new(op, sector, len, bio.user_data);
         parts.push(Bio { flags, prio: bio.prio, buf, ..part });
@@ -163,10 +163,21 @@ pub(crate) fn parts(limits: &Limits, bio: &Bio) -> Vec<Bio> {
     parts
 }
 
+/// The buffer for `len` bytes of a bio that begin at byte `at` of it.
+fn part(whole: &Buf, op: Op, at: usize, len: usize) -> Buf {
+    match whole.as_lent() {
+        Some(lent) => Buf::lent(lent.behind(at), len),
+        None if op == Op::Read => Buf::zeroed(len),
+        None => Buf::from(&whole[at..][..len]),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lent::{Lender, Lent};
     use crate::testing::limits;
+    use std::sync::Arc;
 
     #[test]
     fn a15_bio_across_zones_is_cut_at_the_border_and_at_the_largest_command() {
@@ -174,6 +185,36 @@ mod tests {
         let bio = Bio::new(Op::Write, Sector(3000), 2048, 0);
         let cut: Vec<_> = parts(&limits, &bio).iter().map(|p| (p.sector.0, p.nr_sectors)).collect();
         assert_eq!(cut, [(3000, 1024), (4024, 72), (4096, 952)]);
+    }
+
+    #[test]
+    fn parts_of_lent_data_are_lent_each_from_where_it_begins() {
+        let limits = limits(4, 8);
+        for op in [Op::Read, Op::Write] {
+            let buf = Buf::lent(Lent::new(Arc::new(Nobody), 7), 16 * 512);
+            let bio = Bio { buf: Some(buf), ..Bio::new(op, Sector(4), 16, 0) };
+            assert_eq!(check(&limits, &bio), Ok(()));
+            let cut: Vec<_> = parts(&limits, &bio)
+                .iter()
+                .map(|part| part.buf.as_ref().expect("data"))
+                .map(|buf| (buf.len(), buf.as_lent().expect("lent")))
+                .map(|(len, lent)| (len, lent.token(), lent.at()))
+                .collect();
+            assert_eq!(cut, [(2048, 7, 0), (4096, 7, 2048), (2048, 7, 6144)]);
+        }
+    }
+
+    /// Nobody asks it for data.
+    struct Nobody;
+
+    impl Lender for Nobody {
+        fn read(&self, _: u64, _: usize, _: &mut [u8]) -> Result<(), Status> {
+            Err(Status::IoError)
+        }
+
+        fn write(&self, _: u64, _: usize, _: &[u8]) -> Result<(), Status> {
+            Err(Status::IoError)
+        }
     }
 
     #[test]

@@ -46,6 +46,7 @@ pub fn start(
         queues: options.queues.unwrap_or(queues.min(device.queue.limits().nr_queues)),
         depth: options.depth,
         recover: options.recover,
+        copies: options.copies,
         clock: clock.clone(),
         notify: Arc::new(|what| eprintln!("zonal: {what}")),
         ended: Arc::new(move |why| {

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 
 cache=$(realpath -m "${ZONAL_GUEST_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/zonal-guest}")
-kernels=(6.12 6.1)
+kernels=(6.12 6.1 7)
 
 # Ends with exit code 2: the input or the machine is not as it must be.
 unusable() {

@@ -44,15 +44,19 @@ fetch() {
         unusable "apt-get cannot fetch packages of $suite"
 }
 
-# The kernel that a release's linux-image-amd64 stands for, alone, into $archives.
+# The newest kernel of a series that a release has, alone, into $archives. Some have their modules in
+# packages of their own.
 fetch_kernel() {
-    local suite=$1 package
+    local suite=$1 series=$2 packages name='[0-9.]+(-[0-9]+|\+deb[0-9]+)-amd64'
     rm -rf "$archives"
     mkdir -p "$archives"
     update "$suite"
-    package=$(own_apt apt-cache "$suite" depends --important linux-image-amd64 |
-        sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p')
-    [[ -n $package ]] || unusable "$suite has no linux-image-amd64"
-    (cd "$archives" && own_apt apt-get "$suite" download --quiet=2 "$package") ||
-        unusable "apt-get cannot fetch $package"
+    packages=$(own_apt apt-cache "$suite" pkgnames "linux-image-$series." |
+        grep -x -E "linux-image-$name" | sort --version-sort | tail -n 1) ||
+        unusable "$suite has no kernel of the series $series"
+    packages+=" $(own_apt apt-cache "$suite" depends --important "$packages" |
+        sed -n -E "s/^ *Depends: (linux-(base|binary|modules)-$name)$/\1/p")"
+    # shellcheck disable=SC2086
+    (cd "$archives" && own_apt apt-get "$suite" download --quiet=2 $packages) ||
+        unusable "apt-get cannot fetch $packages"
 }

@@ -15,7 +15,7 @@ serve_ublk() {
     } &
     until_true 60 test -s "/tmp/ready.$id" -o -e "/tmp/code.$id"
     cat "/out/ublk$id.log"
-    equal "place" "$(cat "/tmp/ready.$id")" "/dev/ublkb$id"
+    equal "place" "$(head -n 1 "/tmp/ready.$id")" "/dev/ublkb$id"
     until_true 10 test -b "/dev/ublkb$id"
 }
 
@@ -49,4 +49,48 @@ read_more() {
     local reads
     read -r reads _ <"/sys/block/${1##*/}/stat"
     ((reads > $2))
+}
+
+tracing=/tmp/tracing
+
+# events NAME: how many of them were traced.
+events() {
+    grep -c " $1[:(]" "$tracing/trace" || true
+}
+
+# counted COMMAND...: leaves in $fixed how many transfers to and from buffers of a ring there were
+# meanwhile, and in $copies how many calls that copy data, by threads of a ublk device.
+counted() {
+    local of
+    mkdir -p "$tracing"
+    mountpoint -q "$tracing" || mount -t tracefs tracefs "$tracing"
+    echo 32768 >"$tracing/buffer_size_kb"
+    echo >"$tracing/trace"
+    # IORING_OP_READ_FIXED, IORING_OP_WRITE_FIXED
+    echo 'opcode == 4 || opcode == 5' >"$tracing/events/io_uring/io_uring_submit_req/filter"
+    for of in pread64 pwrite64; do
+        echo 'comm ~ "ublk-*"' >"$tracing/events/syscalls/sys_enter_$of/filter"
+    done
+    for of in io_uring/io_uring_submit_req syscalls/sys_enter_pread64 syscalls/sys_enter_pwrite64; do
+        echo 1 >"$tracing/events/$of/enable"
+    done
+    "$@"
+    for of in io_uring/io_uring_submit_req syscalls/sys_enter_pread64 syscalls/sys_enter_pwrite64; do
+        echo 0 >"$tracing/events/$of/enable"
+    done
+    fixed=$(events io_uring_submit_req)
+    copies=$(($(events sys_pread64) + $(events sys_pwrite64)))
+    echo "transfers to and from buffers: $fixed; calls that copy: $copies"
+}
+
+# serve_lent ID SPEC OPTION...: serves a device and sees that its data will be lent.
+serve_lent() {
+    : >"/out/ublk$1.log"
+    serve_ublk "$@"
+    grep -F "/dev/ublkb$1: zero copy" "/out/ublk$1.log"
+}
+
+# What zonal copied after all it says.
+nothing_was_copied() {
+    fails grep -F "data are copied" "/out/ublk$1.log"
 }

@@ -6,17 +6,6 @@ before() {
     cp "${zonal:?}" "${job:?}/zonal"
 }
 
-# null_blk NAME ATTRIBUTE=VALUE...: a disk /dev/NAME that keeps its data.
-null_blk() {
-    local place=/sys/kernel/config/nullb/$1 setting
-    shift
-    mkdir "$place"
-    for setting in memory_backed=1 blocksize=4096 size=256 "$@" power=1; do
-        echo "${setting#*=}" >"$place/${setting%%=*}"
-    done
-    until_true 10 test -b "/dev/${place##*/}"
-}
-
 null_blks() {
     modprobe null_blk nr_devices=0
     null_blk zoned0 zoned=1 zone_size=4 zone_capacity=3 zone_max_open=8 zone_max_active=12
@@ -95,6 +84,8 @@ killed_while_written() {
 }
 
 guest() {
+    # shellcheck source=tests/guest/lib/null_blk.sh
+    source /job/lib/null_blk.sh
     # shellcheck source=tests/guest/lib/zoned.sh
     source /job/lib/zoned.sh
     # shellcheck source=tests/guest/lib/ublk.sh

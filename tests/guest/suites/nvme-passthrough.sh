@@ -24,6 +24,7 @@ before() {
     # Not a power of two: Linux has no block device of it.
     namespace 3 nsid=3 "${blocks[@]}" zoned=true zoned.zone_size=3M
     namespace 4 nsid=4 "${blocks[@]}" ms=8
+    namespace 6 nsid=5 "${blocks[@]}" zoned=true zoned.zone_size=16M
     # One that may have more controllers, so that the kernel makes a disk of paths.
     qemu_options+=(-device "nvme-subsys,id=several" -device "nvme,id=nvme1,serial=paths,subsys=several")
     namespace 5 nsid=1 bus=nvme1 "${blocks[@]}" zoned=true zoned.zone_size=4M zoned.zone_capacity=3M
@@ -46,7 +47,7 @@ called() {
 nodes() {
     local number
     modprobe nvme
-    for number in 1 2 3 4; do
+    for number in 1 2 3 4 5; do
         until_true 60 called zonal "$number"
         until_true 60 test -c "/dev/ng$(called zonal "$number")"
     done
@@ -163,6 +164,7 @@ served() {
     serve_ublk 0 "/dev/ng$zoned"
     refused "/dev/nvme$zoned is mounted" zone report "/dev/ng$zoned"
     refused "it is in use" zone report "/dev/nvme$zoned"
+    [[ $(uname -r) == 6.* ]] || grep -F "/dev/ublkb0: zero copy" /out/ublk0.log
     zones_as_served /dev/ublkb0 60 8192 8 12
     equal "longest append" "$(attribute /dev/ublkb0 zone_append_max_bytes)" 65536
     fio_verify /dev/ublkb0 12m
@@ -170,6 +172,22 @@ served() {
     stop_ublk 0
     dd if="/dev/nvme$zoned" of=/tmp/read bs=128k count=8 iflag=direct
     cmp /tmp/data /tmp/read
+}
+
+# By commands whose data are the pages of requests, appends of a file system among them.
+served_without_copies() {
+    serve_lent 1 "/dev/ng$plain"
+    counted fio --name=verify --filename=/dev/ublkb1 --direct=1 --ioengine=libaio --iodepth=32 \
+        --bsrange=4k-1m --rw=randwrite --size=64M --io_size=24M --verify=crc32c
+    equal "copies" "$copies" 0
+    nothing_was_copied 1
+    stop_ublk 1
+    serve_lent 0 "/dev/ng$large"
+    traced 0x7d btrfs_files /dev/ublkb0
+    (($(cat /tmp/traced) > 50))
+    nothing_was_copied 0
+    stop_ublk 0
+    btrfs check "/dev/nvme$large"
 }
 
 # The limits of the drive have their meaning.
@@ -182,13 +200,15 @@ limits() {
 }
 
 guest() {
+    # shellcheck source=tests/guest/lib/filesystems.sh
+    source /job/lib/filesystems.sh
     # shellcheck source=tests/guest/lib/zoned.sh
     source /job/lib/zoned.sh
     # shellcheck source=tests/guest/lib/ublk.sh
     source /job/lib/ublk.sh
     check "namespaces have nodes" nodes
     zoned=$(called zonal 1) plain=$(called zonal 2) odd=$(called zonal 3)
-    metadata=$(called zonal 4) paths=$(called paths 1)
+    metadata=$(called zonal 4) large=$(called zonal 5) paths=$(called paths 1)
     check "reports and zone actions" reports_and_actions "/dev/ng$zoned" "/dev/nvme$zoned" 60
     check "appends are the drive's own" appends
     check "writes go through the plug" writes
@@ -199,4 +219,9 @@ guest() {
     check "zones that Linux has no block device for" odd_zones
     check "what is in use, and what is no generic node" in_use
     check "served, and held meanwhile" served
+    if [[ $(uname -r) == 6.* ]]; then
+        skip "served without copies" "the driver of Linux $(uname -r) lends no pages"
+    else
+        check "served without copies" served_without_copies
+    fi
 }

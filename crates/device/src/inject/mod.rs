@@ -77,6 +77,10 @@ impl Device for InjectDevice {
         self.inner.report_zones(first, max, zones)
     }
 
+    fn takes_lent(&self) -> Option<u32> {
+        self.inner.takes_lent()
+    }
+
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
         let inner = (Arc::clone(&self.inner) as Arc<dyn Device>).open_queue();
         Box::new(Queue { device: self, inner, pending: Vec::new() })

@@ -5,12 +5,18 @@
 use super::device::status;
 use super::queue::{Commands, data_len};
 use super::zones;
+use crate::ublk::pages::Pages;
 use io_uring::{cqueue, opcode, squeue, types};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use zonal_blk::{BioFlags, Limits, Op, Request, Sector, Status};
+
+/// Flags of a write that is to be durable when it ends, or not.
+fn durability(request: &Request) -> i32 {
+    if request.flags().contains(BioFlags::FUA) { libc::RWF_DSYNC } else { 0 }
+}
 
 pub(super) struct BlockCommands {
     pub file: Arc<File>,
@@ -46,8 +52,7 @@ unsafe impl Commands for BlockCommands {
         Ok(match request.op() {
             Op::Read => opcode::Read::new(self.fd(), data, len).offset(offset).build(),
             Op::Write => {
-                let durable = request.flags().contains(BioFlags::FUA);
-                let flags = if durable { libc::RWF_DSYNC } else { 0 };
+                let flags = durability(request);
                 opcode::Write::new(self.fd(), data, len).offset(offset).rw_flags(flags).build()
             }
             Op::Flush => self.flush(),
@@ -56,6 +61,23 @@ unsafe impl Commands for BlockCommands {
             }
             _ => return Err(Status::NotSupported),
         })
+    }
+
+    /// The place in lent pages is counted from their first byte.
+    fn start_lent(&self, request: &Request, index: u16) -> Option<[squeue::Entry; 3]> {
+        let lent = request.lent()?;
+        let [register, unregister] = Pages::around(lent, index)?;
+        let at = std::ptr::without_provenance_mut(lent.at());
+        let (len, offset) = (data_len(request), request.sector().to_bytes().0);
+        let moves = match request.op() {
+            Op::Read => opcode::ReadFixed::new(self.fd(), at, len, index).offset(offset).build(),
+            Op::Write => opcode::WriteFixed::new(self.fd(), at, len, index)
+                .offset(offset)
+                .rw_flags(durability(request))
+                .build(),
+            _ => return None,
+        };
+        Some([register, moves.flags(squeue::Flags::IO_HARDLINK), unregister])
     }
 
     fn result(&self, answer: &cqueue::Entry) -> Result<u64, Status> {

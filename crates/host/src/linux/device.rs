@@ -43,6 +43,8 @@ pub struct LinuxDevice {
     file: Arc<File>,
     name: String,
     limits: Limits,
+    /// Of data in memory, in bytes; `None` if the kernel does not say.
+    alignment: Option<u32>,
 }
 
 impl LinuxDevice {
@@ -65,10 +67,12 @@ impl LinuxDevice {
         let device = file.metadata().map_err(OpenError::Open)?.rdev();
         let (major, minor) = (libc::major(device), libc::minor(device));
         let directory = format!("/sys/dev/block/{major}:{minor}");
-        let limits = sysfs::limits(Path::new(&directory))?;
+        let directory = Path::new(&directory);
+        let limits = sysfs::limits(directory)?;
+        let alignment = sysfs::alignment(directory);
         // Queues are opened where nobody can be told.
         IoUring::new(1).map_err(OpenError::Ring)?;
-        Ok(LinuxDevice { file: Arc::new(file), name: path.to_owned(), limits })
+        Ok(LinuxDevice { file: Arc::new(file), name: path.to_owned(), limits, alignment })
     }
 
     /// Describes the device in one line, for reports.
@@ -99,6 +103,10 @@ impl Device for LinuxDevice {
             next += u32::try_from(listed.len()).expect("no more than were asked for");
         }
         Ok(())
+    }
+
+    fn takes_lent(&self) -> Option<u32> {
+        self.alignment
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

@@ -8,8 +8,10 @@
 //!  block         reads, writes and flushes, as entries of io_uring
 //!  passthrough   NVMe commands, through a namespace's generic node
 //!  Queue         a ring, for both
+//!  chain         the commands that move data to and from lent pages, for both
 //! ```
 mod block;
+mod chain;
 mod device;
 pub mod passthrough;
 mod queue;

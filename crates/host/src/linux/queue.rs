@@ -2,7 +2,8 @@
 //!
 //! Takes requests, and the [`Commands`] that they become; gives them back done. Keeps true: memory
 //! that the kernel reads or writes is kept until the kernel is done with it, also when the queue is
-//! dropped.
+//! dropped. Lent data are moved where they are, and copied if the kernel does not lend them.
+use super::chain::{Chain, Outcome, Step};
 use io_uring::{IoUring, cqueue, squeue, types};
 use std::io;
 use std::thread;
@@ -16,17 +17,23 @@ const MOMENT: Duration = Duration::from_micros(100);
 /// What is with the kernel.
 struct InFlight {
     request: Box<Request>,
-    /// The data of a request whose bios have none, or more than one piece.
+    /// The data of a request whose bios have none, more than one piece, or such as are lent and
+    /// cannot be moved where they are.
     bounce: Option<Buf>,
     /// A flush goes before the request.
     preflush: bool,
+    /// The transfer of lent data that is with the kernel.
+    chain: Option<Chain>,
+    /// Data that are lent cannot be moved where they are.
+    refused: bool,
 }
 
 /// What requests become, and what the kernel's answers mean.
 ///
 /// # Safety
-/// Entries name a file that stays open as long as this lives, and of memory have the kernel touch
-/// nothing but the [`data_len`] bytes at the `data` that they were made with.
+/// Entries name a file that stays open as long as this lives or the request does, and of memory have
+/// the kernel touch nothing but the [`data_len`] bytes at the `data` that they were made with, or
+/// lent pages that it has itself made a buffer of the ring.
 pub(super) unsafe trait Commands: Send {
     /// An entry of the ring.
     type Entry: squeue::EntryMarker;
@@ -41,6 +48,11 @@ pub(super) unsafe trait Commands: Send {
     /// # Errors
     /// The status of a request that has ended already, well or not.
     fn start(&self, request: &Request, data: *mut u8) -> Result<Self::Entry, Status>;
+
+    /// The commands for a request whose data are lent, with buffer `index` of the ring: one for each
+    /// [`Step`], linked so that a failed first cancels the others and the last comes in any case
+    /// else. `None` if nothing is known of the lender, or there is no such command.
+    fn start_lent(&self, request: &Request, index: u16) -> Option<[Self::Entry; 3]>;
 
     /// The result of a command that did not fail.
     ///
@@ -58,6 +70,9 @@ pub(super) struct Queue<C: Commands> {
     commands: C,
     /// `None` if the kernel gives none, as when it is out of memory.
     ring: Option<Ring<C>>,
+    /// The ring has a table of buffers, one for each tag. It gets one with the first lent data;
+    /// `Some(false)` if the kernel gives none.
+    table: Option<bool>,
     /// By tag.
     in_flight: Vec<Option<InFlight>>,
     count: usize,
@@ -67,10 +82,12 @@ pub(super) struct Queue<C: Commands> {
 
 impl<C: Commands> Queue<C> {
     pub fn new(commands: C, depth: u16) -> Self {
-        let ring = Ring::<C>::builder().setup_coop_taskrun().build(u32::from(depth));
+        let commands_at_once = u32::from(depth) * u32::try_from(Step::ALL.len()).expect("three");
+        let ring = Ring::<C>::builder().setup_coop_taskrun().build(commands_at_once);
         Queue {
             commands,
             ring: ring.ok(),
+            table: None,
             in_flight: (0..depth).map(|_| None).collect(),
             count: 0,
             ended: Vec::new(),
@@ -84,42 +101,89 @@ impl<C: Commands> Queue<C> {
 
     /// Gives the kernel a command.
     fn push(&mut self, mut entry: InFlight) {
-        let Some(ring) = &mut self.ring else {
+        if self.ring.is_none() {
             return self.end(entry.request, Status::IoError);
-        };
+        }
+        if !entry.preflush
+            && let Some(commands) = self.lent(&entry)
+        {
+            entry.chain = Some(Chain::default());
+            return self.send(entry, commands);
+        }
         let command = if entry.preflush {
             self.commands.flush()
         } else {
-            let data = data(&mut entry);
-            match self.commands.start(&entry.request, data) {
+            let started =
+                data(&mut entry).and_then(|data| self.commands.start(&entry.request, data));
+            match started {
                 Ok(command) => command,
                 Err(status) => return self.end(entry.request, status),
             }
         };
+        self.send(entry, [command]);
+    }
+
+    /// The commands for a request whose data are lent, unless they are to be copied.
+    fn lent(&mut self, entry: &InFlight) -> Option<[C::Entry; 3]> {
+        if entry.refused || entry.request.lent().is_none() {
+            return None;
+        }
+        let (ring, depth) = (self.ring.as_ref()?, self.in_flight.len());
+        let depth = u32::try_from(depth).expect("as it was made with");
+        let table = self
+            .table
+            .get_or_insert_with(|| ring.submitter().register_buffers_sparse(depth).is_ok());
+        if *table { self.commands.start_lent(&entry.request, entry.request.tag().0) } else { None }
+    }
+
+    /// Gives the kernel the commands of a request. What they end with names the tag and, above it,
+    /// the command.
+    fn send<const N: usize>(&mut self, entry: InFlight, commands: [C::Entry; N]) {
+        let ring = self.ring.as_mut().expect("commands are made for a ring");
         let tag = entry.request.tag().0;
-        let command = with_user_data(command, tag.into());
         self.in_flight[usize::from(tag)] = Some(entry);
-        // SAFETY: what the command points to is memory of the entry's buffers, which lie outside of
-        // it and are neither moved nor looked at until the command has ended, and freed no sooner:
-        // the entry stays in its slot until then, and `drop` waits for all. The file is open as long
-        // as the queue is: `Commands` says so.
-        unsafe { ring.submission().push(&command) }.expect("one command for each tag");
-        self.count += 1;
+        for (step, command) in (0_u64..).zip(commands) {
+            let command = with_user_data(command, step << 16 | u64::from(tag));
+            // SAFETY: what the command points to is memory of the entry's buffers, which lie outside
+            // of it and are neither moved nor looked at until the command has ended, and freed no
+            // sooner: the entry stays in its slot until then, and `drop` waits for all. Lent pages
+            // the kernel itself keeps until it is done with them. The files are open as long as the
+            // queue is, or the entry: `Commands` says so.
+            unsafe { ring.submission().push(&command) }.expect("no more commands for each tag");
+        }
+        self.count += N;
     }
 
     /// A command has ended.
     fn take(&mut self, answer: &C::Answer, done: &mut Vec<Box<Request>>) {
-        let slot = usize::try_from(cqueue::EntryMarker::user_data(answer)).expect("a tag");
+        let data = cqueue::EntryMarker::user_data(answer);
+        let slot = usize::try_from(data & u64::from(u16::MAX)).expect("a tag");
         let mut entry = self.in_flight[slot].take().expect("a command that ends was out");
         self.count -= 1;
-        let status = match self.commands.result(answer) {
+        let mut result = self.commands.result(answer);
+        if let Some(chain) = &mut entry.chain {
+            let step = Step::ALL[usize::try_from(data >> 16).expect("the number of a step")];
+            result = match chain.ended(step, result) {
+                None => {
+                    self.in_flight[slot] = Some(entry);
+                    return;
+                }
+                Some(Outcome::Refused) => {
+                    (entry.chain, entry.refused) = (None, true);
+                    return self.push(entry);
+                }
+                Some(Outcome::Moved(result)) => result,
+            };
+        }
+        let status = match result {
             Err(status) => status,
             Ok(_) if std::mem::take(&mut entry.preflush) => return self.push(entry),
             Ok(result) => self.commands.finish(&mut entry.request, result),
         };
-        if status == Status::Ok && entry.request.op() == Op::Read {
-            scatter(&mut entry);
-        }
+        let status = match status {
+            Status::Ok if entry.request.op() == Op::Read => scatter(&mut entry),
+            status => status,
+        };
         entry.request.set_status(status);
         done.push(entry.request);
     }
@@ -155,58 +219,76 @@ fn with_user_data<E: squeue::EntryMarker>(mut entry: E, data: u64) -> E {
 }
 
 /// Where a request's data are, in one piece; null if it has none.
-fn data(entry: &mut InFlight) -> *mut u8 {
+///
+/// # Errors
+/// Lent data cannot be copied.
+fn data(entry: &mut InFlight) -> Result<*mut u8, Status> {
     let request = &mut entry.request;
     let len = data_len(request);
     if len == 0 {
-        return std::ptr::null_mut();
+        return Ok(std::ptr::null_mut());
     }
     let mut pieces = 0;
     let mut whole = std::ptr::null_mut();
     request.for_each_segment(|_, _, buf| {
         pieces += 1;
-        whole = buf.map_or(std::ptr::null_mut(), |buf| buf.as_mut_ptr());
+        let here = buf.filter(|buf| buf.as_lent().is_none());
+        whole = here.map_or(std::ptr::null_mut(), |buf| buf.as_mut_ptr());
     });
     if pieces == 1 && !whole.is_null() {
-        return whole;
+        return Ok(whole);
     }
     let bounce = entry.bounce.insert(Buf::zeroed(len as usize));
     if request.op() != Op::Read {
-        gather(request, bounce);
+        gather(request, bounce)?;
     }
-    bounce.as_mut_ptr()
+    Ok(bounce.as_mut_ptr())
 }
 
 /// Copies the pieces of a write together. A bio without data writes zeroes.
-fn gather(request: &mut Request, whole: &mut [u8]) {
+///
+/// # Errors
+/// The lender does not have as much.
+fn gather(request: &mut Request, whole: &mut [u8]) -> Result<(), Status> {
     let mut rest = whole;
+    let mut gathered = Ok(());
     request.for_each_segment(|_, nr_sectors, buf| {
         let (part, behind) =
             std::mem::take(&mut rest).split_at_mut((nr_sectors as usize) << SECTOR_SHIFT);
         if let Some(buf) = buf {
-            part.copy_from_slice(buf);
+            match buf.as_lent() {
+                Some(lent) => gathered = gathered.and(lent.read(part)),
+                None => part.copy_from_slice(buf),
+            }
         }
         rest = behind;
     });
+    gathered
 }
 
-/// Gives the pieces of a read their data.
-fn scatter(entry: &mut InFlight) {
-    let Some(bounce) = &entry.bounce else { return };
+/// Gives the pieces of a read their data. How the read has ended then.
+fn scatter(entry: &mut InFlight) -> Status {
+    let Some(bounce) = &entry.bounce else { return Status::Ok };
     let mut rest = &bounce[..];
+    let mut scattered = Ok(());
     entry.request.for_each_segment(|_, nr_sectors, buf| {
         let (part, behind) = rest.split_at((nr_sectors as usize) << SECTOR_SHIFT);
         if let Some(buf) = buf {
-            buf.copy_from_slice(part);
+            match buf.as_lent() {
+                Some(lent) => scattered = scattered.and(lent.write(part)),
+                None => buf.copy_from_slice(part),
+            }
         }
         rest = behind;
     });
+    scattered.map_or_else(|status| status, |()| Status::Ok)
 }
 
 impl<C: Commands> HwQueue for Queue<C> {
     fn start(&mut self, _now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
         let preflush = request.op() != Op::Flush && request.flags().contains(BioFlags::PREFLUSH);
-        self.push(InFlight { request, bounce: None, preflush });
+        let entry = InFlight { request, bounce: None, preflush, chain: None, refused: false };
+        self.push(entry);
         Ok(())
     }
 
@@ -242,6 +324,7 @@ impl<C: Commands> Drop for Queue<C> {
             }
             self.reap(&mut done);
         }
+        done.append(&mut self.ended);
         // A request that is dropped with a bio in it stops the program, in the midst of a panic
         // without a word.
         done.into_iter().for_each(std::mem::forget);

@@ -57,6 +57,13 @@ impl Attributes<'_> {
     }
 }
 
+/// The alignment in memory that data must have which the device of a directory moves where they are,
+/// in bytes; `None` where the kernel does not say, as before Linux 6.0.
+pub fn alignment(directory: &Path) -> Option<u32> {
+    let mask: u32 = Attributes(directory).number("queue/dma_alignment").ok()?;
+    mask.checked_add(1).filter(|alignment| alignment.is_power_of_two())
+}
+
 /// The limits of the device of a directory.
 ///
 /// # Errors
@@ -148,6 +155,14 @@ mod tests {
         let disk = directory(&[]);
         fs::remove_file(disk.path().join("queue/nr_requests")).expect("it was there");
         assert_eq!(limits(disk.path()).expect("limits").queue_depth, 128);
+    }
+
+    #[test]
+    fn alignment_is_known_where_the_kernel_says_it() {
+        let of = |mask| alignment(directory(&[("queue/dma_alignment", mask)]).path());
+        assert_eq!([of("511"), of("3"), of("0")], [Some(512), Some(4), Some(1)]);
+        assert_eq!([of("512"), of("4294967295"), of("wide")], [None; 3]);
+        assert_eq!(alignment(directory(&[]).path()), None);
     }
 
     #[test]

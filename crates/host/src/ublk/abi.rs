@@ -1,4 +1,4 @@
-//! Structures and numbers of the ublk driver (include/uapi/linux/ublk_cmd.h, Linux 6.12).
+//! Structures and numbers of the ublk driver (include/uapi/linux/ublk_cmd.h, Linux 6.17).
 //!
 //! The driver takes every structure by its bytes, so all padding is a field.
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -68,7 +68,8 @@ pub struct IoCmd {
     pub tag: u16,
     /// Bytes, or an error number below zero.
     pub result: i32,
-    /// With [`feature::USER_COPY`] nothing but the sector that a zone append wrote at.
+    /// With [`feature::USER_COPY`] nothing but the sector that a zone append wrote at; the index in a
+    /// ring's table of buffers.
     pub addr: u64,
 }
 
@@ -121,7 +122,17 @@ pub struct ParamZoned {
     pub reserved: [u8; 20],
 }
 
-/// What a device is to the block layer of the kernel (`struct ublk_params`).
+/// `struct ublk_param_dma_align`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ParamDmaAlign {
+    /// A mask: the alignment less 1.
+    pub alignment: u32,
+    pub pad: u32,
+}
+
+/// What a device is to the block layer of the kernel (`struct ublk_params`); older drivers know a
+/// part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Params {
@@ -133,6 +144,7 @@ pub struct Params {
     pub discard: ParamDiscard,
     pub devt: ParamDevt,
     pub zoned: ParamZoned,
+    pub dma: ParamDmaAlign,
     pub pad: u32,
 }
 
@@ -179,6 +191,8 @@ pub mod io {
 
     pub const FETCH_REQ: u32 = encoded(true, 0x20, size_of::<IoCmd>());
     pub const COMMIT_AND_FETCH_REQ: u32 = encoded(true, 0x21, size_of::<IoCmd>());
+    pub const REGISTER_IO_BUF: u32 = encoded(true, 0x23, size_of::<IoCmd>());
+    pub const UNREGISTER_IO_BUF: u32 = encoded(true, 0x24, size_of::<IoCmd>());
     /// How a command ends whose tag has a request.
     pub const RES_OK: i32 = 0;
     /// How a command ends whose tag gets no request any more (`-ENODEV`).
@@ -187,19 +201,27 @@ pub mod io {
 
 /// Features of the driver and of a device (`UBLK_F_*`).
 pub mod feature {
+    pub const SUPPORT_ZERO_COPY: u64 = 1;
     pub const USER_RECOVERY: u64 = 1 << 3;
     pub const USER_RECOVERY_REISSUE: u64 = 1 << 4;
     pub const CMD_IOCTL_ENCODE: u64 = 1 << 6;
     pub const USER_COPY: u64 = 1 << 7;
     pub const ZONED: u64 = 1 << 8;
+    pub const BUF_REG_OFF_DAEMON: u64 = 1 << 14;
+
+    /// Pages of requests can be lent to the ring of any thread: a write that waited may go out on that
+    /// of another queue.
+    pub const LENDING: u64 = SUPPORT_ZERO_COPY | BUF_REG_OFF_DAEMON;
 
     /// Those that are asked for here: the name, and the Linux version that it came with.
-    pub const NAMES: [(u64, &str, &str); 5] = [
+    pub const NAMES: [(u64, &str, &str); 7] = [
+        (SUPPORT_ZERO_COPY, "UBLK_F_SUPPORT_ZERO_COPY", "6.15"),
         (USER_RECOVERY, "UBLK_F_USER_RECOVERY", "6.1"),
         (USER_RECOVERY_REISSUE, "UBLK_F_USER_RECOVERY_REISSUE", "6.1"),
         (CMD_IOCTL_ENCODE, "UBLK_F_CMD_IOCTL_ENCODE", "6.4"),
         (USER_COPY, "UBLK_F_USER_COPY", "6.5"),
         (ZONED, "UBLK_F_ZONED", "6.6"),
+        (BUF_REG_OFF_DAEMON, "UBLK_F_BUF_REG_OFF_DAEMON", "6.17"),
     ];
 }
 
@@ -216,6 +238,7 @@ pub mod param {
     pub const BASIC: u32 = 1;
     pub const DISCARD: u32 = 1 << 1;
     pub const ZONED: u32 = 1 << 3;
+    pub const DMA_ALIGN: u32 = 1 << 4;
 }
 
 /// Attributes of a device (`UBLK_ATTR_*`).
@@ -286,7 +309,7 @@ mod tests {
         assert_eq!(size_of::<ParamDiscard>(), 20);
         assert_eq!(size_of::<ParamDevt>(), 16);
         assert_eq!(size_of::<ParamZoned>(), 32);
-        assert_eq!(size_of::<Params>(), 112);
+        assert_eq!(size_of::<Params>(), 120);
     }
 
     #[test]
@@ -310,6 +333,7 @@ mod tests {
         assert_eq!(offset_of!(Params, discard), 40);
         assert_eq!(offset_of!(Params, devt), 60);
         assert_eq!(offset_of!(Params, zoned), 76);
+        assert_eq!(offset_of!(Params, dma), 108);
     }
 
     #[test]
@@ -319,6 +343,8 @@ mod tests {
         assert_eq!(ctrl::ADD_DEV, 0xc020_7504);
         assert_eq!(io::FETCH_REQ, 0xc010_7520);
         assert_eq!(io::COMMIT_AND_FETCH_REQ, 0xc010_7521);
+        assert_eq!(io::REGISTER_IO_BUF, 0xc010_7523);
+        assert_eq!(io::UNREGISTER_IO_BUF, 0xc010_7524);
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub enum ControlError {
 pub struct Control {
     ring: IoUring<Entry128, cqueue::Entry>,
     file: File,
+    /// What the driver can do.
+    features: u64,
 }
 
 impl Control {
@@ -70,12 +72,21 @@ impl Control {
             _ => ControlError::Open(name(), error),
         })?;
         let ring = IoUring::builder().build(4).map_err(ControlError::Ring)?;
-        let mut control = Control { ring, file };
+        let mut control = Control { ring, file, features: 0 };
         let mut found = 0u64;
         let command = Sent { id: ANY_ID, ..Sent::new(ctrl::GET_FEATURES) };
         control.exchange(command, &mut found).map_err(ControlError::NoFeatures)?;
-        check(found, features)?;
+        control.features = found;
+        control.has(features)?;
         Ok(control)
+    }
+
+    /// Whether the driver has all of `features`.
+    ///
+    /// # Errors
+    /// Which it lacks.
+    pub fn has(&self, features: u64) -> Result<(), ControlError> {
+        check(self.features, features)
     }
 
     /// What the device is; `None` if there is none of this number.

@@ -99,6 +99,15 @@ pub fn params(queue: &Queue) -> Result<Params, Unsuitable> {
     Ok(params)
 }
 
+impl Params {
+    /// Has the kernel hand over data that are aligned so in memory, in bytes; no more than the driver
+    /// takes, which is less than a page.
+    pub fn align(&mut self, alignment: u32) {
+        self.types |= param::DMA_ALIGN;
+        self.dma.alignment = alignment.clamp(1, 4096) - 1;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::testing::queue;
@@ -128,6 +137,17 @@ mod tests {
         assert_eq!(params.types & param::ZONED, 0);
         assert_eq!((params.basic.chunk_sectors, params.basic.dev_sectors), (0, 32768));
         assert_eq!(params.discard.max_discard_segments, 1);
+    }
+
+    #[test]
+    fn alignment_of_lent_data_is_a_mask_of_less_than_a_page() {
+        let mut params = of("null:zoned=false,size=16M").expect("a device that ublk takes");
+        assert_eq!(params.types & param::DMA_ALIGN, 0);
+        for (alignment, mask) in [(1, 0), (4, 3), (512, 511), (4096, 4095), (65536, 4095)] {
+            params.align(alignment);
+            assert_eq!(params.dma.alignment, mask);
+        }
+        assert_ne!(params.types & param::DMA_ALIGN, 0);
     }
 
     #[test]

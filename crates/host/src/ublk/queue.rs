@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Takes ends of commands and the time; gives the driver commits. Keeps true: every request is
-//! committed once, with its data before it; one that makes no sense is refused and harms no other.
+//! committed once, with its data before it; one that makes no sense is refused and harms no other;
+//! data are lent only to a device that takes them so, and not past the commit.
 use super::abi::IoDesc;
 use super::request::{Wanted, Work, decode};
 use super::tags::{Arrival, Broken, Tags};
@@ -14,7 +15,7 @@ use crate::blk_zone::BlkZone;
 use std::io;
 use std::time::Duration;
 use zerocopy::IntoBytes;
-use zonal_blk::{Bio, Buf, Channel, Completion, Nanos, Op, Status, ZoneNo};
+use zonal_blk::{Bio, BioFlags, Buf, Channel, Completion, Nanos, Op, Status, ZoneNo};
 
 /// Zones that are asked for at a time, so that a report of a large device needs little memory.
 const BATCH: usize = 1024;
@@ -35,6 +36,10 @@ pub trait Driver {
     /// # Errors
     /// The driver does not want as much.
     fn give(&mut self, tag: u16, offset: usize, data: &[u8]) -> Result<(), Status>;
+
+    /// The data of a tag's request as a buffer that a device follows; `None` if the driver lends
+    /// none. They are lent until the request is committed.
+    fn lend(&self, tag: u16, len: usize) -> Option<Buf>;
 
     /// Sends a command with the next [`Driver::enter`].
     fn send(&mut self, command: Command);
@@ -83,6 +88,8 @@ pub enum Command {
 pub struct Queue {
     channel: Channel,
     tags: Tags,
+    /// The device takes data that are lent.
+    lends: bool,
     /// By tag, what its request asked for.
     wanted: Vec<Option<Wanted>>,
     /// The longest request in sectors.
@@ -96,6 +103,7 @@ impl Queue {
     /// A queue of so many tags, whose requests have no more than `longest` sectors of data.
     pub fn new(channel: Channel, depth: u16, longest: u32) -> Self {
         Queue {
+            lends: channel.queue().device().takes_lent().is_some(),
             channel,
             tags: Tags::new(depth),
             wanted: vec![None; usize::from(depth)],
@@ -140,8 +148,14 @@ impl Queue {
         let Wanted { op, flags, sector, nr_sectors } = wanted;
         let mut bio = Bio { flags, ..Bio::new(op, sector, nr_sectors, tag.into()) };
         if wanted.bytes() > 0 {
-            let mut buf = Buf::zeroed(wanted.bytes());
+            let lent = if self.lends { driver.lend(tag, wanted.bytes()) } else { None };
+            if lent.is_some() {
+                // Each piece is a transfer of its own, and the kernel has merged above.
+                bio.flags = bio.flags | BioFlags::NOMERGE;
+            }
+            let mut buf = lent.unwrap_or_else(|| Buf::zeroed(wanted.bytes()));
             if wanted.takes()
+                && buf.as_lent().is_none()
                 && let Err(status) = driver.take(tag, &mut buf)
             {
                 return self.commit(tag, Err(status), 0, driver);
@@ -213,7 +227,7 @@ impl Queue {
         let ended = match (status, wanted.op) {
             (Status::Ok, Op::Read) => {
                 let buf = buf.expect("a read has its buffer");
-                driver.give(tag, 0, &buf)
+                if buf.as_lent().is_some() { Ok(()) } else { driver.give(tag, 0, &buf) }
             }
             // A discard is advice.
             (Status::NotSupported, Op::Discard) | (Status::Ok, _) => Ok(()),

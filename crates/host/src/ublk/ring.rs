@@ -3,6 +3,7 @@
 //! Takes commands; gives their ends. Keeps true: as few system calls as there are rounds: commands
 //! gather until the queue waits.
 use super::abi::{self, IoCmd, IoDesc, io};
+use super::pages::{Notify, Pages};
 use super::queue::{Command, Driver, Wait};
 use io_uring::{IoUring, opcode, types};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -10,10 +11,9 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
-use zonal_blk::Status;
+use zonal_blk::{Buf, Lent, Status};
 
 /// The descriptors of a queue, in memory that the driver writes.
 struct Descriptors {
@@ -58,14 +58,23 @@ pub struct Ring {
     descriptors: Descriptors,
     file: Arc<File>,
     queue: u16,
+    pages: Arc<Pages>,
+    /// The pages may be lent.
+    lends: bool,
 }
 
 impl Ring {
-    /// The way for a queue with so many tags. All further calls come from the calling thread.
+    /// The way for a queue with so many tags, whose requests' pages may be lent or not. All further
+    /// calls come from the calling thread.
     ///
     /// # Errors
     /// The kernel has no memory for it, or io_uring is switched off.
-    pub fn open(file: Arc<File>, queue: u16, depth: u16) -> Result<Self> {
+    pub fn open(
+        file: Arc<File>,
+        queue: u16,
+        depth: u16,
+        (lends, notify): (bool, Notify),
+    ) -> Result<Self> {
         let descriptors = Descriptors::map(&file, queue, depth)?;
         let ring = IoUring::builder()
             // What the driver has for this thread comes when it enters the kernel, without an
@@ -73,7 +82,8 @@ impl Ring {
             .setup_coop_taskrun()
             .setup_single_issuer()
             .build(depth.into())?;
-        Ok(Ring { ring, descriptors, file, queue })
+        let pages = Arc::new(Pages::new(Arc::clone(&file), queue, notify));
+        Ok(Ring { ring, descriptors, file, queue, pages, lends })
     }
 }
 
@@ -95,13 +105,16 @@ impl Driver for Ring {
     }
 
     fn take(&mut self, tag: u16, data: &mut [u8]) -> std::result::Result<(), Status> {
-        let offset = abi::data_offset(self.queue, tag);
-        self.file.read_exact_at(data, offset).map_err(|_| Status::IoError)
+        self.pages.take(tag, 0, data)
     }
 
     fn give(&mut self, tag: u16, offset: usize, data: &[u8]) -> std::result::Result<(), Status> {
-        let offset = abi::data_offset(self.queue, tag) + offset as u64;
-        self.file.write_all_at(data, offset).map_err(|_| Status::IoError)
+        self.pages.give(tag, offset, data)
+    }
+
+    fn lend(&self, tag: u16, len: usize) -> Option<Buf> {
+        let lent = || Lent::new(Arc::clone(&self.pages) as _, tag.into());
+        self.lends.then(|| Buf::lent(lent(), len))
     }
 
     fn send(&mut self, command: Command) {

@@ -5,6 +5,7 @@
 //! as it is unless it is this one.
 use super::abi::{ANY_ID, DevInfo, MAX_IDS, Params, feature, param, state};
 use super::control::{Control, ControlError, PATH};
+use super::pages::Notify;
 use super::params::{Unsuitable, params};
 use super::queue::Queue;
 use super::ring::Ring;
@@ -38,10 +39,12 @@ pub struct ServerConfig {
     /// The device waits for another server when this one is killed, and one that waits is
     /// continued.
     pub recover: bool,
+    /// Data are copied, also where the kernel lends its pages and the device takes them.
+    pub copies: bool,
     /// The time; all who use a device go by the same clock.
     pub clock: RealClock,
     /// Is told, in words for people, what a user may want to know.
-    pub notify: Arc<dyn Fn(&str) + Send + Sync>,
+    pub notify: Notify,
     /// Is told why the device ended that was not dropped.
     pub ended: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -115,7 +118,7 @@ impl Server {
         queue: &Arc<zonal_blk::Queue>,
         config: &ServerConfig,
     ) -> Result<Server, UblkError> {
-        let params = params(queue)?;
+        let mut params = params(queue)?;
         let mut flags = feature::USER_COPY | feature::CMD_IOCTL_ENCODE;
         if params.types & param::ZONED != 0 {
             flags |= feature::ZONED;
@@ -127,6 +130,13 @@ impl Server {
             return Err(UblkError::Id(id));
         }
         let mut control = Control::open(Path::new(PATH), flags)?;
+        if let Some(alignment) = queue.device().takes_lent()
+            && !config.copies
+            && control.has(feature::LENDING).is_ok()
+        {
+            flags |= feature::SUPPORT_ZERO_COPY;
+            params.align(alignment);
+        }
         let waiting = match config.id {
             Some(id) => find(&mut control, id, config)?,
             None => None,
@@ -142,6 +152,34 @@ impl Server {
         format!("/dev/ublkb{}", self.id)
     }
 
+    /// Whether the device's data are lent; of a device that takes them so it is said.
+    fn says_whether_it_lends(
+        &self,
+        queue: &zonal_blk::Queue,
+        config: &ServerConfig,
+        info: &DevInfo,
+    ) -> bool {
+        if queue.device().takes_lent().is_none() {
+            return false;
+        }
+        let path = self.path();
+        let lack = match self.control.has(feature::LENDING) {
+            _ if config.copies => Err("as was asked for".to_owned()),
+            Err(lack) => Err(lack.to_string()),
+            Ok(()) if info.flags & feature::SUPPORT_ZERO_COPY == 0 => {
+                Err("as when it was made".to_owned())
+            }
+            Ok(()) => Ok(()),
+        };
+        (config.notify)(&match &lack {
+            Ok(()) => {
+                format!("{path}: zero copy: the device moves data to and from the kernel's pages")
+            }
+            Err(why) => format!("{path}: data are copied: {why}"),
+        });
+        lack.is_ok()
+    }
+
     /// Starts the threads; gives back when the driver has the commands of all queues.
     fn serve(
         &mut self,
@@ -150,6 +188,7 @@ impl Server {
         info: &DevInfo,
         longest: u32,
     ) -> Result<(), UblkError> {
+        let lends = self.says_whether_it_lends(queue, config, info);
         let file = Arc::new(open_char(self.id)?);
         let failed = |queue: u16, error: io::Error| UblkError::Queue { queue, error };
         let mut threads = Vec::new();
@@ -160,6 +199,7 @@ impl Server {
                 queue: Queue::new(channel, info.queue_depth, longest),
                 number,
                 depth: info.queue_depth,
+                lending: (lends, Arc::clone(&config.notify)),
                 clock: config.clock.clone(),
                 dropped: Arc::clone(&self.dropped),
                 ended: Arc::clone(&config.ended),
@@ -206,6 +246,7 @@ struct Thread {
     queue: Queue,
     number: u16,
     depth: u16,
+    lending: (bool, Notify),
     clock: RealClock,
     dropped: Arc<AtomicBool>,
     ended: Arc<dyn Fn(&str) + Send + Sync>,
@@ -214,11 +255,11 @@ struct Thread {
 impl Thread {
     /// Serves the queue; says when the driver has its commands, or why not.
     fn run(self, tell: mpsc::Sender<Result<(), (u16, io::Error)>>) {
-        let Thread { file, mut queue, number, depth, clock, dropped, ended } = self;
+        let Thread { file, mut queue, number, depth, lending, clock, dropped, ended } = self;
         // Memory that this thread asks for must not have to wait for its own device. That takes
         // CAP_SYS_RESOURCE; without it, only a machine that is out of memory is the worse for it.
         let _ = configure_io_flusher_behavior(true);
-        let begun = Ring::open(file, number, depth).and_then(|mut ring| {
+        let begun = Ring::open(file, number, depth, lending).and_then(|mut ring| {
             worker::begin(&mut queue, &mut ring)?;
             Ok(ring)
         });
@@ -335,7 +376,8 @@ fn difference(theirs: &Params, ours: &Params, their_flags: u64, our_flags: u64) 
     if a != b {
         return Some(format!("it has {a}, and this one {b}"));
     }
-    if our_flags & !their_flags != 0 {
+    // Without zero copy a device is the same.
+    if our_flags & !their_flags & !feature::SUPPORT_ZERO_COPY != 0 {
         return Some("it was made with other features, by another program".to_owned());
     }
     let (a, b) = (theirs.basic, ours.basic);

@@ -1,15 +1,18 @@
 //! Queues over a driver that is none: the tags' states as the kernel's driver keeps them, and the
 //! data of their requests.
+mod lending;
+
 use super::abi::{IoDesc, io};
 use super::queue::{Command, Driver, Queue, Wait};
 use super::{testing, worker};
 use crate::RealClock;
 use crate::blk_zone::BlkZone;
+use lending::Lending;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use zerocopy::FromBytes;
-use zonal_blk::{Nanos, QueueOptions, Status};
+use zonal_blk::{Buf, Lent, Nanos, QueueOptions, Status};
 
 /// Sectors of the longest request.
 const LONGEST: u32 = 16;
@@ -35,8 +38,9 @@ struct Slot {
     commits: u32,
 }
 
-/// The driver's side: tags, and ends of commands that are still to come, by round.
-struct Fake(Vec<Slot>, VecDeque<Vec<(u64, i32)>>);
+/// The driver's side: tags, ends of commands that are still to come, by round, and what it lends, if
+/// it does.
+struct Fake(Vec<Slot>, VecDeque<Vec<(u64, i32)>>, Option<Arc<Lending>>);
 
 impl Fake {
     fn slot(&mut self, tag: u16) -> &mut Slot {
@@ -48,6 +52,10 @@ impl Fake {
         let slot = self.slot(tag);
         assert_eq!(slot.turn, Turn::Active);
         *slot = Slot { turn: Turn::Owned, desc, data, ended: None, commits: slot.commits };
+        let Fake(slots, _, lending) = self;
+        if let Some(lending) = lending {
+            lending.lay(tag, std::mem::take(&mut slots[usize::from(tag)].data));
+        }
     }
 }
 
@@ -59,19 +67,33 @@ impl Driver for Fake {
     }
 
     fn take(&mut self, tag: u16, data: &mut [u8]) -> Result<(), Status> {
-        let slot = self.slot(tag);
+        let Fake(slots, _, lending) = self;
+        let slot = &mut slots[usize::from(tag)];
         assert_eq!(slot.turn, Turn::Owned, "data are copied before the commit");
+        if let Some(lending) = lending {
+            return lending.take(tag.into(), 0, data);
+        }
         let from = slot.data.get(..data.len()).ok_or(Status::IoError)?;
         data.copy_from_slice(from);
         Ok(())
     }
 
     fn give(&mut self, tag: u16, offset: usize, data: &[u8]) -> Result<(), Status> {
-        let slot = self.slot(tag);
+        let Fake(slots, _, lending) = self;
+        let slot = &mut slots[usize::from(tag)];
         assert_eq!(slot.turn, Turn::Owned, "data are copied before the commit");
+        if let Some(lending) = lending {
+            return lending.give(tag.into(), offset, data);
+        }
         let to = slot.data.get_mut(offset..offset + data.len()).ok_or(Status::IoError)?;
         to.copy_from_slice(data);
         Ok(())
+    }
+
+    fn lend(&self, tag: u16, len: usize) -> Option<Buf> {
+        let lending = Arc::clone(self.2.as_ref()?);
+        lending.lend();
+        Some(Buf::lent(Lent::new(lending, tag.into()), len))
     }
 
     fn send(&mut self, command: Command) {
@@ -86,6 +108,9 @@ impl Driver for Fake {
                 slot.turn = Turn::Active;
                 slot.ended = Some((result, sector));
                 slot.commits += 1;
+                if let Fake(slots, _, Some(lending)) = self {
+                    slots[usize::from(tag)].data = lending.back(tag);
+                }
             }
         }
     }
@@ -113,10 +138,14 @@ struct Rig {
 
 impl Rig {
     fn new(device: &str, depth: u16) -> Self {
-        let device = testing::queue(device, QueueOptions::default());
+        Rig::over(testing::queue(device, QueueOptions::default()), depth, None)
+    }
+
+    fn over(device: Arc<zonal_blk::Queue>, depth: u16, lending: Option<Arc<Lending>>) -> Self {
         let queue = Queue::new(device.channel().expect("a channel"), depth, LONGEST);
         let slots = vec![Slot::default(); usize::from(depth)];
-        let mut rig = Rig { device, queue, driver: Fake(slots, VecDeque::new()), now: Nanos(0) };
+        let driver = Fake(slots, VecDeque::new(), lending);
+        let mut rig = Rig { device, queue, driver, now: Nanos(0) };
         rig.queue.begin(&mut rig.driver);
         rig
     }
@@ -309,6 +338,10 @@ struct Stopping<'a> {
 }
 
 impl Driver for Stopping<'_> {
+    fn lend(&self, tag: u16, len: usize) -> Option<Buf> {
+        self.driver.lend(tag, len)
+    }
+
     fn descriptor(&self, tag: u16) -> IoDesc {
         self.driver.descriptor(tag)
     }
@@ -362,35 +395,39 @@ proptest! {
         events in prop::collection::vec(event(4), 1..120),
     ) {
         let device = "null:zoned=false,size=1M,lba=4096,memory=true,latency=5us,jitter=40us";
-        let mut rig = Rig::new(device, 4);
-        let mut blocks = [[0u8; 8]; 4];
-        let mut asked = [0u32; 4];
-        // Of the request that a tag has: operation, place, fill.
-        let mut open: [Option<(u32, usize, u8)>; 4] = [None; 4];
-        for event in events.into_iter().chain([Event::Step]) {
-            match event {
-                Event::Ask(tag, op, at, fill) => {
-                    let index = usize::from(tag);
-                    if open[index].is_some() {
-                        continue;
-                    }
-                    open[index] = Some((op, at as usize, fill));
-                    asked[index] += 1;
-                    let sector = (u64::from(tag) * 8 + at) * 8;
-                    rig.ask(tag, op, sector, 16, vec![fill; 8192]);
-                }
-                Event::Step => rig.step(),
-                Event::Kill => rig.kill_and_recover(),
-            }
-            settle_model(&mut rig, &mut open, &mut blocks);
-        }
-        rig.settle();
-        settle_model(&mut rig, &mut open, &mut blocks);
-        for (slot, asked) in rig.driver.0.iter().zip(asked) {
-            prop_assert_eq!(slot.commits, asked);
-        }
-        rig.stop();
+        happen(Rig::new(device, 4), events);
     }
+}
+
+/// Has it all happen, and checks each request.
+fn happen(mut rig: Rig, events: Vec<Event>) {
+    let mut blocks = [[0u8; 8]; 4];
+    let mut asked = [0u32; 4];
+    // Of the request that a tag has: operation, place, fill.
+    let mut open: [Option<(u32, usize, u8)>; 4] = [None; 4];
+    for event in events.into_iter().chain([Event::Step]) {
+        match event {
+            Event::Ask(tag, op, at, fill) => {
+                let index = usize::from(tag);
+                if open[index].is_some() {
+                    continue;
+                }
+                open[index] = Some((op, at as usize, fill));
+                asked[index] += 1;
+                let sector = (u64::from(tag) * 8 + at) * 8;
+                rig.ask(tag, op, sector, 16, vec![fill; 8192]);
+            }
+            Event::Step => rig.step(),
+            Event::Kill => rig.kill_and_recover(),
+        }
+        settle_model(&mut rig, &mut open, &mut blocks);
+    }
+    rig.settle();
+    settle_model(&mut rig, &mut open, &mut blocks);
+    for (slot, asked) in rig.driver.0.iter().zip(asked) {
+        assert_eq!(slot.commits, asked);
+    }
+    rig.stop();
 }
 
 /// Checks the requests that have ended against what the tag's blocks hold.

@@ -5,6 +5,7 @@
 use super::abi::{URING_CMD_IO, UringCmd};
 use crate::linux::device::status;
 use crate::linux::queue::{Commands, data_len};
+use crate::ublk::pages::Pages;
 use io_uring::{cqueue, opcode, squeue, types};
 use std::fs::File;
 use std::io;
@@ -22,9 +23,11 @@ pub struct NvmeCommands {
 }
 
 impl NvmeCommands {
-    fn entry(&self, command: &UringCmd) -> squeue::Entry128 {
+    /// The entry of a command; its data are in a buffer of the ring, if it says so.
+    fn entry(&self, command: &UringCmd, buffer: Option<u16>) -> squeue::Entry128 {
         let fd = types::Fd(self.file.as_raw_fd());
-        opcode::UringCmd80::new(fd, URING_CMD_IO).cmd(command.in_entry()).build()
+        let entry = opcode::UringCmd80::new(fd, URING_CMD_IO).cmd(command.in_entry());
+        entry.buf_index(buffer).build()
     }
 }
 
@@ -35,16 +38,29 @@ unsafe impl Commands for NvmeCommands {
 
     fn flush(&self) -> squeue::Entry128 {
         let sqe = Sqe::new(IoOpcode::FLUSH.0, 0, self.namespace.nsid());
-        self.entry(&UringCmd::new(&sqe, std::ptr::null_mut(), 0))
+        self.entry(&UringCmd::new(&sqe, std::ptr::null_mut(), 0), None)
     }
 
     fn start(&self, request: &Request, data: *mut u8) -> Result<squeue::Entry128, Status> {
         let mut sqe = Sqe::zeroed();
         match setup(&*self.namespace, request, 0, &mut sqe)? {
-            Payload::None => Ok(self.entry(&UringCmd::new(&sqe, data, data_len(request)))),
+            Payload::None => Ok(self.entry(&UringCmd::new(&sqe, data, data_len(request)), None)),
             // As for the block devices here, there are no discards.
             Payload::Range(_) => Err(Status::NotSupported),
         }
+    }
+
+    /// The place in lent pages is counted from their first byte. What is no command here is told on
+    /// the way of data that are not lent.
+    fn start_lent(&self, request: &Request, index: u16) -> Option<[squeue::Entry128; 3]> {
+        let lent = request.lent()?;
+        let [register, unregister] = Pages::around(lent, index)?;
+        let mut sqe = Sqe::zeroed();
+        let Ok(Payload::None) = setup(&*self.namespace, request, 0, &mut sqe) else { return None };
+        let at = std::ptr::without_provenance_mut(lent.at());
+        let moves = self.entry(&UringCmd::new(&sqe, at, data_len(request)), Some(index));
+        let moves = moves.flags(squeue::Flags::IO_HARDLINK);
+        Some([register.into(), moves, unregister.into()])
     }
 
     fn result(&self, answer: &cqueue::Entry32) -> Result<u64, Status> {

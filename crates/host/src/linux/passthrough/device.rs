@@ -32,6 +32,8 @@ pub struct NvmeDevice {
     head: Arc<NamespaceHead>,
     cntlid: u16,
     limits: Limits,
+    /// Of data in memory, in bytes; `None` if the kernel does not say.
+    alignment: Option<u32>,
 }
 
 impl NvmeDevice {
@@ -64,6 +66,7 @@ impl NvmeDevice {
             head: NamespaceHead::new(&info),
             cntlid: controller.cntlid.get(),
             limits,
+            alignment: node.alignment,
         })
     }
 
@@ -135,6 +138,10 @@ impl Device for NvmeDevice {
             }
         }
         Ok(())
+    }
+
+    fn takes_lent(&self) -> Option<u32> {
+        self.alignment
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

@@ -3,7 +3,7 @@
 //! Takes names, device numbers and sysfs; gives what they say. Keeps true: a node is known by its
 //! number, whatever its name.
 use super::error::NodeError;
-use crate::linux::sysfs::Attributes;
+use crate::linux::sysfs::{self, Attributes};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -35,6 +35,8 @@ pub(super) struct Node {
     pub max_sectors: u32,
     pub depth: u16,
     pub rotational: bool,
+    /// Of data in memory, in bytes; `None` if the kernel does not say.
+    pub alignment: Option<u32>,
 }
 
 impl Node {
@@ -62,6 +64,7 @@ impl Node {
             max_sectors: segments.saturating_mul(page / 512).min(longest.saturating_mul(2)),
             depth: attributes.depth()?,
             rotational: attributes.number::<u8>("queue/rotational")? != 0,
+            alignment: sysfs::alignment(&directory),
         })
     }
 
@@ -118,6 +121,7 @@ mod tests {
             ("queue/max_hw_sectors_kb", "1280"),
             ("queue/nr_requests", "1023"),
             ("queue/rotational", "0"),
+            ("queue/dma_alignment", "3"),
         ] {
             write(&sys.path().join("block/nvme3n2"), name, value);
         }

@@ -1,0 +1,86 @@
+//! The pages of requests that the driver has.
+//!
+//! Takes the file of a queue's device; gives ways to the data of a request: copies, and entries of
+//! an io_uring by which its pages become a buffer of that ring. Keeps true: the file is open as long
+//! as a buffer is lent.
+use super::abi::{self, IoCmd, io};
+use io_uring::{opcode, squeue, types};
+use std::any::Any;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use zerocopy::IntoBytes;
+use zonal_blk::{Lender, Lent, Status};
+
+/// Is told, in words for people, what a user may want to know.
+pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The pages of a queue's requests. A buffer that they lend is known by its tag.
+pub struct Pages {
+    file: Arc<File>,
+    queue: u16,
+    notify: Notify,
+    /// A device has copied what it was lent, and it was said.
+    said: AtomicBool,
+}
+
+impl Pages {
+    /// Those of a queue of the device whose file this is.
+    pub fn new(file: Arc<File>, queue: u16, notify: Notify) -> Self {
+        Pages { file, queue, notify, said: AtomicBool::new(false) }
+    }
+
+    /// Copies data of a tag's request from byte `at` on.
+    pub fn take(&self, tag: u16, at: usize, data: &mut [u8]) -> Result<(), Status> {
+        let offset = abi::data_offset(self.queue, tag) + at as u64;
+        self.file.read_exact_at(data, offset).map_err(|_| Status::IoError)
+    }
+
+    /// Copies data to a tag's request from byte `at` on.
+    pub fn give(&self, tag: u16, at: usize, data: &[u8]) -> Result<(), Status> {
+        let offset = abi::data_offset(self.queue, tag) + at as u64;
+        self.file.write_all_at(data, offset).map_err(|_| Status::IoError)
+    }
+
+    /// The entries that make lent pages buffer `index` of the ring that they go to, and end that. The
+    /// first is linked, so that what comes between is cancelled if it fails. The ring may be any
+    /// thread's (`UBLK_F_BUF_REG_OFF_DAEMON`). `None` if the pages are somebody else's.
+    pub fn around(lent: &Lent, index: u16) -> Option<[squeue::Entry; 2]> {
+        let pages = (lent.lender() as &dyn Any).downcast_ref::<Pages>()?;
+        let tag = u16::try_from(lent.token()).ok()?;
+        let register = pages.entry(io::REGISTER_IO_BUF, tag, index);
+        let unregister = pages.entry(io::UNREGISTER_IO_BUF, tag, index);
+        Some([register.flags(squeue::Flags::IO_LINK), unregister])
+    }
+
+    fn entry(&self, number: u32, tag: u16, index: u16) -> squeue::Entry {
+        let command = IoCmd { q_id: self.queue, tag, result: 0, addr: index.into() };
+        let command = command.as_bytes().try_into().expect("its size");
+        opcode::UringCmd16::new(types::Fd(self.file.as_raw_fd()), number).cmd(command).build()
+    }
+
+    /// A device copies what it was lent. Where that fails the request is gone, as when the device was
+    /// stopped.
+    fn copied(&self, copied: Result<(), Status>) -> Result<(), Status> {
+        if copied.is_ok() && !self.said.swap(true, Ordering::Relaxed) {
+            let queue = self.queue;
+            (self.notify)(&format!(
+                "ublk queue {queue}: data are copied that the kernel does not lend, or the device \
+                 does not take as they lie"
+            ));
+        }
+        copied
+    }
+}
+
+impl Lender for Pages {
+    fn read(&self, token: u64, at: usize, data: &mut [u8]) -> Result<(), Status> {
+        self.copied(self.take(u16::try_from(token).expect("a tag"), at, data))
+    }
+
+    fn write(&self, token: u64, at: usize, data: &[u8]) -> Result<(), Status> {
+        self.copied(self.give(u16::try_from(token).expect("a tag"), at, data))
+    }
+}
