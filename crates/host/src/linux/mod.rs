@@ -17,7 +17,7 @@ pub mod passthrough;
 mod queue;
 mod sysfs;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod zones;
 
 pub use device::{LinuxDevice, OpenError};

@@ -10,7 +10,8 @@ use zonal_blk::{
     Status, Zone, ZoneNo,
 };
 
-const LIMITS: Limits = Limits {
+/// Those of 1 MiB without zones.
+pub(crate) const LIMITS: Limits = Limits {
     lba_size: 512,
     capacity: Sector(2048),
     zone_size: Sector(0),

@@ -1,12 +1,12 @@
 //! The same with data that are lent: to a device that makes them buffers of its ring, as far as the
 //! kernel lets it.
 use super::{Rig, block, event, happen, testing};
+use crate::linux;
 use proptest::prelude::*;
 use std::any::Any;
 use std::sync::{Arc, Mutex};
 use zonal_blk::{
-    Device, HwQueue, Lender, Limits, Nanos, Op, Queue, QueueOptions, Request, Sector, Status, Zone,
-    ZoneNo,
+    Device, HwQueue, Lender, Limits, Nanos, Op, Queue, QueueOptions, Request, Status, Zone, ZoneNo,
 };
 
 /// The pages of a tag's request.
@@ -124,20 +124,7 @@ impl Lender for Lending {
     }
 }
 
-const LIMITS: Limits = Limits {
-    lba_size: 4096,
-    capacity: Sector(2048),
-    zone_size: Sector(0),
-    nr_zones: 0,
-    max_open_zones: 0,
-    max_active_zones: 0,
-    max_sectors: 256,
-    append_max_sectors: 0,
-    max_write_zeroes_sectors: 0,
-    nr_queues: 1,
-    queue_depth: 2,
-    rotational: false,
-};
+const LIMITS: Limits = Limits { lba_size: 4096, queue_depth: 2, ..linux::tests::LIMITS };
 
 /// A disk that is lent data.
 struct Disk(Mutex<Vec<u8>>);
