@@ -130,10 +130,7 @@ impl Server {
             return Err(UblkError::Id(id));
         }
         let mut control = Control::open(Path::new(PATH), flags)?;
-        if let Some(alignment) = queue.device().takes_lent()
-            && !config.copies
-            && control.has(feature::LENDING).is_ok()
-        {
+        if let Some(Ok(alignment)) = lending(&control, queue, config) {
             flags |= feature::SUPPORT_ZERO_COPY;
             params.align(alignment);
         }
@@ -159,18 +156,11 @@ impl Server {
         config: &ServerConfig,
         info: &DevInfo,
     ) -> bool {
-        if queue.device().takes_lent().is_none() {
-            return false;
-        }
+        let Some(lending) = lending(&self.control, queue, config) else { return false };
         let path = self.path();
-        let lack = match self.control.has(feature::LENDING) {
-            _ if config.copies => Err("as was asked for".to_owned()),
-            Err(lack) => Err(lack.to_string()),
-            Ok(()) if info.flags & feature::SUPPORT_ZERO_COPY == 0 => {
-                Err("as when it was made".to_owned())
-            }
-            Ok(()) => Ok(()),
-        };
+        let made_so = info.flags & feature::SUPPORT_ZERO_COPY != 0;
+        let lack = lending
+            .and_then(|_| if made_so { Ok(()) } else { Err("as when it was made".to_owned()) });
         (config.notify)(&match &lack {
             Ok(()) => {
                 format!("{path}: zero copy: the device moves data to and from the kernel's pages")
@@ -367,6 +357,21 @@ fn resume(
     server.deletes = true;
     (config.notify)(&format!("{} goes on", server.path()));
     Ok(server)
+}
+
+/// The alignment in memory of data that are lent, or why they are copied; `None` for a device that
+/// takes none that are lent.
+fn lending(
+    control: &Control,
+    queue: &zonal_blk::Queue,
+    config: &ServerConfig,
+) -> Option<Result<u32, String>> {
+    let alignment = queue.device().takes_lent()?;
+    if config.copies {
+        return Some(Err("as was asked for".to_owned()));
+    }
+    let lack = control.has(feature::LENDING).map_err(|lack| lack.to_string());
+    Some(lack.map(|()| alignment))
 }
 
 /// What tells one device from another, in words.
