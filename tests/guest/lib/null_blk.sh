@@ -11,3 +11,10 @@ null_blk() {
     done
     until_true 10 test -b "/dev/${place##*/}"
 }
+
+# One with zones, one without.
+null_blks() {
+    modprobe null_blk nr_devices=0
+    null_blk zoned0 zoned=1 zone_size=4 zone_capacity=3 zone_max_open=8 zone_max_active=12
+    null_blk plain0
+}

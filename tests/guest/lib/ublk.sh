@@ -51,6 +51,21 @@ read_more() {
     ((reads > $2))
 }
 
+# stopped_under ID READS OPTION...: ends the server while fio, with these options, has its device
+# open, once that has had so many reads. Whoever has the device open is not waited for.
+stopped_under() {
+    local id=$1 reads=$2 job
+    shift 2
+    fio --name=under --filename="/dev/ublkb$id" --allow_file_create=0 --direct=1 \
+        --ioengine=libaio --size=64M --time_based --runtime=60 "$@" >/tmp/under 2>&1 &
+    job=$!
+    until_true 60 read_more "/dev/ublkb$id" "$reads"
+    stop_ublk "$id"
+    kill "$job" || true
+    wait "$job" || true
+    cat /tmp/under
+}
+
 tracing=/tmp/tracing
 
 # events NAME: how many of them were traced.

@@ -6,12 +6,6 @@ before() {
     cp "${zonal:?}" "${job:?}/zonal"
 }
 
-null_blks() {
-    modprobe null_blk nr_devices=0
-    null_blk zoned0 zoned=1 zone_size=4 zone_capacity=3 zone_max_open=8 zone_max_active=12
-    null_blk plain0
-}
-
 in_use() {
     mkfs.ext4 -q /dev/plain0
     mkdir -p /mnt/plain

@@ -112,17 +112,9 @@ zonefs_on_ublk() {
     stop_ublk 8
 }
 
-# Whoever has the device open is not waited for.
 stop_with_readers() {
     serve_ublk 1 null:zones=16,zone_size=8M,lba=4096,memory=true
-    local readers
-    fio --name=readers --filename=/dev/ublkb1 --allow_file_create=0 --direct=1 --ioengine=libaio \
-        --iodepth=16 --rw=randread --bs=4k --size=64M --time_based --runtime=60 >/tmp/readers 2>&1 &
-    readers=$!
-    until_true 60 read_more /dev/ublkb1 1000
-    stop_ublk 1
-    kill "$readers" || true
-    wait "$readers" || true
+    stopped_under 1 1000 --iodepth=16 --rw=randread --bs=4k
 }
 
 # Without --recover the device ends with its server, and the number can be used again.

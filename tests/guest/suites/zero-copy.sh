@@ -6,10 +6,8 @@ before() {
     cp "${zonal:?}" "${job:?}/zonal"
 }
 
-null_blks() {
-    modprobe null_blk nr_devices=0
-    null_blk zoned0 zoned=1 zone_size=4 zone_capacity=3 zone_max_open=8 zone_max_active=12
-    null_blk plain0
+disks() {
+    null_blks
     null_blk small0 blocksize=512
     null_blk large0 zoned=1 zone_size=8 zone_max_open=14 size=1024
     # A tenth of a second for each command.
@@ -130,16 +128,8 @@ failures() {
 
 # Buffers of the slow disk's rings are pages of requests all the time.
 stopped_while_it_moves() {
-    local job
     serve_lent 1 /dev/slow0
-    fio --name=both --filename=/dev/ublkb1 --allow_file_create=0 --direct=1 --ioengine=libaio \
-        --iodepth=32 --rw=randrw --bs=64k --size=64M --time_based --runtime=60 >/tmp/both 2>&1 &
-    job=$!
-    until_true 60 read_more /dev/ublkb1 30
-    stop_ublk 1
-    kill "$job" || true
-    wait "$job" || true
-    cat /tmp/both
+    stopped_under 1 30 --iodepth=32 --rw=randrw --bs=64k
     serve_lent 1 /dev/slow0
     dd if=/dev/ublkb1 of=/dev/null bs=64k count=4 iflag=direct
     stop_ublk 1
@@ -179,7 +169,7 @@ guest() {
     # shellcheck source=tests/guest/lib/ublk.sh
     source /job/lib/ublk.sh
     modprobe ublk_drv
-    check "null_blk" null_blks
+    check "null_blk" disks
     if [[ $(uname -r) == 6.* ]]; then
         serve_ublk 0 /dev/plain0 >/dev/null && stop_ublk 0 >/dev/null
         check "the driver lends nothing: it is said that data are copied" says_that_it_copies
