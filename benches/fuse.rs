@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use zonal_blk::{Buf, Device, Queue, QueueOptions};
 use zonal_device::spec;
 use zonal_host::RealClock;
-use zonal_host::zonefs::{Lanes, Mount, Options, View};
+use zonal_host::frontend::zonefs::{Lanes, Mount, Options, View};
 
 const ROUNDS: usize = 7;
 const ROUND: Duration = Duration::from_millis(400);

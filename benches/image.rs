@@ -21,7 +21,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use zonal_blk::{Bio, Buf, Channel, Nanos, Op, Queue, QueueOptions, Sector, Status};
 use zonal_device::image::Profile;
-use zonal_host::image::{self, ImageName};
+use zonal_host::backend::image::{self, ImageName};
 
 /// Pairs of each way.
 const ROUNDS: usize = 9;

@@ -17,7 +17,9 @@ use zonal_blk::{
     Bio, Buf, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector, Status,
 };
 use zonal_device::spec;
-use zonal_host::nvme_tcp::{NvmeTcpDevice, Server, ServerConfig, Waiting};
+use zonal_host::backend::nvme_tcp::NvmeTcpDevice;
+use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
+use zonal_host::poll::Waiting;
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 
 const NQN: &str = "nqn.2026-11.org.example:bench";

@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use zonal_blk::{Nanos, ZoneCounters, ZoneNo};
 use zonal_device::model::Activity;
-use zonal_workload::job::{DataDir, Job};
-use zonal_workload::jobfile::{self, SystemSource};
-use zonal_workload::plan::{self, Task};
-use zonal_workload::stats::{Histogram, IoStats};
+use zonal_fio::job::{DataDir, Job};
+use zonal_fio::jobfile::{self, SystemSource};
+use zonal_fio::plan::{self, Task};
+use zonal_fio::stats::{Histogram, IoStats};
 
 /// The name of a job that prepares the device for others and does not count.
 pub const PREPARATION: &str = "preparation";

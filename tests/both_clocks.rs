@@ -2,13 +2,13 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use zonal_blk::{Nanos, Queue, QueueOptions, Status, ZoneWrite};
+use zonal_fio::generate::ZbdTable;
+use zonal_fio::job::{DataDir, Job, ZoneMode};
+use zonal_fio::jobfile::{MemorySource, parse_str};
+use zonal_fio::plan;
+use zonal_fio::runner::Outcome;
 use zonal_host::{RealClock, Thread};
-use zonal_sim::Costs;
-use zonal_workload::generate::ZbdTable;
-use zonal_workload::job::{DataDir, Job, ZoneMode};
-use zonal_workload::jobfile::{MemorySource, parse_str};
-use zonal_workload::plan;
-use zonal_workload::runner::{Outcome, Runner};
+use zonal_sim::{BoxedRunner, Costs};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Machine {
@@ -46,17 +46,18 @@ fn run(machine: Machine, device: &str, policy: ZoneWrite, text: &str) -> Run {
         let channel = queue.channel().expect("a channel");
         task.runner(region, channel, table.clone(), id, 0, spec.keeps_data())
     };
-    let runners: Vec<Runner> = (0..).zip(&tasks).map(runner).collect();
+    let runners = (0..).zip(&tasks).map(runner);
     let (outcomes, end) = match machine {
         Machine::Virtual => {
+            let runners = runners.map(|runner| Box::new(runner) as BoxedRunner).collect();
             zonal_sim::run(runners, Nanos(0), Costs::Flat(Nanos(1000))).expect("no stall")
         }
         Machine::Real => {
-            let threads =
-                runners.into_iter().map(|runner| Thread { runner, cpus: Vec::new() }).collect();
+            let thread = |runner| Thread { runner: Box::new(runner), cpus: Vec::new() };
+            let threads = runners.map(thread).collect();
             let clock = RealClock::start();
             let outcomes = zonal_host::run(threads, &clock, &AtomicBool::new(false), || {});
-            (outcomes, zonal_workload::runner::Clock::now(&clock))
+            (outcomes, zonal_blk::Clock::now(&clock))
         }
     };
     Run { outcomes, queue, end }

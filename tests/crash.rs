@@ -11,7 +11,7 @@ use zonal_blk::{
 };
 use zonal_device::image::Profile;
 use zonal_device::rng::Rng;
-use zonal_host::image::{self, ImageName};
+use zonal_host::backend::image::{self, ImageName};
 
 /// Where the child finds the image, and its seed.
 const IMAGE: &str = "ZONAL_CRASH_IMAGE";

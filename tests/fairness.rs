@@ -7,13 +7,13 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
+use zonal_blk::Clock;
 use zonal_blk::sched::{Prio, PrioClass, Scheduler};
 use zonal_blk::{
     Bio, Channel, Device, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Sector, Status,
     Zone, ZoneNo,
 };
 use zonal_host::RealClock;
-use zonal_workload::runner::Clock;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Machine {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use zonal_blk::{Nanos, Queue, QueueOptions, ZoneWrite};
+use zonal_fio::jobfile::{MemorySource, parse_str};
+use zonal_fio::runner::Outcome;
+use zonal_fsmodel::{self as fs, Disk};
 use zonal_host::{RealClock, Thread};
 use zonal_sim::Costs;
-use zonal_workload::fs::{self, Disk};
-use zonal_workload::jobfile::{MemorySource, parse_str};
-use zonal_workload::runner::{Outcome, Runner};
 
 const ZONED: &str = "null:zones=64,zone_size=1M,max_open=0,memory=true,latency=20us";
 const REGULAR: &str = "null:zoned=false,size=256M,memory=true,latency=20us,depth=32";
@@ -24,7 +24,7 @@ fn run(real: bool, device: &str, policy: Option<ZoneWrite>, text: &str) -> Vec<O
     };
     let disks: Vec<Disk> = (0..job.fs.disks).map(disk).collect();
     let runner = fs::mount(&job, 0, &disks, 7).expect("a file system that fits");
-    let runner = Runner::FileSystem(Box::new(runner));
+    let runner = Box::new(runner);
     if real {
         let threads = vec![Thread { runner, cpus: Vec::new() }];
         zonal_host::run(threads, &RealClock::start(), &AtomicBool::new(false), || {})

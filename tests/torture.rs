@@ -2,7 +2,7 @@
 //! mistakes that are put there for it.
 use std::path::PathBuf;
 use std::process::Command;
-use zonal_sim::torture::{self, History, Profile};
+use zonal_torture::{self as torture, History, Profile};
 
 /// Runs `zonal torture`: exit code, standard output, standard error.
 fn zonal(args: &[&str]) -> (i32, String, String) {
@@ -77,7 +77,7 @@ fn file_that_is_no_history_is_refused() {
     assert!(err.contains("expected one of any, zoned, regular, calm, crash"), "{err}");
 }
 
-#[cfg(feature = "torture")]
+#[cfg(torture)]
 mod mistakes {
     use super::*;
     use zonal_blk::probe::{Mark, Mutant, switch_on, was_reached};

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zonal_workload::jobfile::{MemorySource, parse_args};
+use zonal_fio::jobfile::{MemorySource, parse_args};
 
 fuzz_target!(|text: &str| {
     let source = MemorySource::default().with_file("a.fio", "[a]\nrw=randrw\n[b]\nbs=64k\n");

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zonal_workload::jobfile::{JobError, MemorySource, parse_str};
+use zonal_fio::jobfile::{JobError, MemorySource, parse_str};
 
 fuzz_target!(|text: &str| {
     // A file that includes itself, and one that it can include.

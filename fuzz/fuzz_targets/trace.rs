@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zonal_workload::trace::{Action, Format, ReplayOptions, pattern, read};
+use zonal_fio::trace::{Action, Format, ReplayOptions, pattern, read};
 
 /// What the requests ask for, without where it is written.
 fn asked(bytes: &[u8]) -> Option<(Format, Vec<(u64, u64, u8)>)> {

@@ -1,8 +1,8 @@
 //! `zonal pattern`: patterns of requests in files.
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
-use zonal_workload::options::read_size;
-use zonal_workload::trace::Fraction;
+use zonal_fio::options::read_size;
+use zonal_fio::trace::Fraction;
 
 /// What to do.
 #[derive(Subcommand, Debug)]
@@ -40,7 +40,7 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub requests: u64,
     /// Chooses the random numbers; a job's `randseed`
-    #[arg(long, default_value_t = zonal_workload::job::FIXED_SEED)]
+    #[arg(long, default_value_t = zonal_fio::job::FIXED_SEED)]
     pub seed: u64,
     /// Share of writes, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value = "0.5")]

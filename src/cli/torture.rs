@@ -2,7 +2,7 @@
 use super::Eta;
 use clap::Args;
 use std::path::PathBuf;
-use zonal_sim::torture::Profile;
+use zonal_torture::Profile;
 
 /// Options of `zonal torture`.
 #[derive(Args, Debug)]
@@ -32,12 +32,12 @@ pub struct TortureArgs {
     #[arg(long, value_enum, default_value_t = Eta::Auto)]
     pub eta: Eta,
     /// Fail unless every mark was reached
-    #[cfg(feature = "torture")]
+    #[cfg(torture)]
     #[arg(long)]
     pub all_marks: bool,
     /// Switch on a mistake in the layer, which is to be found; `all` for one after the other, each
     /// for at most --minutes
-    #[cfg(feature = "torture")]
+    #[cfg(torture)]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["replay", "runs"])]
     pub mutant: Option<String>,
 }

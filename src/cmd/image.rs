@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use std::process::ExitCode;
 use zonal_device::image::{Finding, Profile};
-use zonal_host::image::{self, ImageName, OpenError};
+use zonal_host::backend::image::{self, ImageName, OpenError};
 
 /// Makes an image.
 ///

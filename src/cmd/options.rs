@@ -2,7 +2,7 @@
 use anyhow::Result;
 use std::io::{self, Write};
 use std::process::ExitCode;
-use zonal_workload::options;
+use zonal_fio::options;
 
 /// Prints what the job options mean.
 pub fn help(markdown: bool) -> Result<ExitCode> {

@@ -7,10 +7,10 @@ use std::io::{self, BufReader, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use zonal_blk::Op;
-use zonal_workload::generate::random::Rng;
-use zonal_workload::generate::{Randomio, Region};
-use zonal_workload::job::Job;
-use zonal_workload::trace::{self, Action, PatternOptions, Raidtest, Request, pattern};
+use zonal_fio::generate::random::Rng;
+use zonal_fio::generate::{Randomio, Region};
+use zonal_fio::job::Job;
+use zonal_fio::trace::{self, Action, PatternOptions, Raidtest, Request, pattern};
 
 /// Tells the random numbers of a randomio pattern from a job's.
 const RANDOMIO: u64 = u64::from_be_bytes(*b"randomio");

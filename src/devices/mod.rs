@@ -12,8 +12,8 @@ use zonal_blk::sched::Scheduler;
 use zonal_blk::{Queue, QueueOptions};
 use zonal_device::model::Model;
 use zonal_device::spec::DeviceSpec;
-use zonal_workload::job::Job;
-use zonal_workload::plan::Task;
+use zonal_fio::job::Job;
+use zonal_fio::plan::Task;
 
 /// A device with its block layer.
 pub struct Attached {

@@ -16,10 +16,11 @@ use std::sync::Arc;
 use zonal_blk::{Queue, QueueOptions};
 use zonal_device::model::Model;
 use zonal_device::spec::{self, DeviceSpec};
-use zonal_host::image::{self, ImageName};
-use zonal_host::linux::LinuxDevice;
-use zonal_host::linux::passthrough::{self, NvmeDevice};
-use zonal_host::nvme_tcp::{self, Address, Notify};
+use zonal_host::Notify;
+use zonal_host::backend::image::{self, ImageName};
+use zonal_host::backend::linux::LinuxDevice;
+use zonal_host::backend::linux::passthrough::{self, NvmeDevice};
+use zonal_host::backend::nvme_tcp::{self, Address};
 
 /// A device before the block layer is attached to it.
 pub struct Opened {

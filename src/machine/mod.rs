@@ -12,14 +12,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
-use zonal_blk::Nanos;
+use zonal_blk::{Clock, Nanos};
+use zonal_fio::generate::ZbdTable;
+use zonal_fio::job::ZoneMode;
+use zonal_fio::plan::{self, Task};
+use zonal_fio::runner::{Outcome, SteppedBy};
+use zonal_fsmodel as fs;
 use zonal_host::{RealClock, Thread};
 use zonal_sim::Costs;
-use zonal_workload::fs;
-use zonal_workload::generate::ZbdTable;
-use zonal_workload::job::ZoneMode;
-use zonal_workload::plan::{self, Task};
-use zonal_workload::runner::{Clock, Outcome, Runner};
 
 /// A clone that has run.
 pub struct Finished {
@@ -66,14 +66,15 @@ impl Machine {
         if self.is_stopped() {
             return Ok(Vec::new());
         }
-        let runners = make_runners(&phase, devices, seed)?;
         let (outcomes, now) = match self {
             Machine::Virtual { now, costs } => {
+                let runners = make_runners(&phase, devices, seed)?;
                 let (outcomes, end) = zonal_sim::run(runners, *now, *costs)?;
                 *now = end;
                 (outcomes, end.0)
             }
             Machine::Real { clock, stop, eta } => {
+                let runners = make_runners(&phase, devices, seed)?;
                 let online = zonal_host::online_cpus();
                 let mut live = Live::new(*eta, &runners);
                 let leaders = phase.iter().filter(|task| leads(task));
@@ -118,9 +119,13 @@ fn leads(task: &Task) -> bool {
 }
 
 /// The runners of a phase; their clones, in order, are its tasks.
-fn make_runners(phase: &[Task], devices: &Devices, seed: u64) -> Result<Vec<Runner>> {
+fn make_runners<C: Clock>(
+    phase: &[Task],
+    devices: &Devices,
+    seed: u64,
+) -> Result<Vec<Box<dyn SteppedBy<C>>>> {
     let mut tables: BTreeMap<&str, Arc<ZbdTable>> = BTreeMap::new();
-    let mut runners = Vec::with_capacity(phase.len());
+    let mut runners: Vec<Box<dyn SteppedBy<C>>> = Vec::with_capacity(phase.len());
     for (id, task) in (0..).zip(phase).filter(|(_, task)| leads(task)) {
         let device = devices.of(task);
         if task.job.fs.kind.is_some() {
@@ -139,7 +144,7 @@ fn make_runners(phase: &[Task], devices: &Devices, seed: u64) -> Result<Vec<Runn
             };
             let disks: Vec<fs::Disk> = devices.disks_of(task).iter().map(disk).collect();
             let runner = fs::mount(&task.job, task.index, &disks, seed)?;
-            runners.push(Runner::FileSystem(Box::new(runner)));
+            runners.push(Box::new(runner));
             continue;
         }
         let queue = &device.queue;
@@ -165,7 +170,8 @@ fn make_runners(phase: &[Task], devices: &Devices, seed: u64) -> Result<Vec<Runn
         };
         let region = task.region(queue.limits())?;
         let channel = queue.channel().with_context(|| format!("job {}", task.job.name))?;
-        runners.push(task.runner(region, channel, zbd, id, seed, device.keeps_data));
+        let runner = task.runner(region, channel, zbd, id, seed, device.keeps_data);
+        runners.push(Box::new(runner));
     }
     Ok(runners)
 }

@@ -4,7 +4,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use zonal_workload::runner::{Progress, Runner};
+use zonal_blk::Clock;
+use zonal_fio::runner::{Progress, SteppedBy};
 
 /// Shows how far the jobs of a phase are, what they do a second and how long they still need.
 pub struct Live {
@@ -22,7 +23,7 @@ pub struct Live {
 
 impl Live {
     /// A line for `runners`, hidden unless there is a terminal or `eta` wants it.
-    pub fn new(eta: Eta, runners: &[Runner]) -> Self {
+    pub fn new<C: Clock>(eta: Eta, runners: &[Box<dyn SteppedBy<C>>]) -> Self {
         let target = match eta {
             Eta::Never => ProgressDrawTarget::hidden(),
             Eta::Auto | Eta::Always => ProgressDrawTarget::stderr(),
@@ -31,12 +32,12 @@ impl Live {
         let style = ProgressStyle::with_template("{msg} [{bar:24}] {percent}%");
         bar.set_style(style.expect("the template is well formed"));
         let total = runners.iter().try_fold(0_u64, |sum, runner| Some(sum + runner.total()?));
-        let limit = runners.iter().map(Runner::time_limit).max().flatten();
+        let limit = runners.iter().map(|runner| runner.time_limit()).max().flatten();
         let now = Instant::now();
         Live {
             lines: eta == Eta::Always && bar.is_hidden(),
             bar,
-            jobs: runners.iter().map(Runner::progress).collect(),
+            jobs: runners.iter().map(|runner| runner.progress()).collect(),
             total,
             limit: limit.map(|limit| Duration::from_nanos(limit.0)),
             started: now,

@@ -13,7 +13,7 @@ fn part(document: &str, name: &str) -> String {
 #[test]
 fn job_options_of_the_manual_are_the_programs() {
     let markdown = zonal(&["options", "--markdown"]).fine();
-    assert_eq!(markdown, zonal_workload::options::markdown());
+    assert_eq!(markdown, zonal_fio::options::markdown());
     let same = part("docs/jobs.md", "options") == markdown;
     assert!(same, "docs/jobs.md: put the output of `zonal options --markdown` between the marks");
 }

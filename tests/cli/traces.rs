@@ -6,7 +6,7 @@ const PLAIN: &str = "--device=null:zoned=false,size=1G,latency=100us";
 const VIRTUAL: [&str; 2] = ["run", "--clock=virtual"];
 
 fn data(name: &str) -> String {
-    let path = repository("crates/workload/tests/data/trace").join(name);
+    let path = repository("crates/fio/tests/data/trace").join(name);
     path.to_str().expect("the repository's path is UTF-8").to_owned()
 }
 

@@ -1,26 +1,24 @@
 //! The direction of imports between crates.
 //!
 //! ```text
-//! blk <- device <- zonal          a crate may use those that it points to
-//!  ^ ^-- workload <- sim <- zonal
-//!  |         ^------ host <- zonal
-//! nvme <- sim, host
+//! blk <- device, nvme <- fio <- fsmodel, sim, torture, host <- zonal
 //! ```
 use super::check::{Fault, fault, without_comment};
 use toml::Table;
 
 /// Each crate, and the crates of the workspace that it may use. Tests may use more: a workload is
 /// tried on a device.
-const MAY_USE: [(&str, &[&str]); 7] = [
+const MAY_USE: [(&str, &[&str]); 9] = [
     ("blk", &[]),
     ("device", &["blk"]),
     ("nvme", &["blk", "device"]),
-    ("workload", &["blk", "device"]),
-    ("sim", &["blk", "device", "workload", "nvme"]),
-    ("host", &["blk", "device", "workload", "nvme"]),
-    ("zonal", &["blk", "device", "workload", "nvme", "sim", "host"]),
+    ("fio", &["blk", "device"]),
+    ("fsmodel", &["blk", "fio"]),
+    ("torture", &["blk", "device"]),
+    ("sim", &["blk", "fio"]),
+    ("host", &["blk", "device", "fio", "nvme"]),
+    ("zonal", &["blk", "device", "fio", "fsmodel", "host", "nvme", "sim", "torture"]),
 ];
-
 fn may_use(user: &str) -> Option<&'static [&'static str]> {
     MAY_USE.iter().find(|(name, _)| *name == user).map(|(_, used)| *used)
 }
@@ -85,7 +83,7 @@ mod tests {
         assert!(dependencies(&blk(dev)).is_empty());
         let bad = "[dependencies]\nzonal-device.workspace = true\n";
         assert_eq!(dependencies(&blk(bad)), ["blk: must not depend on device"]);
-        for (user, used) in [("sim", "host"), ("host", "sim"), ("device", "workload")] {
+        for (user, used) in [("sim", "host"), ("host", "sim"), ("device", "fio")] {
             let manifest = format!("[dependencies.zonal-{used}]\npath = \"../{used}\"\n");
             assert_eq!(
                 dependencies(&[member(user, &manifest)]),

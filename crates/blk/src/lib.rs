@@ -22,6 +22,7 @@
 pub mod bio;
 pub mod buf;
 pub mod channel;
+mod clock;
 mod completion;
 pub mod device;
 mod gate;
@@ -34,9 +35,9 @@ pub mod lent;
 pub mod limits;
 pub mod lock;
 mod plug;
-#[cfg(not(feature = "torture"))]
+#[cfg(not(torture))]
 mod probe;
-#[cfg(feature = "torture")]
+#[cfg(torture)]
 pub mod probe;
 pub mod queue;
 pub mod request;
@@ -53,6 +54,7 @@ pub mod zone;
 pub use bio::{Bio, BioFlags, Completion, Op};
 pub use buf::Buf;
 pub use channel::Channel;
+pub use clock::Clock;
 pub use device::{Abort, Device, HwQueue};
 pub use iostat::IoStat;
 pub use lent::{Lender, Lent};

@@ -7,20 +7,20 @@
 //! - `contended!()` says now and then that another thread holds a lock, which it never does where
 //!   one thread plays all.
 
-#[cfg(feature = "torture")]
+#[cfg(torture)]
 macro_rules! mutant {
     ($name:ident) => {
         $crate::probe::is_on($crate::probe::Mutant::$name)
     };
 }
-#[cfg(not(feature = "torture"))]
+#[cfg(not(torture))]
 macro_rules! mutant {
     ($name:ident) => {
         false
     };
 }
 
-#[cfg(feature = "torture")]
+#[cfg(torture)]
 macro_rules! mark {
     ($name:ident if $reached:expr) => {
         if $reached {
@@ -28,18 +28,18 @@ macro_rules! mark {
         }
     };
 }
-#[cfg(not(feature = "torture"))]
+#[cfg(not(torture))]
 macro_rules! mark {
     ($name:ident if $reached:expr) => {};
 }
 
-#[cfg(feature = "torture")]
+#[cfg(torture)]
 macro_rules! contended {
     () => {
         $crate::probe::is_contended()
     };
 }
-#[cfg(not(feature = "torture"))]
+#[cfg(not(torture))]
 macro_rules! contended {
     () => {
         false
@@ -48,7 +48,7 @@ macro_rules! contended {
 
 pub(crate) use {contended, mark, mutant};
 
-#[cfg(feature = "torture")]
+#[cfg(torture)]
 mod switched;
-#[cfg(feature = "torture")]
+#[cfg(torture)]
 pub use switched::*;

@@ -12,7 +12,7 @@
 //!                                  zones               conditions, write pointers, open resources
 //! ```
 //!
-//! `fault` wraps a device and makes it fail as a test tells it to, `inject` as who operates it does;
+//! `inject` wraps a device and makes it fail as its operator says;
 //! `multipath` is a device that is reached over several others.
 //! `image` is a device whose zones and data are in a file, which somebody else opens.
 //!
@@ -21,10 +21,10 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation)]
 
-pub mod fault;
 pub mod hdd;
 pub mod image;
 pub mod inject;
+pub mod medium;
 mod memory;
 pub mod model;
 pub mod multipath;
@@ -35,7 +35,6 @@ pub mod spec;
 pub mod zns;
 pub mod zones;
 
-pub use fault::{FaultConfig, FaultDevice};
 pub use hdd::{HddConfig, HddDevice};
 pub use image::ImageDevice;
 pub use null::{ConfigError, NullConfig, NullDevice};

@@ -1,7 +1,7 @@
 //! The real clock.
 use quanta::{Clock as Counter, Instant};
+use zonal_blk::Clock;
 use zonal_blk::Nanos;
-use zonal_workload::runner::Clock;
 
 /// Time since the clock was made, from the processor's time stamp counter where it is steady, else
 /// from the system's monotonic clock.

@@ -1,20 +1,20 @@
-//! Real time: the clock, one thread for each job, sockets, files, and block devices of this machine,
-//! both ways.
+//! Real time: the clock, threads, sockets and files. Devices that are reached through the operating
+//! system ([`backend`]), and ways to offer a device to other programs ([`frontend`]).
 //!
-//! The one crate that may use `unsafe`: [`ublk`], [`linux`] and [`uring`] need it, for io_uring and
-//! memory that is shared with the kernel.
+//! The one crate that may use `unsafe`, for io_uring and memory that is shared with the kernel.
 #![warn(clippy::undocumented_unsafe_blocks)]
 
+pub mod backend;
 mod blk_zone;
 mod clock;
 pub mod control;
-pub mod image;
-pub mod linux;
-pub mod nvme_tcp;
-mod threads;
-pub mod ublk;
-pub mod uring;
-pub mod zonefs;
+pub mod frontend;
+mod jobs;
+pub mod poll;
+pub mod secrets;
 
 pub use clock::RealClock;
-pub use threads::{Thread, online_cpus, run};
+pub use jobs::{Thread, online_cpus, run};
+
+/// Is told what happens, in words for people.
+pub type Notify = std::sync::Arc<dyn Fn(&str) + Send + Sync>;

@@ -10,7 +10,8 @@ use zonal_blk::{
     Bio, Buf, Channel, Completion, Nanos, Op, Queue, QueueOptions, Sector, Status, ZoneNo,
 };
 use zonal_device::spec;
-use zonal_host::nvme_tcp::{NvmeTcpDevice, Server, ServerConfig};
+use zonal_host::backend::nvme_tcp::NvmeTcpDevice;
+use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 
 #[global_allocator]

@@ -1,4 +1,4 @@
-//! Virtual time: jobs run in deterministic discrete events on one thread.
+//! VirtualClock time: jobs run in deterministic discrete events on one thread.
 //!
 //! Takes runners; gives what they measured and when they ended. Keeps true: time moves to the
 //! earliest next event and never back; the same runners give the same outcome.
@@ -12,11 +12,10 @@
 mod costs;
 
 pub use costs::{BadCosts, Costs, IoCost};
-pub mod torture;
 
 use std::cell::Cell;
-use zonal_blk::Nanos;
-use zonal_workload::runner::{Clock, Outcome, Runner, Step};
+use zonal_blk::{Clock, Nanos};
+use zonal_fio::runner::{Outcome, Step, SteppedBy};
 
 /// All jobs wait for one another and none can go on: a fault in the program.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,11 +34,14 @@ impl std::fmt::Display for Stalled {
 
 impl std::error::Error for Stalled {}
 
-/// The virtual clock: it stands where it was put.
-struct Virtual(Cell<Nanos>);
+/// A runner that virtual time can step.
+pub type BoxedRunner = Box<dyn SteppedBy<VirtualClock>>;
 
-impl Clock for Virtual {
-    const CHARGES: bool = true;
+/// The virtual clock: it stands where it was put.
+pub struct VirtualClock(Cell<Nanos>);
+
+impl Clock for VirtualClock {
+    const IS_VIRTUAL: bool = true;
 
     fn now(&self) -> Nanos {
         self.0.get()
@@ -48,7 +50,7 @@ impl Clock for Virtual {
 
 /// A runner and when it wants to be stepped; `None` if that is for others to bring about.
 struct Thread {
-    runner: Option<Runner>,
+    runner: Option<BoxedRunner>,
     cost: IoCost,
     due: Option<Nanos>,
     /// The thread works until then, whoever wakes it.
@@ -62,12 +64,12 @@ struct Thread {
 /// # Errors
 /// [`Stalled`] if no runner can go on.
 pub fn run(
-    runners: Vec<Runner>,
+    runners: Vec<BoxedRunner>,
     start: Nanos,
     costs: Costs,
 ) -> Result<(Vec<Outcome>, Nanos), Stalled> {
-    let clock = Virtual(Cell::new(start));
-    let thread = |runner: Runner| Thread {
+    let clock = VirtualClock(Cell::new(start));
+    let thread = |runner: BoxedRunner| Thread {
         cost: costs.of(runner.scheduler()),
         runner: Some(runner),
         due: Some(start),
@@ -106,7 +108,7 @@ pub fn run(
 
 impl Thread {
     /// Steps the runner, or interrupts the thread at its work; whether that got anything done.
-    fn step(&mut self, clock: &Virtual) -> bool {
+    fn step(&mut self, clock: &VirtualClock) -> bool {
         let now = clock.now();
         let runner = self.runner.as_mut().expect("a thread that is due has a runner");
         if now < self.busy_until {
@@ -126,7 +128,8 @@ impl Thread {
             }
             Step::Done => {
                 self.due = None;
-                self.outcomes = self.runner.take().map_or(Vec::new(), Runner::into_outcomes);
+                self.outcomes =
+                    self.runner.take().map_or(Vec::new(), |runner| runner.into_outcomes());
                 true
             }
         }
@@ -135,7 +138,7 @@ impl Thread {
     /// The thread works until it is done or interrupted. What a device without latency does at once
     /// does not interrupt.
     fn work(&mut self, now: Nanos) {
-        let device = self.runner.as_mut().and_then(Runner::next_interrupt);
+        let device = self.runner.as_mut().and_then(|runner| runner.next_interrupt());
         let device = device.filter(|&at| at > now);
         self.due = Some(device.map_or(self.busy_until, |at| at.min(self.busy_until)));
     }
@@ -148,7 +151,8 @@ impl Thread {
 
     /// Whether to step the runner before its time, after another one did something.
     fn is_woken(&self, other_worked: bool) -> bool {
-        let woken = |runner: &Runner| runner.has_mail() || other_worked && runner.is_contended();
+        let woken =
+            |runner: &BoxedRunner| runner.has_mail() || other_worked && runner.is_contended();
         self.runner.as_ref().is_some_and(woken)
     }
 }

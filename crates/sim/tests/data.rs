@@ -3,15 +3,17 @@
 use proptest::prelude::*;
 use std::sync::Arc;
 use zonal_blk::{BioFlags, Bytes, Nanos, Op, Queue, QueueOptions, Sector, Status};
-use zonal_device::fault::{Effect, Event, Fate, Log, Medium, Stop};
-use zonal_device::{FaultConfig, FaultDevice, NullConfig, NullDevice};
-use zonal_sim::Costs;
-use zonal_workload::generate::ZbdTable;
-use zonal_workload::job::{DataDir, Job, ZoneMode};
-use zonal_workload::jobfile::{MemorySource, parse_str};
-use zonal_workload::plan::{self, Task};
-use zonal_workload::runner::{Outcome, Runner};
-use zonal_workload::trace::{Request, Share, Trace};
+use zonal_device::medium::Medium;
+use zonal_device::{NullConfig, NullDevice};
+use zonal_fio::generate::ZbdTable;
+use zonal_fio::job::{DataDir, Job, ZoneMode};
+use zonal_fio::jobfile::{MemorySource, parse_str};
+use zonal_fio::plan::{self, Task};
+use zonal_fio::runner::Outcome;
+use zonal_fio::trace::{Request, Share, Trace};
+use zonal_sim::{BoxedRunner, Costs};
+use zonal_torture::fault::{Effect, Event, Fate, Log, Stop};
+use zonal_torture::{FaultConfig, FaultDevice};
 
 const BLOCK: usize = 4096;
 const DEVICE: u64 = 256 << 10;
@@ -66,7 +68,8 @@ impl Rig {
             let channel = queue.channel().expect("a channel");
             task.runner(region, channel, table, id, 0, true)
         };
-        let runners: Vec<Runner> = (0..).zip(tasks).map(runner).collect();
+        let runners: Vec<BoxedRunner> =
+            (0..).zip(tasks).map(|task| Box::new(runner(task)) as BoxedRunner).collect();
         zonal_sim::run(runners, Nanos(0), Costs::Flat(Nanos(1000))).expect("no stall").0
     }
 

@@ -19,8 +19,8 @@ use std::process::ExitCode;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Limits, QueueOptions, ZoneWrite};
 use zonal_device::spec;
-use zonal_workload::job::Job;
-use zonal_workload::jobfile::{self, SystemSource};
+use zonal_fio::job::Job;
+use zonal_fio::jobfile::{self, SystemSource};
 
 /// Queue depths to try, beside that of the jobs.
 const DEPTHS: [u32; 4] = [1, 4, 16, 64];

@@ -11,7 +11,7 @@ use super::{csv, html, json, plot, tables, text};
 use crate::cli::ClockKind;
 use crate::devices;
 use std::collections::BTreeSet;
-use zonal_workload::jobfile::{self, SystemSource};
+use zonal_fio::jobfile::{self, SystemSource};
 
 #[test]
 fn tables_cover_their_published_figures_in_their_units() {

@@ -3,9 +3,9 @@ use crate::devices::Devices;
 use crate::machine::Finished;
 use anyhow::{Context, Result, bail};
 use std::fs;
-use zonal_workload::job::Rw;
-use zonal_workload::plan::Task;
-use zonal_workload::verify::Dump;
+use zonal_fio::job::Rw;
+use zonal_fio::plan::Task;
+use zonal_fio::verify::Dump;
 
 /// Finds out before anything runs whether the devices keep what is to be checked.
 pub fn check(phases: &[Vec<Task>], devices: &Devices) -> Result<()> {

@@ -13,11 +13,10 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use zonal_blk::QueueOptions;
-use zonal_workload::fs;
-use zonal_workload::job::Job;
-use zonal_workload::jobfile::{self, JobSet, SystemSource};
-use zonal_workload::plan::{self, Task};
-use zonal_workload::report::{self, Format, JobReport, Report};
+use zonal_fio::job::Job;
+use zonal_fio::jobfile::{self, JobSet, SystemSource};
+use zonal_fio::plan::{self, Task};
+use zonal_fio::report::{self, Format, JobReport, Report};
 
 /// Runs the jobs that `job_args` describe.
 pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
@@ -102,7 +101,7 @@ fn check_regions(phases: &[Vec<Task>], devices: &Devices) -> Result<()> {
     for task in phases.iter().flatten() {
         let limits = devices.of(task).queue.limits();
         if task.job.fs.kind.is_some() {
-            fs::check(&task.job, limits)?;
+            zonal_fsmodel::check(&task.job, limits)?;
         } else {
             task.region(limits)?;
         }

@@ -5,8 +5,8 @@ use crate::machine::Finished;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use zonal_blk::sched::PrioClass;
-use zonal_workload::job::DataDir;
-use zonal_workload::stats::IoStats;
+use zonal_fio::job::DataDir;
+use zonal_fio::stats::IoStats;
 
 /// The sections that the jobs and devices have something for.
 pub fn of(finished: &[Finished], devices: &Devices) -> Vec<(String, Value)> {

@@ -9,10 +9,10 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter};
 use std::sync::Arc;
 use zonal_blk::{Limits, Op};
-use zonal_workload::generate::{Region, Sequential};
-use zonal_workload::job::Job;
-use zonal_workload::plan::Task;
-use zonal_workload::trace::{self, Format, Made, Raidtest, Recording, Share, Trace, TraceError};
+use zonal_fio::generate::{Region, Sequential};
+use zonal_fio::job::Job;
+use zonal_fio::plan::Task;
+use zonal_fio::trace::{self, Format, Made, Raidtest, Recording, Share, Trace, TraceError};
 
 /// A trace's requests for one device; without a name, for the job's.
 type Part = (Option<String>, Arc<Trace>);

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use zonal_host::RealClock;
-use zonal_host::zonefs::{Lanes, Mount, Options, View};
+use zonal_host::frontend::zonefs::{Lanes, Mount, Options, View};
 
 impl Export for Mount {
     fn place(&self) -> String {

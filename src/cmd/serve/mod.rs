@@ -25,7 +25,7 @@ use std::sync::{Arc, mpsc};
 use zonal_blk::QueueOptions;
 use zonal_device::inject::InjectDevice;
 use zonal_host::RealClock;
-use zonal_host::zonefs::View;
+use zonal_host::frontend::zonefs::View;
 
 /// A way for others to the devices; ends when it is dropped.
 trait Export {

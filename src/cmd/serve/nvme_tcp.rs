@@ -8,7 +8,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use zonal_host::RealClock;
-use zonal_host::nvme_tcp::{Server, ServerConfig, Waiting, check_nqn, load_secrets};
+use zonal_host::backend::nvme_tcp::check_nqn;
+use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
+use zonal_host::poll::Waiting;
+use zonal_host::secrets::load_secrets;
 use zonal_nvme::auth::AuthConfig;
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 

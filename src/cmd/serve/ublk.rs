@@ -5,7 +5,7 @@ use crate::devices::Attached;
 use anyhow::{Context, Result, ensure};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use zonal_host::ublk::{Server, ServerConfig};
+use zonal_host::frontend::ublk::{Server, ServerConfig};
 use zonal_host::{RealClock, online_cpus};
 
 /// A ublk device.

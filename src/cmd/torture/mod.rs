@@ -1,7 +1,7 @@
 //! `zonal torture`: random runs over a failing device until one fails, time is up or all are done.
-#[cfg(feature = "torture")]
+#[cfg(torture)]
 mod marks;
-#[cfg(feature = "torture")]
+#[cfg(torture)]
 mod mutants;
 
 use crate::cli::{Eta, TortureArgs};
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use zonal_sim::torture::{self, Config, Failure, History, Outcome, Profile};
+use zonal_torture::{self as torture, Config, Failure, History, Outcome, Profile};
 
 /// Runs that shortening a failing history may take.
 const SHRINK_TRIES: u32 = 4000;
@@ -24,7 +24,7 @@ const RUNS: u64 = 1000;
 /// Runs as asked. A fault that is found ends the program with 1.
 pub fn run(args: &TortureArgs) -> Result<ExitCode> {
     torture::silence_panics();
-    #[cfg(feature = "torture")]
+    #[cfg(torture)]
     if let Some(name) = &args.mutant {
         return mutants::hunt(args, name);
     }
@@ -40,7 +40,7 @@ pub fn run(args: &TortureArgs) -> Result<ExitCode> {
         report(&mut out, args, &short, &failure)?;
         return Ok(ExitCode::FAILURE);
     }
-    #[cfg(feature = "torture")]
+    #[cfg(torture)]
     if !marks::show(&mut out, args.all_marks)? {
         return Ok(ExitCode::FAILURE);
     }
@@ -79,12 +79,12 @@ fn search(args: &TortureArgs, tally: &mut Tally) -> Result<Option<(History, Fail
     Ok(failed.into_iter().min_by_key(|(history, _)| history.seed))
 }
 
-#[cfg(feature = "torture")]
+#[cfg(torture)]
 fn marks_of_others(marks: u64) {
     zonal_blk::probe::reach_all(marks);
 }
 
-#[cfg(not(feature = "torture"))]
+#[cfg(not(torture))]
 fn marks_of_others(_marks: u64) {}
 
 /// What workers share.
@@ -105,9 +105,9 @@ type Searched = (Option<(History, Failure)>, u64);
 impl Search<'_> {
     fn work(&self) -> Result<Searched> {
         let found = self.find();
-        #[cfg(feature = "torture")]
+        #[cfg(torture)]
         let marks = zonal_blk::probe::reached();
-        #[cfg(not(feature = "torture"))]
+        #[cfg(not(torture))]
         let marks = 0;
         Ok((found?, marks))
     }

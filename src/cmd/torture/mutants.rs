@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use zonal_blk::probe::{Mutant, switch_on};
-use zonal_sim::torture::{self, Failure, History};
+use zonal_torture::{self as torture, Failure, History};
 
 /// How long a mistake may stay unfound, unless said otherwise.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -2,7 +2,7 @@
 //! the drive.
 use super::HddDevice;
 use super::drive::Execute;
-use crate::fault::{Medium, Witness};
+use crate::medium::{Medium, Witness};
 use crate::null::NullDevice;
 use std::sync::{OnceLock, Weak};
 use zonal_blk::{Device, Request, Sector, Status, ZoneCondition, ZoneNo};

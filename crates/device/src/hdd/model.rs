@@ -1,6 +1,6 @@
 //! What a rotating disk tells of itself.
 use super::{Counters, HddConfig, HddDevice, Recording, SeekCurve};
-use crate::fault::Medium;
+use crate::medium::Medium;
 use crate::model::{Activity, Estimate, Load, Model};
 use crate::quantity::{show_rate, show_size, show_time};
 use zonal_blk::{Bytes, Status, ZoneCondition, ZoneNo};

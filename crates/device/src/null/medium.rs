@@ -1,6 +1,6 @@
 //! What faults may do to a null device past its hardware queues.
 use super::NullDevice;
-use crate::fault::Medium;
+use crate::medium::Medium;
 use zonal_blk::{Op, Request, Sector, Status, ZoneCondition, ZoneNo};
 
 impl NullDevice {

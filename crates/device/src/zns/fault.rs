@@ -1,6 +1,6 @@
 //! What faults may do to a drive's zones and data past its commands, and who sees these.
 use super::ZnsDevice;
-use crate::fault::{Medium, Witness};
+use crate::medium::{Medium, Witness};
 use std::sync::Weak;
 use zonal_blk::{Op, Request, Sector, Status, ZoneCondition, ZoneNo};
 

@@ -5,7 +5,7 @@
 //! forgetting it.
 use super::ZnsConfig;
 use super::zrwa::Area;
-use crate::fault::Witness;
+use crate::medium::Witness;
 use crate::memory::Memory;
 use crate::zones::Zones;
 use std::sync::{OnceLock, Weak};

@@ -1,6 +1,6 @@
 //! What a ZNS drive tells of itself.
 use super::{ZnsDevice, time_of};
-use crate::fault::Medium;
+use crate::medium::Medium;
 use crate::model::{Estimate, Load, Model};
 use crate::quantity::{show_rate, show_size, show_time};
 use zonal_blk::{Status, ZoneCondition, ZoneNo};

@@ -2,7 +2,7 @@
 use super::attributes;
 use super::command::{Command, ZoneChange};
 use super::metrics;
-use crate::zonefs::View;
+use crate::frontend::zonefs::View;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use zonal_blk::{Queue, ZoneCondition, ZoneKind, ZoneNo};

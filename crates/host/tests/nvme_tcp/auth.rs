@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use zonal_blk::{QueueOptions, Status};
-use zonal_host::nvme_tcp::{AuthError, ConnectError, NvmeTcpDevice, ServerConfig, load_secrets};
+use zonal_host::backend::nvme_tcp::{AuthError, ConnectError, NvmeTcpDevice};
+use zonal_host::frontend::nvme_tcp::ServerConfig;
+use zonal_host::secrets::load_secrets;
 use zonal_nvme::auth::{Group, Hash};
 use zonal_nvme::tcp::Digests;
 

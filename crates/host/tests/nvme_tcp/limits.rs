@@ -1,7 +1,8 @@
 //! Who may connect, and how often.
 use crate::support::{HOST, Served, ZONED};
 use zonal_blk::Device;
-use zonal_host::nvme_tcp::{ConnectError, ServerConfig};
+use zonal_host::backend::nvme_tcp::ConnectError;
+use zonal_host::frontend::nvme_tcp::ServerConfig;
 
 #[test]
 fn only_allowed_hosts_connect() {

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use zonal_blk::{Bio, Buf, Completion, Nanos, QueueOptions, Sector, Status};
 use zonal_device::model::Model;
-use zonal_host::nvme_tcp::{
-    Address, ConnectError, Notify, NvmeTcpDevice, Server, ServerConfig, open,
-};
+use zonal_host::Notify;
+use zonal_host::backend::nvme_tcp::{Address, ConnectError, NvmeTcpDevice, open};
+use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
 
 /// Every second, so that tests need not wait.
 const QUICK: &str = "reconnect_delay=1&ctrl_loss_tmo=20&quiesce=0";

@@ -8,7 +8,8 @@ use zonal_blk::{
     Bio, Buf, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector, Zone, ZoneNo,
 };
 use zonal_device::spec;
-use zonal_host::nvme_tcp::{Address, ConnectError, NvmeTcpDevice, Server, ServerConfig};
+use zonal_host::backend::nvme_tcp::{Address, ConnectError, NvmeTcpDevice};
+use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
 use zonal_nvme::auth::AuthConfig;
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 use zonal_nvme::tcp::{Digests, Format, Initialize, Payload, Pdu, encode};

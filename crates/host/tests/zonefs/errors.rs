@@ -2,8 +2,8 @@
 use super::support::*;
 use rustix::io::Errno;
 use zonal_blk::ZoneCondition;
-use zonal_device::fault::Effect;
-use zonal_host::zonefs::{Change, Work};
+use zonal_host::frontend::zonefs::{Change, Work};
+use zonal_torture::fault::Effect;
 
 const PAGE: usize = BLOCK as usize;
 

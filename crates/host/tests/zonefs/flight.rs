@@ -3,9 +3,9 @@ use super::support::*;
 use rustix::io::Errno;
 use std::sync::mpsc::Receiver;
 use zonal_blk::Nanos;
-use zonal_device::FaultConfig;
-use zonal_device::fault::Effect;
-use zonal_host::zonefs::Work;
+use zonal_host::frontend::zonefs::Work;
+use zonal_torture::FaultConfig;
+use zonal_torture::fault::Effect;
 
 const PAGE: usize = BLOCK as usize;
 

@@ -13,9 +13,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use zonal_blk::Buf;
-use zonal_device::FaultDevice;
-use zonal_device::fault::{Effect, Fate, Stop};
-use zonal_host::zonefs::Mount;
+use zonal_host::frontend::zonefs::Mount;
+use zonal_torture::FaultDevice;
+use zonal_torture::fault::{Effect, Fate, Stop};
 
 struct Mounted {
     device: Arc<FaultDevice>,

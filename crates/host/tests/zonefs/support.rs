@@ -4,11 +4,12 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use zonal_blk::{Buf, Nanos, Queue, QueueOptions, Status, ZoneCondition, ZoneNo};
-use zonal_device::fault::{Effect, Fate, Stop};
 use zonal_device::quantity::parse_size;
-use zonal_device::{FaultConfig, FaultDevice, NullConfig, NullDevice};
+use zonal_device::{NullConfig, NullDevice};
 use zonal_host::RealClock;
-use zonal_host::zonefs::{Attr, How, Lanes, Options, ROOT, Reply, View, Work};
+use zonal_host::frontend::zonefs::{Attr, How, Lanes, Options, ROOT, Reply, View, Work};
+use zonal_torture::fault::{Effect, Fate, Stop};
+use zonal_torture::{FaultConfig, FaultDevice};
 
 /// Bytes that a sequential file holds.
 pub const CAPACITY: u64 = 768 << 10;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use zonal_blk::{Nanos, QueueOptions};
 use zonal_device::hdd::{Activity, HddDevice, TraceEntry};
 use zonal_device::spec::DeviceSpec;
-use zonal_workload::jobfile::{self, SystemSource};
+use zonal_fio::jobfile::{self, SystemSource};
 
 /// How long a job may take to cross a border, in virtual seconds.
 const SECONDS: f64 = 8.0;

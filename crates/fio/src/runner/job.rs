@@ -1,0 +1,530 @@
+//! One clone of a job at work: keeps its queue depth full until its work is done.
+//!
+//! Takes the time, step by step; gives I/O to the block layer and records what comes back. Keeps
+//! true: no more than `iodepth` I/Os are in flight; after the last step nothing is.
+use super::duty::{Duty, Role};
+use super::pace::Pace;
+use super::{Outcome, Progress, Runner, SAMPLE_INTERVAL, Step, SteppedBy};
+use crate::generate::{Generator, Io, Next};
+use crate::job::{DataDir, Job};
+use crate::stats::IoStats;
+use crate::verify::{ErrorKind, Finding, Findings, Mismatch};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use zonal_blk::sched::Scheduler;
+use zonal_blk::{Bio, Buf, Bytes, Channel, Clock, Completion, Nanos, Op, Sector, Status};
+
+/// What is remembered of an I/O in flight.
+#[derive(Clone, Copy)]
+struct Slot {
+    /// When its preparation began.
+    start: Nanos,
+    /// When, by its share of the batch's time, it had been handed to the block layer.
+    issued: Nanos,
+    len: u64,
+    zone: Option<u32>,
+    op: Op,
+    dir: DataDir,
+    role: Role,
+}
+
+/// A clone of a job with its channel.
+pub struct JobRunner {
+    job: Arc<Job>,
+    channel: Channel,
+    generator: Generator,
+    /// Whether bios carry data, for devices that keep them.
+    with_data: bool,
+    pace: Pace,
+    slots: Vec<Slot>,
+    /// By slot, the buffer of the I/O that had it last.
+    buffers: Vec<Option<Buf>>,
+    free: Vec<u32>,
+    in_flight: u32,
+    depth: u32,
+    /// Slots of the step's I/Os.
+    batch: Vec<u32>,
+    /// Bios to be submitted together; used with `iodepth_batch` above 1.
+    bios: Vec<Bio>,
+    completions: Vec<Completion>,
+    /// Zone management that completions asked for.
+    chores: Vec<Io>,
+    refilling: bool,
+    /// The step before was one of several that fill the queue.
+    filling: bool,
+    /// Completions to see before anything more is submitted.
+    owed: u32,
+    contended: bool,
+    stats: IoStats,
+    error: Option<Status>,
+    next_sample: Nanos,
+    /// Bytes of the step's I/Os.
+    step_bytes: u64,
+    /// I/Os and bytes completed.
+    done: (u64, u64),
+    progress: Arc<Progress>,
+    retired: bool,
+    duty: Option<Box<Duty>>,
+    findings: Findings,
+}
+
+impl JobRunner {
+    /// A runner for one clone. `total` is the number of bytes to do, over all loops.
+    pub fn new(
+        job: Arc<Job>,
+        mut channel: Channel,
+        generator: Generator,
+        total: u64,
+        with_data: bool,
+    ) -> Self {
+        if let Some(weight) = job.weight {
+            channel.set_weight(weight);
+        }
+        // One more than the depth, for the reset or finish of a zone.
+        let nr_slots = job.iodepth + 1;
+        let slot = Slot {
+            start: Nanos(0),
+            issued: Nanos(0),
+            len: 0,
+            zone: None,
+            op: Op::Flush,
+            dir: DataDir::Read,
+            role: Role::Chore,
+        };
+        JobRunner {
+            pace: Pace::new(&job, total),
+            channel,
+            generator,
+            with_data,
+            slots: vec![slot; nr_slots as usize],
+            buffers: (0..nr_slots).map(|_| None).collect(),
+            free: (0..nr_slots).rev().collect(),
+            in_flight: 0,
+            depth: job.iodepth,
+            batch: Vec::with_capacity(nr_slots as usize),
+            bios: Vec::with_capacity(if job.iodepth_batch > 1 { nr_slots as usize } else { 0 }),
+            completions: Vec::with_capacity(nr_slots as usize),
+            chores: Vec::new(),
+            refilling: true,
+            filling: false,
+            owed: 0,
+            contended: false,
+            stats: IoStats::new(),
+            error: None,
+            next_sample: Nanos(0),
+            step_bytes: 0,
+            done: (0, 0),
+            progress: Arc::default(),
+            retired: false,
+            duty: None,
+            findings: Findings::default(),
+            job,
+        }
+    }
+
+    /// Gives the clone more to do than its generator's I/O.
+    pub(crate) fn assign(&mut self, duty: Option<Box<Duty>>) {
+        self.duty = duty;
+        if self.job.verify.only
+            && let Some(duty) = &mut self.duty
+        {
+            duty.pretend(&mut self.generator, &mut self.pace);
+        }
+    }
+
+    /// The start delay, the end of the ramp, the samples.
+    fn begin(&mut self, now: Nanos) -> Option<Step> {
+        if now < self.pace.start_after() {
+            return Some(Step::Wait(Some(self.pace.start_after())));
+        }
+        if now >= self.next_sample {
+            if self.pace.begin(now) {
+                self.stats.start(now);
+                self.next_sample = now;
+            } else {
+                self.stats.sample(now);
+            }
+            self.next_sample += SAMPLE_INTERVAL;
+        }
+        if self.pace.ramp_ends(now) {
+            self.stats.reset(now);
+            self.next_sample = now + SAMPLE_INTERVAL;
+        }
+        None
+    }
+
+    fn take_completions(&mut self, now: Nanos) -> u32 {
+        let max = self.job.iodepth_batch_complete_max.max(1) as usize;
+        if self.completions.len() < max {
+            self.channel.poll(now, &mut self.completions);
+        }
+        let count = self.completions.len().min(max);
+        if count == 0 {
+            return 0;
+        }
+        let mut completions = std::mem::take(&mut self.completions);
+        for completion in completions.drain(..count) {
+            self.account(now, completion);
+        }
+        self.completions = completions;
+        self.progress.ios.store(self.done.0, Ordering::Relaxed);
+        self.progress.bytes.store(self.done.1, Ordering::Relaxed);
+        let count = u32::try_from(count).expect("at most the depth");
+        self.owed = self.owed.saturating_sub(count);
+        self.contended = false;
+        self.stats.completed(count);
+        count
+    }
+
+    #[inline]
+    fn account(&mut self, now: Nanos, completion: Completion) {
+        let index = u32::try_from(completion.user_data).expect("a slot was given as user data");
+        self.free.push(index);
+        self.in_flight -= 1;
+        if completion.buf.is_some() {
+            self.buffers[index as usize] = completion.buf;
+        }
+        let &Slot { start, issued, len, zone, op, dir, role } = &self.slots[index as usize];
+        self.step_bytes += len;
+        let mut status = completion.status;
+        if role != Role::Plain {
+            status = self.attend(now, index, status, completion.sector);
+        }
+        if status != Status::Ok {
+            self.failed(index, status, completion.sector);
+        } else if !matches!(role, Role::Chore | Role::Flush) {
+            self.stats.record(dir, len, issued - start, now - issued, 1);
+            self.pace.completed(now);
+            self.done.0 += 1;
+            self.done.1 += len;
+        }
+        if op == Op::ZoneReset {
+            self.stats.zone_resets(1);
+        }
+        if let Some(zone) = zone
+            && let Some(chore) = self.generator.done(op, zone)
+        {
+            self.chores.push(chore);
+        }
+    }
+
+    /// An I/O has ended that is more than one of the generator's. Gives its status after that.
+    #[cold]
+    fn attend(&mut self, now: Nanos, slot: u32, status: Status, landed: Sector) -> Status {
+        let Slot { start, role, .. } = self.slots[slot as usize];
+        let Some(duty) = &mut self.duty else { return status };
+        match (role, &mut duty.verifier) {
+            (Role::Flush, _) => {
+                duty.flushed();
+                if status == Status::Ok {
+                    self.stats.synced(now - start);
+                }
+                status
+            }
+            (Role::Write | Role::Check, Some(verifier)) => {
+                let buf = self.buffers[slot as usize].as_mut();
+                verifier.ended(slot, role, status, landed, buf, &mut self.findings)
+            }
+            _ => status,
+        }
+    }
+
+    /// Counts an error, and ends the job unless it goes on after this one.
+    #[cold]
+    fn failed(&mut self, slot: u32, status: Status, at: Sector) {
+        let Slot { len, op, dir, role, .. } = self.slots[slot as usize];
+        self.stats.error(dir, status);
+        self.error.get_or_insert(status);
+        let mismatch = role == Role::Check && status == Status::Protection;
+        let kind = match (mismatch, op) {
+            (true, _) => ErrorKind::Verify,
+            (_, Op::Read) => ErrorKind::Read,
+            _ => ErrorKind::Write,
+        };
+        let errors = &self.job.errors;
+        if errors.dump && !mismatch {
+            let what = ["read", "write", "trim"][dir as usize];
+            let offset = at.to_bytes().0;
+            let (io, mismatch) = ((offset, len), Mismatch::Failed { what, status });
+            self.findings.add(|| Finding { offset, len, io, mismatch, dump: None });
+        }
+        if mismatch && self.job.verify.fatal || !errors.goes_on(kind, status.errno()) {
+            self.stop();
+        }
+    }
+
+    /// Nothing is in flight and the job's I/O is done: whether there is more to do.
+    #[cold]
+    fn goes_on(&mut self, now: Nanos) -> bool {
+        let Some(duty) = &mut self.duty else { return false };
+        let goes_on = duty.advance(now, &mut self.pace, &mut self.stats);
+        if goes_on {
+            (self.contended, self.refilling, self.owed) = (false, true, 0);
+        }
+        goes_on
+    }
+
+    /// Submits until the queue is full or there is a reason not to; only `once` if so.
+    fn fill(&mut self, now: Nanos, once: bool) -> u32 {
+        let mut submitted = 0;
+        while let Some(chore) = self.chores.pop() {
+            self.submit(now, &chore, Role::Chore);
+            submitted += 1;
+        }
+        if self.duty.as_ref().is_some_and(|duty| duty.is_after_work()) {
+            return submitted + self.fill_after_work(now, once);
+        }
+        if self.in_flight <= self.job.iodepth_low {
+            self.refilling = true;
+        }
+        if self.owed > 0 || !self.refilling || self.contended && self.in_flight > 0 {
+            return submitted;
+        }
+        while self.in_flight < self.depth && self.pace.may_submit(now) {
+            let next = match &mut self.duty {
+                None => self.generator.next_io(),
+                Some(duty) => duty.next(&mut self.generator),
+            };
+            match next {
+                Next::Io(io) => {
+                    self.pace.submitted(io.dir, io.len);
+                    self.submit(now, &io, Role::Plain);
+                    submitted += 1;
+                    if once && self.bios.is_empty() {
+                        break;
+                    }
+                }
+                Next::Manage(io) => {
+                    self.submit(now, &io, Role::Chore);
+                    submitted += 1;
+                    break;
+                }
+                Next::Later(at) => self.pace.hold(at),
+                Next::Wait => break,
+                Next::Contended => {
+                    self.contended = true;
+                    break;
+                }
+                Next::Exhausted => {
+                    self.pace.stop();
+                    break;
+                }
+            }
+        }
+        self.submit_batch(now);
+        if self.in_flight >= self.depth {
+            self.refilling = false;
+            self.owed = self.job.iodepth_batch_complete_min.min(self.in_flight);
+        }
+        submitted
+    }
+
+    /// The same when the job's own work is done.
+    #[cold]
+    fn fill_after_work(&mut self, now: Nanos, once: bool) -> u32 {
+        let mut submitted = 0;
+        let over = self.pace.deadline().is_some_and(|end| now >= end);
+        while self.in_flight < self.depth
+            && let Some(io) = self.duty.as_mut().and_then(|duty| duty.next_after_work(over))
+        {
+            self.submit(now, &io, Role::Chore);
+            submitted += 1;
+            if once {
+                break;
+            }
+        }
+        self.submit_batch(now);
+        submitted
+    }
+
+    #[inline]
+    fn submit(&mut self, now: Nanos, io: &Io, mut role: Role) {
+        let slot = self.free.pop().expect("a slot for each I/O up to the depth");
+        self.in_flight += 1;
+        let &Io { op, dir, offset, len, zone, flags } = io;
+        self.step_bytes += len;
+        let sectors = if op.has_range() { Bytes(len).to_sectors().0 } else { 0 };
+        let sectors = u32::try_from(sectors).expect("a block is shorter than 2 TiB");
+        let mut bio = Bio::new(op, Bytes(offset).to_sectors(), sectors, u64::from(slot));
+        if self.with_data && matches!(op, Op::Read | Op::Write | Op::ZoneAppend) {
+            bio.buf = Some(self.buffer(slot, sectors as usize * 512));
+        }
+        bio.flags = flags;
+        bio.prio = self.job.prio;
+        if let Some(duty) = &mut self.duty {
+            let times = (now, self.pace.since_begin(now));
+            role = duty.submit(times, slot, io, &mut bio, role);
+        }
+        self.slots[slot as usize] = Slot { start: now, issued: now, len, zone, op, dir, role };
+        self.batch.push(slot);
+        let counts = !matches!(role, Role::Chore | Role::Flush);
+        if self.job.iodepth_batch > 1 && counts {
+            self.bios.push(bio);
+            if self.bios.len() >= self.job.iodepth_batch as usize {
+                self.submit_batch(now);
+            }
+            return;
+        }
+        self.channel.submit(now, bio);
+        if counts {
+            self.stats.submitted(1, self.in_flight);
+        }
+    }
+
+    /// Submits together what has been gathered.
+    fn submit_batch(&mut self, now: Nanos) {
+        if !self.bios.is_empty() {
+            let count = u32::try_from(self.bios.len()).expect("at most the depth");
+            self.channel.submit_batch(now, &mut self.bios);
+            self.stats.submitted(count, self.in_flight);
+        }
+    }
+
+    /// A buffer of so many bytes with something in it: the slot's last one if it fits.
+    fn buffer(&mut self, slot: u32, len: usize) -> Buf {
+        let last = self.buffers[slot as usize].take();
+        last.filter(|buf| buf.len() == len).unwrap_or_else(|| {
+            let mut buf = Buf::zeroed(len);
+            let pattern = (0..).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+            buf.chunks_exact_mut(8).zip(pattern).for_each(|(to, from)| to.copy_from_slice(&from));
+            buf
+        })
+    }
+
+    /// Nothing was done: for how long?
+    fn wait(&mut self, now: Nanos) -> Step {
+        let device = self.channel.next_event();
+        let pace = if self.in_flight > 0 {
+            self.pace.opens(now)
+        } else if self.contended {
+            self.pace.deadline()
+        } else {
+            Some(self.pace.next_submit())
+        };
+        match device.into_iter().chain(pace).min() {
+            Some(at) if at <= now => Step::Busy { ios: 0, bytes: 0 },
+            at => Step::Wait(at),
+        }
+    }
+
+    /// The job's own work is done; others may still need the channel.
+    fn end(&mut self, now: Nanos) -> Step {
+        if !self.retired {
+            self.retired = true;
+            self.channel.retire();
+            self.generator.finish();
+            self.stats.finish(now);
+            if let Some(duty) = &mut self.duty {
+                duty.finish();
+            }
+        }
+        if self.channel.is_idle() {
+            return Step::Done;
+        }
+        match self.channel.next_event() {
+            Some(at) if at <= now => Step::Busy { ios: 0, bytes: 0 },
+            at => Step::Wait(at),
+        }
+    }
+}
+
+impl Runner for JobRunner {
+    fn job(&self) -> &Arc<Job> {
+        &self.job
+    }
+
+    fn scheduler(&self) -> Scheduler {
+        self.channel.queue().scheduler()
+    }
+
+    fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
+    fn total(&self) -> Option<u64> {
+        self.pace.total()
+    }
+
+    fn has_mail(&self) -> bool {
+        self.channel.has_mail()
+    }
+
+    fn is_contended(&self) -> bool {
+        self.contended && self.in_flight == 0
+    }
+
+    fn is_scheduled(&self) -> bool {
+        self.channel.outstanding() > 0 && self.channel.queue().scheduler() != Scheduler::None
+    }
+
+    fn next_event(&mut self) -> Option<Nanos> {
+        self.next_interrupt()
+    }
+
+    fn interrupt(&mut self, now: Nanos) -> bool {
+        self.channel.poll(now, &mut self.completions) > 0
+    }
+
+    fn next_interrupt(&mut self) -> Option<Nanos> {
+        self.channel.next_event()
+    }
+
+    fn stop(&mut self) {
+        self.pace.stop();
+        if let Some(duty) = &mut self.duty {
+            duty.stop();
+        }
+    }
+
+    fn into_outcomes(self: Box<Self>) -> Vec<Outcome> {
+        vec![Outcome {
+            stats: self.stats,
+            error: self.error,
+            findings: self.findings,
+            thread_id: 0,
+            file_system: None,
+        }]
+    }
+}
+
+impl<C: Clock> SteppedBy<C> for JobRunner {
+    /// Takes completions, fills the queue. The latency of an I/O runs from the clock reading before
+    /// its batch was prepared to the one after it completed.
+    fn step(&mut self, clock: &C) -> Step {
+        let now = clock.now();
+        if let Some(wait) = self.begin(now) {
+            return wait;
+        }
+        let filling = std::mem::take(&mut self.filling);
+        let completed = if filling { 0 } else { self.take_completions(now) };
+        let bytes = std::mem::take(&mut self.step_bytes);
+        if !filling
+            && self.pace.is_over(now)
+            && self.in_flight == 0
+            && self.chores.is_empty()
+            && !self.goes_on(now)
+        {
+            return self.end(now);
+        }
+        if C::IS_VIRTUAL && completed > 0 {
+            self.filling = true;
+            return Step::Busy { ios: completed, bytes };
+        }
+        let submitted = self.fill(now, C::IS_VIRTUAL);
+        self.filling = C::IS_VIRTUAL && submitted > 0;
+        if submitted > 0 {
+            // Each of the batch had its share of the time that it took to submit it.
+            let spent = clock.now() - now;
+            let issued = now + Nanos(spent.0 / u64::from(submitted));
+            for &slot in &self.batch {
+                self.slots[slot as usize].issued = issued;
+            }
+            self.batch.clear();
+        }
+        if completed + submitted > 0 || filling {
+            let bytes = bytes + std::mem::take(&mut self.step_bytes);
+            return Step::Busy { ios: completed + submitted, bytes };
+        }
+        self.wait(now)
+    }
+}

@@ -1,0 +1,187 @@
+//! When a job may submit its next I/O, and when it is over: amount, run time, rates, think time.
+use crate::job::{DataDir, Job};
+use zonal_blk::Nanos;
+
+#[derive(Debug)]
+/// When a job may submit and when it is over: run time, ramp, rates, think time and loops.
+pub struct Pace {
+    /// Bytes to submit; `u64::MAX` for as many as the time allows.
+    bytes_left: u64,
+    ios_left: u64,
+    /// The smallest block: with fewer bytes left than this the job is over.
+    min_block: u64,
+    startdelay: Nanos,
+    ramp_time: Nanos,
+    runtime: Option<Nanos>,
+    started: Option<Nanos>,
+    /// When the run time is over, ramp included; `Nanos(u64::MAX)` for never.
+    deadline: Nanos,
+    /// Nothing is submitted before this time: the rates or the think time forbid it.
+    gate: Nanos,
+    ramping: bool,
+    stopped: bool,
+    /// Nanoseconds that a byte takes at the rate asked for, times 2^32; 0 for no limit.
+    byte_cost: [u128; 3],
+    /// By direction: when the rate allows the next I/O.
+    rate_next: [Nanos; 3],
+    thinktime: Nanos,
+    thinktime_blocks: u32,
+    until_think: u32,
+    thinking_until: Nanos,
+    /// A trace's next request is due at this time.
+    held_until: Nanos,
+}
+
+impl Pace {
+    /// The pace of a job that has `total` bytes to do.
+    pub fn new(job: &Job, total: u64) -> Self {
+        let byte_cost = |dir: usize| {
+            let by_iops = job.rate_iops[dir].saturating_mul(job.bs[dir]);
+            let rate = match (job.rate[dir], by_iops) {
+                (0, iops) => iops,
+                (bytes, 0) => bytes,
+                (bytes, iops) => bytes.min(iops),
+            };
+            if rate == 0 { 0 } else { (1_000_000_000_u128 << 32) / u128::from(rate) }
+        };
+        Pace {
+            bytes_left: if job.time_based { u64::MAX } else { total },
+            ios_left: job.number_ios.unwrap_or(u64::MAX),
+            min_block: job.bs.into_iter().min().expect("three block sizes"),
+            startdelay: job.startdelay,
+            ramp_time: job.ramp_time,
+            runtime: job.runtime,
+            started: None,
+            deadline: Nanos(u64::MAX),
+            gate: Nanos(0),
+            ramping: job.ramp_time > Nanos(0),
+            stopped: false,
+            byte_cost: std::array::from_fn(byte_cost),
+            rate_next: [Nanos(0); 3],
+            thinktime: job.thinktime,
+            thinktime_blocks: job.thinktime_blocks.max(1),
+            until_think: job.thinktime_blocks.max(1),
+            thinking_until: Nanos(0),
+            held_until: Nanos(0),
+        }
+    }
+
+    /// Bytes left to submit; `None` if only the time limits them.
+    pub fn total(&self) -> Option<u64> {
+        (self.bytes_left != u64::MAX).then_some(self.bytes_left)
+    }
+
+    /// `startdelay`.
+    pub fn start_after(&self) -> Nanos {
+        self.startdelay
+    }
+
+    /// Notes the start; whether it is the first call.
+    pub fn begin(&mut self, now: Nanos) -> bool {
+        let first = self.started.is_none();
+        if first {
+            self.started = Some(now);
+            self.rate_next = [now; 3];
+            if let Some(runtime) = self.runtime {
+                self.deadline = now + self.ramp_time + runtime;
+            }
+        }
+        first
+    }
+
+    /// Whether the ramp ends with this call.
+    pub fn ramp_ends(&mut self, now: Nanos) -> bool {
+        let ends = self.ramping && self.started.is_some_and(|start| now >= start + self.ramp_time);
+        self.ramping &= !ends;
+        ends
+    }
+
+    /// When the run time is over, ramp included, if it is limited.
+    pub fn deadline(&self) -> Option<Nanos> {
+        (self.deadline != Nanos(u64::MAX)).then_some(self.deadline)
+    }
+
+    /// Begins with an amount anew; whether anything can be submitted of it.
+    pub fn again(&mut self, bytes: u64) -> bool {
+        self.bytes_left = bytes;
+        !self.stopped && self.ios_left > 0
+    }
+
+    /// Ends the job as at the end of its run time.
+    pub fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    /// Whether nothing more will be submitted.
+    #[inline]
+    pub fn is_over(&self, now: Nanos) -> bool {
+        self.stopped
+            || self.bytes_left < self.min_block
+            || self.ios_left == 0
+            || now >= self.deadline
+    }
+
+    #[inline]
+    /// Whether rates and think time let an I/O be submitted.
+    pub fn may_submit(&self, now: Nanos) -> bool {
+        !self.is_over(now) && now >= self.gate
+    }
+
+    /// Nothing is submitted before this time after the begin.
+    pub fn hold(&mut self, at: Nanos) {
+        let begin = self.started.unwrap_or_default();
+        self.held_until = begin.saturating_add(at);
+        self.set_gate();
+    }
+
+    /// The time since the begin.
+    pub fn since_begin(&self, now: Nanos) -> Nanos {
+        now - self.started.unwrap_or(now)
+    }
+
+    /// When the gate opens, if it is closed.
+    pub fn opens(&self, now: Nanos) -> Option<Nanos> {
+        (self.gate > now).then_some(self.gate)
+    }
+
+    /// With nothing in flight: when something can be submitted or the job ends.
+    pub fn next_submit(&self) -> Nanos {
+        self.deadline.min(self.gate)
+    }
+
+    /// Of a mixed job, both directions have to be due: their order is the generator's.
+    fn set_gate(&mut self) {
+        let rates = self.rate_next.into_iter().max().expect("three directions");
+        self.gate = rates.max(self.thinking_until).max(self.held_until);
+    }
+
+    #[inline]
+    /// Accounts for a submitted I/O.
+    pub fn submitted(&mut self, dir: DataDir, bytes: u64) {
+        if self.bytes_left != u64::MAX {
+            self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        }
+        self.ios_left = self.ios_left.saturating_sub(1);
+        let cost = self.byte_cost[dir as usize];
+        if cost > 0 {
+            let wait = u64::try_from((u128::from(bytes) * cost) >> 32).unwrap_or(u64::MAX);
+            let next = &mut self.rate_next[dir as usize];
+            next.0 = next.0.saturating_add(wait);
+            self.set_gate();
+        }
+    }
+
+    #[inline]
+    /// Accounts for a completed I/O.
+    pub fn completed(&mut self, now: Nanos) {
+        if self.thinktime == Nanos(0) {
+            return;
+        }
+        self.until_think -= 1;
+        if self.until_think == 0 {
+            self.until_think = self.thinktime_blocks;
+            self.thinking_until = now + self.thinktime;
+            self.set_gate();
+        }
+    }
+}

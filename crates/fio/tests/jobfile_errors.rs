@@ -1,0 +1,197 @@
+//! Wrong input, with the exact words of the answer.
+use zonal_fio::jobfile::{MemorySource, parse_args, parse_file, parse_str};
+
+fn source() -> MemorySource {
+    let mut source = MemorySource::default()
+        .with_file("jobs/self.fio", "bs=4k\ninclude self.fio\n")
+        .with_file("jobs/ping.fio", "include pong.fio\n")
+        .with_file("jobs/pong.fio", "\ninclude ping.fio\n")
+        .with_file("jobs/section.fio", "bs=4k\n[b]\n")
+        .with_file("jobs/wrong.fio", "bs=4k\niodepth=none\n")
+        .with_file("jobs/file.fio", "[a]\n");
+    for depth in 0..20 {
+        source = source.with_file(&format!("jobs/{depth}"), &format!("include {}\n", depth + 1));
+    }
+    source.files.insert("bytes.fio".into(), b"[a]\nbs=4k\nname=\xff\n".to_vec());
+    source
+}
+
+#[track_caller]
+fn file(text: &str, message: &str) {
+    let error = parse_str("jobs/zwp.fio", text, &source()).expect_err(text);
+    assert_eq!(error.to_string(), message);
+}
+
+#[track_caller]
+fn option(option: &str, message: &str) {
+    file(&format!("[a]\n\n{option}\n"), &format!("jobs/zwp.fio:3: {message}"));
+}
+
+#[track_caller]
+fn line(arguments: &str, message: &str) {
+    let error = parse_args(arguments.split(' '), &source()).expect_err(arguments);
+    assert_eq!(error.to_string(), message);
+}
+
+#[test]
+fn sizes() {
+    option("bs=4x", r#"bs: expected a size such as 4k, found "4x""#);
+    option("blocksize=4.5k", r#"blocksize: expected a size such as 4k, found "4.5k""#);
+    option("bs=4k,8q", r#"bs: expected a size such as 4k, found "8q""#);
+    option("bs=4k,8k,16k,32k", r#"bs: expected a size such as 4k, found "4k,8k,16k,32k""#);
+    option("bs=0", r#"bs: expected 1 to 18446744073709551615, found "0""#);
+    option("bs", "bs: expected a size such as 4k, found no value");
+    option("bs=", "bs: expected a size such as 4k, found no value");
+    option("bs=2z", r#"bs: expected a size such as 4k, found "2z""#);
+    option("bs=4k*2", r#"bs: arithmetic outside parentheses in "4k*2""#);
+    option("size=(4k/0)", r#"size: division by zero in "(4k/0)""#);
+    option("size=(4k-8k)", r#"size: number less than zero in "(4k-8k)""#);
+    option("size=99999p", r#"size: number too great in "99999p""#);
+    option("size=101%", r#"size: percentage above 100 in "101%""#);
+    option("size=1kz", r#"size: expected a size such as 4k, 50% or 8z, found "1kz""#);
+    option("bs=${UNSET}", "bs: expected a size such as 4k, found no value");
+}
+
+#[test]
+fn times() {
+    option("runtime=10min", r#"runtime: expected a time such as 30s, found "10min""#);
+    option("startdelay=5-10", r#"startdelay: arithmetic outside parentheses in "5-10""#);
+    option("ramp_time=99999999999d", r#"ramp_time: number too great in "99999999999d""#);
+}
+
+#[test]
+fn numbers() {
+    option("iodepth=0", r#"iodepth: expected 1 to 1048576, found "0""#);
+    option("iodepth=deep", r#"iodepth: expected a whole number, found "deep""#);
+    option("numjobs=0", r#"numjobs: expected 1 to 4096, found "0""#);
+    option("numjobs=-1", r#"numjobs: expected a whole number, found "-1""#);
+    option("rwmixread=101", r#"rwmixread: expected 0 to 100, found "101""#);
+    option("max_open_zones=4097", r#"max_open_zones: expected 0 to 4096, found "4097""#);
+    option("direct=2", r#"direct: expected 0 or 1, found "2""#);
+    option("direct", "direct: expected 0 or 1, found no value");
+    option("time_based=yes", r#"time_based: expected 0 or 1, found "yes""#);
+}
+
+#[test]
+fn words() {
+    option(
+        "rw=randomread",
+        "rw: expected one of read, write, trim, rw, readwrite, randread, randwrite, randtrim, \
+         randrw, found \"randomread\"",
+    );
+    option(
+        "rw=trimwrite",
+        "rw: \"trimwrite\" is not supported: trims cannot be paired with writes; use separate jobs",
+    );
+    option(
+        "rw=randread:4k",
+        r#"rw: expected a count of I/Os after the colon, found "randread:4k""#,
+    );
+    option("rw=read:q", r#"rw: expected a size such as 4k after the colon, found "read:q""#);
+    option(
+        "zonemode=strided",
+        r#"zonemode: "strided" is not supported: use zonemode=none or zonemode=zbd"#,
+    );
+    option("zonemode=zoned", r#"zonemode: expected one of none, zbd, strided, found "zoned""#);
+    option("cpus_allowed=3-1", r#"cpus_allowed: expected CPU numbers such as 0,2-5, found "3-1""#);
+}
+
+#[test]
+fn data() {
+    option(
+        "verify=xxhash",
+        "verify: \"xxhash\" is not supported: of checksums there are crc32c, crc32, md5 and sha256",
+    );
+    option(
+        "verify_pattern=abc",
+        "verify_pattern: expected numbers, \"strings\" and %o, as 0xff%o\"abc\"-12, found \"abc\"",
+    );
+    option("verify_interval=40", r#"verify_interval: expected 80 to 4294967295, found "40""#);
+    option(
+        "continue_on_error=yes",
+        "continue_on_error: expected one of none, read, write, io, verify, all, 0, 1, found \"yes\"",
+    );
+    option(
+        "ignore_error=EWHAT",
+        "ignore_error: expected errors for reads, writes and checks, as EIO:28,ENOSPC, found \
+         \"EWHAT\"",
+    );
+}
+
+#[test]
+fn names() {
+    option("bloksize=4k", r#"unknown option "bloksize", did you mean "blocksize"?"#);
+    option("colour_of_the_disk=red", r#"unknown option "colour_of_the_disk""#);
+    option("BS=4k", r#"unknown option "BS""#);
+    option("=4", r#"unknown option """#);
+    line(
+        "--name=a --bloksize=4k",
+        "command line: unknown option --bloksize, did you mean --blocksize?",
+    );
+    line("--name=a --colour_of_the_disk", "command line: unknown option --colour_of_the_disk");
+}
+
+#[test]
+fn contradictions() {
+    option("time_based", "time_based: needs a runtime");
+    option("rate_iops=100\nrate=1m", "rate_iops: cannot be combined with rate");
+    option("size=512", "size: 512 is less than the block size, 4k");
+    option("zonesize=256m", "zonesize: needs zonemode=zbd");
+    option("offset=4z", "offset: needs zonemode=zbd");
+    file(
+        "[global]\nsize=4k\n\n[a]\nbs=8k\n",
+        "jobs/zwp.fio:2: size: 4k is less than the block size, 8k",
+    );
+    line("--name=a --time_based", "command line: time_based: needs a runtime");
+}
+
+#[test]
+fn sections() {
+    file("bs=4k\n[a]\n", r#"jobs/zwp.fio:1: "bs=4k" stands before the first [section]"#);
+    file("time_based\n[a]\n", r#"jobs/zwp.fio:1: "time_based" stands before the first [section]"#);
+    file("include x\n", r#"jobs/zwp.fio:1: "include x" stands before the first [section]"#);
+    file("\n[a\n", r#"jobs/zwp.fio:2: expected a section such as [job], found "[a""#);
+    file("[a] b\n", r#"jobs/zwp.fio:1: expected a section such as [job], found "[a] b""#);
+    let no_job = "no job is defined: a job file needs a [section], the command line needs --name";
+    file("", no_job);
+    file("[global]\nbs=4k\n", no_job);
+    line("--bs=4k", no_job);
+    line(
+        "--section=zz jobs/file.fio",
+        "command line: --section=zz: the job files have no such section",
+    );
+}
+
+#[test]
+fn includes() {
+    file("[a]\ninclude none.fio\n", "jobs/zwp.fio:2: include none.fio: entity not found");
+    file("[a]\ninclude self.fio\n", "jobs/self.fio:2: include self.fio: the file includes itself");
+    file("[a]\ninclude zwp.fio\n", "jobs/zwp.fio:2: include zwp.fio: entity not found");
+    file("[a]\ninclude ping.fio\n", "jobs/pong.fio:2: include ping.fio: the file includes itself");
+    file(
+        "[a]\ninclude section.fio\n",
+        "jobs/section.fio:2: an included file cannot have [sections]",
+    );
+    file(
+        "[a]\ninclude wrong.fio\n",
+        r#"jobs/wrong.fio:2: iodepth: expected a whole number, found "none""#,
+    );
+    file("[a]\ninclude 0\n", "jobs/14:1: include 15: more than 16 files inside one another");
+}
+
+#[test]
+fn files() {
+    let error = parse_file("none.fio".as_ref(), &source()).expect_err("no such file");
+    assert_eq!(error.to_string(), "none.fio: entity not found");
+    let error = parse_file("bytes.fio".as_ref(), &source()).expect_err("no text");
+    assert_eq!(error.to_string(), "bytes.fio: line 3 is not valid UTF-8");
+}
+
+#[test]
+fn command_lines() {
+    line("--name=a --bs=4x", r#"command line: bs: expected a size such as 4k, found "4x""#);
+    line("--name=a --bs", "command line: bs: expected a size such as 4k, found no value");
+    line("--name= --bs=4k", "command line: name: expected the name of a job, found no value");
+    line("--section", "command line: section: expected the name of a section, found no value");
+    line("--name=a none.fio", "none.fio: entity not found");
+}

@@ -1,0 +1,99 @@
+//! The normal and terse formats against fio's text of the same run.
+use crate::support::{FIO_NORMAL, FIO_TERSE, clone_of, fio_run, job, report};
+use zonal_fio::report::{Format, render};
+
+fn ours(format: Format) -> String {
+    let job = job("mixed");
+    let jobs = fio_run().map(|stats| clone_of(&job, stats));
+    render(&report(jobs.into()), &[format])
+}
+
+/// A line with each number, and the padding before it, replaced by `#`.
+fn shape(line: &str) -> String {
+    let mut shape = String::new();
+    for c in line.chars() {
+        match c {
+            '0'..='9' | '.' if shape.ends_with('#') => {}
+            '0'..='9' => {
+                shape.truncate(shape.trim_end_matches(' ').len());
+                shape.push('#');
+            }
+            _ => shape.push(c),
+        }
+    }
+    shape
+}
+
+/// What fio printed, or we up to our own last paragraph, without the line with the date.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let text = text.split("\n\nZonal").next().unwrap_or_default();
+    text.lines().filter(|line| !line.contains("pid="))
+}
+
+#[test]
+fn normal_has_the_lines_of_fio() {
+    let ours = ours(Format::Normal);
+    let shapes = |text| lines(text).map(shape).collect::<Vec<_>>();
+    assert_eq!(shapes(&ours), shapes(FIO_NORMAL));
+}
+
+#[test]
+fn normal_prints_figures_as_fio() {
+    let ours = ours(Format::Normal);
+    let same = |line: &&str| {
+        let starts =
+            ["     |", "  read:", "  write:", "  IO depths", "     ", "   READ:", "  WRITE:"];
+        let differs = ["slat (", "clat (", "lat ("];
+        starts.iter().any(|start| line.starts_with(start))
+            && !differs.iter().any(|part| line.contains(part))
+    };
+    let figures = |text| lines(text).filter(same).map(str::to_owned).collect::<Vec<_>>();
+    let ours = figures(&ours);
+    assert_eq!(ours, figures(FIO_NORMAL));
+    assert!(ours.len() > 15, "{ours:#?}");
+}
+
+/// What kind of field it is: a number with so many decimals, perhaps a percentage.
+fn kind(field: &str) -> String {
+    let number = field.trim_end_matches('%');
+    match number.parse::<f64>() {
+        Ok(_) => {
+            let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+            format!("number.{decimals}{}", &field[number.len()..])
+        }
+        Err(_) => field.split('=').next().unwrap_or_default().to_owned(),
+    }
+}
+
+#[test]
+fn terse_has_the_fields_of_fio() {
+    let ours = ours(Format::Terse);
+    let kinds = |line: &str| line.trim_end().split(';').map(kind).collect::<Vec<_>>();
+    let mut fio = kinds(FIO_TERSE);
+    fio[1] = "zonal-0.1.0".to_owned();
+    assert_eq!(kinds(&ours), fio);
+}
+
+#[test]
+fn terse_has_figures_in_the_places_of_fio() {
+    let ours = ours(Format::Terse);
+    let fields = |line: &'static str| line.trim_end().split(';').collect::<Vec<_>>();
+    let (ours, fio) = (fields(ours.leak()), fields(FIO_TERSE));
+    // Version, name, group and error; then per direction: amount, rates and runtime, percentiles;
+    // at the end depths and latency bands.
+    let same = [(2, 9), (17, 37), (46, 50), (58, 78), (92, 121)];
+    for (from, to) in same {
+        assert_eq!(ours[from..to], fio[from..to], "fields {from} to {to}");
+    }
+}
+
+#[test]
+fn several_formats_follow_each_other_in_the_order_of_fio() {
+    let job = job("mixed");
+    let jobs = fio_run().map(|stats| clone_of(&job, stats));
+    let text = render(&report(jobs.into()), &[Format::Normal, Format::Json, Format::Terse]);
+    assert!(text.starts_with("3;zonal-0.1.0;mixed;0;0;"));
+    let json = text.find("\n{\n").expect("JSON follows the terse line");
+    let normal = text.find("\n}\n\nmixed: (groupid=0, jobs=2): err= 0: pid=1: ").expect("normal");
+    assert!(json < normal);
+}

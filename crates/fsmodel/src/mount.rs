@@ -1,0 +1,194 @@
+//! Makes a file system on disks, new each time.
+//!
+//! Takes a job and its disks; gives a file system with its processes, or the option that does not
+//! fit the disks.
+use super::process::Origin;
+use super::ufs::Ufs;
+use super::zfs::Zfs;
+use super::zoned::ZonedFs;
+use super::{FileId, FileSystem, FsKind, FsRunner, Params, btrfs, xfs};
+use std::sync::Arc;
+use zonal_blk::{Limits, Queue, Status, Zone, ZoneNo};
+use zonal_fio::job::{Extent, Job, Rw, ZoneMode};
+use zonal_fio::trace::Made;
+
+/// A disk of a file system.
+pub struct Disk {
+    /// Its block layer.
+    pub queue: Arc<Queue>,
+    /// Whether bios have to carry data.
+    pub keeps_data: bool,
+}
+
+/// Largest block of UFS and record of ZFS.
+const MAX_BLOCK: u64 = 128 << 10;
+
+/// Most files of a job.
+const MAX_FILES: u64 = 1 << 20;
+
+/// Files that are there before the processes begin, without I/O.
+pub type Layout = Vec<(FileId, u64)>;
+
+/// Why a job's file system cannot be made.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("job {job}: {option}: {problem}")]
+pub struct MountError {
+    /// The job's name.
+    pub job: String,
+    /// The option that does not fit.
+    pub option: &'static str,
+    /// What was found and what was expected.
+    pub problem: String,
+}
+
+impl MountError {
+    pub(super) fn new(job: &Job, option: &'static str, problem: impl Into<String>) -> Self {
+        MountError { job: job.name.clone(), option, problem: problem.into() }
+    }
+}
+
+/// Checks that a job's file system can be on such disks.
+///
+/// # Errors
+/// The option that does not fit.
+pub fn check(job: &Job, limits: &Limits) -> Result<FsKind, MountError> {
+    let fail = |option, problem: String| Err(MountError::new(job, option, problem));
+    let Some(kind) = job.fs.kind else {
+        return fail("filesystem", "none given".to_owned());
+    };
+    let name = kind.name();
+    if kind.is_zoned() != (limits.nr_zones > 0) {
+        let (needs, has) =
+            if kind.is_zoned() { ("zones", "has none") } else { ("no zones", "has some") };
+        return fail("filesystem", format!("{name} needs a device with {needs}, this one {has}"));
+    }
+    if job.fs.disks > 1 && kind != FsKind::Zfs {
+        return fail("fs_disks", format!("{name} lies on one disk, zfs can lie on several"));
+    }
+    let block = Params::new(kind, &job.fs).block;
+    if !block.is_power_of_two() || block < u64::from(limits.lba_size) || block > MAX_BLOCK {
+        let expected = format!("a power of two from {} to {MAX_BLOCK}", limits.lba_size);
+        return fail("fs_block", format!("found {block} bytes, expected {expected}"));
+    }
+    if job.zonemode == ZoneMode::Zbd {
+        return fail("zonemode", "the file system looks after the zones".to_owned());
+    }
+    if job.rw == Rw::Trim {
+        return fail("rw", "files are read and written, not trimmed".to_owned());
+    }
+    if kind.is_zoned() && is_random(job) {
+        return fail("rw", format!("{name} is modelled for sequential reads and writes"));
+    }
+    let Some((least, _)) = job.fs.filesize else {
+        return fail("filesize", "a job on a file system needs it".to_owned());
+    };
+    let block = if job.rw == Rw::Read { job.bs[0] } else { job.bs[1] };
+    if least < block {
+        return fail("filesize", format!("{least} bytes is less than the block size {block}"));
+    }
+    let files = u64::from(job.fs.nrfiles.unwrap_or(1)) * u64::from(job.numjobs);
+    if files > MAX_FILES {
+        return fail(
+            "nrfiles",
+            format!("{files} files of all clones, expected at most {MAX_FILES}"),
+        );
+    }
+    if job.offset != Extent::Bytes(0) || job.offset_increment != Extent::Bytes(0) {
+        return fail("offset", "files are read and written from their beginning".to_owned());
+    }
+    if !is_random(job) && job.rw_modifier != 0 {
+        return fail("rw", "files are read and written without gaps".to_owned());
+    }
+    let lba = u64::from(limits.lba_size);
+    for bs in job.bs {
+        if bs % lba != 0 {
+            return fail("bs", format!("{bs} bytes is not a multiple of the disk's LBA of {lba}"));
+        }
+    }
+    if is_random(job) && job.fs.nrfiles.is_some_and(|files| files > 1) {
+        return fail("nrfiles", "random I/O goes to one file".to_owned());
+    }
+    if job.pattern.made == Some(Made::Randomio) {
+        return fail("pattern", "of patterns, raidtest is for file systems".to_owned());
+    }
+    if job.replay.read_iolog.is_some() {
+        return fail("read_iolog", "traces are of devices, not of file systems".to_owned());
+    }
+    if job.pattern.file.is_some() {
+        return fail("pattern_file", "pattern=raidtest makes one for a file".to_owned());
+    }
+    if job.record.write_iolog.is_some() {
+        return fail("write_iolog", "traces are of devices, not of file systems".to_owned());
+    }
+    if job.fs.warm_runs > 0 && job.time_based {
+        return fail("fs_warm_runs", "with time_based no run comes to an end".to_owned());
+    }
+    for (option, extent) in [("size", job.size), ("io_size", job.io_size)] {
+        if !matches!(extent, None | Some(Extent::Bytes(_))) {
+            return fail(option, "expected bytes: files are not part of a device".to_owned());
+        }
+    }
+    Ok(kind)
+}
+
+/// Makes a job's file system on `disks`, new, with the files that its processes read or write in
+/// place. `index` is the job's place in the job file; `seed` is mixed with the job's own.
+///
+/// # Errors
+/// The option that does not fit the disks.
+pub fn mount(
+    job: &Arc<Job>,
+    index: u32,
+    disks: &[Disk],
+    seed: u64,
+) -> Result<FsRunner, MountError> {
+    let limits = disks[0].queue.limits();
+    let kind = check(job, limits)?;
+    let params = Params::new(kind, &job.fs);
+    let origin = Origin::new(job, index, seed)
+        .map_err(|error| MountError::new(job, "pattern", error.to_string()))?;
+    let origin = |clone| origin.of_clone(clone);
+    let clones = if job.fs.shared { 1 } else { job.numjobs };
+    // UFS overwrites in place: it has a place for every file from the beginning.
+    let is_read = is_random(job) || job.rw != Rw::Write || kind == FsKind::Ufs;
+    let layout: Layout = if is_read {
+        (0..clones).flat_map(|clone| origin(clone).files().collect::<Vec<_>>()).collect()
+    } else {
+        Layout::new()
+    };
+    let no_space = |bytes: u64| {
+        MountError::new(job, "filesize", format!("no room for {bytes} bytes of files on the disk"))
+    };
+    let params_of_zoned = params.clone();
+    let zoned = |rules| -> Result<Box<dyn FileSystem>, MountError> {
+        let queue = &disks[0].queue;
+        let zones = report(job, queue)?;
+        let policy = queue.zone_write();
+        let fs = ZonedFs::new(params_of_zoned, rules, limits, policy, &zones, job, &layout);
+        Ok(Box::new(fs.map_err(no_space)?))
+    };
+    let fs = match kind {
+        FsKind::Btrfs => zoned(btrfs::RULES)?,
+        FsKind::Xfs => zoned(xfs::RULES)?,
+        FsKind::Ufs => Box::new(Ufs::new(params, limits, job, &layout).map_err(no_space)?),
+        FsKind::Zfs => {
+            let disks: Vec<&Limits> = disks.iter().map(|disk| disk.queue.limits()).collect();
+            Box::new(Zfs::new(params, &disks, job, &layout).map_err(no_space)?)
+        }
+    };
+    FsRunner::new(Arc::clone(job), fs, (0..job.numjobs).map(origin), disks, kind.name())
+}
+
+/// Whether offsets of one file are read and written in any order.
+fn is_random(job: &Job) -> bool {
+    job.random || job.rw == Rw::Mixed || job.pattern.made.is_some()
+}
+
+fn report(job: &Job, queue: &Queue) -> Result<Vec<Zone>, MountError> {
+    let mut zones = Vec::new();
+    let all = queue.limits().nr_zones as usize;
+    let failed =
+        |status: Status| MountError::new(job, "filesystem", format!("zone report: {status}"));
+    queue.report_zones(ZoneNo(0), all, &mut zones).map_err(failed)?;
+    Ok(zones)
+}

@@ -1,0 +1,329 @@
+//! One process of a job on a file system: what it does next, and what was measured of it.
+//!
+//! Takes a job, the clone's place and the seed; gives one file operation at a time. Keeps true: no
+//! more than `iodepth` operations are in flight; a file is closed when its last operation has
+//! ended; the same seed gives the same operations.
+use super::{FileId, FileOp};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use zonal_blk::{Nanos, Status};
+use zonal_fio::file_system::Service;
+use zonal_fio::generate::random::Rng;
+use zonal_fio::generate::{Generator, Next, Region};
+use zonal_fio::job::{DataDir, Job, Rw};
+use zonal_fio::runner::pace::Pace;
+use zonal_fio::stats::IoStats;
+use zonal_fio::trace::raidtest::PatternError;
+use zonal_fio::trace::{Fraction, Made, Raidtest, Share, Trace};
+
+/// What a process does, and to which file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) file: FileId,
+    pub(super) op: FileOp,
+}
+
+/// Where a clone's operations come from, so that they can be done again.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    pub(super) job: Arc<Job>,
+    /// The job's place in the job file.
+    pub(super) index: u32,
+    /// The clone's place among its like.
+    pub(super) clone: u32,
+    pub(super) seed: u64,
+    /// The requests of all clones together, if they are another program's.
+    pub(super) trace: Option<Arc<Trace>>,
+}
+
+impl Origin {
+    /// Where the operations of all clones of a job come from.
+    pub(super) fn new(job: &Arc<Job>, index: u32, seed: u64) -> Result<Self, PatternError> {
+        let mut origin = Origin { job: Arc::clone(job), index, clone: 0, seed, trace: None };
+        if job.pattern.made == Some(Made::Raidtest) {
+            let pattern = Raidtest {
+                start: 0,
+                size: origin.size_of(0),
+                requests: job.pattern.requests.unwrap_or(Raidtest::REQUESTS),
+                align: job.pattern.align.unwrap_or(512),
+                max_size: job.pattern.max_size.unwrap_or(Raidtest::MAX_SIZE),
+                writes: job.pattern.writes.unwrap_or(Fraction::HALF),
+                seed: job.randseed,
+            };
+            let (name, requests) = ("raidtest".to_owned(), pattern.generate()?);
+            origin.trace = Some(Arc::new(Trace { name, files: Vec::new(), requests }));
+        }
+        Ok(origin)
+    }
+
+    /// That of another clone.
+    pub(super) fn of_clone(&self, clone: u32) -> Self {
+        Origin { clone, ..self.clone() }
+    }
+
+    fn owner(&self) -> u32 {
+        if self.job.fs.shared { 0 } else { self.clone }
+    }
+
+    fn stream(&self, clone: u32) -> [u64; 3] {
+        [self.job.randseed, u64::from(self.index), u64::from(clone)]
+    }
+
+    /// The files of the clone.
+    pub(super) fn files(&self) -> impl Iterator<Item = (FileId, u64)> + '_ {
+        let file = |number| FileId { owner: self.owner(), number };
+        (0..self.nr_files()).map(move |number| (file(number), self.size_of(number)))
+    }
+
+    fn nr_files(&self) -> u32 {
+        self.job.fs.nrfiles.unwrap_or(1)
+    }
+
+    /// The size of a file: a whole number of blocks between the least and the greatest size.
+    fn size_of(&self, number: u32) -> u64 {
+        let (least, most) = self.job.fs.filesize.unwrap_or_default();
+        let block = self.job.bs[self.dir() as usize];
+        let blocks = (most - least) / block + 1;
+        let [a, b, c] = self.stream(self.owner());
+        let purpose = 2 + u64::from(number);
+        let drawn = Rng::new(self.seed, [a, b, c, purpose]).below(blocks);
+        (least + drawn * block) / block * block
+    }
+
+    fn dir(&self) -> DataDir {
+        if self.job.rw == Rw::Read { DataDir::Read } else { DataDir::Write }
+    }
+
+    /// Bytes to do in one pass.
+    pub(super) fn total(&self) -> u64 {
+        let given = |extent| match extent {
+            Some(zonal_fio::job::Extent::Bytes(bytes)) => Some(bytes),
+            _ => None,
+        };
+        if self.trace.is_some() {
+            return u64::MAX;
+        }
+        let all = || self.files().fold(0_u64, |sum, (_, size)| sum.saturating_add(size));
+        let once = given(self.job.io_size).or_else(|| given(self.job.size)).unwrap_or_else(all);
+        once.saturating_mul(self.job.loops)
+    }
+
+    fn source(&self) -> Source {
+        if let Some(trace) = &self.trace {
+            let share = Share::new(Arc::clone(trace), self.clone, self.job.numjobs);
+            return Source::Random(Box::new(Generator::replay(&self.job, share)));
+        }
+        if self.job.random || self.job.rw == Rw::Mixed {
+            let end = self.size_of(0);
+            let region = Region { start: 0, end, io_size: end };
+            let stream = self.stream(self.clone);
+            let generator =
+                Generator::new(&self.job, region, None, 0, self.clone, self.seed, stream);
+            return Source::Random(Box::new(generator));
+        }
+        Source::Files(Files { open: VecDeque::new(), next: 0 })
+    }
+}
+
+enum Source {
+    /// Offsets in one file.
+    Random(Box<Generator>),
+    /// Files from beginning to end.
+    Files(Files),
+}
+
+/// Files that are open.
+struct Files {
+    open: VecDeque<OpenFile>,
+    /// The number of the next file to open.
+    next: u32,
+}
+
+struct OpenFile {
+    number: u32,
+    size: u64,
+    offset: u64,
+    in_flight: u32,
+}
+
+/// What is remembered of an operation in flight.
+#[derive(Clone, Copy)]
+struct Slot {
+    begun: Nanos,
+    step: Step,
+}
+
+/// A process.
+pub(super) struct Process {
+    origin: Origin,
+    pub(super) pace: Pace,
+    source: Source,
+    slots: Vec<Option<Slot>>,
+    pub(super) in_flight: u32,
+    pub(super) stats: IoStats,
+    pub(super) error: Option<Status>,
+    warm_runs: u32,
+    /// Has ended its last run, or a warm one; waits for the others.
+    pub(super) rests: bool,
+}
+
+impl Process {
+    pub(super) fn new(origin: Origin) -> Self {
+        let job = &origin.job;
+        Process {
+            pace: Pace::new(job, origin.total()),
+            source: origin.source(),
+            slots: vec![None; job.iodepth as usize],
+            in_flight: 0,
+            stats: IoStats::new(),
+            error: None,
+            warm_runs: job.fs.warm_runs,
+            rests: false,
+            origin,
+        }
+    }
+
+    /// Whether it has done all, warm runs included.
+    pub(super) fn is_over(&self) -> bool {
+        self.rests && self.warm_runs == 0
+    }
+
+    /// Begins the run after a warm one: the same again, measured anew.
+    pub(super) fn begin_again(&mut self, now: Nanos) {
+        self.warm_runs -= 1;
+        self.rests = false;
+        self.source = self.origin.source();
+        self.pace = Pace::new(&self.origin.job, self.origin.total());
+        self.pace.begin(now);
+        self.stats.reset(now);
+    }
+
+    /// The next operation to begin, with its place; `None` before one of those in flight ends or
+    /// before the pace allows it.
+    pub(super) fn next(&mut self, now: Nanos) -> Option<(u32, Step)> {
+        let free = self.slots.iter().position(Option::is_none)?;
+        if !self.pace.may_submit(now) {
+            return None;
+        }
+        let step = match &mut self.source {
+            Source::Files(files) => files.next(&self.origin),
+            Source::Random(generator) => match generator.next_io() {
+                Next::Io(io) => {
+                    let file = FileId { owner: self.origin.owner(), number: 0 };
+                    let (offset, len) = (io.offset, io.len);
+                    let op = match io.dir {
+                        DataDir::Write => FileOp::Write { offset, len },
+                        _ => FileOp::Read { offset, len },
+                    };
+                    Some(Step { file, op })
+                }
+                _ => None,
+            },
+        };
+        let Some(step) = step else {
+            if self.in_flight == 0 {
+                self.pace.stop();
+            }
+            return None;
+        };
+        self.in_flight += 1;
+        if let Some((dir, len)) = counted(step.op) {
+            self.pace.submitted(dir, len);
+            self.stats.submitted(1, self.in_flight);
+        }
+        self.slots[free] = Some(Slot { begun: now, step });
+        let slot = u32::try_from(free).expect("at most the depth");
+        Some((slot, step))
+    }
+
+    /// An operation has ended; gives what it counts for.
+    pub(super) fn ended(
+        &mut self,
+        now: Nanos,
+        slot: u32,
+        status: Status,
+    ) -> Option<(DataDir, u64)> {
+        let Slot { begun, step } =
+            self.slots[slot as usize].take().expect("an operation ends once");
+        self.in_flight -= 1;
+        if let Source::Files(files) = &mut self.source {
+            files.ended(step);
+        }
+        let (dir, len) = counted(step.op)?;
+        if status != Status::Ok {
+            self.stats.error(dir, status);
+            self.error.get_or_insert(status);
+            self.pace.stop();
+            return None;
+        }
+        self.stats.record(dir, len, Nanos(0), now - begun, 1);
+        self.stats.completed(1);
+        self.pace.completed(now);
+        Some((dir, len))
+    }
+}
+
+/// What an operation counts for.
+fn counted(op: FileOp) -> Option<(DataDir, u64)> {
+    match op {
+        FileOp::Read { len, .. } => Some((DataDir::Read, len)),
+        FileOp::Write { len, .. } => Some((DataDir::Write, len)),
+        FileOp::Create | FileOp::Close => None,
+    }
+}
+
+impl Files {
+    fn next(&mut self, origin: &Origin) -> Option<Step> {
+        let job = &origin.job;
+        let owner = origin.owner();
+        let file = |number| FileId { owner, number };
+        let done = |open: &OpenFile| open.offset >= open.size && open.in_flight == 0;
+        if let Some(place) = self.open.iter().position(done) {
+            let open = self.open.remove(place).expect("it was found");
+            return Some(Step { file: file(open.number), op: FileOp::Close });
+        }
+        let nr_files = origin.nr_files();
+        // There is more to do than the files hold: they are made anew.
+        if self.next == nr_files && self.open.is_empty() {
+            self.next = 0;
+        }
+        let may_open = job.fs.openfiles.unwrap_or(nr_files).max(1) as usize;
+        if self.next < nr_files && self.open.len() < may_open {
+            let number = self.next;
+            self.next += 1;
+            let size = origin.size_of(number);
+            self.open.push_back(OpenFile { number, size, offset: 0, in_flight: 0 });
+            if origin.dir() == DataDir::Write {
+                self.open.back_mut().expect("just added").in_flight = 1;
+                return Some(Step { file: file(number), op: FileOp::Create });
+            }
+        }
+        let ready = |open: &OpenFile| open.offset < open.size;
+        let place = self.open.iter().position(ready)?;
+        let open = &mut self.open[place];
+        let offset = open.offset;
+        let len = job.bs[origin.dir() as usize].min(open.size - offset);
+        open.offset += len;
+        open.in_flight += 1;
+        let op = match origin.dir() {
+            DataDir::Read => FileOp::Read { offset, len },
+            _ => FileOp::Write { offset, len },
+        };
+        let step = Step { file: file(open.number), op };
+        if job.fs.service == Service::RoundRobin
+            && let Some(open) = self.open.remove(place)
+        {
+            self.open.push_back(open);
+        }
+        Some(step)
+    }
+
+    fn ended(&mut self, step: Step) {
+        let of = |open: &&mut OpenFile| open.number == step.file.number;
+        if step.op != FileOp::Close
+            && let Some(open) = self.open.iter_mut().find(of)
+        {
+            open.in_flight -= 1;
+        }
+    }
+}

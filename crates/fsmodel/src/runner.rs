@@ -1,0 +1,381 @@
+//! A file system with all clones of its job at work.
+//!
+//! Takes the time, step by step; gives what the file system wants done to the block layer, and
+//! records what its processes see. Keeps true: after the last step nothing is in flight; an I/O
+//! that fails ends all processes; on devices that keep data, what is read of a file is what was
+//! written there.
+use super::bioq::Bioq;
+use super::mount::{Disk, MountError};
+use super::process::{Origin, Process};
+use super::{BlockIo, Content, Effects, FileId, FileSystem, FsCounters, OpId, tags};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use zonal_blk::sched::Scheduler;
+use zonal_blk::{Bio, Buf, Channel, Clock, Completion, Nanos, Op, Status};
+use zonal_fio::job::{DataDir, Job};
+use zonal_fio::runner::{Outcome, Progress, Runner, SAMPLE_INTERVAL, Step, SteppedBy};
+use zonal_fio::verify::Findings;
+
+/// A disk's way into the block layer.
+struct End {
+    channel: Channel,
+    keeps_data: bool,
+    /// Of a file system whose disk drivers sort.
+    driver: Option<Bioq>,
+}
+
+/// A file system, its processes and its disks.
+pub struct FsRunner {
+    job: Arc<Job>,
+    fs: Box<dyn FileSystem>,
+    processes: Vec<Process>,
+    disks: Vec<End>,
+    effects: Effects,
+    completions: Vec<Completion>,
+    /// Reads in flight of devices that keep data, to be checked.
+    reads: BTreeMap<u64, Content>,
+    counters: FsCounters,
+    started: bool,
+    next_sample: Nanos,
+    /// The processes are done.
+    stopped: bool,
+    done: (u64, u64),
+    progress: Arc<Progress>,
+}
+
+impl FsRunner {
+    /// The processes of `origins` on a file system that lies on `disks`.
+    pub(super) fn new(
+        job: Arc<Job>,
+        fs: Box<dyn FileSystem>,
+        origins: impl Iterator<Item = Origin>,
+        disks: &[Disk],
+        name: &'static str,
+    ) -> Result<Self, MountError> {
+        let no_queue = |problem: String| MountError::new(&job, "filesystem", problem);
+        let open = |disk: &Disk| {
+            let channel = disk.queue.channel().map_err(|error| no_queue(error.to_string()))?;
+            let depth = disk.queue.limits().queue_depth.into();
+            let driver = fs.sorts().then(|| Bioq::new(depth));
+            Ok(End { channel, keeps_data: disk.keeps_data, driver })
+        };
+        let native = disks.iter().all(|disk| disk.queue.limits().append_max_sectors > 0);
+        Ok(FsRunner {
+            disks: disks.iter().map(open).collect::<Result<_, _>>()?,
+            job,
+            fs,
+            processes: origins.map(Process::new).collect(),
+            effects: Effects::default(),
+            completions: Vec::new(),
+            reads: BTreeMap::new(),
+            counters: FsCounters { name, native_appends: native, ..FsCounters::default() },
+            started: false,
+            next_sample: Nanos(0),
+            stopped: false,
+            done: (0, 0),
+            progress: Arc::default(),
+        })
+    }
+
+    /// The start of the processes, the end of the ramp, the samples.
+    fn begin(&mut self, now: Nanos) {
+        if !std::mem::replace(&mut self.started, true) {
+            self.next_sample = now + SAMPLE_INTERVAL;
+            for process in &mut self.processes {
+                process.pace.begin(now);
+                process.stats.start(now);
+            }
+        }
+        let samples = now >= self.next_sample;
+        for process in self.processes.iter_mut().filter(|process| !process.rests) {
+            if samples {
+                process.stats.sample(now);
+            }
+            if process.pace.ramp_ends(now) {
+                process.stats.reset(now);
+            }
+        }
+        if samples {
+            self.next_sample = now + SAMPLE_INTERVAL;
+        }
+    }
+
+    fn take_completions(&mut self, now: Nanos) -> bool {
+        let mut completions = std::mem::take(&mut self.completions);
+        for disk in &mut self.disks {
+            let ended = disk.channel.poll(now, &mut completions);
+            if let Some(driver) = &mut disk.driver {
+                (0..ended).for_each(|_| driver.ended());
+            }
+        }
+        let worked = !completions.is_empty();
+        for end in completions.drain(..) {
+            let status = self.checked(&end);
+            if status != Status::Ok {
+                self.fail(status);
+            }
+            self.fs.complete(now, &end, &mut self.effects);
+        }
+        self.completions = completions;
+        worked
+    }
+
+    /// How an I/O ended, with what it read looked at.
+    fn checked(&mut self, end: &Completion) -> Status {
+        let content = self.reads.remove(&end.user_data);
+        let (Some(content), Some(buf)) = (content, &end.buf) else {
+            return end.status;
+        };
+        let mut at = 0;
+        let matches = |(file, offset, bytes): (FileId, u64, u64)| {
+            let part = &buf[at..at + bytes as usize];
+            at += bytes as usize;
+            tags::matches(part, file, offset)
+        };
+        if end.status == Status::Ok && !parts(&content, buf.len()).into_iter().all(matches) {
+            return Status::Protection;
+        }
+        end.status
+    }
+
+    /// The file system cannot go on, as after a failed write a real one would not.
+    fn fail(&mut self, status: Status) {
+        for process in &mut self.processes {
+            process.error.get_or_insert(status);
+            process.pace.stop();
+        }
+    }
+
+    fn end_operations(&mut self, now: Nanos) -> bool {
+        let mut ended = std::mem::take(&mut self.effects.ended);
+        for &(OpId { process, slot }, status) in &ended {
+            if let Some((dir, bytes)) = self.processes[process as usize].ended(now, slot, status) {
+                self.counters.file_bytes[usize::from(dir != DataDir::Read)] += bytes;
+                self.done.0 += 1;
+                self.done.1 += bytes;
+            }
+        }
+        self.progress.ios.store(self.done.0, Ordering::Relaxed);
+        self.progress.bytes.store(self.done.1, Ordering::Relaxed);
+        let worked = !ended.is_empty();
+        ended.clear();
+        self.effects.ended = ended;
+        if let Some(status) = self.effects.failed.take() {
+            self.fail(status);
+        }
+        worked
+    }
+
+    /// Has the processes begin what they may, and sees who has come to an end.
+    fn run_processes(&mut self, now: Nanos) -> bool {
+        let mut worked = false;
+        for (number, process) in (0..).zip(&mut self.processes) {
+            while let Some((slot, step)) = process.next(now) {
+                let id = OpId { process: number, slot };
+                self.fs.start(now, id, step.file, step.op, &mut self.effects);
+                worked = true;
+            }
+            if !process.rests && process.in_flight == 0 && process.pace.is_over(now) {
+                process.rests = true;
+                process.stats.finish(now);
+                worked = true;
+            }
+        }
+        if !self.stopped && self.processes.iter().all(|process| process.rests) {
+            worked = true;
+            if self.processes.iter().all(Process::is_over) || self.has_failed() {
+                self.stopped = true;
+                self.fs.stop();
+                self.disks.iter_mut().for_each(|disk| disk.channel.retire());
+            } else {
+                self.processes.iter_mut().for_each(|process| process.begin_again(now));
+                self.counters = FsCounters {
+                    name: self.counters.name,
+                    native_appends: self.counters.native_appends,
+                    ..FsCounters::default()
+                };
+            }
+        }
+        worked
+    }
+
+    fn has_failed(&self) -> bool {
+        self.processes.iter().any(|process| process.error.is_some())
+    }
+
+    fn submit(&mut self, now: Nanos) -> bool {
+        let mut ios = std::mem::take(&mut self.effects.ios);
+        let mut worked = !ios.is_empty();
+        for io in ios.drain(..) {
+            self.count(&io);
+            match &mut self.disks[io.disk].driver {
+                Some(driver) => driver.add(io),
+                None => self.send(now, io),
+            }
+        }
+        self.effects.ios = ios;
+        for disk in 0..self.disks.len() {
+            while let Some(io) = self.disks[disk].driver.as_mut().and_then(Bioq::next) {
+                self.send(now, io);
+                worked = true;
+            }
+        }
+        worked
+    }
+
+    fn send(&mut self, now: Nanos, io: BlockIo) {
+        let disk = &mut self.disks[io.disk];
+        let mut bio = Bio::new(io.op, io.sector, io.nr_sectors, io.id);
+        bio.flags = io.flags;
+        bio.prio = self.job.prio;
+        if disk.keeps_data && io.nr_sectors > 0 {
+            let mut buf = Buf::zeroed(io.nr_sectors as usize * 512);
+            if io.op == Op::Read {
+                self.reads.insert(io.id, io.content);
+            } else {
+                let mut at = 0;
+                for (file, offset, bytes) in parts(&io.content, buf.len()) {
+                    let bytes = bytes as usize;
+                    tags::fill(&mut buf[at..at + bytes], file, offset);
+                    at += bytes;
+                }
+            }
+            bio.buf = Some(buf);
+        }
+        disk.channel.submit(now, bio);
+    }
+
+    fn count(&mut self, io: &BlockIo) {
+        let counters = &mut self.counters;
+        let dir = usize::from(io.op != Op::Read);
+        let bytes = u64::from(io.nr_sectors) * 512;
+        match io.content {
+            Content::Data { .. } | Content::Several(_) => {
+                counters.data_ios[dir] += 1;
+                counters.data_bytes[dir] += bytes;
+            }
+            Content::Metadata => {
+                counters.metadata_ios[dir] += 1;
+                counters.metadata_bytes[dir] += bytes;
+            }
+            Content::None => {}
+        }
+        match io.op {
+            Op::ZoneAppend => counters.appends += 1,
+            Op::ZoneReset => counters.zone_resets += 1,
+            Op::Flush => counters.flushes += 1,
+            _ => {}
+        }
+    }
+
+    /// Nothing was done: for how long?
+    fn wait(&mut self, now: Nanos) -> Step {
+        let disks = self.disks.iter_mut().filter_map(|disk| disk.channel.next_event());
+        let depth = self.job.iodepth;
+        let resting = |process: &&Process| !process.rests;
+        let paces = self.processes.iter().filter(resting).filter_map(|process| {
+            let next = process.pace.next_submit();
+            let submits = process.in_flight < depth && next > now;
+            // One that can submit and does not waits for an operation of its own.
+            submits.then_some(next).or(process.pace.deadline().filter(|&end| end > now))
+        });
+        let at = disks.chain(paces).chain(self.fs.next_event()).min();
+        match at {
+            Some(at) if at <= now => Step::Busy { ios: 0, bytes: 0 },
+            at => Step::Wait(at),
+        }
+    }
+}
+
+/// What a buffer holds of files, part by part: the file, the first byte, and how many.
+fn parts(content: &Content, len: usize) -> Vec<(FileId, u64, u64)> {
+    match content {
+        Content::Data { file, offset } => vec![(*file, *offset, len as u64)],
+        Content::Several(parts) => parts.clone(),
+        Content::Metadata | Content::None => Vec::new(),
+    }
+}
+
+impl Runner for FsRunner {
+    fn job(&self) -> &Arc<Job> {
+        &self.job
+    }
+
+    fn clones(&self) -> u32 {
+        self.job.numjobs
+    }
+
+    fn scheduler(&self) -> Scheduler {
+        self.disks[0].channel.queue().scheduler()
+    }
+
+    fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
+    fn total(&self) -> Option<u64> {
+        let mut totals = self.processes.iter().map(|process| process.pace.total());
+        totals.try_fold(0_u64, |sum, total| Some(sum.saturating_add(total?)))
+    }
+
+    fn has_mail(&self) -> bool {
+        self.disks.iter().any(|disk| disk.channel.has_mail())
+    }
+
+    fn is_scheduled(&self) -> bool {
+        let waits = |disk: &End| {
+            let channel = &disk.channel;
+            channel.outstanding() > 0 && channel.queue().scheduler() != Scheduler::None
+        };
+        self.disks.iter().any(waits)
+    }
+
+    fn next_event(&mut self) -> Option<Nanos> {
+        self.disks.iter_mut().filter_map(|disk| disk.channel.next_event()).min()
+    }
+
+    fn stop(&mut self) {
+        self.processes.iter_mut().for_each(|process| process.pace.stop());
+    }
+
+    /// The first outcome also has what the file system counted.
+    fn into_outcomes(self: Box<Self>) -> Vec<Outcome> {
+        let cached_bytes = self.fs.cached_bytes();
+        let mut counters = Some(Box::new(FsCounters { cached_bytes, ..self.counters }));
+        let outcome = |process: Process| Outcome {
+            stats: process.stats,
+            error: process.error,
+            findings: Findings::default(),
+            thread_id: 0,
+            file_system: counters.take(),
+        };
+        self.processes.into_iter().map(outcome).collect()
+    }
+}
+
+impl<C: Clock> SteppedBy<C> for FsRunner {
+    fn step(&mut self, clock: &C) -> Step {
+        let now = clock.now();
+        if now < self.job.startdelay {
+            return Step::Wait(Some(self.job.startdelay));
+        }
+        self.begin(now);
+        let mut worked = self.take_completions(now);
+        if self.fs.next_event().is_some_and(|at| at <= now) {
+            self.fs.wake(now, &mut self.effects);
+            worked = true;
+        }
+        worked |= self.end_operations(now);
+        worked |= self.run_processes(now);
+        worked |= self.submit(now);
+        if worked {
+            // What it costs is in the model.
+            return Step::Busy { ios: 0, bytes: 0 };
+        }
+        if self.stopped && self.disks.iter_mut().all(|disk| disk.channel.is_idle()) {
+            return Step::Done;
+        }
+        self.wait(now)
+    }
+}

@@ -1,0 +1,169 @@
+//! A file system on the bench: operations one by one, disks that take a while.
+use super::{BlockIo, Content, Effects, FileId, FileOp, FileSystem, OpId};
+use std::collections::BTreeMap;
+use zonal_blk::{Completion, Limits, Nanos, Op, Sector, Status, Zone, ZoneCondition, ZoneKind};
+use zonal_fio::generate::random::Rng;
+
+/// The one file of most tests.
+pub(super) const FILE: FileId = FileId { owner: 0, number: 0 };
+
+/// A disk with commands of up to 64 KiB; with zones of 256 KiB or without.
+pub(super) fn limits(zones: u32) -> Limits {
+    Limits {
+        lba_size: 512,
+        capacity: Sector(1 << 20),
+        zone_size: Sector(if zones > 0 { 512 } else { 0 }),
+        nr_zones: zones,
+        max_open_zones: 0,
+        max_active_zones: 0,
+        max_sectors: 128,
+        append_max_sectors: 0,
+        max_write_zeroes_sectors: 0,
+        nr_queues: 1,
+        queue_depth: 32,
+        rotational: false,
+    }
+}
+
+/// Empty zones of 256 KiB, the first `conventional` of them conventional.
+pub(super) fn zones(count: u64, conventional: u64) -> Vec<Zone> {
+    let zone = |number| {
+        let (kind, cond) = if number < conventional {
+            (ZoneKind::Conventional, ZoneCondition::NotWritePointer)
+        } else {
+            (ZoneKind::SequentialRequired, ZoneCondition::Empty)
+        };
+        let (start, len) = (Sector(number * 512), Sector(512));
+        Zone { start, len, capacity: len, wp: start, kind, cond }
+    };
+    (0..count).map(zone).collect()
+}
+
+/// A file system and what it did.
+pub(super) struct Bench {
+    pub(super) fs: Box<dyn FileSystem>,
+    pub(super) now: Nanos,
+    effects: Effects,
+    flying: BTreeMap<(Nanos, u64), BlockIo>,
+    /// By zone start, sectors appended.
+    appended: BTreeMap<Sector, u64>,
+    rng: Rng,
+    /// All block I/Os, as sent.
+    pub(super) sent: Vec<BlockIo>,
+    /// The same, as they ended, with the places of appends.
+    pub(super) done: Vec<BlockIo>,
+    pub(super) ended: Vec<(OpId, Status)>,
+}
+
+impl Bench {
+    pub(super) fn new(fs: impl FileSystem + 'static, seed: u64) -> Self {
+        Bench {
+            fs: Box::new(fs),
+            now: Nanos(0),
+            effects: Effects::default(),
+            flying: BTreeMap::new(),
+            appended: BTreeMap::new(),
+            rng: Rng::new(seed, [0; 4]),
+            sent: Vec::new(),
+            done: Vec::new(),
+            ended: Vec::new(),
+        }
+    }
+
+    /// Begins an operation of a process.
+    pub(super) fn start(&mut self, process: u32, file: FileId, op: FileOp) {
+        let id = OpId { process, slot: 0 };
+        self.fs.start(self.now, id, file, op, &mut self.effects);
+        self.take();
+    }
+
+    /// Does an operation to its end.
+    pub(super) fn run(&mut self, file: FileId, op: FileOp) {
+        let before = self.ended.len();
+        self.start(0, file, op);
+        while self.ended.len() == before {
+            assert!(self.step(), "the operation does not end: {op:?}");
+        }
+    }
+
+    /// Goes on until so much time has passed.
+    pub(super) fn pass(&mut self, time: Nanos) {
+        let end = self.now + time;
+        while self.next().is_some_and(|at| at <= end) {
+            self.step();
+        }
+        self.now = end;
+    }
+
+    /// Lets what is in flight end, and nothing else happen.
+    pub(super) fn settle(&mut self) {
+        self.fs.stop();
+        while !self.flying.is_empty() {
+            self.step();
+        }
+    }
+
+    fn next(&self) -> Option<Nanos> {
+        let first = self.flying.first_key_value().map(|(key, _)| key.0);
+        first.into_iter().chain(self.fs.next_event()).min()
+    }
+
+    /// The next thing that happens; whether there was one.
+    fn step(&mut self) -> bool {
+        let Some(at) = self.next() else {
+            return false;
+        };
+        self.now = self.now.max(at);
+        if let Some((&key, _)) = self.flying.first_key_value()
+            && key.0 <= self.now
+        {
+            let mut io = self.flying.remove(&key).expect("just seen");
+            if io.op == Op::ZoneAppend {
+                let wp = self.appended.entry(io.sector).or_default();
+                let place = io.sector + Sector(*wp);
+                *wp += u64::from(io.nr_sectors);
+                io.sector = place;
+            }
+            if io.op == Op::ZoneReset {
+                self.appended.remove(&io.sector);
+            }
+            let (user_data, sector) = (io.id, io.sector);
+            let end = Completion { user_data, status: Status::Ok, sector, buf: None };
+            self.done.push(io);
+            self.fs.complete(self.now, &end, &mut self.effects);
+        } else {
+            self.fs.wake(self.now, &mut self.effects);
+        }
+        self.take();
+        true
+    }
+
+    fn take(&mut self) {
+        assert_eq!(self.effects.failed, None);
+        for io in self.effects.ios.drain(..) {
+            let due = self.now + Nanos(1_000 + self.rng.below(100_000));
+            self.flying.insert((due, io.id), io.clone());
+            self.sent.push(io);
+        }
+        self.ended.append(&mut self.effects.ended);
+    }
+
+    /// The I/Os since the last call, one a line.
+    pub(super) fn text(&mut self) -> String {
+        std::mem::take(&mut self.sent).iter().map(|io| line(io) + "\n").collect()
+    }
+}
+
+fn line(io: &BlockIo) -> String {
+    let kib = |sectors: u64| format!("{}K", sectors as f64 / 2.0);
+    let what = match &io.content {
+        Content::Data { file, offset } => {
+            format!(" file {}.{} from {}", file.owner, file.number, kib(offset / 512))
+        }
+        Content::Several(parts) => format!(" {} records", parts.len()),
+        Content::Metadata => " metadata".to_owned(),
+        Content::None => String::new(),
+    };
+    let op = format!("{:?}", io.op).to_lowercase();
+    format!("{op} disk {} at {} {}{what}", io.disk, kib(io.sector.0), kib(io.nr_sectors.into()))
+}

@@ -1,0 +1,486 @@
+//! ZFS as of 2009 (pool version 13, FreeBSD 8): records, copied on write in transaction groups.
+//!
+//! ```text
+//!  read, write --> records --> ARC          what is in memory
+//!     |  a write of part of a record reads it first
+//!     v
+//!  open transaction group --> syncing        all records that were written, to a new place;
+//!                             |              then metadata, a flush, and the uberblocks   (txg)
+//!                             v
+//!                           vdev queues      one for each disk, by deadline and place   (vdev)
+//! ```
+//!
+//! Takes file operations; gives reads of whole records and the writes of transaction groups. Keeps
+//! true: one group is synced at a time, in order; a record that is dirty in a group is written once
+//! by it; nothing of a group counts before all of it is on the disks; a record's old place is free
+//! only after that.
+mod txg;
+mod vdev;
+
+use super::cache::Cache;
+use super::cpu::{Agenda, Cpu};
+use super::{BlockIo, Content, Effects, FileId, FileOp, FileSystem, Layout, OpId, Params};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use vdev::{AGGREGATION_LIMIT, Command, Piece, Priority, VdevQueue, What};
+use zonal_blk::{BioFlags, Completion, Limits, Nanos, Op, Sector, Status};
+use zonal_fio::job::Job;
+
+/// Bytes that go to one disk before it is the next one's turn: `metaslab_aliquot`.
+const ALIQUOT: u64 = 512 << 10;
+/// Labels at the beginning of a disk: two of 256 KiB and the boot block.
+const LABELS: u64 = 4 << 20;
+/// Records that an indirect block points to: 16 KiB (`DN_MAX_INDBLKSHIFT` 14) of block pointers of
+/// 128 bytes.
+const RECORDS_PER_INDIRECT: u64 = 128;
+/// An indirect block in memory.
+const INDIRECT_SIZE: u64 = 16 << 10;
+/// An indirect block on the disk: metadata are compressed, to about a half.
+const INDIRECT_BYTES: u64 = 8 << 10;
+/// Share of the ARC that metadata may have: `arc_meta_limit`.
+const METADATA_SHARE: u64 = 4;
+/// Other metadata blocks of a transaction group: dnodes, space maps, the pool's own object set.
+const OTHER_BLOCKS: usize = 16;
+/// An uberblock.
+const UBERBLOCK: u64 = 1 << 10;
+
+/// A record of a file.
+type Record = (FileId, u64);
+
+/// Where a record lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    disk: usize,
+    at: u64,
+}
+
+struct Disk {
+    queue: VdevQueue,
+    /// Where the next record goes, if nothing was freed that is nearer.
+    at: u64,
+    end: u64,
+    /// Places of records that are no longer in use, each of a record's size.
+    free: BTreeSet<u64>,
+    /// Where second copies of metadata go, an eighth of the disk away from the first ones: first
+    /// byte, first byte beyond, and the next place.
+    copies: (u64, u64, u64),
+}
+
+struct Operation {
+    file: FileId,
+    op: FileOp,
+    /// Records that it waits for.
+    left: u32,
+}
+
+/// What a command is part of.
+enum Io {
+    Pieces(usize, Command),
+    Flush,
+    Uberblock,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sync {
+    Idle,
+    Data,
+    Metadata,
+    Flush,
+    Uberblocks,
+}
+
+enum Event {
+    Ended(OpId),
+    Timeout,
+}
+
+/// A ZFS pool with files.
+pub(super) struct Zfs {
+    params: Params,
+    disks: Vec<Disk>,
+    lba: u64,
+    places: BTreeMap<Record, Place>,
+    /// By file and number, where indirect blocks lie.
+    indirect: BTreeMap<Record, Place>,
+    /// How many indirect blocks lie in a place.
+    shared: BTreeMap<Place, usize>,
+    /// Where the metadata above them lie.
+    above: Option<Place>,
+    arc: Cache,
+    /// Indirect blocks in memory.
+    metadata: Cache,
+    /// By indirect block on its way, the records that are to be read when it is there.
+    waiting: BTreeMap<Record, Vec<Record>>,
+    cached_bytes: u64,
+    /// By record on its way from a disk, who waits for it.
+    reading: BTreeMap<Record, Vec<OpId>>,
+    operations: BTreeMap<OpId, Operation>,
+    /// Records of the open transaction group.
+    open: BTreeSet<Record>,
+    /// Records of the group that is synced, until it is on the disks.
+    syncing: BTreeSet<Record>,
+    /// Places that are free when it is.
+    freed: Vec<Place>,
+    sync: Sync,
+    sync_left: u32,
+    /// Numbers of transaction groups that are on the disks.
+    committed: u64,
+    /// The open group is to be synced as soon as the one before it is done.
+    due: bool,
+    throttled: VecDeque<OpId>,
+    processes: Vec<Cpu>,
+    ios: BTreeMap<u64, Io>,
+    next_id: u64,
+    /// The disk that is written to, and how much of its turn is left.
+    rotor: (usize, u64),
+    agenda: Agenda<Event>,
+    stopped: bool,
+}
+
+impl Zfs {
+    /// A new pool; fails with the size of the files that do not fit.
+    pub(super) fn new(
+        params: Params,
+        limits: &[&Limits],
+        job: &Job,
+        layout: &Layout,
+    ) -> Result<Self, u64> {
+        let disk = |limits: &&Limits| {
+            let capacity = limits.capacity.to_bytes().0;
+            let eighth = (capacity / 8).next_multiple_of(AGGREGATION_LIMIT).max(LABELS);
+            Disk {
+                queue: VdevQueue::new(params.queue_depth),
+                at: LABELS,
+                end: capacity.saturating_sub(LABELS),
+                free: BTreeSet::new(),
+                copies: (eighth, eighth * 2, eighth),
+            }
+        };
+        let mut fs = Zfs {
+            disks: limits.iter().map(disk).collect(),
+            lba: limits.iter().map(|limits| limits.lba_size).max().unwrap_or(512).into(),
+            places: BTreeMap::new(),
+            indirect: BTreeMap::new(),
+            shared: BTreeMap::new(),
+            above: None,
+            arc: Cache::new(params.memory - params.memory / METADATA_SHARE),
+            metadata: Cache::new(params.memory / METADATA_SHARE),
+            waiting: BTreeMap::new(),
+            cached_bytes: 0,
+            reading: BTreeMap::new(),
+            operations: BTreeMap::new(),
+            open: BTreeSet::new(),
+            syncing: BTreeSet::new(),
+            freed: Vec::new(),
+            sync: Sync::Idle,
+            sync_left: 0,
+            committed: 0,
+            due: false,
+            throttled: VecDeque::new(),
+            processes: vec![Cpu::default(); job.numjobs as usize],
+            ios: BTreeMap::new(),
+            next_id: 0,
+            rotor: (0, ALIQUOT),
+            agenda: Agenda::default(),
+            stopped: false,
+            params,
+        };
+        for &(file, size) in layout {
+            for record in 0..size.div_ceil(fs.params.block) {
+                let place = fs.allocate().ok_or(size)?;
+                fs.places.insert((file, record), place);
+            }
+            // The files have just been written: what of them fits is in memory.
+            fs.arc.insert(file, 0, size.next_multiple_of(fs.params.block));
+            let last = size.div_ceil(fs.params.block).div_ceil(RECORDS_PER_INDIRECT);
+            let blocks: Vec<Record> = (0..last).map(|number| (file, number)).collect();
+            for blocks in blocks.chunks(fs.indirect_in_a_place()) {
+                let place = fs.allocate().ok_or(size)?;
+                fs.place_indirect(blocks, place);
+            }
+            fs.metadata.insert(file, 0, last * INDIRECT_SIZE);
+        }
+        fs.agenda.add(fs.params.commit, Event::Timeout);
+        Ok(fs)
+    }
+
+    /// Room for a record: the disks take turns, each goes on behind its last one, and begins again
+    /// from the front with what was freed when its end is reached.
+    fn allocate(&mut self) -> Option<Place> {
+        let bytes = self.params.block;
+        if self.rotor.1 < bytes {
+            self.rotor = ((self.rotor.0 + 1) % self.disks.len(), ALIQUOT.max(bytes));
+        }
+        for turn in 0..self.disks.len() {
+            let number = (self.rotor.0 + turn) % self.disks.len();
+            let disk = &mut self.disks[number];
+            let (from, to, _) = disk.copies;
+            if disk.at < to && from < disk.at + bytes {
+                disk.at = to;
+            }
+            let at = if disk.at + bytes <= disk.end {
+                disk.at += bytes;
+                disk.at - bytes
+            } else if let Some(at) = disk.free.pop_first() {
+                at
+            } else {
+                continue;
+            };
+            self.rotor = (number, self.rotor.1.saturating_sub(bytes));
+            return Some(Place { disk: number, at });
+        }
+        None
+    }
+
+    /// How many indirect blocks lie together where a record would.
+    fn indirect_in_a_place(&self) -> usize {
+        (self.params.block / INDIRECT_BYTES).max(1) as usize
+    }
+
+    /// Puts indirect blocks in a place; places that none is left in will be free.
+    fn place_indirect(&mut self, blocks: &[Record], Place { disk, at }: Place) {
+        self.shared.insert(Place { disk, at }, blocks.len());
+        for (number, &block) in (0..).zip(blocks) {
+            let at = at + number * INDIRECT_BYTES.min(self.params.block);
+            let Some(old) = self.indirect.insert(block, Place { disk, at }) else { continue };
+            let old = Place { at: old.at / self.params.block * self.params.block, ..old };
+            let left = self.shared.get_mut(&old).expect("indirect blocks lie in places");
+            *left -= 1;
+            if *left == 0 {
+                self.shared.remove(&old);
+                self.freed.push(old);
+            }
+        }
+    }
+
+    /// Has a record read: first the indirect block that says where it is, if it is not in memory.
+    fn read_record(&mut self, now: Nanos, (file, record): Record) {
+        let number = record / RECORDS_PER_INDIRECT;
+        let (start, end) = (number * INDIRECT_SIZE, (number + 1) * INDIRECT_SIZE);
+        let known = self.indirect.get(&(file, number)).copied();
+        if let Some(Place { disk, at }) = known
+            && !self.metadata.missing(file, start, end).is_empty()
+        {
+            let records = self.waiting.entry((file, number)).or_default();
+            records.push((file, record));
+            if records.len() == 1 {
+                let bytes = INDIRECT_BYTES.min(self.params.block);
+                let what = What::Indirect(file, number);
+                let piece = Piece { op: Op::Read, place: at, bytes, what };
+                self.disks[disk].queue.add(now, Priority::SyncRead, piece);
+            }
+            return;
+        }
+        self.read_known(now, (file, record));
+    }
+
+    /// Has a record read whose indirect block is there.
+    fn read_known(&mut self, now: Nanos, (file, record): Record) {
+        let Place { disk, at } = self.places[&(file, record)];
+        let what = What::Record(file, record);
+        let piece = Piece { op: Op::Read, place: at, bytes: self.params.block, what };
+        self.disks[disk].queue.add(now, Priority::SyncRead, piece);
+    }
+
+    fn records(&self, offset: u64, len: u64) -> std::ops::Range<u64> {
+        let block = self.params.block;
+        offset / block..(offset + len).div_ceil(block)
+    }
+
+    /// Begins to bring in the records that an operation needs; gives how many it waits for.
+    fn bring(&mut self, now: Nanos, id: OpId, file: FileId, records: &[u64]) -> u32 {
+        let block = self.params.block;
+        let mut left = 0;
+        for &record in records {
+            let key = (file, record);
+            if self.open.contains(&key) || self.syncing.contains(&key) {
+                continue;
+            }
+            let (start, end) = (record * block, (record + 1) * block);
+            if !self.reading.contains_key(&key) && self.arc.missing(file, start, end).is_empty() {
+                continue;
+            }
+            if !self.places.contains_key(&key) {
+                continue;
+            }
+            left += 1;
+            let waiting = self.reading.entry(key).or_default();
+            waiting.push(id);
+            if waiting.len() == 1 {
+                self.read_record(now, key);
+            }
+        }
+        left
+    }
+
+    /// An operation has what it needs in memory.
+    fn proceed(&mut self, now: Nanos, id: OpId, effects: &mut Effects) {
+        let Operation { file, op, .. } = self.operations[&id];
+        let bytes = match op {
+            FileOp::Write { offset, len } => {
+                if self.is_throttled() {
+                    self.throttled.push_back(id);
+                    self.begin_sync(now, effects);
+                    return;
+                }
+                for record in self.records(offset, len) {
+                    self.open.insert((file, record));
+                    let start = record * self.params.block;
+                    self.arc.insert(file, start, start + self.params.block);
+                }
+                if self.is_throttled() {
+                    self.begin_sync(now, effects);
+                }
+                len
+            }
+            FileOp::Read { len, .. } => len,
+            FileOp::Create | FileOp::Close => 0,
+        };
+        self.operations.remove(&id);
+        let at = self.processes[id.process as usize].run(now, self.params.cost(bytes));
+        self.agenda.add(at, Event::Ended(id));
+    }
+
+    /// Whether the open transaction group takes no more writes.
+    fn is_throttled(&self) -> bool {
+        self.open.len() as u64 * self.params.block >= self.params.dirty
+    }
+
+    /// Sends what the disks' queues have to issue.
+    fn run_queues(&mut self, effects: &mut Effects) {
+        for disk in 0..self.disks.len() {
+            let commands = self.disks[disk].queue.arrival();
+            self.send(disk, commands, effects);
+        }
+    }
+
+    fn send(&mut self, disk: usize, commands: Vec<Command>, effects: &mut Effects) {
+        for command in commands {
+            let first = command[0];
+            let bytes = command.iter().map(|piece| piece.bytes).sum();
+            let block = self.params.block;
+            let part = |piece: &Piece| match piece.what {
+                What::Record(file, record) => Some((file, record * block, piece.bytes)),
+                What::Indirect(..) | What::Metadata => None,
+            };
+            let content = match part(&first) {
+                None => Content::Metadata,
+                Some((file, offset, _)) if command.len() == 1 => Content::Data { file, offset },
+                Some(_) => Content::Several(command.iter().filter_map(part).collect()),
+            };
+            let mut io = io(disk, first.op, BioFlags::NONE, first.place, bytes, content);
+            self.next_id += 1;
+            io.id = self.next_id;
+            self.ios.insert(io.id, Io::Pieces(disk, command));
+            effects.ios.push(io);
+        }
+    }
+
+    fn piece_ended(&mut self, now: Nanos, piece: Piece, effects: &mut Effects) {
+        let (file, record) = match piece.what {
+            What::Record(file, record) => (file, record),
+            What::Indirect(file, number) => {
+                let start = number * INDIRECT_SIZE;
+                self.metadata.insert(file, start, start + INDIRECT_SIZE);
+                for record in self.waiting.remove(&(file, number)).unwrap_or_default() {
+                    self.read_known(now, record);
+                }
+                return;
+            }
+            What::Metadata => {
+                self.sync_left -= 1;
+                return;
+            }
+        };
+        if piece.op != Op::Read {
+            self.sync_left -= 1;
+            return;
+        }
+        let start = record * self.params.block;
+        self.arc.insert(file, start, start + self.params.block);
+        for id in self.reading.remove(&(file, record)).unwrap_or_default() {
+            let operation = self.operations.get_mut(&id).expect("it waits for a record");
+            operation.left -= 1;
+            if operation.left == 0 {
+                self.proceed(now, id, effects);
+            }
+        }
+    }
+}
+
+fn io(disk: usize, op: Op, flags: BioFlags, at: u64, bytes: u64, content: Content) -> BlockIo {
+    let nr_sectors = u32::try_from(bytes / 512).expect("a command is shorter than 2 TiB");
+    BlockIo { disk, op, flags, sector: Sector(at / 512), nr_sectors, content, id: 0 }
+}
+
+impl FileSystem for Zfs {
+    fn start(&mut self, now: Nanos, id: OpId, file: FileId, op: FileOp, effects: &mut Effects) {
+        let block = self.params.block;
+        let needed: Vec<u64> = match op {
+            FileOp::Read { offset, len } => self.records(offset, len).collect(),
+            // Those that are overwritten in part.
+            FileOp::Write { offset, len } => self
+                .records(offset, len)
+                .filter(|record| {
+                    let start = record * block;
+                    start < offset || offset + len < start + block
+                })
+                .collect(),
+            FileOp::Create | FileOp::Close => Vec::new(),
+        };
+        let left = self.bring(now, id, file, &needed);
+        if left == 0
+            && let FileOp::Read { len, .. } = op
+        {
+            self.cached_bytes += len;
+        }
+        self.operations.insert(id, Operation { file, op, left });
+        if left == 0 {
+            self.proceed(now, id, effects);
+        }
+        self.run_queues(effects);
+    }
+
+    fn complete(&mut self, now: Nanos, end: &Completion, effects: &mut Effects) {
+        match self.ios.remove(&end.user_data).expect("an I/O ends once") {
+            Io::Pieces(disk, command) => {
+                for piece in command {
+                    self.piece_ended(now, piece, effects);
+                }
+                let commands = self.disks[disk].queue.ended();
+                self.send(disk, commands, effects);
+            }
+            Io::Flush | Io::Uberblock => self.sync_left -= 1,
+        }
+        self.step_sync(now, effects);
+        self.run_queues(effects);
+    }
+
+    fn wake(&mut self, now: Nanos, effects: &mut Effects) {
+        while let Some(event) = self.agenda.pop(now) {
+            match event {
+                Event::Ended(id) => effects.ended.push((id, Status::Ok)),
+                Event::Timeout => {
+                    self.begin_sync(now, effects);
+                    self.agenda.add(now + self.params.commit, Event::Timeout);
+                }
+            }
+        }
+        self.run_queues(effects);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.agenda.next().filter(|_| !self.stopped)
+    }
+
+    fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    fn sorts(&self) -> bool {
+        true
+    }
+
+    fn cached_bytes(&self) -> u64 {
+        self.cached_bytes
+    }
+}

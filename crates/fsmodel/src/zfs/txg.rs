@@ -1,0 +1,134 @@
+//! Syncing a transaction group: data, metadata, flush, uberblocks, each when the one before is done.
+//!
+//! Takes the open group; gives the writes that make it last. Keeps true: one group is synced at a
+//! time; places are free again only when the group that no longer needs them is on the disks.
+use super::vdev::{Piece, Priority, What};
+use super::{
+    Effects, INDIRECT_BYTES, INDIRECT_SIZE, Io, LABELS, OTHER_BLOCKS, Place, RECORDS_PER_INDIRECT,
+    Record, Sync, UBERBLOCK, Zfs, io,
+};
+use crate::{BlockIo, Content};
+use std::collections::BTreeSet;
+use zonal_blk::{BioFlags, Nanos, Op, Status};
+
+impl Zfs {
+    /// Quiesces the open group and begins to sync it, or has that done after the one before it.
+    pub(super) fn begin_sync(&mut self, now: Nanos, effects: &mut Effects) {
+        if self.sync != Sync::Idle {
+            self.due = true;
+            return;
+        }
+        self.due = false;
+        if self.open.is_empty() {
+            return;
+        }
+        self.syncing = std::mem::take(&mut self.open);
+        self.sync = Sync::Data;
+        let records: Vec<Record> = self.syncing.iter().copied().collect();
+        for (file, record) in records {
+            let Some(place) = self.allocate() else {
+                effects.failed = Some(Status::NoSpace);
+                break;
+            };
+            self.freed.extend(self.places.insert((file, record), place));
+            let what = What::Record(file, record);
+            let bytes = self.params.block;
+            self.queue_write(now, place, bytes, what);
+        }
+        for id in std::mem::take(&mut self.throttled) {
+            self.proceed(now, id, effects);
+        }
+        self.step_sync(now, effects);
+    }
+
+    fn queue_write(&mut self, now: Nanos, place: Place, bytes: u64, what: What) {
+        self.sync_left += 1;
+        let piece = Piece { op: Op::Write, place: place.at, bytes, what };
+        self.disks[place.disk].queue.add(now, Priority::AsyncWrite, piece);
+    }
+
+    /// Goes on with the group that is synced when a stage of it is done.
+    pub(super) fn step_sync(&mut self, now: Nanos, effects: &mut Effects) {
+        while self.sync_left == 0 && self.sync != Sync::Idle {
+            match self.sync {
+                Sync::Data => {
+                    self.sync = Sync::Metadata;
+                    self.write_metadata(now);
+                }
+                Sync::Metadata => {
+                    self.sync = Sync::Flush;
+                    for disk in 0..self.disks.len() {
+                        let io = io(disk, Op::Flush, BioFlags::NONE, 0, 0, Content::None);
+                        self.issue(io, Io::Flush, effects);
+                    }
+                }
+                Sync::Flush => {
+                    self.sync = Sync::Uberblocks;
+                    let bytes = UBERBLOCK.next_multiple_of(self.lba);
+                    for disk in 0..self.disks.len() {
+                        for at in [LABELS / 2, self.disks[disk].end] {
+                            let io =
+                                io(disk, Op::Write, BioFlags::FUA, at, bytes, Content::Metadata);
+                            self.issue(io, Io::Uberblock, effects);
+                        }
+                    }
+                }
+                Sync::Uberblocks | Sync::Idle => {
+                    self.sync = Sync::Idle;
+                    self.syncing.clear();
+                    self.committed += 1;
+                    for Place { disk, at } in std::mem::take(&mut self.freed) {
+                        self.disks[disk].free.insert(at);
+                    }
+                    if self.due && !self.stopped {
+                        self.begin_sync(now, effects);
+                    }
+                }
+            }
+        }
+    }
+
+    fn issue(&mut self, mut io: BlockIo, what: Io, effects: &mut Effects) {
+        self.next_id += 1;
+        io.id = self.next_id;
+        self.ios.insert(io.id, what);
+        self.sync_left += 1;
+        effects.ios.push(io);
+    }
+
+    /// The indirect blocks above the records, and what is above those, each twice.
+    fn write_metadata(&mut self, now: Nanos) {
+        let block = |&(file, record): &Record| (file, record / RECORDS_PER_INDIRECT);
+        let indirect: BTreeSet<Record> = self.syncing.iter().map(block).collect();
+        let indirect: Vec<Record> = indirect.into_iter().collect();
+        for &(file, number) in &indirect {
+            let start = number * INDIRECT_SIZE;
+            self.metadata.insert(file, start, start + INDIRECT_SIZE);
+        }
+        let bytes = |blocks: usize| {
+            let bytes = blocks as u64 * INDIRECT_BYTES;
+            bytes.min(self.params.block).next_multiple_of(self.lba)
+        };
+        let in_a_place = self.indirect_in_a_place();
+        let mut writes: Vec<(Vec<Record>, u64)> =
+            indirect.chunks(in_a_place).map(|part| (part.to_vec(), bytes(part.len()))).collect();
+        writes.push((Vec::new(), bytes(OTHER_BLOCKS)));
+        for (blocks, bytes) in writes {
+            let Some(place) = self.allocate() else { continue };
+            if blocks.is_empty() {
+                // What is above the indirect blocks is written anew each time.
+                self.freed.extend(self.above.replace(place));
+            } else {
+                self.place_indirect(&blocks, place);
+            }
+            self.queue_write(now, place, bytes, What::Metadata);
+            let (start, end, at) = &mut self.disks[place.disk].copies;
+            if *at + bytes > *end {
+                *at = *start;
+            }
+            let copy = Place { disk: place.disk, at: *at };
+            *at += bytes;
+            self.queue_write(now, copy, bytes, What::Metadata);
+        }
+    }
+}

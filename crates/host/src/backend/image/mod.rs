@@ -1,0 +1,205 @@
+//! Images in files: names, files, and what a name leads to.
+//!
+//! Takes a name; gives a device, or says why there is none. Keeps true: one process at a time has
+//! an image.
+mod file;
+mod name;
+
+pub use file::ImageFile;
+pub use name::{ImageName, Latency, NameError};
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use zonal_blk::ZoneNo;
+use zonal_device::image::{
+    self, Entry, Finding, ImageError, Profile, Recovered, Shape, Superblock,
+};
+use zonal_device::model::Model;
+use zonal_device::spec::{self, DeviceSpec, SpecError};
+use zonal_device::{ImageDevice, image::check};
+
+/// Why there is no image.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is no such file.
+    #[error("there is no such file; `zonal create` makes one")]
+    Missing,
+    /// There is one already.
+    #[error("the file exists; `zonal create` makes new ones only")]
+    Exists,
+    /// Another process has it.
+    #[error("another process has the image open")]
+    InUse,
+    /// The file cannot be opened.
+    #[error("cannot open the file: {0}")]
+    File(#[source] io::Error),
+    /// What is in it cannot be used.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The device that it was made as is none any more.
+    #[error("its profile: {0}")]
+    Profile(#[from] SpecError),
+    /// A device without zones, or one that is laid out in another way.
+    #[error("its profile has {found}, and the image has {expected}")]
+    Fit {
+        /// The shape of the profile.
+        found: String,
+        /// That of the image.
+        expected: String,
+    },
+    /// Latencies were asked for that the profile does not have.
+    #[error("latency=model: {0}")]
+    Timing(&'static str),
+}
+
+/// An image that is open.
+pub struct Opened {
+    /// The device.
+    pub device: Arc<ImageDevice>,
+    /// The device in one line, for reports.
+    pub description: String,
+    /// What the user may not expect.
+    pub notices: Vec<String>,
+}
+
+/// The specification of a profile.
+fn spec_of(profile: &Profile) -> Result<DeviceSpec, SpecError> {
+    match profile {
+        Profile::Spec(text) => spec::parse(text),
+        Profile::Toml(text) => spec::parse_profile("profile.toml", text),
+    }
+}
+
+/// Whether a profile says itself how long commands are.
+fn sets_longest(profile: &Profile) -> bool {
+    let (Profile::Spec(text) | Profile::Toml(text)) = profile;
+    let mut settings = text.split([':', ',', '\n']).filter_map(|part| part.split_once('='));
+    settings.any(|(name, _)| name.trim() == "max_io")
+}
+
+/// The shape of the device that a profile describes.
+fn shape_of(spec: &DeviceSpec) -> Result<Shape, OpenError> {
+    let model = spec::build(spec)?;
+    let mut zones = Vec::new();
+    let count = model.limits().nr_zones as usize;
+    if count > 0 {
+        model.report_zones(ZoneNo(0), count, &mut zones).map_err(|status| {
+            ImageError::Shape(format!("a device that does not report its zones: {status}"))
+        })?;
+    }
+    Ok(Shape::of(model.limits(), &zones)?)
+}
+
+/// Makes an image of a device that somebody describes; gives what it is.
+///
+/// # Errors
+/// What is wrong with the profile or the file. A file that was begun is removed.
+pub fn create(path: &Path, profile: Profile) -> Result<Superblock, OpenError> {
+    let shape = shape_of(&spec_of(&profile)?)?;
+    let superblock = Superblock::new(random_uuid().map_err(OpenError::File)?, shape, profile)?;
+    let file = ImageFile::create(path)?;
+    if let Err(error) = ImageDevice::create(&file, &superblock) {
+        // It is no image, and it is ours.
+        let _gone = std::fs::remove_file(path);
+        return Err(error.into());
+    }
+    Ok(superblock)
+}
+
+/// A UUID of random numbers (RFC 9562 section 5.4).
+fn random_uuid() -> io::Result<[u8; 16]> {
+    let mut uuid = [0; 16];
+    let filled = rustix::rand::getrandom(&mut uuid, rustix::rand::GetRandomFlags::empty())?;
+    if filled < uuid.len() {
+        return Err(io::Error::other("too few random numbers"));
+    }
+    uuid[6] = uuid[6] & 0x0f | 0x40;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    Ok(uuid)
+}
+
+/// Opens the image that a name leads to.
+///
+/// # Errors
+/// Why there is none, or why it cannot be used.
+pub fn open(name: &ImageName) -> Result<Opened, OpenError> {
+    let mut file = ImageFile::open(Path::new(&name.path), true)?;
+    let (superblock, _) = image::read_superblock(&file)?;
+    let mut notices: Vec<String> = file.settle(superblock.shape.lba).into_iter().collect();
+    let direct = file.is_direct();
+    let file = Arc::new(file);
+    if let Err(error) = crate::poll::uring::Uring::new(file.handle(), 1) {
+        notices.push(format!(
+            "no io_uring here ({error}): commands of a queue move their data one after the other"
+        ));
+    }
+    let latency = name.latency;
+    let device = ImageDevice::open(file, |superblock, zones| timing(latency, superblock, zones))?;
+    // A model has its own idea of the longest command.
+    let is_free = latency == Latency::None && !sets_longest(&superblock.profile);
+    let device = Arc::new(if is_free { device.with_long_commands() } else { device });
+    let mut description = device.describe();
+    if latency == Latency::Model {
+        let spec = spec_of(&superblock.profile)?;
+        description.push_str(&format!(", latencies of {}", spec.kind()));
+    }
+    if !direct {
+        description.push_str(", through the page cache");
+    }
+    Ok(Opened { device, description, notices })
+}
+
+/// The model that gives an image its latencies.
+fn timing(
+    latency: Latency,
+    superblock: &Superblock,
+    zones: &[Entry],
+) -> Result<Option<Arc<dyn Model>>, OpenError> {
+    if latency == Latency::None {
+        return Ok(None);
+    }
+    let spec = spec_of(&superblock.profile)?;
+    let shape = shape_of(&spec)?;
+    if shape != superblock.shape {
+        let expected = superblock.shape.summary();
+        return Err(OpenError::Fit { found: shape.summary(), expected });
+    }
+    let model = spec::timing(&spec, |zone: ZoneNo| {
+        let entry = &zones[zone.index()];
+        (entry.written.to_bytes(), entry.cond)
+    })?;
+    model.map(Some).ok_or(OpenError::Timing("the profile has no time in it"))
+}
+
+/// Looks at all metadata of an image, and changes nothing.
+///
+/// # Errors
+/// Why it cannot be used.
+pub fn look(path: &Path) -> Result<(Superblock, Recovered, Vec<Finding>), OpenError> {
+    Ok(check(&ImageFile::open(path, false)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zonal_blk::Device;
+
+    #[test]
+    fn commands_are_long_unless_the_profile_or_a_model_says_otherwise() {
+        let place = tempfile::tempdir().expect("a directory");
+        let longest = |number: u32, profile: Profile, options: &str| {
+            let path = place.path().join(format!("{number}.img"));
+            create(&path, profile).expect("an image");
+            let name = format!("image:{}{options}", path.display()).parse().expect("a name");
+            open(&name).expect("it opens").device.limits().max_sectors
+        };
+        let spec = |text: &str| Profile::Spec(text.to_owned());
+        let toml = |text: &str| Profile::Toml(format!("device = \"zns\"\nzones = 64\n{text}"));
+        assert_eq!(longest(0, spec("null:zones=2,zone_size=1M"), ""), 8 << 11);
+        assert_eq!(longest(1, spec("null:zones=2,zone_size=1M,max_io=64K"), ""), 128);
+        assert_eq!(longest(2, toml("max_io = \"1M\""), ""), 1 << 11);
+        assert_eq!(longest(3, toml(""), ""), 8 << 11);
+        assert_eq!(longest(4, toml(""), ":latency=model"), 1 << 11);
+    }
+}

@@ -1,0 +1,181 @@
+//! The device: limits, zone reports, hardware queues.
+use super::abi::{self, Failed, To};
+use super::commands::NvmeCommands;
+use super::error::NodeError;
+use super::node::{Node, block_name};
+use crate::backend::linux::describe;
+use crate::backend::linux::device::status;
+use crate::backend::linux::queue::{Queue, Ring};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+use zonal_blk::{Buf, Device, HwQueue, Limits, Status, Zone, ZoneNo};
+use zonal_device::model::Model;
+use zonal_nvme::ns::{self, NamespaceHead, NamespaceInfo, PathInfo, Reach};
+use zonal_nvme::wire::admin::IdentifyCommand;
+use zonal_nvme::wire::identify::IdentifyController;
+use zonal_nvme::wire::opcode::{AdminOpcode, Cns, Csi};
+use zonal_nvme::wire::text;
+
+/// The longest zone report that is asked for, in bytes.
+const MAX_REPORT: usize = 256 << 10;
+
+/// An NVMe namespace of this machine, through its generic node.
+pub struct NvmeDevice {
+    file: Arc<File>,
+    /// Keeps others from the block device of the namespace.
+    _block: Option<File>,
+    name: String,
+    model: String,
+    head: Arc<NamespaceHead>,
+    cntlid: u16,
+    limits: Limits,
+    /// Of data in memory, in bytes; `None` if the kernel does not say.
+    alignment: Option<u32>,
+}
+
+impl NvmeDevice {
+    /// Opens a generic node, and the namespace's block device for this program alone.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn open(path: &str) -> Result<Self, NodeError> {
+        let name = Path::new(path).file_name().and_then(|name| name.to_str());
+        block_name(name.unwrap_or(path))?;
+        if !std::fs::metadata(path).map_err(NodeError::Open)?.file_type().is_char_device() {
+            return Err(NodeError::NotACharacterDevice);
+        }
+        let file = File::options().read(true).write(true).open(path).map_err(NodeError::Open)?;
+        // Of what was opened, whatever the path names now.
+        let number = file.metadata().map_err(NodeError::Open)?.rdev();
+        let node = Node::find(Path::new("/sys"), libc::major(number), libc::minor(number))?;
+        let block = node.hold_block(Path::new("/dev"))?;
+        // Where there is no block device to hold, this keeps programs of this kind apart.
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| NodeError::InUse(path.to_owned()))?;
+        let (info, controller, limits) = ask(&file, &node)?;
+        // Queues are opened where nobody can be told.
+        Ring::<NvmeCommands>::builder().build(1).map_err(NodeError::Ring)?;
+        Ok(NvmeDevice {
+            file: Arc::new(file),
+            _block: block,
+            name: path.to_owned(),
+            model: text(&controller.mn).unwrap_or_default().to_owned(),
+            head: NamespaceHead::new(&info),
+            cntlid: controller.cntlid.get(),
+            limits,
+            alignment: node.alignment,
+        })
+    }
+
+    /// Describes the device in one line, for reports.
+    pub fn describe(&self) -> String {
+        describe(&self.name, &self.limits)
+    }
+}
+
+/// Finds out what there is: the namespace, its controller, and the limits that follow.
+fn ask(file: &File, node: &Node) -> Result<(NamespaceInfo, IdentifyController, Limits), NodeError> {
+    let nsid = abi::nsid(file)
+        .map_err(|source| NodeError::System { doing: "namespace identifier", source })?;
+    let info = ns::scan(nsid, |cns, csi| identify(file, nsid, cns, csi))??;
+    if info.metadata > 0 {
+        return Err(NodeError::Metadata(info.metadata));
+    }
+    let controller = ns::page(&identify(file, 0, Cns::CONTROLLER, Csi::NVM)?);
+    let zns = match info.zones {
+        Some(_) => Some(ns::page(&identify(file, 0, Cns::CSI_CONTROLLER, Csi::ZNS)?)),
+        None => None,
+    };
+    // CAP cannot be read from here. No page is smaller than 4 KiB, so that lengths are rather too
+    // short; the driver knows them, and what it can map besides.
+    let mappable = node.max_sectors & !((1 << (info.lba_shift - 9)) - 1);
+    let reach =
+        Reach { controller: &controller, zns: zns.as_ref(), mpsmin: 0, unlimited: mappable };
+    let mut limits = info.limits(&reach)?;
+    limits.max_sectors = limits.max_sectors.min(mappable);
+    limits.append_max_sectors = limits.append_max_sectors.min(limits.max_sectors);
+    (limits.nr_queues, limits.queue_depth) = (u16::MAX, node.depth);
+    limits.rotational = node.rotational;
+    Ok((info, controller, limits))
+}
+
+fn identify(file: &File, nsid: u32, cns: Cns, csi: Csi) -> Result<Vec<u8>, NodeError> {
+    let mut command = IdentifyCommand::zeroed();
+    (command.opcode, command.nsid) = (AdminOpcode::IDENTIFY.0, nsid.into());
+    (command.cns, command.csi) = (cns.0, csi.0);
+    // On a page of its own, so that the driver needs no copy.
+    let mut data = Buf::zeroed(4096);
+    abi::receive(file, To::Admin, &command.into(), &mut data)
+        .map_err(|failed| NodeError::of("Identify", failed))?;
+    Ok(data.to_vec())
+}
+
+impl Device for NvmeDevice {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
+        let room = MAX_REPORT.min(self.limits.max_sectors as usize * 512);
+        let most = u32::try_from(max).unwrap_or(u32::MAX);
+        let end = first.0.saturating_add(most).min(self.limits.nr_zones);
+        let mut next = first.0;
+        while next < end {
+            let start = self.limits.zone_start(ZoneNo(next));
+            let (command, len) = self.head.info.report(start, (end - next) as usize, room);
+            let mut report = Buf::zeroed(len as usize);
+            match abi::receive(&self.file, To::Io, &command.into(), &mut report) {
+                Ok(()) => {}
+                Err(Failed::Nvme(answer)) => return Err(answer.to_block()),
+                Err(Failed::System(error)) => return Err(status(&error)),
+            }
+            match self.head.info.read_report(&report, zones) {
+                None | Some(0) => return Err(Status::IoError),
+                Some(listed) => next += u32::try_from(listed).expect("as many as asked for"),
+            }
+        }
+        Ok(())
+    }
+
+    fn takes_lent(&self) -> Option<u32> {
+        self.alignment
+    }
+
+    fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
+        let namespace = self.head.path(&PathInfo { cntlid: self.cntlid, ana_group: 0 });
+        let commands = NvmeCommands { file: Arc::clone(&self.file), namespace };
+        Box::new(Queue::new(commands, self.limits.queue_depth))
+    }
+}
+
+impl Model for NvmeDevice {
+    fn characteristics(&self) -> Vec<(&'static str, String)> {
+        vec![("path", self.name.clone()), ("model", self.model.clone())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_is_no_generic_node_is_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("ng0n1");
+        let error = |path: &Path| {
+            let opened = NvmeDevice::open(path.to_str().expect("a name"));
+            opened.err().expect("refused").to_string()
+        };
+        assert!(error(&path).contains("No such file"));
+        std::fs::write(&path, "").expect("a file");
+        assert!(error(&path).starts_with("expected a character device"));
+        std::fs::remove_file(&path).expect("it was there");
+        symlink("/dev/null", &path).expect("a link");
+        assert!(error(&path).starts_with("found a character device of another kind"));
+        assert!(error(Path::new("/dev/ng7")).starts_with("found `ng7`, expected"));
+    }
+}

@@ -1,0 +1,179 @@
+//! A generic node's name, its block device, and what the driver can do for it.
+//!
+//! Takes names, device numbers and sysfs; gives what they say. Keeps true: a node is known by its
+//! number, whatever its name.
+use super::error::NodeError;
+use crate::backend::linux::sysfs::{self, Attributes};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Whether this is where the generic nodes of NVMe namespaces are: `/dev/ng` and a number.
+pub fn is_name(name: &str) -> bool {
+    name.strip_prefix("/dev/ng").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// The block device of a generic node, by their names.
+pub(super) fn block_name(generic: &str) -> Result<String, NodeError> {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match generic.strip_prefix("ng").and_then(|rest| rest.split_once('n')) {
+        Some((controller, namespace)) if number(controller) && number(namespace) => {
+            Ok(format!("nvme{controller}n{namespace}"))
+        }
+        _ => Err(NodeError::Name(generic.to_owned())),
+    }
+}
+
+/// What sysfs says of a generic node.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Node {
+    /// The name of the block device, and its number as sysfs writes it; `None` if there is none to
+    /// open: the kernel hides namespaces that it cannot use, as with zones of odd sizes.
+    pub block: Option<(String, String)>,
+    /// The longest command that the driver surely takes, in sectors.
+    pub max_sectors: u32,
+    pub depth: u16,
+    pub rotational: bool,
+    /// Of data in memory, in bytes; `None` if the kernel does not say.
+    pub alignment: Option<u32>,
+}
+
+impl Node {
+    /// What `sys`, which is `/sys`, says of the character device of this number.
+    pub fn find(sys: &Path, major: u32, minor: u32) -> Result<Node, NodeError> {
+        let place = sys.join(format!("dev/char/{major}:{minor}"));
+        let name_of = |path: io::Result<std::path::PathBuf>| {
+            Some(path.ok()?.file_name()?.to_str()?.to_owned())
+        };
+        if name_of(fs::read_link(place.join("subsystem"))).as_deref() != Some("nvme-generic") {
+            return Err(NodeError::NotGeneric);
+        }
+        let name = name_of(fs::canonicalize(&place)).ok_or(NodeError::NotGeneric)?;
+        let block = block_name(&name)?;
+        let directory = sys.join("block").join(&block);
+        let attributes = Attributes(&directory);
+        let hidden = attributes.number::<u8>("hidden")? != 0;
+        let number = if hidden { None } else { Some(attributes.text("dev")?.1) };
+        // Memory that is mapped for a command may be a segment each page.
+        let page = u32::try_from(rustix::param::page_size()).expect("pages of less than 4 GiB");
+        let segments: u32 = attributes.number("queue/max_segments")?;
+        let longest: u32 = attributes.number("queue/max_hw_sectors_kb")?;
+        Ok(Node {
+            block: number.map(|number| (block, number)),
+            max_sectors: segments.saturating_mul(page / 512).min(longest.saturating_mul(2)),
+            depth: attributes.depth()?,
+            rotational: attributes.number::<u8>("queue/rotational")? != 0,
+            alignment: sysfs::alignment(&directory),
+        })
+    }
+
+    /// Opens the block device, if there is one, for this program alone: nobody mounts it, or makes
+    /// it part of another device, while that is open.
+    pub fn hold_block(&self, dev: &Path) -> Result<Option<File>, NodeError> {
+        let Some((name, number)) = &self.block else { return Ok(None) };
+        let path = dev.join(name).display().to_string();
+        let open = File::options().read(true).custom_flags(libc::O_EXCL).open(&path);
+        let file = match open {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                return Err(NodeError::InUse(path));
+            }
+            Err(source) => return Err(NodeError::Hold { path, source }),
+        };
+        let found = match file.metadata() {
+            Ok(metadata) => metadata.rdev(),
+            Err(source) => return Err(NodeError::Hold { path, source }),
+        };
+        let found = format!("{}:{}", libc::major(found), libc::minor(found));
+        if found != *number {
+            let source = io::Error::other(format!("found device {found}, expected {number}"));
+            return Err(NodeError::Hold { path, source });
+        }
+        Ok(Some(file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn write(directory: &Path, name: &str, value: &str) {
+        let path = directory.join(name);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        fs::write(path, format!("{value}\n")).expect("a file");
+    }
+
+    /// A sysfs with the character device 250:7, which is ng3n2, of some class.
+    fn sys(class: &str) -> tempfile::TempDir {
+        let sys = tempfile::tempdir().expect("a directory");
+        let place = sys.path().join("devices/nvme3/ng3n2");
+        for directory in ["class", "dev/char", "block", "devices/nvme3/ng3n2"] {
+            fs::create_dir_all(sys.path().join(directory)).expect("a directory");
+        }
+        symlink(sys.path().join("class").join(class), place.join("subsystem")).expect("a link");
+        symlink(&place, sys.path().join("dev/char/250:7")).expect("a link");
+        for (name, value) in [
+            ("hidden", "0"),
+            ("dev", "259:4"),
+            ("queue/max_segments", "128"),
+            ("queue/max_hw_sectors_kb", "1280"),
+            ("queue/nr_requests", "1023"),
+            ("queue/rotational", "0"),
+            ("queue/dma_alignment", "3"),
+        ] {
+            write(&sys.path().join("block/nvme3n2"), name, value);
+        }
+        sys
+    }
+
+    #[test]
+    fn names_of_generic_nodes_are_those_of_namespaces() {
+        assert!(is_name("/dev/ng0n1") && is_name("/dev/ng0"));
+        for other in ["/dev/nvme0n1", "/dev/nbd0", "/dev/ngx", "ng0n1", "/dev/disk/ng0n1"] {
+            assert!(!is_name(other), "{other}");
+        }
+        assert_eq!(block_name("ng12n34").expect("a namespace"), "nvme12n34");
+        for wrong in ["ng0", "ng0n", "ngn1", "ng0n1p1", "nvme0n1", "ng0c1n1", "ng-1n1", ""] {
+            let error = block_name(wrong).expect_err(wrong).to_string();
+            assert!(error.starts_with(&format!("found `{wrong}`, expected")), "{error}");
+        }
+    }
+
+    #[test]
+    fn sysfs_says_what_the_block_device_is_and_how_long_commands_may_be() {
+        let sys = sys("nvme-generic");
+        let node = Node::find(sys.path(), 250, 7).expect("a node");
+        let pages = u32::try_from(rustix::param::page_size()).expect("a page") / 512;
+        assert_eq!(node.block, Some(("nvme3n2".to_owned(), "259:4".to_owned())));
+        assert_eq!((node.max_sectors, node.depth), ((128 * pages).min(2560), 1023));
+        let place = sys.path().join("block/nvme3n2");
+        write(&place, "hidden", "1");
+        assert_eq!(Node::find(sys.path(), 250, 7).expect("a node").block, None);
+        fs::remove_file(place.join("queue/max_segments")).expect("it was there");
+        let error = Node::find(sys.path(), 250, 7).expect_err("an attribute is missing");
+        assert!(error.to_string().contains("queue/max_segments"), "{error}");
+    }
+
+    #[test]
+    fn other_character_devices_are_none() {
+        let error = |sys: tempfile::TempDir, minor| {
+            Node::find(sys.path(), 250, minor).expect_err("no node").to_string()
+        };
+        assert!(error(sys("mem"), 7).contains("of another kind"));
+        assert!(error(sys("nvme-generic"), 8).contains("of another kind"));
+    }
+
+    #[test]
+    fn block_device_has_to_be_there_and_to_be_the_one() {
+        let dev = tempfile::tempdir().expect("a directory");
+        let node = Node::find(sys("nvme-generic").path(), 250, 7).expect("a node");
+        let error = || node.hold_block(dev.path()).expect_err("not held").to_string();
+        assert!(error().contains("nvme3n2: No such file"), "{}", error());
+        symlink("/dev/null", dev.path().join("nvme3n2")).expect("a link");
+        assert!(error().ends_with("found device 1:3, expected 259:4"), "{}", error());
+        let hidden = Node { block: None, ..node };
+        assert!(hidden.hold_block(dev.path()).expect("nothing to hold").is_none());
+    }
+}

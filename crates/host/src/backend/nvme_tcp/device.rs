@@ -1,0 +1,215 @@
+//! The device: limits, zone reports, hardware queues.
+use super::exchange::{ConnectError, Exchange};
+use super::keeper::{Keeper, Promise};
+use super::link::Link;
+use super::queue::Queue;
+use super::scan::{Found, scan};
+use crate::Notify;
+use crate::backend::nvme_tcp::address::Address;
+use std::sync::Arc;
+use zonal_blk::{Device, HwQueue, Limits, Nanos, Status, Zone, ZoneNo};
+use zonal_device::model::Model;
+use zonal_device::multipath::{Path, PathState, ReconnectConfig};
+use zonal_nvme::ns::NamespaceHead;
+use zonal_nvme::wire::Sqe;
+
+/// The longest zone report that is asked for, in bytes.
+const MAX_REPORT: usize = 256 << 10;
+
+/// A namespace of an NVMe/TCP target, over one path.
+pub struct NvmeTcpDevice {
+    address: Address,
+    model: String,
+    head: Arc<NamespaceHead>,
+    limits: Limits,
+    pub(super) link: Arc<Link>,
+    /// Whether there is nobody above who would use another path.
+    pub(super) alone: bool,
+    _keeper: Keeper,
+}
+
+impl NvmeTcpDevice {
+    /// Connects to a namespace, over the first path of the address, with up to `queues` hardware
+    /// queues, 1 or more. If it is lost it fails: [`open`](super::open) gives a device that holds
+    /// commands and repeats them.
+    ///
+    /// # Errors
+    /// What went wrong.
+    pub fn connect(address: &Address, queues: u16) -> Result<Self, ConnectError> {
+        let reconnect = ReconnectConfig { patience: Some(Nanos(0)), ..address.reconnect };
+        let address = Address { reconnect, ..address.clone() };
+        let mut device = NvmeTcpDevice::path(
+            &address,
+            queues,
+            None,
+            false,
+            &(Arc::new(|_: &str| ()) as Notify),
+        )?;
+        device.alone = true;
+        Ok(device)
+    }
+
+    /// Connects to a namespace over a path that may be lost and found again; to that of `head`, if
+    /// there is one. `shared` if there are more paths.
+    ///
+    /// # Errors
+    /// What went wrong.
+    pub(super) fn path(
+        address: &Address,
+        queues: u16,
+        head: Option<&Arc<NamespaceHead>>,
+        shared: bool,
+        notify: &Notify,
+    ) -> Result<Self, ConnectError> {
+        let found = scan(address, queues.max(1))?;
+        let head = head.map_or_else(|| NamespaceHead::new(&found.info), Arc::clone);
+        let (limits, model) = (found.limits.clone(), found.model.clone());
+        NvmeTcpDevice::make(address, head, shared, limits, model, notify, Some(found))
+    }
+
+    /// A path that is not there now, and may be some time, to what `other` leads to.
+    pub(super) fn absent(
+        address: &Address,
+        other: &NvmeTcpDevice,
+        notify: &Notify,
+    ) -> Result<Self, ConnectError> {
+        let (head, limits) = (Arc::clone(&other.head), other.limits.clone());
+        NvmeTcpDevice::make(address, head, true, limits, other.model.clone(), notify, None)
+    }
+
+    fn make(
+        address: &Address,
+        head: Arc<NamespaceHead>,
+        shared: bool,
+        limits: Limits,
+        model: String,
+        notify: &Notify,
+        found: Option<Found>,
+    ) -> Result<Self, ConnectError> {
+        let link = Link::new();
+        let promise = Promise {
+            address: address.clone(),
+            head: Arc::clone(&head),
+            shared,
+            limits: limits.clone(),
+            notify: Arc::clone(notify),
+        };
+        let admin = found.map(|found| promise.take(&link, found)).transpose()?;
+        let keeper = Keeper::start(&link, promise, admin)
+            .map_err(|source| ConnectError::Io { doing: "keep alive", source })?;
+        let address = address.clone();
+        Ok(NvmeTcpDevice { address, model, head, limits, link, alone: false, _keeper: keeper })
+    }
+
+    /// What the paths of the namespace share.
+    pub(super) fn head(&self) -> &Arc<NamespaceHead> {
+        &self.head
+    }
+
+    /// How long a command may take.
+    pub(super) fn io_timeout(&self) -> Nanos {
+        Nanos(u64::try_from(self.address.io_timeout.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// What a command ends with that the path cannot take.
+    fn lost_status(&self) -> Status {
+        let gone = self.alone && self.link.state() == PathState::Gone;
+        if gone { Status::Offline } else { Status::Transport }
+    }
+
+    /// Describes the device in one line, for reports.
+    pub fn describe(&self) -> String {
+        let bytes = self.limits.lba_size;
+        let nsid = self.head.info.nsid;
+        let mut parts = vec![self.address.to_string(), format!("namespace {nsid}")];
+        if self.limits.nr_zones > 0 {
+            let size = self.limits.zone_size.to_bytes();
+            parts.push(format!("{} zones of {size} bytes", self.limits.nr_zones));
+        } else {
+            parts.push(format!("{} bytes without zones", self.limits.capacity.to_bytes()));
+        }
+        parts.push(format!("{bytes}B blocks"));
+        parts.join(", ")
+    }
+
+    /// A piece of the report.
+    fn report(
+        &self,
+        reports: &mut Exchange,
+        life: u32,
+        first: ZoneNo,
+        most: usize,
+        zones: &mut Vec<Zone>,
+    ) -> Result<usize, Status> {
+        let room = MAX_REPORT.min(self.limits.max_sectors as usize * 512);
+        let (command, len) = self.head.info.report(self.limits.zone_start(first), most, room);
+        let sqe = Sqe::from(command);
+        let timeout = self.address.io_timeout;
+        let (_, data) = reports
+            .send_within(timeout, "zone report", sqe, Vec::new(), len)
+            .map_err(|error| self.report_failed(life, &error))?;
+        self.head.info.read_report(&data, zones).ok_or(Status::IoError)
+    }
+
+    /// What a report ends with that did not come; the path is lost, unless it was refused.
+    fn report_failed(&self, life: u32, error: &ConnectError) -> Status {
+        if let ConnectError::Refused { status, .. } = error {
+            return status.to_block();
+        }
+        self.link.lost(life, &error.to_string());
+        match error {
+            ConnectError::Timeout { .. } => Status::Timeout,
+            _ => Status::Transport,
+        }
+    }
+}
+
+impl Device for NvmeTcpDevice {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
+        if self.limits.nr_zones == 0 {
+            return Err(Status::NotSupported);
+        }
+        let mut reports = self.link.reports.lock().expect("report lock");
+        let now = self.link.life();
+        let (life, reports) = match reports.as_mut() {
+            Some((life, reports)) if *life == now => (now, reports),
+            _ => return Err(self.lost_status()),
+        };
+        let mut next = first.0;
+        let mut left = max;
+        while left > 0 && next < self.limits.nr_zones {
+            let most = left.min((self.limits.nr_zones - next) as usize);
+            let listed = self.report(reports, life, ZoneNo(next), most, zones)?;
+            if listed == 0 {
+                return Err(Status::IoError);
+            }
+            left -= listed;
+            next += u32::try_from(listed).expect("no more than there are zones");
+        }
+        Ok(())
+    }
+
+    fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
+        Box::new(Queue::new(self))
+    }
+}
+
+impl Path for NvmeTcpDevice {
+    fn state(&self) -> PathState {
+        self.link.state()
+    }
+
+    fn name(&self) -> String {
+        self.address.target.clone()
+    }
+}
+
+impl Model for NvmeTcpDevice {
+    fn characteristics(&self) -> Vec<(&'static str, String)> {
+        vec![("address", self.address.to_string()), ("model", self.model.clone())]
+    }
+}

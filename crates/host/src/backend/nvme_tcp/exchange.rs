@@ -1,0 +1,270 @@
+//! A connection with one command at a time.
+//!
+//! Takes commands; gives their ends. Keeps true: nothing is waited for longer than [`TIMEOUT`].
+use super::authenticate::AuthError;
+use crate::backend::nvme_tcp::address::{Address, HOST_ID};
+use crate::poll::socket::{RECEIVE, Socket};
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+use zerocopy::IntoBytes;
+use zonal_device::multipath::{LimitError, MultipathError};
+use zonal_nvme::NvmeStatus;
+use zonal_nvme::ns::{HeadError, ScanError};
+use zonal_nvme::tcp::{Closed, HostConfig, HostConnection, HostEvent, SubmitError};
+use zonal_nvme::wire::fabrics::{ConnectCommand, ConnectData};
+use zonal_nvme::wire::opcode::{FABRICS, FabricsType};
+use zonal_nvme::wire::sqe::PSDT_SGL;
+use zonal_nvme::wire::{Cqe, Sqe, terminated};
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a command may take, as in Linux (`nvme_core.io_timeout`).
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why there is no device.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The host's name leads nowhere, or nobody listens there.
+    #[error("cannot connect to {target}: {source}")]
+    Connect {
+        /// Host and port.
+        target: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The connection broke.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// What happened.
+        source: io::Error,
+    },
+    /// A side broke a rule.
+    #[error("{doing}: {source}")]
+    Protocol {
+        /// What was being done.
+        doing: &'static str,
+        /// The rule.
+        source: Closed,
+    },
+    /// The command could not be sent.
+    #[error("{doing}: {source}")]
+    Submit {
+        /// What was being done.
+        doing: &'static str,
+        /// Why not.
+        source: SubmitError,
+    },
+    /// Nothing came.
+    #[error("{doing}: no answer within {after:?}")]
+    Timeout {
+        /// What was being done.
+        doing: &'static str,
+        /// How long was waited.
+        after: Duration,
+    },
+    /// The target said no.
+    #[error("{doing}: the target answered {status:?}")]
+    Refused {
+        /// What was being done.
+        doing: &'static str,
+        /// What it answered.
+        status: NvmeStatus,
+    },
+    /// The two sides do not believe each other.
+    #[error(transparent)]
+    Authentication(#[from] AuthError),
+    /// The data of an answer are damaged or too short.
+    #[error("{doing}: found {found} bytes of data, expected {expected} undamaged")]
+    Data {
+        /// What was being done.
+        doing: &'static str,
+        /// Bytes that came.
+        found: usize,
+        /// Bytes that should have come.
+        expected: usize,
+    },
+    /// The controller does not become ready.
+    #[error("the controller is not ready after {0:?}, status {1:#x}")]
+    NotReady(Duration, u64),
+    /// The namespace is not there.
+    #[error("found no namespace {0}, expected one of {1:?}")]
+    NoNamespace(String, Vec<u32>),
+    /// The namespace cannot be used.
+    #[error("namespace {0}: {1}")]
+    Namespace(u32, ScanError),
+    /// Fewer queues than are needed.
+    #[error("the target grants {0} I/O queues, expected 2 or more: one is for zone reports")]
+    Queues(u32),
+    /// A path leads to another namespace than the first, or a path that came back than before.
+    #[error("path {target}: {source}")]
+    Head {
+        /// Host and port.
+        target: String,
+        /// In what they differ.
+        source: HeadError,
+    },
+    /// A path that came back can do less than before.
+    #[error("path {target}: {source}")]
+    Limits {
+        /// Host and port.
+        target: String,
+        /// In what.
+        source: LimitError,
+    },
+    /// The paths do not make a device.
+    #[error("{0}")]
+    Paths(#[from] MultipathError),
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    pub socket: Socket,
+    pub tcp: HostConnection,
+    pub buffer: Vec<u8>,
+    pub events: Vec<HostEvent>,
+}
+
+/// A queue to connect to.
+pub(super) struct QueueId {
+    pub cntlid: u16,
+    pub qid: u16,
+    /// Entries, minus one.
+    pub sqsize: u16,
+    /// Keep alive timeout in milliseconds; 0 for none.
+    pub kato: u32,
+}
+
+impl Exchange {
+    /// Connects to the target and to one of its queues, and authenticates; gives the Connect's
+    /// result too.
+    ///
+    /// # Errors
+    /// What went wrong.
+    pub fn connect(address: &Address, queue: &QueueId) -> Result<(Self, u64), ConnectError> {
+        let failed = |source| ConnectError::Connect { target: address.target.clone(), source };
+        let stream = open(&address.target).map_err(failed)?;
+        let config = HostConfig { digests: address.digests, ..HostConfig::default() };
+        let mut exchange = Exchange {
+            socket: Socket::new(stream).map_err(failed)?,
+            tcp: HostConnection::new(config),
+            buffer: vec![0; RECEIVE],
+            events: Vec::new(),
+        };
+        exchange.wait_for("ICReq", TIMEOUT, |event| matches!(event, HostEvent::Ready))?;
+        let mut command = ConnectCommand::zeroed();
+        (command.opcode, command.flags) = (FABRICS, PSDT_SGL);
+        command.fctype = FabricsType::CONNECT.0;
+        command.qid = queue.qid.into();
+        command.sqsize = queue.sqsize.into();
+        command.kato = queue.kato.into();
+        let mut data = ConnectData::zeroed();
+        data.host_id = HOST_ID;
+        data.cntlid = queue.cntlid.into();
+        data.subnqn = terminated(&address.nqn);
+        data.hostnqn = terminated(&address.host_nqn);
+        let data = data.as_bytes().to_vec();
+        let (cqe, _) = exchange.send("Connect", command.into(), data, 0)?;
+        exchange.authenticate(address, cqe.result())?;
+        Ok((exchange, cqe.result()))
+    }
+
+    /// Sends a command and waits for its end; gives its completion and data.
+    ///
+    /// # Errors
+    /// What went wrong, a status that is not success among it.
+    pub fn send(
+        &mut self,
+        doing: &'static str,
+        sqe: Sqe,
+        data: Vec<u8>,
+        room: u32,
+    ) -> Result<(Cqe, Vec<u8>), ConnectError> {
+        self.send_within(TIMEOUT, doing, sqe, data, room)
+    }
+
+    /// The same with less patience.
+    pub fn send_within(
+        &mut self,
+        timeout: Duration,
+        doing: &'static str,
+        mut sqe: Sqe,
+        data: Vec<u8>,
+        room: u32,
+    ) -> Result<(Cqe, Vec<u8>), ConnectError> {
+        sqe.cid = 0.into();
+        let submitted = self.tcp.submit(sqe, data, room);
+        submitted.map_err(|source| ConnectError::Submit { doing, source })?;
+        let event =
+            self.wait_for(doing, timeout, |event| matches!(event, HostEvent::Ended { .. }))?;
+        let HostEvent::Ended { cqe, data } = event else { unreachable!("what was waited for") };
+        let status = cqe.status();
+        if !status.is_success() {
+            return Err(ConnectError::Refused { doing, status });
+        }
+        if data.damaged || data.bytes.len() < room as usize {
+            let (found, expected) = (data.bytes.len(), room as usize);
+            return Err(ConnectError::Data { doing, found, expected });
+        }
+        Ok((cqe, data.bytes))
+    }
+
+    fn wait_for(
+        &mut self,
+        doing: &'static str,
+        timeout: Duration,
+        wanted: impl Fn(&HostEvent) -> bool,
+    ) -> Result<HostEvent, ConnectError> {
+        let begin = Instant::now();
+        loop {
+            self.exchange().map_err(|source| ConnectError::Io { doing, source })?;
+            if let Some(found) = self.events.iter().position(&wanted) {
+                return Ok(self.events.swap_remove(found));
+            }
+            if let Some(source) = self.tcp.closed().cloned() {
+                return Err(ConnectError::Protocol { doing, source });
+            }
+            let Some(left) = timeout.checked_sub(begin.elapsed()) else {
+                return Err(ConnectError::Timeout { doing, after: timeout });
+            };
+            let unsent = self.unsent() > 0;
+            self.socket.wait(true, unsent, Some(left));
+        }
+    }
+
+    /// Bytes that are to be sent.
+    pub fn unsent(&mut self) -> usize {
+        self.socket.unsent(self.tcp.output())
+    }
+
+    /// Sends what is to be sent, receives what came into `events`; whether anything came.
+    pub fn exchange(&mut self) -> io::Result<bool> {
+        if !self.tcp.output().is_empty() {
+            self.socket.send(self.tcp.output())?;
+        }
+        let len = self.socket.receive(&mut self.buffer)?;
+        if len > 0 {
+            self.tcp.receive(&self.buffer[..len], &mut self.events);
+        }
+        Ok(len > 0)
+    }
+}
+
+/// Tries all addresses of a name.
+fn open(target: &str) -> io::Result<TcpStream> {
+    let mut last = None;
+    for address in target.to_socket_addrs()? {
+        match connect_to(&address) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
+}
+
+fn connect_to(address: &SocketAddr) -> io::Result<TcpStream> {
+    TcpStream::connect_timeout(address, CONNECT_TIMEOUT)
+}

@@ -1,0 +1,205 @@
+//! Set-up: the admin queue, what there is behind it, and the I/O queues.
+use super::exchange::{ConnectError, Exchange, QueueId};
+use crate::backend::nvme_tcp::address::Address;
+use std::thread;
+use std::time::{Duration, Instant};
+use zerocopy::{FromBytes, Immutable, KnownLayout};
+use zonal_blk::Limits;
+use zonal_nvme::ns::{self, NamespaceInfo, Reach, page};
+use zonal_nvme::wire::admin::{FeatureCommand, IdentifyCommand};
+use zonal_nvme::wire::fabrics::{CNTLID_ANY, PropertyCommand};
+use zonal_nvme::wire::identify::{
+    IdentifyController, IndependentNamespace, NamespaceList, ZnsController,
+};
+use zonal_nvme::wire::opcode::{AdminOpcode, Cns, Csi, FABRICS, FabricsType, FeatureId};
+use zonal_nvme::wire::property::{CSTS_FATAL, CSTS_READY, Property};
+use zonal_nvme::wire::sqe::PSDT_SGL;
+use zonal_nvme::wire::{Sqe, text};
+
+/// Keep alive timeout in milliseconds.
+const KATO: u32 = 10_000;
+/// Commands in flight on one queue, if the target takes as many.
+pub(super) const DEPTH: u16 = 128;
+/// Entries of the admin queue, minus one.
+const ADMIN_SQSIZE: u16 = 31;
+/// CC: entries of 64 and 16 bytes, enabled.
+const ENABLE: u64 = 0x46_0001;
+/// CC.CSS: all command sets that there are.
+const ALL_SETS: u64 = 0b110 << 4;
+/// CC: enabled, and to shut down.
+pub(super) const SHUTDOWN: u64 = ENABLE | ALL_SETS | 0b01 << 14;
+/// CAP.CSS bit 6.
+const HAS_SETS: u64 = 1 << 43;
+/// The longest command in 512-byte sectors where the target sets no limit: 1 MiB.
+const MAX_SECTORS: u32 = 2048;
+
+/// What was found.
+pub(super) struct Found {
+    pub admin: Exchange,
+    pub keep_alive: Duration,
+    pub info: NamespaceInfo,
+    pub cntlid: u16,
+    pub limits: Limits,
+    /// What the controller calls itself.
+    pub model: String,
+    /// I/O queues.
+    pub queues: Vec<Exchange>,
+}
+
+/// Connects, and finds out what there is. `queues` is how many hardware queues are wanted.
+///
+/// # Errors
+/// What went wrong.
+pub(super) fn scan(address: &Address, queues: u16) -> Result<Found, ConnectError> {
+    let id = QueueId { cntlid: CNTLID_ANY, qid: 0, sqsize: ADMIN_SQSIZE, kato: KATO };
+    let (mut admin, result) = Exchange::connect(address, &id)?;
+    let cntlid = u16::try_from(result & 0xffff).expect("16 bits");
+    let cap = enable(&mut admin)?;
+    let controller: IdentifyController = identify(&mut admin, Cns::CONTROLLER, 0, Csi::NVM)?;
+    let nsid = find(&mut admin, address)?;
+    let info = namespace(&mut admin, nsid)?;
+    let zones = info.zones.is_some();
+    let zns: Option<ZnsController> = match zones {
+        true => Some(identify(&mut admin, Cns::CSI_CONTROLLER, 0, Csi::ZNS)?),
+        false => None,
+    };
+    let reach = Reach {
+        controller: &controller,
+        zns: zns.as_ref(),
+        mpsmin: u32::try_from(cap >> 48 & 0xf).expect("4 bits"),
+        unlimited: MAX_SECTORS,
+    };
+    let mut limits = info.limits(&reach).map_err(|error| ConnectError::Namespace(nsid, error))?;
+    // Older controllers do not know this one, and say that the field is invalid.
+    let rotational =
+        identify::<IndependentNamespace>(&mut admin, Cns::INDEPENDENT_NAMESPACE, nsid, Csi::NVM);
+    let rotational = match rotational {
+        Ok(id) => id.features & 1 << 4 != 0,
+        Err(ConnectError::Refused { .. }) => false,
+        Err(error) => return Err(error),
+    };
+    // One more than hardware queues where there are zones, for their reports.
+    let reports = u32::from(zones);
+    let granted = grant(&mut admin, u32::from(queues) + reports)?;
+    if granted <= reports {
+        return Err(ConnectError::Queues(granted));
+    }
+    let nr_queues = u16::try_from(granted - reports).unwrap_or(u16::MAX).min(queues);
+    let entries = u16::try_from(cap & 0xffff).expect("16 bits");
+    let maxcmd = match controller.maxcmd.get() {
+        0 => u16::MAX,
+        most => most,
+    };
+    let depth = DEPTH.min(entries).min(maxcmd).max(1);
+    let in_capsule = controller.ioccsz.get().saturating_sub(4).saturating_mul(16);
+    let mut connections = Vec::new();
+    for qid in 1..=u32::from(nr_queues) + reports {
+        let qid = u16::try_from(qid).expect("no more than were granted");
+        let id = QueueId { cntlid, qid, sqsize: depth, kato: 0 };
+        let (mut queue, _) = Exchange::connect(address, &id)?;
+        queue.tcp.set_in_capsule(in_capsule);
+        connections.push(queue);
+    }
+    (limits.nr_queues, limits.queue_depth, limits.rotational) = (nr_queues, depth, rotational);
+    Ok(Found {
+        admin,
+        keep_alive: Duration::from_millis(u64::from(KATO) / 2),
+        info,
+        cntlid,
+        limits,
+        model: text(&controller.mn).unwrap_or_default().to_owned(),
+        queues: connections,
+    })
+}
+
+fn property(fctype: FabricsType, property: Property) -> PropertyCommand {
+    let mut command = PropertyCommand::zeroed();
+    (command.opcode, command.fctype) = (FABRICS, fctype.0);
+    command.offset = property.0.into();
+    command.attributes = u8::from(property.size() == Some(8));
+    command
+}
+
+/// Property Set.
+pub(super) fn property_set(which: Property, value: u64) -> Sqe {
+    let mut command = property(FabricsType::PROPERTY_SET, which);
+    command.value = value.into();
+    command.into()
+}
+
+fn property_get(admin: &mut Exchange, which: Property) -> Result<u64, ConnectError> {
+    let command = property(FabricsType::PROPERTY_GET, which).into();
+    Ok(admin.send("Property Get", command, Vec::new(), 0)?.0.result())
+}
+
+/// Enables the controller; gives its capabilities.
+fn enable(admin: &mut Exchange) -> Result<u64, ConnectError> {
+    const LOOK: Duration = Duration::from_millis(10);
+    let cap = property_get(admin, Property::CAP)?;
+    let cc = if cap & HAS_SETS != 0 { ENABLE | ALL_SETS } else { ENABLE };
+    admin.send("Property Set of CC", property_set(Property::CC, cc), Vec::new(), 0)?;
+    // CAP.TO in units of 500 ms.
+    let (begin, patience) = (Instant::now(), Duration::from_millis((cap >> 24 & 0xff) * 500));
+    loop {
+        let csts = property_get(admin, Property::CSTS)? & 0xffff_ffff;
+        if csts & u64::from(CSTS_READY) != 0 {
+            return Ok(cap);
+        }
+        if csts & u64::from(CSTS_FATAL) != 0 || begin.elapsed() > patience {
+            return Err(ConnectError::NotReady(begin.elapsed(), csts));
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+fn identify_bytes(
+    admin: &mut Exchange,
+    cns: Cns,
+    nsid: u32,
+    csi: Csi,
+) -> Result<Vec<u8>, ConnectError> {
+    let mut command = IdentifyCommand::zeroed();
+    (command.opcode, command.flags) = (AdminOpcode::IDENTIFY.0, PSDT_SGL);
+    (command.nsid, command.cns, command.csi) = (nsid.into(), cns.0, csi.0);
+    Ok(admin.send("Identify", command.into(), Vec::new(), 4096)?.1)
+}
+
+fn identify<T: FromBytes + KnownLayout + Immutable>(
+    admin: &mut Exchange,
+    cns: Cns,
+    nsid: u32,
+    csi: Csi,
+) -> Result<T, ConnectError> {
+    Ok(page(&identify_bytes(admin, cns, nsid, csi)?))
+}
+
+/// The namespace that was asked for.
+fn find(admin: &mut Exchange, address: &Address) -> Result<u32, ConnectError> {
+    let list: NamespaceList = identify(admin, Cns::ACTIVE_NAMESPACES, 0, Csi::NVM)?;
+    let nsids: Vec<u32> =
+        list.nsids.iter().map(|nsid| nsid.get()).take_while(|&nsid| nsid > 0).collect();
+    let found = match address.nsid {
+        Some(wanted) => nsids.contains(&wanted).then_some(wanted),
+        None => nsids.first().copied(),
+    };
+    let wanted = address.nsid.map_or_else(String::new, |nsid| nsid.to_string());
+    found.ok_or(ConnectError::NoNamespace(wanted, nsids))
+}
+
+fn namespace(admin: &mut Exchange, nsid: u32) -> Result<NamespaceInfo, ConnectError> {
+    ns::scan(nsid, |cns, csi| identify_bytes(admin, cns, nsid, csi))?
+        .map_err(|error| ConnectError::Namespace(nsid, error))
+}
+
+/// Asks for I/O queues; gives how many there may be.
+fn grant(admin: &mut Exchange, queues: u32) -> Result<u32, ConnectError> {
+    let mut command = FeatureCommand::zeroed();
+    (command.opcode, command.flags) = (AdminOpcode::SET_FEATURES.0, PSDT_SGL);
+    command.fid = FeatureId::NUMBER_OF_QUEUES.0;
+    // Minus one, of submission and of completion queues. FFFFh is reserved.
+    let number = (queues - 1).min(0xfffe);
+    command.value = (number << 16 | number).into();
+    let (cqe, _) = admin.send("Set Features, queues", command.into(), Vec::new(), 0)?;
+    let granted = cqe.dw0.get();
+    Ok((granted & 0xffff).min(granted >> 16) + 1)
+}

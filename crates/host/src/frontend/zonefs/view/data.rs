@@ -1,0 +1,296 @@
+//! What may be read, written and truncated, and what an error makes of it.
+//!
+//! Takes a request and, later, how the device ended it; gives what to ask of the device. Keeps true:
+//! a sequential file is written at its end only, also while writes are in flight.
+use super::{FileNo, State, View, errno};
+use crate::frontend::zonefs::recovery::{Access, Health, outcome};
+use rustix::io::Errno;
+use std::sync::atomic::Ordering;
+use std::time::SystemTime;
+use zonal_blk::{Op, Sector, Status, Zone, ZoneCondition, ZoneKind, ZonePhase};
+
+/// How a file was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct How {
+    /// `O_DIRECT`.
+    pub direct: bool,
+    /// `O_APPEND`.
+    pub append: bool,
+}
+
+/// A read that covers what was asked for, in whole blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::frontend::zonefs) struct ReadPlan {
+    pub sector: Sector,
+    pub nr_sectors: u32,
+    /// Bytes before those that were asked for.
+    pub skip: usize,
+    /// Bytes that were asked for, up to the end of the file.
+    pub len: usize,
+}
+
+/// A write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::frontend::zonefs) struct WritePlan {
+    /// Where it begins, in the file.
+    pub offset: u64,
+    /// Bytes, up to the file's capacity.
+    pub len: usize,
+    /// Blocks are written in part, so that the rest has to be read first.
+    pub in_part: bool,
+}
+
+impl View {
+    /// Where a file begins on the device.
+    pub(in crate::frontend::zonefs) fn start(&self, file: FileNo) -> Sector {
+        self.extent(file).start
+    }
+
+    /// A file's zones as the device reports them; none if it does not.
+    fn report(&self, file: FileNo) -> Vec<Zone> {
+        let extent = self.extent(file);
+        let mut zones = Vec::with_capacity(extent.zones as usize);
+        // A device that does not answer leaves things as they are.
+        let _ = self.queue.report_zones(extent.first, extent.zones as usize, &mut zones);
+        zones
+    }
+
+    /// A file's size, asked of the device.
+    pub(super) fn refresh(&self, file: FileNo, state: &mut State) -> u64 {
+        let capacity = self.extent(file).capacity;
+        if state.access == Access::None {
+            state.size = 0;
+        } else if !self.is_sequential(file) {
+            state.size = capacity;
+        } else if let [zone] = self.report(file)[..]
+            && let Some(size) = written(&zone)
+        {
+            state.size = size;
+        }
+        state.size
+    }
+
+    /// Where the next write to a sequential file has to begin.
+    fn pointer(&self, file: FileNo, state: &mut State) -> u64 {
+        if state.in_flight > 0 {
+            return state.next;
+        }
+        let extent = self.extent(file);
+        // What the layer knows includes the writes of others that are on their way.
+        match self.queue.cached_zone(extent.first) {
+            Some((ZonePhase::Empty | ZonePhase::Active, wp)) => wp.to_bytes().0,
+            Some((ZonePhase::Full, _)) => extent.capacity,
+            _ => self.refresh(file, state),
+        }
+    }
+
+    /// What to read; `None` at the end of the file.
+    ///
+    /// # Errors
+    /// `EPERM` if the zone is offline, `EINVAL` for direct I/O that is not aligned to blocks.
+    pub(in crate::frontend::zonefs) fn read(
+        &self,
+        file: FileNo,
+        offset: u64,
+        len: usize,
+        how: How,
+    ) -> Result<Option<ReadPlan>, Errno> {
+        let mut state = self.state(file);
+        if state.access == Access::None {
+            return Err(Errno::PERM);
+        }
+        let size = self.refresh(file, &mut state);
+        let left = size.saturating_sub(offset);
+        let len = usize::try_from(left).map_or(len, |left| len.min(left));
+        if len == 0 {
+            return Ok(None);
+        }
+        let block = u64::from(self.queue.limits().lba_size);
+        let (from, end) = (offset / block * block, (offset + len as u64).next_multiple_of(block));
+        if how.direct && (from != offset || end != offset + len as u64) {
+            return Err(Errno::INVAL);
+        }
+        Ok(Some(ReadPlan {
+            sector: self.start(file) + Sector(from >> 9),
+            nr_sectors: u32::try_from((end - from) >> 9).map_err(|_| Errno::INVAL)?,
+            skip: usize::try_from(offset - from).expect("less than a block"),
+            len,
+        }))
+    }
+
+    /// What to write. A plan that is not empty is to be carried out and [`View::wrote`] to be told.
+    ///
+    /// # Errors
+    /// `EPERM` if the zone failed, `EROFS` after an error with `remount-ro`, `EFBIG` beyond the
+    /// capacity, `EIO` for buffered writes to sequential files, `EINVAL` for direct I/O that is not
+    /// aligned, for what is not at the end of a sequential file, and for `O_APPEND` elsewhere.
+    pub(in crate::frontend::zonefs) fn write(
+        &self,
+        file: FileNo,
+        offset: u64,
+        len: usize,
+        how: How,
+    ) -> Result<WritePlan, Errno> {
+        let (sequential, capacity) = (self.is_sequential(file), self.extent(file).capacity);
+        let mut state = self.state(file);
+        if state.access != Access::Full {
+            return Err(Errno::PERM);
+        }
+        self.check_not_read_only()?;
+        if offset >= capacity && !how.append {
+            return Err(Errno::FBIG);
+        }
+        if sequential && !how.direct {
+            return Err(Errno::IO);
+        }
+        if how.append && !sequential {
+            return Err(Errno::INVAL);
+        }
+        if len == 0 {
+            return Ok(WritePlan { offset, len, in_part: false });
+        }
+        let pointer = if sequential { self.pointer(file, &mut state) } else { offset };
+        let offset = if how.append { pointer } else { offset };
+        let left = capacity.checked_sub(offset).filter(|&left| left > 0).ok_or(Errno::FBIG)?;
+        let len = usize::try_from(left).map_or(len, |left| len.min(left));
+        let end = offset + len as u64;
+        let in_part = !(offset | end).is_multiple_of(u64::from(self.queue.limits().lba_size));
+        if in_part && how.direct || offset != pointer {
+            return Err(Errno::INVAL);
+        }
+        state.in_flight += 1;
+        state.next = end;
+        Ok(WritePlan { offset, len, in_part })
+    }
+
+    /// How a write ended.
+    pub(in crate::frontend::zonefs) fn wrote(
+        &self,
+        file: FileNo,
+        plan: WritePlan,
+        status: Status,
+    ) -> Result<(), Errno> {
+        let mut state = self.state(file);
+        state.in_flight -= 1;
+        if status == Status::Ok {
+            state.size = state.size.max(plan.offset + plan.len as u64);
+            state.meta.modified = SystemTime::now();
+            state.meta.changed = state.meta.modified;
+            return Ok(());
+        }
+        drop(state);
+        self.recover(file, status, true);
+        Err(errno(status))
+    }
+
+    /// What truncating a file asks of its zone; `None` if nothing.
+    ///
+    /// # Errors
+    /// `EROFS`, or `EPERM` for a conventional file, any size but 0 and the capacity, and a file whose
+    /// zone failed.
+    pub(in crate::frontend::zonefs) fn truncate(
+        &self,
+        file: FileNo,
+        size: u64,
+    ) -> Result<Option<Op>, Errno> {
+        self.check_not_read_only()?;
+        let capacity = self.extent(file).capacity;
+        let mut state = self.state(file);
+        if state.access != Access::Full || !self.is_sequential(file) {
+            return Err(Errno::PERM);
+        }
+        let op = match size {
+            0 => Op::ZoneReset,
+            _ if size == capacity => Op::ZoneFinish,
+            _ => return Err(Errno::PERM),
+        };
+        Ok((self.refresh(file, &mut state) != size).then_some(op))
+    }
+
+    /// How truncating ended. Whether the zone is to be opened again for those who have it open.
+    pub(in crate::frontend::zonefs) fn truncated(
+        &self,
+        file: FileNo,
+        size: u64,
+        status: Status,
+    ) -> Result<bool, Errno> {
+        if status != Status::Ok {
+            self.recover(file, status, false);
+            return Err(errno(status));
+        }
+        let mut state = self.state(file);
+        state.size = size;
+        state.meta.modified = SystemTime::now();
+        state.meta.changed = state.meta.modified;
+        state.opened &= size == 0;
+        Ok(state.opened)
+    }
+
+    /// The zone of a truncated file could not be opened again.
+    pub(in crate::frontend::zonefs) fn not_reopened(&self, file: FileNo, status: Status) -> Errno {
+        self.state(file).opened = false;
+        errno(status)
+    }
+
+    /// Whether a file may be flushed.
+    ///
+    /// # Errors
+    /// `EPERM` if its zone failed.
+    pub(in crate::frontend::zonefs) fn sync(&self, file: FileNo) -> Result<(), Errno> {
+        if self.state(file).access == Access::Full { Ok(()) } else { Err(Errno::PERM) }
+    }
+
+    /// An I/O has failed: asks the device what has become of the zone, and goes by the table. A
+    /// failed read of a good zone changes nothing.
+    pub(in crate::frontend::zonefs) fn recover(&self, file: FileNo, status: Status, writing: bool) {
+        let zones = self.report(file);
+        let Some(health) = zones.iter().map(health).max() else {
+            return;
+        };
+        if health == Health::Good && !writing {
+            return;
+        }
+        let outcome = outcome(self.options.on_error, health);
+        let mut state = self.state(file);
+        state.access = state.access.min(outcome.access);
+        state.opened &= health == Health::Good;
+        let size = self.refresh(file, &mut state);
+        drop(state);
+        (self.notify)(&format!(
+            "{}: {status}; the zone is {}, the file's size {size}",
+            self.tree.name(file),
+            match health {
+                Health::Good => "good",
+                Health::ReadOnly => "read-only",
+                Health::Offline => "offline",
+            }
+        ));
+        if outcome.read_only_view {
+            self.become_read_only();
+        }
+    }
+
+    pub(super) fn become_read_only(&self) {
+        if !self.read_only.swap(true, Ordering::AcqRel) {
+            (self.notify)("no file can be written any more");
+        }
+    }
+}
+
+/// The size of the file of a sequential zone; `None` if the zone does not say.
+fn written(zone: &Zone) -> Option<u64> {
+    match zone.cond {
+        ZoneCondition::ReadOnly | ZoneCondition::Offline => None,
+        ZoneCondition::Full => Some(zone.capacity.to_bytes().0),
+        _ if zone.kind == ZoneKind::Conventional => Some(zone.capacity.to_bytes().0),
+        _ => Some((zone.wp - zone.start).to_bytes().0),
+    }
+}
+
+fn health(zone: &Zone) -> Health {
+    match zone.cond {
+        ZoneCondition::ReadOnly => Health::ReadOnly,
+        ZoneCondition::Offline => Health::Offline,
+        _ => Health::Good,
+    }
+}

@@ -1,0 +1,376 @@
+//! What a run is made of: a device, a queue and the channels above it, drawn from a seed.
+use super::chance::Chance;
+use super::drive::Drive;
+use crate::fault::{FaultConfig, FaultDevice};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use zonal_blk::sched::Scheduler;
+use zonal_blk::{Bytes, Nanos, Queue, QueueOptions, Sector, WpRecovery, ZoneWrite};
+
+/// The largest device: the model keeps account of every sector.
+const MAX_BLOCKS: u64 = 1 << 20;
+
+/// Which configurations and faults are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// All.
+    Any,
+    /// Devices with zones.
+    Zoned,
+    /// Devices without.
+    Regular,
+    /// Everything but faults.
+    Calm,
+    /// Devices that keep data behind a volatile cache, and lose power.
+    Crash,
+}
+
+impl Profile {
+    /// All, by name.
+    pub const ALL: [(&'static str, Profile); 5] = [
+        ("any", Profile::Any),
+        ("zoned", Profile::Zoned),
+        ("regular", Profile::Regular),
+        ("calm", Profile::Calm),
+        ("crash", Profile::Crash),
+    ];
+}
+
+/// A [`ZoneWrite`] that can be written to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum Policy {
+    Plug,
+    Qd1,
+    Lock,
+    Off,
+}
+
+impl From<Policy> for ZoneWrite {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::Plug => ZoneWrite::Plug,
+            Policy::Qd1 => ZoneWrite::Qd1,
+            Policy::Lock => ZoneWrite::Lock,
+            Policy::Off => ZoneWrite::Off,
+        }
+    }
+}
+
+/// Names and values of a scheduler's attributes.
+pub type Attributes = Vec<(String, String)>;
+
+/// A device, a queue and its channels. Lengths are in LBAs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The device inside of the one that fails.
+    pub drive: Drive,
+    /// Number of zones; 0 for a device without, which is then `zone_lbas` long.
+    pub zones: u32,
+    /// Distance between zone starts.
+    pub zone_lbas: u32,
+    /// Writable part of a sequential zone.
+    pub capacity_lbas: u32,
+    /// Length of the last zone.
+    pub last_lbas: u32,
+    /// Leading conventional zones.
+    pub conventional: u32,
+    /// LBA size in bytes.
+    pub lba: u32,
+    /// Limit on open zones, 0 for none.
+    pub max_open: u32,
+    /// Limit on active zones, 0 for none.
+    pub max_active: u32,
+    /// Longest native append, 0 for none.
+    pub append_lbas: u32,
+    /// Longest command.
+    pub max_io_lbas: u32,
+    /// Longest write zeroes, 0 for none, of a device that takes longer ones; absent for its own limit.
+    pub zeroes_lbas: Option<u32>,
+    /// Hardware queues.
+    pub queues: u16,
+    /// Tags of each.
+    pub depth: u16,
+    /// Nanoseconds that a command takes.
+    pub latency: u64,
+    /// Up to so many more.
+    pub jitter: u64,
+    /// Whether the device rotates.
+    pub rotational: bool,
+    /// Whether writes are volatile until flushed.
+    pub cache: bool,
+    /// Whether bios carry data, which the device keeps.
+    pub data: bool,
+    /// How writes to zones are kept in order.
+    pub policy: Policy,
+    /// The I/O scheduler's name.
+    pub scheduler: String,
+    /// Its attributes.
+    pub attributes: Attributes,
+    /// Whether waiting bios are merged.
+    pub merge: bool,
+    /// Whether native appends are not used.
+    pub emulate_append: bool,
+    /// Whether write pointers are asked for on request only, as the kernel does it.
+    pub lazy_recovery: bool,
+    /// Whether channels share hardware queues.
+    pub share_queues: bool,
+    /// Number of channels.
+    pub channels: u8,
+    /// How often in a hundred times a lock is found taken (only with the feature `torture`).
+    pub contention: u8,
+    /// Whether channels poll when they have something to do, between the steps too.
+    pub attentive: bool,
+    /// Whether channels that wait for the end sleep until they have something to do, instead of
+    /// looking again and again.
+    pub punctual: bool,
+    /// How often in a hundred times a bio carries FUA, and a tenth of it PREFLUSH.
+    pub fua: u8,
+    /// Nanoseconds after which the device is asked to stop a command.
+    pub io_timeout: u64,
+}
+
+impl Config {
+    pub(super) fn draw(chance: &mut Chance, profile: Profile) -> Self {
+        let zoned = match profile {
+            Profile::Regular => false,
+            Profile::Any | Profile::Calm => chance.percent(90),
+            Profile::Crash => chance.percent(75),
+            Profile::Zoned => true,
+        };
+        let zone_lbas = if zoned { chance.skewed(4, 96) } else { chance.skewed(16, 512) };
+        let capacity_lbas =
+            if chance.percent(60) { zone_lbas } else { chance.range(zone_lbas / 2, zone_lbas) };
+        let zones = if zoned { chance.skewed(1, 12) } else { 0 };
+        let conventional = if chance.percent(60) { 0 } else { chance.range(0, zones) };
+        let max_io_lbas = chance.skewed(1, 24);
+        let native = zoned && chance.percent(35);
+        let append_lbas = if native { chance.range(1, max_io_lbas) } else { 0 };
+        let short_last = zones > 1 && !native && chance.percent(20);
+        let limited = chance.percent(35);
+        let max_active = if limited { chance.range(0, zones.max(1)) } else { 0 };
+        let most_open = if max_active > 0 { max_active } else { zones.max(1) };
+        let lowest = u32::from(max_active > 0);
+        let max_open = if limited { chance.range(lowest, most_open) } else { 0 };
+        let channels = chance.skewed(1, 5) as u8;
+        let share_queues = chance.percent(30);
+        let (scheduler, attributes) = any_scheduler(chance);
+        let locks = scheduler == "mq-deadline";
+        let policy = match zoned {
+            true => chance.weighted(&[
+                (10, Policy::Plug),
+                (7, Policy::Qd1),
+                (if locks { 6 } else { 0 }, Policy::Lock),
+                (1, Policy::Off),
+            ]),
+            false => Policy::Plug,
+        };
+        let timed = chance.percent(70);
+        let data = profile == Profile::Crash || chance.percent(30);
+        let cache = profile == Profile::Crash || chance.percent(20);
+        let drive = Drive::draw(chance, zoned);
+        let mut config = Config {
+            drive: drive.clone(),
+            zones,
+            zone_lbas,
+            capacity_lbas,
+            last_lbas: if short_last { chance.range(1, zone_lbas) } else { zone_lbas },
+            conventional,
+            lba: chance.weighted(&[(4, 512), (1, 4096)]),
+            max_open,
+            max_active,
+            append_lbas,
+            max_io_lbas,
+            zeroes_lbas: chance.weighted(&[(3, None), (1, Some(0)), (1, Some(3))]),
+            queues: if share_queues { chance.range(1, 3) as u16 } else { u16::from(channels) },
+            depth: chance.skewed(1, 64) as u16,
+            latency: if timed { u64::from(chance.skewed(1, 100_000)) } else { 0 },
+            jitter: if timed { u64::from(chance.skewed(0, 200_000)) } else { 0 },
+            rotational: chance.percent(20),
+            cache,
+            data,
+            policy,
+            scheduler,
+            attributes,
+            merge: chance.percent(75),
+            emulate_append: native && chance.percent(30),
+            lazy_recovery: chance.percent(25),
+            share_queues,
+            channels,
+            contention: if chance.percent(50) { chance.range(1, 50) as u8 } else { 0 },
+            attentive: chance.percent(25),
+            punctual: chance.percent(60),
+            fua: if cache || chance.percent(20) { chance.range(1, 30) as u8 } else { 0 },
+            io_timeout: match chance.percent(60) {
+                true => 30_000_000_000,
+                false => chance.skewed(50_000, 50_000_000).into(),
+            },
+        };
+        drive.adapt(&mut config);
+        config
+    }
+
+    /// Sectors of an LBA.
+    pub fn lba_sectors(&self) -> u32 {
+        self.lba / 512
+    }
+
+    pub(super) fn bytes(&self, lbas: u32) -> Bytes {
+        Bytes(u64::from(lbas) * u64::from(self.lba))
+    }
+
+    /// Makes the device.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration, which may come from a file.
+    pub fn device(&self) -> Result<Arc<FaultDevice>, String> {
+        let blocks = u64::from(self.zones.max(1)) * u64::from(self.zone_lbas);
+        if blocks > MAX_BLOCKS {
+            return Err(format!("a device of {blocks} blocks, expected at most {MAX_BLOCKS}"));
+        }
+        if self.channels == 0 || self.queues < u16::from(self.channels) && !self.share_queues {
+            let (channels, queues) = (self.channels, self.queues);
+            return Err(format!("{channels} channels on {queues} hardware queues of their own"));
+        }
+        let medium = self.drive.medium(self)?;
+        let last = self.zones > 0 && self.last_lbas < self.zone_lbas;
+        let config = FaultConfig {
+            latency: Nanos(self.latency),
+            jitter: Nanos(self.jitter),
+            seed: 0,
+            volatile_cache: self.cache,
+            last_zone: last.then(|| self.bytes(self.last_lbas).to_sectors()),
+            max_write_zeroes: self.zeroes_lbas.map(|lbas| lbas.saturating_mul(self.lba_sectors())),
+            rotational: self.rotational,
+        };
+        Ok(FaultDevice::new(medium, config))
+    }
+
+    /// Attaches the block layer to the device.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration or the device.
+    pub fn queue(&self, device: &Arc<FaultDevice>) -> Result<Arc<Queue>, String> {
+        let options = QueueOptions {
+            zone_write: Some(self.policy.into()),
+            scheduler: scheduler(&self.scheduler, &self.attributes)?,
+            merge: self.merge,
+            emulate_append: self.emulate_append,
+            wp_recovery: match self.lazy_recovery {
+                true => WpRecovery::OnRequest,
+                false => WpRecovery::Report,
+            },
+            power_of_two_zones: false,
+            share_queues: self.share_queues,
+            io_timeout: Nanos(self.io_timeout),
+            iostats: false,
+        };
+        let device: Arc<FaultDevice> = Arc::clone(device);
+        Queue::attach(device, options).map_err(|error| error.to_string())
+    }
+
+    /// Length of the device.
+    pub fn capacity(&self) -> Sector {
+        let lbas = match self.zones {
+            0 => u64::from(self.zone_lbas),
+            zones => u64::from(zones - 1) * u64::from(self.zone_lbas) + u64::from(self.last_lbas),
+        };
+        Sector(lbas * u64::from(self.lba_sectors()))
+    }
+}
+
+/// The scheduler of that name with these attributes.
+pub(super) fn scheduler(name: &str, attributes: &Attributes) -> Result<Scheduler, String> {
+    let mut scheduler = Scheduler::from_str(name).map_err(|error| error.to_string())?;
+    for (name, value) in attributes {
+        scheduler.set(name, value).map_err(|error| error.to_string())?;
+    }
+    Ok(scheduler)
+}
+
+/// The name of a scheduler, and attributes for it.
+pub(super) fn any_scheduler(chance: &mut Chance) -> (String, Attributes) {
+    let name = chance.weighted(&[(6, "none"), (4, "mq-deadline"), (2, "bfq"), (2, "kyber")]);
+    (name.to_owned(), attributes(chance, name))
+}
+
+/// Attributes that make a scheduler hold back and let go within a run.
+fn attributes(chance: &mut Chance, scheduler: &str) -> Attributes {
+    let mut set = Vec::new();
+    let mut add = |name: &str, value: String| set.push((name.to_owned(), value));
+    match scheduler {
+        "mq-deadline" if chance.percent(60) => {
+            add("fifo_batch", chance.skewed(1, 16).to_string());
+            add("writes_starved", chance.range(0, 3).to_string());
+            add("front_merges", chance.range(0, 1).to_string());
+            add("async_depth", chance.range(0, 4).to_string());
+            add("read_expire", chance.range(0, 2).to_string());
+            add("write_expire", chance.range(0, 3).to_string());
+            add("prio_aging_expire", chance.range(0, 5).to_string());
+        }
+        "bfq" if chance.percent(60) => {
+            add("slice_idle", chance.range(0, 8).to_string());
+            add("low_latency", chance.range(0, 1).to_string());
+            add("strict_guarantees", chance.range(0, 1).to_string());
+        }
+        "kyber" if chance.percent(60) => {
+            add("read_lat_nsec", (u64::from(chance.skewed(1, 100)) * 10_000).to_string());
+            add("write_lat_nsec", (u64::from(chance.skewed(1, 100)) * 10_000).to_string());
+        }
+        _ => {}
+    }
+    set
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lba = self.lba;
+        if self.zones == 0 {
+            write!(f, "{:?}, regular, of {} blocks of {lba} B", self.drive, self.zone_lbas)?;
+        } else {
+            write!(
+                f,
+                "{:?}, {} zones ({} conventional) of {} blocks of {lba} B, capacity {}, last zone {}, \
+                 open {}, active {}, append {}",
+                self.drive,
+                self.zones,
+                self.conventional,
+                self.zone_lbas,
+                self.capacity_lbas,
+                self.last_lbas,
+                self.max_open,
+                self.max_active,
+                self.append_lbas,
+            )?;
+        }
+        write!(
+            f,
+            "; command {}, depth {}, {} ns + {} ns, data {}, cache {}; policy {:?}, {}{:?}, merge {}, \
+             emulate append {}, lazy recovery {}, timeout {} ns; {} channels on {} {}queues, attentive {}, \
+             punctual {}, contention {} %",
+            self.max_io_lbas,
+            self.depth,
+            self.latency,
+            self.jitter,
+            self.data,
+            self.cache,
+            self.policy,
+            self.scheduler,
+            self.attributes,
+            self.merge,
+            self.emulate_append,
+            self.lazy_recovery,
+            self.io_timeout,
+            self.channels,
+            self.queues,
+            if self.share_queues { "shared " } else { "" },
+            self.attentive,
+            self.punctual,
+            self.contention,
+        )
+    }
+}

@@ -1,0 +1,233 @@
+//! Which device is inside of the one that fails: drawn small and quick, so that much happens in a
+//! run, and with the limits of its kind.
+use super::chance::Chance;
+use super::config::Config;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use zonal_blk::{Bytes, Nanos};
+use zonal_device::hdd::{Host, Order, Recording};
+use zonal_device::medium::Medium;
+use zonal_device::{HddConfig, HddDevice, NullConfig, NullDevice, ZnsConfig, ZnsDevice};
+
+/// A kind of device with what is its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Drive {
+    /// A null device: commands take the time that the device around it adds.
+    Null,
+    /// A rotating disk, shingled if it has zones.
+    Hdd(Disk),
+    /// A ZNS drive.
+    Zns(Flash),
+}
+
+/// What makes a rotating disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disk {
+    /// One command at a time.
+    pub ata: bool,
+    /// Oldest first, instead of the shortest way.
+    pub fifo: bool,
+    /// Whether a write is done when it is in the buffer.
+    pub write_cache: bool,
+    /// Size of the buffer in pieces of 4 KiB.
+    pub pieces: u32,
+    /// Commands that the buffer holds.
+    pub commands: u32,
+    /// Pieces that are read ahead.
+    pub ahead: u32,
+    /// Recording surfaces.
+    pub heads: u32,
+}
+
+/// What makes a ZNS drive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flash {
+    /// Dies that a zone is striped over; there are twice as many.
+    pub zone_dies: u32,
+    /// Pages that are programmed together.
+    pub cell_pages: u32,
+    /// LBAs of a page.
+    pub page_lbas: u32,
+    /// Microseconds that a program takes.
+    pub program: u32,
+    /// Room in the buffer for so many units beside the least that is needed.
+    pub units: u32,
+    /// Whether a flush has nothing to do.
+    pub power_safe: bool,
+    /// Whether reads interrupt programs.
+    pub suspend: bool,
+}
+
+impl Drive {
+    pub(super) fn draw(chance: &mut Chance, zoned: bool) -> Self {
+        match chance.below(100) {
+            0..74 => Drive::Null,
+            74..87 => Drive::Hdd(Disk {
+                ata: chance.percent(20),
+                fifo: chance.percent(40),
+                write_cache: chance.percent(60),
+                pieces: chance.skewed(1, 32),
+                commands: chance.skewed(1, 16),
+                ahead: chance.range(0, 4),
+                heads: chance.range(1, 4),
+            }),
+            _ if zoned => Drive::Zns(Flash {
+                zone_dies: chance.pick(&[1, 2, 4]),
+                cell_pages: chance.range(1, 3),
+                page_lbas: chance.skewed(1, 8),
+                program: chance.skewed(4, 60),
+                units: chance.skewed(0, 16),
+                power_safe: chance.percent(50),
+                suspend: chance.percent(50),
+            }),
+            _ => Drive::Null,
+        }
+    }
+
+    /// The name of the kind.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Drive::Null => "null",
+            Drive::Hdd(_) => "hdd",
+            Drive::Zns(_) => "zns",
+        }
+    }
+
+    /// Takes back what devices of the kind do not have.
+    pub(super) fn adapt(&self, config: &mut Config) {
+        match self {
+            Drive::Null => {}
+            Drive::Hdd(disk) => {
+                config.capacity_lbas = config.zone_lbas;
+                config.append_lbas = 0;
+                config.emulate_append = false;
+                config.max_active = 0;
+                config.queues = 1;
+                config.share_queues = config.share_queues || config.channels > 1;
+                config.depth = if disk.ata { 1 } else { config.depth.min(32) };
+                config.rotational = true;
+            }
+            Drive::Zns(_) => {
+                config.conventional = 0;
+                if config.max_active > 0 {
+                    config.max_open = config.max_open.max(1);
+                }
+            }
+        }
+    }
+
+    pub(super) fn medium(&self, config: &Config) -> Result<Arc<dyn Medium>, String> {
+        let error = |error: zonal_device::ConfigError| error.to_string();
+        Ok(match self {
+            Drive::Null => Arc::new(NullDevice::new(&null(config)).map_err(error)?),
+            Drive::Hdd(disk) => Arc::new(HddDevice::new(&hdd(config, disk)).map_err(error)?),
+            Drive::Zns(flash) => Arc::new(ZnsDevice::new(&zns(config, flash)).map_err(error)?),
+        })
+    }
+}
+
+fn null(config: &Config) -> NullConfig {
+    NullConfig {
+        zoned: config.zones > 0,
+        zones: config.zones,
+        zone_size: config.bytes(config.zone_lbas),
+        zone_capacity: Some(config.bytes(config.capacity_lbas)),
+        conventional: config.conventional,
+        max_open: Some(config.max_open),
+        max_active: config.max_active,
+        append_max: config.bytes(config.append_lbas),
+        size: config.bytes(config.zone_lbas),
+        lba: config.lba,
+        queues: config.queues,
+        depth: config.depth,
+        max_io: config.bytes(config.max_io_lbas),
+        memory: config.data,
+        ..NullConfig::default()
+    }
+}
+
+/// A disk of the usual make with seeks sixty times as short, at the highest speed.
+fn hdd(config: &Config, disk: &Disk) -> HddConfig {
+    const PIECE: u64 = 4096;
+    HddConfig {
+        recording: if config.zones > 0 { Recording::Smr } else { Recording::Cmr },
+        zones: config.zones,
+        zone_size: config.bytes(config.zone_lbas),
+        conventional: config.conventional,
+        max_open: config.max_open,
+        size: config.bytes(config.zone_lbas),
+        lba: config.lba,
+        host: if disk.ata { Host::Ata } else { Host::Ahci },
+        depth: config.depth,
+        max_io: config.bytes(config.max_io_lbas),
+        command: Nanos(1000),
+        rpm: 30_000,
+        heads: disk.heads,
+        rings: 4,
+        track_outer: Bytes(64 << 10),
+        track_inner: Bytes(16 << 10),
+        skew: Nanos(20_000),
+        settle: Nanos(20_000),
+        seek_average: Nanos(142_000),
+        seek_full: Nanos(267_000),
+        cache: Bytes(u64::from(disk.pieces) * PIECE),
+        cache_commands: disk.commands,
+        write_cache: disk.write_cache,
+        piece: Bytes(PIECE),
+        order: if disk.fifo { Order::Fifo } else { Order::Satf },
+        max_age: Nanos(5_000_000),
+        read_ahead: Bytes(u64::from(disk.ahead) * PIECE),
+        segments: 2,
+        reset: Nanos(10_000),
+        finish: Nanos(10_000),
+        memory: config.data,
+        ..HddConfig::default()
+    }
+}
+
+/// A drive with few, small parts.
+fn zns(config: &Config, flash: &Flash) -> ZnsConfig {
+    let page = config.bytes(flash.page_lbas);
+    let unit = page.0 * u64::from(flash.cell_pages);
+    let program = u64::from(flash.program) * 1000;
+    let together = unit * 1_000_000_000 / program * u64::from(flash.zone_dies);
+    let drive = ZnsConfig {
+        zones: config.zones,
+        zone_size: config.bytes(config.zone_lbas),
+        zone_capacity: config.bytes(config.capacity_lbas),
+        max_open: config.max_open,
+        max_active: config.max_active,
+        append_max: config.bytes(config.append_lbas),
+        lba: config.lba,
+        queues: config.queues,
+        depth: config.depth,
+        max_io: config.bytes(config.max_io_lbas),
+        write_time: Nanos(1000),
+        append_time: Nanos(1500),
+        read_time: Nanos(800),
+        manage_time: Nanos(2000),
+        zone_switch: Nanos(500),
+        zone_rate: Bytes(together.min(500_000_000)),
+        buffer: Bytes(0),
+        power_safe: flash.power_safe,
+        channels: 1,
+        dies: 2 * flash.zone_dies,
+        zone_dies: flash.zone_dies,
+        planes: 1,
+        page,
+        cell_pages: flash.cell_pages,
+        block: Bytes(4 * unit),
+        page_read: Nanos(5000),
+        program: Nanos(program),
+        erase: Nanos(100_000),
+        suspend: flash.suspend,
+        suspend_time: Nanos(1000),
+        memory: config.data,
+        ..ZnsConfig::default()
+    };
+    let buffer = drive.least_buffer().0 + u64::from(flash.units) * unit;
+    ZnsConfig { buffer: Bytes(buffer), ..drive }
+}

@@ -1,0 +1,310 @@
+//! What the layer has to do, as one would explain it: without locks, slots, boxes or reuse.
+//!
+//! Takes what is submitted and what happens at the device; gives the first thing that should not
+//! be. Keeps true: it decides nothing by looking at the layer. It follows the plugs (`plug`), what
+//! the device may be asked (`device`), what the medium holds (`data`), and each bio to its end
+//! (`bios`).
+mod admit;
+mod bios;
+mod data;
+mod device;
+mod plug;
+
+use super::config::{Config, Policy};
+use crate::fault::{Event, Log, Report};
+pub(super) use bios::Spec;
+use bios::{Bios, Part};
+use data::Data;
+pub(super) use data::filled;
+use device::DeviceSide;
+use plug::Plugs;
+use std::collections::VecDeque;
+use zonal_blk::{Completion, Limits, Op, Sector, Status, Zone, ZoneNo};
+
+/// Something that should not be.
+pub(super) type Wrong = String;
+
+pub(super) type Checked = Result<(), Wrong>;
+
+/// Fails with a sentence unless something holds.
+macro_rules! require {
+    ($holds:expr, $($text:tt)+) => {
+        if !$holds {
+            return Err(format!($($text)+));
+        }
+    };
+}
+pub(super) use require;
+
+pub(super) struct Model {
+    pub(super) limits: Limits,
+    pub(super) policy: Policy,
+    /// Commands that may be in flight on a hardware queue.
+    pub(super) nr_requests: u32,
+    /// Nanoseconds after which the device may be asked to stop a command.
+    pub(super) io_timeout: u64,
+    merge: bool,
+    lazy_recovery: bool,
+    bios: Bios,
+    channels: Vec<Channel>,
+    frozen: u32,
+    plugs: Plugs,
+    device: DeviceSide,
+    data: Data,
+    /// Zone reports that the layer got and the model has not looked at.
+    reports: VecDeque<Report>,
+    pub(super) ios: u64,
+}
+
+#[derive(Default)]
+struct Channel {
+    /// Bios that came while the queue was frozen.
+    held: VecDeque<u32>,
+    /// Bios that have ended and will be found by the channel's next poll.
+    ready: u32,
+    outstanding: u32,
+}
+
+impl Model {
+    /// A queue that was just attached to a device with these zones, by `limits` as the layer has
+    /// them.
+    pub(super) fn new(config: &Config, limits: &Limits, zones: &[Zone]) -> Self {
+        Model {
+            policy: config.policy,
+            nr_requests: limits.queue_depth.into(),
+            io_timeout: config.io_timeout,
+            merge: config.merge,
+            lazy_recovery: config.lazy_recovery,
+            bios: Bios::default(),
+            channels: Vec::new(),
+            frozen: 0,
+            plugs: Plugs::new(zones),
+            device: DeviceSide::new(config, limits, zones),
+            data: Data::new(config, limits),
+            reports: VecDeque::new(),
+            ios: 0,
+            limits: limits.clone(),
+        }
+    }
+
+    /// The queue is gone and another is attached to the device as it is now. What the device
+    /// holds stays.
+    pub(super) fn attach_anew(&mut self, config: &Config, limits: &Limits, zones: &[Zone]) {
+        self.policy = config.policy;
+        self.nr_requests = limits.queue_depth.into();
+        self.io_timeout = config.io_timeout;
+        self.limits = limits.clone();
+        self.frozen = 0;
+        self.plugs = Plugs::new(zones);
+        self.device.forget_queues();
+    }
+
+    /// One more channel. Gives its number.
+    pub(super) fn open_channel(&mut self) -> usize {
+        self.channels.push(Channel::default());
+        self.channels.len() - 1
+    }
+
+    pub(super) fn plugs_in_use(&self) -> bool {
+        self.limits.nr_zones > 0 && matches!(self.policy, Policy::Plug | Policy::Qd1)
+    }
+
+    /// Bios of a channel that have not completed.
+    pub(super) fn outstanding(&self, channel: usize) -> u32 {
+        self.channels[channel].outstanding
+    }
+
+    pub(super) fn all_outstanding(&self) -> u32 {
+        self.channels.iter().map(|channel| channel.outstanding).sum()
+    }
+
+    pub(super) fn live_plugs(&self) -> u32 {
+        if self.plugs_in_use() { self.plugs.alive } else { 0 }
+    }
+
+    /// Where a write to the zone has to begin, for all that anybody knows.
+    pub(super) fn pointer(&self, zone: u16) -> u64 {
+        self.plugs.pointer(zone.into()).unwrap_or_else(|| self.device.pointer(zone.into()))
+    }
+
+    pub(super) fn is_sequential(&self, zone: ZoneNo) -> bool {
+        self.device.is_sequential(zone.index())
+    }
+
+    /// The number of the next bio.
+    pub(super) fn next_id(&self) -> u64 {
+        self.bios.next_id()
+    }
+
+    pub(super) fn freeze(&mut self) {
+        self.frozen += 1;
+    }
+
+    pub(super) fn thaw(&mut self) {
+        self.frozen -= 1;
+    }
+
+    pub(super) fn is_frozen(&self) -> bool {
+        self.frozen > 0
+    }
+
+    /// What happened at the device during a call.
+    pub(super) fn events(&mut self, log: &mut Log) -> Checked {
+        let mut parts = log.parts.drain(..);
+        for event in log.events.drain(..) {
+            match event {
+                Event::Refused => {}
+                Event::Started { queue, tag, op, flags, zone, sector, nr_sectors, bios, at } => {
+                    let command = device::Command {
+                        op,
+                        flags,
+                        zone: zone.index(),
+                        sector,
+                        nr_sectors,
+                        parts: parts.by_ref().take(bios as usize).map(Part::from).collect(),
+                        plugged: false,
+                        executed: false,
+                        since: at.0,
+                        stopped: false,
+                    };
+                    self.started(queue, tag, command)?;
+                }
+                Event::Executed { queue, tag, sector, nr_sectors, status } => {
+                    self.executed(queue, tag, (sector, nr_sectors), status)?;
+                }
+                Event::Aborted { queue, tag, stops, at } => {
+                    self.aborted(queue, tag, stops, at.0)?;
+                }
+                Event::Done { queue, tag, status, faulty } => {
+                    self.done(queue, tag, status, faulty)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the zone reports of a call over, before anything of the call is looked at.
+    pub(super) fn take_reports(&mut self, log: &mut Log) {
+        self.reports.append(&mut log.reports);
+    }
+
+    /// At the end of a call: nothing was asked of the device in vain.
+    pub(super) fn no_reports_left(&mut self) -> Checked {
+        match self.reports.pop_front() {
+            None => Ok(()),
+            Some(report) => Err(format!("the layer asked for zone {} needlessly", report.first)),
+        }
+    }
+
+    /// What the device said when it was asked for a zone.
+    fn ask(&mut self, zone: usize) -> Result<Option<Zone>, Wrong> {
+        let Some(report) = self.reports.pop_front() else {
+            return Err(format!("the layer should have asked the device for zone {zone}"));
+        };
+        require!(
+            report.first.index() == zone,
+            "the layer asked for zone {} instead of zone {zone}",
+            report.first
+        );
+        Ok(report.zones.ok().and_then(|zones| zones.first().copied()))
+    }
+
+    /// The completions of a poll.
+    pub(super) fn completed(&mut self, channel: usize, completions: &[Completion]) -> Checked {
+        for completion in completions {
+            self.ios += 1;
+            let id = completion.user_data;
+            let spec = self.bios.complete(id, channel, completion)?;
+            self.channels[channel].ready -= 1;
+            self.channels[channel].outstanding -= 1;
+            if completion.status == Status::Ok {
+                if spec.op == Op::Read && spec.has_buf {
+                    self.data.check_read(&self.bios, id, completion)?;
+                }
+                self.data.acknowledged(&self.bios, id, &self.device);
+            }
+        }
+        let ready = self.channels[channel].ready;
+        require!(ready == 0, "{ready} bios have ended and did not complete on channel {channel}");
+        Ok(())
+    }
+
+    /// Somebody changed a zone past the layer; `wp` from its start.
+    pub(super) fn changed_behind(&mut self, zone: ZoneNo, report: &Zone) {
+        let before = self.device.pointer(zone.index());
+        self.device.learn(zone.index(), report);
+        let after = self.device.pointer(zone.index());
+        if after < before {
+            self.data.truncate(&self.limits, zone.index(), after);
+            if after == 0 {
+                self.data.was_reset(zone.index());
+            }
+        }
+        self.plugs.doubt(zone.index());
+    }
+
+    /// The device lost power; these are its zones now.
+    pub(super) fn lost_power(
+        &mut self,
+        zones: &[Zone],
+        read_raw: impl Fn(Sector, &mut [u8]),
+    ) -> Checked {
+        for (zone, report) in zones.iter().enumerate() {
+            if !self.device.is_sequential(zone) {
+                continue;
+            }
+            let before = self.device.pointer(zone);
+            self.device.learn(zone, report);
+            let after = self.device.pointer(zone);
+            self.data.check_survival(zone, before, after)?;
+            self.data.truncate(&self.limits, zone, after);
+            if before != after {
+                self.plugs.doubt(zone);
+            }
+        }
+        self.data.check_loose(&self.limits, &self.device, read_raw)
+    }
+
+    /// All zones were read anew by the layer, or some on request.
+    pub(super) fn reported(&mut self, all: bool) -> Checked {
+        let Some(report) = self.reports.pop_front() else {
+            return Err("the layer should have asked the device for its zones".to_owned());
+        };
+        let Ok(zones) = report.zones else { return Ok(()) };
+        for (zone, report) in (report.first.index()..).zip(&zones) {
+            if all || self.plugs.wants_report(zone) {
+                self.plugs.sync(zone, Some(report));
+            }
+        }
+        Ok(())
+    }
+
+    /// With nothing outstanding: the device's write pointers are where they should be.
+    pub(super) fn check_zones(&self, zones: &[Zone]) -> Checked {
+        for (number, zone) in zones.iter().enumerate() {
+            self.device.check(number, zone)?;
+        }
+        Ok(())
+    }
+
+    /// Somebody asked the layer for a zone.
+    pub(super) fn looked_up(&mut self, zone: usize) -> Checked {
+        if self.plugs.is_stale(zone) {
+            let report = self.ask(zone)?;
+            self.plugs.sync(zone, report.as_ref());
+        }
+        Ok(())
+    }
+
+    /// What the layer says of a zone, after it has asked the device if it had to.
+    pub(super) fn check_known(&self, zone: usize, wp: u64, is_known: bool) -> Checked {
+        let Some(pointer) = self.plugs.pointer(zone).filter(|_| is_known) else {
+            return Ok(());
+        };
+        require!(
+            pointer == wp,
+            "the layer has the write pointer of zone {zone} at {wp}, it should be {pointer}"
+        );
+        Ok(())
+    }
+}

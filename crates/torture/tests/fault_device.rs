@@ -1,0 +1,198 @@
+//! What a device that fails on purpose does to commands, seen through the block layer.
+use std::sync::Arc;
+use zonal_blk::{
+    Bio, BioFlags, Buf, Bytes, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector,
+    Status, ZoneCondition, ZoneNo,
+};
+use zonal_device::medium::Medium;
+use zonal_device::{HddConfig, HddDevice, NullConfig, NullDevice, ZnsConfig, ZnsDevice};
+use zonal_torture::fault::{Effect, Fate, Stop};
+use zonal_torture::{FaultConfig, FaultDevice};
+
+const ZONE: u64 = 64;
+
+struct Rig {
+    device: Arc<FaultDevice>,
+    queue: Arc<Queue>,
+    channel: Channel,
+    now: Nanos,
+}
+
+impl Rig {
+    fn new(config: FaultConfig) -> Self {
+        let null = NullConfig {
+            zones: 4,
+            zone_size: Bytes(ZONE * 512),
+            conventional: 1,
+            memory: true,
+            ..NullConfig::default()
+        };
+        Rig::over(Arc::new(NullDevice::new(&null).unwrap()), config)
+    }
+
+    fn over(inner: Arc<dyn Medium>, config: FaultConfig) -> Self {
+        let device = FaultDevice::new(inner, config);
+        let as_device: Arc<FaultDevice> = Arc::clone(&device);
+        let queue = Queue::attach(as_device, QueueOptions::default()).unwrap();
+        let channel = queue.channel().unwrap();
+        Rig { device, queue, channel, now: Nanos(0) }
+    }
+
+    fn cached() -> Self {
+        Rig::new(FaultConfig { volatile_cache: true, ..FaultConfig::default() })
+    }
+
+    /// The end of one bio, nothing else being on its way.
+    fn end_of(&mut self, bio: Bio) -> Completion {
+        self.channel.submit(self.now, bio);
+        let mut done = Vec::new();
+        while done.is_empty() {
+            self.channel.poll(self.now, &mut done);
+            if let Some(at) = self.channel.next_event() {
+                self.now = self.now.max(at);
+            }
+        }
+        done.pop().unwrap()
+    }
+
+    fn write(&mut self, sector: u64, byte: u8, sectors: usize, flags: BioFlags) -> Status {
+        let data = vec![byte; sectors * 512];
+        let bio = Bio::write(Sector(sector), Buf::from(&data[..]), 0);
+        self.end_of(Bio { flags, ..bio }).status
+    }
+
+    /// The first byte of each sector.
+    fn read(&mut self, sector: u64, sectors: u32) -> Vec<u8> {
+        let buf = self.end_of(Bio::read(Sector(sector), sectors, 0)).buf.unwrap();
+        buf.chunks(512).map(|sector| sector[0]).collect()
+    }
+
+    fn wp(&self, zone: u32) -> u64 {
+        let mut zones = Vec::new();
+        self.queue.report_zones(ZoneNo(zone), 1, &mut zones).unwrap();
+        (zones[0].wp - zones[0].start).0
+    }
+
+    fn doom(&self, effect: Effect, status: Option<Status>) {
+        self.device.doom(true, Fate { late: Nanos(0), effect, status, stop: Stop::Undone });
+    }
+}
+
+#[test]
+fn torn_write_leaves_its_beginning_and_the_pointer_behind_it() {
+    let mut rig = Rig::new(FaultConfig::default());
+    rig.doom(Effect::Part(3), None);
+    assert_eq!(rig.write(ZONE, 7, 8, BioFlags::NONE), Status::IoError);
+    assert_eq!((rig.wp(1), rig.read(ZONE, 5)), (3, vec![7, 7, 7, 0, 0]));
+    assert_eq!(rig.write(ZONE + 3, 8, 1, BioFlags::NONE), Status::Ok);
+}
+
+#[test]
+fn denied_write_is_done_and_lost_write_is_not() {
+    let mut rig = Rig::new(FaultConfig::default());
+    rig.doom(Effect::All, Some(Status::Timeout));
+    rig.doom(Effect::Nothing, Some(Status::IoError));
+    assert_eq!(rig.write(ZONE, 7, 2, BioFlags::NONE), Status::Timeout);
+    assert_eq!(rig.write(ZONE + 2, 8, 2, BioFlags::NONE), Status::IoError);
+    assert_eq!((rig.wp(1), rig.read(ZONE, 3)), (2, vec![7, 7, 0]));
+}
+
+#[test]
+fn command_that_is_late_ends_when_it_is_due() {
+    let mut rig = Rig::new(FaultConfig { latency: Nanos(100), ..FaultConfig::default() });
+    rig.device.doom(
+        true,
+        Fate { late: Nanos(900), effect: Effect::All, status: None, stop: Stop::Undone },
+    );
+    assert_eq!(rig.write(ZONE, 7, 2, BioFlags::NONE), Status::Ok);
+    assert_eq!(rig.now, Nanos(1000));
+}
+
+#[test]
+fn removed_device_fails_everything_until_it_is_back() {
+    let mut rig = Rig::new(FaultConfig { latency: Nanos(100), ..FaultConfig::default() });
+    rig.channel.submit(rig.now, Bio::new(Op::Write, Sector(ZONE), 1, 1));
+    rig.device.remove();
+    assert!(rig.queue.report_zones(ZoneNo(0), 1, &mut Vec::new()).is_err());
+    rig.device.come_back();
+    let mut done = Vec::new();
+    rig.channel.poll(rig.now, &mut done);
+    assert_eq!(done[0].status, Status::Offline, "what was in flight is lost");
+    assert_eq!(rig.wp(1), 0);
+    assert_eq!(rig.write(ZONE, 7, 2, BioFlags::NONE), Status::Ok);
+}
+
+#[test]
+fn loss_of_power_takes_no_more_than_what_was_not_flushed() {
+    for draw in 0..64 {
+        let mut rig = Rig::cached();
+        // A sequential zone, one with FUA, and two overlapping writes to a conventional one.
+        rig.write(ZONE, 1, 4, BioFlags::NONE);
+        rig.write(0, 1, 4, BioFlags::NONE);
+        assert_eq!(rig.end_of(Bio::new(Op::Flush, Sector(0), 0, 0)).status, Status::Ok);
+        rig.write(ZONE + 4, 2, 4, BioFlags::NONE);
+        rig.write(2 * ZONE, 3, 4, BioFlags::FUA);
+        rig.write(0, 4, 2, BioFlags::NONE);
+        rig.write(1, 5, 2, BioFlags::NONE);
+        rig.device.lose_power(draw);
+        let wp = rig.wp(1);
+        assert!((4..=8).contains(&wp), "{wp}");
+        let zone = rig.read(ZONE, 8);
+        let expected: Vec<u8> =
+            (0..8).map(|at| [1, 2][at / 4] * u8::from(at < wp as usize)).collect();
+        assert_eq!(zone, expected, "the data end where the pointer is");
+        assert_eq!((rig.wp(2), rig.read(2 * ZONE, 4)), (4, vec![3; 4]));
+        let loose = rig.read(0, 4);
+        let possible = [[1, 1, 1, 1], [4, 4, 1, 1], [1, 5, 5, 1], [4, 5, 5, 1]];
+        assert!(possible.iter().any(|possible| *possible == loose[..]), "{loose:?}");
+    }
+}
+
+/// Each loss of power put the drive's clock behind all that it had been given, and what came then
+/// waited for seconds (torture's seed 51639378).
+#[test]
+fn loss_of_power_takes_no_time() {
+    let inner: [Arc<dyn Medium>; 2] = [
+        Arc::new(HddDevice::new(&HddConfig::default()).unwrap()),
+        Arc::new(ZnsDevice::new(&ZnsConfig::default()).unwrap()),
+    ];
+    for inner in inner {
+        let mut rig = Rig::over(inner, FaultConfig::default());
+        let mut done = Vec::new();
+        for round in 0..1000 {
+            let at = Sector(round * 1024);
+            rig.channel.submit(rig.now, Bio::new(Op::Write, at, 1024, 0));
+            rig.channel.poll(rig.now, &mut done);
+            rig.device.lose_power(round);
+            while rig.channel.outstanding() > 0 {
+                rig.channel.poll(rig.now, &mut done);
+            }
+        }
+        rig.end_of(Bio::read(Sector(4096), 8, 0));
+        assert!(rig.now < Nanos(50_000_000), "{:?}", rig.now);
+    }
+}
+
+/// A drive that takes no write zeroes got one that its write buffer had no room for, and waited for
+/// ever (torture's seed 41354116).
+#[test]
+fn longest_write_zeroes_is_never_longer_than_the_device_takes() {
+    let longest = |inner: Arc<dyn Medium>| {
+        let config = FaultConfig { max_write_zeroes: Some(24), ..FaultConfig::default() };
+        FaultDevice::new(inner, config).limits().max_write_zeroes_sectors
+    };
+    let drive = ZnsDevice::new(&ZnsConfig::default()).unwrap();
+    assert_eq!(longest(Arc::new(drive)), 0);
+    assert_eq!(longest(Arc::new(NullDevice::new(&NullConfig::default()).unwrap())), 24);
+}
+
+#[test]
+fn short_last_zone_is_reported_as_such_and_fills_up() {
+    let mut rig = Rig::new(FaultConfig { last_zone: Some(Sector(8)), ..FaultConfig::default() });
+    assert_eq!(rig.queue.limits().capacity, Sector(3 * ZONE + 8));
+    assert_eq!(rig.write(3 * ZONE, 7, 8, BioFlags::NONE), Status::Ok);
+    let mut zones = Vec::new();
+    rig.queue.report_zones(ZoneNo(3), 1, &mut zones).unwrap();
+    assert_eq!((zones[0].cond, zones[0].len), (ZoneCondition::Full, Sector(8)));
+    assert_eq!(rig.queue.live_plugs(), 0);
+}
