@@ -154,12 +154,12 @@ mod line_transfer {
 /// appends the layer says where they land.
 mod shared_zones {
     use super::{Arc, DEVICE, Op, Queue, ZoneWrite, at_once, options, per_io, queue, thread};
-    use zonal_blk::lock::ShortLock;
+    use zonal_blk::lock::SpinLock;
     use zonal_blk::{Bio, Nanos, Sector, Status};
 
     /// Where a zone's next write goes, in cache lines of its own.
     #[repr(align(128))]
-    struct Offset(ShortLock<u64>);
+    struct Offset(SpinLock<u64>);
 
     const THREADS: u64 = 4;
     const ZONES: u64 = 16;
@@ -169,7 +169,7 @@ mod shared_zones {
         let device = format!("{DEVICE},append_max=0");
         let queue = queue(&device, options(ZoneWrite::Plug, true));
         let count = if shared { ZONES } else { ZONES * THREADS };
-        let offsets: Vec<Offset> = (0..count).map(|_| Offset(ShortLock::new(0))).collect();
+        let offsets: Vec<Offset> = (0..count).map(|_| Offset(SpinLock::new(0))).collect();
         let time = at_once(THREADS, |id| {
             let first = if shared { 0 } else { id * ZONES };
             writer(&queue, op, &offsets, first, id, depth);
@@ -219,9 +219,9 @@ mod shared_zones {
 
 fn attach() {
     let device = "null:zones=100000,zone_size=256M,max_open=128";
-    let device = zonal_device::spec::parse(device).expect("a spec");
+    let device = zonal_device::device_spec::parse(device).expect("a spec");
     let [time] = best::<1>(|_| {
-        let device = zonal_device::spec::build(&device).expect("a device");
+        let device = zonal_device::device_spec::build(&device).expect("a device");
         let start = Instant::now();
         let queue = Queue::attach(device, QueueOptions::default()).expect("a device");
         let time = start.elapsed();

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 use zonal_blk::{Buf, Device, Queue, QueueOptions};
-use zonal_device::spec;
+use zonal_device::device_spec;
 use zonal_host::RealClock;
 use zonal_host::frontend::zonefs::{Lanes, Mount, Options, View};
 
@@ -152,7 +152,7 @@ fn pass_through(dir: &Path) -> BackgroundSession {
 fn zones(dir: &Path) -> Mount {
     let text = format!("null:zones={FILES},zone_size={CAPACITY},lba=4096,memory=true");
     let device: Arc<dyn Device> =
-        spec::build(&spec::parse(&text).expect("a spec")).expect("a device");
+        device_spec::build(&device_spec::parse(&text).expect("a spec")).expect("a device");
     let options = QueueOptions { share_queues: true, ..QueueOptions::default() };
     let queue = Queue::attach(device, options).expect("a queue");
     let view = View::new(queue, Options::default(), Arc::new(|what| panic!("{what}")));

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use zonal_blk::{
     Bio, Buf, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector, Status,
 };
-use zonal_device::spec;
+use zonal_device::device_spec;
 use zonal_host::backend::nvme_tcp::NvmeTcpDevice;
 use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
 use zonal_host::poll::Waiting;
@@ -85,8 +85,8 @@ struct Loopback {
 }
 
 fn loopback(Row { order, waiting, .. }: &Row) -> Loopback {
-    let device = spec::parse(order.device()).expect("a spec");
-    let device: Arc<dyn Device> = spec::build(&device).expect("a device");
+    let device = device_spec::parse(order.device()).expect("a spec");
+    let device: Arc<dyn Device> = device_spec::build(&device).expect("a device");
     let options = QueueOptions { share_queues: true, ..QueueOptions::default() };
     let queue = Queue::attach(device, options).expect("a queue");
     let subsystem = Subsystem::new(SubsystemConfig {

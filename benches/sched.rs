@@ -107,7 +107,7 @@ impl HwQueue for OneLockQueue {
         let before = done.len();
         self.1.poll(now, done);
         for request in &done[before..] {
-            self.0.1.lock().expect("the one lock").1.ended(request);
+            self.0.1.lock().expect("the one lock").1.completed(request);
         }
     }
 

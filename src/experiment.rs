@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use zonal_blk::{Nanos, ZoneCounters, ZoneNo};
-use zonal_device::model::Activity;
+use zonal_device::model::DeviceStats;
 use zonal_fio::job::{DataDir, Job};
 use zonal_fio::jobfile::{self, SystemSource};
 use zonal_fio::plan::{self, Task};
@@ -100,7 +100,7 @@ pub struct Outcome {
 /// What a device and the plugs of its zones did from the start of a load to its end.
 pub struct DeviceOutcome {
     /// What the model tells.
-    pub activity: Activity,
+    pub activity: DeviceStats,
     /// Writes that went through plugs.
     pub plugged: u64,
     /// Time that they waited there, summed.
@@ -114,7 +114,7 @@ pub struct DeviceOutcome {
 impl DeviceOutcome {
     fn of(device: &Attached) -> Result<Self> {
         let mut outcome = DeviceOutcome {
-            activity: device.model.activity(),
+            activity: device.model.stats(),
             plugged: 0,
             parked: Nanos(0),
             merged: 0,

@@ -26,8 +26,8 @@ struct Run {
 
 /// Runs the jobs of `text`, all at once, on a device.
 fn run(machine: Machine, device: &str, policy: ZoneWrite, text: &str) -> Run {
-    let spec = zonal_device::spec::parse(device).expect("a device spec");
-    let device = zonal_device::spec::build(&spec).expect("a device");
+    let spec = zonal_device::device_spec::parse(device).expect("a device spec");
+    let device = zonal_device::device_spec::build(&spec).expect("a device");
     let set = parse_str("scenario.fio", text, &MemorySource::default()).expect("a job file");
     let jobs: Vec<Arc<Job>> = set.jobs.into_iter().map(Arc::new).collect();
     let mut phases = plan::phases(&jobs);

@@ -202,8 +202,8 @@ fn run(
     for (attribute, value) in attributes {
         scheduler.set(attribute, value).expect("an attribute");
     }
-    let spec = zonal_device::spec::parse(DEVICE).expect("a device spec");
-    let device = zonal_device::spec::build(&spec).expect("a device");
+    let spec = zonal_device::device_spec::parse(DEVICE).expect("a device spec");
+    let device = zonal_device::device_spec::build(&spec).expect("a device");
     let log = Arc::new(Mutex::new(Log::default()));
     let witness = Arc::new(Witness { device, log: Arc::clone(&log) });
     let options = QueueOptions { scheduler, share_queues: true, ..QueueOptions::default() };

@@ -14,11 +14,11 @@ const REGULAR: &str = "null:zoned=false,size=256M,memory=true,latency=20us,depth
 
 /// Runs the one job of `text`; on real threads or in virtual time.
 fn run(real: bool, device: &str, policy: Option<ZoneWrite>, text: &str) -> Vec<Outcome> {
-    let spec = zonal_device::spec::parse(device).expect("a device spec");
+    let spec = zonal_device::device_spec::parse(device).expect("a device spec");
     let set = parse_str("scenario.fio", text, &MemorySource::default()).expect("a job file");
     let job = Arc::new(set.jobs.into_iter().next().expect("a job"));
     let disk = |_| {
-        let device = zonal_device::spec::build(&spec).expect("a device");
+        let device = zonal_device::device_spec::build(&spec).expect("a device");
         let options = QueueOptions { zone_write: policy, ..QueueOptions::default() };
         Disk { queue: Queue::attach(device, options).expect("a queue"), keeps_data: true }
     };
@@ -114,8 +114,8 @@ fn the_same_seed_gives_the_same_run() {
 #[test]
 fn what_does_not_fit_a_file_system_is_told_by_option() {
     let told = |device: &str, options: &str| {
-        let spec = zonal_device::spec::parse(device).expect("a device spec");
-        let device = zonal_device::spec::build(&spec).expect("a device");
+        let spec = zonal_device::device_spec::parse(device).expect("a device spec");
+        let device = zonal_device::device_spec::build(&spec).expect("a device");
         let text = format!("[j]\n{options}\n");
         let set = parse_str("j.fio", &text, &MemorySource::default()).expect("a job file");
         let error = fs::check(&set.jobs[0], device.limits()).expect_err("it does not fit");

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zonal_blk::{Bio, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector, Status};
-use zonal_device::spec;
+use zonal_device::device_spec;
 
 /// Sectors of a 4 KiB write.
 const BLOCK: u64 = 8;
@@ -13,7 +13,7 @@ pub const DEVICE: &str = "null:zones=4096,zone_size=256M,max_open=128,lba=4096";
 /// A block layer over a new device.
 pub fn queue(device: &str, options: QueueOptions) -> Arc<Queue> {
     let device: Arc<dyn Device> =
-        spec::build(&spec::parse(device).expect("a spec")).expect("a device");
+        device_spec::build(&device_spec::parse(device).expect("a spec")).expect("a device");
     Queue::attach(device, options).expect("a device that keeps the rules")
 }
 

@@ -4,13 +4,13 @@
 
 use libfuzzer_sys::fuzz_target;
 use zonal_device::DeviceSpec;
-use zonal_device::spec;
+use zonal_device::device_spec;
 
 /// Larger devices take too long to make.
 const MAX_ZONES: u32 = 1 << 12;
 
 fuzz_target!(|text: &str| {
-    let Ok(device) = spec::parse(text) else { return };
+    let Ok(device) = device_spec::parse(text) else { return };
     let (kind, zones) = match &device {
         DeviceSpec::Null(config) => ("null, ", config.zones),
         DeviceSpec::Hdd(config) => ("hdd, ", config.zones),
@@ -18,6 +18,6 @@ fuzz_target!(|text: &str| {
     };
     assert!(device.describe().starts_with(kind));
     if zones <= MAX_ZONES && !device.keeps_data() {
-        spec::build(&device).expect("a spec that was checked makes a device");
+        device_spec::build(&device).expect("a spec that was checked makes a device");
     }
 });

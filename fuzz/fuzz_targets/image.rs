@@ -36,7 +36,7 @@ fuzz_target!(|bytes: &[u8]| {
     // An image of a million zones takes a gigabyte to look at: what is tried is small.
     if bytes.len() >= 76 && bytes[33..36] == [0; 3] && bytes[73..76] == [0; 3] {
         if let Ok((superblock, recovered, _)) = check(&Bytes(&bytes)) {
-            assert_eq!(recovered.zones.len(), superblock.shape.zones as usize);
+            assert_eq!(recovered.zones.len(), superblock.geometry.zones as usize);
         }
     }
 });

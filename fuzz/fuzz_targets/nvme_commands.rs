@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 use zonal_blk::{Nanos, Queue, QueueOptions};
-use zonal_device::spec;
+use zonal_device::device_spec;
 use zonal_nvme::auth::{AuthConfig, AwaitChallenge, Group, Standing};
 use zonal_nvme::controller::{Connected, Namespace, Subsystem, SubsystemConfig, Target};
 use zonal_nvme::wire::auth::AuthCommand;
@@ -88,7 +88,7 @@ fuzz_target!(|input: (Vec<(bool, [u8; 32], [u8; 32], u16)>, bool, Vec<Vec<u8>>)|
     if !messages.is_empty() {
         authenticate(challenged, messages);
     }
-    let device = spec::build(&spec::parse(DEVICE).expect("a spec")).expect("a device");
+    let device = device_spec::build(&device_spec::parse(DEVICE).expect("a spec")).expect("a device");
     let options = QueueOptions { share_queues: true, ..QueueOptions::default() };
     let queue = Queue::attach(device, options).expect("a queue");
     let subsystem = Subsystem::new(config());

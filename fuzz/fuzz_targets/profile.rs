@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zonal_device::spec::parse_profile;
+use zonal_device::device_spec::parse_profile;
 
 fuzz_target!(|text: &str| {
     if let Err(error) = parse_profile("fuzz.toml", text) {

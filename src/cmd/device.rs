@@ -12,9 +12,9 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use zonal_blk::{Limits, ZoneNo};
-use zonal_device::model::{Load, Model};
-use zonal_device::quantity::show_size;
-use zonal_device::spec;
+use zonal_device::device_spec;
+use zonal_device::model::{EstimatedLoad, Model};
+use zonal_device::quantity::format_size;
 
 /// Where along the device sequential loads are tried, in percent of its capacity.
 const PLACES: [u32; 5] = [0, 25, 50, 75, 99];
@@ -41,7 +41,7 @@ struct Found {
 /// Describes and checks a device.
 pub fn run(args: &DeviceArgs) -> Result<ExitCode> {
     let spec = devices::load(&args.device)?;
-    let model = spec::build(&spec).with_context(|| format!("device {}", args.device))?;
+    let model = device_spec::build(&spec).with_context(|| format!("device {}", args.device))?;
     let limits = model.limits();
     let mut text = format!("{}: {}\n\n", args.device, spec.describe());
     for (name, value) in general(&*model)?.into_iter().chain(model.characteristics()) {
@@ -87,8 +87,8 @@ fn general(model: &dyn Model) -> Result<Vec<(&'static str, String)>> {
     let limits = model.limits();
     let bytes = limits.capacity.to_bytes().0;
     let mut lines = vec![
-        ("capacity", format!("{:.2} TB ({})", bytes as f64 / 1e12, show_size(bytes))),
-        ("longest command", show_size(u64::from(limits.max_sectors) << 9)),
+        ("capacity", format!("{:.2} TB ({})", bytes as f64 / 1e12, format_size(bytes))),
+        ("longest command", format_size(u64::from(limits.max_sectors) << 9)),
     ];
     if limits.nr_zones > 0 {
         let or_any = |limit: u32| match limit {
@@ -104,7 +104,7 @@ fn general(model: &dyn Model) -> Result<Vec<(&'static str, String)>> {
             format!(
                 "{} of {}, {} open, {} active at most",
                 limits.nr_zones,
-                show_size(limits.zone_size.to_bytes().0),
+                format_size(limits.zone_size.to_bytes().0),
                 or_any(limits.max_open_zones),
                 or_any(limits.max_active_zones)
             ),
@@ -167,14 +167,18 @@ impl Found {
     }
 
     /// What a load came to: its name, the figure, and the unit with how much of the figure it is.
-    fn of(&self, load: Load) -> (&'static str, f64, &'static str, f64) {
+    fn of(&self, load: EstimatedLoad) -> (&'static str, f64, &'static str, f64) {
         let sequential = |at: usize| self.sequential[at].1.bytes;
         match load {
-            Load::SequentialAtStart => ("sequential at the start", sequential(0), "MB/s", 1e6),
-            Load::SequentialAtEnd => {
+            EstimatedLoad::SequentialAtStart => {
+                ("sequential at the start", sequential(0), "MB/s", 1e6)
+            }
+            EstimatedLoad::SequentialAtEnd => {
                 ("sequential at the end", sequential(self.sequential.len() - 1), "MB/s", 1e6)
             }
-            Load::RandomReads => ("random reads one by one", self.random[0].1.ios, "IOPS", 1.0),
+            EstimatedLoad::RandomReads => {
+                ("random reads one by one", self.random[0].1.ios, "IOPS", 1.0)
+            }
         }
     }
 

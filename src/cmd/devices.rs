@@ -5,6 +5,6 @@ use std::process::ExitCode;
 
 /// Prints how a device is described.
 pub fn help() -> Result<ExitCode> {
-    io::stdout().write_all(zonal_device::spec::help().as_bytes())?;
+    io::stdout().write_all(zonal_device::device_spec::help().as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

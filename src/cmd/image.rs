@@ -17,7 +17,7 @@ pub fn create(args: &CreateArgs) -> Result<ExitCode> {
     let name = ImageName::of_path(&args.image.to_string_lossy());
     println!(
         "{name}: {}, UUID {}",
-        superblock.shape.summary(),
+        superblock.geometry.summary(),
         devices::show_uuid(&superblock.uuid)
     );
     Ok(ExitCode::SUCCESS)
@@ -59,7 +59,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode> {
     }
     match image::look(path) {
         Ok((superblock, recovered, findings)) => {
-            println!("{}: {}", path.display(), superblock.shape.summary());
+            println!("{}: {}", path.display(), superblock.geometry.summary());
             println!("UUID {}", devices::show_uuid(&superblock.uuid));
             println!("generation {}: {}", recovered.generation, recovered.summary());
             for finding in &findings {
@@ -92,7 +92,7 @@ fn repair(path: &Path) -> Result<()> {
     };
     let before = image::look(path).with_context(|| format!("image {text}"))?;
     let opened = devices::open_image(&format!("image:{text}:latency=none"))?;
-    opened.device.give_back().with_context(|| format!("image {text}: giving back space"))?;
+    opened.device.reclaim_space().with_context(|| format!("image {text}: giving back space"))?;
     drop(opened);
     for finding in before.2 {
         match finding {

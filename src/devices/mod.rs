@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Queue, QueueOptions};
+use zonal_device::device_spec::DeviceSpec;
 use zonal_device::model::Model;
-use zonal_device::spec::DeviceSpec;
 use zonal_fio::job::Job;
 use zonal_fio::plan::Task;
 

@@ -14,8 +14,8 @@ use super::Attached;
 use anyhow::{Context, Result, ensure};
 use std::sync::Arc;
 use zonal_blk::{Queue, QueueOptions};
+use zonal_device::device_spec::{self, DeviceSpec};
 use zonal_device::model::Model;
-use zonal_device::spec::{self, DeviceSpec};
 use zonal_host::Notify;
 use zonal_host::backend::image::{self, ImageName};
 use zonal_host::backend::linux::LinuxDevice;
@@ -112,7 +112,7 @@ pub fn open(name: &str, seed: u64, channels: usize) -> Result<Opened> {
 /// # Errors
 /// The rule that the spec breaks.
 pub fn make(name: &str, spec: &DeviceSpec) -> Result<Opened> {
-    let model = spec::build(spec).with_context(|| format!("device {name}"))?;
+    let model = device_spec::build(spec).with_context(|| format!("device {name}"))?;
     Ok(Opened::made(name, spec, model))
 }
 
@@ -146,7 +146,8 @@ pub fn load(name: &str) -> Result<DeviceSpec> {
         "device {name}: found an image or a device of another program, expected a model, which is \
          made here; the others are for `zonal run` in real time, `zonal zone` and `zonal serve`"
     );
-    spec::load(name, |path| std::fs::read_to_string(path)).with_context(|| format!("device {name}"))
+    device_spec::load(name, |path| std::fs::read_to_string(path))
+        .with_context(|| format!("device {name}"))
 }
 
 /// The text of a profile: of one that the program has, or a file.
@@ -154,13 +155,13 @@ pub fn load(name: &str) -> Result<DeviceSpec> {
 /// # Errors
 /// There is none of this name, or it cannot be read.
 pub fn profile_text(name: &str) -> Result<String> {
-    if let Some(text) = spec::profile_text(name) {
+    if let Some(text) = device_spec::profile_text(name) {
         return Ok(text.to_owned());
     }
     ensure!(
         name.ends_with(".toml"),
         "unknown profile `{name}`, expected {} or a file NAME.toml",
-        spec::profile_names()
+        device_spec::profile_names()
     );
     std::fs::read_to_string(name).with_context(|| format!("{name}: cannot read the device profile"))
 }

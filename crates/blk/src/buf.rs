@@ -1,5 +1,5 @@
 //! Data buffers: owned, or lent.
-use crate::lent::Lent;
+use crate::external::ExternalBuf;
 use std::fmt;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 struct Page([u8; 4096]);
 
 /// A data buffer, aligned to 4096 bytes as direct I/O wants it. A bio owns its buffer on the way
-/// down and gives it back with the completion. One that is [lent](Buf::lent) has a length and no
+/// down and gives it back with the completion. One that is [lent](Buf::external) has a length and no
 /// bytes.
 ///
 /// One pointer wide: a bio is copied on its way, and most bios of the fast devices carry none.
@@ -18,7 +18,7 @@ struct Inner {
     /// None if the buffer is lent.
     pages: Box<[Page]>,
     len: usize,
-    lent: Option<Lent>,
+    external: Option<ExternalBuf>,
 }
 
 impl Buf {
@@ -26,19 +26,19 @@ impl Buf {
     pub fn zeroed(len: usize) -> Self {
         let pages = <[Page]>::new_box_zeroed_with_elems(len.div_ceil(4096))
             .expect("memory for a data buffer");
-        Buf(Box::new(Inner { pages, len, lent: None }))
+        Buf(Box::new(Inner { pages, len, external: None }))
     }
 
     /// The first `len` bytes of memory that somebody lends. To look at them here is an error in the
     /// program: they are the device's to move, if it [takes such
-    /// buffers](crate::Device::takes_lent).
-    pub fn lent(lent: Lent, len: usize) -> Self {
-        Buf(Box::new(Inner { pages: Box::default(), len, lent: Some(lent) }))
+    /// buffers](crate::Device::external_buf_alignment).
+    pub fn external(external: ExternalBuf, len: usize) -> Self {
+        Buf(Box::new(Inner { pages: Box::default(), len, external: Some(external) }))
     }
 
     /// Where the bytes are, if they are lent.
-    pub fn as_lent(&self) -> Option<&Lent> {
-        self.0.lent.as_ref()
+    pub fn as_external(&self) -> Option<&ExternalBuf> {
+        self.0.external.as_ref()
     }
 
     /// Length in bytes, whoever has them.
@@ -78,21 +78,21 @@ impl std::ops::Deref for Buf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         let bytes = self.0.pages.as_bytes();
-        bytes.get(..self.0.len).unwrap_or_else(|| not_here(&self.0.lent))
+        bytes.get(..self.0.len).unwrap_or_else(|| not_here(&self.0.external))
     }
 }
 
 impl std::ops::DerefMut for Buf {
     fn deref_mut(&mut self) -> &mut [u8] {
         let bytes = self.0.pages.as_mut_bytes();
-        bytes.get_mut(..self.0.len).unwrap_or_else(|| not_here(&self.0.lent))
+        bytes.get_mut(..self.0.len).unwrap_or_else(|| not_here(&self.0.external))
     }
 }
 
 /// A buffer of no pages: it costs the others nothing, whose length is checked anyway.
 #[cold]
-fn not_here(lent: &Option<Lent>) -> ! {
-    panic!("the bytes of a lent buffer are not here: {lent:?}")
+fn not_here(external: &Option<ExternalBuf>) -> ! {
+    panic!("the bytes of a lent buffer are not here: {external:?}")
 }
 
 impl fmt::Debug for Buf {
@@ -104,7 +104,7 @@ impl fmt::Debug for Buf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lent::Lender;
+    use crate::external::ExternalMemory;
     use crate::status::Status;
     use std::sync::Arc;
 
@@ -129,26 +129,26 @@ mod tests {
 
     #[test]
     fn lent_buffer_has_a_length_and_knows_whose_bytes_they_are() {
-        let buf = Buf::lent(Lent::new(Arc::new(Sevens), 3), 4096);
+        let buf = Buf::external(ExternalBuf::new(Arc::new(Sevens), 3), 4096);
         assert_eq!((buf.len(), buf.is_empty()), (4096, false));
-        let lent = buf.as_lent().expect("it is lent");
-        assert_eq!((lent.token(), lent.at(), lent.behind(512).at()), (3, 0, 512));
+        let lent = buf.as_external().expect("it is lent");
+        assert_eq!((lent.token(), lent.offset(), lent.advanced_by(512).offset()), (3, 0, 512));
         let mut data = [0; 2];
-        assert_eq!((lent.behind(512).read(&mut data), data), (Ok(()), [7, 7]));
+        assert_eq!((lent.advanced_by(512).read(&mut data), data), (Ok(()), [7, 7]));
         assert_eq!(lent.write(&data), Err(Status::IoError));
-        assert!(Buf::zeroed(512).as_lent().is_none());
+        assert!(Buf::zeroed(512).as_external().is_none());
     }
 
     #[test]
     #[should_panic(expected = "the bytes of a lent buffer are not here")]
     fn bytes_of_a_lent_buffer_are_not_looked_at() {
-        let _ = Buf::lent(Lent::new(Arc::new(Sevens), 3), 4096)[0];
+        let _ = Buf::external(ExternalBuf::new(Arc::new(Sevens), 3), 4096)[0];
     }
 
     /// Has nothing else, and takes nothing.
     struct Sevens;
 
-    impl Lender for Sevens {
+    impl ExternalMemory for Sevens {
         fn read(&self, _: u64, _: usize, data: &mut [u8]) -> Result<(), Status> {
             data.fill(7);
             Ok(())

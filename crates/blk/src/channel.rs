@@ -4,17 +4,17 @@
 //! completes exactly once, on this channel. Belongs to one thread; its hardware queue, its stock of
 //! requests and its completions have no locks.
 use crate::bio::{Bio, Completion, Op};
-use crate::completion::{Mailbox, Parents};
-use crate::gate::Presence;
+use crate::completion::{Mailbox, SplitBios};
+use crate::gate::ChannelUsage;
 use crate::hctx::HctxRef;
 use crate::iostat::IoCounters;
 use crate::limits::Limits;
-use crate::plug::Entered;
+use crate::plug::PlugResult;
 use crate::probe::{mark, mutant};
-use crate::queue::{Queue, Setup};
+use crate::queue::{ChannelConfig, Queue};
 use crate::request::{Request, RequestList, RequestPool};
-use crate::sched::{Link, MergeLimit};
-use crate::split::{self, Geometry};
+use crate::sched::{MergeLimit, SchedHandle};
+use crate::split::{self, FastPath};
 use crate::status::Status;
 use crate::units::{Nanos, ZoneNo};
 use std::collections::VecDeque;
@@ -33,9 +33,9 @@ pub struct Channel {
     id: u32,
     hctx: HctxRef,
     /// `None` without a scheduler.
-    link: Option<Link>,
+    sched: Option<SchedHandle>,
     /// Requests are gathered for the scheduler, if there is one, to have as a batch.
-    gathers: bool,
+    batching: bool,
     /// By channel, those opened later being added when one is first met.
     mailboxes: Vec<Arc<Mailbox>>,
     /// By channel that they came from, requests that are to go back there.
@@ -43,7 +43,7 @@ pub struct Channel {
     /// What was in the mailbox; kept for its capacity.
     mail: Vec<Box<Request>>,
     pool: RequestPool,
-    parents: Parents,
+    parents: SplitBios,
     /// Bios that ended before they reached a device.
     ended: Vec<Completion>,
     /// Requests that the end of another made impossible.
@@ -53,19 +53,19 @@ pub struct Channel {
     /// Bios that came while the queue was frozen.
     held: VecDeque<Bio>,
     /// Bios that are in the layer.
-    inside: usize,
-    presence: Arc<Presence>,
+    nr_bios: usize,
+    usage: Arc<ChannelUsage>,
     /// `None` if nobody wants to know.
     iostat: Option<Arc<IoCounters>>,
     /// What a batch may be merged into.
     merge: MergeLimit,
-    geometry: Geometry,
+    fast_path: FastPath,
     limits: Limits,
     /// Changes to the queue that the channel knows of.
     changes: u32,
     retiring: bool,
     /// Was told that it can go: the others that share the hardware queue may retire since.
-    let_go: bool,
+    told_may_close: bool,
 }
 
 impl Channel {
@@ -73,37 +73,38 @@ impl Channel {
         queue: Arc<Queue>,
         id: u32,
         mailboxes: Vec<Arc<Mailbox>>,
-        presence: Arc<Presence>,
+        usage: Arc<ChannelUsage>,
         iostat: Option<Arc<IoCounters>>,
         mut hctx: HctxRef,
-        setup: Setup,
+        setup: ChannelConfig,
     ) -> Self {
-        let Setup { changes, limits, geometry, merge, link, nr_requests, io_timeout } = setup;
-        hctx.with(|hctx| hctx.set_up(nr_requests, io_timeout));
+        let ChannelConfig { changes, limits, fast_path, merge, sched, nr_requests, io_timeout } =
+            setup;
+        hctx.with(|hctx| hctx.configure(nr_requests, io_timeout));
         Channel {
             queue,
             id,
             hctx,
-            link,
-            gathers: false,
+            sched,
+            batching: false,
             mailboxes,
             outbox: Vec::new(),
             mail: Vec::new(),
             pool: RequestPool::default(),
-            parents: Parents::default(),
+            parents: SplitBios::default(),
             ended: Vec::new(),
             aborted: RequestList::new(),
             done: Vec::new(),
             held: VecDeque::new(),
-            inside: 0,
-            presence,
+            nr_bios: 0,
+            usage,
             iostat,
             merge,
-            geometry,
+            fast_path,
             limits,
             changes,
             retiring: false,
-            let_go: false,
+            told_may_close: false,
         }
     }
 
@@ -114,7 +115,7 @@ impl Channel {
 
     /// Bios submitted and not yet completed.
     pub fn outstanding(&self) -> usize {
-        self.inside + self.held.len()
+        self.nr_bios + self.held.len()
     }
 
     /// Sends a bio down. It completes in a later [`Channel::poll`], also if it fails at once.
@@ -132,25 +133,25 @@ impl Channel {
     /// Sends bios down together (the kernel's `blk_start_plug`): those that follow one another on
     /// the medium go as one command, and a scheduler orders them as one set. Leaves `bios` empty.
     pub fn submit_batch(&mut self, now: Nanos, bios: &mut Vec<Bio>) {
-        self.gathers = true;
+        self.batching = true;
         let mut last: Option<Box<Request>> = None;
         for bio in bios.drain(..) {
             // Whether it may come in is asked first: what it is judged by may have changed.
-            let zone = if self.is_open() { self.geometry.plain(&bio) } else { None };
+            let zone = if self.is_open() { self.fast_path.zone_of(&bio) } else { None };
             let Some(zone) = zone else {
                 if let Some(request) = last.take() {
-                    self.pass(now, request);
+                    self.enter_plug(now, request);
                 }
                 self.submit(now, bio);
                 continue;
             };
-            self.inside += 1;
-            let request = self.load_in(zone, bio, None);
-            if let Some(link) = &mut self.link
+            self.nr_bios += 1;
+            let request = self.request_in_zone(zone, bio, None);
+            if let Some(sched) = &mut self.sched
                 && request.op() == Op::Read
             {
                 // No plug is in its way, and the scheduler merges what it orders.
-                link.add_to_batch(request);
+                sched.add_to_batch(request);
                 continue;
             }
             let Some(front) = &mut last else {
@@ -161,15 +162,15 @@ impl Channel {
                 front.append(request);
             } else {
                 let request = std::mem::replace(front, request);
-                self.pass(now, request);
+                self.enter_plug(now, request);
             }
         }
         if let Some(request) = last {
-            self.pass(now, request);
+            self.enter_plug(now, request);
         }
-        self.gathers = false;
-        if let Some(link) = &mut self.link {
-            link.issue_batch(now, &mut self.hctx);
+        self.batching = false;
+        if let Some(sched) = &mut self.sched {
+            sched.issue_batch(now, &mut self.hctx);
         }
     }
 
@@ -179,8 +180,8 @@ impl Channel {
         let gate = self.queue.gate();
         // What is held goes first, also if the queue was thawed since.
         self.held.is_empty()
-            && if self.inside == 0 {
-                self.presence.enter(gate) && self.is_up_to_date()
+            && if self.nr_bios == 0 {
+                self.usage.enter(gate) && self.refresh_config()
             } else {
                 !gate.is_frozen() || mutant!(FreezeIgnored)
             }
@@ -188,25 +189,26 @@ impl Channel {
 
     /// The channel's first bio comes in: what has changed meanwhile? Always true.
     #[inline(always)]
-    fn is_up_to_date(&mut self) -> bool {
-        if self.is_outdated() {
-            self.renew();
+    fn refresh_config(&mut self) -> bool {
+        if self.is_config_stale() {
+            self.reload_config();
         }
         true
     }
 
     #[inline(always)]
-    fn is_outdated(&self) -> bool {
+    fn is_config_stale(&self) -> bool {
         self.queue.gate().changes() != self.changes
     }
 
     #[cold]
-    fn renew(&mut self) {
-        let Setup { changes, limits, geometry, merge, link, nr_requests, io_timeout } =
-            self.queue.setup();
-        (self.changes, self.limits, self.geometry, self.merge) = (changes, limits, geometry, merge);
-        self.link = link;
-        self.hctx.with(|hctx| hctx.set_up(nr_requests, io_timeout));
+    fn reload_config(&mut self) {
+        let ChannelConfig { changes, limits, fast_path, merge, sched, nr_requests, io_timeout } =
+            self.queue.channel_config();
+        (self.changes, self.limits, self.fast_path, self.merge) =
+            (changes, limits, fast_path, merge);
+        self.sched = sched;
+        self.hctx.with(|hctx| hctx.configure(nr_requests, io_timeout));
         if mutant!(SwitchLosesHeld) {
             self.held.clear();
         }
@@ -214,11 +216,11 @@ impl Channel {
 
     #[inline(always)]
     fn admit(&mut self, now: Nanos, bio: Bio) {
-        self.inside += 1;
-        match self.geometry.plain(&bio) {
+        self.nr_bios += 1;
+        match self.fast_path.zone_of(&bio) {
             Some(zone) => {
-                let request = self.load_in(zone, bio, None);
-                self.pass(now, request);
+                let request = self.request_in_zone(zone, bio, None);
+                self.enter_plug(now, request);
             }
             None => self.check_and_split(now, bio),
         }
@@ -231,17 +233,17 @@ impl Channel {
             self.end(bio, status);
             return;
         }
-        if split::is_cut(&self.limits, &bio) {
+        if split::needs_split(&self.limits, &bio) {
             let parts = split::parts(&self.limits, &bio);
             let count = u32::try_from(parts.len()).expect("a bio has fewer parts than sectors");
             let parent = self.parents.insert(bio, count);
             for part in parts {
-                let request = self.load(part, Some(parent));
-                self.pass(now, request);
+                let request = self.request_for(part, Some(parent));
+                self.enter_plug(now, request);
             }
         } else {
-            let request = self.load(bio, None);
-            self.pass(now, request);
+            let request = self.request_for(bio, None);
+            self.enter_plug(now, request);
         }
     }
 
@@ -253,7 +255,7 @@ impl Channel {
 
     /// A request for a bio.
     #[inline]
-    fn load(&mut self, bio: Bio, parent: Option<u32>) -> Box<Request> {
+    fn request_for(&mut self, bio: Bio, parent: Option<u32>) -> Box<Request> {
         let limits = &self.limits;
         let op = bio.op;
         let zone = if limits.nr_zones > 0 && !matches!(op, Op::Flush | Op::ZoneResetAll) {
@@ -261,23 +263,23 @@ impl Channel {
         } else {
             ZoneNo(0)
         };
-        self.load_in(zone, bio, parent)
+        self.request_in_zone(zone, bio, parent)
     }
 
     #[inline(always)]
-    fn load_in(&mut self, zone: ZoneNo, bio: Bio, parent: Option<u32>) -> Box<Request> {
+    fn request_in_zone(&mut self, zone: ZoneNo, bio: Bio, parent: Option<u32>) -> Box<Request> {
         let mut request = self.pool.get();
-        request.load(bio, self.id, zone, parent);
+        request.init(bio, self.id, zone, parent);
         request
     }
 
     /// Into the plug of the request's zone, if it has one.
     #[inline]
-    fn pass(&mut self, now: Nanos, request: Box<Request>) {
+    fn enter_plug(&mut self, now: Nanos, request: Box<Request>) {
         match self.queue.enter(now, request, &mut self.aborted) {
-            Entered::Issue(request) => self.issue(now, request),
-            Entered::Parked => {}
-            Entered::Failed(request, status) => self.refused(now, request, status),
+            PlugResult::Issue(request) => self.issue(now, request),
+            PlugResult::Parked => {}
+            PlugResult::Failed(request, status) => self.plug_refused(now, request, status),
         }
         if !self.aborted.is_empty() {
             let mut ended = std::mem::take(&mut self.ended);
@@ -290,7 +292,7 @@ impl Channel {
     /// The plug did not take a request. If bios were merged in it, each is judged for itself: one
     /// that is misplaced leaves the others alone (A17).
     #[cold]
-    fn refused(&mut self, now: Nanos, mut request: Box<Request>, status: Status) {
+    fn plug_refused(&mut self, now: Nanos, mut request: Box<Request>, status: Status) {
         if !request.is_merged() {
             request.set_status(status);
             self.aborted.push_back(request);
@@ -298,19 +300,19 @@ impl Channel {
         }
         mark!(RefusedMerged if true);
         let mut behind = request.unmerge();
-        self.pass(now, request);
+        self.enter_plug(now, request);
         while let Some(request) = behind.pop_front() {
-            self.pass(now, request);
+            self.enter_plug(now, request);
         }
     }
 
     /// Out of the plug, to the scheduler or the device.
     #[inline]
     fn issue(&mut self, now: Nanos, request: Box<Request>) {
-        match &mut self.link {
+        match &mut self.sched {
             None => self.hctx.with(|hctx| hctx.dispatch(now, request)),
-            Some(link) if self.gathers => link.add_to_batch(request),
-            Some(link) => link.issue(now, request, &mut self.hctx),
+            Some(sched) if self.batching => sched.add_to_batch(request),
+            Some(sched) => sched.issue(now, request, &mut self.hctx),
         }
     }
 
@@ -333,32 +335,32 @@ impl Channel {
             budget = budget.saturating_sub(done.len());
             // On a shared hardware queue they may be others', sent by settings that came after the
             // last bio here had left; while they are inside there are no newer ones.
-            if self.is_outdated() {
-                self.renew();
+            if self.is_config_stale() {
+                self.reload_config();
             }
-            if let Some(link) = &mut self.link {
-                link.ended(now, &done);
+            if let Some(sched) = &mut self.sched {
+                sched.completed(now, &done);
             }
             done.reverse();
             while let Some(request) = done.pop() {
                 self.complete(now, request, completions);
             }
             self.hctx.with(|hctx| hctx.run(now));
-            if let Some(link) = &mut self.link {
-                link.after_ends(now, &mut self.hctx);
+            if let Some(sched) = &mut self.sched {
+                sched.after_completions(now, &mut self.hctx);
             }
         }
         self.done = done;
-        if let Some(link) = &mut self.link
-            && !(self.retiring && self.inside == 0)
+        if let Some(sched) = &mut self.sched
+            && !(self.retiring && self.nr_bios == 0)
         {
-            link.poll(now, &mut self.hctx);
+            sched.poll(now, &mut self.hctx);
         }
         self.send_mail();
         let count = completions.len() - before;
-        self.inside -= count;
-        if count > 0 && self.inside == 0 {
-            self.presence.leave();
+        self.nr_bios -= count;
+        if count > 0 && self.nr_bios == 0 {
+            self.usage.leave();
         }
         count
     }
@@ -368,7 +370,7 @@ impl Channel {
         if self.held.is_empty() || self.queue.gate().is_frozen() {
             return;
         }
-        if self.inside > 0 || self.presence.enter(self.queue.gate()) && self.is_up_to_date() {
+        if self.nr_bios > 0 || self.usage.enter(self.queue.gate()) && self.refresh_config() {
             mark!(Thawed if true);
             if mutant!(HeldOutOfOrder) {
                 self.held.make_contiguous().reverse();
@@ -476,7 +478,7 @@ impl Channel {
             Some(parent) => completions.extend(self.parents.part_done(parent, &mut request)),
             None => {
                 let status = request.status();
-                let (bio, buf) = request.unload();
+                let (bio, buf) = request.take_bio();
                 let (user_data, sector) = (bio.user_data, bio.sector);
                 completions.push(Completion { user_data, status, sector, buf });
             }
@@ -492,11 +494,11 @@ impl Channel {
             return Some(Nanos(0));
         }
         let device = self.hctx.with(|hctx| hctx.next_event());
-        let leaves = self.retiring && self.inside == 0;
-        let Some(link) = self.link.as_ref().filter(|_| !leaves) else {
+        let leaves = self.retiring && self.nr_bios == 0;
+        let Some(sched) = self.sched.as_ref().filter(|_| !leaves) else {
             return device;
         };
-        let sched = link.next_event(&mut self.hctx);
+        let sched = sched.next_event(&mut self.hctx);
         [device, sched].into_iter().flatten().min()
     }
 
@@ -504,8 +506,8 @@ impl Channel {
     /// in the kernel, where the priority sets it: ten times what the level lacks to 8, as here
     /// until this is called).
     pub fn set_weight(&mut self, weight: u16) {
-        if let Some(link) = &self.link {
-            link.set_weight(self.id, weight);
+        if let Some(sched) = &self.sched {
+            sched.set_weight(self.id, weight);
         }
     }
 
@@ -515,7 +517,7 @@ impl Channel {
     }
 
     /// Whether bios wait for the queue to be thawed.
-    pub fn is_held(&self) -> bool {
+    pub fn has_held_bios(&self) -> bool {
         !self.held.is_empty()
     }
 
@@ -529,9 +531,9 @@ impl Channel {
 
     /// Whether nothing that anybody waits for depends on this channel.
     pub fn is_idle(&mut self) -> bool {
-        let can_go = self.hctx.can_go(self.retiring);
-        self.let_go = self.retiring && can_go;
-        self.outstanding() == 0 && !self.has_mail() && can_go
+        let may_close = self.hctx.may_close(self.retiring);
+        self.told_may_close = self.retiring && may_close;
+        self.outstanding() == 0 && !self.has_mail() && may_close
     }
 }
 
@@ -539,11 +541,11 @@ impl Drop for Channel {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.retire();
-            let idle = self.outstanding() == 0 && !self.has_mail() && self.let_go;
+            let idle = self.outstanding() == 0 && !self.has_mail() && self.told_may_close;
             assert!(idle || self.is_idle(), "a channel was dropped with I/O outstanding");
         }
         if let HctxRef::Own(_) = self.hctx {
-            self.queue.give_back();
+            self.queue.release_hctx();
         }
     }
 }

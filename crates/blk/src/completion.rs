@@ -3,7 +3,7 @@
 //! Takes requests that are done; gives the submitter one completion a bio. Keeps true: a bio
 //! completes on the channel it came from, once, when all of its parts have.
 use crate::bio::{Bio, Completion};
-use crate::lock::ShortLock;
+use crate::lock::SpinLock;
 use crate::probe::{mark, mutant};
 use crate::request::Request;
 use crate::status::Status;
@@ -18,12 +18,12 @@ use crate::sync::{AtomicBool, Ordering};
 pub(crate) struct Mailbox {
     /// Read without the lock on every poll.
     full: AtomicBool,
-    requests: ShortLock<Vec<Box<Request>>>,
+    requests: SpinLock<Vec<Box<Request>>>,
 }
 
 impl Mailbox {
     pub(crate) fn new() -> Self {
-        Mailbox { full: AtomicBool::new(false), requests: ShortLock::new(Vec::new()) }
+        Mailbox { full: AtomicBool::new(false), requests: SpinLock::new(Vec::new()) }
     }
 
     /// Leaves `sent`, which is empty afterwards. Together: each visit takes the mailbox from its
@@ -51,7 +51,7 @@ impl Mailbox {
 
 /// A bio that was split, waiting for its parts.
 #[derive(Debug)]
-struct Parent {
+struct SplitBio {
     bio: Bio,
     parts: u32,
     status: Status,
@@ -59,15 +59,15 @@ struct Parent {
 
 /// The split bios of a channel.
 #[derive(Debug, Default)]
-pub(crate) struct Parents {
-    entries: Vec<Option<Parent>>,
+pub(crate) struct SplitBios {
+    entries: Vec<Option<SplitBio>>,
     free: Vec<u32>,
 }
 
-impl Parents {
+impl SplitBios {
     /// Takes in a bio that goes out in `parts` parts.
     pub(crate) fn insert(&mut self, bio: Bio, parts: u32) -> u32 {
-        let parent = Some(Parent { bio, parts, status: Status::Ok });
+        let parent = Some(SplitBio { bio, parts, status: Status::Ok });
         if let Some(slot) = self.free.pop() {
             self.entries[slot as usize] = parent;
             slot
@@ -86,10 +86,10 @@ impl Parents {
             parent.status = request.status();
         }
         mark!(SplitPartFailed if request.status() != Status::Ok);
-        let (part, buf) = request.unload();
+        let (part, buf) = request.take_bio();
         let lost = mutant!(ReadPartMisplaced) && parent.parts == 1;
         if let (crate::Op::Read, Some(from), Some(to)) = (part.op, buf, parent.bio.buf.as_mut())
-            && from.as_lent().is_none()
+            && from.as_external().is_none()
             && !lost
         {
             let at = (part.sector - parent.bio.sector).to_bytes().0;
@@ -101,7 +101,7 @@ impl Parents {
         if parent.parts > 0 && !ends_early {
             return None;
         }
-        let Parent { bio, status, .. } = entry.take().expect("the entry was just used");
+        let SplitBio { bio, status, .. } = entry.take().expect("the entry was just used");
         self.free.push(slot);
         Some(Completion { user_data: bio.user_data, status, sector: bio.sector, buf: bio.buf })
     }

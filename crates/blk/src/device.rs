@@ -17,10 +17,10 @@ pub trait Device: Send + Sync {
     /// The status with which the device refused the report.
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status>;
 
-    /// Whether its queues take bios whose buffers are [lent](crate::Buf::lent): the alignment in
+    /// Whether its queues take bios whose buffers are [lent](crate::Buf::external): the alignment in
     /// memory, in bytes, of those that can be moved where they are. A device around another one
     /// passes that on only if it looks at no data.
-    fn takes_lent(&self) -> Option<u32> {
+    fn external_buf_alignment(&self) -> Option<u32> {
         None
     }
 
@@ -50,7 +50,7 @@ pub trait HwQueue: Send {
     ///
     /// Unless a device does something about it, it goes on with the request.
     fn abort(&mut self, _now: Nanos, _tag: Tag, _done: &mut Vec<Box<Request>>) -> Abort {
-        Abort::GoesOn
+        Abort::ResetTimer
     }
 }
 
@@ -59,8 +59,8 @@ pub trait HwQueue: Send {
 pub enum Abort {
     /// It gives the request back, now or with a later poll. Whether the request was done, nobody
     /// knows: it ends with [`Status::Timeout`], and until it is back its tag stays taken.
-    Stops,
+    Accepted,
     /// It goes on with the request (`BLK_EH_RESET_TIMER`), which ends as the device says. The layer
     /// asks again after as long again.
-    GoesOn,
+    ResetTimer,
 }

@@ -47,7 +47,7 @@ impl Gate {
         store_before_load();
     }
 
-    pub(crate) fn thaw(&self) {
+    pub(crate) fn unfreeze(&self) {
         let mut drain = self.drain();
         assert!(drain.freezes > 0, "a queue is thawed as often as it was frozen");
         drain.freezes -= 1;
@@ -56,9 +56,9 @@ impl Gate {
     }
 
     /// Whether nobody is inside. Once true on a frozen queue, it stays so until the thaw.
-    pub(crate) fn is_quiescent(&self, presences: &[Arc<Presence>]) -> bool {
+    pub(crate) fn is_quiescent(&self, usages: &[Arc<ChannelUsage>]) -> bool {
         let mut drain = self.drain();
-        let quiet = drain.done || !presences.iter().any(|presence| presence.is_inside());
+        let quiet = drain.done || !usages.iter().any(|usage| usage.is_in_use());
         drain.done = quiet && drain.freezes > 0;
         quiet
     }
@@ -84,11 +84,11 @@ impl Gate {
 /// Two cache lines of its own: with one bio at a time it changes with each.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(crate) struct Presence(AtomicBool);
+pub(crate) struct ChannelUsage(AtomicBool);
 
-impl Presence {
+impl ChannelUsage {
     pub(crate) fn new() -> Self {
-        Presence(AtomicBool::new(false))
+        ChannelUsage(AtomicBool::new(false))
     }
 
     /// The channel's first bio wants in; whether it may.
@@ -107,7 +107,7 @@ impl Presence {
         self.0.store(false, Ordering::Release);
     }
 
-    pub(crate) fn is_inside(&self) -> bool {
+    pub(crate) fn is_in_use(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 }
@@ -120,29 +120,30 @@ mod tests {
     #[test]
     fn loom_nobody_is_inside_once_a_freeze_was_told_so() {
         loom::model(|| {
-            let shared = Arc::new((Gate::new(), Arc::new(Presence::new()), AtomicBool::new(false)));
+            let shared =
+                Arc::new((Gate::new(), Arc::new(ChannelUsage::new()), AtomicBool::new(false)));
             let other = Arc::clone(&shared);
             let channel = threads::spawn(move || {
-                let (gate, presence, inside) = &*other;
+                let (gate, usage, inside) = &*other;
                 for _ in 0..2 {
-                    if presence.enter(gate) {
+                    if usage.enter(gate) {
                         inside.store(true, Ordering::Relaxed);
                         inside.store(false, Ordering::Relaxed);
-                        presence.leave();
+                        usage.leave();
                     }
                 }
             });
-            let (gate, presence, inside) = &*shared;
+            let (gate, usage, inside) = &*shared;
             gate.freeze();
-            let presences = [Arc::clone(presence)];
-            if gate.is_quiescent(&presences) {
+            let usages = [Arc::clone(usage)];
+            if gate.is_quiescent(&usages) {
                 assert!(!inside.load(Ordering::Relaxed), "nobody is inside");
-                assert!(gate.is_quiescent(&presences), "and stays so");
+                assert!(gate.is_quiescent(&usages), "and stays so");
                 assert!(!inside.load(Ordering::Relaxed), "nobody comes in");
             }
-            gate.thaw();
+            gate.unfreeze();
             channel.join().unwrap();
-            assert!(presence.enter(gate), "the gate is open again");
+            assert!(usage.enter(gate), "the gate is open again");
         });
     }
 }
@@ -153,17 +154,17 @@ mod tests {
 
     #[test]
     fn a_channel_that_tries_the_gate_does_not_undo_that_the_queue_is_quiescent() {
-        let (gate, presence) = (Gate::new(), Arc::new(Presence::new()));
-        let presences = [Arc::clone(&presence)];
+        let (gate, usage) = (Gate::new(), Arc::new(ChannelUsage::new()));
+        let usages = [Arc::clone(&usage)];
         gate.freeze();
-        assert!(gate.is_quiescent(&presences));
+        assert!(gate.is_quiescent(&usages));
         // As it is in the midst of `enter`.
-        presence.0.store(true, Ordering::SeqCst);
+        usage.0.store(true, Ordering::SeqCst);
         gate.freeze();
-        gate.thaw();
-        assert!(gate.is_quiescent(&presences));
-        gate.thaw();
+        gate.unfreeze();
+        assert!(gate.is_quiescent(&usages));
+        gate.unfreeze();
         gate.freeze();
-        assert!(!gate.is_quiescent(&presences));
+        assert!(!gate.is_quiescent(&usages));
     }
 }

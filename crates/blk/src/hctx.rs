@@ -31,15 +31,15 @@ pub(crate) struct Hctx {
     free_tags: Vec<Tag>,
     depth: usize,
     /// Tags that are not used: what a lower `nr_requests` leaves of the device's.
-    spare: usize,
+    unused_tags: usize,
     waiting: RequestList,
     /// By tag, when its request was started, or when the device was last asked about it.
     started: Box<[Nanos]>,
     io_timeout: Nanos,
     /// When to look for requests that have taken too long; means nothing with none in flight.
-    look_at: Nanos,
+    next_timeout_check: Nanos,
     /// Tags whose requests the device was told to stop and has not given back.
-    stopping: Vec<Tag>,
+    aborting: Vec<Tag>,
     /// When the device last refused a request.
     refused_at: Nanos,
     /// Channels that share the queue and will go on polling it.
@@ -53,20 +53,20 @@ impl Hctx {
             hw: Arc::clone(device).open_queue(),
             free_tags: (0..depth).rev().map(Tag).collect(),
             depth: usize::from(depth),
-            spare: 0,
+            unused_tags: 0,
             waiting: RequestList::new(),
             started: vec![Nanos(0); usize::from(depth)].into(),
             io_timeout: IO_TIMEOUT,
-            look_at: Nanos(0),
-            stopping: Vec::new(),
+            next_timeout_check: Nanos(0),
+            aborting: Vec::new(),
             refused_at: Nanos(0),
             sharers: 0,
         }
     }
 
     /// Changes how many requests may be in flight and for how long. Nothing is.
-    pub(crate) fn set_up(&mut self, nr_requests: u16, io_timeout: Nanos) {
-        self.spare = self.depth.saturating_sub(nr_requests.into());
+    pub(crate) fn configure(&mut self, nr_requests: u16, io_timeout: Nanos) {
+        self.unused_tags = self.depth.saturating_sub(nr_requests.into());
         self.io_timeout = io_timeout;
     }
 
@@ -98,17 +98,21 @@ impl Hctx {
     /// How many requests the device could be sent.
     #[inline]
     pub(crate) fn room(&self) -> usize {
-        if self.waiting.is_empty() { self.free_tags.len().saturating_sub(self.spare) } else { 0 }
+        if self.waiting.is_empty() {
+            self.free_tags.len().saturating_sub(self.unused_tags)
+        } else {
+            0
+        }
     }
 
     fn start(&mut self, now: Nanos, mut request: Box<Request>) -> Result<(), Box<Request>> {
         let free = self.free_tags.len();
-        mark!(NoTag if free <= self.spare);
-        if free <= self.spare {
+        mark!(NoTag if free <= self.unused_tags);
+        if free <= self.unused_tags {
             return Err(request);
         }
         if free == self.depth {
-            self.look_at = now.saturating_add(self.io_timeout);
+            self.next_timeout_check = now.saturating_add(self.io_timeout);
         }
         let tag = self.free_tags.pop().expect("no fewer than are spared");
         request.tag = tag;
@@ -124,12 +128,12 @@ impl Hctx {
     pub(crate) fn reap(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
         let before = done.len();
         self.hw.poll(now, done);
-        if now >= self.look_at && self.free_tags.len() < self.depth {
+        if now >= self.next_timeout_check && self.free_tags.len() < self.depth {
             self.time_out(now, before, done);
         }
         if done.len() > before {
-            if !self.stopping.is_empty() {
-                self.end_stopped(before, done);
+            if !self.aborting.is_empty() {
+                self.end_aborted(before, done);
             }
             self.free_tags.extend(done[before..].iter().map(|request| request.tag));
             if mutant!(TagReleasedTwice) && done[before].status() != Status::Ok {
@@ -146,7 +150,7 @@ impl Hctx {
     #[cold]
     fn time_out(&mut self, now: Nanos, before: usize, done: &mut Vec<Box<Request>>) {
         let mut with_device = vec![true; self.depth];
-        let settled = self.free_tags.iter().chain(&self.stopping);
+        let settled = self.free_tags.iter().chain(&self.aborting);
         settled.for_each(|tag| with_device[usize::from(tag.0)] = false);
         let mut seen = before;
         let mut oldest = now;
@@ -161,21 +165,21 @@ impl Hctx {
                 oldest = oldest.min(self.started[at]);
             } else {
                 self.started[at] = now;
-                self.stop(now, Tag(u16::try_from(at).expect("a tag has 16 bits")), done);
+                self.abort(now, Tag(u16::try_from(at).expect("a tag has 16 bits")), done);
             }
         }
-        self.look_at = oldest.saturating_add(self.io_timeout);
+        self.next_timeout_check = oldest.saturating_add(self.io_timeout);
     }
 
-    fn stop(&mut self, now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) {
+    fn abort(&mut self, now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) {
         let before = done.len();
         match self.hw.abort(now, tag, done) {
-            Abort::GoesOn => {
+            Abort::ResetTimer => {
                 mark!(TimeoutPutOff if true);
             }
-            Abort::Stops => {
+            Abort::Accepted => {
                 mark!(TimedOutAtOnce if done.len() > before);
-                self.stopping.push(tag);
+                self.aborting.push(tag);
                 if mutant!(TimedOutTagReleased) && done.len() == before {
                     self.free_tags.push(tag);
                 }
@@ -186,15 +190,15 @@ impl Hctx {
     /// Requests that the device was told to stop have come back: whether they were done, and
     /// whether what the device says is about them or their end, is unknown.
     #[cold]
-    fn end_stopped(&mut self, before: usize, done: &mut Vec<Box<Request>>) {
+    fn end_aborted(&mut self, before: usize, done: &mut Vec<Box<Request>>) {
         for at in before..done.len() {
             let request = &mut done[at];
-            if let Some(place) = self.stopping.iter().position(|&tag| tag == request.tag) {
-                self.stopping.swap_remove(place);
+            if let Some(place) = self.aborting.iter().position(|&tag| tag == request.tag) {
+                self.aborting.swap_remove(place);
                 mark!(StoppedWasDone if request.status() == Status::Ok);
                 request.set_status(Status::Timeout);
                 if mutant!(TimeoutEndsTwice) {
-                    let again = request.like();
+                    let again = request.duplicate();
                     done.push(again);
                 }
             }
@@ -216,7 +220,7 @@ impl Hctx {
             return (!self.waiting.is_empty()).then(|| self.refused_at + RETRY);
         }
         let device = self.hw.next_event();
-        Some(device.map_or(self.look_at, |at| at.min(self.look_at)))
+        Some(device.map_or(self.next_timeout_check, |at| at.min(self.next_timeout_check)))
     }
 
     /// Whether nothing is with the device and nothing waits for it.
@@ -254,7 +258,7 @@ impl HctxRef {
 
     /// Whether nobody misses the channel's polling: nothing is on its way, or another channel sees
     /// to it.
-    pub(crate) fn can_go(&mut self, retiring: bool) -> bool {
+    pub(crate) fn may_close(&mut self, retiring: bool) -> bool {
         self.with(|hctx| hctx.is_idle() || hctx.sharers > u32::from(!retiring))
     }
 }

@@ -86,7 +86,7 @@ macro_rules! struct_layout {
 }
 
 /// The structures of the block layer that every I/O touches.
-pub fn hot() -> Vec<StructLayout> {
+pub fn hot_structs() -> Vec<StructLayout> {
     vec![crate::Bio::layout(), crate::Request::layout(), crate::plug::ZonePlug::layout()]
 }
 
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn hot_structures_have_no_overlapping_fields() {
-        for layout in hot() {
+        for layout in hot_structs() {
             let ends = layout.fields.windows(2).all(|f| f[0].offset + f[0].size <= f[1].offset);
             assert!(ends, "{}", layout.name);
         }

@@ -9,26 +9,26 @@ use crate::sync::{Mutex as Inner, MutexGuard as Guard};
 use std::cell::Cell;
 
 #[cfg(not(any(loom, shuttle)))]
-type Inner<T> = spin::mutex::SpinMutex<T, Patience>;
+type Inner<T> = spin::mutex::SpinMutex<T, SpinThenYield>;
 #[cfg(not(any(loom, shuttle)))]
-type Guard<'a, T> = spin::mutex::SpinMutexGuard<'a, T, Patience>;
+type Guard<'a, T> = spin::mutex::SpinMutexGuard<'a, T, SpinThenYield>;
 
 /// A mutual exclusion lock for very short sections.
 #[derive(Debug)]
-pub struct ShortLock<T>(Inner<T>);
+pub struct SpinLock<T>(Inner<T>);
 
-/// Access to what a [`ShortLock`] protects, until it is dropped.
-pub type ShortGuard<'a, T> = Guard<'a, T>;
+/// Access to what a [`SpinLock`] protects, until it is dropped.
+pub type SpinLockGuard<'a, T> = Guard<'a, T>;
 
-impl<T> ShortLock<T> {
+impl<T> SpinLock<T> {
     /// A lock around `value`.
     pub fn new(value: T) -> Self {
-        ShortLock(Inner::new(value))
+        SpinLock(Inner::new(value))
     }
 
     /// Waits for the lock.
     #[inline]
-    pub fn lock(&self) -> ShortGuard<'_, T> {
+    pub fn lock(&self) -> SpinLockGuard<'_, T> {
         #[cfg(not(any(loom, shuttle)))]
         return self.0.lock();
         #[cfg(any(loom, shuttle))]
@@ -39,20 +39,20 @@ impl<T> ShortLock<T> {
 /// How to wait: a few turns on the spot, then let others go first.
 #[cfg(not(any(loom, shuttle)))]
 #[derive(Debug)]
-pub struct Patience;
+pub struct SpinThenYield;
 
 /// Looks at the lock between two occasions to let others go first: about a microsecond, many times
 /// as long as the lock is held.
 #[cfg(not(any(loom, shuttle)))]
-const LOOKS: u32 = 32;
+const SPINS_BEFORE_YIELD: u32 = 32;
 
 #[cfg(not(any(loom, shuttle)))]
-impl spin::RelaxStrategy for Patience {
+impl spin::RelaxStrategy for SpinThenYield {
     fn relax() {
-        thread_local!(static LEFT: Cell<u32> = const { Cell::new(LOOKS) });
+        thread_local!(static LEFT: Cell<u32> = const { Cell::new(SPINS_BEFORE_YIELD) });
         let left = LEFT.get();
         if left == 0 {
-            LEFT.set(LOOKS);
+            LEFT.set(SPINS_BEFORE_YIELD);
             std::thread::yield_now();
         } else {
             LEFT.set(left - 1);
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn increments_of_many_threads_are_all_counted() {
-        let counter = ShortLock::new(0_u32);
+        let counter = SpinLock::new(0_u32);
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| (0..10_000).for_each(|_| *counter.lock() += 1));

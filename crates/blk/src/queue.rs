@@ -5,12 +5,14 @@ use crate::bio::Op;
 use crate::channel::Channel;
 use crate::completion::Mailbox;
 use crate::device::Device;
-use crate::gate::{Gate, Presence};
+use crate::gate::{ChannelUsage, Gate};
 use crate::hctx::{Hctx, HctxRef, IO_TIMEOUT};
 use crate::iostat::{IoCounters, IoStat};
 use crate::limits::Limits;
 pub use crate::plug::AttachError;
-use crate::plug::{self, Entered, PlugInfo, WpRecovery, ZonePhase, ZonePlugs, ZoneWrite, attach};
+use crate::plug::{
+    self, PlugInfo, PlugResult, WpRecovery, ZonePhase, ZonePlugs, ZoneWrite, attach,
+};
 use crate::probe::mark;
 use crate::request::{Request, RequestList};
 use crate::sched::Scheduler;
@@ -19,8 +21,8 @@ use crate::status::Status;
 use crate::sync::{AtomicU8, Mutex, Ordering};
 use crate::units::{Nanos, Sector, ZoneNo};
 use crate::zone::Zone;
+pub(crate) use settings::ChannelConfig;
 use settings::Settings;
-pub(crate) use settings::Setup;
 use std::sync::Arc;
 
 /// How a queue treats its I/O.
@@ -87,7 +89,7 @@ pub struct Queue {
 struct Channels {
     /// Of all channels ever opened.
     mailboxes: Vec<Arc<Mailbox>>,
-    presences: Vec<Arc<Presence>>,
+    usages: Vec<Arc<ChannelUsage>>,
     /// The same, if anything is counted.
     counters: Vec<Arc<IoCounters>>,
     /// Hardware queues that belong to a channel.
@@ -184,7 +186,7 @@ impl Queue {
         }
     }
 
-    /// Keeps new bios out until [`Queue::thaw`]; those inside go on. Channels hold what is
+    /// Keeps new bios out until [`Queue::unfreeze`]; those inside go on. Channels hold what is
     /// submitted meanwhile. Freezes nest.
     pub fn freeze(&self) {
         self.gate.freeze();
@@ -193,12 +195,12 @@ impl Queue {
     /// Whether no bio is inside. Once true on a frozen queue, it stays so until the thaw.
     pub fn is_quiescent(&self) -> bool {
         let channels = self.channels.lock().expect("channels lock");
-        self.gate.is_quiescent(&channels.presences)
+        self.gate.is_quiescent(&channels.usages)
     }
 
     /// Lets bios in again.
-    pub fn thaw(&self) {
-        self.gate.thaw();
+    pub fn unfreeze(&self) {
+        self.gate.unfreeze();
     }
 
     /// Changes the zone-write policy of a frozen, quiescent queue.
@@ -240,14 +242,14 @@ impl Queue {
             return Err(NoQueueLeft(self.limits.nr_queues));
         };
         channels.mailboxes.push(Arc::new(Mailbox::new()));
-        let setup = self.setup();
-        let presence = Arc::new(Presence::new());
-        channels.presences.push(Arc::clone(&presence));
+        let setup = self.channel_config();
+        let usage = Arc::new(ChannelUsage::new());
+        channels.usages.push(Arc::clone(&usage));
         let iostat = self.iostats.then(Arc::<IoCounters>::default);
         channels.counters.extend(iostat.clone());
         let id = u32::try_from(id).expect("fewer than 2^32 channels");
         let mailboxes = channels.mailboxes.clone();
-        Ok(Channel::new(Arc::clone(self), id, mailboxes, presence, iostat, hctx, setup))
+        Ok(Channel::new(Arc::clone(self), id, mailboxes, usage, iostat, hctx, setup))
     }
 
     /// What the device did for all channels, those that are gone among them; `None` unless
@@ -258,7 +260,7 @@ impl Queue {
     }
 
     /// A channel no longer needs its hardware queue.
-    pub(crate) fn give_back(&self) {
+    pub(crate) fn release_hctx(&self) {
         self.channels.lock().expect("channels lock").owned -= 1;
     }
 
@@ -272,13 +274,13 @@ impl Queue {
         now: Nanos,
         request: Box<Request>,
         aborted: &mut RequestList,
-    ) -> Entered {
+    ) -> PlugResult {
         let Some(plugs) = &self.plugs else {
-            return Entered::Issue(request);
+            return PlugResult::Issue(request);
         };
         let op = request.op();
         if op == Op::Read {
-            return Entered::Issue(request);
+            return PlugResult::Issue(request);
         }
         let policy = self.zone_write();
         let mut request = request;
@@ -295,9 +297,9 @@ impl Queue {
         if !policy.plugs() {
             let lacking = op == Op::ZoneAppend && self.limits.append_max_sectors == 0;
             return if lacking {
-                Entered::Failed(request, Status::NotSupported)
+                PlugResult::Failed(request, Status::NotSupported)
             } else {
-                Entered::Issue(request)
+                PlugResult::Issue(request)
             };
         }
         if plug::passes_through(op) {
@@ -306,9 +308,9 @@ impl Queue {
         if op == Op::ZoneResetAll
             && let Err(status) = plugs.begin_reset_all()
         {
-            return Entered::Failed(request, status);
+            return PlugResult::Failed(request, status);
         }
-        Entered::Issue(request)
+        PlugResult::Issue(request)
     }
 
     /// Lets go what `request`, which has ended, held in its plug. Gives the write to issue next.

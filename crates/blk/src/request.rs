@@ -6,8 +6,8 @@
 //! that carries a bio is never dropped.
 use crate::bio::{Bio, BioFlags, Op};
 use crate::buf::Buf;
+use crate::external::ExternalBuf;
 use crate::layout::StructLayout;
-use crate::lent::Lent;
 use crate::probe::{mark, mutant};
 use crate::sched::Prio;
 use crate::status::Status;
@@ -94,8 +94,8 @@ impl Request {
     }
 
     /// For a device that asks another one how long commands take: a request without a bio, which
-    /// [`Request::imitate`] makes like one that has one.
-    pub fn stand_in() -> Box<Self> {
+    /// [`Request::copy_command`] makes like one that has one.
+    pub fn for_timing() -> Box<Self> {
         Box::new(Request::empty())
     }
 
@@ -103,7 +103,7 @@ impl Request {
     ///
     /// # Panics
     /// If this request carries a bio.
-    pub fn imitate(&mut self, other: &Request) {
+    pub fn copy_command(&mut self, other: &Request) {
         assert!(!self.live, "a request that carries a bio stands in for nobody");
         self.bio = Bio {
             flags: other.bio.flags,
@@ -120,7 +120,7 @@ impl Request {
     }
 
     #[inline(always)]
-    pub(crate) fn load(&mut self, bio: Bio, owner: u32, zone: ZoneNo, parent: Option<u32>) {
+    pub(crate) fn init(&mut self, bio: Bio, owner: u32, zone: ZoneNo, parent: Option<u32>) {
         debug_assert!(!self.live, "a request carries one bio at a time");
         self.op = bio.op;
         self.nr_sectors = bio.nr_sectors;
@@ -135,10 +135,10 @@ impl Request {
     }
 
     /// Another request for the same bio, without its data: a mistake, for the probes.
-    pub(crate) fn like(&self) -> Box<Request> {
+    pub(crate) fn duplicate(&self) -> Box<Request> {
         let mut other = Box::new(Request::empty());
         let Bio { op, sector, nr_sectors, user_data, .. } = self.bio;
-        other.load(Bio::new(op, sector, nr_sectors, user_data), self.owner, self.zone, self.parent);
+        other.init(Bio::new(op, sector, nr_sectors, user_data), self.owner, self.zone, self.parent);
         other.set_status(self.status);
         other.tag = self.tag;
         other
@@ -146,7 +146,7 @@ impl Request {
 
     /// Takes the bio out; the request can then be used again.
     #[inline(always)]
-    pub(crate) fn unload(&mut self) -> (&Bio, Option<Buf>) {
+    pub(crate) fn take_bio(&mut self) -> (&Bio, Option<Buf>) {
         self.live = false;
         let buf = self.bio.buf.take();
         (&self.bio, buf)
@@ -234,7 +234,7 @@ impl Request {
     ///
     /// # Panics
     /// If the request is not a zone append: no other command may land elsewhere than asked for.
-    pub fn set_landed(&mut self, sector: Sector) {
+    pub fn set_append_sector(&mut self, sector: Sector) {
         assert_eq!(self.op, Op::ZoneAppend, "only an append lands where the device wants");
         self.bio.sector = sector;
     }
@@ -247,8 +247,8 @@ impl Request {
     }
 
     /// For the device: where the data are, if they are lent and all of one bio.
-    pub fn lent(&self) -> Option<&Lent> {
-        if self.is_merged() { None } else { self.bio.buf.as_ref()?.as_lent() }
+    pub fn external_buf(&self) -> Option<&ExternalBuf> {
+        if self.is_merged() { None } else { self.bio.buf.as_ref()?.as_external() }
     }
 
     /// For the device: shows the bios of the command to `visit`, in the order of the sectors. The
@@ -288,7 +288,7 @@ impl Request {
     /// in all; each is shown to `visit`. Gives their number.
     pub(crate) fn append_from(
         &mut self,
-        from: &mut Links,
+        from: &mut RequestFifo,
         max_sectors: u32,
         mut visit: impl FnMut(&Request),
     ) -> u32 {
@@ -342,16 +342,16 @@ impl Drop for Request {
 /// A first-in first-out queue of requests that allocates nothing: the requests are its links.
 ///
 /// Two stacks: requests come in on one and go out from the other, which takes over the first,
-/// turned round, when it is empty. Each request is turned once, so both ends cost O(1).
+/// reversed round, when it is empty. Each request is reversed once, so both ends cost O(1).
 #[derive(Debug, Default)]
-pub(crate) struct Links {
+pub(crate) struct RequestFifo {
     incoming: Option<Box<Request>>,
     outgoing: Option<Box<Request>>,
 }
 
-impl Links {
+impl RequestFifo {
     pub(crate) const fn new() -> Self {
-        Links { incoming: None, outgoing: None }
+        RequestFifo { incoming: None, outgoing: None }
     }
 
     pub(crate) fn push_back(&mut self, mut request: Box<Request>) {
@@ -369,7 +369,7 @@ impl Links {
     #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<Box<Request>> {
         if self.outgoing.is_none() {
-            self.outgoing = turned(self.incoming.take());
+            self.outgoing = reversed(self.incoming.take());
         }
         let mut request = self.outgoing.take()?;
         self.outgoing = request.next.take();
@@ -378,16 +378,16 @@ impl Links {
 
     pub(crate) fn front(&mut self) -> Option<&Request> {
         if self.outgoing.is_none() {
-            self.outgoing = turned(self.incoming.take());
+            self.outgoing = reversed(self.incoming.take());
         }
         self.outgoing.as_deref()
     }
 
     /// Cuts off the requests at the front for as long as `takes` says so. Looks no further than
-    /// those that have been turned round already, unless there are none.
+    /// those that have been reversed round already, unless there are none.
     fn cut_front(&mut self, mut takes: impl FnMut(&Request) -> bool) -> RequestList {
         if self.outgoing.is_none() {
-            self.outgoing = turned(self.incoming.take());
+            self.outgoing = reversed(self.incoming.take());
         }
         let mut len = 0;
         let mut link = &mut self.outgoing;
@@ -397,7 +397,7 @@ impl Links {
         }
         let rest = link.take();
         let outgoing = std::mem::replace(&mut self.outgoing, rest);
-        RequestList { links: Links { incoming: None, outgoing }, len }
+        RequestList { links: RequestFifo { incoming: None, outgoing }, len }
     }
 
     fn for_each(&mut self, mut visit: impl FnMut(&mut Request)) {
@@ -406,9 +406,9 @@ impl Links {
             visit(request);
             link = &mut request.next;
         }
-        // What came in later is linked last to first: append it, turned, to what goes out.
+        // What came in later is linked last to first: append it, reversed, to what goes out.
         if self.incoming.is_some() {
-            *link = turned(self.incoming.take());
+            *link = reversed(self.incoming.take());
             while let Some(request) = link {
                 visit(request);
                 link = &mut request.next;
@@ -417,7 +417,7 @@ impl Links {
     }
 }
 
-fn turned(mut from: Option<Box<Request>>) -> Option<Box<Request>> {
+fn reversed(mut from: Option<Box<Request>>) -> Option<Box<Request>> {
     let mut to = None;
     while let Some(mut request) = from {
         from = request.next.take();
@@ -427,7 +427,7 @@ fn turned(mut from: Option<Box<Request>>) -> Option<Box<Request>> {
     to
 }
 
-impl Drop for Links {
+impl Drop for RequestFifo {
     fn drop(&mut self) {
         // One after another: dropping a long chain of boxes would recurse.
         while self.pop_front().is_some() {}
@@ -437,14 +437,14 @@ impl Drop for Links {
 /// A first-in first-out list of requests that allocates nothing and knows its length.
 #[derive(Debug, Default)]
 pub struct RequestList {
-    links: Links,
+    links: RequestFifo,
     len: u32,
 }
 
 impl RequestList {
     /// An empty list.
     pub const fn new() -> Self {
-        RequestList { links: Links::new(), len: 0 }
+        RequestList { links: RequestFifo::new(), len: 0 }
     }
 
     /// The number of requests in the list.
@@ -524,12 +524,12 @@ mod tests {
 
     fn request(user_data: u64) -> Box<Request> {
         let mut request = Box::new(Request::empty());
-        request.load(Bio::new(Op::Read, Sector(user_data * 8), 8, user_data), 0, ZoneNo(0), None);
+        request.init(Bio::new(Op::Read, Sector(user_data * 8), 8, user_data), 0, ZoneNo(0), None);
         request
     }
 
     fn retire(mut request: Box<Request>) -> u64 {
-        request.unload().0.user_data
+        request.take_bio().0.user_data
     }
 
     #[test]

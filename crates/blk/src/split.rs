@@ -11,7 +11,7 @@ use crate::units::{Sector, ZoneNo};
 
 /// What the check of the usual bio needs, worked out once.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Geometry {
+pub(crate) struct FastPath {
     zone_size: u64,
     /// log2 of the zone size, if it is a power of two.
     zone_shift: Option<u32>,
@@ -20,10 +20,10 @@ pub(crate) struct Geometry {
     capacity: u64,
 }
 
-impl Geometry {
+impl FastPath {
     pub(crate) fn new(limits: &Limits) -> Self {
         let zone_size = limits.zone_size.0;
-        Geometry {
+        FastPath {
             zone_size,
             zone_shift: zone_size.is_power_of_two().then(|| zone_size.trailing_zeros()),
             lba_mask: u64::from(limits.lba_sectors()) - 1,
@@ -36,7 +36,7 @@ impl Geometry {
     /// buffer it should have, in one zone and no longer than the largest command. `None` for every
     /// other bio, right or wrong.
     #[inline]
-    pub(crate) fn plain(&self, bio: &Bio) -> Option<ZoneNo> {
+    pub(crate) fn zone_of(&self, bio: &Bio) -> Option<ZoneNo> {
         let (sector, len) = (bio.sector.0, u64::from(bio.nr_sectors));
         let simple = matches!(bio.op, Op::Read | Op::Write)
             && bio.nr_sectors.wrapping_sub(1) < self.max_sectors
@@ -66,9 +66,9 @@ impl Geometry {
 /// [`Status::IoError`] for an append that does not begin at its zone's start or is too long (A25).
 pub(crate) fn check(limits: &Limits, bio: &Bio) -> Result<(), Status> {
     if bio.op == Op::Flush || bio.op == Op::ZoneResetAll {
-        return zoned_if_needed(limits, bio.op);
+        return check_zoned(limits, bio.op);
     }
-    zoned_if_needed(limits, bio.op)?;
+    check_zoned(limits, bio.op)?;
     let len = u64::from(bio.nr_sectors);
     let mask = u64::from(limits.lba_sectors()) - 1;
     let in_range = bio.sector.0.checked_add(len).is_some_and(|end| end <= limits.capacity.0);
@@ -92,7 +92,7 @@ pub(crate) fn check(limits: &Limits, bio: &Bio) -> Result<(), Status> {
     Ok(())
 }
 
-fn zoned_if_needed(limits: &Limits, op: Op) -> Result<(), Status> {
+fn check_zoned(limits: &Limits, op: Op) -> Result<(), Status> {
     let zoned = op.is_zone_management() || matches!(op, Op::ZoneAppend | Op::ZoneResetAll);
     if zoned && limits.nr_zones == 0 { Err(Status::NotSupported) } else { Ok(()) }
 }
@@ -109,9 +109,9 @@ pub(crate) fn append_max(limits: &Limits) -> u32 {
 /// Whether the bio goes out in parts. So does a write of zeroes that the device cannot do, even if
 /// it is short: its parts have buffers (A21).
 #[inline]
-pub(crate) fn is_cut(limits: &Limits, bio: &Bio) -> bool {
+pub(crate) fn needs_split(limits: &Limits, bio: &Bio) -> bool {
     bio.op.has_range()
-        && (fitting(limits, bio.op, bio.sector, bio.nr_sectors) < bio.nr_sectors
+        && (max_len_at(limits, bio.op, bio.sector, bio.nr_sectors) < bio.nr_sectors
             || writes_zeroes_as_data(limits, bio.op))
 }
 
@@ -120,7 +120,7 @@ fn writes_zeroes_as_data(limits: &Limits, op: Op) -> bool {
 }
 
 /// How long a command that begins at `sector` may be, up to `len` sectors.
-pub(crate) fn fitting(limits: &Limits, op: Op, sector: Sector, len: u32) -> u32 {
+pub(crate) fn max_len_at(limits: &Limits, op: Op, sector: Sector, len: u32) -> u32 {
     let mut fits = len;
     match op {
         Op::Discard => {}
@@ -149,7 +149,7 @@ pub(crate) fn parts(limits: &Limits, bio: &Bio) -> Vec<Bio> {
     let mut done = 0;
     while done < bio.nr_sectors {
         let sector = bio.sector + Sector(u64::from(done));
-        let len = fitting(limits, bio.op, sector, bio.nr_sectors - done);
+        let len = max_len_at(limits, bio.op, sector, bio.nr_sectors - done);
         let bytes = len as usize * 512;
         let buf = match &bio.buf {
             _ if as_data => Some(Buf::zeroed(bytes)),
@@ -165,8 +165,8 @@ pub(crate) fn parts(limits: &Limits, bio: &Bio) -> Vec<Bio> {
 
 /// The buffer for `len` bytes of a bio that begin at byte `at` of it.
 fn part(whole: &Buf, op: Op, at: usize, len: usize) -> Buf {
-    match whole.as_lent() {
-        Some(lent) => Buf::lent(lent.behind(at), len),
+    match whole.as_external() {
+        Some(lent) => Buf::external(lent.advanced_by(at), len),
         None if op == Op::Read => Buf::zeroed(len),
         None => Buf::from(&whole[at..][..len]),
     }
@@ -175,7 +175,7 @@ fn part(whole: &Buf, op: Op, at: usize, len: usize) -> Buf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lent::{Lender, Lent};
+    use crate::external::{ExternalBuf, ExternalMemory};
     use crate::testing::limits;
     use std::sync::Arc;
 
@@ -191,14 +191,14 @@ mod tests {
     fn parts_of_lent_data_are_lent_each_from_where_it_begins() {
         let limits = limits(4, 8);
         for op in [Op::Read, Op::Write] {
-            let buf = Buf::lent(Lent::new(Arc::new(Nobody), 7), 16 * 512);
+            let buf = Buf::external(ExternalBuf::new(Arc::new(Nobody), 7), 16 * 512);
             let bio = Bio { buf: Some(buf), ..Bio::new(op, Sector(4), 16, 0) };
             assert_eq!(check(&limits, &bio), Ok(()));
             let cut: Vec<_> = parts(&limits, &bio)
                 .iter()
                 .map(|part| part.buf.as_ref().expect("data"))
-                .map(|buf| (buf.len(), buf.as_lent().expect("lent")))
-                .map(|(len, lent)| (len, lent.token(), lent.at()))
+                .map(|buf| (buf.len(), buf.as_external().expect("lent")))
+                .map(|(len, lent)| (len, lent.token(), lent.offset()))
                 .collect();
             assert_eq!(cut, [(2048, 7, 0), (4096, 7, 2048), (2048, 7, 6144)]);
         }
@@ -207,7 +207,7 @@ mod tests {
     /// Nobody asks it for data.
     struct Nobody;
 
-    impl Lender for Nobody {
+    impl ExternalMemory for Nobody {
         fn read(&self, _: u64, _: usize, _: &mut [u8]) -> Result<(), Status> {
             Err(Status::IoError)
         }

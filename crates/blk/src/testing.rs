@@ -47,7 +47,7 @@ pub(crate) fn sequential_zones(limits: &Limits) -> Vec<Zone> {
 }
 
 /// A device that starts what it is given and ends it when the test says so.
-pub(crate) struct Manual {
+pub(crate) struct ScriptedDevice {
     pub(crate) limits: Limits,
     pub(crate) zones: Mutex<Vec<Zone>>,
     pub(crate) reports: Mutex<u32>,
@@ -82,15 +82,15 @@ pub(crate) enum OnAbort {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
     /// As told; a success has its effect, and must be one that a device can have.
-    Told(Status),
+    Forced(Status),
     /// An I/O error after so many sectors were written.
     Torn(u32),
     /// As the zone's rules say.
-    Judged,
+    ByZoneRules,
 }
 
 /// What a device that keeps the rules of its zones says to a request.
-fn judge(zones: &[Zone], request: &Request) -> Status {
+fn check_zone_rules(zones: &[Zone], request: &Request) -> Status {
     let Some(zone) = zones.get(request.zone().index()) else {
         return Status::Ok;
     };
@@ -131,7 +131,7 @@ fn take_effect(zones: &mut [Zone], request: &mut Request) {
             advance(zone, u64::from(request.nr_sectors()));
         }
         Op::ZoneAppend => {
-            request.set_landed(zone.wp);
+            request.set_append_sector(zone.wp);
             advance(zone, u64::from(request.nr_sectors()));
         }
         Op::ZoneReset => move_to(zone, 0),
@@ -155,11 +155,11 @@ pub(crate) fn move_to(zone: &mut Zone, wp: u64) {
     };
 }
 
-impl Manual {
+impl ScriptedDevice {
     pub(crate) fn new(limits: Limits) -> Arc<Self> {
         let zones = Mutex::new(sequential_zones(&limits));
         let (reports, state) = (Mutex::default(), Mutex::default());
-        Arc::new(Manual { limits, zones, reports, state })
+        Arc::new(ScriptedDevice { limits, zones, reports, state })
     }
 
     pub(crate) fn set_zone(&self, zone: usize, change: impl FnOnce(&mut Zone)) {
@@ -173,7 +173,7 @@ impl Manual {
 
     /// Ends the oldest request in flight on a queue, with its effect if the status is success.
     pub(crate) fn end(&self, queue: usize, status: Status) {
-        self.end_nth(queue, 0, End::Told(status));
+        self.end_nth(queue, 0, End::Forced(status));
     }
 
     /// Ends one of the requests in flight on a queue.
@@ -182,12 +182,12 @@ impl Manual {
         let mut request = state.in_flight[queue].remove(nth).expect("it is in flight");
         let mut zones = self.zones.lock().unwrap();
         let status = match how {
-            End::Told(status) => status,
+            End::Forced(status) => status,
             End::Torn(written) => {
                 advance(&mut zones[request.zone().index()], u64::from(written));
                 Status::IoError
             }
-            End::Judged => judge(&zones, &request),
+            End::ByZoneRules => check_zone_rules(&zones, &request),
         };
         request.set_status(status);
         if status == Status::Ok && self.limits.nr_zones > 0 {
@@ -225,7 +225,7 @@ impl Manual {
     }
 }
 
-impl Device for Manual {
+impl Device for ScriptedDevice {
     fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -245,7 +245,7 @@ impl Device for Manual {
         state.in_flight.push(VecDeque::new());
         state.ended.push(Vec::new());
         drop(state);
-        Box::new(ManualQueue { device: self, queue })
+        Box::new(ScriptedQueue { device: self, queue })
     }
 }
 
@@ -266,12 +266,12 @@ impl State {
     }
 }
 
-struct ManualQueue {
-    device: Arc<Manual>,
+struct ScriptedQueue {
+    device: Arc<ScriptedDevice>,
     queue: usize,
 }
 
-impl HwQueue for ManualQueue {
+impl HwQueue for ScriptedQueue {
     fn start(&mut self, _now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
         let mut state = self.device.state.lock().unwrap();
         if state.busy {
@@ -294,7 +294,7 @@ impl HwQueue for ManualQueue {
     fn abort(&mut self, _now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) -> Abort {
         let mut state = self.device.state.lock().unwrap();
         match state.on_abort {
-            None => return Abort::GoesOn,
+            None => return Abort::ResetTimer,
             Some(OnAbort::Later) => {}
             Some(OnAbort::GivesBack) => {
                 let with_device = &mut state.in_flight[self.queue];
@@ -302,7 +302,7 @@ impl HwQueue for ManualQueue {
                 done.extend(at.and_then(|at| with_device.remove(at)));
             }
         }
-        Abort::Stops
+        Abort::Accepted
     }
 }
 

@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation)]
 
+pub mod device_spec;
 pub mod hdd;
 pub mod image;
 pub mod inject;
@@ -31,13 +32,12 @@ pub mod multipath;
 pub mod null;
 pub mod quantity;
 pub mod rng;
-pub mod spec;
 pub mod zns;
 pub mod zones;
 
+pub use device_spec::{DeviceSpec, SpecError};
 pub use hdd::{HddConfig, HddDevice};
 pub use image::ImageDevice;
 pub use null::{ConfigError, NullConfig, NullDevice};
-pub use spec::{DeviceSpec, SpecError};
 pub use zns::{ZnsConfig, ZnsDevice};
-pub use zones::{InUse, ZoneLayout, Zones};
+pub use zones::{ResourceCounts, ZoneLayout, Zones};

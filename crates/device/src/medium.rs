@@ -34,17 +34,17 @@ pub trait Medium: Device {
     fn close_all(&self);
 
     /// Does at once all that the device was given and has not done.
-    fn settle(&self) {}
+    fn drain(&self) {}
 
-    /// Shows each command to `witness` when it is done to the medium. Whether the device will: one
+    /// Shows each command to `observer` when it is done to the medium. Whether the device will: one
     /// that does commands when it gives them back has no need to.
-    fn watch(&self, _witness: Weak<dyn Witness>) -> bool {
+    fn set_observer(&self, _observer: Weak<dyn CommandObserver>) -> bool {
         false
     }
 }
 
 /// Who sees what a device does to its medium, command by command.
-pub trait Witness: Send + Sync {
+pub trait CommandObserver: Send + Sync {
     /// A command is about to be done.
     fn before(&self, request: &Request);
 

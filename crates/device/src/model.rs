@@ -18,8 +18,8 @@ pub trait Model: Device {
     }
 
     /// What it has done since it was made.
-    fn activity(&self) -> Activity {
-        Activity::default()
+    fn stats(&self) -> DeviceStats {
+        DeviceStats::default()
     }
 
     /// Makes a zone read-only or offline, or mends it: see [`Zones::set_condition`]. Data of a
@@ -37,7 +37,7 @@ pub trait Model: Device {
 
 /// What a load can be estimated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Load {
+pub enum EstimatedLoad {
     /// Sequential transfer at the start of the device, in bytes a second.
     SequentialAtStart,
     /// Sequential transfer at its end, in bytes a second.
@@ -50,7 +50,7 @@ pub enum Load {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     /// The load.
-    pub load: Load,
+    pub load: EstimatedLoad,
     /// What it should come to, in the load's unit.
     pub value: f64,
     /// The arithmetic, for people.
@@ -59,7 +59,7 @@ pub struct Estimate {
 
 /// What a device has done since it was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Activity {
+pub struct DeviceStats {
     /// How often things happened.
     pub counts: Vec<(&'static str, u64)>,
     /// What its time went to; its parts may be busy side by side.

@@ -101,7 +101,7 @@ fn split(text: &str) -> Result<(u64, &str), QuantityError> {
 }
 
 /// A number of bytes in the largest unit that holds it exactly: `256MiB`, `512B`.
-pub fn show_size(bytes: u64) -> String {
+pub fn format_size(bytes: u64) -> String {
     let fits = |&&(_, shift): &&(&str, u32)| bytes > 0 && bytes.is_multiple_of(1 << shift);
     match SIZES.iter().find(fits) {
         Some(&(unit, shift)) if shift > 0 => format!("{}{unit}iB", bytes >> shift),
@@ -110,7 +110,7 @@ pub fn show_size(bytes: u64) -> String {
 }
 
 /// A number of nanoseconds in the largest unit that holds it exactly: `10us`, `0ns`.
-pub fn show_time(nanos: u64) -> String {
+pub fn format_time(nanos: u64) -> String {
     let fits = |&&(_, unit): &&(&str, u64)| nanos > 0 && nanos.is_multiple_of(unit);
     match TIMES.iter().find(fits) {
         Some((name, unit)) => format!("{}{name}", nanos / unit),
@@ -119,7 +119,7 @@ pub fn show_time(nanos: u64) -> String {
 }
 
 /// A rate in the largest unit that shows it in three decimals: `245MB/s`, `244.5MB/s`.
-pub fn show_rate(rate: u64) -> String {
+pub fn format_rate(rate: u64) -> String {
     let fits = |&&(_, unit): &&(&str, u64)| {
         rate >= unit && (unit < 1000 || rate.is_multiple_of(unit / 1000))
     };
@@ -202,12 +202,12 @@ mod tests {
     #[test]
     fn what_is_shown_is_read_back() {
         for number in [0, 1, 511, 512, 4096, 96 << 20, 5 << 30, 1 << 40, u64::MAX] {
-            assert_eq!(parse_size(&show_size(number)), Ok(number));
-            assert_eq!(parse_time(&show_time(number)), Ok(number));
-            assert_eq!(parse_rate(&show_rate(number)), Ok(number));
+            assert_eq!(parse_size(&format_size(number)), Ok(number));
+            assert_eq!(parse_time(&format_time(number)), Ok(number));
+            assert_eq!(parse_rate(&format_rate(number)), Ok(number));
         }
-        assert_eq!(show_size(256 << 20), "256MiB");
-        assert_eq!(show_time(10_000), "10us");
-        assert_eq!(show_rate(244_500_000), "244.5MB/s");
+        assert_eq!(format_size(256 << 20), "256MiB");
+        assert_eq!(format_time(10_000), "10us");
+        assert_eq!(format_rate(244_500_000), "244.5MB/s");
     }
 }

@@ -145,7 +145,7 @@ fn real_threads_lose_nothing_while_the_policy_changes_under_them() {
                     std::thread::yield_now();
                 }
                 queue.set_zone_write(policies.next().unwrap()).unwrap();
-                queue.thaw();
+                queue.unfreeze();
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }

@@ -2,7 +2,7 @@
 use proptest::prelude::*;
 use std::io;
 use zonal_blk::{Bytes, Nanos};
-use zonal_device::spec::{
+use zonal_device::device_spec::{
     HDD_OPTIONS, NULL_OPTIONS, OptionInfo, ZNS_OPTIONS, build, help, load, parse, parse_profile,
 };
 use zonal_device::{DeviceSpec, NullConfig, SpecError};

@@ -481,7 +481,7 @@ fn zone_that_is_emptied_behind_a_finish_can_be_filled_again() {
 #[test]
 fn zone_that_becomes_read_only_keeps_no_room_in_the_buffer() {
     let one = ZnsConfig { max_open: 1, max_active: 1, ..small() };
-    let config = ZnsConfig { buffer: one.least_buffer(), ..one };
+    let config = ZnsConfig { buffer: one.min_buffer(), ..one };
     let mut rig = Rig::with(&config, ZoneWrite::Off, 1);
     rig.time(write(0, 0, 8));
     assert_eq!(rig.device.buffered(), Sector(8).to_bytes());

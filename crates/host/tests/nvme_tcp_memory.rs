@@ -9,7 +9,7 @@ use std::sync::Arc;
 use zonal_blk::{
     Bio, Buf, Channel, Completion, Nanos, Op, Queue, QueueOptions, Sector, Status, ZoneNo,
 };
-use zonal_device::spec;
+use zonal_device::device_spec;
 use zonal_host::backend::nvme_tcp::NvmeTcpDevice;
 use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
@@ -34,7 +34,8 @@ struct Host {
 
 impl Host {
     fn new(device: &str, options: &str) -> Self {
-        let device = spec::build(&spec::parse(device).expect("a spec")).expect("a device");
+        let device =
+            device_spec::build(&device_spec::parse(device).expect("a spec")).expect("a device");
         let shared = QueueOptions { share_queues: true, ..QueueOptions::default() };
         let queue = Queue::attach(device, shared).expect("a queue");
         let subsystem = Subsystem::new(SubsystemConfig {

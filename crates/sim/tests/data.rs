@@ -12,7 +12,7 @@ use zonal_fio::plan::{self, Task};
 use zonal_fio::runner::Outcome;
 use zonal_fio::trace::{Request, Share, Trace};
 use zonal_sim::{BoxedRunner, Costs};
-use zonal_torture::fault::{Effect, Event, Fate, Log, Stop};
+use zonal_torture::fault::{AbortResponse, Effect, Event, FaultSpec, Log};
 use zonal_torture::{FaultConfig, FaultDevice};
 
 const BLOCK: usize = 4096;
@@ -85,13 +85,13 @@ impl Rig {
 
     /// The device says that it did the next write, and does nothing.
     fn lose_write(&self, status: Status) {
-        let fate = Fate {
+        let fault = FaultSpec {
             late: Nanos(0),
             effect: Effect::Nothing,
             status: Some(status),
-            stop: Stop::default(),
+            stop: AbortResponse::default(),
         };
-        self.device.doom(true, fate);
+        self.device.inject(true, fault);
     }
 }
 

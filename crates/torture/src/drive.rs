@@ -5,7 +5,7 @@ use super::config::Config;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use zonal_blk::{Bytes, Nanos};
-use zonal_device::hdd::{Host, Order, Recording};
+use zonal_device::hdd::{HostInterface, Order, Recording};
 use zonal_device::medium::Medium;
 use zonal_device::{HddConfig, HddDevice, NullConfig, NullDevice, ZnsConfig, ZnsDevice};
 
@@ -160,7 +160,7 @@ fn hdd(config: &Config, disk: &Disk) -> HddConfig {
         max_open: config.max_open,
         size: config.bytes(config.zone_lbas),
         lba: config.lba,
-        host: if disk.ata { Host::Ata } else { Host::Ahci },
+        host: if disk.ata { HostInterface::Ata } else { HostInterface::Ahci },
         depth: config.depth,
         max_io: config.bytes(config.max_io_lbas),
         command: Nanos(1000),
@@ -228,6 +228,6 @@ fn zns(config: &Config, flash: &Flash) -> ZnsConfig {
         memory: config.data,
         ..ZnsConfig::default()
     };
-    let buffer = drive.least_buffer().0 + u64::from(flash.units) * unit;
+    let buffer = drive.min_buffer().0 + u64::from(flash.units) * unit;
     ZnsConfig { buffer: Bytes(buffer), ..drive }
 }

@@ -61,7 +61,7 @@ pub fn silence_panics() {
 /// What is wrong with the configuration, if the history came from a file.
 pub fn run(history: &History) -> Result<Outcome, String> {
     #[cfg(torture)]
-    zonal_blk::probe::contend(history.seed, history.config.contention);
+    zonal_blk::probe::set_contention(history.seed, history.config.contention);
     // After a failure nothing of the layer is in order, and letting it go would panic.
     let mut world = ManuallyDrop::new(World::new(&history.config)?);
     let mut outcome = Outcome::default();

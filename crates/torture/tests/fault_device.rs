@@ -6,7 +6,7 @@ use zonal_blk::{
 };
 use zonal_device::medium::Medium;
 use zonal_device::{HddConfig, HddDevice, NullConfig, NullDevice, ZnsConfig, ZnsDevice};
-use zonal_torture::fault::{Effect, Fate, Stop};
+use zonal_torture::fault::{AbortResponse, Effect, FaultSpec};
 use zonal_torture::{FaultConfig, FaultDevice};
 
 const ZONE: u64 = 64;
@@ -74,7 +74,10 @@ impl Rig {
     }
 
     fn doom(&self, effect: Effect, status: Option<Status>) {
-        self.device.doom(true, Fate { late: Nanos(0), effect, status, stop: Stop::Undone });
+        self.device.inject(
+            true,
+            FaultSpec { late: Nanos(0), effect, status, stop: AbortResponse::NotExecuted },
+        );
     }
 }
 
@@ -100,9 +103,14 @@ fn denied_write_is_done_and_lost_write_is_not() {
 #[test]
 fn command_that_is_late_ends_when_it_is_due() {
     let mut rig = Rig::new(FaultConfig { latency: Nanos(100), ..FaultConfig::default() });
-    rig.device.doom(
+    rig.device.inject(
         true,
-        Fate { late: Nanos(900), effect: Effect::All, status: None, stop: Stop::Undone },
+        FaultSpec {
+            late: Nanos(900),
+            effect: Effect::All,
+            status: None,
+            stop: AbortResponse::NotExecuted,
+        },
     );
     assert_eq!(rig.write(ZONE, 7, 2, BioFlags::NONE), Status::Ok);
     assert_eq!(rig.now, Nanos(1000));
@@ -114,7 +122,7 @@ fn removed_device_fails_everything_until_it_is_back() {
     rig.channel.submit(rig.now, Bio::new(Op::Write, Sector(ZONE), 1, 1));
     rig.device.remove();
     assert!(rig.queue.report_zones(ZoneNo(0), 1, &mut Vec::new()).is_err());
-    rig.device.come_back();
+    rig.device.reattach();
     let mut done = Vec::new();
     rig.channel.poll(rig.now, &mut done);
     assert_eq!(done[0].status, Status::Offline, "what was in flight is lost");

@@ -11,7 +11,7 @@ use zonal_blk::{
 use zonal_device::medium::Medium;
 use zonal_device::rng::Rng;
 use zonal_device::{NullConfig, NullDevice};
-use zonal_torture::fault::{Effect, Fate, Stop};
+use zonal_torture::fault::{AbortResponse, Effect, FaultSpec};
 use zonal_torture::{FaultConfig, FaultDevice};
 
 const THREADS: usize = 4;
@@ -85,15 +85,20 @@ fn disturb(device: &FaultDevice, queue: &Queue, policies: &[ZoneWrite], working:
     // Schedulers wait, which takes miri too long.
     let schedulers = if cfg!(miri) { 1 } else { Scheduler::NAMES.len() as u64 };
     while working.load(Ordering::Acquire) > 0 {
-        device.forget_faults();
+        device.clear_faults();
         let statuses = [Status::IoError, Status::Timeout];
         let status = Some(statuses[rng.below(2) as usize]);
         let effect = [Effect::All, Effect::Nothing, Effect::Part(1)][rng.below(3) as usize];
         let late = Nanos(if rng.below(4) == 0 { u64::MAX } else { rng.below(3) });
-        let stop = [Stop::Undone, Stop::Done, Stop::Late(Nanos(5)), Stop::Deaf(1)];
+        let stop = [
+            AbortResponse::NotExecuted,
+            AbortResponse::Executed,
+            AbortResponse::Delayed(Nanos(5)),
+            AbortResponse::ResetTimer(1),
+        ];
         let stop = stop[rng.below(4) as usize];
-        device.doom(rng.below(2) == 0, Fate { late, effect, status, stop });
-        device.be_busy(rng.below(3) as u32);
+        device.inject(rng.below(2) == 0, FaultSpec { late, effect, status, stop });
+        device.refuse_starts(rng.below(3) as u32);
         if rng.below(4) == 0 {
             queue.freeze();
             while !queue.is_quiescent() {
@@ -109,7 +114,7 @@ fn disturb(device: &FaultDevice, queue: &Queue, policies: &[ZoneWrite], working:
                 }
             }
             .expect("a frozen, quiescent queue");
-            queue.thaw();
+            queue.unfreeze();
         }
         yield_now();
     }

@@ -18,7 +18,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Limits, QueueOptions, ZoneWrite};
-use zonal_device::spec;
+use zonal_device::device_spec;
 use zonal_fio::job::Job;
 use zonal_fio::jobfile::{self, SystemSource};
 
@@ -60,7 +60,7 @@ pub struct Advice {
 pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     let jobs = jobfile::parse_args(job_args, &SystemSource)?.jobs;
     let spec = devices::load(&args.device)?;
-    let model = spec::build(&spec).with_context(|| format!("device {}", args.device))?;
+    let model = device_spec::build(&spec).with_context(|| format!("device {}", args.device))?;
     let configurations = configurations(args, &jobs, model.limits())?;
     let progress = progress(configurations.len() as u64);
     let outcomes = side_by_side(processors(), &configurations, |configuration| {

@@ -3,7 +3,7 @@
 //! Takes what drive and plugs did; gives shares of time and rates. Keeps true: a number is one that
 //! was counted, or a quotient of two.
 use super::Tried;
-use zonal_device::model::Activity;
+use zonal_device::model::DeviceStats;
 
 /// A difference of this many percentage points of the drive's time is worth telling.
 const TELLING: f64 = 2.0;
@@ -27,7 +27,7 @@ impl Mechanisms {
     /// What all devices of a configuration did together.
     pub fn of(tried: &Tried) -> Self {
         let devices = &tried.outcome.devices;
-        let mut sum = Activity::default();
+        let mut sum = DeviceStats::default();
         let (mut plugged, mut parked, mut merged, mut open_zones) = (0, 0, 0, 0);
         for device in devices {
             for &(name, count) in &device.activity.counts {

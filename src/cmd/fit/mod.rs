@@ -24,7 +24,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use text::Fitted;
 use zonal_blk::QueueOptions;
-use zonal_device::spec::DeviceSpec;
+use zonal_device::device_spec::DeviceSpec;
 
 /// Cost of values that contradict one another: as if each figure were off by a factor of 20,000.
 const IMPOSSIBLE: f64 = 100.0;

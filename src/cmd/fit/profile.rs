@@ -6,7 +6,7 @@ use super::search::Parameter;
 use crate::devices;
 use anyhow::{Context, Result, bail, ensure};
 use toml_edit::{DocumentMut, Item, value};
-use zonal_device::spec::{self, DeviceSpec, Unit};
+use zonal_device::device_spec::{self, DeviceSpec, Unit};
 
 /// How far a search may go from where it begins, as a factor.
 const REACH: f64 = 8.0;
@@ -38,14 +38,14 @@ impl Profile {
     pub fn load(name: &str, wanted: &[String]) -> Result<Self> {
         let text = devices::profile_text(name)?;
         // Says what is wrong better than an editor of TOML.
-        spec::parse_profile(name, &text)?;
+        device_spec::parse_profile(name, &text)?;
         let mut document: DocumentMut = text.parse().with_context(|| name.to_owned())?;
         let device = document["device"].as_str().unwrap_or_default().to_owned();
         let names = if wanted.is_empty() { calibrated(&document) } else { wanted.to_vec() };
         ensure!(
             !names.is_empty(),
             "{name}: names no options as `{}`: expected --free with the options to adjust",
-            spec::CALIBRATED
+            device_spec::CALIBRATED
         );
         if names.iter().any(|name| name.starts_with("track_")) {
             // What the data sheet says is no check of what is being adjusted.
@@ -57,7 +57,7 @@ impl Profile {
                 free.iter().all(|other| other.name != option),
                 "--free: option `{option}` is given twice, expected once"
             );
-            let known = spec::option_unit(&device, option);
+            let known = device_spec::option_unit(&device, option);
             let (option, unit) = known.with_context(|| {
                 format!("--free: the device `{device}` has no option `{option}`")
             })?;
@@ -123,13 +123,13 @@ impl Profile {
     /// # Errors
     /// The rule that the values break together.
     pub fn spec(&self, values: &[f64]) -> Result<DeviceSpec> {
-        Ok(spec::parse_profile(&self.name, &self.text(values))?)
+        Ok(device_spec::parse_profile(&self.name, &self.text(values))?)
     }
 }
 
 /// The options that a profile names as adjusted to measurements.
 fn calibrated(document: &DocumentMut) -> Vec<String> {
-    let names = document.get(spec::CALIBRATED).and_then(Item::as_array);
+    let names = document.get(device_spec::CALIBRATED).and_then(Item::as_array);
     names.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 

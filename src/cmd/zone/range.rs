@@ -81,8 +81,8 @@ mod tests {
     use super::*;
 
     fn limits() -> Limits {
-        let spec = zonal_device::spec::parse("null:zones=8,zone_size=96M").unwrap();
-        zonal_device::spec::build(&spec).unwrap().limits().clone()
+        let spec = zonal_device::device_spec::parse("null:zones=8,zone_size=96M").unwrap();
+        zonal_device::device_spec::build(&spec).unwrap().limits().clone()
     }
 
     fn args(offset: u64, length: Option<u64>, count: Option<u32>) -> RangeArgs {

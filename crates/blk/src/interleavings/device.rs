@@ -192,7 +192,7 @@ impl HwQueue for SlowQueue {
 
     fn abort(&mut self, _now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) -> Abort {
         let Some(at) = self.lost.iter().position(|request| request.tag() == tag) else {
-            return Abort::GoesOn;
+            return Abort::ResetTimer;
         };
         let mut request = self.lost.remove(at);
         if percent(50) {
@@ -203,6 +203,6 @@ impl HwQueue for SlowQueue {
         } else {
             self.stopped.push(request);
         }
-        Abort::Stops
+        Abort::Accepted
     }
 }

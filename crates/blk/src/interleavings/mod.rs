@@ -170,7 +170,7 @@ impl World {
                 _ => queue.set_nr_requests(thread_rng().gen_range(1..=self.plan.depth)),
             }
             .expect("the queue is frozen and quiescent");
-            queue.thaw();
+            queue.unfreeze();
             if self.working.load(Ordering::Relaxed) == 0 {
                 break;
             }

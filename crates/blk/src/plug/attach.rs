@@ -2,7 +2,7 @@
 use super::{Qd1, Slot, ZonePlug, ZonePlugs};
 use crate::device::Device;
 use crate::limits::Limits;
-use crate::lock::ShortLock;
+use crate::lock::SpinLock;
 use crate::queue::QueueOptions;
 use crate::status::Status;
 use crate::sync::AtomicU32;
@@ -130,7 +130,7 @@ impl ZonePlugs {
                     return Err(AttachError::Zone { zone: zone_no, rule });
                 }
                 last_capacity = zone.capacity;
-                slots.push(Slot(ShortLock::new(ZonePlug::new(zone))));
+                slots.push(Slot(SpinLock::new(ZonePlug::new(zone))));
             }
             if report.len() != want {
                 let rule = "the report ends before the device does";
@@ -151,7 +151,7 @@ impl ZonePlugs {
             alive: AtomicU32::new(0),
         };
         // Partially written zones have their plug from the start (A40).
-        plugs.for_each(|zone, plug| plugs.settle(zone, plug));
+        plugs.for_each(|zone, plug| plugs.update_alive(zone, plug));
         Ok((plugs, sequential_zones))
     }
 }

@@ -4,7 +4,7 @@
 //! Each thread submits its bios and ends what it was told to issue, as a channel does. Loom switches
 //! threads at every lock and atomic operation, also while a command is with the device.
 #![allow(clippy::cast_possible_truncation, reason = "the numbers of these tests are small")]
-use super::{Entered, PlugInfo, WpRecovery, ZonePlugs, ZoneWrite};
+use super::{PlugInfo, PlugResult, WpRecovery, ZonePlugs, ZoneWrite};
 use crate::bio::{Bio, Op};
 use crate::channel::Channel;
 use crate::completion::Mailbox;
@@ -131,13 +131,13 @@ impl Layer {
     fn submit(&self, id: u64, op: Op, zone: u32, at: u64, len: u32) {
         let sector = Sector(u64::from(zone) * SIZE + at);
         let mut request = Box::new(Request::empty());
-        request.load(Bio::new(op, sector, len, id), 0, ZoneNo(zone), None);
+        request.init(Bio::new(op, sector, len, id), 0, ZoneNo(zone), None);
         let mut aborted = RequestList::new();
         let entered = self.plugs.enter(Nanos(0), request, self.one_per_disk, &mut aborted);
         let mut turn = match entered {
-            Entered::Issue(request) => Some(request),
-            Entered::Parked => None,
-            Entered::Failed(mut request, status) => {
+            PlugResult::Issue(request) => Some(request),
+            PlugResult::Parked => None,
+            PlugResult::Failed(mut request, status) => {
                 request.set_status(status);
                 self.end(request);
                 None
@@ -155,7 +155,7 @@ impl Layer {
 
     fn end(&self, mut request: Box<Request>) {
         let status = request.status();
-        let id = request.unload().0.user_data;
+        let id = request.take_bio().0.user_data;
         self.ended.lock().unwrap().push((id, status));
     }
 
@@ -337,11 +337,11 @@ fn loom_policy_changes_while_a_channel_writes() {
             if switched.is_quiescent() {
                 switched.set_zone_write(ZoneWrite::Qd1).expect("once quiescent, always");
             }
-            switched.thaw();
+            switched.unfreeze();
         });
         drive(&mut channel, 0..2, 2, &AtomicU32::new(0));
         thread.join().unwrap();
-        assert!(!channel.is_held() && channel.is_idle());
+        assert!(!channel.has_held_bios() && channel.is_idle());
         assert_eq!(queue.dump_plugs(true)[0].references, 1);
     });
 }
@@ -352,7 +352,7 @@ fn loom_mailbox_gives_each_request_once_and_in_order() {
         let mailbox = Arc::new(Mailbox::new());
         let letter = |id| {
             let mut request = Box::new(Request::empty());
-            request.load(Bio::new(Op::Read, Sector(0), 1, id), 0, ZoneNo(0), None);
+            request.init(Bio::new(Op::Read, Sector(0), 1, id), 0, ZoneNo(0), None);
             request
         };
         let sender = Arc::clone(&mailbox);
@@ -365,7 +365,7 @@ fn loom_mailbox_gives_each_request_once_and_in_order() {
             let mut mail = Vec::new();
             mailbox.take(&mut mail);
             for mut request in mail {
-                seen.push(request.unload().0.user_data);
+                seen.push(request.take_bio().0.user_data);
             }
         };
         collect();

@@ -28,7 +28,7 @@ mod zone_plug;
 
 use crate::bio::Op;
 use crate::device::Device;
-use crate::lock::ShortLock;
+use crate::lock::SpinLock;
 use crate::probe::{mark, mutant};
 use crate::request::{Request, RequestList};
 use crate::status::Status;
@@ -95,7 +95,7 @@ pub enum WpRecovery {
 }
 
 /// What became of a request that entered its zone's plug.
-pub(crate) enum Entered {
+pub(crate) enum PlugResult {
     /// It is its turn.
     Issue(Box<Request>),
     /// It waits in the plug.
@@ -104,16 +104,16 @@ pub(crate) enum Entered {
     Failed(Box<Request>, Status),
 }
 
-impl Entered {
+impl PlugResult {
     /// The plug did not take the request, which holds nothing of it.
     fn refused(mut request: Box<Request>, status: Status) -> Self {
         request.plugged = false;
-        Entered::Failed(request, status)
+        PlugResult::Failed(request, status)
     }
 }
 
 #[repr(align(64))]
-struct Slot(ShortLock<ZonePlug>);
+struct Slot(SpinLock<ZonePlug>);
 
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Slot>() == 64, "a zone costs one cache line, plug included");
@@ -144,7 +144,7 @@ impl ZonePlugs {
         &self,
         now: Nanos,
         mut request: Box<Request>,
-    ) -> Result<Entered, Box<Request>> {
+    ) -> Result<PlugResult, Box<Request>> {
         let zone = request.zone;
         let mut plug = self.lock(zone);
         // A request before the zone's start would be in another zone.
@@ -158,9 +158,9 @@ impl ZonePlugs {
         plug.count_write(false);
         let issue = self.start_or_park(now, zone, &mut plug, request, ONE_PER_DISK);
         if !plug.is_alive() {
-            self.settle(zone, &mut plug);
+            self.update_alive(zone, &mut plug);
         }
-        Ok(issue.map_or(Entered::Parked, Entered::Issue))
+        Ok(issue.map_or(PlugResult::Parked, PlugResult::Issue))
     }
 
     /// Passes a write, append, reset or finish through the plug of its zone. Writes that this one
@@ -171,40 +171,40 @@ impl ZonePlugs {
         mut request: Box<Request>,
         one_per_disk: bool,
         aborted: &mut RequestList,
-    ) -> Entered {
+    ) -> PlugResult {
         let zone = request.zone;
         let mut plug = self.lock(zone);
         let op = request.op();
         if plug.state() == ZoneState::Conventional {
             // Random writes only (A14, A26).
             return match op {
-                Op::Write | Op::WriteZeroes => Entered::Issue(request),
-                _ => Entered::Failed(request, Status::IoError),
+                Op::Write | Op::WriteZeroes => PlugResult::Issue(request),
+                _ => PlugResult::Failed(request, Status::IoError),
             };
         }
         request.plugged = true;
         match op {
             Op::ZoneReset | Op::ZoneFinish => {
                 return match plug.begin_management() {
-                    Ok(()) => Entered::Issue(request),
-                    Err(status) => Entered::refused(request, status),
+                    Ok(()) => PlugResult::Issue(request),
+                    Err(status) => PlugResult::refused(request, status),
                 };
             }
             Op::ZoneAppend if !self.emulate_append => {
                 mark!(AbortByAppend if plug.nr_parked() > 0);
                 if let Err(status) = plug.begin_append(aborted) {
-                    return Entered::refused(request, status);
+                    return PlugResult::refused(request, status);
                 }
                 plug.count_write(true);
-                self.leave_line(zone, &mut plug);
-                self.settle(zone, &mut plug);
-                return Entered::Issue(request);
+                self.leave_qd1_list(zone, &mut plug);
+                self.update_alive(zone, &mut plug);
+                return PlugResult::Issue(request);
             }
             _ => {}
         }
         let is_append = op == Op::ZoneAppend;
         let mut at = if is_append { plug.wp() } else { request.sector() - self.start(zone) };
-        self.resync_if_doubtful(zone, &mut plug, at);
+        self.resync_if_stale(zone, &mut plug, at);
         mark!(AppendAfterError if is_append && at != plug.wp());
         if is_append && !mutant!(AppendPlacedBeforeRecovery) {
             at = plug.wp();
@@ -212,8 +212,8 @@ impl ZonePlugs {
         let len = Sector(u64::from(request.nr_sectors()));
         if let Err(status) = plug.accept(at, len, self.capacity(zone)) {
             // The device may just have said that the zone is empty or full.
-            self.settle(zone, &mut plug);
-            return Entered::refused(request, status);
+            self.update_alive(zone, &mut plug);
+            return PlugResult::refused(request, status);
         }
         if is_append {
             request.make_append_a_write(self.start(zone) + at);
@@ -221,9 +221,9 @@ impl ZonePlugs {
         plug.count_write(is_append);
         let issue = self.start_or_park(now, zone, &mut plug, request, one_per_disk);
         if !plug.is_alive() {
-            self.settle(zone, &mut plug);
+            self.update_alive(zone, &mut plug);
         }
-        issue.map_or(Entered::Parked, Entered::Issue)
+        issue.map_or(PlugResult::Parked, PlugResult::Issue)
     }
 
     /// Gives an accepted write back if it is its turn, else keeps it.
@@ -237,7 +237,7 @@ impl ZonePlugs {
         one_per_disk: bool,
     ) -> Option<Box<Request>> {
         // Of a plug in the disk's list the turn has not come, or its write is in flight.
-        if one_per_disk && (!plug.list() || !self.qd1.join(zone)) {
+        if one_per_disk && (!plug.enlist() || !self.qd1.acquire_or_wait(zone)) {
             plug.park(now, request);
             return None;
         }
@@ -247,15 +247,15 @@ impl ZonePlugs {
     /// Asks the device where the write pointer is if a write at `at` would fail and the plug may
     /// be mistaken: somebody may have reset or written the zone past the layer (A31), a native
     /// append may have moved the pointer, an earlier report may have failed.
-    fn resync_if_doubtful(&self, zone: ZoneNo, plug: &mut ZonePlug, at: Sector) {
-        let doubtful = match plug.state() {
+    fn resync_if_stale(&self, zone: ZoneNo, plug: &mut ZonePlug, at: Sector) {
+        let stale = match plug.state() {
             ZoneState::Appended => true,
             ZoneState::Sequential if at == plug.wp() => false,
             _ => self.recovery == WpRecovery::Report,
         };
-        if doubtful && plug.is_quiet() {
+        if stale && plug.is_idle() {
             mark!(WriteAfterAppend if plug.state() == ZoneState::Appended);
-            plug.sync(self.ask(zone).as_ref());
+            plug.sync(self.report_zone(zone).as_ref());
         }
     }
 
@@ -275,15 +275,15 @@ impl ZonePlugs {
                 plug.end_management();
                 if request.status() == Status::Ok {
                     mark!(AbortByReset if plug.nr_parked() > 0);
-                    plug.moved_to(self.wp_after(request.op(), zone), aborted);
-                    self.leave_line(zone, &mut plug);
+                    plug.set_wp(self.wp_after(request.op(), zone), aborted);
+                    self.leave_qd1_list(zone, &mut plug);
                 }
-                self.settle(zone, &mut plug);
+                self.update_alive(zone, &mut plug);
                 return None;
             }
             Op::ZoneAppend => {
                 plug.end_append();
-                self.settle(zone, &mut plug);
+                self.update_alive(zone, &mut plug);
                 return None;
             }
             _ => {}
@@ -296,12 +296,12 @@ impl ZonePlugs {
         }
         let mut next = plug.next(now, self.merge_max_sectors());
         if one_per_disk && next.is_none() {
-            plug.unlist();
-            self.settle(zone, &mut plug);
+            plug.delist();
+            self.update_alive(zone, &mut plug);
             drop(plug);
             next = self.next_plug(now);
         } else if next.is_none() && !(mutant!(FullPlugKept) && plug.wp() == self.capacity(zone)) {
-            self.settle(zone, &mut plug);
+            self.update_alive(zone, &mut plug);
         }
         next
     }
@@ -309,9 +309,9 @@ impl ZonePlugs {
     /// A write failed: those behind it cannot be done either (A30), and the write pointer is where
     /// the device says. Those that wait for a zone that went offline learn that.
     fn fail(&self, zone: ZoneNo, plug: &mut ZonePlug, status: Status, aborted: &mut RequestList) {
-        let settled = plug.is_still() || mutant!(StaleReport);
+        let settled = plug.has_no_zone_ops() || mutant!(StaleReport);
         let asks = self.recovery == WpRecovery::Report && settled;
-        let report = if asks { self.ask(zone) } else { None };
+        let report = if asks { self.report_zone(zone) } else { None };
         mark!(ErrorRecovery if report.is_some());
         mark!(RecoveryPutOff if !asks);
         mark!(ReportRefused if asks && report.is_none());
@@ -336,19 +336,19 @@ impl ZonePlugs {
                 return Some(request);
             }
             // Its writes were aborted meanwhile (A37).
-            plug.unlist();
+            plug.delist();
         }
         None
     }
 
     /// QD=1: a plug whose waiting writes were aborted gives up its place in the line (A37). One
     /// whose turn it is finds out when its write has completed.
-    fn leave_line(&self, zone: ZoneNo, plug: &mut ZonePlug) {
+    fn leave_qd1_list(&self, zone: ZoneNo, plug: &mut ZonePlug) {
         let drained = plug.is_listed() && plug.nr_parked() == 0 && !plug.in_flight();
         let left = drained && self.qd1.leave(zone);
         mark!(Qd1LeftLine if left);
         if left || mutant!(Qd1ListingDroppedTwice) {
-            plug.unlist();
+            plug.delist();
         }
     }
 
@@ -376,9 +376,9 @@ impl ZonePlugs {
                 ZoneState::Conventional | ZoneState::ReadOnly | ZoneState::Offline
             );
             if status == Status::Ok && resets {
-                plug.moved_to(Sector(0), aborted);
-                self.leave_line(zone, plug);
-                self.settle(zone, plug);
+                plug.set_wp(Sector(0), aborted);
+                self.leave_qd1_list(zone, plug);
+                self.update_alive(zone, plug);
             }
         });
     }
@@ -405,14 +405,14 @@ impl ZonePlugs {
     }
 
     /// What the device says of a zone now.
-    fn ask(&self, zone: ZoneNo) -> Option<Zone> {
+    fn report_zone(&self, zone: ZoneNo) -> Option<Zone> {
         let mut report = Vec::with_capacity(1);
         self.device.report_zones(zone, 1, &mut report).ok()?;
         report.first().copied()
     }
 
-    fn settle(&self, zone: ZoneNo, plug: &mut ZonePlug) {
-        match plug.settle(self.capacity(zone)) {
+    fn update_alive(&self, zone: ZoneNo, plug: &mut ZonePlug) {
+        match plug.update_alive(self.capacity(zone)) {
             Some(true) => _ = self.alive.fetch_add(1, Ordering::Relaxed),
             Some(false) => {
                 mark!(PlugFreedAtFull if plug.wp() == self.capacity(zone));

@@ -2,16 +2,16 @@
 //!
 //! Takes plugs that got their first waiting write; gives them one after another. Keeps true: one
 //! plug at a time has the disk; the others follow in the order in which they came.
-use crate::lock::ShortLock;
+use crate::lock::SpinLock;
 use crate::probe::mutant;
 use crate::units::ZoneNo;
 use std::collections::VecDeque;
 
 #[derive(Debug)]
-pub(crate) struct Qd1(ShortLock<Turns>);
+pub(crate) struct Qd1(SpinLock<Qd1State>);
 
 #[derive(Debug, Default)]
-struct Turns {
+struct Qd1State {
     /// A plug has the disk.
     taken: bool,
     waiting: VecDeque<ZoneNo>,
@@ -19,34 +19,34 @@ struct Turns {
 
 impl Qd1 {
     pub(crate) fn new() -> Self {
-        Qd1(ShortLock::new(Turns::default()))
+        Qd1(SpinLock::new(Qd1State::default()))
     }
 
     /// A plug wants the disk: it has it at once (`true`), or gets it in its turn.
-    pub(crate) fn join(&self, zone: ZoneNo) -> bool {
-        let mut turns = self.0.lock();
-        if turns.taken {
-            if turns.waiting.is_empty() || !mutant!(Qd1LostFromLine) {
-                turns.waiting.push_back(zone);
+    pub(crate) fn acquire_or_wait(&self, zone: ZoneNo) -> bool {
+        let mut state = self.0.lock();
+        if state.taken {
+            if state.waiting.is_empty() || !mutant!(Qd1LostFromLine) {
+                state.waiting.push_back(zone);
             }
             return false;
         }
-        turns.taken = true;
+        state.taken = true;
         true
     }
 
     /// The plug that had the disk is drained: whose turn is it?
     pub(crate) fn next(&self) -> Option<ZoneNo> {
-        let mut turns = self.0.lock();
-        let next = turns.waiting.pop_front();
-        turns.taken = next.is_some();
+        let mut state = self.0.lock();
+        let next = state.waiting.pop_front();
+        state.taken = next.is_some();
         next
     }
 
     /// A plug that waits no longer wants the disk; whether it was still waiting.
     pub(crate) fn leave(&self, zone: ZoneNo) -> bool {
-        let mut turns = self.0.lock();
-        let place = turns.waiting.iter().position(|&waiting| waiting == zone);
-        place.and_then(|place| turns.waiting.remove(place)).is_some()
+        let mut state = self.0.lock();
+        let place = state.waiting.iter().position(|&waiting| waiting == zone);
+        place.and_then(|place| state.waiting.remove(place)).is_some()
     }
 }

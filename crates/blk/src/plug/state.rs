@@ -117,9 +117,9 @@ impl ZonePlugs {
         self.device.report_zones(first, max, zones)?;
         for (zone_no, zone) in (first.0..).map(ZoneNo).zip(&zones[before..]) {
             let mut plug = self.lock(zone_no);
-            if plug.state() == ZoneState::NeedWpUpdate && plug.is_quiet() {
+            if plug.state() == ZoneState::NeedWpUpdate && plug.is_idle() {
                 plug.sync(Some(zone));
-                self.settle(zone_no, &mut plug);
+                self.update_alive(zone_no, &mut plug);
             }
         }
         Ok(())
@@ -129,9 +129,9 @@ impl ZonePlugs {
     pub(crate) fn cached(&self, zone: ZoneNo) -> (ZonePhase, Sector) {
         let mut plug = self.lock(zone);
         let stale = matches!(plug.state(), ZoneState::NeedWpUpdate | ZoneState::Appended);
-        if stale && plug.is_quiet() {
-            plug.sync(self.ask(zone).as_ref());
-            self.settle(zone, &mut plug);
+        if stale && plug.is_idle() {
+            plug.sync(self.report_zone(zone).as_ref());
+            self.update_alive(zone, &mut plug);
         }
         (plug.phase(self.capacity(zone)), plug.wp())
     }
@@ -146,7 +146,7 @@ impl ZonePlugs {
         self.for_each(|zone_no, plug| {
             if let Some(zone) = report.get(zone_no.index()) {
                 plug.sync(Some(zone));
-                self.settle(zone_no, plug);
+                self.update_alive(zone_no, plug);
             }
         });
         Ok(())

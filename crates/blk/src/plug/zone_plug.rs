@@ -2,7 +2,7 @@
 use crate::bio::Op;
 use crate::layout::StructLayout;
 use crate::probe::{mark, mutant};
-use crate::request::{Links, Request, RequestList};
+use crate::request::{Request, RequestFifo, RequestList};
 use crate::status::Status;
 use crate::struct_layout;
 use crate::units::{Nanos, Sector};
@@ -43,7 +43,7 @@ pub(crate) struct ZonePlug {
     /// Where the next write to come must begin, from the zone's start: behind all that are in
     /// flight or wait.
     wp: Sector,
-    parked: Links,
+    parked: RequestFifo,
     nr_parked: u32,
     /// Resets and finishes on their way; writes fail meanwhile.
     managing: u16,
@@ -83,7 +83,7 @@ impl ZonePlug {
     pub(crate) fn new(zone: &Zone) -> Self {
         let mut plug = ZonePlug {
             wp: Sector(0),
-            parked: Links::new(),
+            parked: RequestFifo::new(),
             nr_parked: 0,
             managing: 0,
             appending: 0,
@@ -117,7 +117,7 @@ impl ZonePlug {
     }
 
     /// Whether no reset, finish or native append is on its way.
-    pub(crate) fn is_still(&self) -> bool {
+    pub(crate) fn has_no_zone_ops(&self) -> bool {
         self.managing == 0 && self.appending == 0
     }
 
@@ -127,8 +127,8 @@ impl ZonePlug {
 
     /// Whether the plug's view of the write pointer can be replaced by the device's: nothing that
     /// moves it is on its way.
-    pub(crate) fn is_quiet(&self) -> bool {
-        !self.in_flight && self.nr_parked == 0 && self.is_still()
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.in_flight && self.nr_parked == 0 && self.has_no_zone_ops()
     }
 
     pub(crate) fn counters(&self) -> ZoneCounters {
@@ -284,7 +284,7 @@ impl ZonePlug {
     }
 
     /// The zone was reset or finished: what waits can no longer be written where it was to go.
-    pub(crate) fn moved_to(&mut self, wp: Sector, aborted: &mut RequestList) {
+    pub(crate) fn set_wp(&mut self, wp: Sector, aborted: &mut RequestList) {
         if !mutant!(ResetKeepsWaiting) {
             self.abort(Status::IoError, aborted);
         }
@@ -293,7 +293,7 @@ impl ZonePlug {
     }
 
     /// Enters the disk's list; whether it was not in it.
-    pub(crate) fn list(&mut self) -> bool {
+    pub(crate) fn enlist(&mut self) -> bool {
         !std::mem::replace(&mut self.listed, true) || mutant!(Qd1ListedTwice)
     }
 
@@ -301,13 +301,13 @@ impl ZonePlug {
         self.listed
     }
 
-    pub(crate) fn unlist(&mut self) {
+    pub(crate) fn delist(&mut self) {
         self.listed = mutant!(Qd1ListingLeaked);
     }
 
     /// Notes whether the plug still lives: `Some` on a change.
     #[inline]
-    pub(crate) fn settle(&mut self, capacity: Sector) -> Option<bool> {
+    pub(crate) fn update_alive(&mut self, capacity: Sector) -> Option<bool> {
         let partial = match self.state {
             ZoneState::Sequential => self.wp > Sector(0) && self.wp < capacity,
             ZoneState::NeedWpUpdate => true,

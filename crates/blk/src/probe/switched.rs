@@ -145,7 +145,7 @@ pub fn reach_all(marks: u64) {
 }
 
 /// From now on locks are found taken so many times in a hundred, as drawn from `seed`.
-pub fn contend(seed: u64, percent: u8) {
+pub fn set_contention(seed: u64, percent: u8) {
     CONTENTION.set((percent, seed));
 }
 

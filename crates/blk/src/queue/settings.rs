@@ -10,8 +10,8 @@ use super::{Queue, QueueOptions, SwitchError};
 use crate::limits::Limits;
 use crate::plug::ZoneWrite;
 use crate::probe::{mark, mutant};
-use crate::sched::{ClassCounters, Link, MergeLimit, Scheduler, Stage, ZoneLocks};
-use crate::split::Geometry;
+use crate::sched::{ClassCounters, MergeLimit, SchedHandle, SchedInstance, Scheduler, ZoneLocks};
+use crate::split::FastPath;
 use crate::sync::MutexGuard;
 use crate::units::{Nanos, ZoneNo};
 
@@ -19,7 +19,7 @@ use crate::units::{Nanos, ZoneNo};
 pub(super) struct Settings {
     pub(super) scheduler: Scheduler,
     /// `None` for [`Scheduler::None`].
-    stage: Option<Stage>,
+    sched: Option<SchedInstance>,
     max_sectors: u32,
     nr_requests: u16,
     io_timeout: Nanos,
@@ -29,7 +29,7 @@ impl Settings {
     pub(super) fn new(limits: &Limits, options: &QueueOptions) -> Self {
         Settings {
             scheduler: options.scheduler,
-            stage: Stage::new(options.scheduler, limits, options.merge),
+            sched: SchedInstance::new(options.scheduler, limits, options.merge),
             max_sectors: limits.max_sectors,
             nr_requests: limits.queue_depth,
             io_timeout: options.io_timeout,
@@ -38,14 +38,14 @@ impl Settings {
 }
 
 /// What a channel works by.
-pub(crate) struct Setup {
+pub(crate) struct ChannelConfig {
     /// [`Gate::changes`](crate::gate::Gate::changes) at the time.
     pub(crate) changes: u32,
     pub(crate) limits: Limits,
-    pub(crate) geometry: Geometry,
+    pub(crate) fast_path: FastPath,
     pub(crate) merge: MergeLimit,
     /// `None` without a scheduler.
-    pub(crate) link: Option<Link>,
+    pub(crate) sched: Option<SchedHandle>,
     pub(crate) nr_requests: u16,
     pub(crate) io_timeout: Nanos,
 }
@@ -56,16 +56,16 @@ impl Queue {
     }
 
     /// What a channel is to work by from now on.
-    pub(crate) fn setup(&self) -> Setup {
+    pub(crate) fn channel_config(&self) -> ChannelConfig {
         let settings = self.settings();
         let max_sectors = settings.max_sectors;
         let limits = Limits { max_sectors, ..self.limits.clone() };
-        Setup {
+        ChannelConfig {
             changes: self.gate.changes(),
-            geometry: Geometry::new(&limits),
+            fast_path: FastPath::new(&limits),
             limits,
             merge: self.merge_limit(max_sectors),
-            link: settings.stage.as_ref().map(Stage::link),
+            sched: settings.sched.as_ref().map(SchedInstance::handle),
             nr_requests: settings.nr_requests,
             io_timeout: settings.io_timeout,
         }
@@ -91,7 +91,7 @@ impl Queue {
     /// What went through the scheduler since the queue has it, by priority class, the most urgent
     /// first; `None` without one.
     pub fn sched_counters(&self) -> Option<[ClassCounters; 3]> {
-        self.settings().stage.as_ref().map(Stage::counters)
+        self.settings().sched.as_ref().map(SchedInstance::counters)
     }
 
     /// The longest command in sectors (the kernel's `max_sectors_kb`).
@@ -114,7 +114,7 @@ impl Queue {
     /// # Errors
     /// [`SwitchError`] says what is missing; the scheduler is then unchanged.
     pub fn set_scheduler(&self, scheduler: Scheduler) -> Result<(), SwitchError> {
-        self.schedule_anew(|settings| {
+        self.rebuild_scheduler(|settings| {
             mark!(SchedulerChanged if settings.scheduler != scheduler);
             settings.scheduler = scheduler;
         })
@@ -133,7 +133,7 @@ impl Queue {
                 "the longest command is a number of blocks up to the device's longest",
             ));
         }
-        self.schedule_anew(|settings| {
+        self.rebuild_scheduler(|settings| {
             mark!(LimitsChanged if settings.max_sectors != max_sectors);
             settings.max_sectors = max_sectors;
         })?;
@@ -146,17 +146,17 @@ impl Queue {
     }
 
     /// Changes something, and makes the scheduler anew.
-    fn schedule_anew(&self, change: impl FnOnce(&mut Settings)) -> Result<(), SwitchError> {
+    fn rebuild_scheduler(&self, change: impl FnOnce(&mut Settings)) -> Result<(), SwitchError> {
         self.require_quiescent()?;
         let mut next = self.settings().clone();
         change(&mut next);
         let zones = self.zones_to_lock(self.zone_write(), &next.scheduler)?;
         let limits = Limits { max_sectors: next.max_sectors, ..self.limits.clone() };
         if !mutant!(SchedulerStays) {
-            next.stage = Stage::new(next.scheduler, &limits, self.merge);
+            next.sched = SchedInstance::new(next.scheduler, &limits, self.merge);
         }
-        if let Some(stage) = &next.stage {
-            stage.lock_zones(zones);
+        if let Some(sched) = &next.sched {
+            sched.set_zone_locks(zones);
         }
         *self.settings() = next;
         self.gate.changed();
@@ -174,7 +174,7 @@ impl Queue {
                 "requests in flight are 1 up to the device's most",
             ));
         }
-        self.schedule_anew(|settings| settings.nr_requests = nr_requests)
+        self.rebuild_scheduler(|settings| settings.nr_requests = nr_requests)
     }
 
     /// Changes how long requests may be with the device, while the queue is frozen and quiescent.
@@ -182,15 +182,15 @@ impl Queue {
     /// # Errors
     /// [`SwitchError`] says what is missing; the timeout is then unchanged.
     pub fn set_io_timeout(&self, io_timeout: Nanos) -> Result<(), SwitchError> {
-        self.schedule_anew(|settings| settings.io_timeout = io_timeout)
+        self.rebuild_scheduler(|settings| settings.io_timeout = io_timeout)
     }
 
     /// Has the scheduler hold back writes by zone if that is the policy.
     pub(super) fn lock_zones(&self, policy: ZoneWrite) -> Result<(), SwitchError> {
         let scheduler = self.scheduler();
         let zones = self.zones_to_lock(policy, &scheduler)?;
-        if let Some(stage) = &self.settings().stage {
-            stage.lock_zones(zones);
+        if let Some(sched) = &self.settings().sched {
+            sched.set_zone_locks(zones);
         }
         Ok(())
     }

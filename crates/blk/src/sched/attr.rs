@@ -144,12 +144,12 @@ fn show(unit: Unit, value: u64) -> String {
     match unit {
         Unit::Count | Unit::Switch | Unit::Sectors => value.to_string(),
         Unit::Kibibytes => format!("{value}KiB"),
-        Unit::Millis | Unit::Micros | Unit::Nanos => show_time(Nanos(value)),
+        Unit::Millis | Unit::Micros | Unit::Nanos => format_time(Nanos(value)),
     }
 }
 
 /// A duration in the largest unit that holds it without a fraction.
-fn show_time(Nanos(ns): Nanos) -> String {
+fn format_time(Nanos(ns): Nanos) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     match units.iter().find(|(n, _)| ns >= *n && ns % n == 0) {
         Some((n, unit)) => format!("{}{unit}", ns / n),

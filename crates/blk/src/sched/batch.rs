@@ -82,7 +82,7 @@ impl Batch {
     }
 
     /// The first request, if all are of its class and direction.
-    pub(super) fn of_one_kind(&self) -> Option<&Request> {
+    pub(super) fn uniform(&self) -> Option<&Request> {
         let first = self.requests[0].as_deref()?;
         let reads = self.ops == READS;
         let writes = self.ops & !WRITES == 0;
@@ -102,12 +102,12 @@ impl Batch {
         std::mem::take(&mut self.len)
     }
 
-    /// Empties the batch in mq-deadline's order, from `stands_at` on. Gives where that leads to
+    /// Empties the batch in mq-deadline's order, from `latest_pos` on. Gives where that leads to
     /// and the number of requests that went on merged behind another.
     #[inline]
     pub(super) fn drain_sorted(
         &mut self,
-        stands_at: u64,
+        latest_pos: u64,
         limit: MergeLimit,
         front_merges: bool,
         mut send: impl FnMut(Box<Request>),
@@ -115,17 +115,17 @@ impl Batch {
         let len = self.clear();
         let (requests, keys) = (&mut self.requests, &mut self.keys[..len]);
         keys.sort_unstable();
-        let from = keys.partition_point(|&key| sector(key) < stands_at);
-        let close = limit.max_sectors > 0 && are_close(keys, limit);
+        let from = keys.partition_point(|&key| sector(key) < latest_pos);
+        let close = limit.max_sectors > 0 && any_mergeable(keys, limit);
         if close {
             send_merged(requests, keys, from, limit, front_merges, send)
         } else {
-            let mut stood = stands_at;
-            for way in ways_up(keys, from) {
-                way.iter().for_each(|&key| send(take(requests, key)));
-                stood = way.last().map_or(stood, |&key| sector(key));
+            let mut end_pos = latest_pos;
+            for sweep in ascending_sweeps(keys, from) {
+                sweep.iter().for_each(|&key| send(take(requests, key)));
+                end_pos = sweep.last().map_or(end_pos, |&key| sector(key));
             }
-            (stood, 0)
+            (end_pos, 0)
         }
     }
 }
@@ -133,7 +133,7 @@ impl Batch {
 /// Whether two keys may be near enough for their requests to be merged: they begin less than the
 /// longest command apart. Without a branch for each: the top bit of the sum says if any difference
 /// was too small (or so great that the answer does not matter).
-fn are_close(keys: &[u64], limit: MergeLimit) -> bool {
+fn any_mergeable(keys: &[u64], limit: MergeLimit) -> bool {
     let reach = (u64::from(limit.max_sectors) + 1) << POSITION_BITS;
     let gaps = keys.iter().zip(&keys[1..]).map(|(low, high)| high - low);
     gaps.fold(0, |any, gap| any | gap.wrapping_sub(reach)) >> 63 != 0
@@ -144,7 +144,7 @@ fn are_close(keys: &[u64], limit: MergeLimit) -> bool {
 /// prefix is the last key in it that is older than all before it, so one pass finds where all
 /// ways begin. It has no branch that the order of the keys decides: on random sectors that would
 /// cost more than the sort.
-fn ways_up(keys: &[u64], from: usize) -> impl Iterator<Item = &[u64]> {
+fn ascending_sweeps(keys: &[u64], from: usize) -> impl Iterator<Item = &[u64]> {
     let mut starts = [0u8; LONGEST + 1];
     let (mut count, mut oldest) = (0, usize::MAX);
     for (i, &key) in keys[..from].iter().enumerate() {
@@ -156,9 +156,9 @@ fn ways_up(keys: &[u64], from: usize) -> impl Iterator<Item = &[u64]> {
     let mut end = keys.len();
     (0..=count).rev().map(move |i| {
         let start = usize::from(starts[i]);
-        let way = &keys[start..end];
+        let sweep = &keys[start..end];
         end = start;
-        way
+        sweep
     })
 }
 
@@ -171,7 +171,7 @@ fn send_merged(
     front_merges: bool,
     mut send: impl FnMut(Box<Request>),
 ) -> (u64, u64) {
-    let (mut stood, mut merged) = (0, 0);
+    let (mut end_pos, mut merged) = (0, 0);
     // All that is left lies before `left`: a way up takes everything from where it begins.
     let mut left = keys.len();
     while left > 0 {
@@ -179,30 +179,30 @@ fn send_merged(
             let oldest = (0..left).min_by_key(|&i| place(keys[i]));
             from = oldest.expect("something is left");
         }
-        let mut way = &keys[from..left];
+        let mut sweep = &keys[from..left];
         left = from;
-        while let Some((&key, rest)) = way.split_first() {
+        while let Some((&key, rest)) = sweep.split_first() {
             let mut request = take(requests, key);
-            (way, stood) = (rest, sector(key));
-            while front_merges && fronts(requests, &keys[..left], &request, limit) {
+            (sweep, end_pos) = (rest, sector(key));
+            while front_merges && can_front_merge(requests, &keys[..left], &request, limit) {
                 left -= 1;
                 let mut front = take(requests, keys[left]);
                 front.append(request);
                 request = front;
                 merged += 1;
             }
-            while let Some((&key, rest)) = way.split_first()
+            while let Some((&key, rest)) = sweep.split_first()
                 && sector(key) == request.end().0
                 && limit.joins(&request, peek(requests, key))
             {
                 request.append(take(requests, key));
-                (way, stood) = (rest, sector(key));
+                (sweep, end_pos) = (rest, sector(key));
                 merged += 1;
             }
             send(request);
         }
     }
-    (stood, merged)
+    (end_pos, merged)
 }
 
 fn take(requests: &mut Requests, key: u64) -> Box<Request> {
@@ -214,7 +214,12 @@ fn peek(requests: &Requests, key: u64) -> &Request {
 }
 
 /// Whether the last of the keys that are left can be the front of `request`.
-fn fronts(requests: &Requests, left: &[u64], request: &Request, limit: MergeLimit) -> bool {
+fn can_front_merge(
+    requests: &Requests,
+    left: &[u64],
+    request: &Request,
+    limit: MergeLimit,
+) -> bool {
     left.last().is_some_and(|&before| {
         limit.reaches(sector(before), request.sector().0)
             && limit.joins(peek(requests, before), request)
@@ -244,7 +249,7 @@ mod tests {
             let options = MqDeadlineOptions { front_merges, ..MqDeadlineOptions::default() };
             let mut sched = MqDeadline::new(options, limit, None);
             let mut batch = Batch::new();
-            let mut stands_at = 0;
+            let mut latest_pos = 0;
             for specs in batches {
                 for (id, &(sector, len)) in (0..).zip(&specs) {
                     let spec = Spec { id, sector: sector * spread, len: len * 8, ..Spec::default() };
@@ -252,9 +257,9 @@ mod tests {
                     sched.insert(Nanos(0), spec.build());
                 }
                 let mut sent = Vec::new();
-                let (stood, merged) =
-                    batch.drain_sorted(stands_at, limit, front_merges, |r| sent.push(ids(r)));
-                stands_at = stood;
+                let (end_pos, merged) =
+                    batch.drain_sorted(latest_pos, limit, front_merges, |r| sent.push(ids(r)));
+                latest_pos = end_pos;
                 prop_assert_eq!(merged + sent.len() as u64, specs.len() as u64);
                 let flight = InFlight::default();
                 let expected: Vec<_> =

@@ -26,10 +26,10 @@ pub struct ClassCounters {
 /// counts and then looks for waiting requests, the dispatcher announces them and then sums the
 /// counters, so one of the two sees the other ([`super::dispatcher`]).
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct ChannelCounters {
     sent: [AtomicU64; 3],
     merged: [AtomicU64; 3],
-    ended: [AtomicU64; 3],
+    completed: [AtomicU64; 3],
     not_reads_sent: AtomicU64,
     not_reads_ended: AtomicU64,
 }
@@ -43,12 +43,12 @@ fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
 }
 
-impl Tally {
+impl ChannelCounters {
     pub(super) fn new() -> Self {
-        Tally {
+        ChannelCounters {
             sent: std::array::from_fn(|_| zero()),
             merged: std::array::from_fn(|_| zero()),
-            ended: std::array::from_fn(|_| zero()),
+            completed: std::array::from_fn(|_| zero()),
             not_reads_sent: zero(),
             not_reads_ended: zero(),
         }
@@ -69,19 +69,19 @@ impl Tally {
 
     /// Commands of one class have ended. Whether they were reads is not counted.
     #[inline]
-    pub(super) fn ended_in(&self, class: usize, commands: u64) {
-        self.ended[class].fetch_add(commands, Ordering::SeqCst);
+    pub(super) fn completed_in(&self, class: usize, commands: u64) {
+        self.completed[class].fetch_add(commands, Ordering::SeqCst);
     }
 
     /// Commands have ended.
-    pub(super) fn ended(&self, done: &[Box<Request>]) {
+    pub(super) fn completed(&self, done: &[Box<Request>]) {
         let (mut classes, mut not_reads) = ([0; 3], 0);
         for request in done {
             classes[request.prio().class.index()] += 1;
             not_reads += u64::from(request.op() != Op::Read);
         }
         self.not_reads_ended.fetch_add(not_reads, Ordering::SeqCst);
-        for (counter, n) in self.ended.iter().zip(classes) {
+        for (counter, n) in self.completed.iter().zip(classes) {
             counter.fetch_add(n, Ordering::SeqCst);
         }
     }
@@ -89,22 +89,22 @@ impl Tally {
 
 /// The sums of what went through the waiting line and of tallies.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Totals {
+pub(super) struct CounterSums {
     pub(super) classes: [ClassCounters; 3],
     pub(super) not_reads: u64,
 }
 
-impl Totals {
-    pub(super) fn add(&mut self, tally: &Tally) {
+impl CounterSums {
+    pub(super) fn add(&mut self, counters: &ChannelCounters) {
         let get = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
         for (class, total) in self.classes.iter_mut().enumerate() {
-            let (sent, merged) = (get(&tally.sent[class]), get(&tally.merged[class]));
+            let (sent, merged) = (get(&counters.sent[class]), get(&counters.merged[class]));
             total.inserted += sent + merged;
             total.merged += merged;
             total.dispatched += sent;
-            total.completed += get(&tally.ended[class]);
+            total.completed += get(&counters.completed[class]);
         }
-        let not_reads = get(&tally.not_reads_sent).wrapping_sub(get(&tally.not_reads_ended));
+        let not_reads = get(&counters.not_reads_sent).wrapping_sub(get(&counters.not_reads_ended));
         self.not_reads = self.not_reads.wrapping_add(not_reads);
     }
 

@@ -5,18 +5,18 @@
 //! lock; what a thread leaves behind because another is at work, that one or a later one collects.
 //!
 //! ```text
-//!   try_lock --> got it:   collect all intakes, order, take up to `room`
-//!           \--> failed:   news into my intake, again = true, look once more, leave
-//!   unlocked, again is true?  start over
+//!   try_lock --> got it:   collect all insert_lists, order, take up to `room`
+//!           \--> failed:   updates into my insert_list, rerun = true, look once more, leave
+//!   unlocked, rerun is true?  start over
 //! ```
 //!
 //! A lost wake-up would need a thread that finds the lock taken and a holder that does not find
-//! `again`. The one exchanges `again` before it looks at the lock, the other after it has let go
+//! `rerun`. The one exchanges `rerun` before it looks at the lock, the other after it has let go
 //! the lock: the later of the two exchanges sees what the other thread did before. Only a holder
-//! takes `again` back, before it collects.
-use super::counters::{ClassCounters, Totals};
-use super::elevator::{Elevator, Ended, InFlight};
-use super::intake::{Intake, News};
+//! takes `rerun` back, before it collects.
+use super::counters::{ClassCounters, CounterSums};
+use super::elevator::{CompletedRequest, Elevator, InFlight};
+use super::insert_list::{InsertList, PendingUpdates};
 use super::mq_deadline::ZoneLocks;
 use crate::probe::{contended, mark};
 use crate::request::Request;
@@ -25,25 +25,25 @@ use crate::units::Nanos;
 use std::sync::{Arc, TryLockError};
 
 /// In place of the set of classes: every request goes through the scheduler.
-const NOT_STRAIGHT: u8 = 1 << 7;
+const NO_BYPASS: u8 = 1 << 7;
 
 /// What every submission reads, apart from what dispatching writes.
 #[repr(align(128))]
-struct Signs {
-    /// Something waits in the scheduler. What is in an intake, somebody is about to collect.
+struct SharedFlags {
+    /// Something waits in the scheduler. What is in an insert_list, somebody is about to collect.
     has_work: AtomicBool,
-    /// The priority classes that are about, as a set of bits, or [`NOT_STRAIGHT`].
+    /// The priority classes that are about, as a set of bits, or [`NO_BYPASS`].
     classes: AtomicU8,
     /// Writes go through the scheduler even when nothing waits.
-    keeps_writes: AtomicBool,
-    wants_ends: AtomicBool,
+    no_write_bypass: AtomicBool,
+    wants_completions: AtomicBool,
 }
 
-/// A scheduler with its lock and its signs.
+/// A scheduler with its lock and its flags.
 pub(crate) struct Dispatcher {
-    signs: Signs,
-    /// Somebody left news while the lock was taken.
-    again: AtomicBool,
+    flags: SharedFlags,
+    /// Somebody left updates while the lock was taken.
+    rerun: AtomicBool,
     /// A channel has gone; its list is to go too.
     closing: AtomicBool,
     /// When there will be something to dispatch though nothing happens; 0 for now.
@@ -53,79 +53,79 @@ pub(crate) struct Dispatcher {
 
 struct Core {
     elevator: Box<dyn Elevator>,
-    /// The newest request, for [`Elevator::pass`] when there is room for it.
+    /// The newest request, for [`Elevator::insert_and_dispatch`] when there is room for it.
     newest: Option<Box<Request>>,
-    intakes: Vec<Arc<Intake>>,
+    insert_lists: Vec<Arc<InsertList>>,
     /// What went through here, and the tallies of channels that have gone.
-    totals: Totals,
+    totals: CounterSums,
     /// The writes that may be with the device are counted.
     limits_writes: bool,
     /// Whether one class at a time may go past the waiting line.
-    straight: bool,
+    bypass_allowed: bool,
     /// For collecting; kept for its capacity.
-    news: News,
+    updates: PendingUpdates,
     arrivals: Vec<Box<Request>>,
-    ends: Vec<Ended>,
+    completions: Vec<CompletedRequest>,
 }
 
 /// How requests may get past the waiting line.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Passing {
+pub(super) struct BypassPolicy {
     /// A request may go straight to a device with room if nothing waits: the order of one request
     /// needs no scheduler.
-    pub(super) straight: bool,
+    pub(super) bypass_allowed: bool,
     /// ... but writes are counted, so they may not.
     pub(super) limits_writes: bool,
 }
 
 impl Dispatcher {
-    pub(super) fn new(elevator: Box<dyn Elevator>, passing: Passing) -> Self {
-        let classes = if passing.straight { 0 } else { NOT_STRAIGHT };
-        let wants_ends = elevator.wants_ends();
+    pub(super) fn new(elevator: Box<dyn Elevator>, bypass: BypassPolicy) -> Self {
+        let classes = if bypass.bypass_allowed { 0 } else { NO_BYPASS };
+        let wants_completions = elevator.wants_completions();
         Dispatcher {
-            signs: Signs {
+            flags: SharedFlags {
                 has_work: AtomicBool::new(false),
                 classes: AtomicU8::new(classes),
-                keeps_writes: AtomicBool::new(passing.limits_writes || wants_ends),
-                wants_ends: AtomicBool::new(wants_ends),
+                no_write_bypass: AtomicBool::new(bypass.limits_writes || wants_completions),
+                wants_completions: AtomicBool::new(wants_completions),
             },
-            again: AtomicBool::new(false),
+            rerun: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             stalled_until: AtomicU64::new(0),
             core: Mutex::new(Core {
                 elevator,
                 newest: None,
-                intakes: Vec::new(),
-                totals: Totals::default(),
-                limits_writes: passing.limits_writes,
-                straight: passing.straight,
-                news: News::default(),
+                insert_lists: Vec::new(),
+                totals: CounterSums::default(),
+                limits_writes: bypass.limits_writes,
+                bypass_allowed: bypass.bypass_allowed,
+                updates: PendingUpdates::default(),
                 arrivals: Vec::new(),
-                ends: Vec::new(),
+                completions: Vec::new(),
             }),
         }
     }
 
     /// Opens the insertion list of one more channel.
-    pub(super) fn open(&self) -> Arc<Intake> {
-        let intake = Arc::new(Intake::new());
-        self.with_core(|core| core.intakes.push(Arc::clone(&intake)));
-        intake
+    pub(super) fn open(&self) -> Arc<InsertList> {
+        let insert_list = Arc::new(InsertList::new());
+        self.with_core(|core| core.insert_lists.push(Arc::clone(&insert_list)));
+        insert_list
     }
 
     /// A channel goes.
-    pub(super) fn close(&self, intake: &Intake) {
-        intake.close();
+    pub(super) fn close(&self, insert_list: &InsertList) {
+        insert_list.close();
         self.closing.store(true, Ordering::Release);
     }
 
-    /// Waits for the lock: not for use in the I/O path. Who finds it taken meanwhile leaves its news
+    /// Waits for the lock: not for use in the I/O path. Who finds it taken meanwhile leaves its updates
     /// to a holder that dispatches; this one does not, so it shows that there is something to do.
     fn with_core<R>(&self, f: impl FnOnce(&mut Core) -> R) -> R {
         let result = f(&mut self.core.lock().expect("scheduler lock"));
-        if self.again.fetch_or(false, Ordering::AcqRel) {
+        if self.rerun.fetch_or(false, Ordering::AcqRel) {
             self.stalled_until.store(0, Ordering::Relaxed);
-            self.signs.has_work.store(true, Ordering::SeqCst);
+            self.flags.has_work.store(true, Ordering::SeqCst);
         }
         result
     }
@@ -141,16 +141,16 @@ impl Dispatcher {
     /// Whether something waits.
     #[inline]
     pub(super) fn has_work(&self) -> bool {
-        self.signs.has_work.load(Ordering::SeqCst)
+        self.flags.has_work.load(Ordering::SeqCst)
     }
 
     /// Whether requests of the class may go past the waiting line: nothing waits, and no other
     /// class is about that they would have to wait for or that would have to wait for them.
     #[inline]
-    pub(super) fn lets_pass(&self, class: usize, read: bool) -> bool {
+    pub(super) fn may_bypass(&self, class: usize, read: bool) -> bool {
         !self.has_work()
-            && self.signs.classes.load(Ordering::Relaxed) == 1 << class
-            && (read || !self.signs.keeps_writes.load(Ordering::Relaxed))
+            && self.flags.classes.load(Ordering::Relaxed) == 1 << class
+            && (read || !self.flags.no_write_bypass.load(Ordering::Relaxed))
     }
 
     /// The class of everything that is with the device, if there is but one and nobody asks what
@@ -158,16 +158,16 @@ impl Dispatcher {
     /// of its last was counted.
     #[inline]
     pub(super) fn only_class(&self) -> Option<usize> {
-        let classes = self.signs.classes.load(Ordering::Relaxed);
+        let classes = self.flags.classes.load(Ordering::Relaxed);
         let one = classes.is_power_of_two()
-            && classes != NOT_STRAIGHT
-            && !self.signs.keeps_writes.load(Ordering::Relaxed);
+            && classes != NO_BYPASS
+            && !self.flags.no_write_bypass.load(Ordering::Relaxed);
         one.then(|| classes.trailing_zeros() as usize)
     }
 
     #[inline]
-    pub(super) fn wants_ends(&self) -> bool {
-        self.signs.wants_ends.load(Ordering::Relaxed)
+    pub(super) fn wants_completions(&self) -> bool {
+        self.flags.wants_completions.load(Ordering::Relaxed)
     }
 
     /// When to dispatch next, with room to send; `None` if that depends on what happens.
@@ -176,37 +176,37 @@ impl Dispatcher {
         (self.has_work() && at != u64::MAX).then_some(Nanos(at))
     }
 
-    /// Brings the scheduler the channel's news and takes up to `room` requests from it, unless
-    /// another thread is at it: that one finds the news, and dispatches for all.
+    /// Brings the scheduler the channel's updates and takes up to `room` requests from it, unless
+    /// another thread is at it: that one finds the updates, and dispatches for all.
     pub(super) fn dispatch(
         &self,
         now: Nanos,
         room: usize,
-        intake: &Intake,
-        news: &mut News,
+        insert_list: &InsertList,
+        updates: &mut PendingUpdates,
         out: &mut Vec<Box<Request>>,
     ) {
         let first_try = if contended!() { None } else { self.try_lock() };
         mark!(SchedContended if first_try.is_none());
         let mut holds = first_try.or_else(|| {
-            if !news.is_empty() {
-                intake.put(news);
+            if !updates.is_empty() {
+                insert_list.put(updates);
             }
-            self.again.swap(true, Ordering::AcqRel);
+            self.rerun.swap(true, Ordering::AcqRel);
             // The other may have gone before it could see.
             self.try_lock()
         });
         while let Some(mut core) = holds {
-            if self.again.load(Ordering::Relaxed) {
-                self.again.swap(false, Ordering::AcqRel);
+            if self.rerun.load(Ordering::Relaxed) {
+                self.rerun.swap(false, Ordering::AcqRel);
             }
             if self.closing.load(Ordering::Relaxed) {
-                core.forget_closed(self);
+                core.drop_closed(self);
             }
-            core.work(self, now, room, news, out);
+            core.run(self, now, room, updates, out);
             drop(core);
             // An exchange that changes nothing: a load could miss what is just being said.
-            if !self.again.fetch_or(false, Ordering::AcqRel) {
+            if !self.rerun.fetch_or(false, Ordering::AcqRel) {
                 return;
             }
             holds = self.try_lock();
@@ -219,15 +219,15 @@ impl Dispatcher {
     }
 
     /// Changes whether writes are held back by zone. Nothing may be inside.
-    pub(super) fn lock_zones(&self, zones: Option<ZoneLocks>) {
-        let (wants_ends, limits_writes) = self.with_core(|core| {
-            core.collect(&mut News::default(), false);
-            core.elevator.lock_zones(zones);
-            (core.elevator.wants_ends(), core.limits_writes)
+    pub(super) fn set_zone_locks(&self, zones: Option<ZoneLocks>) {
+        let (wants_completions, limits_writes) = self.with_core(|core| {
+            core.collect(&mut PendingUpdates::default(), false);
+            core.elevator.set_zone_locks(zones);
+            (core.elevator.wants_completions(), core.limits_writes)
         });
-        let keeps = limits_writes || wants_ends;
-        self.signs.keeps_writes.store(keeps, Ordering::Relaxed);
-        self.signs.wants_ends.store(wants_ends, Ordering::Relaxed);
+        let keeps = limits_writes || wants_completions;
+        self.flags.no_write_bypass.store(keeps, Ordering::Relaxed);
+        self.flags.wants_completions.store(wants_completions, Ordering::Relaxed);
     }
 
     /// The counters of each class, the most urgent first.
@@ -237,23 +237,23 @@ impl Dispatcher {
 }
 
 impl Core {
-    fn work(
+    fn run(
         &mut self,
         shared: &Dispatcher,
         now: Nanos,
         room: usize,
-        news: &mut News,
+        updates: &mut PendingUpdates,
         out: &mut Vec<Box<Request>>,
     ) {
-        let signs = &shared.signs;
+        let flags = &shared.flags;
         let has_room = out.len() < room;
-        let classes = self.collect(news, has_room) | signs.classes.load(Ordering::Relaxed);
-        signs.classes.store(classes, Ordering::Relaxed);
-        let mixed = self.straight && !classes.is_power_of_two();
+        let classes = self.collect(updates, has_room) | flags.classes.load(Ordering::Relaxed);
+        flags.classes.store(classes, Ordering::Relaxed);
+        let mixed = self.bypass_allowed && !classes.is_power_of_two();
         let mut flight = if mixed || self.limits_writes {
             if self.has_work() && !shared.has_work() {
                 // Who counts an end after this sum sees that something waits for it.
-                signs.has_work.store(true, Ordering::SeqCst);
+                flags.has_work.store(true, Ordering::SeqCst);
             }
             self.counted().in_flight()
         } else {
@@ -263,10 +263,10 @@ impl Core {
         if mixed && !has_work {
             let about = flight.by_class.map(|n| u8::from(n > 0));
             let about = about[0] | about[1] << 1 | about[2] << 2;
-            signs.classes.store(about, Ordering::Relaxed);
+            flags.classes.store(about, Ordering::Relaxed);
         }
         if has_work != shared.has_work() {
-            signs.has_work.store(has_work, Ordering::SeqCst);
+            flags.has_work.store(has_work, Ordering::SeqCst);
         }
     }
 
@@ -288,7 +288,7 @@ impl Core {
         let mut has_work = self.has_work();
         while has_work && out.len() < room {
             let next = match self.newest.take() {
-                Some(newest) => self.elevator.pass(now, newest, flight),
+                Some(newest) => self.elevator.insert_and_dispatch(now, newest, flight),
                 None => self.elevator.dispatch(now, flight),
             };
             let Some(mut request) = next else {
@@ -312,73 +312,79 @@ impl Core {
         has_work
     }
 
-    /// Brings the scheduler the news of all channels, in the order of time. Gives the classes of
+    /// Brings the scheduler the updates of all channels, in the order of time. Gives the classes of
     /// the requests as a set of bits.
-    fn collect(&mut self, mine: &mut News, has_room: bool) -> u8 {
-        if !self.intakes.iter().any(|intake| intake.is_filled()) {
-            return self.tell(mine, has_room);
+    fn collect(&mut self, mine: &mut PendingUpdates, has_room: bool) -> u8 {
+        if !self.insert_lists.iter().any(|insert_list| insert_list.is_filled()) {
+            return self.deliver(mine, has_room);
         }
         let mut sources = usize::from(!mine.is_empty());
-        for i in 0..self.intakes.len() {
-            if self.intakes[i].is_filled() {
-                self.intakes[i].take(&mut self.news);
+        for i in 0..self.insert_lists.len() {
+            if self.insert_lists[i].is_filled() {
+                self.insert_lists[i].take(&mut self.updates);
                 sources += 1;
-                Self::unpack(&mut self.news, &mut self.arrivals, &mut self.ends);
+                Self::unpack(&mut self.updates, &mut self.arrivals, &mut self.completions);
             }
         }
-        Self::unpack(mine, &mut self.arrivals, &mut self.ends);
+        Self::unpack(mine, &mut self.arrivals, &mut self.completions);
         if sources > 1 {
             self.arrivals.sort_by_key(|request| request.queued_at);
-            self.ends.sort_by_key(|end| end.at);
+            self.completions.sort_by_key(|end| end.at);
         }
-        let mut all = std::mem::take(&mut self.news);
+        let mut all = std::mem::take(&mut self.updates);
         self.arrivals.drain(..).for_each(|request| all.requests.push_back(request));
-        std::mem::swap(&mut all.ends, &mut self.ends);
-        let classes = self.tell(&mut all, has_room);
-        self.ends = std::mem::take(&mut all.ends);
-        self.news = all;
+        std::mem::swap(&mut all.completions, &mut self.completions);
+        let classes = self.deliver(&mut all, has_room);
+        self.completions = std::mem::take(&mut all.completions);
+        self.updates = all;
         classes
     }
 
     /// Tells the scheduler what has ended and what has come, in the order of time. With room at the
     /// device the newest request is kept for [`Core::send`].
-    fn tell(&mut self, news: &mut News, has_room: bool) -> u8 {
+    fn deliver(&mut self, updates: &mut PendingUpdates, has_room: bool) -> u8 {
         let (mut classes, mut told) = (0, 0);
-        while let Some(request) = news.requests.pop_front() {
-            while let Some(end) = news.ends.get(told).filter(|end| end.at <= request.queued_at) {
+        while let Some(request) = updates.requests.pop_front() {
+            while let Some(end) =
+                updates.completions.get(told).filter(|end| end.at <= request.queued_at)
+            {
                 self.elevator.completed(end);
                 told += 1;
             }
             let class = request.prio().class.index();
             self.totals.classes[class].inserted += 1;
             classes |= 1 << class;
-            if has_room && news.requests.is_empty() && told == news.ends.len() {
+            if has_room && updates.requests.is_empty() && told == updates.completions.len() {
                 self.newest = Some(request);
             } else {
                 self.elevator.insert(request.queued_at, request);
             }
         }
-        news.ends[told..].iter().for_each(|end| self.elevator.completed(end));
-        news.ends.clear();
+        updates.completions[told..].iter().for_each(|end| self.elevator.completed(end));
+        updates.completions.clear();
         classes
     }
 
-    fn unpack(news: &mut News, arrivals: &mut Vec<Box<Request>>, ends: &mut Vec<Ended>) {
-        while let Some(request) = news.requests.pop_front() {
+    fn unpack(
+        updates: &mut PendingUpdates,
+        arrivals: &mut Vec<Box<Request>>,
+        completions: &mut Vec<CompletedRequest>,
+    ) {
+        while let Some(request) = updates.requests.pop_front() {
             arrivals.push(request);
         }
-        ends.append(&mut news.ends);
+        completions.append(&mut updates.completions);
     }
 
     /// Lets go the lists of channels that have gone.
-    fn forget_closed(&mut self, shared: &Dispatcher) {
+    fn drop_closed(&mut self, shared: &Dispatcher) {
         shared.closing.store(false, Ordering::Relaxed);
         let totals = &mut self.totals;
-        self.intakes.retain(|intake| {
-            let closed = intake.is_closed();
-            let gone = closed && !intake.is_filled();
+        self.insert_lists.retain(|insert_list| {
+            let closed = insert_list.is_closed();
+            let gone = closed && !insert_list.is_filled();
             if gone {
-                totals.add(&intake.tally);
+                totals.add(&insert_list.counters);
             } else if closed {
                 shared.closing.store(true, Ordering::Relaxed);
             }
@@ -386,14 +392,14 @@ impl Core {
         });
     }
 
-    fn counted(&self) -> Totals {
+    fn counted(&self) -> CounterSums {
         let mut totals = self.totals;
         let merged = self.elevator.merged();
         for (class, merged) in totals.classes.iter_mut().zip(merged) {
             class.merged += merged;
         }
-        for intake in &self.intakes {
-            totals.add(&intake.tally);
+        for insert_list in &self.insert_lists {
+            totals.add(&insert_list.counters);
         }
         totals
     }

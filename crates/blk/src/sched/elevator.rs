@@ -20,7 +20,7 @@ pub trait Elevator: Send {
 
     /// Takes in a request and gives the one to send next: [`Elevator::insert`], then
     /// [`Elevator::dispatch`], for a scheduler that can do both at once at less cost.
-    fn pass(
+    fn insert_and_dispatch(
         &mut self,
         now: Nanos,
         request: Box<Request>,
@@ -31,11 +31,11 @@ pub trait Elevator: Send {
     }
 
     /// Notes that a request has ended. Need not be called unless
-    /// [`Elevator::wants_ends`].
-    fn completed(&mut self, _end: &Ended) {}
+    /// [`Elevator::wants_completions`].
+    fn completed(&mut self, _end: &CompletedRequest) {}
 
     /// Whether the scheduler decides by what has ended.
-    fn wants_ends(&self) -> bool {
+    fn wants_completions(&self) -> bool {
         false
     }
 
@@ -58,7 +58,7 @@ pub trait Elevator: Send {
     fn set_weight(&mut self, _process: u32, _weight: u16) {}
 
     /// Holds writes back by zone from now on, or no longer. Only for a scheduler that said it can.
-    fn lock_zones(&mut self, zones: Option<ZoneLocks>) {
+    fn set_zone_locks(&mut self, zones: Option<ZoneLocks>) {
         assert!(zones.is_none(), "the scheduler has no zone write locking");
     }
 }
@@ -80,7 +80,7 @@ impl InFlight {
     }
 
     /// Notes that a request has ended.
-    pub fn ended(&mut self, request: &Request) {
+    pub fn completed(&mut self, request: &Request) {
         self.by_class[request.prio().class.index()] -= 1;
         self.not_reads -= u64::from(request.op() != Op::Read);
     }
@@ -88,7 +88,7 @@ impl InFlight {
 
 /// The end of a request, as far as a scheduler wants to know it.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended {
+pub struct CompletedRequest {
     /// When.
     pub at: Nanos,
     /// When the request came to the scheduler.
@@ -109,7 +109,7 @@ pub struct Ended {
     pub zone: ZoneNo,
 }
 
-impl Ended {
+impl CompletedRequest {
     /// How long the request took in the scheduler and at the device. Threads read their clocks at
     /// different times, so a start may seem to lie after the end.
     pub fn total(&self) -> Nanos {
@@ -123,7 +123,7 @@ impl Ended {
 
     /// The end of `request` at `at`.
     pub fn new(at: Nanos, request: &Request) -> Self {
-        Ended {
+        CompletedRequest {
             at,
             queued_at: request.queued_at(),
             sent_at: request.sent_at(),
@@ -139,7 +139,7 @@ impl Ended {
 
 /// How a scheduler treats an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Route {
+pub(super) enum OpClass {
     /// Before all others, in the order they came: flushes and zone management, which have no place
     /// among the sectors and which somebody waits for.
     First,
@@ -147,17 +147,17 @@ pub(super) enum Route {
     Write,
 }
 
-impl Route {
-    pub(super) const fn of(op: Op) -> Route {
+impl OpClass {
+    pub(super) const fn of(op: Op) -> OpClass {
         match op {
-            Op::Read => Route::Read,
-            Op::Write | Op::WriteZeroes | Op::ZoneAppend | Op::Discard => Route::Write,
+            Op::Read => OpClass::Read,
+            Op::Write | Op::WriteZeroes | Op::ZoneAppend | Op::Discard => OpClass::Write,
             Op::Flush
             | Op::ZoneOpen
             | Op::ZoneClose
             | Op::ZoneFinish
             | Op::ZoneReset
-            | Op::ZoneResetAll => Route::First,
+            | Op::ZoneResetAll => OpClass::First,
         }
     }
 }

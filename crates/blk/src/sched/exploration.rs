@@ -3,9 +3,9 @@
 
 mod tests {
     use crate::request::{Request, RequestList};
-    use crate::sched::dispatcher::{Dispatcher, Passing};
+    use crate::sched::dispatcher::{BypassPolicy, Dispatcher};
     use crate::sched::elevator::{Elevator, InFlight};
-    use crate::sched::intake::{Intake, News};
+    use crate::sched::insert_list::{InsertList, PendingUpdates};
     use crate::sched::testing::{Spec, ids};
     use crate::units::Nanos;
     use loom::sync::atomic::{AtomicU32, Ordering};
@@ -37,15 +37,20 @@ mod tests {
         }
     }
 
-    fn news() -> News {
-        let mut news = News::default();
-        news.requests.push_back(Spec::default().build());
-        news
+    fn updates() -> PendingUpdates {
+        let mut updates = PendingUpdates::default();
+        updates.requests.push_back(Spec::default().build());
+        updates
     }
 
-    fn dispatch(dispatcher: &Dispatcher, intake: &Intake, room: usize, mut news: News) -> u32 {
+    fn dispatch(
+        dispatcher: &Dispatcher,
+        insert_list: &InsertList,
+        room: usize,
+        mut updates: PendingUpdates,
+    ) -> u32 {
         let mut out = Vec::new();
-        dispatcher.dispatch(Nanos(0), room, intake, &mut news, &mut out);
+        dispatcher.dispatch(Nanos(0), room, insert_list, &mut updates, &mut out);
         assert!(out.len() <= room);
         let sent = out.len();
         out.into_iter().for_each(|request| drop(ids(request)));
@@ -56,27 +61,28 @@ mod tests {
     /// What is not sent is announced, and a later dispatch finds it.
     fn explore(rooms: [usize; 2]) {
         loom::model(move || {
-            let dispatcher = Arc::new(Dispatcher::new(Box::<Fifo>::default(), Passing::default()));
-            let intakes = [dispatcher.open(), dispatcher.open()];
+            let dispatcher =
+                Arc::new(Dispatcher::new(Box::<Fifo>::default(), BypassPolicy::default()));
+            let insert_lists = [dispatcher.open(), dispatcher.open()];
             let sent = Arc::new(AtomicU32::new(0));
             let other = {
                 let (dispatcher, sent) = (Arc::clone(&dispatcher), Arc::clone(&sent));
-                let intake = Arc::clone(&intakes[1]);
+                let insert_list = Arc::clone(&insert_lists[1]);
                 loom::thread::spawn(move || {
                     sent.fetch_add(
-                        dispatch(&dispatcher, &intake, rooms[1], news()),
+                        dispatch(&dispatcher, &insert_list, rooms[1], updates()),
                         Ordering::Relaxed,
                     );
                 })
             };
-            let here = dispatch(&dispatcher, &intakes[0], rooms[0], news());
+            let here = dispatch(&dispatcher, &insert_lists[0], rooms[0], updates());
             other.join().unwrap();
             let sent = here + sent.load(Ordering::Relaxed);
             if sent < 2 {
                 assert!(dispatcher.has_work(), "{sent} of 2 sent and no sign of the rest");
                 assert_eq!(dispatcher.next_event(), Some(Nanos(0)));
             }
-            let rest = dispatch(&dispatcher, &intakes[0], 2, News::default());
+            let rest = dispatch(&dispatcher, &insert_lists[0], 2, PendingUpdates::default());
             assert_eq!(sent + rest, 2, "every request is sent once");
             assert!(!dispatcher.has_work());
             // Whoever has room for all leaves nothing behind, whatever the other does meanwhile.
@@ -89,16 +95,17 @@ mod tests {
     #[test]
     fn news_left_while_a_channel_opens_show() {
         loom::model(|| {
-            let dispatcher = Arc::new(Dispatcher::new(Box::<Fifo>::default(), Passing::default()));
-            let intake = dispatcher.open();
+            let dispatcher =
+                Arc::new(Dispatcher::new(Box::<Fifo>::default(), BypassPolicy::default()));
+            let insert_list = dispatcher.open();
             let other = {
                 let dispatcher = Arc::clone(&dispatcher);
                 loom::thread::spawn(move || drop(dispatcher.open()))
             };
-            let sent = dispatch(&dispatcher, &intake, 1, news());
+            let sent = dispatch(&dispatcher, &insert_list, 1, updates());
             other.join().unwrap();
             assert!(sent == 1 || dispatcher.has_work(), "nobody would ever look for it");
-            let rest = dispatch(&dispatcher, &intake, 1, News::default());
+            let rest = dispatch(&dispatcher, &insert_list, 1, PendingUpdates::default());
             assert_eq!(sent + rest, 1);
         });
     }

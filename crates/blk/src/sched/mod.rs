@@ -5,9 +5,9 @@
 //! is a branch.
 //!
 //! ```text
-//!   Link        one a channel: the way past the waiting line, and into it
-//!   Intake      one a channel: its insertion list
-//!   Dispatcher  one a queue: try-locked, collects the intakes, sends what there is room for
+//!   SchedHandle        one a channel: the way past the waiting line, and into it
+//!   InsertList      one a channel: its insertion list
+//!   Dispatcher  one a queue: try-locked, collects the insert_lists, sends what there is room for
 //!   Elevator    the order: MqDeadline, Bfq, Kyber, plain types without locks or clocks
 //! ```
 mod attr;
@@ -18,9 +18,9 @@ mod dispatcher;
 mod elevator;
 #[cfg(all(loom, test))]
 mod exploration;
-mod intake;
+mod handle;
+mod insert_list;
 mod kyber;
-mod link;
 mod merge;
 mod mq_deadline;
 mod prio;
@@ -34,11 +34,11 @@ mod waiting;
 pub use attr::{AttrError, AttrValue, Attribute, Unit};
 pub use bfq::{Bfq, BfqOptions};
 pub use counters::ClassCounters;
-pub use elevator::{Elevator, Ended, InFlight};
+pub use elevator::{CompletedRequest, Elevator, InFlight};
+pub(crate) use handle::SchedHandle;
 pub use kyber::{Kyber, KyberOptions};
-pub(crate) use link::Link;
 pub use merge::MergeLimit;
 pub use mq_deadline::{MqDeadline, MqDeadlineOptions, ZoneLocks};
 pub use prio::{Prio, PrioClass};
-pub(crate) use scheduler::Stage;
+pub(crate) use scheduler::SchedInstance;
 pub use scheduler::{Scheduler, UnknownScheduler};

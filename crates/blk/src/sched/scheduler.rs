@@ -2,10 +2,10 @@
 use super::attr::{self, AttrError, AttrValue};
 use super::bfq::{Bfq, BfqOptions};
 use super::counters::ClassCounters;
-use super::dispatcher::{Dispatcher, Passing};
+use super::dispatcher::{BypassPolicy, Dispatcher};
 use super::elevator::Elevator;
+use super::handle::{self, BatchSorting, SchedHandle};
 use super::kyber::{Kyber, KyberOptions};
-use super::link::{self, Link, Sorting};
 use super::merge::MergeLimit;
 use super::mq_deadline::{MqDeadline, MqDeadlineOptions, ZoneLocks};
 use crate::limits::Limits;
@@ -103,17 +103,17 @@ impl Scheduler {
 
 /// The scheduler of a queue at work.
 #[derive(Clone)]
-pub(crate) struct Stage {
+pub(crate) struct SchedInstance {
     dispatcher: Arc<Dispatcher>,
-    sorting: Sorting,
+    sorting: BatchSorting,
 }
 
-impl Stage {
+impl SchedInstance {
     /// Sets up a queue's scheduler; `None` for [`Scheduler::None`].
     pub(crate) fn new(scheduler: Scheduler, limits: &Limits, merge: bool) -> Option<Self> {
         let limit = MergeLimit { max_sectors: if merge { limits.max_sectors } else { 0 } };
-        let mut sorting = Sorting { limit, front_merges: true, longest: 0 };
-        let mut passing = Passing::default();
+        let mut sorting = BatchSorting { limit, front_merges: true, longest: 0 };
+        let mut bypass = BypassPolicy::default();
         let elevator: Box<dyn Elevator> = match scheduler {
             Scheduler::None => return None,
             Scheduler::MqDeadline(options) => {
@@ -121,27 +121,28 @@ impl Stage {
                 // With nothing to wait for, even the newest request of a batch has expired, and
                 // the order is that of arrival.
                 if options.read_expire > Nanos(0) && options.write_expire > Nanos(0) {
-                    sorting.longest = link::longest_sorted(limits.capacity.0);
+                    sorting.longest = handle::longest_sorted(limits.capacity.0);
                 }
-                passing = Passing { straight: true, limits_writes: options.async_depth > 0 };
+                bypass =
+                    BypassPolicy { bypass_allowed: true, limits_writes: options.async_depth > 0 };
                 Box::new(MqDeadline::new(options, limit, None))
             }
             Scheduler::Bfq(options) => Box::new(Bfq::new(options, limit, limits.rotational)),
             Scheduler::Kyber(options) => Box::new(Kyber::new(options, limit)),
         };
-        let dispatcher = Dispatcher::new(elevator, passing);
+        let dispatcher = Dispatcher::new(elevator, bypass);
         let dispatcher = Arc::new(dispatcher);
-        Some(Stage { dispatcher, sorting })
+        Some(SchedInstance { dispatcher, sorting })
     }
 
     /// Connects one more channel.
-    pub(crate) fn link(&self) -> Link {
-        Link::new(Arc::clone(&self.dispatcher), self.sorting)
+    pub(crate) fn handle(&self) -> SchedHandle {
+        SchedHandle::new(Arc::clone(&self.dispatcher), self.sorting)
     }
 
     /// Changes whether writes are held back by zone. Nothing may be inside.
-    pub(crate) fn lock_zones(&self, zones: Option<ZoneLocks>) {
-        self.dispatcher.lock_zones(zones);
+    pub(crate) fn set_zone_locks(&self, zones: Option<ZoneLocks>) {
+        self.dispatcher.set_zone_locks(zones);
     }
 
     pub(crate) fn counters(&self) -> [ClassCounters; 3] {

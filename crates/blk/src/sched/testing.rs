@@ -52,7 +52,7 @@ impl Spec {
             ..Bio::new(self.op, Sector(self.sector), self.len, self.id)
         };
         let zone = ZoneNo(u32::try_from(self.zone()).unwrap());
-        request.load(bio, self.process, zone, None);
+        request.init(bio, self.process, zone, None);
         request.queued_at = Nanos(self.at);
         request
     }
@@ -69,9 +69,9 @@ impl Spec {
 /// Takes a command apart: the names of its requests, in the order of the sectors.
 pub(super) fn ids(mut request: Box<Request>) -> Vec<u64> {
     let mut merged = request.unmerge();
-    let mut ids = vec![request.unload().0.user_data];
+    let mut ids = vec![request.take_bio().0.user_data];
     while let Some(mut request) = merged.pop_front() {
-        ids.push(request.unload().0.user_data);
+        ids.push(request.take_bio().0.user_data);
     }
     ids
 }

@@ -7,7 +7,7 @@ use crate::limits::Limits;
 use crate::queue::{AttachError, Queue, QueueOptions};
 use crate::request::Request;
 use crate::status::Status;
-use crate::testing::{Manual, limits, outcomes};
+use crate::testing::{ScriptedDevice, limits, outcomes};
 use crate::units::{Nanos, Sector, ZoneNo};
 use crate::zone::Zone;
 use crate::{Channel, ZoneWrite};
@@ -20,7 +20,7 @@ fn plain_limits(queue_depth: u16) -> Limits {
     Limits { nr_zones: 0, zone_size: Sector(0), queue_depth, ..limits(4, 4096) }
 }
 
-fn queue(device: &Arc<Manual>, scheduler: Scheduler) -> Arc<Queue> {
+fn queue(device: &Arc<ScriptedDevice>, scheduler: Scheduler) -> Arc<Queue> {
     let device = Arc::clone(device) as Arc<dyn Device>;
     Queue::attach(device, QueueOptions { scheduler, ..QueueOptions::default() }).unwrap()
 }
@@ -33,12 +33,12 @@ fn read(sector: u64) -> Bio {
     Bio::new(Op::Read, Sector(sector), 8, sector)
 }
 
-fn sectors(device: &Manual) -> Vec<u64> {
+fn sectors(device: &ScriptedDevice) -> Vec<u64> {
     device.started().iter().map(|&(_, sector, _)| sector).collect()
 }
 
 /// Ends what is in flight and polls until the channel has nothing outstanding.
-fn finish(device: &Manual, hw: usize, channel: &mut Channel) -> Vec<u64> {
+fn finish(device: &ScriptedDevice, hw: usize, channel: &mut Channel) -> Vec<u64> {
     let mut all = Vec::new();
     while channel.outstanding() > 0 {
         let mut out = Vec::new();
@@ -51,7 +51,7 @@ fn finish(device: &Manual, hw: usize, channel: &mut Channel) -> Vec<u64> {
 
 #[test]
 fn what_the_device_has_room_for_goes_straight_and_the_rest_in_order() {
-    let device = Manual::new(plain_limits(2));
+    let device = ScriptedDevice::new(plain_limits(2));
     let queue = queue(&device, mq_deadline());
     let mut channel = queue.channel().unwrap();
     for sector in [800, 400, 500, 700, 600, 100] {
@@ -69,7 +69,7 @@ fn what_the_device_has_room_for_goes_straight_and_the_rest_in_order() {
 
 #[test]
 fn a_batch_is_sorted_also_when_the_device_takes_all_of_it() {
-    let device = Manual::new(plain_limits(64));
+    let device = ScriptedDevice::new(plain_limits(64));
     let queue = queue(&device, mq_deadline());
     let mut channel = queue.channel().unwrap();
     for _ in 0..2 {
@@ -92,7 +92,7 @@ fn a_batch_is_sorted_also_when_the_device_takes_all_of_it() {
 
 #[test]
 fn without_a_scheduler_a_batch_is_merged_before_it_enters_the_plugs() {
-    let device = Manual::new(limits(4, 4096));
+    let device = ScriptedDevice::new(limits(4, 4096));
     let queue = queue(&device, Scheduler::None);
     let mut channel = queue.channel().unwrap();
     let write = |sector| Bio::new(Op::Write, Sector(sector), 8, sector);
@@ -115,7 +115,7 @@ fn without_a_scheduler_a_batch_is_merged_before_it_enters_the_plugs() {
 
 #[test]
 fn a_channel_with_room_sends_what_another_had_none_for() {
-    let device = Manual::new(plain_limits(1));
+    let device = ScriptedDevice::new(plain_limits(1));
     let queue = queue(&device, mq_deadline());
     let (mut a, mut b) = (queue.channel().unwrap(), queue.channel().unwrap());
     a.submit(NOW, read(100));
@@ -135,7 +135,7 @@ fn a_channel_with_room_sends_what_another_had_none_for() {
 
 #[test]
 fn a_channel_that_retires_takes_no_more_work_and_strands_none() {
-    let device = Manual::new(plain_limits(1));
+    let device = ScriptedDevice::new(plain_limits(1));
     let queue = queue(&device, mq_deadline());
     let (mut a, mut b) = (queue.channel().unwrap(), queue.channel().unwrap());
     a.submit(NOW, read(100));
@@ -151,7 +151,7 @@ fn a_channel_that_retires_takes_no_more_work_and_strands_none() {
 
 #[test]
 fn a_lower_class_waits_for_a_higher_one_that_went_straight_to_the_device() {
-    let device = Manual::new(plain_limits(8));
+    let device = ScriptedDevice::new(plain_limits(8));
     let queue = queue(&device, mq_deadline());
     let mut channel = queue.channel().unwrap();
     let in_class = |class, sector| Bio { prio: Prio::new(class, 0), ..read(sector) };
@@ -178,7 +178,7 @@ fn a_lower_class_waits_for_a_higher_one_that_went_straight_to_the_device() {
 
 #[test]
 fn aged_requests_are_sent_at_the_time_that_next_event_says() {
-    let device = Manual::new(plain_limits(8));
+    let device = ScriptedDevice::new(plain_limits(8));
     let queue = queue(&device, mq_deadline());
     let mut channel = queue.channel().unwrap();
     let in_class = |class, sector| Bio { prio: Prio::new(class, 0), ..read(sector) };
@@ -196,7 +196,7 @@ fn aged_requests_are_sent_at_the_time_that_next_event_says() {
 
 #[test]
 fn zone_write_locking_sends_one_write_a_zone() {
-    let device = Manual::new(limits(4, 4096));
+    let device = ScriptedDevice::new(limits(4, 4096));
     let options = QueueOptions {
         zone_write: Some(ZoneWrite::Lock),
         scheduler: mq_deadline(),
@@ -222,7 +222,7 @@ fn zone_write_locking_sends_one_write_a_zone() {
 
 #[test]
 fn only_mq_deadline_can_lock_zones() {
-    let device = Manual::new(limits(4, 4096));
+    let device = ScriptedDevice::new(limits(4, 4096));
     let attach = |scheduler, zone_write| {
         let options = QueueOptions { scheduler, zone_write, ..QueueOptions::default() };
         Queue::attach(Arc::clone(&device) as Arc<dyn Device>, options)
@@ -236,7 +236,7 @@ fn only_mq_deadline_can_lock_zones() {
     queue.freeze();
     queue.set_zone_write(ZoneWrite::Lock).unwrap();
     queue.set_zone_write(ZoneWrite::Plug).unwrap();
-    queue.thaw();
+    queue.unfreeze();
     let queue = attach(Scheduler::None, None).unwrap();
     queue.freeze();
     assert!(queue.set_zone_write(ZoneWrite::Lock).is_err());

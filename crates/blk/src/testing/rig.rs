@@ -1,5 +1,5 @@
 //! A queue over a scripted device with its channels, so that a test can say what it means.
-use super::{End, Manual, limits, outcomes};
+use super::{End, ScriptedDevice, limits, outcomes};
 use crate::bio::{Bio, BioFlags, Completion, Op};
 use crate::channel::Channel;
 use crate::limits::Limits;
@@ -82,8 +82,8 @@ impl Setup {
         self.options
     }
 
-    pub(crate) fn device(&self) -> Arc<Manual> {
-        let device = Manual::new(self.limits.clone());
+    pub(crate) fn device(&self) -> Arc<ScriptedDevice> {
+        let device = ScriptedDevice::new(self.limits.clone());
         for change in &self.zones {
             change(&mut device.zones.lock().unwrap());
         }
@@ -102,7 +102,7 @@ impl Setup {
 /// A queue, the device below it and the channels above it. Bios are numbered from 0 as they are
 /// submitted. What is said of no channel is about the first.
 pub(crate) struct Rig {
-    pub(crate) device: Arc<Manual>,
+    pub(crate) device: Arc<ScriptedDevice>,
     pub(crate) queue: Arc<Queue>,
     pub(crate) channels: Vec<Channel>,
     pub(crate) next_id: u64,
@@ -182,7 +182,7 @@ impl Rig {
     }
 
     pub(crate) fn end(&mut self, status: Status) -> Vec<(u64, Status)> {
-        self.end_on(0, End::Told(status))
+        self.end_on(0, End::Forced(status))
     }
 
     /// The oldest request succeeds.
@@ -207,7 +207,7 @@ impl Rig {
             let mut ended = 0;
             for queue in 0..self.channels.len() {
                 while self.device.in_flight(queue) > 0 {
-                    self.device.end_nth(queue, 0, End::Judged);
+                    self.device.end_nth(queue, 0, End::ByZoneRules);
                     ended += 1;
                 }
             }

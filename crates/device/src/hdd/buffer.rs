@@ -17,12 +17,12 @@ pub(super) struct Run {
     /// Behind the last byte.
     pub(super) end: u64,
     /// Commands that end in the run.
-    commands: VecDeque<Held>,
+    commands: VecDeque<BufferedCommand>,
 }
 
 /// A command with bytes in a run.
 #[derive(Debug)]
-struct Held {
+struct BufferedCommand {
     /// Behind its last byte.
     end: u64,
     /// When its first byte arrived.
@@ -82,7 +82,7 @@ impl Buffer {
     }
 
     /// Whether a command waits until it has been written.
-    pub(super) fn keeps_any(&self) -> bool {
+    pub(super) fn has_waiting_commands(&self) -> bool {
         self.kept > 0
     }
 
@@ -167,7 +167,7 @@ impl Buffer {
         match run.commands.back_mut() {
             Some(last) if own.is_some() => last.end = end,
             _ => {
-                run.commands.push_back(Held { end, arrived, request: None });
+                run.commands.push_back(BufferedCommand { end, arrived, request: None });
                 self.commands += 1;
             }
         }

@@ -3,7 +3,7 @@
 //! Takes a configuration; gives the limits of the device, or the first rule that is broken.
 use super::seek::SeekCurve;
 use crate::null::{ConfigError, NullConfig, rule};
-use crate::quantity::{show_rate, show_size, show_time};
+use crate::quantity::{format_rate, format_size, format_time};
 use zonal_blk::{Bytes, Limits, Nanos};
 
 /// How tracks lie beside one another.
@@ -17,7 +17,7 @@ pub enum Recording {
 
 /// How the host speaks to the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Host {
+pub enum HostInterface {
     /// One command at a time.
     Ata,
     /// Native command queueing: up to 32 commands.
@@ -54,8 +54,8 @@ pub struct HddConfig {
     /// Logical block size in bytes: 512 or 4096.
     pub lba: u32,
     /// How the host speaks to the drive.
-    pub host: Host,
-    /// Commands in flight with [`Host::Ahci`].
+    pub host: HostInterface,
+    /// Commands in flight with [`HostInterface::Ahci`].
     pub depth: u16,
     /// Longest command that the host adapter sends.
     pub max_io: Bytes,
@@ -129,7 +129,7 @@ impl Default for HddConfig {
             max_open: 128,
             size: Bytes(1 << 40),
             lba: 512,
-            host: Host::Ahci,
+            host: HostInterface::Ahci,
             depth: 32,
             max_io: Bytes(1 << 20),
             link_rate: 550_000_000,
@@ -166,7 +166,7 @@ impl Default for HddConfig {
 
 impl HddConfig {
     /// Duration of a revolution.
-    pub fn turn(&self) -> Nanos {
+    pub fn revolution(&self) -> Nanos {
         Nanos(60_000_000_000 / u64::from(self.rpm))
     }
 
@@ -181,20 +181,20 @@ impl HddConfig {
     /// Commands in flight.
     pub fn queue_depth(&self) -> u16 {
         match self.host {
-            Host::Ata => 1,
-            Host::Ahci => self.depth,
+            HostInterface::Ata => 1,
+            HostInterface::Ahci => self.depth,
         }
     }
 
     /// The sustained rate at the outer edge that tracks and rotation give, in bytes a second.
     pub fn outer_rate(&self) -> u64 {
-        let time = self.turn() + self.skew;
+        let time = self.revolution() + self.skew;
         let rate = u128::from(self.track_outer.0) * 1_000_000_000 / u128::from(time.0.max(1));
         u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
     /// The device without its mechanics: zones, data, limits.
-    pub(super) fn store(&self) -> NullConfig {
+    pub(super) fn null_config(&self) -> NullConfig {
         let smr = self.recording == Recording::Smr;
         NullConfig {
             zoned: smr,
@@ -219,14 +219,14 @@ impl HddConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         let depth_ok = (1..=32).contains(&self.depth);
         rule("depth", depth_ok, self.depth, || "from 1 to 32".to_owned())?;
-        self.store().validate()?;
+        self.null_config().validate()?;
         self.validate_geometry()?;
         self.validate_times()?;
         self.validate_cache()
     }
 
     fn validate_geometry(&self) -> Result<(), ConfigError> {
-        let size = |bytes: Bytes| show_size(bytes.0);
+        let size = |bytes: Bytes| format_size(bytes.0);
         let smr = self.recording == Recording::Smr;
         let max_open_ok = !smr || self.max_open <= self.zones;
         rule("max_open", max_open_ok, self.max_open, || format!("at most zones={}", self.zones))?;
@@ -249,20 +249,20 @@ impl HddConfig {
         })?;
         let outer = self.outer_rate();
         let near = self.rate == 0 || self.rate.abs_diff(outer) <= outer / 50;
-        rule("rate", near, show_rate(self.rate), || {
+        rule("rate", near, format_rate(self.rate), || {
             format!(
                 "within 2% of {}, which is track_outer={} in a turn of {} (rpm={}) and skew={}",
-                show_rate(outer),
+                format_rate(outer),
                 size(self.track_outer),
-                show_time(self.turn().0),
+                format_time(self.revolution().0),
                 self.rpm,
-                show_time(self.skew.0),
+                format_time(self.skew.0),
             )
         })
     }
 
     fn validate_times(&self) -> Result<(), ConfigError> {
-        let time = |nanos: Nanos| show_time(nanos.0);
+        let time = |nanos: Nanos| format_time(nanos.0);
         let second = Nanos(1_000_000_000);
         for (option, value) in [
             ("command", self.command),
@@ -274,7 +274,7 @@ impl HddConfig {
         ] {
             rule(option, value <= second, time(value), || "at most 1s".to_owned())?;
         }
-        let turn = self.turn();
+        let turn = self.revolution();
         rule("skew", self.skew < turn, time(self.skew), || {
             format!("less than a turn, {} with rpm={}", time(turn), self.rpm)
         })?;
@@ -293,9 +293,9 @@ impl HddConfig {
     }
 
     fn validate_cache(&self) -> Result<(), ConfigError> {
-        let size = |bytes: Bytes| show_size(bytes.0);
+        let size = |bytes: Bytes| format_size(bytes.0);
         let at_least_1 = || "at least 1".to_owned();
-        rule("link_rate", self.link_rate >= 1_000_000, show_rate(self.link_rate), || {
+        rule("link_rate", self.link_rate >= 1_000_000, format_rate(self.link_rate), || {
             "at least 1MB/s".to_owned()
         })?;
         let piece_ok = self.piece.0 >= 4096 && self.piece.0.is_multiple_of(4096);
@@ -324,7 +324,7 @@ impl HddConfig {
     }
 
     /// The limits of the device.
-    pub(super) fn adapt(&self, limits: &Limits) -> Limits {
+    pub(super) fn disk_limits(&self, limits: &Limits) -> Limits {
         // What is to be zeroes is written: disks have no quicker way.
         Limits { rotational: true, max_write_zeroes_sectors: 0, ..limits.clone() }
     }

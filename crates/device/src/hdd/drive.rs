@@ -16,7 +16,7 @@ use super::buffer::{Buffer, RunId};
 use super::config::{HddConfig, Order};
 use super::geometry::Geometry;
 use super::head::{Head, Position};
-use super::link::{First, Link};
+use super::link::{CurrentCommand, Link};
 use super::seek::SeekCurve;
 use super::segments::Segments;
 use super::trace::{Counters, Trace, TraceEntry};
@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 use zonal_blk::{Nanos, Op, Request};
 
 /// What a command does beyond taking time.
-pub(super) trait Execute {
+pub(super) trait CommandExecutor {
     /// Checks the request, does it to zones and data, and sets its status.
     fn execute(&self, request: &mut Request);
     /// The first byte of the request's zone, and that behind its last.
@@ -44,7 +44,7 @@ pub(super) struct Drive {
     pub(super) stay: u64,
     pub(super) reserve: u64,
     /// However many commands wait, one piece can arrive while another is written.
-    pub(super) most_kept: u64,
+    pub(super) max_reserved: u64,
     pub(super) order: Order,
     pub(super) max_age: u64,
     pub(super) write_cache: bool,
@@ -56,13 +56,13 @@ pub(super) struct Drive {
     // Commands.
     /// All but reads, in the order in which they take effect. The first is on the link.
     pub(super) queue: VecDeque<Box<Request>>,
-    pub(super) first: First,
+    pub(super) current_command: CurrentCommand,
     /// The shares of all in the queue in the buffer.
     pub(super) reserved: u64,
     /// Reads that need the head, and when they came.
     pub(super) reads: Vec<(u64, Box<Request>)>,
     /// Reads whose data are here.
-    pub(super) answers: VecDeque<Box<Request>>,
+    pub(super) responses: VecDeque<Box<Request>>,
     pub(super) done: Vec<Box<Request>>,
     // Memory.
     pub(super) buffer: Buffer,
@@ -105,7 +105,7 @@ impl Drive {
             piece: config.piece.0,
             stay: config.stay.into(),
             reserve: config.reserve.0,
-            most_kept: config.cache.0.saturating_sub(2 * config.piece.0),
+            max_reserved: config.cache.0.saturating_sub(2 * config.piece.0),
             order: config.order,
             max_age: config.max_age.0,
             write_cache: config.write_cache,
@@ -115,10 +115,10 @@ impl Drive {
             max_retries: config.retries.into(),
             rng: Rng::new(config.seed),
             queue: VecDeque::with_capacity(depth),
-            first: First::default(),
+            current_command: CurrentCommand::default(),
             reserved: 0,
             reads: Vec::with_capacity(depth),
-            answers: VecDeque::with_capacity(depth),
+            responses: VecDeque::with_capacity(depth),
             done: Vec::with_capacity(depth),
             buffer: Buffer::new(config.cache.0, config.cache_commands),
             segments: Segments::new(config.segments as usize, config.read_ahead.0),
@@ -127,7 +127,7 @@ impl Drive {
             link_until: 0,
             head: Head::Idle,
             head_until: 0,
-            position: Position { at: 0, place: geometry.place(0) },
+            position: Position { at: 0, place: geometry.locate(0) },
             current: None,
             spent: 0,
             transfer: 0,
@@ -158,13 +158,18 @@ impl Drive {
     }
 
     /// Takes a command.
-    pub(super) fn start(&mut self, now: Nanos, request: Box<Request>, execute: &impl Execute) {
+    pub(super) fn start(
+        &mut self,
+        now: Nanos,
+        request: Box<Request>,
+        execute: &impl CommandExecutor,
+    ) {
         self.advance(now, execute);
         if request.op() == Op::Read {
             let (start, end) = bytes(&request);
             if self.buffer.holds(start, end) || self.segments.hit(start, end) {
                 self.counters.cache_hits += 1;
-                self.answers.push_back(request);
+                self.responses.push_back(request);
             } else {
                 self.reads.push((self.now, request));
             }
@@ -180,7 +185,7 @@ impl Drive {
         &mut self,
         now: Nanos,
         done: &mut Vec<Box<Request>>,
-        execute: &impl Execute,
+        execute: &impl CommandExecutor,
     ) {
         self.advance(now, execute);
         done.append(&mut self.done);
@@ -195,7 +200,7 @@ impl Drive {
             || matches!(self.head, Head::Read(..))
             || !self.queue.is_empty()
             || !self.reads.is_empty()
-            || self.buffer.keeps_any();
+            || self.buffer.has_waiting_commands();
         self.next_step().filter(|_| awaited).map(Nanos)
     }
 
@@ -206,7 +211,7 @@ impl Drive {
     }
 
     /// Works off all that there is to do, now.
-    pub(super) fn settle(&mut self, execute: &impl Execute) {
+    pub(super) fn drain(&mut self, execute: &impl CommandExecutor) {
         let now = self.now;
         while let Some(step) = self.next_step() {
             self.advance(Nanos(step), execute);
@@ -215,7 +220,7 @@ impl Drive {
         self.head_until = now;
     }
 
-    fn advance(&mut self, now: Nanos, execute: &impl Execute) {
+    fn advance(&mut self, now: Nanos, execute: &impl CommandExecutor) {
         while let Some(step) = self.next_step()
             && step <= now.0
         {

@@ -42,7 +42,7 @@ struct Ring {
 
 /// Where an address lies.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Place {
+pub struct DiskLocation {
     /// Radial position, from 0 at the outer edge to 1 at the inner.
     pub radius: f64,
     /// The track, counted over the whole disk.
@@ -80,7 +80,7 @@ impl Geometry {
             rings: Vec::new(),
             capacity: config.capacity().0,
             shingled: config.recording == Recording::Smr,
-            turn: config.turn().0,
+            turn: config.revolution().0,
             skew: config.skew.0,
             heads,
             width: 1.0 / nr_rings as f64,
@@ -127,7 +127,7 @@ impl Geometry {
     }
 
     /// Where an address lies.
-    pub fn place(&self, at: u64) -> Place {
+    pub fn locate(&self, at: u64) -> DiskLocation {
         let ring = self.ring(at);
         let offset = at - ring.start;
         let (band, within) = (offset / ring.band, offset % ring.band);
@@ -139,7 +139,7 @@ impl Geometry {
         };
         let number = ring.first_band + band;
         let begins = if self.shingled { mix(number) % self.turn } else { 0 };
-        Place {
+        DiskLocation {
             radius: ring.outer + self.width * inward / ring.depth,
             track: ring.first_track + band * ring.tracks + track,
             time: begins + track * (self.turn + self.skew) + part * self.turn / ring.track,
@@ -148,7 +148,7 @@ impl Geometry {
     }
 
     /// Duration of a turn, in nanoseconds.
-    pub fn turn(&self) -> u64 {
+    pub fn revolution(&self) -> u64 {
         self.turn
     }
 }

@@ -12,8 +12,8 @@
 use super::buffer::{Run, RunId};
 use super::config::Order;
 use super::drive::{Drive, bytes};
-use super::geometry::Place;
-use super::trace::{Activity, TraceEntry};
+use super::geometry::DiskLocation;
+use super::trace::{HeadActivity, TraceEntry};
 use zonal_blk::{Nanos, Request, Status};
 
 /// What the head is busy with.
@@ -26,7 +26,7 @@ pub(super) enum Head {
     /// Reads for a command, up to this byte.
     Read(Box<Request>, u64),
     /// Reads on up to this byte, nobody having asked for it yet.
-    Ahead(u64),
+    ReadAhead(u64),
 }
 
 /// Where the head is, or will be when its step ends.
@@ -35,7 +35,7 @@ pub(super) struct Position {
     /// The byte behind the last that it passed over.
     pub(super) at: u64,
     /// The place of that last byte.
-    pub(super) place: Place,
+    pub(super) place: DiskLocation,
 }
 
 impl Drive {
@@ -46,7 +46,7 @@ impl Drive {
     }
 
     /// The run that the head is writing just now.
-    pub(super) fn run_in_work(&self) -> Option<RunId> {
+    pub(super) fn run_being_written(&self) -> Option<RunId> {
         if let Head::Write(id, _) = self.head { Some(id) } else { None }
     }
 
@@ -61,7 +61,7 @@ impl Drive {
             Head::Read(mut request, end) => {
                 if self.gave_up {
                     request.set_status(Status::Medium);
-                    self.answers.push_back(request);
+                    self.responses.push_back(request);
                 } else if end < bytes(&request).1 {
                     // It goes on in the next band.
                     self.read_from(request, end);
@@ -69,12 +69,12 @@ impl Drive {
                 } else {
                     let (start, end) = bytes(&request);
                     self.segments.fill(start, end);
-                    self.answers.push_back(request);
+                    self.responses.push_back(request);
                 }
             }
-            Head::Ahead(end) => {
+            Head::ReadAhead(end) => {
                 self.segments.extend(end);
-                self.answer_hits();
+                self.complete_hits();
             }
             Head::Idle => {}
         }
@@ -83,14 +83,14 @@ impl Drive {
     }
 
     /// Reads that were waiting for what has been read ahead.
-    fn answer_hits(&mut self) {
+    fn complete_hits(&mut self) {
         let mut at = 0;
         while at < self.reads.len() {
             let (start, end) = bytes(&self.reads[at].1);
             if self.segments.hit(start, end) {
                 let (_, request) = self.reads.remove(at);
                 self.counters.cache_hits += 1;
-                self.answers.push_back(request);
+                self.responses.push_back(request);
             } else {
                 at += 1;
             }
@@ -165,8 +165,8 @@ impl Drive {
 
     /// The time to get to a byte: seek, then wait for it to come round. What goes on where the
     /// head is needs no seek, nor what is on the same track.
-    fn access(&self, at: u64) -> (u64, u64, Place) {
-        let place = self.geometry.place(at);
+    fn access(&self, at: u64) -> (u64, u64, DiskLocation) {
+        let place = self.geometry.locate(at);
         let here = &self.position;
         let goes_on = at == here.at && place.band_end == here.place.band_end;
         let seek = if goes_on || place.track == here.place.track {
@@ -174,7 +174,7 @@ impl Drive {
         } else {
             self.curve.time((place.radius - here.place.radius).abs())
         };
-        let turn = self.geometry.turn();
+        let turn = self.geometry.revolution();
         let there = (self.now + seek) % turn;
         let wait = (place.time % turn + turn - there) % turn;
         (seek, wait, place)
@@ -183,7 +183,7 @@ impl Drive {
     fn write(&mut self, id: RunId) {
         let run = self.buffer.run(id);
         let (start, end) = (run.at, run.end);
-        let end = self.pass_over(start, end.min(start + self.piece));
+        let end = self.access_range(start, end.min(start + self.piece));
         self.head = Head::Write(id, end - start);
     }
 
@@ -202,7 +202,7 @@ impl Drive {
     }
 
     fn read_from(&mut self, request: Box<Request>, start: u64) {
-        let end = self.pass_over(start, bytes(&request).1);
+        let end = self.access_range(start, bytes(&request).1);
         self.head = Head::Read(request, end);
     }
 
@@ -212,16 +212,16 @@ impl Drive {
         let at = self.position.at;
         let limit = self.segments.ahead(at).map(|limit| limit.min(self.capacity));
         if let Some(limit) = limit.filter(|&limit| limit > at) {
-            let end = self.pass_over(at, limit.min(at + self.piece));
-            self.head = Head::Ahead(end);
+            let end = self.access_range(at, limit.min(at + self.piece));
+            self.head = Head::ReadAhead(end);
         }
     }
 
     /// Sends the head to `start` and on to `end`, or to the end of the band; gives where it ends.
-    fn pass_over(&mut self, start: u64, end: u64) -> u64 {
+    fn access_range(&mut self, start: u64, end: u64) -> u64 {
         let (seek, wait, place) = self.access(start);
         let end = end.min(place.band_end);
-        let last = self.geometry.place(end - 1);
+        let last = self.geometry.locate(end - 1);
         let transfer = last.time - place.time;
         if self.trace.is_some() {
             self.record(start, &place, [seek, wait, transfer]);
@@ -252,24 +252,24 @@ impl Drive {
         }
         self.gave_up = failed;
         self.counters.retries += turns;
-        turns * self.geometry.turn()
+        turns * self.geometry.revolution()
     }
 
     #[cold]
-    fn record(&mut self, byte: u64, place: &Place, [seek, wait, transfer]: [u64; 3]) {
+    fn record(&mut self, byte: u64, place: &DiskLocation, [seek, wait, transfer]: [u64; 3]) {
         let buffered = self.buffer.bytes();
         let here = self.position.place.radius;
         let idle = self.now - self.head_until;
         let mut at = self.head_until;
         let Some(trace) = &mut self.trace else { return };
         for (activity, time, byte, radius) in [
-            (Activity::Idle, idle, self.position.at, here),
-            (Activity::Seek, seek, byte, here),
-            (Activity::Rotate, wait, byte, place.radius),
-            (Activity::Transfer, transfer, byte, place.radius),
+            (HeadActivity::Idle, idle, self.position.at, here),
+            (HeadActivity::Seek, seek, byte, here),
+            (HeadActivity::Rotate, wait, byte, place.radius),
+            (HeadActivity::Transfer, transfer, byte, place.radius),
         ] {
             // Where the last transfer ended is told also if the head is never idle.
-            if time > 0 || activity == Activity::Idle {
+            if time > 0 || activity == HeadActivity::Idle {
                 trace.push(TraceEntry { at: Nanos(at), activity, byte, radius, buffered });
             }
             at += time;

@@ -1,9 +1,9 @@
-//! The link: takes the commands that write one by one, with their data, and sends answers.
+//! The link: takes the commands that write one by one, with their data, and sends responses.
 //!
 //! Takes the queue of commands; gives pieces of data to the buffer, and ends commands. Keeps true:
 //! commands take effect in the order in which they came; a piece comes only if the buffer has room
 //! for it beside what is kept free for the commands that wait.
-use super::drive::{Drive, Execute, bytes};
+use super::drive::{CommandExecutor, Drive, bytes};
 use zonal_blk::{BioFlags, Op, Request, Status};
 
 /// What the link is busy with, or waits for.
@@ -20,7 +20,7 @@ pub(super) enum Link {
     /// All that is in the buffer to be on the medium.
     Drain,
     /// The end of a command goes to the host, with the data of a read.
-    Answer(Box<Request>),
+    Response(Box<Request>),
 }
 
 impl Link {
@@ -37,7 +37,7 @@ impl Link {
 
 /// The first command of the queue, on its way over the link.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct First {
+pub(super) struct CurrentCommand {
     /// Bytes that have arrived.
     moved: u64,
     /// When it came onto the link.
@@ -67,24 +67,25 @@ impl Drive {
 
     fn next_on_link(&mut self) {
         self.link = Link::Idle;
-        if let Some(request) = self.answers.pop_front() {
+        if let Some(request) = self.responses.pop_front() {
             let (start, end) = bytes(&request);
             let time = self.command + self.time_on_link(end - start);
-            self.set_link(Link::Answer(request), time);
+            self.set_link(Link::Response(request), time);
         } else if self.queue.is_empty() {
-        } else if self.first.begun {
-            self.go_on_with_first();
+        } else if self.current_command.begun {
+            self.continue_current();
         } else {
-            self.first = First { arrived: self.now, ..First::default() };
+            self.current_command =
+                CurrentCommand { arrived: self.now, ..CurrentCommand::default() };
             self.set_link(Link::Overhead, self.command);
         }
     }
 
-    pub(super) fn link_step(&mut self, execute: &impl Execute) {
+    pub(super) fn link_step(&mut self, execute: &impl CommandExecutor) {
         match std::mem::replace(&mut self.link, Link::Idle) {
-            Link::Overhead => self.begin_first(execute),
+            Link::Overhead => self.begin_current(execute),
             Link::Piece(len) => self.piece_arrived(len),
-            Link::Answer(mut request) => {
+            Link::Response(mut request) => {
                 if request.op() == Op::Read && request.status() == Status::Ok {
                     execute.execute(&mut request);
                 }
@@ -96,13 +97,13 @@ impl Drive {
     }
 
     /// The controller has understood the first command of the queue.
-    fn begin_first(&mut self, execute: &impl Execute) {
-        self.first.begun = true;
+    fn begin_current(&mut self, execute: &impl CommandExecutor) {
+        self.current_command.begun = true;
         let request = self.queue.front_mut().expect("the link serves a command");
         let op = request.op();
         if op == Op::Flush {
             execute.execute(request);
-            return self.go_on_with_first();
+            return self.continue_current();
         }
         if op == Op::Discard {
             request.set_status(Status::NotSupported);
@@ -111,10 +112,10 @@ impl Drive {
         }
         let failed = request.status() != Status::Ok;
         if op == Op::Write && !failed {
-            return self.go_on_with_first();
+            return self.continue_current();
         }
         let zone = if op == Op::ZoneResetAll { (0, u64::MAX) } else { execute.zone(request) };
-        let request = self.take_first();
+        let request = self.take_current();
         let time = match op {
             _ if failed => 0,
             Op::ZoneReset | Op::ZoneResetAll => {
@@ -123,49 +124,62 @@ impl Drive {
             }
             _ => self.finish,
         };
-        self.set_link(Link::Answer(request), time);
+        self.set_link(Link::Response(request), time);
     }
 
     /// A zone is empty: what waits to be written there need not be, what was read there is stale.
     fn forget(&mut self, (start, end): (u64, u64)) {
         self.segments.forget(start, end);
-        self.buffer.forget(start, end, self.run_in_work(), &mut self.done);
+        self.buffer.forget(start, end, self.run_being_written(), &mut self.done);
     }
 
-    fn go_on_with_first(&mut self) {
+    fn continue_current(&mut self) {
         let request = self.queue.front().expect("the link serves a command");
         let flags = request.flags();
         let is_flush = request.op() == Op::Flush;
-        let flushes = is_flush || self.first.moved == 0 && flags.contains(BioFlags::PREFLUSH);
+        let flushes =
+            is_flush || self.current_command.moved == 0 && flags.contains(BioFlags::PREFLUSH);
         if flushes && !self.buffer.is_empty() {
             self.link = Link::Drain;
             return;
         }
         if is_flush {
-            let request = self.take_first();
-            return self.set_link(Link::Answer(request), 0);
+            let request = self.take_current();
+            return self.set_link(Link::Response(request), 0);
         }
         let (start, end) = bytes(request);
-        let from = start + self.first.moved;
+        let from = start + self.current_command.moved;
         let len = (end - from).min(self.piece);
-        let kept = self.reserved.saturating_sub(self.share(request)).min(self.most_kept);
-        if self.buffer.has_room(from, len, kept, self.first.arrived, self.first.moved == 0) {
+        let kept = self.reserved.saturating_sub(self.share(request)).min(self.max_reserved);
+        if self.buffer.has_room(
+            from,
+            len,
+            kept,
+            self.current_command.arrived,
+            self.current_command.moved == 0,
+        ) {
             return self.set_link(Link::Piece(len), self.time_on_link(len));
         }
-        self.counters.full_waits += u64::from(!self.first.waited);
-        self.first.waited = true;
+        self.counters.full_waits += u64::from(!self.current_command.waited);
+        self.current_command.waited = true;
         self.link = Link::Full;
     }
 
     fn piece_arrived(&mut self, len: u64) {
         let request = self.queue.front().expect("the link serves a command");
         let (start, end) = bytes(request);
-        let (from, to) = (start + self.first.moved, start + self.first.moved + len);
+        let (from, to) =
+            (start + self.current_command.moved, start + self.current_command.moved + len);
         self.segments.forget(from, to);
-        let run = self.buffer.add(from, to, self.first.arrived, self.first.moved == 0);
-        self.first.moved += len;
+        let run = self.buffer.add(
+            from,
+            to,
+            self.current_command.arrived,
+            self.current_command.moved == 0,
+        );
+        self.current_command.moved += len;
         if to == end {
-            let request = self.take_first();
+            let request = self.take_current();
             if self.write_cache && !request.flags().contains(BioFlags::FUA) {
                 self.done.push(request);
             } else {
@@ -183,10 +197,10 @@ impl Drive {
     }
 
     /// The first command leaves the queue.
-    fn take_first(&mut self) -> Box<Request> {
+    fn take_current(&mut self) -> Box<Request> {
         let request = self.queue.pop_front().expect("the link serves a command");
         self.reserved -= self.share(&request);
-        self.first = First::default();
+        self.current_command = CurrentCommand::default();
         request
     }
 

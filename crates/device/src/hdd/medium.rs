@@ -1,62 +1,62 @@
 //! What a disk's commands do to its zones and data, who sees it, and what faults may do to them past
 //! the drive.
 use super::HddDevice;
-use super::drive::Execute;
-use crate::medium::{Medium, Witness};
+use super::drive::CommandExecutor;
+use crate::medium::{CommandObserver, Medium};
 use crate::null::NullDevice;
 use std::sync::{OnceLock, Weak};
 use zonal_blk::{Device, Request, Sector, Status, ZoneCondition, ZoneNo};
 
 /// Zones and data, which cost no time.
-pub(super) struct Store {
-    place: Place,
-    witness: OnceLock<Weak<dyn Witness>>,
+pub(super) struct DiskMedium {
+    place: Backing,
+    observer: OnceLock<Weak<dyn CommandObserver>>,
 }
 
-enum Place {
-    Here(Box<NullDevice>),
+enum Backing {
+    Own(Box<NullDevice>),
     /// With the device that asks how long commands take.
-    Elsewhere {
+    External {
         zone_size: Sector,
     },
 }
 
-impl Store {
-    pub(super) fn own(device: NullDevice) -> Self {
-        Store { place: Place::Here(Box::new(device)), witness: OnceLock::new() }
+impl DiskMedium {
+    pub(super) fn owned(device: NullDevice) -> Self {
+        DiskMedium { place: Backing::Own(Box::new(device)), observer: OnceLock::new() }
     }
 
-    pub(super) fn elsewhere(zone_size: Sector) -> Self {
-        Store { place: Place::Elsewhere { zone_size }, witness: OnceLock::new() }
+    pub(super) fn timing_only(zone_size: Sector) -> Self {
+        DiskMedium { place: Backing::External { zone_size }, observer: OnceLock::new() }
     }
 
     pub(super) fn device(&self) -> Result<&NullDevice, Status> {
         match &self.place {
-            Place::Here(device) => Ok(device),
-            Place::Elsewhere { .. } => Err(Status::NotSupported),
+            Backing::Own(device) => Ok(device),
+            Backing::External { .. } => Err(Status::NotSupported),
         }
     }
 }
 
-impl Execute for Store {
+impl CommandExecutor for DiskMedium {
     fn execute(&self, request: &mut Request) {
-        let witness = self.witness.get().and_then(Weak::upgrade);
-        if let Some(witness) = &witness {
-            witness.before(request);
+        let observer = self.observer.get().and_then(Weak::upgrade);
+        if let Some(observer) = &observer {
+            observer.before(request);
         }
         match &self.place {
-            Place::Here(device) => device.execute(request),
-            Place::Elsewhere { .. } => request.set_status(Status::Ok),
+            Backing::Own(device) => device.execute(request),
+            Backing::External { .. } => request.set_status(Status::Ok),
         }
-        if let Some(witness) = witness {
-            witness.after(None, request, request.status());
+        if let Some(observer) = observer {
+            observer.after(None, request, request.status());
         }
     }
 
     fn zone(&self, request: &Request) -> (u64, u64) {
         let zone_size = match &self.place {
-            Place::Here(device) => device.limits().zone_size,
-            Place::Elsewhere { zone_size } => *zone_size,
+            Backing::Own(device) => device.limits().zone_size,
+            Backing::External { zone_size } => *zone_size,
         };
         let start = Sector(u64::from(request.zone().0) * zone_size.0);
         (start.to_bytes().0, (start + zone_size).to_bytes().0)
@@ -94,11 +94,11 @@ impl Medium for HddDevice {
         }
     }
 
-    fn settle(&self) {
-        self.drive().settle(&self.store);
+    fn drain(&self) {
+        self.drive().drain(&self.store);
     }
 
-    fn watch(&self, witness: Weak<dyn Witness>) -> bool {
-        self.store.witness.set(witness).is_ok()
+    fn set_observer(&self, observer: Weak<dyn CommandObserver>) -> bool {
+        self.store.observer.set(observer).is_ok()
     }
 }

@@ -25,13 +25,13 @@ mod segments;
 mod trace;
 
 use crate::null::{ConfigError, NullDevice};
-pub use config::{HddConfig, Host, Order, Recording};
+pub use config::{HddConfig, HostInterface, Order, Recording};
 use drive::Drive;
-pub use geometry::{Geometry, Place};
-use medium::Store;
+pub use geometry::{DiskLocation, Geometry};
+use medium::DiskMedium;
 pub use seek::SeekCurve;
 use std::sync::{Arc, Mutex, MutexGuard};
-pub use trace::{Activity, Counters, TraceEntry};
+pub use trace::{Counters, HeadActivity, TraceEntry};
 use zonal_blk::{Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Zone, ZoneNo};
 
 /// A rotating disk.
@@ -39,7 +39,7 @@ pub struct HddDevice {
     config: HddConfig,
     limits: Limits,
     /// Zones and data, which cost no time.
-    store: Store,
+    store: DiskMedium,
     drive: Mutex<Drive>,
 }
 
@@ -58,9 +58,9 @@ impl HddDevice {
     /// The first rule that the configuration breaks.
     pub fn with_trace(config: &HddConfig, entries: Option<usize>) -> Result<Self, ConfigError> {
         config.validate()?;
-        let store = NullDevice::new(&config.store())?;
-        let limits = config.adapt(store.limits());
-        Ok(Self::with_store(config, limits, Store::own(store), entries))
+        let store = NullDevice::new(&config.null_config())?;
+        let limits = config.disk_limits(store.limits());
+        Ok(Self::with_store(config, limits, DiskMedium::owned(store), entries))
     }
 
     /// A disk that takes time for commands whose zones and data are elsewhere.
@@ -69,15 +69,15 @@ impl HddDevice {
     /// The first rule that the configuration breaks.
     pub fn timing(config: &HddConfig) -> Result<Self, ConfigError> {
         config.validate()?;
-        let limits = config.adapt(NullDevice::new(&config.store())?.limits());
+        let limits = config.disk_limits(NullDevice::new(&config.null_config())?.limits());
         let zone_size = limits.zone_size;
-        Ok(Self::with_store(config, limits, Store::elsewhere(zone_size), None))
+        Ok(Self::with_store(config, limits, DiskMedium::timing_only(zone_size), None))
     }
 
     fn with_store(
         config: &HddConfig,
         limits: Limits,
-        store: Store,
+        store: DiskMedium,
         entries: Option<usize>,
     ) -> Self {
         HddDevice {

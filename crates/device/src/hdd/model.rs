@@ -1,8 +1,8 @@
 //! What a rotating disk tells of itself.
 use super::{Counters, HddConfig, HddDevice, Recording, SeekCurve};
 use crate::medium::Medium;
-use crate::model::{Activity, Estimate, Load, Model};
-use crate::quantity::{show_rate, show_size, show_time};
+use crate::model::{DeviceStats, Estimate, EstimatedLoad, Model};
+use crate::quantity::{format_rate, format_size, format_time};
 use zonal_blk::{Bytes, Status, ZoneCondition, ZoneNo};
 
 impl Model for HddDevice {
@@ -14,7 +14,7 @@ impl Model for HddDevice {
         let config = &self.config;
         let seek = SeekCurve::new(config);
         let millis = |nanos: u64| format!("{:.2} ms", nanos as f64 / 1e6);
-        let track = |bytes: Bytes| show_size(bytes.0);
+        let track = |bytes: Bytes| format_size(bytes.0);
         let rings = u64::from(config.rings);
         let average = (config.track_outer.0 + config.track_inner.0) / 2;
         vec![
@@ -23,7 +23,10 @@ impl Model for HddDevice {
                 if config.recording == Recording::Smr { "shingled" } else { "conventional" }
                     .to_owned(),
             ),
-            ("rotation", format!("{} a minute, {} a turn", config.rpm, millis(config.turn().0))),
+            (
+                "rotation",
+                format!("{} a minute, {} a turn", config.rpm, millis(config.revolution().0)),
+            ),
             ("heads", config.heads.to_string()),
             (
                 "tracks",
@@ -48,18 +51,18 @@ impl Model for HddDevice {
                 "link",
                 format!(
                     "{}, {} a command",
-                    show_rate(config.link_rate),
-                    show_time(config.command.0)
+                    format_rate(config.link_rate),
+                    format_time(config.command.0)
                 ),
             ),
             ("commands at once", config.queue_depth().to_string()),
             (
                 "write buffer",
-                if config.write_cache { show_size(config.cache.0) } else { "off".to_owned() },
+                if config.write_cache { format_size(config.cache.0) } else { "off".to_owned() },
             ),
             (
                 "read ahead",
-                format!("{} in {} segments", show_size(config.read_ahead.0), config.segments),
+                format!("{} in {} segments", format_size(config.read_ahead.0), config.segments),
             ),
         ]
     }
@@ -67,18 +70,18 @@ impl Model for HddDevice {
     fn estimates(&self) -> Vec<Estimate> {
         let config = &self.config;
         let rate = |load, track: Bytes, which: &str| {
-            let time = (config.turn() + config.skew).0 as f64 / 1e9;
+            let time = (config.revolution() + config.skew).0 as f64 / 1e9;
             let from = format!("the {which} track in a turn and a head switch");
             Estimate { load, value: track.0 as f64 / time, from }
         };
         vec![
-            rate(Load::SequentialAtStart, config.track_outer, "outermost"),
-            rate(Load::SequentialAtEnd, config.track_inner, "innermost"),
+            rate(EstimatedLoad::SequentialAtStart, config.track_outer, "outermost"),
+            rate(EstimatedLoad::SequentialAtEnd, config.track_inner, "innermost"),
             random_reads(config),
         ]
     }
 
-    fn activity(&self) -> Activity {
+    fn stats(&self) -> DeviceStats {
         let Counters {
             seeks,
             seek_time,
@@ -89,7 +92,7 @@ impl Model for HddDevice {
             full_waits,
             retries,
         } = self.counters();
-        Activity {
+        DeviceStats {
             counts: vec![
                 ("seeks", seeks),
                 ("reads without an access", cache_hits),
@@ -107,9 +110,9 @@ impl Model for HddDevice {
 }
 
 fn random_reads(config: &HddConfig) -> Estimate {
-    let nanos = config.command.0 + config.seek_average.0 + config.turn().0 / 2;
+    let nanos = config.command.0 + config.seek_average.0 + config.revolution().0 / 2;
     Estimate {
-        load: Load::RandomReads,
+        load: EstimatedLoad::RandomReads,
         value: 1e9 / nanos as f64,
         from: "command, average seek and half a turn".to_owned(),
     }

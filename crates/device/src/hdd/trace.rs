@@ -3,7 +3,7 @@ use zonal_blk::Nanos;
 
 /// What the drive's mechanics do for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Activity {
+pub enum HeadActivity {
     /// The arm moves.
     Seek,
     /// The head waits for its sector.
@@ -20,7 +20,7 @@ pub struct TraceEntry {
     /// When the activity began.
     pub at: Nanos,
     /// What it is.
-    pub activity: Activity,
+    pub activity: HeadActivity,
     /// The byte that the head is over or on its way to.
     pub byte: u64,
     /// Its radial position, from 0 at the outer edge to 1.

@@ -2,14 +2,14 @@
 //!
 //! Takes what goes into a block; gives its bytes, and what is in bytes that were read. Keeps true:
 //! a block that was torn, changed, or is of another image is none.
-use super::entry::Entry;
+use super::entry::ZoneEntry;
 
 /// Bytes of a metadata block.
 pub const BLOCK: usize = 4096;
 /// Bytes of a block before its entries.
 const HEADER: usize = 64;
 /// Entries that fit in a block.
-pub(super) const ENTRIES: usize = (BLOCK - HEADER) / Entry::BYTES;
+pub(super) const ENTRIES: usize = (BLOCK - HEADER) / ZoneEntry::BYTES;
 
 /// What a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub(super) fn checksum(block: &[u8], at: usize) -> u32 {
 }
 
 /// Makes a block.
-pub(super) fn seal(block: &mut [u8], header: &Header, entries: &[Entry]) {
+pub(super) fn encode_block(block: &mut [u8], header: &Header, entries: &[ZoneEntry]) {
     block.fill(0);
     put(block, 0, &header.kind.magic());
     put(block, 8, &header.image.to_le_bytes());
@@ -81,7 +81,7 @@ pub(super) fn seal(block: &mut [u8], header: &Header, entries: &[Entry]) {
     put(block, 32, &header.batch.to_le_bytes());
     put(block, 36, &header.part.to_le_bytes());
     put(block, 40, &header.parts.to_le_bytes());
-    for (entry, to) in entries.iter().zip(block[HEADER..].chunks_exact_mut(Entry::BYTES)) {
+    for (entry, to) in entries.iter().zip(block[HEADER..].chunks_exact_mut(ZoneEntry::BYTES)) {
         entry.encode(to);
     }
     let crc = checksum(block, 4);
@@ -89,7 +89,7 @@ pub(super) fn seal(block: &mut [u8], header: &Header, entries: &[Entry]) {
 }
 
 /// What a block says of itself, if it is a whole block of this kind and image.
-pub(super) fn open(block: &[u8], kind: Kind, image: u64) -> Option<Header> {
+pub(super) fn decode_block(block: &[u8], kind: Kind, image: u64) -> Option<Header> {
     let whole = block[..4] == kind.magic() && u32_at(block, 4) == checksum(block, 4);
     let header = Header {
         kind,
@@ -106,5 +106,5 @@ pub(super) fn open(block: &[u8], kind: Kind, image: u64) -> Option<Header> {
 
 /// The encoded entries of a block.
 pub(super) fn entries<'a>(block: &'a [u8], header: &Header) -> impl Iterator<Item = &'a [u8]> {
-    block[HEADER..].chunks_exact(Entry::BYTES).take(header.count as usize)
+    block[HEADER..].chunks_exact(ZoneEntry::BYTES).take(header.count as usize)
 }

@@ -37,18 +37,18 @@ pub fn check(file: &dyn ReadAt) -> Result<(Superblock, Recovered, Vec<Finding>),
             recovered.touched.len()
         )));
     }
-    for zone in &recovered.unproven {
+    for zone in &recovered.unverified {
         findings.push(Finding::Note(format!(
             "zone {zone}: a flush was under way, its data are as before the flush"
         )));
     }
-    let shape = &superblock.shape;
+    let geometry = &superblock.geometry;
     let active = recovered.zones.iter().filter(|zone| zone.cond == ZoneCondition::Closed).count();
-    if shape.max_active > 0 && active > shape.max_active as usize {
+    if geometry.max_active > 0 && active > geometry.max_active as usize {
         findings.push(Finding::Note(format!(
             "{active} zones are active, and at most {} are to be: zones were being filled when \
              the power went",
-            shape.max_active
+            geometry.max_active
         )));
     }
     Ok((superblock, recovered, findings))

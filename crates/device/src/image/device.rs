@@ -9,17 +9,17 @@
 //!
 //! Each zone has a lock, that of its [`Tail`]; the journal has one. The order is journal, zone,
 //! then those of [`Zones`]; nobody waits for the journal with a zone locked.
-use super::entry::Entry;
+use super::entry::ZoneEntry;
 use super::error::ImageError;
-use super::journal::{Journal, format, mend_superblock};
-use super::place::Place;
+use super::file_layout::FileLayout;
+use super::journal::{Journal, format, repair_superblock};
 use super::queue::ImageQueue;
 use super::recover::{Recovered, read_superblock, recover};
-use super::store::Store;
-use super::superblock::{Profile, Shape, Superblock};
+use super::store::ImageStore;
+use super::superblock::{ImageGeometry, Profile, Superblock};
 use super::tail::Tail;
-use crate::model::{Activity, Model};
-use crate::quantity::show_size;
+use crate::model::{DeviceStats, Model};
+use crate::quantity::format_size;
 use crate::zones::Zones;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,13 +36,13 @@ const RESET_AT_ONCE: usize = 1024;
 /// twice as much outstanding, as much always goes as waits.
 const LONG_COMMAND: u32 = 8 << 11;
 /// Data that a batch of records vouches for at the most: what opening the image has to read.
-const MOST_COVERED: u64 = 4 << 20;
+const MAX_COVERED: u64 = 4 << 20;
 
 /// A zoned device whose zones and data are in a file.
 pub struct ImageDevice {
-    pub(super) store: Arc<dyn Store>,
+    pub(super) store: Arc<dyn ImageStore>,
     superblock: Superblock,
-    place: Place,
+    file_layout: FileLayout,
     limits: Limits,
     zones: Zones,
     tails: Box<[Mutex<Tail>]>,
@@ -50,7 +50,7 @@ pub struct ImageDevice {
     /// Zones that have changed since they were last recorded.
     dirty: Mutex<Vec<u32>>,
     /// Something was written that no record needs: to a conventional zone.
-    loose: AtomicBool,
+    unsynced: AtomicBool,
     slots: Mutex<Slots>,
     /// Something was written since the image was opened.
     used: AtomicBool,
@@ -85,15 +85,15 @@ impl Slots {
 }
 
 /// What becomes of a command that was taken up.
-pub(super) enum Taken {
+pub(super) enum ExecResult {
     /// It has ended.
-    Ended(Status),
+    Done(Status),
     /// Data move to or from this byte of the file, up to so many bytes; a read's rest is zeroes.
-    Move { at: u64, len: u64 },
+    Transfer { at: u64, len: u64 },
     /// It ends when all that has ended before is durable.
     Flush,
     /// Another command is in its way; to be taken up again.
-    Later,
+    Retry,
 }
 
 impl ImageDevice {
@@ -101,7 +101,7 @@ impl ImageDevice {
     ///
     /// # Errors
     /// The file could not be written. It is then no image.
-    pub fn create(store: &dyn Store, superblock: &Superblock) -> Result<(), ImageError> {
+    pub fn create(store: &dyn ImageStore, superblock: &Superblock) -> Result<(), ImageError> {
         format(store, superblock).map_err(ImageError::io("writing the metadata"))
     }
 
@@ -111,35 +111,40 @@ impl ImageDevice {
     /// # Errors
     /// What is wrong with the image, or with the model.
     pub fn open<E: From<ImageError>>(
-        store: Arc<dyn Store>,
-        timing: impl FnOnce(&Superblock, &[Entry]) -> Result<Option<Arc<dyn Model>>, E>,
+        store: Arc<dyn ImageStore>,
+        timing: impl FnOnce(&Superblock, &[ZoneEntry]) -> Result<Option<Arc<dyn Model>>, E>,
     ) -> Result<Self, E> {
         let (superblock, damaged) = read_superblock(&*store)?;
         let recovered = recover(&*store, &superblock)?;
         let timing = timing(&superblock, &recovered.zones)?;
         if !damaged.is_empty() {
-            mend_superblock(&*store, &superblock).map_err(ImageError::io("mending"))?;
+            repair_superblock(&*store, &superblock).map_err(ImageError::io("mending"))?;
         }
         let device = Self::with(store, superblock, &recovered, timing);
-        device.settle(&recovered).map_err(ImageError::io("bringing the image up to date"))?;
+        device
+            .finish_recovery(&recovered)
+            .map_err(ImageError::io("bringing the image up to date"))?;
         Ok(device)
     }
 
     fn with(
-        store: Arc<dyn Store>,
+        store: Arc<dyn ImageStore>,
         superblock: Superblock,
         recovered: &Recovered,
         timing: Option<Arc<dyn Model>>,
     ) -> Self {
-        let shape = &superblock.shape;
+        let geometry = &superblock.geometry;
         let entries = &recovered.zones;
-        let zones = Zones::restore(&shape.layout(), |zone| {
+        let zones = Zones::restore(&geometry.layout(), |zone| {
             let entry = &entries[zone.index()];
-            let wp =
-                if entry.cond == ZoneCondition::Full { shape.zone_capacity } else { entry.written };
+            let wp = if entry.cond == ZoneCondition::Full {
+                geometry.zone_capacity
+            } else {
+                entry.written
+            };
             (entry.cond, wp)
         });
-        for entry in &entries[..shape.conventional as usize] {
+        for entry in &entries[..geometry.conventional as usize] {
             if entry.cond != ZoneCondition::NotWritePointer {
                 let set = zones.set_condition(entry.zone, entry.cond, || ());
                 set.expect("a conventional zone can be read-only or offline");
@@ -147,13 +152,13 @@ impl ImageDevice {
         }
         let (root, generation) = (recovered.root, recovered.generation);
         ImageDevice {
-            place: Place::new(&superblock),
-            limits: shape.limits(),
+            file_layout: FileLayout::new(&superblock),
+            limits: geometry.limits(),
             zones,
             tails: entries.iter().map(|entry| Mutex::new(Tail::new(entry))).collect(),
             journal: Mutex::new(Journal::new(&superblock, root, generation, entries.clone())),
             dirty: Mutex::default(),
-            loose: AtomicBool::new(false),
+            unsynced: AtomicBool::new(false),
             slots: Mutex::new(Slots::of(recovered)),
             used: AtomicBool::new(false),
             failed: AtomicBool::new(false),
@@ -173,18 +178,18 @@ impl ImageDevice {
     }
 
     /// Makes what was recovered the state of the file, and gives back the space of what was not.
-    fn settle(&self, recovered: &Recovered) -> io::Result<()> {
-        let end = self.place.slot(recovered.slots());
+    fn finish_recovery(&self, recovered: &Recovered) -> io::Result<()> {
+        let end = self.file_layout.slot(recovered.slots());
         if self.store.len()? > end {
             // Slots that no record speaks of.
             self.store.truncate(end)?;
         }
         // What a zone left in a slot that no record gave it, another one must not find there.
         for &slot in &self.slots().free {
-            self.store.discard(self.place.slot(slot), self.place.stride())?;
+            self.store.discard(self.file_layout.slot(slot), self.file_layout.stride())?;
         }
         for &zone in &recovered.touched {
-            self.discard_rest(&recovered.zones[zone as usize])?;
+            self.discard_beyond_data(&recovered.zones[zone as usize])?;
         }
         if recovered.clean && recovered.damaged.is_empty() {
             return Ok(());
@@ -192,17 +197,17 @@ impl ImageDevice {
         let mut journal = self.journal();
         // What was read may be in memory only.
         self.store.sync()?;
-        journal.start_anew(&*self.store)?;
+        journal.checkpoint_after_crash(&*self.store)?;
         if recovered.damaged.is_empty() { Ok(()) } else { journal.checkpoint(&*self.store) }
     }
 
     /// Gives back the space behind a zone's data.
-    fn discard_rest(&self, entry: &Entry) -> io::Result<()> {
+    fn discard_beyond_data(&self, entry: &ZoneEntry) -> io::Result<()> {
         let (Some(slot), false) = (entry.slot, self.zones.is_conventional(entry.zone)) else {
             return Ok(());
         };
-        let from = self.place.in_slot(slot, entry.written);
-        let end = self.place.slot(slot) + self.place.stride();
+        let from = self.file_layout.in_slot(slot, entry.written);
+        let end = self.file_layout.slot(slot) + self.file_layout.stride();
         self.store.discard(from, end - from)
     }
 
@@ -218,15 +223,15 @@ impl ImageDevice {
 
     /// Describes the device in one line, for reports.
     pub fn describe(&self) -> String {
-        format!("image, {}", self.superblock.shape.summary())
+        format!("image, {}", self.superblock.geometry.summary())
     }
 
     pub(super) fn timing(&self) -> Option<&Arc<dyn Model>> {
         self.timing.as_ref()
     }
 
-    fn shape(&self) -> &Shape {
-        &self.superblock.shape
+    fn geometry(&self) -> &ImageGeometry {
+        &self.superblock.geometry
     }
 
     fn journal(&self) -> MutexGuard<'_, Journal> {
@@ -242,16 +247,16 @@ impl ImageDevice {
     }
 
     /// Sectors from a zone's start.
-    pub(super) fn within(&self, zone: ZoneNo, sector: Sector) -> Sector {
+    pub(super) fn offset_in_zone(&self, zone: ZoneNo, sector: Sector) -> Sector {
         sector - self.limits.zone_start(zone)
     }
 
     /// Takes up a command.
-    pub(super) fn take_up(&self, request: &mut Request) -> Taken {
+    pub(super) fn execute(&self, request: &mut Request) -> ExecResult {
         let result = match request.op() {
             Op::Read => return self.read(request.zone(), request.sector(), request.end()),
             Op::Write | Op::ZoneAppend => return self.write(request),
-            Op::Flush => return Taken::Flush,
+            Op::Flush => return ExecResult::Flush,
             Op::ZoneOpen => self.zones.open(request.zone()),
             Op::ZoneClose => self.zones.close(request.zone()),
             Op::ZoneFinish => return self.change(request.zone(), true),
@@ -260,48 +265,48 @@ impl ImageDevice {
             Op::Discard => self.discard(request),
             Op::WriteZeroes => Err(Status::NotSupported),
         };
-        Taken::Ended(result.err().unwrap_or(Status::Ok))
+        ExecResult::Done(result.err().unwrap_or(Status::Ok))
     }
 
     /// Where a range of one zone is in the file.
-    pub(super) fn read(&self, zone: ZoneNo, sector: Sector, end: Sector) -> Taken {
+    pub(super) fn read(&self, zone: ZoneNo, sector: Sector, end: Sector) -> ExecResult {
         if let Err(status) = self.zones.check_read(zone) {
-            return Taken::Ended(status);
+            return ExecResult::Done(status);
         }
         let tail = self.tail(zone);
-        let (from, to) = (self.within(zone, sector), self.within(zone, end));
+        let (from, to) = (self.offset_in_zone(zone, sector), self.offset_in_zone(zone, end));
         let to = if self.zones.is_conventional(zone) { to } else { to.min(tail.done) };
         match tail.slot {
-            Some(slot) => Taken::Move {
-                at: self.place.in_slot(slot, from),
+            Some(slot) => ExecResult::Transfer {
+                at: self.file_layout.in_slot(slot, from),
                 len: Sector(to.0.saturating_sub(from.0)).to_bytes().0,
             },
-            None => Taken::Move { at: 0, len: 0 },
+            None => ExecResult::Transfer { at: 0, len: 0 },
         }
     }
 
-    fn write(&self, request: &mut Request) -> Taken {
+    fn write(&self, request: &mut Request) -> ExecResult {
         let zone = request.zone();
         let nr_sectors = request.nr_sectors();
         let mut tail = self.tail(zone);
         if tail.is_broken() || self.failed.load(Ordering::Relaxed) {
-            return Taken::Ended(Status::IoError);
+            return ExecResult::Done(Status::IoError);
         }
         self.used.store(true, Ordering::Relaxed);
         let accepted = if request.op() == Op::ZoneAppend {
             if self.limits.append_max_sectors == 0 {
-                return Taken::Ended(Status::NotSupported);
+                return ExecResult::Done(Status::NotSupported);
             }
-            self.zones.append(zone, nr_sectors, |landed| request.set_landed(landed))
+            self.zones.append(zone, nr_sectors, |landed| request.set_append_sector(landed))
         } else {
             self.zones.write(zone, request.sector(), nr_sectors, || ())
         };
         if let Err(status) = accepted {
-            return Taken::Ended(status);
+            return ExecResult::Done(status);
         }
         let slot = *tail.slot.get_or_insert_with(|| self.slots().take());
-        let from = self.within(zone, request.sector());
-        let end = self.within(zone, request.end());
+        let from = self.offset_in_zone(zone, request.sector());
+        let end = self.offset_in_zone(zone, request.end());
         if !self.zones.is_conventional(zone) {
             tail.accept(end, |crc| {
                 request.for_each_segment(|_, nr_sectors, buf| match buf {
@@ -311,8 +316,8 @@ impl ImageDevice {
             });
             self.reserve(&mut tail, slot, end);
         }
-        Taken::Move {
-            at: self.place.in_slot(slot, from),
+        ExecResult::Transfer {
+            at: self.file_layout.in_slot(slot, from),
             len: Sector(nr_sectors.into()).to_bytes().0,
         }
     }
@@ -322,23 +327,23 @@ impl ImageDevice {
         if end <= tail.reserved || !self.reserves.load(Ordering::Relaxed) {
             return;
         }
-        let from = self.place.in_slot(slot, tail.reserved);
-        let most = self.place.slot(slot) + self.place.stride();
+        let from = self.file_layout.in_slot(slot, tail.reserved);
+        let most = self.file_layout.slot(slot) + self.file_layout.stride();
         let ahead = end.to_bytes().0.clamp(AHEAD.0, AHEAD.1);
-        let to = (self.place.in_slot(slot, end) + ahead).min(most);
+        let to = (self.file_layout.in_slot(slot, end) + ahead).min(most);
         if let Err(error) = self.store.reserve(from, to - from)
             && error.kind() == io::ErrorKind::Unsupported
         {
             self.reserves.store(false, Ordering::Relaxed);
         }
-        tail.reserved = Sector((to - self.place.slot(slot)) / 512);
+        tail.reserved = Sector((to - self.file_layout.slot(slot)) / 512);
     }
 
     /// Data of a write are in the file, or could not be written.
     pub(super) fn landed(&self, request: &Request, ok: bool) {
         let zone = request.zone();
         if !self.zones.is_conventional(zone) {
-            self.tail(zone).landed(self.within(zone, request.end()), ok);
+            self.tail(zone).landed(self.offset_in_zone(zone, request.end()), ok);
         }
     }
 
@@ -348,11 +353,11 @@ impl ImageDevice {
         let mut tail = self.tail(zone);
         let mut status = Status::Ok;
         if self.zones.is_conventional(zone) {
-            self.loose.store(true, Ordering::Relaxed);
+            self.unsynced.store(true, Ordering::Relaxed);
         } else {
-            status = tail.end(self.within(zone, request.end()))?;
-            if tail.mend() {
-                self.zones.take_back(zone, tail.done);
+            status = tail.end(self.offset_in_zone(zone, request.end()))?;
+            if tail.finish_failure() {
+                self.zones.roll_back(zone, tail.done);
                 tail.finished = self.zones.condition(zone) == ZoneCondition::Full;
             }
         }
@@ -385,12 +390,12 @@ impl ImageDevice {
         // Even if nothing has changed since: what a failure left out was promised to nobody.
         journal.check()?;
         let dirty = std::mem::take(&mut *self.dirty.lock().expect("lock of the list"));
-        let loose = self.loose.swap(false, Ordering::Relaxed);
-        let mut entries: Vec<Entry> = Vec::with_capacity(dirty.len());
+        let unsynced = self.unsynced.swap(false, Ordering::Relaxed);
+        let mut entries: Vec<ZoneEntry> = Vec::with_capacity(dirty.len());
         let (mut covered, mut all_covered) = (0, true);
         for &zone in &dirty {
             let durable = journal.durable(ZoneNo(zone));
-            let Some(entry) = self.tail(ZoneNo(zone)).record(durable, self.shape()) else {
+            let Some(entry) = self.tail(ZoneNo(zone)).record(durable, self.geometry()) else {
                 continue;
             };
             match &entry.covered {
@@ -400,9 +405,9 @@ impl ImageDevice {
             entries.push(entry);
         }
         if entries.is_empty() {
-            return if loose { self.sync(journal) } else { Ok(()) };
+            return if unsynced { self.sync(journal) } else { Ok(()) };
         }
-        if !all_covered || covered > MOST_COVERED {
+        if !all_covered || covered > MAX_COVERED {
             self.sync(journal)?;
             entries.iter_mut().for_each(|entry| entry.covered = None);
         }
@@ -415,19 +420,19 @@ impl ImageDevice {
     }
 
     /// Resets a zone, or finishes it. Its record is durable before anything else happens to it.
-    fn change(&self, zone: ZoneNo, finish: bool) -> Taken {
+    fn change(&self, zone: ZoneNo, finish: bool) -> ExecResult {
         let mut journal = self.journal();
         let mut tail = self.tail(zone);
         if tail.is_busy() {
-            return Taken::Later;
+            return ExecResult::Retry;
         }
         if journal.has_failed() {
-            return Taken::Ended(Status::IoError);
+            return ExecResult::Done(Status::IoError);
         }
         let before = (tail.done, tail.finished);
         let result = if finish { self.zones.finish(zone) } else { self.zones.reset(zone, || ()) };
         if let Err(status) = result {
-            return Taken::Ended(status);
+            return ExecResult::Done(status);
         }
         if finish {
             tail.finished = true;
@@ -435,9 +440,9 @@ impl ImageDevice {
             tail.empty();
         }
         if before == (tail.done, tail.finished) && !tail.dirty {
-            return Taken::Ended(Status::Ok);
+            return ExecResult::Done(Status::Ok);
         }
-        let entry = tail.describe(journal.durable(zone), self.shape());
+        let entry = tail.describe(journal.durable(zone), self.geometry());
         let durable = if entry.written > journal.durable(zone).written {
             self.sync(&mut journal).and_then(|()| journal.append(&*self.store, &[entry]))
         } else {
@@ -445,22 +450,23 @@ impl ImageDevice {
         };
         if durable.is_err() {
             self.note_failure(&journal);
-            return Taken::Ended(Status::IoError);
+            return ExecResult::Done(Status::IoError);
         }
         if !finish {
             // What cannot be given back is not in the way: nothing behind the data is ever read.
-            let _kept = self.discard_rest(&entry);
+            let _kept = self.discard_beyond_data(&entry);
         }
-        Taken::Ended(Status::Ok)
+        ExecResult::Done(Status::Ok)
     }
 
     /// Resets all zones, many at a time.
-    fn reset_all(&self) -> Taken {
+    fn reset_all(&self) -> ExecResult {
         let mut journal = self.journal();
         if journal.has_failed() {
-            return Taken::Ended(Status::IoError);
+            return ExecResult::Done(Status::IoError);
         }
-        let mut zones = (self.shape().conventional..self.shape().zones).map(ZoneNo).peekable();
+        let mut zones =
+            (self.geometry().conventional..self.geometry().zones).map(ZoneNo).peekable();
         while zones.peek().is_some() {
             let mut changed = Vec::with_capacity(RESET_AT_ONCE);
             let mut later = false;
@@ -476,24 +482,24 @@ impl ImageDevice {
                     continue;
                 }
                 tail.empty();
-                changed.push((tail.describe(journal.durable(zone), self.shape()), tail));
+                changed.push((tail.describe(journal.durable(zone), self.geometry()), tail));
                 if changed.len() == RESET_AT_ONCE {
                     break;
                 }
             }
-            let entries: Vec<Entry> = changed.iter().map(|(entry, _)| *entry).collect();
+            let entries: Vec<ZoneEntry> = changed.iter().map(|(entry, _)| *entry).collect();
             if !entries.is_empty() && journal.append(&*self.store, &entries).is_err() {
                 self.note_failure(&journal);
-                return Taken::Ended(Status::IoError);
+                return ExecResult::Done(Status::IoError);
             }
             for (entry, _locked) in &changed {
-                let _kept = self.discard_rest(entry);
+                let _kept = self.discard_beyond_data(entry);
             }
             if later {
-                return Taken::Later;
+                return ExecResult::Retry;
             }
         }
-        Taken::Ended(Status::Ok)
+        ExecResult::Done(Status::Ok)
     }
 
     /// Forgets data of a conventional zone.
@@ -506,10 +512,11 @@ impl ImageDevice {
         self.zones.write(zone, request.sector(), request.nr_sectors(), || {
             let slot = self.tail(zone).slot;
             if let Some(slot) = slot {
-                let at = self.place.in_slot(slot, self.within(zone, request.sector()));
+                let at =
+                    self.file_layout.in_slot(slot, self.offset_in_zone(zone, request.sector()));
                 let len = Sector(request.nr_sectors().into()).to_bytes().0;
                 result = self.store.discard(at, len).map_err(|error| status_of(&error));
-                self.loose.store(true, Ordering::Relaxed);
+                self.unsynced.store(true, Ordering::Relaxed);
             }
         })?;
         result
@@ -534,19 +541,19 @@ impl ImageDevice {
     ///
     /// # Errors
     /// Those of the file.
-    pub fn give_back(&self) -> io::Result<()> {
+    pub fn reclaim_space(&self) -> io::Result<()> {
         let journal = self.journal();
         for &slot in &self.slots().free {
-            self.store.discard(self.place.slot(slot), self.place.stride())?;
+            self.store.discard(self.file_layout.slot(slot), self.file_layout.stride())?;
         }
         self.discard_unused(&journal, |_| true)
     }
 
     fn discard_unused(&self, journal: &Journal, which: impl Fn(&Tail) -> bool) -> io::Result<()> {
-        for zone in (0..self.shape().zones).map(ZoneNo) {
+        for zone in (0..self.geometry().zones).map(ZoneNo) {
             let tail = self.tail(zone);
             if which(&tail) && !tail.is_busy() {
-                self.discard_rest(&tail.describe(journal.durable(zone), self.shape()))?;
+                self.discard_beyond_data(&tail.describe(journal.durable(zone), self.geometry()))?;
             }
         }
         Ok(())
@@ -580,12 +587,12 @@ impl Model for ImageDevice {
             Profile::Spec(text) => text.clone(),
             Profile::Toml(_) => "a profile of its own".to_owned(),
         };
-        vec![("made as", profile), ("slot", show_size(self.place.stride()))]
+        vec![("made as", profile), ("slot", format_size(self.file_layout.stride()))]
     }
 
-    fn activity(&self) -> Activity {
+    fn stats(&self) -> DeviceStats {
         let generation = self.journal().generation();
-        Activity { counts: vec![("zone tables written", generation)], times: Vec::new() }
+        DeviceStats { counts: vec![("zone tables written", generation)], times: Vec::new() }
     }
 }
 

@@ -3,7 +3,7 @@
 //! Takes a zone's state; gives 32 bytes, and back. Keeps true: what is read back is a state that a
 //! zone can have.
 use super::block::{put, u32_at, u64_at};
-use super::superblock::Shape;
+use super::superblock::ImageGeometry;
 use zonal_blk::{Sector, ZoneCondition, ZoneNo};
 
 /// A zone without a place in the file.
@@ -11,7 +11,7 @@ pub(super) const NO_SLOT: u32 = u32::MAX;
 
 /// Data that a record vouches for instead of being written after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Covered {
+pub struct CoveredData {
     /// Where they begin, from the zone's start. They end where the zone's data end.
     pub from: Sector,
     /// Their CRC-32C.
@@ -20,7 +20,7 @@ pub struct Covered {
 
 /// What the metadata say of one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ZoneEntry {
     /// The zone.
     pub zone: ZoneNo,
     /// Its condition; no zone is open.
@@ -30,17 +30,17 @@ pub struct Entry {
     /// Where its data end, from its start. 0 for a conventional zone.
     pub written: Sector,
     /// In the log: the zone is so only if the data are there.
-    pub covered: Option<Covered>,
+    pub covered: Option<CoveredData>,
 }
 
-impl Entry {
+impl ZoneEntry {
     pub(super) const BYTES: usize = 32;
 
     /// A zone that was never written.
-    pub(super) fn new(zone: ZoneNo, shape: &Shape) -> Self {
-        let conventional = zone.0 < shape.conventional;
+    pub(super) fn new(zone: ZoneNo, geometry: &ImageGeometry) -> Self {
+        let conventional = zone.0 < geometry.conventional;
         let cond = if conventional { ZoneCondition::NotWritePointer } else { ZoneCondition::Empty };
-        Entry { zone, cond, slot: None, written: Sector(0), covered: None }
+        ZoneEntry { zone, cond, slot: None, written: Sector(0), covered: None }
     }
 
     pub(super) fn encode(&self, to: &mut [u8]) {
@@ -56,8 +56,8 @@ impl Entry {
         }
     }
 
-    /// Reads an entry; `None` for a state that no zone of this shape can have.
-    pub(super) fn decode(from: &[u8], shape: &Shape) -> Option<Self> {
+    /// Reads an entry; `None` for a state that no zone of this geometry can have.
+    pub(super) fn decode(from: &[u8], geometry: &ImageGeometry) -> Option<Self> {
         use ZoneCondition::{Closed, Empty, Full, NotWritePointer, Offline, ReadOnly};
         let known = [NotWritePointer, Empty, Closed, ReadOnly, Full, Offline];
         let cond = known.into_iter().find(|&cond| cond as u8 == from[0])?;
@@ -66,11 +66,11 @@ impl Entry {
         let slot = Some(u32_at(from, 8)).filter(|&slot| slot != NO_SLOT);
         let covered = match from[1] {
             0 => None,
-            1 => Some(Covered { from: Sector(u64_at(from, 24)), crc: u32_at(from, 12) }),
+            1 => Some(CoveredData { from: Sector(u64_at(from, 24)), crc: u32_at(from, 12) }),
             _ => return None,
         };
-        let conventional = zone.0 < shape.conventional;
-        let capacity = if conventional { Sector(0) } else { shape.zone_capacity };
+        let conventional = zone.0 < geometry.conventional;
+        let capacity = if conventional { Sector(0) } else { geometry.zone_capacity };
         let fits = match cond {
             NotWritePointer => conventional,
             Empty => !conventional && written == Sector(0),
@@ -78,13 +78,13 @@ impl Entry {
             Full => !conventional,
             _ => true,
         };
-        let sound = zone.0 < shape.zones
-            && slot.is_none_or(|slot| slot < shape.zones)
+        let sound = zone.0 < geometry.zones
+            && slot.is_none_or(|slot| slot < geometry.zones)
             && (slot.is_some() || written == Sector(0))
             && written <= capacity
-            && written.0.is_multiple_of(u64::from(shape.lba) / 512)
+            && written.0.is_multiple_of(u64::from(geometry.lba) / 512)
             && covered.is_none_or(|covered| covered.from < written)
             && from[2..4] == [0; 2];
-        (fits && sound).then_some(Entry { zone, cond, slot, written, covered })
+        (fits && sound).then_some(ZoneEntry { zone, cond, slot, written, covered })
     }
 }

@@ -28,9 +28,9 @@ pub enum ImageError {
         /// What should be there.
         what: String,
     },
-    /// A shape that no image can have.
+    /// A geometry that no image can have.
     #[error("found {0}")]
-    Shape(String),
+    Geometry(String),
     /// A profile that the superblock has no room for.
     #[error("found a profile of {len} bytes, expected at most {MAX_PROFILE}")]
     LongProfile {

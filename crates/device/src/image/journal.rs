@@ -3,10 +3,10 @@
 //! Takes the zones that have changed; gives their durable state. Keeps true: whatever is lost or
 //! torn on the way, the file holds the state before or after; a batch goes to the log when the one
 //! before is durable; the zone table of one generation is whole until the next one is in force.
-use super::block::{BLOCK, ENTRIES, Header, Kind, seal};
-use super::entry::Entry;
-use super::place::Place;
-use super::store::Store;
+use super::block::{BLOCK, ENTRIES, Header, Kind, encode_block};
+use super::entry::ZoneEntry;
+use super::file_layout::FileLayout;
+use super::store::ImageStore;
 use super::superblock::Superblock;
 use std::io;
 use zonal_blk::{Buf, ZoneNo};
@@ -17,7 +17,7 @@ const WRITE_BLOCKS: usize = 64;
 const BATCH_BLOCKS: usize = WRITE_BLOCKS / 2;
 
 pub(super) struct Journal {
-    place: Place,
+    file_layout: FileLayout,
     image: u64,
     generation: u64,
     /// Whether a root names the generation.
@@ -26,7 +26,7 @@ pub(super) struct Journal {
     next: u32,
     batch: u32,
     /// What is durable, by zone.
-    table: Vec<Entry>,
+    table: Vec<ZoneEntry>,
     buf: Buf,
     /// Something could not be written: what is durable is not known until it is read again.
     failed: bool,
@@ -44,10 +44,10 @@ impl Journal {
         superblock: &Superblock,
         root: u64,
         generation: u64,
-        table: Vec<Entry>,
+        table: Vec<ZoneEntry>,
     ) -> Self {
         Journal {
-            place: Place::new(superblock),
+            file_layout: FileLayout::new(superblock),
             image: superblock.image(),
             generation,
             rooted: root == generation,
@@ -64,7 +64,7 @@ impl Journal {
     }
 
     /// What is durable of a zone.
-    pub(super) fn durable(&self, zone: ZoneNo) -> &Entry {
+    pub(super) fn durable(&self, zone: ZoneNo) -> &ZoneEntry {
         &self.table[zone.index()]
     }
 
@@ -90,10 +90,14 @@ impl Journal {
 
     /// Makes entries durable, and with them all that was written to the file before. Entries that
     /// vouch for data spare those a synchronisation of their own.
-    pub(super) fn append(&mut self, store: &dyn Store, entries: &[Entry]) -> io::Result<()> {
+    pub(super) fn append(
+        &mut self,
+        store: &dyn ImageStore,
+        entries: &[ZoneEntry],
+    ) -> io::Result<()> {
         self.guarded(|journal| {
             let parts = entries.len().div_ceil(ENTRIES);
-            let room = (journal.place.log_blocks() - journal.next) as usize;
+            let room = (journal.file_layout.log_blocks() - journal.next) as usize;
             if parts <= BATCH_BLOCKS.min(room) {
                 journal.write_batch(store, entries, parts)?;
                 store.sync()?;
@@ -108,17 +112,17 @@ impl Journal {
     }
 
     /// Puts all that is durable in a zone table, so that the log is empty.
-    pub(super) fn checkpoint(&mut self, store: &dyn Store) -> io::Result<()> {
+    pub(super) fn checkpoint(&mut self, store: &dyn ImageStore) -> io::Result<()> {
         self.guarded(|journal| journal.write_table(store))
     }
 
     /// The first checkpoint after a loss of power. A table of the next generation may be there in
     /// part, and what is written now must not be taken for the rest of it.
-    pub(super) fn start_anew(&mut self, store: &dyn Store) -> io::Result<()> {
+    pub(super) fn checkpoint_after_crash(&mut self, store: &dyn ImageStore) -> io::Result<()> {
         self.guarded(|journal| {
             let zeroes = Buf::zeroed(WRITE_BLOCKS * BLOCK);
-            let first = journal.place.table(journal.generation + 1, 0);
-            let end = journal.place.log(journal.generation + 1, 0);
+            let first = journal.file_layout.table(journal.generation + 1, 0);
+            let end = journal.file_layout.log(journal.generation + 1, 0);
             let mut at = first;
             while at < end {
                 let len = zeroes.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
@@ -135,9 +139,9 @@ impl Journal {
         write(self).inspect_err(|_| self.failed = true)
     }
 
-    fn apply(&mut self, entries: &[Entry]) {
+    fn apply(&mut self, entries: &[ZoneEntry]) {
         for entry in entries {
-            self.table[entry.zone.index()] = Entry { covered: None, ..*entry };
+            self.table[entry.zone.index()] = ZoneEntry { covered: None, ..*entry };
         }
     }
 
@@ -155,16 +159,16 @@ impl Journal {
     }
 
     /// Makes both copies of a block, the `pair`th in the buffer.
-    fn put(&mut self, pair: usize, header: &Header, entries: &[Entry]) {
+    fn put(&mut self, pair: usize, header: &Header, entries: &[ZoneEntry]) {
         let (first, second) = self.buf[2 * pair * BLOCK..][..2 * BLOCK].split_at_mut(BLOCK);
-        seal(first, header, entries);
+        encode_block(first, header, entries);
         second.copy_from_slice(first);
     }
 
     fn write_batch(
         &mut self,
-        store: &dyn Store,
-        entries: &[Entry],
+        store: &dyn ImageStore,
+        entries: &[ZoneEntry],
         parts: usize,
     ) -> io::Result<()> {
         let count = u32::try_from(parts).expect("a batch has at most 32 blocks");
@@ -173,14 +177,17 @@ impl Journal {
             (header.batch, header.part, header.parts) = (self.batch, part, count);
             self.put(part as usize, &header, entries);
         }
-        store.write(self.place.log(self.generation, self.next), &self.buf[..2 * parts * BLOCK])?;
+        store.write(
+            self.file_layout.log(self.generation, self.next),
+            &self.buf[..2 * parts * BLOCK],
+        )?;
         self.next += count;
         self.batch += 1;
         Ok(())
     }
 
     /// Writes the table of the next generation, and puts it in force.
-    fn write_table(&mut self, store: &dyn Store) -> io::Result<()> {
+    fn write_table(&mut self, store: &dyn ImageStore) -> io::Result<()> {
         if !self.rooted {
             // Else the next table, and then a torn root, would leave nothing that goes together.
             self.write_root(store)?;
@@ -197,16 +204,20 @@ impl Journal {
         Ok(())
     }
 
-    fn write_root(&mut self, store: &dyn Store) -> io::Result<()> {
+    fn write_root(&mut self, store: &dyn ImageStore) -> io::Result<()> {
         let header = self.header(Kind::Root, 0, 0);
-        seal(&mut self.buf[..BLOCK], &header, &[]);
-        store.write(Place::root(self.generation), &self.buf[..BLOCK])?;
+        encode_block(&mut self.buf[..BLOCK], &header, &[]);
+        store.write(FileLayout::root(self.generation), &self.buf[..BLOCK])?;
         store.sync()?;
         self.rooted = true;
         Ok(())
     }
 
-    fn write_table_blocks(&mut self, store: &dyn Store, table: &[Entry]) -> io::Result<()> {
+    fn write_table_blocks(
+        &mut self,
+        store: &dyn ImageStore,
+        table: &[ZoneEntry],
+    ) -> io::Result<()> {
         let per_write = WRITE_BLOCKS / 2;
         for (number, group) in table.chunks(ENTRIES * per_write).enumerate() {
             let first = u32::try_from(number * per_write).expect("a table has 32-bit blocks");
@@ -217,7 +228,7 @@ impl Journal {
                 self.put(pair, &header, entries);
                 blocks += 2;
             }
-            let at = self.place.table(self.generation, first);
+            let at = self.file_layout.table(self.generation, first);
             store.write(at, &self.buf[..blocks * BLOCK])?;
         }
         Ok(())
@@ -228,21 +239,21 @@ impl Journal {
 ///
 /// # Errors
 /// Those of the file, which is then no image.
-pub fn format(store: &dyn Store, superblock: &Superblock) -> io::Result<()> {
-    let place = Place::new(superblock);
+pub fn format(store: &dyn ImageStore, superblock: &Superblock) -> io::Result<()> {
+    let place = FileLayout::new(superblock);
     // All of the metadata are written once, so that later writes need no new space.
     let zeroes = Buf::zeroed(1 << 20);
     for at in (0..place.data()).step_by(zeroes.len()) {
         store.write(at, &zeroes)?;
     }
-    let shape = &superblock.shape;
-    let table = (0..shape.zones).map(|zone| Entry::new(ZoneNo(zone), shape)).collect();
+    let geometry = &superblock.geometry;
+    let table = (0..geometry.zones).map(|zone| ZoneEntry::new(ZoneNo(zone), geometry)).collect();
     let mut journal = Journal::new(superblock, 0, 0, table);
     journal.checkpoint(store)?;
     // Last: until then the file is no image.
     let block = Buf::from(&superblock.encode()[..]);
     for copy in 0..2 {
-        store.write(Place::superblock(copy), &block)?;
+        store.write(FileLayout::superblock(copy), &block)?;
     }
     store.sync()
 }
@@ -251,11 +262,11 @@ pub fn format(store: &dyn Store, superblock: &Superblock) -> io::Result<()> {
 ///
 /// # Errors
 /// Those of the file.
-pub(super) fn mend_superblock(store: &dyn Store, superblock: &Superblock) -> io::Result<()> {
+pub(super) fn repair_superblock(store: &dyn ImageStore, superblock: &Superblock) -> io::Result<()> {
     let block = Buf::from(&superblock.encode()[..]);
     for copy in 0..2 {
         // One at a time: a loss of power may tear one of them.
-        store.write(Place::superblock(copy), &block)?;
+        store.write(FileLayout::superblock(copy), &block)?;
         store.sync()?;
     }
     Ok(())

@@ -5,11 +5,11 @@
 //! first as by the null device, never in `start`; buffers come back to the bios that they are of.
 //!
 //! ```text
-//!   start --> pending --> taken up --> ring ----------> settling --> done
+//!   start --> pending --> taken up --> ring ----------> completing --> done
 //!     |                       \--> ended at once --------^   ^ writes before it in its zone
 //!     +--> a stand-in goes through the model -------------+  | flush
 //! ```
-use super::device::{ImageDevice, Taken, status_of};
+use super::device::{ExecResult, ImageDevice, status_of};
 use super::store::{Ring, Transfer};
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use zonal_blk::{BioFlags, Buf, Device, HwQueue, Nanos, Op, Request, Sector, Stat
 
 /// How far a command has come.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum CommandStage {
     /// Waits to be taken up.
     Pending,
     /// Data are on their way.
@@ -33,7 +33,7 @@ enum Stage {
 /// A command of the queue.
 struct Command {
     request: Box<Request>,
-    stage: Stage,
+    stage: CommandStage,
     /// Its stand-in is with the model.
     timed: bool,
 }
@@ -49,12 +49,12 @@ pub(super) struct ImageQueue {
     /// Those that must be tried again.
     later: Vec<Tag>,
     /// Those whose data are not on their way.
-    settling: Vec<Tag>,
+    completing: Vec<Tag>,
     moving: usize,
     timed: usize,
     timing: Option<Box<dyn HwQueue>>,
     /// Kept for their capacity and their empty buffers.
-    stand_ins: Vec<Box<Request>>,
+    timing_requests: Vec<Box<Request>>,
     returned: Vec<Box<Request>>,
     landed: Vec<(Transfer, io::Result<usize>)>,
     lists: Vec<Vec<Buf>>,
@@ -69,11 +69,11 @@ impl ImageQueue {
             commands: (0..depth).map(|_| None).collect(),
             pending: Vec::new(),
             later: Vec::new(),
-            settling: Vec::new(),
+            completing: Vec::new(),
             moving: 0,
             timed: 0,
             timing: device.timing().map(|model| Arc::clone(model).open_queue()),
-            stand_ins: Vec::new(),
+            timing_requests: Vec::new(),
             returned: Vec::new(),
             landed: Vec::new(),
             lists: Vec::new(),
@@ -87,46 +87,46 @@ impl ImageQueue {
     }
 
     /// Sends a stand-in for the request through the model; whether there is one.
-    fn time(&mut self, now: Nanos, request: &Request) -> bool {
+    fn start_timing(&mut self, now: Nanos, request: &Request) -> bool {
         let Some(timing) = &mut self.timing else {
             return false;
         };
-        let mut stand_in = self.stand_ins.pop().unwrap_or_else(Request::stand_in);
-        stand_in.imitate(request);
-        match timing.start(now, stand_in) {
+        let mut timing_request = self.timing_requests.pop().unwrap_or_else(Request::for_timing);
+        timing_request.copy_command(request);
+        match timing.start(now, timing_request) {
             Ok(()) => {
                 self.timed += 1;
                 true
             }
-            Err(stand_in) => {
-                self.stand_ins.push(stand_in);
+            Err(timing_request) => {
+                self.timing_requests.push(timing_request);
                 false
             }
         }
     }
 
     /// Hears from the model which commands a drive would have done by now.
-    fn collect_timed(&mut self, now: Nanos) {
+    fn poll_timing(&mut self, now: Nanos) {
         let Some(timing) = &mut self.timing else {
             return;
         };
         let mut returned = std::mem::take(&mut self.returned);
         timing.poll(now, &mut returned);
-        for stand_in in returned.drain(..) {
+        for timing_request in returned.drain(..) {
             self.timed -= 1;
-            let tag = stand_in.tag();
-            let gave_up = stand_in.status() == Status::Medium;
+            let tag = timing_request.tag();
+            let gave_up = timing_request.status() == Status::Medium;
             let command = self.command(tag);
             command.timed = false;
-            if gave_up && let Stage::Ended(status) = &mut command.stage {
+            if gave_up && let CommandStage::Ended(status) = &mut command.stage {
                 *status = Status::Medium;
             }
-            self.stand_ins.push(stand_in);
+            self.timing_requests.push(timing_request);
         }
         self.returned = returned;
     }
 
-    fn take_up(&mut self, tag: Tag) {
+    fn execute(&mut self, tag: Tag) {
         let device = Arc::clone(&self.device);
         let command = self.command(tag);
         let request = &mut command.request;
@@ -134,27 +134,27 @@ impl ImageQueue {
         if op.is_write() && flags.contains(BioFlags::PREFLUSH) {
             let status = device.commit();
             if status != Status::Ok {
-                return self.settle(tag, Stage::Ended(status));
+                return self.set_stage(tag, CommandStage::Ended(status));
             }
         }
         if op == Op::Read
-            && device.within(request.zone(), request.end()) > device.limits().zone_size
+            && device.offset_in_zone(request.zone(), request.end()) > device.limits().zone_size
         {
             // Reads that the scheduler has merged over the border of a zone.
             let status = read_parts(&device, request);
-            return self.settle(tag, Stage::Ended(status));
+            return self.set_stage(tag, CommandStage::Ended(status));
         }
-        match device.take_up(request) {
-            Taken::Ended(status) => self.settle(tag, Stage::Ended(status)),
-            Taken::Flush => self.settle(tag, Stage::Flush),
-            Taken::Later => self.later.push(tag),
-            Taken::Move { at, len } => self.transfer(tag, at, len),
+        match device.execute(request) {
+            ExecResult::Done(status) => self.set_stage(tag, CommandStage::Ended(status)),
+            ExecResult::Flush => self.set_stage(tag, CommandStage::Flush),
+            ExecResult::Retry => self.later.push(tag),
+            ExecResult::Transfer { at, len } => self.transfer(tag, at, len),
         }
     }
 
-    fn settle(&mut self, tag: Tag, stage: Stage) {
+    fn set_stage(&mut self, tag: Tag, stage: CommandStage) {
         self.command(tag).stage = stage;
-        self.settling.push(tag);
+        self.completing.push(tag);
     }
 
     /// Moves the data of a command.
@@ -178,7 +178,7 @@ impl ImageQueue {
                 bufs.push(std::mem::replace(buf, placeholder));
             }
         });
-        command.stage = Stage::Moving;
+        command.stage = CommandStage::Moving;
         self.moving += 1;
         if let Ok(ring) = &mut self.ring {
             ring.start(Transfer { tag, write, at, len, bufs });
@@ -186,9 +186,11 @@ impl ImageQueue {
     }
 
     /// Takes back the buffers of transfers that have ended.
-    fn collect_moved(&mut self) {
-        let idle =
-            self.timed == 0 && self.later.is_empty() && self.settling.is_empty() && self.moving > 0;
+    fn poll_transfers(&mut self) {
+        let idle = self.timed == 0
+            && self.later.is_empty()
+            && self.completing.is_empty()
+            && self.moving > 0;
         let mut landed = std::mem::take(&mut self.landed);
         if let Ok(ring) = &mut self.ring {
             ring.poll(idle, &mut landed);
@@ -197,7 +199,7 @@ impl ImageQueue {
             self.moving -= 1;
             let result = match result {
                 Ok(moved) if moved < transfer.len => {
-                    finish_by_hand(&self.device, &mut transfer, moved)
+                    finish_synchronously(&self.device, &mut transfer, moved)
                 }
                 other => other.map(|_| ()),
             };
@@ -234,40 +236,40 @@ impl ImageQueue {
         let command = self.command(tag);
         let status = error.unwrap_or(Status::Ok);
         if command.request.op() == Op::Read {
-            return self.settle(tag, Stage::Ended(status));
+            return self.set_stage(tag, CommandStage::Ended(status));
         }
         device.landed(&command.request, status == Status::Ok);
-        self.settle(tag, Stage::Landed(status));
+        self.set_stage(tag, CommandStage::Landed(status));
     }
 
     /// Ends what can be ended.
-    fn settle_all(&mut self, done: &mut Vec<Box<Request>>) {
+    fn complete_ready(&mut self, done: &mut Vec<Box<Request>>) {
         let device = Arc::clone(&self.device);
         let mut flushes = false;
-        for at in 0..self.settling.len() {
-            let command = self.commands[usize::from(self.settling[at].0)].as_mut();
+        for at in 0..self.completing.len() {
+            let command = self.commands[usize::from(self.completing[at].0)].as_mut();
             let command = command.expect("a command settles once");
-            if let Stage::Landed(own) = command.stage
+            if let CommandStage::Landed(own) = command.stage
                 && let Some(status) = device.end_write(&command.request)
             {
                 let status = if own == Status::Ok { status } else { own };
                 let fua = command.request.flags().contains(BioFlags::FUA);
                 command.stage = match status {
-                    Status::Ok if fua => Stage::Flush,
-                    status => Stage::Ended(status),
+                    Status::Ok if fua => CommandStage::Flush,
+                    status => CommandStage::Ended(status),
                 };
             }
-            flushes |= command.stage == Stage::Flush;
+            flushes |= command.stage == CommandStage::Flush;
         }
         let flushed = if flushes { device.commit() } else { Status::Ok };
         let commands = &mut self.commands;
-        self.settling.retain(|tag| {
+        self.completing.retain(|tag| {
             let slot = &mut commands[usize::from(tag.0)];
             let command = slot.as_mut().expect("a command settles once");
-            if command.stage == Stage::Flush {
-                command.stage = Stage::Ended(flushed);
+            if command.stage == CommandStage::Flush {
+                command.stage = CommandStage::Ended(flushed);
             }
-            let (Stage::Ended(status), false) = (command.stage, command.timed) else {
+            let (CommandStage::Ended(status), false) = (command.stage, command.timed) else {
                 return true;
             };
             let mut command = slot.take().expect("it is there");
@@ -281,30 +283,31 @@ impl ImageQueue {
 impl HwQueue for ImageQueue {
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
         let tag = request.tag();
-        let timed = self.time(now, &request);
-        self.commands[usize::from(tag.0)] = Some(Command { request, stage: Stage::Pending, timed });
+        let timed = self.start_timing(now, &request);
+        self.commands[usize::from(tag.0)] =
+            Some(Command { request, stage: CommandStage::Pending, timed });
         self.pending.push(tag);
         Ok(())
     }
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
         while let Some(tag) = self.pending.pop() {
-            self.take_up(tag);
+            self.execute(tag);
         }
         std::mem::swap(&mut self.pending, &mut self.later);
-        self.collect_moved();
-        self.collect_timed(now);
-        self.settle_all(done);
+        self.poll_transfers();
+        self.poll_timing(now);
+        self.complete_ready(done);
     }
 
     fn next_event(&self) -> Option<Nanos> {
         let waits_for_model = |tag: &Tag| {
             let command = self.commands[usize::from(tag.0)].as_ref();
-            command.is_some_and(|command| matches!(command.stage, Stage::Ended(_)))
+            command.is_some_and(|command| matches!(command.stage, CommandStage::Ended(_)))
         };
         let busy = !self.pending.is_empty()
             || self.moving > 0
-            || !self.settling.iter().all(waits_for_model);
+            || !self.completing.iter().all(waits_for_model);
         if busy {
             return Some(Nanos(0));
         }
@@ -313,7 +316,11 @@ impl HwQueue for ImageQueue {
 }
 
 /// Does the rest of a transfer that moved less than it should, to hear why.
-fn finish_by_hand(device: &ImageDevice, transfer: &mut Transfer, moved: usize) -> io::Result<()> {
+fn finish_synchronously(
+    device: &ImageDevice,
+    transfer: &mut Transfer,
+    moved: usize,
+) -> io::Result<()> {
     let mut at = 0;
     for buf in &mut transfer.bufs {
         let len = buf.len();
@@ -377,7 +384,7 @@ fn read_parts(device: &ImageDevice, request: &mut Request) -> Status {
         let Some(buf) = buf else { return };
         let end = sector + Sector(nr_sectors.into());
         match device.read(device.limits().zone_of(sector), sector, end) {
-            Taken::Move { at, len } => {
+            ExecResult::Transfer { at, len } => {
                 let len = usize::try_from(len).expect("no longer than the buffer");
                 let (there, beyond) = buf.split_at_mut(len);
                 beyond.fill(0);
@@ -387,8 +394,8 @@ fn read_parts(device: &ImageDevice, request: &mut Request) -> Status {
                     status = status_of(&error);
                 }
             }
-            Taken::Ended(refused) => status = refused,
-            Taken::Flush | Taken::Later => {}
+            ExecResult::Done(refused) => status = refused,
+            ExecResult::Flush | ExecResult::Retry => {}
         }
     });
     status

@@ -9,12 +9,12 @@
 //!                                             v  batches of its log, in order
 //!                                         the zones; the data of the last batch prove it, or not
 //! ```
-use super::block::{BLOCK, Header, Kind, entries, open};
-use super::entry::Entry;
+use super::block::{BLOCK, Header, Kind, decode_block, entries};
+use super::entry::ZoneEntry;
 use super::error::ImageError;
-use super::place::Place;
+use super::file_layout::FileLayout;
 use super::store::ReadAt;
-use super::superblock::{Shape, Superblock};
+use super::superblock::{ImageGeometry, Superblock};
 use zonal_blk::{Buf, Sector, ZoneCondition};
 
 /// Bytes that are read at a time to check data.
@@ -28,7 +28,7 @@ pub struct Recovered {
     /// The newest generation that a root names; the one before, if the power went between.
     pub root: u64,
     /// The zones, in order.
-    pub zones: Vec<Entry>,
+    pub zones: Vec<ZoneEntry>,
     /// Whether the zone table says it all, so that the image was closed as it should be.
     pub clean: bool,
     /// Zones that the log speaks of.
@@ -36,7 +36,7 @@ pub struct Recovered {
     /// Batches in the log.
     pub batches: u32,
     /// Zones of the last batch whose data did not get to the file before the power went.
-    pub unproven: Vec<u32>,
+    pub unverified: Vec<u32>,
     /// Copies of blocks that are damaged or old; their twins are whole. First their names, then
     /// where they are.
     pub damaged: Vec<(String, u64)>,
@@ -58,7 +58,7 @@ pub fn read_superblock(file: &dyn ReadAt) -> Result<(Superblock, Vec<(String, u6
     let mut blocks = Buf::zeroed(2 * BLOCK);
     file.read(0, &mut blocks).map_err(ImageError::io("reading the superblock"))?;
     let (first, second) = blocks.split_at(BLOCK);
-    let damaged = |copy| vec![(format!("superblock, copy {copy}"), Place::superblock(copy))];
+    let damaged = |copy| vec![(format!("superblock, copy {copy}"), FileLayout::superblock(copy))];
     match (Superblock::decode(first), Superblock::decode(second)) {
         (Ok(one), Ok(other)) if one == other => Ok((one, Vec::new())),
         (Ok(one), _) => Ok((one, damaged(1))),
@@ -72,8 +72,8 @@ pub fn read_superblock(file: &dyn ReadAt) -> Result<(Superblock, Vec<(String, u6
 
 struct Reader<'a> {
     file: &'a dyn ReadAt,
-    shape: &'a Shape,
-    place: Place,
+    geometry: &'a ImageGeometry,
+    file_layout: FileLayout,
     image: u64,
     damaged: Vec<(String, u64)>,
 }
@@ -84,7 +84,7 @@ struct Table {
     newest: u64,
     /// The first block that no copy has of that generation.
     missing: Option<u32>,
-    zones: Vec<Entry>,
+    zones: Vec<ZoneEntry>,
 }
 
 /// Finds out what an image holds.
@@ -92,14 +92,20 @@ struct Table {
 /// # Errors
 /// What is damaged beyond what a loss of power does.
 pub fn recover(file: &dyn ReadAt, superblock: &Superblock) -> Result<Recovered, ImageError> {
-    let place = Place::new(superblock);
+    let place = FileLayout::new(superblock);
     let found = file.len().map_err(ImageError::io("reading the file's length"))?;
     if found < place.data() {
         let what = "the metadata".to_owned();
         return Err(ImageError::Truncated { found, expected: place.data(), what });
     }
     let image = superblock.image();
-    let mut reader = Reader { file, shape: &superblock.shape, place, image, damaged: Vec::new() };
+    let mut reader = Reader {
+        file,
+        geometry: &superblock.geometry,
+        file_layout: place,
+        image,
+        damaged: Vec::new(),
+    };
     let root = reader.root()?;
     let next = reader.next_table(root)?;
     let (generation, table) = match next {
@@ -113,7 +119,7 @@ pub fn recover(file: &dyn ReadAt, superblock: &Superblock) -> Result<Recovered, 
         clean: generation == root,
         touched: Vec::new(),
         batches: 0,
-        unproven: Vec::new(),
+        unverified: Vec::new(),
         damaged: Vec::new(),
     };
     reader.replay(&mut recovered)?;
@@ -131,24 +137,26 @@ impl Reader<'_> {
 
     /// The newest generation that was put in force.
     fn root(&mut self) -> Result<u64, ImageError> {
-        let blocks = self.read(Place::root(0), 2)?;
+        let blocks = self.read(FileLayout::root(0), 2)?;
         let generation = |parity: u64, block: &[u8]| {
-            let header = open(block, Kind::Root, self.image)?;
+            let header = decode_block(block, Kind::Root, self.image)?;
             (header.generation % 2 == parity).then_some(header.generation)
         };
         let (even, odd) = blocks.split_at(BLOCK);
         let found = [generation(0, even), generation(1, odd)];
         let newest = found.into_iter().flatten().max().ok_or_else(|| ImageError::Block {
             what: "the root".to_owned(),
-            first: Place::root(0),
-            second: Place::root(1),
+            first: FileLayout::root(0),
+            second: FileLayout::root(1),
             lost: "which zone table is in force cannot be told".to_owned(),
         })?;
         for (parity, root) in (0..).zip(found) {
             // A new image has generation 1 in both places but the first root of it.
             if root.is_none() && newest > 1 {
-                self.damaged
-                    .push((format!("root of generations {parity} mod 2"), Place::root(parity)));
+                self.damaged.push((
+                    format!("root of generations {parity} mod 2"),
+                    FileLayout::root(parity),
+                ));
             }
         }
         Ok(newest)
@@ -156,9 +164,10 @@ impl Reader<'_> {
 
     /// The table of the generation after the root's, if all of it is there.
     fn next_table(&mut self, root: u64) -> Result<Option<Table>, ImageError> {
-        let first = self.read(self.place.table(root + 1, 0), 2)?;
+        let first = self.read(self.file_layout.table(root + 1, 0), 2)?;
         let begun = first.chunks_exact(BLOCK).any(|copy| {
-            open(copy, Kind::Table, self.image).is_some_and(|header| header.generation == root + 1)
+            decode_block(copy, Kind::Table, self.image)
+                .is_some_and(|header| header.generation == root + 1)
         });
         if !begun {
             return Ok(None);
@@ -183,7 +192,7 @@ impl Reader<'_> {
             return Ok(table);
         }
         let index = missing.unwrap_or(0);
-        let first = self.place.table(root, index);
+        let first = self.file_layout.table(root, index);
         Err(ImageError::Block {
             what: format!("zone table block {index} of generation {root}"),
             first,
@@ -194,18 +203,18 @@ impl Reader<'_> {
 
     /// Reads the table in the place of a generation; `None` if there is none.
     fn table(&mut self, generation: u64) -> Result<Option<Table>, ImageError> {
-        let blocks = self.place.table_blocks();
-        let bytes = self.read(self.place.table(generation, 0), 2 * blocks as usize)?;
+        let blocks = self.file_layout.table_blocks();
+        let bytes = self.read(self.file_layout.table(generation, 0), 2 * blocks as usize)?;
         let header = |index: u32, copy: usize| {
             let block = &bytes[(2 * index as usize + copy) * BLOCK..][..BLOCK];
-            let header = open(block, Kind::Table, self.image)?;
+            let header = decode_block(block, Kind::Table, self.image)?;
             (header.index == index).then_some((header, block))
         };
         let all = (0..blocks).flat_map(|index| [header(index, 0), header(index, 1)]);
         let Some(newest) = all.flatten().map(|(header, _)| header.generation).max() else {
             return Ok(None);
         };
-        let mut zones = Vec::with_capacity(self.shape.zones as usize);
+        let mut zones = Vec::with_capacity(self.geometry.zones as usize);
         let mut missing = None;
         let mut damaged = Vec::new();
         for index in 0..blocks {
@@ -213,7 +222,7 @@ impl Reader<'_> {
             let copies = copies.map(|copy| copy.filter(|(header, _)| header.generation == newest));
             for (copy, found) in (0..).zip(&copies) {
                 if found.is_none() {
-                    let at = self.place.table(generation, index) + copy * BLOCK as u64;
+                    let at = self.file_layout.table(generation, index) + copy * BLOCK as u64;
                     damaged.push((format!("zone table block {index}, copy {copy}"), at));
                 }
             }
@@ -224,7 +233,7 @@ impl Reader<'_> {
             self.decode(
                 &header,
                 block,
-                |entry, zones: &mut Vec<Entry>| {
+                |entry, zones: &mut Vec<ZoneEntry>| {
                     let expected = entry.zone.index() == zones.len() && entry.covered.is_none();
                     expected.then(|| zones.push(entry))
                 },
@@ -232,7 +241,7 @@ impl Reader<'_> {
             )
             .or_else(|error| if missing.is_some() { Ok(()) } else { Err(error) })?;
         }
-        if missing.is_none() && zones.len() != self.shape.zones as usize {
+        if missing.is_none() && zones.len() != self.geometry.zones as usize {
             return Err(ImageError::Entry {
                 what: format!("zone table block {}", blocks - 1),
                 entry: zones.len(),
@@ -247,11 +256,11 @@ impl Reader<'_> {
         &self,
         header: &Header,
         block: &[u8],
-        take: impl Fn(Entry, &mut Vec<Entry>) -> Option<()>,
-        to: &mut Vec<Entry>,
+        take: impl Fn(ZoneEntry, &mut Vec<ZoneEntry>) -> Option<()>,
+        to: &mut Vec<ZoneEntry>,
     ) -> Result<(), ImageError> {
         for (number, bytes) in entries(block, header).enumerate() {
-            let taken = Entry::decode(bytes, self.shape).and_then(|entry| take(entry, to));
+            let taken = ZoneEntry::decode(bytes, self.geometry).and_then(|entry| take(entry, to));
             taken.ok_or_else(|| {
                 let kind = if header.kind == Kind::Log { "log" } else { "zone table" };
                 ImageError::Entry { what: format!("{kind} block {}", header.index), entry: number }
@@ -263,19 +272,19 @@ impl Reader<'_> {
     /// Does what the batches of the log say, in order.
     fn replay(&mut self, to: &mut Recovered) -> Result<(), ImageError> {
         let generation = to.generation;
-        let count = self.place.log_blocks();
-        let bytes = self.read(self.place.log(generation, 0), 2 * count as usize)?;
+        let count = self.file_layout.log_blocks();
+        let bytes = self.read(self.file_layout.log(generation, 0), 2 * count as usize)?;
         let copies = |index: u32| {
             [0, 1].map(|copy| {
                 let block = &bytes[(2 * index as usize + copy) * BLOCK..][..BLOCK];
-                let header = open(block, Kind::Log, self.image)?;
+                let header = decode_block(block, Kind::Log, self.image)?;
                 (header.generation == generation && header.index == index)
                     .then_some((header, block))
             })
         };
         let whole = |index: u32| copies(index).into_iter().flatten().next();
         let (mut at, mut batch) = (0, 0);
-        let mut last: Vec<Entry> = Vec::new();
+        let mut last: Vec<ZoneEntry> = Vec::new();
         let mut damaged = Vec::new();
         while at < count {
             let parts =
@@ -291,18 +300,18 @@ impl Reader<'_> {
             }
             for entry in last.drain(..) {
                 let index = entry.zone.index();
-                to.zones[index] = Entry { covered: None, ..entry };
+                to.zones[index] = ZoneEntry { covered: None, ..entry };
             }
             for index in at..at + parts {
                 let (header, block) = whole(index).expect("it was found whole");
-                let take = |entry, last: &mut Vec<Entry>| {
+                let take = |entry, last: &mut Vec<ZoneEntry>| {
                     last.push(entry);
                     Some(())
                 };
                 self.decode(&header, block, take, &mut last)?;
                 for (copy, found) in (0..).zip(copies(index)) {
                     if found.is_none() {
-                        let at = self.place.log(generation, index) + copy * BLOCK as u64;
+                        let at = self.file_layout.log(generation, index) + copy * BLOCK as u64;
                         damaged.push((format!("log block {index}, copy {copy}"), at));
                     }
                 }
@@ -315,7 +324,7 @@ impl Reader<'_> {
         if let Some(later) =
             (at..count).find(|&index| whole(index).is_some_and(|(h, _)| h.batch != batch))
         {
-            let first = self.place.log(generation, at);
+            let first = self.file_layout.log(generation, at);
             return Err(ImageError::Block {
                 what: format!("log block {at} of generation {generation}"),
                 first,
@@ -327,10 +336,10 @@ impl Reader<'_> {
         // Of a batch that did not get there: the next one must not lie among its remains.
         to.clean &= batch == 0 && !(at..count).any(|index| whole(index).is_some());
         for entry in last {
-            if prove(self.file, &self.place, &entry)? {
-                to.zones[entry.zone.index()] = Entry { covered: None, ..entry };
+            if verify_data(self.file, &self.file_layout, &entry)? {
+                to.zones[entry.zone.index()] = ZoneEntry { covered: None, ..entry };
             } else {
-                to.unproven.push(entry.zone.0);
+                to.unverified.push(entry.zone.0);
             }
         }
         to.touched.sort_unstable();
@@ -341,7 +350,11 @@ impl Reader<'_> {
 }
 
 /// Whether the data that an entry vouches for are there.
-fn prove(file: &dyn ReadAt, place: &Place, entry: &Entry) -> Result<bool, ImageError> {
+fn verify_data(
+    file: &dyn ReadAt,
+    place: &FileLayout,
+    entry: &ZoneEntry,
+) -> Result<bool, ImageError> {
     let (Some(covered), Some(slot)) = (entry.covered, entry.slot) else {
         return Ok(true);
     };
@@ -359,7 +372,7 @@ fn prove(file: &dyn ReadAt, place: &Place, entry: &Entry) -> Result<bool, ImageE
 }
 
 /// Each zone has a slot of its own, and the file has their data.
-fn check_slots(recovered: &Recovered, place: &Place, found: u64) -> Result<(), ImageError> {
+fn check_slots(recovered: &Recovered, place: &FileLayout, found: u64) -> Result<(), ImageError> {
     let mut owners = vec![None; recovered.slots() as usize];
     for zone in &recovered.zones {
         let Some(slot) = zone.slot else { continue };

@@ -27,7 +27,7 @@ pub trait ReadAt {
 }
 
 /// The file of an image. All calls wait until what they do is done.
-pub trait Store: ReadAt + Send + Sync {
+pub trait ImageStore: ReadAt + Send + Sync {
     /// Writes all of `from` at byte `at`.
     ///
     /// # Errors

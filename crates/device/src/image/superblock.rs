@@ -1,11 +1,11 @@
 //! The superblock: what an image is, once and for all.
 //!
-//! Takes a shape and a profile; gives a block, and back. Keeps true: it is written when the image
+//! Takes a geometry and a profile; gives a block, and back. Keeps true: it is written when the image
 //! is made and never again, twice, so no loss of power can tear it; whatever it says makes sense.
 use super::block::{BLOCK, checksum, put, u32_at, u64_at};
 use super::error::ImageError;
-use super::place::Place;
-use crate::quantity::show_size;
+use super::file_layout::FileLayout;
+use crate::quantity::format_size;
 use crate::zones::ZoneLayout;
 use zonal_blk::{Bytes, Limits, Sector, Zone, ZoneKind};
 
@@ -24,7 +24,7 @@ const MAX_LOG_BLOCKS: u32 = 1 << 16;
 
 /// How a device with zones is laid out, and what it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct ImageGeometry {
     /// Number of zones.
     pub zones: u32,
     /// Leading zones that are conventional.
@@ -51,13 +51,13 @@ pub struct Shape {
     pub rotational: bool,
 }
 
-impl Shape {
-    /// The shape of a device, by its limits and zones.
+impl ImageGeometry {
+    /// The geometry of a device, by its limits and zones.
     ///
     /// # Errors
-    /// [`ImageError::Shape`] for a device that no image can have the shape of.
+    /// [`ImageError::Geometry`] for a device that no image can have the geometry of.
     pub fn of(limits: &Limits, zones: &[Zone]) -> Result<Self, ImageError> {
-        let bad = |what: &str| ImageError::Shape(what.to_owned());
+        let bad = |what: &str| ImageError::Geometry(what.to_owned());
         if limits.nr_zones == 0 || zones.len() != limits.nr_zones as usize {
             return Err(bad("a device without zones; expected one with zones"));
         }
@@ -68,7 +68,7 @@ impl Shape {
         if !zones[conventional..].iter().all(uniform) {
             return Err(bad("zones that differ; expected conventional zones only in front"));
         }
-        let shape = Shape {
+        let geometry = ImageGeometry {
             zones: limits.nr_zones,
             conventional: u32::try_from(conventional).unwrap_or(limits.nr_zones),
             zone_size: limits.zone_size,
@@ -82,8 +82,8 @@ impl Shape {
             queue_depth: limits.queue_depth,
             rotational: limits.rotational,
         };
-        shape.check()?;
-        Ok(shape)
+        geometry.check()?;
+        Ok(geometry)
     }
 
     /// Checks that it makes sense.
@@ -115,7 +115,7 @@ impl Shape {
         ];
         match rules.into_iter().find(|(holds, _)| !holds) {
             Some((_, expected)) => {
-                Err(ImageError::Shape(format!("{}; expected {expected}", self.summary())))
+                Err(ImageError::Geometry(format!("{}; expected {expected}", self.summary())))
             }
             None => Ok(()),
         }
@@ -124,7 +124,7 @@ impl Shape {
     /// The most important numbers, for people.
     pub fn summary(&self) -> String {
         let size = |sectors: Sector| match sectors.0.checked_mul(512) {
-            Some(bytes) => show_size(bytes),
+            Some(bytes) => format_size(bytes),
             None => format!("{sectors} sectors"),
         };
         let mut parts = vec![format!("{} zones of {}", self.zones, size(self.zone_size))];
@@ -205,7 +205,7 @@ pub struct Superblock {
     /// Its name for ever (RFC 9562).
     pub uuid: [u8; 16],
     /// Its zones and limits.
-    pub shape: Shape,
+    pub geometry: ImageGeometry,
     /// Blocks of each copy of the log.
     pub log_blocks: u32,
     /// The device that it was made as.
@@ -216,14 +216,18 @@ impl Superblock {
     /// What a new image is.
     ///
     /// # Errors
-    /// [`ImageError::Shape`] for a shape that no image can have; [`ImageError::LongProfile`].
-    pub fn new(uuid: [u8; 16], shape: Shape, profile: Profile) -> Result<Self, ImageError> {
-        shape.check()?;
+    /// [`ImageError::Geometry`] for a geometry that no image can have; [`ImageError::LongProfile`].
+    pub fn new(
+        uuid: [u8; 16],
+        geometry: ImageGeometry,
+        profile: Profile,
+    ) -> Result<Self, ImageError> {
+        geometry.check()?;
         let len = profile.text().len();
         if len > MAX_PROFILE {
             return Err(ImageError::LongProfile { len });
         }
-        Ok(Superblock { uuid, shape, log_blocks: LOG_BLOCKS, profile })
+        Ok(Superblock { uuid, geometry, log_blocks: LOG_BLOCKS, profile })
     }
 
     /// The number by which blocks say which image they are of.
@@ -234,21 +238,21 @@ impl Superblock {
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut block = vec![0; BLOCK];
-        let (shape, place) = (&self.shape, Place::new(self));
+        let (geometry, place) = (&self.geometry, FileLayout::new(self));
         put(&mut block, 0, MAGIC);
         put(&mut block, 8, &VERSION.to_le_bytes());
         put(&mut block, 16, &self.uuid);
         let numbers = [
-            (32, shape.zones),
-            (36, shape.conventional),
-            (40, shape.max_open),
-            (44, shape.max_active),
-            (48, shape.lba),
-            (52, shape.max_sectors),
-            (56, shape.append_max_sectors),
-            (60, u32::from(shape.nr_queues)),
-            (64, u32::from(shape.queue_depth)),
-            (68, u32::from(shape.rotational)),
+            (32, geometry.zones),
+            (36, geometry.conventional),
+            (40, geometry.max_open),
+            (44, geometry.max_active),
+            (48, geometry.lba),
+            (52, geometry.max_sectors),
+            (56, geometry.append_max_sectors),
+            (60, u32::from(geometry.nr_queues)),
+            (64, u32::from(geometry.queue_depth)),
+            (68, u32::from(geometry.rotational)),
             (72, self.log_blocks),
             (76, u32::from(matches!(self.profile, Profile::Toml(_)))),
             (80, u32::try_from(self.profile.text().len()).expect("a profile fits in a block")),
@@ -257,8 +261,8 @@ impl Superblock {
             put(&mut block, at, &number.to_le_bytes());
         }
         let long = [
-            (88, shape.zone_size.0),
-            (96, shape.zone_capacity.0),
+            (88, geometry.zone_size.0),
+            (96, geometry.zone_capacity.0),
             (104, place.data()),
             (112, place.stride()),
         ];
@@ -288,9 +292,9 @@ impl Superblock {
         if version != VERSION {
             return Err(ImageError::Version { found: version });
         }
-        let odd = |what: &str| ImageError::Shape(format!("{what} that makes no sense"));
+        let odd = |what: &str| ImageError::Geometry(format!("{what} that makes no sense"));
         let short = |at: usize, what: &str| u16::try_from(u32_at(block, at)).map_err(|_| odd(what));
-        let shape = Shape {
+        let geometry = ImageGeometry {
             zones: u32_at(block, 32),
             conventional: u32_at(block, 36),
             zone_size: Sector(u64_at(block, 88)),
@@ -304,7 +308,7 @@ impl Superblock {
             queue_depth: short(64, "a queue depth")?,
             rotational: u32_at(block, 68) != 0,
         };
-        shape.check()?;
+        geometry.check()?;
         let log_blocks = u32_at(block, 72);
         if !(1..=MAX_LOG_BLOCKS).contains(&log_blocks) {
             return Err(odd("a log length"));
@@ -318,8 +322,8 @@ impl Superblock {
             _ => return Err(odd("a profile")),
         };
         let uuid = block[16..32].try_into().expect("sixteen bytes");
-        let superblock = Superblock { uuid, shape, log_blocks, profile };
-        let place = Place::new(&superblock);
+        let superblock = Superblock { uuid, geometry, log_blocks, profile };
+        let place = FileLayout::new(&superblock);
         if u64_at(block, 104) != place.data() || u64_at(block, 112) != place.stride() {
             return Err(odd("a place of the data"));
         }

@@ -4,17 +4,17 @@
 //! Keeps true: the writes of a zone end in the order of their places, each when all before it have;
 //! behind one that failed, all fail, and then the zone's write pointer goes back to where its data
 //! end. So data are without holes at all times.
-use super::entry::{Covered, Entry};
-use super::superblock::Shape;
+use super::entry::{CoveredData, ZoneEntry};
+use super::superblock::ImageGeometry;
 use std::collections::VecDeque;
 use zonal_blk::{Sector, Status, ZoneCondition};
 
 /// Unflushed bytes of a zone beyond which no checksum is kept: the data are then synchronised
 /// before the record.
-const MOST_COVERED: Sector = Sector(1 << 11);
+const MAX_COVERED: Sector = Sector(1 << 11);
 
 /// A write on its way, from the end of the one before.
-struct Flight {
+struct InFlightWrite {
     end: Sector,
     state: State,
 }
@@ -42,7 +42,7 @@ pub(super) struct Tail {
     fixed: Option<ZoneCondition>,
     /// A write failed; those behind it have not ended yet.
     broken: bool,
-    flights: VecDeque<Flight>,
+    in_flight: VecDeque<InFlightWrite>,
     /// Where the data begin that the checksum is of.
     from: Sector,
     /// The checksum of all that was accepted since, if one is kept.
@@ -50,7 +50,7 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub(super) fn new(entry: &Entry) -> Self {
+    pub(super) fn new(entry: &ZoneEntry) -> Self {
         use ZoneCondition::{Full, Offline, ReadOnly};
         Tail {
             slot: entry.slot,
@@ -60,7 +60,7 @@ impl Tail {
             dirty: false,
             fixed: Some(entry.cond).filter(|cond| matches!(cond, Offline | ReadOnly)),
             broken: false,
-            flights: VecDeque::new(),
+            in_flight: VecDeque::new(),
             from: entry.written,
             crc: Some(0),
         }
@@ -68,7 +68,7 @@ impl Tail {
 
     /// Whether writes are on their way.
     pub(super) fn is_busy(&self) -> bool {
-        !self.flights.is_empty()
+        !self.in_flight.is_empty()
     }
 
     /// Whether a write failed and those behind it have not ended.
@@ -78,30 +78,30 @@ impl Tail {
 
     /// A write up to `end` was accepted. `data` shows its buffers, if a checksum is worth it.
     pub(super) fn accept(&mut self, end: Sector, data: impl FnOnce(&mut dyn FnMut(&[u8]))) {
-        if end - self.from > MOST_COVERED {
+        if end - self.from > MAX_COVERED {
             self.crc = None;
         }
         if let Some(crc) = &mut self.crc {
             data(&mut |bytes| *crc = crc32c::crc32c_append(*crc, bytes));
         }
-        self.flights.push_back(Flight { end, state: State::Moving });
+        self.in_flight.push_back(InFlightWrite { end, state: State::Moving });
     }
 
     /// The write up to `end` is in the file, or failed.
     pub(super) fn landed(&mut self, end: Sector, ok: bool) {
-        let flight = self.flights.iter_mut().find(|flight| flight.end == end);
-        flight.expect("what lands was accepted").state =
+        let write = self.in_flight.iter_mut().find(|write| write.end == end);
+        write.expect("what lands was accepted").state =
             if ok { State::Landed } else { State::Failed };
     }
 
     /// Ends the write up to `end`, which has landed; `None` while one before it has not ended.
     pub(super) fn end(&mut self, end: Sector) -> Option<Status> {
-        let first = self.flights.front().expect("the write has not ended");
+        let first = self.in_flight.front().expect("the write has not ended");
         if first.end != end {
             return None;
         }
         self.broken |= first.state == State::Failed;
-        self.flights.pop_front();
+        self.in_flight.pop_front();
         if self.broken {
             // The checksum is of data that are not there.
             self.crc = None;
@@ -113,8 +113,8 @@ impl Tail {
 
     /// Whether the failure is over: all that were behind have failed too. Then the write pointer
     /// belongs at `done`.
-    pub(super) fn mend(&mut self) -> bool {
-        self.broken && self.flights.is_empty() && {
+    pub(super) fn finish_failure(&mut self) -> bool {
+        self.broken && self.in_flight.is_empty() && {
             self.broken = false;
             true
         }
@@ -131,25 +131,25 @@ impl Tail {
     fn rebase(&mut self) {
         self.from = self.done;
         // What is on its way went into the old checksum.
-        self.crc = self.flights.is_empty().then_some(0);
+        self.crc = self.in_flight.is_empty().then_some(0);
     }
 
-    fn condition(&self, conventional: bool, shape: &Shape) -> ZoneCondition {
+    fn condition(&self, conventional: bool, geometry: &ImageGeometry) -> ZoneCondition {
         match self.fixed {
             Some(cond) => cond,
             None if conventional => ZoneCondition::NotWritePointer,
-            None if self.finished || self.done == shape.zone_capacity => ZoneCondition::Full,
+            None if self.finished || self.done == geometry.zone_capacity => ZoneCondition::Full,
             None if self.done > Sector(0) => ZoneCondition::Closed,
             None => ZoneCondition::Empty,
         }
     }
 
     /// What can be said of the zone now, without vouching for data.
-    pub(super) fn describe(&self, durable: &Entry, shape: &Shape) -> Entry {
-        let conventional = durable.zone.0 < shape.conventional;
-        Entry {
+    pub(super) fn describe(&self, durable: &ZoneEntry, geometry: &ImageGeometry) -> ZoneEntry {
+        let conventional = durable.zone.0 < geometry.conventional;
+        ZoneEntry {
             zone: durable.zone,
-            cond: self.condition(conventional, shape),
+            cond: self.condition(conventional, geometry),
             slot: self.slot,
             written: self.done,
             covered: None,
@@ -158,14 +158,18 @@ impl Tail {
 
     /// The record that makes the zone durable as it is; the next one goes on from here. `None` if
     /// what is durable says so already.
-    pub(super) fn record(&mut self, durable: &Entry, shape: &Shape) -> Option<Entry> {
+    pub(super) fn record(
+        &mut self,
+        durable: &ZoneEntry,
+        geometry: &ImageGeometry,
+    ) -> Option<ZoneEntry> {
         self.dirty = false;
-        let entry = self.describe(durable, shape);
+        let entry = self.describe(durable, geometry);
         let covers = entry.written > durable.written && self.from == durable.written;
         // The checksum of what was accepted is that of what is done only if nothing is on its way.
         let crc = self.crc.filter(|_| covers && !self.is_busy());
-        let covered = crc.map(|crc| Covered { from: self.from, crc });
+        let covered = crc.map(|crc| CoveredData { from: self.from, crc });
         self.rebase();
-        (entry != *durable).then_some(Entry { covered, ..entry })
+        (entry != *durable).then_some(ZoneEntry { covered, ..entry })
     }
 }

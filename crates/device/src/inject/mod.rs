@@ -5,7 +5,7 @@
 //! has not reached the device.
 mod rule;
 
-use crate::model::{Activity, Estimate, Model};
+use crate::model::{DeviceStats, Estimate, Model};
 use crate::rng::Rng;
 pub use rule::{Fault, Kind, Rule, RuleError};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,7 +59,7 @@ impl InjectDevice {
     fn fault(&self, request: &Request) -> Option<Fault> {
         let Rules { rules, rng } = &mut *self.lock();
         let (rule, hits) = rules.iter_mut().find(|(rule, hits)| {
-            rule.is_about(request)
+            rule.matches(request)
                 && rule.count.is_none_or(|count| *hits < count)
                 && rng.below(rule.one_in) == 0
         })?;
@@ -77,8 +77,8 @@ impl Device for InjectDevice {
         self.inner.report_zones(first, max, zones)
     }
 
-    fn takes_lent(&self) -> Option<u32> {
-        self.inner.takes_lent()
+    fn external_buf_alignment(&self) -> Option<u32> {
+        self.inner.external_buf_alignment()
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
@@ -96,8 +96,8 @@ impl Model for InjectDevice {
         self.inner.estimates()
     }
 
-    fn activity(&self) -> Activity {
-        self.inner.activity()
+    fn stats(&self) -> DeviceStats {
+        self.inner.stats()
     }
 
     fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
@@ -157,7 +157,7 @@ impl HwQueue for Queue {
         match self.pending.iter().position(|(_, _, request)| request.tag() == tag) {
             Some(index) => {
                 done.push(self.pending.swap_remove(index).2);
-                Abort::Stops
+                Abort::Accepted
             }
             None => self.inner.abort(now, tag, done),
         }
@@ -167,12 +167,12 @@ impl HwQueue for Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec;
+    use crate::device_spec;
     use zonal_blk::{Bio, Op, Queue, QueueOptions, Sector};
 
     fn device(rules: &[&str]) -> (Arc<InjectDevice>, Arc<Queue>) {
-        let spec = spec::parse("null:zones=4,zone_size=1M").expect("a spec");
-        let device = Arc::new(InjectDevice::new(spec::build(&spec).expect("a device"), 0));
+        let spec = device_spec::parse("null:zones=4,zone_size=1M").expect("a spec");
+        let device = Arc::new(InjectDevice::new(device_spec::build(&spec).expect("a device"), 0));
         rules.iter().for_each(|rule| device.add(rule.parse().expect("a rule")));
         let queue = Queue::attach(Arc::clone(&device) as _, QueueOptions::default());
         (device, queue.expect("a queue"))

@@ -84,7 +84,7 @@ pub enum RuleError {
 
 impl Rule {
     /// Whether the rule is about such a command, chance and count aside.
-    pub(super) fn is_about(&self, request: &Request) -> bool {
+    pub(super) fn matches(&self, request: &Request) -> bool {
         let op = request.op();
         let kind = match self.kind {
             Kind::Any => true,
@@ -185,7 +185,7 @@ impl fmt::Display for Rule {
             Fault::Fail(status) => {
                 write!(f, "fail={kind},status={}", name_of(&status, &STATUSES))?;
             }
-            Fault::Delay(time) => write!(f, "delay={kind},time={}", quantity::show_time(time.0))?,
+            Fault::Delay(time) => write!(f, "delay={kind},time={}", quantity::format_time(time.0))?,
         }
         if let Some(zones) = &self.zones {
             write!(f, ",zone={}-{}", zones.start(), zones.end())?;

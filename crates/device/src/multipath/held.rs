@@ -1,14 +1,14 @@
 //! What waits in a hardware queue: for a path, for its turn in the zone, or for a verdict.
-use super::line::Place;
 use super::policy::PathSet;
-use super::zones::Seen;
+use super::recovery_queue::QueuePosition;
+use super::zones::ZoneSnapshot;
 use zonal_blk::{Nanos, Request, Status};
 
 /// What is kept of a command beside the request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sent {
+pub(super) struct CommandState {
     /// As it was when it was first sent.
-    pub seen: Seen,
+    pub seen: ZoneSnapshot,
     /// When it was first held.
     pub since: Option<Nanos>,
     /// Paths on which it has failed.
@@ -20,7 +20,7 @@ pub(super) struct Sent {
 
 /// Why a command is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doubt {
+pub(super) enum HoldReason {
     /// No path has taken it.
     Unsent,
     /// It was sent, and its response was lost.
@@ -32,10 +32,10 @@ pub(super) enum Doubt {
 /// A command that is held.
 pub(super) struct Held {
     pub request: Box<Request>,
-    pub sent: Sent,
-    pub doubt: Doubt,
+    pub sent: CommandState,
+    pub doubt: HoldReason,
     /// In its zone's line, if it is one of a sequential zone.
-    pub place: Option<Place>,
+    pub place: Option<QueuePosition>,
     /// Not before then.
     pub at: Nanos,
 }

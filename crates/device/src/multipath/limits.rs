@@ -35,7 +35,7 @@ fn smaller(a: u32, b: u32) -> u32 {
 ///
 /// # Errors
 /// The field of the geometry in which the path differs.
-pub(super) fn restrict(limits: &mut Limits, path: &Limits) -> Result<(), LimitError> {
+pub(super) fn stack_limits(limits: &mut Limits, path: &Limits) -> Result<(), LimitError> {
     same_geometry(path, limits)?;
     limits.max_open_zones = smaller(limits.max_open_zones, path.max_open_zones);
     limits.max_active_zones = smaller(limits.max_active_zones, path.max_active_zones);
@@ -54,10 +54,10 @@ pub(super) fn restrict(limits: &mut Limits, path: &Limits) -> Result<(), LimitEr
 ///
 /// # Errors
 /// The field in which it cannot.
-pub fn covers(found: &Limits, promised: &Limits) -> Result<(), LimitError> {
+pub fn check_compatible(found: &Limits, promised: &Limits) -> Result<(), LimitError> {
     same_geometry(found, promised)?;
     let mut both = promised.clone();
-    restrict(&mut both, found)?;
+    stack_limits(&mut both, found)?;
     let strict = |field, both: u32, promised: u32| same(field, both.into(), promised.into());
     strict("max_open_zones", both.max_open_zones, promised.max_open_zones)?;
     strict("max_active_zones", both.max_active_zones, promised.max_active_zones)?;
@@ -104,7 +104,7 @@ mod tests {
             queue_depth: 64,
             ..limits()
         };
-        restrict(&mut both, &other).unwrap();
+        stack_limits(&mut both, &other).unwrap();
         let expected = Limits {
             max_active_zones: 6,
             append_max_sectors: 0,
@@ -124,16 +124,17 @@ mod tests {
             ("nr_zones: found 5, expected 4", Limits { nr_zones: 5, ..limits() }),
             ("rotational: found 1, expected 0", Limits { rotational: true, ..limits() }),
         ] {
-            let error = restrict(&mut limits(), &path).unwrap_err().to_string();
+            let error = stack_limits(&mut limits(), &path).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");
-            assert_eq!(covers(&path, &limits()).unwrap_err().to_string(), error);
+            assert_eq!(check_compatible(&path, &limits()).unwrap_err().to_string(), error);
         }
     }
 
     #[test]
     fn path_that_comes_back_may_do_more_and_not_less() {
-        covers(&limits(), &limits()).unwrap();
-        covers(&Limits { max_sectors: 512, max_open_zones: 0, ..limits() }, &limits()).unwrap();
+        check_compatible(&limits(), &limits()).unwrap();
+        check_compatible(&Limits { max_sectors: 512, max_open_zones: 0, ..limits() }, &limits())
+            .unwrap();
         for (field, found) in [
             ("max_open_zones", Limits { max_open_zones: 7, ..limits() }),
             ("max_active_zones", Limits { max_active_zones: 9, ..limits() }),
@@ -143,7 +144,7 @@ mod tests {
             ("nr_queues", Limits { nr_queues: 3, ..limits() }),
             ("queue_depth", Limits { queue_depth: 31, ..limits() }),
         ] {
-            let error = covers(&found, &limits()).unwrap_err().to_string();
+            let error = check_compatible(&found, &limits()).unwrap_err().to_string();
             assert!(error.starts_with(field), "{error}");
         }
     }

@@ -46,19 +46,19 @@
 //! The device has one writer, this one: who writes its zones past it makes reports say other things.
 mod held;
 mod limits;
-mod line;
 mod policy;
 mod queue;
 mod reconnect;
+mod recovery_queue;
 mod verdict;
 mod zones;
 
-use crate::model::{Activity, Model};
-pub use limits::{LimitError, covers};
-use line::Line;
+use crate::model::{DeviceStats, Model};
+pub use limits::{LimitError, check_compatible};
 pub use policy::{IoPolicy, ParsePolicyError};
 use queue::MultipathQueue;
-pub use reconnect::{Attempt, Reconnect, ReconnectConfig};
+pub use reconnect::{Reconnect, ReconnectAction, ReconnectConfig};
+use recovery_queue::RecoveryQueue;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{Device, HwQueue, Limits, Nanos, Status, Zone, ZoneNo};
@@ -149,7 +149,7 @@ pub struct MultipathDevice {
     config: MultipathConfig,
     slots: Box<[Slot]>,
     zones: ZoneTable,
-    line: Mutex<Line>,
+    line: Mutex<RecoveryQueue>,
     counters: Counters,
 }
 
@@ -167,7 +167,7 @@ impl MultipathDevice {
         }
         let mut limits = paths[0].limits().clone();
         for path in &paths[1..] {
-            let fits = limits::restrict(&mut limits, path.limits());
+            let fits = limits::stack_limits(&mut limits, path.limits());
             fits.map_err(|source| MultipathError::Limits { path: path.name(), source })?;
         }
         let slot = |path| Slot { path, active: AtomicU32::new(0) };
@@ -189,7 +189,7 @@ impl MultipathDevice {
         Ok(Arc::new(device))
     }
 
-    fn line(&self) -> MutexGuard<'_, Line> {
+    fn line(&self) -> MutexGuard<'_, RecoveryQueue> {
         self.line.lock().expect("a thread died while it held the line")
     }
 
@@ -232,7 +232,7 @@ impl Model for MultipathDevice {
         vec![("paths", names.join(" ")), ("iopolicy", self.config.policy.to_string())]
     }
 
-    fn activity(&self) -> Activity {
+    fn stats(&self) -> DeviceStats {
         let Counters { path_errors, resent, found_done, in_doubt, no_path } = &self.counters;
         let counts = [
             ("path_errors", path_errors),
@@ -242,6 +242,6 @@ impl Model for MultipathDevice {
             ("no_path", no_path),
         ];
         let counts = counts.map(|(name, counter)| (name, counter.load(Ordering::Relaxed)));
-        Activity { counts: counts.to_vec(), times: Vec::new() }
+        DeviceStats { counts: counts.to_vec(), times: Vec::new() }
     }
 }

@@ -3,10 +3,10 @@
 //! Takes requests; gives each to a path, and takes back what a path could not do. Keeps true: a
 //! request is with one path, or held, and comes back once; what is sent of a zone while it recovers
 //! goes alone.
-use super::held::{Doubt, Held, Sent};
+use super::held::{CommandState, Held, HoldReason};
 use super::policy::{IoPolicy, PathSet};
-use super::verdict::{Verdict, judge};
-use super::zones::Seen;
+use super::verdict::{Verdict, resolve};
+use super::zones::ZoneSnapshot;
 use super::{MultipathDevice, PathState, Slot, count, is_path_error};
 use std::mem;
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use zonal_blk::{Device, HwQueue, Nanos, Op, Request, Status, Zone};
 
 /// How often it is looked whether what is held can go: a path may be back, or the zone's turn may
 /// have come in another queue.
-const LOOK: Nanos = Nanos(1_000_000);
+const HELD_INTERVAL: Nanos = Nanos(1_000_000);
 /// When to try again over a path that is live and has failed for this command, if there is no other.
 const RETRY: Nanos = Nanos(100_000_000);
 
-struct OnPath {
+struct PathQueue {
     queue: Box<dyn HwQueue>,
     in_flight: usize,
 }
 
 pub(super) struct MultipathQueue {
     device: Arc<MultipathDevice>,
-    paths: Vec<OnPath>,
+    paths: Vec<PathQueue>,
     /// By tag.
-    sent: Vec<Sent>,
+    sent: Vec<CommandState>,
     held: Vec<Held>,
     /// What a path gave back; kept for its capacity.
     out: Vec<Box<Request>>,
@@ -51,10 +51,10 @@ impl MultipathQueue {
     pub fn open(device: Arc<MultipathDevice>) -> Self {
         let depth = usize::from(device.limits.queue_depth);
         let open =
-            |slot: &Slot| OnPath { queue: Arc::clone(&slot.path).open_queue(), in_flight: 0 };
+            |slot: &Slot| PathQueue { queue: Arc::clone(&slot.path).open_queue(), in_flight: 0 };
         MultipathQueue {
             paths: device.slots.iter().map(open).collect(),
-            sent: vec![Sent::default(); depth],
+            sent: vec![CommandState::default(); depth],
             held: Vec::with_capacity(depth),
             out: Vec::with_capacity(depth),
             zone: Vec::with_capacity(1),
@@ -82,14 +82,14 @@ impl MultipathQueue {
 
     /// Gives a request to a path.
     #[inline]
-    fn give(
+    fn submit(
         &mut self,
         now: Nanos,
         request: Box<Request>,
         path: usize,
-        sent: Sent,
+        sent: CommandState,
     ) -> Result<(), Box<Request>> {
-        self.sent[usize::from(request.tag().0)] = Sent { path, ..sent };
+        self.sent[usize::from(request.tag().0)] = CommandState { path, ..sent };
         self.paths[path].queue.start(now, request)?;
         self.paths[path].in_flight += 1;
         if let Some(active) = self.active(path) {
@@ -106,7 +106,7 @@ impl MultipathQueue {
             self.device.zones.reset_all();
         }
         while let Some(path) = self.choose(avoid) {
-            match self.give(now, request, path, Sent::default()) {
+            match self.submit(now, request, path, CommandState::default()) {
                 Ok(()) => return Ok(()),
                 Err(back) => request = back,
             }
@@ -116,7 +116,7 @@ impl MultipathQueue {
         if busy {
             return Err(request);
         }
-        self.hold(now, request, Sent::default(), Doubt::Unsent, now, false);
+        self.hold(now, request, CommandState::default(), HoldReason::Unsent, now, false);
         Ok(())
     }
 
@@ -125,18 +125,18 @@ impl MultipathQueue {
         let (path, seen) = match self.enter(now, &request) {
             Ok(entered) => entered,
             Err(at) => {
-                self.hold(now, request, Sent::default(), Doubt::Unsent, at, false);
+                self.hold(now, request, CommandState::default(), HoldReason::Unsent, at, false);
                 return Ok(());
             }
         };
-        match self.give(now, request, path, Sent { seen, ..Sent::default() }) {
+        match self.submit(now, request, path, CommandState { seen, ..CommandState::default() }) {
             Ok(()) => Ok(()),
             Err(request) if self.is_live(path) => {
                 self.device.zones.lock(request.zone()).in_flight -= 1;
                 Err(request)
             }
             Err(request) => {
-                self.hold(now, request, Sent::default(), Doubt::Unsent, now, true);
+                self.hold(now, request, CommandState::default(), HoldReason::Unsent, now, true);
                 Ok(())
             }
         }
@@ -145,10 +145,10 @@ impl MultipathQueue {
     /// The path of a command and what is known of its zone, which then counts it; or else not
     /// before when it is to be sent.
     #[inline]
-    fn enter(&self, now: Nanos, request: &Request) -> Result<(usize, Seen), Nanos> {
+    fn enter(&self, now: Nanos, request: &Request) -> Result<(usize, ZoneSnapshot), Nanos> {
         let mut state = self.device.zones.lock(request.zone());
-        if !request.op().is_write() && now < state.doubt_until {
-            return Err(state.doubt_until);
+        if !request.op().is_write() && now < state.quiesce_until {
+            return Err(state.quiesce_until);
         }
         let path = match state.in_flight {
             _ if state.held > 0 => None,
@@ -165,13 +165,13 @@ impl MultipathQueue {
         &mut self,
         now: Nanos,
         request: Box<Request>,
-        sent: Sent,
-        doubt: Doubt,
+        sent: CommandState,
+        doubt: HoldReason,
         at: Nanos,
         counted: bool,
     ) {
         let device = &self.device;
-        let place = device.zones.orders(&request).then(|| {
+        let place = device.zones.is_ordered(&request).then(|| {
             let mut line = device.line();
             let place = line.join(&request);
             let mut state = device.zones.lock(request.zone());
@@ -179,12 +179,12 @@ impl MultipathQueue {
             if counted {
                 state.in_flight -= 1;
             }
-            if doubt == Doubt::Lost && request.op().is_write() {
-                state.doubt_until = now + device.config.quiesce;
+            if doubt == HoldReason::Lost && request.op().is_write() {
+                state.quiesce_until = now + device.config.quiesce;
             }
             place
         });
-        let sent = Sent { since: sent.since.or(Some(now)), ..sent };
+        let sent = CommandState { since: sent.since.or(Some(now)), ..sent };
         self.held.push(Held { request, sent, doubt, place, at });
     }
 
@@ -199,10 +199,10 @@ impl MultipathQueue {
         if is_path_error(status) {
             return self.lost(now, request, sent);
         }
-        if self.device.zones.orders(&request) {
+        if self.device.zones.is_ordered(&request) {
             if status == Status::IoError && sent.again && matches!(op, Op::Write | Op::WriteZeroes)
             {
-                return self.hold(now, request, sent, Doubt::Refused(status), now, true);
+                return self.hold(now, request, sent, HoldReason::Refused(status), now, true);
             }
             let mut state = self.device.zones.lock(request.zone());
             state.in_flight -= 1;
@@ -215,20 +215,20 @@ impl MultipathQueue {
         done.push(request);
     }
 
-    fn lost(&mut self, now: Nanos, request: Box<Request>, sent: Sent) {
+    fn lost(&mut self, now: Nanos, request: Box<Request>, sent: CommandState) {
         count(&self.device.counters.path_errors);
         let harmless = match request.op() {
             Op::Read | Op::Flush => true,
-            Op::Write | Op::WriteZeroes => self.device.zones.orders(&request),
+            Op::Write | Op::WriteZeroes => self.device.zones.is_ordered(&request),
             _ => false,
         };
         let at = if harmless { now } else { now + self.device.config.quiesce };
-        let sent = Sent { avoid: sent.avoid | 1 << sent.path, again: true, ..sent };
-        self.hold(now, request, sent, Doubt::Lost, at, true);
+        let sent = CommandState { avoid: sent.avoid | 1 << sent.path, again: true, ..sent };
+        self.hold(now, request, sent, HoldReason::Lost, at, true);
     }
 
     /// Sends and ends what is held and can be.
-    fn attend(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
+    fn process_held(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
         self.looked_at = now;
         let mut at = 0;
         while at < self.held.len() {
@@ -248,11 +248,11 @@ impl MultipathQueue {
 
     fn next(&mut self, now: Nanos, at: usize) -> Next {
         let held = &self.held[at];
-        if self.is_over(now, &held.sent) {
+        if self.has_timed_out(now, &held.sent) {
             count(&self.device.counters.no_path);
             return Next::End(Status::Transport);
         }
-        if now < held.at || !self.has_turn(held) {
+        if now < held.at || !self.is_next(held) {
             return Next::Wait;
         }
         let Some(path) = self.choose(held.sent.avoid) else {
@@ -263,7 +263,7 @@ impl MultipathQueue {
             return Next::Wait;
         };
         let doubt = held.doubt;
-        if doubt == Doubt::Unsent {
+        if doubt == HoldReason::Unsent {
             return Next::Send(path);
         }
         match (self.verdict(at), doubt) {
@@ -275,8 +275,8 @@ impl MultipathQueue {
                 count(&self.device.counters.found_done);
                 Next::End(Status::Ok)
             }
-            (Some(_), Doubt::Refused(status)) => Next::End(status),
-            (Some(Verdict::Again), _) => {
+            (Some(_), HoldReason::Refused(status)) => Next::End(status),
+            (Some(Verdict::Resend), _) => {
                 count(&self.device.counters.resent);
                 Next::Send(path)
             }
@@ -289,13 +289,13 @@ impl MultipathQueue {
     }
 
     /// Whether there will be no path for a command, or not in time.
-    fn is_over(&self, now: Nanos, sent: &Sent) -> bool {
+    fn has_timed_out(&self, now: Nanos, sent: &CommandState) -> bool {
         let too_long = |hold: Nanos| sent.since.is_some_and(|since| now >= since + hold);
         self.device.config.hold.is_some_and(too_long)
             || self.device.states().all(|state| state == PathState::Gone)
     }
 
-    fn has_turn(&self, held: &Held) -> bool {
+    fn is_next(&self, held: &Held) -> bool {
         let Some(place) = &held.place else { return true };
         let line = self.device.line();
         line.is_first(place) && self.device.zones.lock(place.zone).in_flight == 0
@@ -306,13 +306,13 @@ impl MultipathQueue {
         let held = &self.held[at];
         let request = &held.request;
         if held.place.is_none() || !request.op().is_write() {
-            return Some(Verdict::Again);
+            return Some(Verdict::Resend);
         }
         self.zone.clear();
         self.device.report_zones(request.zone(), 1, &mut self.zone).ok()?;
         let zone = self.zone.first()?;
         let state = self.device.zones.lock(request.zone());
-        Some(judge(request, held.sent.seen, zone, &state))
+        Some(resolve(request, held.sent.seen, zone, &state))
     }
 
     /// Sends what has its turn.
@@ -330,8 +330,8 @@ impl MultipathQueue {
         if request.op() == Op::ZoneResetAll {
             device.zones.reset_all();
         }
-        if let Err(request) = self.give(now, request, path, sent) {
-            self.hold(now, request, sent, Doubt::Unsent, now + LOOK, true);
+        if let Err(request) = self.submit(now, request, path, sent) {
+            self.hold(now, request, sent, HoldReason::Unsent, now + HELD_INTERVAL, true);
         }
     }
 
@@ -353,7 +353,7 @@ impl MultipathQueue {
 
 impl HwQueue for MultipathQueue {
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
-        if self.device.zones.orders(&request) {
+        if self.device.zones.is_ordered(&request) {
             self.start_ordered(now, request)
         } else {
             self.start_free(now, request)
@@ -371,7 +371,7 @@ impl HwQueue for MultipathQueue {
         }
         self.out = out;
         if !self.held.is_empty() {
-            self.attend(now, done);
+            self.process_held(now, done);
         }
     }
 
@@ -379,7 +379,7 @@ impl HwQueue for MultipathQueue {
         let busy = self.paths.iter().filter(|path| path.in_flight > 0);
         let flying = busy.filter_map(|path| path.queue.next_event());
         let look = |held: &Held| {
-            if held.at > self.looked_at { held.at } else { self.looked_at + LOOK }
+            if held.at > self.looked_at { held.at } else { self.looked_at + HELD_INTERVAL }
         };
         flying.chain(self.held.iter().map(look)).min()
     }

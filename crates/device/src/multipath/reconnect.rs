@@ -15,25 +15,25 @@ pub struct ReconnectConfig {
     pub delay: Nanos,
     /// How long a connection may be lost (`ctrl_loss_tmo`); 0 to make none again, `None` to try for
     /// ever.
-    pub patience: Option<Nanos>,
+    pub ctrl_loss_tmo: Option<Nanos>,
 }
 
 impl Default for ReconnectConfig {
     /// Linux's: every 10 seconds, for 600 seconds.
     fn default() -> Self {
-        ReconnectConfig { delay: Nanos(10 * SECOND), patience: Some(Nanos(600 * SECOND)) }
+        ReconnectConfig { delay: Nanos(10 * SECOND), ctrl_loss_tmo: Some(Nanos(600 * SECOND)) }
     }
 }
 
 /// What is to be done about a lost connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attempt {
+pub enum ReconnectAction {
     /// Wait until then.
     At(Nanos),
     /// Try now.
     Now,
     /// Nothing more.
-    Never,
+    GiveUp,
 }
 
 /// A connection that was lost.
@@ -48,16 +48,18 @@ pub struct Reconnect {
 impl Reconnect {
     /// The connection was lost at `now`.
     pub fn lost(config: &ReconnectConfig, now: Nanos) -> Self {
-        let left = config.patience.map(|patience| patience.0.div_ceil(config.delay.0.max(1)));
+        let left = config
+            .ctrl_loss_tmo
+            .map(|ctrl_loss_tmo| ctrl_loss_tmo.0.div_ceil(config.delay.0.max(1)));
         Reconnect { delay: config.delay, left, next: now + config.delay }
     }
 
     /// What is to be done at `now`.
-    pub fn attempt(&self, now: Nanos) -> Attempt {
+    pub fn attempt(&self, now: Nanos) -> ReconnectAction {
         match self.left {
-            Some(0) => Attempt::Never,
-            _ if now < self.next => Attempt::At(self.next),
-            _ => Attempt::Now,
+            Some(0) => ReconnectAction::GiveUp,
+            _ if now < self.next => ReconnectAction::At(self.next),
+            _ => ReconnectAction::Now,
         }
     }
 
@@ -72,8 +74,8 @@ impl Reconnect {
 mod tests {
     use super::*;
 
-    fn config(delay: u64, patience: Option<u64>) -> ReconnectConfig {
-        ReconnectConfig { delay: Nanos(delay), patience: patience.map(Nanos) }
+    fn config(delay: u64, ctrl_loss_tmo: Option<u64>) -> ReconnectConfig {
+        ReconnectConfig { delay: Nanos(delay), ctrl_loss_tmo: ctrl_loss_tmo.map(Nanos) }
     }
 
     /// When attempts are made that each take `takes`, up to 100 of them.
@@ -82,9 +84,9 @@ mod tests {
         let mut reconnect = Reconnect::lost(config, now);
         while all.len() < 100 {
             match reconnect.attempt(now) {
-                Attempt::At(at) => now = at,
-                Attempt::Never => break,
-                Attempt::Now => {
+                ReconnectAction::At(at) => now = at,
+                ReconnectAction::GiveUp => break,
+                ReconnectAction::Now => {
                     all.push(now.0);
                     now += Nanos(takes);
                     reconnect.failed(now);

@@ -2,7 +2,7 @@
 //!
 //! Takes the zone as it is reported, while nothing of it is in flight, and what was known before;
 //! gives what that proves.
-use super::zones::{Seen, ZoneState};
+use super::zones::{ZoneSnapshot, ZoneState};
 use zonal_blk::{Op, Request, Sector, Zone, ZoneCondition, ZoneKind};
 
 /// What a zone report proves of a command.
@@ -11,7 +11,7 @@ pub(super) enum Verdict {
     /// It was done.
     Done,
     /// It was not done, or does no harm if it is done again.
-    Again,
+    Resend,
     /// A part of it was done.
     Torn,
     /// Nothing.
@@ -19,9 +19,14 @@ pub(super) enum Verdict {
 }
 
 /// Judges a write or an append, which was `seen` as that when it was first sent.
-pub(super) fn judge(request: &Request, seen: Seen, zone: &Zone, state: &ZoneState) -> Verdict {
+pub(super) fn resolve(
+    request: &Request,
+    seen: ZoneSnapshot,
+    zone: &Zone,
+    state: &ZoneState,
+) -> Verdict {
     if !request.op().is_write() || zone.kind == ZoneKind::Conventional {
-        return Verdict::Again;
+        return Verdict::Resend;
     }
     let wp = match zone.cond {
         // Who fills a zone has been at its end; a zone that was finished can be full from anywhere.
@@ -35,7 +40,7 @@ pub(super) fn judge(request: &Request, seen: Seen, zone: &Zone, state: &ZoneStat
         _ => zone.wp,
     };
     if request.op() == Op::ZoneAppend {
-        return if wp == state.known { Verdict::Again } else { Verdict::Unknown };
+        return if wp == state.known { Verdict::Resend } else { Verdict::Unknown };
     }
     of_write(request.sector(), request.end(), seen.known, wp)
 }
@@ -44,7 +49,7 @@ pub(super) fn judge(request: &Request, seen: Seen, zone: &Zone, state: &ZoneStat
 fn of_write(start: Sector, end: Sector, then: Sector, wp: Sector) -> Verdict {
     // Behind the pointer when it was sent: the device could not do it, and will say so.
     if start < then || wp <= start {
-        Verdict::Again
+        Verdict::Resend
     } else if wp < end {
         Verdict::Torn
     } else {

@@ -3,7 +3,7 @@
 //! Takes what is sent and what has ended; gives what a verdict needs. Keeps true: what is counted as
 //! written is no more than the device has written since the zone was last emptied, so that the
 //! pointer is there or beyond.
-use zonal_blk::lock::{ShortGuard, ShortLock};
+use zonal_blk::lock::{SpinLock, SpinLockGuard};
 use zonal_blk::{Nanos, Op, Request, Sector, Zone, ZoneCondition, ZoneKind, ZoneNo};
 
 /// A zone.
@@ -15,7 +15,7 @@ pub(super) struct ZoneState {
     /// The end of the farthest write that was sent since the zone was last emptied or finished.
     pub reached: Sector,
     /// Until when a write that was given up may be done.
-    pub doubt_until: Nanos,
+    pub quiesce_until: Nanos,
     /// Counts resets, when they are sent and when they have ended: a write from before says nothing
     /// of what is written now.
     epoch: u32,
@@ -29,16 +29,16 @@ pub(super) struct ZoneState {
 
 /// What is remembered of a command when it is sent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct ZoneSnapshot {
     epoch: u32,
     /// [`ZoneState::known`] then.
     pub known: Sector,
 }
 
-impl Seen {
+impl ZoneSnapshot {
     /// The same for a command that is sent once more.
-    pub fn again(self, now: Seen) -> Seen {
-        Seen { epoch: now.epoch, known: self.known }
+    pub fn again(self, now: ZoneSnapshot) -> ZoneSnapshot {
+        ZoneSnapshot { epoch: now.epoch, known: self.known }
     }
 }
 
@@ -53,7 +53,7 @@ impl ZoneState {
     }
 
     /// A command goes to a path.
-    pub fn send(&mut self, request: &Request, path: usize) -> Seen {
+    pub fn send(&mut self, request: &Request, path: usize) -> ZoneSnapshot {
         self.in_flight += 1;
         self.path = path;
         match request.op() {
@@ -62,11 +62,11 @@ impl ZoneState {
             Op::Write | Op::WriteZeroes => self.reached = self.reached.max(request.end()),
             _ => {}
         }
-        Seen { epoch: self.epoch, known: self.known }
+        ZoneSnapshot { epoch: self.epoch, known: self.known }
     }
 
     /// The device has done a command.
-    pub fn done(&mut self, request: &Request, seen: Seen) {
+    pub fn done(&mut self, request: &Request, seen: ZoneSnapshot) {
         match request.op() {
             Op::ZoneReset => self.reset(),
             op if op.is_write() && seen.epoch == self.epoch => {
@@ -86,27 +86,27 @@ impl ZoneState {
 #[derive(Debug)]
 pub(super) struct ZoneTable {
     sequential: Box<[bool]>,
-    zones: Box<[ShortLock<ZoneState>]>,
+    zones: Box<[SpinLock<ZoneState>]>,
 }
 
 impl ZoneTable {
     pub fn new(zones: &[Zone]) -> Self {
         ZoneTable {
             sequential: zones.iter().map(|zone| zone.kind != ZoneKind::Conventional).collect(),
-            zones: zones.iter().map(|zone| ShortLock::new(ZoneState::new(zone))).collect(),
+            zones: zones.iter().map(|zone| SpinLock::new(ZoneState::new(zone))).collect(),
         }
     }
 
     /// Whether the order matters in which this command and others of its zone are done.
     #[inline]
-    pub fn orders(&self, request: &Request) -> bool {
+    pub fn is_ordered(&self, request: &Request) -> bool {
         let op = request.op();
         (op.is_write() || op.is_zone_management())
             && self.sequential.get(request.zone().index()).is_some_and(|&sequential| sequential)
     }
 
     #[inline]
-    pub fn lock(&self, zone: ZoneNo) -> ShortGuard<'_, ZoneState> {
+    pub fn lock(&self, zone: ZoneNo) -> SpinLockGuard<'_, ZoneState> {
         self.zones[zone.index()].lock()
     }
 

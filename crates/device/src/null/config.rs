@@ -1,7 +1,7 @@
 //! What a null device is to be like, and the rules that it must obey.
 //!
 //! Takes a configuration; gives the limits of the device, or the first rule that is broken.
-use crate::quantity::show_size;
+use crate::quantity::format_size;
 use crate::zones::ZoneLayout;
 use zonal_blk::{Bytes, Limits, Nanos, Sector};
 
@@ -44,7 +44,7 @@ impl ConfigError {
 /// The most zones a device may have: 1 GiB of zone states.
 const MAX_ZONES: u32 = 1 << 24;
 /// The largest device that keeps data: 512 MiB of locks, before anything is written.
-const MAX_KEPT: Bytes = Bytes(256 << 40);
+const MAX_MEMORY: Bytes = Bytes(256 << 40);
 /// The longest command; far beyond what hardware takes.
 const MAX_IO: Bytes = Bytes(1 << 30);
 /// Open zones unless said otherwise, as Linux assumes of a device without limits (A42).
@@ -119,7 +119,7 @@ impl Default for NullConfig {
 
 impl NullConfig {
     /// Writable part of a sequential zone.
-    pub fn capacity_of_zone(&self) -> Bytes {
+    pub fn effective_zone_capacity(&self) -> Bytes {
         self.zone_capacity.unwrap_or(self.zone_size)
     }
 
@@ -143,7 +143,7 @@ impl NullConfig {
         let capacity = u64::from(self.zones).checked_mul(self.zone_size.0);
         let error = || ConfigError::CapacityOverflow {
             zones: self.zones,
-            zone_size: show_size(self.zone_size.0),
+            zone_size: format_size(self.zone_size.0),
         };
         capacity.map(Bytes).ok_or_else(error)
     }
@@ -153,7 +153,7 @@ impl NullConfig {
     /// # Errors
     /// The first rule that is broken.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let size = |bytes: Bytes| show_size(bytes.0);
+        let size = |bytes: Bytes| format_size(bytes.0);
         let at_least_1 = || "at least 1".to_owned();
         let lba_ok = matches!(self.lba, 512 | 4096);
         rule("lba", lba_ok, self.lba, || "512 or 4096".to_owned())?;
@@ -169,19 +169,19 @@ impl NullConfig {
             rule("size", self.is_lbas(self.size), size(self.size), || self.lbas())?;
         }
         let capacity = self.capacity()?;
-        let capacity_ok = !self.memory || capacity <= MAX_KEPT;
+        let capacity_ok = !self.memory || capacity <= MAX_MEMORY;
         rule("memory", capacity_ok, format!("true for {}", size(capacity)), || {
-            format!("a device of at most {}", size(MAX_KEPT))
+            format!("a device of at most {}", size(MAX_MEMORY))
         })
     }
 
     fn validate_zones(&self) -> Result<(), ConfigError> {
-        let size = |bytes: Bytes| show_size(bytes.0);
+        let size = |bytes: Bytes| format_size(bytes.0);
         let zones_ok = (1..=MAX_ZONES).contains(&self.zones);
         rule("zones", zones_ok, self.zones, || format!("from 1 to {MAX_ZONES}"))?;
         let zone_size_ok = self.is_lbas(self.zone_size);
         rule("zone_size", zone_size_ok, size(self.zone_size), || self.lbas())?;
-        let capacity = self.capacity_of_zone();
+        let capacity = self.effective_zone_capacity();
         let capacity_ok = self.is_lbas(capacity) && capacity <= self.zone_size;
         rule("zone_capacity", capacity_ok, size(capacity), || {
             format!("{} up to zone_size={}", self.lbas(), size(self.zone_size))
@@ -216,7 +216,7 @@ impl NullConfig {
         ZoneLayout {
             nr_zones: self.zones,
             zone_size: self.zone_size.to_sectors(),
-            zone_capacity: self.capacity_of_zone().to_sectors(),
+            zone_capacity: self.effective_zone_capacity().to_sectors(),
             conventional: self.conventional,
             max_open: self.open_limit(),
             max_active: self.max_active,

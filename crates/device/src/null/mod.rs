@@ -92,11 +92,11 @@ impl NullDevice {
 
     /// Prepares for a request that is executed soon. Another thread may have written the zone last.
     #[inline]
-    fn expect(&self, request: &Request) {
+    fn prefetch(&self, request: &Request) {
         if request.op() == Op::Write
             && let Some(zones) = &self.zones
         {
-            zones.expect_write(request.zone());
+            zones.prefetch_for_write(request.zone());
         }
     }
 
@@ -112,7 +112,7 @@ impl NullDevice {
             }
             Op::ZoneAppend if self.limits.append_max_sectors == 0 => Err(Status::NotSupported),
             Op::ZoneAppend => zones.append(zone, nr_sectors, |landed| {
-                request.set_landed(landed);
+                request.set_append_sector(landed);
                 self.store(request);
             }),
             Op::Flush => Ok(()),

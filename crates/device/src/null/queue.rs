@@ -35,7 +35,7 @@ impl Immediate {
 impl HwQueue for Immediate {
     #[inline]
     fn start(&mut self, _now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
-        self.device.expect(&request);
+        self.device.prefetch(&request);
         self.pending.push(request);
         Ok(())
     }

@@ -8,13 +8,13 @@ use zonal_blk::{Nanos, ZoneNo};
 
 /// What the buffer knows of a zone.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Flow {
+pub(super) struct ZoneBuffer {
     /// The zone takes no more data before.
-    pub(super) lane: Nanos,
+    pub(super) busy_until: Nanos,
     /// Bytes from the zone's start that have arrived.
     arrived: u64,
     /// Bytes of the unit in part that take no room.
-    roomless: u64,
+    unbuffered: u64,
     /// Units that were given to the flash.
     sent: u64,
     /// Units that are programmed.
@@ -25,10 +25,10 @@ pub(super) struct Flow {
     unsaved: bool,
 }
 
-impl Flow {
+impl ZoneBuffer {
     /// The room that the unit in part takes.
     fn room(&self, unit: u64) -> u64 {
-        self.arrived.saturating_sub(self.sent * unit + self.roomless)
+        self.arrived.saturating_sub(self.sent * unit + self.unbuffered)
     }
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Buffer {
     used: u64,
     unit: u64,
     capacity: u64,
-    flows: Vec<Flow>,
+    zones: Vec<ZoneBuffer>,
     /// Zones that may have something unsaved; kept only if a flush asks for them.
     unsaved: Option<Vec<ZoneNo>>,
 }
@@ -51,13 +51,13 @@ impl Buffer {
             used: 0,
             unit: config.unit().0,
             capacity: config.zone_capacity.0,
-            flows: vec![Flow::default(); config.zones as usize],
+            zones: vec![ZoneBuffer::default(); config.zones as usize],
             unsaved: (!config.power_safe).then(Vec::new),
         }
     }
 
-    pub(super) fn flow(&mut self, zone: ZoneNo) -> &mut Flow {
-        &mut self.flows[zone.index()]
+    pub(super) fn zone(&mut self, zone: ZoneNo) -> &mut ZoneBuffer {
+        &mut self.zones[zone.index()]
     }
 
     /// Bytes in use.
@@ -66,9 +66,9 @@ impl Buffer {
     }
 
     /// All that was on its way has arrived by `now`.
-    pub(super) fn settled(&mut self, now: Nanos) {
-        for flow in &mut self.flows {
-            flow.lane = flow.lane.min(now);
+    pub(super) fn drained(&mut self, now: Nanos) {
+        for state in &mut self.zones {
+            state.busy_until = state.busy_until.min(now);
         }
     }
 
@@ -89,54 +89,55 @@ impl Buffer {
     /// programmed is shown to `send` with its number and the bytes of room that it takes.
     pub(super) fn arrive(&mut self, zone: ZoneNo, bytes: u64, mut send: impl FnMut(u64, u64)) {
         let (unit, capacity) = (self.unit, self.capacity);
-        let flow = &mut self.flows[zone.index()];
-        flow.arrived += bytes;
-        while flow.arrived >= ((flow.sent + 1) * unit).min(capacity) && flow.sent * unit < capacity
+        let state = &mut self.zones[zone.index()];
+        state.arrived += bytes;
+        while state.arrived >= ((state.sent + 1) * unit).min(capacity)
+            && state.sent * unit < capacity
         {
-            let bytes = unit.min(capacity - flow.sent * unit);
-            send(flow.sent, bytes - std::mem::take(&mut flow.roomless));
-            flow.sent += 1;
+            let bytes = unit.min(capacity - state.sent * unit);
+            send(state.sent, bytes - std::mem::take(&mut state.unbuffered));
+            state.sent += 1;
         }
-        let partial = flow.arrived > flow.sent * unit;
+        let partial = state.arrived > state.sent * unit;
         if let Some(unsaved) = &mut self.unsaved
             && partial
-            && !flow.unsaved
+            && !state.unsaved
         {
             unsaved.push(zone);
         }
-        flow.unsaved = partial;
+        state.unsaved = partial;
     }
 
     /// A unit of a zone is programmed.
     pub(super) fn programmed(&mut self, zone: ZoneNo, bytes: u64, generation: u32) {
         self.release(bytes);
-        let flow = &mut self.flows[zone.index()];
-        if flow.generation == generation {
-            flow.programmed += 1;
+        let state = &mut self.zones[zone.index()];
+        if state.generation == generation {
+            state.programmed += 1;
         }
     }
 
     /// Bytes from the zone's start that are read from the flash: programs are taken to end in
     /// order.
     pub(super) fn on_flash(&self, zone: ZoneNo) -> u64 {
-        let flow = &self.flows[zone.index()];
-        (flow.programmed * self.unit).min(self.capacity)
+        let state = &self.zones[zone.index()];
+        (state.programmed * self.unit).min(self.capacity)
     }
 
     /// The zone is filled with padding. Gives the room that a last unit of data in part takes, and
     /// the units to program, that one included.
     pub(super) fn finish(&mut self, zone: ZoneNo) -> (u64, std::ops::Range<u64>) {
         let units = self.capacity.div_ceil(self.unit);
-        let flow = &mut self.flows[zone.index()];
-        let sent = flow.sent;
-        let partial = flow.room(self.unit);
-        *flow = Flow {
-            lane: flow.lane,
+        let state = &mut self.zones[zone.index()];
+        let sent = state.sent;
+        let partial = state.room(self.unit);
+        *state = ZoneBuffer {
+            busy_until: state.busy_until,
             arrived: self.capacity,
-            roomless: 0,
+            unbuffered: 0,
             sent: units,
             programmed: units,
-            generation: flow.generation.wrapping_add(1),
+            generation: state.generation.wrapping_add(1),
             unsaved: false,
         };
         (if sent < units { partial } else { 0 }, sent..units)
@@ -144,11 +145,11 @@ impl Buffer {
 
     /// The zone is empty again. Gives the units that were given to the flash.
     pub(super) fn reset(&mut self, zone: ZoneNo) -> u64 {
-        let flow = &mut self.flows[zone.index()];
-        let partial = flow.room(self.unit);
-        let sent = flow.sent;
-        let generation = flow.generation.wrapping_add(1);
-        *flow = Flow { lane: flow.lane, generation, ..Flow::default() };
+        let state = &mut self.zones[zone.index()];
+        let partial = state.room(self.unit);
+        let sent = state.sent;
+        let generation = state.generation.wrapping_add(1);
+        *state = ZoneBuffer { busy_until: state.busy_until, generation, ..ZoneBuffer::default() };
         self.release(partial);
         sent
     }
@@ -156,16 +157,17 @@ impl Buffer {
     /// So many bytes of a zone are there, all of them on the flash, but for the last unit in part of
     /// a zone that can be written: that counts as in the buffer, where the drive has put it back, as
     /// far as there is room.
-    pub(super) fn relearn(&mut self, zone: ZoneNo, bytes: u64, writable: bool) {
+    pub(super) fn reload_zone(&mut self, zone: ZoneNo, bytes: u64, writable: bool) {
         self.reset(zone);
         let bytes = bytes.min(self.capacity);
         let whole = !writable || bytes == self.capacity;
         let sent = if whole { bytes.div_ceil(self.unit) } else { bytes / self.unit };
         let partial = bytes.saturating_sub(sent * self.unit);
-        let roomless = if self.reserve(partial) { 0 } else { partial };
-        let flow = &mut self.flows[zone.index()];
-        (flow.arrived, flow.roomless, flow.sent, flow.programmed) = (bytes, roomless, sent, sent);
-        flow.unsaved = partial > 0;
+        let unbuffered = if self.reserve(partial) { 0 } else { partial };
+        let state = &mut self.zones[zone.index()];
+        (state.arrived, state.unbuffered, state.sent, state.programmed) =
+            (bytes, unbuffered, sent, sent);
+        state.unsaved = partial > 0;
         if let Some(unsaved) = &mut self.unsaved
             && partial > 0
         {
@@ -178,9 +180,9 @@ impl Buffer {
         let zones = self.unsaved.as_mut().map(std::mem::take).unwrap_or_default();
         let mut units = Vec::new();
         for zone in zones {
-            let flow = &mut self.flows[zone.index()];
-            if std::mem::take(&mut flow.unsaved) {
-                units.push((zone, flow.sent));
+            let state = &mut self.zones[zone.index()];
+            if std::mem::take(&mut state.unsaved) {
+                units.push((zone, state.sent));
             }
         }
         units
@@ -258,8 +260,8 @@ mod tests {
     fn unit_in_part_that_finds_no_room_is_programmed_when_the_rest_has_come() {
         let mut buffer = buffer();
         assert!(buffer.reserve(24 << 10));
-        buffer.relearn(ZONE, 14 << 10, true);
-        buffer.relearn(ZoneNo(1), 14 << 10, true);
+        buffer.reload_zone(ZONE, 14 << 10, true);
+        buffer.reload_zone(ZoneNo(1), 14 << 10, true);
         assert_eq!(buffer.used(), 30 << 10, "there is room for one of them");
         let mut sent = Vec::new();
         assert!(buffer.reserve(2 << 10));
@@ -267,13 +269,13 @@ mod tests {
         assert_eq!(sent, [(1, 2 << 10)]);
         buffer.programmed(ZoneNo(1), 2 << 10, 1);
         assert_eq!((buffer.used(), buffer.on_flash(ZoneNo(1))), (30 << 10, 16 << 10));
-        buffer.relearn(ZoneNo(1), 2 << 10, true);
+        buffer.reload_zone(ZoneNo(1), 2 << 10, true);
         assert_eq!(buffer.finish(ZoneNo(1)), (2 << 10, 0..3));
         buffer.release(2 << 10);
         assert!(buffer.reserve(2 << 10));
-        buffer.relearn(ZoneNo(1), 2 << 10, true);
+        buffer.reload_zone(ZoneNo(1), 2 << 10, true);
         assert_eq!(buffer.finish(ZoneNo(1)), (0, 0..3), "the unit has no room to give back");
-        buffer.relearn(ZoneNo(1), 2 << 10, true);
+        buffer.reload_zone(ZoneNo(1), 2 << 10, true);
         buffer.reset(ZoneNo(1));
         assert_eq!(buffer.used(), 32 << 10);
     }
@@ -281,9 +283,9 @@ mod tests {
     #[test]
     fn zone_that_cannot_be_written_takes_no_room() {
         let mut buffer = buffer();
-        buffer.relearn(ZONE, 14 << 10, false);
+        buffer.reload_zone(ZONE, 14 << 10, false);
         assert_eq!((buffer.used(), buffer.on_flash(ZONE)), (0, 16 << 10));
-        buffer.relearn(ZONE, 20 << 10, true);
+        buffer.reload_zone(ZONE, 20 << 10, true);
         assert_eq!((buffer.used(), buffer.on_flash(ZONE)), (0, 20 << 10));
     }
 

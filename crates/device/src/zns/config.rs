@@ -3,7 +3,7 @@
 //! Takes a configuration; gives the limits of the device, or the first rule that is broken: with
 //! numbers that contradict each other there is no drive.
 use crate::null::{ConfigError, rule};
-use crate::quantity::{show_rate, show_size};
+use crate::quantity::{format_rate, format_size};
 use crate::zones::ZoneLayout;
 use zonal_blk::{Bytes, Limits, Nanos};
 
@@ -14,7 +14,7 @@ const MAX_IO: Bytes = Bytes(64 << 20);
 /// The most dies.
 const MAX_DIES: u32 = 1 << 16;
 /// The largest drive that keeps data.
-const MAX_KEPT: Bytes = Bytes(256 << 40);
+const MAX_MEMORY: Bytes = Bytes(256 << 40);
 /// The longest that a command or an operation of the flash may take.
 const MAX_TIME: Nanos = Nanos(10_000_000_000);
 
@@ -147,7 +147,7 @@ impl ZnsConfig {
     }
 
     /// Zones that may be active, with or without a limit.
-    pub fn most_active(&self) -> u32 {
+    pub fn max_active_or_all(&self) -> u32 {
         match self.layout().active_limit() {
             0 => self.zones,
             limit => limit,
@@ -157,8 +157,8 @@ impl ZnsConfig {
     /// The smallest write buffer with which every write finds room in the end: each active zone may
     /// have a unit there that waits for more data, and the longest command must fit beside them,
     /// with what it moves out of a random write area.
-    pub fn least_buffer(&self) -> Bytes {
-        let waiting = u64::from(self.most_active()) * self.unit().0;
+    pub fn min_buffer(&self) -> Bytes {
+        let waiting = u64::from(self.max_active_or_all()) * self.unit().0;
         Bytes(waiting + self.max_io.0 + self.zrwa.0)
     }
 
@@ -174,7 +174,7 @@ impl ZnsConfig {
     /// # Errors
     /// The first rule that is broken.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let size = |bytes: Bytes| show_size(bytes.0);
+        let size = |bytes: Bytes| format_size(bytes.0);
         let at_least_1 = || "at least 1".to_owned();
         rule("lba", matches!(self.lba, 512 | 4096), self.lba, || "512 or 4096".to_owned())?;
         rule("queues", self.queues > 0, self.queues, at_least_1)?;
@@ -188,14 +188,14 @@ impl ZnsConfig {
         self.validate_flash()?;
         self.validate_buffer()?;
         let capacity = self.capacity()?;
-        let capacity_ok = !self.memory || capacity <= MAX_KEPT;
+        let capacity_ok = !self.memory || capacity <= MAX_MEMORY;
         rule("memory", capacity_ok, format!("true for {}", size(capacity)), || {
-            format!("a device of at most {}", size(MAX_KEPT))
+            format!("a device of at most {}", size(MAX_MEMORY))
         })
     }
 
     fn validate_zones(&self) -> Result<(), ConfigError> {
-        let size = |bytes: Bytes| show_size(bytes.0);
+        let size = |bytes: Bytes| format_size(bytes.0);
         let zones_ok = (1..=MAX_ZONES).contains(&self.zones);
         rule("zones", zones_ok, self.zones, || format!("from 1 to {MAX_ZONES}"))?;
         rule("zone_size", self.is_lbas(self.zone_size), size(self.zone_size), || self.lbas())?;
@@ -230,7 +230,7 @@ impl ZnsConfig {
             ("erase", self.erase),
             ("suspend_time", self.suspend_time),
         ] {
-            let found = crate::quantity::show_time(time.0);
+            let found = crate::quantity::format_time(time.0);
             rule(option, time <= MAX_TIME, found, || "at most 10s".to_owned())?;
         }
         for (option, rate) in [
@@ -239,13 +239,13 @@ impl ZnsConfig {
             ("channel_rate", self.channel_rate),
         ] {
             // At 1 MiB a second, the longest command takes a minute.
-            rule(option, rate.0 >= 1_000_000, show_rate(rate.0), || "at least 1MB/s".to_owned())?;
+            rule(option, rate.0 >= 1_000_000, format_rate(rate.0), || "at least 1MB/s".to_owned())?;
         }
         Ok(())
     }
 
     fn validate_flash(&self) -> Result<(), ConfigError> {
-        let size = |bytes: Bytes| show_size(bytes.0);
+        let size = |bytes: Bytes| format_size(bytes.0);
         let dies_ok = (1..=MAX_DIES).contains(&self.dies);
         rule("dies", dies_ok, self.dies, || format!("from 1 to {MAX_DIES}"))?;
         let channels_ok = self.channels > 0 && self.dies.is_multiple_of(self.channels);
@@ -268,30 +268,30 @@ impl ZnsConfig {
         })?;
         rule("program", self.program.0 > 0, "0ns", || "a time above 0".to_owned())?;
         let needed = self.program_rate(self.zone_dies);
-        rule("zone_rate", self.zone_rate <= needed, show_rate(self.zone_rate.0), || {
+        rule("zone_rate", self.zone_rate <= needed, format_rate(self.zone_rate.0), || {
             format!(
                 "at most what zone_dies={} program together, a unit of planes * cell_pages * page \
                  = {} each in {}: {}",
                 self.zone_dies,
                 size(self.unit()),
-                crate::quantity::show_time(self.program.0),
-                show_rate(needed.0)
+                crate::quantity::format_time(self.program.0),
+                format_rate(needed.0)
             )
         })?;
         let channels = self.channels.min(self.zone_dies);
         let carried = Bytes(self.channel_rate.0.saturating_mul(channels.into()));
-        rule("zone_rate", self.zone_rate <= carried, show_rate(self.zone_rate.0), || {
+        rule("zone_rate", self.zone_rate <= carried, format_rate(self.zone_rate.0), || {
             format!(
                 "at most what the {channels} channels of a zone's dies carry, channel_rate={} \
                  each: {}",
-                show_rate(self.channel_rate.0),
-                show_rate(carried.0)
+                format_rate(self.channel_rate.0),
+                format_rate(carried.0)
             )
         })
     }
 
     fn validate_buffer(&self) -> Result<(), ConfigError> {
-        let size = |bytes: Bytes| show_size(bytes.0);
+        let size = |bytes: Bytes| format_size(bytes.0);
         let unit = self.unit();
         rule("buffer", self.buffer >= unit, size(self.buffer), || {
             format!("at least a unit of planes * cell_pages * page = {}", size(unit))
@@ -316,14 +316,14 @@ impl ZnsConfig {
         rule("append_max", append_ok, size(self.append_max), || {
             format!("0 with zrwa={}: zones with a random write area take none", size(self.zrwa))
         })?;
-        let least = self.least_buffer();
+        let least = self.min_buffer();
         rule("buffer", self.buffer >= least, size(self.buffer), || {
             format!(
                 "at least {}: a unit of {} for each of {} active zones, and room for a command of \
                  max_io={} with zrwa={}",
                 size(least),
                 size(unit),
-                self.most_active(),
+                self.max_active_or_all(),
                 size(self.max_io),
                 size(self.zrwa)
             )
@@ -335,7 +335,7 @@ impl ZnsConfig {
         let capacity = u64::from(self.zones).checked_mul(self.zone_size.0);
         capacity.map(Bytes).ok_or_else(|| ConfigError::CapacityOverflow {
             zones: self.zones,
-            zone_size: show_size(self.zone_size.0),
+            zone_size: format_size(self.zone_size.0),
         })
     }
 

@@ -15,9 +15,9 @@
 //!
 //! The controller is held up by a command for the command's time and for the transfer of its
 //! data from the host. Data for the host go out over the link's other direction meanwhile.
-use super::agenda::{Agenda, CommandId, Event};
 use super::buffer::Buffer;
-use super::flash::{Flash, Work};
+use super::event_queue::{CommandId, Event, EventQueue};
+use super::flash::{DieOp, Flash};
 use super::medium::{Effect, Medium};
 use super::stripe::Stripe;
 use super::{ZnsConfig, time_of};
@@ -44,7 +44,7 @@ pub(super) struct Drive {
     medium: Arc<Medium>,
     stripe: Stripe,
     now: Nanos,
-    agenda: Agenda,
+    events: EventQueue,
     commands: Vec<Option<Command>>,
     free: Vec<CommandId>,
     /// Commands that were not taken up.
@@ -61,11 +61,11 @@ pub(super) struct Drive {
     /// For units that are to be programmed; kept for its capacity.
     full: Vec<(u64, u64)>,
     /// By hardware queue, what has ended and what has not.
-    queues: Vec<Ends>,
+    queues: Vec<QueueState>,
 }
 
 #[derive(Default)]
-struct Ends {
+struct QueueState {
     done: Vec<Box<Request>>,
     in_flight: usize,
 }
@@ -76,7 +76,7 @@ impl Drive {
             medium,
             stripe: Stripe::new(config),
             now: Nanos(0),
-            agenda: Agenda::default(),
+            events: EventQueue::default(),
             commands: Vec::new(),
             free: Vec::new(),
             waiting: VecDeque::new(),
@@ -94,7 +94,7 @@ impl Drive {
 
     /// Opens one more hardware queue; gives its number.
     pub(super) fn open_queue(&mut self) -> usize {
-        self.queues.push(Ends::default());
+        self.queues.push(QueueState::default());
         self.queues.len() - 1
     }
 
@@ -136,7 +136,7 @@ impl Drive {
         self.commands[id.0 as usize] = Some(command);
         self.waiting.push_back(id);
         // The clocks of two threads can differ a little.
-        self.control(self.now);
+        self.run_controller(self.now);
     }
 
     /// Moves what has ended on a hardware queue by `now` to the end of `done`.
@@ -153,55 +153,55 @@ impl Drive {
         match (ends.done.is_empty(), ends.in_flight) {
             (false, _) => Some(Nanos(0)),
             (true, 0) => None,
-            (true, _) => self.agenda.next(),
+            (true, _) => self.events.next(),
         }
     }
 
     /// Lets everything happen that is to happen, now.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn drain(&mut self) {
         let now = self.now;
-        while let Some(at) = self.agenda.next() {
+        while let Some(at) = self.events.next() {
             self.advance(at);
         }
         self.now = now;
         self.link_out = self.link_out.min(now);
-        self.buffer.settled(now);
-        self.flash.settled(now);
+        self.buffer.drained(now);
+        self.flash.drained(now);
     }
 
     /// A zone's write pointer or condition was changed by no command. Writes that are on their way
     /// count no more.
-    pub(super) fn relearn(&mut self, zone: ZoneNo) {
+    pub(super) fn reload_zone(&mut self, zone: ZoneNo) {
         let Ok(zones) = self.medium.zones() else { return };
         let wp = zones.write_pointer(zone) - self.medium.zone_start(zone);
-        self.learn(zone, wp.to_bytes(), zones.condition(zone));
+        self.load_zone(zone, wp.to_bytes(), zones.condition(zone));
     }
 
     /// A zone has so many bytes and is in this condition.
-    pub(super) fn learn(&mut self, zone: ZoneNo, written: Bytes, cond: ZoneCondition) {
+    pub(super) fn load_zone(&mut self, zone: ZoneNo, written: Bytes, cond: ZoneCondition) {
         use ZoneCondition::{Full, Offline, ReadOnly};
         // One that was finished is programmed to its end.
         let bytes = if cond == Full { u64::MAX } else { written.0 };
-        self.buffer.relearn(zone, bytes, !matches!(cond, Full | ReadOnly | Offline));
+        self.buffer.reload_zone(zone, bytes, !matches!(cond, Full | ReadOnly | Offline));
     }
 
     /// Lets everything happen that happens by `now`.
     fn advance(&mut self, now: Nanos) {
-        while let Some((at, event)) = self.agenda.pop(now) {
+        while let Some((at, event)) = self.events.pop(now) {
             self.now = self.now.max(at);
             match event {
                 Event::Controller => self.busy = false,
                 Event::Begin(id) => self.begin_command(id),
                 Event::End(id) => self.end(id),
                 Event::Die { die, round } => {
-                    let work = self.flash.ended(self.now, die, round, &mut self.agenda);
+                    let work = self.flash.ended(self.now, die, round, &mut self.events);
                     if let Some(work) = work {
-                        self.flash_did(work);
+                        self.die_op_done(work);
                     }
                     self.begin(die);
                 }
             }
-            self.control(self.now);
+            self.run_controller(self.now);
         }
         self.now = self.now.max(now);
     }
@@ -211,7 +211,7 @@ impl Drive {
     }
 
     /// Lets the controller go on, if it is free.
-    fn control(&mut self, now: Nanos) {
+    fn run_controller(&mut self, now: Nanos) {
         while !self.busy {
             if let Some(&id) = self.stalled.front()
                 && self.reserve(id)
@@ -219,16 +219,16 @@ impl Drive {
                 self.stalled.pop_front();
                 self.transfer(id, now);
             } else if let Some(id) = self.waiting.pop_front() {
-                self.take_up(id, now);
+                self.execute(id, now);
             } else {
                 return;
             }
         }
     }
 
-    fn hold_controller(&mut self, until: Nanos) {
+    fn occupy_controller(&mut self, until: Nanos) {
         self.busy = true;
-        self.agenda.add(until, Event::Controller);
+        self.events.add(until, Event::Controller);
     }
 
     fn reserve(&mut self, id: CommandId) -> bool {
@@ -237,7 +237,7 @@ impl Drive {
     }
 
     /// The controller looks at a command: it has its effect.
-    fn take_up(&mut self, id: CommandId, now: Nanos) {
+    fn execute(&mut self, id: CommandId, now: Nanos) {
         let medium = Arc::clone(&self.medium);
         let command = self.commands[id.0 as usize].as_mut().expect("a command that waits");
         let request = &mut command.request;
@@ -247,8 +247,8 @@ impl Drive {
             Err(status) => {
                 request.set_status(status);
                 let decided = now + self.time_of_command(op, zone);
-                self.hold_controller(decided);
-                self.agenda.add(decided, Event::End(id));
+                self.occupy_controller(decided);
+                self.events.add(decided, Event::End(id));
                 return;
             }
         }
@@ -258,20 +258,20 @@ impl Drive {
         match op {
             Op::Write | Op::WriteZeroes | Op::ZoneAppend => {
                 self.last_zone = Some(zone);
-                self.command(id).generation = self.buffer.flow(zone).generation;
+                self.command(id).generation = self.buffer.zone(zone).generation;
                 if self.stalled.is_empty() && self.buffer.reserve(room) {
                     self.transfer(id, decided);
                 } else {
                     self.stalled.push_back(id);
-                    self.hold_controller(decided);
+                    self.occupy_controller(decided);
                 }
             }
             _ => {
                 if op == Op::ZoneFinish {
-                    self.command(id).generation = self.buffer.flow(zone).generation;
+                    self.command(id).generation = self.buffer.zone(zone).generation;
                 }
-                self.agenda.add(decided, Event::Begin(id));
-                self.hold_controller(decided);
+                self.events.add(decided, Event::Begin(id));
+                self.occupy_controller(decided);
             }
         }
     }
@@ -284,7 +284,7 @@ impl Drive {
             Op::Read => return self.read(id),
             Op::ZoneReset | Op::ZoneResetAll => self.reset(id),
             // A zone that was emptied meanwhile, past the drive, has nothing to fill.
-            Op::ZoneFinish if self.buffer.flow(zone).generation == self.command(id).generation => {
+            Op::ZoneFinish if self.buffer.zone(zone).generation == self.command(id).generation => {
                 self.finish(id, zone);
             }
             Op::Flush => self.flush(id),
@@ -315,11 +315,11 @@ impl Drive {
         let bytes = Sector(request.nr_sectors().into()).to_bytes().0;
         let moved = from + time_of(bytes, self.config.link_rate);
         let way = time_of(bytes, self.config.zone_rate);
-        let flow = self.buffer.flow(zone);
-        flow.lane = from.max(flow.lane) + way;
-        let end = moved.max(flow.lane);
-        self.hold_controller(moved);
-        self.agenda.add(end, Event::End(id));
+        let state = self.buffer.zone(zone);
+        state.busy_until = from.max(state.busy_until) + way;
+        let end = moved.max(state.busy_until);
+        self.occupy_controller(moved);
+        self.events.add(end, Event::End(id));
     }
 
     /// Something that a command waited for has come: the end of the command, if it was the last.
@@ -341,7 +341,7 @@ impl Drive {
         let sectors = self.command(id).request.nr_sectors();
         let bytes = Sector(sectors.into()).to_bytes().0;
         self.link_out = self.now.max(self.link_out) + time_of(bytes, self.config.link_rate);
-        self.agenda.add(self.link_out, Event::End(id));
+        self.events.add(self.link_out, Event::End(id));
     }
 
     /// Reads what is on the flash; what is in the buffer or was never written is at hand.
@@ -354,8 +354,8 @@ impl Drive {
         let to = (request.end() - start).to_bytes().0.min(self.buffer.on_flash(zone));
         let mut parts = 0;
         for piece in self.stripe.pieces(zone, from, to) {
-            let work = Work::Read { command: id, pages: piece.pages, bytes: piece.bytes };
-            self.give(piece.die, work);
+            let work = DieOp::Read { command: id, pages: piece.pages, bytes: piece.bytes };
+            self.enqueue(piece.die, work);
             parts += 1;
         }
         self.command(id).parts = parts;
@@ -372,8 +372,8 @@ impl Drive {
             let sent = self.buffer.reset(zone);
             for (die, units) in self.stripe.units_by_die(zone, 0, sent) {
                 let blocks = self.stripe.blocks(units);
-                let work = Work::Erase { command: id, blocks };
-                self.give(die, work);
+                let work = DieOp::Erase { command: id, blocks };
+                self.enqueue(die, work);
                 parts += 1;
             }
         }
@@ -383,16 +383,16 @@ impl Drive {
     /// Fills the rest of a zone with padding.
     fn finish(&mut self, id: CommandId, zone: ZoneNo) {
         let (partial, units) = self.buffer.finish(zone);
-        let generation = self.buffer.flow(zone).generation;
+        let generation = self.buffer.zone(zone).generation;
         let mut from = units.start;
         if partial > 0 {
-            let work = Work::Program { zone, bytes: partial, generation };
-            self.give(self.stripe.die(zone, from), work);
+            let work = DieOp::Program { zone, bytes: partial, generation };
+            self.enqueue(self.stripe.die(zone, from), work);
             from += 1;
         }
         let mut parts = 0;
         for (die, units) in self.stripe.units_by_die(zone, from, units.end) {
-            self.give(die, Work::Pad { command: id, units });
+            self.enqueue(die, DieOp::Pad { command: id, units });
             parts += 1;
         }
         self.command(id).parts = parts;
@@ -405,12 +405,12 @@ impl Drive {
             return;
         }
         for (zone, unit) in self.buffer.save() {
-            self.give(self.stripe.die(zone, unit), Work::Save);
+            self.enqueue(self.stripe.die(zone, unit), DieOp::Save);
         }
         let mut parts = 0;
         for die in 0..self.config.dies {
             if self.flash.is_writing(die) {
-                self.flash.add(self.now, die, Work::Mark { command: id }, &mut self.agenda);
+                self.flash.add(self.now, die, DieOp::Barrier { command: id }, &mut self.events);
                 parts += 1;
             }
         }
@@ -418,39 +418,39 @@ impl Drive {
     }
 
     /// Gives a die something to do, which it begins if it is free.
-    fn give(&mut self, die: u32, work: Work) {
-        self.flash.add(self.now, die, work, &mut self.agenda);
+    fn enqueue(&mut self, die: u32, work: DieOp) {
+        self.flash.add(self.now, die, work, &mut self.events);
         self.begin(die);
     }
 
     /// Lets a die go on, if it is free.
     fn begin(&mut self, die: u32) {
-        while let Some(work) = self.flash.begin(self.now, die, &mut self.agenda) {
-            self.flash_did(work);
+        while let Some(work) = self.flash.begin(self.now, die, &mut self.events) {
+            self.die_op_done(work);
         }
     }
 
-    fn flash_did(&mut self, work: Work) {
+    fn die_op_done(&mut self, work: DieOp) {
         match work {
-            Work::Program { zone, bytes, generation } => {
+            DieOp::Program { zone, bytes, generation } => {
                 self.buffer.programmed(zone, bytes, generation);
             }
-            Work::Save => {}
-            Work::Pad { command, .. }
-            | Work::Erase { command, .. }
-            | Work::Read { command, .. }
-            | Work::Mark { command } => self.part_done(command),
+            DieOp::Save => {}
+            DieOp::Pad { command, .. }
+            | DieOp::Erase { command, .. }
+            | DieOp::Read { command, .. }
+            | DieOp::Barrier { command } => self.part_done(command),
         }
     }
 
     /// Data of a zone have arrived in the buffer: the units that they fill are programmed.
     fn arrive(&mut self, zone: ZoneNo, bytes: u64) {
-        let generation = self.buffer.flow(zone).generation;
+        let generation = self.buffer.zone(zone).generation;
         let mut full = std::mem::take(&mut self.full);
         self.buffer.arrive(zone, bytes, |unit, bytes| full.push((unit, bytes)));
         for (unit, bytes) in full.drain(..) {
-            let work = Work::Program { zone, bytes, generation };
-            self.give(self.stripe.die(zone, unit), work);
+            let work = DieOp::Program { zone, bytes, generation };
+            self.enqueue(self.stripe.die(zone, unit), work);
         }
         self.full = full;
     }
@@ -463,7 +463,7 @@ impl Drive {
         let (room, generation) = (command.effect.room, command.generation);
         let writes = op.is_write() && request.status() == Status::Ok;
         if writes && !std::mem::replace(&mut command.arrived, true) {
-            if self.buffer.flow(zone).generation == generation {
+            if self.buffer.zone(zone).generation == generation {
                 self.arrive(zone, room);
             } else {
                 self.buffer.release(room);

@@ -1,13 +1,13 @@
 //! What faults may do to a drive's zones and data past its commands, and who sees these.
 use super::ZnsDevice;
-use crate::medium::{Medium, Witness};
+use crate::medium::{CommandObserver, Medium};
 use std::sync::Weak;
 use zonal_blk::{Op, Request, Sector, Status, ZoneCondition, ZoneNo};
 
 impl ZnsDevice {
     /// A zone's write pointer was moved by no command: what the buffer has of it is another.
     fn moved(&self, zone: ZoneNo) {
-        self.lock().relearn(zone);
+        self.lock().reload_zone(zone);
     }
 }
 
@@ -63,11 +63,11 @@ impl Medium for ZnsDevice {
         }
     }
 
-    fn settle(&self) {
-        self.lock().settle();
+    fn drain(&self) {
+        self.lock().drain();
     }
 
-    fn watch(&self, witness: Weak<dyn Witness>) -> bool {
-        self.medium.witness.set(witness).is_ok()
+    fn set_observer(&self, observer: Weak<dyn CommandObserver>) -> bool {
+        self.medium.observer.set(observer).is_ok()
     }
 }

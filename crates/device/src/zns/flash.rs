@@ -17,7 +17,7 @@
 //! that has begun they wait for, unless the drive can suspend it: then it stops, which costs a
 //! while, and goes on after them where it was.
 use super::ZnsConfig;
-use super::agenda::{Agenda, CommandId, Event};
+use super::event_queue::{CommandId, Event, EventQueue};
 use super::time_of;
 use std::collections::VecDeque;
 use zonal_blk::{Bytes, Nanos, ZoneNo};
@@ -27,7 +27,7 @@ const READS_IN_A_ROW: u32 = 8;
 
 /// What a die does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum DieOp {
     /// Program a unit of a zone, which has so many bytes in the write buffer; the rest is padding.
     Program { zone: ZoneNo, bytes: u64, generation: u32 },
     /// Program so many units of padding, one at a time.
@@ -39,13 +39,13 @@ pub(super) enum Work {
     /// Read so many pages one after the other, and move so many bytes.
     Read { command: CommandId, pages: u64, bytes: u64 },
     /// Nothing: says when what came before is done.
-    Mark { command: CommandId },
+    Barrier { command: CommandId },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
+enum DieState {
     /// The work ends with the event to come.
-    Last(Work),
+    Last(DieOp),
     /// A read's page is being sensed; its data go over the bus next.
     Sensing { command: CommandId, bytes: u64 },
     /// A program or an erase is being stopped.
@@ -54,14 +54,14 @@ enum Doing {
 
 #[derive(Debug, Default)]
 struct Die {
-    reads: VecDeque<Work>,
-    others: VecDeque<Work>,
-    doing: Option<Doing>,
+    reads: VecDeque<DieOp>,
+    others: VecDeque<DieOp>,
+    state: Option<DieState>,
     until: Nanos,
     /// Counts what the die began, so that an event says what it is about.
     round: u32,
     /// A program or an erase that was interrupted, and what is left of it.
-    suspended: Option<(Work, Nanos)>,
+    suspended: Option<(DieOp, Nanos)>,
     /// Reads done since the last program or erase began.
     reads_in_a_row: u32,
 }
@@ -95,12 +95,12 @@ impl Flash {
     }
 
     /// Gives a die something to do.
-    pub(super) fn add(&mut self, now: Nanos, die: u32, work: Work, agenda: &mut Agenda) {
+    pub(super) fn add(&mut self, now: Nanos, die: u32, work: DieOp, events: &mut EventQueue) {
         let d = &mut self.dies[die as usize];
-        if let Work::Read { .. } = work {
+        if let DieOp::Read { .. } = work {
             d.reads.push_back(work);
             if let Some(cost) = self.suspend {
-                d.interrupt(now, die, cost, agenda);
+                d.interrupt(now, die, cost, events);
             }
         } else {
             d.others.push_back(work);
@@ -110,37 +110,40 @@ impl Flash {
     /// Whether the die has programs or erases to do.
     pub(super) fn is_writing(&self, die: u32) -> bool {
         let d = &self.dies[die as usize];
-        let doing =
-            matches!(d.doing, Some(Doing::Last(work)) if !matches!(work, Work::Read { .. }));
-        doing || d.suspended.is_some() || !d.others.is_empty() || d.doing == Some(Doing::Stopping)
+        let state =
+            matches!(d.state, Some(DieState::Last(work)) if !matches!(work, DieOp::Read { .. }));
+        state
+            || d.suspended.is_some()
+            || !d.others.is_empty()
+            || d.state == Some(DieState::Stopping)
     }
 
-    /// Lets a die begin what it has to do, if it is free. Gives a [`Work::Mark`] that it comes to.
-    pub(super) fn begin(&mut self, now: Nanos, die: u32, agenda: &mut Agenda) -> Option<Work> {
+    /// Lets a die begin what it has to do, if it is free. Gives a [`DieOp::Barrier`] that it comes to.
+    pub(super) fn begin(&mut self, now: Nanos, die: u32, events: &mut EventQueue) -> Option<DieOp> {
         let nr_channels = self.channels.len();
         let d = &mut self.dies[die as usize];
-        if d.doing.is_some() {
+        if d.state.is_some() {
             return None;
         }
         let bus = &mut self.channels[die as usize % nr_channels];
         let waits = d.suspended.is_some() || !d.others.is_empty();
         if !d.reads.is_empty()
             && (d.reads_in_a_row < READS_IN_A_ROW || !waits)
-            && let Some(Work::Read { command, pages, bytes }) = d.reads.pop_front()
+            && let Some(DieOp::Read { command, pages, bytes }) = d.reads.pop_front()
         {
             d.reads_in_a_row = if waits { d.reads_in_a_row + 1 } else { 0 };
             let sensed = now + Nanos(self.page_read.0.saturating_mul(pages));
-            d.set(die, Doing::Sensing { command, bytes }, sensed, agenda);
+            d.set(die, DieState::Sensing { command, bytes }, sensed, events);
             return None;
         }
         if let Some((work, left)) = d.suspended.take() {
-            d.set(die, Doing::Last(work), now + left, agenda);
+            d.set(die, DieState::Last(work), now + left, events);
             return None;
         }
         let work = d.others.pop_front()?;
         let until = match work {
-            Work::Mark { .. } => return Some(work),
-            Work::Erase { blocks, .. } => now + Nanos(self.erase.0.saturating_mul(blocks)),
+            DieOp::Barrier { .. } => return Some(work),
+            DieOp::Erase { blocks, .. } => now + Nanos(self.erase.0.saturating_mul(blocks)),
             _ => {
                 let free = now.max(*bus) + time_of(self.unit.0, self.channel_rate);
                 *bus = free;
@@ -148,12 +151,12 @@ impl Flash {
             }
         };
         d.reads_in_a_row = 0;
-        d.set(die, Doing::Last(work), until, agenda);
+        d.set(die, DieState::Last(work), until, events);
         None
     }
 
     /// All that was to happen has happened by `now`.
-    pub(super) fn settled(&mut self, now: Nanos) {
+    pub(super) fn drained(&mut self, now: Nanos) {
         for free in &mut self.channels {
             *free = now.min(*free);
         }
@@ -165,49 +168,49 @@ impl Flash {
         now: Nanos,
         die: u32,
         round: u32,
-        agenda: &mut Agenda,
-    ) -> Option<Work> {
+        events: &mut EventQueue,
+    ) -> Option<DieOp> {
         let nr_channels = self.channels.len();
         let d = &mut self.dies[die as usize];
         if d.round != round {
             return None;
         }
-        match d.doing.take()? {
-            Doing::Stopping => None,
-            Doing::Sensing { command, bytes } => {
+        match d.state.take()? {
+            DieState::Stopping => None,
+            DieState::Sensing { command, bytes } => {
                 let bus = &mut self.channels[die as usize % nr_channels];
                 *bus = now.max(*bus) + time_of(bytes, self.channel_rate);
-                let work = Work::Read { command, pages: 0, bytes };
-                d.set(die, Doing::Last(work), *bus, agenda);
+                let work = DieOp::Read { command, pages: 0, bytes };
+                d.set(die, DieState::Last(work), *bus, events);
                 None
             }
-            Doing::Last(Work::Pad { command, units }) if units > 1 => {
+            DieState::Last(DieOp::Pad { command, units }) if units > 1 => {
                 // Others come between two units.
-                d.others.push_back(Work::Pad { command, units: units - 1 });
+                d.others.push_back(DieOp::Pad { command, units: units - 1 });
                 None
             }
-            Doing::Last(work) => Some(work),
+            DieState::Last(work) => Some(work),
         }
     }
 }
 
 impl Die {
-    fn set(&mut self, die: u32, doing: Doing, until: Nanos, agenda: &mut Agenda) {
-        self.doing = Some(doing);
+    fn set(&mut self, die: u32, state: DieState, until: Nanos, events: &mut EventQueue) {
+        self.state = Some(state);
         self.until = until;
         self.round = self.round.wrapping_add(1);
-        agenda.add(until, Event::Die { die, round: self.round });
+        events.add(until, Event::Die { die, round: self.round });
     }
 
     /// Stops a program or an erase for the sake of a read.
-    fn interrupt(&mut self, now: Nanos, die: u32, cost: Nanos, agenda: &mut Agenda) {
-        if let Some(Doing::Last(work)) = self.doing
-            && !matches!(work, Work::Read { .. })
+    fn interrupt(&mut self, now: Nanos, die: u32, cost: Nanos, events: &mut EventQueue) {
+        if let Some(DieState::Last(work)) = self.state
+            && !matches!(work, DieOp::Read { .. })
             && self.reads_in_a_row < READS_IN_A_ROW
             && self.until > now + cost
         {
             self.suspended = Some((work, self.until - now));
-            self.set(die, Doing::Stopping, now + cost, agenda);
+            self.set(die, DieState::Stopping, now + cost, events);
         }
     }
 }
@@ -235,38 +238,38 @@ mod tests {
         Flash::new(&config)
     }
 
-    const PROGRAM: Work = Work::Program { zone: ZoneNo(0), bytes: 64, generation: 0 };
+    const PROGRAM: DieOp = DieOp::Program { zone: ZoneNo(0), bytes: 64, generation: 0 };
 
-    fn read(nr: u32) -> Work {
-        Work::Read { command: CommandId(nr), pages: 1, bytes: 8 }
+    fn read(nr: u32) -> DieOp {
+        DieOp::Read { command: CommandId(nr), pages: 1, bytes: 8 }
     }
 
     /// Gives the works at their times; what is done when, with the die.
-    fn run(mut flash: Flash, works: &[(u64, u32, Work)]) -> Vec<(u64, u32, &'static str)> {
-        let mut agenda = Agenda::default();
+    fn run(mut flash: Flash, works: &[(u64, u32, DieOp)]) -> Vec<(u64, u32, &'static str)> {
+        let mut events = EventQueue::default();
         let mut ends = Vec::new();
         let mut works = works.iter().peekable();
         loop {
             let given = works.peek().map(|(at, ..)| Nanos(*at));
-            let next = agenda.next();
+            let next = events.next();
             match (given, next) {
                 (Some(at), next) if next.is_none_or(|next| at < next) => {
                     let &(_, die, work) = works.next().expect("peeked");
-                    flash.add(at, die, work, &mut agenda);
-                    assert!(flash.begin(at, die, &mut agenda).is_none());
+                    flash.add(at, die, work, &mut events);
+                    assert!(flash.begin(at, die, &mut events).is_none());
                 }
                 (_, Some(next)) => {
-                    let (at, event) = agenda.pop(next).expect("it is next");
+                    let (at, event) = events.pop(next).expect("it is next");
                     let Event::Die { die, round } = event else { panic!("only dies") };
-                    let name = match flash.ended(at, die, round, &mut agenda) {
-                        Some(Work::Program { .. }) => Some("program"),
-                        Some(Work::Erase { .. }) => Some("erase"),
-                        Some(Work::Read { .. }) => Some("read"),
+                    let name = match flash.ended(at, die, round, &mut events) {
+                        Some(DieOp::Program { .. }) => Some("program"),
+                        Some(DieOp::Erase { .. }) => Some("erase"),
+                        Some(DieOp::Read { .. }) => Some("read"),
                         Some(_) => Some("other"),
                         None => None,
                     };
                     ends.extend(name.map(|name| (at.0, die, name)));
-                    assert!(flash.begin(at, die, &mut agenda).is_none());
+                    assert!(flash.begin(at, die, &mut events).is_none());
                 }
                 _ => return ends,
             }
@@ -305,7 +308,7 @@ mod tests {
         let works = [(0, 0, PROGRAM), (100, 0, read(0))];
         let expected = [(100 + 5 + 28, 0, "read"), (133 + 64, 0, "program")];
         assert_eq!(run(flash(true), &works), expected);
-        let erase = Work::Erase { command: CommandId(1), blocks: 2 };
+        let erase = DieOp::Erase { command: CommandId(1), blocks: 2 };
         let works = [(0, 0, erase), (500, 0, read(0)), (1000, 0, read(0))];
         let ends = run(flash(true), &works);
         assert_eq!(ends[2], (2000 + 2 * 33, 0, "erase"), "{ends:?}");
@@ -313,7 +316,7 @@ mod tests {
 
     #[test]
     fn padding_lets_others_in_between_its_units() {
-        let pad = Work::Pad { command: CommandId(0), units: 2 };
+        let pad = DieOp::Pad { command: CommandId(0), units: 2 };
         let ends = run(flash(false), &[(0, 0, pad), (1, 0, PROGRAM)]);
         assert_eq!(ends, [(328, 0, "program"), (492, 0, "other")]);
     }

@@ -4,8 +4,8 @@
 //! [`crate::zones`] keeps true; with `memory=true` reads give what was last written, a reset
 //! forgetting it.
 use super::ZnsConfig;
-use super::zrwa::Area;
-use crate::medium::Witness;
+use super::zrwa::Zrwa;
+use crate::medium::CommandObserver;
 use crate::memory::Memory;
 use crate::zones::Zones;
 use std::sync::{OnceLock, Weak};
@@ -18,8 +18,8 @@ pub(super) struct Medium {
     nr_zones: u32,
     memory: Option<Memory>,
     zone_size: Sector,
-    area: Option<Area>,
-    pub(super) witness: OnceLock<Weak<dyn Witness>>,
+    area: Option<Zrwa>,
+    pub(super) observer: OnceLock<Weak<dyn CommandObserver>>,
 }
 
 /// What a command means for the write buffer.
@@ -38,20 +38,20 @@ impl Medium {
             nr_zones: config.zones,
             memory: config.memory.then(|| Memory::new(capacity)),
             zone_size: config.zone_size.to_sectors(),
-            area: Area::new(config),
-            witness: OnceLock::new(),
+            area: Zrwa::new(config),
+            observer: OnceLock::new(),
         }
     }
 
     /// A medium whose zones and data are elsewhere: commands always succeed.
-    pub(super) fn elsewhere(config: &ZnsConfig) -> Self {
+    pub(super) fn timing_only(config: &ZnsConfig) -> Self {
         Medium {
             zones: None,
             nr_zones: config.zones,
             memory: None,
             zone_size: config.zone_size.to_sectors(),
             area: None,
-            witness: OnceLock::new(),
+            observer: OnceLock::new(),
         }
     }
 
@@ -61,7 +61,7 @@ impl Medium {
     }
 
     /// What a command means that was done elsewhere.
-    fn effect_alone(&self, request: &Request) -> Effect {
+    fn timing_effect(&self, request: &Request) -> Effect {
         let mut effect = Effect::default();
         match request.op() {
             op if op.is_write() => {
@@ -84,19 +84,19 @@ impl Medium {
 
     /// Executes a command of a hardware queue.
     pub(super) fn execute(&self, queue: usize, request: &mut Request) -> Result<Effect, Status> {
-        let Some(witness) = self.witness.get().and_then(Weak::upgrade) else {
+        let Some(observer) = self.observer.get().and_then(Weak::upgrade) else {
             return self.take_effect(request);
         };
-        witness.before(request);
+        observer.before(request);
         let result = self.take_effect(request);
         let queue = u16::try_from(queue).expect("hardware queues are counted in 16 bits");
-        witness.after(Some(queue), request, result.as_ref().map_or_else(|&e| e, |_| Status::Ok));
+        observer.after(Some(queue), request, result.as_ref().map_or_else(|&e| e, |_| Status::Ok));
         result
     }
 
     fn take_effect(&self, request: &mut Request) -> Result<Effect, Status> {
         let Some(zones) = &self.zones else {
-            return Ok(self.effect_alone(request));
+            return Ok(self.timing_effect(request));
         };
         let zone = request.zone();
         let (sector, nr_sectors) = (request.sector(), request.nr_sectors());
@@ -114,7 +114,7 @@ impl Medium {
             }
             Op::ZoneAppend => {
                 zones.append(zone, nr_sectors, |landed| {
-                    request.set_landed(landed);
+                    request.set_append_sector(landed);
                     self.store(request);
                 })?;
                 effect.room = Sector(nr_sectors.into()).to_bytes().0;
@@ -146,7 +146,7 @@ impl Medium {
     fn write_in_area(
         &self,
         zones: &Zones,
-        area: &Area,
+        area: &Zrwa,
         request: &mut Request,
     ) -> Result<Sector, Status> {
         let zone = request.zone();

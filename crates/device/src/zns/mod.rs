@@ -16,14 +16,14 @@
 //! ```
 //!
 //! Everything happens at a time that is known when its cause happens, so the drive is a list of
-//! events to come (`agenda`), and whoever starts or polls a command lets all happen that is due.
+//! events to come (`events`), and whoever starts or polls a command lets all happen that is due.
 //! The hardware queues share the drive behind one lock, taken once a call.
 //!
 //! `docs/models.md` has the parameters, where they come from, and what the model leaves out.
-mod agenda;
 mod buffer;
 mod config;
 mod drive;
+mod event_queue;
 mod fault;
 mod flash;
 mod medium;
@@ -32,7 +32,7 @@ mod stripe;
 mod zrwa;
 
 use crate::null::{ConfigError, rule};
-use crate::quantity::show_size;
+use crate::quantity::format_size;
 use crate::zones::Zones;
 pub use config::ZnsConfig;
 use drive::Drive;
@@ -72,15 +72,15 @@ impl ZnsDevice {
         config: &ZnsConfig,
         state: impl Fn(ZoneNo) -> (Bytes, ZoneCondition),
     ) -> Result<Self, ConfigError> {
-        rule("zrwa", config.zrwa == Bytes(0), show_size(config.zrwa.0), || {
+        rule("zrwa", config.zrwa == Bytes(0), format_size(config.zrwa.0), || {
             "0 for a drive whose zones are in an image".to_owned()
         })?;
         let limits = config.limits()?;
-        let medium = Arc::new(Medium::elsewhere(config));
+        let medium = Arc::new(Medium::timing_only(config));
         let mut drive = Drive::new(config, Arc::clone(&medium));
         for zone in (0..config.zones).map(ZoneNo) {
             let (written, cond) = state(zone);
-            drive.learn(zone, written, cond);
+            drive.load_zone(zone, written, cond);
         }
         Ok(ZnsDevice { config: config.clone(), limits, medium, drive: Mutex::new(drive) })
     }

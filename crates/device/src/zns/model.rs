@@ -1,8 +1,8 @@
 //! What a ZNS drive tells of itself.
 use super::{ZnsDevice, time_of};
 use crate::medium::Medium;
-use crate::model::{Estimate, Load, Model};
-use crate::quantity::{show_rate, show_size, show_time};
+use crate::model::{Estimate, EstimatedLoad, Model};
+use crate::quantity::{format_rate, format_size, format_time};
 use zonal_blk::{Status, ZoneCondition, ZoneNo};
 
 /// Bytes of a random read.
@@ -20,21 +20,21 @@ impl Model for ZnsDevice {
                 "controller",
                 format!(
                     "{} a write, {} a read, {} more for another zone",
-                    show_time(config.write_time.0),
-                    show_time(config.read_time.0),
-                    show_time(config.zone_switch.0)
+                    format_time(config.write_time.0),
+                    format_time(config.read_time.0),
+                    format_time(config.zone_switch.0)
                 ),
             ),
-            ("link", show_rate(config.link_rate.0)),
-            ("a zone's way in", show_rate(config.zone_rate.0)),
-            ("write buffer", show_size(config.buffer.0)),
+            ("link", format_rate(config.link_rate.0)),
+            ("a zone's way in", format_rate(config.zone_rate.0)),
+            ("write buffer", format_size(config.buffer.0)),
             (
                 "flash",
                 format!(
                     "{} dies on {} channels of {}, {} to a zone",
                     config.dies,
                     config.channels,
-                    show_rate(config.channel_rate.0),
+                    format_rate(config.channel_rate.0),
                     config.zone_dies
                 ),
             ),
@@ -42,10 +42,10 @@ impl Model for ZnsDevice {
                 "unit",
                 format!(
                     "{} programmed in {}, {} the dies of a zone, {} all",
-                    show_size(config.unit().0),
-                    show_time(config.program.0),
-                    show_rate(config.program_rate(config.zone_dies).0),
-                    show_rate(config.program_rate(config.dies).0)
+                    format_size(config.unit().0),
+                    format_time(config.program.0),
+                    format_rate(config.program_rate(config.zone_dies).0),
+                    format_rate(config.program_rate(config.dies).0)
                 ),
             ),
         ]
@@ -61,10 +61,10 @@ impl Model for ZnsDevice {
         let read = config.read_time + config.page_read + time_of(READ, config.channel_rate);
         let read = read + time_of(READ, config.link_rate);
         vec![
-            zone(Load::SequentialAtStart),
-            zone(Load::SequentialAtEnd),
+            zone(EstimatedLoad::SequentialAtStart),
+            zone(EstimatedLoad::SequentialAtEnd),
             Estimate {
-                load: Load::RandomReads,
+                load: EstimatedLoad::RandomReads,
                 value: 1e9 / read.0 as f64,
                 from: "controller, page read and two transfers".to_owned(),
             },

@@ -18,17 +18,17 @@ use zonal_blk::{Sector, Status};
 
 /// The size of a drive's random write areas.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Area {
+pub(super) struct Zrwa {
     size: u64,
     granularity: u64,
     capacity: u64,
 }
 
-impl Area {
+impl Zrwa {
     /// `None` for a drive without.
     pub(super) fn new(config: &ZnsConfig) -> Option<Self> {
         let sectors = |bytes: zonal_blk::Bytes| bytes.to_sectors().0;
-        (config.zrwa.0 > 0).then(|| Area {
+        (config.zrwa.0 > 0).then(|| Zrwa {
             size: sectors(config.zrwa),
             granularity: sectors(config.zrwa_granularity),
             capacity: sectors(config.zone_capacity),
@@ -65,7 +65,7 @@ impl Area {
 mod tests {
     use super::*;
 
-    const AREA: Area = Area { size: 8, granularity: 2, capacity: 30 };
+    const AREA: Zrwa = Zrwa { size: 8, granularity: 2, capacity: 30 };
 
     /// One granule at a time, until the end of the write lies in the area.
     fn model(wp: u64, from: u64, to: u64) -> Option<u64> {

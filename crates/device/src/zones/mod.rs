@@ -46,7 +46,7 @@
 mod resources;
 mod slot;
 
-pub use resources::InUse;
+pub use resources::ResourceCounts;
 use resources::Resources;
 use slot::Slot;
 use std::sync::Mutex;
@@ -229,8 +229,8 @@ impl Zones {
 
     /// Says that a zone will be written soon, so that its state is at hand by then.
     #[inline]
-    pub fn expect_write(&self, zone: ZoneNo) {
-        self.slots[zone.index()].fetch();
+    pub fn prefetch_for_write(&self, zone: ZoneNo) {
+        self.slots[zone.index()].prefetch();
     }
 
     /// Writes `nr_sectors` at the write pointer. `store` is told where they land and runs under
@@ -280,7 +280,7 @@ impl Zones {
         } else {
             ZoneCondition::ImplicitOpen
         };
-        self.transit(zone, to)?;
+        self.transition(zone, to)?;
         *wp = end;
         Ok(())
     }
@@ -288,14 +288,14 @@ impl Zones {
     /// Takes back writes that were accepted and then failed: the next write must begin at `to`,
     /// from the zone's start. A zone that they made full stays full, as a drive may have it: its
     /// resources are gone to others.
-    pub fn take_back(&self, zone: ZoneNo, to: Sector) {
+    pub fn roll_back(&self, zone: ZoneNo, to: Sector) {
         let slot = &self.slots[zone.index()];
         let mut wp = slot.lock();
         if !slot.cond.get().is_active() {
             return;
         }
         if to == Sector(0) {
-            self.transit(zone, ZoneCondition::Empty).expect("a zone can always become empty");
+            self.transition(zone, ZoneCondition::Empty).expect("a zone can always become empty");
         }
         *wp = to.0;
     }
@@ -316,9 +316,8 @@ impl Zones {
         let _locked = slot.lock();
         match slot.cond.get() {
             ZoneCondition::ExplicitOpen => Ok(()),
-            cond => {
-                check_writable(cond).and_then(|()| self.transit(zone, ZoneCondition::ExplicitOpen))
-            }
+            cond => check_writable(cond)
+                .and_then(|()| self.transition(zone, ZoneCondition::ExplicitOpen)),
         }
     }
 
@@ -332,8 +331,8 @@ impl Zones {
         let wp = slot.lock();
         match slot.cond.get() {
             ZoneCondition::Closed => Ok(()),
-            cond if cond.is_open() && *wp == 0 => self.transit(zone, ZoneCondition::Empty),
-            cond if cond.is_open() => self.transit(zone, ZoneCondition::Closed),
+            cond if cond.is_open() && *wp == 0 => self.transition(zone, ZoneCondition::Empty),
+            cond if cond.is_open() => self.transition(zone, ZoneCondition::Closed),
             ZoneCondition::Offline => Err(Status::Offline),
             _ => Err(Status::IoError),
         }
@@ -352,7 +351,7 @@ impl Zones {
             ZoneCondition::Full => Ok(()),
             cond => {
                 check_writable(cond)?;
-                self.transit(zone, ZoneCondition::Full)?;
+                self.transition(zone, ZoneCondition::Full)?;
                 *wp = self.zone_capacity;
                 Ok(())
             }
@@ -373,7 +372,7 @@ impl Zones {
             ZoneCondition::Offline => return Err(Status::Offline),
             _ => {}
         }
-        self.transit(zone, ZoneCondition::Empty)?;
+        self.transition(zone, ZoneCondition::Empty)?;
         *wp = 0;
         forget();
         Ok(())
@@ -425,9 +424,9 @@ impl Zones {
         use ZoneCondition::{Empty, NotWritePointer, Offline, ReadOnly};
         let mut wp = self.slots[zone.index()].lock();
         match (to, self.is_conventional(zone)) {
-            (ReadOnly | Offline, _) | (NotWritePointer, true) => self.transit(zone, to),
+            (ReadOnly | Offline, _) | (NotWritePointer, true) => self.transition(zone, to),
             (Empty, false) => {
-                self.transit(zone, to)?;
+                self.transition(zone, to)?;
                 *wp = 0;
                 forget();
                 Ok(())
@@ -476,9 +475,9 @@ impl Zones {
     ///
     /// # Panics
     /// If the zones do not add up to the accounts, which is a bug.
-    pub fn in_use(&self) -> InUse {
+    pub fn in_use(&self) -> ResourceCounts {
         let accounts = self.resources.as_ref().map(|r| r.lock().expect(ACCOUNTS));
-        let mut in_use = InUse::default();
+        let mut in_use = ResourceCounts::default();
         for slot in &self.slots {
             if let Some(count) = in_use.counter(slot.cond.get()) {
                 *count += 1;
@@ -506,7 +505,7 @@ impl Zones {
 
     /// Brings a zone whose lock the caller holds to condition `to`, closing another zone if that
     /// is what it takes.
-    fn transit(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
+    fn transition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
         let cond = &self.slots[zone.index()].cond;
         let Some(resources) = &self.resources else {
             cond.set(to);

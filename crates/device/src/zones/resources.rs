@@ -8,7 +8,7 @@ use zonal_blk::{Status, ZoneCondition, ZoneNo};
 
 /// How many zones hold resources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InUse {
+pub struct ResourceCounts {
     /// Zones that a write opened.
     pub implicit: u32,
     /// Zones that an open command opened.
@@ -17,7 +17,7 @@ pub struct InUse {
     pub closed: u32,
 }
 
-impl InUse {
+impl ResourceCounts {
     /// Zones that are open.
     pub const fn open(&self) -> u32 {
         self.implicit + self.explicit
@@ -45,7 +45,7 @@ pub(super) struct Resources {
     /// 0 for no limit, as is `max_active`.
     max_open: u32,
     max_active: u32,
-    in_use: InUse,
+    in_use: ResourceCounts,
     implicit: ZoneSet,
     /// Where the search for a zone to close goes on, so that they take turns.
     next_victim: usize,
@@ -56,13 +56,13 @@ impl Resources {
         Resources {
             max_open,
             max_active,
-            in_use: InUse::default(),
+            in_use: ResourceCounts::default(),
             implicit: ZoneSet::new(nr_zones as usize),
             next_victim: 0,
         }
     }
 
-    pub(super) fn in_use(&self) -> InUse {
+    pub(super) fn in_use(&self) -> ResourceCounts {
         self.in_use
     }
 

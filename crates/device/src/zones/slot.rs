@@ -1,7 +1,7 @@
 //! The state of one zone, in one cache line.
 use std::sync::atomic::{AtomicU8, Ordering};
 use zonal_blk::ZoneCondition;
-use zonal_blk::lock::{ShortGuard, ShortLock};
+use zonal_blk::lock::{SpinLock, SpinLockGuard};
 
 /// A zone's condition and write pointer. Aligned so that threads that write neighbouring zones do
 /// not share a cache line.
@@ -10,7 +10,7 @@ pub(super) struct Slot {
     /// Guarded by the lock below, with one exception that the module doc of `zones` explains.
     pub(super) cond: Condition,
     /// Where the next write must begin, in sectors from the zone's start.
-    wp: ShortLock<u64>,
+    wp: SpinLock<u64>,
     /// Written to fetch the line, never read.
     touched: AtomicU8,
 }
@@ -21,7 +21,7 @@ impl Slot {
     pub(super) fn new(cond: ZoneCondition) -> Self {
         Slot {
             cond: Condition(AtomicU8::new(cond as u8)),
-            wp: ShortLock::new(0),
+            wp: SpinLock::new(0),
             touched: AtomicU8::new(0),
         }
     }
@@ -29,13 +29,13 @@ impl Slot {
     /// Fetches the zone's cache line for writing, without waiting for it: the processor goes on
     /// while a store is on its way, which it does not while it takes a lock.
     #[inline]
-    pub(super) fn fetch(&self) {
+    pub(super) fn prefetch(&self) {
         self.touched.store(1, Ordering::Relaxed);
     }
 
     /// Locks the zone; gives its write pointer.
     #[inline]
-    pub(super) fn lock(&self) -> ShortGuard<'_, u64> {
+    pub(super) fn lock(&self) -> SpinLockGuard<'_, u64> {
         self.wp.lock()
     }
 }

@@ -1,7 +1,7 @@
 //! Geometry, seeks, rotation, and the order of reads.
 use crate::rig::{PLAIN, Rig, SMR, config, with};
 use zonal_blk::{Bio, Op, Sector, Status, ZoneWrite};
-use zonal_device::hdd::{Activity, Geometry, SeekCurve};
+use zonal_device::hdd::{Geometry, HeadActivity, SeekCurve};
 
 const MS: u64 = 1_000_000;
 
@@ -10,11 +10,11 @@ fn bytes_of_a_band_pass_under_the_head_one_after_another_at_the_rate_of_the_trac
     for spec in [PLAIN, SMR] {
         let config = config(spec);
         let geometry = Geometry::new(&config);
-        let (turn, track) = (geometry.turn(), config.track_outer.0);
-        let start = geometry.place(0);
+        let (turn, track) = (geometry.revolution(), config.track_outer.0);
+        let start = geometry.locate(0);
         for tracks in 0..4 {
             for part in [0, 1, track / 3, track - 1] {
-                let place = geometry.place(tracks * track + part);
+                let place = geometry.locate(tracks * track + part);
                 let expected = tracks * (turn + config.skew.0) + part * turn / track;
                 assert_eq!(place.time - start.time, expected, "{spec}");
                 assert_eq!(place.track - start.track, tracks);
@@ -30,13 +30,13 @@ fn addresses_lead_from_the_rim_to_the_hub_and_tracks_get_shorter() {
         let geometry = Geometry::new(&config);
         let end = config.capacity().0;
         let step = end / 1000;
-        let radii: Vec<f64> = (0..1000).map(|i| geometry.place(i * step).radius).collect();
+        let radii: Vec<f64> = (0..1000).map(|i| geometry.locate(i * step).radius).collect();
         assert_eq!(radii[0], 0.0);
         assert!(radii[999] > 0.96 && radii.iter().all(|radius| (0.0..=1.0).contains(radius)));
         // Bands side by side begin at the same radius again.
         let band = if config.size.0 == end { 0.0 } else { 0.05 };
         assert!(radii.windows(2).all(|pair| pair[1] >= pair[0] - band), "{spec}");
-        let speed = |at: u64| geometry.place(at + 65536).time - geometry.place(at).time;
+        let speed = |at: u64| geometry.locate(at + 65536).time - geometry.locate(at).time;
         assert!(speed(end - (1 << 20)) > speed(0) * 3 / 2, "the inner tracks are slower");
     }
 }
@@ -62,7 +62,7 @@ fn writing_a_sector_again_takes_a_turn_without_the_write_cache() {
     let mut rig = Rig::new(&config);
     rig.time(Op::Write, 800, 8);
     for _ in 0..5 {
-        assert_eq!(rig.time(Op::Write, 800, 8), config.turn().0);
+        assert_eq!(rig.time(Op::Write, 800, 8), config.revolution().0);
     }
 }
 
@@ -71,9 +71,9 @@ fn write_that_follows_too_late_waits_for_the_rest_of_a_turn() {
     let config = with(PLAIN, "write_cache=false");
     let mut rig = Rig::new(&config);
     rig.time(Op::Write, 0, 8);
-    let passes = 8 * 512 * config.turn().0 / config.track_outer.0;
+    let passes = 8 * 512 * config.revolution().0 / config.track_outer.0;
     let time = rig.time(Op::Write, 8, 8);
-    assert!(time.abs_diff(config.turn().0 + passes) < 2, "{time}");
+    assert!(time.abs_diff(config.revolution().0 + passes) < 2, "{time}");
 }
 
 #[test]
@@ -143,13 +143,13 @@ fn medium_errors_cost_turns_and_end_reads_that_fail_for_good() {
     rig.run();
     let retries = rig.device.counters().retries;
     assert!(retries > 3, "{retries}");
-    assert_eq!((rig.now - clean) / config.turn().0, retries);
+    assert_eq!((rig.now - clean) / config.revolution().0, retries);
 
     let mut broken = Rig::new(&with(PLAIN, "error_rate=1000000,retries=3"));
     broken.submit(Bio::new(Op::Read, Sector(0), 8, 1));
     broken.run();
     assert_eq!(broken.ends[0].status, Status::Medium);
-    assert!(broken.now >= 3 * config.turn().0);
+    assert!(broken.now >= 3 * config.revolution().0);
 }
 
 #[test]
@@ -164,13 +164,13 @@ fn trace_and_counters_account_for_all_of_the_time() {
     assert_eq!(sum, rig.now);
     let trace = rig.device.trace();
     assert!(trace.windows(2).all(|pair| pair[0].at <= pair[1].at));
-    let time_of = |what: Activity| {
+    let time_of = |what: HeadActivity| {
         let mut times = trace.windows(2).filter(|pair| pair[0].activity == what);
         times.by_ref().map(|pair| pair[1].at.0 - pair[0].at.0).sum::<u64>()
     };
-    assert_eq!(time_of(Activity::Seek), c.seek_time.0);
-    assert_eq!(time_of(Activity::Rotate), c.rotate_time.0);
-    let seeks = trace.iter().filter(|entry| entry.activity == Activity::Seek).count();
+    assert_eq!(time_of(HeadActivity::Seek), c.seek_time.0);
+    assert_eq!(time_of(HeadActivity::Rotate), c.rotate_time.0);
+    let seeks = trace.iter().filter(|entry| entry.activity == HeadActivity::Seek).count();
     assert_eq!(seeks as u64, c.seeks);
 
     let mut bounded = Rig::traced(&with(PLAIN, "write_cache=false"), Some(10), ZoneWrite::Plug);

@@ -1,7 +1,7 @@
 //! The profiles that the program has, and what is said of numbers that contradict each other.
 use zonal_blk::ZoneWrite;
 use zonal_device::DeviceSpec;
-use zonal_device::spec::{HDD_OPTIONS, HDD_PROFILES, build, help, parse, parse_profile};
+use zonal_device::device_spec::{HDD_OPTIONS, HDD_PROFILES, build, help, parse, parse_profile};
 
 #[test]
 fn every_profile_makes_a_rotating_device_by_each_of_its_names() {

@@ -94,7 +94,7 @@ proptest! {
             prop_assert!(took + 8 >= config.command.0 + on_link, "{command:?} took {took}");
             let durable = command.op == Op::Write && (command.fua || !config.write_cache);
             if durable {
-                let passes = bytes * config.turn().0 / config.track_outer.0;
+                let passes = bytes * config.revolution().0 / config.track_outer.0;
                 prop_assert!(took + 8 >= config.command.0 + passes, "{command:?} took {took}");
             }
             prop_assert!(matches!(end.status, Status::Ok | Status::Medium));

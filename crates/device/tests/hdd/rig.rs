@@ -4,7 +4,7 @@ use zonal_blk::{
     Bio, Buf, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector, Status,
     ZoneWrite,
 };
-use zonal_device::spec::parse;
+use zonal_device::device_spec::parse;
 use zonal_device::{DeviceSpec, HddConfig, HddDevice};
 
 /// A conventional disk on which little goes on but what a test looks at.

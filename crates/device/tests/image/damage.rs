@@ -5,11 +5,12 @@ use proptest::prelude::*;
 use std::sync::OnceLock;
 use zonal_blk::Sector;
 use zonal_device::image::{
-    Entry, ImageDevice, ImageError, Profile, Shape, Superblock, check, read_superblock, recover,
+    ImageDevice, ImageError, ImageGeometry, Profile, Superblock, ZoneEntry, check, read_superblock,
+    recover,
 };
 
 fn superblock() -> Superblock {
-    let shape = Shape {
+    let geometry = ImageGeometry {
         zones: 130,
         conventional: 1,
         zone_size: Sector(16),
@@ -23,7 +24,8 @@ fn superblock() -> Superblock {
         queue_depth: 8,
         rotational: false,
     };
-    let mut superblock = Superblock::new([9; 16], shape, Profile::Spec("null".to_owned())).unwrap();
+    let mut superblock =
+        Superblock::new([9; 16], geometry, Profile::Spec("null".to_owned())).unwrap();
     superblock.log_blocks = 4;
     superblock
 }
@@ -32,8 +34,8 @@ fn superblock() -> Superblock {
 const METADATA: usize = (4 + 2 * 2 * (2 + 4)) * 4096;
 
 /// An image that was in use when its power went, with some batches in its log.
-fn used() -> &'static (Vec<u8>, Vec<Entry>) {
-    static USED: OnceLock<(Vec<u8>, Vec<Entry>)> = OnceLock::new();
+fn used() -> &'static (Vec<u8>, Vec<ZoneEntry>) {
+    static USED: OnceLock<(Vec<u8>, Vec<ZoneEntry>)> = OnceLock::new();
     USED.get_or_init(|| {
         for seed in 0.. {
             let medium = Medium::new(seed);

@@ -2,7 +2,7 @@
 //! last synchronisation it keeps a random part, sector by sector.
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
-use zonal_device::image::{ReadAt, Ring, Store, Transfer};
+use zonal_device::image::{ImageStore, ReadAt, Ring, Transfer};
 use zonal_device::rng::Rng;
 
 /// Something that was done to the file.
@@ -161,7 +161,7 @@ impl ReadAt for Medium {
     }
 }
 
-impl Store for Medium {
+impl ImageStore for Medium {
     fn write(&self, at: u64, from: &[u8]) -> io::Result<()> {
         let mut state = self.state();
         let change = Change::Write { at, data: from.to_vec() };

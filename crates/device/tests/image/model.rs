@@ -6,7 +6,7 @@ use zonal_blk::{
     ZoneCondition, ZoneKind, ZoneNo,
 };
 use zonal_device::ImageDevice;
-use zonal_device::image::{Entry, ImageError, Superblock};
+use zonal_device::image::{ImageError, Superblock, ZoneEntry};
 use zonal_device::model::Model as Timing;
 use zonal_device::rng::Rng;
 
@@ -20,7 +20,7 @@ fn stamp(id: u64, number: u64) -> [u8; 512] {
 
 /// Opens an image without a model of time.
 pub fn open(medium: &Medium) -> Result<Arc<ImageDevice>, ImageError> {
-    let none = |_: &Superblock, _: &[Entry]| Ok::<Option<Arc<dyn Timing>>, ImageError>(None);
+    let none = |_: &Superblock, _: &[ZoneEntry]| Ok::<Option<Arc<dyn Timing>>, ImageError>(None);
     let device = ImageDevice::open(Arc::new(medium.clone()), none)?;
     Ok(Arc::new(device.with_long_commands()))
 }

@@ -2,16 +2,16 @@
 use crate::medium::Medium;
 use crate::model::{User, channel, open};
 use zonal_blk::Sector;
-use zonal_device::image::{ImageDevice, Profile, Shape, Superblock};
+use zonal_device::image::{ImageDevice, ImageGeometry, Profile, Superblock};
 use zonal_device::rng::Rng;
 
 /// Runs, unless `ZONAL_CASES` says another number.
 const CASES: u64 = 2000;
 
-fn shape(rng: &mut Rng) -> Shape {
+fn geometry(rng: &mut Rng) -> ImageGeometry {
     let lba = if rng.below(3) == 0 { 4096 } else { 512 };
     let zone_size = Sector(128);
-    Shape {
+    ImageGeometry {
         zones: 4 + u32::try_from(rng.below(4)).unwrap(),
         conventional: u32::try_from(rng.below(3)).unwrap(),
         zone_size,
@@ -30,10 +30,10 @@ fn shape(rng: &mut Rng) -> Shape {
 /// One run; gives how many commands ended, and how many failed.
 fn run(seed: u64) -> (u64, u64) {
     let mut rng = Rng::new(seed);
-    let shape = shape(&mut rng);
-    let lba = u64::from(shape.lba) / 512;
+    let geometry = geometry(&mut rng);
+    let lba = u64::from(geometry.lba) / 512;
     let profile = Profile::Spec("null".to_owned());
-    let mut superblock = Superblock::new([7; 16], shape, profile).unwrap();
+    let mut superblock = Superblock::new([7; 16], geometry, profile).unwrap();
     superblock.log_blocks = 1 + u32::try_from(rng.below(5)).unwrap();
     let medium = Medium::new(seed);
     ImageDevice::create(&medium, &superblock).unwrap();
@@ -96,10 +96,10 @@ fn what_was_flushed_survives_every_loss_of_power() {
 fn what_was_closed_is_all_there() {
     for seed in 0..200 {
         let mut rng = Rng::new(seed);
-        let shape = shape(&mut rng);
-        let lba = u64::from(shape.lba) / 512;
+        let geometry = geometry(&mut rng);
+        let lba = u64::from(geometry.lba) / 512;
         let profile = Profile::Spec("null".to_owned());
-        let mut superblock = Superblock::new([7; 16], shape, profile).unwrap();
+        let mut superblock = Superblock::new([7; 16], geometry, profile).unwrap();
         superblock.log_blocks = 4;
         let medium = Medium::new(seed);
         ImageDevice::create(&medium, &superblock).unwrap();

@@ -2,10 +2,10 @@
 use crate::medium::Medium;
 use crate::model::{channel, open};
 use zonal_blk::{Bio, Buf, Channel, Nanos, Op, Sector, Status, ZoneCondition, ZoneNo};
-use zonal_device::image::{ImageDevice, Profile, Shape, Superblock};
+use zonal_device::image::{ImageDevice, ImageGeometry, Profile, Superblock};
 
 fn medium() -> Medium {
-    let shape = Shape {
+    let geometry = ImageGeometry {
         zones: 4,
         conventional: 0,
         zone_size: Sector(64),
@@ -21,7 +21,7 @@ fn medium() -> Medium {
     };
     let profile = Profile::Spec("null".to_owned());
     let medium = Medium::new(1);
-    ImageDevice::create(&medium, &Superblock::new([1; 16], shape, profile).unwrap()).unwrap();
+    ImageDevice::create(&medium, &Superblock::new([1; 16], geometry, profile).unwrap()).unwrap();
     medium
 }
 

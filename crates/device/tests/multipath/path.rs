@@ -195,7 +195,7 @@ impl TestQueue {
 /// A path that lost the answer does not know where an append landed.
 fn forget(request: &mut Request, limits: &Limits) {
     if request.op() == Op::ZoneAppend {
-        request.set_landed(limits.zone_start(request.zone()));
+        request.set_append_sector(limits.zone_start(request.zone()));
     }
 }
 

@@ -71,7 +71,7 @@ fn writes_of_threads_are_done_once_while_paths_fail_under_them() {
         assert!(cutter.join().unwrap() > 0);
     });
     assert_eq!(paths.iter().map(|path| path.refused()).sum::<u64>(), 0, "none came twice");
-    let errors = model.activity().counts[0];
+    let errors = model.stats().counts[0];
     assert!(errors.0 == "path_errors" && errors.1 > 0, "{errors:?}");
     let mut zones = Vec::new();
     zonal_blk::Device::report_zones(&*medium, ZoneNo(1), usize::MAX, &mut zones).unwrap();

@@ -143,7 +143,7 @@ impl World {
 
     /// How often something happened.
     pub fn count(&self, what: &str) -> u64 {
-        let counts = self.device.activity().counts;
+        let counts = self.device.stats().counts;
         counts.iter().find(|(name, _)| *name == what).expect("a counter").1
     }
 }

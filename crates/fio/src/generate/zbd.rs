@@ -6,13 +6,13 @@
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
-use zonal_blk::lock::{ShortGuard, ShortLock};
+use zonal_blk::lock::{SpinLock, SpinLockGuard};
 use zonal_blk::{Device, Status, Zone, ZoneCondition, ZoneKind, ZoneNo};
 
 /// The zones of a device as the jobs see them.
 #[derive(Debug)]
 pub struct ZbdTable {
-    zones: Vec<ShortLock<Entry>>,
+    zones: Vec<SpinLock<Entry>>,
     /// The zones being written: begun and not yet full.
     targets: Mutex<Vec<u32>>,
     /// The length of `targets`, to look at without the lock.
@@ -75,7 +75,7 @@ impl ZbdTable {
             .min(limit(limits.max_open_zones))
             .min(limit(limits.max_active_zones));
         Ok(ZbdTable {
-            zones: report.iter().map(|zone| ShortLock::new(Entry::new(zone))).collect(),
+            zones: report.iter().map(|zone| SpinLock::new(Entry::new(zone))).collect(),
             nr_targets: AtomicU32::new(0),
             targets: Mutex::default(),
             max_targets,
@@ -196,7 +196,7 @@ impl ZbdTable {
         (entry.start, if entry.conventional { entry.capacity } else { entry.wp })
     }
 
-    fn entry(&self, zone: u32) -> ShortGuard<'_, Entry> {
+    fn entry(&self, zone: u32) -> SpinLockGuard<'_, Entry> {
         self.zones[zone as usize].lock()
     }
 }

@@ -101,6 +101,6 @@ fn while_frozen(
     } else {
         Err(format!("I/O did not end within {} s; nothing was changed", PATIENCE.as_secs()))
     };
-    queue.thaw();
+    queue.unfreeze();
     changed
 }

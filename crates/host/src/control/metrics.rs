@@ -134,7 +134,7 @@ fn of_device(operated: &Operated, samples: &mut Samples) {
             samples.add(SCHEDULER, &labels, count as f64);
         }
     }
-    let activity = device.activity();
+    let activity = device.stats();
     for (event, count) in activity.counts {
         samples.add(EVENTS, &[name, ("event", event)], count as f64);
     }

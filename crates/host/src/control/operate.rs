@@ -8,7 +8,7 @@ use std::sync::Arc;
 use zonal_blk::{Queue, ZoneCondition, ZoneKind, ZoneNo};
 use zonal_device::inject::InjectDevice;
 use zonal_device::model::Model;
-use zonal_device::quantity::show_time;
+use zonal_device::quantity::format_time;
 
 /// A device at work.
 pub struct Operated {
@@ -101,12 +101,14 @@ impl Operator {
 
 impl Operated {
     fn stat(&self) -> Value {
-        let activity = self.device.activity();
+        let activity = self.device.stats();
         let device: Vec<(String, String)> = activity
             .counts
             .iter()
             .map(|&(name, count)| (name.to_owned(), count.to_string()))
-            .chain(activity.times.iter().map(|&(name, time)| (name.to_owned(), show_time(time.0))))
+            .chain(
+                activity.times.iter().map(|&(name, time)| (name.to_owned(), format_time(time.0))),
+            )
             .collect();
         let counts = self.queue.iostat().unwrap_or_default().entries();
         let mut stat: Map<String, Value> =

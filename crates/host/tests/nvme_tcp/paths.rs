@@ -40,7 +40,7 @@ fn connect(servers: &[&Server], options: &str, heard: &Heard) -> Arc<dyn Model> 
 
 /// How often something happened.
 fn count(device: &dyn Model, what: &str) -> u64 {
-    device.activity().counts.iter().find(|(name, _)| *name == what).expect("a counter").1
+    device.stats().counts.iter().find(|(name, _)| *name == what).expect("a counter").1
 }
 
 fn write(sector: u64, id: u64) -> Bio {

@@ -7,7 +7,7 @@ use zerocopy::IntoBytes;
 use zonal_blk::{
     Bio, Buf, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector, Zone, ZoneNo,
 };
-use zonal_device::spec;
+use zonal_device::device_spec;
 use zonal_host::backend::nvme_tcp::{Address, ConnectError, NvmeTcpDevice};
 use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
 use zonal_nvme::auth::AuthConfig;
@@ -70,7 +70,7 @@ impl Served {
         subsystem: impl FnOnce(SubsystemConfig) -> Arc<Subsystem>,
     ) -> Self {
         let device: Arc<dyn Device> =
-            spec::build(&spec::parse(device).expect("a spec")).expect("a device");
+            device_spec::build(&device_spec::parse(device).expect("a spec")).expect("a device");
         let options = QueueOptions { share_queues: true, ..QueueOptions::default() };
         let queue = Queue::attach(Arc::clone(&device), options).expect("a queue");
         let subsystem = subsystem(SubsystemConfig {

@@ -55,7 +55,7 @@ fn failed_writes_follow_the_table() {
         files.write("seq/0", 0, 2 * PAGE, DIRECT).unwrap();
         if zone == good {
             // One block of two is written.
-            files.doom(Effect::Part(1));
+            files.inject(Effect::Part(1));
         } else {
             files.fail(0, zone);
         }
@@ -79,7 +79,7 @@ fn failed_writes_follow_the_table() {
 fn failed_reads_of_a_good_zone_change_nothing() {
     let files = Files::new("errors=remount-ro");
     files.write("seq/0", 0, PAGE, DIRECT).unwrap();
-    files.doom(Effect::Nothing);
+    files.inject(Effect::Nothing);
     assert_eq!(files.read("seq/0", 0, PAGE), Err(Errno::IO));
     assert!(files.said.lock().unwrap().is_empty());
     assert_eq!(files.write("seq/0", BLOCK, PAGE, DIRECT), Ok(Answer::Written(PAGE)));
@@ -92,7 +92,7 @@ fn failed_reads_find_zones_that_failed() {
         let files = Files::new("errors=repair");
         files.write("seq/0", 0, PAGE, DIRECT).unwrap();
         files.fail(0, zone);
-        files.doom(Effect::Nothing);
+        files.inject(Effect::Nothing);
         assert_eq!(files.read("seq/0", 0, PAGE), Err(Errno::IO));
         assert_eq!((files.size("seq/0"), files.perm("seq/0")), (size * BLOCK, perm));
     }
@@ -103,7 +103,7 @@ fn failed_flush_counts_as_a_failed_write() {
     let files = Files::new("errors=zone-ro");
     files.write("seq/0", 0, PAGE, DIRECT).unwrap();
     assert_eq!(files.ask("seq/0", Work::Sync), Ok(Answer::Done));
-    files.doom(Effect::Nothing);
+    files.inject(Effect::Nothing);
     assert_eq!(files.ask("seq/0", Work::Sync), Err(Errno::IO));
     assert_eq!(files.perm("seq/0"), 0o440);
     assert_eq!(files.ask("seq/0", Work::Sync), Err(Errno::PERM));
@@ -112,12 +112,12 @@ fn failed_flush_counts_as_a_failed_write() {
 #[test]
 fn conventional_files_keep_their_size_until_they_are_offline() {
     let files = Files::new("errors=zone-ro");
-    files.doom(Effect::Nothing);
+    files.inject(Effect::Nothing);
     assert_eq!(files.write("cnv/0", 0, PAGE, DIRECT), Err(Errno::IO));
     assert_eq!((files.size("cnv/0"), files.perm("cnv/0")), (ZONE, 0o440));
     assert_eq!(files.write("cnv/0", 0, 3, BUFFERED), Err(Errno::PERM));
     let files = Files::new("errors=zone-offline");
-    files.doom(Effect::Nothing);
+    files.inject(Effect::Nothing);
     assert_eq!(files.write("cnv/0", 1, 3, BUFFERED), Err(Errno::IO), "the read around it");
     assert_eq!((files.size("cnv/0"), files.perm("cnv/0")), (0, 0));
 }
@@ -144,16 +144,16 @@ fn zones_that_have_failed_before_are_empty_files_without_permissions() {
 #[test]
 fn zone_management_that_fails_fails_its_caller() {
     let files = Files::new("explicit-open");
-    files.doom(Effect::Nothing);
+    files.inject(Effect::Nothing);
     assert_eq!(files.open("seq/0"), Err(Errno::IO));
     assert_eq!(files.view().open_for_writing(), 0);
     assert_eq!(files.open("seq/0"), Ok(Answer::Done));
     files.write("seq/0", 0, PAGE, DIRECT).unwrap();
-    files.doom(Effect::Nothing);
+    files.inject(Effect::Nothing);
     assert_eq!(files.truncate("seq/0", 0), Err(Errno::IO));
     assert_eq!(files.size("seq/0"), BLOCK);
     // A zone that cannot be closed: no file can be written any more.
-    files.doom(Effect::Nothing);
+    files.inject(Effect::Nothing);
     files.close("seq/0");
     assert_eq!(files.open("seq/1"), Err(Errno::ROFS));
     assert_eq!(files.view().open_for_writing(), 0);
@@ -168,6 +168,6 @@ fn device_that_is_gone_fails_everything_and_stops_nothing() {
     assert_eq!(files.read("seq/0", 0, PAGE), Err(Errno::NODEV));
     assert_eq!(files.truncate("seq/0", 0), Err(Errno::NODEV));
     assert_eq!(files.size("seq/0"), BLOCK, "what was known");
-    files.device.come_back();
+    files.device.reattach();
     assert_eq!(files.read("seq/0", 0, PAGE), Ok(Answer::Data(bytes(0, PAGE))));
 }

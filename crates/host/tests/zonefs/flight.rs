@@ -77,7 +77,7 @@ fn truncating_waits_for_what_is_in_flight() {
 #[test]
 fn write_behind_one_that_fails_fails_as_well() {
     let files = Files::on("errors=repair", slow());
-    files.doom(Effect::Nothing);
+    files.inject(Effect::Nothing);
     let first = files.begin("seq/0", write(0, PAGE, DIRECT));
     let second = files.begin("seq/0", write(BLOCK, PAGE, DIRECT));
     assert_eq!(ended(&first), Err(Errno::IO));

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use zonal_blk::Buf;
 use zonal_host::frontend::zonefs::Mount;
 use zonal_torture::FaultDevice;
-use zonal_torture::fault::{Effect, Fate, Stop};
+use zonal_torture::fault::{AbortResponse, Effect, FaultSpec};
 
 struct Mounted {
     device: Arc<FaultDevice>,
@@ -125,9 +125,13 @@ fn after_an_error_open_files_can_be_read_and_not_written() {
     let file = mounted.open("seq/0").unwrap();
     file.write_all_at(&block(), 0).unwrap();
     let status = Some(zonal_blk::Status::IoError);
-    let fate =
-        Fate { late: zonal_blk::Nanos(0), effect: Effect::Nothing, status, stop: Stop::default() };
-    mounted.device.doom(true, fate);
+    let fault = FaultSpec {
+        late: zonal_blk::Nanos(0),
+        effect: Effect::Nothing,
+        status,
+        stop: AbortResponse::default(),
+    };
+    mounted.device.inject(true, fault);
     fails(file.write_all_at(&block(), BLOCK), Errno::IO);
     fails(file.write_all_at(&block(), BLOCK), Errno::ROFS);
     fails(mounted.open("seq/1"), Errno::ROFS);
@@ -154,9 +158,13 @@ fn offline_zone_has_no_permissions_not_even_for_root() {
     let mounted = Mounted::new("errors=zone-offline");
     let file = mounted.open("seq/0").unwrap();
     let status = Some(zonal_blk::Status::IoError);
-    let fate =
-        Fate { late: zonal_blk::Nanos(0), effect: Effect::Nothing, status, stop: Stop::default() };
-    mounted.device.doom(true, fate);
+    let fault = FaultSpec {
+        late: zonal_blk::Nanos(0),
+        effect: Effect::Nothing,
+        status,
+        stop: AbortResponse::default(),
+    };
+    mounted.device.inject(true, fault);
     fails(file.write_all_at(&block(), 0), Errno::IO);
     fails(file.read_at(&mut block(), 0), Errno::PERM);
     assert_eq!(std::fs::metadata(mounted.path("seq/0")).unwrap().mode() & 0o777, 0);

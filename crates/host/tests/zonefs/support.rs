@@ -8,7 +8,7 @@ use zonal_device::quantity::parse_size;
 use zonal_device::{NullConfig, NullDevice};
 use zonal_host::RealClock;
 use zonal_host::frontend::zonefs::{Attr, How, Lanes, Options, ROOT, Reply, View, Work};
-use zonal_torture::fault::{Effect, Fate, Stop};
+use zonal_torture::fault::{AbortResponse, Effect, FaultSpec};
 use zonal_torture::{FaultConfig, FaultDevice};
 
 /// Bytes that a sequential file holds.
@@ -140,7 +140,7 @@ impl Files {
     /// The condition of the zone of a sequential file.
     pub fn condition(&self, file: u32) -> ZoneCondition {
         let mut zones = Vec::new();
-        self.device.inspect(&mut zones);
+        self.device.describe_zones(&mut zones);
         zones[(CONVENTIONAL + file) as usize].cond
     }
 
@@ -150,10 +150,14 @@ impl Files {
     }
 
     /// The next command fails, after it had this effect.
-    pub fn doom(&self, effect: Effect) {
-        let fate =
-            Fate { late: Nanos(0), effect, status: Some(Status::IoError), stop: Stop::default() };
-        self.device.doom(false, fate);
+    pub fn inject(&self, effect: Effect) {
+        let fault = FaultSpec {
+            late: Nanos(0),
+            effect,
+            status: Some(Status::IoError),
+            stop: AbortResponse::default(),
+        };
+        self.device.inject(false, fault);
     }
 }
 

@@ -13,14 +13,14 @@ pub(super) struct Cache {
     /// By zone; none on a device without zones.
     sequential: Vec<bool>,
     /// How much of each zone is safe, in sectors from its start.
-    safe: Vec<u64>,
+    durable: Vec<u64>,
     /// Writes outside of sequential zones since the last flush, the oldest first.
-    loose: Vec<Loose>,
+    unflushed: Vec<UnflushedWrite>,
     /// What lies under the write that is about to be done.
-    under: Option<Vec<u8>>,
+    overwritten: Option<Vec<u8>>,
 }
 
-struct Loose {
+struct UnflushedWrite {
     sector: Sector,
     old: Vec<u8>,
     new: Vec<u8>,
@@ -34,10 +34,10 @@ impl Cache {
         };
         Cache {
             sequential: (0..limits.nr_zones).map(is_sequential).collect(),
-            safe: vec![0; limits.nr_zones as usize],
+            durable: vec![0; limits.nr_zones as usize],
             limits: limits.clone(),
-            loose: Vec::new(),
-            under: None,
+            unflushed: Vec::new(),
+            overwritten: None,
         }
     }
 
@@ -47,7 +47,7 @@ impl Cache {
 
     /// A command is about to be done.
     pub(super) fn before(&mut self, medium: &dyn Medium, request: &Request) {
-        self.under = None;
+        self.overwritten = None;
         if request.flags().contains(BioFlags::PREFLUSH) {
             self.flush_with(medium);
         }
@@ -55,7 +55,7 @@ impl Cache {
         if writes && !self.is_sequential(request.zone()) {
             let mut old = vec![0; request.nr_sectors() as usize * 512];
             medium.read_raw(request.sector(), &mut old);
-            self.under = Some(old);
+            self.overwritten = Some(old);
         }
         if request.op() == Op::Flush {
             self.flush_with(medium);
@@ -65,47 +65,51 @@ impl Cache {
     /// A write is on the medium, as far as can be seen.
     pub(super) fn wrote(&mut self, request: &Request, landed: Sector, nr_sectors: u32) {
         let fua = request.flags().contains(BioFlags::FUA);
-        let Some(old) = self.under.take() else {
+        let Some(old) = self.overwritten.take() else {
             let start = self.limits.zone_start(request.zone());
             let end = (landed - start).0 + u64::from(nr_sectors);
             if fua {
-                let safe = &mut self.safe[request.zone().index()];
+                let safe = &mut self.durable[request.zone().index()];
                 *safe = end.max(*safe);
             }
             return;
         };
         if fua {
             // What is older in these places must not come back over it.
-            self.loose.clear();
+            self.unflushed.clear();
             return;
         }
         let bytes = nr_sectors as usize * 512;
-        self.loose.push(Loose { sector: landed, old: old[..bytes].to_vec(), new: Vec::new() });
+        self.unflushed.push(UnflushedWrite {
+            sector: landed,
+            old: old[..bytes].to_vec(),
+            new: Vec::new(),
+        });
     }
 
     /// A reset or the like is never lost.
     pub(super) fn moved(&mut self, zone: ZoneNo, to: Sector) {
-        self.safe[zone.index()] = to.0;
+        self.durable[zone.index()] = to.0;
     }
 
     pub(super) fn finished(&mut self, zone: ZoneNo) {
-        self.safe[zone.index()] = self.limits.zone_size.0;
+        self.durable[zone.index()] = self.limits.zone_size.0;
     }
 
     pub(super) fn reset_all(&mut self) {
-        self.safe.fill(0);
+        self.durable.fill(0);
     }
 
     /// The zones are noted when the command begins, with [`Cache::before`].
     pub(super) fn flush(&mut self) {
-        self.loose.clear();
+        self.unflushed.clear();
     }
 
     fn flush_with(&mut self, medium: &dyn Medium) {
-        self.loose.clear();
+        self.unflushed.clear();
         for number in 0..self.limits.nr_zones {
             if let Some(zone) = describe(medium, ZoneNo(number)) {
-                self.safe[number as usize] = (zone.wp - zone.start).0;
+                self.durable[number as usize] = (zone.wp - zone.start).0;
             }
         }
     }
@@ -113,21 +117,21 @@ impl Cache {
     /// The power fails. No zone is open.
     pub(super) fn lose(&mut self, medium: &dyn Medium, rng: &mut Rng) {
         for number in 0..self.limits.nr_zones {
-            self.lose_tail(medium, ZoneNo(number), rng);
+            self.lose_unflushed_tail(medium, ZoneNo(number), rng);
         }
-        for loose in self.loose.iter_mut().rev() {
-            loose.new = vec![0; loose.old.len()];
-            medium.read_raw(loose.sector, &mut loose.new);
-            medium.write_raw(loose.sector, &loose.old);
+        for unflushed in self.unflushed.iter_mut().rev() {
+            unflushed.new = vec![0; unflushed.old.len()];
+            medium.read_raw(unflushed.sector, &mut unflushed.new);
+            medium.write_raw(unflushed.sector, &unflushed.old);
         }
-        for loose in self.loose.drain(..) {
+        for unflushed in self.unflushed.drain(..) {
             if rng.below(2) == 1 {
-                medium.write_raw(loose.sector, &loose.new);
+                medium.write_raw(unflushed.sector, &unflushed.new);
             }
         }
     }
 
-    fn lose_tail(&mut self, medium: &dyn Medium, number: ZoneNo, rng: &mut Rng) {
+    fn lose_unflushed_tail(&mut self, medium: &dyn Medium, number: ZoneNo, rng: &mut Rng) {
         let Some(zone) = describe(medium, number) else {
             return;
         };
@@ -136,12 +140,12 @@ impl Cache {
             return;
         }
         let lba = u64::from(self.limits.lba_sectors());
-        let (safe, wp) = (self.safe[number.index()], (zone.wp - zone.start).0);
+        let (safe, wp) = (self.durable[number.index()], (zone.wp - zone.start).0);
         let lost = rng.below(wp.saturating_sub(safe) / lba + 1) * lba;
         if lost > 0 {
             medium.rewind(number, Sector(wp - lost)).expect("a closed zone can be rewound");
         }
-        self.safe[number.index()] = wp - lost;
+        self.durable[number.index()] = wp - lost;
     }
 }
 

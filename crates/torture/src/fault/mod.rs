@@ -7,10 +7,10 @@
 //!
 //! ```text
 //!   start --> busy? back to the layer
-//!         --> pending until base + jitter + what its fate adds       any order
+//!         --> pending until base + jitter + what its fault adds       any order
 //!   abort --> given back undone, done or later; or it goes on        too late for the layer
 //!   poll  --> due: the medium does all, a part or nothing of it      torn, lost
-//!         --> the status of the medium, or that of its fate          denied, timed out
+//!         --> the status of the medium, or that of its fault          denied, timed out
 //! ```
 //!
 //! A volatile cache, if there is one, is accounted for here: what was written since the last flush
@@ -28,7 +28,7 @@ use zonal_blk::{
     Device, HwQueue, Limits, Nanos, Op, Request, Sector, Status, Zone, ZoneCondition, ZoneKind,
     ZoneNo,
 };
-use zonal_device::medium::{Medium, Witness};
+use zonal_device::medium::{CommandObserver, Medium};
 use zonal_device::rng::Rng;
 
 /// What the device is to be like while it does not fail.
@@ -63,7 +63,7 @@ pub enum Effect {
 
 /// What becomes of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fate {
+pub struct FaultSpec {
     /// How much longer it takes; for ever if that is beyond the end of time.
     pub late: Nanos,
     /// How much of it is done.
@@ -71,21 +71,21 @@ pub struct Fate {
     /// What the device says of it, whatever was done; `None` for the truth.
     pub status: Option<Status>,
     /// What the device does if it is asked to stop it.
-    pub stop: Stop,
+    pub stop: AbortResponse,
 }
 
 /// What a device does with a command that has taken too long for the layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stop {
+pub enum AbortResponse {
     /// Gives it back undone.
     #[default]
-    Undone,
-    /// Does it, as far as its fate allows, and gives it back.
-    Done,
+    NotExecuted,
+    /// Does it, as far as its fault allows, and gives it back.
+    Executed,
     /// Gives it back so much later; it does it then.
-    Late(Nanos),
+    Delayed(Nanos),
     /// Goes on with it so many times; then gives it back undone.
-    Deaf(u32),
+    ResetTimer(u32),
 }
 
 /// The device.
@@ -94,7 +94,7 @@ pub struct FaultDevice {
     limits: Limits,
     config: FaultConfig,
     /// Whether the device inside shows what it does; else it does it when it gives it back.
-    watches: bool,
+    observes: bool,
     state: Mutex<State>,
 }
 
@@ -102,7 +102,7 @@ pub struct FaultDevice {
 struct State {
     log: Log,
     /// Waiting for commands: of writes only, or any.
-    fates: VecDeque<(bool, Fate)>,
+    faults: VecDeque<(bool, FaultSpec)>,
     /// So many starts will be refused.
     busy: u32,
     removed: bool,
@@ -126,9 +126,9 @@ impl FaultDevice {
         let cache = config.volatile_cache.then(|| Cache::new(&limits, &*inner));
         let state = Mutex::new(State { cache, ..State::default() });
         Arc::new_cyclic(|this| {
-            let witness: Weak<FaultDevice> = Weak::clone(this);
-            let watches = inner.watch(witness);
-            FaultDevice { inner, limits, config, watches, state }
+            let observer: Weak<FaultDevice> = Weak::clone(this);
+            let observes = inner.set_observer(observer);
+            FaultDevice { inner, limits, config, observes, state }
         })
     }
 
@@ -146,20 +146,20 @@ impl FaultDevice {
         std::mem::swap(&mut self.state().log, empty);
     }
 
-    /// The next command that is started, or the next write, has this fate.
-    pub fn doom(&self, writes_only: bool, fate: Fate) {
-        self.state().fates.push_back((writes_only, fate));
+    /// The next command that is started, or the next write, has this fault.
+    pub fn inject(&self, writes_only: bool, fault: FaultSpec) {
+        self.state().faults.push_back((writes_only, fault));
     }
 
     /// Refuses the next starts.
-    pub fn be_busy(&self, starts: u32) {
+    pub fn refuse_starts(&self, starts: u32) {
         self.state().busy += starts;
     }
 
-    /// No more fates for commands to come, and no more refusals.
-    pub fn forget_faults(&self) {
+    /// No more faults for commands to come, and no more refusals.
+    pub fn clear_faults(&self) {
         let mut state = self.state();
-        state.fates.clear();
+        state.faults.clear();
         state.busy = 0;
     }
 
@@ -172,13 +172,13 @@ impl FaultDevice {
     }
 
     /// The device is back, as it went.
-    pub fn come_back(&self) {
+    pub fn reattach(&self) {
         self.state().removed = false;
     }
 
     /// Appends the zones to `zones` as the device would report them, also while it is gone; not
     /// logged. None without zones.
-    pub fn inspect(&self, zones: &mut Vec<Zone>) {
+    pub fn describe_zones(&self, zones: &mut Vec<Zone>) {
         if self.inner.report_zones(ZoneNo(0), usize::MAX, zones).is_ok() {
             for (number, zone) in (0..).zip(zones) {
                 self.shorten(number, zone);
@@ -194,7 +194,7 @@ impl FaultDevice {
     /// The power fails for a moment: commands in flight are lost, and of what is in the volatile
     /// cache whatever `draw` chooses. What the device inside is at counts as done just before.
     pub fn lose_power(&self, draw: u64) {
-        self.inner.settle();
+        self.inner.drain();
         let mut state = self.state();
         state.epoch += 1;
         self.inner.close_all();
@@ -222,7 +222,7 @@ impl FaultDevice {
     ///
     /// # Errors
     /// What the device says.
-    pub fn reset_behind(&self, zone: ZoneNo) -> Result<(), Status> {
+    pub fn reset_past_layer(&self, zone: ZoneNo) -> Result<(), Status> {
         self.inner.rewind(zone, Sector(0))?;
         if let Some(cache) = &mut self.state().cache {
             cache.moved(zone, Sector(0));
@@ -264,17 +264,17 @@ impl FaultDevice {
 }
 
 impl State {
-    fn fate_of(&mut self, request: &Request) -> Option<Fate> {
-        if self.fates.is_empty() {
+    fn take_fault(&mut self, request: &Request) -> Option<FaultSpec> {
+        if self.faults.is_empty() {
             return None;
         }
         let is_write = request.op().is_write();
-        let at = self.fates.iter().position(|&(writes_only, _)| is_write || !writes_only)?;
-        self.fates.remove(at).map(|(_, fate)| fate)
+        let at = self.faults.iter().position(|&(writes_only, _)| is_write || !writes_only)?;
+        self.faults.remove(at).map(|(_, fault)| fault)
     }
 }
 
-impl Witness for FaultDevice {
+impl CommandObserver for FaultDevice {
     fn before(&self, request: &Request) {
         if let Some(cache) = &mut self.state().cache {
             cache.before(&*self.inner, request);

@@ -1,9 +1,9 @@
 //! A hardware queue of a device that fails as it is told to.
 //!
-//! Takes requests; gives each to the device inside when it is due, unless its fate is another.
+//! Takes requests; gives each to the device inside when it is due, unless its fault is another.
 //! Commands that are due together are taken up newest first, as the null device does it.
 use super::log::{BioPart, Event};
-use super::{Effect, Fate, FaultDevice, Stop, Witness, note_effect};
+use super::{AbortResponse, CommandObserver, Effect, FaultDevice, FaultSpec, note_effect};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(super) struct FaultQueue {
     number: u16,
     pending: BinaryHeap<Pending>,
     /// Commands that are with the device inside, by tag.
-    inside: Vec<Option<Inside>>,
+    inside: Vec<Option<InnerCommand>>,
     started: u64,
     /// The device's when last looked at.
     epoch: u32,
@@ -25,7 +25,7 @@ pub(super) struct FaultQueue {
 
 /// What is to be said of a command that is with the device inside.
 #[derive(Clone, Copy)]
-struct Inside {
+struct InnerCommand {
     epoch: u32,
     status: Option<Status>,
 }
@@ -34,7 +34,7 @@ struct Pending {
     due: Nanos,
     number: u64,
     epoch: u32,
-    fate: Option<Fate>,
+    fault: Option<FaultSpec>,
     request: Box<Request>,
 }
 
@@ -54,36 +54,36 @@ impl FaultQueue {
 
     /// The medium's part in a command that is due. What is done at once goes to `done`; the device
     /// inside may keep it.
-    fn take_up(&mut self, now: Nanos, pending: Pending, done: &mut Vec<Box<Request>>) {
-        let Pending { fate, mut request, .. } = pending;
-        match fate.map_or(Effect::All, |fate| fate.effect) {
+    fn execute(&mut self, now: Nanos, pending: Pending, done: &mut Vec<Box<Request>>) {
+        let Pending { fault, mut request, .. } = pending;
+        match fault.map_or(Effect::All, |fault| fault.effect) {
             Effect::Nothing => {
-                let status = fate.and_then(|fate| fate.status).unwrap_or(Status::IoError);
-                self.give_back(request, status, true, done);
+                let status = fault.and_then(|fault| fault.status).unwrap_or(Status::IoError);
+                self.complete(request, status, true, done);
             }
             Effect::Part(lbas) if request.op().is_write() => {
-                let status = self.tear(&mut request, lbas);
-                let status = fate.and_then(|fate| fate.status).unwrap_or(status);
-                self.give_back(request, status, true, done);
+                let status = self.torn_write(&mut request, lbas);
+                let status = fault.and_then(|fault| fault.status).unwrap_or(status);
+                self.complete(request, status, true, done);
             }
             _ => {
-                if !self.device.watches {
+                if !self.device.observes {
                     self.device.before(&request);
                 }
-                let status = fate.and_then(|fate| fate.status);
-                let inside = Inside { epoch: pending.epoch, status };
+                let status = fault.and_then(|fault| fault.status);
+                let inside = InnerCommand { epoch: pending.epoch, status };
                 self.inside[usize::from(request.tag().0)] = Some(inside);
                 if let Err(request) = self.inner.start(now, request) {
                     // The device inside is busy itself.
                     let (number, epoch) = (pending.number, pending.epoch);
-                    self.pending.push(Pending { due: now, number, epoch, fate, request });
+                    self.pending.push(Pending { due: now, number, epoch, fault, request });
                 }
             }
         }
     }
 
     /// A write that stops early. At least its last LBA is missing.
-    fn tear(&mut self, request: &mut Request, lbas: u32) -> Status {
+    fn torn_write(&mut self, request: &mut Request, lbas: u32) -> Status {
         let lba = self.device.limits.lba_sectors();
         let nr_sectors = (lbas * lba).min(request.nr_sectors() - lba);
         if nr_sectors == 0 {
@@ -113,7 +113,7 @@ impl FaultQueue {
         Status::IoError
     }
 
-    fn give_back(
+    fn complete(
         &mut self,
         mut request: Box<Request>,
         status: Status,
@@ -133,7 +133,7 @@ impl FaultQueue {
         for request in out.drain(..) {
             let inside = self.inside[usize::from(request.tag().0)].take();
             let truth = request.status();
-            if !self.device.watches {
+            if !self.device.observes {
                 self.device.after(Some(self.number), &request, truth);
             }
             let lost = {
@@ -144,7 +144,7 @@ impl FaultQueue {
                 true => Some(Status::Offline),
                 false => inside.and_then(|inside| inside.status),
             };
-            self.give_back(request, told.unwrap_or(truth), told.is_some(), done);
+            self.complete(request, told.unwrap_or(truth), told.is_some(), done);
         }
         self.out = out;
     }
@@ -169,7 +169,7 @@ impl HwQueue for FaultQueue {
             state.log.events.push(Event::Refused);
             return Err(request);
         }
-        let fate = state.fate_of(&request);
+        let fault = state.take_fault(&request);
         let before = state.log.parts.len();
         let parts = &mut state.log.parts;
         request.for_each_bio(|bio| {
@@ -195,11 +195,11 @@ impl HwQueue for FaultQueue {
         state.log.events.push(started);
         let epoch = state.epoch;
         drop(state);
-        let late = fate.map_or(0, |fate| fate.late.0);
+        let late = fault.map_or(0, |fault| fault.late.0);
         let takes = device.config.latency.0 + device.jitter_of(&request);
         let due = Nanos(now.0.saturating_add(takes.saturating_add(late)));
         self.started += 1;
-        self.pending.push(Pending { due, number: self.started, epoch, fate, request });
+        self.pending.push(Pending { due, number: self.started, epoch, fault, request });
         Ok(())
     }
 
@@ -214,7 +214,7 @@ impl HwQueue for FaultQueue {
             let mut kept = BinaryHeap::new();
             for pending in std::mem::take(&mut self.pending).into_sorted_vec().into_iter().rev() {
                 if removed || pending.epoch != epoch {
-                    self.give_back(pending.request, Status::Offline, true, done);
+                    self.complete(pending.request, Status::Offline, true, done);
                 } else {
                     kept.push(pending);
                 }
@@ -224,7 +224,7 @@ impl HwQueue for FaultQueue {
         while self.pending.peek().is_some_and(|first| first.due <= now)
             && let Some(pending) = self.pending.pop()
         {
-            self.take_up(now, pending, done);
+            self.execute(now, pending, done);
             self.collect(now, done);
         }
         if self.inner.next_event().is_some() {
@@ -250,7 +250,7 @@ impl HwQueue for FaultQueue {
             None => {
                 // The device inside is at it, and will be done in its time.
                 self.log_abort(now, tag, true);
-                Abort::Stops
+                Abort::Accepted
             }
         }
     }
@@ -259,30 +259,30 @@ impl HwQueue for FaultQueue {
 impl FaultQueue {
     /// What becomes of a command that has taken too long and that the device inside does not have.
     fn stop(&mut self, now: Nanos, mut pending: Pending, done: &mut Vec<Box<Request>>) -> Abort {
-        let stop = pending.fate.map_or(Stop::Undone, |fate| fate.stop);
-        let goes_on = matches!(stop, Stop::Deaf(times) if times > 0);
+        let stop = pending.fault.map_or(AbortResponse::NotExecuted, |fault| fault.stop);
+        let goes_on = matches!(stop, AbortResponse::ResetTimer(times) if times > 0);
         self.log_abort(now, pending.request.tag(), !goes_on);
         match stop {
-            Stop::Deaf(times) if times > 0 => {
-                let fate = pending.fate.as_mut().expect("it is deaf by its fate");
-                fate.stop = Stop::Deaf(times - 1);
+            AbortResponse::ResetTimer(times) if times > 0 => {
+                let fault = pending.fault.as_mut().expect("it is deaf by its fault");
+                fault.stop = AbortResponse::ResetTimer(times - 1);
                 self.pending.push(pending);
-                return Abort::GoesOn;
+                return Abort::ResetTimer;
             }
-            Stop::Undone | Stop::Deaf(_) => {
-                self.give_back(pending.request, Status::Timeout, true, done);
+            AbortResponse::NotExecuted | AbortResponse::ResetTimer(_) => {
+                self.complete(pending.request, Status::Timeout, true, done);
             }
-            Stop::Done => {
+            AbortResponse::Executed => {
                 pending.due = now;
-                self.take_up(now, pending, done);
+                self.execute(now, pending, done);
                 self.collect(now, done);
             }
-            Stop::Late(late) => {
+            AbortResponse::Delayed(late) => {
                 pending.due = now.saturating_add(late);
                 self.pending.push(pending);
             }
         }
-        Abort::Stops
+        Abort::Accepted
     }
 
     fn log_abort(&self, at: Nanos, tag: Tag, stops: bool) {

@@ -6,8 +6,8 @@ use zonal_blk::{Channel, Op, ZoneNo, ZonePhase};
 impl World {
     /// No more faults: all that is outstanding must end.
     pub(super) fn end(&mut self, when: &str) -> Checked {
-        self.device.forget_faults();
-        self.come_back()?;
+        self.device.clear_faults();
+        self.reattach()?;
         while self.model.is_frozen() {
             self.thaw(None, false)?;
         }

@@ -4,7 +4,7 @@ use super::super::model::{Checked, require};
 use super::super::step::{Change, Doom, End, Halt};
 use super::{World, all_zones};
 use crate::fault::FaultDevice;
-use crate::fault::{Effect, Fate, Stop};
+use crate::fault::{AbortResponse, Effect, FaultSpec};
 use std::sync::Arc;
 use zonal_blk::{Nanos, Status, SwitchError, ZoneNo};
 
@@ -20,7 +20,7 @@ impl World {
             }
             self.change(change)?;
         }
-        self.queue.thaw();
+        self.queue.unfreeze();
         self.model.thaw();
         Ok(())
     }
@@ -129,11 +129,11 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn come_back(&mut self) -> Checked {
+    pub(super) fn reattach(&mut self) -> Checked {
         if !self.device.is_removed() {
             return Ok(());
         }
-        self.device.come_back();
+        self.device.reattach();
         self.report(0, self.config.zones as usize)
     }
 
@@ -163,7 +163,7 @@ impl World {
     }
 }
 
-pub(super) fn fate(doom: &Doom) -> Fate {
+pub(super) fn fate(doom: &Doom) -> FaultSpec {
     let (effect, status) = match doom.end {
         End::Late | End::Lose => (Effect::All, None),
         End::Fail => (Effect::Nothing, Some(Status::IoError)),
@@ -173,11 +173,11 @@ pub(super) fn fate(doom: &Doom) -> Fate {
         End::Tear(lbas) => (Effect::Part(lbas.into()), None),
     };
     let stop = match doom.stop {
-        Halt::Undone => Stop::Undone,
-        Halt::Done => Stop::Done,
-        Halt::Late(nanos) => Stop::Late(Nanos(nanos.into())),
-        Halt::Deaf(times) => Stop::Deaf(times.into()),
+        Halt::Undone => AbortResponse::NotExecuted,
+        Halt::Done => AbortResponse::Executed,
+        Halt::Late(nanos) => AbortResponse::Delayed(Nanos(nanos.into())),
+        Halt::Deaf(times) => AbortResponse::ResetTimer(times.into()),
     };
     let late = if doom.end == End::Lose { u64::MAX } else { doom.late.into() };
-    Fate { late: Nanos(late), effect, status, stop }
+    FaultSpec { late: Nanos(late), effect, status, stop }
 }

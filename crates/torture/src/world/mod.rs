@@ -103,12 +103,12 @@ impl World {
             Action::Retire { channel } => self.retire(usize::from(*channel)),
             Action::Report { zone, count } => self.report(*zone, (*count).into()),
             Action::Doom(doom) => {
-                self.device.doom(doom.writes_only, fate(doom));
+                self.device.inject(doom.writes_only, fate(doom));
                 self.faults += 1;
                 Ok(())
             }
             Action::Busy { starts } => {
-                self.device.be_busy((*starts).into());
+                self.device.refuse_starts((*starts).into());
                 self.faults += u64::from(*starts);
                 Ok(())
             }
@@ -116,14 +116,14 @@ impl World {
                 device.set_condition(zone, to.condition(!ordered))
             }),
             Action::ResetBehind { zone } => {
-                self.condition(*zone, |device, zone, _| device.reset_behind(zone))
+                self.condition(*zone, |device, zone, _| device.reset_past_layer(zone))
             }
             Action::Remove => {
                 self.device.remove();
                 self.faults += 1;
                 Ok(())
             }
-            Action::Return => self.come_back(),
+            Action::Return => self.reattach(),
             Action::PowerLoss { draw } => self.lose_power(*draw),
             Action::Crash { draw } => self.crash(*draw),
             Action::Jump => {
@@ -270,7 +270,7 @@ impl World {
 fn all_zones(device: &FaultDevice) -> Vec<Zone> {
     let mut zones = Vec::new();
     // A device without zones has none to report; one that is gone comes back to be asked.
-    device.inspect(&mut zones);
+    device.describe_zones(&mut zones);
     zones
 }
 

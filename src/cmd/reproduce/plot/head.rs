@@ -13,8 +13,8 @@ use crate::experiment::{self, Span};
 use anyhow::{Context, Result, bail};
 use std::sync::Arc;
 use zonal_blk::{Nanos, QueueOptions};
-use zonal_device::hdd::{Activity, HddDevice, TraceEntry};
-use zonal_device::spec::DeviceSpec;
+use zonal_device::device_spec::DeviceSpec;
+use zonal_device::hdd::{HddDevice, HeadActivity, TraceEntry};
 use zonal_fio::jobfile::{self, SystemSource};
 
 /// How long a job may take to cross a border, in virtual seconds.
@@ -81,7 +81,8 @@ fn record(cell: &Cell, how: &How) -> Result<(Vec<TraceEntry>, u64)> {
 /// Time and position of the head around its first access beyond a border, relative to both; `None`
 /// if there is no such access.
 fn around(trace: &[TraceEntry], border: u64) -> Option<Vec<(f64, f64)>> {
-    let beyond = |entry: &&TraceEntry| entry.activity == Activity::Transfer && entry.byte >= border;
+    let beyond =
+        |entry: &&TraceEntry| entry.activity == HeadActivity::Transfer && entry.byte >= border;
     let Nanos(crossed) = trace.iter().find(beyond)?.at;
     let place = |entry: &TraceEntry| {
         let time = (entry.at.0 as f64 - crossed as f64) / 1e6;

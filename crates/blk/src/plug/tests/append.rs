@@ -67,8 +67,8 @@ fn a24_native_appends_pass_by_the_plug_many_at_a_time() {
     let mut rig = Setup::new().native_append().build();
     (0..3).for_each(|_| _ = rig.append(0, 8));
     assert_eq!(rig.started(), [(Op::ZoneAppend, 0, 8); 3]);
-    rig.device.end_nth(0, 2, End::Judged);
-    rig.device.end_nth(0, 0, End::Judged);
+    rig.device.end_nth(0, 2, End::ByZoneRules);
+    rig.device.end_nth(0, 0, End::ByZoneRules);
     let landed = rig.completions_on(0);
     let landed: Vec<_> = landed.iter().map(|c| (c.user_data, c.sector.0)).collect();
     assert_eq!(landed, [(2, 0), (0, 8)]);
@@ -100,7 +100,7 @@ fn a24_failed_write_beside_an_append_does_not_fix_a_pointer_that_the_append_stil
     rig.write(0, 8);
     rig.append(0, 8);
     rig.fail();
-    rig.device.end_nth(0, 0, End::Judged);
+    rig.device.end_nth(0, 0, End::ByZoneRules);
     rig.poll();
     let write = rig.write(8, 8);
     assert_eq!(rig.drain(), [(write, Status::Ok)]);

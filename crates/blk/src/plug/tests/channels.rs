@@ -11,11 +11,11 @@ fn waiting_write_goes_out_on_the_channel_that_it_waited_for_and_completes_on_its
     let mut rig = Setup::new().channels(2).build();
     let first = rig.write_on(0, 0, 8);
     let second = rig.write_on(1, 8, 8);
-    assert_eq!(rig.end_on(0, End::Judged), [(first, Status::Ok)]);
+    assert_eq!(rig.end_on(0, End::ByZoneRules), [(first, Status::Ok)]);
     assert_eq!((rig.device.in_flight(0), rig.device.in_flight(1)), (1, 0));
     assert_eq!(rig.channels[0].outstanding(), 0);
     assert!(!rig.channels[0].is_idle(), "it still carries the other's write");
-    assert_eq!(rig.end_on(0, End::Judged), []);
+    assert_eq!(rig.end_on(0, End::ByZoneRules), []);
     assert!(rig.channels[0].is_idle() && rig.channels[1].has_mail());
     assert_eq!(rig.channels[1].next_event(), Some(Nanos(0)));
     assert_eq!(rig.poll_on(1), [(second, Status::Ok)]);
@@ -39,7 +39,7 @@ fn retiring_channel_leaves_the_writes_of_others_to_them() {
         let first = rig.write_on(0, 0, 8);
         let second = rig.write_on(1, 8, 8);
         rig.channels[0].retire();
-        assert_eq!(rig.end_on(0, End::Judged), [(first, Status::Ok)]);
+        assert_eq!(rig.end_on(0, End::ByZoneRules), [(first, Status::Ok)]);
         assert!(rig.channels[0].is_idle());
         drop(rig.channels.remove(0));
         let mut done = Vec::new();

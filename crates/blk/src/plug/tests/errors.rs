@@ -178,7 +178,7 @@ fn zone_that_goes_read_only_or_offline_tells_its_waiters_at_once() {
             let first = rig.write(0, 8);
             let (own, other) = (rig.write(8, 8), rig.write_on(1, 16, 8));
             rig.device.set_zone(0, |zone| zone.cond = cond);
-            assert_eq!(rig.end_on(0, End::Judged), [(first, status), (own, status)]);
+            assert_eq!(rig.end_on(0, End::ByZoneRules), [(first, status), (own, status)]);
             assert_eq!(rig.poll_on(1), [(other, status)]);
             let late = rig.write(0, 8);
             assert_eq!(rig.poll(), [(late, status)]);

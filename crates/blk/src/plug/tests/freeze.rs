@@ -35,11 +35,11 @@ fn frozen_queue_holds_new_bios_in_order_and_lets_them_in_after_the_thaw() {
     rig.queue.freeze();
     rig.queue.freeze();
     let held = [rig.write(0, 8), rig.write(8, 8)];
-    assert!(rig.channels[0].is_held());
+    assert!(rig.channels[0].has_held_bios());
     assert_eq!((rig.channels[0].outstanding(), rig.channels[0].next_event()), (2, None));
-    rig.queue.thaw();
+    rig.queue.unfreeze();
     assert_eq!((rig.poll(), rig.started().len()), (vec![], 0), "freezes nest");
-    rig.queue.thaw();
+    rig.queue.unfreeze();
     assert_eq!(rig.channels[0].next_event(), Some(Nanos(0)));
     // What is submitted after the thaw does not overtake what is held.
     let late = rig.write(16, 8);
@@ -52,7 +52,7 @@ fn bio_submitted_after_the_thaw_does_not_overtake_those_held_while_others_were_i
     let inside = rig.write(0, 8);
     rig.queue.freeze();
     let held = rig.write(8, 8);
-    rig.queue.thaw();
+    rig.queue.unfreeze();
     let late = rig.write(16, 8);
     assert_eq!(rig.drain(), [inside, held, late].map(|id| (id, Status::Ok)));
 }
@@ -68,7 +68,7 @@ fn a33_policy_changes_while_the_queue_is_frozen_and_quiescent_and_not_otherwise(
     assert_eq!(rig.queue.zone_write(), ZoneWrite::Plug);
     rig.drain();
     assert_eq!(rig.queue.set_zone_write(ZoneWrite::Qd1), Ok(()));
-    rig.queue.thaw();
+    rig.queue.unfreeze();
     rig.write(8, 8);
     rig.write(64, 8);
     assert_eq!(rig.writes(), [(0, 8), (8, 8)]);
@@ -90,7 +90,7 @@ fn nothing_is_lost_when_the_policy_changes_under_load() {
         done.extend(rig.drain());
         assert!(rig.queue.is_quiescent() && !done.iter().any(|&(id, _)| id == held));
         assert_eq!(rig.queue.set_zone_write(policy), Ok(()));
-        rig.queue.thaw();
+        rig.queue.unfreeze();
         done.extend(rig.drain());
     }
     let expected: Vec<_> = (0..rig.next_id).map(|id| (id, Status::Ok)).collect();
@@ -106,7 +106,7 @@ fn plugs_learn_the_write_pointers_when_they_come_into_use() {
     rig.drain();
     rig.queue.freeze();
     rig.queue.set_zone_write(ZoneWrite::Plug).unwrap();
-    rig.queue.thaw();
+    rig.queue.unfreeze();
     assert_eq!((rig.known(0), rig.queue.live_plugs()), ((ZonePhase::Active, 8), 1));
     let write = rig.write(8, 8);
     assert_eq!(rig.drain(), [(write, Status::Ok)]);
@@ -134,6 +134,6 @@ fn change_of_policy_notices_what_happened_past_the_layer() {
     rig.device.set_zone(0, |zone| move_to(zone, 0));
     rig.queue.freeze();
     rig.queue.set_zone_write(ZoneWrite::Qd1).unwrap();
-    rig.queue.thaw();
+    rig.queue.unfreeze();
     assert_eq!((rig.queue.live_plugs(), rig.known(0).1), (0, 0));
 }

@@ -160,7 +160,7 @@ fn a07_write_after_a_reset_that_overtook_a_write_still_comes_after_that_write() 
     let mut rig = Setup::new().build();
     let old = rig.write(0, 8);
     let reset = rig.reset(0);
-    rig.device.end_nth(0, 1, End::Told(Status::Ok));
+    rig.device.end_nth(0, 1, End::Forced(Status::Ok));
     assert_eq!(rig.poll(), [(reset, Status::Ok)]);
     let new = rig.write(0, 8);
     assert_eq!(rig.writes(), [(0, 8)], "one write in flight per zone");
@@ -191,7 +191,7 @@ fn a09_a_plug_goes_with_nothing_in_flight_and_nothing_waiting() {
     rig.write(0, 32);
     rig.write(32, 32);
     rig.finish(0);
-    rig.device.end_nth(0, 1, End::Told(Status::Ok));
+    rig.device.end_nth(0, 1, End::Forced(Status::Ok));
     assert_eq!(rig.poll().len(), 2, "the finish, and the write that it made impossible");
     let plug = rig.plug(0).expect("the first write holds the plug of the full zone");
     assert_eq!((plug.references, plug.waiting, plug.phase), (2, 0, ZonePhase::Full));

@@ -18,7 +18,7 @@ fn a26_management_does_not_wait_for_writes() {
     rig.write(0, 8);
     rig.reset(0);
     assert_eq!(rig.started(), [(Op::Write, 0, 8), (Op::ZoneReset, 0, 0)]);
-    rig.device.end_nth(0, 1, End::Told(Status::Ok));
+    rig.device.end_nth(0, 1, End::Forced(Status::Ok));
     rig.fail();
     rig.drain();
 }
@@ -42,7 +42,7 @@ fn a27_completed_reset_aborts_the_writes_that_wait() {
     let first = rig.write(0, 8);
     let (own, other) = (rig.write(8, 8), rig.write_on(1, 16, 8));
     let reset = rig.reset(0);
-    rig.device.end_nth(0, 1, End::Told(Status::Ok));
+    rig.device.end_nth(0, 1, End::Forced(Status::Ok));
     let mut ended = rig.poll();
     ended.sort_unstable_by_key(|&(id, _)| id);
     assert_eq!(ended, [(own, Status::IoError), (reset, Status::Ok)]);
@@ -58,7 +58,7 @@ fn a27_failed_reset_or_finish_changes_nothing() {
     let waits = rig.write(8, 8);
     for op in [Op::ZoneReset, Op::ZoneFinish, Op::ZoneResetAll] {
         let management = rig.submit(op, 0, 0);
-        rig.device.end_nth(0, 1, End::Told(Status::IoError));
+        rig.device.end_nth(0, 1, End::Forced(Status::IoError));
         assert_eq!(rig.poll(), [(management, Status::IoError)]);
         assert_eq!(rig.known(0), (ZonePhase::Active, 16));
     }

@@ -119,9 +119,9 @@ impl Both {
                     None => None,
                 };
                 let how = match fails_after {
-                    Some(0) => End::Told(Status::IoError),
+                    Some(0) => End::Forced(Status::IoError),
                     Some(sectors) => End::Torn(sectors),
-                    None => End::Judged,
+                    None => End::ByZoneRules,
                 };
                 self.rig.device.end_nth(queue, nth, how);
                 self.model.end(queue, nth, fails_after);
@@ -162,7 +162,7 @@ impl Both {
         let policy = if self.one_per_disk { ZoneWrite::Qd1 } else { ZoneWrite::Plug };
         self.rig.queue.freeze();
         self.rig.queue.set_zone_write(policy).expect("a frozen queue without I/O");
-        self.rig.queue.thaw();
+        self.rig.queue.unfreeze();
         self.model.switch();
     }
 

@@ -113,7 +113,7 @@ fn a37_aborted_plug_gives_up_its_place_in_the_line() {
     rig.write(128, 8);
     assert_eq!(listed(&rig), [0, 1, 2]);
     let reset = rig.reset(1);
-    rig.device.end_nth(0, 1, End::Told(Status::Ok));
+    rig.device.end_nth(0, 1, End::Forced(Status::Ok));
     let mut ended = rig.poll();
     ended.sort_unstable_by_key(|&(id, _)| id);
     assert_eq!(ended, [(aborted, Status::IoError), (reset, Status::Ok)]);
@@ -144,7 +144,7 @@ fn a37_every_plug_of_the_line_can_be_aborted_at_once() {
     let first = rig.write(0, 8);
     (1..4).for_each(|zone| _ = rig.write(zone * 64, 8));
     let all = rig.submit(Op::ZoneResetAll, 0, 0);
-    rig.device.end_nth(0, 1, End::Told(Status::Ok));
+    rig.device.end_nth(0, 1, End::Forced(Status::Ok));
     assert_eq!(rig.poll().len(), 4);
     assert_eq!(listed(&rig), [0]);
     assert_eq!(rig.fail(), [(first, Status::IoError)]);

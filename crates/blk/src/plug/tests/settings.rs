@@ -21,7 +21,7 @@ fn scheduler_changes_on_a_quiescent_queue_only_and_loses_nothing() {
     assert_eq!(rig.ok(), [(first, Status::Ok)]);
     assert_eq!(rig.queue.set_scheduler(mq_deadline()), Ok(()));
     assert_eq!(rig.queue.scheduler(), mq_deadline());
-    rig.queue.thaw();
+    rig.queue.unfreeze();
     assert_eq!(rig.drain(), held.map(|id| (id, Status::Ok)));
     let inserted: u64 = rig.queue.sched_counters().unwrap().iter().map(|c| c.inserted).sum();
     assert_eq!(inserted, 3, "they went through the new scheduler");
@@ -35,13 +35,13 @@ fn longest_command_can_be_lowered_and_raised_again() {
     assert!(matches!(rig.queue.set_max_sectors(longest + 1), Err(SwitchError::Unsuitable(_))));
     assert!(matches!(rig.queue.set_max_sectors(0), Err(SwitchError::Unsuitable(_))));
     assert_eq!(rig.queue.set_max_sectors(8), Ok(()));
-    rig.queue.thaw();
+    rig.queue.unfreeze();
     let long = rig.write(0, 16);
     assert_eq!(rig.drain(), [(long, Status::Ok)]);
     assert_eq!(rig.writes(), [(0, 8), (8, 8)]);
     rig.queue.freeze();
     assert_eq!(rig.queue.set_max_sectors(longest), Ok(()));
-    rig.queue.thaw();
+    rig.queue.unfreeze();
     rig.write(16, 16);
     assert_eq!(rig.writes(), [(16, 16)]);
     rig.drain();
@@ -54,7 +54,7 @@ fn fewer_requests_are_in_flight_if_that_is_asked_for() {
     assert!(matches!(rig.queue.set_nr_requests(0), Err(SwitchError::Unsuitable(_))));
     assert_eq!(rig.queue.set_nr_requests(2), Ok(()));
     assert_eq!(rig.queue.set_io_timeout(Nanos(5)), Ok(()));
-    rig.queue.thaw();
+    rig.queue.unfreeze();
     for zone in 0..3 {
         rig.write(zone * 64, 8);
     }
@@ -68,7 +68,7 @@ fn channel_that_has_not_seen_a_lower_nr_requests_sends_nothing_by_the_old() {
     let mut rig = Setup::new().channels(2).options(|o| o.scheduler = mq_deadline()).build();
     rig.queue.freeze();
     assert_eq!(rig.queue.set_nr_requests(1), Ok(()));
-    rig.queue.thaw();
+    rig.queue.unfreeze();
     for sector in [0, 64] {
         rig.submit_bio(1, Bio::new(Op::Read, Sector(sector), 8, 0));
     }
@@ -85,7 +85,7 @@ fn ends_found_by_a_channel_that_has_not_seen_a_change_count_in_the_new_scheduler
     let mut rig = Setup::new().channels(2).limits(|l| l.nr_queues = 1).options(shares).build();
     rig.queue.freeze();
     assert_eq!(rig.queue.set_nr_requests(1), Ok(()));
-    rig.queue.thaw();
+    rig.queue.unfreeze();
     for zone in 0..4 {
         rig.write_on(1, zone * 64, 8);
     }

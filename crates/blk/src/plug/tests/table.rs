@@ -18,7 +18,7 @@ fn set(rig: &mut Rig, change: fn(&mut Zone)) {
     rig.device.set_zone(1, change);
     rig.queue.freeze();
     rig.queue.set_zone_write(crate::ZoneWrite::Plug).unwrap();
-    rig.queue.thaw();
+    rig.queue.unfreeze();
 }
 
 const STATES: [(&str, Prepare); 15] = [
@@ -127,8 +127,8 @@ fn row(prepare: Prepare, op: Op, len: Option<u32>, append: bool, outcome: Status
                 0,
                 rig.device.in_flight(0) - 1,
                 match outcome {
-                    Status::Ok => End::Judged,
-                    status => End::Told(status),
+                    Status::Ok => End::ByZoneRules,
+                    status => End::Forced(status),
                 },
             );
             let ended = rig.poll();

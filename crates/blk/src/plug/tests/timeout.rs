@@ -52,5 +52,5 @@ fn device_that_goes_on_is_asked_again_and_its_word_counts() {
     let first = rig.write(0, 8);
     assert_eq!(wait(&mut rig, IO_TIMEOUT), []);
     assert_eq!(rig.channels[0].next_event(), Some(Nanos(2 * IO_TIMEOUT.0)));
-    assert_eq!(rig.end_on(0, End::Told(Status::Ok)), [(first, Status::Ok)]);
+    assert_eq!(rig.end_on(0, End::Forced(Status::Ok)), [(first, Status::Ok)]);
 }

@@ -103,7 +103,7 @@ struct Pair {
     model: Reference,
     now: u64,
     next_id: u64,
-    flying: Vec<Ended>,
+    flying: Vec<CompletedRequest>,
 }
 
 impl Pair {
@@ -142,7 +142,7 @@ impl Pair {
             return Ok(false);
         };
         request.sent_at = Nanos(self.now);
-        self.flying.push(Ended::new(Nanos(self.now), &request));
+        self.flying.push(CompletedRequest::new(Nanos(self.now), &request));
         let expected = expected.unwrap_or_default();
         let expected: Vec<_> = expected.iter().map(|spec| spec.id).collect();
         prop_assert_eq!(ids(request), expected, "at {}", self.now);
@@ -151,7 +151,7 @@ impl Pair {
 
     fn end(&mut self, which: usize) -> Result<(), TestCaseError> {
         if let Some(which) = which.checked_rem(self.flying.len()) {
-            let end = Ended { at: Nanos(self.now), ..self.flying.remove(which) };
+            let end = CompletedRequest { at: Nanos(self.now), ..self.flying.remove(which) };
             self.sched.completed(&end);
             self.model.completed(&end);
             prop_assert_eq!(self.sched.max_budget(), self.model.max_budget());
@@ -168,7 +168,7 @@ impl Pair {
             Step::Pass(spec) => {
                 let request = self.new_request(spec);
                 let now = Nanos(self.now);
-                let given = self.sched.pass(now, request, &InFlight::default());
+                let given = self.sched.insert_and_dispatch(now, request, &InFlight::default());
                 self.check(given)?;
             }
             Step::Advance(by) => self.now += by,

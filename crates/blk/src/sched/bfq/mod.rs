@@ -14,7 +14,7 @@
 //! ```
 //!
 //! A process is a channel. A request of the process in service that comes when nothing of it waits
-//! goes on at once, past the orders ([`Elevator::pass`]). The rules are those of the kernel (Linux 6.12, block/bfq-iosched.c and
+//! goes on at once, past the orders ([`Elevator::insert_and_dispatch`]). The rules are those of the kernel (Linux 6.12, block/bfq-iosched.c and
 //! Documentation/block/bfq-iosched.rst); `docs/schedulers.md` lists what differs.
 #[cfg(test)]
 mod comparison;
@@ -27,7 +27,7 @@ mod service;
 #[cfg(test)]
 mod tests;
 
-use super::elevator::{Elevator, Ended, InFlight, Route};
+use super::elevator::{CompletedRequest, Elevator, InFlight, OpClass};
 use super::merge::MergeLimit;
 use super::prio::PrioClass;
 use super::waiting::Store;
@@ -57,10 +57,10 @@ struct Service {
 
 /// Why a stretch of service is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Expired {
-    BudgetUsedUp,
-    Timeout,
-    NothingWaits,
+enum ExpireReason {
+    BudgetExhausted,
+    BudgetTimeout,
+    NoMoreRequests,
 }
 
 /// The bfq scheduler.
@@ -141,8 +141,8 @@ impl Bfq {
     fn wake(&mut self, index: usize, now: Nanos) {
         let queue = &mut self.queues[index];
         if queue.in_flight == 0 {
-            let anew = queue.begins_anew(now);
-            queue.goes_on(now, self.options.slice_idle);
+            let anew = queue.starts_new_burst(now);
+            queue.resume(now, self.options.slice_idle);
             if anew && self.options.low_latency && !queue.is_async {
                 let time = if self.rotational { RAISE_FOR_ROTATING } else { RAISE_FOR };
                 queue.raised_until = now + time;
@@ -156,22 +156,22 @@ impl Bfq {
         match &mut self.service {
             // It was waited for.
             Some(service) if service.queue == index => service.idle_until = None,
-            _ => self.want(index, now, false),
+            _ => self.add_to_tree(index, now, false),
         }
     }
 
     /// Enters the queue in the tree of the class that its oldest request has.
-    fn want(&mut self, index: usize, now: Nanos, mut still: bool) {
+    fn add_to_tree(&mut self, index: usize, now: Nanos, mut still: bool) {
         let queue = &mut self.queues[index];
-        let oldest = queue.line.oldest(&self.store).expect("something waits");
-        still &= !queue.follow_prio(self.store.get(oldest));
-        let weight = queue.weigh(now);
+        let oldest = queue.waiting_requests.oldest(&self.store).expect("something waits");
+        still &= !queue.update_prio(self.store.get(oldest));
+        let weight = queue.effective_weight(now);
         let tree = &mut self.trees[queue.class.index()];
         tree.add(index, &mut queue.stamps, queue.budget, weight, still);
     }
 
     /// Whether the device is kept for a process that has nothing waiting.
-    fn is_worth_waiting_for(&self, index: usize) -> bool {
+    fn better_to_idle(&self, index: usize) -> bool {
         if self.options.strict_guarantees {
             return true;
         }
@@ -179,38 +179,38 @@ impl Bfq {
         let goes_on = self.options.slice_idle > Nanos(0)
             && !queue.is_async
             && queue.class != PrioClass::Idle
-            && queue.thinks_less_than(self.options.slice_idle);
+            && queue.think_time_within(self.options.slice_idle);
         // If all count the same, who goes on gets its turn soon enough; on a disk that would cost
         // two seeks.
-        goes_on && (self.rotational || queue.is_raised || self.counts_differ(index))
+        goes_on && (self.rotational || queue.is_raised || self.is_asymmetric(index))
     }
 
     /// Whether some other process that wants service counts more or less than this one.
-    fn counts_differ(&self, index: usize) -> bool {
+    fn is_asymmetric(&self, index: usize) -> bool {
         let counts = |index: usize| {
             let queue = &self.queues[index];
             (queue.class, queue.stamps.weight)
         };
-        let mut others = self.trees.iter().flat_map(|tree| &tree.wanting);
+        let mut others = self.trees.iter().flat_map(|tree| &tree.backlogged);
         others.any(|&other| counts(other) != counts(index))
     }
 
     /// The stretch of service that goes on at `now`, a new one if the last is over.
-    fn serve(&mut self, now: Nanos) -> Option<Service> {
+    fn select_queue(&mut self, now: Nanos) -> Option<Service> {
         if let Some(service) = self.service {
             let queue = &self.queues[service.queue];
-            let waits = queue.line.len() > 0;
+            let waits = queue.waiting_requests.len() > 0;
             // Who is waited for is owed its turn: only who has something waiting runs out of time.
             if waits && now >= service.since + self.options.timeout_sync {
-                self.expire(now, Expired::Timeout);
+                self.expire(now, ExpireReason::BudgetTimeout);
             } else if waits {
                 return Some(service);
-            } else if self.is_worth_waiting_for(service.queue)
+            } else if self.better_to_idle(service.queue)
                 && (queue.in_flight > 0 || service.idle_until.is_some_and(|until| now < until))
             {
                 return None;
             } else {
-                self.expire(now, Expired::NothingWaits);
+                self.expire(now, ExpireReason::NoMoreRequests);
             }
         }
         let queues = &self.queues;
@@ -221,7 +221,7 @@ impl Bfq {
     }
 
     /// Ends the stretch of service.
-    fn expire(&mut self, now: Nanos, why: Expired) {
+    fn expire(&mut self, now: Nanos, why: ExpireReason) {
         let Some(service) = self.service.take() else {
             return;
         };
@@ -231,14 +231,14 @@ impl Bfq {
         queue.stamps.end(service.served);
         // Who uses up its budget in time gets a greater one, who does not use it a smaller one.
         queue.budget = match why {
-            Expired::BudgetUsedUp => queue.budget * 4,
-            Expired::Timeout => queue.budget * 2,
-            Expired::NothingWaits => service.served,
+            ExpireReason::BudgetExhausted => queue.budget * 4,
+            ExpireReason::BudgetTimeout => queue.budget * 2,
+            ExpireReason::NoMoreRequests => service.served,
         }
         .clamp(max_budget / 32, max_budget)
         .max(1);
-        if queue.line.len() > 0 {
-            self.want(service.queue, now, true);
+        if queue.waiting_requests.len() > 0 {
+            self.add_to_tree(service.queue, now, true);
         }
     }
 
@@ -252,20 +252,20 @@ impl Bfq {
         let key = expired.or_else(|| queue.next(&self.store, &self.options))?;
         let charge = queue.charge(self.store.get(key).nr_sectors());
         if service.served > 0 && service.served + charge > queue.budget {
-            self.expire(now, Expired::BudgetUsedUp);
+            self.expire(now, ExpireReason::BudgetExhausted);
             return None;
         }
-        let taken = queue.line.take(&mut self.store, key, self.limit, true);
+        let taken = queue.waiting_requests.take(&mut self.store, key, self.limit, true);
         self.waiting -= 1 + taken.merged;
         self.merged[taken.request.prio().class.index()] += taken.merged as u64;
-        self.sends(service, &taken.request);
+        self.note_sent(service, &taken.request);
         Some(taken.request)
     }
 
     /// Notes that the queue in service sends a command.
-    fn sends(&mut self, service: Service, command: &Request) {
+    fn note_sent(&mut self, service: Service, command: &Request) {
         let queue = &mut self.queues[service.queue];
-        queue.sends(command);
+        queue.note_sent(command);
         let charge = queue.charge(command.nr_sectors());
         self.trees[queue.class.index()].served(charge);
         self.service = Some(Service { served: service.served + charge, ..service });
@@ -276,7 +276,7 @@ impl Bfq {
     /// service, nothing waits in it, and it may go on.
     fn service_for(&mut self, now: Nanos, request: &Request) -> Option<Service> {
         let service = self.service?;
-        if Route::of(request.op()) == Route::First || !self.first.is_empty() {
+        if OpClass::of(request.op()) == OpClass::First || !self.first.is_empty() {
             return None;
         }
         let is_async = request.flags().contains(BioFlags::ASYNC);
@@ -284,7 +284,7 @@ impl Bfq {
         let queue = &self.queues[index];
         let served = service.served + queue.charge(request.nr_sectors());
         let goes_on = index == service.queue
-            && queue.line.len() == 0
+            && queue.waiting_requests.len() == 0
             && queue.class == request.prio().class
             && now < service.since + self.options.timeout_sync
             && served <= queue.budget
@@ -295,19 +295,19 @@ impl Bfq {
 
 impl Elevator for Bfq {
     fn insert(&mut self, now: Nanos, request: Box<Request>) {
-        if Route::of(request.op()) == Route::First {
+        if OpClass::of(request.op()) == OpClass::First {
             return self.first.push_back(request);
         }
         let is_async = request.flags().contains(BioFlags::ASYNC);
         let index = self.queue_of(request.process(), is_async);
         let queue = &self.queues[index];
         let in_service = self.service.is_some_and(|service| service.queue == index);
-        let wants = queue.line.len() > 0;
+        let wants = queue.waiting_requests.len() > 0;
         if in_service && !wants && queue.class != request.prio().class {
             // It is to be served in another class.
-            self.expire(now, Expired::NothingWaits);
+            self.expire(now, ExpireReason::NoMoreRequests);
         }
-        self.queues[index].line.insert(&mut self.store, request);
+        self.queues[index].waiting_requests.insert(&mut self.store, request);
         self.waiting += 1;
         if !wants {
             self.activate(index, now);
@@ -322,14 +322,14 @@ impl Elevator for Bfq {
             return None;
         }
         loop {
-            let service = self.serve(now)?;
+            let service = self.select_queue(now)?;
             if let Some(request) = self.take(service, now) {
                 return Some(request);
             }
         }
     }
 
-    fn pass(
+    fn insert_and_dispatch(
         &mut self,
         now: Nanos,
         request: Box<Request>,
@@ -340,12 +340,12 @@ impl Elevator for Bfq {
             return self.dispatch(now, flight);
         };
         self.wake(service.queue, request.queued_at());
-        self.sends(Service { idle_until: None, ..service }, &request);
+        self.note_sent(Service { idle_until: None, ..service }, &request);
         Some(request)
     }
 
-    fn completed(&mut self, end: &Ended) {
-        if Route::of(end.op) == Route::First {
+    fn completed(&mut self, end: &CompletedRequest) {
+        if OpClass::of(end.op) == OpClass::First {
             return;
         }
         self.in_flight -= 1;
@@ -353,7 +353,7 @@ impl Elevator for Bfq {
         let index = self.queue_of(end.process, end.is_async);
         let queue = &mut self.queues[index];
         queue.in_flight -= 1;
-        if queue.in_flight > 0 || queue.line.len() > 0 {
+        if queue.in_flight > 0 || queue.waiting_requests.len() > 0 {
             return;
         }
         queue.becomes_idle(end.at);
@@ -364,7 +364,7 @@ impl Elevator for Bfq {
         }
     }
 
-    fn wants_ends(&self) -> bool {
+    fn wants_completions(&self) -> bool {
         true
     }
 

@@ -1,9 +1,9 @@
 //! The queue of one process: its requests, its share, and what is known of its habits.
 use super::BfqOptions;
-use super::service::Stamps;
+use super::service::Timestamps;
 use crate::request::Request;
 use crate::sched::prio::PrioClass;
-use crate::sched::waiting::{Key, Line, Store};
+use crate::sched::waiting::{Key, Store, WaitQueue};
 use crate::units::Nanos;
 
 /// How many times its weight a process counts while it is raised (Linux 6.12 `bfq_wr_coeff`).
@@ -13,7 +13,7 @@ pub(super) const RAISE_AFTER: Nanos = Nanos(2_000_000_000);
 
 /// Requests of one process that somebody waits for, or those that nobody waits for.
 pub(super) struct Queue {
-    pub(super) line: Line,
+    pub(super) waiting_requests: WaitQueue,
     pub(super) is_async: bool,
     pub(super) class: PrioClass,
     /// From the priority, unless one was set.
@@ -22,15 +22,15 @@ pub(super) struct Queue {
     pub(super) raised_until: Nanos,
     /// Whether it is raised in the stretch of service that it wants or has.
     pub(super) is_raised: bool,
-    pub(super) stamps: Stamps,
+    pub(super) stamps: Timestamps,
     /// Sectors that it may be served at the next stretch.
     pub(super) budget: u64,
     pub(super) in_flight: u32,
     /// When nothing of it was left, and how long it thinks then before it goes on: an average in
     /// which the last counts for an eighth, and the number of samples up to eight.
     idle_since: Nanos,
-    think: u64,
-    thoughts: u32,
+    think_time: u64,
+    think_samples: u32,
     /// The end of what was sent last.
     position: u64,
 }
@@ -38,19 +38,19 @@ pub(super) struct Queue {
 impl Queue {
     pub(super) fn new(is_async: bool, budget: u64) -> Self {
         Queue {
-            line: Line::default(),
+            waiting_requests: WaitQueue::default(),
             is_async,
             class: PrioClass::BestEffort,
             weight: 1,
             weight_is_set: false,
             raised_until: Nanos(0),
             is_raised: false,
-            stamps: Stamps::default(),
+            stamps: Timestamps::default(),
             budget,
             in_flight: 0,
             idle_since: Nanos(0),
-            think: 0,
-            thoughts: 0,
+            think_time: 0,
+            think_samples: 0,
             position: 0,
         }
     }
@@ -62,7 +62,7 @@ impl Queue {
 
     /// Takes over the class and, unless one was set, the weight of a request's priority. Whether
     /// the class is another one.
-    pub(super) fn follow_prio(&mut self, request: &Request) -> bool {
+    pub(super) fn update_prio(&mut self, request: &Request) -> bool {
         let prio = request.prio();
         if !self.weight_is_set {
             self.weight = u16::from(8 - prio.level()) * 10;
@@ -73,40 +73,40 @@ impl Queue {
         self.class = prio.class;
         // Each class has a virtual time of its own: by the old one's the queue might have to wait
         // for all that it was ever served.
-        self.stamps = Stamps::default();
+        self.stamps = Timestamps::default();
         true
     }
 
     /// The weight that counts in a stretch of service that is wanted at `now`.
-    pub(super) fn weigh(&mut self, now: Nanos) -> u64 {
+    pub(super) fn effective_weight(&mut self, now: Nanos) -> u64 {
         self.is_raised = now < self.raised_until;
         u64::from(self.weight) * if self.is_raised { RAISE } else { 1 }
     }
 
     /// Whether the process has been idle so long that it counts as one that begins.
-    pub(super) fn begins_anew(&self, now: Nanos) -> bool {
-        self.thoughts == 0 || self.idle_since + RAISE_AFTER <= now
+    pub(super) fn starts_new_burst(&self, now: Nanos) -> bool {
+        self.think_samples == 0 || self.idle_since + RAISE_AFTER <= now
     }
 
     /// Nothing waits any more and the last command has ended.
     pub(super) fn becomes_idle(&mut self, now: Nanos) {
         self.idle_since = now;
-        self.thoughts = self.thoughts.max(1);
+        self.think_samples = self.think_samples.max(1);
     }
 
     /// The process goes on after it had nothing waiting and nothing in flight.
-    pub(super) fn goes_on(&mut self, now: Nanos, longest: Nanos) {
-        let thought = (now.0.saturating_sub(self.idle_since.0)).min(2 * longest.0);
-        self.think = match self.thoughts {
-            0 | 1 => thought,
-            _ => (7 * self.think + thought) / 8,
+    pub(super) fn resume(&mut self, now: Nanos, longest: Nanos) {
+        let sample = (now.0.saturating_sub(self.idle_since.0)).min(2 * longest.0);
+        self.think_time = match self.think_samples {
+            0 | 1 => sample,
+            _ => (7 * self.think_time + sample) / 8,
         };
-        self.thoughts = (self.thoughts + 1).min(8);
+        self.think_samples = (self.think_samples + 1).min(8);
     }
 
     /// Whether the process has been seen to go on within `time`, or not been seen enough.
-    pub(super) fn thinks_less_than(&self, time: Nanos) -> bool {
-        self.thoughts < 2 || self.think <= time.0
+    pub(super) fn think_time_within(&self, time: Nanos) -> bool {
+        self.think_samples < 2 || self.think_time <= time.0
     }
 
     /// What a command costs of the budget: what nobody waits for costs more, so that it does not
@@ -119,12 +119,12 @@ impl Queue {
     /// The request to send next: the nearest, where a way back is short and counts more, and
     /// beyond that the one at the lowest sector.
     pub(super) fn next(&mut self, store: &Store, options: &BfqOptions) -> Option<Key> {
-        if self.line.len() == 0 {
+        if self.waiting_requests.len() == 0 {
             return None;
         }
-        let sorted = self.line.sorted();
-        if let Some(lone) = sorted.lone() {
-            return Some(lone);
+        let sorted = self.waiting_requests.sorted();
+        if let Some(single) = sorted.single() {
+            return Some(single);
         }
         let ahead = sorted.at_or_after(self.position);
         let back = sorted
@@ -154,12 +154,12 @@ impl Queue {
             true => options.fifo_expire_async,
             false => options.fifo_expire_sync,
         };
-        let key = self.line.oldest(store)?;
+        let key = self.waiting_requests.oldest(store)?;
         (store.get(key).queued_at() + expire <= now).then_some(key)
     }
 
     /// Notes that a command is sent.
-    pub(super) fn sends(&mut self, command: &Request) {
+    pub(super) fn note_sent(&mut self, command: &Request) {
         self.position = command.end().0;
         self.in_flight += 1;
     }

@@ -1,9 +1,9 @@
 //! How much the device does in the time that a process may be served at a stretch.
-use crate::sched::elevator::Ended;
+use crate::sched::elevator::CompletedRequest;
 use crate::units::Nanos;
 
 /// What is assumed before anything was measured, in sectors (Linux 6.12 `bfq_default_max_budget`).
-const UNKNOWN: u64 = 16 << 10;
+const DEFAULT_MAX_BUDGET: u64 = 16 << 10;
 
 /// Sectors done while the device was busy, in windows.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Rate {
 
 impl Rate {
     pub(super) fn new() -> Self {
-        Rate { sectors: UNKNOWN, since: None, done: 0 }
+        Rate { sectors: DEFAULT_MAX_BUDGET, since: None, done: 0 }
     }
 
     /// The sectors of a window.
@@ -26,7 +26,7 @@ impl Rate {
 
     /// Counts a command that has ended. A window begins when one ends and others are with the
     /// device; it is dropped if the device runs dry before it is over.
-    pub(super) fn ended(&mut self, end: &Ended, busy: bool, window: Nanos) {
+    pub(super) fn ended(&mut self, end: &CompletedRequest, busy: bool, window: Nanos) {
         let Some(since) = self.since else {
             self.since = busy.then_some(end.at);
             self.done = 0;
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn rate_settles_at_what_a_busy_device_does() {
         let request = Spec { len: 8, ..Spec::default() }.build();
-        let mut end = Ended::new(Nanos(0), &request);
+        let mut end = CompletedRequest::new(Nanos(0), &request);
         ids(request);
         let mut rate = Rate::new();
         for i in 0..100_000 {
@@ -71,13 +71,13 @@ mod tests {
     #[test]
     fn a_window_is_over_to_the_nanosecond() {
         let request = Spec { len: 8, ..Spec::default() }.build();
-        let begin = Ended::new(Nanos(100), &request);
+        let begin = CompletedRequest::new(Nanos(100), &request);
         ids(request);
         for (at, counts) in [(1099, false), (1100, true)] {
             let mut rate = Rate::new();
             rate.ended(&begin, true, Nanos(1000));
-            rate.ended(&Ended { at: Nanos(at), ..begin }, true, Nanos(1000));
-            assert_eq!(rate.sectors() < UNKNOWN, counts);
+            rate.ended(&CompletedRequest { at: Nanos(at), ..begin }, true, Nanos(1000));
+            assert_eq!(rate.sectors() < DEFAULT_MAX_BUDGET, counts);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! computed from all that was ever seen, and times that are found by trying.
 use super::BfqOptions;
 use crate::bio::Op;
-use crate::sched::elevator::Ended;
+use crate::sched::elevator::CompletedRequest;
 use crate::sched::prio::PrioClass;
 use crate::sched::testing::Spec;
 
@@ -222,8 +222,8 @@ impl Reference {
         let p = &self.processes[who];
         let slice_idle = self.options.slice_idle.0;
         let in_time = p.flying > 0 || p.idle_since.is_some_and(|since| now < since + slice_idle);
-        let mut wanting = self.processes.iter().filter(|other| other.counted.is_some());
-        let differ = wanting.any(|other| (other.class, other.counted) != (p.class, p.counted));
+        let mut backlogged = self.processes.iter().filter(|other| other.counted.is_some());
+        let differ = backlogged.any(|other| (other.class, other.counted) != (p.class, p.counted));
         let soon = self.pause(who).is_none_or(|pause| pause <= slice_idle);
         let pays = self.rotational || p.raised || differ;
         let wise = slice_idle > 0 && !p.is_async && p.class != PrioClass::Idle && soon && pays;
@@ -239,18 +239,18 @@ impl Reference {
     /// B-WF2Q+ in each class, the most urgent class first.
     fn choose(&mut self) -> Option<usize> {
         for class in PrioClass::ALL {
-            let mut wanting: Vec<usize> = (0..self.processes.len()).collect();
-            wanting.retain(|&i| {
+            let mut backlogged: Vec<usize> = (0..self.processes.len()).collect();
+            backlogged.retain(|&i| {
                 self.processes[i].counted.is_some() && self.processes[i].class == class
             });
-            let Some(begins) = wanting.iter().map(|&i| self.processes[i].begins).min() else {
+            let Some(begins) = backlogged.iter().map(|&i| self.processes[i].begins).min() else {
                 continue;
             };
             let virtual_now = &mut self.virtual_now[class.index()];
             *virtual_now = begins.max(*virtual_now);
-            wanting.retain(|&i| self.processes[i].begins <= *virtual_now);
-            wanting.sort_by_key(|&i| self.processes[i].ends);
-            return Some(wanting[0]);
+            backlogged.retain(|&i| self.processes[i].begins <= *virtual_now);
+            backlogged.sort_by_key(|&i| self.processes[i].ends);
+            return Some(backlogged[0]);
         }
         None
     }
@@ -355,7 +355,7 @@ impl Reference {
         taken
     }
 
-    pub(super) fn completed(&mut self, end: &Ended) {
+    pub(super) fn completed(&mut self, end: &CompletedRequest) {
         if passes_the_sort(end.op) {
             return;
         }

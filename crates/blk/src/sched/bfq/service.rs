@@ -11,27 +11,27 @@
 const PLACES: u32 = 24;
 
 /// A point in virtual time. Wide enough for a century of the fastest device at weight 1.
-pub(super) type Virtual = u128;
+pub(super) type VirtualTime = u128;
 
 /// How long `sectors` take a queue of `weight`, in virtual time.
-pub(super) fn span(sectors: u64, weight: u64) -> Virtual {
+pub(super) fn span(sectors: u64, weight: u64) -> VirtualTime {
     // A budget has fewer than 2^40 sectors, and a division of 128 bits costs five of 64.
-    Virtual::from((sectors << PLACES) / weight.max(1))
+    VirtualTime::from((sectors << PLACES) / weight.max(1))
 }
 
 /// A queue's place in virtual time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stamps {
-    pub(super) start: Virtual,
-    pub(super) finish: Virtual,
+pub(super) struct Timestamps {
+    pub(super) start: VirtualTime,
+    pub(super) finish: VirtualTime,
     /// The weight with which they were computed.
     pub(super) weight: u64,
 }
 
-impl Stamps {
+impl Timestamps {
     /// The queue wants service from virtual time `at` on, and not before its last service was to
     /// end.
-    fn begin(&mut self, at: Virtual, budget: u64, weight: u64) {
+    fn begin(&mut self, at: VirtualTime, budget: u64, weight: u64) {
         self.start = self.finish.max(at);
         self.finish = self.start + span(budget, weight);
         self.weight = weight;
@@ -47,8 +47,8 @@ impl Stamps {
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     /// Indices of queues. Few: one a process. Searched once a budget.
-    pub(super) wanting: Vec<usize>,
-    pub(super) now: Virtual,
+    pub(super) backlogged: Vec<usize>,
+    pub(super) now: VirtualTime,
     /// The sum of their weights.
     pub(super) weight: u64,
 }
@@ -59,19 +59,19 @@ impl Tree {
     pub(super) fn add(
         &mut self,
         queue: usize,
-        stamps: &mut Stamps,
+        stamps: &mut Timestamps,
         budget: u64,
         weight: u64,
         still: bool,
     ) {
         stamps.begin(if still { stamps.finish } else { self.now }, budget, weight);
-        self.wanting.push(queue);
+        self.backlogged.push(queue);
         self.weight += weight;
     }
 
-    pub(super) fn remove(&mut self, queue: usize, stamps: &Stamps) {
-        let at = self.wanting.iter().position(|&q| q == queue);
-        self.wanting.swap_remove(at.expect("the queue wants service"));
+    pub(super) fn remove(&mut self, queue: usize, stamps: &Timestamps) {
+        let at = self.backlogged.iter().position(|&q| q == queue);
+        self.backlogged.swap_remove(at.expect("the queue wants service"));
         self.weight -= stamps.weight;
     }
 
@@ -81,10 +81,10 @@ impl Tree {
     }
 
     /// The queue to serve. Time jumps ahead if nobody's beginning has come.
-    pub(super) fn choose(&mut self, stamps: impl Fn(usize) -> Stamps) -> Option<usize> {
-        let starts = self.wanting.iter().map(|&q| stamps(q).start);
+    pub(super) fn choose(&mut self, stamps: impl Fn(usize) -> Timestamps) -> Option<usize> {
+        let starts = self.backlogged.iter().map(|&q| stamps(q).start);
         self.now = self.now.max(starts.min()?);
-        let eligible = self.wanting.iter().filter(|&&q| stamps(q).start <= self.now);
+        let eligible = self.backlogged.iter().filter(|&&q| stamps(q).start <= self.now);
         // The index settles ties: the process that was there first.
         eligible.copied().min_by_key(|&q| (stamps(q).finish, q))
     }
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn service_is_shared_by_weight() {
         let weights = [100, 300, 50];
-        let mut stamps = [Stamps::default(); 3];
+        let mut stamps = [Timestamps::default(); 3];
         let mut tree = Tree::default();
         for (queue, weight) in weights.into_iter().enumerate() {
             tree.add(queue, &mut stamps[queue], 64, weight, false);

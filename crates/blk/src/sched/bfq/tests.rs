@@ -55,7 +55,7 @@ fn run(mut sched: Bfq, jobs: &[Job], depth: usize, until: u64) -> Vec<Got> {
         while device.front().is_some_and(|(at, _)| *at <= now) {
             let (at, request) = device.pop_front().unwrap();
             let process = request.process() as usize;
-            sched.completed(&Ended::new(Nanos(at), &request));
+            sched.completed(&CompletedRequest::new(Nanos(at), &request));
             got[process].sectors += u64::from(request.nr_sectors());
             got[process].commands += 1;
             got[process].waited += at - request.queued_at().0;
@@ -172,14 +172,14 @@ fn read(process: u32, id: u64, sector: u64, at: u64) -> Box<Request> {
     Spec { process, id, sector, at, ..Spec::default() }.build()
 }
 
-fn send(sched: &mut Bfq, now: u64) -> Option<(u64, Ended)> {
+fn send(sched: &mut Bfq, now: u64) -> Option<(u64, CompletedRequest)> {
     let mut request = sched.dispatch(Nanos(now), &InFlight::default())?;
     request.sent_at = Nanos(now);
-    let end = Ended::new(Nanos(now), &request);
+    let end = CompletedRequest::new(Nanos(now), &request);
     Some((ids(request)[0], end))
 }
 
-fn end(sched: &mut Bfq, mut end: Ended, at: u64) {
+fn end(sched: &mut Bfq, mut end: CompletedRequest, at: u64) {
     end.at = Nanos(at);
     sched.completed(&end);
 }

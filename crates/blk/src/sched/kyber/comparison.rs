@@ -72,9 +72,9 @@ struct Pair {
     model: Reference,
     now: u64,
     next_id: u64,
-    flying: Vec<Ended>,
+    flying: Vec<CompletedRequest>,
     /// By kind: commands of others that were sent while it had to wait for its turn alone.
-    passed_over: [usize; KINDS],
+    passed_over: [usize; NR_DOMAINS],
 }
 
 impl Pair {
@@ -85,7 +85,7 @@ impl Pair {
             now: 0,
             next_id: 0,
             flying: Vec::new(),
-            passed_over: [0; KINDS],
+            passed_over: [0; NR_DOMAINS],
         }
     }
 
@@ -101,13 +101,16 @@ impl Pair {
         let request = self.sched.dispatch(Nanos(self.now), &InFlight::default());
         let expected = self.model.dispatch(self.now);
         prop_assert_eq!(self.sched.next_event().map(|at| at.0), self.model.counts_at);
-        prop_assert_eq!(self.sched.kinds.each_ref().map(|k| k.tokens as usize), self.model.tokens);
+        prop_assert_eq!(
+            self.sched.domains.each_ref().map(|k| k.tokens as usize),
+            self.model.tokens
+        );
         let Some(mut request) = request else {
             prop_assert!(expected.is_none(), "at {} the model gives {expected:?}", self.now);
             return Ok(false);
         };
         request.sent_at = Nanos(self.now);
-        self.flying.push(Ended::new(Nanos(self.now), &request));
+        self.flying.push(CompletedRequest::new(Nanos(self.now), &request));
         self.check_turns(request.op())?;
         let expected = expected.unwrap_or_default();
         let expected: Vec<_> = expected.iter().map(|spec| spec.id).collect();
@@ -129,7 +132,7 @@ impl Pair {
 
     fn end(&mut self, which: usize) {
         if let Some(which) = which.checked_rem(self.flying.len()) {
-            let end = Ended { at: Nanos(self.now), ..self.flying.remove(which) };
+            let end = CompletedRequest { at: Nanos(self.now), ..self.flying.remove(which) };
             self.sched.completed(&end);
             self.model.completed(end.op, end.queued_at.0, end.sent_at.0, self.now);
         }

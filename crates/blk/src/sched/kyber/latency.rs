@@ -6,9 +6,9 @@ use crate::units::Nanos;
 pub(super) const GOOD: u32 = 4;
 const BUCKETS: usize = 8;
 
-/// Fewer samples than this say something only after [`PATIENCE`].
-const SAMPLES: u64 = 500;
-const PATIENCE: Nanos = Nanos(1_000_000_000);
+/// Fewer samples than this say something only after [`MAX_WAIT`].
+const ENOUGH_SAMPLES: u64 = 500;
+const MAX_WAIT: Nanos = Nanos(1_000_000_000);
 
 /// Latencies since they were last looked at.
 #[derive(Debug, Default)]
@@ -33,8 +33,8 @@ impl Latencies {
         if samples == 0 {
             return None;
         }
-        let settle_by = *self.settle_by.get_or_insert(now + PATIENCE);
-        if samples < SAMPLES && now < settle_by {
+        let settle_by = *self.settle_by.get_or_insert(now + MAX_WAIT);
+        if samples < ENOUGH_SAMPLES && now < settle_by {
             return None;
         }
         let mut needed = (samples * percent).div_ceil(100);

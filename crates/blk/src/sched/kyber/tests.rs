@@ -14,10 +14,10 @@ fn insert(sched: &mut Kyber, op: Op, count: u64) {
     }
 }
 
-fn dispatch(sched: &mut Kyber, now: u64) -> Option<(Op, Ended)> {
+fn dispatch(sched: &mut Kyber, now: u64) -> Option<(Op, CompletedRequest)> {
     let mut request = sched.dispatch(Nanos(now), &InFlight::default())?;
     request.sent_at = Nanos(now);
-    let end = Ended::new(Nanos(now), &request);
+    let end = CompletedRequest::new(Nanos(now), &request);
     ids(request);
     Some((end.op, end))
 }

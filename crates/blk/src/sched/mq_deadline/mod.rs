@@ -8,13 +8,13 @@
 //!
 //! ```text
 //!            real time   best effort     idle
-//!  reads      [lane]       [lane]       [lane]     a lane: one order of sectors, one of arrival
-//!  writes     [lane]       [lane]       [lane]
+//!  reads      [queue]      [queue]      [queue]    a queue: one order of sectors, one of arrival
+//!  writes     [queue]      [queue]      [queue]
 //! ```
 //!
 //! The rules are those of the kernel (Linux 6.12, block/mq-deadline.c and
 //! Documentation/block/deadline-iosched.rst); `docs/schedulers.md` lists what differs.
-mod lane;
+mod dir_queue;
 mod options;
 #[cfg(test)]
 mod reference;
@@ -22,13 +22,13 @@ mod reference;
 mod tests;
 mod zone_lock;
 
-use super::elevator::{Elevator, Ended, InFlight, Route};
+use super::elevator::{CompletedRequest, Elevator, InFlight, OpClass};
 use super::merge::MergeLimit;
 use super::prio::PrioClass;
 use super::waiting::{Key, Store};
 use crate::request::{Request, RequestList};
 use crate::units::Nanos;
-use lane::Lane;
+use dir_queue::DirQueue;
 pub use options::MqDeadlineOptions;
 pub use zone_lock::ZoneLocks;
 
@@ -48,14 +48,14 @@ pub struct MqDeadline {
     /// Flushes and zone management.
     first: RequestList,
     /// By class and direction.
-    lanes: [[Lane; 2]; 3],
+    queues: [[DirQueue; 2]; 3],
     /// The direction of the batch and how much of it was sent.
     dir: Dir,
     batch: u32,
     /// How often reads were preferred while writes waited.
     starved: u32,
     merged: [u64; 3],
-    /// Requests in the lanes, by class.
+    /// Requests in the queues, by class.
     waiting: [usize; 3],
     /// The earliest time at which a held-back class has waited long enough.
     aging_at: Option<Nanos>,
@@ -70,7 +70,7 @@ impl MqDeadline {
             zones,
             store: Store::default(),
             first: RequestList::new(),
-            lanes: Default::default(),
+            queues: Default::default(),
             dir: Dir::default(),
             batch: 0,
             starved: 0,
@@ -85,7 +85,7 @@ impl MqDeadline {
             return None;
         }
         let zones = self.zones.as_ref().filter(|_| dir == Dir::Write);
-        self.lanes[class][dir as usize].next(&self.store, zones)
+        self.queues[class][dir as usize].next(&self.store, zones)
     }
 
     fn oldest(&mut self, class: usize, dir: Dir, flight: &InFlight) -> Option<Key> {
@@ -93,7 +93,7 @@ impl MqDeadline {
             return None;
         }
         let zones = self.zones.as_ref().filter(|_| dir == Dir::Write);
-        self.lanes[class][dir as usize].oldest(&self.store, zones)
+        self.queues[class][dir as usize].oldest(&self.store, zones)
     }
 
     fn holds_writes(&self, flight: &InFlight) -> bool {
@@ -111,7 +111,8 @@ impl MqDeadline {
                 continue;
             }
             for dir in [Dir::Read, Dir::Write] {
-                let Some(since) = self.lanes[class][dir as usize].oldest_since(&self.store) else {
+                let Some(since) = self.queues[class][dir as usize].oldest_queued_at(&self.store)
+                else {
                     continue;
                 };
                 let due = since + self.options.prio_aging_expire;
@@ -179,9 +180,9 @@ impl MqDeadline {
     }
 
     fn take(&mut self, class: usize, dir: Dir, key: Key) -> Box<Request> {
-        let lane = &mut self.lanes[class][dir as usize];
+        let queue = &mut self.queues[class][dir as usize];
         let front_merges = self.options.front_merges;
-        let (request, merged) = lane.take(&mut self.store, key, self.limit, front_merges);
+        let (request, merged) = queue.take(&mut self.store, key, self.limit, front_merges);
         self.batch += 1;
         self.waiting[class] -= 1 + merged;
         self.merged[class] += merged as u64;
@@ -194,14 +195,14 @@ impl MqDeadline {
 
 impl Elevator for MqDeadline {
     fn insert(&mut self, _now: Nanos, request: Box<Request>) {
-        let dir = match Route::of(request.op()) {
-            Route::First => return self.first.push_back(request),
-            Route::Read => Dir::Read,
-            Route::Write => Dir::Write,
+        let dir = match OpClass::of(request.op()) {
+            OpClass::First => return self.first.push_back(request),
+            OpClass::Read => Dir::Read,
+            OpClass::Write => Dir::Write,
         };
         let class = request.prio().class.index();
         self.waiting[class] += 1;
-        self.lanes[class][dir as usize].insert(&mut self.store, request);
+        self.queues[class][dir as usize].insert(&mut self.store, request);
     }
 
     fn dispatch(&mut self, now: Nanos, flight: &InFlight) -> Option<Box<Request>> {
@@ -223,17 +224,17 @@ impl Elevator for MqDeadline {
         None
     }
 
-    fn completed(&mut self, end: &Ended) {
+    fn completed(&mut self, end: &CompletedRequest) {
         if let Some(zones) = &mut self.zones {
             zones.completed(end);
         }
     }
 
-    fn wants_ends(&self) -> bool {
+    fn wants_completions(&self) -> bool {
         self.zones.is_some()
     }
 
-    fn lock_zones(&mut self, zones: Option<ZoneLocks>) {
+    fn set_zone_locks(&mut self, zones: Option<ZoneLocks>) {
         self.zones = zones;
     }
 

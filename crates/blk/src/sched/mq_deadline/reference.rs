@@ -16,7 +16,7 @@ pub(super) struct Reference {
     max_sectors: u32,
     /// In the order of arrival.
     waiting: Vec<Spec>,
-    stands_at: [[u64; 2]; 3],
+    latest_pos: [[u64; 2]; 3],
     dir: Dir,
     batch: u32,
     starved: u32,
@@ -42,7 +42,7 @@ impl Reference {
             options,
             max_sectors,
             waiting: Vec::new(),
-            stands_at: [[0; 2]; 3],
+            latest_pos: [[0; 2]; 3],
             dir: Dir::Read,
             batch: 0,
             starved: 0,
@@ -146,7 +146,7 @@ impl Reference {
         if self.holds(dir, flight) {
             return None;
         }
-        let from = self.stands_at[class.index()][dir as usize];
+        let from = self.latest_pos[class.index()][dir as usize];
         let mut next = self.of(class, dir);
         next.retain(|&i| self.waiting[i].sector >= from && self.may_go(&self.waiting[i]));
         next.sort_by_key(|&i| self.waiting[i].sector);
@@ -211,7 +211,7 @@ impl Reference {
         let taken: Vec<Spec> = order[low..=high].iter().map(|&i| self.waiting[i]).collect();
         self.waiting.retain(|s| !taken.iter().any(|t| t.id == s.id));
         self.batch += 1;
-        self.stands_at[class.index()][dir as usize] = taken.last().unwrap().sector;
+        self.latest_pos[class.index()][dir as usize] = taken.last().unwrap().sector;
         if let (Some(locked), Dir::Write) = (&mut self.locked, dir) {
             locked[usize::try_from(first.zone()).unwrap()] = true;
         }

@@ -151,10 +151,10 @@ fn async_depth_limits_all_but_reads() {
     assert_eq!(all(&mut sched, 0), [0, 1]);
 }
 
-fn end_of_write(zone: u32) -> Ended {
+fn end_of_write(zone: u32) -> CompletedRequest {
     let spec = Spec { zone_size: 1000, ..write(0, u64::from(zone) * 1000, 0) };
     let request = spec.build();
-    let end = Ended::new(Nanos(0), &request);
+    let end = CompletedRequest::new(Nanos(0), &request);
     ids(request);
     end
 }
@@ -253,7 +253,7 @@ fn compare(
     let mut model = Reference::new(options, max_sectors, lock.then(|| vec![false; 4]));
     let (mut now, mut next_id) = (0, 0);
     let mut flight = InFlight::default();
-    let mut flying: Vec<(Spec, Ended)> = Vec::new();
+    let mut flying: Vec<(Spec, CompletedRequest)> = Vec::new();
     let drain = (0..400).flat_map(|_| [Step::Dispatch(4), Step::End(0), Step::Advance(MS)]);
     for step in steps.into_iter().chain(drain) {
         match step {
@@ -274,7 +274,7 @@ fn compare(
                     };
                     let expected = expected.unwrap_or_default();
                     flight.sent(&request);
-                    let end = Ended::new(Nanos(now), &request);
+                    let end = CompletedRequest::new(Nanos(now), &request);
                     let expected_ids: Vec<_> = expected.iter().map(|s| s.id).collect();
                     prop_assert_eq!(ids(request), expected_ids);
                     flying.push((expected[0], end));
@@ -284,7 +284,7 @@ fn compare(
                 if let Some(which) = which.checked_rem(flying.len()) {
                     let (spec, end) = flying.remove(which);
                     let request = spec.build();
-                    flight.ended(&request);
+                    flight.completed(&request);
                     ids(request);
                     sched.completed(&end);
                     if let (Some(locked), Op::Write) = (&mut model.locked, spec.op) {

@@ -5,7 +5,7 @@
 use crate::bio::Op;
 use crate::limits::Limits;
 use crate::probe::mutant;
-use crate::sched::elevator::Ended;
+use crate::sched::elevator::CompletedRequest;
 use crate::units::{Sector, ZoneNo};
 use crate::zone::{Zone, ZoneKind};
 
@@ -72,7 +72,7 @@ impl ZoneLocks {
         }
     }
 
-    pub(super) fn completed(&mut self, end: &Ended) {
+    pub(super) fn completed(&mut self, end: &CompletedRequest) {
         let state = &mut self.zones[end.zone.index()];
         let kept = mutant!(ZoneLockKept) && end.op == Op::WriteZeroes;
         if Self::needs_lock(end.op) && *state == State::Locked && !kept {

@@ -13,7 +13,7 @@ pub(in crate::sched) struct Fifo {
 impl Fifo {
     /// Takes in a request that comes when `live` wait.
     pub(in crate::sched) fn push(&mut self, key: Key, store: &Store, live: usize) {
-        self.forget_dead(store, live);
+        self.compact(store, live);
         self.arrivals.push_back((key.slot(), key.seq()));
     }
 
@@ -38,14 +38,14 @@ impl Fifo {
         live: usize,
         mut fits: impl FnMut(Key) -> bool,
     ) -> Option<Key> {
-        self.forget_dead(store, live);
+        self.compact(store, live);
         let waiting = self.arrivals.iter();
         waiting.filter_map(|&(slot, seq)| store.find(slot, seq)).find(|&key| fits(key))
     }
 
     /// A request that is never reached keeps all that came after it: drop the dead when they are
     /// the greater part.
-    fn forget_dead(&mut self, store: &Store, live: usize) {
+    fn compact(&mut self, store: &Store, live: usize) {
         if live == 0 {
             self.arrivals.clear();
         } else if self.arrivals.len() > 2 * live + 64 {
@@ -63,7 +63,7 @@ mod tests {
 
     fn request(sector: u64) -> Box<Request> {
         let mut request = Box::new(Request::empty());
-        request.load(Bio::new(Op::Write, Sector(sector), 8, 0), 0, ZoneNo(0), None);
+        request.init(Bio::new(Op::Write, Sector(sector), 8, 0), 0, ZoneNo(0), None);
         request
     }
 
@@ -76,7 +76,7 @@ mod tests {
             let key = store.insert(request(sector));
             fifo.push(key, &store, 1);
             let found = fifo.oldest_that(&store, 1, |key| key.sector() == sector);
-            store.remove(found.expect("it waits")).unload();
+            store.remove(found.expect("it waits")).take_bio();
         }
         assert!(fifo.arrivals.len() <= 128, "{} entries for no request", fifo.arrivals.len());
     }

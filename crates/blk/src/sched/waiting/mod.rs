@@ -14,15 +14,15 @@
 //! as a batch. Runs are merged as a binary counter counts, so that each key moves O(log n) times
 //! and a search looks at O(log n) runs.
 mod fifo;
-mod line;
 mod run;
 mod sorted;
 mod store;
+mod wait_queue;
 
 pub(super) use fifo::Fifo;
-pub(super) use line::Line;
 pub(super) use sorted::Sorted;
 pub(super) use store::Store;
+pub(super) use wait_queue::WaitQueue;
 
 /// A waiting request's place in the order of sectors: its sector, then its arrival, then where it
 /// is kept. One integer, so that sorting does not branch.

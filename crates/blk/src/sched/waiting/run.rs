@@ -79,14 +79,14 @@ impl Run {
         if head < to {
             let rest = &self.keys[self.cursor..];
             let step = rest.partition_point(|&key| key < to);
-            self.stand_at(self.cursor + step);
+            self.set_cursor(self.cursor + step);
         }
     }
 
     /// Moves the cursor to the first key at or after `to`.
     pub(super) fn seek(&mut self, to: Key) {
         let at = self.keys.partition_point(|&key| key < to);
-        self.stand_at(at);
+        self.set_cursor(at);
     }
 
     /// The key under the cursor.
@@ -123,7 +123,7 @@ impl Run {
 
     /// Puts the cursor on the first key from `at` on, and shortens the way for the next that comes
     /// by.
-    fn stand_at(&mut self, mut at: usize) {
+    fn set_cursor(&mut self, mut at: usize) {
         self.cursor = self.live_from(at);
         while at < self.cursor {
             let step = self.gaps[at].ahead;

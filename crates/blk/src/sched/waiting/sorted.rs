@@ -9,7 +9,7 @@ pub(in crate::sched) struct Sorted {
     fresh: Vec<Key>,
     /// The only request there is, if it came when there was none: a queue that is never deeper
     /// sorts nothing.
-    lone: Option<Key>,
+    single: Option<Key>,
     runs: Vec<Run>,
     spare: Vec<Run>,
     /// All cursors stand on the first key at or after this one.
@@ -18,18 +18,18 @@ pub(in crate::sched) struct Sorted {
 
 impl Sorted {
     pub(in crate::sched) fn push(&mut self, key: Key) {
-        if self.lone.is_none() && self.fresh.is_empty() && self.runs.is_empty() {
-            self.lone = Some(key);
+        if self.single.is_none() && self.fresh.is_empty() && self.runs.is_empty() {
+            self.single = Some(key);
         } else {
-            self.fresh.extend(self.lone.take());
+            self.fresh.extend(self.single.take());
             self.fresh.push(key);
         }
     }
 
     /// The only request there is, if that is known without looking.
     #[inline]
-    pub(in crate::sched) fn lone(&self) -> Option<Key> {
-        self.lone
+    pub(in crate::sched) fn single(&self) -> Option<Key> {
+        self.single
     }
 
     /// The first request that begins at `sector` or later.
@@ -42,7 +42,7 @@ impl Sorted {
     /// The next request after the one that was taken last.
     pub(in crate::sched) fn head(&self) -> Option<Key> {
         if self.runs.is_empty() {
-            return self.lone.filter(|&lone| lone >= self.at);
+            return self.single.filter(|&single| single >= self.at);
         }
         self.runs.iter().filter_map(Run::head).min()
     }
@@ -50,15 +50,15 @@ impl Sorted {
     /// The last request before the one that was taken last.
     pub(in crate::sched) fn before(&self) -> Option<Key> {
         if self.runs.is_empty() {
-            return self.lone.filter(|&lone| lone < self.at);
+            return self.single.filter(|&single| single < self.at);
         }
         self.runs.iter().filter_map(Run::before).max()
     }
 
     /// Takes a request out, and stands where it was.
     pub(in crate::sched) fn take(&mut self, key: Key) {
-        if self.lone == Some(key) {
-            self.lone = None;
+        if self.single == Some(key) {
+            self.single = None;
             self.at = key;
             return;
         }

@@ -2,13 +2,13 @@
 use super::*;
 use crate::job::ZoneMode;
 use std::collections::BTreeSet;
-use zonal_device::spec;
+use zonal_device::device_spec;
 
 const ZONE: u64 = 64 << 10;
 const BLOCK: u64 = 4096;
 
 fn table(spec: &str, max_open_zones: u32) -> Arc<ZbdTable> {
-    let device = spec::build(&spec::parse(spec).expect("a spec")).expect("a device");
+    let device = device_spec::build(&device_spec::parse(spec).expect("a spec")).expect("a device");
     Arc::new(ZbdTable::new(&*device, max_open_zones).expect("a report"))
 }
 

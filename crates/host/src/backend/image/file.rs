@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zonal_blk::Buf;
-use zonal_device::image::{ReadAt, Ring, Store};
+use zonal_device::image::{ImageStore, ReadAt, Ring};
 
 /// Direct I/O wants no coarser addresses in memory than this.
 const PAGE: usize = 4096;
@@ -160,7 +160,7 @@ impl ReadAt for ImageFile {
     }
 }
 
-impl Store for ImageFile {
+impl ImageStore for ImageFile {
     fn write(&self, at: u64, from: &[u8]) -> io::Result<()> {
         if self.direct && !from.as_ptr().addr().is_multiple_of(PAGE) {
             return self.file.write_all_at(&Buf::from(from), at);

@@ -12,11 +12,11 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use zonal_blk::ZoneNo;
+use zonal_device::device_spec::{self, DeviceSpec, SpecError};
 use zonal_device::image::{
-    self, Entry, Finding, ImageError, Profile, Recovered, Shape, Superblock,
+    self, Finding, ImageError, ImageGeometry, Profile, Recovered, Superblock, ZoneEntry,
 };
 use zonal_device::model::Model;
-use zonal_device::spec::{self, DeviceSpec, SpecError};
 use zonal_device::{ImageDevice, image::check};
 
 /// Why there is no image.
@@ -66,8 +66,8 @@ pub struct Opened {
 /// The specification of a profile.
 fn spec_of(profile: &Profile) -> Result<DeviceSpec, SpecError> {
     match profile {
-        Profile::Spec(text) => spec::parse(text),
-        Profile::Toml(text) => spec::parse_profile("profile.toml", text),
+        Profile::Spec(text) => device_spec::parse(text),
+        Profile::Toml(text) => device_spec::parse_profile("profile.toml", text),
     }
 }
 
@@ -79,16 +79,16 @@ fn sets_longest(profile: &Profile) -> bool {
 }
 
 /// The shape of the device that a profile describes.
-fn shape_of(spec: &DeviceSpec) -> Result<Shape, OpenError> {
-    let model = spec::build(spec)?;
+fn geometry_of(spec: &DeviceSpec) -> Result<ImageGeometry, OpenError> {
+    let model = device_spec::build(spec)?;
     let mut zones = Vec::new();
     let count = model.limits().nr_zones as usize;
     if count > 0 {
         model.report_zones(ZoneNo(0), count, &mut zones).map_err(|status| {
-            ImageError::Shape(format!("a device that does not report its zones: {status}"))
+            ImageError::Geometry(format!("a device that does not report its zones: {status}"))
         })?;
     }
-    Ok(Shape::of(model.limits(), &zones)?)
+    Ok(ImageGeometry::of(model.limits(), &zones)?)
 }
 
 /// Makes an image of a device that somebody describes; gives what it is.
@@ -96,7 +96,7 @@ fn shape_of(spec: &DeviceSpec) -> Result<Shape, OpenError> {
 /// # Errors
 /// What is wrong with the profile or the file. A file that was begun is removed.
 pub fn create(path: &Path, profile: Profile) -> Result<Superblock, OpenError> {
-    let shape = shape_of(&spec_of(&profile)?)?;
+    let shape = geometry_of(&spec_of(&profile)?)?;
     let superblock = Superblock::new(random_uuid().map_err(OpenError::File)?, shape, profile)?;
     let file = ImageFile::create(path)?;
     if let Err(error) = ImageDevice::create(&file, &superblock) {
@@ -126,7 +126,7 @@ fn random_uuid() -> io::Result<[u8; 16]> {
 pub fn open(name: &ImageName) -> Result<Opened, OpenError> {
     let mut file = ImageFile::open(Path::new(&name.path), true)?;
     let (superblock, _) = image::read_superblock(&file)?;
-    let mut notices: Vec<String> = file.settle(superblock.shape.lba).into_iter().collect();
+    let mut notices: Vec<String> = file.settle(superblock.geometry.lba).into_iter().collect();
     let direct = file.is_direct();
     let file = Arc::new(file);
     if let Err(error) = crate::poll::uring::Uring::new(file.handle(), 1) {
@@ -154,18 +154,18 @@ pub fn open(name: &ImageName) -> Result<Opened, OpenError> {
 fn timing(
     latency: Latency,
     superblock: &Superblock,
-    zones: &[Entry],
+    zones: &[ZoneEntry],
 ) -> Result<Option<Arc<dyn Model>>, OpenError> {
     if latency == Latency::None {
         return Ok(None);
     }
     let spec = spec_of(&superblock.profile)?;
-    let shape = shape_of(&spec)?;
-    if shape != superblock.shape {
-        let expected = superblock.shape.summary();
+    let shape = geometry_of(&spec)?;
+    if shape != superblock.geometry {
+        let expected = superblock.geometry.summary();
         return Err(OpenError::Fit { found: shape.summary(), expected });
     }
-    let model = spec::timing(&spec, |zone: ZoneNo| {
+    let model = device_spec::timing(&spec, |zone: ZoneNo| {
         let entry = &zones[zone.index()];
         (entry.written.to_bytes(), entry.cond)
     })?;

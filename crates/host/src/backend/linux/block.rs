@@ -65,9 +65,9 @@ unsafe impl Commands for BlockCommands {
 
     /// The place in lent pages is counted from their first byte.
     fn start_lent(&self, request: &Request, index: u16) -> Option<[squeue::Entry; 3]> {
-        let lent = request.lent()?;
+        let lent = request.external_buf()?;
         let [register, unregister] = Pages::around(lent, index)?;
-        let at = std::ptr::without_provenance_mut(lent.at());
+        let at = std::ptr::without_provenance_mut(lent.offset());
         let (len, offset) = (data_len(request), request.sector().to_bytes().0);
         let moves = match request.op() {
             Op::Read => opcode::ReadFixed::new(self.fd(), at, len, index).offset(offset).build(),

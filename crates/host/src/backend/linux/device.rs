@@ -105,7 +105,7 @@ impl Device for LinuxDevice {
         Ok(())
     }
 
-    fn takes_lent(&self) -> Option<u32> {
+    fn external_buf_alignment(&self) -> Option<u32> {
         self.alignment
     }
 

@@ -125,7 +125,7 @@ impl<C: Commands> Queue<C> {
 
     /// The commands for a request whose data are lent, unless they are to be copied.
     fn lent(&mut self, entry: &InFlight) -> Option<[C::Entry; 3]> {
-        if entry.refused || entry.request.lent().is_none() {
+        if entry.refused || entry.request.external_buf().is_none() {
             return None;
         }
         let (ring, depth) = (self.ring.as_ref()?, self.in_flight.len());
@@ -232,7 +232,7 @@ fn data(entry: &mut InFlight) -> Result<*mut u8, Status> {
     let mut whole = std::ptr::null_mut();
     request.for_each_segment(|_, _, buf| {
         pieces += 1;
-        let here = buf.filter(|buf| buf.as_lent().is_none());
+        let here = buf.filter(|buf| buf.as_external().is_none());
         whole = here.map_or(std::ptr::null_mut(), |buf| buf.as_mut_ptr());
     });
     if pieces == 1 && !whole.is_null() {
@@ -256,7 +256,7 @@ fn gather(request: &mut Request, whole: &mut [u8]) -> Result<(), Status> {
         let (part, behind) =
             std::mem::take(&mut rest).split_at_mut((nr_sectors as usize) << SECTOR_SHIFT);
         if let Some(buf) = buf {
-            match buf.as_lent() {
+            match buf.as_external() {
                 Some(lent) => gathered = gathered.and(lent.read(part)),
                 None => part.copy_from_slice(buf),
             }
@@ -274,7 +274,7 @@ fn scatter(entry: &mut InFlight) -> Status {
     entry.request.for_each_segment(|_, nr_sectors, buf| {
         let (part, behind) = rest.split_at((nr_sectors as usize) << SECTOR_SHIFT);
         if let Some(buf) = buf {
-            match buf.as_lent() {
+            match buf.as_external() {
                 Some(lent) => scattered = scattered.and(lent.write(part)),
                 None => buf.copy_from_slice(part),
             }

@@ -6,8 +6,8 @@ use crate::frontend::ublk::pages::Pages;
 use std::fs::File;
 use std::sync::{Arc, Mutex};
 use zonal_blk::{
-    Bio, BioFlags, Buf, Completion, Device, HwQueue, Lent, Limits, Nanos, Op, QueueOptions, Sector,
-    Status, Zone, ZoneNo,
+    Bio, BioFlags, Buf, Completion, Device, ExternalBuf, HwQueue, Limits, Nanos, Op, QueueOptions,
+    Sector, Status, Zone, ZoneNo,
 };
 
 /// Those of 1 MiB without zones.
@@ -111,7 +111,8 @@ fn lent_data_that_the_kernel_does_not_lend_are_copied() {
     let [file, driver] = [(); 2].map(|()| Arc::new(tempfile::tempfile().expect("a file")));
     file.set_len(1 << 20).expect("room");
     let (pages, said) = pages(driver);
-    let lent = |tag: u16| Buf::lent(Lent::new(Arc::clone(&pages) as _, tag.into()), 4096);
+    let lent =
+        |tag: u16| Buf::external(ExternalBuf::new(Arc::clone(&pages) as _, tag.into()), 4096);
     let commands = |file| BlockCommands { file, limits: LIMITS };
     for tag in 0..16_u8 {
         pages.give(tag.into(), 0, &[tag + 1; 4096]).expect("room");
@@ -143,7 +144,7 @@ fn lent_data_that_cannot_be_copied_either_fail() {
     file.set_len(1 << 20).expect("room");
     let commands = |file| BlockCommands { file, limits: LIMITS };
     let (pages, said) = pages(Arc::new(tempfile::tempfile().expect("a file")));
-    let lent = Buf::lent(Lent::new(pages, 0), 4096);
+    let lent = Buf::external(ExternalBuf::new(pages, 0), 4096);
     let Some(done) = done(&file, commands, vec![bio(0, Op::Write, 0, Some(lent))]) else { return };
     assert_eq!(done[0].status, Status::IoError);
     assert!(said.lock().expect("no panic").is_empty(), "nothing was copied");
@@ -163,7 +164,7 @@ fn nvme_commands_to_what_is_no_namespace_are_not_supported() {
     let file = Arc::new(tempfile::tempfile().expect("a file"));
     let (pages, said) = pages(Arc::clone(&file));
     pages.give(1, 0, &[1; 4096]).expect("room");
-    let lent = |tag: u64| Buf::lent(Lent::new(Arc::clone(&pages) as _, tag), 4096);
+    let lent = |tag: u64| Buf::external(ExternalBuf::new(Arc::clone(&pages) as _, tag), 4096);
     let bios = vec![
         bio(0, Op::Read, 0, Some(Buf::zeroed(4096))),
         bio(1, Op::Flush, 0, None),

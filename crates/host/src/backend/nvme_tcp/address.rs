@@ -176,12 +176,12 @@ impl Address {
             ("reconnect_delay", value) => {
                 self.reconnect.delay = nanos(seconds("reconnect_delay", value, 1)?);
             }
-            ("ctrl_loss_tmo", "-1") => self.reconnect.patience = None,
+            ("ctrl_loss_tmo", "-1") => self.reconnect.ctrl_loss_tmo = None,
             ("ctrl_loss_tmo", value) => {
                 let patience = seconds("ctrl_loss_tmo", value, 0).map_err(|_| {
                     wrong("ctrl_loss_tmo", value, "seconds from 0 to 2592000, or -1 for ever")
                 })?;
-                self.reconnect.patience = Some(nanos(patience));
+                self.reconnect.ctrl_loss_tmo = Some(nanos(patience));
             }
             ("io_timeout", value) => {
                 self.io_timeout = Duration::from_secs(seconds("io_timeout", value, 1)?.into());
@@ -238,10 +238,10 @@ mod tests {
         let address: Address = text.parse().unwrap();
         assert_eq!(address.policy, IoPolicy::RoundRobin);
         let (delay, patience) = (Nanos(2_000_000_000), Some(Nanos(7_000_000_000)));
-        assert_eq!(address.reconnect, ReconnectConfig { delay, patience });
+        assert_eq!(address.reconnect, ReconnectConfig { delay, ctrl_loss_tmo: patience });
         assert_eq!((address.io_timeout.as_secs(), address.quiesce.as_secs()), (5, 0));
         let address: Address = "nvme-tcp://h:1/nqn.a?ctrl_loss_tmo=-1".parse().unwrap();
-        assert_eq!(address.reconnect.patience, None);
+        assert_eq!(address.reconnect.ctrl_loss_tmo, None);
     }
 
     #[test]

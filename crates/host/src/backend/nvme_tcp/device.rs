@@ -36,7 +36,7 @@ impl NvmeTcpDevice {
     /// # Errors
     /// What went wrong.
     pub fn connect(address: &Address, queues: u16) -> Result<Self, ConnectError> {
-        let reconnect = ReconnectConfig { patience: Some(Nanos(0)), ..address.reconnect };
+        let reconnect = ReconnectConfig { ctrl_loss_tmo: Some(Nanos(0)), ..address.reconnect };
         let address = Address { reconnect, ..address.clone() };
         let mut device = NvmeTcpDevice::path(
             &address,

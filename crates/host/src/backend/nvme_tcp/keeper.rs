@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use zonal_blk::{Limits, Nanos};
-use zonal_device::multipath::{Attempt, PathState, Reconnect, covers};
+use zonal_device::multipath::{PathState, Reconnect, ReconnectAction, check_compatible};
 use zonal_nvme::ns::{NamespaceHead, PathInfo};
 use zonal_nvme::wire::Sqe;
 use zonal_nvme::wire::opcode::AdminOpcode;
@@ -45,7 +45,7 @@ impl Promise {
         let (head, info) = (&self.head, &found.info);
         let admitted = if self.shared { head.admit_shared(info) } else { head.admit(info) };
         admitted.map_err(|source| ConnectError::Head { target: target(), source })?;
-        covers(&found.limits, &self.limits)
+        check_compatible(&found.limits, &self.limits)
             .map_err(|source| ConnectError::Limits { target: target(), source })?;
         let Found { admin, keep_alive, cntlid, mut queues, .. } = found;
         let reports = if self.limits.nr_zones > 0 { queues.pop() } else { None };
@@ -135,13 +135,13 @@ fn find(link: &Link, promise: &Promise) -> Option<Admin> {
     let mut reconnect = Reconnect::lost(&promise.address.reconnect, now());
     loop {
         match reconnect.attempt(now()) {
-            Attempt::At(at) => {
+            ReconnectAction::At(at) => {
                 let left = Duration::from_nanos(at.0.saturating_sub(now().0));
                 if link.wait(link.shared(), left, |shared| !shared.stop).stop {
                     return None;
                 }
             }
-            Attempt::Now => {
+            ReconnectAction::Now => {
                 let found = scan(&promise.address, promise.limits.nr_queues);
                 match found.and_then(|found| promise.take(link, found)) {
                     Ok(admin) => return Some(admin),
@@ -149,7 +149,7 @@ fn find(link: &Link, promise: &Promise) -> Option<Admin> {
                 }
                 reconnect.failed(now());
             }
-            Attempt::Never => {
+            ReconnectAction::GiveUp => {
                 link.gone();
                 promise.say("given up");
                 return None;

@@ -21,7 +21,7 @@ pub fn open(
     queues: u16,
     notify: &Notify,
 ) -> Result<(Arc<dyn Model>, String), ConnectError> {
-    if address.more_targets.is_empty() && address.reconnect.patience == Some(Nanos(0)) {
+    if address.more_targets.is_empty() && address.reconnect.ctrl_loss_tmo == Some(Nanos(0)) {
         let device = NvmeTcpDevice::connect(address, queues)?;
         let description = device.describe();
         return Ok((Arc::new(device), description));
@@ -33,7 +33,7 @@ pub fn open(
     }
     let config = MultipathConfig {
         policy: address.policy,
-        hold: address.reconnect.patience,
+        hold: address.reconnect.ctrl_loss_tmo,
         quiesce: Nanos(u64::try_from(address.quiesce.as_nanos()).unwrap_or(u64::MAX)),
     };
     let paths = paths.into_iter().map(|path| path as Arc<dyn Path>).collect();

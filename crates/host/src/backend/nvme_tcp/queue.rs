@@ -139,7 +139,7 @@ impl Queue {
             status = scatter(&mut request, data);
         } else if status == Status::Ok && request.op() == Op::ZoneAppend {
             match self.device.head().info.landed(request.zone(), cqe.result()) {
-                Some(sector) => request.set_landed(sector),
+                Some(sector) => request.set_append_sector(sector),
                 None => status = Status::IoError,
             }
         }

@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::IntoBytes;
-use zonal_blk::{Lender, Lent, Status};
+use zonal_blk::{ExternalBuf, ExternalMemory, Status};
 
 /// Is told, in words for people, what a user may want to know.
 pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
@@ -47,8 +47,8 @@ impl Pages {
     /// The entries that make lent pages buffer `index` of the ring that they go to, and end that. The
     /// first is linked, so that what comes between is cancelled if it fails. The ring may be any
     /// thread's (`UBLK_F_BUF_REG_OFF_DAEMON`). `None` if the pages are somebody else's.
-    pub fn around(lent: &Lent, index: u16) -> Option<[squeue::Entry; 2]> {
-        let pages = (lent.lender() as &dyn Any).downcast_ref::<Pages>()?;
+    pub fn around(lent: &ExternalBuf, index: u16) -> Option<[squeue::Entry; 2]> {
+        let pages = (lent.memory() as &dyn Any).downcast_ref::<Pages>()?;
         let tag = u16::try_from(lent.token()).ok()?;
         let register = pages.entry(io::REGISTER_IO_BUF, tag, index);
         let unregister = pages.entry(io::UNREGISTER_IO_BUF, tag, index);
@@ -75,7 +75,7 @@ impl Pages {
     }
 }
 
-impl Lender for Pages {
+impl ExternalMemory for Pages {
     fn read(&self, token: u64, at: usize, data: &mut [u8]) -> Result<(), Status> {
         self.copied(self.take(u16::try_from(token).expect("a tag"), at, data))
     }

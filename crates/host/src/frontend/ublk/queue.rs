@@ -103,7 +103,7 @@ impl Queue {
     /// A queue of so many tags, whose requests have no more than `longest` sectors of data.
     pub fn new(channel: Channel, depth: u16, longest: u32) -> Self {
         Queue {
-            lends: channel.queue().device().takes_lent().is_some(),
+            lends: channel.queue().device().external_buf_alignment().is_some(),
             channel,
             tags: Tags::new(depth),
             wanted: vec![None; usize::from(depth)],
@@ -155,7 +155,7 @@ impl Queue {
             }
             let mut buf = lent.unwrap_or_else(|| Buf::zeroed(wanted.bytes()));
             if wanted.takes()
-                && buf.as_lent().is_none()
+                && buf.as_external().is_none()
                 && let Err(status) = driver.take(tag, &mut buf)
             {
                 return self.commit(tag, Err(status), 0, driver);
@@ -227,7 +227,7 @@ impl Queue {
         let ended = match (status, wanted.op) {
             (Status::Ok, Op::Read) => {
                 let buf = buf.expect("a read has its buffer");
-                if buf.as_lent().is_some() { Ok(()) } else { driver.give(tag, 0, &buf) }
+                if buf.as_external().is_some() { Ok(()) } else { driver.give(tag, 0, &buf) }
             }
             // A discard is advice.
             (Status::NotSupported, Op::Discard) | (Status::Ok, _) => Ok(()),

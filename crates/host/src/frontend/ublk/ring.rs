@@ -13,7 +13,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
-use zonal_blk::{Buf, Lent, Status};
+use zonal_blk::{Buf, ExternalBuf, Status};
 
 /// The descriptors of a queue, in memory that the driver writes.
 struct Descriptors {
@@ -113,8 +113,8 @@ impl Driver for Ring {
     }
 
     fn lend(&self, tag: u16, len: usize) -> Option<Buf> {
-        let lent = || Lent::new(Arc::clone(&self.pages) as _, tag.into());
-        self.lends.then(|| Buf::lent(lent(), len))
+        let lent = || ExternalBuf::new(Arc::clone(&self.pages) as _, tag.into());
+        self.lends.then(|| Buf::external(lent(), len))
     }
 
     fn send(&mut self, command: Command) {

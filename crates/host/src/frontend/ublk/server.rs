@@ -366,7 +366,7 @@ fn lending(
     queue: &zonal_blk::Queue,
     config: &ServerConfig,
 ) -> Option<Result<u32, String>> {
-    let alignment = queue.device().takes_lent()?;
+    let alignment = queue.device().external_buf_alignment()?;
     if config.copies {
         return Some(Err("as was asked for".to_owned()));
     }

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use zerocopy::FromBytes;
-use zonal_blk::{Buf, Lent, Nanos, QueueOptions, Status};
+use zonal_blk::{Buf, ExternalBuf, Nanos, QueueOptions, Status};
 
 /// Sectors of the longest request.
 const LONGEST: u32 = 16;
@@ -93,7 +93,7 @@ impl Driver for Fake {
     fn lend(&self, tag: u16, len: usize) -> Option<Buf> {
         let lending = Arc::clone(self.2.as_ref()?);
         lending.lend();
-        Some(Buf::lent(Lent::new(lending, tag.into()), len))
+        Some(Buf::external(ExternalBuf::new(lending, tag.into()), len))
     }
 
     fn send(&mut self, command: Command) {

@@ -53,11 +53,11 @@ unsafe impl Commands for NvmeCommands {
     /// The place in lent pages is counted from their first byte. What is no command here is told on
     /// the way of data that are not lent.
     fn start_lent(&self, request: &Request, index: u16) -> Option<[squeue::Entry128; 3]> {
-        let lent = request.lent()?;
+        let lent = request.external_buf()?;
         let [register, unregister] = Pages::around(lent, index)?;
         let mut sqe = Sqe::zeroed();
         let Ok(Payload::None) = setup(&*self.namespace, request, 0, &mut sqe) else { return None };
-        let at = std::ptr::without_provenance_mut(lent.at());
+        let at = std::ptr::without_provenance_mut(lent.offset());
         let moves = self.entry(&UringCmd::new(&sqe, at, data_len(request)), Some(index));
         let moves = moves.flags(squeue::Flags::IO_HARDLINK);
         Some([register.into(), moves, unregister.into()])
@@ -72,7 +72,7 @@ unsafe impl Commands for NvmeCommands {
             return Status::Ok;
         }
         match self.namespace.head().info.landed(request.zone(), result) {
-            Some(sector) => request.set_landed(sector),
+            Some(sector) => request.set_append_sector(sector),
             None => return Status::IoError,
         }
         Status::Ok

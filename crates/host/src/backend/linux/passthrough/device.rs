@@ -140,7 +140,7 @@ impl Device for NvmeDevice {
         Ok(())
     }
 
-    fn takes_lent(&self) -> Option<u32> {
+    fn external_buf_alignment(&self) -> Option<u32> {
         self.alignment
     }
 

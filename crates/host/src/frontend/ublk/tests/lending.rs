@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use std::any::Any;
 use std::sync::{Arc, Mutex};
 use zonal_blk::{
-    Device, HwQueue, Lender, Limits, Nanos, Op, Queue, QueueOptions, Request, Status, Zone, ZoneNo,
+    Device, ExternalMemory, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Status, Zone,
+    ZoneNo,
 };
 
 /// The pages of a tag's request.
@@ -112,7 +113,7 @@ impl Lending {
     }
 }
 
-impl Lender for Lending {
+impl ExternalMemory for Lending {
     fn read(&self, token: u64, at: usize, data: &mut [u8]) -> Result<(), Status> {
         self.count(|counts| counts.copied += 1);
         self.take(token, at, data)
@@ -146,7 +147,7 @@ impl Device for Disk {
         Err(Status::NotSupported)
     }
 
-    fn takes_lent(&self) -> Option<u32> {
+    fn external_buf_alignment(&self) -> Option<u32> {
         Some(512)
     }
 
@@ -170,22 +171,22 @@ impl DiskQueue {
         if op == Op::Flush {
             return Status::Ok;
         }
-        let Some(lent) = request.lent() else {
+        let Some(lent) = request.external_buf() else {
             let mut rest = bytes.get_mut(place).unwrap_or_default();
             request.for_each_segment(|_, sectors, buf| {
                 let (part, behind) = std::mem::take(&mut rest).split_at_mut(sectors as usize * 512);
-                let zeroes =
-                    buf.is_some_and(|buf| buf.as_lent().is_none() && buf.iter().all(|&b| b == 0));
+                let zeroes = buf
+                    .is_some_and(|buf| buf.as_external().is_none() && buf.iter().all(|&b| b == 0));
                 assert!(op == Op::Write && zeroes, "all else that moves is lent");
                 part.fill(0);
                 rest = behind;
             });
             return Status::Ok;
         };
-        let lending = (lent.lender() as &dyn Any).downcast_ref::<Lending>().expect("it lends");
+        let lending = (lent.memory() as &dyn Any).downcast_ref::<Lending>().expect("it lends");
         let moved = match (registered, op) {
-            (true, Op::Read) => lending.give(lent.token(), lent.at(), &bytes[place]),
-            (true, _) => lending.take(lent.token(), lent.at(), &mut bytes[place]),
+            (true, Op::Read) => lending.give(lent.token(), lent.offset(), &bytes[place]),
+            (true, _) => lending.take(lent.token(), lent.offset(), &mut bytes[place]),
             (false, Op::Read) => lent.write(&bytes[place]),
             (false, _) => lent.read(&mut bytes[place]),
         };
@@ -198,8 +199,8 @@ impl DiskQueue {
 
 impl HwQueue for DiskQueue {
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
-        let registered = request.lent().is_some_and(|lent| {
-            let lending = (lent.lender() as &dyn Any).downcast_ref::<Lending>();
+        let registered = request.external_buf().is_some_and(|lent| {
+            let lending = (lent.memory() as &dyn Any).downcast_ref::<Lending>();
             lending.expect("it lends").register(lent.token())
         });
         // Those behind end before those in front.
@@ -248,7 +249,7 @@ fn parts_of_a_request_are_lent_each_for_itself() {
     let mut rig = Rig::over(Arc::clone(&device), 2, Some(Arc::clone(&lending)));
     device.freeze();
     device.set_max_sectors(8).expect("a block");
-    device.thaw();
+    device.unfreeze();
     assert_eq!(rig.one(1, 8, 16, [block(5), block(6)].concat()), (8192, 0));
     assert_eq!(rig.one(0, 8, 16, vec![9; 8192]), (8192, 0));
     assert_eq!(rig.driver.slot(0).data, [block(5), block(6)].concat());

@@ -15,22 +15,22 @@ const ROOTS: u64 = 2;
 const HALVES: u64 = 4;
 const MIB: u64 = 1 << 20;
 
-/// Where things are in an image of one shape. All places are bytes from the file's start.
+/// Where things are in an image of one geometry. All places are bytes from the file's start.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct FileLayout {
     table_blocks: u32,
     log_blocks: u32,
     stride: u64,
 }
 
-impl Place {
+impl FileLayout {
     pub(super) fn new(superblock: &Superblock) -> Self {
-        let shape = &superblock.shape;
+        let geometry = &superblock.geometry;
         let entries = u32::try_from(ENTRIES).expect("a block has 126 entries");
-        Place {
-            table_blocks: shape.zones.div_ceil(entries),
+        FileLayout {
+            table_blocks: geometry.zones.div_ceil(entries),
             log_blocks: superblock.log_blocks,
-            stride: shape.most_data().0.next_multiple_of(BLOCK as u64),
+            stride: geometry.most_data().0.next_multiple_of(BLOCK as u64),
         }
     }
 

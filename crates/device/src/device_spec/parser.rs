@@ -54,7 +54,7 @@ impl Parser {
             Kind::Null(config) => set(NULL_OPTIONS, config, name, value, once)?,
             Kind::Hdd(spec) if name == "profile" => {
                 once("profile")?;
-                spec.take_profile(value, !given.is_empty())?;
+                spec.apply_profile(value, !given.is_empty())?;
                 ("profile", Scope::Any)
             }
             Kind::Hdd(spec) => set(HDD_OPTIONS, &mut spec.config, name, value, once)?,

@@ -4,7 +4,8 @@ use super::hdd::{HDD_OPTIONS, HDD_SCOPES};
 use super::zns::ZNS_OPTIONS;
 use crate::null::NullConfig;
 use crate::quantity::{
-    QuantityError, parse_count, parse_rate, parse_size, parse_time, show_rate, show_size, show_time,
+    QuantityError, format_rate, format_size, format_time, parse_count, parse_rate, parse_size,
+    parse_time,
 };
 use zonal_blk::{Bytes, Nanos};
 
@@ -54,9 +55,9 @@ impl Unit {
     pub fn show(self, value: u64) -> String {
         match self {
             Unit::Count => value.to_string(),
-            Unit::Size => show_size(value),
-            Unit::Time => show_time(value),
-            Unit::Rate => show_rate(value),
+            Unit::Size => format_size(value),
+            Unit::Time => format_time(value),
+            Unit::Rate => format_rate(value),
             Unit::Flag => (value != 0).to_string(),
             Unit::Choice(words) => {
                 let word = usize::try_from(value).ok().and_then(|at| words.get(at));
@@ -334,13 +335,13 @@ pub(super) fn nearest<C>(options: &[OptionInfo<C>], found: &str) -> Option<&'sta
     if found.len() > 32 {
         return None;
     }
-    let distance = |option: &OptionInfo<C>| edits(found, option.name);
+    let distance = |option: &OptionInfo<C>| edit_distance(found, option.name);
     let nearest = options.iter().min_by_key(|option| distance(option))?;
     (distance(nearest) <= (nearest.name.len() / 3).max(1)).then_some(nearest.name)
 }
 
 /// How many characters must be put in, left out or replaced to make `a` into `b` (Levenshtein).
-fn edits(a: &str, b: &str) -> usize {
+fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, a) in a.chars().enumerate() {

@@ -26,12 +26,12 @@ pub(super) enum Event {
 
 /// The events to come.
 #[derive(Debug, Default)]
-pub(super) struct Agenda {
+pub(super) struct EventQueue {
     heap: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
     count: u64,
 }
 
-impl Agenda {
+impl EventQueue {
     pub(super) fn add(&mut self, at: Nanos, event: Event) {
         self.count += 1;
         self.heap.push(Reverse((at, self.count, event)));

@@ -3,8 +3,8 @@
 //! Takes `hdd`, the name of a profile, and options; gives a configuration to check.
 use super::options::{OptionInfo, Scope, U16, U32, Unit, to_u16, to_u32};
 use super::{DeviceSpec, SpecError, parse_profile};
-use crate::hdd::{HddConfig, Host, Order, Recording};
-use crate::quantity::{show_rate, show_size};
+use crate::hdd::{HddConfig, HostInterface, Order, Recording};
+use crate::quantity::{format_rate, format_size};
 use zonal_blk::{Bytes, Nanos};
 
 /// What shingled and conventional disks are called where an option is for one of them.
@@ -31,7 +31,7 @@ pub(super) struct HddSpec {
 
 impl HddSpec {
     /// Begins with a profile; `late` if there are options already, which it would undo.
-    pub(super) fn take_profile(&mut self, name: &str, late: bool) -> Result<(), SpecError> {
+    pub(super) fn apply_profile(&mut self, name: &str, late: bool) -> Result<(), SpecError> {
         let known = HDD_PROFILES.iter().find(|(profile, _)| *profile == name);
         let Some((_, text)) = known.filter(|_| !late) else {
             let form = if late {
@@ -55,7 +55,7 @@ impl HddSpec {
 
 /// Describes a disk in one line, for reports.
 pub(super) fn describe(config: &HddConfig) -> String {
-    let size = |bytes: Bytes| show_size(bytes.0);
+    let size = |bytes: Bytes| format_size(bytes.0);
     let mut parts = vec!["hdd".to_owned()];
     match config.recording {
         Recording::Smr => {
@@ -73,11 +73,13 @@ pub(super) fn describe(config: &HddConfig) -> String {
     parts.push(format!(
         "{} rpm, {} at the rim",
         config.rpm,
-        show_rate(config.outer_rate() / 1_000_000 * 1_000_000)
+        format_rate(config.outer_rate() / 1_000_000 * 1_000_000)
     ));
     parts.push(match config.host {
-        Host::Ata => "one command at a time".to_owned(),
-        Host::Ahci => format!("{} commands of up to {}", config.depth, size(config.max_io)),
+        HostInterface::Ata => "one command at a time".to_owned(),
+        HostInterface::Ahci => {
+            format!("{} commands of up to {}", config.depth, size(config.max_io))
+        }
     });
     parts.push(format!("{}B blocks", config.lba));
     if config.error_rate > 0 {
@@ -163,7 +165,9 @@ pub const HDD_OPTIONS: &[OptionInfo<HddConfig>] = &[
         scope: Scope::Any,
         meaning: "one command at a time, or native command queueing",
         max: 1,
-        set: |config, value| config.host = if value == 0 { Host::Ata } else { Host::Ahci },
+        set: |config, value| {
+            config.host = if value == 0 { HostInterface::Ata } else { HostInterface::Ahci }
+        },
     },
     OptionInfo {
         name: "depth",

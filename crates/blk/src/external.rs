@@ -1,8 +1,8 @@
 //! Memory of somebody else's that a bio's data are in.
 //!
-//! Takes a [`Lender`]; gives a handle that a device can follow to the memory, or have copied. Keeps
+//! Takes a [`ExternalMemory`]; gives a handle that a device can follow to the memory, or have copied. Keeps
 //! true: nobody here looks at the bytes, so whoever submits a bio with such a buffer asks the device
-//! first ([`Device::takes_lent`](crate::Device::takes_lent)).
+//! first ([`Device::external_buf_alignment`](crate::Device::external_buf_alignment)).
 use crate::status::Status;
 use std::any::Any;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Lends memory for as long as the bios are under way that it is lent to. A device that knows its
 /// kind, by [`Any`], moves data without a copy.
-pub trait Lender: Any + Send + Sync {
+pub trait ExternalMemory: Any + Send + Sync {
     /// Copies what lies from byte `at` of the memory `token` on.
     ///
     /// # Errors
@@ -26,26 +26,26 @@ pub trait Lender: Any + Send + Sync {
 
 /// A piece of lent memory.
 #[derive(Clone)]
-pub struct Lent {
-    lender: Arc<dyn Lender>,
+pub struct ExternalBuf {
+    memory: Arc<dyn ExternalMemory>,
     token: u64,
     at: usize,
 }
 
-impl Lent {
+impl ExternalBuf {
     /// What the lender calls `token`, from its first byte on.
-    pub fn new(lender: Arc<dyn Lender>, token: u64) -> Self {
-        Lent { lender, token, at: 0 }
+    pub fn new(memory: Arc<dyn ExternalMemory>, token: u64) -> Self {
+        ExternalBuf { memory, token, at: 0 }
     }
 
     /// The same, `offset` bytes further on.
-    pub(crate) fn behind(&self, offset: usize) -> Self {
-        Lent { at: self.at + offset, ..self.clone() }
+    pub(crate) fn advanced_by(&self, offset: usize) -> Self {
+        ExternalBuf { at: self.at + offset, ..self.clone() }
     }
 
     /// Whose it is.
-    pub fn lender(&self) -> &dyn Lender {
-        &*self.lender
+    pub fn memory(&self) -> &dyn ExternalMemory {
+        &*self.memory
     }
 
     /// What the lender knows it by.
@@ -54,7 +54,7 @@ impl Lent {
     }
 
     /// The byte of it that the piece begins at.
-    pub fn at(&self) -> usize {
+    pub fn offset(&self) -> usize {
         self.at
     }
 
@@ -63,7 +63,7 @@ impl Lent {
     /// # Errors
     /// The lender does not have as much.
     pub fn read(&self, data: &mut [u8]) -> Result<(), Status> {
-        self.lender.read(self.token, self.at, data)
+        self.memory.read(self.token, self.at, data)
     }
 
     /// Copies to the first bytes.
@@ -71,12 +71,12 @@ impl Lent {
     /// # Errors
     /// The lender does not want as much.
     pub fn write(&self, data: &[u8]) -> Result<(), Status> {
-        self.lender.write(self.token, self.at, data)
+        self.memory.write(self.token, self.at, data)
     }
 }
 
-impl fmt::Debug for Lent {
+impl fmt::Debug for ExternalBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Lent({} from byte {})", self.token, self.at)
+        write!(f, "ExternalBuf({} from byte {})", self.token, self.at)
     }
 }

@@ -3,55 +3,55 @@
 //! Takes requests, and notes of requests that have ended, from one thread; gives them to whichever
 //! thread dispatches. Keeps true: the lock is held only to append a list to a list or to take one
 //! away, so a thread that inserts never waits for one that orders.
-use super::counters::Tally;
-use super::elevator::Ended;
+use super::counters::ChannelCounters;
+use super::elevator::CompletedRequest;
 use crate::probe::mutant;
 use crate::request::RequestList;
 use crate::sync::{AtomicBool, Mutex, Ordering};
 
 /// What a channel has for the scheduler, in the order it happened within each list.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct PendingUpdates {
     pub(super) requests: RequestList,
-    pub(super) ends: Vec<Ended>,
+    pub(super) completions: Vec<CompletedRequest>,
 }
 
-impl News {
+impl PendingUpdates {
     pub(super) fn is_empty(&self) -> bool {
-        self.requests.is_empty() && self.ends.is_empty()
+        self.requests.is_empty() && self.completions.is_empty()
     }
 }
 
-/// The list of one channel, and its tally. A cache line of its own: each channel writes its tally
+/// The list of one channel, and its counters. A cache line of its own: each channel writes its counters
 /// with every I/O.
 #[repr(align(128))]
 #[derive(Debug)]
-pub(super) struct Intake {
-    pub(super) tally: Tally,
+pub(super) struct InsertList {
+    pub(super) counters: ChannelCounters,
     /// Read without the lock.
     filled: AtomicBool,
     /// The channel has gone and adds no more.
     closed: AtomicBool,
-    news: Mutex<News>,
+    updates: Mutex<PendingUpdates>,
 }
 
-impl Intake {
+impl InsertList {
     pub(super) fn new() -> Self {
-        Intake {
-            tally: Tally::new(),
+        InsertList {
+            counters: ChannelCounters::new(),
             filled: AtomicBool::new(false),
             closed: AtomicBool::new(false),
-            news: Mutex::new(News::default()),
+            updates: Mutex::new(PendingUpdates::default()),
         }
     }
 
     /// Appends what the channel has.
-    pub(super) fn put(&self, news: &mut News) {
-        let mut here = self.news.lock().expect("insertion list lock");
-        while let Some(request) = news.requests.pop_front() {
+    pub(super) fn put(&self, updates: &mut PendingUpdates) {
+        let mut here = self.updates.lock().expect("insertion list lock");
+        while let Some(request) = updates.requests.pop_front() {
             here.requests.push_back(request);
         }
-        here.ends.append(&mut news.ends);
+        here.completions.append(&mut updates.completions);
         self.filled.store(!mutant!(IntakeUnseen), Ordering::Release);
     }
 
@@ -60,9 +60,9 @@ impl Intake {
     }
 
     /// Takes what is there, leaving `empty` in its place for its capacity.
-    pub(super) fn take(&self, empty: &mut News) {
+    pub(super) fn take(&self, empty: &mut PendingUpdates) {
         debug_assert!(empty.is_empty());
-        let mut here = self.news.lock().expect("insertion list lock");
+        let mut here = self.updates.lock().expect("insertion list lock");
         std::mem::swap(&mut *here, empty);
         self.filled.store(false, Ordering::Relaxed);
     }

@@ -5,8 +5,8 @@
 //! which option is wrong, what was found and what was expected.
 //!
 //! ```
-//! let spec = zonal_device::spec::parse("null:zones=64,zone_size=96M,max_open=8").unwrap();
-//! let device = zonal_device::spec::build(&spec).unwrap();
+//! let spec = zonal_device::device_spec::parse("null:zones=64,zone_size=96M,max_open=8").unwrap();
+//! let device = zonal_device::device_spec::build(&spec).unwrap();
 //! assert_eq!(device.limits().nr_zones, 64);
 //! ```
 mod calibration;
@@ -19,7 +19,7 @@ mod zns;
 use crate::hdd::{HddConfig, HddDevice};
 use crate::model::Model;
 use crate::null::{ConfigError, NullConfig, NullDevice};
-use crate::quantity::{show_size, show_time};
+use crate::quantity::{format_size, format_time};
 use crate::zns::{ZnsConfig, ZnsDevice};
 pub use calibration::{CALIBRATED, option_unit, profile_names, profile_text};
 pub use hdd::{HDD_OPTIONS, HDD_PROFILES};
@@ -80,13 +80,13 @@ impl DeviceSpec {
             DeviceSpec::Hdd(config) => return hdd::describe(config),
             DeviceSpec::Zns(config) => return zns::describe(config),
         };
-        let size = |bytes: Bytes| show_size(bytes.0);
+        let size = |bytes: Bytes| format_size(bytes.0);
         let mut parts = vec!["null".to_owned()];
         if config.zoned {
             let layout = config.layout();
             parts.push(format!("{} zones of {}", config.zones, size(config.zone_size)));
             if layout.zone_capacity != layout.zone_size {
-                parts.push(format!("zone capacity {}", size(config.capacity_of_zone())));
+                parts.push(format!("zone capacity {}", size(config.effective_zone_capacity())));
             }
             let (open, active) = (layout.open_limit(), layout.active_limit());
             for (count, what) in [
@@ -106,10 +106,10 @@ impl DeviceSpec {
         }
         parts.push(format!("{}B blocks", config.lba));
         if config.latency.0 > 0 {
-            parts.push(format!("latency {}", show_time(config.latency.0)));
+            parts.push(format!("latency {}", format_time(config.latency.0)));
         }
         if config.jitter.0 > 0 {
-            let jitter = show_time(config.jitter.0);
+            let jitter = format_time(config.jitter.0);
             parts.push(format!("jitter {jitter} from seed {}", config.seed));
         }
         if config.memory {

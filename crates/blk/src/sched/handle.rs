@@ -11,8 +11,8 @@
 //! ```
 use super::batch::{self, Batch};
 use super::dispatcher::Dispatcher;
-use super::elevator::{Ended, Route};
-use super::intake::{Intake, News};
+use super::elevator::{CompletedRequest, OpClass};
+use super::insert_list::{InsertList, PendingUpdates};
 use super::merge::MergeLimit;
 use super::prio::PrioClass;
 use crate::hctx::HctxRef;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// How batches may be sorted by the channel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sorting {
+pub(super) struct BatchSorting {
     pub(super) limit: MergeLimit,
     pub(super) front_merges: bool,
     /// Batches longer than this go through the scheduler.
@@ -30,30 +30,30 @@ pub(super) struct Sorting {
 }
 
 /// What a channel has of its queue's scheduler.
-pub(crate) struct Link {
+pub(crate) struct SchedHandle {
     dispatcher: Arc<Dispatcher>,
-    intake: Arc<Intake>,
+    insert_list: Arc<InsertList>,
     /// What the scheduler does not know yet.
-    news: News,
+    updates: PendingUpdates,
     /// What it gave; kept for its capacity.
     out: Vec<Box<Request>>,
     batch: Box<Batch>,
-    sorting: Sorting,
+    sorting: BatchSorting,
     /// Where this channel's sorted batches of reads and of writes left off.
-    stands_at: [u64; 2],
+    latest_pos: [u64; 2],
 }
 
-impl Link {
-    pub(super) fn new(dispatcher: Arc<Dispatcher>, sorting: Sorting) -> Self {
-        let intake = dispatcher.open();
-        Link {
+impl SchedHandle {
+    pub(super) fn new(dispatcher: Arc<Dispatcher>, sorting: BatchSorting) -> Self {
+        let insert_list = dispatcher.open();
+        SchedHandle {
             dispatcher,
-            intake,
-            news: News::default(),
+            insert_list,
+            updates: PendingUpdates::default(),
             out: Vec::new(),
             batch: Box::new(Batch::new()),
             sorting,
-            stands_at: [0; 2],
+            latest_pos: [0; 2],
         }
     }
 
@@ -61,20 +61,20 @@ impl Link {
     #[inline]
     pub(crate) fn issue(&mut self, now: Nanos, mut request: Box<Request>, hctx: &mut HctxRef) {
         let class = request.prio().class;
-        let read = Route::of(request.op()) != Route::Write;
-        if self.dispatcher.lets_pass(class.index(), read) {
+        let read = OpClass::of(request.op()) != OpClass::Write;
+        if self.dispatcher.may_bypass(class.index(), read) {
             let is_read = request.op() == crate::Op::Read;
             match hctx.with(|hctx| hctx.dispatch_if_room(now, request)) {
-                Ok(()) => return self.intake.tally.sent(class, 1, is_read),
+                Ok(()) => return self.insert_list.counters.sent(class, 1, is_read),
                 Err(back) => request = back,
             }
         }
         request.queued_at = now;
-        self.news.requests.push_back(request);
+        self.updates.requests.push_back(request);
         self.run(now, hctx);
     }
 
-    /// Adds a request to the batch that [`Link::issue_batch`] sends.
+    /// Adds a request to the batch that [`SchedHandle::issue_batch`] sends.
     #[inline]
     pub(crate) fn add_to_batch(&mut self, request: Box<Request>) {
         self.batch.push(request);
@@ -82,11 +82,11 @@ impl Link {
 
     /// Sends the batch, or as much of it as the scheduler will have now.
     pub(crate) fn issue_batch(&mut self, now: Nanos, hctx: &mut HctxRef) {
-        if let Some(first) = self.batch.of_one_kind()
+        if let Some(first) = self.batch.uniform()
             && self.batch.len() <= self.sorting.longest
         {
-            let (class, read) = (first.prio().class, Route::of(first.op()) == Route::Read);
-            if self.dispatcher.lets_pass(class.index(), read)
+            let (class, read) = (first.prio().class, OpClass::of(first.op()) == OpClass::Read);
+            if self.dispatcher.may_bypass(class.index(), read)
                 && hctx.with(|hctx| hctx.room()) >= self.batch.len()
             {
                 return self.send_sorted(now, hctx, class, read);
@@ -94,44 +94,44 @@ impl Link {
         }
         for mut request in self.batch.drain() {
             request.queued_at = now;
-            self.news.requests.push_back(request);
+            self.updates.requests.push_back(request);
         }
         self.run(now, hctx);
     }
 
     fn send_sorted(&mut self, now: Nanos, hctx: &mut HctxRef, class: PrioClass, read: bool) {
         let count = self.batch.len() as u64;
-        let stands_at = &mut self.stands_at[usize::from(!read)];
-        let Sorting { limit, front_merges, .. } = self.sorting;
+        let latest_pos = &mut self.latest_pos[usize::from(!read)];
+        let BatchSorting { limit, front_merges, .. } = self.sorting;
         let merged = hctx.with(|hctx| {
             let send = |request| hctx.dispatch(now, request);
-            let (stood, merged) = self.batch.drain_sorted(*stands_at, limit, front_merges, send);
-            *stands_at = stood;
+            let (end_pos, merged) = self.batch.drain_sorted(*latest_pos, limit, front_merges, send);
+            *latest_pos = end_pos;
             merged
         });
-        self.intake.tally.sent(class, count - merged, read);
+        self.insert_list.counters.sent(class, count - merged, read);
         if merged > 0 {
-            self.intake.tally.merged(class, merged);
+            self.insert_list.counters.merged(class, merged);
         }
     }
 
     /// Notes the end of commands on this channel's hardware queue.
     #[inline]
-    pub(crate) fn ended(&mut self, now: Nanos, done: &[Box<Request>]) {
+    pub(crate) fn completed(&mut self, now: Nanos, done: &[Box<Request>]) {
         match self.dispatcher.only_class() {
-            Some(class) => self.intake.tally.ended_in(class, done.len() as u64),
-            None => self.intake.tally.ended(done),
+            Some(class) => self.insert_list.counters.completed_in(class, done.len() as u64),
+            None => self.insert_list.counters.completed(done),
         }
-        if self.dispatcher.wants_ends() {
-            let ends = done.iter().map(|request| Ended::new(now, request));
-            self.news.ends.extend(ends);
+        if self.dispatcher.wants_completions() {
+            let completions = done.iter().map(|request| CompletedRequest::new(now, request));
+            self.updates.completions.extend(completions);
         }
     }
 
     /// Commands have ended: what waited may have its turn.
     #[inline]
-    pub(crate) fn after_ends(&mut self, now: Nanos, hctx: &mut HctxRef) {
-        if self.dispatcher.has_work() || !self.news.is_empty() {
+    pub(crate) fn after_completions(&mut self, now: Nanos, hctx: &mut HctxRef) {
+        if self.dispatcher.has_work() || !self.updates.is_empty() {
             self.run(now, hctx);
         }
     }
@@ -146,7 +146,7 @@ impl Link {
 
     fn run(&mut self, now: Nanos, hctx: &mut HctxRef) {
         let room = hctx.with(|hctx| hctx.room());
-        self.dispatcher.dispatch(now, room, &self.intake, &mut self.news, &mut self.out);
+        self.dispatcher.dispatch(now, room, &self.insert_list, &mut self.updates, &mut self.out);
         if !self.out.is_empty() {
             self.out.reverse();
             hctx.with(|hctx| {
@@ -169,9 +169,9 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for SchedHandle {
     fn drop(&mut self) {
-        self.dispatcher.close(&self.intake);
+        self.dispatcher.close(&self.insert_list);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The options of the ZNS drive, and its description in a line.
 use super::options::{OptionInfo, Scope, U16, U32, Unit, to_u16, to_u32};
-use crate::quantity::{show_size, show_time};
+use crate::quantity::{format_size, format_time};
 use crate::zns::ZnsConfig;
 use zonal_blk::{Bytes, Nanos};
 
@@ -98,7 +98,7 @@ pub const ZNS_OPTIONS: &[OptionInfo<ZnsConfig>] = &[
 
 /// Describes the drive in one line, for reports.
 pub(super) fn describe(config: &ZnsConfig) -> String {
-    let size = |bytes: Bytes| show_size(bytes.0);
+    let size = |bytes: Bytes| format_size(bytes.0);
     let layout = config.layout();
     let mut parts = vec!["zns".to_owned()];
     parts.push(format!("{} zones of {}", config.zones, size(config.zone_size)));
@@ -123,7 +123,7 @@ pub(super) fn describe(config: &ZnsConfig) -> String {
         config.channels,
         config.zone_dies,
         size(config.unit()),
-        show_time(config.program.0)
+        format_time(config.program.0)
     ));
     parts.push(format!("buffer {}", size(config.buffer)));
     if config.memory {

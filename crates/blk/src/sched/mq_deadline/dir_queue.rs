@@ -3,43 +3,43 @@ use super::zone_lock::ZoneLocks;
 use crate::probe::mark;
 use crate::request::Request;
 use crate::sched::merge::MergeLimit;
-use crate::sched::waiting::{Key, Line, Sorted, Store};
+use crate::sched::waiting::{Key, Sorted, Store, WaitQueue};
 use crate::units::{Nanos, Sector};
 
 /// One elevator: requests in the order of sectors and in the order of arrival.
 #[derive(Default)]
-pub(super) struct Lane {
-    line: Line,
+pub(super) struct DirQueue {
+    requests: WaitQueue,
     /// Where the elevator stands: the first sector of the bio that was sent last.
-    stands_at: u64,
+    latest_pos: u64,
 }
 
-impl Lane {
+impl DirQueue {
     pub(super) fn insert(&mut self, store: &mut Store, request: Box<Request>) {
-        self.line.insert(store, request);
+        self.requests.insert(store, request);
     }
 
     /// The next request on the way up.
     pub(super) fn next(&mut self, store: &Store, zones: Option<&ZoneLocks>) -> Option<Key> {
-        if self.line.len() == 0 {
+        if self.requests.len() == 0 {
             return None;
         }
-        let key = self.line.sorted().at_or_after(self.stands_at)?;
+        let key = self.requests.sorted().at_or_after(self.latest_pos)?;
         let Some(zones) = zones else {
             return Some(key);
         };
         let key = self.skip_locked(store, zones, key)?;
-        Some(first_of_zone(self.line.sorted(), zones, key))
+        Some(first_of_zone(self.requests.sorted(), zones, key))
     }
 
     /// The request that came first.
     pub(super) fn oldest(&mut self, store: &Store, zones: Option<&ZoneLocks>) -> Option<Key> {
         match zones {
-            None => self.line.oldest(store),
-            Some(_) if self.line.len() == 0 => None,
+            None => self.requests.oldest(store),
+            Some(_) if self.requests.len() == 0 => None,
             Some(zones) => {
-                let live = self.line.len();
-                let (sorted, fifo) = self.line.orders();
+                let live = self.requests.len();
+                let (sorted, fifo) = self.requests.orders();
                 let key = fifo.oldest_that(store, live, |key| {
                     let first = first_of_zone(sorted, zones, key);
                     let held = zones.is_locked(Sector(key.sector()))
@@ -52,8 +52,8 @@ impl Lane {
     }
 
     /// When the request came that came first.
-    pub(super) fn oldest_since(&mut self, store: &Store) -> Option<Nanos> {
-        self.line.oldest_since(store)
+    pub(super) fn oldest_queued_at(&mut self, store: &Store) -> Option<Nanos> {
+        self.requests.oldest_queued_at(store)
     }
 
     /// Takes a request out, with those that can go out in one command with it. Gives the number of
@@ -65,8 +65,8 @@ impl Lane {
         limit: MergeLimit,
         front_merges: bool,
     ) -> (Box<Request>, usize) {
-        let taken = self.line.take(store, key, limit, front_merges);
-        self.stands_at = taken.last;
+        let taken = self.requests.take(store, key, limit, front_merges);
+        self.latest_pos = taken.last;
         (taken.request, taken.merged)
     }
 
@@ -79,14 +79,14 @@ impl Lane {
             let mut from = zones.zone_end(Sector(key.sector())).0;
             if zones.keep_streams() {
                 let mut end = store.get(key).end().0;
-                while let Some(next) = self.line.sorted().at_or_after(end)
+                while let Some(next) = self.requests.sorted().at_or_after(end)
                     && next.sector() == end
                 {
                     end = store.get(next).end().0;
                 }
                 from = from.max(end);
             }
-            key = self.line.sorted().at_or_after(from)?;
+            key = self.requests.sorted().at_or_after(from)?;
         }
         Some(key)
     }

@@ -6,14 +6,14 @@ use crate::units::Nanos;
 
 /// Both orders over the same requests.
 #[derive(Default)]
-pub(in crate::sched) struct Line {
+pub(in crate::sched) struct WaitQueue {
     sorted: Sorted,
     fifo: Fifo,
     len: usize,
 }
 
 /// A command taken from a line.
-pub(in crate::sched) struct Taken {
+pub(in crate::sched) struct TakenCommand {
     pub(in crate::sched) request: Box<Request>,
     /// Requests that go out merged behind it.
     pub(in crate::sched) merged: usize,
@@ -21,7 +21,7 @@ pub(in crate::sched) struct Taken {
     pub(in crate::sched) last: u64,
 }
 
-impl Line {
+impl WaitQueue {
     pub(in crate::sched) fn len(&self) -> usize {
         self.len
     }
@@ -49,7 +49,7 @@ impl Line {
     }
 
     /// When the request came that came first.
-    pub(in crate::sched) fn oldest_since(&mut self, store: &Store) -> Option<Nanos> {
+    pub(in crate::sched) fn oldest_queued_at(&mut self, store: &Store) -> Option<Nanos> {
         let key = self.oldest(store)?;
         Some(store.get(key).queued_at())
     }
@@ -61,9 +61,9 @@ impl Line {
         key: Key,
         limit: MergeLimit,
         front_merges: bool,
-    ) -> Taken {
+    ) -> TakenCommand {
         let request = self.remove(store, key);
-        let mut taken = Taken { request, merged: 0, last: key.sector() };
+        let mut taken = TakenCommand { request, merged: 0, last: key.sector() };
         if limit.max_sectors > 0 && self.len > 0 {
             if front_merges {
                 self.merge_front(store, limit, &mut taken);
@@ -73,7 +73,7 @@ impl Line {
         taken
     }
 
-    fn merge_front(&mut self, store: &mut Store, limit: MergeLimit, taken: &mut Taken) {
+    fn merge_front(&mut self, store: &mut Store, limit: MergeLimit, taken: &mut TakenCommand) {
         while let Some(before) = self.sorted.before()
             && limit.reaches(before.sector(), taken.request.sector().0)
             && limit.joins(store.get(before), &taken.request)
@@ -89,7 +89,7 @@ impl Line {
         }
     }
 
-    fn merge_back(&mut self, store: &mut Store, limit: MergeLimit, taken: &mut Taken) {
+    fn merge_back(&mut self, store: &mut Store, limit: MergeLimit, taken: &mut TakenCommand) {
         while let Some(behind) = self.sorted.head()
             && behind.sector() == taken.request.end().0
             && limit.joins(&taken.request, store.get(behind))

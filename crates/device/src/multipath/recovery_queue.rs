@@ -8,7 +8,7 @@ use zonal_blk::{Op, Request, Sector, ZoneNo};
 
 /// A place in the line of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct QueuePosition {
     pub zone: ZoneNo,
     sector: Sector,
     number: u64,
@@ -16,30 +16,30 @@ pub(super) struct Place {
 
 /// The lines of all zones.
 #[derive(Debug, Default)]
-pub(super) struct Line {
-    places: BTreeSet<Place>,
+pub(super) struct RecoveryQueue {
+    places: BTreeSet<QueuePosition>,
     number: u64,
 }
 
-impl Line {
-    pub fn join(&mut self, request: &Request) -> Place {
+impl RecoveryQueue {
+    pub fn join(&mut self, request: &Request) -> QueuePosition {
         let last = Sector(u64::MAX);
         let writes = request.op().is_write();
         let sector = if writes { request.sector() } else { last };
         debug_assert!(writes || request.op() != Op::ZoneResetAll, "it is in no zone's line");
         self.number += 1;
-        let place = Place { zone: request.zone(), sector, number: self.number };
+        let place = QueuePosition { zone: request.zone(), sector, number: self.number };
         self.places.insert(place);
         place
     }
 
     /// Whether nobody of the zone goes first.
-    pub fn is_first(&self, place: &Place) -> bool {
-        let begin = Place { zone: place.zone, sector: Sector(0), number: 0 };
+    pub fn is_first(&self, place: &QueuePosition) -> bool {
+        let begin = QueuePosition { zone: place.zone, sector: Sector(0), number: 0 };
         self.places.range(begin..).next() == Some(place)
     }
 
-    pub fn leave(&mut self, place: &Place) {
+    pub fn leave(&mut self, place: &QueuePosition) {
         let was_there = self.places.remove(place);
         debug_assert!(was_there, "who leaves is in the line");
     }
