@@ -1,4 +1,4 @@
-//! The figures that Zonal holds itself to, each with its goal, in one run: compared ways are
+//! The figures that Zonal holds itself to, each with its goal, in one run: compared cases are
 //! measured in turn, round after round, on machines that other work shares. Of times inside the
 //! process the best round counts, of whole programs the median pair.
 //!
@@ -40,19 +40,19 @@ fn options(zone_write: ZoneWrite, merge: bool) -> QueueOptions {
     QueueOptions { zone_write: Some(zone_write), merge, ..QueueOptions::default() }
 }
 
-/// The best round of each way.
+/// The best round of each case.
 fn best<const N: usize>(mut measure: impl FnMut(usize) -> f64) -> [f64; N] {
     let mut best = [f64::MAX; N];
     for _ in 0..ROUNDS {
-        for (way, best) in best.iter_mut().enumerate() {
-            *best = best.min(measure(way));
+        for (case, best) in best.iter_mut().enumerate() {
+            *best = best.min(measure(case));
         }
     }
     best
 }
 
 fn one_thread() {
-    let ways = [
+    let cases = [
         ("block layer, depth 1", ZoneWrite::Plug, true, 1, "at most 100 ns"),
         ("block layer, depth 16", ZoneWrite::Plug, true, 16, "at most 60 ns"),
         ("block layer, depth 32", ZoneWrite::Plug, true, 32, "at most 60 ns"),
@@ -61,15 +61,15 @@ fn one_thread() {
         ("qd1, depth 1", ZoneWrite::Qd1, false, 1, "at most 20 ns above plug"),
         ("qd1, depth 16, nothing merged", ZoneWrite::Qd1, false, 16, "at most 20 ns above plug"),
     ];
-    let times = best::<7>(|way| {
-        let (_, policy, merge, depth, _) = ways[way];
+    let times = best::<7>(|case| {
+        let (_, policy, merge, depth, _) = cases[case];
         ns_per_write(&queue(DEVICE, options(policy, merge)), depth, ONE_ZONE, WRITES)
     });
-    for ((name, _, _, _, goal), ns) in ways.iter().zip(times) {
+    for ((name, _, _, _, goal), ns) in cases.iter().zip(times) {
         row(&format!("{name}, 4 KiB writes, one thread"), ns, "ns", goal);
     }
-    let [plug, qd1] = best::<2>(|way| {
-        let policy = [ZoneWrite::Plug, ZoneWrite::Qd1][way];
+    let [plug, qd1] = best::<2>(|case| {
+        let policy = [ZoneWrite::Plug, ZoneWrite::Qd1][case];
         let zones = Zones { first: 0, width: 16 };
         ns_per_write(&queue(DEVICE, options(policy, false)), 16, zones, WRITES)
     });
@@ -100,9 +100,9 @@ fn at_once(threads: u64, work: impl Fn(u64) + Sync) -> Duration {
 }
 
 fn threads() {
-    let [one, two] = best::<2>(|way| {
+    let [one, two] = best::<2>(|case| {
         let queue = queue(DEVICE, options(ZoneWrite::Plug, false));
-        let threads = way as u64 + 1;
+        let threads = case as u64 + 1;
         let time = at_once(threads, |id| {
             Writer::new(&queue, 16, Zones { first: id * 16, width: 1 }).write(WRITES);
         });
@@ -119,7 +119,7 @@ fn shared_zones() {
     row("cache line to another CPU and back", best::<1>(|_| line_transfer::ns())[0], "ns", "");
     for (op, name) in [(Op::Write, "writes"), (Op::ZoneAppend, "appends")] {
         for depth in [1, 4, 16] {
-            let [own, shared] = best::<2>(|way| shared_zones::ns_per_write(op, way == 1, depth));
+            let [own, shared] = best::<2>(|case| shared_zones::ns_per_write(op, case == 1, depth));
             let figure =
                 format!("random {name}, 4 threads at depth {depth}, 16 shared against own zones");
             row(&figure, own / shared * 100.0, "%", "at least 60 %");

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use zonal_blk::{Buf, Device, Queue, QueueOptions};
 use zonal_device::device_spec;
 use zonal_host::RealClock;
-use zonal_host::frontend::zonefs::{Lanes, Mount, Options, View};
+use zonal_host::frontend::zonefs::{Mount, Options, View, WorkerPool};
 
 const ROUNDS: usize = 7;
 const ROUND: Duration = Duration::from_millis(400);
@@ -156,9 +156,9 @@ fn zones(dir: &Path) -> Mount {
     let options = QueueOptions { share_queues: true, ..QueueOptions::default() };
     let queue = Queue::attach(device, options).expect("a queue");
     let view = View::new(queue, Options::default(), Arc::new(|what| panic!("{what}")));
-    let lanes =
-        Lanes::start(Arc::new(view.expect("zones")), RealClock::start(), 4).expect("threads");
-    Mount::start(dir, "bench", lanes, |_| ()).expect("the right to mount")
+    let workers =
+        WorkerPool::start(Arc::new(view.expect("zones")), RealClock::start(), 4).expect("threads");
+    Mount::start(dir, "bench", workers, |_| ()).expect("the right to mount")
 }
 
 /// Writes to the file from its end on, and again from its start when it is full. Writes a second.

@@ -7,7 +7,7 @@
 //! Other work on the machine comes and goes, so the two run in turn for a short time each, and what
 //! counts is the median of the ratios of such pairs.
 //!
-//! `setsid -w cargo bench --bench image`; needs fio; words after `--` choose the ways whose names
+//! `setsid -w cargo bench --bench image`; needs fio; words after `--` choose the cases whose names
 //! contain one, `open` the other part. fio's jobs are sessions of their own, which the kernel's
 //! scheduler gives the same time each; without `setsid` the image has to share what its terminal's
 //! other programs leave. With other work on the machine, `chrt -r 1` before all of that puts both
@@ -23,19 +23,19 @@ use zonal_blk::{Bio, Buf, Channel, Nanos, Op, Queue, QueueOptions, Sector, Statu
 use zonal_device::image::Profile;
 use zonal_host::backend::image::{self, ImageName};
 
-/// Pairs of each way.
+/// Pairs of each case.
 const ROUNDS: usize = 9;
 /// How long each of a pair runs.
 const TIME: Duration = Duration::from_millis(700);
 /// How long a drive that hears of no more free space has heard of all.
-const CALM: Duration = Duration::from_millis(100);
+const IDLE_TIME: Duration = Duration::from_millis(100);
 /// How long is waited for that: other programs may remove files all the time.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Bytes that are written at the most: the zones of the image, and the file of fio.
 const SIZE: u64 = 2 << 30;
 const PROFILE: &str = "null:zones=16,zone_size=256M,lba=4096,depth=64";
 
-struct Way {
+struct Case {
     name: &'static str,
     block: usize,
     depth: usize,
@@ -44,13 +44,13 @@ struct Way {
     goal: u32,
 }
 
-const WAYS: [Way; 6] = [
-    Way { name: "4k qd1", block: 4 << 10, depth: 1, flush: false, goal: 90 },
-    Way { name: "4k qd16", block: 4 << 10, depth: 16, flush: false, goal: 90 },
-    Way { name: "1m qd1", block: 1 << 20, depth: 1, flush: false, goal: 90 },
-    Way { name: "1m qd16", block: 1 << 20, depth: 16, flush: false, goal: 90 },
-    Way { name: "4k qd1 flush", block: 4 << 10, depth: 1, flush: true, goal: 80 },
-    Way { name: "1m qd1 flush", block: 1 << 20, depth: 1, flush: true, goal: 80 },
+const CASES: [Case; 6] = [
+    Case { name: "4k qd1", block: 4 << 10, depth: 1, flush: false, goal: 90 },
+    Case { name: "4k qd16", block: 4 << 10, depth: 16, flush: false, goal: 90 },
+    Case { name: "1m qd1", block: 1 << 20, depth: 1, flush: false, goal: 90 },
+    Case { name: "1m qd16", block: 1 << 20, depth: 16, flush: false, goal: 90 },
+    Case { name: "4k qd1 flush", block: 4 << 10, depth: 1, flush: true, goal: 80 },
+    Case { name: "1m qd1 flush", block: 1 << 20, depth: 1, flush: true, goal: 80 },
 ];
 
 fn open(path: &Path) -> Channel {
@@ -70,7 +70,7 @@ fn filled(len: usize) -> Buf {
 }
 
 /// Bytes a second into the first eight zones of a new image, one after the other.
-fn ours(place: &Path, way: &Way) -> f64 {
+fn zonal_rate(place: &Path, case: &Case) -> f64 {
     let path = place.join("bench.img");
     image::create(&path, Profile::Spec(PROFILE.to_owned())).expect("an image");
     let mut io = open(&path);
@@ -84,7 +84,7 @@ fn ours(place: &Path, way: &Way) -> f64 {
         io.poll(Nanos(0), &mut completions);
     }
     completions.clear();
-    let mut free: Vec<Buf> = (0..way.depth).map(|_| filled(way.block)).collect();
+    let mut free: Vec<Buf> = (0..case.depth).map(|_| filled(case.block)).collect();
     let (mut at, mut done) = (0, 0_u64);
     let begun = Instant::now();
     let now = || Nanos(u64::try_from(begun.elapsed().as_nanos()).expect("a short run"));
@@ -95,7 +95,7 @@ fn ours(place: &Path, way: &Way) -> f64 {
             && let Some(buf) = free.pop()
         {
             io.submit(now(), Bio::write(Sector(at / 512), buf, 0));
-            at += way.block as u64;
+            at += case.block as u64;
         }
         if io.outstanding() == 0 {
             break;
@@ -106,7 +106,7 @@ fn ours(place: &Path, way: &Way) -> f64 {
             if let Some(buf) = completion.buf {
                 done += buf.len() as u64;
                 free.push(buf);
-                if way.flush {
+                if case.flush {
                     io.submit(now(), Bio::new(Op::Flush, Sector(0), 0, 0));
                     let mut flushed = Vec::new();
                     while flushed.is_empty() {
@@ -123,7 +123,7 @@ fn ours(place: &Path, way: &Way) -> f64 {
 }
 
 /// Bytes a second of fio's.
-fn fios(place: &Path, way: &Way) -> f64 {
+fn fio_rate(place: &Path, case: &Case) -> f64 {
     let mut command = Command::new("fio");
     command.current_dir(place).args([
         "--name=bench",
@@ -136,8 +136,8 @@ fn fios(place: &Path, way: &Way) -> f64 {
         "--output-format=terse",
     ]);
     command.arg(format!("--size={SIZE}")).arg(format!("--runtime={}ms", TIME.as_millis()));
-    command.arg(format!("--bs={}", way.block)).arg(format!("--iodepth={}", way.depth));
-    if way.flush {
+    command.arg(format!("--bs={}", case.block)).arg(format!("--iodepth={}", case.depth));
+    if case.flush {
         command.arg("--fdatasync=1");
     }
     let output = command.output().expect("fio runs");
@@ -165,41 +165,41 @@ fn settle(place: &Path) {
         let text = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
         text.split_whitespace().nth(11).map(str::to_owned)
     };
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + MAX_WAIT;
     let mut before = None;
     while before != Some(discards()) && Instant::now() < until {
         before = Some(discards());
-        std::thread::sleep(CALM);
+        std::thread::sleep(IDLE_TIME);
     }
 }
 
 /// Runs both in turn; gives the rates of all pairs.
-fn compare(place: &Path, way: &Way) -> Vec<(f64, f64)> {
-    let run = |run: fn(&Path, &Way) -> f64| {
+fn compare(place: &Path, case: &Case) -> Vec<(f64, f64)> {
+    let run = |run: fn(&Path, &Case) -> f64| {
         settle(place);
-        run(place, way)
+        run(place, case)
     };
     let pair = |round| {
         // Each comes first every other time.
-        let first = (round % 2 == 1).then(|| run(fios));
-        let ours = run(ours);
-        (ours, first.unwrap_or_else(|| run(fios)))
+        let first = (round % 2 == 1).then(|| run(fio_rate));
+        let ours = run(zonal_rate);
+        (ours, first.unwrap_or_else(|| run(fio_rate)))
     };
     (0..ROUNDS).map(pair).collect()
 }
 
-fn print_way(way: &Way, pairs: &[(f64, f64)]) {
+fn print_case(case: &Case, pairs: &[(f64, f64)]) {
     let mut ratios: Vec<f64> = pairs.iter().map(|(own, fio)| 100.0 * own / fio).collect();
     ratios.sort_by(f64::total_cmp);
     println!(
         "{:14} {:10.1}  {:8.1}  {:4.0} %  {:4.0} to {:3.0} %  {:3} %",
-        way.name,
+        case.name,
         median(pairs.iter().map(|(own, _)| own / 1e6).collect()),
         median(pairs.iter().map(|(_, fio)| fio / 1e6).collect()),
         ratios[ROUNDS / 2],
         ratios[ROUNDS / 4],
         ratios[ROUNDS - 1 - ROUNDS / 4],
-        way.goal
+        case.goal
     );
 }
 
@@ -210,8 +210,8 @@ fn main() {
     let base = std::env::var_os("ZONAL_BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
     let place = tempfile::tempdir_in(base).expect("a directory");
     println!("               image MB/s  fio MB/s  ratio  middle half   goal");
-    for way in WAYS.iter().filter(|way| chosen(way.name)) {
-        print_way(way, &compare(place.path(), way));
+    for case in CASES.iter().filter(|case| chosen(case.name)) {
+        print_case(case, &compare(place.path(), case));
     }
     if !chosen("open") {
         return;

@@ -19,7 +19,7 @@ use zonal_blk::{
     ZoneNo,
 };
 use zonal_nvme::ns::{
-    Arrangement, Ids, NamespaceInfo, PathInfo, cache_line, in_head, in_path, inline, setup_rw,
+    Ids, NamespaceInfo, NamespaceLayout, PathInfo, cache_line, in_head, in_path, inline, setup_rw,
 };
 use zonal_nvme::wire::Sqe;
 use zonal_nvme::wire::opcode::Csi;
@@ -39,7 +39,7 @@ const MANY: u32 = 1 << 16;
 
 /// A device that makes commands. With `repeat` above 1 it makes those that are in flight over and
 /// over before it ends them, and notes how long one takes.
-struct Maker<A> {
+struct CommandDevice<A> {
     namespaces: Vec<Arc<A>>,
     limits: Limits,
     repeat: u64,
@@ -47,15 +47,15 @@ struct Maker<A> {
     best: AtomicU64,
 }
 
-struct MakerQueue<A> {
-    device: Arc<Maker<A>>,
+struct CommandQueue<A> {
+    device: Arc<CommandDevice<A>>,
     slots: Vec<Sqe>,
     pending: Vec<Box<Request>>,
     /// Picks the namespace of the next command.
     random: u64,
 }
 
-impl<A: Arrangement> Maker<A> {
+impl<A: NamespaceLayout> CommandDevice<A> {
     fn new(namespaces: u32, repeat: u64) -> Arc<Self> {
         let path = PathInfo { cntlid: 1, ana_group: 0 };
         let info = |nsid| NamespaceInfo {
@@ -90,11 +90,11 @@ impl<A: Arrangement> Maker<A> {
             rotational: false,
         };
         let namespaces = (1..=namespaces).map(|nsid| A::new(&info(nsid), &path)).collect();
-        Arc::new(Maker { namespaces, limits, repeat, best: AtomicU64::new(u64::MAX) })
+        Arc::new(CommandDevice { namespaces, limits, repeat, best: AtomicU64::new(u64::MAX) })
     }
 }
 
-impl<A: Arrangement + 'static> Device for Maker<A> {
+impl<A: NamespaceLayout + 'static> Device for CommandDevice<A> {
     fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -105,11 +105,11 @@ impl<A: Arrangement + 'static> Device for Maker<A> {
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
         let slots = vec![Sqe::zeroed(); DEPTH as usize];
-        Box::new(MakerQueue { device: self, slots, pending: Vec::new(), random: 1 })
+        Box::new(CommandQueue { device: self, slots, pending: Vec::new(), random: 1 })
     }
 }
 
-impl<A: Arrangement> MakerQueue<A> {
+impl<A: NamespaceLayout> CommandQueue<A> {
     /// Makes the commands of all that is pending `repeat` times.
     #[inline(never)]
     fn make(&mut self, repeat: u64) {
@@ -129,7 +129,7 @@ impl<A: Arrangement> MakerQueue<A> {
     }
 }
 
-impl<A: Arrangement> HwQueue for MakerQueue<A> {
+impl<A: NamespaceLayout> HwQueue for CommandQueue<A> {
     fn start(&mut self, _now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
         if self.device.repeat == 1 {
             let slot = &mut self.slots[self.pending.len()];
@@ -192,8 +192,9 @@ fn read(queue: &Arc<Queue>, job: u64, order: Order, until: impl Fn(u64) -> bool)
 }
 
 /// Reads a second of all jobs together.
-fn job<A: Arrangement + 'static>(order: Order) -> f64 {
-    let queue = Queue::attach(Maker::<A>::new(1, 1), QueueOptions::default()).expect("a device");
+fn job<A: NamespaceLayout + 'static>(order: Order) -> f64 {
+    let queue =
+        Queue::attach(CommandDevice::<A>::new(1, 1), QueueOptions::default()).expect("a device");
     let barrier = Barrier::new(JOBS as usize);
     let run = |job| {
         barrier.wait();
@@ -210,8 +211,8 @@ fn job<A: Arrangement + 'static>(order: Order) -> f64 {
 
 /// Nanoseconds that a command takes on one thread, among `namespaces`, in the best of the rounds:
 /// the others were disturbed.
-fn alone<A: Arrangement + 'static>(namespaces: u32, repeat: u64) -> f64 {
-    let device = Maker::<A>::new(namespaces, repeat);
+fn alone<A: NamespaceLayout + 'static>(namespaces: u32, repeat: u64) -> f64 {
+    let device = CommandDevice::<A>::new(namespaces, repeat);
     let queue = Queue::attach(Arc::clone(&device) as Arc<dyn Device>, QueueOptions::default());
     read(&queue.expect("a device"), 0, Order::Random, |count| count >= ROUNDS * DEPTH);
     device.best.load(Ordering::Relaxed) as f64 / 1000.0
@@ -222,14 +223,14 @@ type Measure = fn() -> f64;
 
 /// The arrangements: name, cache lines a command, and what is measured.
 fn arrangements() -> Vec<(&'static str, usize, [Measure; 4])> {
-    fn of<A: Arrangement + 'static>() -> (&'static str, usize, [Measure; 4]) {
+    fn of<A: NamespaceLayout + 'static>() -> (&'static str, usize, [Measure; 4]) {
         let measures: [Measure; 4] = [
             || job::<A>(Order::Sequential) / 256.0,
             || job::<A>(Order::Random) / 256.0,
             || alone::<A>(1, 1 << 12),
             || alone::<A>(MANY, 1 << 9),
         ];
-        (A::NAME, A::lines().len(), measures)
+        (A::NAME, A::cache_lines().len(), measures)
     }
     vec![
         of::<in_path::Namespace>(),

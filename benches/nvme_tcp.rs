@@ -19,7 +19,7 @@ use zonal_blk::{
 use zonal_device::device_spec;
 use zonal_host::backend::nvme_tcp::NvmeTcpDevice;
 use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
-use zonal_host::poll::Waiting;
+use zonal_host::poll::WaitPolicy;
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 
 const NQN: &str = "nqn.2026-11.org.example:bench";
@@ -38,7 +38,7 @@ struct Row {
     len: u32,
     depth: usize,
     order: Order,
-    waiting: Waiting,
+    waiting: WaitPolicy,
 }
 
 /// Where the I/Os of a row go.
@@ -61,11 +61,11 @@ impl Order {
 
 fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
-    let sleep = Waiting::default();
+    let sleep = WaitPolicy::default();
     let (random, sequential, zones) = (Order::Random, Order::Sequential, Order::Zones);
     for (name, op, len, depth, order, waiting) in [
         ("randread 4k qd1", Op::Read, 4 << 10, 1, random, sleep),
-        ("randread 4k qd1 --poll", Op::Read, 4 << 10, 1, random, Waiting::Poll),
+        ("randread 4k qd1 --poll", Op::Read, 4 << 10, 1, random, WaitPolicy::Poll),
         ("randread 4k qd32", Op::Read, 4 << 10, 32, random, sleep),
         ("randread 4k qd128", Op::Read, 4 << 10, 128, random, sleep),
         ("read 1m qd8", Op::Read, 1 << 20, 8, sequential, sleep),

@@ -132,7 +132,7 @@ struct Row {
     depth: usize,
     submit: Submit,
     tags: u16,
-    ways: &'static [&'static str],
+    variants: &'static [&'static str],
     goal: &'static str,
 }
 
@@ -143,7 +143,7 @@ const ROWS: &[Row] = &[
         depth: 32,
         submit: Submit::Batch,
         tags: 128,
-        ways: &["none", "mq-deadline", "kyber", "bfq"],
+        variants: &["none", "mq-deadline", "kyber", "bfq"],
         goal: "mq-deadline 80 % of none",
     },
     Row {
@@ -152,7 +152,7 @@ const ROWS: &[Row] = &[
         depth: 32,
         submit: Submit::Single,
         tags: 128,
-        ways: &["none", "mq-deadline", "kyber", "bfq"],
+        variants: &["none", "mq-deadline", "kyber", "bfq"],
         goal: "mq-deadline 80 % of none",
     },
     Row {
@@ -161,7 +161,7 @@ const ROWS: &[Row] = &[
         depth: 1,
         submit: Submit::Single,
         tags: 128,
-        ways: &["none", "mq-deadline", "kyber", "bfq"],
+        variants: &["none", "mq-deadline", "kyber", "bfq"],
         goal: "bfq 30 % of none",
     },
     Row {
@@ -170,7 +170,7 @@ const ROWS: &[Row] = &[
         depth: 32,
         submit: Submit::Batch,
         tags: 128,
-        ways: &["none", "mq-deadline"],
+        variants: &["none", "mq-deadline"],
         goal: "mq-deadline 80 % of none",
     },
     Row {
@@ -179,7 +179,7 @@ const ROWS: &[Row] = &[
         depth: 1,
         submit: Submit::Single,
         tags: 128,
-        ways: &["none", "mq-deadline"],
+        variants: &["none", "mq-deadline"],
         goal: "mq-deadline 60 % of none",
     },
     Row {
@@ -188,7 +188,7 @@ const ROWS: &[Row] = &[
         depth: 4,
         submit: Submit::Single,
         tags: 128,
-        ways: &["one lock", "mq-deadline"],
+        variants: &["one lock", "mq-deadline"],
         goal: "mq-deadline 2.5 times one lock",
     },
     Row {
@@ -197,7 +197,7 @@ const ROWS: &[Row] = &[
         depth: 4,
         submit: Submit::Batch,
         tags: 128,
-        ways: &["one lock", "mq-deadline"],
+        variants: &["one lock", "mq-deadline"],
         goal: "mq-deadline 2.5 times one lock",
     },
     // Here requests wait, and the dispatcher is at work all the time.
@@ -207,7 +207,7 @@ const ROWS: &[Row] = &[
         depth: 4,
         submit: Submit::Single,
         tags: 2,
-        ways: &["one lock", "mq-deadline"],
+        variants: &["one lock", "mq-deadline"],
         goal: "",
     },
     Row {
@@ -216,7 +216,7 @@ const ROWS: &[Row] = &[
         depth: 4096,
         submit: Submit::Single,
         tags: 8,
-        ways: &["none", "mq-deadline"],
+        variants: &["none", "mq-deadline"],
         goal: "",
     },
 ];
@@ -231,9 +231,9 @@ struct Run {
 }
 
 impl Run {
-    fn new(way: &str, row: Row) -> Self {
-        let scheduler = way.parse().unwrap_or(Scheduler::None);
-        let device: Arc<dyn Device> = if way == "one lock" {
+    fn new(variant: &str, row: Row) -> Self {
+        let scheduler = variant.parse().unwrap_or(Scheduler::None);
+        let device: Arc<dyn Device> = if variant == "one lock" {
             let merge = MergeLimit { max_sectors: 2560 };
             let sched = MqDeadline::new(MqDeadlineOptions::default(), merge, None);
             Arc::new(OneLock(limits(row.tags), Mutex::new((sched, InFlight::default()))))
@@ -324,15 +324,15 @@ fn main() {
         if !chosen.is_empty() && !chosen.iter().any(|word| row.name.contains(word.as_str())) {
             continue;
         }
-        let mut best = vec![f64::INFINITY; row.ways.len()];
+        let mut best = vec![f64::INFINITY; row.variants.len()];
         for _ in 0..if row.threads == 1 { 2 * ROUNDS } else { ROUNDS } {
-            for (best, way) in best.iter_mut().zip(row.ways) {
-                *best = best.min(Run::new(way, *row).measure());
+            for (best, variant) in best.iter_mut().zip(row.variants) {
+                *best = best.min(Run::new(variant, *row).measure());
             }
         }
         print!("{:32}", row.name);
-        for (way, ns) in row.ways.iter().zip(&best) {
-            print!("{way} {ns:.1} ns ({:.0} %)  ", 100.0 * best[0] / ns);
+        for (variant, ns) in row.variants.iter().zip(&best) {
+            print!("{variant} {ns:.1} ns ({:.0} %)  ", 100.0 * best[0] / ns);
         }
         println!("{}", if row.goal.is_empty() { String::new() } else { format!("[{}]", row.goal) });
     }

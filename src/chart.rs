@@ -16,7 +16,7 @@ const LEGEND_HEIGHT: i32 = 20;
 const LEGEND_COLUMNS: usize = 2;
 /// Stands for the colour of the text; nothing else may have it.
 const INK: RGBColor = RGBColor(1, 2, 3);
-const INK_WRITTEN: &str = "#010203";
+const INK_HEX: &str = "#010203";
 /// For series, in turn: each has a contrast of at least 3:1 with light and with dark pages.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0x2B, 0x83, 0xC4),
@@ -97,7 +97,7 @@ pub struct Series {
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// A picture that is not part of a page: with colours for light and for dark surroundings.
-pub fn alone(svg: &str) -> String {
+pub fn standalone(svg: &str) -> String {
     let style = "<style>svg{color:#222;background:#fff}\
                  @media(prefers-color-scheme:dark){svg{color:#ddd;background:#161616}}</style>\n";
     match svg.split_once(">\n") {
@@ -131,7 +131,7 @@ impl Chart {
             self.draw_plot(&below)?;
             root.present().map_err(failed)?;
         }
-        Ok(svg.replace(INK_WRITTEN, "currentColor"))
+        Ok(svg.replace(INK_HEX, "currentColor"))
     }
 
     fn draw_head(&self, area: &Area<'_>) -> Result<()> {

@@ -26,7 +26,7 @@ pub use serve::{ControlArgs, ServeArgs};
 use std::ffi::{OsStr, OsString};
 pub use torture::TortureArgs;
 use zonal_blk::ZoneWrite;
-use zonal_sim::Costs;
+use zonal_sim::CostModel;
 pub use zone::{ActionArgs, Filter, RangeArgs, ZoneCommand, sectors};
 
 /// What was asked for.
@@ -171,7 +171,7 @@ pub struct RunArgs {
     /// Virtual time that an I/O costs the thread that does it, in nanoseconds; `published` for what
     /// it cost the machine of the published zone write plugging tables, by scheduler and length
     #[arg(long, value_name = "NS", default_value = "1000")]
-    pub io_cost: Costs,
+    pub io_cost: CostModel,
     /// Output formats, separated by commas: normal, json, json+, terse
     #[arg(long, value_name = "LIST", default_value = "normal")]
     pub output_format: String,

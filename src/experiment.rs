@@ -2,8 +2,8 @@
 //!
 //! Takes what `zonal run` would be given; gives what all jobs did together. Keeps true: every
 //! measurement has its own devices; in virtual time it depends on its setup and seed alone.
-use crate::devices::{Attached, Devices, Wishes};
-use crate::machine::{Finished, Machine};
+use crate::devices::{AttachedDevice, DeviceOptions, Devices};
+use crate::machine::{Executor, FinishedTask};
 use anyhow::{Result, bail};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use std::thread;
 use zonal_blk::{Nanos, ZoneCounters, ZoneNo};
 use zonal_device::model::DeviceStats;
 use zonal_fio::job::{DataDir, Job};
-use zonal_fio::jobfile::{self, SystemSource};
+use zonal_fio::jobfile::{self, SystemEnvironment};
 use zonal_fio::plan::{self, Task};
 use zonal_fio::stats::{Histogram, IoStats};
 
@@ -71,17 +71,17 @@ impl Unit {
 
 /// How long a load runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Span {
+pub struct RunLength {
     /// Seconds at the beginning that are not measured.
     pub ramp: f64,
     /// Seconds that are.
     pub measured: f64,
 }
 
-impl Span {
+impl RunLength {
     /// So many seconds, of which the first tenth is not measured.
     pub fn of(seconds: f64) -> Self {
-        Span { ramp: seconds * RAMP_SHARE, measured: seconds * (1.0 - RAMP_SHARE) }
+        RunLength { ramp: seconds * RAMP_SHARE, measured: seconds * (1.0 - RAMP_SHARE) }
     }
 }
 
@@ -112,7 +112,7 @@ pub struct DeviceOutcome {
 }
 
 impl DeviceOutcome {
-    fn of(device: &Attached) -> Result<Self> {
+    fn of(device: &AttachedDevice) -> Result<Self> {
         let mut outcome = DeviceOutcome {
             activity: device.model.stats(),
             plugged: 0,
@@ -137,17 +137,17 @@ impl DeviceOutcome {
     }
 }
 
-/// Runs job options for a while, or as long as they say themselves, on devices made as `wishes` say.
+/// Runs job options for a while, or as long as they say themselves, on devices made as `device_options` say.
 ///
 /// # Errors
 /// What is wrong with options or devices, an I/O that failed, or that none completed.
 pub fn run(
     jobs: &[String],
-    wishes: &Wishes,
-    span: Option<Span>,
-    machine: &mut Machine,
+    device_options: &DeviceOptions,
+    span: Option<RunLength>,
+    executor: &mut Executor,
 ) -> Result<Outcome> {
-    run_jobs(jobfile::parse_args(jobs, &SystemSource)?.jobs, wishes, span, machine)
+    run_jobs(jobfile::parse_args(jobs, &SystemEnvironment)?.jobs, device_options, span, executor)
 }
 
 /// The same with jobs that have been read.
@@ -156,15 +156,15 @@ pub fn run(
 /// What is wrong with jobs or devices, an I/O that failed, or that none completed.
 pub fn run_jobs(
     jobs: Vec<Job>,
-    wishes: &Wishes,
-    span: Option<Span>,
-    machine: &mut Machine,
+    device_options: &DeviceOptions,
+    span: Option<RunLength>,
+    executor: &mut Executor,
 ) -> Result<Outcome> {
     let phases = phases(jobs, span);
-    let devices = Devices::attach(wishes, &phases)?;
+    let devices = Devices::attach(device_options, &phases)?;
     let mut finished = Vec::new();
     for phase in phases {
-        finished.extend(machine.run(phase, &devices, wishes.seed)?);
+        finished.extend(executor.run(phase, &devices, device_options.seed)?);
     }
     let devices = devices.iter().map(DeviceOutcome::of).collect::<Result<_>>()?;
     finished.retain(|done| done.task.job.name != PREPARATION);
@@ -172,8 +172,8 @@ pub fn run_jobs(
 }
 
 /// The clones of jobs that run for a while, or as long as they say themselves.
-pub fn phases(mut jobs: Vec<Job>, span: Option<Span>) -> Vec<Vec<Task>> {
-    if let Some(Span { ramp, measured }) = span {
+pub fn phases(mut jobs: Vec<Job>, span: Option<RunLength>) -> Vec<Vec<Task>> {
+    if let Some(RunLength { ramp, measured }) = span {
         for job in &mut jobs {
             job.ramp_time = Nanos((ramp * 1e9) as u64);
             job.runtime = Some(Nanos((measured * 1e9) as u64));
@@ -185,9 +185,9 @@ pub fn phases(mut jobs: Vec<Job>, span: Option<Span>) -> Vec<Vec<Task>> {
 }
 
 /// The I/O of all clones, over the time of the longest.
-fn together(finished: &[Finished], devices: Vec<DeviceOutcome>) -> Result<Outcome> {
+fn together(finished: &[FinishedTask], devices: Vec<DeviceOutcome>) -> Result<Outcome> {
     let mut all = IoStats::new();
-    for Finished { task, outcome, .. } in finished {
+    for FinishedTask { task, outcome, .. } in finished {
         if let Some(status) = outcome.error {
             bail!("job {}: {status}", task.job.name);
         }

@@ -13,10 +13,10 @@ use std::io;
 use std::process::ExitCode;
 
 /// Exit code for input that cannot be used: arguments, job files, device specs.
-const BAD_INPUT: u8 = 2;
+const EXIT_BAD_INPUT: u8 = 2;
 /// Exit code when nobody reads the output any more, as in `zonal options | head`: that of a program
 /// which SIGPIPE ends.
-const READER_LEFT: u8 = 128 + 13;
+const EXIT_BROKEN_PIPE: u8 = 128 + 13;
 
 fn main() -> ExitCode {
     let outcome = match cli::parse(std::env::args_os()) {
@@ -38,15 +38,15 @@ fn main() -> ExitCode {
     };
     outcome.unwrap_or_else(|error| {
         if error.chain().any(is_broken_pipe) {
-            return ExitCode::from(READER_LEFT);
+            return ExitCode::from(EXIT_BROKEN_PIPE);
         }
-        eprintln!("zonal: {}", in_words(&error));
-        ExitCode::from(BAD_INPUT)
+        eprintln!("zonal: {}", describe(&error));
+        ExitCode::from(EXIT_BAD_INPUT)
     })
 }
 
 /// An error and what caused it, each once: some errors of the libraries say it in their own words.
-fn in_words(error: &anyhow::Error) -> String {
+fn describe(error: &anyhow::Error) -> String {
     let mut words = error.to_string();
     for cause in error.chain().skip(1) {
         let cause = format!(": {cause}");

@@ -4,19 +4,19 @@ use std::sync::atomic::AtomicBool;
 use zonal_blk::{Nanos, Queue, QueueOptions, Status, ZoneWrite};
 use zonal_fio::generate::ZbdTable;
 use zonal_fio::job::{DataDir, Job, ZoneMode};
-use zonal_fio::jobfile::{MemorySource, parse_str};
+use zonal_fio::jobfile::{MemoryEnvironment, parse_str};
 use zonal_fio::plan;
 use zonal_fio::runner::Outcome;
 use zonal_host::{RealClock, Thread};
-use zonal_sim::{BoxedRunner, Costs};
+use zonal_sim::{BoxedRunner, CostModel};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Machine {
+enum ClockKind {
     Virtual,
     Real,
 }
 
-const BOTH: [Machine; 2] = [Machine::Virtual, Machine::Real];
+const BOTH: [ClockKind; 2] = [ClockKind::Virtual, ClockKind::Real];
 
 struct Run {
     outcomes: Vec<Outcome>,
@@ -25,10 +25,10 @@ struct Run {
 }
 
 /// Runs the jobs of `text`, all at once, on a device.
-fn run(machine: Machine, device: &str, policy: ZoneWrite, text: &str) -> Run {
+fn run(clock_kind: ClockKind, device: &str, policy: ZoneWrite, text: &str) -> Run {
     let spec = zonal_device::device_spec::parse(device).expect("a device spec");
     let device = zonal_device::device_spec::build(&spec).expect("a device");
-    let set = parse_str("scenario.fio", text, &MemorySource::default()).expect("a job file");
+    let set = parse_str("scenario.fio", text, &MemoryEnvironment::default()).expect("a job file");
     let jobs: Vec<Arc<Job>> = set.jobs.into_iter().map(Arc::new).collect();
     let mut phases = plan::phases(&jobs);
     assert_eq!(phases.len(), 1, "a scenario is one phase");
@@ -47,12 +47,12 @@ fn run(machine: Machine, device: &str, policy: ZoneWrite, text: &str) -> Run {
         task.runner(region, channel, table.clone(), id, 0, spec.keeps_data())
     };
     let runners = (0..).zip(&tasks).map(runner);
-    let (outcomes, end) = match machine {
-        Machine::Virtual => {
+    let (outcomes, end) = match clock_kind {
+        ClockKind::Virtual => {
             let runners = runners.map(|runner| Box::new(runner) as BoxedRunner).collect();
-            zonal_sim::run(runners, Nanos(0), Costs::Flat(Nanos(1000))).expect("no stall")
+            zonal_sim::run(runners, Nanos(0), CostModel::Flat(Nanos(1000))).expect("no stall")
         }
-        Machine::Real => {
+        ClockKind::Real => {
             let thread = |runner| Thread { runner: Box::new(runner), cpus: Vec::new() };
             let threads = runners.map(thread).collect();
             let clock = RealClock::start();
@@ -75,11 +75,11 @@ impl Run {
 
 #[test]
 fn every_write_of_a_job_reaches_the_device_once_and_in_order() {
-    for machine in BOTH {
+    for clock_kind in BOTH {
         let text = "[fill]\nrw=write\nbs=4k\niodepth=16\nzonemode=zbd\n";
-        let run = run(machine, "null:zones=8,zone_size=1M,max_open=0", ZoneWrite::Plug, text);
+        let run = run(clock_kind, "null:zones=8,zone_size=1M,max_open=0", ZoneWrite::Plug, text);
         assert_eq!(run.errors(), []);
-        assert_eq!(run.total_ios(DataDir::Write), 8 * 256, "{machine:?}");
+        assert_eq!(run.total_ios(DataDir::Write), 8 * 256, "{clock_kind:?}");
         assert_eq!(run.queue.live_plugs(), 0, "full zones let their plugs go");
     }
 }
@@ -87,16 +87,16 @@ fn every_write_of_a_job_reaches_the_device_once_and_in_order() {
 #[test]
 fn concurrent_writers_pass_with_plugs_and_fail_without() {
     let text = "[rnd]\nrw=randwrite\nbs=4k\niodepth=16\nnumjobs=4\nzonemode=zbd\nnumber_ios=2000\n";
-    for machine in BOTH {
+    for clock_kind in BOTH {
         for latency in ["0", "10us,jitter=20us"] {
             let device = format!("null:zones=8,zone_size=1M,max_open=0,latency={latency}");
             for policy in [ZoneWrite::Plug, ZoneWrite::Qd1] {
-                let ordered = run(machine, &device, policy, text);
-                assert_eq!(ordered.errors(), [], "{machine:?} {policy:?} {latency}");
+                let ordered = run(clock_kind, &device, policy, text);
+                assert_eq!(ordered.errors(), [], "{clock_kind:?} {policy:?} {latency}");
                 assert_eq!(ordered.total_ios(DataDir::Write), 8000);
             }
-            let free = run(machine, &device, ZoneWrite::Off, text);
-            assert!(free.errors().contains(&Status::IoError), "{machine:?} off {latency}");
+            let free = run(clock_kind, &device, ZoneWrite::Off, text);
+            assert!(free.errors().contains(&Status::IoError), "{clock_kind:?} off {latency}");
         }
     }
 }
@@ -109,13 +109,13 @@ const SMALL_ZNS: &str = "zns:zones=16,zone_size=1M,zone_capacity=768K,max_open=6
 fn writers_and_readers_share_a_zns_drive_and_all_finish() {
     let text = "[global]\nbs=16k\niodepth=8\nnumber_ios=1000\n\
                 [write]\nrw=randwrite\nnumjobs=3\nzonemode=zbd\n[read]\nrw=randread\nnorandommap\n";
-    for machine in BOTH {
+    for clock_kind in BOTH {
         for options in ["suspend=false", "memory=true,suspend=true", "power_safe=false,queues=2"] {
             let device = format!("{SMALL_ZNS},program=100us,{options}");
-            let run = run(machine, &device, ZoneWrite::Plug, text);
-            assert_eq!(run.errors(), [], "{machine:?} {options}");
+            let run = run(clock_kind, &device, ZoneWrite::Plug, text);
+            assert_eq!(run.errors(), [], "{clock_kind:?} {options}");
             let ios = [DataDir::Write, DataDir::Read].map(|dir| run.total_ios(dir));
-            assert_eq!(ios, [3000, 1000], "{machine:?} {options}");
+            assert_eq!(ios, [3000, 1000], "{clock_kind:?} {options}");
         }
     }
 }
@@ -125,16 +125,16 @@ fn latencies_of_a_zns_drive_are_distributed_alike_on_both_clocks() {
     // Slow, so that the machine's own noise is small beside it.
     let device = format!("{SMALL_ZNS},write_time=2ms,zone_switch=1ms,zone_rate=10MB/s,program=8ms");
     let text = "[rnd]\nrw=randwrite\nbs=4k\niodepth=4\nzonemode=zbd\nnumber_ios=150\n";
-    let quantiles = |machine| {
-        let run = run(machine, &device, ZoneWrite::Plug, text);
+    let quantiles = |clock_kind| {
+        let run = run(clock_kind, &device, ZoneWrite::Plug, text);
         let stats = &run.outcomes[0].stats;
         stats.clat_histogram(DataDir::Write).percentiles(&[10.0, 50.0, 90.0])
     };
-    let expected = quantiles(Machine::Virtual);
+    let expected = quantiles(ClockKind::Virtual);
     // A busy machine makes latencies longer for a while, but not in every attempt.
     let mut attempts = Vec::new();
     for _ in 0..10 {
-        let real = quantiles(Machine::Real);
+        let real = quantiles(ClockKind::Real);
         let ratios = [0, 1, 2].map(|i| real[i] as f64 / expected[i] as f64);
         if ratios.iter().all(|ratio| (0.75..1.35).contains(ratio)) {
             return;
@@ -147,33 +147,33 @@ fn latencies_of_a_zns_drive_are_distributed_alike_on_both_clocks() {
 #[test]
 fn more_jobs_than_hardware_queues_share_them() {
     let text = "[rnd]\nrw=randwrite\nbs=4k\niodepth=8\nnumjobs=5\nzonemode=zbd\nnumber_ios=1000\n";
-    for machine in BOTH {
+    for clock_kind in BOTH {
         let device = "null:zones=16,zone_size=1M,max_open=0,queues=2,depth=4,latency=2us";
-        let run = run(machine, device, ZoneWrite::Plug, text);
+        let run = run(clock_kind, device, ZoneWrite::Plug, text);
         assert_eq!(run.errors(), []);
-        assert_eq!(run.total_ios(DataDir::Write), 5000, "{machine:?}");
+        assert_eq!(run.total_ios(DataDir::Write), 5000, "{clock_kind:?}");
     }
 }
 
 #[test]
 fn data_written_are_read_back_by_mixed_jobs() {
     let text = "[mix]\nrw=randrw\nbs=4k\niodepth=8\nnumjobs=2\nzonemode=zbd\nnumber_ios=2000\n";
-    for machine in BOTH {
+    for clock_kind in BOTH {
         let device = "null:zones=8,zone_size=1M,max_open=0,memory=true";
-        let run = run(machine, device, ZoneWrite::Plug, text);
+        let run = run(clock_kind, device, ZoneWrite::Plug, text);
         assert_eq!(run.errors(), []);
         let both = run.total_ios(DataDir::Read) + run.total_ios(DataDir::Write);
-        assert!(both > 0, "{machine:?}");
+        assert!(both > 0, "{clock_kind:?}");
     }
 }
 
 #[test]
 fn latency_is_never_less_than_the_devices() {
     let text = "[lat]\nrw=randread\nbs=4k\niodepth=4\nnumber_ios=500\nnorandommap\n";
-    for machine in BOTH {
-        let run = run(machine, "null:zoned=false,size=1G,latency=50us", ZoneWrite::Off, text);
+    for clock_kind in BOTH {
+        let run = run(clock_kind, "null:zoned=false,size=1G,latency=50us", ZoneWrite::Off, text);
         let stats = &run.outcomes[0].stats;
-        assert!(stats.lat(DataDir::Read).min() >= 50_000, "{machine:?}");
+        assert!(stats.lat(DataDir::Read).min() >= 50_000, "{clock_kind:?}");
         assert_eq!(stats.ios(DataDir::Read), 500);
     }
 }
@@ -182,7 +182,7 @@ fn latency_is_never_less_than_the_devices() {
 fn in_virtual_time_a_device_of_constant_latency_gives_depth_over_latency() {
     let text = "[rate]\nrw=randread\nbs=4k\niodepth=8\nruntime=1\ntime_based\nnorandommap\n";
     let device = "null:zoned=false,size=1G,latency=100us";
-    let run = run(Machine::Virtual, device, ZoneWrite::Off, text);
+    let run = run(ClockKind::Virtual, device, ZoneWrite::Off, text);
     let rate = run.outcomes[0].stats.ios_per_second(DataDir::Read);
     // 8 in flight, each 100 us, and the 8 us of thread time that a batch of eight costs.
     assert!((rate / 80_000.0 - 1.0).abs() < 0.1, "{rate} IOPS");
@@ -199,7 +199,7 @@ fn in_virtual_time_rates_and_think_times_hold_exactly() {
     ] {
         let text = format!("[slow]\nrw=read\nbs=4k\niodepth=1\nruntime=1\ntime_based\n{limits}\n",);
         let device = "null:zoned=false,size=1G,latency=1us";
-        let run = run(Machine::Virtual, device, ZoneWrite::Off, &text);
+        let run = run(ClockKind::Virtual, device, ZoneWrite::Off, &text);
         let ios = run.total_ios(DataDir::Read);
         let error = (ios as f64 / f64::from(expected) - 1.0).abs();
         assert!(error < 0.01, "{limits}: {ios} I/Os, {expected} expected");
@@ -210,7 +210,7 @@ fn in_virtual_time_rates_and_think_times_hold_exactly() {
 fn what_happens_in_ramp_time_is_not_measured() {
     let text = "[ramp]\nrw=read\nbs=4k\nramp_time=1\nruntime=1\ntime_based\n";
     let device = "null:zoned=false,size=1G,latency=100us";
-    let run = run(Machine::Virtual, device, ZoneWrite::Off, text);
+    let run = run(ClockKind::Virtual, device, ZoneWrite::Off, text);
     let ios = run.total_ios(DataDir::Read);
     assert!((9_700..=10_100).contains(&ios), "one second's worth of 100 us reads, not two: {ios}");
     assert!(run.end >= Nanos(2_000_000_000));
@@ -219,11 +219,11 @@ fn what_happens_in_ramp_time_is_not_measured() {
 #[test]
 fn jobs_that_want_the_same_zones_take_turns_and_all_finish() {
     let text = "[seq]\nrw=write\nbs=4k\niodepth=4\nnumjobs=3\nzonemode=zbd\nnumber_ios=500\n";
-    for machine in BOTH {
+    for clock_kind in BOTH {
         let device = "null:zones=2,zone_size=1M,max_open=1,latency=1us";
-        let run = run(machine, device, ZoneWrite::Plug, text);
+        let run = run(clock_kind, device, ZoneWrite::Plug, text);
         assert_eq!(run.errors(), []);
-        assert_eq!(run.total_ios(DataDir::Write), 1500, "{machine:?}");
+        assert_eq!(run.total_ios(DataDir::Write), 1500, "{clock_kind:?}");
     }
 }
 
@@ -232,7 +232,7 @@ fn the_same_seed_gives_the_same_virtual_run() {
     let text = "[rnd]\nrw=randrw\nbs=4k\niodepth=16\nnumjobs=3\nzonemode=zbd\nnumber_ios=2000\n";
     let device = "null:zones=32,zone_size=1M,max_open=4,latency=10us,jitter=10us";
     let once = || {
-        let run = run(Machine::Virtual, device, ZoneWrite::Plug, text);
+        let run = run(ClockKind::Virtual, device, ZoneWrite::Plug, text);
         (run.end, format!("{:?}", run.outcomes.iter().map(|o| &o.stats).collect::<Vec<_>>()))
     };
     assert_eq!(once(), once());

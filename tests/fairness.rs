@@ -16,12 +16,12 @@ use zonal_blk::{
 use zonal_host::RealClock;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Machine {
+enum ClockKind {
     Virtual,
     Real,
 }
 
-const BOTH: [Machine; 2] = [Machine::Virtual, Machine::Real];
+const BOTH: [ClockKind; 2] = [ClockKind::Virtual, ClockKind::Real];
 
 /// One command at a time, so that nothing but the scheduler orders.
 const DEVICE: &str = "null:zoned=false,size=16G,latency=500us,queues=1,depth=1";
@@ -109,14 +109,14 @@ impl Log {
 }
 
 /// The device, with a log of what it is sent.
-struct Witness {
+struct LoggingDevice {
     device: Arc<dyn Device>,
     log: Arc<Mutex<Log>>,
 }
 
-struct WitnessQueue(Box<dyn HwQueue>, Arc<Mutex<Log>>);
+struct LoggingQueue(Box<dyn HwQueue>, Arc<Mutex<Log>>);
 
-impl Device for Witness {
+impl Device for LoggingDevice {
     fn limits(&self) -> &Limits {
         self.device.limits()
     }
@@ -127,11 +127,11 @@ impl Device for Witness {
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
         let queue = Arc::clone(&self.device).open_queue();
-        Box::new(WitnessQueue(queue, Arc::clone(&self.log)))
+        Box::new(LoggingQueue(queue, Arc::clone(&self.log)))
     }
 }
 
-impl HwQueue for WitnessQueue {
+impl HwQueue for LoggingQueue {
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
         lock(&self.1).note_start(now, &request);
         self.0.start(now, request)
@@ -192,7 +192,7 @@ impl Reader {
 
 /// Runs both jobs under a scheduler until there is enough. Gives what the witness saw.
 fn run(
-    machine: Machine,
+    clock_kind: ClockKind,
     scheduler: (&str, &[(&str, &str)]),
     jobs: [Job; 2],
     enough: fn(&Log) -> bool,
@@ -205,17 +205,17 @@ fn run(
     let spec = zonal_device::device_spec::parse(DEVICE).expect("a device spec");
     let device = zonal_device::device_spec::build(&spec).expect("a device");
     let log = Arc::new(Mutex::new(Log::default()));
-    let witness = Arc::new(Witness { device, log: Arc::clone(&log) });
+    let logging_device = Arc::new(LoggingDevice { device, log: Arc::clone(&log) });
     let options = QueueOptions { scheduler, share_queues: true, ..QueueOptions::default() };
-    let queue = Queue::attach(witness, options).expect("a device that keeps the rules");
+    let queue = Queue::attach(logging_device, options).expect("a device that keeps the rules");
     let readers = [0, 1].map(|number| {
         let mut channel = queue.channel().expect("a channel");
         channel.set_weight(jobs[number].weight);
         Reader { channel, job: jobs[number], number, log: Arc::clone(&log), enough, retired: false }
     });
-    match machine {
-        Machine::Virtual => run_virtual(readers),
-        Machine::Real => run_real(readers),
+    match clock_kind {
+        ClockKind::Virtual => run_virtual(readers),
+        ClockKind::Real => run_real(readers),
     }
     std::mem::take(&mut *lock(&log))
 }
@@ -252,14 +252,14 @@ fn is_enough(log: &Log) -> bool {
 fn bfq_divides_the_device_by_weight() {
     let bfq = ("bfq", &[("low_latency", "0"), ("max_budget", "16")][..]);
     let jobs = [100, 300].map(|weight| Job { weight, ..Job::default() });
-    for machine in BOTH {
-        let log = run(machine, bfq, jobs, is_enough);
+    for clock_kind in BOTH {
+        let log = run(clock_kind, bfq, jobs, is_enough);
         let rows = log.rows();
         let served = [0, 1].map(|job| {
             rows.iter().flat_map(|row| row.iter()).filter(|start| start.job == job).count()
         });
         let ratio = served[1] as f64 / served[0] as f64;
-        assert!((2.85..=3.15).contains(&ratio), "{machine:?}: {served:?}");
+        assert!((2.85..=3.15).contains(&ratio), "{clock_kind:?}: {served:?}");
         // A budget is two commands, and the lighter gets one in four.
         let passed_over = rows
             .iter()
@@ -267,7 +267,7 @@ fn bfq_divides_the_device_by_weight() {
             .filter(|same| same[0].job == 1)
             .map(<[_]>::len)
             .max();
-        assert!(passed_over <= Some(2 * 6), "{machine:?}: {passed_over:?} commands");
+        assert!(passed_over <= Some(2 * 6), "{clock_kind:?}: {passed_over:?} commands");
     }
 }
 
@@ -283,11 +283,11 @@ fn urgent_and_idle(idle_depth: usize) -> [Job; 2] {
 #[test]
 fn mq_deadline_serves_no_idle_class_while_real_time_waits() {
     let patient = ("mq-deadline", &[("prio_aging_expire", "86400s")][..]);
-    for machine in BOTH {
-        let log = run(machine, patient, urgent_and_idle(DEEP), is_enough);
+    for clock_kind in BOTH {
+        let log = run(clock_kind, patient, urgent_and_idle(DEEP), is_enough);
         for row in log.rows() {
             let served = row.iter().skip(CHOSEN_AHEAD).filter(|start| start.job == IDLE).count();
-            assert_eq!(served, 0, "{machine:?}: of {}", row.len());
+            assert_eq!(served, 0, "{clock_kind:?}: of {}", row.len());
         }
     }
 }
@@ -296,15 +296,15 @@ fn mq_deadline_serves_no_idle_class_while_real_time_waits() {
 fn mq_deadline_starves_no_idle_request_beyond_its_aging() {
     const AGING: Nanos = Nanos(50_000_000);
     let aging = ("mq-deadline", &[("prio_aging_expire", "50ms")][..]);
-    for machine in BOTH {
-        let log = run(machine, aging, urgent_and_idle(16), |log| log.started[IDLE] >= 160);
-        assert!(log.started[IDLE] >= 160, "{machine:?}: {:?}", log.started);
+    for clock_kind in BOTH {
+        let log = run(clock_kind, aging, urgent_and_idle(16), |log| log.started[IDLE] >= 160);
+        assert!(log.started[IDLE] >= 160, "{clock_kind:?}: {:?}", log.started);
         for (sent, idle) in log.starts.iter().enumerate().filter(|(_, s)| s.job == IDLE) {
             let seen_after = idle.submitted_after + CHOSEN_AHEAD;
             let meanwhile = log.starts.get(seen_after..sent).unwrap_or_default();
             let aged = meanwhile.iter().filter(|start| start.at >= idle.queued_at + AGING);
             let preferred = aged.filter(|start| start.job == URGENT).count();
-            assert!(preferred <= CHOSEN_AHEAD, "{machine:?}: {preferred} before {idle:?}");
+            assert!(preferred <= CHOSEN_AHEAD, "{clock_kind:?}: {preferred} before {idle:?}");
         }
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use zonal_blk::{Nanos, Queue, QueueOptions, ZoneWrite};
-use zonal_fio::jobfile::{MemorySource, parse_str};
+use zonal_fio::jobfile::{MemoryEnvironment, parse_str};
 use zonal_fio::runner::Outcome;
 use zonal_fsmodel::{self as fs, Disk};
 use zonal_host::{RealClock, Thread};
-use zonal_sim::Costs;
+use zonal_sim::CostModel;
 
 const ZONED: &str = "null:zones=64,zone_size=1M,max_open=0,memory=true,latency=20us";
 const REGULAR: &str = "null:zoned=false,size=256M,memory=true,latency=20us,depth=32";
@@ -15,7 +15,7 @@ const REGULAR: &str = "null:zoned=false,size=256M,memory=true,latency=20us,depth
 /// Runs the one job of `text`; on real threads or in virtual time.
 fn run(real: bool, device: &str, policy: Option<ZoneWrite>, text: &str) -> Vec<Outcome> {
     let spec = zonal_device::device_spec::parse(device).expect("a device spec");
-    let set = parse_str("scenario.fio", text, &MemorySource::default()).expect("a job file");
+    let set = parse_str("scenario.fio", text, &MemoryEnvironment::default()).expect("a job file");
     let job = Arc::new(set.jobs.into_iter().next().expect("a job"));
     let disk = |_| {
         let device = zonal_device::device_spec::build(&spec).expect("a device");
@@ -29,7 +29,7 @@ fn run(real: bool, device: &str, policy: Option<ZoneWrite>, text: &str) -> Vec<O
         let threads = vec![Thread { runner, cpus: Vec::new() }];
         zonal_host::run(threads, &RealClock::start(), &AtomicBool::new(false), || {})
     } else {
-        let costs = Costs::Flat(Nanos(1000));
+        let costs = CostModel::Flat(Nanos(1000));
         zonal_sim::run(vec![runner], Nanos(0), costs).expect("no stall").0
     }
 }
@@ -117,7 +117,7 @@ fn what_does_not_fit_a_file_system_is_told_by_option() {
         let spec = zonal_device::device_spec::parse(device).expect("a device spec");
         let device = zonal_device::device_spec::build(&spec).expect("a device");
         let text = format!("[j]\n{options}\n");
-        let set = parse_str("j.fio", &text, &MemorySource::default()).expect("a job file");
+        let set = parse_str("j.fio", &text, &MemoryEnvironment::default()).expect("a job file");
         let error = fs::check(&set.jobs[0], device.limits()).expect_err("it does not fit");
         error.to_string()
     };

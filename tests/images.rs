@@ -5,11 +5,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-struct Place(TempDir);
+struct TestDir(TempDir);
 
-impl Place {
+impl TestDir {
     fn new() -> Self {
-        Place(TempDir::new().expect("a directory"))
+        TestDir(TempDir::new().expect("a directory"))
     }
 
     fn path(&self, name: &str) -> std::path::PathBuf {
@@ -68,63 +68,63 @@ const JOB: [&str; 7] = [
 
 #[test]
 fn what_one_process_writes_the_next_one_finds() {
-    let place = Place::new();
-    place.create("a.img");
+    let dir = TestDir::new();
+    dir.create("a.img");
     let run = [&["run", "--device", "a.img"][..], &JOB, &["--verify=crc32c"]].concat();
-    place.fine(&run);
-    let report = place.fine(&["zone", "report", "--filter", "full", "a.img"]);
+    dir.fine(&run);
+    let report = dir.fine(&["zone", "report", "--filter", "full", "a.img"]);
     assert_eq!(report.lines().count(), 2, "{report}");
     let read = ["run", "--device", "a.img", "--name=b", "--rw=read", "--bs=64k", "--size=1m"];
-    place.fine(&read);
-    place.fine(&["zone", "reset", "-c", "1", "a.img"]);
-    let report = place.fine(&["zone", "report", "--filter", "full", "a.img"]);
+    dir.fine(&read);
+    dir.fine(&["zone", "reset", "-c", "1", "a.img"]);
+    let report = dir.fine(&["zone", "report", "--filter", "full", "a.img"]);
     assert_eq!(report.lines().count(), 1, "{report}");
-    let check = place.fine(&["check", "a.img"]);
+    let check = dir.fine(&["check", "a.img"]);
     assert!(check.contains("14 empty") || check.contains("15 empty"), "{check}");
     let by_job = [&["run", "--filename=image:a.img"][..], &JOB].concat();
-    place.fine(&by_job);
+    dir.fine(&by_job);
 }
 
 #[test]
 fn a_large_image_takes_what_is_written_and_a_reset_gives_it_back() {
-    let place = Place::new();
-    place.fine(&["create", "big.img", "--profile", "smr-30t"]);
-    let path = place.path("big.img");
+    let dir = TestDir::new();
+    dir.fine(&["create", "big.img", "--profile", "smr-30t"]);
+    let path = dir.path("big.img");
     let empty = space(&path);
     assert!(empty < 32 << 20, "{empty} bytes of metadata for 111,760 zones");
-    let report = place.fine(&["zone", "report", "-c", "2", "big.img"]);
+    let report = dir.fine(&["zone", "report", "-c", "2", "big.img"]);
     assert_eq!(report.lines().count(), 2, "{report}");
     let write = ["run", "--device", "big.img", "--name=a", "--rw=write", "--bs=1m", "--io_size=8m"];
-    place.fine(&[&write[..], &["--zonemode=zbd"]].concat());
+    dir.fine(&[&write[..], &["--zonemode=zbd"]].concat());
     let written = space(&path);
     assert!((empty + (8 << 20)..empty + (10 << 20)).contains(&written), "{empty}, {written}");
-    place.fine(&["zone", "reset", "-c", "4", "big.img"]);
+    dir.fine(&["zone", "reset", "-c", "4", "big.img"]);
     assert!(space(&path) < empty + (1 << 20), "{empty}, {}", space(&path));
 }
 
 #[test]
 fn one_process_at_a_time_has_an_image() {
-    let place = Place::new();
-    place.create("a.img");
-    let mut serve = place.command(&["serve", "a.img", "--nvme-tcp", "127.0.0.1:0"]);
+    let dir = TestDir::new();
+    dir.create("a.img");
+    let mut serve = dir.command(&["serve", "a.img", "--nvme-tcp", "127.0.0.1:0"]);
     let mut child = serve.stdout(Stdio::piped()).spawn().expect("the program starts");
     let mut line = String::new();
     BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
     assert!(line.starts_with("nvme-tcp://"), "{line}");
-    let refused = place.refused(&["zone", "report", "a.img"]);
-    let by_host = place.ran(&["zone", "report", "-c", "1", line.trim_end()]);
+    let refused = dir.refused(&["zone", "report", "a.img"]);
+    let by_host = dir.ran(&["zone", "report", "-c", "1", line.trim_end()]);
     child.kill().expect("it is killed");
     child.wait().expect("it ends");
     assert_eq!(refused, "zonal: image a.img: another process has the image open\n");
     assert_eq!(by_host.0, 0, "{}", by_host.2);
-    place.fine(&["zone", "report", "a.img"]);
+    dir.fine(&["zone", "report", "a.img"]);
 }
 
 #[test]
 fn bad_names_and_files_are_refused_by_name() {
-    let place = Place::new();
-    place.create("a.img");
-    std::fs::write(place.path("text.img"), "not an image").expect("a file is written");
+    let dir = TestDir::new();
+    dir.create("a.img");
+    std::fs::write(dir.path("text.img"), "not an image").expect("a file is written");
     for (args, expected) in [
         (&["zone", "report", "no.img"][..], "no such file; `zonal create` makes one"),
         (&["zone", "report", "text.img"], "image text.img: not an image: found neither copy"),
@@ -140,54 +140,54 @@ fn bad_names_and_files_are_refused_by_name() {
         (&["create", "b.img", "--profile", "null", "--zones", "x"], "option `zones`: found `x`"),
         (&["run", "--clock", "virtual", "--device", "a.img", "--name=x"], "found an image"),
     ] {
-        let error = place.refused(args);
+        let error = dir.refused(args);
         assert!(error.starts_with("zonal: ") && error.contains(expected), "{args:?}: {error}");
     }
-    assert!(!place.path("b.img").exists(), "what could not be made is not there");
+    assert!(!dir.path("b.img").exists(), "what could not be made is not there");
 }
 
 #[test]
 fn check_finds_damage_and_repair_mends_what_has_a_twin() {
-    let place = Place::new();
-    place.create("a.img");
+    let dir = TestDir::new();
+    dir.create("a.img");
     let damage = |at: u64| {
-        let file = std::fs::OpenOptions::new().write(true).open(place.path("a.img"));
+        let file = std::fs::OpenOptions::new().write(true).open(dir.path("a.img"));
         file.expect("the image").write_all_at(&[0xff; 64], at).expect("it is written");
     };
     damage(40);
-    let (code, out, _) = place.ran(&["check", "a.img"]);
+    let (code, out, _) = dir.ran(&["check", "a.img"]);
     assert_eq!(code, 1, "{out}");
     assert!(out.contains("damage: superblock, copy 0 is damaged, at byte 0"), "{out}");
-    let repaired = place.fine(&["check", "--repair", "a.img"]);
+    let repaired = dir.fine(&["check", "--repair", "a.img"]);
     assert!(repaired.starts_with("written again: superblock, copy 0"), "{repaired}");
-    place.fine(&["check", "a.img"]);
+    dir.fine(&["check", "a.img"]);
     damage(40);
     damage(4096 + 40);
-    let (code, out, _) = place.ran(&["check", "a.img"]);
+    let (code, out, _) = dir.ran(&["check", "a.img"]);
     assert_eq!((code, out.contains("both copies of the superblock")), (1, true), "{out}");
-    assert!(place.refused(&["zone", "report", "a.img"]).contains("both copies of the superblock"));
+    assert!(dir.refused(&["zone", "report", "a.img"]).contains("both copies of the superblock"));
 }
 
 #[test]
 fn an_image_takes_the_time_of_its_model_if_it_is_asked_to() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let profile = "null:zones=4,zone_size=1M,latency=5ms";
-    place.fine(&["create", "slow.img", "--profile", profile]);
+    dir.fine(&["create", "slow.img", "--profile", profile]);
     let job = ["--name=a", "--rw=write", "--bs=4k", "--zonemode=zbd", "--io_size=16k"];
     let json = |device: &str| {
         let args = [&["run", "--output-format=json", "--device", device][..], &job].concat();
         let report: serde_json::Value =
-            serde_json::from_str(&place.fine(&args)).expect("a JSON report");
+            serde_json::from_str(&dir.fine(&args)).expect("a JSON report");
         report["jobs"][0]["write"]["runtime"].as_u64().expect("milliseconds")
     };
     // Four writes, one after the other: at least what the model says, and more as the machine does.
     assert!(json("slow.img:latency=model") >= 19);
     let drive = ["create", "zns.img", "--profile", "zns-1t", "--zones", "20"];
-    place.fine(&drive);
+    dir.fine(&drive);
     let args = [&["run", "--device", "zns.img:latency=model"][..], &job].concat();
-    let out = place.fine(&args);
+    let out = dir.fine(&args);
     assert!(out.contains("latencies of zns"), "{out}");
     let disk = ["create", "smr.img", "--profile", "smr-30t", "--zones", "200"];
-    place.fine(&disk);
-    place.fine(&[&["run", "--device", "smr.img:latency=model"][..], &job].concat());
+    dir.fine(&disk);
+    dir.fine(&[&["run", "--device", "smr.img:latency=model"][..], &job].concat());
 }

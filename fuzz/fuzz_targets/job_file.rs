@@ -2,11 +2,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zonal_fio::jobfile::{JobError, MemorySource, parse_str};
+use zonal_fio::jobfile::{JobError, MemoryEnvironment, parse_str};
 
 fuzz_target!(|text: &str| {
     // A file that includes itself, and one that it can include.
-    let source = MemorySource::default()
+    let source = MemoryEnvironment::default()
         .with_file("fuzz.fio", text)
         .with_file("more.fio", "bs=8k\niodepth=4\n")
         .with_variable("SIZE", "64k");

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 use zonal_blk::{Nanos, Queue, QueueOptions};
 use zonal_device::device_spec;
-use zonal_nvme::auth::{AuthConfig, AwaitChallenge, Group, Standing};
-use zonal_nvme::controller::{Connected, Namespace, Subsystem, SubsystemConfig, Target};
+use zonal_nvme::auth::{AuthConfig, AwaitChallenge, Group, AuthState};
+use zonal_nvme::controller::{ConnectedQueue, Namespace, Subsystem, SubsystemConfig, Target};
 use zonal_nvme::wire::auth::AuthCommand;
 use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectCommand, ConnectData, PropertyCommand};
 use zonal_nvme::wire::opcode::{FABRICS, FabricsType};
@@ -22,7 +22,7 @@ const SECRET: &str = "DHHC-1:01:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n
 const DEVICE: &str =
     "null:zones=8,zone_size=64K,zone_capacity=48K,lba=4K,max_open=2,max_active=3,memory=true";
 
-fn connect(target: &Target, cntlid: u16, qid: u16) -> Connected {
+fn connect(target: &Target, cntlid: u16, qid: u16) -> ConnectedQueue {
     let mut command = ConnectCommand::zeroed();
     (command.opcode, command.fctype) = (FABRICS, FabricsType::CONNECT.0);
     (command.qid, command.sqsize) = (qid.into(), 127.into());
@@ -47,7 +47,7 @@ fn authenticate(challenged: bool, messages: Vec<Vec<u8>>) {
     let auth = AuthConfig::new(secrets, Arc::new(|bytes: &mut [u8]| bytes.fill(0x5a)));
     let auth = AuthConfig { groups: vec![Group::Null, Group::Ffdhe2048], ..auth };
     let subsystem = Subsystem::authenticated(config(), auth.clone());
-    let Connected::Admin(mut admin) = connect(&Target::new(vec![subsystem]), CNTLID_ANY, 0) else {
+    let ConnectedQueue::Admin(mut admin) = connect(&Target::new(vec![subsystem]), CNTLID_ANY, 0) else {
         panic!("no admin")
     };
     let mut submit = |fctype: FabricsType, data: &[u8], len: usize| {
@@ -56,11 +56,11 @@ fn authenticate(challenged: bool, messages: Vec<Vec<u8>>) {
         (command.protocol, command.specific_0, command.specific_1) = (0xe9, 1, 1);
         command.length = u32::try_from(len).expect("short").into();
         command.dptr = Sgl::transport(command.length.get());
-        let mut answers = Vec::new();
-        admin.submit(NOW, &command.into(), data, &mut answers);
-        assert_eq!(answers.len(), 1);
-        assert_ne!(admin.standing(), Standing::Proved);
-        answers.remove(0).data.map_or_else(Vec::new, |data| data.to_vec())
+        let mut responses = Vec::new();
+        admin.submit(NOW, &command.into(), data, &mut responses);
+        assert_eq!(responses.len(), 1);
+        assert_ne!(admin.auth_state(), AuthState::Authenticated);
+        responses.remove(0).data.map_or_else(Vec::new, |data| data.to_vec())
     };
     let auth = Arc::new(auth);
     let begin = || AwaitChallenge::begin(&auth, HOST, NQN, 0x5a5a).expect("a secret");
@@ -95,27 +95,27 @@ fuzz_target!(|input: (Vec<(bool, [u8; 32], [u8; 32], u16)>, bool, Vec<Vec<u8>>)|
     let namespace = Namespace::new(queue, [1; 16]).expect("a namespace");
     subsystem.add(1, Arc::new(namespace)).expect("a free identifier");
     let target = Target::new(vec![subsystem]);
-    let Connected::Admin(mut admin) = connect(&target, CNTLID_ANY, 0) else { panic!("no admin") };
+    let ConnectedQueue::Admin(mut admin) = connect(&target, CNTLID_ANY, 0) else { panic!("no admin") };
     let mut enable = PropertyCommand::zeroed();
     (enable.opcode, enable.fctype) = (FABRICS, FabricsType::PROPERTY_SET.0);
     (enable.offset, enable.value) = (Property::CC.0.into(), 0x46_0061.into());
-    let mut answers = Vec::new();
-    admin.submit(NOW, &enable.into(), &[], &mut answers);
-    let Connected::Io(mut io) = connect(&target, admin.cntlid(), 1) else { panic!("no I/O") };
+    let mut responses = Vec::new();
+    admin.submit(NOW, &enable.into(), &[], &mut responses);
+    let ConnectedQueue::Io(mut io) = connect(&target, admin.cntlid(), 1) else { panic!("no I/O") };
     for (to_admin, first, second, len) in input {
         let mut sqe = Sqe::read_from_bytes(&[first, second].concat()).expect("64 bytes");
         sqe.flags = 0x40;
         let data = vec![0x5a; usize::from(len)];
         if to_admin {
-            admin.submit(NOW, &sqe, &data, &mut answers);
+            admin.submit(NOW, &sqe, &data, &mut responses);
             continue;
         }
-        let (before, waiting) = (answers.len(), io.outstanding());
+        let (before, waiting) = (responses.len(), io.outstanding());
         sqe.nsid = 1.into();
-        io.submit(NOW, &sqe, &data, &mut answers);
-        assert_eq!(answers.len() - before + io.outstanding() - waiting, 1);
+        io.submit(NOW, &sqe, &data, &mut responses);
+        assert_eq!(responses.len() - before + io.outstanding() - waiting, 1);
         while io.outstanding() > 0 {
-            io.poll(NOW, &mut answers);
+            io.poll(NOW, &mut responses);
         }
     }
 });

@@ -14,7 +14,7 @@ fn decode(
     piece: usize,
 ) -> (Vec<Pdu>, Option<PduError>) {
     let mut decoder = Decoder::new(sender, LIMITS);
-    decoder.agree(format);
+    decoder.set_format(format);
     let mut pdus = Vec::new();
     for mut piece in bytes.chunks(piece) {
         loop {

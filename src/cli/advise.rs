@@ -2,7 +2,7 @@
 use super::ZoneWriteArg;
 use super::reproduce::seconds;
 use clap::{Args, ValueEnum};
-use zonal_sim::Costs;
+use zonal_sim::CostModel;
 
 /// Options of `zonal advise` that are not job options.
 #[derive(Args, Debug)]
@@ -40,7 +40,7 @@ pub struct AdviseArgs {
     /// Virtual time that an I/O costs the thread that does it, in nanoseconds; or `published`, what
     /// it cost the machine of the published tables, by scheduler and length
     #[arg(long, value_name = "NS|published", default_value = "1000")]
-    pub io_cost: Costs,
+    pub io_cost: CostModel,
 }
 
 /// `--goal`

@@ -1,7 +1,7 @@
 //! `zonal device`.
 use super::reproduce::seconds;
 use clap::Args;
-use zonal_sim::Costs;
+use zonal_sim::CostModel;
 
 /// Options of `zonal device`.
 #[derive(Args, Debug)]
@@ -15,5 +15,5 @@ pub struct DeviceArgs {
     /// Virtual time that an I/O costs the thread that does it, in nanoseconds; or `published`, what
     /// it cost the machine of the published tables, by scheduler and length
     #[arg(long, value_name = "NS|published", default_value = "1000")]
-    pub io_cost: Costs,
+    pub io_cost: CostModel,
 }

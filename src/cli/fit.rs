@@ -2,7 +2,7 @@
 use super::reproduce::seconds;
 use clap::Args;
 use std::path::PathBuf;
-use zonal_sim::Costs;
+use zonal_sim::CostModel;
 
 /// Options of `zonal fit`.
 #[derive(Args, Debug)]
@@ -32,7 +32,7 @@ pub struct FitArgs {
     /// Virtual time that an I/O costs the thread that does it, in nanoseconds; or `published`, what
     /// it cost the machine of the published tables, by scheduler and length
     #[arg(long, value_name = "NS|published", default_value = "1000")]
-    pub io_cost: Costs,
+    pub io_cost: CostModel,
     /// Write the fitted profile to a file
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -2,7 +2,7 @@
 use super::ClockKind;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
-use zonal_sim::Costs;
+use zonal_sim::CostModel;
 
 /// Options of `zonal reproduce`.
 #[derive(Args, Debug)]
@@ -40,7 +40,7 @@ pub struct ReproduceArgs {
     /// it cost the machine of the published zone write plugging tables, by scheduler and length
     /// [default: the table's own]
     #[arg(long, value_name = "NS")]
-    pub io_cost: Option<Costs>,
+    pub io_cost: Option<CostModel>,
 }
 
 /// `--format`

@@ -4,9 +4,9 @@
 //! compares with plain arithmetic on its parameters. Keeps true: the same spec gives the same text;
 //! a comparison that fails is said to fail, and the exit code is 1.
 use crate::cli::{ClockKind, DeviceArgs, Eta};
-use crate::devices::{self, Wishes};
-use crate::experiment::{self, Outcome, PREPARATION, Span, processors, side_by_side};
-use crate::machine::Machine;
+use crate::devices::{self, DeviceOptions};
+use crate::experiment::{self, Outcome, PREPARATION, RunLength, processors, side_by_side};
+use crate::machine::Executor;
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -33,7 +33,7 @@ enum Probe {
 }
 
 /// What was found of a device.
-struct Found {
+struct ProbeResults {
     sequential: Vec<(u32, Outcome)>,
     random: Vec<(u32, Outcome)>,
 }
@@ -50,7 +50,7 @@ pub fn run(args: &DeviceArgs) -> Result<ExitCode> {
     let probes: Vec<Probe> = PLACES.map(Probe::Sequential).into_iter().collect();
     let probes = [probes, vec![Probe::Random(1), Probe::Random(32)]].concat();
     let outcomes = side_by_side(processors(), &probes, |probe| measure(args, limits, *probe))?;
-    let mut found = Found { sequential: Vec::new(), random: Vec::new() };
+    let mut found = ProbeResults { sequential: Vec::new(), random: Vec::new() };
     for (probe, outcome) in probes.into_iter().zip(outcomes) {
         match probe {
             Probe::Sequential(at) => found.sequential.push((at, outcome)),
@@ -139,13 +139,14 @@ fn measure(args: &DeviceArgs, limits: &Limits, probe: Probe) -> Result<Outcome> 
         let before = [&writer[..], &there, &["--bs=1m".to_owned()]].concat();
         jobs = [&before[..], &jobs, &there, &["--stonewall".to_owned()]].concat();
     }
-    let wishes = Wishes { device: Some(args.device.clone()), ..Wishes::default() };
-    let mut machine = Machine::new(ClockKind::Virtual, args.io_cost, Eta::Never)?;
-    experiment::run(&jobs, &wishes, Some(Span::of(args.time)), &mut machine)
+    let device_options =
+        DeviceOptions { device: Some(args.device.clone()), ..DeviceOptions::default() };
+    let mut executor = Executor::new(ClockKind::Virtual, args.io_cost, Eta::Never)?;
+    experiment::run(&jobs, &device_options, Some(RunLength::of(args.time)), &mut executor)
         .with_context(|| format!("{probe:?}"))
 }
 
-impl Found {
+impl ProbeResults {
     fn describe(&self, limits: &Limits, text: &mut String) -> Result<()> {
         let what = if limits.nr_zones > 0 { "sequential writes" } else { "sequential reads" };
         for (at, outcome) in &self.sequential {

@@ -18,7 +18,7 @@ pub fn create(args: &CreateArgs) -> Result<ExitCode> {
     println!(
         "{name}: {}, UUID {}",
         superblock.geometry.summary(),
-        devices::show_uuid(&superblock.uuid)
+        devices::format_uuid(&superblock.uuid)
     );
     Ok(ExitCode::SUCCESS)
 }
@@ -57,10 +57,10 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode> {
     if args.repair {
         repair(path)?;
     }
-    match image::look(path) {
+    match image::inspect(path) {
         Ok((superblock, recovered, findings)) => {
             println!("{}: {}", path.display(), superblock.geometry.summary());
-            println!("UUID {}", devices::show_uuid(&superblock.uuid));
+            println!("UUID {}", devices::format_uuid(&superblock.uuid));
             println!("generation {}: {}", recovered.generation, recovered.summary());
             for finding in &findings {
                 match finding {
@@ -90,7 +90,7 @@ fn repair(path: &Path) -> Result<()> {
     let Some(text) = path.to_str() else {
         bail!("image {}: found a name that is not UTF-8, expected one that is", path.display());
     };
-    let before = image::look(path).with_context(|| format!("image {text}"))?;
+    let before = image::inspect(path).with_context(|| format!("image {text}"))?;
     let opened = devices::open_image(&format!("image:{text}:latency=none"))?;
     opened.device.reclaim_space().with_context(|| format!("image {text}: giving back space"))?;
     drop(opened);

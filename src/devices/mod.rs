@@ -3,8 +3,8 @@ mod opened;
 
 use anyhow::{Context, Result, bail, ensure};
 pub use opened::{
-    Opened, is_block_device, is_device, is_found, load, make, open, open_image, profile_text,
-    show_uuid,
+    OpenDevice, format_uuid, is_block_device, is_device, is_external, load, make, open, open_image,
+    profile_text,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use zonal_fio::job::Job;
 use zonal_fio::plan::Task;
 
 /// A device with its block layer.
-pub struct Attached {
+pub struct AttachedDevice {
     /// As it was named.
     pub name: String,
     /// What it is, in a word.
@@ -26,7 +26,7 @@ pub struct Attached {
     /// Whether bios have to carry data.
     pub keeps_data: bool,
     /// Whether it is still there, with its data, when this program has ended.
-    pub outlives: bool,
+    pub is_persistent: bool,
     /// Its own identity, if it has one.
     pub uuid: Option<[u8; 16]>,
     /// What can be asked about itself.
@@ -37,7 +37,7 @@ pub struct Attached {
 
 /// What the queues of all devices are to be like, as far as jobs do not say.
 #[derive(Clone, Debug, Default)]
-pub struct Wishes {
+pub struct DeviceOptions {
     /// One device for all jobs, whatever they name.
     pub device: Option<String>,
     /// What that device is, if its name does not say.
@@ -59,12 +59,12 @@ pub struct Devices {
     /// The one for all jobs.
     one: Option<String>,
     /// One for each name, or several for a file system on several disks.
-    by_name: BTreeMap<String, Vec<Attached>>,
+    by_name: BTreeMap<String, Vec<AttachedDevice>>,
 }
 
 /// What the jobs of one device ask of it.
 #[derive(Default)]
-struct Use<'a> {
+struct DeviceUse<'a> {
     /// Channels of the busiest phase.
     channels: usize,
     /// Devices of this name, for a file system on several disks.
@@ -77,12 +77,12 @@ impl Devices {
     ///
     /// # Errors
     /// A task without a device, a device that is none, or what does not go together.
-    pub fn attach(wishes: &Wishes, phases: &[Vec<Task>]) -> Result<Self> {
-        let mut uses: BTreeMap<String, Use<'_>> = BTreeMap::new();
+    pub fn attach(device_options: &DeviceOptions, phases: &[Vec<Task>]) -> Result<Self> {
+        let mut uses: BTreeMap<String, DeviceUse<'_>> = BTreeMap::new();
         for phase in phases {
             let mut here: BTreeMap<&str, usize> = BTreeMap::new();
             for task in phase {
-                let name = device_name(wishes.device.as_deref(), task)?;
+                let name = device_name(device_options.device.as_deref(), task)?;
                 // All clones on a file system share its channel.
                 if task.clone == 0 || task.job.fs.kind.is_none() {
                     *here.entry(name).or_default() += 1;
@@ -98,41 +98,41 @@ impl Devices {
                 *most = count.max(*most);
             }
         }
-        let attach = |(name, asked): (String, Use<'_>)| {
-            let scheduler = scheduler(wishes, &asked.jobs)?;
-            let options = QueueOptions { scheduler, ..wishes.queue };
+        let attach = |(name, asked): (String, DeviceUse<'_>)| {
+            let scheduler = scheduler(device_options, &asked.jobs)?;
+            let options = QueueOptions { scheduler, ..device_options.queue };
             // A job file that was written for another machine does not choose a disk of this one.
-            let named = wishes.device.is_some() || !is_block_device(&name);
-            if is_found(&name) && wishes.real_time && named {
+            let named = device_options.device.is_some() || !is_block_device(&name);
+            if is_external(&name) && device_options.real_time && named {
                 ensure!(
                     asked.disks <= 1,
                     "device {name}: fs_disks: found a device that is not made here, which is one"
                 );
-                let found = open(&name, wishes.seed, asked.channels)?;
+                let found = open(&name, device_options.seed, asked.channels)?;
                 let attached = found.attach(options, asked.channels)?;
                 return Ok((name, vec![attached]));
             }
-            let spec = match &wishes.spec {
-                Some(spec) if wishes.device.is_some() => spec.clone(),
+            let spec = match &device_options.spec {
+                Some(spec) if device_options.device.is_some() => spec.clone(),
                 _ => load(&name)?,
             };
             let disk = |number: u32| {
-                let spec = spec.clone().with_seed(wishes.seed.wrapping_add(number.into()));
+                let spec = spec.clone().with_seed(device_options.seed.wrapping_add(number.into()));
                 let mut attached = make(&name, &spec)?.attach(options, asked.channels)?;
                 if asked.disks > 1 {
                     attached.name = format!("{name} ({})", number + 1);
                 }
                 Ok(attached)
             };
-            let disks = (0..asked.disks).map(disk).collect::<Result<Vec<Attached>>>()?;
+            let disks = (0..asked.disks).map(disk).collect::<Result<Vec<AttachedDevice>>>()?;
             Ok((name, disks))
         };
         let by_name = uses.into_iter().map(attach).collect::<Result<_>>()?;
-        Ok(Devices { one: wishes.device.clone(), by_name })
+        Ok(Devices { one: device_options.device.clone(), by_name })
     }
 
     /// One device, for all tasks.
-    pub fn one(attached: Attached) -> Self {
+    pub fn one(attached: AttachedDevice) -> Self {
         let name = attached.name.clone();
         Devices { one: Some(name.clone()), by_name: BTreeMap::from([(name, vec![attached])]) }
     }
@@ -141,7 +141,7 @@ impl Devices {
     ///
     /// # Panics
     /// If the task was not among those that the devices were attached for.
-    pub fn of(&self, task: &Task) -> &Attached {
+    pub fn of(&self, task: &Task) -> &AttachedDevice {
         &self.disks_of(task)[0]
     }
 
@@ -149,14 +149,14 @@ impl Devices {
     ///
     /// # Panics
     /// As [`Devices::of`].
-    pub fn disks_of(&self, task: &Task) -> &[Attached] {
+    pub fn disks_of(&self, task: &Task) -> &[AttachedDevice] {
         let name = device_name(self.one.as_deref(), task);
         let disks = &self.by_name[name.expect("every task's device was found before the run")];
         &disks[..disks.len().min(task.job.fs.disks as usize)]
     }
 
     /// All devices, by name.
-    pub fn iter(&self) -> impl Iterator<Item = &Attached> {
+    pub fn iter(&self) -> impl Iterator<Item = &AttachedDevice> {
         self.by_name.values().flatten()
     }
 }
@@ -173,17 +173,17 @@ fn device_name<'a>(one: Option<&'a str>, task: &'a Task) -> Result<&'a str> {
 /// # Errors
 /// What is wrong with its name or its attributes.
 pub fn named_scheduler(name: Option<&str>, options: &[String]) -> Result<Scheduler> {
-    let wishes = Wishes {
+    let device_options = DeviceOptions {
         scheduler: name.map(str::to_owned),
         sched_opts: options.to_vec(),
-        ..Wishes::default()
+        ..DeviceOptions::default()
     };
-    scheduler(&wishes, &[])
+    scheduler(&device_options, &[])
 }
 
 /// The scheduler of a device that `jobs` use: the one that the command line names, else the one
 /// that the jobs name (`ioscheduler`), with the attributes of both.
-fn scheduler(wishes: &Wishes, jobs: &[&Job]) -> Result<Scheduler> {
+fn scheduler(device_options: &DeviceOptions, jobs: &[&Job]) -> Result<Scheduler> {
     let mut named: Option<(&str, &Job)> = None;
     for job in jobs {
         let Some(name) = job.ioscheduler.as_deref() else { continue };
@@ -196,7 +196,7 @@ fn scheduler(wishes: &Wishes, jobs: &[&Job]) -> Result<Scheduler> {
             _ => named = Some((name, job)),
         }
     }
-    let mut scheduler = match (wishes.scheduler.as_deref(), named) {
+    let mut scheduler = match (device_options.scheduler.as_deref(), named) {
         (Some(name), _) => name.parse::<Scheduler>().context("--scheduler")?,
         (None, Some((name, job))) => {
             name.parse().with_context(|| format!("job {}: ioscheduler", job.name))?
@@ -212,7 +212,7 @@ fn scheduler(wishes: &Wishes, jobs: &[&Job]) -> Result<Scheduler> {
             set(&mut scheduler, option).with_context(|| format!("job {}: sched_opt", job.name))?;
         }
     }
-    for option in &wishes.sched_opts {
+    for option in &device_options.sched_opts {
         set(&mut scheduler, option).context("--sched-opt")?;
     }
     Ok(scheduler)
@@ -238,8 +238,8 @@ mod tests {
         }
     }
 
-    fn shown(wishes: &Wishes, jobs: &[&Job]) -> String {
-        match scheduler(wishes, jobs) {
+    fn shown(device_options: &DeviceOptions, jobs: &[&Job]) -> String {
+        match scheduler(device_options, jobs) {
             Ok(scheduler) => {
                 let value = |name| scheduler.attributes().into_iter().find(|a| a.name == name);
                 let expire = value("read_expire").map_or(String::new(), |a| a.value);
@@ -253,12 +253,12 @@ mod tests {
     fn command_line_names_the_scheduler_before_the_jobs_do() {
         let deadline = job("a", Some("mq-deadline"), Some("read_expire=7"));
         let plain = job("b", None, None);
-        let mut wishes = Wishes::default();
-        assert_eq!(shown(&wishes, &[&plain]), "none ");
-        assert_eq!(shown(&wishes, &[&plain, &deadline]), "mq-deadline 7ms");
-        wishes.sched_opts = vec!["read_expire=9us".to_owned()];
-        assert_eq!(shown(&wishes, &[&plain, &deadline]), "mq-deadline 9us");
-        let none = Wishes { scheduler: Some("none".to_owned()), ..Wishes::default() };
+        let mut device_options = DeviceOptions::default();
+        assert_eq!(shown(&device_options, &[&plain]), "none ");
+        assert_eq!(shown(&device_options, &[&plain, &deadline]), "mq-deadline 7ms");
+        device_options.sched_opts = vec!["read_expire=9us".to_owned()];
+        assert_eq!(shown(&device_options, &[&plain, &deadline]), "mq-deadline 9us");
+        let none = DeviceOptions { scheduler: Some("none".to_owned()), ..DeviceOptions::default() };
         assert_eq!(shown(&none, &[&deadline]), "none ", "its attributes are not those of none");
     }
 
@@ -266,17 +266,17 @@ mod tests {
     fn jobs_that_name_different_schedulers_for_a_device_are_told_so() {
         let (a, b) = (job("a", Some("none"), None), job("b", Some("mq-deadline"), None));
         assert_eq!(
-            shown(&Wishes::default(), &[&a, &b]),
+            shown(&DeviceOptions::default(), &[&a, &b]),
             "job b: ioscheduler=mq-deadline: job a gives the device none, and it can have one"
         );
     }
 
     #[test]
     fn wrong_attributes_name_the_option_and_what_there_is() {
-        let with = |options: &str| Wishes {
+        let with = |options: &str| DeviceOptions {
             scheduler: Some("mq-deadline".to_owned()),
             sched_opts: vec![options.to_owned()],
-            ..Wishes::default()
+            ..DeviceOptions::default()
         };
         let unknown = shown(&with("read_expiry=1"), &[]);
         assert!(unknown.starts_with("--sched-opt: "), "{unknown}");

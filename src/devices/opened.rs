@@ -10,7 +10,7 @@
 //!
 //! Takes a name; gives the device, or what is wrong with the name. Keeps true: a name means one
 //! kind of device, whether there is one or not.
-use super::Attached;
+use super::AttachedDevice;
 use anyhow::{Context, Result, ensure};
 use std::sync::Arc;
 use zonal_blk::{Queue, QueueOptions};
@@ -23,7 +23,7 @@ use zonal_host::backend::linux::passthrough::{self, NvmeDevice};
 use zonal_host::backend::nvme_tcp::{self, Address};
 
 /// A device before the block layer is attached to it.
-pub struct Opened {
+pub struct OpenDevice {
     /// As it was named.
     pub name: String,
     /// What it is, in a word.
@@ -33,22 +33,22 @@ pub struct Opened {
     /// Whether bios have to carry data.
     pub keeps_data: bool,
     /// Whether it is still there, with its data, when this program has ended.
-    pub outlives: bool,
+    pub is_persistent: bool,
     /// Its own identity, if it has one.
     pub uuid: Option<[u8; 16]>,
     /// The device.
     pub model: Arc<dyn Model>,
 }
 
-impl Opened {
+impl OpenDevice {
     /// A device that was made of a spec.
-    pub fn made(name: &str, spec: &DeviceSpec, model: Arc<dyn Model>) -> Self {
-        Opened {
+    pub fn from_spec(name: &str, spec: &DeviceSpec, model: Arc<dyn Model>) -> Self {
+        OpenDevice {
             name: name.to_owned(),
             kind: spec.kind(),
             description: spec.describe(),
             keeps_data: spec.keeps_data(),
-            outlives: false,
+            is_persistent: false,
             uuid: None,
             model,
         }
@@ -58,13 +58,22 @@ impl Opened {
     ///
     /// # Errors
     /// The rule that the device breaks, or what it lacks for the options.
-    pub fn attach(self, options: QueueOptions, channels: usize) -> Result<Attached> {
-        let Opened { name, kind, description, keeps_data, outlives, uuid, model } = self;
+    pub fn attach(self, options: QueueOptions, channels: usize) -> Result<AttachedDevice> {
+        let OpenDevice { name, kind, description, keeps_data, is_persistent, uuid, model } = self;
         let share_queues = channels > usize::from(model.limits().nr_queues);
         let queue =
             Queue::attach(Arc::clone(&model) as _, QueueOptions { share_queues, ..options })
                 .with_context(|| format!("device {name}"))?;
-        Ok(Attached { name, kind, description, keeps_data, outlives, uuid, model, queue })
+        Ok(AttachedDevice {
+            name,
+            kind,
+            description,
+            keeps_data,
+            is_persistent,
+            uuid,
+            model,
+            queue,
+        })
     }
 }
 
@@ -73,19 +82,19 @@ impl Opened {
 ///
 /// # Errors
 /// What is wrong with the name, or why it cannot be opened or connected to.
-pub fn open(name: &str, seed: u64, channels: usize) -> Result<Opened> {
+pub fn open(name: &str, seed: u64, channels: usize) -> Result<OpenDevice> {
     let in_device = || format!("device {name}");
-    let found = |kind, description, uuid, model: Arc<dyn Model>| Opened {
+    let found = |kind, description, uuid, model: Arc<dyn Model>| OpenDevice {
         name: name.to_owned(),
         kind,
         description,
         keeps_data: true,
-        outlives: true,
+        is_persistent: true,
         uuid,
         model,
     };
-    if ImageName::looks_like(name) {
-        let image::Opened { device, description, .. } = open_image(name)?;
+    if ImageName::is_image_name(name) {
+        let image::OpenImage { device, description, .. } = open_image(name)?;
         return Ok(found("image", description, Some(device.superblock().uuid), device));
     }
     if passthrough::is_name(name) {
@@ -111,16 +120,16 @@ pub fn open(name: &str, seed: u64, channels: usize) -> Result<Opened> {
 ///
 /// # Errors
 /// The rule that the spec breaks.
-pub fn make(name: &str, spec: &DeviceSpec) -> Result<Opened> {
+pub fn make(name: &str, spec: &DeviceSpec) -> Result<OpenDevice> {
     let model = device_spec::build(spec).with_context(|| format!("device {name}"))?;
-    Ok(Opened::made(name, spec, model))
+    Ok(OpenDevice::from_spec(name, spec, model))
 }
 
 /// Opens an image, and says on standard error what one may not expect of it.
 ///
 /// # Errors
 /// What is wrong with its name, or why it cannot be opened.
-pub fn open_image(name: &str) -> Result<image::Opened> {
+pub fn open_image(name: &str) -> Result<image::OpenImage> {
     let in_image = || format!("image {name}");
     let parsed: ImageName = name.parse().with_context(in_image)?;
     let opened = image::open(&parsed).with_context(in_image)?;
@@ -142,7 +151,7 @@ pub fn load(name: &str) -> Result<DeviceSpec> {
          `zonal serve`"
     );
     ensure!(
-        !is_found(name),
+        !is_external(name),
         "device {name}: found an image or a device of another program, expected a model, which is \
          made here; the others are for `zonal run` in real time, `zonal zone` and `zonal serve`"
     );
@@ -167,8 +176,8 @@ pub fn profile_text(name: &str) -> Result<String> {
 }
 
 /// Whether this names a device that is not made here but found, and goes on when it is let go of.
-pub fn is_found(name: &str) -> bool {
-    name.starts_with(nvme_tcp::SCHEME) || ImageName::looks_like(name) || is_block_device(name)
+pub fn is_external(name: &str) -> bool {
+    name.starts_with(nvme_tcp::SCHEME) || ImageName::is_image_name(name) || is_block_device(name)
 }
 
 /// Whether this names a block device of this machine, or a namespace that may be one.
@@ -186,7 +195,7 @@ pub fn is_device(name: &str) -> bool {
 }
 
 /// A UUID as it is written (RFC 9562 section 4).
-pub fn show_uuid(uuid: &[u8; 16]) -> String {
+pub fn format_uuid(uuid: &[u8; 16]) -> String {
     let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }

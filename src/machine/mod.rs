@@ -5,9 +5,9 @@
 mod progress;
 
 use crate::cli::{ClockKind, Eta};
-use crate::devices::{Attached, Devices};
+use crate::devices::{AttachedDevice, Devices};
 use anyhow::{Context, Result, bail};
-use progress::Live;
+use progress::ProgressLine;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,10 +19,10 @@ use zonal_fio::plan::{self, Task};
 use zonal_fio::runner::{Outcome, SteppedBy};
 use zonal_fsmodel as fs;
 use zonal_host::{RealClock, Thread};
-use zonal_sim::Costs;
+use zonal_sim::CostModel;
 
 /// A clone that has run.
-pub struct Finished {
+pub struct FinishedTask {
     /// What it was.
     pub task: Task,
     /// What it measured.
@@ -32,29 +32,29 @@ pub struct Finished {
 }
 
 /// The clock, and what belongs to it.
-pub enum Machine {
+pub enum Executor {
     /// Real threads.
     Real { clock: RealClock, stop: Arc<AtomicBool>, eta: Eta },
     /// Discrete events.
-    Virtual { now: Nanos, costs: Costs },
+    Virtual { now: Nanos, costs: CostModel },
 }
 
-impl Machine {
+impl Executor {
     /// A machine whose clock begins now. In virtual time I/Os cost their threads what
     /// `costs` says.
     ///
     /// # Errors
     /// Interrupts cannot be handled; with the real clock they end the jobs, so there can be only
     /// one such machine in a process.
-    pub fn new(clock: ClockKind, costs: Costs, eta: Eta) -> Result<Self> {
+    pub fn new(clock: ClockKind, costs: CostModel, eta: Eta) -> Result<Self> {
         if clock == ClockKind::Virtual {
-            return Ok(Machine::Virtual { now: Nanos(0), costs });
+            return Ok(Executor::Virtual { now: Nanos(0), costs });
         }
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
             .context("cannot handle interrupts")?;
-        Ok(Machine::Real { clock: RealClock::start(), stop, eta })
+        Ok(Executor::Real { clock: RealClock::start(), stop, eta })
     }
 
     /// Runs all clones of a phase at once; none after an interrupt. `seed` is mixed with the jobs'
@@ -62,21 +62,26 @@ impl Machine {
     ///
     /// # Errors
     /// A clone cannot be made ready, or all wait for one another.
-    pub fn run(&mut self, phase: Vec<Task>, devices: &Devices, seed: u64) -> Result<Vec<Finished>> {
+    pub fn run(
+        &mut self,
+        phase: Vec<Task>,
+        devices: &Devices,
+        seed: u64,
+    ) -> Result<Vec<FinishedTask>> {
         if self.is_stopped() {
             return Ok(Vec::new());
         }
         let (outcomes, now) = match self {
-            Machine::Virtual { now, costs } => {
+            Executor::Virtual { now, costs } => {
                 let runners = make_runners(&phase, devices, seed)?;
                 let (outcomes, end) = zonal_sim::run(runners, *now, *costs)?;
                 *now = end;
                 (outcomes, end.0)
             }
-            Machine::Real { clock, stop, eta } => {
+            Executor::Real { clock, stop, eta } => {
                 let runners = make_runners(&phase, devices, seed)?;
                 let online = zonal_host::online_cpus();
-                let mut live = Live::new(*eta, &runners);
+                let mut live = ProgressLine::new(*eta, &runners);
                 let leaders = phase.iter().filter(|task| leads(task));
                 let threads = runners
                     .into_iter()
@@ -90,22 +95,22 @@ impl Machine {
         };
         let elapsed = now.div_ceil(1_000_000_000);
         let done = phase.into_iter().zip(outcomes);
-        Ok(done.map(|(task, outcome)| Finished { task, outcome, elapsed }).collect())
+        Ok(done.map(|(task, outcome)| FinishedTask { task, outcome, elapsed }).collect())
     }
 
     /// Whether there was an interrupt.
     pub fn is_stopped(&self) -> bool {
         match self {
-            Machine::Real { stop, .. } => stop.load(Ordering::Relaxed),
-            Machine::Virtual { .. } => false,
+            Executor::Real { stop, .. } => stop.load(Ordering::Relaxed),
+            Executor::Virtual { .. } => false,
         }
     }
 
     /// The time of day in milliseconds since 1970; none in virtual time.
     pub fn timestamp_ms(&self) -> Option<u64> {
         match self {
-            Machine::Virtual { .. } => None,
-            Machine::Real { .. } => {
+            Executor::Virtual { .. } => None,
+            Executor::Real { .. } => {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 u64::try_from(since.as_millis()).ok()
             }
@@ -138,7 +143,7 @@ fn make_runners<C: Clock>(
                     other.job.name
                 );
             }
-            let disk = |disk: &Attached| fs::Disk {
+            let disk = |disk: &AttachedDevice| fs::Disk {
                 queue: Arc::clone(&disk.queue),
                 keeps_data: disk.keeps_data,
             };
@@ -154,7 +159,8 @@ fn make_runners<C: Clock>(
             // What it writes is written already: it knows nothing of the zones' state now.
             _ if task.job.verify.only => {
                 let limit = plan::max_open_zones(std::iter::once(&*task.job));
-                let table = ZbdTable::blank(&**queue.device(), limit).with_context(zone_report)?;
+                let table =
+                    ZbdTable::all_empty(&**queue.device(), limit).with_context(zone_report)?;
                 Some(Arc::new(table))
             }
             Some(table) => Some(Arc::clone(table)),

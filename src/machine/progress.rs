@@ -8,7 +8,7 @@ use zonal_blk::Clock;
 use zonal_fio::runner::{Progress, SteppedBy};
 
 /// Shows how far the jobs of a phase are, what they do a second and how long they still need.
-pub struct Live {
+pub struct ProgressLine {
     bar: ProgressBar,
     /// Wanted, and no terminal to draw on: a new line each time.
     lines: bool,
@@ -21,7 +21,7 @@ pub struct Live {
     last: (Instant, u64, u64),
 }
 
-impl Live {
+impl ProgressLine {
     /// A line for `runners`, hidden unless there is a terminal or `eta` wants it.
     pub fn new<C: Clock>(eta: Eta, runners: &[Box<dyn SteppedBy<C>>]) -> Self {
         let target = match eta {
@@ -34,7 +34,7 @@ impl Live {
         let total = runners.iter().try_fold(0_u64, |sum, runner| Some(sum + runner.total()?));
         let limit = runners.iter().map(|runner| runner.time_limit()).max().flatten();
         let now = Instant::now();
-        Live {
+        ProgressLine {
             lines: eta == Eta::Always && bar.is_hidden(),
             bar,
             jobs: runners.iter().map(|runner| runner.progress()).collect(),

@@ -1,11 +1,11 @@
 //! Input that cannot be used: exit code 2, one line that says what is wrong and where.
-use crate::support::{Place, Ran, zonal};
+use crate::support::{RunOutput, TestDir, zonal};
 
 const SMALL: &str = "--device=null:zones=8,zone_size=1M";
 const JOB: &str = "[a]\nrw=write\nzonemode=zbd\nbs=4k\nsize=1z\n";
 
 #[track_caller]
-fn refused(ran: Ran, message: &str) {
+fn refused(ran: RunOutput, message: &str) {
     assert_eq!((ran.code, ran.err.as_str(), ran.out.as_str()), (2, message, ""));
 }
 
@@ -37,14 +37,14 @@ fn job_file_that_cannot_be_parsed_names_file_and_line() {
             "no job is defined: a job file needs a [section], the command line needs --name",
         ),
     ] {
-        let place = Place::new().with("bad.fio", text);
-        refused(place.zonal(&["run", SMALL, "bad.fio"]), &format!("zonal: {message}\n"));
+        let dir = TestDir::new().with("bad.fio", text);
+        refused(dir.zonal(&["run", SMALL, "bad.fio"]), &format!("zonal: {message}\n"));
     }
 }
 
 #[test]
 fn files_that_are_not_there_are_named() {
-    let place = Place::new().with("ok.fio", JOB);
+    let dir = TestDir::new().with("ok.fio", JOB);
     for (args, message) in [
         (["run", SMALL, "missing.fio"], "missing.fio: No such file or directory (os error 2)"),
         (
@@ -53,10 +53,10 @@ fn files_that_are_not_there_are_named() {
              No such file or directory (os error 2)",
         ),
     ] {
-        refused(place.zonal(&args), &format!("zonal: {message}\n"));
+        refused(dir.zonal(&args), &format!("zonal: {message}\n"));
     }
-    let ran = place.zonal(&["run", SMALL, "--output=no/such/place", "ok.fio"]);
-    refused(ran, "zonal: --output no/such/place: No such file or directory (os error 2)\n");
+    let ran = dir.zonal(&["run", SMALL, "--output=no/such/place", "ok.fio"]);
+    refused(ran, "zonal: --output no/such/dir: No such file or directory (os error 2)\n");
 }
 
 #[test]
@@ -126,8 +126,8 @@ fn profile_errors_name_file_and_line() {
         ),
         ("zones = 4\n", "bad.toml: found no key `device`, expected device = \"null\""),
     ] {
-        let place = Place::new().with("bad.toml", text);
-        let ran = place.zonal(&["run", "--device=bad.toml", "--name=a"]);
+        let dir = TestDir::new().with("bad.toml", text);
+        let ran = dir.zonal(&["run", "--device=bad.toml", "--name=a"]);
         refused(ran, &format!("zonal: device bad.toml: {message}\n"));
     }
 }

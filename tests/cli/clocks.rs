@@ -1,7 +1,7 @@
 //! Both clocks: the negative control, and virtual time's promise to repeat itself.
-use crate::support::{Place, Ran, example, zonal};
+use crate::support::{RunOutput, TestDir, example, zonal};
 
-fn control(clock: &str, policy: &str) -> Ran {
+fn control(clock: &str, policy: &str) -> RunOutput {
     zonal(&["run", "--clock", clock, "--zone-write", policy, &example("negative-control.fio")])
 }
 
@@ -46,9 +46,9 @@ stonewall
 ";
 
 fn virtual_run(seed: &str, format: &str) -> String {
-    let place = Place::new().with("random.fio", RANDOM);
+    let dir = TestDir::new().with("random.fio", RANDOM);
     let format = format!("--output-format={format}");
-    place.zonal(&["run", "--clock=virtual", "--seed", seed, &format, "random.fio"]).fine()
+    dir.zonal(&["run", "--clock=virtual", "--seed", seed, &format, "random.fio"]).fine()
 }
 
 #[test]

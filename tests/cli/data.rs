@@ -1,5 +1,5 @@
 //! Jobs that check their data, as people run them.
-use crate::support::{Place, example, zonal};
+use crate::support::{TestDir, example, zonal};
 use serde_json::Value;
 
 const DEVICE: &str = "--device=null:zoned=false,size=1M,memory=true";
@@ -29,9 +29,9 @@ fn flushes_have_a_paragraph_as_in_fio() {
 
 #[test]
 fn what_is_wrong_is_told_as_by_fio_and_dumped_and_the_exit_code_is_1() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let read = ["run", DEVICE, "--rw=read", "--verify_dump=1", "--continue_on_error=verify"];
-    let ran = place.zonal(&[&read[..], &CHECK].concat());
+    let ran = dir.zonal(&[&read[..], &CHECK].concat());
     assert_eq!(ran.code, 1, "{}", ran.out);
     let told: Vec<&str> = ran.err.lines().collect();
     let second = "verify: bad magic header 0, wanted acca at file null:zoned=false,size=1M,memory=true \
@@ -43,8 +43,8 @@ fn what_is_wrong_is_told_as_by_fio_and_dumped_and_the_exit_code_is_1() {
         "{}",
         ran.out
     );
-    assert_eq!(place.read("a.4096.received"), "\0".repeat(4096));
-    assert!(!place.path().join("a.4096.expected").exists(), "nobody knows what should be there");
+    assert_eq!(dir.read("a.4096.received"), "\0".repeat(4096));
+    assert!(!dir.path().join("a.4096.expected").exists(), "nobody knows what should be there");
 }
 
 #[test]

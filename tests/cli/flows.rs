@@ -1,5 +1,5 @@
 //! What people do with the program.
-use crate::support::{Place, example, zonal};
+use crate::support::{TestDir, example, zonal};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
@@ -35,8 +35,8 @@ fn the_six_workloads_end_with_a_table() {
     let text = std::fs::read_to_string(example("zwp.fio")).expect("the example");
     let short = text.replace("runtime=2\n", "runtime=5ms\n");
     assert_ne!(text, short);
-    let place = Place::new().with("zwp.fio", &short);
-    let out = place.zonal(&["run", "--clock=virtual", "zwp.fio"]).fine();
+    let dir = TestDir::new().with("zwp.fio", &short);
+    let out = dir.zonal(&["run", "--clock=virtual", "zwp.fio"]).fine();
     let table: Vec<&str> = out.lines().skip_while(|line| !line.starts_with("  job ")).collect();
     let names = table.iter().skip(1).map(|line| line.split_whitespace().next());
     let expected =
@@ -62,10 +62,10 @@ fn all_examples_are_understood() {
 
 #[test]
 fn parse_only_does_nothing() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let args = [&["run", SMALL, "--parse-only", "--output=report"][..], &WRITER].concat();
-    assert_eq!(place.zonal(&args).fine(), "");
-    assert!(!place.path().join("report").exists());
+    assert_eq!(dir.zonal(&args).fine(), "");
+    assert!(!dir.path().join("report").exists());
 }
 
 #[test]
@@ -78,41 +78,41 @@ filename=null:zones=8,zone_size=1M
 [b]
 filename=null:zoned=false,size=2M
 ";
-    let place = Place::new().with("two.fio", jobs);
-    let out = place.zonal(&["run", "two.fio"]).fine();
+    let dir = TestDir::new().with("two.fio", jobs);
+    let out = dir.zonal(&["run", "two.fio"]).fine();
     assert!(out.contains("8 zones of 1MiB"), "{out}");
     assert!(out.contains("2MiB without zones"), "{out}");
-    let out = place.zonal(&["run", "--device=null:zoned=false,size=4M", "two.fio"]).fine();
+    let out = dir.zonal(&["run", "--device=null:zoned=false,size=4M", "two.fio"]).fine();
     assert!(out.contains("4MiB without zones") && !out.contains("zones of"), "{out}");
 }
 
 #[test]
 fn profile_names_a_device() {
-    let place = Place::new().with("small.toml", "device = \"null\"\nzones = 3\nzone_size = \"1M\"");
-    let out = place.zonal(&["run", "--device=small.toml", "--name=a"]).fine();
+    let dir = TestDir::new().with("small.toml", "device = \"null\"\nzones = 3\nzone_size = \"1M\"");
+    let out = dir.zonal(&["run", "--device=small.toml", "--name=a"]).fine();
     assert!(out.contains("null, 3 zones of 1MiB"), "{out}");
 }
 
 #[test]
 fn job_file_comes_from_standard_input() {
-    let out = Place::new().zonal_fed(&["run", SMALL, "-"], "[fed]\nsize=64k\n").fine();
+    let out = TestDir::new().zonal_fed(&["run", SMALL, "-"], "[fed]\nsize=64k\n").fine();
     assert!(out.contains("fed: (groupid=0, jobs=1): err= 0"), "{out}");
 }
 
 #[test]
 fn output_goes_to_the_file_that_it_is_to_go_to() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let args = [&["run", SMALL, "--clock=virtual"][..], &WRITER].concat();
-    let printed = place.zonal(&args).fine();
-    let written = place.zonal(&[&args[..], &["--output", "report"]].concat()).fine();
+    let printed = dir.zonal(&args).fine();
+    let written = dir.zonal(&[&args[..], &["--output", "report"]].concat()).fine();
     assert_eq!(written, "");
-    assert_eq!(place.read("report"), printed);
+    assert_eq!(dir.read("report"), printed);
 }
 
 #[test]
 fn ignored_options_are_reported_once() {
     let jobs = "[a]\nopendir=d\nsize=4k\n[b]\nopendir=e\nsize=4k\n";
-    let ran = Place::new().with("odd.fio", jobs).zonal(&["run", SMALL, "odd.fio"]);
+    let ran = TestDir::new().with("odd.fio", jobs).zonal(&["run", SMALL, "odd.fio"]);
     let message = "zonal: odd.fio:2: opendir is not supported, the job runs differently: the job works on one device, not on files\n";
     assert_eq!((ran.code, ran.err.as_str()), (0, message));
 }
@@ -132,8 +132,8 @@ fn more_jobs_than_hardware_queues_share_them() {
 fn interrupt_ends_the_jobs_and_reports_what_they_did() {
     let args = ["run", SMALL, "--name=a", "--time_based", "--runtime=600", "--output-format=terse"];
     let args = [&args[..], &["--eta=always"]].concat();
-    let place = Place::new();
-    let mut command = place.command(&args);
+    let dir = TestDir::new();
+    let mut command = dir.command(&args);
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
     let mut progress = BufReader::new(child.stderr.take().expect("standard error is a pipe"));
@@ -149,7 +149,7 @@ fn interrupt_ends_the_jobs_and_reports_what_they_did() {
 
 #[test]
 fn output_that_nobody_reads_is_no_fault_of_the_program() {
-    let mut child = Place::new()
+    let mut child = TestDir::new()
         .command(&["options"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

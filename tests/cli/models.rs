@@ -1,5 +1,5 @@
 //! Models from outside: `zonal device`, `zonal fit`, `zonal advise`.
-use crate::support::{Place, zonal};
+use crate::support::{TestDir, zonal};
 use serde_json::Value;
 
 const BRIEF: [&str; 2] = ["--time", "0.3"];
@@ -34,11 +34,11 @@ const MEASURED: &str = "job,value,unit\n\
 #[test]
 fn fit_finds_the_latency_that_was_measured() {
     let profile = "device = \"null\"\nlatency = \"20us\" # to be found\n";
-    let place = Place::new().with("mine.toml", profile).with("measured.csv", MEASURED);
+    let dir = TestDir::new().with("mine.toml", profile).with("measured.csv", MEASURED);
     let args = ["fit", "mine.toml", "measured.csv", "--free=latency", "--output=fitted.toml"];
-    let out = place.zonal(&[&args[..], &["--time", "0.01", "--io-cost=0"]].concat()).fine();
+    let out = dir.zonal(&[&args[..], &["--time", "0.01", "--io-cost=0"]].concat()).fine();
     assert!(out.contains("predicted  median error"), "{out}");
-    let fitted = place.read("fitted.toml");
+    let fitted = dir.read("fitted.toml");
     assert!(fitted.ends_with(" # to be found\n"), "{fitted}");
     let latency = fitted.split('"').nth(3).and_then(|text| text.strip_suffix("ns"));
     let latency: u64 = latency.and_then(|digits| digits.parse().ok()).expect("nanoseconds");
@@ -47,12 +47,12 @@ fn fit_finds_the_latency_that_was_measured() {
 
 #[test]
 fn what_cannot_be_fitted_is_said_with_file_and_line() {
-    let place = Place::new()
+    let dir = TestDir::new()
         .with("mine.toml", "device = \"null\"\nlatency = \"20us\"\n")
         .with("bad.csv", &MEASURED.replace("100,KIOPS\nrw", "100,KIOPS\n,"))
         .with("unknown.csv", &MEASURED.replace("bs=64k", "bs=64q"));
     let refused = |csv: &str| {
-        let ran = place.zonal(&["fit", "mine.toml", csv, "--free=latency"]);
+        let ran = dir.zonal(&["fit", "mine.toml", csv, "--free=latency"]);
         assert_eq!(ran.code, 2, "{}", ran.out);
         ran.err
     };

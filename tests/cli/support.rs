@@ -5,11 +5,11 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// A directory to run the program in.
-pub struct Place(TempDir);
+pub struct TestDir(TempDir);
 
 /// What a run left behind.
 #[derive(Debug)]
-pub struct Ran {
+pub struct RunOutput {
     /// Exit code.
     pub code: i32,
     /// Standard output.
@@ -18,10 +18,10 @@ pub struct Ran {
     pub err: String,
 }
 
-impl Place {
+impl TestDir {
     /// An empty directory.
     pub fn new() -> Self {
-        Place(TempDir::new().expect("a temporary directory"))
+        TestDir(TempDir::new().expect("a temporary directory"))
     }
 
     /// Adds a file.
@@ -48,13 +48,13 @@ impl Place {
     }
 
     /// Runs `zonal` with these arguments.
-    pub fn zonal(&self, args: &[&str]) -> Ran {
+    pub fn zonal(&self, args: &[&str]) -> RunOutput {
         let output = self.command(args).output();
-        Ran::from(output.expect("the program starts"))
+        RunOutput::from(output.expect("the program starts"))
     }
 
     /// Runs `zonal` with something on its standard input.
-    pub fn zonal_fed(&self, args: &[&str], input: &str) -> Ran {
+    pub fn zonal_fed(&self, args: &[&str], input: &str) -> RunOutput {
         let mut child = self
             .command(args)
             .stdin(Stdio::piped())
@@ -65,14 +65,14 @@ impl Place {
         let mut stdin = child.stdin.take().expect("standard input is a pipe");
         stdin.write_all(input.as_bytes()).expect("the program reads its input");
         drop(stdin);
-        Ran::from(child.wait_with_output().expect("the program ends"))
+        RunOutput::from(child.wait_with_output().expect("the program ends"))
     }
 }
 
-impl From<Output> for Ran {
+impl From<Output> for RunOutput {
     fn from(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
-        Ran {
+        RunOutput {
             code: output.status.code().expect("the program was not killed"),
             out: text(output.stdout),
             err: text(output.stderr),
@@ -80,7 +80,7 @@ impl From<Output> for Ran {
     }
 }
 
-impl Ran {
+impl RunOutput {
     /// Standard output of a run without complaint.
     #[track_caller]
     pub fn fine(self) -> String {
@@ -90,8 +90,8 @@ impl Ran {
 }
 
 /// Runs `zonal` where it needs no files.
-pub fn zonal(args: &[&str]) -> Ran {
-    Place::new().zonal(args)
+pub fn zonal(args: &[&str]) -> RunOutput {
+    TestDir::new().zonal(args)
 }
 
 /// A file of the repository.

@@ -1,5 +1,5 @@
 //! Traces and patterns: replayed, recorded, refused.
-use crate::support::{Place, repository, zonal};
+use crate::support::{TestDir, repository, zonal};
 use serde_json::Value;
 
 const PLAIN: &str = "--device=null:zoned=false,size=1G,latency=100us";
@@ -11,8 +11,8 @@ fn data(name: &str) -> String {
 }
 
 /// Runs jobs in virtual time; the report.
-fn run(place: &Place, args: &[&str]) -> String {
-    place.zonal(&[&VIRTUAL[..], args].concat()).fine()
+fn run(dir: &TestDir, args: &[&str]) -> String {
+    dir.zonal(&[&VIRTUAL[..], args].concat()).fine()
 }
 
 fn issued(report: &str) -> &str {
@@ -31,37 +31,37 @@ fn recorded_run_replays_to_the_same_bytes() {
         (zoned, &["--rw=randwrite", "--zonemode=zbd", "--io_size=9m", "--iodepth=16"]),
     ] {
         for format in ["iolog", "blkparse"] {
-            let place = Place::new();
+            let dir = TestDir::new();
             let format = format!("--write_iolog_format={format}");
             // What the thread takes for an I/O would come on top of the recorded times.
             let common = ["--io-cost=0", device, "--name=a", &format];
-            run(&place, &[&common[..], job, &["--write_iolog=first"]].concat());
+            run(&dir, &[&common[..], job, &["--write_iolog=first"]].concat());
             let depth = job.iter().find(|option| option.starts_with("--iodepth")).expect("a depth");
             let again = [*depth, "--read_iolog=first", "--write_iolog=second"];
-            run(&place, &[&common[..], &again].concat());
-            assert!(place.read("first").lines().count() > 100);
-            assert_eq!(place.read("first"), place.read("second"), "{device} {job:?} {format}");
+            run(&dir, &[&common[..], &again].concat());
+            assert!(dir.read("first").lines().count() > 100);
+            assert_eq!(dir.read("first"), dir.read("second"), "{device} {job:?} {format}");
         }
     }
 }
 
 #[test]
 fn recorded_iolog_names_the_device_and_replays_on_it_without_being_told() {
-    let place = Place::new();
-    run(&place, &["--name=a", "--filename=null:zoned=false,size=1M", "--write_iolog=log"]);
-    let log = place.read("log");
+    let dir = TestDir::new();
+    run(&dir, &["--name=a", "--filename=null:zoned=false,size=1M", "--write_iolog=log"]);
+    let log = dir.read("log");
     assert!(log.starts_with("fio version 3 iolog\n0 null:zoned=false,size=1M add\n"), "{log}");
-    let report = run(&place, &["--name=b", "--read_iolog=log"]);
+    let report = run(&dir, &["--name=b", "--read_iolog=log"]);
     assert_eq!(issued(&report), "total=256,0,0,0");
 }
 
 #[test]
 fn io_is_submitted_when_the_rate_lets_it_while_other_io_is_in_flight() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let rate = ["--rate_iops=1000", "--iodepth=16", "--number_ios=5", "--write_iolog=log"];
     let device = "--device=null:zoned=false,size=1M,latency=10ms";
-    run(&place, &[&[device, "--name=a"][..], &rate].concat());
-    let log = place.read("log");
+    run(&dir, &[&[device, "--name=a"][..], &rate].concat());
+    let log = dir.read("log");
     let times = log.lines().filter(|line| line.contains(" read "));
     let times: Vec<&str> = times.filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(times, ["0", "1000", "2000", "3000", "4000"]);
@@ -94,54 +94,54 @@ fn iologs_of_fio_are_replayed_at_their_times() {
 fn devices_of_a_trace_are_replayed_together_each_by_a_clone() {
     let file = format!("--read_iolog={}", data("blkparse.txt"));
     let devices = "--replay_devices=8,0=null:zoned=false,size=1G 8,16=null:zoned=false,size=2G";
-    let place = Place::new();
+    let dir = TestDir::new();
     let record = ["--write_iolog=log", "--write_iolog_format=blkparse"];
-    let report = run(&place, &[&["--name=a", &file, devices][..], &record].concat());
+    let report = run(&dir, &[&["--name=a", &file, devices][..], &record].concat());
     let counts: Vec<&str> = report.lines().filter(|line| line.contains("issued rwts")).collect();
     assert_eq!(counts.len(), 2, "{report}");
     assert!(counts[0].contains("total=1,1,0,0") && counts[1].contains("total=0,3,1,0"), "{report}");
     let first = "  8,0  0        1     0.000000575     0  Q   W 223490 + 8 [a]\n";
-    assert!(place.read("log").starts_with(first), "{}", place.read("log"));
-    assert!(place.read("log.1").contains("FWFS 2048 + 8 [a]\n"), "{}", place.read("log.1"));
-    let one = run(&place, &["--name=a", &file, "--replay_redirect=null:zoned=false,size=1G"]);
+    assert!(dir.read("log").starts_with(first), "{}", dir.read("log"));
+    assert!(dir.read("log.1").contains("FWFS 2048 + 8 [a]\n"), "{}", dir.read("log.1"));
+    let one = run(&dir, &["--name=a", &file, "--replay_redirect=null:zoned=false,size=1G"]);
     assert_eq!(issued(&one), "total=1,4,1,0");
 }
 
 #[test]
 fn pattern_job_does_what_the_pattern_file_says() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let generate = ["pattern", "generate", "raidtest", "--size=1g", "--output=pat"];
-    place.zonal(&generate).fine();
+    dir.zonal(&generate).fine();
     let common = [PLAIN, "--name=raid", "--numjobs=32", "--write_iolog=log"];
-    let made = run(&place, &[&common[..], &["--pattern=raidtest", "--group_reporting"]].concat());
+    let made = run(&dir, &[&common[..], &["--pattern=raidtest", "--group_reporting"]].concat());
     assert_eq!(issued(&made), "total=4991,5009,0,0");
     let tps = made.lines().find(|line| line.starts_with("  tps: ")).expect("a line");
     assert!(tps.starts_with("  tps: job=raid, processes=32, requests=10000, msec=32, "), "{tps}");
-    let last = place.read("log.31");
+    let last = dir.read("log.31");
     assert_eq!(last.lines().count(), 312 + 4, "the share of the last of 32 processes");
     let seed = "--seed=9";
-    run(&place, &[&common[..], &["--pattern_file=pat", seed]].concat());
-    assert_eq!(place.read("log.31"), last, "whatever the seed of the run is");
+    run(&dir, &[&common[..], &["--pattern_file=pat", seed]].concat());
+    assert_eq!(dir.read("log.31"), last, "whatever the seed of the run is");
 }
 
 #[test]
 fn pattern_files_have_the_same_bytes_always_and_are_counted() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let args = ["pattern", "generate", "raidtest", "--size=1g", "--requests=2"];
-    let text = place.zonal(&args).fine();
+    let text = dir.zonal(&args).fine();
     let expected = "zonal pattern 1\n\
         raidtest size=1073741824 requests=2 seed=137 align=512 max_size=131072 writes=0.5\n\
         R 204223488 87040\nR 231605760 109568\nend 2 ";
     assert!(text.starts_with(expected), "{text}");
     let device =
         ["pattern", "generate", "raidtest", "--device=null:zoned=false,size=1G", "--requests=2"];
-    assert_eq!(place.zonal(&device).fine(), text);
+    assert_eq!(dir.zonal(&device).fine(), text);
     let randomio = ["pattern", "generate", "randomio", "--size=1g", "--requests=400"];
     let mix = ["--writes=0.25", "--fsyncs=0.5", "--io_size=8k", "--output=pat"];
     let mix = mix.map(|option| option.replace('_', "-"));
     let mix: Vec<&str> = mix.iter().map(String::as_str).collect();
-    place.zonal(&[&randomio[..], &mix].concat()).fine();
-    let shown = place.zonal(&["pattern", "show", "pat"]).fine();
+    dir.zonal(&[&randomio[..], &mix].concat()).fine();
+    let shown = dir.zonal(&["pattern", "show", "pat"]).fine();
     assert!(shown.starts_with("pat: a pattern\n"), "{shown}");
     let count = |what: &str| -> u64 {
         let line = shown.lines().find(|line| line.trim_start().starts_with(what)).expect(what);
@@ -184,9 +184,9 @@ fn recording_that_cannot_be_written_is_told_after_the_report() {
 fn randomio_writes_and_flushes_its_shares() {
     let job = ["--pattern=randomio", "--pattern_writes=0.25", "--pattern_fsyncs=1", "--bs=8k"];
     let more = ["--numjobs=2", "--number_ios=1000", "--write_iolog=log", "--group_reporting"];
-    let place = Place::new();
-    let report = run(&place, &[&[PLAIN, "--name=a"][..], &job, &more].concat());
-    let log = place.read("log") + &place.read("log.1");
+    let dir = TestDir::new();
+    let report = run(&dir, &[&[PLAIN, "--name=a"][..], &job, &more].concat());
+    let log = dir.read("log") + &dir.read("log.1");
     let count = |word: &str| log.lines().filter(|line| line.contains(word)).count();
     assert_eq!(count(" read ") + count(" write "), 2000);
     assert!((400..600).contains(&count(" write ")), "{report}");
@@ -200,7 +200,7 @@ fn what_cannot_be_replayed_is_refused_before_anything_runs() {
     let v3 = data("fio-3.33-v3.iolog");
     let small = "--device=null:zoned=false,size=512K";
     let lba = "--device=null:zoned=false,size=1G,lba=4096";
-    let place = Place::new()
+    let dir = TestDir::new()
         .with("cut", "fio version 3 iolog\n0 a add\n0 a open\n0 a read 0 51")
         .with("odd", "fio version 3 iolog\n0 a add\n0 a open\n0 a read 0 512\n")
         .with("none", "fio version 3 iolog\n0 a add\n")
@@ -237,19 +237,19 @@ fn what_cannot_be_replayed_is_refused_before_anything_runs() {
         ),
     ] {
         let args = [&VIRTUAL[..], &[device, "--name=a", "--write_iolog=out"], options].concat();
-        let ran = place.zonal(&args);
+        let ran = dir.zonal(&args);
         let expected = format!("zonal: job a: {message}\n");
         assert_eq!((ran.code, ran.err.as_str(), ran.out.as_str()), (2, expected.as_str(), ""));
-        assert!(!place.path().join("out").exists(), "{options:?} left something");
+        assert!(!dir.path().join("out").exists(), "{options:?} left something");
     }
-    let ran = place.zonal(&["run", small, "--name=a", "--read_iolog", &v3]);
+    let ran = dir.zonal(&["run", small, "--name=a", "--read_iolog", &v3]);
     assert_eq!(ran.code, 2);
     assert!(
         ran.err.contains("v3.iolog:5: Read of 4096 bytes at 774144 ends beyond"),
         "{}",
         ran.err
     );
-    let ran = place.zonal(&["run", "--name=a", "--read_iolog", &v3]);
+    let ran = dir.zonal(&["run", "--name=a", "--read_iolog", &v3]);
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("v3.iolog:2: file f.dat has no device: give one"), "{}", ran.err);
 }

@@ -10,14 +10,14 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 /// A server with a control socket and metrics.
-struct Operated {
+struct ManagedDevice {
     server: Server,
     _dir: TempDir,
     socket: PathBuf,
     metrics: String,
 }
 
-impl Operated {
+impl ManagedDevice {
     fn start(device: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let socket = dir.path().join("ctl");
@@ -31,7 +31,7 @@ impl Operated {
         };
         assert_eq!(line(), format!("ctl {path}"));
         let metrics = line();
-        Operated { server, _dir: dir, socket, metrics }
+        ManagedDevice { server, _dir: dir, socket, metrics }
     }
 
     fn args<'a>(&'a self, command: &'a str) -> Vec<&'a str> {
@@ -74,7 +74,7 @@ impl Operated {
 
 #[test]
 fn what_the_device_did_is_counted() {
-    let operated = Operated::start(SMALL);
+    let operated = ManagedDevice::start(SMALL);
     fine(&operated.job(&["--rw=write", "--bs=64k", "--size=8M", "--io_size=1M"]));
     let stat = operated.ask("stat");
     assert_eq!(stat["sectors_written"], 2048);
@@ -88,7 +88,7 @@ fn what_the_device_did_is_counted() {
 
 #[test]
 fn attributes_change_while_a_job_writes() {
-    let operated = Operated::start(SMALL);
+    let operated = ManagedDevice::start(SMALL);
     let job = operated.job(&[
         "--rw=randwrite",
         "--bs=4k",
@@ -125,7 +125,7 @@ fn attributes_change_while_a_job_writes() {
 
 #[test]
 fn io_fails_as_rules_say_until_they_are_cleared() {
-    let operated = Operated::start(SMALL);
+    let operated = ManagedDevice::start(SMALL);
     operated.ask("fault add fail=write,status=medium");
     let job = operated.job(&["--rw=write", "--bs=4k", "--size=1M", "--io_size=4k"]);
     assert_eq!(ran(&job).0, 1);
@@ -137,7 +137,7 @@ fn io_fails_as_rules_say_until_they_are_cleared() {
 
 #[test]
 fn zones_fail_and_are_mended() {
-    let operated = Operated::start(SMALL);
+    let operated = ManagedDevice::start(SMALL);
     let job = operated.job(&["--rw=write", "--bs=4k", "--offset=3M", "--size=1M", "--io_size=4k"]);
     let zones = |condition| {
         operated.metric(&format!("zonal_zones{{device=\"{SMALL}\",condition=\"{condition}\"}}"))
@@ -152,7 +152,7 @@ fn zones_fail_and_are_mended() {
 
 #[test]
 fn what_cannot_be_done_is_refused_with_the_reason() {
-    let operated = Operated::start(SMALL);
+    let operated = ManagedDevice::start(SMALL);
     assert!(operated.refusal("zone 16 offline").contains("the device has 16 zones, from 0"));
     assert!(operated.refusal("set nr_requests 0").contains("1 up to the device's most"));
     assert!(operated.refusal("set zone_write lock").contains("needs the scheduler mq-deadline"));
@@ -165,7 +165,7 @@ fn what_cannot_be_done_is_refused_with_the_reason() {
 
 #[test]
 fn socket_is_its_owners_alone_and_goes_with_the_server() {
-    let operated = Operated::start(SMALL);
+    let operated = ManagedDevice::start(SMALL);
     let mode = operated.socket.metadata().expect("a socket").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let again = ["serve", SMALL, "--nvme-tcp", "127.0.0.1:0", "--ctl"];
@@ -173,14 +173,14 @@ fn socket_is_its_owners_alone_and_goes_with_the_server() {
     let (code, _, err) = ran(&again);
     assert_eq!(code, 2);
     assert!(err.contains("another server listens there"), "{err}");
-    let Operated { server, socket, _dir, .. } = operated;
+    let ManagedDevice { server, socket, _dir, .. } = operated;
     assert_eq!(server.end(Signal::TERM).0, Some(0));
     assert!(!socket.exists());
 }
 
 #[test]
 fn client_that_sends_rubbish_is_told_so_and_others_are_served() {
-    let operated = Operated::start(SMALL);
+    let operated = ManagedDevice::start(SMALL);
     let mut stream = UnixStream::connect(&operated.socket).expect("the server listens");
     stream.write_all(b"\xff\xfe\n").expect("it takes bytes");
     let mut answer = String::new();

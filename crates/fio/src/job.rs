@@ -186,7 +186,7 @@ pub struct Job {
     pub unit_base: u32,
     /// The options that the job's own section gives, in fio's names and in their order, with the
     /// values as written. Options of `[global]` are in
-    /// [`JobSet::global_given`](crate::jobfile::JobSet::global_given).
+    /// [`JobSet::global_options`](crate::jobfile::JobSet::global_options).
     pub given: Vec<(String, String)>,
 }
 

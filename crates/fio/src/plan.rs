@@ -5,9 +5,9 @@ use crate::generate::random::Rng;
 use crate::generate::{Generator, Region, RegionError, ZbdTable};
 use crate::job::{CpusPolicy, Job, ZoneMode};
 use crate::runner::JobRunner;
-use crate::runner::duty::Duty;
+use crate::runner::run_state::RunState;
 use crate::runner::verifier::Verifier;
-use crate::trace::{Recording, Share};
+use crate::trace::{Recording, TraceSlice};
 use std::sync::Arc;
 use zonal_blk::{Channel, Limits};
 
@@ -26,7 +26,7 @@ pub struct Task {
     /// Reporting group.
     pub group: u32,
     /// The requests that the clone does, instead of its own.
-    pub share: Option<Share>,
+    pub share: Option<TraceSlice>,
     /// The device that a trace is for, whatever the job names.
     pub device: Option<String>,
     /// The trace that is made of the run.
@@ -116,10 +116,10 @@ impl Task {
             Some(_) => (region.io_size, self.job.loops),
             None => (region.io_size.saturating_mul(self.job.loops), 1),
         };
-        let duty = Duty::new(&self.job, self.recording.as_ref(), verifier, bytes, loops);
+        let run_state = RunState::new(&self.job, self.recording.as_ref(), verifier, bytes, loops);
         let job = Arc::clone(&self.job);
         let mut runner = JobRunner::new(job, channel, generator, bytes, with_data);
-        runner.assign(duty);
+        runner.set_run_state(run_state);
         runner
     }
 

@@ -19,9 +19,9 @@ use std::sync::atomic::AtomicU64;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Clock, Nanos, Status};
 
-pub(crate) mod duty;
 mod job;
 pub mod pace;
+pub(crate) mod run_state;
 pub(crate) mod verifier;
 
 pub use job::JobRunner;

@@ -1,8 +1,8 @@
 //! Wrong input, with the exact words of the answer.
-use zonal_fio::jobfile::{MemorySource, parse_args, parse_file, parse_str};
+use zonal_fio::jobfile::{MemoryEnvironment, parse_args, parse_file, parse_str};
 
-fn source() -> MemorySource {
-    let mut source = MemorySource::default()
+fn source() -> MemoryEnvironment {
+    let mut source = MemoryEnvironment::default()
         .with_file("jobs/self.fio", "bs=4k\ninclude self.fio\n")
         .with_file("jobs/ping.fio", "include pong.fio\n")
         .with_file("jobs/pong.fio", "\ninclude ping.fio\n")

@@ -2,13 +2,13 @@
 use std::path::Path;
 use zonal_blk::Nanos;
 use zonal_fio::job::{CpusPolicy, Extent, Job, Rw, ZoneMode};
-use zonal_fio::jobfile::{JobSet, SystemSource, parse_file, to_options};
+use zonal_fio::jobfile::{JobSet, SystemEnvironment, parse_file, to_options};
 
 const SECOND: u64 = 1_000_000_000;
 
 fn parse(file: &str) -> JobSet {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/jobfile");
-    parse_file(&folder.join(file), &SystemSource).expect(file)
+    parse_file(&folder.join(file), &SystemEnvironment).expect(file)
 }
 
 fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -41,7 +41,7 @@ fn nvme_read_job() {
     };
     assert_eq!(set.jobs, [expected]);
     assert_eq!(
-        set.global_given,
+        set.global_options,
         pairs(&[
             ("ioengine", "io_uring"),
             ("direct", "1"),
@@ -145,7 +145,7 @@ fn given_options_have_fio_s_names_and_the_values_as_written() {
         to_options(&set.jobs[2])[..3],
         pairs(&[("stonewall", "1"), ("rw", "randrw"), ("rwmixwrite", "30")])
     );
-    assert!(set.global_given.contains(&("bs".into(), "16k".into())), "the last value counts");
+    assert!(set.global_options.contains(&("bs".into(), "16k".into())), "the last value counts");
     let included = to_options(&set.jobs[1]);
     assert!(included.contains(&("startdelay".into(), "500ms".into())), "included options too");
 }

@@ -1,11 +1,11 @@
 //! No text, however wrong, makes the parser panic; what it renders it reads back.
 use proptest::prelude::*;
 use zonal_fio::job::Extent;
-use zonal_fio::jobfile::{MemorySource, parse_args, parse_str};
-use zonal_fio::options::{Known, format_size, supported};
+use zonal_fio::jobfile::{MemoryEnvironment, parse_args, parse_str};
+use zonal_fio::options::{FioOption, format_size, supported};
 
-fn source() -> MemorySource {
-    MemorySource::default()
+fn source() -> MemoryEnvironment {
+    MemoryEnvironment::default()
         .with_file("inc.fio", "bs=8k\ninclude t.fio\n")
         .with_variable("X", "$pagesize*")
 }
@@ -103,7 +103,7 @@ fn names_find_themselves() {
     for spec in supported() {
         for name in spec.names() {
             let found = zonal_fio::options::find(name);
-            assert!(matches!(found, Some(Known::Supported(found)) if found.name == spec.name));
+            assert!(matches!(found, Some(FioOption::Supported(found)) if found.name == spec.name));
         }
     }
 }

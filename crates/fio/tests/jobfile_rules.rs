@@ -1,19 +1,19 @@
 //! Rules of job files and of the command line, each with the reading that fio 3.33 gave
 //! (`--showcmd`, `--debug=parse --parse-only`) unless a test says otherwise.
 use zonal_fio::job::{Extent, FIXED_SEED, Job};
-use zonal_fio::jobfile::{JobSet, MemorySource, parse_args, parse_str};
-use zonal_fio::options::{Effect, Known, find, markdown, supported};
+use zonal_fio::jobfile::{JobSet, MemoryEnvironment, parse_args, parse_str};
+use zonal_fio::options::{Effect, FioOption, find, markdown, supported};
 
 fn file(text: &str) -> JobSet {
-    parse_str("t.fio", text, &MemorySource::default()).expect(text)
+    parse_str("t.fio", text, &MemoryEnvironment::default()).expect(text)
 }
 
-fn args(args: &[&str], source: &MemorySource) -> JobSet {
+fn args(args: &[&str], source: &MemoryEnvironment) -> JobSet {
     parse_args(args, source).expect("arguments")
 }
 
 fn line(arguments: &str) -> JobSet {
-    args(&arguments.split(' ').collect::<Vec<_>>(), &MemorySource::default())
+    args(&arguments.split(' ').collect::<Vec<_>>(), &MemoryEnvironment::default())
 }
 
 fn read_sizes(set: &JobSet) -> Vec<(&str, u64)> {
@@ -58,7 +58,7 @@ fn kb_base_comes_first_in_a_section_and_in_order_on_the_command_line() {
 
 #[test]
 fn variables_and_keywords_are_replaced() {
-    let source = MemorySource::default().with_variable("BS", "8k");
+    let source = MemoryEnvironment::default().with_variable("BS", "8k");
     let text =
         "[a]\nbs=${BS}\niodepth=$ncpus\nsize=2*$pagesize\nfilename=/x/${BS}/${NONE}y/$jobname\n";
     let job = &parse_str("t.fio", text, &source).expect(text).jobs[0];
@@ -68,13 +68,13 @@ fn variables_and_keywords_are_replaced() {
 
 #[test]
 fn names_of_sections_are_taken_as_they_are() {
-    let source = MemorySource::default().with_variable("X", "y");
+    let source = MemoryEnvironment::default().with_variable("X", "y");
     assert_eq!(parse_str("t.fio", "[${X}]\n", &source).expect("a job").jobs[0].name, "${X}");
 }
 
 #[test]
 fn includes_are_looked_for_beside_the_file_and_then_where_fio_looks() {
-    let source = MemorySource::default()
+    let source = MemoryEnvironment::default()
         .with_file("jobs/beside.fio", "bs=8k\ninclude deep/er.fio\n")
         .with_file("jobs/deep/er.fio", "iodepth=7\n")
         .with_file("here.fio", "numjobs=3\n");
@@ -106,7 +106,7 @@ fn each_name_begins_a_job_and_options_before_it_are_for_all() {
 
 #[test]
 fn values_may_be_arguments_of_their_own_but_not_those_of_flags() {
-    let source = MemorySource::default().with_file("1", "[file]\n");
+    let source = MemoryEnvironment::default().with_file("1", "[file]\n");
     let set = args(&["-bs", "8k", "--name", "a", "--group_reporting", "1"], &source);
     assert_eq!(read_sizes(&set), [("a", 8192), ("file", 8192)]);
     assert!(set.jobs[0].group_reporting && !set.jobs[1].group_reporting);
@@ -114,11 +114,11 @@ fn values_may_be_arguments_of_their_own_but_not_those_of_flags() {
 
 #[test]
 fn files_begin_with_what_the_command_line_sets_for_all() {
-    let source = MemorySource::default().with_file("t.fio", "[a]\n[b]\nbs=8k\n");
+    let source = MemoryEnvironment::default().with_file("t.fio", "[a]\n[b]\nbs=8k\n");
     for order in [["--bs=2k", "t.fio"], ["t.fio", "--bs=2k"]] {
         let set = args(&order, &source);
         assert_eq!(read_sizes(&set), [("a", 2048), ("b", 8192)]);
-        assert_eq!(set.global_given, [("bs".to_owned(), "2k".to_owned())]);
+        assert_eq!(set.global_options, [("bs".to_owned(), "2k".to_owned())]);
     }
     let set = args(&["--bs=2k", "--name=q", "--iodepth=5", "t.fio"], &source);
     assert_eq!(read_sizes(&set), [("q", 2048), ("a", 2048), ("b", 8192)]);
@@ -128,20 +128,20 @@ fn files_begin_with_what_the_command_line_sets_for_all() {
 #[test]
 fn section_picks_sections_of_files() {
     let text = "[global]\nbs=1k\n[a]\n[bb]\n[c]\n";
-    let source = MemorySource::default().with_file("t.fio", text);
+    let source = MemoryEnvironment::default().with_file("t.fio", text);
     let set = args(&["--section=a", "--section", "bb", "t.fio"], &source);
     assert_eq!(read_sizes(&set), [("a", 1024), ("bb", 1024)]);
 }
 
 #[test]
 fn a_dash_is_standard_input() {
-    let source = MemorySource::default().with_file("-", "[piped]\n");
+    let source = MemoryEnvironment::default().with_file("-", "[piped]\n");
     assert_eq!(args(&["-"], &source).jobs[0].name, "piped");
 }
 
 #[test]
 fn the_command_line_leaves_variables_to_the_shell() {
-    let source = MemorySource::default().with_variable("X", "y");
+    let source = MemoryEnvironment::default().with_variable("X", "y");
     let job = &args(&["--name=a", "--filename=${X}"], &source).jobs[0];
     assert_eq!(job.filename.as_deref(), Some("${X}"));
     let given: Vec<&str> = job.given.iter().map(|(name, _)| name.as_str()).collect();
@@ -206,7 +206,7 @@ fn every_supported_option_is_one_of_fio_s_or_says_that_it_is_not() {
 #[test]
 fn options_that_change_the_workload_say_how() {
     for name in ["bssplit", "random_distribution", "sync_file_range", "opendir", "zoneskip"] {
-        let Some(Known::Unused(unused)) = find(name) else { panic!("{name}") };
+        let Some(FioOption::Unsupported(unused)) = find(name) else { panic!("{name}") };
         let Effect::Changes(instead) = unused.effect else { panic!("{name}") };
         assert!(markdown().contains(instead));
     }

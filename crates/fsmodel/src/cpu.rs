@@ -19,7 +19,7 @@ impl Cpu {
 
 /// What is due when; at equal times what was entered first.
 #[derive(Debug)]
-pub(super) struct Agenda<E> {
+pub(super) struct EventQueue<E> {
     due: BinaryHeap<Reverse<Entry<E>>>,
     entered: u64,
 }
@@ -51,13 +51,13 @@ impl<E> PartialEq for Entry<E> {
 
 impl<E> Eq for Entry<E> {}
 
-impl<E> Default for Agenda<E> {
+impl<E> Default for EventQueue<E> {
     fn default() -> Self {
-        Agenda { due: BinaryHeap::new(), entered: 0 }
+        EventQueue { due: BinaryHeap::new(), entered: 0 }
     }
 }
 
-impl<E> Agenda<E> {
+impl<E> EventQueue<E> {
     /// Enters what happens at a time.
     pub(super) fn add(&mut self, at: Nanos, event: E) {
         self.due.push(Reverse(Entry { at, order: self.entered, event }));
@@ -90,15 +90,15 @@ mod tests {
 
     #[test]
     fn events_come_in_order_of_time_and_of_entry() {
-        let mut agenda = Agenda::default();
+        let mut event_queue = EventQueue::default();
         for (at, name) in [(5, 'b'), (3, 'a'), (5, 'c'), (9, 'd')] {
-            agenda.add(Nanos(at), name);
+            event_queue.add(Nanos(at), name);
         }
         let mut seen = Vec::new();
-        while let Some(event) = agenda.pop(Nanos(5)) {
+        while let Some(event) = event_queue.pop(Nanos(5)) {
             seen.push(event);
         }
         assert_eq!(seen, ['a', 'b', 'c']);
-        assert_eq!(agenda.next(), Some(Nanos(9)));
+        assert_eq!(event_queue.next(), Some(Nanos(9)));
     }
 }

@@ -27,9 +27,9 @@ mod extents;
 mod metadata;
 mod mount;
 mod params;
+mod payload;
 mod process;
 mod runner;
-mod tags;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -100,7 +100,7 @@ pub enum Content {
     },
     /// Bytes of files that lie next to each other on the disk: the file, the first byte, and how
     /// many, of each.
-    Several(Vec<(FileId, u64, u64)>),
+    Multiple(Vec<(FileId, u64, u64)>),
     /// The file system's own.
     Metadata,
     /// Nothing.

@@ -8,7 +8,7 @@ use zonal_blk::{BioFlags, Op, Sector};
 
 /// Where and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
+pub(super) enum MetadataStyle {
     /// A log on conventional zones, written round and round; elsewhere, if there are none.
     Log,
     /// Nodes written anew to a zone of their own each time, and then a superblock, to another.
@@ -27,7 +27,7 @@ struct Region {
 
 /// The metadata of a file system.
 pub(super) struct Metadata {
-    style: Style,
+    style: MetadataStyle,
     nodes: Region,
     superblock: Region,
     /// Bytes due at the next commit.
@@ -76,19 +76,21 @@ impl Region {
         }
         let zone = self.zone.expect("just opened");
         let bytes = bytes.min(space.room(zone));
-        let place = space.take(zone, bytes);
+        let place = space.reserve(zone, bytes);
         self.live.push((place, bytes));
         Some((place, bytes, Some(zone)))
     }
 }
 
 impl Metadata {
-    pub(super) fn new(style: Style, space: &ZoneSpace, max_bytes: u64, lba: u64) -> Self {
+    pub(super) fn new(style: MetadataStyle, space: &ZoneSpace, max_bytes: u64, lba: u64) -> Self {
         let (start, end) = space.conventional();
         let rings = match style {
-            Style::Log => [(start, end), (0, 0)],
-            Style::Tree if start < end => [(start + SUPERBLOCK, end), (start, start + SUPERBLOCK)],
-            Style::Tree => [(0, 0), (0, 0)],
+            MetadataStyle::Log => [(start, end), (0, 0)],
+            MetadataStyle::Tree if start < end => {
+                [(start + SUPERBLOCK, end), (start, start + SUPERBLOCK)]
+            }
+            MetadataStyle::Tree => [(0, 0), (0, 0)],
         };
         Metadata {
             style,
@@ -113,7 +115,7 @@ impl Metadata {
             return Vec::new();
         }
         let mut left = std::mem::take(&mut self.due).next_multiple_of(self.lba.max(SUPERBLOCK));
-        if self.style == Style::Log && self.nodes.ring == (0, 0) {
+        if self.style == MetadataStyle::Log && self.nodes.ring == (0, 0) {
             // The log is on another device.
             return Vec::new();
         }
@@ -139,7 +141,7 @@ impl Metadata {
 
     fn write(&mut self, place: u64, bytes: u64, zone: Option<usize>) -> MetaIo {
         self.in_flight += 1;
-        let flags = if self.style == Style::Log {
+        let flags = if self.style == MetadataStyle::Log {
             BioFlags::PREFLUSH | BioFlags::FUA
         } else if self.stage == Stage::Superblock {
             BioFlags::FUA
@@ -156,12 +158,12 @@ impl Metadata {
             return Vec::new();
         }
         match (self.style, self.stage) {
-            (Style::Tree, Stage::Nodes) => {
+            (MetadataStyle::Tree, Stage::Nodes) => {
                 self.stage = Stage::Flush;
                 self.in_flight = 1;
                 vec![MetaIo { io: io(Op::Flush, BioFlags::NONE, 0, 0), zone: None }]
             }
-            (Style::Tree, Stage::Flush) => {
+            (MetadataStyle::Tree, Stage::Flush) => {
                 self.stage = Stage::Superblock;
                 let dead = std::mem::take(&mut self.superblock.live);
                 let room = self.superblock.take(space, SUPERBLOCK);

@@ -2,7 +2,7 @@
 //!
 //! Takes a job and its disks; gives a file system with its processes, or the option that does not
 //! fit the disks.
-use super::process::Origin;
+use super::process::ProcessSpec;
 use super::ufs::Ufs;
 use super::zfs::Zfs;
 use super::zoned::ZonedFs;
@@ -10,7 +10,7 @@ use super::{FileId, FileSystem, FsKind, FsRunner, Params, btrfs, xfs};
 use std::sync::Arc;
 use zonal_blk::{Limits, Queue, Status, Zone, ZoneNo};
 use zonal_fio::job::{Extent, Job, Rw, ZoneMode};
-use zonal_fio::trace::Made;
+use zonal_fio::trace::PatternProgram;
 
 /// A disk of a file system.
 pub struct Disk {
@@ -108,7 +108,7 @@ pub fn check(job: &Job, limits: &Limits) -> Result<FsKind, MountError> {
     if is_random(job) && job.fs.nrfiles.is_some_and(|files| files > 1) {
         return fail("nrfiles", "random I/O goes to one file".to_owned());
     }
-    if job.pattern.made == Some(Made::Randomio) {
+    if job.pattern.program == Some(PatternProgram::Randomio) {
         return fail("pattern", "of patterns, raidtest is for file systems".to_owned());
     }
     if job.replay.read_iolog.is_some() {
@@ -145,7 +145,7 @@ pub fn mount(
     let limits = disks[0].queue.limits();
     let kind = check(job, limits)?;
     let params = Params::new(kind, &job.fs);
-    let origin = Origin::new(job, index, seed)
+    let origin = ProcessSpec::new(job, index, seed)
         .map_err(|error| MountError::new(job, "pattern", error.to_string()))?;
     let origin = |clone| origin.of_clone(clone);
     let clones = if job.fs.shared { 1 } else { job.numjobs };
@@ -160,16 +160,16 @@ pub fn mount(
         MountError::new(job, "filesize", format!("no room for {bytes} bytes of files on the disk"))
     };
     let params_of_zoned = params.clone();
-    let zoned = |rules| -> Result<Box<dyn FileSystem>, MountError> {
+    let zoned = |variant| -> Result<Box<dyn FileSystem>, MountError> {
         let queue = &disks[0].queue;
         let zones = report(job, queue)?;
         let policy = queue.zone_write();
-        let fs = ZonedFs::new(params_of_zoned, rules, limits, policy, &zones, job, &layout);
+        let fs = ZonedFs::new(params_of_zoned, variant, limits, policy, &zones, job, &layout);
         Ok(Box::new(fs.map_err(no_space)?))
     };
     let fs = match kind {
-        FsKind::Btrfs => zoned(btrfs::RULES)?,
-        FsKind::Xfs => zoned(xfs::RULES)?,
+        FsKind::Btrfs => zoned(btrfs::VARIANT)?,
+        FsKind::Xfs => zoned(xfs::VARIANT)?,
         FsKind::Ufs => Box::new(Ufs::new(params, limits, job, &layout).map_err(no_space)?),
         FsKind::Zfs => {
             let disks: Vec<&Limits> = disks.iter().map(|disk| disk.queue.limits()).collect();
@@ -181,7 +181,7 @@ pub fn mount(
 
 /// Whether offsets of one file are read and written in any order.
 fn is_random(job: &Job) -> bool {
-    job.random || job.rw == Rw::Mixed || job.pattern.made.is_some()
+    job.random || job.rw == Rw::Mixed || job.pattern.program.is_some()
 }
 
 fn report(job: &Job, queue: &Queue) -> Result<Vec<Zone>, MountError> {

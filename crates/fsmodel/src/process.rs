@@ -9,12 +9,12 @@ use std::sync::Arc;
 use zonal_blk::{Nanos, Status};
 use zonal_fio::file_system::Service;
 use zonal_fio::generate::random::Rng;
-use zonal_fio::generate::{Generator, Next, Region};
+use zonal_fio::generate::{Generator, NextIo, Region};
 use zonal_fio::job::{DataDir, Job, Rw};
 use zonal_fio::runner::pace::Pace;
 use zonal_fio::stats::IoStats;
 use zonal_fio::trace::raidtest::PatternError;
-use zonal_fio::trace::{Fraction, Made, Raidtest, Share, Trace};
+use zonal_fio::trace::{Fraction, PatternProgram, Raidtest, Trace, TraceSlice};
 
 /// What a process does, and to which file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) struct Step {
 
 /// Where a clone's operations come from, so that they can be done again.
 #[derive(Clone, Debug)]
-pub(super) struct Origin {
+pub(super) struct ProcessSpec {
     pub(super) job: Arc<Job>,
     /// The job's place in the job file.
     pub(super) index: u32,
@@ -36,14 +36,15 @@ pub(super) struct Origin {
     pub(super) trace: Option<Arc<Trace>>,
 }
 
-impl Origin {
+impl ProcessSpec {
     /// Where the operations of all clones of a job come from.
     pub(super) fn new(job: &Arc<Job>, index: u32, seed: u64) -> Result<Self, PatternError> {
-        let mut origin = Origin { job: Arc::clone(job), index, clone: 0, seed, trace: None };
-        if job.pattern.made == Some(Made::Raidtest) {
+        let mut process_spec =
+            ProcessSpec { job: Arc::clone(job), index, clone: 0, seed, trace: None };
+        if job.pattern.program == Some(PatternProgram::Raidtest) {
             let pattern = Raidtest {
                 start: 0,
-                size: origin.size_of(0),
+                size: process_spec.size_of(0),
                 requests: job.pattern.requests.unwrap_or(Raidtest::REQUESTS),
                 align: job.pattern.align.unwrap_or(512),
                 max_size: job.pattern.max_size.unwrap_or(Raidtest::MAX_SIZE),
@@ -51,14 +52,14 @@ impl Origin {
                 seed: job.randseed,
             };
             let (name, requests) = ("raidtest".to_owned(), pattern.generate()?);
-            origin.trace = Some(Arc::new(Trace { name, files: Vec::new(), requests }));
+            process_spec.trace = Some(Arc::new(Trace { name, files: Vec::new(), requests }));
         }
-        Ok(origin)
+        Ok(process_spec)
     }
 
     /// That of another clone.
     pub(super) fn of_clone(&self, clone: u32) -> Self {
-        Origin { clone, ..self.clone() }
+        ProcessSpec { clone, ..self.clone() }
     }
 
     fn owner(&self) -> u32 {
@@ -110,7 +111,7 @@ impl Origin {
 
     fn source(&self) -> Source {
         if let Some(trace) = &self.trace {
-            let share = Share::new(Arc::clone(trace), self.clone, self.job.numjobs);
+            let share = TraceSlice::new(Arc::clone(trace), self.clone, self.job.numjobs);
             return Source::Random(Box::new(Generator::replay(&self.job, share)));
         }
         if self.job.random || self.job.rw == Rw::Mixed {
@@ -155,7 +156,7 @@ struct Slot {
 
 /// A process.
 pub(super) struct Process {
-    origin: Origin,
+    process_spec: ProcessSpec,
     pub(super) pace: Pace,
     source: Source,
     slots: Vec<Option<Slot>>,
@@ -164,36 +165,36 @@ pub(super) struct Process {
     pub(super) error: Option<Status>,
     warm_runs: u32,
     /// Has ended its last run, or a warm one; waits for the others.
-    pub(super) rests: bool,
+    pub(super) is_idle: bool,
 }
 
 impl Process {
-    pub(super) fn new(origin: Origin) -> Self {
-        let job = &origin.job;
+    pub(super) fn new(process_spec: ProcessSpec) -> Self {
+        let job = &process_spec.job;
         Process {
-            pace: Pace::new(job, origin.total()),
-            source: origin.source(),
+            pace: Pace::new(job, process_spec.total()),
+            source: process_spec.source(),
             slots: vec![None; job.iodepth as usize],
             in_flight: 0,
             stats: IoStats::new(),
             error: None,
             warm_runs: job.fs.warm_runs,
-            rests: false,
-            origin,
+            is_idle: false,
+            process_spec,
         }
     }
 
     /// Whether it has done all, warm runs included.
     pub(super) fn is_over(&self) -> bool {
-        self.rests && self.warm_runs == 0
+        self.is_idle && self.warm_runs == 0
     }
 
     /// Begins the run after a warm one: the same again, measured anew.
-    pub(super) fn begin_again(&mut self, now: Nanos) {
+    pub(super) fn restart(&mut self, now: Nanos) {
         self.warm_runs -= 1;
-        self.rests = false;
-        self.source = self.origin.source();
-        self.pace = Pace::new(&self.origin.job, self.origin.total());
+        self.is_idle = false;
+        self.source = self.process_spec.source();
+        self.pace = Pace::new(&self.process_spec.job, self.process_spec.total());
         self.pace.begin(now);
         self.stats.reset(now);
     }
@@ -206,10 +207,10 @@ impl Process {
             return None;
         }
         let step = match &mut self.source {
-            Source::Files(files) => files.next(&self.origin),
+            Source::Files(files) => files.next(&self.process_spec),
             Source::Random(generator) => match generator.next_io() {
-                Next::Io(io) => {
-                    let file = FileId { owner: self.origin.owner(), number: 0 };
+                NextIo::Io(io) => {
+                    let file = FileId { owner: self.process_spec.owner(), number: 0 };
                     let (offset, len) = (io.offset, io.len);
                     let op = match io.dir {
                         DataDir::Write => FileOp::Write { offset, len },
@@ -273,16 +274,16 @@ fn counted(op: FileOp) -> Option<(DataDir, u64)> {
 }
 
 impl Files {
-    fn next(&mut self, origin: &Origin) -> Option<Step> {
-        let job = &origin.job;
-        let owner = origin.owner();
+    fn next(&mut self, process_spec: &ProcessSpec) -> Option<Step> {
+        let job = &process_spec.job;
+        let owner = process_spec.owner();
         let file = |number| FileId { owner, number };
         let done = |open: &OpenFile| open.offset >= open.size && open.in_flight == 0;
         if let Some(place) = self.open.iter().position(done) {
             let open = self.open.remove(place).expect("it was found");
             return Some(Step { file: file(open.number), op: FileOp::Close });
         }
-        let nr_files = origin.nr_files();
+        let nr_files = process_spec.nr_files();
         // There is more to do than the files hold: they are made anew.
         if self.next == nr_files && self.open.is_empty() {
             self.next = 0;
@@ -291,9 +292,9 @@ impl Files {
         if self.next < nr_files && self.open.len() < may_open {
             let number = self.next;
             self.next += 1;
-            let size = origin.size_of(number);
+            let size = process_spec.size_of(number);
             self.open.push_back(OpenFile { number, size, offset: 0, in_flight: 0 });
-            if origin.dir() == DataDir::Write {
+            if process_spec.dir() == DataDir::Write {
                 self.open.back_mut().expect("just added").in_flight = 1;
                 return Some(Step { file: file(number), op: FileOp::Create });
             }
@@ -302,10 +303,10 @@ impl Files {
         let place = self.open.iter().position(ready)?;
         let open = &mut self.open[place];
         let offset = open.offset;
-        let len = job.bs[origin.dir() as usize].min(open.size - offset);
+        let len = job.bs[process_spec.dir() as usize].min(open.size - offset);
         open.offset += len;
         open.in_flight += 1;
-        let op = match origin.dir() {
+        let op = match process_spec.dir() {
             DataDir::Read => FileOp::Read { offset, len },
             _ => FileOp::Write { offset, len },
         };

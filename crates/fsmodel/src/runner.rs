@@ -6,8 +6,8 @@
 //! written there.
 use super::bioq::Bioq;
 use super::mount::{Disk, MountError};
-use super::process::{Origin, Process};
-use super::{BlockIo, Content, Effects, FileId, FileSystem, FsCounters, OpId, tags};
+use super::process::{Process, ProcessSpec};
+use super::{BlockIo, Content, Effects, FileId, FileSystem, FsCounters, OpId, payload};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use zonal_fio::runner::{Outcome, Progress, Runner, SAMPLE_INTERVAL, Step, Steppe
 use zonal_fio::verify::Findings;
 
 /// A disk's way into the block layer.
-struct End {
+struct DiskChannel {
     channel: Channel,
     keeps_data: bool,
     /// Of a file system whose disk drivers sort.
@@ -30,7 +30,7 @@ pub struct FsRunner {
     job: Arc<Job>,
     fs: Box<dyn FileSystem>,
     processes: Vec<Process>,
-    disks: Vec<End>,
+    disks: Vec<DiskChannel>,
     effects: Effects,
     completions: Vec<Completion>,
     /// Reads in flight of devices that keep data, to be checked.
@@ -45,11 +45,11 @@ pub struct FsRunner {
 }
 
 impl FsRunner {
-    /// The processes of `origins` on a file system that lies on `disks`.
+    /// The processes of `process_specs` on a file system that lies on `disks`.
     pub(super) fn new(
         job: Arc<Job>,
         fs: Box<dyn FileSystem>,
-        origins: impl Iterator<Item = Origin>,
+        process_specs: impl Iterator<Item = ProcessSpec>,
         disks: &[Disk],
         name: &'static str,
     ) -> Result<Self, MountError> {
@@ -58,14 +58,14 @@ impl FsRunner {
             let channel = disk.queue.channel().map_err(|error| no_queue(error.to_string()))?;
             let depth = disk.queue.limits().queue_depth.into();
             let driver = fs.sorts().then(|| Bioq::new(depth));
-            Ok(End { channel, keeps_data: disk.keeps_data, driver })
+            Ok(DiskChannel { channel, keeps_data: disk.keeps_data, driver })
         };
         let native = disks.iter().all(|disk| disk.queue.limits().append_max_sectors > 0);
         Ok(FsRunner {
             disks: disks.iter().map(open).collect::<Result<_, _>>()?,
             job,
             fs,
-            processes: origins.map(Process::new).collect(),
+            processes: process_specs.map(Process::new).collect(),
             effects: Effects::default(),
             completions: Vec::new(),
             reads: BTreeMap::new(),
@@ -88,7 +88,7 @@ impl FsRunner {
             }
         }
         let samples = now >= self.next_sample;
-        for process in self.processes.iter_mut().filter(|process| !process.rests) {
+        for process in self.processes.iter_mut().filter(|process| !process.is_idle) {
             if samples {
                 process.stats.sample(now);
             }
@@ -131,7 +131,7 @@ impl FsRunner {
         let matches = |(file, offset, bytes): (FileId, u64, u64)| {
             let part = &buf[at..at + bytes as usize];
             at += bytes as usize;
-            tags::matches(part, file, offset)
+            payload::matches(part, file, offset)
         };
         if end.status == Status::Ok && !parts(&content, buf.len()).into_iter().all(matches) {
             return Status::Protection;
@@ -176,20 +176,20 @@ impl FsRunner {
                 self.fs.start(now, id, step.file, step.op, &mut self.effects);
                 worked = true;
             }
-            if !process.rests && process.in_flight == 0 && process.pace.is_over(now) {
-                process.rests = true;
+            if !process.is_idle && process.in_flight == 0 && process.pace.is_over(now) {
+                process.is_idle = true;
                 process.stats.finish(now);
                 worked = true;
             }
         }
-        if !self.stopped && self.processes.iter().all(|process| process.rests) {
+        if !self.stopped && self.processes.iter().all(|process| process.is_idle) {
             worked = true;
             if self.processes.iter().all(Process::is_over) || self.has_failed() {
                 self.stopped = true;
                 self.fs.stop();
                 self.disks.iter_mut().for_each(|disk| disk.channel.retire());
             } else {
-                self.processes.iter_mut().for_each(|process| process.begin_again(now));
+                self.processes.iter_mut().for_each(|process| process.restart(now));
                 self.counters = FsCounters {
                     name: self.counters.name,
                     native_appends: self.counters.native_appends,
@@ -237,7 +237,7 @@ impl FsRunner {
                 let mut at = 0;
                 for (file, offset, bytes) in parts(&io.content, buf.len()) {
                     let bytes = bytes as usize;
-                    tags::fill(&mut buf[at..at + bytes], file, offset);
+                    payload::fill(&mut buf[at..at + bytes], file, offset);
                     at += bytes;
                 }
             }
@@ -251,7 +251,7 @@ impl FsRunner {
         let dir = usize::from(io.op != Op::Read);
         let bytes = u64::from(io.nr_sectors) * 512;
         match io.content {
-            Content::Data { .. } | Content::Several(_) => {
+            Content::Data { .. } | Content::Multiple(_) => {
                 counters.data_ios[dir] += 1;
                 counters.data_bytes[dir] += bytes;
             }
@@ -273,7 +273,7 @@ impl FsRunner {
     fn wait(&mut self, now: Nanos) -> Step {
         let disks = self.disks.iter_mut().filter_map(|disk| disk.channel.next_event());
         let depth = self.job.iodepth;
-        let resting = |process: &&Process| !process.rests;
+        let resting = |process: &&Process| !process.is_idle;
         let paces = self.processes.iter().filter(resting).filter_map(|process| {
             let next = process.pace.next_submit();
             let submits = process.in_flight < depth && next > now;
@@ -292,7 +292,7 @@ impl FsRunner {
 fn parts(content: &Content, len: usize) -> Vec<(FileId, u64, u64)> {
     match content {
         Content::Data { file, offset } => vec![(*file, *offset, len as u64)],
-        Content::Several(parts) => parts.clone(),
+        Content::Multiple(parts) => parts.clone(),
         Content::Metadata | Content::None => Vec::new(),
     }
 }
@@ -324,7 +324,7 @@ impl Runner for FsRunner {
     }
 
     fn is_scheduled(&self) -> bool {
-        let waits = |disk: &End| {
+        let waits = |disk: &DiskChannel| {
             let channel = &disk.channel;
             channel.outstanding() > 0 && channel.queue().scheduler() != Scheduler::None
         };

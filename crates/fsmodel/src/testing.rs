@@ -40,11 +40,11 @@ pub(super) fn zones(count: u64, conventional: u64) -> Vec<Zone> {
 }
 
 /// A file system and what it did.
-pub(super) struct Bench {
+pub(super) struct Harness {
     pub(super) fs: Box<dyn FileSystem>,
     pub(super) now: Nanos,
     effects: Effects,
-    flying: BTreeMap<(Nanos, u64), BlockIo>,
+    in_flight: BTreeMap<(Nanos, u64), BlockIo>,
     /// By zone start, sectors appended.
     appended: BTreeMap<Sector, u64>,
     rng: Rng,
@@ -55,13 +55,13 @@ pub(super) struct Bench {
     pub(super) ended: Vec<(OpId, Status)>,
 }
 
-impl Bench {
+impl Harness {
     pub(super) fn new(fs: impl FileSystem + 'static, seed: u64) -> Self {
-        Bench {
+        Harness {
             fs: Box::new(fs),
             now: Nanos(0),
             effects: Effects::default(),
-            flying: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             appended: BTreeMap::new(),
             rng: Rng::new(seed, [0; 4]),
             sent: Vec::new(),
@@ -87,7 +87,7 @@ impl Bench {
     }
 
     /// Goes on until so much time has passed.
-    pub(super) fn pass(&mut self, time: Nanos) {
+    pub(super) fn advance(&mut self, time: Nanos) {
         let end = self.now + time;
         while self.next().is_some_and(|at| at <= end) {
             self.step();
@@ -96,15 +96,15 @@ impl Bench {
     }
 
     /// Lets what is in flight end, and nothing else happen.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn drain(&mut self) {
         self.fs.stop();
-        while !self.flying.is_empty() {
+        while !self.in_flight.is_empty() {
             self.step();
         }
     }
 
     fn next(&self) -> Option<Nanos> {
-        let first = self.flying.first_key_value().map(|(key, _)| key.0);
+        let first = self.in_flight.first_key_value().map(|(key, _)| key.0);
         first.into_iter().chain(self.fs.next_event()).min()
     }
 
@@ -114,10 +114,10 @@ impl Bench {
             return false;
         };
         self.now = self.now.max(at);
-        if let Some((&key, _)) = self.flying.first_key_value()
+        if let Some((&key, _)) = self.in_flight.first_key_value()
             && key.0 <= self.now
         {
-            let mut io = self.flying.remove(&key).expect("just seen");
+            let mut io = self.in_flight.remove(&key).expect("just seen");
             if io.op == Op::ZoneAppend {
                 let wp = self.appended.entry(io.sector).or_default();
                 let place = io.sector + Sector(*wp);
@@ -142,7 +142,7 @@ impl Bench {
         assert_eq!(self.effects.failed, None);
         for io in self.effects.ios.drain(..) {
             let due = self.now + Nanos(1_000 + self.rng.below(100_000));
-            self.flying.insert((due, io.id), io.clone());
+            self.in_flight.insert((due, io.id), io.clone());
             self.sent.push(io);
         }
         self.ended.append(&mut self.effects.ended);
@@ -160,7 +160,7 @@ fn line(io: &BlockIo) -> String {
         Content::Data { file, offset } => {
             format!(" file {}.{} from {}", file.owner, file.number, kib(offset / 512))
         }
-        Content::Several(parts) => format!(" {} records", parts.len()),
+        Content::Multiple(parts) => format!(" {} records", parts.len()),
         Content::Metadata => " metadata".to_owned(),
         Content::None => String::new(),
     };

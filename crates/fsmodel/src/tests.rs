@@ -1,6 +1,6 @@
 //! What file systems do below, for small operations, and what holds whatever is done.
 use super::mount::Layout;
-use super::testing::{Bench, FILE, limits, zones};
+use super::testing::{FILE, Harness, limits, zones};
 use super::ufs::Ufs;
 use super::zfs::Zfs;
 use super::zoned::ZonedFs;
@@ -23,25 +23,30 @@ fn params(kind: FsKind, change: impl FnOnce(&mut Params)) -> Params {
     params
 }
 
-fn zoned(kind: FsKind, direct: bool, conventional: u64, change: impl FnOnce(&mut Params)) -> Bench {
-    let rules = if kind == FsKind::Xfs { xfs::RULES } else { btrfs::RULES };
+fn zoned(
+    kind: FsKind,
+    direct: bool,
+    conventional: u64,
+    change: impl FnOnce(&mut Params),
+) -> Harness {
+    let variant = if kind == FsKind::Xfs { xfs::VARIANT } else { btrfs::VARIANT };
     let (params, report, job) = (params(kind, change), zones(64, conventional), job(direct));
     let plug = ZoneWrite::Plug;
-    let fs = ZonedFs::new(params, rules, &limits(64), plug, &report, &job, &Layout::new());
-    Bench::new(fs.expect("no files, and there is room for them"), 1)
+    let fs = ZonedFs::new(params, variant, &limits(64), plug, &report, &job, &Layout::new());
+    Harness::new(fs.expect("no files, and there is room for them"), 1)
 }
 
-fn ufs(direct: bool, size: u64, change: impl FnOnce(&mut Params)) -> Bench {
+fn ufs(direct: bool, size: u64, change: impl FnOnce(&mut Params)) -> Harness {
     let params = params(FsKind::Ufs, change);
     let fs = Ufs::new(params, &limits(0), &job(direct), &vec![(FILE, size)]);
-    Bench::new(fs.expect("room for the file"), 1)
+    Harness::new(fs.expect("room for the file"), 1)
 }
 
-fn zfs(disks: usize, size: u64, change: impl FnOnce(&mut Params)) -> Bench {
+fn zfs(disks: usize, size: u64, change: impl FnOnce(&mut Params)) -> Harness {
     let params = params(FsKind::Zfs, change);
     let limits = limits(0);
     let fs = Zfs::new(params, &vec![&limits; disks], &job(false), &vec![(FILE, size)]);
-    Bench::new(fs.expect("room for the file"), 1)
+    Harness::new(fs.expect("room for the file"), 1)
 }
 
 fn write(offset: u64, len: u64) -> FileOp {
@@ -54,71 +59,71 @@ fn read(offset: u64, len: u64) -> FileOp {
 
 #[test]
 fn btrfs_appends_to_one_zone_after_another_and_commits_its_trees() {
-    let mut bench = zoned(FsKind::Btrfs, true, 0, |_| {});
-    bench.run(FILE, FileOp::Create);
+    let mut harness = zoned(FsKind::Btrfs, true, 0, |_| {});
+    harness.run(FILE, FileOp::Create);
     for offset in [0, 128, 256] {
-        bench.run(FILE, write(offset * KIB, 128 * KIB));
+        harness.run(FILE, write(offset * KIB, 128 * KIB));
     }
-    bench.pass(Nanos(31 * SECOND.0));
-    insta::assert_snapshot!(bench.text());
+    harness.advance(Nanos(31 * SECOND.0));
+    insta::assert_snapshot!(harness.text());
 }
 
 #[test]
 fn xfs_writes_files_back_to_a_zone_each_while_they_are_open_and_packs_closed_ones() {
-    let mut bench = zoned(FsKind::Xfs, false, 2, |_| {});
+    let mut harness = zoned(FsKind::Xfs, false, 2, |_| {});
     let files = [0, 1, 2, 3].map(|number| FileId { owner: number, number });
     for file in files {
-        bench.run(file, FileOp::Create);
-        bench.run(file, write(0, 64 * KIB));
-        bench.run(file, write(64 * KIB, 32 * KIB));
+        harness.run(file, FileOp::Create);
+        harness.run(file, write(0, 64 * KIB));
+        harness.run(file, write(64 * KIB, 32 * KIB));
     }
-    bench.run(files[2], FileOp::Close);
-    bench.run(files[3], FileOp::Close);
-    assert_eq!(bench.text(), "", "nothing is written before it is due");
-    bench.pass(Nanos(61 * SECOND.0));
-    insta::assert_snapshot!(bench.text());
+    harness.run(files[2], FileOp::Close);
+    harness.run(files[3], FileOp::Close);
+    assert_eq!(harness.text(), "", "nothing is written before it is due");
+    harness.advance(Nanos(61 * SECOND.0));
+    insta::assert_snapshot!(harness.text());
 }
 
 #[test]
 fn ufs_direct_reads_what_a_write_covers_in_part_and_waits_for_writes_before_it_reads() {
-    let mut bench = ufs(true, 1024 * KIB, |_| {});
-    bench.run(FILE, write(8 * KIB, 160 * KIB));
-    bench.start(0, FILE, read(512, KIB));
-    bench.pass(SECOND);
-    insta::assert_snapshot!(bench.text());
+    let mut harness = ufs(true, 1024 * KIB, |_| {});
+    harness.run(FILE, write(8 * KIB, 160 * KIB));
+    harness.start(0, FILE, read(512, KIB));
+    harness.advance(SECOND);
+    insta::assert_snapshot!(harness.text());
 }
 
 #[test]
 fn ufs_buffered_reads_a_block_once_and_puts_writes_off() {
-    let mut bench = ufs(false, 1024 * KIB, |params| params.memory = 64 * KIB);
-    bench.run(FILE, read(3 * KIB, 4 * KIB));
-    bench.run(FILE, read(6 * KIB, 4 * KIB));
-    bench.run(FILE, write(7 * KIB, 512));
-    bench.run(FILE, write(64 * KIB, 32 * KIB));
-    let before = bench.text();
-    bench.pass(Nanos(31 * SECOND.0));
-    insta::assert_snapshot!(format!("{before}after 30 s:\n{}", bench.text()));
+    let mut harness = ufs(false, 1024 * KIB, |params| params.memory = 64 * KIB);
+    harness.run(FILE, read(3 * KIB, 4 * KIB));
+    harness.run(FILE, read(6 * KIB, 4 * KIB));
+    harness.run(FILE, write(7 * KIB, 512));
+    harness.run(FILE, write(64 * KIB, 32 * KIB));
+    let before = harness.text();
+    harness.advance(Nanos(31 * SECOND.0));
+    insta::assert_snapshot!(format!("{before}after 30 s:\n{}", harness.text()));
 }
 
 #[test]
 fn zfs_reads_records_and_writes_them_anew_with_their_transaction_group() {
-    let mut bench = zfs(2, 1024 * KIB, |params| params.memory = 0);
-    bench.run(FILE, read(100 * KIB, 64 * KIB));
-    bench.run(FILE, write(512 * KIB, 1024));
-    bench.run(FILE, write(256 * KIB, 128 * KIB));
-    let before = bench.text();
-    bench.pass(Nanos(31 * SECOND.0));
-    insta::assert_snapshot!(format!("{before}after 30 s:\n{}", bench.text()));
+    let mut harness = zfs(2, 1024 * KIB, |params| params.memory = 0);
+    harness.run(FILE, read(100 * KIB, 64 * KIB));
+    harness.run(FILE, write(512 * KIB, 1024));
+    harness.run(FILE, write(256 * KIB, 128 * KIB));
+    let before = harness.text();
+    harness.advance(Nanos(31 * SECOND.0));
+    insta::assert_snapshot!(format!("{before}after 30 s:\n{}", harness.text()));
 }
 
 #[test]
 fn ufs_writes_exclude_each_other_and_reads_do_not() {
     let in_flight = |ops: &[FileOp]| {
-        let mut bench = ufs(true, 1024 * KIB, |_| {});
+        let mut harness = ufs(true, 1024 * KIB, |_| {});
         for (process, &op) in (0..).zip(ops) {
-            bench.start(process, FILE, op);
+            harness.start(process, FILE, op);
         }
-        bench.sent.len()
+        harness.sent.len()
     };
     let (read, write) = (read(0, 512), write(512, 512));
     assert_eq!(in_flight(&[read, read, read]), 3);
@@ -128,21 +133,22 @@ fn ufs_writes_exclude_each_other_and_reads_do_not() {
 
 #[test]
 fn a_second_disk_takes_half_of_the_records() {
-    let mut bench = zfs(2, 4096 * KIB, |params| params.memory = 0);
-    bench.run(FILE, read(0, 4096 * KIB));
-    let of = |disk| bench.sent.iter().filter(|io| io.disk == disk && io.nr_sectors == 256).count();
+    let mut harness = zfs(2, 4096 * KIB, |params| params.memory = 0);
+    harness.run(FILE, read(0, 4096 * KIB));
+    let of =
+        |disk| harness.sent.iter().filter(|io| io.disk == disk && io.nr_sectors == 256).count();
     assert_eq!((of(0), of(1)), (16, 16));
 }
 
 /// By file and sector, what is on the disk: where the last write put it.
-fn final_places(bench: &Bench) -> BTreeMap<(FileId, u64), (usize, u64)> {
+fn final_places(harness: &Harness) -> BTreeMap<(FileId, u64), (usize, u64)> {
     let mut places = BTreeMap::new();
-    for io in bench.done.iter().filter(|io| io.op != Op::Read) {
+    for io in harness.done.iter().filter(|io| io.op != Op::Read) {
         let parts = match &io.content {
             Content::Data { file, offset } => {
                 vec![(*file, *offset, u64::from(io.nr_sectors) * 512)]
             }
-            Content::Several(parts) => parts.clone(),
+            Content::Multiple(parts) => parts.clone(),
             _ => continue,
         };
         let mut sector = io.sector.0;
@@ -168,31 +174,31 @@ proptest! {
         direct in any::<bool>(),
         steps in proptest::collection::vec((0_u32..4, 1_u64..40, any::<bool>()), 1..24),
     ) {
-        let mut bench = zoned(kind, direct, 0, |params| {
+        let mut harness = zoned(kind, direct, 0, |params| {
             (params.dirty, params.background, params.chunk) = (96 * KIB, 32 * KIB, 24 * KIB);
         });
-        bench.now = Nanos(seed % 1000);
+        harness.now = Nanos(seed % 1000);
         let mut sizes: BTreeMap<FileId, u64> = BTreeMap::new();
         let mut written = 0;
         for (owner, blocks, close) in steps {
             let file = FileId { owner, number: 0 };
             let size = sizes.entry(file).or_insert_with(|| {
-                bench.run(file, FileOp::Create);
+                harness.run(file, FileOp::Create);
                 0
             });
-            bench.run(file, write(*size, blocks * 4 * KIB));
+            harness.run(file, write(*size, blocks * 4 * KIB));
             *size += blocks * 4 * KIB;
             written += blocks * 4 * KIB;
             if close {
-                bench.run(file, FileOp::Close);
+                harness.run(file, FileOp::Close);
             }
         }
-        bench.pass(Nanos(120 * SECOND.0));
-        bench.settle();
+        harness.advance(Nanos(120 * SECOND.0));
+        harness.drain();
         let data = |io: &&BlockIo| matches!(io.content, Content::Data { .. });
-        let sent: u64 = bench.done.iter().filter(data).map(|io| u64::from(io.nr_sectors) * 512).sum();
+        let sent: u64 = harness.done.iter().filter(data).map(|io| u64::from(io.nr_sectors) * 512).sum();
         prop_assert_eq!(sent, written, "each byte once, as none was overwritten");
-        let places = final_places(&bench);
+        let places = final_places(&harness);
         let mut sectors: Vec<_> = places.values().collect();
         sectors.sort();
         sectors.dedup();
@@ -211,19 +217,19 @@ proptest! {
         direct in any::<bool>(),
         steps in proptest::collection::vec((0_u64..1000, 1_u64..200, any::<bool>()), 1..40),
     ) {
-        let mut bench = ufs(direct, 1024 * KIB, |params| params.memory = 128 * KIB);
+        let mut harness = ufs(direct, 1024 * KIB, |params| params.memory = 128 * KIB);
         let mut expected = std::collections::BTreeSet::new();
         for (sector, len, writes) in steps {
             let len = len.min(2048 - sector);
             let (offset, bytes) = (sector * 512, len * 512);
-            bench.run(FILE, if writes { write(offset, bytes) } else { read(offset, bytes) });
+            harness.run(FILE, if writes { write(offset, bytes) } else { read(offset, bytes) });
             if writes {
                 expected.extend(sector..sector + len);
             }
         }
-        bench.pass(Nanos(120 * SECOND.0));
-        bench.settle();
-        let places = final_places(&bench);
+        harness.advance(Nanos(120 * SECOND.0));
+        harness.drain();
+        let places = final_places(&harness);
         for sector in expected {
             prop_assert_eq!(places.get(&(FILE, sector)).copied(), Some((0, sector)));
         }
@@ -236,25 +242,25 @@ proptest! {
         seed in any::<u64>(),
         steps in proptest::collection::vec((0_u64..2000, 1_u64..200, any::<bool>()), 1..40),
     ) {
-        let mut bench = zfs(2, 1024 * KIB, |params| {
+        let mut harness = zfs(2, 1024 * KIB, |params| {
             (params.memory, params.dirty) = (512 * KIB, 512 * KIB);
             params.block = 32 * KIB;
         });
-        bench.now = Nanos(seed % 1_000_000);
+        harness.now = Nanos(seed % 1_000_000);
         let mut expected = std::collections::BTreeSet::new();
         for (sector, len, writes) in steps {
             let len = len.min(2048 - sector);
             let (offset, bytes) = (sector * 512, len * 512);
-            bench.run(FILE, if writes { write(offset, bytes) } else { read(offset, bytes) });
+            harness.run(FILE, if writes { write(offset, bytes) } else { read(offset, bytes) });
             if writes {
                 expected.extend(sector / 64..(sector + len).div_ceil(64));
             }
         }
-        bench.pass(Nanos(70 * SECOND.0));
-        bench.settle();
+        harness.advance(Nanos(70 * SECOND.0));
+        harness.drain();
         let mut stage = 0;
         let mut flushed = 0;
-        for io in bench.sent.iter().filter(|io| io.op != Op::Read) {
+        for io in harness.sent.iter().filter(|io| io.op != Op::Read) {
             let now = match (&io.content, io.op) {
                 (Content::None, Op::Flush) => 2,
                 (Content::Metadata, _) if io.flags.contains(BioFlags::FUA) => 3,
@@ -266,7 +272,7 @@ proptest! {
             stage = now;
         }
         prop_assert_eq!(flushed % 2, 0, "both disks");
-        let places = final_places(&bench);
+        let places = final_places(&harness);
         for record in expected {
             prop_assert!(places.contains_key(&(FILE, record * 64)), "record {}", record);
         }

@@ -7,7 +7,7 @@
 //! writes are put off until there are too many or a commit is due. Keeps true: a block is written
 //! by one I/O at a time, and every byte that was written is on its way or dirty.
 use super::cache::Cache;
-use super::cpu::{Agenda, Cpu};
+use super::cpu::{Cpu, EventQueue};
 use super::extents::Ranges;
 use super::{BlockIo, Content, Effects, FileId, FileOp, FileSystem, Layout, OpId, Params};
 use std::collections::{BTreeMap, VecDeque};
@@ -77,7 +77,7 @@ pub(super) struct Ufs {
     cached_bytes: u64,
     active: BTreeMap<OpId, Active>,
     /// Direct reads that wait for the writes of their file, or writes for others.
-    held: VecDeque<OpId>,
+    blocked: VecDeque<OpId>,
     processes: Vec<Cpu>,
     /// Files with dirty blocks, the one that has had them for longest in front.
     dirty_files: VecDeque<FileId>,
@@ -90,7 +90,7 @@ pub(super) struct Ufs {
     next_id: u64,
     next_run: u64,
     capacity: u64,
-    agenda: Agenda<Event>,
+    event_queue: EventQueue<Event>,
     stopped: bool,
 }
 
@@ -109,7 +109,7 @@ impl Ufs {
             cache: Cache::new(params.memory),
             cached_bytes: 0,
             active: BTreeMap::new(),
-            held: VecDeque::new(),
+            blocked: VecDeque::new(),
             processes: vec![Cpu::default(); job.numjobs as usize],
             dirty_files: VecDeque::new(),
             dirty: 0,
@@ -119,7 +119,7 @@ impl Ufs {
             next_id: 0,
             next_run: 0,
             capacity: limits.capacity.to_bytes().0,
-            agenda: Agenda::default(),
+            event_queue: EventQueue::default(),
             stopped: false,
             params,
         };
@@ -128,7 +128,7 @@ impl Ufs {
             // The files have just been written: what of them fits is in memory.
             fs.cache.insert(file, 0, size);
         }
-        fs.agenda.add(fs.params.commit, Event::Commit);
+        fs.event_queue.add(fs.params.commit, Event::Commit);
         Ok(fs)
     }
 
@@ -239,7 +239,7 @@ impl Ufs {
         self.active.insert(id, Active { operation, left: 0 });
         match op {
             FileOp::Read { .. } if self.direct && self.files[&file].writing > 0 => {
-                self.held.push_back(id);
+                self.blocked.push_back(id);
             }
             FileOp::Read { offset, len } => {
                 let range = (offset, offset + len);
@@ -320,7 +320,7 @@ impl Ufs {
         }
         if self.running >= self.params.chunk {
             // Too much is on its way already.
-            self.held.push_back(id);
+            self.blocked.push_back(id);
             return;
         }
         self.write(file, (first, beyond), effects);
@@ -363,12 +363,12 @@ impl Ufs {
         };
         let process = &mut self.processes[operation.id.process as usize];
         let at = process.run(now, self.params.cost(bytes));
-        self.agenda.add(at, Event::Ended(operation));
+        self.event_queue.add(at, Event::Ended(operation));
     }
 
     /// Looks again at what was held up by writes on their way.
-    fn retry_held(&mut self, now: Nanos, effects: &mut Effects) {
-        for id in std::mem::take(&mut self.held) {
+    fn retry_blocked(&mut self, now: Nanos, effects: &mut Effects) {
+        for id in std::mem::take(&mut self.blocked) {
             let Operation { file, op, .. } = self.active[&id].operation;
             match op {
                 FileOp::Read { offset, len } if self.files[&file].writing == 0 => {
@@ -377,7 +377,7 @@ impl Ufs {
                 FileOp::Write { .. } if self.running < self.params.chunk => {
                     self.has_read(now, id, effects);
                 }
-                _ => self.held.push_back(id),
+                _ => self.blocked.push_back(id),
             }
         }
     }
@@ -417,27 +417,27 @@ impl FileSystem for Ufs {
             Io::Write { file, bytes } => {
                 self.running -= bytes;
                 self.files.get_mut(&file).expect("the file is there").writing -= 1;
-                self.retry_held(now, effects);
+                self.retry_blocked(now, effects);
                 self.write_back(effects);
             }
         }
     }
 
     fn wake(&mut self, now: Nanos, effects: &mut Effects) {
-        while let Some(event) = self.agenda.pop(now) {
+        while let Some(event) = self.event_queue.pop(now) {
             match event {
                 Event::Ended(operation) => self.release(now, operation, effects),
                 Event::Commit => {
                     self.expired = self.dirty;
                     self.write_back(effects);
-                    self.agenda.add(now + self.params.commit, Event::Commit);
+                    self.event_queue.add(now + self.params.commit, Event::Commit);
                 }
             }
         }
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        self.agenda.next().filter(|_| !self.stopped)
+        self.event_queue.next().filter(|_| !self.stopped)
     }
 
     fn stop(&mut self) {

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 /// A write that waits for room.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
+pub(super) struct PendingWrite {
     pub(super) id: OpId,
     pub(super) file: FileId,
     pub(super) offset: u64,
@@ -31,7 +31,7 @@ pub(super) struct Writeback {
     files: VecDeque<FileId>,
     /// Bytes that the file in front may still write in its turn.
     left: u64,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingWrite>,
     /// Bytes that are to be written whatever the background limit.
     expired: u64,
 }
@@ -58,7 +58,7 @@ impl Writeback {
 
     /// Whether a write may go ahead; otherwise it waits its turn. One that is larger than the
     /// limit goes when there is nothing else.
-    pub(super) fn admit(&mut self, write: Waiting) -> bool {
+    pub(super) fn admit(&mut self, write: PendingWrite) -> bool {
         let goes = self.waiting.is_empty() && self.has_room(write.len);
         if !goes {
             self.waiting.push_back(write);
@@ -71,7 +71,7 @@ impl Writeback {
     }
 
     /// The next write that need not wait any longer.
-    pub(super) fn let_in(&mut self) -> Option<Waiting> {
+    pub(super) fn next_admitted(&mut self) -> Option<PendingWrite> {
         let first = self.waiting.front()?;
         if !self.has_room(first.len) {
             return None;
@@ -80,7 +80,7 @@ impl Writeback {
     }
 
     /// So many bytes of a file have become dirty; `first` if it had none.
-    pub(super) fn dirtied(&mut self, file: FileId, bytes: u64, first: bool) {
+    pub(super) fn mark_dirty(&mut self, file: FileId, bytes: u64, first: bool) {
         self.dirty += bytes;
         if first {
             self.files.push_back(file);
@@ -98,7 +98,7 @@ impl Writeback {
     }
 
     /// The file whose turn it is, and how much of it may be written now.
-    pub(super) fn turn(&self) -> Option<(FileId, u64)> {
+    pub(super) fn next_file(&self) -> Option<(FileId, u64)> {
         // A turn that has begun goes on, whatever the limit: this is why write-back comes in chunks.
         let goes_on = self.left < self.chunk;
         // Whoever waits must be let in at some time, however small the limits are.
@@ -108,7 +108,7 @@ impl Writeback {
     }
 
     /// So many bytes of the file whose turn it is are on their way; `last` if it has no others.
-    pub(super) fn sent(&mut self, bytes: u64, last: bool) {
+    pub(super) fn submitted(&mut self, bytes: u64, last: bool) {
         self.dirty -= bytes;
         self.in_flight += bytes;
         self.left = self.left.saturating_sub(bytes);
@@ -123,7 +123,7 @@ impl Writeback {
     }
 
     /// So many bytes have arrived.
-    pub(super) fn arrived(&mut self, bytes: u64) {
+    pub(super) fn completed(&mut self, bytes: u64) {
         self.in_flight -= bytes;
     }
 
@@ -140,40 +140,40 @@ mod tests {
     const A: FileId = FileId { owner: 0, number: 0 };
     const B: FileId = FileId { owner: 1, number: 0 };
 
-    fn write(len: u64) -> Waiting {
-        Waiting { id: OpId { process: 0, slot: 0 }, file: A, offset: 0, len }
+    fn write(len: u64) -> PendingWrite {
+        PendingWrite { id: OpId { process: 0, slot: 0 }, file: A, offset: 0, len }
     }
 
     #[test]
     fn writers_wait_at_the_limit_in_their_order() {
         let mut state = Writeback::new(100, 50, 30);
         assert!(state.admit(write(60)));
-        state.dirtied(A, 60, true);
+        state.mark_dirty(A, 60, true);
         assert!(!state.admit(write(50)));
         assert!(!state.admit(write(10)), "it would fit, and others were there before");
-        state.sent(30, false);
-        assert!(state.let_in().is_none(), "on its way is not there");
-        state.arrived(30);
-        assert_eq!(state.let_in().map(|write| write.len), Some(50));
+        state.submitted(30, false);
+        assert!(state.next_admitted().is_none(), "on its way is not there");
+        state.completed(30);
+        assert_eq!(state.next_admitted().map(|write| write.len), Some(50));
     }
 
     #[test]
     fn files_take_turns_by_chunks_above_the_background_limit() {
         let mut state = Writeback::new(1000, 50, 30);
-        state.dirtied(A, 50, true);
-        assert_eq!(state.turn(), None);
-        state.dirtied(B, 40, true);
-        assert_eq!(state.turn(), Some((A, 30)));
-        state.sent(20, false);
-        assert_eq!(state.turn(), Some((A, 10)));
-        state.sent(10, false);
-        assert_eq!(state.turn(), Some((B, 30)));
-        state.sent(30, false);
-        assert_eq!(state.turn(), None);
+        state.mark_dirty(A, 50, true);
+        assert_eq!(state.next_file(), None);
+        state.mark_dirty(B, 40, true);
+        assert_eq!(state.next_file(), Some((A, 30)));
+        state.submitted(20, false);
+        assert_eq!(state.next_file(), Some((A, 10)));
+        state.submitted(10, false);
+        assert_eq!(state.next_file(), Some((B, 30)));
+        state.submitted(30, false);
+        assert_eq!(state.next_file(), None);
         state.expire();
-        assert_eq!(state.turn(), Some((A, 30)));
-        state.sent(20, true);
-        state.sent(10, true);
-        assert_eq!((state.turn(), state.unwritten()), (None, 90));
+        assert_eq!(state.next_file(), Some((A, 30)));
+        state.submitted(20, true);
+        state.submitted(10, true);
+        assert_eq!((state.next_file(), state.unwritten()), (None, 90));
     }
 }

@@ -5,10 +5,10 @@
 //! every byte that is written back goes to the device once; a zone's bytes are promised in the
 //! order in which they are sent; what a file loses is dead on the disk at once.
 use super::cache::Cache;
-use super::cpu::{Agenda, Cpu};
+use super::cpu::{Cpu, EventQueue};
 use super::extents::{Extent, ExtentMap, Ranges};
-use super::metadata::{MetaIo, Metadata, Style};
-use super::writeback::{Waiting, Writeback};
+use super::metadata::{MetaIo, Metadata, MetadataStyle};
+use super::writeback::{PendingWrite, Writeback};
 use super::zones::ZoneSpace;
 use super::{BlockIo, Content, Effects, FileId, FileOp, FileSystem, Layout, OpId, Params};
 use std::collections::{BTreeMap, VecDeque};
@@ -20,12 +20,12 @@ const READ_AHEAD: u64 = 128 << 10;
 
 /// What one file system does and the other does otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rules {
+pub(super) struct FsVariant {
     /// Each file that is open has a zone of its own as far as there are; otherwise all data go to
     /// one zone after another.
-    pub(super) spreads: bool,
+    pub(super) zone_per_file: bool,
     /// How metadata are written.
-    pub(super) metadata: Style,
+    pub(super) metadata: MetadataStyle,
     /// Bytes of metadata for each extent that is written.
     pub(super) per_extent: u64,
     /// Bytes of metadata for each file that is made or closed.
@@ -34,7 +34,7 @@ pub(super) struct Rules {
 
 /// Who brings data to a zone's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Appends {
+enum AppendMode {
     /// The device.
     Native,
     /// The zone's plug in the block layer.
@@ -64,7 +64,7 @@ enum Io {
 
 enum Event {
     Ended(OpId),
-    Direct(Waiting),
+    Direct(PendingWrite),
     Flush,
     Commit,
 }
@@ -72,9 +72,9 @@ enum Event {
 /// A file system on zones.
 pub(super) struct ZonedFs {
     params: Params,
-    rules: Rules,
+    variant: FsVariant,
     direct: bool,
-    appends: Appends,
+    appends: AppendMode,
     max_bytes: u64,
     space: ZoneSpace,
     /// Zones open for data, the one used last behind.
@@ -88,13 +88,13 @@ pub(super) struct ZonedFs {
     flusher: Cpu,
     /// The flusher will look for work.
     flushes: bool,
-    agenda: Agenda<Event>,
+    event_queue: EventQueue<Event>,
     ios: BTreeMap<u64, Io>,
     next_id: u64,
     /// Block I/Os that an operation waits for.
     operations: BTreeMap<OpId, u32>,
     /// Direct writes that wait for a zone.
-    without_zone: VecDeque<Waiting>,
+    without_zone: VecDeque<PendingWrite>,
     stopped: bool,
 }
 
@@ -102,7 +102,7 @@ impl ZonedFs {
     /// A new file system; fails with the size of the files that do not fit.
     pub(super) fn new(
         params: Params,
-        rules: Rules,
+        variant: FsVariant,
         limits: &Limits,
         policy: ZoneWrite,
         report: &[Zone],
@@ -111,18 +111,21 @@ impl ZonedFs {
     ) -> Result<Self, u64> {
         let plugs = matches!(policy, ZoneWrite::Plug | ZoneWrite::Qd1);
         let appends = match limits.append_max_sectors {
-            0 if plugs => Appends::Emulated,
-            0 => Appends::None,
-            _ => Appends::Native,
+            0 if plugs => AppendMode::Emulated,
+            0 => AppendMode::None,
+            _ => AppendMode::Native,
         };
-        let sectors =
-            if appends == Appends::Native { limits.append_max_sectors } else { limits.max_sectors };
+        let sectors = if appends == AppendMode::Native {
+            limits.append_max_sectors
+        } else {
+            limits.max_sectors
+        };
         let max_bytes = u64::from(sectors) * 512;
         let space = ZoneSpace::new(report);
         let mut fs = ZonedFs {
-            metadata: Metadata::new(rules.metadata, &space, max_bytes, limits.lba_size.into()),
+            metadata: Metadata::new(variant.metadata, &space, max_bytes, limits.lba_size.into()),
             space,
-            rules,
+            variant,
             direct: job.direct,
             appends,
             max_bytes,
@@ -134,7 +137,7 @@ impl ZonedFs {
             processes: vec![Cpu::default(); job.numjobs as usize],
             flusher: Cpu::default(),
             flushes: false,
-            agenda: Agenda::default(),
+            event_queue: EventQueue::default(),
             ios: BTreeMap::new(),
             next_id: 0,
             operations: BTreeMap::new(),
@@ -143,7 +146,7 @@ impl ZonedFs {
             params,
         };
         fs.lay_out(layout)?;
-        fs.agenda.add(fs.params.commit, Event::Commit);
+        fs.event_queue.add(fs.params.commit, Event::Commit);
         Ok(fs)
     }
 
@@ -201,7 +204,7 @@ impl ZonedFs {
         self.open.retain(|&zone| space.room(zone) > 0);
         let inode = self.files.get(&file).expect("a file that is written is known");
         let own = inode.zone.filter(|zone| self.open.contains(zone));
-        let packs = !inode.is_open || !self.rules.spreads;
+        let packs = !inode.is_open || !self.variant.zone_per_file;
         let zone = own.or_else(|| self.open.back().copied().filter(|_| packs)).or_else(|| {
             let may_open = self.open.len() < self.params.open_zones as usize;
             let new = may_open.then(|| self.space.open()).flatten();
@@ -225,11 +228,11 @@ impl ZonedFs {
     ) -> Option<(u64, bool)> {
         let zone = self.zone_for(file)?;
         let len = len.min(self.max_bytes).min(self.space.room(zone));
-        let is_first = self.space.is_quiet(zone);
-        let place = self.space.take(zone, len);
+        let is_first = self.space.has_no_writes(zone);
+        let place = self.space.reserve(zone, len);
         let generation = self.inode(file).generation;
         let (block_op, sector) = match self.appends {
-            Appends::None => (Op::Write, Sector(place / 512)),
+            AppendMode::None => (Op::Write, Sector(place / 512)),
             _ => (Op::ZoneAppend, self.space.start(zone)),
         };
         let flags = if op.is_none() { BioFlags::ASYNC } else { BioFlags::NONE };
@@ -244,7 +247,7 @@ impl ZonedFs {
             id,
         });
         // A write that meets another one in its zone is taken on by whoever ends that one.
-        let issues = self.appends != Appends::Emulated || is_first;
+        let issues = self.appends != AppendMode::Emulated || is_first;
         Some((len, issues))
     }
 
@@ -260,7 +263,7 @@ impl ZonedFs {
         if self.stopped {
             return;
         }
-        let Some((file, left)) = self.writeback.turn() else {
+        let Some((file, left)) = self.writeback.next_file() else {
             return;
         };
         let inode = self.inode(file);
@@ -275,11 +278,11 @@ impl ZonedFs {
             inode.dirty.insert(offset + sent, end);
         }
         let last = inode.dirty.is_empty();
-        self.writeback.sent(sent, last);
+        self.writeback.submitted(sent, last);
         let cost = if issues { self.params.issue_cost } else { Nanos(1) };
         let at = self.flusher.run(now, cost);
         self.flushes = true;
-        self.agenda.add(at, Event::Flush);
+        self.event_queue.add(at, Event::Flush);
     }
 
     /// Nothing can be written before a zone is reset; if none will be, there is no space.
@@ -290,20 +293,20 @@ impl ZonedFs {
     }
 
     fn kick(&mut self, now: Nanos) {
-        if !self.flushes && self.writeback.turn().is_some() {
+        if !self.flushes && self.writeback.next_file().is_some() {
             self.flushes = true;
-            self.agenda.add(now, Event::Flush);
+            self.event_queue.add(now, Event::Flush);
         }
     }
 
     /// A direct write that the process has prepared.
-    fn write_direct(&mut self, now: Nanos, write: Waiting, effects: &mut Effects) {
-        let Waiting { id, file, mut offset, len } = write;
+    fn write_direct(&mut self, now: Nanos, write: PendingWrite, effects: &mut Effects) {
+        let PendingWrite { id, file, mut offset, len } = write;
         let end = offset + len;
         while offset < end {
             let Some((sent, issues)) = self.send(file, offset, end - offset, Some(id), effects)
             else {
-                let rest = Waiting { offset, len: end - offset, ..write };
+                let rest = PendingWrite { offset, len: end - offset, ..write };
                 self.without_zone.push_back(rest);
                 *self.operations.entry(id).or_default() += 1;
                 self.wait_for_zone(effects);
@@ -318,13 +321,13 @@ impl ZonedFs {
     }
 
     /// A write that has found room in memory.
-    fn write_buffered(&mut self, now: Nanos, write: Waiting) {
-        let Waiting { id, file, offset, len } = write;
+    fn write_buffered(&mut self, now: Nanos, write: PendingWrite) {
+        let PendingWrite { id, file, offset, len } = write;
         let inode = self.inode(file);
         let first = inode.dirty.is_empty();
         inode.size = inode.size.max(offset + len);
         let new = inode.dirty.insert(offset, offset + len);
-        self.writeback.dirtied(file, new, first && new > 0);
+        self.writeback.mark_dirty(file, new, first && new > 0);
         self.cache.insert(file, offset, offset + len);
         self.end_after(now, id, self.params.cost(len));
         self.kick(now);
@@ -333,7 +336,7 @@ impl ZonedFs {
     /// The operation ends when its process has done so much more work.
     fn end_after(&mut self, now: Nanos, id: OpId, cost: Nanos) {
         let at = self.processes[id.process as usize].run(now, cost);
-        self.agenda.add(at, Event::Ended(id));
+        self.event_queue.add(at, Event::Ended(id));
     }
 
     fn read(
@@ -426,7 +429,7 @@ impl ZonedFs {
     fn wrote(&mut self, end: &Completion, write: (FileId, u32, u64, u64)) {
         let (file, generation, offset, len) = write;
         let place = end.sector.to_bytes().0;
-        self.metadata.add(self.rules.per_extent);
+        self.metadata.add(self.variant.per_extent);
         let inode = self.inode(file);
         if end.status != Status::Ok || inode.generation != generation {
             // The file was made empty meanwhile.
@@ -446,21 +449,21 @@ impl FileSystem for ZonedFs {
             FileOp::Create => {
                 self.truncate(file);
                 self.inode(file).is_open = true;
-                self.metadata.add(self.rules.per_file);
+                self.metadata.add(self.variant.per_file);
                 self.end_after(now, id, self.params.cost(0));
             }
             FileOp::Close => {
                 self.inode(file).is_open = false;
-                self.metadata.add(self.rules.per_file);
+                self.metadata.add(self.variant.per_file);
                 self.end_after(now, id, self.params.cost(0));
             }
             FileOp::Read { offset, len } => self.read(now, id, file, offset, len, effects),
             FileOp::Write { offset, len } => {
-                let write = Waiting { id, file, offset, len };
+                let write = PendingWrite { id, file, offset, len };
                 if self.direct {
                     let cost = self.params.cost(len);
                     let at = self.processes[id.process as usize].run(now, cost);
-                    self.agenda.add(at, Event::Direct(write));
+                    self.event_queue.add(at, Event::Direct(write));
                 } else if self.writeback.admit(write) {
                     self.write_buffered(now, write);
                 } else {
@@ -475,12 +478,12 @@ impl FileSystem for ZonedFs {
         match self.ios.remove(&end.user_data).expect("an I/O ends once") {
             Io::Write { file, generation, offset, len, zone, op } => {
                 self.wrote(end, (file, generation, offset, len));
-                self.space.wrote(zone);
+                self.space.write_done(zone);
                 match op {
                     Some(op) => self.piece_done(op, effects),
                     None => {
-                        self.writeback.arrived(len);
-                        while let Some(write) = self.writeback.let_in() {
+                        self.writeback.completed(len);
+                        while let Some(write) = self.writeback.next_admitted() {
                             self.write_buffered(now, write);
                         }
                     }
@@ -489,13 +492,13 @@ impl FileSystem for ZonedFs {
             Io::Read { op } => self.piece_done(op, effects),
             Io::Metadata { zone } => {
                 if let Some(zone) = zone {
-                    self.space.wrote(zone);
+                    self.space.write_done(zone);
                 }
                 let next = self.metadata.ended(&mut self.space);
                 self.issue_metadata(next, effects);
             }
             Io::Reset { zone } => {
-                self.space.was_reset(zone);
+                self.space.reset_done(zone);
                 for write in std::mem::take(&mut self.without_zone) {
                     self.write_direct(now, write, effects);
                     self.piece_done(write.id, effects);
@@ -507,7 +510,7 @@ impl FileSystem for ZonedFs {
     }
 
     fn wake(&mut self, now: Nanos, effects: &mut Effects) {
-        while let Some(event) = self.agenda.pop(now) {
+        while let Some(event) = self.event_queue.pop(now) {
             match event {
                 Event::Ended(id) => effects.ended.push((id, Status::Ok)),
                 Event::Direct(write) => self.write_direct(now, write, effects),
@@ -518,7 +521,7 @@ impl FileSystem for ZonedFs {
                     self.issue_metadata(ios, effects);
                     self.writeback.expire();
                     self.kick(now);
-                    self.agenda.add(now + self.params.commit, Event::Commit);
+                    self.event_queue.add(now + self.params.commit, Event::Commit);
                 }
             }
         }
@@ -526,7 +529,7 @@ impl FileSystem for ZonedFs {
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        self.agenda.next().filter(|_| !self.stopped)
+        self.event_queue.next().filter(|_| !self.stopped)
     }
 
     fn stop(&mut self) {

@@ -13,7 +13,7 @@ struct State {
     /// Bytes that can be written.
     capacity: u64,
     /// Bytes promised.
-    taken: u64,
+    reserved: u64,
     /// Bytes promised and not yet dead.
     live: u64,
     /// Writes that were promised room and have not ended.
@@ -70,7 +70,7 @@ impl ZoneSpace {
             }
             let capacity = zone.capacity.to_bytes().0;
             let start = zone.start;
-            space.zones.push(State { start, capacity, taken: 0, live: 0, pending: 0, phase });
+            space.zones.push(State { start, capacity, reserved: 0, live: 0, pending: 0, phase });
         }
         space
     }
@@ -99,25 +99,25 @@ impl ZoneSpace {
 
     /// Bytes that are left in a zone.
     pub(super) fn room(&self, zone: usize) -> u64 {
-        let State { capacity, taken, .. } = self.zones[zone];
-        capacity - taken
+        let State { capacity, reserved, .. } = self.zones[zone];
+        capacity - reserved
     }
 
     /// Whether no write to a zone is on the way.
-    pub(super) fn is_quiet(&self, zone: usize) -> bool {
+    pub(super) fn has_no_writes(&self, zone: usize) -> bool {
         self.zones[zone].pending == 0
     }
 
     /// Promises room in a zone for a write; gives the first byte on the disk, if writes arrive in
     /// the order of the promises.
-    pub(super) fn take(&mut self, zone: usize, bytes: u64) -> u64 {
+    pub(super) fn reserve(&mut self, zone: usize, bytes: u64) -> u64 {
         let state = &mut self.zones[zone];
-        assert!(state.taken + bytes <= state.capacity, "no more is promised than there is");
-        let place = state.start.to_bytes().0 + state.taken;
-        state.taken += bytes;
+        assert!(state.reserved + bytes <= state.capacity, "no more is promised than there is");
+        let place = state.start.to_bytes().0 + state.reserved;
+        state.reserved += bytes;
         state.live += bytes;
         state.pending += 1;
-        if state.taken == state.capacity {
+        if state.reserved == state.capacity {
             state.phase = Phase::Full;
         }
         place
@@ -125,15 +125,15 @@ impl ZoneSpace {
 
     /// Puts files in place that are there from the beginning: room without a write.
     pub(super) fn lay_out(&mut self, zone: usize, bytes: u64) -> u64 {
-        let place = self.take(zone, bytes);
+        let place = self.reserve(zone, bytes);
         self.zones[zone].pending -= 1;
         place
     }
 
     /// A write that was promised room has ended.
-    pub(super) fn wrote(&mut self, zone: usize) {
+    pub(super) fn write_done(&mut self, zone: usize) {
         self.zones[zone].pending -= 1;
-        self.see_if_stale(zone);
+        self.check_stale(zone);
     }
 
     /// Bytes at a place are dead.
@@ -145,12 +145,12 @@ impl ZoneSpace {
             let zone = self.zones.partition_point(|zone| start(zone) <= at) - 1;
             let to = end.min(start(&self.zones[zone]) + self.zones[zone].capacity);
             self.zones[zone].live -= to - at;
-            self.see_if_stale(zone);
+            self.check_stale(zone);
             at = to;
         }
     }
 
-    fn see_if_stale(&mut self, zone: usize) {
+    fn check_stale(&mut self, zone: usize) {
         let state = &self.zones[zone];
         if state.phase == Phase::Full && state.live == 0 && state.pending == 0 {
             self.stale.push(zone);
@@ -165,9 +165,9 @@ impl ZoneSpace {
     }
 
     /// A zone is empty.
-    pub(super) fn was_reset(&mut self, zone: usize) {
+    pub(super) fn reset_done(&mut self, zone: usize) {
         let state = &mut self.zones[zone];
-        (state.phase, state.taken) = (Phase::Free, 0);
+        (state.phase, state.reserved) = (Phase::Free, 0);
         self.free.push_back(zone);
     }
 }
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!((space.start(first), space.open()), (Sector(16), None));
         let full = space.next_reset().expect("a full zone");
         assert!(space.is_resetting());
-        space.was_reset(full);
+        space.reset_done(full);
         assert_eq!(space.open().map(|zone| space.start(zone)), Some(Sector(32)));
     }
 
@@ -209,13 +209,13 @@ mod tests {
         let mut space = space();
         let zone = space.open().expect("an empty zone");
         space.next_reset();
-        let (a, b) = (space.take(zone, 1024), space.take(zone, 3072));
+        let (a, b) = (space.reserve(zone, 1024), space.reserve(zone, 3072));
         assert_eq!((a, b, space.room(zone)), (16 * 512, 18 * 512, 0));
-        space.wrote(zone);
+        space.write_done(zone);
         space.release(a, 1024);
         space.release(b, 3072);
         assert_eq!(space.next_reset(), None, "a write is on the way");
-        space.wrote(zone);
+        space.write_done(zone);
         assert_eq!(space.next_reset(), Some(zone));
     }
 }

@@ -14,7 +14,7 @@ use zonal_fio::stats::Usage;
 const SLEEP_SLACK: Nanos = Nanos(100_000);
 
 /// How often the stop flag is looked at, in steps.
-const STEPS_BETWEEN_LOOKS: u32 = 64;
+const STEPS_PER_STOP_CHECK: u32 = 64;
 
 /// A runner and where it runs.
 pub struct Thread {
@@ -48,7 +48,7 @@ pub fn run(
                 let (left, watcher) = (&left, watcher.clone());
                 scope.spawn(move || {
                     pin(&cpus);
-                    let mut outcomes = drive(runner, clock, stop);
+                    let mut outcomes = drive_runner(runner, clock, stop);
                     outcomes.iter_mut().for_each(|outcome| outcome.thread_id = thread_id());
                     if let Some(first) = outcomes.first_mut() {
                         // What a file system's clones used together cannot be told apart.
@@ -106,7 +106,7 @@ fn usage() -> Usage {
     }
 }
 
-fn drive(
+fn drive_runner(
     mut runner: Box<dyn SteppedBy<RealClock>>,
     clock: &RealClock,
     stop: &AtomicBool,
@@ -114,7 +114,7 @@ fn drive(
     let mut steps = 0_u32;
     loop {
         steps = steps.wrapping_add(1);
-        if steps.is_multiple_of(STEPS_BETWEEN_LOOKS) && stop.load(Ordering::Relaxed) {
+        if steps.is_multiple_of(STEPS_PER_STOP_CHECK) && stop.load(Ordering::Relaxed) {
             runner.stop();
         }
         match runner.step(clock) {

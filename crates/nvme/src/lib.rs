@@ -12,12 +12,12 @@
 #![warn(clippy::cast_possible_truncation)]
 
 pub mod auth;
+mod buffer_pool;
 pub mod controller;
 pub mod ns;
 pub mod pi;
-mod spares;
+mod slab;
 pub mod status;
-mod table;
 pub mod tcp;
 pub mod wire;
 

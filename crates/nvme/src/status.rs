@@ -152,7 +152,7 @@ impl NvmeStatus {
 
     /// For the host: what the block layer says of a command that ended so. The meanings are those
     /// that Linux gives its users as error numbers; whatever has none is an I/O error.
-    pub fn to_block(self) -> Status {
+    pub fn to_blk_status(self) -> Status {
         match self.code() {
             _ if self.is_path_error() => Status::Transport,
             NvmeStatus::SUCCESS => Status::Ok,
@@ -176,7 +176,7 @@ impl NvmeStatus {
 
     /// For the controller: how a command ends whose bio ended so. An I/O error is the one that does
     /// not say enough: who knows the zone can say more.
-    pub const fn from_block(status: Status) -> Self {
+    pub const fn from_blk_status(status: Status) -> Self {
         match status {
             Status::Ok => NvmeStatus::SUCCESS,
             Status::NotSupported => NvmeStatus::INVALID_OPCODE.do_not_retry(),
@@ -211,10 +211,10 @@ mod tests {
             NvmeStatus::ABORTED_BY_HOST,
         ] {
             assert!(status.is_path_error(), "{status:?}");
-            assert_eq!(status.to_block(), Status::Transport);
+            assert_eq!(status.to_blk_status(), Status::Transport);
             // CRD and More do not matter.
             assert!(NvmeStatus(status.0 | 0x3800).is_path_error());
-            assert_eq!(status.do_not_retry().to_block(), Status::IoError);
+            assert_eq!(status.do_not_retry().to_blk_status(), Status::IoError);
         }
         for status in
             [NvmeStatus::INTERNAL, NvmeStatus::ZONE_INVALID_WRITE, NvmeStatus::WRITE_FAULT]

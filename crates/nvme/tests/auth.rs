@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::{FromBytes, IntoBytes};
 use zonal_nvme::auth::{
-    AuthConfig, AwaitChallenge, AwaitSuccess, ControllerAuth, Group, Hash, HostAuthError, Random,
-    Secret, SecretError, Secrets, Standing,
+    AuthConfig, AuthState, AwaitChallenge, AwaitSuccess, ControllerAuth, Group, Hash,
+    HostAuthError, Random, Secret, SecretError, Secrets,
 };
 use zonal_nvme::wire::auth::{Explanation, Failure, Header, MessageId, Success2};
 
@@ -66,7 +66,7 @@ fn replied(controller: &mut ControllerAuth, config: &Arc<AuthConfig>) -> AwaitSu
 fn authenticate(
     of_controller: &Arc<AuthConfig>,
     of_host: &Arc<AuthConfig>,
-) -> (Standing, Result<(), HostAuthError>) {
+) -> (AuthState, Result<(), HostAuthError>) {
     let mut controller = controller(of_controller);
     let (negotiate, waits) = begin(of_host);
     controller.send(&negotiate);
@@ -77,9 +77,9 @@ fn authenticate(
     match &outcome {
         Ok(Some(success2)) => controller.send(success2),
         Ok(None) | Err(HostAuthError::Refused(_)) => {}
-        Err(HostAuthError::Unbelievable { failure2, .. }) => controller.send(failure2),
+        Err(HostAuthError::ControllerRejected { failure2, .. }) => controller.send(failure2),
     }
-    (controller.standing(), outcome.map(drop))
+    (controller.auth_state(), outcome.map(drop))
 }
 
 fn with(config: &AuthConfig, hash: Hash, group: Group) -> Arc<AuthConfig> {
@@ -93,7 +93,7 @@ fn both_sides_agree_with_every_hash_and_group_one_way_and_both_ways() {
             for config in [one_way(), both_ways()] {
                 let config = with(&config, hash, group);
                 let outcome = authenticate(&config, &config);
-                assert_eq!(outcome, (Standing::Proved, Ok(())), "{hash} {group}");
+                assert_eq!(outcome, (AuthState::Authenticated, Ok(())), "{hash} {group}");
             }
         }
     }
@@ -102,7 +102,7 @@ fn both_sides_agree_with_every_hash_and_group_one_way_and_both_ways() {
 #[test]
 fn who_has_another_secret_is_refused() {
     let refused =
-        (Standing::Failed(Explanation::FAILED), Err(HostAuthError::Refused(Explanation::FAILED)));
+        (AuthState::Failed(Explanation::FAILED), Err(HostAuthError::Refused(Explanation::FAILED)));
     let other = Arc::new(config(&format!("{HOST} {SHA384}")));
     assert_eq!(authenticate(&one_way(), &other), refused);
     // A controller without a secret cannot answer a host that wants it to.
@@ -116,8 +116,8 @@ fn who_has_another_secret_is_refused() {
 #[test]
 fn host_refuses_a_controller_with_another_secret() {
     let other = Arc::new(config(&format!("{HOST} {EXAMPLE} {EXAMPLE}")));
-    let (standing, outcome) = authenticate(&other, &both_ways());
-    assert_eq!(standing, Standing::Failed(Explanation::FAILED));
+    let (auth_state, outcome) = authenticate(&other, &both_ways());
+    assert_eq!(auth_state, AuthState::Failed(Explanation::FAILED));
     let error = outcome.expect_err("another secret").to_string();
     assert_eq!(error, "the controller does not have its secret");
 }
@@ -129,7 +129,7 @@ fn host_that_wants_proof_is_not_content_without() {
     let mut success1 = receive(&mut controller);
     // RVALID.
     success1[8] = 0;
-    assert!(matches!(waits.take(&success1), Err(HostAuthError::Unbelievable { .. })));
+    assert!(matches!(waits.take(&success1), Err(HostAuthError::ControllerRejected { .. })));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn controller_takes_its_own_preference_among_what_the_host_offers() {
             Ok(hash) => assert_eq!((message[8], message[9]), (hash as u8, 1), "{hash}, ffdhe2048"),
             Err(why) => {
                 assert_eq!(waits.take(&message).err(), Some(HostAuthError::Refused(why)));
-                assert_eq!(controller.standing(), Standing::Failed(why));
+                assert_eq!(controller.auth_state(), AuthState::Failed(why));
             }
         }
     }
@@ -174,15 +174,15 @@ fn host_authenticates_again_and_loses_its_standing_when_that_fails() {
         let waits = replied(&mut controller, &config);
         let success2 = waits.take(&receive(&mut controller)).expect("a success");
         controller.send(&success2.expect("both ways"));
-        assert_eq!(controller.standing(), Standing::Proved);
+        assert_eq!(controller.auth_state(), AuthState::Authenticated);
     }
     controller.send(&begin(&config).0);
     receive(&mut controller);
-    assert_eq!(controller.standing(), Standing::Proved);
+    assert_eq!(controller.auth_state(), AuthState::Authenticated);
     controller.send(Failure::new(MessageId::FAILURE2, 7, Explanation::FAILED).as_bytes());
-    assert_eq!(controller.standing(), Standing::Failed(Explanation::FAILED));
+    assert_eq!(controller.auth_state(), AuthState::Failed(Explanation::FAILED));
     controller.send(&begin(&config).0);
-    assert_eq!(controller.standing(), Standing::Failed(Explanation::FAILED), "for good");
+    assert_eq!(controller.auth_state(), AuthState::Failed(Explanation::FAILED), "for good");
 }
 
 /// A controller in each of its states, and the host's next message if there is one. The controller
@@ -223,16 +223,16 @@ fn states() -> Vec<(&'static str, ControllerAuth, Vec<u8>)> {
 
 /// What the host can fetch next, or what it is taken for if there is nothing.
 fn next(controller: &mut ControllerAuth) -> &'static str {
-    let before = controller.standing();
+    let before = controller.auth_state();
     let message = controller.receive(4096);
     let id = message.map(|message| Header::read_from_prefix(&message).expect("a header").0);
     match (before, id.map(|header| header.message())) {
         (_, Some(MessageId::CHALLENGE)) => "challenge",
         (_, Some(MessageId::SUCCESS1)) => "success1",
         (_, Some(MessageId::FAILURE1)) => "failure1",
-        (Standing::Failed(_), None) => "failed",
-        (Standing::Proved, None) => "proved",
-        (Standing::Unknown, None) => "unknown",
+        (AuthState::Failed(_), None) => "failed",
+        (AuthState::Authenticated, None) => "proved",
+        (AuthState::Unauthenticated, None) => "unknown",
         other => panic!("{other:?}"),
     }
 }
@@ -290,7 +290,7 @@ fn room_that_is_too_small_ends_it() {
     let mut controller = controller(&config);
     controller.send(&begin(&config).0);
     assert!(controller.receive(47).is_none());
-    assert_eq!(controller.standing(), Standing::Failed(Explanation::PAYLOAD));
+    assert_eq!(controller.auth_state(), AuthState::Failed(Explanation::PAYLOAD));
 }
 
 /// Bytes of a negotiation: which, what to put there, why it is refused.
@@ -310,7 +310,7 @@ fn what_is_wrong_with_a_negotiation_is_said() {
         negotiate[place] = byte;
         controller.send(&negotiate);
         receive(&mut controller);
-        assert_eq!(controller.standing(), Standing::Failed(why), "byte {place}");
+        assert_eq!(controller.auth_state(), AuthState::Failed(why), "byte {place}");
     }
 }
 
@@ -411,7 +411,7 @@ proptest! {
                 Ok(bytes) => controller.send(&bytes),
                 Err(room) => drop(controller.receive(room)),
             }
-            prop_assert!(controller.standing() != Standing::Proved);
+            prop_assert!(controller.auth_state() != AuthState::Authenticated);
         }
     }
 
@@ -427,7 +427,7 @@ proptest! {
         controller.send(&reply);
         let believed = controller.receive(4096).is_some_and(|message| waits.take(&message).is_ok());
         prop_assert!(!believed, "byte {place}");
-        prop_assert!(controller.standing() != Standing::Proved);
+        prop_assert!(controller.auth_state() != AuthState::Authenticated);
     }
 
     #[test]

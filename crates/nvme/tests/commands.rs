@@ -6,8 +6,8 @@ use zonal_blk::{
     Status, Zone, ZoneCondition, ZoneKind, ZoneNo, ZoneWrite,
 };
 use zonal_nvme::ns::{
-    Arrangement, Ids, NamespaceInfo, PathInfo, Payload, ScanError, cache_line, in_head, in_path,
-    inline, layouts, setup,
+    Ids, NamespaceInfo, NamespaceLayout, PathInfo, ScanError, SpecialPayload, cache_line, in_head,
+    in_path, inline, layouts, setup,
 };
 use zonal_nvme::wire::identify::{IdentifyNamespace, ZnsNamespace};
 use zonal_nvme::wire::io::RwCommand;
@@ -19,7 +19,7 @@ const PATH: PathInfo = PathInfo { cntlid: 1, ana_group: 0 };
 const ZONE: u64 = 4096;
 
 /// What became of a request.
-type Made = Result<(Sqe, Payload), Status>;
+type Made = Result<(Sqe, SpecialPayload), Status>;
 
 /// A device that makes commands of its requests and forgets them.
 struct Recorder<A> {
@@ -30,7 +30,7 @@ struct Recorder<A> {
 
 struct RecorderQueue<A>(Arc<Recorder<A>>, Vec<Box<Request>>);
 
-impl<A: Arrangement + 'static> Device for Recorder<A> {
+impl<A: NamespaceLayout + 'static> Device for Recorder<A> {
     fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -55,7 +55,7 @@ impl<A: Arrangement + 'static> Device for Recorder<A> {
     }
 }
 
-impl<A: Arrangement + 'static> HwQueue for RecorderQueue<A> {
+impl<A: NamespaceLayout + 'static> HwQueue for RecorderQueue<A> {
     fn start(&mut self, _now: Nanos, mut request: Box<Request>) -> Result<(), Box<Request>> {
         let mut sqe = Sqe::zeroed();
         let made = setup(&*self.0.ns, &request, 7, &mut sqe).map(|payload| (sqe, payload));
@@ -96,7 +96,7 @@ fn info(lba_shift: u8, metadata: u16, pi: u8) -> NamespaceInfo {
     NamespaceInfo::new(9, Ids::default(), &id, Some(&zoned(lba_shift))).unwrap()
 }
 
-fn command_of<A: Arrangement + 'static>(info: &NamespaceInfo, bio: Bio) -> Made {
+fn command_of<A: NamespaceLayout + 'static>(info: &NamespaceInfo, bio: Bio) -> Made {
     let limits = Limits {
         lba_size: 1 << info.lba_shift,
         capacity: info.capacity,
@@ -149,7 +149,7 @@ fn reads_writes_and_appends_count_in_blocks() {
             assert_eq!((sqe.opcode, sqe.cid.get(), sqe.nsid.get()), (opcode.0, 7, 9));
             assert_eq!((rw.slba.get(), rw.nlb.get(), rw.control.get()), (slba, nlb, 0));
             assert_eq!(sqe.dptr, Sgl::transport(8192));
-            assert_eq!((payload, rw.reference_tag.get()), (Payload::None, 0));
+            assert_eq!((payload, rw.reference_tag.get()), (SpecialPayload::None, 0));
         }
     }
 }
@@ -201,10 +201,10 @@ fn zone_management_names_the_zone_or_all() {
 fn flush_has_no_range_and_discard_brings_one() {
     let info = info(12, 0, 0);
     let (sqe, payload) = command(&info, Op::Flush, BioFlags::NONE, 0, 0).unwrap();
-    assert_eq!((sqe, payload), (Sqe::new(0, 7, 9), Payload::None));
+    assert_eq!((sqe, payload), (Sqe::new(0, 7, 9), SpecialPayload::None));
 
     let (sqe, payload) = command(&info, Op::Discard, BioFlags::NONE, ZONE, 64).unwrap();
-    let Payload::Range(range) = payload else { panic!("{payload:?}") };
+    let SpecialPayload::Range(range) = payload else { panic!("{payload:?}") };
     assert_eq!((range.slba.get(), range.nlb.get()), (ZONE / 8, 8));
     assert_eq!((sqe.opcode, sqe.cdw10.get(), sqe.cdw11.get()), (9, 0, 4));
     assert_eq!(sqe.dptr, Sgl::in_capsule(16));

@@ -154,13 +154,13 @@ fn block_status_survives_the_wire() {
         Status::Offline,
         Status::Invalid,
     ] {
-        assert_eq!(NvmeStatus::from_block(status).to_block(), status);
+        assert_eq!(NvmeStatus::from_blk_status(status).to_blk_status(), status);
     }
 }
 
 #[test]
 fn every_zone_status_means_something_to_the_block_layer() {
-    let meaning = |status: NvmeStatus| status.do_not_retry().to_block();
+    let meaning = |status: NvmeStatus| status.do_not_retry().to_blk_status();
     for (status, expected) in [
         (NvmeStatus::ZONE_BOUNDARY, Status::IoError),
         (NvmeStatus::ZONE_FULL, Status::IoError),

@@ -16,50 +16,51 @@ pub struct IoCost {
 
 /// What I/Os cost the threads that do them, by the scheduler of their device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Costs {
+pub enum CostModel {
     /// The same with each scheduler, however long the I/O.
     Flat(Nanos),
     /// What they cost on the machine of the published zone write plugging table, see
-    /// [`Costs::of`].
+    /// [`CostModel::of`].
     Published,
 }
 
-/// A text that is no [`Costs`].
+/// A text that is no [`CostModel`].
 #[derive(Debug, PartialEq, Eq)]
-pub struct BadCosts(String);
+pub struct ParseCostError(String);
 
-impl fmt::Display for BadCosts {
+impl fmt::Display for ParseCostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "found `{}`, expected a number of nanoseconds or `published`", self.0)
     }
 }
 
-impl std::error::Error for BadCosts {}
+impl std::error::Error for ParseCostError {}
 
-impl FromStr for Costs {
-    type Err = BadCosts;
+impl FromStr for CostModel {
+    type Err = ParseCostError;
 
     /// A number of nanoseconds, or `published`.
-    fn from_str(text: &str) -> Result<Self, BadCosts> {
+    fn from_str(text: &str) -> Result<Self, ParseCostError> {
         match text {
-            "published" => Ok(Costs::Published),
-            _ => {
-                text.parse().map(|io| Costs::Flat(Nanos(io))).map_err(|_| BadCosts(text.to_owned()))
-            }
+            "published" => Ok(CostModel::Published),
+            _ => text
+                .parse()
+                .map(|io| CostModel::Flat(Nanos(io)))
+                .map_err(|_| ParseCostError(text.to_owned())),
         }
     }
 }
 
-impl fmt::Display for Costs {
+impl fmt::Display for CostModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Costs::Flat(io) => write!(f, "{io} ns of a thread an I/O"),
-            Costs::Published => f.write_str("the published machine's time of a thread an I/O"),
+            CostModel::Flat(io) => write!(f, "{io} ns of a thread an I/O"),
+            CostModel::Published => f.write_str("the published machine's time of a thread an I/O"),
         }
     }
 }
 
-impl Costs {
+impl CostModel {
     /// What an I/O costs with a scheduler.
     ///
     /// The published costs are derived from the null_blk table of the zone write plugging patches,
@@ -68,7 +69,7 @@ impl Costs {
     /// rows with zone write locking and with plugging are averaged. There is no row for kyber; it
     /// is given the costs of mq-deadline.
     pub fn of(self, scheduler: Scheduler) -> IoCost {
-        if let Costs::Flat(io) = self {
+        if let CostModel::Flat(io) = self {
             return IoCost { io, mib: Nanos(0) };
         }
         let (io, mib) = match scheduler {
@@ -106,7 +107,7 @@ mod tests {
             ("bfq", 4096, 756.0),
             ("bfq", 1 << 20, 16020.0),
         ] {
-            let cost = Costs::Published.of(scheduler.parse().expect("a scheduler"));
+            let cost = CostModel::Published.of(scheduler.parse().expect("a scheduler"));
             let time = 2 * cost.half(1, bs).0;
             let bandwidth = bs as f64 * 1e3 / time as f64;
             assert!((bandwidth / published - 1.0).abs() < 0.002, "{scheduler} {bs}: {bandwidth}");
@@ -115,15 +116,15 @@ mod tests {
 
     #[test]
     fn costs_are_read_from_text() {
-        assert_eq!("1000".parse(), Ok(Costs::Flat(Nanos(1000))));
-        assert_eq!("published".parse(), Ok(Costs::Published));
-        let error = "-1".parse::<Costs>().unwrap_err().to_string();
+        assert_eq!("1000".parse(), Ok(CostModel::Flat(Nanos(1000))));
+        assert_eq!("published".parse(), Ok(CostModel::Published));
+        let error = "-1".parse::<CostModel>().unwrap_err().to_string();
         assert_eq!(error, "found `-1`, expected a number of nanoseconds or `published`");
     }
 
     #[test]
     fn flat_costs_do_not_depend_on_scheduler_or_length() {
-        let cost = Costs::Flat(Nanos(1000)).of(Scheduler::default());
+        let cost = CostModel::Flat(Nanos(1000)).of(Scheduler::default());
         assert_eq!(cost.half(3, 1 << 30), Nanos(1500));
         assert_eq!(cost.half(0, 0), Nanos(0));
     }

@@ -1,17 +1,17 @@
-//! VirtualClock time: jobs run in deterministic discrete events on one thread.
+//! Virtual time: jobs run in deterministic discrete events on one thread.
 //!
 //! Takes runners; gives what they measured and when they ended. Keeps true: time moves to the
 //! earliest next event and never back; the same runners give the same outcome.
 //!
 //! The device model says how long an I/O takes there. What it costs the thread that does it is a
-//! parameter, [`Costs`], so that a device without latency does not do infinitely many I/Os in no
+//! parameter, [`CostModel`], so that a device without latency does not do infinitely many I/Os in no
 //! time. While it works the device interrupts it: what waited for a write goes out at once, also if
 //! the job sees the end of the write only when its thread comes to it.
 #![forbid(unsafe_code)]
 
 mod costs;
 
-pub use costs::{BadCosts, Costs, IoCost};
+pub use costs::{CostModel, IoCost, ParseCostError};
 
 use std::cell::Cell;
 use zonal_blk::{Clock, Nanos};
@@ -19,20 +19,20 @@ use zonal_fio::runner::{Outcome, Step, SteppedBy};
 
 /// All jobs wait for one another and none can go on: a fault in the program.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Stalled {
+pub struct Deadlock {
     /// When it happened.
     pub at: Nanos,
     /// The jobs.
     pub jobs: Vec<String>,
 }
 
-impl std::fmt::Display for Stalled {
+impl std::fmt::Display for Deadlock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "at {} ns all jobs wait for one another: {}", self.at, self.jobs.join(", "))
     }
 }
 
-impl std::error::Error for Stalled {}
+impl std::error::Error for Deadlock {}
 
 /// A runner that virtual time can step.
 pub type BoxedRunner = Box<dyn SteppedBy<VirtualClock>>;
@@ -49,7 +49,7 @@ impl Clock for VirtualClock {
 }
 
 /// A runner and when it wants to be stepped; `None` if that is for others to bring about.
-struct Thread {
+struct SimThread {
     runner: Option<BoxedRunner>,
     cost: IoCost,
     due: Option<Nanos>,
@@ -62,23 +62,23 @@ struct Thread {
 /// order, and the time.
 ///
 /// # Errors
-/// [`Stalled`] if no runner can go on.
+/// [`Deadlock`] if no runner can go on.
 pub fn run(
     runners: Vec<BoxedRunner>,
     start: Nanos,
-    costs: Costs,
-) -> Result<(Vec<Outcome>, Nanos), Stalled> {
+    costs: CostModel,
+) -> Result<(Vec<Outcome>, Nanos), Deadlock> {
     let clock = VirtualClock(Cell::new(start));
-    let thread = |runner: BoxedRunner| Thread {
+    let thread = |runner: BoxedRunner| SimThread {
         cost: costs.of(runner.scheduler()),
         runner: Some(runner),
         due: Some(start),
         busy_until: start,
         outcomes: Vec::new(),
     };
-    let mut threads: Vec<Thread> = runners.into_iter().map(thread).collect();
+    let mut threads: Vec<SimThread> = runners.into_iter().map(thread).collect();
     loop {
-        let earliest = |(index, thread): (usize, &Thread)| Some((thread.due?, index));
+        let earliest = |(index, thread): (usize, &SimThread)| Some((thread.due?, index));
         let Some((at, index)) = threads.iter().enumerate().filter_map(earliest).min() else {
             break;
         };
@@ -101,12 +101,12 @@ pub fn run(
     if !jobs.is_empty() {
         // Their channels have I/O outstanding, and must not be dropped with it.
         std::mem::forget(threads);
-        return Err(Stalled { at: clock.now(), jobs });
+        return Err(Deadlock { at: clock.now(), jobs });
     }
     Ok((threads.into_iter().flat_map(|thread| thread.outcomes).collect(), clock.now()))
 }
 
-impl Thread {
+impl SimThread {
     /// Steps the runner, or interrupts the thread at its work; whether that got anything done.
     fn step(&mut self, clock: &VirtualClock) -> bool {
         let now = clock.now();

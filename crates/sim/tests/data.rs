@@ -7,11 +7,11 @@ use zonal_device::medium::Medium;
 use zonal_device::{NullConfig, NullDevice};
 use zonal_fio::generate::ZbdTable;
 use zonal_fio::job::{DataDir, Job, ZoneMode};
-use zonal_fio::jobfile::{MemorySource, parse_str};
+use zonal_fio::jobfile::{MemoryEnvironment, parse_str};
 use zonal_fio::plan::{self, Task};
 use zonal_fio::runner::Outcome;
-use zonal_fio::trace::{Request, Share, Trace};
-use zonal_sim::{BoxedRunner, Costs};
+use zonal_fio::trace::{Request, Trace, TraceSlice};
+use zonal_sim::{BoxedRunner, CostModel};
 use zonal_torture::fault::{AbortResponse, Effect, Event, FaultSpec, Log};
 use zonal_torture::{FaultConfig, FaultDevice};
 
@@ -60,7 +60,7 @@ impl Rig {
             let table = match task.job.zonemode {
                 ZoneMode::None => None,
                 ZoneMode::Zbd if task.job.verify.only => {
-                    ZbdTable::blank(&**queue.device(), 0).map(Arc::new).ok()
+                    ZbdTable::all_empty(&**queue.device(), 0).map(Arc::new).ok()
                 }
                 ZoneMode::Zbd => of_all.clone().ok(),
             };
@@ -70,7 +70,7 @@ impl Rig {
         };
         let runners: Vec<BoxedRunner> =
             (0..).zip(tasks).map(|task| Box::new(runner(task)) as BoxedRunner).collect();
-        zonal_sim::run(runners, Nanos(0), Costs::Flat(Nanos(1000))).expect("no stall").0
+        zonal_sim::run(runners, Nanos(0), CostModel::Flat(Nanos(1000))).expect("no stall").0
     }
 
     fn block(&self, block: u64) -> Vec<u8> {
@@ -96,7 +96,7 @@ impl Rig {
 }
 
 fn jobs(text: &str) -> Vec<Job> {
-    parse_str("data.fio", text, &MemorySource::default()).expect("a job file").jobs
+    parse_str("data.fio", text, &MemoryEnvironment::default()).expect("a job file").jobs
 }
 
 /// Reads and writes that ended well.
@@ -308,7 +308,7 @@ fn appends_are_read_where_they_landed() {
     };
     let trace = Arc::new(Trace { requests: (0..8).map(append).collect(), ..Trace::default() });
     let job = Arc::new(jobs("[a]\niodepth=8\nread_iolog=-\nverify=crc32c\n").remove(0));
-    let share = Some(Share::new(trace, 0, 1));
+    let share = Some(TraceSlice::new(trace, 0, 1));
     let outcomes = rig.phase(&[Task { share, ..Task::of(&job) }]);
     let found = texts(&outcomes[0]);
     assert_eq!((ios(&outcomes[0]), outcomes[0].error), ([8, 8], None), "{found:?}");

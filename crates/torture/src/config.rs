@@ -1,6 +1,6 @@
 //! What a run is made of: a device, a queue and the channels above it, drawn from a seed.
-use super::chance::Chance;
-use super::drive::Drive;
+use super::drive::DriveConfig;
+use super::random::Random;
 use crate::fault::{FaultConfig, FaultDevice};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -68,7 +68,7 @@ pub type Attributes = Vec<(String, String)>;
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The device inside of the one that fails.
-    pub drive: Drive,
+    pub drive: DriveConfig,
     /// Number of zones; 0 for a device without, which is then `zone_lbas` long.
     pub zones: u32,
     /// Distance between zone starts.
@@ -135,33 +135,33 @@ pub struct Config {
 }
 
 impl Config {
-    pub(super) fn draw(chance: &mut Chance, profile: Profile) -> Self {
+    pub(super) fn draw(random: &mut Random, profile: Profile) -> Self {
         let zoned = match profile {
             Profile::Regular => false,
-            Profile::Any | Profile::Calm => chance.percent(90),
-            Profile::Crash => chance.percent(75),
+            Profile::Any | Profile::Calm => random.percent(90),
+            Profile::Crash => random.percent(75),
             Profile::Zoned => true,
         };
-        let zone_lbas = if zoned { chance.skewed(4, 96) } else { chance.skewed(16, 512) };
+        let zone_lbas = if zoned { random.skewed(4, 96) } else { random.skewed(16, 512) };
         let capacity_lbas =
-            if chance.percent(60) { zone_lbas } else { chance.range(zone_lbas / 2, zone_lbas) };
-        let zones = if zoned { chance.skewed(1, 12) } else { 0 };
-        let conventional = if chance.percent(60) { 0 } else { chance.range(0, zones) };
-        let max_io_lbas = chance.skewed(1, 24);
-        let native = zoned && chance.percent(35);
-        let append_lbas = if native { chance.range(1, max_io_lbas) } else { 0 };
-        let short_last = zones > 1 && !native && chance.percent(20);
-        let limited = chance.percent(35);
-        let max_active = if limited { chance.range(0, zones.max(1)) } else { 0 };
+            if random.percent(60) { zone_lbas } else { random.range(zone_lbas / 2, zone_lbas) };
+        let zones = if zoned { random.skewed(1, 12) } else { 0 };
+        let conventional = if random.percent(60) { 0 } else { random.range(0, zones) };
+        let max_io_lbas = random.skewed(1, 24);
+        let native = zoned && random.percent(35);
+        let append_lbas = if native { random.range(1, max_io_lbas) } else { 0 };
+        let short_last = zones > 1 && !native && random.percent(20);
+        let limited = random.percent(35);
+        let max_active = if limited { random.range(0, zones.max(1)) } else { 0 };
         let most_open = if max_active > 0 { max_active } else { zones.max(1) };
         let lowest = u32::from(max_active > 0);
-        let max_open = if limited { chance.range(lowest, most_open) } else { 0 };
-        let channels = chance.skewed(1, 5) as u8;
-        let share_queues = chance.percent(30);
-        let (scheduler, attributes) = any_scheduler(chance);
+        let max_open = if limited { random.range(lowest, most_open) } else { 0 };
+        let channels = random.skewed(1, 5) as u8;
+        let share_queues = random.percent(30);
+        let (scheduler, attributes) = any_scheduler(random);
         let locks = scheduler == "mq-deadline";
         let policy = match zoned {
-            true => chance.weighted(&[
+            true => random.weighted(&[
                 (10, Policy::Plug),
                 (7, Policy::Qd1),
                 (if locks { 6 } else { 0 }, Policy::Lock),
@@ -169,45 +169,45 @@ impl Config {
             ]),
             false => Policy::Plug,
         };
-        let timed = chance.percent(70);
-        let data = profile == Profile::Crash || chance.percent(30);
-        let cache = profile == Profile::Crash || chance.percent(20);
-        let drive = Drive::draw(chance, zoned);
+        let timed = random.percent(70);
+        let data = profile == Profile::Crash || random.percent(30);
+        let cache = profile == Profile::Crash || random.percent(20);
+        let drive = DriveConfig::draw(random, zoned);
         let mut config = Config {
             drive: drive.clone(),
             zones,
             zone_lbas,
             capacity_lbas,
-            last_lbas: if short_last { chance.range(1, zone_lbas) } else { zone_lbas },
+            last_lbas: if short_last { random.range(1, zone_lbas) } else { zone_lbas },
             conventional,
-            lba: chance.weighted(&[(4, 512), (1, 4096)]),
+            lba: random.weighted(&[(4, 512), (1, 4096)]),
             max_open,
             max_active,
             append_lbas,
             max_io_lbas,
-            zeroes_lbas: chance.weighted(&[(3, None), (1, Some(0)), (1, Some(3))]),
-            queues: if share_queues { chance.range(1, 3) as u16 } else { u16::from(channels) },
-            depth: chance.skewed(1, 64) as u16,
-            latency: if timed { u64::from(chance.skewed(1, 100_000)) } else { 0 },
-            jitter: if timed { u64::from(chance.skewed(0, 200_000)) } else { 0 },
-            rotational: chance.percent(20),
+            zeroes_lbas: random.weighted(&[(3, None), (1, Some(0)), (1, Some(3))]),
+            queues: if share_queues { random.range(1, 3) as u16 } else { u16::from(channels) },
+            depth: random.skewed(1, 64) as u16,
+            latency: if timed { u64::from(random.skewed(1, 100_000)) } else { 0 },
+            jitter: if timed { u64::from(random.skewed(0, 200_000)) } else { 0 },
+            rotational: random.percent(20),
             cache,
             data,
             policy,
             scheduler,
             attributes,
-            merge: chance.percent(75),
-            emulate_append: native && chance.percent(30),
-            lazy_recovery: chance.percent(25),
+            merge: random.percent(75),
+            emulate_append: native && random.percent(30),
+            lazy_recovery: random.percent(25),
             share_queues,
             channels,
-            contention: if chance.percent(50) { chance.range(1, 50) as u8 } else { 0 },
-            attentive: chance.percent(25),
-            punctual: chance.percent(60),
-            fua: if cache || chance.percent(20) { chance.range(1, 30) as u8 } else { 0 },
-            io_timeout: match chance.percent(60) {
+            contention: if random.percent(50) { random.range(1, 50) as u8 } else { 0 },
+            attentive: random.percent(25),
+            punctual: random.percent(60),
+            fua: if cache || random.percent(20) { random.range(1, 30) as u8 } else { 0 },
+            io_timeout: match random.percent(60) {
                 true => 30_000_000_000,
-                false => chance.skewed(50_000, 50_000_000).into(),
+                false => random.skewed(50_000, 50_000_000).into(),
             },
         };
         drive.adapt(&mut config);
@@ -293,33 +293,33 @@ pub(super) fn scheduler(name: &str, attributes: &Attributes) -> Result<Scheduler
 }
 
 /// The name of a scheduler, and attributes for it.
-pub(super) fn any_scheduler(chance: &mut Chance) -> (String, Attributes) {
-    let name = chance.weighted(&[(6, "none"), (4, "mq-deadline"), (2, "bfq"), (2, "kyber")]);
-    (name.to_owned(), attributes(chance, name))
+pub(super) fn any_scheduler(random: &mut Random) -> (String, Attributes) {
+    let name = random.weighted(&[(6, "none"), (4, "mq-deadline"), (2, "bfq"), (2, "kyber")]);
+    (name.to_owned(), attributes(random, name))
 }
 
 /// Attributes that make a scheduler hold back and let go within a run.
-fn attributes(chance: &mut Chance, scheduler: &str) -> Attributes {
+fn attributes(random: &mut Random, scheduler: &str) -> Attributes {
     let mut set = Vec::new();
     let mut add = |name: &str, value: String| set.push((name.to_owned(), value));
     match scheduler {
-        "mq-deadline" if chance.percent(60) => {
-            add("fifo_batch", chance.skewed(1, 16).to_string());
-            add("writes_starved", chance.range(0, 3).to_string());
-            add("front_merges", chance.range(0, 1).to_string());
-            add("async_depth", chance.range(0, 4).to_string());
-            add("read_expire", chance.range(0, 2).to_string());
-            add("write_expire", chance.range(0, 3).to_string());
-            add("prio_aging_expire", chance.range(0, 5).to_string());
+        "mq-deadline" if random.percent(60) => {
+            add("fifo_batch", random.skewed(1, 16).to_string());
+            add("writes_starved", random.range(0, 3).to_string());
+            add("front_merges", random.range(0, 1).to_string());
+            add("async_depth", random.range(0, 4).to_string());
+            add("read_expire", random.range(0, 2).to_string());
+            add("write_expire", random.range(0, 3).to_string());
+            add("prio_aging_expire", random.range(0, 5).to_string());
         }
-        "bfq" if chance.percent(60) => {
-            add("slice_idle", chance.range(0, 8).to_string());
-            add("low_latency", chance.range(0, 1).to_string());
-            add("strict_guarantees", chance.range(0, 1).to_string());
+        "bfq" if random.percent(60) => {
+            add("slice_idle", random.range(0, 8).to_string());
+            add("low_latency", random.range(0, 1).to_string());
+            add("strict_guarantees", random.range(0, 1).to_string());
         }
-        "kyber" if chance.percent(60) => {
-            add("read_lat_nsec", (u64::from(chance.skewed(1, 100)) * 10_000).to_string());
-            add("write_lat_nsec", (u64::from(chance.skewed(1, 100)) * 10_000).to_string());
+        "kyber" if random.percent(60) => {
+            add("read_lat_nsec", (u64::from(random.skewed(1, 100)) * 10_000).to_string());
+            add("write_lat_nsec", (u64::from(random.skewed(1, 100)) * 10_000).to_string());
         }
         _ => {}
     }

@@ -1,7 +1,7 @@
 //! Which device is inside of the one that fails: drawn small and quick, so that much happens in a
 //! run, and with the limits of its kind.
-use super::chance::Chance;
 use super::config::Config;
+use super::random::Random;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use zonal_blk::{Bytes, Nanos};
@@ -12,19 +12,19 @@ use zonal_device::{HddConfig, HddDevice, NullConfig, NullDevice, ZnsConfig, ZnsD
 /// A kind of device with what is its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Drive {
+pub enum DriveConfig {
     /// A null device: commands take the time that the device around it adds.
     Null,
     /// A rotating disk, shingled if it has zones.
-    Hdd(Disk),
+    Hdd(HddParams),
     /// A ZNS drive.
-    Zns(Flash),
+    Zns(ZnsParams),
 }
 
 /// What makes a rotating disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Disk {
+pub struct HddParams {
     /// One command at a time.
     pub ata: bool,
     /// Oldest first, instead of the shortest way.
@@ -44,7 +44,7 @@ pub struct Disk {
 /// What makes a ZNS drive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Flash {
+pub struct ZnsParams {
     /// Dies that a zone is striped over; there are twice as many.
     pub zone_dies: u32,
     /// Pages that are programmed together.
@@ -61,46 +61,46 @@ pub struct Flash {
     pub suspend: bool,
 }
 
-impl Drive {
-    pub(super) fn draw(chance: &mut Chance, zoned: bool) -> Self {
-        match chance.below(100) {
-            0..74 => Drive::Null,
-            74..87 => Drive::Hdd(Disk {
-                ata: chance.percent(20),
-                fifo: chance.percent(40),
-                write_cache: chance.percent(60),
-                pieces: chance.skewed(1, 32),
-                commands: chance.skewed(1, 16),
-                ahead: chance.range(0, 4),
-                heads: chance.range(1, 4),
+impl DriveConfig {
+    pub(super) fn draw(random: &mut Random, zoned: bool) -> Self {
+        match random.below(100) {
+            0..74 => DriveConfig::Null,
+            74..87 => DriveConfig::Hdd(HddParams {
+                ata: random.percent(20),
+                fifo: random.percent(40),
+                write_cache: random.percent(60),
+                pieces: random.skewed(1, 32),
+                commands: random.skewed(1, 16),
+                ahead: random.range(0, 4),
+                heads: random.range(1, 4),
             }),
-            _ if zoned => Drive::Zns(Flash {
-                zone_dies: chance.pick(&[1, 2, 4]),
-                cell_pages: chance.range(1, 3),
-                page_lbas: chance.skewed(1, 8),
-                program: chance.skewed(4, 60),
-                units: chance.skewed(0, 16),
-                power_safe: chance.percent(50),
-                suspend: chance.percent(50),
+            _ if zoned => DriveConfig::Zns(ZnsParams {
+                zone_dies: random.pick(&[1, 2, 4]),
+                cell_pages: random.range(1, 3),
+                page_lbas: random.skewed(1, 8),
+                program: random.skewed(4, 60),
+                units: random.skewed(0, 16),
+                power_safe: random.percent(50),
+                suspend: random.percent(50),
             }),
-            _ => Drive::Null,
+            _ => DriveConfig::Null,
         }
     }
 
     /// The name of the kind.
     pub fn name(&self) -> &'static str {
         match self {
-            Drive::Null => "null",
-            Drive::Hdd(_) => "hdd",
-            Drive::Zns(_) => "zns",
+            DriveConfig::Null => "null",
+            DriveConfig::Hdd(_) => "hdd",
+            DriveConfig::Zns(_) => "zns",
         }
     }
 
     /// Takes back what devices of the kind do not have.
     pub(super) fn adapt(&self, config: &mut Config) {
         match self {
-            Drive::Null => {}
-            Drive::Hdd(disk) => {
+            DriveConfig::Null => {}
+            DriveConfig::Hdd(disk) => {
                 config.capacity_lbas = config.zone_lbas;
                 config.append_lbas = 0;
                 config.emulate_append = false;
@@ -110,7 +110,7 @@ impl Drive {
                 config.depth = if disk.ata { 1 } else { config.depth.min(32) };
                 config.rotational = true;
             }
-            Drive::Zns(_) => {
+            DriveConfig::Zns(_) => {
                 config.conventional = 0;
                 if config.max_active > 0 {
                     config.max_open = config.max_open.max(1);
@@ -122,9 +122,11 @@ impl Drive {
     pub(super) fn medium(&self, config: &Config) -> Result<Arc<dyn Medium>, String> {
         let error = |error: zonal_device::ConfigError| error.to_string();
         Ok(match self {
-            Drive::Null => Arc::new(NullDevice::new(&null(config)).map_err(error)?),
-            Drive::Hdd(disk) => Arc::new(HddDevice::new(&hdd(config, disk)).map_err(error)?),
-            Drive::Zns(flash) => Arc::new(ZnsDevice::new(&zns(config, flash)).map_err(error)?),
+            DriveConfig::Null => Arc::new(NullDevice::new(&null(config)).map_err(error)?),
+            DriveConfig::Hdd(disk) => Arc::new(HddDevice::new(&hdd(config, disk)).map_err(error)?),
+            DriveConfig::Zns(flash) => {
+                Arc::new(ZnsDevice::new(&zns(config, flash)).map_err(error)?)
+            }
         })
     }
 }
@@ -150,7 +152,7 @@ fn null(config: &Config) -> NullConfig {
 }
 
 /// A disk of the usual make with seeks sixty times as short, at the highest speed.
-fn hdd(config: &Config, disk: &Disk) -> HddConfig {
+fn hdd(config: &Config, disk: &HddParams) -> HddConfig {
     const PIECE: u64 = 4096;
     HddConfig {
         recording: if config.zones > 0 { Recording::Smr } else { Recording::Cmr },
@@ -189,7 +191,7 @@ fn hdd(config: &Config, disk: &Disk) -> HddConfig {
 }
 
 /// A drive with few, small parts.
-fn zns(config: &Config, flash: &Flash) -> ZnsConfig {
+fn zns(config: &Config, flash: &ZnsParams) -> ZnsConfig {
     let page = config.bytes(flash.page_lbas);
     let unit = page.0 * u64::from(flash.cell_pages);
     let program = u64::from(flash.program) * 1000;

@@ -10,11 +10,11 @@
 //! file is all it takes to see a fault again. `docs/reliability.md` lists what is checked.
 #![forbid(unsafe_code)]
 
-mod chance;
 pub mod config;
 pub mod drive;
 pub mod fault;
 mod model;
+mod random;
 mod run;
 mod shrink;
 pub mod step;

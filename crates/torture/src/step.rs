@@ -3,8 +3,8 @@
 //!
 //! A step says where it writes relative to the write pointer, so it keeps its meaning when steps
 //! before it are dropped.
-use super::chance::Chance;
 use super::config::{Attributes, Config, Policy, Profile, any_scheduler};
+use super::random::Random;
 use serde::{Deserialize, Serialize};
 use zonal_blk::{Op, ZoneCondition};
 
@@ -78,7 +78,8 @@ pub enum Action {
         count: u16,
     },
     /// The next command, or write, fails, is torn, or takes long.
-    Doom(Doom),
+    #[serde(rename = "doom")]
+    Fault(CommandFault),
     /// The device refuses so many starts.
     Busy {
         /// How many.
@@ -89,7 +90,7 @@ pub enum Action {
         /// The zone.
         zone: u16,
         /// What becomes of it.
-        to: Health,
+        to: ZoneHealth,
     },
     /// Somebody resets a zone past the layer.
     ResetBehind {
@@ -137,7 +138,7 @@ pub struct Submit {
     /// The channel.
     pub channel: u8,
     /// The operation.
-    pub op: Kind,
+    pub op: OpKind,
     /// The zone.
     pub zone: u16,
     /// For writes so many LBAs from the write pointer; else from the zone's start.
@@ -158,7 +159,7 @@ pub(super) const UNALIGNED: u8 = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
-pub enum Kind {
+pub enum OpKind {
     Read,
     Write,
     Zeroes,
@@ -172,20 +173,20 @@ pub enum Kind {
     ResetAll,
 }
 
-impl From<Kind> for Op {
-    fn from(kind: Kind) -> Self {
+impl From<OpKind> for Op {
+    fn from(kind: OpKind) -> Self {
         match kind {
-            Kind::Read => Op::Read,
-            Kind::Write => Op::Write,
-            Kind::Zeroes => Op::WriteZeroes,
-            Kind::Append => Op::ZoneAppend,
-            Kind::Flush => Op::Flush,
-            Kind::Discard => Op::Discard,
-            Kind::Open => Op::ZoneOpen,
-            Kind::Close => Op::ZoneClose,
-            Kind::Finish => Op::ZoneFinish,
-            Kind::Reset => Op::ZoneReset,
-            Kind::ResetAll => Op::ZoneResetAll,
+            OpKind::Read => Op::Read,
+            OpKind::Write => Op::Write,
+            OpKind::Zeroes => Op::WriteZeroes,
+            OpKind::Append => Op::ZoneAppend,
+            OpKind::Flush => Op::Flush,
+            OpKind::Discard => Op::Discard,
+            OpKind::Open => Op::ZoneOpen,
+            OpKind::Close => Op::ZoneClose,
+            OpKind::Finish => Op::ZoneFinish,
+            OpKind::Reset => Op::ZoneReset,
+            OpKind::ResetAll => Op::ZoneResetAll,
         }
     }
 }
@@ -193,21 +194,21 @@ impl From<Kind> for Op {
 /// What becomes of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Doom {
+pub struct CommandFault {
     /// Not of reads, flushes and zone management.
     pub writes_only: bool,
     /// So much longer.
     pub late: u32,
     /// How it ends.
-    pub end: End,
+    pub end: FaultEffect,
     /// What the device does if it is asked to stop it.
-    pub stop: Halt,
+    pub stop: AbortBehaviour,
 }
 
 /// What a device does with a command that it is asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Halt {
+pub enum AbortBehaviour {
     /// Gives it back undone.
     Undone,
     /// Does it and gives it back.
@@ -221,7 +222,7 @@ pub enum Halt {
 /// How a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum FaultEffect {
     /// As it would have.
     Late,
     /// With a failure; nothing is done.
@@ -242,19 +243,20 @@ pub enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
-pub enum Health {
+pub enum ZoneHealth {
     ReadOnly,
     Offline,
-    Mended,
+    #[serde(rename = "mended")]
+    Restored,
 }
 
-impl Health {
+impl ZoneHealth {
     pub(super) fn condition(self, conventional: bool) -> ZoneCondition {
         match self {
-            Health::ReadOnly => ZoneCondition::ReadOnly,
-            Health::Offline => ZoneCondition::Offline,
-            Health::Mended if conventional => ZoneCondition::NotWritePointer,
-            Health::Mended => ZoneCondition::Empty,
+            ZoneHealth::ReadOnly => ZoneCondition::ReadOnly,
+            ZoneHealth::Offline => ZoneCondition::Offline,
+            ZoneHealth::Restored if conventional => ZoneCondition::NotWritePointer,
+            ZoneHealth::Restored => ZoneCondition::Empty,
         }
     }
 }
@@ -262,16 +264,16 @@ impl Health {
 /// What steps are drawn from: a run draws its own weights, many of them zero, since what happens
 /// seldom next to everything else happens often where there is little else.
 #[derive(Clone, Copy)]
-enum Draw {
-    Io(Kind),
-    Astray,
+enum ActionKind {
+    Io(OpKind),
+    RandomSector,
     Batch,
     Poll,
     Freeze,
     Thaw,
     Retire,
     Report,
-    Doom,
+    Fault,
     Busy,
     Condition,
     ResetBehind,
@@ -285,65 +287,65 @@ enum Draw {
 impl History {
     /// The history of a seed.
     pub fn draw(seed: u64, profile: Profile) -> Self {
-        let mut chance = Chance::new(seed);
-        let config = Config::draw(&mut chance, profile);
-        let weights = weights(&mut chance, &config, profile);
-        let mut hand = Hand::new(&mut chance, &config);
-        let count = chance.skewed(16, 8192);
-        let steps = (0..count).map(|_| hand.step(&mut chance, &config, &weights)).collect();
+        let mut random = Random::new(seed);
+        let config = Config::draw(&mut random, profile);
+        let weights = weights(&mut random, &config, profile);
+        let mut generator = StepGenerator::new(&mut random, &config);
+        let count = random.skewed(16, 8192);
+        let steps = (0..count).map(|_| generator.step(&mut random, &config, &weights)).collect();
         History { seed, config, steps }
     }
 }
 
-fn weights(chance: &mut Chance, config: &Config, profile: Profile) -> Vec<(u32, Draw)> {
+fn weights(random: &mut Random, config: &Config, profile: Profile) -> Vec<(u32, ActionKind)> {
     let zoned = config.zones > 0;
     let mut weights = Vec::new();
-    let mut often = |chance: &mut Chance, percent, top, draw| {
-        if chance.percent(percent) {
-            weights.push((chance.range(1, top), draw));
+    let mut often = |random: &mut Random, percent, top, draw| {
+        if random.percent(percent) {
+            weights.push((random.range(1, top), draw));
         }
     };
-    often(chance, 90, 400, Draw::Io(Kind::Write));
-    often(chance, 50, 200, Draw::Io(Kind::Read));
-    often(chance, 50, 60, Draw::Batch);
-    often(chance, 30, 40, Draw::Io(Kind::Zeroes));
-    often(chance, 30, 20, Draw::Io(Kind::Flush));
-    often(chance, 20, 10, Draw::Io(Kind::Discard));
-    often(chance, 100, 300, Draw::Poll);
-    often(chance, 30, 4, Draw::Retire);
-    often(chance, 30, 4, Draw::Freeze);
-    often(chance, 90, 20, Draw::Thaw);
-    often(chance, 20, 2, Draw::Jump);
+    often(random, 90, 400, ActionKind::Io(OpKind::Write));
+    often(random, 50, 200, ActionKind::Io(OpKind::Read));
+    often(random, 50, 60, ActionKind::Batch);
+    often(random, 30, 40, ActionKind::Io(OpKind::Zeroes));
+    often(random, 30, 20, ActionKind::Io(OpKind::Flush));
+    often(random, 20, 10, ActionKind::Io(OpKind::Discard));
+    often(random, 100, 300, ActionKind::Poll);
+    often(random, 30, 4, ActionKind::Retire);
+    often(random, 30, 4, ActionKind::Freeze);
+    often(random, 90, 20, ActionKind::Thaw);
+    often(random, 20, 2, ActionKind::Jump);
     if zoned {
-        often(chance, 50, 200, Draw::Io(Kind::Append));
-        often(chance, 40, 20, Draw::Astray);
-        often(chance, 20, 10, Draw::Io(Kind::Open));
-        often(chance, 20, 10, Draw::Io(Kind::Close));
-        often(chance, 30, 10, Draw::Io(Kind::Finish));
-        often(chance, 70, 20, Draw::Io(Kind::Reset));
-        often(chance, 15, 3, Draw::Io(Kind::ResetAll));
-        often(chance, 40, 20, Draw::Report);
+        often(random, 50, 200, ActionKind::Io(OpKind::Append));
+        often(random, 40, 20, ActionKind::RandomSector);
+        often(random, 20, 10, ActionKind::Io(OpKind::Open));
+        often(random, 20, 10, ActionKind::Io(OpKind::Close));
+        often(random, 30, 10, ActionKind::Io(OpKind::Finish));
+        often(random, 70, 20, ActionKind::Io(OpKind::Reset));
+        often(random, 15, 3, ActionKind::Io(OpKind::ResetAll));
+        often(random, 40, 20, ActionKind::Report);
     }
     if profile != Profile::Calm {
-        often(chance, 50, 30, Draw::Doom);
-        often(chance, 30, 10, Draw::Busy);
-        if chance.percent(15) {
-            often(chance, 100, 2, Draw::Remove);
-            often(chance, 100, 20, Draw::Return);
+        often(random, 50, 30, ActionKind::Fault);
+        often(random, 30, 10, ActionKind::Busy);
+        if random.percent(15) {
+            often(random, 100, 2, ActionKind::Remove);
+            often(random, 100, 20, ActionKind::Return);
         }
         let crashes = if profile == Profile::Crash { 90 } else { 10 };
-        often(chance, crashes, 3, Draw::PowerLoss);
-        often(chance, crashes, 2, Draw::Crash);
+        often(random, crashes, 3, ActionKind::PowerLoss);
+        often(random, crashes, 2, ActionKind::Crash);
         if zoned {
-            often(chance, 20, 4, Draw::Condition);
-            often(chance, 20, 3, Draw::ResetBehind);
+            often(random, 20, 4, ActionKind::Condition);
+            often(random, 20, 3, ActionKind::ResetBehind);
         }
     }
     weights
 }
 
 /// The habits of a run.
-struct Hand {
+struct StepGenerator {
     /// The longest step in time.
     pace: u32,
     longest: u32,
@@ -355,111 +357,119 @@ struct Hand {
     poll_next: Option<u8>,
 }
 
-impl Hand {
-    fn new(chance: &mut Chance, config: &Config) -> Self {
-        let longest = config.max_io_lbas * chance.pick(&[1, 1, 1, 3]);
-        Hand {
-            pace: chance.skewed(1, 100_000),
+impl StepGenerator {
+    fn new(random: &mut Random, config: &Config) -> Self {
+        let longest = config.max_io_lbas * random.pick(&[1, 1, 1, 3]);
+        StepGenerator {
+            pace: random.skewed(1, 100_000),
             longest: longest.min(config.zone_lbas.max(1) * 2),
-            hot: chance.range(1, config.zones.max(1)),
-            classes: chance.percent(25),
-            attentive: chance.pick(&[0, 0, 30, 80]),
+            hot: random.range(1, config.zones.max(1)),
+            classes: random.percent(25),
+            attentive: random.pick(&[0, 0, 30, 80]),
             poll_next: None,
         }
     }
 
-    fn channel(&self, chance: &mut Chance, config: &Config) -> u8 {
-        chance.range(0, u32::from(config.channels) - 1) as u8
+    fn channel(&self, random: &mut Random, config: &Config) -> u8 {
+        random.range(0, u32::from(config.channels) - 1) as u8
     }
 
-    fn zone(&self, chance: &mut Chance, config: &Config) -> u16 {
-        let zones = if chance.percent(85) { self.hot } else { config.zones.max(1) };
+    fn zone(&self, random: &mut Random, config: &Config) -> u16 {
+        let zones = if random.percent(85) { self.hot } else { config.zones.max(1) };
         // The sequential zones first: they are what it is about.
-        let zone = chance.range(0, zones - 1) + config.conventional * u32::from(chance.percent(80));
+        let zone = random.range(0, zones - 1) + config.conventional * u32::from(random.percent(80));
         (zone % config.zones.max(1)) as u16
     }
 
-    fn flags(&self, chance: &mut Chance, config: &Config) -> u8 {
-        let fua = chance.percent(config.fua.into());
-        let preflush = chance.percent(u32::from(config.fua) / 10);
-        let nomerge = chance.percent(4);
+    fn flags(&self, random: &mut Random, config: &Config) -> u8 {
+        let fua = random.percent(config.fua.into());
+        let preflush = random.percent(u32::from(config.fua) / 10);
+        let nomerge = random.percent(4);
         u8::from(fua) | u8::from(preflush) << 1 | u8::from(nomerge) << 2
     }
 
-    fn step(&mut self, chance: &mut Chance, config: &Config, weights: &[(u32, Draw)]) -> Step {
-        let after = chance.range(0, self.pace);
+    fn step(
+        &mut self,
+        random: &mut Random,
+        config: &Config,
+        weights: &[(u32, ActionKind)],
+    ) -> Step {
+        let after = random.range(0, self.pace);
         if let Some(channel) = self.poll_next.take() {
             return Step { after, action: Action::Poll { channel } };
         }
-        let draw = chance.weighted(weights);
-        let action = self.action(chance, config, draw);
+        let draw = random.weighted(weights);
+        let action = self.action(random, config, draw);
         if let Action::Submit(Submit { channel, .. }) | Action::Batch { channel, .. } = action
-            && chance.percent(self.attentive)
+            && random.percent(self.attentive)
         {
             self.poll_next = Some(channel);
         }
         Step { after, action }
     }
 
-    fn action(&mut self, chance: &mut Chance, config: &Config, draw: Draw) -> Action {
-        let channel = self.channel(chance, config);
-        let zone = self.zone(chance, config);
+    fn action(&mut self, random: &mut Random, config: &Config, draw: ActionKind) -> Action {
+        let channel = self.channel(random, config);
+        let zone = self.zone(random, config);
         match draw {
-            Draw::Io(op) => Action::Submit(self.submit(chance, config, (channel, zone, op), false)),
-            Draw::Astray => {
-                let op = chance.weighted(&[(8, Kind::Write), (1, Kind::Append), (1, Kind::Reset)]);
-                Action::Submit(self.submit(chance, config, (channel, zone, op), true))
+            ActionKind::Io(op) => {
+                Action::Submit(self.submit(random, config, (channel, zone, op), false))
             }
-            Draw::Batch => {
-                let count = chance.skewed(2, 24);
+            ActionKind::RandomSector => {
+                let op =
+                    random.weighted(&[(8, OpKind::Write), (1, OpKind::Append), (1, OpKind::Reset)]);
+                Action::Submit(self.submit(random, config, (channel, zone, op), true))
+            }
+            ActionKind::Batch => {
+                let count = random.skewed(2, 24);
                 Action::Batch {
                     channel,
-                    reads: chance.percent(30),
+                    reads: random.percent(30),
                     zone,
-                    shift: if chance.percent(10) {
-                        chance.range(0, config.zone_lbas) as u16
+                    shift: if random.percent(10) {
+                        random.range(0, config.zone_lbas) as u16
                     } else {
                         0
                     },
-                    lens: (0..count).map(|_| chance.skewed(1, self.longest) as u16).collect(),
-                    flags: if chance.percent(20) { self.flags(chance, config) } else { 0 },
+                    lens: (0..count).map(|_| random.skewed(1, self.longest) as u16).collect(),
+                    flags: if random.percent(20) { self.flags(random, config) } else { 0 },
                 }
             }
-            Draw::Poll => Action::Poll { channel },
-            Draw::Freeze => Action::Freeze,
-            Draw::Thaw => {
-                let change = chance.percent(40).then(|| change(chance, config));
-                Action::Thaw { change, hasty: chance.percent(10) }
+            ActionKind::Poll => Action::Poll { channel },
+            ActionKind::Freeze => Action::Freeze,
+            ActionKind::Thaw => {
+                let change = random.percent(40).then(|| change(random, config));
+                Action::Thaw { change, hasty: random.percent(10) }
             }
-            Draw::Retire => Action::Retire { channel },
-            Draw::Report => Action::Report { zone, count: chance.range(1, 3) as u16 },
-            Draw::Doom => Action::Doom(doom(chance, config)),
-            Draw::Busy => Action::Busy { starts: chance.skewed(1, 40) as u8 },
-            Draw::Condition => {
-                let to = chance.weighted(&[
-                    (1, Health::ReadOnly),
-                    (1, Health::Offline),
-                    (6, Health::Mended),
+            ActionKind::Retire => Action::Retire { channel },
+            ActionKind::Report => Action::Report { zone, count: random.range(1, 3) as u16 },
+            ActionKind::Fault => Action::Fault(draw_fault(random, config)),
+            ActionKind::Busy => Action::Busy { starts: random.skewed(1, 40) as u8 },
+            ActionKind::Condition => {
+                let to = random.weighted(&[
+                    (1, ZoneHealth::ReadOnly),
+                    (1, ZoneHealth::Offline),
+                    (6, ZoneHealth::Restored),
                 ]);
                 Action::Condition { zone, to }
             }
-            Draw::ResetBehind => Action::ResetBehind { zone },
-            Draw::Remove => Action::Remove,
-            Draw::Return => Action::Return,
-            Draw::PowerLoss => Action::PowerLoss { draw: chance.range(0, u32::MAX - 1) },
-            Draw::Crash => Action::Crash { draw: chance.range(0, u32::MAX - 1) },
-            Draw::Jump => Action::Jump,
+            ActionKind::ResetBehind => Action::ResetBehind { zone },
+            ActionKind::Remove => Action::Remove,
+            ActionKind::Return => Action::Return,
+            ActionKind::PowerLoss => Action::PowerLoss { draw: random.range(0, u32::MAX - 1) },
+            ActionKind::Crash => Action::Crash { draw: random.range(0, u32::MAX - 1) },
+            ActionKind::Jump => Action::Jump,
         }
     }
 
     fn submit(
         &self,
-        chance: &mut Chance,
+        random: &mut Random,
         config: &Config,
-        (channel, zone, op): (u8, u16, Kind),
-        astray: bool,
+        (channel, zone, op): (u8, u16, OpKind),
+        random_sector: bool,
     ) -> Submit {
-        let longest = if op == Kind::Append && chance.percent(95) {
+        let longest = if op == OpKind::Append && random.percent(95) {
             match config.append_lbas {
                 0 => config.max_io_lbas,
                 native => native,
@@ -467,63 +477,64 @@ impl Hand {
         } else {
             self.longest
         };
-        let anywhere = matches!(op, Kind::Read | Kind::Discard) || astray;
-        let shift = if anywhere { chance.range(0, config.zone_lbas - 1) as u16 } else { 0 };
-        let unaligned = if astray && chance.percent(10) { UNALIGNED } else { 0 };
+        let anywhere = matches!(op, OpKind::Read | OpKind::Discard) || random_sector;
+        let shift = if anywhere { random.range(0, config.zone_lbas - 1) as u16 } else { 0 };
+        let unaligned = if random_sector && random.percent(10) { UNALIGNED } else { 0 };
         Submit {
             channel,
             op,
             zone,
             shift,
-            len: chance.skewed(1, longest) as u16,
-            flags: self.flags(chance, config) | unaligned,
-            class: if self.classes { chance.range(0, 3) as u8 } else { 0 },
+            len: random.skewed(1, longest) as u16,
+            flags: self.flags(random, config) | unaligned,
+            class: if self.classes { random.range(0, 3) as u8 } else { 0 },
         }
     }
 }
 
-fn change(chance: &mut Chance, config: &Config) -> Change {
+fn change(random: &mut Random, config: &Config) -> Change {
     let policies =
         [Policy::Plug, Policy::Qd1, Policy::Plug, Policy::Qd1, Policy::Lock, Policy::Off];
-    match chance.below(8) {
-        0..3 => Change::Policy(chance.pick(&policies)),
+    match random.below(8) {
+        0..3 => Change::Policy(random.pick(&policies)),
         3..5 => {
-            let (name, attributes) = any_scheduler(chance);
+            let (name, attributes) = any_scheduler(random);
             Change::Scheduler(name, attributes)
         }
-        5 => Change::MaxIo(chance.range(1, config.max_io_lbas)),
-        6 => Change::Requests(chance.skewed(1, config.depth.into()) as u16),
-        _ => Change::Timeout(match chance.percent(50) {
+        5 => Change::MaxIo(random.range(1, config.max_io_lbas)),
+        6 => Change::Requests(random.skewed(1, config.depth.into()) as u16),
+        _ => Change::Timeout(match random.percent(50) {
             true => 30_000_000_000,
-            false => chance.skewed(50_000, 50_000_000).into(),
+            false => random.skewed(50_000, 50_000_000).into(),
         }),
     }
 }
 
-fn doom(chance: &mut Chance, config: &Config) -> Doom {
-    let end = chance.weighted(&[
-        (3, End::Late),
-        (4, End::Fail),
-        (2, End::TimeOut),
-        (3, End::Deny),
-        (2, End::TimeOutDone),
-        (4, End::Tear(0)),
-        (1, End::Lose),
+fn draw_fault(random: &mut Random, config: &Config) -> CommandFault {
+    let end = random.weighted(&[
+        (3, FaultEffect::Late),
+        (4, FaultEffect::Fail),
+        (2, FaultEffect::TimeOut),
+        (3, FaultEffect::Deny),
+        (2, FaultEffect::TimeOutDone),
+        (4, FaultEffect::Tear(0)),
+        (1, FaultEffect::Lose),
     ]);
     let end = match end {
-        End::Tear(_) => End::Tear(chance.range(0, config.max_io_lbas) as u8),
+        FaultEffect::Tear(_) => FaultEffect::Tear(random.range(0, config.max_io_lbas) as u8),
         end => end,
     };
-    let late = matches!(end, End::Late | End::TimeOut | End::TimeOutDone) || chance.percent(20);
-    Doom {
-        writes_only: chance.percent(70),
-        late: if late { chance.skewed(1, 60_000_000) } else { 0 },
+    let late = matches!(end, FaultEffect::Late | FaultEffect::TimeOut | FaultEffect::TimeOutDone)
+        || random.percent(20);
+    CommandFault {
+        writes_only: random.percent(70),
+        late: if late { random.skewed(1, 60_000_000) } else { 0 },
         end,
-        stop: match chance.below(4) {
-            0 => Halt::Undone,
-            1 => Halt::Done,
-            2 => Halt::Late(chance.skewed(1, 1_000_000)),
-            _ => Halt::Deaf(chance.range(1, 3) as u8),
+        stop: match random.below(4) {
+            0 => AbortBehaviour::Undone,
+            1 => AbortBehaviour::Done,
+            2 => AbortBehaviour::Late(random.skewed(1, 1_000_000)),
+            _ => AbortBehaviour::Deaf(random.range(1, 3) as u8),
         },
     }
 }

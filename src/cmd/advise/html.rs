@@ -1,7 +1,7 @@
 //! Advice as one HTML page: the ranking, the reasons, and plots of both.
 use super::reason::Mechanisms;
 use super::render::conclusion;
-use super::{Advice, Tried};
+use super::{Advice, Trial};
 use crate::chart::{Axis, Chart, Marks, Scale, Series};
 use crate::page::{self, escaped, table};
 use anyhow::Result;
@@ -22,7 +22,7 @@ pub fn render(advice: &Advice) -> Result<String> {
     }
     let headings =
         ["configuration", "MB/s", "IOPS", "median ms", "99% ms", "what drive and plugs did"];
-    let rows = advice.tried.iter().map(|tried| {
+    let rows = advice.trials.iter().map(|tried| {
         let millis = |nanos: u64| format!("{:.2}", nanos as f64 / 1e6);
         vec![
             tried.configuration.name(),
@@ -39,13 +39,13 @@ pub fn render(advice: &Advice) -> Result<String> {
 
 /// Throughput, latency, and where the drive's time went, by configuration.
 fn charts(advice: &Advice) -> Vec<Chart> {
-    let ranks: Vec<String> = (1..=advice.tried.len()).map(|rank| rank.to_string()).collect();
-    let bars = |slot, name: &str, value: &dyn Fn(&Tried) -> f64| Series {
+    let ranks: Vec<String> = (1..=advice.trials.len()).map(|rank| rank.to_string()).collect();
+    let bars = |slot, name: &str, value: &dyn Fn(&Trial) -> f64| Series {
         name: name.to_owned(),
         colour: slot,
         slot: (slot, 1),
         marks: Marks::Bars,
-        points: (0..).map(f64::from).zip(advice.tried.iter().map(value)).collect(),
+        points: (0..).map(f64::from).zip(advice.trials.iter().map(value)).collect(),
     };
     let chart = |title: &str, y_label: &str, series| Chart {
         title: title.to_owned(),
@@ -66,7 +66,7 @@ fn charts(advice: &Advice) -> Vec<Chart> {
         chart("Throughput", "MB/s", vec![throughput]),
         chart("Completion latency", "ms", beside(vec![median, p99])),
     ];
-    let shares = advice.tried.first().map_or(Vec::new(), |best| Mechanisms::of(best).shares);
+    let shares = advice.trials.first().map_or(Vec::new(), |best| Mechanisms::of(best).shares);
     let shares = (0..)
         .zip(shares)
         .map(|(slot, (name, _))| bars(slot, name, &|tried| Mechanisms::of(tried).shares[slot].1));

@@ -8,9 +8,9 @@ mod reason;
 mod render;
 
 use crate::cli::{AdviceFormat, AdviseArgs, ClockKind, Eta, Goal};
-use crate::devices::{self, Wishes};
-use crate::experiment::{self, Outcome, Span, processors, side_by_side};
-use crate::machine::Machine;
+use crate::devices::{self, DeviceOptions};
+use crate::experiment::{self, Outcome, RunLength, processors, side_by_side};
+use crate::machine::Executor;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::ffi::OsString;
@@ -20,7 +20,7 @@ use zonal_blk::sched::Scheduler;
 use zonal_blk::{Limits, QueueOptions, ZoneWrite};
 use zonal_device::device_spec;
 use zonal_fio::job::Job;
-use zonal_fio::jobfile::{self, SystemSource};
+use zonal_fio::jobfile::{self, SystemEnvironment};
 
 /// Queue depths to try, beside that of the jobs.
 const DEPTHS: [u32; 4] = [1, 4, 16, 64];
@@ -37,7 +37,7 @@ pub struct Configuration {
 }
 
 /// A configuration with what it came to.
-pub struct Tried {
+pub struct Trial {
     /// The way.
     pub configuration: Configuration,
     /// The figures.
@@ -53,12 +53,12 @@ pub struct Advice {
     /// What the best is.
     pub goal: Goal,
     /// The configurations.
-    pub tried: Vec<Tried>,
+    pub trials: Vec<Trial>,
 }
 
 /// Runs the jobs in all configurations and prints them in order of merit.
 pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
-    let jobs = jobfile::parse_args(job_args, &SystemSource)?.jobs;
+    let jobs = jobfile::parse_args(job_args, &SystemEnvironment)?.jobs;
     let spec = devices::load(&args.device)?;
     let model = device_spec::build(&spec).with_context(|| format!("device {}", args.device))?;
     let configurations = configurations(args, &jobs, model.limits())?;
@@ -70,16 +70,17 @@ pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     })?;
     progress.finish_and_clear();
     let tried = configurations.into_iter().zip(outcomes);
-    let mut tried: Vec<Tried> =
-        tried.map(|(configuration, outcome)| Tried { configuration, outcome }).collect();
-    let merit = |tried: &Tried| match args.goal {
+    let mut tried: Vec<Trial> =
+        tried.map(|(configuration, outcome)| Trial { configuration, outcome }).collect();
+    let merit = |tried: &Trial| match args.goal {
         Goal::Throughput => tried.outcome.bytes,
         Goal::Latency => -(tried.p99() as f64),
     };
     // Stable: of equals the simpler, which is tried first, comes first.
     tried.sort_by(|a, b| merit(b).total_cmp(&merit(a)));
     let description = spec.describe();
-    let advice = Advice { device: args.device.clone(), description, goal: args.goal, tried };
+    let advice =
+        Advice { device: args.device.clone(), description, goal: args.goal, trials: tried };
     let text = match args.format {
         AdviceFormat::Text => render::text(&advice),
         AdviceFormat::Json => render::json(&advice),
@@ -99,7 +100,7 @@ impl Configuration {
     }
 }
 
-impl Tried {
+impl Trial {
     /// Median of the completion latencies in nanoseconds.
     pub fn median(&self) -> u64 {
         self.outcome.latencies.percentiles(&[50.0])[0]
@@ -177,13 +178,13 @@ fn measure(args: &AdviseArgs, jobs: &[Job], configuration: &Configuration) -> Re
         // What is tried is not what the jobs name.
         job.ioscheduler = None;
     }
-    let wishes = Wishes {
+    let device_options = DeviceOptions {
         device: Some(args.device.clone()),
         queue: QueueOptions { zone_write: configuration.zone_write, ..QueueOptions::default() },
         scheduler: Some(configuration.scheduler.clone()),
         seed: args.seed,
-        ..Wishes::default()
+        ..DeviceOptions::default()
     };
-    let mut machine = Machine::new(ClockKind::Virtual, args.io_cost, Eta::Never)?;
-    experiment::run_jobs(jobs, &wishes, Some(Span::of(args.time)), &mut machine)
+    let mut executor = Executor::new(ClockKind::Virtual, args.io_cost, Eta::Never)?;
+    experiment::run_jobs(jobs, &device_options, Some(RunLength::of(args.time)), &mut executor)
 }

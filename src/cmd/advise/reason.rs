@@ -2,11 +2,11 @@
 //!
 //! Takes what drive and plugs did; gives shares of time and rates. Keeps true: a number is one that
 //! was counted, or a quotient of two.
-use super::Tried;
+use super::Trial;
 use zonal_device::model::DeviceStats;
 
 /// A difference of this many percentage points of the drive's time is worth telling.
-const TELLING: f64 = 2.0;
+const NOTABLE_DIFFERENCE: f64 = 2.0;
 
 /// What drive and plugs did.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,7 +25,7 @@ pub struct Mechanisms {
 
 impl Mechanisms {
     /// What all devices of a configuration did together.
-    pub fn of(tried: &Tried) -> Self {
+    pub fn of(tried: &Trial) -> Self {
         let devices = &tried.outcome.devices;
         let mut sum = DeviceStats::default();
         let (mut plugged, mut parked, mut merged, mut open_zones) = (0, 0, 0, 0);
@@ -96,7 +96,7 @@ fn add<T: Copy + Default>(
 pub fn differences(better: &Mechanisms, worse: &Mechanisms) -> Vec<String> {
     let mut differences: Vec<(f64, String)> = Vec::new();
     for ((name, a), (_, b)) in better.shares.iter().zip(&worse.shares) {
-        if (a - b).abs() >= TELLING {
+        if (a - b).abs() >= NOTABLE_DIFFERENCE {
             let text = format!("{a:.0}% of the drive's time goes to {name} instead of {b:.0}%");
             differences.push(((a - b).abs(), text));
         }

@@ -1,6 +1,6 @@
 //! Advice as text, JSON and HTML.
 use super::reason::{Mechanisms, differences};
-use super::{Advice, Tried};
+use super::{Advice, Trial};
 use crate::cli::Goal;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use zonal_blk::ZoneWrite;
 
 /// What is recommended, and why, in sentences.
 pub fn conclusion(advice: &Advice) -> Vec<String> {
-    let [best, others @ ..] = &advice.tried[..] else { return Vec::new() };
+    let [best, others @ ..] = &advice.trials[..] else { return Vec::new() };
     let goal = match advice.goal {
         Goal::Throughput => format!("{:.1} MB/s", best.outcome.bytes / 1e6),
         Goal::Latency => format!("99% within {:.2} ms", best.p99() as f64 / 1e6),
@@ -22,7 +22,7 @@ pub fn conclusion(advice: &Advice) -> Vec<String> {
     let ours = Mechanisms::of(best);
     // The best of each other policy, or the last if there is no other.
     let mut seen = vec![best.configuration.zone_write];
-    let mut rivals: Vec<&Tried> = Vec::new();
+    let mut rivals: Vec<&Trial> = Vec::new();
     for tried in others {
         if !seen.contains(&tried.configuration.zone_write) {
             seen.push(tried.configuration.zone_write);
@@ -43,8 +43,8 @@ pub fn conclusion(advice: &Advice) -> Vec<String> {
 
 impl Advice {
     /// How many times as good the best is.
-    fn times(&self, tried: &Tried) -> f64 {
-        let best = &self.tried[0];
+    fn times(&self, tried: &Trial) -> f64 {
+        let best = &self.trials[0];
         match self.goal {
             Goal::Throughput => best.outcome.bytes / tried.outcome.bytes,
             Goal::Latency => tried.p99() as f64 / best.p99().max(1) as f64,
@@ -55,14 +55,14 @@ impl Advice {
 /// A ranked table with reasons.
 pub fn text(advice: &Advice) -> String {
     let mut text = format!("{}: {}\n\n", advice.device, advice.description);
-    let names: Vec<String> = advice.tried.iter().map(|tried| tried.configuration.name()).collect();
+    let names: Vec<String> = advice.trials.iter().map(|tried| tried.configuration.name()).collect();
     let wide = names.iter().map(String::len).max().unwrap_or(0).max(13);
     let line = |cells: [&str; 6]| {
         let [rank, name, rate, iops, median, p99] = cells;
         format!("{rank:>4}  {name:wide$}  {rate:>9}  {iops:>9}  {median:>10}  {p99:>10}\n")
     };
     text += &line(["rank", "configuration", "MB/s", "IOPS", "median ms", "99% ms"]);
-    for (rank, (tried, name)) in (1..).zip(advice.tried.iter().zip(&names)) {
+    for (rank, (tried, name)) in (1..).zip(advice.trials.iter().zip(&names)) {
         let millis = |nanos: u64| format!("{:.2}", nanos as f64 / 1e6);
         text += &line([
             &rank.to_string(),
@@ -90,7 +90,7 @@ pub fn json(advice: &Advice) -> String {
     let numbers = |pairs: &[(&'static str, f64)]| -> Map<String, Value> {
         pairs.iter().map(|&(name, value)| (name.to_owned(), json!(value))).collect()
     };
-    let tried = advice.tried.iter().map(|tried| {
+    let tried = advice.trials.iter().map(|tried| {
         let mechanisms = Mechanisms::of(tried);
         json!({
             "scheduler": tried.configuration.scheduler,

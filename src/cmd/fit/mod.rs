@@ -13,9 +13,9 @@ mod search;
 mod text;
 
 use crate::cli::{ClockKind, Eta, FitArgs};
-use crate::devices::Wishes;
-use crate::experiment::{self, Span, processors, side_by_side};
-use crate::machine::Machine;
+use crate::devices::DeviceOptions;
+use crate::experiment::{self, RunLength, processors, side_by_side};
+use crate::machine::Executor;
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use measurements::Measurement;
@@ -40,21 +40,21 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
         measurements.extend(measurements::read(path)?);
     }
     let folds = folds(args.folds, measurements.len())?;
-    let bench = Bench { args, profile: &profile, measurements: &measurements };
+    let evaluator = Evaluator { args, profile: &profile, measurements: &measurements };
     let parameters = profile.parameters();
     let start: Vec<f64> = parameters.iter().map(|parameter| parameter.start).collect();
     let all: Vec<usize> = (0..measurements.len()).collect();
     // Says what is wrong with a load before hours are spent on it.
-    let before = bench.figures(&profile.spec(&start)?, &all)?;
+    let before = evaluator.figures(&profile.spec(&start)?, &all)?;
     let progress = progress(args.steps * (folds as u64 + 1));
-    let values = bench.fit(&all, &progress)?;
-    let after = bench.figures(&profile.spec(&values)?, &all)?;
+    let values = evaluator.fit(&all, &progress)?;
+    let after = evaluator.figures(&profile.spec(&values)?, &all)?;
     let mut held_out = vec![None; measurements.len()];
     for fold in 0..folds {
         let (test, train): (Vec<usize>, Vec<usize>) =
             all.iter().partition(|&&at| at % folds == fold);
-        let values = bench.fit(&train, &progress)?;
-        let figures = bench.figures(&profile.spec(&values)?, &test)?;
+        let values = evaluator.fit(&train, &progress)?;
+        let figures = evaluator.figures(&profile.spec(&values)?, &test)?;
         for (at, figure) in test.into_iter().zip(figures) {
             held_out[at] = Some(figure);
         }
@@ -101,13 +101,13 @@ fn progress(steps: u64) -> ProgressBar {
 }
 
 /// What runs the loads.
-struct Bench<'a> {
+struct Evaluator<'a> {
     args: &'a FitArgs,
     profile: &'a Profile,
     measurements: &'a [Measurement],
 }
 
-impl Bench<'_> {
+impl Evaluator<'_> {
     /// The values with which the model agrees best with some of the measurements.
     fn fit(&self, train: &[usize], progress: &ProgressBar) -> Result<Vec<f64>> {
         let end = progress.position() + self.args.steps;
@@ -143,17 +143,21 @@ impl Bench<'_> {
 
     fn figure(&self, spec: &DeviceSpec, measurement: &Measurement) -> Result<f64> {
         let &FitArgs { seed, io_cost, time, .. } = self.args;
-        let wishes = Wishes {
+        let device_options = DeviceOptions {
             device: Some(self.args.profile.clone()),
             spec: Some(spec.clone()),
             queue: QueueOptions { zone_write: measurement.zone_write, ..QueueOptions::default() },
             scheduler: measurement.scheduler.clone(),
             seed,
-            ..Wishes::default()
+            ..DeviceOptions::default()
         };
-        let mut machine = Machine::new(ClockKind::Virtual, io_cost, Eta::Never)?;
-        let outcome =
-            experiment::run(&measurement.jobs, &wishes, Some(Span::of(time)), &mut machine)?;
+        let mut executor = Executor::new(ClockKind::Virtual, io_cost, Eta::Never)?;
+        let outcome = experiment::run(
+            &measurement.jobs,
+            &device_options,
+            Some(RunLength::of(time)),
+            &mut executor,
+        )?;
         Ok(measurement.unit.of(outcome.ios, outcome.bytes))
     }
 }

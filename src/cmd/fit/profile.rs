@@ -20,11 +20,11 @@ pub struct Profile {
     name: String,
     document: DocumentMut,
     /// The options that are adjusted.
-    free: Vec<Free>,
+    free: Vec<FreeParameter>,
 }
 
 /// An option that is adjusted.
-struct Free {
+struct FreeParameter {
     name: &'static str,
     unit: Unit,
     start: u64,
@@ -51,7 +51,7 @@ impl Profile {
             // What the data sheet says is no check of what is being adjusted.
             document.remove("rate");
         }
-        let mut free: Vec<Free> = Vec::with_capacity(names.len());
+        let mut free: Vec<FreeParameter> = Vec::with_capacity(names.len());
         for option in &names {
             ensure!(
                 free.iter().all(|other| other.name != option),
@@ -75,14 +75,14 @@ impl Profile {
             let Some(start) = start.filter(|&start| start > 0) else {
                 bail!("--free: {name} has no value above 0 of `{option}` to begin with");
             };
-            free.push(Free { name: option, unit, start });
+            free.push(FreeParameter { name: option, unit, start });
         }
         Ok(Profile { name: name.to_owned(), document, free })
     }
 
     /// The options that are adjusted, with where a search begins and ends.
     pub fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |free: &Free| {
+        let parameter = |free: &FreeParameter| {
             let start = free.start as f64;
             Parameter { name: free.name, start, low: start / REACH, high: start * REACH }
         };
@@ -91,7 +91,7 @@ impl Profile {
 
     /// Values as the profile writes them.
     pub fn show(&self, values: &[f64]) -> Vec<String> {
-        let show = |(free, &value): (&Free, &f64)| {
+        let show = |(free, &value): (&FreeParameter, &f64)| {
             let step = if free.unit == Unit::Size { SIZE_STEP } else { 1 };
             let steps = (value / step as f64).round().max(1.0);
             free.unit.show(steps as u64 * step)

@@ -1,12 +1,12 @@
 //! How a table is measured: what it asks for itself, but for what the arguments say.
 use super::table::Method;
 use crate::cli::{ClockKind, ReproduceArgs};
-use crate::experiment::Span;
-use zonal_sim::Costs;
+use crate::experiment::RunLength;
+use zonal_sim::CostModel;
 
 /// How a table is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct How {
+pub struct MeasureSettings {
     /// The clock.
     pub clock: ClockKind,
     /// Times that each cell is measured.
@@ -16,14 +16,14 @@ pub struct How {
     /// The first round's seed; each round has the next.
     pub seed: u64,
     /// What I/Os cost their threads in virtual time.
-    pub costs: Costs,
+    pub costs: CostModel,
 }
 
-impl How {
+impl MeasureSettings {
     /// What the arguments say, else what the table asks for. Jobs that run to their end take as long
     /// as that takes.
     pub fn new(method: Method, args: &ReproduceArgs) -> Self {
-        How {
+        MeasureSettings {
             clock: args.clock.unwrap_or(method.clock),
             rounds: args.rounds.unwrap_or(method.rounds),
             seconds: method.seconds.map(|seconds| args.time.unwrap_or(seconds)),
@@ -33,8 +33,8 @@ impl How {
     }
 
     /// What a cell gets in a round; `None` for jobs that run to their end.
-    pub fn round(&self) -> Option<Span> {
-        Some(Span::of(self.seconds? / f64::from(self.rounds)))
+    pub fn round(&self) -> Option<RunLength> {
+        Some(RunLength::of(self.seconds? / f64::from(self.rounds)))
     }
 
     /// The seed of a round.
@@ -45,8 +45,8 @@ impl How {
     /// The costs as `--io-cost` takes them.
     pub fn costs_argument(&self) -> String {
         match self.costs {
-            Costs::Flat(nanos) => nanos.to_string(),
-            Costs::Published => "published".to_owned(),
+            CostModel::Flat(nanos) => nanos.to_string(),
+            CostModel::Published => "published".to_owned(),
         }
     }
 
@@ -57,7 +57,7 @@ impl How {
             ClockKind::Virtual => format!("virtual clock, {}", self.costs),
         };
         let Self { seed, rounds, .. } = self;
-        let Some(Span { ramp, measured }) = self.round() else {
+        let Some(RunLength { ramp, measured }) = self.round() else {
             let rounds = if *rounds == 1 { "once" } else { &format!("median of {rounds} runs") };
             return format!("{clock}, seed {seed}, each job to its end, {rounds}");
         };

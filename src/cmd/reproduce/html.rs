@@ -58,8 +58,9 @@ fn section(out: &mut String, measured: &Measured) -> Result<()> {
     let own = &measured.table;
     let _ = writeln!(out, "<h2 id=\"{0}\">{0}</h2>", escaped(own.name));
     let _ = writeln!(out, "<p>{}</p>", escaped(own.about));
-    let (devices, how) = (measured.devices(), measured.how.describe());
-    let _ = writeln!(out, "<p>published: {}<br />zonal: {}</p>", escaped(&devices), escaped(&how));
+    let (devices, settings) = (measured.devices(), measured.settings.describe());
+    let _ =
+        writeln!(out, "<p>published: {}<br />zonal: {}</p>", escaped(&devices), escaped(&settings));
     for plot in plot::of(measured)? {
         let _ = writeln!(out, "<figure>\n{}</figure>", plot.svg);
     }

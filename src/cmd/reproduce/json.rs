@@ -16,11 +16,11 @@ pub fn render(tables: &[Measured]) -> String {
 }
 
 fn table(measured: &Measured) -> Value {
-    let how = &measured.how;
+    let settings = &measured.settings;
     let accuracy = Accuracy::of(measured);
     let errors =
         |errors: &Option<Errors>| errors.as_ref().map(|errors| self::errors(measured, errors));
-    let round = how.round();
+    let round = settings.round();
     json!({
         "table": measured.table.name,
         "about": measured.table.about,
@@ -28,15 +28,15 @@ fn table(measured: &Measured) -> Value {
             Claim::Percentages => "percentages",
             Claim::Figures => "figures",
         },
-        "clock": match how.clock {
+        "clock": match settings.clock {
             ClockKind::Real => "real",
             ClockKind::Virtual => "virtual",
         },
-        "seed": how.seed,
-        "rounds": how.rounds,
+        "seed": settings.seed,
+        "rounds": settings.rounds,
         "ramp_s": round.map(|span| span.ramp),
         "measured_s": round.map(|span| span.measured),
-        "io_cost": how.costs_argument(),
+        "io_cost": settings.costs_argument(),
         "cells": (0..measured.table.cells.len()).map(|at| cell(measured, at)).collect::<Vec<_>>(),
         "error": {
             "given": errors(&accuracy.given),

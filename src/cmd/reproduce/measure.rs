@@ -7,13 +7,13 @@
 //! machine for a while disturbs all cells alike; what is compared is measured close together. In
 //! virtual time a cell's sample depends on the cell and the seed alone, so cells are measured side
 //! by side, each in a virtual time of its own.
-use super::how::How;
+use super::how::MeasureSettings;
 use super::measured::{PERCENTILES, Results, Rounds, Sample};
 use super::table::{Cell, Table};
 use crate::cli::{ClockKind, Eta};
-use crate::devices::Wishes;
+use crate::devices::DeviceOptions;
 use crate::experiment::{self, processors, side_by_side};
-use crate::machine::Machine;
+use crate::machine::Executor;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use zonal_blk::QueueOptions;
@@ -21,14 +21,14 @@ use zonal_blk::QueueOptions;
 /// What measures tables, one after another.
 pub struct Bench {
     /// That of the real clock, of which there can be one, when it was first wanted.
-    real: Option<Machine>,
+    real: Option<Executor>,
     /// Threads for virtual time.
     workers: usize,
 }
 
 /// A cell in a round.
 #[derive(Clone, Copy)]
-struct Turn {
+struct CellRound {
     cell: usize,
     round: u32,
 }
@@ -48,28 +48,33 @@ impl Bench {
     ///
     /// # Errors
     /// What is wrong with a cell, or an interrupt.
-    pub fn measure(&mut self, table: &Table, how: &How) -> Result<Results> {
+    pub fn measure(&mut self, table: &Table, settings: &MeasureSettings) -> Result<Results> {
         let order = by_column(table);
-        let turns = (0..how.rounds).flat_map(|round| order.iter().map(move |&cell| (cell, round)));
-        let turns: Vec<Turn> = turns.map(|(cell, round)| Turn { cell, round }).collect();
+        let turns =
+            (0..settings.rounds).flat_map(|round| order.iter().map(move |&cell| (cell, round)));
+        let turns: Vec<CellRound> = turns.map(|(cell, round)| CellRound { cell, round }).collect();
         let progress = progress(turns.len() as u64).with_prefix(table.name);
-        let show = |turn: Turn| progress.set_message(table.name_of(turn.cell));
-        let measure = |turn: Turn, machine: &mut Machine| {
-            let sample =
-                measure_cell(&table.cells[turn.cell], machine, how, how.seed_of(turn.round));
+        let show = |turn: CellRound| progress.set_message(table.name_of(turn.cell));
+        let measure = |turn: CellRound, executor: &mut Executor| {
+            let sample = measure_cell(
+                &table.cells[turn.cell],
+                executor,
+                settings,
+                settings.seed_of(turn.round),
+            );
             progress.inc(1);
             sample.with_context(|| format!("{}: {}", table.name, table.name_of(turn.cell)))
         };
-        let samples = match how.clock {
+        let samples = match settings.clock {
             ClockKind::Real => {
-                let machine = match &mut self.real {
-                    Some(machine) => machine,
-                    none => none.insert(machine(how)?),
+                let executor = match &mut self.real {
+                    Some(executor) => executor,
+                    none => none.insert(executor(settings)?),
                 };
-                let one = |&turn: &Turn| {
+                let one = |&turn: &CellRound| {
                     show(turn);
-                    let sample = measure(turn, machine);
-                    if machine.is_stopped() {
+                    let sample = measure(turn, executor);
+                    if executor.is_stopped() {
                         bail!("interrupted");
                     }
                     sample
@@ -78,7 +83,7 @@ impl Bench {
             }
             ClockKind::Virtual => side_by_side(self.workers, &turns, |&turn| {
                 show(turn);
-                measure(turn, &mut machine(how)?)
+                measure(turn, &mut executor(settings)?)
             })?,
         };
         progress.finish_and_clear();
@@ -94,8 +99,8 @@ impl Bench {
 ///
 /// # Errors
 /// There is another one for the real clock.
-pub fn machine(how: &How) -> Result<Machine> {
-    Machine::new(how.clock, how.costs, Eta::Never)
+pub fn executor(settings: &MeasureSettings) -> Result<Executor> {
+    Executor::new(settings.clock, settings.costs, Eta::Never)
 }
 
 /// The cells column by column: those of a column are the ones that are compared.
@@ -116,15 +121,20 @@ fn progress(turns: u64) -> ProgressBar {
 }
 
 /// One cell in one round.
-fn measure_cell(cell: &Cell, machine: &mut Machine, how: &How, seed: u64) -> Result<Sample> {
+fn measure_cell(
+    cell: &Cell,
+    executor: &mut Executor,
+    settings: &MeasureSettings,
+    seed: u64,
+) -> Result<Sample> {
     let setup = &cell.setup;
-    let wishes = Wishes {
+    let device_options = DeviceOptions {
         queue: QueueOptions { zone_write: setup.zone_write, ..QueueOptions::default() },
         scheduler: Some(setup.scheduler.to_owned()),
         seed,
-        ..Wishes::default()
+        ..DeviceOptions::default()
     };
-    let outcome = experiment::run(&setup.jobs, &wishes, how.round(), machine)?;
+    let outcome = experiment::run(&setup.jobs, &device_options, settings.round(), executor)?;
     let percentiles = outcome.latencies.percentiles(&PERCENTILES);
     Ok(Sample {
         figure: cell.unit.of(outcome.ios, outcome.bytes),

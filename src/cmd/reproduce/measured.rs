@@ -2,7 +2,7 @@
 //!
 //! Takes the samples of each cell, round by round; gives figures, errors and spreads. Keeps true: a
 //! cell has at least one round; a withheld figure has no error.
-use super::how::How;
+use super::how::MeasureSettings;
 use super::published::Figure;
 use super::table::{Base, Comparison, Table};
 use crate::experiment::{median, sorted};
@@ -36,7 +36,7 @@ pub struct Measured {
     /// Ours.
     pub results: Results,
     /// How ours were measured.
-    pub how: How,
+    pub settings: MeasureSettings,
 }
 
 impl Rounds {

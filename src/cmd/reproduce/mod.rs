@@ -27,7 +27,7 @@ mod zwp;
 
 use crate::cli::{ReproduceArgs, TableFormat};
 use anyhow::{Context, Result};
-use how::How;
+use how::MeasureSettings;
 use measure::Bench;
 use measured::Measured;
 use std::io::{self, Write};
@@ -63,7 +63,7 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     let mut out = io::stdout();
     if args.commands {
         for table in &tables {
-            out.write_all(commands(table, &How::new(table.method, args)).as_bytes())?;
+            out.write_all(commands(table, &MeasureSettings::new(table.method, args)).as_bytes())?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -73,9 +73,9 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     let mut bench = Bench::new();
     let mut done: Vec<Measured> = Vec::with_capacity(tables.len());
     for table in tables {
-        let how = How::new(table.method, args);
-        let results = bench.measure(&table, &how)?;
-        let measured = Measured { figures: table.figures(), table, results, how };
+        let settings = MeasureSettings::new(table.method, args);
+        let results = bench.measure(&table, &settings)?;
+        let measured = Measured { figures: table.figures(), table, results, settings };
         if let Some(dir) = &args.plot {
             plot::write(dir, &plot::of(&measured)?)?;
         }
@@ -114,9 +114,9 @@ fn chosen(names: &[String]) -> Result<Vec<Table>> {
 }
 
 /// What would measure each cell by itself, for as long as a round does.
-fn commands(table: &Table, how: &How) -> String {
+fn commands(table: &Table, settings: &MeasureSettings) -> String {
     let command = |(at, cell): (usize, &Cell)| {
-        let command = cell.setup.command(how);
+        let command = cell.setup.command(settings);
         format!("# {}: {}\n{command}\n", table.name, table.name_of(at))
     };
     table.cells.iter().enumerate().map(command).collect()

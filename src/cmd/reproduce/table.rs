@@ -1,12 +1,12 @@
 //! What a table is: cells that can be measured, and what each is compared with.
-use super::how::How;
+use super::how::MeasureSettings;
 use super::measured::Measured;
 use super::published::{self, Figure, Key};
 use crate::cli::ClockKind;
-use crate::experiment::Span;
+use crate::experiment::RunLength;
 pub use crate::experiment::Unit;
 use zonal_blk::{Nanos, ZoneWrite};
-use zonal_sim::Costs;
+use zonal_sim::CostModel;
 
 /// A published table and how to make it again.
 pub struct Table {
@@ -49,11 +49,11 @@ pub struct Method {
     /// Seconds of that clock for each cell, over all rounds; `None` for jobs that run to their end.
     pub seconds: Option<f64>,
     /// What I/Os cost their threads in virtual time.
-    pub costs: Costs,
+    pub costs: CostModel,
 }
 
 /// A thread's time for an I/O where nothing is known about the machine: 1 us.
-pub const ANY_MACHINE: Costs = Costs::Flat(Nanos(1000));
+pub const ANY_MACHINE: CostModel = CostModel::Flat(Nanos(1000));
 
 /// How a table is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,20 +125,20 @@ pub struct Setup {
 
 impl Setup {
     /// The command that measures such a cell for as long as a round does.
-    pub fn command(&self, how: &How) -> String {
+    pub fn command(&self, settings: &MeasureSettings) -> String {
         let mut command = "zonal run".to_owned();
-        if how.clock == ClockKind::Virtual {
-            command += &format!(" --clock virtual --io-cost {}", how.costs_argument());
+        if settings.clock == ClockKind::Virtual {
+            command += &format!(" --clock virtual --io-cost {}", settings.costs_argument());
         }
-        if how.seed != 0 {
-            command += &format!(" --seed {}", how.seed);
+        if settings.seed != 0 {
+            command += &format!(" --seed {}", settings.seed);
         }
         command += &format!(" --scheduler {}", self.scheduler);
         if let Some(policy) = self.zone_write {
             command += &format!(" --zone-write {}", policy.name());
         }
         command += " --group_reporting";
-        if let Some(Span { ramp, measured }) = how.round() {
+        if let Some(RunLength { ramp, measured }) = settings.round() {
             let micros = |seconds: f64| (seconds * 1e6).round();
             let (ramp, measured) = (micros(ramp), micros(measured));
             command += &format!(" --time_based --ramp_time={ramp}us --runtime={measured}us");
@@ -248,7 +248,7 @@ mod tests {
             zone_write: Some(ZoneWrite::Lock),
             jobs: vec!["--name=a".to_owned(), "--bs=4k".to_owned()],
         };
-        let how = How {
+        let settings = MeasureSettings {
             clock: ClockKind::Real,
             rounds: 2,
             seconds: Some(1.0),
@@ -257,13 +257,13 @@ mod tests {
         };
         let expected = "--scheduler mq-deadline --zone-write lock --group_reporting --time_based \
                         --ramp_time=50000us --runtime=450000us --name=a --bs=4k";
-        assert_eq!(setup.command(&how), format!("zonal run {expected}"));
-        let simulated = How { clock: ClockKind::Virtual, seed: 3, ..how };
+        assert_eq!(setup.command(&settings), format!("zonal run {expected}"));
+        let simulated = MeasureSettings { clock: ClockKind::Virtual, seed: 3, ..settings };
         assert_eq!(
             setup.command(&simulated),
             format!("zonal run --clock virtual --io-cost 1000 --seed 3 {expected}")
         );
-        let published = How { costs: Costs::Published, ..simulated };
+        let published = MeasureSettings { costs: CostModel::Published, ..simulated };
         assert!(setup.command(&published).contains(" --io-cost published "));
     }
 }

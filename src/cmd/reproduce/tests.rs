@@ -1,6 +1,6 @@
 //! Tests of the descriptions of tables, and of what is printed from made-up results.
 use super::accuracy::{Accuracy, interpolate};
-use super::how::How;
+use super::how::MeasureSettings;
 use super::measure::Bench;
 use super::measured::{Measured, Results, Rounds, Sample};
 use super::published::{COLUMNS, Key, parse};
@@ -11,7 +11,7 @@ use super::{csv, html, json, plot, tables, text};
 use crate::cli::ClockKind;
 use crate::devices;
 use std::collections::BTreeSet;
-use zonal_fio::jobfile::{self, SystemSource};
+use zonal_fio::jobfile::{self, SystemEnvironment};
 
 #[test]
 fn tables_cover_their_published_figures_in_their_units() {
@@ -48,7 +48,7 @@ fn cells_are_compared_with_cells_in_the_same_unit() {
 fn jobs_of_all_cells_can_be_read_and_name_devices_that_there_are() {
     for table in tables() {
         for (at, cell) in table.cells.iter().enumerate() {
-            let jobs = jobfile::parse_args(&cell.setup.jobs, &SystemSource).unwrap().jobs;
+            let jobs = jobfile::parse_args(&cell.setup.jobs, &SystemEnvironment).unwrap().jobs;
             assert!(!jobs.is_empty(), "{}", table.name_of(at));
             for job in jobs {
                 let device = job.filename.as_deref().expect("each job names its device");
@@ -114,14 +114,14 @@ fn measured(table: Table, published: &[&str], ours: &[f64]) -> Measured {
     let figures = parse(&format!("{}\n{}", COLUMNS.join(","), lines.join("\n"))).unwrap();
     let sample = |figure: f64| Sample { figure, latency: [1_000_000, 2_000_000, 50_000_000] };
     let rounds = |&own: &f64| Rounds([own - 1.0, own, own + 1.0].map(sample).to_vec());
-    let how = How {
+    let settings = MeasureSettings {
         clock: ClockKind::Virtual,
         rounds: 3,
         seconds: Some(3.0),
         seed: 7,
         costs: ANY_MACHINE,
     };
-    Measured { figures, results: Results(ours.iter().map(rounds).collect()), table, how }
+    Measured { figures, results: Results(ours.iter().map(rounds).collect()), table, settings }
 }
 
 fn grid(claim: Claim) -> Measured {
@@ -381,7 +381,7 @@ fn page_is_well_formed_and_needs_nothing_else() {
 }
 
 /// A table of two cells that is quickly measured in virtual time: writes that depend on the seed.
-fn quick() -> (Table, How) {
+fn quick() -> (Table, MeasureSettings) {
     let mut table = small(Layout::Grid, Claim::Figures, &["write"]);
     for (cell, depth) in table.cells.iter_mut().zip([1, 4]) {
         let device = "null:zones=16,zone_size=1M,max_open=4,latency=50us,jitter=30us";
@@ -393,21 +393,21 @@ fn quick() -> (Table, How) {
             format!("--iodepth={depth}"),
         ];
     }
-    let how = How {
+    let settings = MeasureSettings {
         clock: ClockKind::Virtual,
         rounds: 3,
         seconds: Some(0.03),
         seed: 1,
         costs: ANY_MACHINE,
     };
-    (table, how)
+    (table, settings)
 }
 
 #[test]
 fn cells_side_by_side_give_what_they_give_one_after_another() {
-    let (table, how) = quick();
-    let serial = Bench::with_workers(1).measure(&table, &how).unwrap();
-    let parallel = Bench::with_workers(4).measure(&table, &how).unwrap();
+    let (table, settings) = quick();
+    let serial = Bench::with_workers(1).measure(&table, &settings).unwrap();
+    let parallel = Bench::with_workers(4).measure(&table, &settings).unwrap();
     assert_eq!(serial, parallel);
     assert_eq!(serial.0.iter().map(|rounds| rounds.0.len()).collect::<Vec<_>>(), [3, 3]);
     assert!(serial.0[0].spread() > 0.0, "each round has a seed of its own");
@@ -415,15 +415,16 @@ fn cells_side_by_side_give_what_they_give_one_after_another() {
     // One in flight for 50 to 80 us, and an I/O costs its thread a little more.
     let latency = serial.0[0].latency(0);
     assert!((50_000.0..81_000.0).contains(&latency), "{latency}");
-    let other = Bench::with_workers(2).measure(&table, &How { seed: 99, ..how }).unwrap();
+    let other =
+        Bench::with_workers(2).measure(&table, &MeasureSettings { seed: 99, ..settings }).unwrap();
     assert_ne!(serial, other);
 }
 
 #[test]
 fn cell_that_cannot_be_measured_is_named() {
-    let (mut table, how) = quick();
+    let (mut table, settings) = quick();
     table.cells[1].setup.jobs[1] = "--filename=no-such-device".to_owned();
-    let error = format!("{:#}", Bench::with_workers(2).measure(&table, &how).unwrap_err());
+    let error = format!("{:#}", Bench::with_workers(2).measure(&table, &settings).unwrap_err());
     assert!(error.starts_with("small: new write: "), "{error}");
     assert!(error.contains("no-such-device"), "{error}");
 }

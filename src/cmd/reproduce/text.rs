@@ -17,8 +17,8 @@ const PERCENT: usize = 10;
 pub fn render(measured: &Measured) -> String {
     let table = &measured.table;
     let mut out = format!("{}: {}\n", table.name, table.about);
-    let (devices, how) = (measured.devices(), measured.how.describe());
-    let _ = writeln!(out, "published: {devices}\nzonal: {how}\n");
+    let (devices, settings) = (measured.devices(), measured.settings.describe());
+    let _ = writeln!(out, "published: {devices}\nzonal: {settings}\n");
     out += &match table.layout {
         Layout::Grid => grid(measured),
         Layout::List => list(measured),

@@ -7,7 +7,7 @@ use super::table::{
 };
 use crate::cli::ClockKind;
 use zonal_blk::ZoneWrite;
-use zonal_sim::Costs;
+use zonal_sim::CostModel;
 
 /// A row: heading, configuration, scheduler, policy.
 const ROWS: [(&str, &str, &str, ZoneWrite); 4] = [
@@ -64,7 +64,7 @@ pub fn zns() -> Table {
             clock: ClockKind::Virtual,
             rounds: 5,
             seconds: Some(20.0),
-            costs: Costs::Published,
+            costs: CostModel::Published,
         },
         cells("NVMe ZNS 1 TB, 2 GB zones, 14 max open and active", "zns-1t"),
     )
@@ -80,7 +80,7 @@ pub fn smr() -> Table {
             clock: ClockKind::Virtual,
             rounds: 3,
             seconds: Some(600.0),
-            costs: Costs::Published,
+            costs: CostModel::Published,
         },
         cells("SMR SATA HDD 20 TB, 256 MB zones, 128 max open", "smr-20t"),
     )

@@ -1,6 +1,6 @@
 //! What a run says of its data: whether devices can keep it, and what was wrong with it.
 use crate::devices::Devices;
-use crate::machine::Finished;
+use crate::machine::FinishedTask;
 use anyhow::{Context, Result, bail};
 use std::fs;
 use zonal_fio::job::Rw;
@@ -44,8 +44,8 @@ pub fn warn(phases: &[Vec<Task>]) {
 ///
 /// # Errors
 /// A file that cannot be written.
-pub fn tell(finished: &[Finished], devices: &Devices) -> Result<()> {
-    for Finished { task, outcome, .. } in finished {
+pub fn report(finished: &[FinishedTask], devices: &Devices) -> Result<()> {
+    for FinishedTask { task, outcome, .. } in finished {
         let (name, findings) = (&task.job.name, &outcome.findings);
         for finding in findings.kept() {
             eprintln!("{}", finding.text(&devices.of(task).name));

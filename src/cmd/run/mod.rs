@@ -4,8 +4,8 @@ mod sections;
 mod traces;
 
 use crate::cli::{ClockKind, RunArgs};
-use crate::devices::{Devices, Wishes};
-use crate::machine::{Finished, Machine};
+use crate::devices::{DeviceOptions, Devices};
+use crate::machine::{Executor, FinishedTask};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -14,14 +14,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use zonal_blk::QueueOptions;
 use zonal_fio::job::Job;
-use zonal_fio::jobfile::{self, JobSet, SystemSource};
+use zonal_fio::jobfile::{self, JobSet, SystemEnvironment};
 use zonal_fio::plan::{self, Task};
 use zonal_fio::report::{self, Format, JobReport, Report};
 
 /// Runs the jobs that `job_args` describe.
 pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     let formats = Format::parse_list(&args.output_format).context("--output-format")?;
-    let JobSet { jobs, ignored, global_given } = jobfile::parse_args(job_args, &SystemSource)?;
+    let JobSet { jobs, ignored, global_options } =
+        jobfile::parse_args(job_args, &SystemEnvironment)?;
     if jobs.is_empty() {
         bail!("no jobs: name a job file, or give a job with --name=... (see zonal run --help)");
     }
@@ -31,7 +32,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
     let mut phases = plan::phases(&jobs);
     traces::load(&mut phases, args.device.as_deref())?;
-    let devices = Devices::attach(&wishes(args), &phases)?;
+    let devices = Devices::attach(&device_options(args), &phases)?;
     check_regions(&phases, &devices)?;
     data::check(&phases, &devices)?;
     traces::fit(&mut phases, &devices)?;
@@ -52,14 +53,14 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         }
         output.flush()?;
     }
-    let mut machine = Machine::new(args.clock, args.io_cost, args.eta)?;
+    let mut executor = Executor::new(args.clock, args.io_cost, args.eta)?;
     let mut finished = Vec::new();
     for phase in phases {
-        finished.extend(machine.run(phase, &devices, args.seed)?);
+        finished.extend(executor.run(phase, &devices, args.seed)?);
     }
-    data::tell(&finished, &devices)?;
+    data::report(&finished, &devices)?;
     let failed = finished.iter().any(|done| done.outcome.error.is_some());
-    let report = make_report(args, global_given, &finished, &devices, machine.timestamp_ms());
+    let report = make_report(args, global_options, &finished, &devices, executor.timestamp_ms());
     write!(output, "{}", report::render(&report, &formats)).context("writing the report")?;
     if args.dump_plugs {
         dump_plugs(&devices);
@@ -80,8 +81,8 @@ fn report_missing_cpus(jobs: &[Arc<Job>]) {
     }
 }
 
-fn wishes(args: &RunArgs) -> Wishes {
-    Wishes {
+fn device_options(args: &RunArgs) -> DeviceOptions {
+    DeviceOptions {
         device: args.device.clone(),
         queue: QueueOptions {
             zone_write: args.zone_write.map(Into::into),
@@ -92,7 +93,7 @@ fn wishes(args: &RunArgs) -> Wishes {
         sched_opts: args.sched_opt.clone(),
         seed: args.seed,
         real_time: args.clock == ClockKind::Real,
-        ..Wishes::default()
+        ..DeviceOptions::default()
     }
 }
 
@@ -121,13 +122,13 @@ fn open_output(args: &RunArgs) -> Result<Box<dyn Write>> {
 fn make_report<'a>(
     args: &RunArgs,
     global_options: Vec<(String, String)>,
-    finished: &'a [Finished],
+    finished: &'a [FinishedTask],
     devices: &Devices,
     timestamp_ms: Option<u64>,
 ) -> Report<'a> {
     let descriptions: Vec<&str> = devices.iter().map(|d| d.description.as_str()).collect();
     let policies: Vec<&str> = devices.iter().map(|d| d.queue.zone_write().name()).collect();
-    let job = |done: &'a Finished| JobReport {
+    let job = |done: &'a FinishedTask| JobReport {
         job: &done.task.job,
         groupid: done.task.group,
         pid: done.outcome.thread_id,

@@ -1,7 +1,7 @@
 //! What a report tells of the layers below the jobs: the counters of file systems, schedulers and
 //! zone write plugs.
-use crate::devices::{Attached, Devices};
-use crate::machine::Finished;
+use crate::devices::{AttachedDevice, Devices};
+use crate::machine::FinishedTask;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use zonal_blk::sched::PrioClass;
@@ -9,12 +9,12 @@ use zonal_fio::job::DataDir;
 use zonal_fio::stats::IoStats;
 
 /// The sections that the jobs and devices have something for.
-pub fn of(finished: &[Finished], devices: &Devices) -> Vec<(String, Value)> {
+pub fn of(finished: &[FinishedTask], devices: &Devices) -> Vec<(String, Value)> {
     let file_systems: Vec<Value> = finished.iter().filter_map(file_system).collect();
     let file_systems =
         (!file_systems.is_empty()).then(|| ("file_systems".to_owned(), Value::Array(file_systems)));
-    let all = [("scheduler", scheduler as fn(&Attached) -> _), ("zone_write_plugs", plugs)];
-    let section = |(name, of): (&str, fn(&Attached) -> Option<Value>)| {
+    let all = [("scheduler", scheduler as fn(&AttachedDevice) -> _), ("zone_write_plugs", plugs)];
+    let section = |(name, of): (&str, fn(&AttachedDevice) -> Option<Value>)| {
         let values: Vec<Value> = devices.iter().filter_map(of).collect();
         (!values.is_empty()).then(|| (name.to_owned(), Value::Array(values)))
     };
@@ -24,15 +24,15 @@ pub fn of(finished: &[Finished], devices: &Devices) -> Vec<(String, Value)> {
 
 /// Transactions per second, as raidtest and randomio report them: of all clones of a job together,
 /// over the time of the one that took longest.
-fn tps(finished: &[Finished]) -> Option<(String, Value)> {
-    let mut jobs: BTreeMap<u32, Vec<&Finished>> = BTreeMap::new();
+fn tps(finished: &[FinishedTask]) -> Option<(String, Value)> {
+    let mut jobs: BTreeMap<u32, Vec<&FinishedTask>> = BTreeMap::new();
     for done in finished {
         let pattern = &done.task.job.pattern;
-        if pattern.made.is_some() || pattern.file.is_some() {
+        if pattern.program.is_some() || pattern.file.is_some() {
             jobs.entry(done.task.index).or_default().push(done);
         }
     }
-    let job = |clones: Vec<&Finished>| {
+    let job = |clones: Vec<&FinishedTask>| {
         let ios = |stats: &IoStats| -> u64 {
             [DataDir::Read, DataDir::Write].map(|dir| stats.ios(dir)).iter().sum()
         };
@@ -53,7 +53,7 @@ fn tps(finished: &[Finished]) -> Option<(String, Value)> {
 }
 
 /// What a job's file system did: with the first of its clones.
-fn file_system(done: &Finished) -> Option<Value> {
+fn file_system(done: &FinishedTask) -> Option<Value> {
     let counters = done.outcome.file_system.as_ref()?;
     let [read, written] = counters.file_bytes;
     let below = counters.data_bytes[1] + counters.metadata_bytes[1];
@@ -84,7 +84,7 @@ fn file_system(done: &Finished) -> Option<Value> {
 }
 
 /// A device's scheduler, its attributes and what went through it by priority class.
-fn scheduler(device: &Attached) -> Option<Value> {
+fn scheduler(device: &AttachedDevice) -> Option<Value> {
     let counters = device.queue.sched_counters()?;
     let scheduler = device.queue.scheduler();
     let attributes: Map<String, Value> =
@@ -109,7 +109,7 @@ fn scheduler(device: &Attached) -> Option<Value> {
 }
 
 /// What went through a device's zone write plugs.
-fn plugs(device: &Attached) -> Option<Value> {
+fn plugs(device: &AttachedDevice) -> Option<Value> {
     let used = device.queue.dump_plugs(true);
     if used.is_empty() {
         return None;

@@ -9,19 +9,21 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter};
 use std::sync::Arc;
 use zonal_blk::{Limits, Op};
-use zonal_fio::generate::{Region, Sequential};
+use zonal_fio::generate::{Region, SequentialZones};
 use zonal_fio::job::Job;
 use zonal_fio::plan::Task;
-use zonal_fio::trace::{self, Format, Made, Raidtest, Recording, Share, Trace, TraceError};
+use zonal_fio::trace::{
+    self, Format, PatternProgram, Raidtest, Recording, Trace, TraceError, TraceSlice,
+};
 
 /// A trace's requests for one device; without a name, for the job's.
-type Part = (Option<String>, Arc<Trace>);
+type DeviceTrace = (Option<String>, Arc<Trace>);
 
 /// Reads all traces and gives them to their clones. A clone becomes as many as its trace has
 /// devices, unless all are one: `one`, or what the job names.
 pub fn load(phases: &mut [Vec<Task>], one: Option<&str>) -> Result<()> {
     for phase in phases {
-        let mut parts: BTreeMap<(u32, String), Vec<Part>> = BTreeMap::new();
+        let mut parts: BTreeMap<(u32, String), Vec<DeviceTrace>> = BTreeMap::new();
         let mut tasks = Vec::with_capacity(phase.len());
         for task in phase.drain(..) {
             let job = Arc::clone(&task.job);
@@ -32,7 +34,7 @@ pub fn load(phases: &mut [Vec<Task>], one: Option<&str>) -> Result<()> {
                     parts.insert(key.clone(), pattern(file).with_context(in_job)?);
                 }
                 let (_, trace) = &parts[&key][0];
-                let share = Share::new(Arc::clone(trace), task.clone, job.numjobs);
+                let share = TraceSlice::new(Arc::clone(trace), task.clone, job.numjobs);
                 tasks.push(Task { share: Some(share), ..task });
             } else if let Some(files) = &job.replay.read_iolog {
                 let files: Vec<&str> = files.split(':').collect();
@@ -42,7 +44,7 @@ pub fn load(phases: &mut [Vec<Task>], one: Option<&str>) -> Result<()> {
                     parts.insert(key.clone(), replay(file, &job, one).with_context(in_job)?);
                 }
                 for (device, trace) in &parts[&key] {
-                    let share = Some(Share::new(Arc::clone(trace), 0, 1));
+                    let share = Some(TraceSlice::new(Arc::clone(trace), 0, 1));
                     tasks.push(Task { share, device: device.clone(), ..task.clone() });
                 }
             } else {
@@ -67,14 +69,14 @@ fn read(file: &str, job: Option<&Job>) -> Result<(Format, Trace)> {
     Ok((format, trace))
 }
 
-fn pattern(file: &str) -> Result<Vec<Part>> {
+fn pattern(file: &str) -> Result<Vec<DeviceTrace>> {
     match read(file, None).context("pattern_file")? {
         (Format::Pattern, trace) => Ok(vec![(None, Arc::new(trace))]),
         (format, _) => bail!("pattern_file: {file}: found {format}, which is for read_iolog"),
     }
 }
 
-fn replay(file: &str, job: &Job, one: Option<&str>) -> Result<Vec<Part>> {
+fn replay(file: &str, job: &Job, one: Option<&str>) -> Result<Vec<DeviceTrace>> {
     let (format, mut trace) = read(file, Some(job)).context("read_iolog")?;
     if format == Format::Pattern {
         bail!("read_iolog: {file}: found {format}, which is for pattern_file");
@@ -126,23 +128,23 @@ pub fn fit(phases: &mut [Vec<Task>], devices: &Devices) -> Result<()> {
             let in_job = || format!("job {}", task.job.name);
             let device = devices.of(task).queue.device();
             let limits = device.limits();
-            if task.job.pattern.made == Some(Made::Randomio) {
+            if task.job.pattern.program == Some(PatternProgram::Randomio) {
                 check_randomio(&task.job, limits).with_context(in_job)?;
             }
             // A file system makes its own, over a file.
-            let made = task.job.pattern.made.filter(|_| task.job.fs.kind.is_none());
-            if made == Some(Made::Raidtest) {
+            let made = task.job.pattern.program.filter(|_| task.job.fs.kind.is_none());
+            if made == Some(PatternProgram::Raidtest) {
                 let trace = match raidtests.get(&task.index) {
                     Some(trace) => Arc::clone(trace),
                     None => Arc::new(raidtest(&task.job, limits)?),
                 };
                 raidtests.insert(task.index, Arc::clone(&trace));
-                task.share = Some(Share::new(trace, task.clone, task.job.numjobs));
+                task.share = Some(TraceSlice::new(trace, task.clone, task.job.numjobs));
             }
             if let Some(share) = &mut task.share {
                 share.check(limits).with_context(|| format!("job {}", task.job.name))?;
                 if share.trace.requests.iter().any(|request| request.op == Op::Discard) {
-                    share.zones = Sequential::of(&**device).context("zone report")?;
+                    share.zones = SequentialZones::of(&**device).context("zone report")?;
                 }
             }
         }

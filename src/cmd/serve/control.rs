@@ -1,20 +1,20 @@
 //! The control socket and the metrics: not ways to the data, but to what serves them.
 use super::Export;
 use crate::cli::ControlArgs;
-use crate::devices::Attached;
+use crate::devices::AttachedDevice;
 use anyhow::{Context, Result};
 use std::sync::Arc;
 use zonal_device::inject::InjectDevice;
-use zonal_host::control::{ControlServer, MetricsServer, Operated, Operator};
+use zonal_host::control::{ControlServer, DeviceManager, ManagedDevice, MetricsServer};
 
 impl Export for ControlServer {
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         format!("ctl {}", self.path().display())
     }
 }
 
 impl Export for MetricsServer {
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         format!("http://{}/metrics", self.address())
     }
 }
@@ -25,21 +25,21 @@ impl Export for MetricsServer {
 /// Why there can be none.
 pub fn start(
     args: &ControlArgs,
-    devices: &[Attached],
+    devices: &[AttachedDevice],
     injects: Vec<Arc<InjectDevice>>,
     exports: &[Box<dyn Export>],
 ) -> Result<Vec<Box<dyn Export>>> {
     // Files are of the only device that there is then.
     let files = exports.iter().find_map(|export| export.files());
-    let operated = devices.iter().zip(injects).map(|(attached, device)| Operated {
+    let operated = devices.iter().zip(injects).map(|(attached, device)| ManagedDevice {
         name: attached.name.clone(),
         description: attached.description.clone(),
         queue: Arc::clone(&attached.queue),
         device,
         files: files.clone(),
     });
-    let places = exports.iter().map(|export| export.place()).collect();
-    let operator = Arc::new(Operator::new(operated.collect(), places));
+    let places = exports.iter().map(|export| export.location()).collect();
+    let operator = Arc::new(DeviceManager::new(operated.collect(), places));
     let mut servers: Vec<Box<dyn Export>> = Vec::new();
     if let Some(path) = &args.ctl {
         let server = ControlServer::start(path, Arc::clone(&operator))

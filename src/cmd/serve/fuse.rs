@@ -1,17 +1,17 @@
 //! The export as files.
 use super::{Event, Export};
 use crate::cli::ServeArgs;
-use crate::devices::Attached;
+use crate::devices::AttachedDevice;
 use anyhow::{Context, Result};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use zonal_host::RealClock;
-use zonal_host::frontend::zonefs::{Lanes, Mount, Options, View};
+use zonal_host::frontend::zonefs::{Mount, Options, View, WorkerPool};
 
 impl Export for Mount {
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         self.dir().display().to_string()
     }
 
@@ -27,24 +27,24 @@ impl Export for Mount {
 pub fn start(
     dir: &Path,
     args: &ServeArgs,
-    device: &Attached,
+    device: &AttachedDevice,
     (clock, events): (&RealClock, Sender<Event>),
 ) -> Result<Mount> {
     // The files are root's, as zonefs', or of who serves them if that is somebody else.
     let ours = std::fs::metadata("/proc/self").map_or((0, 0), |own| (own.uid(), own.gid()));
     let mut options = Options::owned_by(ours.0, ours.1);
     if let Some(list) = &args.fuse.options {
-        options = options.change(list).context("--fuse-options")?;
+        options = options.with(list).context("--fuse-options")?;
     }
     let in_device = || format!("device {}", device.name);
     let queue = Arc::clone(&device.queue);
     let notify = Arc::new(|what: &str| eprintln!("zonal: {what}"));
     let view = View::new(queue, options, notify).with_context(in_device)?;
-    let lanes = Lanes::start(Arc::new(view), clock.clone(), args.fuse.threads.into())
+    let workers = WorkerPool::start(Arc::new(view), clock.clone(), args.fuse.threads.into())
         .with_context(in_device)?;
     let ended = move |why: &str| {
         // If nobody listens, the server ends already.
         let _ = events.send(Event::Ended(why.to_owned()));
     };
-    Mount::start(dir, &device.name, lanes, ended).context("--fuse")
+    Mount::start(dir, &device.name, workers, ended).context("--fuse")
 }

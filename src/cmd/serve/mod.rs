@@ -17,7 +17,7 @@ mod nvme_tcp;
 mod ublk;
 
 use crate::cli::ServeArgs;
-use crate::devices::{self, Attached};
+use crate::devices::{self, AttachedDevice};
 use anyhow::{Context, Result, ensure};
 use std::io::Write;
 use std::process::ExitCode;
@@ -30,7 +30,7 @@ use zonal_host::frontend::zonefs::View;
 /// A way for others to the devices; ends when it is dropped.
 trait Export {
     /// Where it is, as a user names it.
-    fn place(&self) -> String;
+    fn location(&self) -> String;
 
     /// The zones as files, if it is that.
     fn files(&self) -> Option<Arc<View>> {
@@ -69,7 +69,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     let mut left = exports.len();
     exports.extend(control::start(&args.control, &devices, injects, &exports)?);
     let mut out = std::io::stdout().lock();
-    exports.iter().try_for_each(|export| writeln!(out, "{}", export.place()))?;
+    exports.iter().try_for_each(|export| writeln!(out, "{}", export.location()))?;
     out.flush()?;
     let mut code = ExitCode::SUCCESS;
     while left > 0 {
@@ -91,7 +91,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
 }
 
 /// The devices and, if somebody is to operate them, a way to make each fail.
-fn attach(args: &ServeArgs) -> Result<(Vec<Attached>, Vec<Arc<InjectDevice>>)> {
+fn attach(args: &ServeArgs) -> Result<(Vec<AttachedDevice>, Vec<Arc<InjectDevice>>)> {
     let operated = args.control.is_wanted();
     let (mut devices, mut injects) = (Vec::new(), Vec::new());
     for name in &args.devices {
@@ -116,7 +116,7 @@ fn attach(args: &ServeArgs) -> Result<(Vec<Attached>, Vec<Arc<InjectDevice>>)> {
 
 fn start(
     args: &ServeArgs,
-    devices: &[Attached],
+    devices: &[AttachedDevice],
     events: &mpsc::Sender<Event>,
 ) -> Result<Vec<Box<dyn Export>>> {
     let only = |option: &str| {

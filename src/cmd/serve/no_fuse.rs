@@ -1,7 +1,7 @@
 //! The export as files, in a program that was built without it.
 use super::{Event, Export};
 use crate::cli::ServeArgs;
-use crate::devices::Attached;
+use crate::devices::AttachedDevice;
 use anyhow::{Result, bail};
 use std::convert::Infallible;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::sync::mpsc::Sender;
 use zonal_host::RealClock;
 
 impl Export for Infallible {
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         match *self {}
     }
 }
@@ -21,7 +21,7 @@ impl Export for Infallible {
 pub fn start(
     dir: &Path,
     _args: &ServeArgs,
-    _device: &Attached,
+    _device: &AttachedDevice,
     _: (&RealClock, Sender<Event>),
 ) -> Result<Infallible> {
     bail!(

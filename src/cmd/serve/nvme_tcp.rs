@@ -1,7 +1,7 @@
 //! The export over NVMe/TCP.
 use super::Export;
 use crate::cli::ServeArgs;
-use crate::devices::{Attached, show_uuid};
+use crate::devices::{AttachedDevice, format_uuid};
 use anyhow::{Context, Result, ensure};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use zonal_host::RealClock;
 use zonal_host::backend::nvme_tcp::check_nqn;
 use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
-use zonal_host::poll::Waiting;
+use zonal_host::poll::WaitPolicy;
 use zonal_host::secrets::load_secrets;
 use zonal_nvme::auth::AuthConfig;
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
@@ -23,7 +23,7 @@ pub struct NvmeTcp {
 }
 
 impl Export for NvmeTcp {
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         let paths: Vec<String> =
             self.servers.iter().map(|server| server.address().to_string()).collect();
         format!("nvme-tcp://{}/{}", paths.join(","), self.nqn)
@@ -34,13 +34,13 @@ impl Export for NvmeTcp {
 ///
 /// # Errors
 /// What is wrong with an option or a device, or why nothing can be listened to.
-pub fn start(args: &ServeArgs, devices: &[Attached], clock: &RealClock) -> Result<NvmeTcp> {
+pub fn start(args: &ServeArgs, devices: &[AttachedDevice], clock: &RealClock) -> Result<NvmeTcp> {
     let options = &args.nvme_tcp;
     let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
     let id = uuid(&names.join(" "));
     let nqn = match &options.nqn {
         Some(nqn) => nqn.clone(),
-        None => format!("nqn.2014-08.org.nvmexpress:uuid:{}", show_uuid(&id)),
+        None => format!("nqn.2014-08.org.nvmexpress:uuid:{}", format_uuid(&id)),
     };
     check_nqn("--nqn", &nqn)?;
     options.allow_host.iter().try_for_each(|host| check_nqn("--allow-host", host))?;
@@ -49,7 +49,7 @@ pub fn start(args: &ServeArgs, devices: &[Attached], clock: &RealClock) -> Resul
     let kind = devices[0].kind;
     let config = SubsystemConfig {
         nqn: nqn.clone(),
-        serial: show_uuid(&id).replace('-', "")[..20].to_owned(),
+        serial: format_uuid(&id).replace('-', "")[..20].to_owned(),
         model: if devices.iter().all(|device| device.kind == kind) {
             format!("Zonal {kind}")
         } else {
@@ -108,7 +108,7 @@ fn limits(args: &ServeArgs, clock: &RealClock) -> ServerConfig {
         ..ServerConfig::default()
     };
     if options.poll {
-        config.waiting = Waiting::Poll;
+        config.waiting = WaitPolicy::Poll;
     }
     if args.verbose {
         config.notify = Arc::new(|what| eprintln!("zonal: {what}"));
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn device_has_the_same_uuid_each_time_and_another_one_has_another() {
-        let shown = |name: &str| show_uuid(&uuid(name));
+        let shown = |name: &str| format_uuid(&uuid(name));
         assert_eq!(shown("null"), shown("null"));
         assert_ne!(shown("null"), shown("null:zones=1"));
         let text = shown("null");

@@ -1,7 +1,7 @@
 //! The export as a block device of this machine.
 use super::{Event, Export};
 use crate::cli::ServeArgs;
-use crate::devices::Attached;
+use crate::devices::AttachedDevice;
 use anyhow::{Context, Result, ensure};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -12,7 +12,7 @@ use zonal_host::{RealClock, online_cpus};
 pub struct Ublk(Server);
 
 impl Export for Ublk {
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         self.0.path()
     }
 }
@@ -24,7 +24,7 @@ impl Export for Ublk {
 pub fn start(
     id: Option<u32>,
     args: &ServeArgs,
-    device: &Attached,
+    device: &AttachedDevice,
     (clock, events): (&RealClock, Sender<Event>),
 ) -> Result<Ublk> {
     let options = &args.ublk;
@@ -33,7 +33,7 @@ pub fn start(
         "--recover: found --ublk without a number, expected --ublk=ID: the next server has to find \
          the device"
     );
-    if options.recover && !device.outlives {
+    if options.recover && !device.is_persistent {
         eprintln!(
             "zonal: --recover: device {} is in the memory of this program: the next server has \
              empty zones, or zeroes, where the last one had data",

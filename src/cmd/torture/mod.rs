@@ -26,7 +26,7 @@ pub fn run(args: &TortureArgs) -> Result<ExitCode> {
     torture::silence_panics();
     #[cfg(torture)]
     if let Some(name) = &args.mutant {
-        return mutants::hunt(args, name);
+        return mutants::find_mutants(args, name);
     }
     if let Some(file) = &args.replay {
         return replay(args, file);
@@ -54,7 +54,7 @@ fn search(args: &TortureArgs, tally: &mut Tally) -> Result<Option<(History, Fail
         Some(_) => u64::MAX,
         None => args.runs.unwrap_or(RUNS),
     };
-    let live = Live::new(args.eta, if limit.is_none() { Some(runs) } else { None });
+    let live = ProgressLine::new(args.eta, if limit.is_none() { Some(runs) } else { None });
     let search = Search {
         args,
         limit,
@@ -96,7 +96,7 @@ struct Search<'a> {
     next: AtomicU64,
     /// Something was found.
     over: AtomicBool,
-    tally: Mutex<(&'a mut Tally, Live)>,
+    tally: Mutex<(&'a mut Tally, ProgressLine)>,
 }
 
 /// A history that fails, if there is one, and the marks that were reached, as a set of bits.
@@ -249,9 +249,9 @@ fn kinds(config: &Config) -> Vec<String> {
 }
 
 /// The line of progress.
-struct Live(ProgressBar);
+struct ProgressLine(ProgressBar);
 
-impl Live {
+impl ProgressLine {
     fn new(eta: Eta, runs: Option<u64>) -> Self {
         let target = match eta {
             Eta::Never => ProgressDrawTarget::hidden(),
@@ -264,7 +264,7 @@ impl Live {
             "{msg}, {pos} runs, {elapsed}"
         };
         bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
-        Live(bar)
+        ProgressLine(bar)
     }
 
     fn show(&self, tally: &Tally) {
@@ -275,7 +275,7 @@ impl Live {
     }
 }
 
-impl Drop for Live {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }

@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const SHRINK_TRIES: u32 = 400;
 
 /// Looks for the mistake of that name, or for all, each on its own.
-pub fn hunt(args: &TortureArgs, name: &str) -> Result<ExitCode> {
+pub fn find_mutants(args: &TortureArgs, name: &str) -> Result<ExitCode> {
     let wanted: Vec<_> =
         Mutant::ALL.iter().filter(|(mutant, _)| name == "all" || mutant.name() == name).collect();
     if wanted.is_empty() {
@@ -53,9 +53,9 @@ pub fn hunt(args: &TortureArgs, name: &str) -> Result<ExitCode> {
     Ok(if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-type Found = (f64, u64, History, Failure);
+type FoundMutant = (f64, u64, History, Failure);
 
-fn search(args: &TortureArgs, limit: Duration) -> Result<Option<Found>> {
+fn search(args: &TortureArgs, limit: Duration) -> Result<Option<FoundMutant>> {
     let start = Instant::now();
     for number in 0.. {
         if start.elapsed() >= limit {

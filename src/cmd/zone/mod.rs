@@ -6,16 +6,16 @@
 mod range;
 mod report;
 mod script;
-mod worker;
+mod sync_channel;
 
 use crate::cli::{ActionArgs, RangeArgs, ZoneCommand};
 use crate::devices;
 use anyhow::{Context, Result, bail};
-use range::{Part, Range};
+use range::{PartialZone, Range};
 use script::Step;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
-use worker::{Failed, Worker};
+use sync_channel::{OpError, SyncChannel};
 use zonal_blk::{Op, QueueOptions, Sector};
 
 /// Does what was asked. An operation that the device fails ends the program with 1.
@@ -25,7 +25,7 @@ pub fn run(command: &ZoneCommand) -> Result<ExitCode> {
     out.flush()?;
     match ended {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(error) if error.is::<Failed>() => {
+        Err(error) if error.is::<OpError>() => {
             eprintln!("zonal: {error}");
             Ok(ExitCode::FAILURE)
         }
@@ -36,11 +36,11 @@ pub fn run(command: &ZoneCommand) -> Result<ExitCode> {
 fn work(command: &ZoneCommand, out: &mut impl Write) -> Result<()> {
     match command {
         ZoneCommand::Report(args) => {
-            let (worker, range) = open(&args.range, Part::Counts)?;
+            let (worker, range) = open(&args.range, PartialZone::Included)?;
             report::report(worker.queue(), range, args.filter, args.range.verbose, out)
         }
         ZoneCommand::Capacity(args) => {
-            let (worker, range) = open(args, Part::Counts)?;
+            let (worker, range) = open(args, PartialZone::Included)?;
             report::capacity(worker.queue(), range, out)
         }
         ZoneCommand::Open(args) => act(args, "open", Op::ZoneOpen, out),
@@ -51,7 +51,7 @@ fn work(command: &ZoneCommand, out: &mut impl Write) -> Result<()> {
 }
 
 /// Makes the device, finds the range on it and does what is to be done before.
-fn open(args: &RangeArgs, part: Part) -> Result<(Worker, Range)> {
+fn open(args: &RangeArgs, part: PartialZone) -> Result<(SyncChannel, Range)> {
     let name = &args.device;
     let device = devices::open(name, 0, 1)?.attach(QueueOptions::default(), 1)?;
     if device.queue.limits().nr_zones == 0 {
@@ -60,14 +60,14 @@ fn open(args: &RangeArgs, part: Part) -> Result<(Worker, Range)> {
     let range = Range::new(args, part, device.queue.limits())?;
     let script = args.after.iter().map(|text| script::parse(text).context("--after"));
     let script: Vec<Vec<Step>> = script.collect::<Result<_>>()?;
-    let mut worker = Worker::new(&device)?;
-    script.iter().flatten().try_for_each(|step| worker.work(step))?;
+    let mut worker = SyncChannel::new(&device)?;
+    script.iter().flatten().try_for_each(|step| worker.run_step(step))?;
     Ok((worker, range))
 }
 
 /// Changes the zones of a range.
 fn act(args: &ActionArgs, name: &str, op: Op, out: &mut impl Write) -> Result<()> {
-    let (mut worker, range) = open(&args.range, Part::IsWrong)?;
+    let (mut worker, range) = open(&args.range, PartialZone::Rejected)?;
     let limits = worker.queue().limits().clone();
     worker.manage(op, range.zones(&limits), range.is_all(&limits))?;
     if args.range.verbose {

@@ -5,11 +5,11 @@ use zonal_blk::{Limits, Sector, ZoneNo};
 
 /// What it means that a length ends inside a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum PartialZone {
     /// The zone belongs to the range, as in reports.
-    Counts,
+    Included,
     /// An error: what changes zones changes whole ones.
-    IsWrong,
+    Rejected,
 }
 
 /// A range of zones of a device.
@@ -28,7 +28,7 @@ impl Range {
     ///
     /// # Errors
     /// The option that does not fit the device.
-    pub fn new(args: &RangeArgs, part: Part, limits: &Limits) -> Result<Self> {
+    pub fn new(args: &RangeArgs, part: PartialZone, limits: &Limits) -> Result<Self> {
         let (offset, zone_size) = (args.offset, limits.zone_size.0);
         if offset >= limits.capacity.0 {
             bail!("--offset {offset}: the device ends at sector {}", limits.capacity);
@@ -42,7 +42,7 @@ impl Range {
         if args.count == Some(0) {
             bail!("--count 0: expected at least one zone");
         }
-        if let (Some(length), Part::IsWrong) = (args.length, part)
+        if let (Some(length), PartialZone::Rejected) = (args.length, part)
             && !length.is_multiple_of(zone_size)
             && length < limits.capacity.0 - offset
         {
@@ -103,7 +103,8 @@ mod tests {
             (2 * zone, Some(zone + 1), None, 2..4),
             (7 * zone, Some(u64::MAX), None, 7..8),
         ] {
-            let range = Range::new(&args(offset, length, count), Part::Counts, &limits).unwrap();
+            let range =
+                Range::new(&args(offset, length, count), PartialZone::Included, &limits).unwrap();
             assert_eq!(range.zones(&limits), expected);
         }
     }
@@ -112,8 +113,9 @@ mod tests {
     fn wrong_ranges_name_the_option() {
         let limits = limits();
         let zone = limits.zone_size.0;
-        let wrong =
-            |args: RangeArgs| Range::new(&args, Part::IsWrong, &limits).unwrap_err().to_string();
+        let wrong = |args: RangeArgs| {
+            Range::new(&args, PartialZone::Rejected, &limits).unwrap_err().to_string()
+        };
         for (args, expected) in [
             (args(8 * zone, None, None), "--offset 1572864: the device ends at sector 1572864"),
             (args(1, None, None), "--offset 1: expected the start of a zone, a multiple of 196608"),

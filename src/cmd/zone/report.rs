@@ -30,7 +30,7 @@ pub fn report(
     let most = range.count.map_or(u64::MAX, u64::from);
     let (mut shown, mut found) = (0, 0_u64);
     each_report(queue, Range { count: None, ..range }, |_, zones| {
-        for zone in zones.iter().filter(|zone| filter.lets_pass(zone)) {
+        for zone in zones.iter().filter(|zone| filter.matches(zone)) {
             found += 1;
             if shown < most {
                 shown += 1;
@@ -75,7 +75,7 @@ fn each_report(
 }
 
 impl Filter {
-    fn lets_pass(self, zone: &Zone) -> bool {
+    fn matches(self, zone: &Zone) -> bool {
         match self {
             Filter::Empty => zone.cond == ZoneCondition::Empty,
             Filter::ImplicitOpen => zone.cond == ZoneCondition::ImplicitOpen,

@@ -11,13 +11,13 @@ pub mod zbd;
 mod zbd_job;
 
 use crate::job::{DataDir, Job, Rw, ZoneMode};
-use crate::trace::{Made, Share};
+use crate::trace::{PatternProgram, TraceSlice};
 use linear::Linear;
 use random::Rng;
 pub use randomio::Randomio;
 pub use region::{Region, RegionError};
 use replay::Replay;
-pub use replay::Sequential;
+pub use replay::SequentialZones;
 use std::sync::Arc;
 pub use zbd::ZbdTable;
 use zbd_job::ZbdJob;
@@ -42,7 +42,7 @@ pub struct Io {
 
 /// What a generator has to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextIo {
     /// Do this.
     Io(Io),
     /// Do this first: it prepares or closes a zone and does not count.
@@ -72,7 +72,7 @@ pub struct Generator {
     rwmixread: u64,
     rng: Rng,
     pattern: Pattern,
-    /// What [`Next::Wait`] or [`Next::Contended`] put off.
+    /// What [`NextIo::Wait`] or [`NextIo::Contended`] put off.
     put_off: Option<DataDir>,
 }
 
@@ -93,7 +93,7 @@ impl Generator {
     ) -> Self {
         let rng = |purpose| Rng::new(seed, [stream[0], stream[1], stream[2], purpose]);
         let pattern = match job.zonemode {
-            _ if job.pattern.made == Some(Made::Randomio) => {
+            _ if job.pattern.program == Some(PatternProgram::Randomio) => {
                 Pattern::Randomio(Randomio::new(job, region, rng(1)))
             }
             ZoneMode::None => Pattern::Linear(Linear::new(job, region, rng(1))),
@@ -113,7 +113,7 @@ impl Generator {
     }
 
     /// The requests of a trace, as often as the job has loops.
-    pub fn replay(job: &Job, share: Share) -> Self {
+    pub fn replay(job: &Job, share: TraceSlice) -> Self {
         let passes = if job.time_based { u64::MAX } else { job.loops };
         Generator {
             rw: job.rw,
@@ -126,7 +126,7 @@ impl Generator {
     }
 
     /// The next thing to do.
-    pub fn next_io(&mut self) -> Next {
+    pub fn next_io(&mut self) -> NextIo {
         match &mut self.pattern {
             Pattern::Replay(replay) => return replay.next(),
             Pattern::Randomio(randomio) => return randomio.next(),
@@ -135,11 +135,11 @@ impl Generator {
         let dir = self.put_off.take().unwrap_or_else(|| self.direction());
         let len = self.bs[dir as usize];
         let next = match &mut self.pattern {
-            Pattern::Linear(linear) => Next::Io(linear.next(dir, len)),
+            Pattern::Linear(linear) => NextIo::Io(linear.next(dir, len)),
             Pattern::Zbd(zbd) => zbd.next(dir, len),
             Pattern::Replay(_) | Pattern::Randomio(_) => unreachable!("they chose already"),
         };
-        if !matches!(next, Next::Io(_)) {
+        if !matches!(next, NextIo::Io(_)) {
             self.put_off = Some(dir);
         }
         next

@@ -1,7 +1,7 @@
 //! The I/Os of Dean Gaudet's randomio: random blocks, a share of them written, a share of the
 //! writes followed by a flush.
 use super::random::Rng;
-use super::{Io, Next, Region, op_of};
+use super::{Io, NextIo, Region, op_of};
 use crate::job::{DataDir, Job};
 use crate::trace::{Fraction, Request};
 use zonal_blk::{BioFlags, Nanos, Op};
@@ -37,10 +37,10 @@ impl Randomio {
     }
 
     /// The next I/O. As in randomio, one number decides about write and flush.
-    pub(super) fn next(&mut self) -> Next {
+    pub(super) fn next(&mut self) -> NextIo {
         if std::mem::take(&mut self.flush) {
             let (op, dir, flags) = (Op::Flush, DataDir::Write, BioFlags::NONE);
-            return Next::Manage(Io { op, dir, offset: 0, len: 0, zone: None, flags });
+            return NextIo::Manage(Io { op, dir, offset: 0, len: 0, zone: None, flags });
         }
         let drawn = self.rng.below(Fraction::ONE * Fraction::ONE);
         let dir = if drawn < self.writes { DataDir::Write } else { DataDir::Read };
@@ -49,7 +49,7 @@ impl Randomio {
         let align = if self.align == 0 { len } else { self.align };
         let places = (self.region.len() - len) / align + 1;
         let offset = self.region.start + self.rng.below(places) * align;
-        Next::Io(Io { op: op_of(dir), dir, offset, len, zone: None, flags: BioFlags::NONE })
+        NextIo::Io(Io { op: op_of(dir), dir, offset, len, zone: None, flags: BioFlags::NONE })
     }
 
     /// The next `count` I/Os, flushes not counted, as requests of a pattern file.
@@ -57,7 +57,7 @@ impl Randomio {
         let mut requests = Vec::new();
         let mut left = count;
         while left > 0 || self.flush {
-            let (Next::Io(io) | Next::Manage(io)) = self.next() else {
+            let (NextIo::Io(io) | NextIo::Manage(io)) = self.next() else {
                 unreachable!("randomio never waits")
             };
             left -= usize::from(io.op != Op::Flush);

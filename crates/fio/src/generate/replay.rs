@@ -2,14 +2,14 @@
 //!
 //! Takes a share of a trace; gives its I/Os, each after the word that it is not due before its time.
 //! Keeps true: nothing is allocated for an I/O.
-use super::{Io, Next};
+use super::{Io, NextIo};
 use crate::job::DataDir;
-use crate::trace::{Request, Share};
+use crate::trace::{Request, TraceSlice};
 use std::sync::Arc;
 use zonal_blk::{Device, Nanos, Op, Status, ZoneKind, ZoneNo};
 
 pub(super) struct Replay {
-    share: Share,
+    share: TraceSlice,
     next: usize,
     /// Times the trace is still to be done, this time included.
     passes: u64,
@@ -21,14 +21,14 @@ pub(super) struct Replay {
 
 /// The zones of a device that a trim of the whole zone resets.
 #[derive(Clone, Debug, Default)]
-pub struct Sequential {
+pub struct SequentialZones {
     /// Bytes; 0 for a device without zones.
     zone_size: u64,
     /// By zone.
     sequential: Arc<[bool]>,
 }
 
-impl Sequential {
+impl SequentialZones {
     /// The zones of `device`.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl Sequential {
         }
         let is_sequential = |kind| kind == ZoneKind::SequentialRequired;
         let sequential = zones.iter().map(|zone| is_sequential(zone.kind)).collect();
-        Ok(Sequential { zone_size: limits.zone_size.to_bytes().0, sequential })
+        Ok(SequentialZones { zone_size: limits.zone_size.to_bytes().0, sequential })
     }
 
     /// Whether the range is the whole of a sequential zone.
@@ -56,17 +56,17 @@ impl Sequential {
 
 impl Replay {
     /// The requests of a share, so many times.
-    pub(super) fn new(share: Share, passes: u64) -> Self {
+    pub(super) fn new(share: TraceSlice, passes: u64) -> Self {
         let next = share.range.start;
         Replay { share, next, passes, base: Nanos(0), reached: Nanos(0) }
     }
 
     #[inline]
-    pub(super) fn next(&mut self) -> Next {
+    pub(super) fn next(&mut self) -> NextIo {
         if self.next == self.share.range.end {
             self.passes = self.passes.saturating_sub(1);
             if self.passes == 0 || self.share.range.is_empty() {
-                return Next::Exhausted;
+                return NextIo::Exhausted;
             }
             self.next = self.share.range.start;
             self.base = self.reached;
@@ -75,24 +75,24 @@ impl Replay {
         let at = self.base.saturating_add(request.at);
         if at > self.reached {
             self.reached = at;
-            return Next::Later(at);
+            return NextIo::Later(at);
         }
         self.next += 1;
         self.io(request)
     }
 
-    fn io(&self, request: &Request) -> Next {
+    fn io(&self, request: &Request) -> NextIo {
         let &Request { op, offset, len, flags, .. } = request;
         let io = |op, dir| Io { op, dir, offset, len, zone: None, flags };
         match op {
-            Op::Read => Next::Io(io(op, DataDir::Read)),
-            Op::Write | Op::WriteZeroes | Op::ZoneAppend => Next::Io(io(op, DataDir::Write)),
+            Op::Read => NextIo::Io(io(op, DataDir::Read)),
+            Op::Write | Op::WriteZeroes | Op::ZoneAppend => NextIo::Io(io(op, DataDir::Write)),
             // As fio does in zonemode=zbd.
             Op::Discard if self.share.zones.is_zone(offset, len) => {
-                Next::Io(io(Op::ZoneReset, DataDir::Trim))
+                NextIo::Io(io(Op::ZoneReset, DataDir::Trim))
             }
-            Op::Discard => Next::Io(io(op, DataDir::Trim)),
-            _ => Next::Manage(io(op, DataDir::Write)),
+            Op::Discard => NextIo::Io(io(op, DataDir::Trim)),
+            _ => NextIo::Manage(io(op, DataDir::Write)),
         }
     }
 }

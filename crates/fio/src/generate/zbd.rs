@@ -36,7 +36,7 @@ struct Entry {
 
 /// A zone that a job holds: nobody else writes to it meanwhile.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Held {
+pub struct OwnedZone {
     /// First byte.
     pub start: u64,
     /// Bytes that can be written.
@@ -49,11 +49,11 @@ pub struct Held {
 
 /// The answer to the wish for a zone.
 #[derive(Debug)]
-pub enum Hold {
+pub enum Acquire {
     /// The zone is the job's until it lets go.
-    Granted(Held),
+    Granted(OwnedZone),
     /// Another job has I/O in it.
-    Taken,
+    Busy,
     /// So many zones are being written that no other may be begun.
     TooMany,
     /// The zone is read-only or offline.
@@ -83,28 +83,28 @@ impl ZbdTable {
     }
 
     /// Asks for a zone for `job` to write to.
-    pub fn hold(&self, zone: u32, job: u32) -> Hold {
+    pub fn acquire(&self, zone: u32, job: u32) -> Acquire {
         let mut entry = self.entry(zone);
         if !entry.usable {
-            return Hold::Unusable;
+            return Acquire::Unusable;
         }
         if entry.conventional {
-            return Hold::Granted(entry.held());
+            return Acquire::Granted(entry.owned());
         }
         if entry.owner.is_some_and(|owner| owner != job) {
-            return Hold::Taken;
+            return Acquire::Busy;
         }
         if !entry.target {
             let mut targets = self.targets.lock().expect("targets lock");
             if targets.len() >= self.max_targets as usize {
-                return Hold::TooMany;
+                return Acquire::TooMany;
             }
             targets.push(zone);
             self.nr_targets.fetch_add(1, Ordering::Relaxed);
             entry.target = true;
         }
         entry.owner = Some(job);
-        Hold::Granted(entry.held())
+        Acquire::Granted(entry.owned())
     }
 
     /// Lets a zone go; `wp` is where its next write must be. If it `leaves`, it no longer counts as
@@ -114,7 +114,7 @@ impl ZbdTable {
         entry.wp = wp;
         entry.owner = None;
         if leaves {
-            self.untarget(zone, &mut entry);
+            self.remove_target(zone, &mut entry);
         }
     }
 
@@ -122,7 +122,7 @@ impl ZbdTable {
     ///
     /// # Errors
     /// As [`ZbdTable::new`].
-    pub fn blank(device: &dyn Device, max_open_zones: u32) -> Result<Self, Status> {
+    pub fn all_empty(device: &dyn Device, max_open_zones: u32) -> Result<Self, Status> {
         let mut table = Self::new(device, max_open_zones)?;
         table.zones.iter_mut().for_each(|zone| zone.lock().wp = 0);
         Ok(table)
@@ -157,12 +157,12 @@ impl ZbdTable {
         for zone in region {
             let mut entry = self.entry(zone);
             if entry.owner.is_none() {
-                self.untarget(zone, &mut entry);
+                self.remove_target(zone, &mut entry);
             }
         }
     }
 
-    fn untarget(&self, zone: u32, entry: &mut Entry) {
+    fn remove_target(&self, zone: u32, entry: &mut Entry) {
         if std::mem::take(&mut entry.target) {
             let mut targets = self.targets.lock().expect("targets lock");
             let at = targets.iter().position(|&t| t == zone).expect("a target is listed");
@@ -222,8 +222,8 @@ impl Entry {
         }
     }
 
-    fn held(&self) -> Held {
+    fn owned(&self) -> OwnedZone {
         let &Entry { start, capacity, wp, conventional, .. } = self;
-        Held { start, capacity, wp, conventional }
+        OwnedZone { start, capacity, wp, conventional }
     }
 }

@@ -4,8 +4,8 @@
 //! it is written again; a zone whose rest is smaller than a block is finished. Reads stay below
 //! write pointers. A trim resets its zone.
 use super::random::Rng;
-use super::zbd::{Held, Hold, ZbdTable};
-use super::{Io, Next, Region};
+use super::zbd::{Acquire, OwnedZone, ZbdTable};
+use super::{Io, NextIo, Region};
 use crate::job::{DataDir, Job};
 use std::sync::Arc;
 use zonal_blk::{BioFlags, Op};
@@ -21,9 +21,9 @@ pub(super) struct ZbdJob {
     write_len: u64,
     first: u32,
     /// What the job holds, by zone from `first` on.
-    local: Vec<Local>,
-    max_held: u32,
-    nr_held: u32,
+    local: Vec<ZoneSlot>,
+    max_owned: u32,
+    nr_owned: u32,
     /// The zone being written, or trimmed, sequentially; from `first`.
     write_zone: u32,
     /// Where the next sequential write of a conventional zone goes, from the zone's start.
@@ -35,10 +35,10 @@ pub(super) struct ZbdJob {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Local {
-    held: Held,
+struct ZoneSlot {
+    owned: OwnedZone,
     in_flight: u32,
-    is_held: bool,
+    is_owned: bool,
     /// A reset or finish is on its way.
     managing: bool,
     /// The reset is a trim's: nothing is written after it.
@@ -64,9 +64,9 @@ impl ZbdJob {
             random: job.random,
             write_len: job.bs[DataDir::Write as usize],
             first,
-            local: vec![Local::default(); count as usize],
-            max_held: if job.job_max_open_zones == 0 { u32::MAX } else { job.job_max_open_zones },
-            nr_held: 0,
+            local: vec![ZoneSlot::default(); count as usize],
+            max_owned: if job.job_max_open_zones == 0 { u32::MAX } else { job.job_max_open_zones },
+            nr_owned: 0,
             write_zone: 0,
             conventional_at: 0,
             read_at: (0, 0),
@@ -75,7 +75,7 @@ impl ZbdJob {
         }
     }
 
-    pub(super) fn next(&mut self, dir: DataDir, len: u64) -> Next {
+    pub(super) fn next(&mut self, dir: DataDir, len: u64) -> NextIo {
         match dir {
             DataDir::Read => self.read(len),
             DataDir::Write => self.write(len),
@@ -93,7 +93,7 @@ impl ZbdJob {
         // One that it waited for may be full by then: as in fio, a random job then goes elsewhere.
         if let Some(zone) = self.wanted.take()
             && (!self.random
-                || self.local[zone as usize].is_held
+                || self.local[zone as usize].is_owned
                 || self.table.is_target(self.first + zone))
         {
             return zone;
@@ -103,7 +103,7 @@ impl ZbdJob {
         }
         let count = u64::from(self.count());
         let zone = u32::try_from(self.rng.below(count)).expect("below a u32");
-        if self.table.is_at_limit() && !self.local[zone as usize].is_held {
+        if self.table.is_at_limit() && !self.local[zone as usize].is_owned {
             return self.pick_target().unwrap_or(zone);
         }
         zone
@@ -121,38 +121,38 @@ impl ZbdJob {
         self.conventional_at = 0;
     }
 
-    fn write(&mut self, len: u64) -> Next {
+    fn write(&mut self, len: u64) -> NextIo {
         let attempts = if self.random { ATTEMPTS } else { self.count() + 1 };
         let mut unusable = 0;
         for _ in 0..attempts {
             let zone = self.pick();
-            if !self.local[zone as usize].is_held {
-                match self.hold(zone) {
-                    Hold::Granted(held) if held.conventional => {
-                        if let Some(io) = self.write_conventional(held, len) {
-                            return Next::Io(io);
+            if !self.local[zone as usize].is_owned {
+                match self.acquire(zone) {
+                    Acquire::Granted(owned) if owned.conventional => {
+                        if let Some(io) = self.write_conventional(owned, len) {
+                            return NextIo::Io(io);
                         }
                         continue;
                     }
-                    Hold::Granted(held) if held.capacity < len => return Next::Exhausted,
-                    Hold::Granted(held) if held.wp + len > held.capacity => {
+                    Acquire::Granted(owned) if owned.capacity < len => return NextIo::Exhausted,
+                    Acquire::Granted(owned) if owned.wp + len > owned.capacity => {
                         // Full, or all but: it is written again from the start.
                         self.wanted = Some(zone);
-                        return Next::Manage(self.manage(Op::ZoneReset, zone));
+                        return NextIo::Manage(self.manage(Op::ZoneReset, zone));
                     }
-                    Hold::Granted(_) => {}
-                    Hold::Taken => {
+                    Acquire::Granted(_) => {}
+                    Acquire::Busy => {
                         self.wanted = Some(zone);
-                        return Next::Contended;
+                        return NextIo::Contended;
                     }
-                    Hold::TooMany => match self.pick_target() {
+                    Acquire::TooMany => match self.pick_target() {
                         Some(target) => {
                             self.wanted = Some(target);
                             continue;
                         }
-                        None => return Next::Contended,
+                        None => return NextIo::Contended,
                     },
-                    Hold::Unusable => {
+                    Acquire::Unusable => {
                         unusable += 1;
                         self.advance();
                         continue;
@@ -161,16 +161,16 @@ impl ZbdJob {
             }
             let local = &mut self.local[zone as usize];
             if local.managing {
-                return Next::Wait;
+                return NextIo::Wait;
             }
-            if local.held.wp + len <= local.held.capacity {
-                let offset = local.held.start + local.held.wp;
-                local.held.wp += len;
+            if local.owned.wp + len <= local.owned.capacity {
+                let offset = local.owned.start + local.owned.wp;
+                local.owned.wp += len;
                 local.in_flight += 1;
-                if !self.random && local.held.wp + len > local.held.capacity {
+                if !self.random && local.owned.wp + len > local.owned.capacity {
                     self.advance();
                 }
-                return Next::Io(Self::io(Op::Write, DataDir::Write, offset, len, zone));
+                return NextIo::Io(Self::io(Op::Write, DataDir::Write, offset, len, zone));
             }
             // Full with writes in flight: it is let go when they complete.
             if self.random {
@@ -178,21 +178,21 @@ impl ZbdJob {
             }
             self.advance();
         }
-        if unusable == attempts { Next::Exhausted } else { Next::Wait }
+        if unusable == attempts { NextIo::Exhausted } else { NextIo::Wait }
     }
 
-    fn write_conventional(&mut self, held: Held, len: u64) -> Option<Io> {
+    fn write_conventional(&mut self, owned: OwnedZone, len: u64) -> Option<Io> {
         let at = if self.random {
-            self.rng.below(held.capacity / len) * len
+            self.rng.below(owned.capacity / len) * len
         } else {
             self.conventional_at
         };
-        if at + len > held.capacity {
+        if at + len > owned.capacity {
             self.advance();
             return None;
         }
         self.conventional_at = at + len;
-        let offset = held.start + at;
+        let offset = owned.start + at;
         Some(Io {
             op: Op::Write,
             dir: DataDir::Write,
@@ -203,39 +203,39 @@ impl ZbdJob {
         })
     }
 
-    fn trim(&mut self, len: u64) -> Next {
+    fn trim(&mut self, len: u64) -> NextIo {
         let zone = self.pick();
-        if self.local[zone as usize].is_held {
-            return Next::Wait;
+        if self.local[zone as usize].is_owned {
+            return NextIo::Wait;
         }
-        match self.hold(zone) {
-            Hold::Granted(held) if held.conventional => {
+        match self.acquire(zone) {
+            Acquire::Granted(owned) if owned.conventional => {
                 self.advance();
                 let io = Io {
                     op: Op::Discard,
                     dir: DataDir::Trim,
-                    offset: held.start,
+                    offset: owned.start,
                     len,
                     zone: None,
                     flags: BioFlags::NONE,
                 };
-                Next::Io(io)
+                NextIo::Io(io)
             }
-            Hold::Granted(_) => {
+            Acquire::Granted(_) => {
                 self.advance();
                 let io = self.manage(Op::ZoneReset, zone);
                 self.local[zone as usize].trimmed = true;
-                Next::Io(Io { dir: DataDir::Trim, len, ..io })
+                NextIo::Io(Io { dir: DataDir::Trim, len, ..io })
             }
-            Hold::Taken | Hold::TooMany => {
+            Acquire::Busy | Acquire::TooMany => {
                 self.wanted = Some(zone);
-                Next::Contended
+                NextIo::Contended
             }
-            Hold::Unusable => Next::Exhausted,
+            Acquire::Unusable => NextIo::Exhausted,
         }
     }
 
-    fn read(&mut self, len: u64) -> Next {
+    fn read(&mut self, len: u64) -> NextIo {
         let count = self.count();
         if self.random {
             self.read_at = (u32::try_from(self.rng.below(u64::from(count))).expect("a u32"), 0);
@@ -247,25 +247,25 @@ impl ZbdJob {
                 let at = if self.random { self.rng.below(readable / len) * len } else { at };
                 self.read_at = (zone, at + len);
                 let (op, dir, offset) = (Op::Read, DataDir::Read, start + at);
-                return Next::Io(Io { op, dir, offset, len, zone: None, flags: BioFlags::NONE });
+                return NextIo::Io(Io { op, dir, offset, len, zone: None, flags: BioFlags::NONE });
             }
             self.read_at = ((zone + 1) % count, 0);
         }
-        Next::Exhausted
+        NextIo::Exhausted
     }
 
-    fn hold(&mut self, zone: u32) -> Hold {
-        if self.nr_held >= self.max_held {
-            return Hold::TooMany;
+    fn acquire(&mut self, zone: u32) -> Acquire {
+        if self.nr_owned >= self.max_owned {
+            return Acquire::TooMany;
         }
-        let hold = self.table.hold(self.first + zone, self.id);
-        if let Hold::Granted(held) = hold
-            && !held.conventional
+        let acquired = self.table.acquire(self.first + zone, self.id);
+        if let Acquire::Granted(owned) = acquired
+            && !owned.conventional
         {
-            self.local[zone as usize] = Local { held, is_held: true, ..Local::default() };
-            self.nr_held += 1;
+            self.local[zone as usize] = ZoneSlot { owned, is_owned: true, ..ZoneSlot::default() };
+            self.nr_owned += 1;
         }
-        hold
+        acquired
     }
 
     fn manage(&mut self, op: Op, zone: u32) -> Io {
@@ -275,7 +275,7 @@ impl ZbdJob {
         let local = &mut self.local[zone as usize];
         local.managing = true;
         local.in_flight += 1;
-        let start = local.held.start;
+        let start = local.owned.start;
         Self::io(op, DataDir::Write, start, 0, zone)
     }
 
@@ -289,21 +289,21 @@ impl ZbdJob {
         let local = &mut self.local[zone as usize];
         local.in_flight -= 1;
         match op {
-            Op::ZoneReset => local.held.wp = 0,
-            Op::ZoneFinish => local.held.wp = local.held.capacity,
+            Op::ZoneReset => local.owned.wp = 0,
+            Op::ZoneFinish => local.owned.wp = local.owned.capacity,
             _ => {}
         }
         if local.in_flight > 0 {
             return None;
         }
-        let Held { wp, capacity, .. } = local.held;
+        let OwnedZone { wp, capacity, .. } = local.owned;
         let full = wp + self.write_len > capacity;
         if full && wp < capacity {
             return Some(self.manage(Op::ZoneFinish, zone));
         }
         let leaves = full || local.trimmed;
-        *local = Local::default();
-        self.nr_held -= 1;
+        *local = ZoneSlot::default();
+        self.nr_owned -= 1;
         self.table.release(self.first + zone, wp, leaves);
         None
     }

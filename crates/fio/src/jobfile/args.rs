@@ -5,10 +5,10 @@
 //! arguments are job files, `-` is standard input; `--section=NAME` picks sections of the files.
 use super::JobSet;
 use super::build::{Builder, unknown};
+use super::environment::Environment;
 use super::error::{JobError, Origin};
-use super::sections::{self, GLOBAL, Given, Section};
-use super::source::Source;
-use crate::options::{Kind, Known, ValueError, find};
+use super::sections::{self, GLOBAL, RawOption, Section};
+use crate::options::{FioOption, ValueError, ValueKind, find};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use std::path::Path;
 /// value after `=` only.
 pub fn parse_args<A>(
     args: impl IntoIterator<Item = A>,
-    source: &dyn Source,
+    source: &dyn Environment,
 ) -> Result<JobSet, JobError>
 where
     A: Into<OsString>,
@@ -83,8 +83,8 @@ fn begin(name: &str) -> Section {
     Section { name: name.to_owned(), origin: Origin::CommandLine, given: Vec::new() }
 }
 
-fn on_command_line(key: &str, value: Option<String>) -> Given {
-    Given { key: key.to_owned(), value, origin: Origin::CommandLine }
+fn on_command_line(key: &str, value: Option<String>) -> RawOption {
+    RawOption { key: key.to_owned(), value, origin: Origin::CommandLine }
 }
 
 fn unicode(argument: OsString) -> Result<String, JobError> {
@@ -93,10 +93,10 @@ fn unicode(argument: OsString) -> Result<String, JobError> {
         .map_err(|argument| JobError::Argument(argument.to_string_lossy().into_owned()))
 }
 
-fn expected(known: &Known) -> &'static str {
+fn expected(known: &FioOption) -> &'static str {
     match known {
-        Known::Supported(spec) => spec.kind.expected(),
-        Known::Unused(_) => Kind::Text(|_, _| ()).expected(),
+        FioOption::Supported(spec) => spec.kind.expected(),
+        FioOption::Unsupported(_) => ValueKind::Text(|_, _| ()).expected(),
     }
 }
 

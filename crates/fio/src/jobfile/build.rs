@@ -3,21 +3,21 @@
 //! Takes sections in order; gives a [`JobSet`]. Keeps true: a job begins with what the `[global]`
 //! sections before it have set and then takes its own options in order, the last one counts. Of a
 //! file's section `kb_base` comes first, wherever it stands, as in fio.
+use super::environment::Environment;
 use super::error::{JobError, Origin};
 use super::expand;
-use super::sections::{Given, Section};
-use super::source::Source;
-use super::{Ignored, JobSet};
-use crate::options::{Draft, Known, Unused, ValueError, find, nearest, note};
+use super::sections::{RawOption, Section};
+use super::{IgnoredOption, JobSet};
+use crate::options::{Draft, FioOption, UnsupportedOption, ValueError, find, nearest, note};
 use std::collections::BTreeMap;
 
 /// Where options were given, by fio's name.
-type Places = BTreeMap<&'static str, Origin>;
+type OptionOrigins = BTreeMap<&'static str, Origin>;
 
 pub(super) struct Builder<'a> {
-    source: &'a dyn Source,
+    source: &'a dyn Environment,
     /// What `[global]` has set so far, and where.
-    global: (Draft, Places),
+    global: (Draft, OptionOrigins),
     /// Sections to build of each file; all if empty.
     only: Vec<String>,
     /// Those of `only` that were not found yet.
@@ -26,10 +26,10 @@ pub(super) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(source: &'a dyn Source) -> Self {
+    pub(super) fn new(source: &'a dyn Environment) -> Self {
         Builder {
             source,
-            global: (Draft::default(), Places::new()),
+            global: (Draft::default(), OptionOrigins::new()),
             only: Vec::new(),
             missing: Vec::new(),
             set: JobSet::default(),
@@ -67,7 +67,7 @@ impl<'a> Builder<'a> {
             };
             places.insert(name, given.origin.clone());
             if section.is_global() {
-                note(&mut self.set.global_given, name, &value);
+                note(&mut self.set.global_options, name, &value);
             } else {
                 draft.note_given(name, &value);
             }
@@ -76,7 +76,7 @@ impl<'a> Builder<'a> {
             self.global = (draft, places);
             return Ok(());
         }
-        let job = draft.finish(|| self.source.fresh_seed()).map_err(|(conflict, job)| {
+        let job = draft.finish(|| self.source.random_seed()).map_err(|(conflict, job)| {
             let option = conflict.option(&job);
             let origin = places.get(option).unwrap_or(&section.origin).clone();
             JobError::Conflict { origin, option, conflict }
@@ -89,7 +89,7 @@ impl<'a> Builder<'a> {
     /// is not used.
     fn apply(
         &mut self,
-        given: &Given,
+        given: &RawOption,
         draft: &mut Draft,
     ) -> Result<Option<(&'static str, String)>, JobError> {
         let origin = || given.origin.clone();
@@ -100,11 +100,11 @@ impl<'a> Builder<'a> {
             None => None,
         };
         match known {
-            Known::Supported(spec) => {
+            FioOption::Supported(spec) => {
                 spec.kind.apply(value.as_deref(), draft).map_err(wrong)?;
                 Ok(Some((spec.name, value.unwrap_or_else(|| "1".to_owned()))))
             }
-            Known::Unused(unused) => {
+            FioOption::Unsupported(unused) => {
                 self.report(unused, value.as_deref(), origin());
                 Ok(None)
             }
@@ -121,11 +121,11 @@ impl<'a> Builder<'a> {
             .map_err(|fault| ValueError::Arithmetic { fault, found: text })
     }
 
-    fn report(&mut self, unused: Unused, value: Option<&str>, origin: Origin) {
+    fn report(&mut self, unused: UnsupportedOption, value: Option<&str>, origin: Origin) {
         let reported = self.set.ignored.iter().any(|ignored| ignored.name == unused.name);
         if !reported && !unused.is_neutral(value) {
-            let Unused { name, effect, .. } = unused;
-            self.set.ignored.push(Ignored { name, origin, effect });
+            let UnsupportedOption { name, effect, .. } = unused;
+            self.set.ignored.push(IgnoredOption { name, origin, effect });
         }
     }
 

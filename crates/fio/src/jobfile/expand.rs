@@ -3,14 +3,14 @@
 //! Takes a value as written; gives it with `${NAME}` replaced by the environment (nothing if it has
 //! no such variable) and with fio's `$pagesize`, `$mb_memory` and `$ncpus` replaced by numbers.
 //! `$jobname`, `$jobnum` and `$filenum` stay: fio expands them in `filename_format` only.
-use super::source::Source;
-use crate::options::{Fault, evaluate_plain};
+use super::environment::Environment;
+use crate::options::{ExprError, evaluate_plain};
 
 /// A keyword and the number that it stands for.
-type Keyword = (&'static str, fn(&dyn Source) -> u64);
+type Keyword = (&'static str, fn(&dyn Environment) -> u64);
 
 /// Replaces `${NAME}`. An opening without an end stays as it is.
-pub(super) fn variables(value: &str, source: &dyn Source) -> String {
+pub(super) fn variables(value: &str, source: &dyn Environment) -> String {
     let mut expanded = String::new();
     let mut rest = value;
     while let Some((before, after)) = rest.split_once("${") {
@@ -26,7 +26,7 @@ pub(super) fn variables(value: &str, source: &dyn Source) -> String {
 }
 
 /// Replaces keywords. As in fio, arithmetic with a keyword needs no parentheses: `2*$pagesize`.
-pub(super) fn keywords(value: &str, source: &dyn Source) -> Result<String, Fault> {
+pub(super) fn keywords(value: &str, source: &dyn Environment) -> Result<String, ExprError> {
     if !value.contains('$') {
         return Ok(value.to_owned());
     }
@@ -58,13 +58,13 @@ const OPERATORS: &str = "+-*/";
 
 #[cfg(test)]
 mod tests {
-    use super::super::source::MemorySource;
+    use super::super::environment::MemoryEnvironment;
     use super::*;
 
     #[test]
     fn variables_are_replaced_and_unknown_ones_are_nothing() {
         let source =
-            MemorySource::default().with_variable("SIZE", "8k").with_variable("X", "${SIZE}");
+            MemoryEnvironment::default().with_variable("SIZE", "8k").with_variable("X", "${SIZE}");
         assert_eq!(variables("${SIZE}", &source), "8k");
         assert_eq!(variables("a${SIZE}b${NONE}c${SIZE}", &source), "a8kbc8k");
         assert_eq!(variables("${SIZE", &source), "${SIZE");
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn keywords_become_numbers() {
-        let source = MemorySource::default();
+        let source = MemoryEnvironment::default();
         for (value, expanded) in [
             ("$pagesize", "4096"),
             ("$mb_memorym", "1024m"),
@@ -89,6 +89,6 @@ mod tests {
         ] {
             assert_eq!(keywords(value, &source).as_deref(), Ok(expanded), "{value}");
         }
-        assert_eq!(keywords("$ncpus/0", &source), Err(Fault::DivisionByZero));
+        assert_eq!(keywords("$ncpus/0", &source), Err(ExprError::DivisionByZero));
     }
 }

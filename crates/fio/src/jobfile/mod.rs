@@ -11,25 +11,25 @@
 //! ```
 //!
 //! ```
-//! use zonal_fio::jobfile::{MemorySource, parse_str};
+//! use zonal_fio::jobfile::{MemoryEnvironment, parse_str};
 //!
 //! let text = "[global]\nbs=64k\n[fill]\nrw=write\nzonemode=zbd\n";
-//! let set = parse_str("fill.fio", text, &MemorySource::default())?;
+//! let set = parse_str("fill.fio", text, &MemoryEnvironment::default())?;
 //! assert_eq!(set.jobs[0].name, "fill");
 //! assert_eq!(set.jobs[0].bs, [65536; 3]);
 //! # Ok::<(), zonal_fio::jobfile::JobError>(())
 //! ```
 mod args;
 mod build;
+mod environment;
 mod error;
 mod expand;
 mod lexer;
 mod sections;
-mod source;
 
 pub use args::parse_args;
+pub use environment::{Environment, MemoryEnvironment, SystemEnvironment};
 pub use error::{JobError, Origin};
-pub use source::{MemorySource, Source, SystemSource};
 
 use crate::job::Job;
 use crate::options::Effect;
@@ -43,15 +43,15 @@ pub struct JobSet {
     /// The jobs; each says how many clones of it run.
     pub jobs: Vec<Job>,
     /// Options of fio that were given and are not used, each once.
-    pub ignored: Vec<Ignored>,
+    pub ignored: Vec<IgnoredOption>,
     /// The options that `[global]` sections and the command line give to all jobs, in fio's names,
     /// with the values as written.
-    pub global_given: Vec<(String, String)>,
+    pub global_options: Vec<(String, String)>,
 }
 
 /// An option that fio has and Zonal does without, where it was first given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ignored {
+pub struct IgnoredOption {
     /// fio's name for it.
     pub name: &'static str,
     /// Where it stands.
@@ -60,16 +60,16 @@ pub struct Ignored {
     pub effect: Effect,
 }
 
-impl Ignored {
+impl IgnoredOption {
     /// Whether the job runs differently than it would in fio.
     pub fn changes_workload(&self) -> bool {
         self.effect != Effect::None
     }
 }
 
-impl fmt::Display for Ignored {
+impl fmt::Display for IgnoredOption {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let Ignored { name, origin, effect } = self;
+        let IgnoredOption { name, origin, effect } = self;
         match effect {
             Effect::None => write!(f, "{origin}: {name} has no effect here"),
             Effect::Changes(instead) => {
@@ -81,14 +81,14 @@ impl fmt::Display for Ignored {
 
 /// Reads the job file `text`, called `name` in errors. `include` and `${VARIABLE}` are answered by
 /// `source`.
-pub fn parse_str(name: &str, text: &str, source: &dyn Source) -> Result<JobSet, JobError> {
+pub fn parse_str(name: &str, text: &str, source: &dyn Environment) -> Result<JobSet, JobError> {
     let mut builder = Builder::new(source);
     builder.add_all(sections::read(name, text, source)?)?;
     builder.finish()
 }
 
 /// Reads the job file at `path`, `-` for standard input.
-pub fn parse_file(path: &Path, source: &dyn Source) -> Result<JobSet, JobError> {
+pub fn parse_file(path: &Path, source: &dyn Environment) -> Result<JobSet, JobError> {
     let mut builder = Builder::new(source);
     builder.add_all(sections::read_file(path, source)?)?;
     builder.finish()

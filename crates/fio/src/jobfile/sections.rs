@@ -2,9 +2,9 @@
 //!
 //! Takes files; gives their sections in order, each option with its place. Keeps true: including
 //! ends, because no file may be inside itself and the depth is limited.
+use super::environment::Environment;
 use super::error::{JobError, Origin};
 use super::lexer::{Line, lines};
-use super::source::Source;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(super) const GLOBAL: &str = "global";
 
 /// An option as written.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Given {
+pub(super) struct RawOption {
     pub(super) key: String,
     pub(super) value: Option<String>,
     pub(super) origin: Origin,
@@ -28,7 +28,7 @@ pub(super) struct Given {
 pub(super) struct Section {
     pub(super) name: String,
     pub(super) origin: Origin,
-    pub(super) given: Vec<Given>,
+    pub(super) given: Vec<RawOption>,
 }
 
 impl Section {
@@ -38,7 +38,7 @@ impl Section {
 }
 
 /// The sections of the job file at `path`.
-pub(super) fn read_file(path: &Path, source: &dyn Source) -> Result<Vec<Section>, JobError> {
+pub(super) fn read_file(path: &Path, source: &dyn Environment) -> Result<Vec<Section>, JobError> {
     let shown = path.display().to_string();
     let text =
         text_of(path, source).map_err(|error| JobError::Read { file: shown.clone(), error })?;
@@ -47,11 +47,15 @@ pub(super) fn read_file(path: &Path, source: &dyn Source) -> Result<Vec<Section>
 }
 
 /// The sections of `text`, which is called `name`.
-pub(super) fn read(name: &str, text: &str, source: &dyn Source) -> Result<Vec<Section>, JobError> {
+pub(super) fn read(
+    name: &str,
+    text: &str,
+    source: &dyn Environment,
+) -> Result<Vec<Section>, JobError> {
     Reader { source, stack: vec![PathBuf::from(name)] }.sections(name, text)
 }
 
-fn text_of(path: &Path, source: &dyn Source) -> io::Result<String> {
+fn text_of(path: &Path, source: &dyn Environment) -> io::Result<String> {
     String::from_utf8(source.read(path)?).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -60,7 +64,7 @@ fn text_of(path: &Path, source: &dyn Source) -> io::Result<String> {
 }
 
 struct Reader<'a> {
-    source: &'a dyn Source,
+    source: &'a dyn Environment,
     /// The files that are being read, outermost first.
     stack: Vec<PathBuf>,
 }
@@ -98,7 +102,12 @@ impl Reader<'_> {
     }
 
     /// Adds the options of `file` to `into`.
-    fn include(&mut self, file: &str, at: &Origin, into: &mut Vec<Given>) -> Result<(), JobError> {
+    fn include(
+        &mut self,
+        file: &str,
+        at: &Origin,
+        into: &mut Vec<RawOption>,
+    ) -> Result<(), JobError> {
         let (path, text) = self.find(file).map_err(|error| JobError::Include {
             origin: at.clone(),
             file: file.to_owned(),
@@ -141,6 +150,6 @@ impl Reader<'_> {
     }
 }
 
-fn given(key: &str, value: Option<&str>, origin: Origin) -> Given {
-    Given { key: key.to_owned(), value: value.map(str::to_owned), origin }
+fn given(key: &str, value: Option<&str>, origin: Origin) -> RawOption {
+    RawOption { key: key.to_owned(), value: value.map(str::to_owned), origin }
 }

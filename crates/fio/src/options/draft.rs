@@ -4,8 +4,8 @@
 //! that need more than one option, and values that depend on others are filled in.
 use super::value::size::format_size;
 use crate::job::{DataDir, Extent, FIXED_SEED, Job, Rw, ZoneMode};
-use crate::trace::Made;
-use crate::verify::{Method, header_fits};
+use crate::trace::PatternProgram;
+use crate::verify::{VerifyMethod, header_fits};
 use thiserror::Error;
 use zonal_blk::sched::Prio;
 
@@ -138,13 +138,13 @@ impl Draft {
         note(&mut self.job.given, name, value);
     }
 
-    /// The job, checked. `fresh_seed` is asked only if the job wants other random numbers each time.
-    pub fn finish(self, fresh_seed: impl FnOnce() -> u64) -> Result<Job, (Conflict, Box<Job>)> {
+    /// The job, checked. `random_seed` is asked only if the job wants other random numbers each time.
+    pub fn finish(self, random_seed: impl FnOnce() -> u64) -> Result<Job, (Conflict, Box<Job>)> {
         let mut job = self.job;
         job.randseed = match self.randseed {
             Some(seed) => seed,
             None if self.randrepeat || self.allrandrepeat => FIXED_SEED,
-            None => fresh_seed(),
+            None => random_seed(),
         };
         if self.prio_class.is_some() || self.prio_level.is_some() {
             // As in fio, the one that is not given is 0.
@@ -152,7 +152,7 @@ impl Draft {
             job.prio = Prio::from_ioprio(class, level).expect("the table limits the class to 3");
         }
         fill_depths(&mut job);
-        if job.pattern.made.is_some() {
+        if job.pattern.program.is_some() {
             (job.rw, job.random) = (Rw::Mixed, true);
         }
         match check(&job) {
@@ -207,7 +207,7 @@ fn check(job: &Job) -> Result<(), Conflict> {
     if job.fs.kind.is_none() && job.fs.needs_kind().is_some() {
         return Err(Conflict::NeedsFileSystem);
     }
-    let block = least_block(job);
+    let block = min_block_size(job);
     match job.size {
         Some(Extent::Bytes(size)) if size < block => Err(Conflict::SizeBelowBlock { size, block }),
         _ => Ok(()),
@@ -220,7 +220,7 @@ fn check_trace(job: &Job) -> Result<(), Conflict> {
     let sources = [
         ("read_iolog", replay.read_iolog.is_some()),
         ("pattern_file", pattern.file.is_some()),
-        ("pattern", pattern.made.is_some()),
+        ("pattern", pattern.program.is_some()),
     ];
     let mut given = sources.into_iter().filter_map(|(name, given)| given.then_some(name));
     if let Some(with) = given.next() {
@@ -234,14 +234,15 @@ fn check_trace(job: &Job) -> Result<(), Conflict> {
             return Err(Conflict::Combined { option, with });
         }
     }
-    let [raidtest, randomio] = [Made::Raidtest, Made::Randomio].map(|it| pattern.made == Some(it));
+    let [raidtest, randomio] =
+        [PatternProgram::Raidtest, PatternProgram::Randomio].map(|it| pattern.program == Some(it));
     let needs = [
         ("replay_devices", replay.devices.is_some(), replay.read_iolog.is_some(), "read_iolog"),
         ("pattern_requests", pattern.requests.is_some(), raidtest, "pattern=raidtest"),
         ("pattern_max_size", pattern.max_size.is_some(), raidtest, "pattern=raidtest"),
         ("pattern_fsyncs", pattern.fsyncs.is_some(), randomio, "pattern=randomio"),
-        ("pattern_align", pattern.align.is_some(), pattern.made.is_some(), "pattern"),
-        ("pattern_writes", pattern.writes.is_some(), pattern.made.is_some(), "pattern"),
+        ("pattern_align", pattern.align.is_some(), pattern.program.is_some(), "pattern"),
+        ("pattern_writes", pattern.writes.is_some(), pattern.program.is_some(), "pattern"),
     ];
     for (option, given, has_it, other) in needs {
         if given && !has_it {
@@ -265,7 +266,7 @@ fn check_data(job: &Job) -> Result<(), Conflict> {
         ("fsync_on_close", sync.on_close),
         ("sync", sync.sync),
         ("write_barrier", sync.barrier > 0),
-        ("continue_on_error", errors.survives != [false; 3]),
+        ("continue_on_error", errors.continue_on_error != [false; 3]),
         ("ignore_error", errors.ignored.iter().any(|list| !list.is_empty())),
     ];
     if let Some((option, _)) = with_fs.into_iter().find(|(_, given)| *given)
@@ -277,7 +278,7 @@ fn check_data(job: &Job) -> Result<(), Conflict> {
         let needs = Conflict::Needs { option: "verify_only", other: "verify" };
         return if verify.only { Err(needs) } else { Ok(()) };
     };
-    if method == Method::Pattern && verify.pattern.is_none() {
+    if method == VerifyMethod::Pattern && verify.pattern.is_none() {
         return Err(Conflict::Needs { option: "verify", other: "verify_pattern" });
     }
     let random_zbd = job.random && job.zonemode == ZoneMode::Zbd;
@@ -286,7 +287,7 @@ fn check_data(job: &Job) -> Result<(), Conflict> {
         ("verify_only", verify.only && job.time_based, "time_based"),
         ("verify_only", verify.only && random_zbd, "random writes and zonemode=zbd"),
         ("verify_interval", verify.interval.is_some() && is_trace, "a trace"),
-        ("verify_interval", verify.interval.is_some() && job.pattern.made.is_some(), "pattern"),
+        ("verify_interval", verify.interval.is_some() && job.pattern.program.is_some(), "pattern"),
         ("verify_offset", verify.offset > 0 && is_trace, "a trace"),
     ];
     if let Some((option, _, with)) = apart.into_iter().find(|(_, given, _)| *given) {
@@ -325,7 +326,7 @@ fn zone_option(job: &Job) -> Option<&'static str> {
 }
 
 /// The least block size among the directions that the job uses.
-fn least_block(job: &Job) -> u64 {
+fn min_block_size(job: &Job) -> u64 {
     let bs = |dir: DataDir| job.bs[dir as usize];
     match job.rw {
         Rw::Read => bs(DataDir::Read),
@@ -338,12 +339,12 @@ fn least_block(job: &Job) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{Known, find};
+    use crate::options::{FioOption, find};
 
     fn draft(options: &[(&str, &str)]) -> Draft {
         let mut draft = Draft::default();
         for (name, value) in options {
-            let Some(Known::Supported(spec)) = find(name) else { panic!("{name}") };
+            let Some(FioOption::Supported(spec)) = find(name) else { panic!("{name}") };
             spec.kind.apply(Some(value), &mut draft).expect(name);
         }
         draft

@@ -1,7 +1,7 @@
 //! Help made from the table of options.
-use super::kind::Kind;
-use super::table::{GROUPS, Spec};
-use super::unused;
+use super::kind::ValueKind;
+use super::table::{GROUPS, OptionSpec};
+use super::unsupported;
 use std::fmt::Write;
 
 /// Columns that plain help may fill.
@@ -46,43 +46,43 @@ pub fn markdown() -> String {
          A job with one of these runs, but not as in fio; each is reported once.\n\n\
          | Option | What happens instead |\n|---|---|\n",
     );
-    for (name, instead) in unused::changes() {
+    for (name, instead) in unsupported::changes() {
         let _ = writeln!(text, "| `{name}` | {instead} |");
     }
     text.push_str("\nThese have no effect on what is measured; each is reported once:\n");
-    let harmless: Vec<String> = unused::harmless().map(|name| format!("`{name}`")).collect();
+    let harmless: Vec<String> = unsupported::harmless().map(|name| format!("`{name}`")).collect();
     let _ = writeln!(text, "{}.", harmless.join(", "));
     text
 }
 
-fn synopsis(spec: &Spec) -> String {
+fn synopsis(spec: &OptionSpec) -> String {
     let names: Vec<&str> = spec.names().collect();
     let form = form(&spec.kind);
     match spec.kind {
-        Kind::Flag(_) => format!("{}[={form}]", names.join(", ")),
+        ValueKind::Flag(_) => format!("{}[={form}]", names.join(", ")),
         _ => format!("{}={form}", names.join(", ")),
     }
 }
 
-fn form(kind: &Kind) -> String {
+fn form(kind: &ValueKind) -> String {
     match kind {
-        Kind::Flag(_) | Kind::Bool(_) => "0|1".to_owned(),
-        Kind::Number { .. } => "number".to_owned(),
-        Kind::Size(_) => "size".to_owned(),
-        Kind::Triple { .. } => "size[,size][,size]".to_owned(),
-        Kind::SizeRange(_) => "size[-size]".to_owned(),
-        Kind::Extent(_) => "size|N%|Nz".to_owned(),
-        Kind::Seconds(_) | Kind::Micros(_) => "time".to_owned(),
-        Kind::Word(words) => {
+        ValueKind::Flag(_) | ValueKind::Bool(_) => "0|1".to_owned(),
+        ValueKind::Number { .. } => "number".to_owned(),
+        ValueKind::Size(_) => "size".to_owned(),
+        ValueKind::Triple { .. } => "size[,size][,size]".to_owned(),
+        ValueKind::SizeRange(_) => "size[-size]".to_owned(),
+        ValueKind::Extent(_) => "size|N%|Nz".to_owned(),
+        ValueKind::Seconds(_) | ValueKind::Micros(_) => "time".to_owned(),
+        ValueKind::Word(words) => {
             let can = words.iter().filter(|(_, set)| set.is_ok()).map(|(word, _)| *word);
             can.collect::<Vec<_>>().join("|")
         }
-        Kind::Pattern(_) => "pattern[:number]".to_owned(),
-        Kind::Cpus(_) => "list".to_owned(),
-        Kind::Fraction(_) => "0...1".to_owned(),
-        Kind::FillPattern(_) => "bytes".to_owned(),
-        Kind::Errors(_) => "list[,list][,list]".to_owned(),
-        Kind::Text(_) => "text".to_owned(),
+        ValueKind::Pattern(_) => "pattern[:number]".to_owned(),
+        ValueKind::Cpus(_) => "list".to_owned(),
+        ValueKind::Fraction(_) => "0...1".to_owned(),
+        ValueKind::FillPattern(_) => "bytes".to_owned(),
+        ValueKind::Errors(_) => "list[,list][,list]".to_owned(),
+        ValueKind::Text(_) => "text".to_owned(),
     }
 }
 
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn help_names_every_option_and_alias_and_fits_the_screen() {
         let help = help_text();
-        for name in supported().flat_map(Spec::names) {
+        for name in supported().flat_map(OptionSpec::names) {
             assert!(help.contains(name), "{name}");
         }
         for line in help.lines() {

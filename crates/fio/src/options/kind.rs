@@ -3,8 +3,8 @@
 //! Takes a value's text; gives it, read, to the setter. Keeps true: a setter only sees values in
 //! range, so setters cannot fail.
 use super::draft::Draft;
-use super::value::expr::Fault;
-use super::value::pattern::{Pattern, read_pattern};
+use super::value::expr::ExprError;
+use super::value::pattern::{RwPattern, read_pattern};
 use super::value::{cpus, errors, number, size, time, triple};
 use crate::job::Extent;
 use crate::trace::Fraction;
@@ -17,7 +17,7 @@ pub type Choice = (&'static str, Result<fn(&mut Draft), &'static str>);
 
 /// What an option's value is, and where it goes.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum ValueKind {
     /// 0 or 1, or nothing for 1.
     Flag(fn(&mut Draft, bool)),
     /// 0 or 1.
@@ -53,7 +53,7 @@ pub enum Kind {
     /// One of these words.
     Word(&'static [Choice]),
     /// An I/O pattern with its modifier, as `randread:8`.
-    Pattern(fn(&mut Draft, Pattern)),
+    Pattern(fn(&mut Draft, RwPattern)),
     /// A list of CPUs.
     Cpus(fn(&mut Draft, Vec<usize>)),
     /// A number from 0 to 1.
@@ -105,7 +105,7 @@ pub enum ValueError {
     #[error("{fault} in {found:?}")]
     Arithmetic {
         /// What is wrong with it.
-        fault: Fault,
+        fault: ExprError,
         /// What stands there.
         found: String,
     },
@@ -119,30 +119,30 @@ pub enum ValueError {
     },
 }
 
-impl Kind {
+impl ValueKind {
     /// What is expected, in words, with an example.
     pub fn expected(&self) -> &'static str {
         match self {
-            Kind::Flag(_) | Kind::Bool(_) => "0 or 1",
-            Kind::Number { .. } => "a whole number",
-            Kind::Size(_) | Kind::Triple { .. } => "a size such as 4k",
-            Kind::SizeRange(_) => "a size such as 4k or a range such as 2m-8m",
-            Kind::Extent(_) => "a size such as 4k, 50% or 8z",
-            Kind::Seconds(_) | Kind::Micros(_) => "a time such as 30s",
-            Kind::Word(_) => "a word",
-            Kind::Pattern(_) => "an I/O pattern such as randread or randread:8",
-            Kind::Cpus(_) => "CPU numbers such as 0,2-5",
-            Kind::Fraction(_) => "a number from 0 to 1 such as 0.25",
-            Kind::FillPattern(_) => "numbers, \"strings\" and %o, as 0xff%o\"abc\"-12",
-            Kind::Errors(_) => "errors for reads, writes and checks, as EIO:28,ENOSPC",
-            Kind::Text(_) => "a text",
+            ValueKind::Flag(_) | ValueKind::Bool(_) => "0 or 1",
+            ValueKind::Number { .. } => "a whole number",
+            ValueKind::Size(_) | ValueKind::Triple { .. } => "a size such as 4k",
+            ValueKind::SizeRange(_) => "a size such as 4k or a range such as 2m-8m",
+            ValueKind::Extent(_) => "a size such as 4k, 50% or 8z",
+            ValueKind::Seconds(_) | ValueKind::Micros(_) => "a time such as 30s",
+            ValueKind::Word(_) => "a word",
+            ValueKind::Pattern(_) => "an I/O pattern such as randread or randread:8",
+            ValueKind::Cpus(_) => "CPU numbers such as 0,2-5",
+            ValueKind::Fraction(_) => "a number from 0 to 1 such as 0.25",
+            ValueKind::FillPattern(_) => "numbers, \"strings\" and %o, as 0xff%o\"abc\"-12",
+            ValueKind::Errors(_) => "errors for reads, writes and checks, as EIO:28,ENOSPC",
+            ValueKind::Text(_) => "a text",
         }
     }
 
     /// Reads `text` and gives it to the setter.
     pub fn apply(&self, text: Option<&str>, draft: &mut Draft) -> Result<(), ValueError> {
         let text = match (self, text) {
-            (Kind::Flag(set), None) => {
+            (ValueKind::Flag(set), None) => {
                 set(draft, true);
                 return Ok(());
             }
@@ -152,61 +152,64 @@ impl Kind {
             (_, Some(text)) => text,
         };
         let base = draft.kb_base();
-        let problem = |fault: Fault| self.problem(fault, text);
+        let problem = |fault: ExprError| self.problem(fault, text);
         match self {
-            Kind::Flag(set) | Kind::Bool(set) => {
+            ValueKind::Flag(set) | ValueKind::Bool(set) => {
                 let number = number::read(text).map_err(problem)?;
                 match number {
                     0 | 1 => set(draft, number == 1),
-                    _ => return Err(self.problem(Fault::Malformed, text)),
+                    _ => return Err(self.problem(ExprError::Malformed, text)),
                 }
             }
-            Kind::Number { min, max, set } => {
+            ValueKind::Number { min, max, set } => {
                 let number = size::read(text, base).map_err(problem)?;
                 set(draft, in_range(number, *min, *max, text)?);
             }
-            Kind::Size(set) => set(draft, size::read(text, base).map_err(problem)?),
-            Kind::Triple { min, max, set } => {
+            ValueKind::Size(set) => set(draft, size::read(text, base).map_err(problem)?),
+            ValueKind::Triple { min, max, set } => {
                 let values = triple::read(text, |part| {
                     let number = size::read(part, base).map_err(|f| self.problem(f, part))?;
                     in_range(number, *min, *max, part)
                 });
-                let malformed = || self.problem(Fault::Malformed, text);
+                let malformed = || self.problem(ExprError::Malformed, text);
                 set(draft, values?.ok_or_else(malformed)?);
             }
-            Kind::SizeRange(set) => {
+            ValueKind::SizeRange(set) => {
                 let (least, most) = text.split_once('-').unwrap_or((text, text));
                 let read = |part| size::read(part, base).map_err(problem);
                 let (least, most) = (read(least)?, read(most)?);
                 if least == 0 || least > most {
-                    return Err(self.problem(Fault::Malformed, text));
+                    return Err(self.problem(ExprError::Malformed, text));
                 }
                 set(draft, least, most);
             }
-            Kind::Extent(set) => set(draft, size::read_extent(text, base).map_err(problem)?),
-            Kind::Seconds(set) => set(draft, time::read(text, time::SECOND).map_err(problem)?),
-            Kind::Micros(set) => set(draft, time::read(text, time::MICROSECOND).map_err(problem)?),
-            Kind::Word(words) => choose(words, text)?(draft),
-            Kind::Pattern(set) => set(draft, read_pattern(text, base)?),
-            Kind::Cpus(set) => set(draft, cpus::read(text).map_err(problem)?),
-            Kind::Fraction(set) => {
-                let fraction = text.parse().map_err(|_| self.problem(Fault::Malformed, text))?;
+            ValueKind::Extent(set) => set(draft, size::read_extent(text, base).map_err(problem)?),
+            ValueKind::Seconds(set) => set(draft, time::read(text, time::SECOND).map_err(problem)?),
+            ValueKind::Micros(set) => {
+                set(draft, time::read(text, time::MICROSECOND).map_err(problem)?)
+            }
+            ValueKind::Word(words) => choose(words, text)?(draft),
+            ValueKind::Pattern(set) => set(draft, read_pattern(text, base)?),
+            ValueKind::Cpus(set) => set(draft, cpus::read(text).map_err(problem)?),
+            ValueKind::Fraction(set) => {
+                let fraction =
+                    text.parse().map_err(|_| self.problem(ExprError::Malformed, text))?;
                 set(draft, fraction);
             }
-            Kind::FillPattern(set) => {
-                let pattern = text.parse().map_err(|_| self.problem(Fault::Malformed, text))?;
+            ValueKind::FillPattern(set) => {
+                let pattern = text.parse().map_err(|_| self.problem(ExprError::Malformed, text))?;
                 set(draft, pattern);
             }
-            Kind::Errors(set) => set(draft, errors::read(text).map_err(problem)?),
-            Kind::Text(set) => set(draft, text),
+            ValueKind::Errors(set) => set(draft, errors::read(text).map_err(problem)?),
+            ValueKind::Text(set) => set(draft, text),
         }
         Ok(())
     }
 
-    fn problem(&self, fault: Fault, text: &str) -> ValueError {
+    fn problem(&self, fault: ExprError, text: &str) -> ValueError {
         let found = text.to_owned();
         match fault {
-            Fault::Malformed => ValueError::Malformed { expected: self.expected(), found },
+            ExprError::Malformed => ValueError::Malformed { expected: self.expected(), found },
             fault => ValueError::Arithmetic { fault, found },
         }
     }

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! table/*      name, aliases, kind, setter, help          one line to add an option
-//! unused       what fio knows and Zonal does without
+//! unsupported  what fio knows and Zonal does without
 //! value/*      text -> number, time, list ...             pure functions
 //! kind         kind of value -> which of them, which setter
 //! draft        values so far -> Job, with the checks that need several options
@@ -16,32 +16,32 @@ mod draft;
 mod help;
 mod kind;
 mod table;
-mod unused;
+mod unsupported;
 mod value;
 
 pub(crate) use draft::note;
 pub use draft::{Conflict, Draft};
 pub use help::{help_text, markdown};
-pub use kind::{Choice, Kind, ValueError};
-pub use table::{Group, Spec, supported};
-pub use unused::Effect;
-pub use value::expr::Fault;
+pub use kind::{Choice, ValueError, ValueKind};
+pub use table::{Group, OptionSpec, supported};
+pub use unsupported::Effect;
+pub use value::expr::ExprError;
 pub(crate) use value::expr::evaluate_plain;
-pub use value::pattern::Pattern;
+pub use value::pattern::RwPattern;
 pub use value::size::format_size;
 
 /// What is known about an option's name.
 #[derive(Clone, Copy, Debug)]
-pub enum Known {
+pub enum FioOption {
     /// The option has its effect.
-    Supported(&'static Spec),
+    Supported(&'static OptionSpec),
     /// fio has this option, Zonal does without it.
-    Unused(Unused),
+    Unsupported(UnsupportedOption),
 }
 
 /// An option that fio has and Zonal does without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unused {
+pub struct UnsupportedOption {
     /// fio's name for it.
     pub name: &'static str,
     /// What that means for the job.
@@ -52,27 +52,27 @@ pub struct Unused {
     flag: bool,
 }
 
-impl Unused {
+impl UnsupportedOption {
     /// Whether the job runs as it would without the option, in fio as well.
     pub fn is_neutral(&self, value: Option<&str>) -> bool {
         value.is_some_and(|value| self.neutral.contains(&value))
     }
 }
 
-impl Known {
+impl FioOption {
     /// fio's name of the option, of which others are aliases.
     pub fn name(&self) -> &'static str {
         match self {
-            Known::Supported(spec) => spec.name,
-            Known::Unused(unused) => unused.name,
+            FioOption::Supported(spec) => spec.name,
+            FioOption::Unsupported(unused) => unused.name,
         }
     }
 
     /// Whether the option may stand without a value.
     pub fn is_flag(&self) -> bool {
         match self {
-            Known::Supported(spec) => matches!(spec.kind, Kind::Flag(_)),
-            Known::Unused(unused) => unused.flag,
+            FioOption::Supported(spec) => matches!(spec.kind, ValueKind::Flag(_)),
+            FioOption::Unsupported(unused) => unused.flag,
         }
     }
 }
@@ -83,23 +83,23 @@ impl Known {
 /// What is wrong with it.
 pub fn read_size(text: &str) -> Result<u64, ValueError> {
     let malformed = || ValueError::Malformed {
-        expected: Kind::Size(|_, _| ()).expected(),
+        expected: ValueKind::Size(|_, _| ()).expected(),
         found: text.to_owned(),
     };
     value::size::read(text, 1024).map_err(|_| malformed())
 }
 
 /// Looks an option up by its name or alias.
-pub fn find(name: &str) -> Option<Known> {
+pub fn find(name: &str) -> Option<FioOption> {
     supported()
         .find(|spec| spec.names().any(|known| known == name))
-        .map(Known::Supported)
-        .or_else(|| unused::find(name).map(Known::Unused))
+        .map(FioOption::Supported)
+        .or_else(|| unsupported::find(name).map(FioOption::Unsupported))
 }
 
 /// The known name most like `name`, if one is like it.
 pub fn nearest(name: &str) -> Option<&'static str> {
-    let names = supported().flat_map(Spec::names).chain(unused::names());
+    let names = supported().flat_map(OptionSpec::names).chain(unsupported::names());
     // A third of the letters wrong is still a typing error, more is another word.
     let letters = name.chars().count();
     let limit = (letters / 3).max(1);
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn no_name_stands_twice_in_the_tables() {
         let mut seen = BTreeSet::new();
-        for name in supported().flat_map(Spec::names).chain(unused::names()) {
+        for name in supported().flat_map(OptionSpec::names).chain(unsupported::names()) {
             assert!(seen.insert(name), "{name} stands twice");
         }
     }
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn neutral_values_are_not_worth_a_report() {
-        let Some(Known::Unused(align)) = find("offset_align") else {
+        let Some(FioOption::Unsupported(align)) = find("offset_align") else {
             panic!("it is not supported")
         };
         assert!(align.is_neutral(Some("0")));

@@ -5,7 +5,9 @@
 use super::Report;
 use super::date::ctime;
 use super::json_tree::{DirCounts, Direction, Job, Latency, Map, Root, Sync, Zonal, ZonalJob};
-use super::summary::{Entry, GroupDir, LEAST_BAND, LEAST_DEPTH, Summary, msec, percents};
+use super::summary::{
+    Entry, GroupDir, MIN_BAND_PERCENT, MIN_DEPTH_PERCENT, Summary, msec, percents,
+};
 use crate::job::DataDir;
 use crate::stats::{
     BATCH_LABELS, DEPTH_LABELS, Histogram, LatStat, MSEC_LABELS, NSEC_LABELS, PERCENTILES,
@@ -64,10 +66,10 @@ fn job(summary: &Summary<'_>, entry: &Entry<'_>, bins: bool) -> Job {
     let (usr_cpu, sys_cpu) = entry.cpu_percent();
     let dir = |dir| direction(entry, dir, summary.group_dir(entry, dir), bins);
     let band = |labels: &[&str], counts: &[u64]| {
-        shares(labels, &percents(counts, bands.total(), LEAST_BAND))
+        shares(labels, &percents(counts, bands.total(), MIN_BAND_PERCENT))
     };
     let level = |labels: &[&str], counts: &[u64; 7]| {
-        shares(labels, &percents(counts, counts.iter().sum(), LEAST_DEPTH))
+        shares(labels, &percents(counts, counts.iter().sum(), MIN_DEPTH_PERCENT))
     };
     Job {
         jobname: head.job.name.clone(),

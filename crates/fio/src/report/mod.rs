@@ -35,7 +35,7 @@ pub struct Report<'a> {
     /// report must not depend on the day it was made.
     pub timestamp_ms: Option<u64>,
     /// Options of the job file's `[global]` section as written there
-    /// ([`JobSet::global_given`](crate::jobfile::JobSet::global_given)).
+    /// ([`JobSet::global_options`](crate::jobfile::JobSet::global_options)).
     pub global_options: Vec<(String, String)>,
     /// All clones in the order of the job file.
     pub jobs: Vec<JobReport<'a>>,
@@ -87,25 +87,25 @@ pub enum Format {
 /// The name is not that of an output format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown output format '{0}': expected normal, terse, json or json+")]
-pub struct UnknownFormat(String);
+pub struct ParseFormatError(String);
 
 impl FromStr for Format {
-    type Err = UnknownFormat;
+    type Err = ParseFormatError;
 
-    fn from_str(name: &str) -> Result<Self, UnknownFormat> {
+    fn from_str(name: &str) -> Result<Self, ParseFormatError> {
         match name {
             "normal" => Ok(Format::Normal),
             "json" => Ok(Format::Json),
             "json+" => Ok(Format::JsonPlus),
             "terse" | "minimal" => Ok(Format::Terse),
-            _ => Err(UnknownFormat(name.to_owned())),
+            _ => Err(ParseFormatError(name.to_owned())),
         }
     }
 }
 
 impl Format {
     /// Reads a list as in `--output-format=normal,json`.
-    pub fn parse_list(names: &str) -> Result<Vec<Self>, UnknownFormat> {
+    pub fn parse_list(names: &str) -> Result<Vec<Self>, ParseFormatError> {
         names.split(',').map(|name| name.trim().parse()).collect()
     }
 }

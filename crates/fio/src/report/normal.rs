@@ -4,7 +4,8 @@
 //! under `Zonal` is ours.
 use super::date::ctime;
 use super::summary::{
-    DIRS, Entry, Group, GroupDir, LEAST_BAND, LEAST_DEPTH, Summary, msec, percents, rw_name,
+    DIRS, Entry, Group, GroupDir, MIN_BAND_PERCENT, MIN_DEPTH_PERCENT, Summary, msec, percents,
+    rw_name,
 };
 use super::table;
 use super::units::{TimeUnit, Units, count, digits_of};
@@ -171,7 +172,7 @@ fn latency_bands(stats: &IoStats) -> String {
     ];
     let mut out = String::new();
     for (unit, labels, counts) in ranges {
-        let shares = percents(counts, bands.total(), LEAST_BAND);
+        let shares = percents(counts, bands.total(), MIN_BAND_PERCENT);
         let filled = labels.iter().zip(shares).filter(|&(_, share)| share > 0.0);
         let items: Vec<_> = filled.map(|(label, share)| format!("{label}={share:3.2}%")).collect();
         for line in items.chunks(BANDS_PER_LINE) {
@@ -214,7 +215,7 @@ fn batch_line(name: &str, sizes: &BatchSizes) -> String {
 }
 
 fn shares(name: &str, labels: &[&str; 7], counts: &[u64; 7]) -> String {
-    let shares = percents(counts, counts.iter().sum(), LEAST_DEPTH);
+    let shares = percents(counts, counts.iter().sum(), MIN_DEPTH_PERCENT);
     let items = labels.iter().zip(shares).map(|(label, share)| format!("{label}={share:3.1}%"));
     format!("  {name}: {}\n", items.collect::<Vec<_>>().join(", "))
 }

@@ -59,7 +59,7 @@ impl<'a> Summary<'a> {
         let mut entries: Vec<Entry<'a>> = Vec::new();
         for job in &report.jobs {
             match entries.last_mut() {
-                Some(entry) if entry.takes(job) => entry.add(job),
+                Some(entry) if entry.can_merge(job) => entry.add(job),
                 _ => entries.push(Entry::of(job)),
             }
         }
@@ -91,7 +91,7 @@ impl<'a> Entry<'a> {
         entry
     }
 
-    fn takes(&self, job: &JobReport<'_>) -> bool {
+    fn can_merge(&self, job: &JobReport<'_>) -> bool {
         let grouped = self.head.job.group_reporting && job.job.group_reporting;
         grouped && self.head.groupid == job.groupid
     }
@@ -174,6 +174,6 @@ pub(super) fn percents(counts: &[u64], total: u64, least: f64) -> Vec<f64> {
 }
 
 /// Share of a depth or batch size that is told of at the least, in percent.
-pub(super) const LEAST_DEPTH: f64 = 0.1;
+pub(super) const MIN_DEPTH_PERCENT: f64 = 0.1;
 /// Share of a latency band that is told of at the least, in percent.
-pub(super) const LEAST_BAND: f64 = 0.01;
+pub(super) const MIN_BAND_PERCENT: f64 = 0.01;

@@ -2,7 +2,9 @@
 //!
 //! Keeps true: the fields and their places are those of fio 3.33 without disk statistics; times
 //! are in microseconds. Trims have no fields in this version.
-use super::summary::{Entry, GroupDir, LEAST_BAND, LEAST_DEPTH, Summary, msec, percents};
+use super::summary::{
+    Entry, GroupDir, MIN_BAND_PERCENT, MIN_DEPTH_PERCENT, Summary, msec, percents,
+};
 use super::{JobReport, Report};
 use crate::job::DataDir;
 use crate::stats::{IoStats, LatStat, PERCENTILES};
@@ -91,11 +93,11 @@ fn cpu(fields: &mut Fields, entry: &Entry<'_>) {
 
 fn distributions(fields: &mut Fields, stats: &IoStats) {
     let depths = stats.depth_levels().counts();
-    fields.percents(&percents(depths, depths.iter().sum(), LEAST_DEPTH), 1);
+    fields.percents(&percents(depths, depths.iter().sum(), MIN_DEPTH_PERCENT), 1);
     let bands = stats.latency_bands();
     // This version has no fields below a microsecond: they count as the first band above.
     let mut usec = bands.usec().to_vec();
     usec[0] += bands.nsec().iter().sum::<u64>();
-    fields.percents(&percents(&usec, bands.total(), LEAST_BAND), 2);
-    fields.percents(&percents(bands.msec(), bands.total(), LEAST_BAND), 2);
+    fields.percents(&percents(&usec, bands.total(), MIN_BAND_PERCENT), 2);
+    fields.percents(&percents(bands.msec(), bands.total(), MIN_BAND_PERCENT), 2);
 }

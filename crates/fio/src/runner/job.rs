@@ -2,10 +2,10 @@
 //!
 //! Takes the time, step by step; gives I/O to the block layer and records what comes back. Keeps
 //! true: no more than `iodepth` I/Os are in flight; after the last step nothing is.
-use super::duty::{Duty, Role};
 use super::pace::Pace;
+use super::run_state::{IoRole, RunState};
 use super::{Outcome, Progress, Runner, SAMPLE_INTERVAL, Step, SteppedBy};
-use crate::generate::{Generator, Io, Next};
+use crate::generate::{Generator, Io, NextIo};
 use crate::job::{DataDir, Job};
 use crate::stats::IoStats;
 use crate::verify::{ErrorKind, Finding, Findings, Mismatch};
@@ -25,7 +25,7 @@ struct Slot {
     zone: Option<u32>,
     op: Op,
     dir: DataDir,
-    role: Role,
+    role: IoRole,
 }
 
 /// A clone of a job with its channel.
@@ -48,7 +48,7 @@ pub struct JobRunner {
     bios: Vec<Bio>,
     completions: Vec<Completion>,
     /// Zone management that completions asked for.
-    chores: Vec<Io>,
+    zone_mgmt: Vec<Io>,
     refilling: bool,
     /// The step before was one of several that fill the queue.
     filling: bool,
@@ -64,7 +64,7 @@ pub struct JobRunner {
     done: (u64, u64),
     progress: Arc<Progress>,
     retired: bool,
-    duty: Option<Box<Duty>>,
+    run_state: Option<Box<RunState>>,
     findings: Findings,
 }
 
@@ -89,7 +89,7 @@ impl JobRunner {
             zone: None,
             op: Op::Flush,
             dir: DataDir::Read,
-            role: Role::Chore,
+            role: IoRole::ZoneMgmt,
         };
         JobRunner {
             pace: Pace::new(&job, total),
@@ -104,7 +104,7 @@ impl JobRunner {
             batch: Vec::with_capacity(nr_slots as usize),
             bios: Vec::with_capacity(if job.iodepth_batch > 1 { nr_slots as usize } else { 0 }),
             completions: Vec::with_capacity(nr_slots as usize),
-            chores: Vec::new(),
+            zone_mgmt: Vec::new(),
             refilling: true,
             filling: false,
             owed: 0,
@@ -116,19 +116,19 @@ impl JobRunner {
             done: (0, 0),
             progress: Arc::default(),
             retired: false,
-            duty: None,
+            run_state: None,
             findings: Findings::default(),
             job,
         }
     }
 
     /// Gives the clone more to do than its generator's I/O.
-    pub(crate) fn assign(&mut self, duty: Option<Box<Duty>>) {
-        self.duty = duty;
+    pub(crate) fn set_run_state(&mut self, run_state: Option<Box<RunState>>) {
+        self.run_state = run_state;
         if self.job.verify.only
-            && let Some(duty) = &mut self.duty
+            && let Some(run_state) = &mut self.run_state
         {
-            duty.pretend(&mut self.generator, &mut self.pace);
+            run_state.dry_run(&mut self.generator, &mut self.pace);
         }
     }
 
@@ -187,12 +187,12 @@ impl JobRunner {
         let &Slot { start, issued, len, zone, op, dir, role } = &self.slots[index as usize];
         self.step_bytes += len;
         let mut status = completion.status;
-        if role != Role::Plain {
-            status = self.attend(now, index, status, completion.sector);
+        if role != IoRole::Plain {
+            status = self.finish_non_plain(now, index, status, completion.sector);
         }
         if status != Status::Ok {
             self.failed(index, status, completion.sector);
-        } else if !matches!(role, Role::Chore | Role::Flush) {
+        } else if !matches!(role, IoRole::ZoneMgmt | IoRole::Flush) {
             self.stats.record(dir, len, issued - start, now - issued, 1);
             self.pace.completed(now);
             self.done.0 += 1;
@@ -202,26 +202,32 @@ impl JobRunner {
             self.stats.zone_resets(1);
         }
         if let Some(zone) = zone
-            && let Some(chore) = self.generator.done(op, zone)
+            && let Some(mgmt) = self.generator.done(op, zone)
         {
-            self.chores.push(chore);
+            self.zone_mgmt.push(mgmt);
         }
     }
 
     /// An I/O has ended that is more than one of the generator's. Gives its status after that.
     #[cold]
-    fn attend(&mut self, now: Nanos, slot: u32, status: Status, landed: Sector) -> Status {
+    fn finish_non_plain(
+        &mut self,
+        now: Nanos,
+        slot: u32,
+        status: Status,
+        landed: Sector,
+    ) -> Status {
         let Slot { start, role, .. } = self.slots[slot as usize];
-        let Some(duty) = &mut self.duty else { return status };
-        match (role, &mut duty.verifier) {
-            (Role::Flush, _) => {
-                duty.flushed();
+        let Some(run_state) = &mut self.run_state else { return status };
+        match (role, &mut run_state.verifier) {
+            (IoRole::Flush, _) => {
+                run_state.flushed();
                 if status == Status::Ok {
                     self.stats.synced(now - start);
                 }
                 status
             }
-            (Role::Write | Role::Check, Some(verifier)) => {
+            (IoRole::Write | IoRole::Check, Some(verifier)) => {
                 let buf = self.buffers[slot as usize].as_mut();
                 verifier.ended(slot, role, status, landed, buf, &mut self.findings)
             }
@@ -235,7 +241,7 @@ impl JobRunner {
         let Slot { len, op, dir, role, .. } = self.slots[slot as usize];
         self.stats.error(dir, status);
         self.error.get_or_insert(status);
-        let mismatch = role == Role::Check && status == Status::Protection;
+        let mismatch = role == IoRole::Check && status == Status::Protection;
         let kind = match (mismatch, op) {
             (true, _) => ErrorKind::Verify,
             (_, Op::Read) => ErrorKind::Read,
@@ -248,31 +254,31 @@ impl JobRunner {
             let (io, mismatch) = ((offset, len), Mismatch::Failed { what, status });
             self.findings.add(|| Finding { offset, len, io, mismatch, dump: None });
         }
-        if mismatch && self.job.verify.fatal || !errors.goes_on(kind, status.errno()) {
+        if mismatch && self.job.verify.fatal || !errors.is_non_fatal(kind, status.errno()) {
             self.stop();
         }
     }
 
     /// Nothing is in flight and the job's I/O is done: whether there is more to do.
     #[cold]
-    fn goes_on(&mut self, now: Nanos) -> bool {
-        let Some(duty) = &mut self.duty else { return false };
-        let goes_on = duty.advance(now, &mut self.pace, &mut self.stats);
-        if goes_on {
+    fn has_more_work(&mut self, now: Nanos) -> bool {
+        let Some(run_state) = &mut self.run_state else { return false };
+        let has_more_work = run_state.advance(now, &mut self.pace, &mut self.stats);
+        if has_more_work {
             (self.contended, self.refilling, self.owed) = (false, true, 0);
         }
-        goes_on
+        has_more_work
     }
 
     /// Submits until the queue is full or there is a reason not to; only `once` if so.
     fn fill(&mut self, now: Nanos, once: bool) -> u32 {
         let mut submitted = 0;
-        while let Some(chore) = self.chores.pop() {
-            self.submit(now, &chore, Role::Chore);
+        while let Some(mgmt) = self.zone_mgmt.pop() {
+            self.submit(now, &mgmt, IoRole::ZoneMgmt);
             submitted += 1;
         }
-        if self.duty.as_ref().is_some_and(|duty| duty.is_after_work()) {
-            return submitted + self.fill_after_work(now, once);
+        if self.run_state.as_ref().is_some_and(|run_state| run_state.is_past_running()) {
+            return submitted + self.fill_past_running(now, once);
         }
         if self.in_flight <= self.job.iodepth_low {
             self.refilling = true;
@@ -281,31 +287,31 @@ impl JobRunner {
             return submitted;
         }
         while self.in_flight < self.depth && self.pace.may_submit(now) {
-            let next = match &mut self.duty {
+            let next = match &mut self.run_state {
                 None => self.generator.next_io(),
-                Some(duty) => duty.next(&mut self.generator),
+                Some(run_state) => run_state.next(&mut self.generator),
             };
             match next {
-                Next::Io(io) => {
+                NextIo::Io(io) => {
                     self.pace.submitted(io.dir, io.len);
-                    self.submit(now, &io, Role::Plain);
+                    self.submit(now, &io, IoRole::Plain);
                     submitted += 1;
                     if once && self.bios.is_empty() {
                         break;
                     }
                 }
-                Next::Manage(io) => {
-                    self.submit(now, &io, Role::Chore);
+                NextIo::Manage(io) => {
+                    self.submit(now, &io, IoRole::ZoneMgmt);
                     submitted += 1;
                     break;
                 }
-                Next::Later(at) => self.pace.hold(at),
-                Next::Wait => break,
-                Next::Contended => {
+                NextIo::Later(at) => self.pace.hold(at),
+                NextIo::Wait => break,
+                NextIo::Contended => {
                     self.contended = true;
                     break;
                 }
-                Next::Exhausted => {
+                NextIo::Exhausted => {
                     self.pace.stop();
                     break;
                 }
@@ -321,13 +327,14 @@ impl JobRunner {
 
     /// The same when the job's own work is done.
     #[cold]
-    fn fill_after_work(&mut self, now: Nanos, once: bool) -> u32 {
+    fn fill_past_running(&mut self, now: Nanos, once: bool) -> u32 {
         let mut submitted = 0;
         let over = self.pace.deadline().is_some_and(|end| now >= end);
         while self.in_flight < self.depth
-            && let Some(io) = self.duty.as_mut().and_then(|duty| duty.next_after_work(over))
+            && let Some(io) =
+                self.run_state.as_mut().and_then(|run_state| run_state.next_past_running(over))
         {
-            self.submit(now, &io, Role::Chore);
+            self.submit(now, &io, IoRole::ZoneMgmt);
             submitted += 1;
             if once {
                 break;
@@ -338,7 +345,7 @@ impl JobRunner {
     }
 
     #[inline]
-    fn submit(&mut self, now: Nanos, io: &Io, mut role: Role) {
+    fn submit(&mut self, now: Nanos, io: &Io, mut role: IoRole) {
         let slot = self.free.pop().expect("a slot for each I/O up to the depth");
         self.in_flight += 1;
         let &Io { op, dir, offset, len, zone, flags } = io;
@@ -351,13 +358,13 @@ impl JobRunner {
         }
         bio.flags = flags;
         bio.prio = self.job.prio;
-        if let Some(duty) = &mut self.duty {
+        if let Some(run_state) = &mut self.run_state {
             let times = (now, self.pace.since_begin(now));
-            role = duty.submit(times, slot, io, &mut bio, role);
+            role = run_state.submit(times, slot, io, &mut bio, role);
         }
         self.slots[slot as usize] = Slot { start: now, issued: now, len, zone, op, dir, role };
         self.batch.push(slot);
-        let counts = !matches!(role, Role::Chore | Role::Flush);
+        let counts = !matches!(role, IoRole::ZoneMgmt | IoRole::Flush);
         if self.job.iodepth_batch > 1 && counts {
             self.bios.push(bio);
             if self.bios.len() >= self.job.iodepth_batch as usize {
@@ -414,8 +421,8 @@ impl JobRunner {
             self.channel.retire();
             self.generator.finish();
             self.stats.finish(now);
-            if let Some(duty) = &mut self.duty {
-                duty.finish();
+            if let Some(run_state) = &mut self.run_state {
+                run_state.finish();
             }
         }
         if self.channel.is_idle() {
@@ -471,8 +478,8 @@ impl Runner for JobRunner {
 
     fn stop(&mut self) {
         self.pace.stop();
-        if let Some(duty) = &mut self.duty {
-            duty.stop();
+        if let Some(run_state) = &mut self.run_state {
+            run_state.stop();
         }
     }
 
@@ -501,8 +508,8 @@ impl<C: Clock> SteppedBy<C> for JobRunner {
         if !filling
             && self.pace.is_over(now)
             && self.in_flight == 0
-            && self.chores.is_empty()
-            && !self.goes_on(now)
+            && self.zone_mgmt.is_empty()
+            && !self.has_more_work(now)
         {
             return self.end(now);
         }

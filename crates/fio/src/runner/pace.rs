@@ -102,7 +102,7 @@ impl Pace {
     }
 
     /// Begins with an amount anew; whether anything can be submitted of it.
-    pub fn again(&mut self, bytes: u64) -> bool {
+    pub fn restart(&mut self, bytes: u64) -> bool {
         self.bytes_left = bytes;
         !self.stopped && self.ios_left > 0
     }

@@ -4,10 +4,10 @@
 //! written, and what is wrong with them. Keeps true: a block is judged only if it holds one known
 //! write: not after two writes to it were in flight together, and not if its zone was reset, by
 //! whichever job.
-use super::duty::Role;
+use super::run_state::IoRole;
 use crate::generate::{Io, ZbdTable};
 use crate::job::{DataDir, Job, Rw};
-use crate::verify::{Dump, Expected, Finding, Findings, Log, Place, Record, Stamp};
+use crate::verify::{Dump, Expected, Finding, Findings, Log, Record, Stamp, WriteId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct Verifier {
     log: Log,
     zones: Zones,
     /// What is known of the I/O in flight, by slot.
-    flights: Vec<Flight>,
+    in_flight_ios: Vec<InFlightIo>,
     /// First sector and slot of each write and check in flight.
     in_flight: BTreeSet<(u64, u32)>,
     /// Sectors of the longest of them.
@@ -38,7 +38,7 @@ pub(crate) struct Verifier {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Flight {
+struct InFlightIo {
     /// First sector; of an append, its zone's.
     sector: u64,
     nr_sectors: u64,
@@ -48,7 +48,7 @@ struct Flight {
     header_offset: u64,
     appended: bool,
     /// Something else was done to its blocks meanwhile.
-    muddled: bool,
+    invalidated: bool,
     /// Resets of its zone before it.
     resets: u32,
 }
@@ -95,7 +95,7 @@ impl Verifier {
             stamp: Stamp::new(options, seed, clone)?,
             log: Log::default(),
             zones: Zones { table, zone_size: zone_size.0, resets: BTreeMap::new() },
-            flights: vec![Flight::default(); job.iodepth as usize + 1],
+            in_flight_ios: vec![InFlightIo::default(); job.iodepth as usize + 1],
             in_flight: BTreeSet::new(),
             longest: 0,
             check: None,
@@ -150,7 +150,7 @@ impl Verifier {
     }
 
     /// An I/O is about to be submitted. Gives its role, which may be another now.
-    pub fn submit(&mut self, now: Nanos, slot: u32, bio: &mut Bio, role: Role) -> Role {
+    pub fn submit(&mut self, now: Nanos, slot: u32, bio: &mut Bio, role: IoRole) -> IoRole {
         let (sector, nr_sectors) = (bio.sector.0, u64::from(bio.nr_sectors));
         let range = match bio.op {
             Op::ZoneReset => self.zones.range_of(sector),
@@ -159,7 +159,8 @@ impl Verifier {
         };
         let resets = self.zones.resets_of(sector);
         let header_offset = bio.sector.to_bytes().0;
-        let flight = Flight { sector, nr_sectors, header_offset, resets, ..Flight::default() };
+        let flight =
+            InFlightIo { sector, nr_sectors, header_offset, resets, ..InFlightIo::default() };
         match bio.op {
             Op::Read => match self.check.take() {
                 Some(record) => {
@@ -168,12 +169,12 @@ impl Verifier {
                         false => header_offset,
                     };
                     let number = Some(record.number);
-                    self.enter(slot, Flight { number, header_offset, ..flight });
-                    Role::Check
+                    self.track(slot, InFlightIo { number, header_offset, ..flight });
+                    IoRole::Check
                 }
                 None if self.reads_only => {
-                    self.enter(slot, flight);
-                    Role::Check
+                    self.track(slot, flight);
+                    IoRole::Check
                 }
                 None => role,
             },
@@ -182,38 +183,41 @@ impl Verifier {
                 self.written = self.written.wrapping_add(1);
                 self.since_batch = self.since_batch.saturating_add(1);
                 if let Some(buf) = &mut bio.buf {
-                    self.stamp.fill(buf, Place { offset: header_offset, number, time: now });
+                    self.stamp.fill(buf, WriteId { offset: header_offset, number, time: now });
                 }
                 let appended = bio.op == Op::ZoneAppend;
                 // An append lands where nothing was.
-                let muddled = !appended && self.disturb(range);
-                self.enter(slot, Flight { number: Some(number), appended, muddled, ..flight });
-                Role::Write
+                let invalidated = !appended && self.invalidate(range);
+                self.track(
+                    slot,
+                    InFlightIo { number: Some(number), appended, invalidated, ..flight },
+                );
+                IoRole::Write
             }
             Op::WriteZeroes | Op::Discard | Op::ZoneReset | Op::ZoneResetAll => {
-                self.disturb(range);
+                self.invalidate(range);
                 role
             }
             _ => role,
         }
     }
 
-    fn enter(&mut self, slot: u32, flight: Flight) {
-        self.flights[slot as usize] = flight;
+    fn track(&mut self, slot: u32, flight: InFlightIo) {
+        self.in_flight_ios[slot as usize] = flight;
         self.in_flight.insert((flight.sector, slot));
         self.longest = self.longest.max(flight.nr_sectors);
     }
 
     /// The blocks of a range will not hold what they did. Whether a write to one of them is in
     /// flight: then nobody knows what they will hold.
-    fn disturb(&mut self, range: Range<u64>) -> bool {
+    fn invalidate(&mut self, range: Range<u64>) -> bool {
         self.log.forget(range.clone());
         let mut by_write = false;
         let from = range.start.saturating_sub(self.longest);
         for &(sector, slot) in self.in_flight.range((from, 0)..(range.end, 0)) {
-            let flight = &mut self.flights[slot as usize];
+            let flight = &mut self.in_flight_ios[slot as usize];
             if sector + flight.nr_sectors > range.start {
-                flight.muddled = true;
+                flight.invalidated = true;
                 by_write = true;
             }
         }
@@ -224,21 +228,21 @@ impl Verifier {
     pub fn ended(
         &mut self,
         slot: u32,
-        role: Role,
+        role: IoRole,
         status: Status,
         landed: Sector,
         buf: Option<&mut Buf>,
         findings: &mut Findings,
     ) -> Status {
-        let flight = std::mem::take(&mut self.flights[slot as usize]);
+        let flight = std::mem::take(&mut self.in_flight_ios[slot as usize]);
         self.in_flight.remove(&(flight.sector, slot));
-        if status != Status::Ok || flight.muddled {
+        if status != Status::Ok || flight.invalidated {
             return status;
         }
         match (role, buf) {
-            (Role::Write, _) => self.written(&flight, landed.0),
+            (IoRole::Write, _) => self.written(&flight, landed.0),
             (_, Some(buf)) if flight.resets == self.zones.resets_of(flight.sector) => {
-                return self.judge(&flight, buf, findings);
+                return self.verify_read(&flight, buf, findings);
             }
             _ => {}
         }
@@ -246,7 +250,7 @@ impl Verifier {
     }
 
     /// A write is on the device.
-    fn written(&mut self, flight: &Flight, sector: u64) {
+    fn written(&mut self, flight: &InFlightIo, sector: u64) {
         let zone = self.zones.zone_of(sector);
         if self.zones.resets.insert(zone, flight.resets).unwrap_or(0) != flight.resets {
             self.log.forget(self.zones.range_of(sector));
@@ -259,7 +263,12 @@ impl Verifier {
         });
     }
 
-    fn judge(&mut self, flight: &Flight, buf: &mut Buf, findings: &mut Findings) -> Status {
+    fn verify_read(
+        &mut self,
+        flight: &InFlightIo,
+        buf: &mut Buf,
+        findings: &mut Findings,
+    ) -> Status {
         let offset = Sector(flight.sector).to_bytes().0;
         let received: Option<Box<[u8]>> = self.dump.then(|| buf[..].into());
         let time = self.stamp.time_of(buf);
@@ -274,7 +283,7 @@ impl Verifier {
             findings.add(|| {
                 let should = |number| {
                     let mut should = vec![0; buf.len()];
-                    let place = Place { offset: flight.header_offset, number, time };
+                    let place = WriteId { offset: flight.header_offset, number, time };
                     self.stamp.fill(&mut should, place);
                     should.into_boxed_slice()
                 };
@@ -289,7 +298,7 @@ impl Verifier {
     }
 
     /// Notes an I/O as if it had been done.
-    pub fn pretend(&mut self, io: &Io) {
+    pub fn dry_run(&mut self, io: &Io) {
         let sector = io.offset / 512;
         let range = match io.op {
             Op::ZoneReset => self.zones.range_of(sector),
@@ -300,7 +309,8 @@ impl Verifier {
             Op::Write => {
                 let (nr_sectors, resets) = (range.end - sector, self.zones.resets_of(sector));
                 let number = Some(self.written);
-                let flight = Flight { sector, nr_sectors, number, resets, ..Flight::default() };
+                let flight =
+                    InFlightIo { sector, nr_sectors, number, resets, ..InFlightIo::default() };
                 self.written(&flight, sector);
                 self.written = self.written.wrapping_add(1);
             }

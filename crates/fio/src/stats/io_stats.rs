@@ -39,7 +39,7 @@ pub struct Usage {
 
 /// Counts so far, for a progress line, by [`DataDir`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Live {
+pub struct LiveCounts {
     /// Successful I/Os.
     pub ios: [u64; 3],
     /// Bytes moved by them.
@@ -121,7 +121,7 @@ pub struct IoStats {
     before_part: [u64; 3],
     pub(super) elapsed: Nanos,
     sampled: Nanos,
-    at_sample: Live,
+    at_sample: LiveCounts,
 }
 
 impl Default for IoStats {
@@ -148,7 +148,7 @@ impl IoStats {
             before_part: [0; 3],
             elapsed: Nanos(0),
             sampled: Nanos(0),
-            at_sample: Live::default(),
+            at_sample: LiveCounts::default(),
         }
     }
 
@@ -307,8 +307,8 @@ impl IoStats {
     }
 
     /// Counts so far. Cheap, and complete at any time.
-    pub fn live(&self) -> Live {
-        let mut live = Live {
+    pub fn live(&self) -> LiveCounts {
+        let mut live = LiveCounts {
             ios: [0, 1, 2].map(|dir: usize| self.dirs[dir].ios()),
             bytes: [0, 1, 2].map(|dir: usize| self.dirs[dir].bytes),
         };

@@ -23,7 +23,7 @@ pub use depth::{BATCH_LABELS, BatchSizes, DEPTH_LABELS, DepthLevels};
 pub use errors::Errors;
 pub use histogram::{BUCKETS, Histogram, PERCENTILES};
 pub(crate) use io_stats::per_second;
-pub use io_stats::{IoStats, Live, SAMPLE_PERIOD, SyncStats, Usage};
+pub use io_stats::{IoStats, LiveCounts, SAMPLE_PERIOD, SyncStats, Usage};
 pub use lat_stat::LatStat;
 pub use latency_bands::{LatencyBands, MSEC_LABELS, NSEC_LABELS, USEC_LABELS};
 pub use samples::Samples;

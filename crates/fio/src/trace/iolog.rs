@@ -18,7 +18,7 @@ pub const HEADER_2: &str = "fio version 2 iolog";
 pub const HEADER_3: &str = "fio version 3 iolog";
 
 /// Shorter waits of version 2 count as none, in microseconds.
-const LEAST_WAIT: u64 = 100;
+const MIN_WAIT_US: u64 = 100;
 
 /// What is known of a file so far.
 #[derive(Clone, Copy, Default)]
@@ -62,7 +62,7 @@ pub(super) fn read(mut lines: Lines<'_>, timestamps: bool) -> Result<Trace, Trac
             }
             [_, "wait", time, _] if !timestamps => {
                 let wait = micros(time, "microseconds").map_err(|problem| lines.error(problem))?;
-                if wait >= Nanos(LEAST_WAIT * 1000) {
+                if wait >= Nanos(MIN_WAIT_US * 1000) {
                     let sum = at.0.checked_add(wait.0);
                     at = Nanos(sum.ok_or_else(|| lines.error("the waits are too long"))?);
                 }

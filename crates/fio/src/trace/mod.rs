@@ -21,12 +21,12 @@ pub mod record;
 mod transform;
 
 pub use options::{
-    Action, Fraction, Made, PatternOptions, RecordFormat, RecordOptions, ReplayOptions,
+    Action, Fraction, PatternOptions, PatternProgram, RecordFormat, RecordOptions, ReplayOptions,
 };
 pub use raidtest::Raidtest;
 pub use record::{Recorder, Recording};
 
-use crate::generate::Sequential;
+use crate::generate::SequentialZones;
 use lines::Lines;
 use std::fmt;
 use std::io::BufRead;
@@ -69,13 +69,13 @@ pub struct Trace {
 
 /// A clone's part of a trace.
 #[derive(Clone, Debug)]
-pub struct Share {
+pub struct TraceSlice {
     /// The trace.
     pub trace: Arc<Trace>,
     /// The requests that are this clone's.
     pub range: Range<usize>,
     /// The zones of the device that they are for.
-    pub zones: Sequential,
+    pub zones: SequentialZones,
 }
 
 /// What is wrong with a trace, and where.
@@ -185,13 +185,17 @@ impl Trace {
     }
 }
 
-impl Share {
+impl TraceSlice {
     /// The `clone`-th of `clones` equal parts, each a run of consecutive requests. Where they do
     /// not come out even, the first parts have one more.
     pub fn new(trace: Arc<Trace>, clone: u32, clones: u32) -> Self {
         let (len, clone, clones) = (trace.requests.len(), clone as usize, clones as usize);
         let start = |clone: usize| clone * (len / clones) + clone.min(len % clones);
-        Share { range: start(clone)..start(clone + 1), trace, zones: Sequential::default() }
+        TraceSlice {
+            range: start(clone)..start(clone + 1),
+            trace,
+            zones: SequentialZones::default(),
+        }
     }
 }
 

@@ -69,7 +69,7 @@ pub struct RecordOptions {
 
 /// Which program's requests a job makes (`pattern`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum PatternProgram {
     /// FreeBSD's benchmarks/raidtest.
     Raidtest,
     /// Dean Gaudet's randomio.
@@ -80,7 +80,7 @@ pub enum Made {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PatternOptions {
     /// Whose pattern.
-    pub made: Option<Made>,
+    pub program: Option<PatternProgram>,
     /// A pattern file.
     pub file: Option<String>,
     /// Requests of all clones together.
@@ -114,19 +114,19 @@ impl Fraction {
 /// The text is not a number from 0 to 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("found {0:?}, expected a number from 0 to 1 with at most six decimals, such as 0.25")]
-pub struct NotAFraction(String);
+pub struct ParseFractionError(String);
 
 impl FromStr for Fraction {
-    type Err = NotAFraction;
+    type Err = ParseFractionError;
 
-    fn from_str(text: &str) -> Result<Self, NotAFraction> {
+    fn from_str(text: &str) -> Result<Self, ParseFractionError> {
         let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
         let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         let well_formed = digits(decimals) && decimals.len() <= 6 && matches!(whole, "0" | "1");
         let millionths = format!("{whole}{decimals:0<6}").parse();
         match millionths {
             Ok(millionths @ 0..=1_000_000) if well_formed => Ok(Fraction(millionths)),
-            _ => Err(NotAFraction(text.to_owned())),
+            _ => Err(ParseFractionError(text.to_owned())),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What holds for traces of every format.
 use super::*;
-use crate::generate::{Generator, Io, Next};
+use crate::generate::{Generator, Io, NextIo};
 use crate::job::{DataDir, Job};
 use proptest::prelude::*;
 
@@ -206,7 +206,7 @@ fn shares_are_consecutive_and_none_is_left_out() {
     for clones in [1, 3, 32, 9_999, 20_000] {
         let mut at = 0;
         for clone in 0..clones {
-            let share = Share::new(Arc::clone(&trace), clone, clones);
+            let share = TraceSlice::new(Arc::clone(&trace), clone, clones);
             assert_eq!(share.range.start, at);
             assert!(share.range.len().abs_diff(10_000 / clones as usize) <= 1);
             at = share.range.end;
@@ -229,16 +229,16 @@ fn times_and_offsets_are_scaled_as_the_options_say() {
 fn replay_says_when_a_request_is_due_and_does_each_loop_after_the_other() {
     let text = "fio version 3 iolog\n0 a add\n0 a open\n0 a read 0 512\n7 a write 512 512\n\
                 7 a sync 0 0\n7 a trim 0 512\n";
-    let share = Share::new(Arc::new(fine(text)), 0, 1);
+    let share = TraceSlice::new(Arc::new(fine(text)), 0, 1);
     let job = Job { loops: 2, ..Job::default() };
     let mut generator = Generator::replay(&job, share);
     let mut seen = Vec::new();
     loop {
         match generator.next_io() {
-            Next::Later(at) => seen.push(format!("{at}")),
-            Next::Io(Io { op, dir, .. }) => seen.push(format!("{op:?} {dir:?}")),
-            Next::Manage(Io { op, .. }) => seen.push(format!("{op:?}")),
-            Next::Exhausted => break,
+            NextIo::Later(at) => seen.push(format!("{at}")),
+            NextIo::Io(Io { op, dir, .. }) => seen.push(format!("{op:?} {dir:?}")),
+            NextIo::Manage(Io { op, .. }) => seen.push(format!("{op:?}")),
+            NextIo::Exhausted => break,
             other => panic!("{other:?}"),
         }
     }

@@ -1,5 +1,5 @@
 //! A trace made to fit: times and offsets scaled, files apart, checked against a device.
-use super::{ReplayOptions, Request, Share, Trace, TraceError};
+use super::{ReplayOptions, Request, Trace, TraceError, TraceSlice};
 use zonal_blk::{Limits, Nanos, Op};
 
 /// Bytes of the longest read or write: a buffer of a gibibyte is nobody's wish.
@@ -38,7 +38,7 @@ impl Trace {
     }
 }
 
-impl Share {
+impl TraceSlice {
     /// Whether a device with these limits can take all requests, as far as that is known before.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 //! What was found to be wrong, and how it is told.
-use super::sum::Sum;
+use super::checksum::Checksum;
 use zonal_blk::Status;
 
 /// Findings that are kept; of the others there is the number.
@@ -32,9 +32,9 @@ pub enum Mismatch {
         calculated: u32,
     },
     /// What follows the header is damaged.
-    Sum {
+    Checksum {
         /// The kind of checksum.
-        sum: Sum,
+        sum: Checksum,
         /// The one that was stored.
         expected: Vec<u8>,
         /// That of the data.
@@ -131,7 +131,7 @@ impl Finding {
             Mismatch::HeaderCrc { found, calculated } => {
                 format!("verify: bad header crc {found:x}, calculated {calculated:x} {place}")
             }
-            Mismatch::Sum { sum, expected, received } => format!(
+            Mismatch::Checksum { sum, expected, received } => format!(
                 "{}: verify failed {place}\n       Expected CRC: {}\n       Received CRC: {}",
                 sum.name(),
                 hex(expected),

@@ -8,8 +8,8 @@
 //!
 //! After it stands the checksum of what follows that. Places and meanings were found out by reading
 //! what fio wrote.
-use super::options::Method;
-use super::sum::{Sum, crc32c};
+use super::checksum::{Checksum, crc32c};
+use super::options::VerifyMethod;
 use zonal_blk::Nanos;
 
 /// Bytes of a header without checksum.
@@ -31,12 +31,12 @@ pub(super) struct Header {
 }
 
 /// fio's number for a kind of check that has a header.
-pub(super) fn kind_of(method: Method) -> u16 {
+pub(super) fn kind_of(method: VerifyMethod) -> u16 {
     match method {
-        Method::Sum(Sum::Md5) => 2,
-        Method::Sum(Sum::Crc32) => 4,
-        Method::Sum(Sum::Crc32c) => 5,
-        Method::Sum(Sum::Sha256) => 9,
+        VerifyMethod::Checksum(Checksum::Md5) => 2,
+        VerifyMethod::Checksum(Checksum::Crc32) => 4,
+        VerifyMethod::Checksum(Checksum::Crc32c) => 5,
+        VerifyMethod::Checksum(Checksum::Sha256) => 9,
         _ => 1,
     }
 }
@@ -94,7 +94,7 @@ mod tests {
         let (header, [is, should]) = Header::read(&FIO);
         let expected = Header {
             magic: MAGIC,
-            kind: kind_of(Method::Sum(Sum::Crc32c)),
+            kind: kind_of(VerifyMethod::Checksum(Checksum::Crc32c)),
             len: 4096,
             seed: 0,
             offset: 4096,
@@ -112,6 +112,6 @@ mod tests {
     fn checksum_after_the_header_is_of_the_rest() {
         let mut data: Vec<u8> = [0xde, 0xad, 0xbe, 0xef].repeat(1024);
         data[..44].copy_from_slice(&FIO);
-        assert_eq!(Sum::Crc32c.of(&data[44..])[..4], FIO[40..]);
+        assert_eq!(Checksum::Crc32c.of(&data[44..])[..4], FIO[40..]);
     }
 }

@@ -12,21 +12,21 @@
 //! ```
 //!
 //! The runner's part, when what is read, is in [`crate::runner`].
+mod checksum;
 mod finding;
 mod header;
 mod log;
 mod options;
 mod pattern;
 mod stamp;
-mod sum;
 
+pub use checksum::Checksum;
 pub use finding::{Dump, Finding, Findings, Mismatch};
 pub use header::HEADER_LEN;
 pub(crate) use log::{Log, Record};
-pub use options::{ErrorKind, ErrorOptions, Method, SyncOptions, VerifyOptions};
-pub use pattern::{BadPattern, FillPattern};
-pub(crate) use stamp::{Expected, Place, Stamp, header_fits};
-pub use sum::Sum;
+pub use options::{ErrorKind, ErrorOptions, SyncOptions, VerifyMethod, VerifyOptions};
+pub use pattern::{FillPattern, ParsePatternError};
+pub(crate) use stamp::{Expected, Stamp, WriteId, header_fits};
 
 #[cfg(test)]
 mod tests;

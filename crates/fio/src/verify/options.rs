@@ -1,29 +1,29 @@
 //! What a job's options say of its data: how it is checked, when it is made durable, and which
 //! errors it survives.
+use super::checksum::Checksum;
 use super::pattern::FillPattern;
-use super::sum::Sum;
 
 /// How data is checked (`verify=`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
+pub enum VerifyMethod {
     /// The header alone.
     Meta,
     /// A header with a checksum of what follows it.
-    Sum(Sum),
+    Checksum(Checksum),
     /// The bytes of `verify_pattern`, without a header.
     Pattern,
     /// What is read is not looked at.
     Null,
 }
 
-impl Method {
+impl VerifyMethod {
     /// fio's name.
     pub const fn name(self) -> &'static str {
         match self {
-            Method::Meta => "meta",
-            Method::Sum(sum) => sum.name(),
-            Method::Pattern => "pattern",
-            Method::Null => "null",
+            VerifyMethod::Meta => "meta",
+            VerifyMethod::Checksum(sum) => sum.name(),
+            VerifyMethod::Pattern => "pattern",
+            VerifyMethod::Null => "null",
         }
     }
 }
@@ -32,7 +32,7 @@ impl Method {
 #[derive(Clone, Debug, PartialEq)]
 pub struct VerifyOptions {
     /// `verify=`; `None` for no checks.
-    pub method: Option<Method>,
+    pub method: Option<VerifyMethod>,
     /// `do_verify=`: read back what was written.
     pub do_verify: bool,
     /// `verify_interval=`: bytes that have a header of their own; those of the I/O if not given.
@@ -73,7 +73,7 @@ impl Default for VerifyOptions {
 impl VerifyOptions {
     /// Whether the job's device has to keep data.
     pub fn needs_data(&self) -> bool {
-        !matches!(self.method, None | Some(Method::Null))
+        !matches!(self.method, None | Some(VerifyMethod::Null))
     }
 }
 
@@ -111,7 +111,7 @@ pub enum ErrorKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorOptions {
     /// `continue_on_error=`, by [`ErrorKind`].
-    pub survives: [bool; 3],
+    pub continue_on_error: [bool; 3],
     /// `ignore_error=`, by [`ErrorKind`]: the error numbers that count as survivable instead of
     /// fio's two.
     pub ignored: [Vec<i32>; 3],
@@ -120,14 +120,14 @@ pub struct ErrorOptions {
 }
 
 /// The errors that fio survives unless told which: EIO and EILSEQ.
-const SURVIVABLE: [i32; 2] = [5, 84];
+const NON_FATAL_ERRNOS: [i32; 2] = [5, 84];
 
 impl ErrorOptions {
     /// Whether the job goes on after an error with this number.
-    pub fn goes_on(&self, kind: ErrorKind, errno: i32) -> bool {
+    pub fn is_non_fatal(&self, kind: ErrorKind, errno: i32) -> bool {
         let ignored = &self.ignored[kind as usize];
         if ignored.is_empty() {
-            self.survives[kind as usize] && SURVIVABLE.contains(&errno)
+            self.continue_on_error[kind as usize] && NON_FATAL_ERRNOS.contains(&errno)
         } else {
             ignored.contains(&errno)
         }
@@ -140,11 +140,18 @@ mod tests {
 
     #[test]
     fn only_io_errors_and_mismatches_are_survived_unless_errors_are_named() {
-        let mut errors = ErrorOptions { survives: [true, false, true], ..Default::default() };
-        assert!(errors.goes_on(ErrorKind::Read, 5) && !errors.goes_on(ErrorKind::Read, 28));
-        assert!(!errors.goes_on(ErrorKind::Write, 5) && errors.goes_on(ErrorKind::Verify, 84));
+        let mut errors =
+            ErrorOptions { continue_on_error: [true, false, true], ..Default::default() };
+        assert!(
+            errors.is_non_fatal(ErrorKind::Read, 5) && !errors.is_non_fatal(ErrorKind::Read, 28)
+        );
+        assert!(
+            !errors.is_non_fatal(ErrorKind::Write, 5) && errors.is_non_fatal(ErrorKind::Verify, 84)
+        );
         errors.ignored[ErrorKind::Write as usize] = vec![28];
         errors.ignored[ErrorKind::Read as usize] = vec![28];
-        assert!(errors.goes_on(ErrorKind::Write, 28) && !errors.goes_on(ErrorKind::Read, 5));
+        assert!(
+            errors.is_non_fatal(ErrorKind::Write, 28) && !errors.is_non_fatal(ErrorKind::Read, 5)
+        );
     }
 }

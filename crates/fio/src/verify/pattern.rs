@@ -18,19 +18,19 @@ pub struct FillPattern {
 
 /// The text is no pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadPattern;
+pub struct ParsePatternError;
 
 impl FromStr for FillPattern {
-    type Err = BadPattern;
+    type Err = ParsePatternError;
 
-    fn from_str(text: &str) -> Result<Self, BadPattern> {
+    fn from_str(text: &str) -> Result<Self, ParsePatternError> {
         let mut pattern = FillPattern { bytes: Vec::new(), offsets: Vec::new() };
         let mut rest = text;
         while !rest.is_empty() {
-            rest = pattern.take(rest).ok_or(BadPattern)?;
+            rest = pattern.take(rest).ok_or(ParsePatternError)?;
         }
         let fits = (1..=MAX_LEN).contains(&pattern.bytes.len());
-        if fits { Ok(pattern) } else { Err(BadPattern) }
+        if fits { Ok(pattern) } else { Err(ParsePatternError) }
     }
 }
 

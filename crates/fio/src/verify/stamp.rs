@@ -1,7 +1,7 @@
 //! The bytes of a write, and whether a read brought them back.
 use super::finding::Mismatch;
 use super::header::{HEADER_LEN, Header, MAGIC, kind_of};
-use super::options::{Method, VerifyOptions};
+use super::options::{VerifyMethod, VerifyOptions};
 use super::pattern::FillPattern;
 use crate::generate::random::mix;
 use std::cmp::Ordering;
@@ -9,7 +9,7 @@ use zonal_blk::Nanos;
 
 /// What a clone writes and expects to read.
 pub(crate) struct Stamp {
-    method: Method,
+    method: VerifyMethod,
     /// Bytes with a header of their own; `usize::MAX` for those of the I/O.
     interval: usize,
     /// Where in them the header lies.
@@ -24,7 +24,7 @@ pub(crate) struct Stamp {
 
 /// What tells a write from all others of the clone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct WriteId {
     /// First byte, or for an append that of its zone.
     pub offset: u64,
     /// Writes of the clone before it.
@@ -36,23 +36,23 @@ pub(crate) struct Place {
 /// What is known of a block before it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
-    /// As in [`Place`].
+    /// As in [`WriteId`].
     pub offset: u64,
-    /// As in [`Place`], if it is known which write it was.
+    /// As in [`WriteId`], if it is known which write it was.
     pub number: Option<u32>,
 }
 
 /// Bytes of header and checksum.
-fn header_len(method: Method) -> usize {
+fn header_len(method: VerifyMethod) -> usize {
     match method {
-        Method::Meta => HEADER_LEN,
-        Method::Sum(sum) => HEADER_LEN + sum.len(),
-        Method::Pattern | Method::Null => 0,
+        VerifyMethod::Meta => HEADER_LEN,
+        VerifyMethod::Checksum(sum) => HEADER_LEN + sum.len(),
+        VerifyMethod::Pattern | VerifyMethod::Null => 0,
     }
 }
 
 /// Whether a header that is `at` bytes into blocks of `len` bytes fits them.
-pub(crate) fn header_fits(method: Method, at: u64, len: u64) -> bool {
+pub(crate) fn header_fits(method: VerifyMethod, at: u64, len: u64) -> bool {
     // Elsewhere than at the start, header and data change places: they must not overlap.
     let header = header_len(method) as u64;
     (at == 0 || at >= header) && at + header <= len
@@ -78,7 +78,7 @@ impl Stamp {
     }
 
     /// Fills the buffer of a write.
-    pub fn fill(&mut self, buf: &mut [u8], place: Place) {
+    pub fn fill(&mut self, buf: &mut [u8], place: WriteId) {
         let seed = self.seed_of(place.number);
         match &self.pattern {
             Some(pattern) => {
@@ -112,7 +112,7 @@ impl Stamp {
                 number: (place.number & 0xffff) as u16,
             };
             header.write(block);
-            if let Method::Sum(sum) = self.method {
+            if let VerifyMethod::Checksum(sum) = self.method {
                 let of_data = sum.of(&block[header_len..]);
                 block[HEADER_LEN..header_len].copy_from_slice(&of_data[..sum.len()]);
             }
@@ -130,13 +130,13 @@ impl Stamp {
         mut report: impl FnMut(usize, usize, Mismatch),
     ) {
         match self.method {
-            Method::Null => {}
-            Method::Pattern => {
+            VerifyMethod::Null => {}
+            VerifyMethod::Pattern => {
                 if let Some(mismatch) = self.check_pattern(buf, expected.offset) {
                     report(0, buf.len(), mismatch);
                 }
             }
-            Method::Meta | Method::Sum(_) => {
+            VerifyMethod::Meta | VerifyMethod::Checksum(_) => {
                 let interval = self.interval.min(buf.len());
                 for (index, block) in buf.chunks_mut(interval).enumerate() {
                     let at = index * interval;
@@ -179,13 +179,13 @@ impl Stamp {
             differ("rand_seed", header.seed, self.seed_of(number))?;
             differ("numberio", header.number.into(), (number & 0xffff).into())?;
         }
-        if let Method::Sum(sum) = self.method {
+        if let VerifyMethod::Checksum(sum) = self.method {
             let header_len = header_len(self.method);
             let (stored, received) = (&block[HEADER_LEN..header_len], sum.of(&block[header_len..]));
             let received = &received[..sum.len()];
             if stored != received {
                 let (expected, received) = (stored.to_vec(), received.to_vec());
-                return Err(Mismatch::Sum { sum, expected, received });
+                return Err(Mismatch::Checksum { sum, expected, received });
             }
         }
         Ok(())

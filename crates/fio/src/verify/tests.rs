@@ -6,32 +6,37 @@ use zonal_blk::Nanos;
 
 const LEN: usize = 4096;
 
-fn options(method: Method) -> VerifyOptions {
+fn options(method: VerifyMethod) -> VerifyOptions {
     VerifyOptions { method: Some(method), ..VerifyOptions::default() }
 }
 
-fn methods() -> [Method; 5] {
-    let sums = [sum::Sum::Md5, sum::Sum::Crc32, sum::Sum::Crc32c, sum::Sum::Sha256];
-    let [md5, crc32, crc32c, sha256] = sums.map(Method::Sum);
-    [Method::Meta, md5, crc32, crc32c, sha256]
+fn methods() -> [VerifyMethod; 5] {
+    let sums = [
+        checksum::Checksum::Md5,
+        checksum::Checksum::Crc32,
+        checksum::Checksum::Crc32c,
+        checksum::Checksum::Sha256,
+    ];
+    let [md5, crc32, crc32c, sha256] = sums.map(VerifyMethod::Checksum);
+    [VerifyMethod::Meta, md5, crc32, crc32c, sha256]
 }
 
 fn stamp(options: &VerifyOptions) -> Stamp {
     Stamp::new(options, 7, 0).expect("a method")
 }
 
-fn place(offset: u64, number: u32) -> Place {
-    Place { offset, number, time: Nanos(1_500_000_000) }
+fn place(offset: u64, number: u32) -> WriteId {
+    WriteId { offset, number, time: Nanos(1_500_000_000) }
 }
 
-fn filled(stamp: &mut Stamp, place: Place) -> Vec<u8> {
+fn filled(stamp: &mut Stamp, place: WriteId) -> Vec<u8> {
     let mut buf = vec![0; LEN];
     stamp.fill(&mut buf, place);
     buf
 }
 
 /// The texts of what is wrong with a block that should be that of `place`.
-fn wrong(stamp: &mut Stamp, mut buf: Vec<u8>, place: Place) -> Vec<String> {
+fn wrong(stamp: &mut Stamp, mut buf: Vec<u8>, place: WriteId) -> Vec<String> {
     let mut found = Vec::new();
     let expected = Expected { offset: place.offset, number: Some(place.number) };
     stamp.check(&mut buf, expected, |at, len, mismatch| {
@@ -63,7 +68,11 @@ fn every_damaged_byte_of_header_and_data_is_found() {
             bad[at] ^= 0x10;
             let is_header = (100..100 + HEADER_LEN).contains(&at);
             let found = wrong(stamp, bad, place(0, 0));
-            assert_eq!(found.len(), usize::from(is_header || method != Method::Meta), "byte {at}");
+            assert_eq!(
+                found.len(),
+                usize::from(is_header || method != VerifyMethod::Meta),
+                "byte {at}"
+            );
         }
     }
 }
@@ -72,7 +81,7 @@ fn every_damaged_byte_of_header_and_data_is_found() {
 fn zeroed_misplaced_and_stale_blocks_are_told_apart() {
     for pattern in [None, Some("0x01".parse().expect("a pattern"))] {
         let has_pattern = pattern.is_some();
-        let stamp = &mut stamp(&VerifyOptions { pattern, ..options(Method::Meta) });
+        let stamp = &mut stamp(&VerifyOptions { pattern, ..options(VerifyMethod::Meta) });
         let tells = |stamp: &mut Stamp, buf, text: &str| {
             let found = wrong(stamp, buf, place(8192, 9));
             assert!(found.len() == 1 && found[0].starts_with(text), "{text}: {found:?}");
@@ -99,7 +108,10 @@ fn zeroed_misplaced_and_stale_blocks_are_told_apart() {
 #[test]
 fn block_of_fio_is_right() {
     let pattern = Some("0xdeadbeef".parse().expect("a pattern"));
-    let stamp = &mut stamp(&VerifyOptions { pattern, ..options(Method::Sum(sum::Sum::Crc32c)) });
+    let stamp = &mut stamp(&VerifyOptions {
+        pattern,
+        ..options(VerifyMethod::Checksum(checksum::Checksum::Crc32c))
+    });
     let mut buf = [0xde, 0xad, 0xbe, 0xef].repeat(LEN / 4);
     buf[..header::FIO.len()].copy_from_slice(&header::FIO);
     assert_eq!(wrong(stamp, buf.clone(), place(4096, 1)), [""; 0]);
@@ -111,7 +123,7 @@ fn block_of_fio_is_right() {
 
 #[test]
 fn damaged_data_is_told_as_by_fio() {
-    let stamp = &mut stamp(&options(Method::Sum(sum::Sum::Crc32c)));
+    let stamp = &mut stamp(&options(VerifyMethod::Checksum(checksum::Checksum::Crc32c)));
     let mut buf = filled(stamp, place(0, 0));
     let stored = buf[40..44].to_vec();
     buf[1000] ^= 1;
@@ -127,7 +139,7 @@ fn damaged_data_is_told_as_by_fio() {
 #[test]
 fn pattern_alone_has_no_header_and_tells_the_first_wrong_byte() {
     let pattern = Some("0xaabb%o".parse().expect("a pattern"));
-    let stamp = &mut stamp(&VerifyOptions { pattern, ..options(Method::Pattern) });
+    let stamp = &mut stamp(&VerifyOptions { pattern, ..options(VerifyMethod::Pattern) });
     let mut buf = filled(stamp, place(4096, 0));
     assert_eq!(buf[..12], [0xaa, 0xbb, 0, 0x10, 0, 0, 0, 0, 0, 0, 0xaa, 0xbb]);
     assert_eq!(wrong(stamp, buf.clone(), place(4096, 0)), [""; 0]);

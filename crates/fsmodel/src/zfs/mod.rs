@@ -18,10 +18,10 @@ mod txg;
 mod vdev;
 
 use super::cache::Cache;
-use super::cpu::{Agenda, Cpu};
+use super::cpu::{Cpu, EventQueue};
 use super::{BlockIo, Content, Effects, FileId, FileOp, FileSystem, Layout, OpId, Params};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use vdev::{AGGREGATION_LIMIT, Command, Piece, Priority, VdevQueue, What};
+use vdev::{AGGREGATION_LIMIT, Command, Priority, VdevQueue, Zio, ZioKind};
 use zonal_blk::{BioFlags, Completion, Limits, Nanos, Op, Sector, Status};
 use zonal_fio::job::Job;
 
@@ -48,7 +48,7 @@ type Record = (FileId, u64);
 
 /// Where a record lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct Dva {
     disk: usize,
     at: u64,
 }
@@ -74,7 +74,7 @@ struct Operation {
 
 /// What a command is part of.
 enum Io {
-    Pieces(usize, Command),
+    Zios(usize, Command),
     Flush,
     Uberblock,
 }
@@ -98,13 +98,13 @@ pub(super) struct Zfs {
     params: Params,
     disks: Vec<Disk>,
     lba: u64,
-    places: BTreeMap<Record, Place>,
+    places: BTreeMap<Record, Dva>,
     /// By file and number, where indirect blocks lie.
-    indirect: BTreeMap<Record, Place>,
+    indirect: BTreeMap<Record, Dva>,
     /// How many indirect blocks lie in a place.
-    shared: BTreeMap<Place, usize>,
+    shared: BTreeMap<Dva, usize>,
     /// Where the metadata above them lie.
-    above: Option<Place>,
+    above: Option<Dva>,
     arc: Cache,
     /// Indirect blocks in memory.
     metadata: Cache,
@@ -119,7 +119,7 @@ pub(super) struct Zfs {
     /// Records of the group that is synced, until it is on the disks.
     syncing: BTreeSet<Record>,
     /// Places that are free when it is.
-    freed: Vec<Place>,
+    freed: Vec<Dva>,
     sync: Sync,
     sync_left: u32,
     /// Numbers of transaction groups that are on the disks.
@@ -132,7 +132,7 @@ pub(super) struct Zfs {
     next_id: u64,
     /// The disk that is written to, and how much of its turn is left.
     rotor: (usize, u64),
-    agenda: Agenda<Event>,
+    event_queue: EventQueue<Event>,
     stopped: bool,
 }
 
@@ -180,7 +180,7 @@ impl Zfs {
             ios: BTreeMap::new(),
             next_id: 0,
             rotor: (0, ALIQUOT),
-            agenda: Agenda::default(),
+            event_queue: EventQueue::default(),
             stopped: false,
             params,
         };
@@ -199,13 +199,13 @@ impl Zfs {
             }
             fs.metadata.insert(file, 0, last * INDIRECT_SIZE);
         }
-        fs.agenda.add(fs.params.commit, Event::Timeout);
+        fs.event_queue.add(fs.params.commit, Event::Timeout);
         Ok(fs)
     }
 
     /// Room for a record: the disks take turns, each goes on behind its last one, and begins again
     /// from the front with what was freed when its end is reached.
-    fn allocate(&mut self) -> Option<Place> {
+    fn allocate(&mut self) -> Option<Dva> {
         let bytes = self.params.block;
         if self.rotor.1 < bytes {
             self.rotor = ((self.rotor.0 + 1) % self.disks.len(), ALIQUOT.max(bytes));
@@ -226,7 +226,7 @@ impl Zfs {
                 continue;
             };
             self.rotor = (number, self.rotor.1.saturating_sub(bytes));
-            return Some(Place { disk: number, at });
+            return Some(Dva { disk: number, at });
         }
         None
     }
@@ -237,12 +237,12 @@ impl Zfs {
     }
 
     /// Puts indirect blocks in a place; places that none is left in will be free.
-    fn place_indirect(&mut self, blocks: &[Record], Place { disk, at }: Place) {
-        self.shared.insert(Place { disk, at }, blocks.len());
+    fn place_indirect(&mut self, blocks: &[Record], Dva { disk, at }: Dva) {
+        self.shared.insert(Dva { disk, at }, blocks.len());
         for (number, &block) in (0..).zip(blocks) {
             let at = at + number * INDIRECT_BYTES.min(self.params.block);
-            let Some(old) = self.indirect.insert(block, Place { disk, at }) else { continue };
-            let old = Place { at: old.at / self.params.block * self.params.block, ..old };
+            let Some(old) = self.indirect.insert(block, Dva { disk, at }) else { continue };
+            let old = Dva { at: old.at / self.params.block * self.params.block, ..old };
             let left = self.shared.get_mut(&old).expect("indirect blocks lie in places");
             *left -= 1;
             if *left == 0 {
@@ -257,16 +257,16 @@ impl Zfs {
         let number = record / RECORDS_PER_INDIRECT;
         let (start, end) = (number * INDIRECT_SIZE, (number + 1) * INDIRECT_SIZE);
         let known = self.indirect.get(&(file, number)).copied();
-        if let Some(Place { disk, at }) = known
+        if let Some(Dva { disk, at }) = known
             && !self.metadata.missing(file, start, end).is_empty()
         {
             let records = self.waiting.entry((file, number)).or_default();
             records.push((file, record));
             if records.len() == 1 {
                 let bytes = INDIRECT_BYTES.min(self.params.block);
-                let what = What::Indirect(file, number);
-                let piece = Piece { op: Op::Read, place: at, bytes, what };
-                self.disks[disk].queue.add(now, Priority::SyncRead, piece);
+                let what = ZioKind::Indirect(file, number);
+                let zio = Zio { op: Op::Read, place: at, bytes, what };
+                self.disks[disk].queue.add(now, Priority::SyncRead, zio);
             }
             return;
         }
@@ -275,10 +275,10 @@ impl Zfs {
 
     /// Has a record read whose indirect block is there.
     fn read_known(&mut self, now: Nanos, (file, record): Record) {
-        let Place { disk, at } = self.places[&(file, record)];
-        let what = What::Record(file, record);
-        let piece = Piece { op: Op::Read, place: at, bytes: self.params.block, what };
-        self.disks[disk].queue.add(now, Priority::SyncRead, piece);
+        let Dva { disk, at } = self.places[&(file, record)];
+        let what = ZioKind::Record(file, record);
+        let zio = Zio { op: Op::Read, place: at, bytes: self.params.block, what };
+        self.disks[disk].queue.add(now, Priority::SyncRead, zio);
     }
 
     fn records(&self, offset: u64, len: u64) -> std::ops::Range<u64> {
@@ -287,7 +287,7 @@ impl Zfs {
     }
 
     /// Begins to bring in the records that an operation needs; gives how many it waits for.
-    fn bring(&mut self, now: Nanos, id: OpId, file: FileId, records: &[u64]) -> u32 {
+    fn fetch(&mut self, now: Nanos, id: OpId, file: FileId, records: &[u64]) -> u32 {
         let block = self.params.block;
         let mut left = 0;
         for &record in records {
@@ -313,7 +313,7 @@ impl Zfs {
     }
 
     /// An operation has what it needs in memory.
-    fn proceed(&mut self, now: Nanos, id: OpId, effects: &mut Effects) {
+    fn resume(&mut self, now: Nanos, id: OpId, effects: &mut Effects) {
         let Operation { file, op, .. } = self.operations[&id];
         let bytes = match op {
             FileOp::Write { offset, len } => {
@@ -337,7 +337,7 @@ impl Zfs {
         };
         self.operations.remove(&id);
         let at = self.processes[id.process as usize].run(now, self.params.cost(bytes));
-        self.agenda.add(at, Event::Ended(id));
+        self.event_queue.add(at, Event::Ended(id));
     }
 
     /// Whether the open transaction group takes no more writes.
@@ -356,29 +356,29 @@ impl Zfs {
     fn send(&mut self, disk: usize, commands: Vec<Command>, effects: &mut Effects) {
         for command in commands {
             let first = command[0];
-            let bytes = command.iter().map(|piece| piece.bytes).sum();
+            let bytes = command.iter().map(|zio| zio.bytes).sum();
             let block = self.params.block;
-            let part = |piece: &Piece| match piece.what {
-                What::Record(file, record) => Some((file, record * block, piece.bytes)),
-                What::Indirect(..) | What::Metadata => None,
+            let part = |zio: &Zio| match zio.what {
+                ZioKind::Record(file, record) => Some((file, record * block, zio.bytes)),
+                ZioKind::Indirect(..) | ZioKind::Metadata => None,
             };
             let content = match part(&first) {
                 None => Content::Metadata,
                 Some((file, offset, _)) if command.len() == 1 => Content::Data { file, offset },
-                Some(_) => Content::Several(command.iter().filter_map(part).collect()),
+                Some(_) => Content::Multiple(command.iter().filter_map(part).collect()),
             };
             let mut io = io(disk, first.op, BioFlags::NONE, first.place, bytes, content);
             self.next_id += 1;
             io.id = self.next_id;
-            self.ios.insert(io.id, Io::Pieces(disk, command));
+            self.ios.insert(io.id, Io::Zios(disk, command));
             effects.ios.push(io);
         }
     }
 
-    fn piece_ended(&mut self, now: Nanos, piece: Piece, effects: &mut Effects) {
-        let (file, record) = match piece.what {
-            What::Record(file, record) => (file, record),
-            What::Indirect(file, number) => {
+    fn zio_done(&mut self, now: Nanos, zio: Zio, effects: &mut Effects) {
+        let (file, record) = match zio.what {
+            ZioKind::Record(file, record) => (file, record),
+            ZioKind::Indirect(file, number) => {
                 let start = number * INDIRECT_SIZE;
                 self.metadata.insert(file, start, start + INDIRECT_SIZE);
                 for record in self.waiting.remove(&(file, number)).unwrap_or_default() {
@@ -386,12 +386,12 @@ impl Zfs {
                 }
                 return;
             }
-            What::Metadata => {
+            ZioKind::Metadata => {
                 self.sync_left -= 1;
                 return;
             }
         };
-        if piece.op != Op::Read {
+        if zio.op != Op::Read {
             self.sync_left -= 1;
             return;
         }
@@ -401,7 +401,7 @@ impl Zfs {
             let operation = self.operations.get_mut(&id).expect("it waits for a record");
             operation.left -= 1;
             if operation.left == 0 {
-                self.proceed(now, id, effects);
+                self.resume(now, id, effects);
             }
         }
     }
@@ -427,7 +427,7 @@ impl FileSystem for Zfs {
                 .collect(),
             FileOp::Create | FileOp::Close => Vec::new(),
         };
-        let left = self.bring(now, id, file, &needed);
+        let left = self.fetch(now, id, file, &needed);
         if left == 0
             && let FileOp::Read { len, .. } = op
         {
@@ -435,16 +435,16 @@ impl FileSystem for Zfs {
         }
         self.operations.insert(id, Operation { file, op, left });
         if left == 0 {
-            self.proceed(now, id, effects);
+            self.resume(now, id, effects);
         }
         self.run_queues(effects);
     }
 
     fn complete(&mut self, now: Nanos, end: &Completion, effects: &mut Effects) {
         match self.ios.remove(&end.user_data).expect("an I/O ends once") {
-            Io::Pieces(disk, command) => {
-                for piece in command {
-                    self.piece_ended(now, piece, effects);
+            Io::Zios(disk, command) => {
+                for zio in command {
+                    self.zio_done(now, zio, effects);
                 }
                 let commands = self.disks[disk].queue.ended();
                 self.send(disk, commands, effects);
@@ -456,12 +456,12 @@ impl FileSystem for Zfs {
     }
 
     fn wake(&mut self, now: Nanos, effects: &mut Effects) {
-        while let Some(event) = self.agenda.pop(now) {
+        while let Some(event) = self.event_queue.pop(now) {
             match event {
                 Event::Ended(id) => effects.ended.push((id, Status::Ok)),
                 Event::Timeout => {
                     self.begin_sync(now, effects);
-                    self.agenda.add(now + self.params.commit, Event::Timeout);
+                    self.event_queue.add(now + self.params.commit, Event::Timeout);
                 }
             }
         }
@@ -469,7 +469,7 @@ impl FileSystem for Zfs {
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        self.agenda.next().filter(|_| !self.stopped)
+        self.event_queue.next().filter(|_| !self.stopped)
     }
 
     fn stop(&mut self) {

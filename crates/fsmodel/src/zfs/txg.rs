@@ -2,9 +2,9 @@
 //!
 //! Takes the open group; gives the writes that make it last. Keeps true: one group is synced at a
 //! time; places are free again only when the group that no longer needs them is on the disks.
-use super::vdev::{Piece, Priority, What};
+use super::vdev::{Priority, Zio, ZioKind};
 use super::{
-    Effects, INDIRECT_BYTES, INDIRECT_SIZE, Io, LABELS, OTHER_BLOCKS, Place, RECORDS_PER_INDIRECT,
+    Dva, Effects, INDIRECT_BYTES, INDIRECT_SIZE, Io, LABELS, OTHER_BLOCKS, RECORDS_PER_INDIRECT,
     Record, Sync, UBERBLOCK, Zfs, io,
 };
 use crate::{BlockIo, Content};
@@ -31,20 +31,20 @@ impl Zfs {
                 break;
             };
             self.freed.extend(self.places.insert((file, record), place));
-            let what = What::Record(file, record);
+            let what = ZioKind::Record(file, record);
             let bytes = self.params.block;
             self.queue_write(now, place, bytes, what);
         }
         for id in std::mem::take(&mut self.throttled) {
-            self.proceed(now, id, effects);
+            self.resume(now, id, effects);
         }
         self.step_sync(now, effects);
     }
 
-    fn queue_write(&mut self, now: Nanos, place: Place, bytes: u64, what: What) {
+    fn queue_write(&mut self, now: Nanos, place: Dva, bytes: u64, what: ZioKind) {
         self.sync_left += 1;
-        let piece = Piece { op: Op::Write, place: place.at, bytes, what };
-        self.disks[place.disk].queue.add(now, Priority::AsyncWrite, piece);
+        let zio = Zio { op: Op::Write, place: place.at, bytes, what };
+        self.disks[place.disk].queue.add(now, Priority::AsyncWrite, zio);
     }
 
     /// Goes on with the group that is synced when a stage of it is done.
@@ -77,7 +77,7 @@ impl Zfs {
                     self.sync = Sync::Idle;
                     self.syncing.clear();
                     self.committed += 1;
-                    for Place { disk, at } in std::mem::take(&mut self.freed) {
+                    for Dva { disk, at } in std::mem::take(&mut self.freed) {
                         self.disks[disk].free.insert(at);
                     }
                     if self.due && !self.stopped {
@@ -121,14 +121,14 @@ impl Zfs {
             } else {
                 self.place_indirect(&blocks, place);
             }
-            self.queue_write(now, place, bytes, What::Metadata);
+            self.queue_write(now, place, bytes, ZioKind::Metadata);
             let (start, end, at) = &mut self.disks[place.disk].copies;
             if *at + bytes > *end {
                 *at = *start;
             }
-            let copy = Place { disk: place.disk, at: *at };
+            let copy = Dva { disk: place.disk, at: *at };
             *at += bytes;
-            self.queue_write(now, copy, bytes, What::Metadata);
+            self.queue_write(now, copy, bytes, ZioKind::Metadata);
         }
     }
 }

@@ -35,16 +35,16 @@ impl Priority {
 
 /// What is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct Zio {
     pub(super) op: Op,
     pub(super) place: u64,
     pub(super) bytes: u64,
-    pub(super) what: What,
+    pub(super) what: ZioKind,
 }
 
-/// What a piece is.
+/// What a zio is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum What {
+pub(super) enum ZioKind {
     /// A record.
     Record(FileId, u64),
     /// An indirect block.
@@ -53,14 +53,14 @@ pub(super) enum What {
     Metadata,
 }
 
-impl What {
+impl ZioKind {
     fn is_record(self) -> bool {
-        matches!(self, What::Record(..))
+        matches!(self, ZioKind::Record(..))
     }
 }
 
-/// A command: pieces that follow one another.
-pub(super) type Command = Vec<Piece>;
+/// A command: zios that follow one another.
+pub(super) type Command = Vec<Zio>;
 
 /// Deadline, place and order of arrival.
 type Key = (u64, u64, u64);
@@ -68,7 +68,7 @@ type Key = (u64, u64, u64);
 /// A disk's queue.
 #[derive(Debug, Default)]
 pub(super) struct VdevQueue {
-    waiting: BTreeMap<Key, Piece>,
+    waiting: BTreeMap<Key, Zio>,
     arrived: u64,
     in_flight: u32,
     max_pending: u32,
@@ -79,10 +79,10 @@ impl VdevQueue {
         VdevQueue { max_pending, ..VdevQueue::default() }
     }
 
-    pub(super) fn add(&mut self, now: Nanos, priority: Priority, piece: Piece) {
+    pub(super) fn add(&mut self, now: Nanos, priority: Priority, zio: Zio) {
         self.arrived += 1;
         let deadline = now.0 / DEADLINE_UNIT + priority.delay();
-        self.waiting.insert((deadline, piece.place, self.arrived), piece);
+        self.waiting.insert((deadline, zio.place, self.arrived), zio);
     }
 
     /// What is issued when I/Os have arrived.
@@ -106,17 +106,17 @@ impl VdevQueue {
             let mut end = place + first.bytes;
             while end - place < AGGREGATION_LIMIT {
                 let next = self.waiting.range((deadline, end, 0)..).next();
-                let Some((&key, &piece)) = next.filter(|&(key, piece)| {
+                let Some((&key, &zio)) = next.filter(|&(key, zio)| {
                     (key.0, key.1) == (deadline, end)
-                        && piece.op == first.op
-                        && piece.what.is_record() == first.what.is_record()
-                        && end + piece.bytes - place <= AGGREGATION_LIMIT
+                        && zio.op == first.op
+                        && zio.what.is_record() == first.what.is_record()
+                        && end + zio.bytes - place <= AGGREGATION_LIMIT
                 }) else {
                     break;
                 };
                 self.waiting.remove(&key);
-                end += piece.bytes;
-                command.push(piece);
+                end += zio.bytes;
+                command.push(zio);
             }
             self.in_flight += 1;
             commands.push(command);
@@ -129,8 +129,8 @@ impl VdevQueue {
 mod tests {
     use super::*;
 
-    fn piece(op: Op, place: u64, bytes: u64) -> Piece {
-        Piece { op, place, bytes, what: What::Metadata }
+    fn zio(op: Op, place: u64, bytes: u64) -> Zio {
+        Zio { op, place, bytes, what: ZioKind::Metadata }
     }
 
     fn places(commands: &[Command]) -> Vec<(u64, usize)> {
@@ -141,8 +141,8 @@ mod tests {
     fn reads_that_are_waited_for_pass_writes_by_their_deadline_and_go_by_place() {
         let mut queue = VdevQueue::new(1);
         for place in [30, 10, 20] {
-            queue.add(Nanos(0), Priority::AsyncWrite, piece(Op::Write, place << 20, 1));
-            queue.add(Nanos(200_000_000), Priority::SyncRead, piece(Op::Read, place << 10, 1));
+            queue.add(Nanos(0), Priority::AsyncWrite, zio(Op::Write, place << 20, 1));
+            queue.add(Nanos(200_000_000), Priority::SyncRead, zio(Op::Read, place << 10, 1));
         }
         let mut order = places(&queue.arrival());
         for _ in 0..5 {
@@ -157,7 +157,7 @@ mod tests {
         let mut queue = VdevQueue::new(35);
         for number in [3, 0, 2, 1, 4, 9] {
             let small = AGGREGATION_LIMIT / 4;
-            queue.add(Nanos(0), Priority::AsyncWrite, piece(Op::Write, number * small, small));
+            queue.add(Nanos(0), Priority::AsyncWrite, zio(Op::Write, number * small, small));
         }
         let small = AGGREGATION_LIMIT / 4;
         assert_eq!(places(&queue.arrival()), [(0, 4), (4 * small, 1), (9 * small, 1)]);
@@ -167,7 +167,7 @@ mod tests {
     fn few_are_issued_on_arrival_and_more_when_commands_end() {
         let mut queue = VdevQueue::new(10);
         for place in 0..20 {
-            queue.add(Nanos(0), Priority::SyncRead, piece(Op::Read, place << 20, 1));
+            queue.add(Nanos(0), Priority::SyncRead, zio(Op::Read, place << 20, 1));
         }
         assert_eq!(queue.arrival().len(), 4);
         assert_eq!(queue.arrival().len(), 0);

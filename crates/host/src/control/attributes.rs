@@ -7,7 +7,7 @@ use zonal_blk::sched::Scheduler;
 use zonal_blk::{Nanos, Queue, SwitchError, ZoneWrite};
 
 /// How long a change waits for what is inside to come out.
-const PATIENCE: Duration = Duration::from_secs(10);
+const FREEZE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What can be changed, beside the scheduler's attributes.
 const CHANGEABLE: &str = "scheduler, scheduler.ATTRIBUTE, zone_write, zoned_qd1_writes, \
@@ -93,13 +93,13 @@ fn while_frozen(
 ) -> Result<(), String> {
     queue.freeze();
     let started = Instant::now();
-    while !queue.is_quiescent() && started.elapsed() < PATIENCE {
+    while !queue.is_quiescent() && started.elapsed() < FREEZE_TIMEOUT {
         thread::sleep(Duration::from_micros(200));
     }
     let changed = if queue.is_quiescent() {
         change().map_err(|error| error.to_string())
     } else {
-        Err(format!("I/O did not end within {} s; nothing was changed", PATIENCE.as_secs()))
+        Err(format!("I/O did not end within {} s; nothing was changed", FREEZE_TIMEOUT.as_secs()))
     };
     queue.unfreeze();
     changed

@@ -50,7 +50,7 @@ pub enum ZoneChange {
     /// It cannot be used.
     Offline,
     /// It is as new; the data of a sequential zone are gone.
-    Mend,
+    Restore,
 }
 
 /// Why words are no command.
@@ -93,7 +93,7 @@ impl Command {
                     Command::Zones { zones, change: ZoneChange::ReadOnly }
                 }
                 (Some(zones), "offline") => Command::Zones { zones, change: ZoneChange::Offline },
-                (Some(zones), "mend") => Command::Zones { zones, change: ZoneChange::Mend },
+                (Some(zones), "mend") => Command::Zones { zones, change: ZoneChange::Restore },
                 _ => return wrong("zone", ZONE_ARGUMENTS),
             },
             ["zone", ..] => return wrong("zone", ZONE_ARGUMENTS),

@@ -2,7 +2,7 @@
 //!
 //! Takes the devices; gives text, and serves it over HTTP at `/metrics`. Keeps true: asking changes
 //! nothing; names end in their unit, totals in `_total`.
-use super::operate::{Operated, Operator};
+use super::manager::{DeviceManager, ManagedDevice};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
@@ -63,7 +63,7 @@ const FAULTS: (&str, &str, &str) =
     ("zonal_fault_hits_total", "counter", "Requests that a fault's rule befell.");
 
 /// All metrics.
-pub(super) fn text(operator: &Operator) -> String {
+pub(super) fn text(operator: &DeviceManager) -> String {
     let mut samples = Samples::default();
     operator.devices().iter().for_each(|device| of_device(device, &mut samples));
     let mut text = String::new();
@@ -74,8 +74,8 @@ pub(super) fn text(operator: &Operator) -> String {
     text
 }
 
-fn of_device(operated: &Operated, samples: &mut Samples) {
-    let Operated { name, description, queue, device, files } = operated;
+fn of_device(operated: &ManagedDevice, samples: &mut Samples) {
+    let ManagedDevice { name, description, queue, device, files } = operated;
     let name = ("device", name.as_str());
     let scheduler = queue.scheduler();
     let labels = [
@@ -158,7 +158,7 @@ impl MetricsServer {
     ///
     /// # Errors
     /// The address cannot be listened on.
-    pub fn start(address: SocketAddr, operator: Arc<Operator>) -> io::Result<Self> {
+    pub fn start(address: SocketAddr, operator: Arc<DeviceManager>) -> io::Result<Self> {
         let server = Arc::new(Server::http(address).map_err(io::Error::other)?);
         let address = server.server_addr().to_ip().unwrap_or(address);
         let theirs = Arc::clone(&server);
@@ -182,7 +182,7 @@ impl Drop for MetricsServer {
     }
 }
 
-fn serve(server: &Server, operator: &Operator) {
+fn serve(server: &Server, operator: &DeviceManager) {
     for request in server.incoming_requests() {
         let path = request.url().split('?').next().unwrap_or_default();
         let asked = *request.method() == tiny_http::Method::Get && path == "/metrics";

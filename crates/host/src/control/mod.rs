@@ -11,11 +11,11 @@
 //! waits until nothing is inside, and if that takes too long changes nothing.
 mod attributes;
 mod command;
+mod manager;
 mod metrics;
-mod operate;
 mod socket;
 
 pub use command::{Command, CommandError};
+pub use manager::{DeviceManager, ManagedDevice};
 pub use metrics::MetricsServer;
-pub use operate::{Operated, Operator};
-pub use socket::{ControlServer, ask};
+pub use socket::{ControlServer, send_command};

@@ -4,7 +4,7 @@
 //! line `{"ok":VALUE}` or `{"error":TEXT}`. Keeps true: only the socket's owner can open it; a
 //! client that sends too much, or nothing, is sent away.
 use super::command::Command;
-use super::operate::Operator;
+use super::manager::DeviceManager;
 use serde_json::{Value, json};
 use std::fs::{self, Permissions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -17,13 +17,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// Longest line that is read.
-const LONGEST: u64 = 64 << 10;
+const MAX_LINE: u64 = 64 << 10;
 /// Connections at once.
-const MOST: usize = 16;
+const MAX_CONNECTIONS: usize = 16;
 /// How long a client may say nothing.
-const PATIENCE: Duration = Duration::from_secs(30);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a client waits for the answer: longer than any change takes.
-const ANSWER: Duration = Duration::from_secs(60);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A control socket. Dropping it removes it.
 pub struct ControlServer {
@@ -37,7 +37,7 @@ impl ControlServer {
     ///
     /// # Errors
     /// The path is in use, or no socket can be made there.
-    pub fn start(path: &Path, operator: Arc<Operator>) -> io::Result<Self> {
+    pub fn start(path: &Path, operator: Arc<DeviceManager>) -> io::Result<Self> {
         if UnixStream::connect(path).is_ok() {
             return Err(io::Error::new(ErrorKind::AddrInUse, "another server listens there"));
         }
@@ -78,7 +78,7 @@ fn is_socket(found: &fs::Metadata) -> bool {
     found.file_type().is_socket()
 }
 
-fn accept(listener: &UnixListener, operator: &Arc<Operator>, stopping: &AtomicBool) {
+fn accept(listener: &UnixListener, operator: &Arc<DeviceManager>, stopping: &AtomicBool) {
     let connections = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
         if stopping.load(Ordering::Acquire) {
@@ -86,9 +86,12 @@ fn accept(listener: &UnixListener, operator: &Arc<Operator>, stopping: &AtomicBo
         }
         // Without descriptors left, others may do better later.
         let Ok(mut stream) = stream else { continue };
-        if connections.fetch_add(1, Ordering::AcqRel) >= MOST {
+        if connections.fetch_add(1, Ordering::AcqRel) >= MAX_CONNECTIONS {
             connections.fetch_sub(1, Ordering::AcqRel);
-            let _ = reply(&mut stream, &json!({"error": format!("more than {MOST} connections")}));
+            let _ = reply(
+                &mut stream,
+                &json!({"error": format!("more than {MAX_CONNECTIONS} connections")}),
+            );
             continue;
         }
         let (operator, counted) = (Arc::clone(operator), Arc::clone(&connections));
@@ -103,14 +106,14 @@ fn accept(listener: &UnixListener, operator: &Arc<Operator>, stopping: &AtomicBo
     }
 }
 
-fn serve(stream: UnixStream, operator: &Operator) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+fn serve(stream: UnixStream, operator: &DeviceManager) -> io::Result<()> {
+    stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     let mut answers = stream.try_clone()?;
     let mut lines = BufReader::new(stream);
     loop {
         let mut line = String::new();
-        if (&mut lines).take(LONGEST).read_line(&mut line)? == 0 {
+        if (&mut lines).take(MAX_LINE).read_line(&mut line)? == 0 {
             return Ok(());
         }
         let whole = line.ends_with('\n');
@@ -130,7 +133,7 @@ fn reply(stream: &mut UnixStream, answer: &Value) -> io::Result<()> {
     stream.write_all(format!("{answer}\n").as_bytes())
 }
 
-fn answer(line: &str, operator: &Operator) -> Result<Value, String> {
+fn answer(line: &str, operator: &DeviceManager) -> Result<Value, String> {
     const EXPECTED: &str = r#"expected {"device":1,"command":["status"]}"#;
     let request: Value =
         serde_json::from_str(line).map_err(|error| format!("{error}, {EXPECTED}"))?;
@@ -144,16 +147,20 @@ fn answer(line: &str, operator: &Operator) -> Result<Value, String> {
     };
     let device = device.ok_or_else(|| format!("no number of a device, {EXPECTED}"))?;
     let command = Command::parse(&words).map_err(|error| error.to_string())?;
-    operator.operate(device, command)
+    operator.execute(device, command)
 }
 
 /// Asks the server at `path`. The outer error is about the socket, the inner one the server's.
 ///
 /// # Errors
 /// The socket cannot be used, or the answer is none.
-pub fn ask(path: &Path, device: usize, words: &[String]) -> io::Result<Result<Value, String>> {
+pub fn send_command(
+    path: &Path,
+    device: usize,
+    words: &[String],
+) -> io::Result<Result<Value, String>> {
     let mut stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(ANSWER))?;
+    stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
     let request = json!({ "device": device, "command": words });
     stream.write_all(format!("{request}\n").as_bytes())?;
     let mut line = String::new();
@@ -170,7 +177,7 @@ mod tests {
     use super::*;
 
     fn said(line: &str) -> String {
-        let operator = Operator::new(Vec::new(), Vec::new());
+        let operator = DeviceManager::new(Vec::new(), Vec::new());
         answer(line, &operator).expect_err(line)
     }
 

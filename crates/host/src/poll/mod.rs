@@ -2,4 +2,4 @@
 pub mod socket;
 pub mod uring;
 
-pub use socket::Waiting;
+pub use socket::WaitPolicy;

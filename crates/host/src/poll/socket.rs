@@ -12,16 +12,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// What is received at a time, in bytes.
-pub(crate) const RECEIVE: usize = 256 << 10;
+pub(crate) const RECEIVE_BUFFER: usize = 256 << 10;
 /// What was sent is taken out of the front of the output at the latest when it is this much.
-const SENT: usize = 1 << 20;
+const COMPACT_THRESHOLD: usize = 1 << 20;
 
 /// How long a thread looks for bytes before it sleeps: longer than a peer takes that is at work.
-pub(crate) const LOOK: Duration = Duration::from_micros(50);
+pub(crate) const SPIN_TIME: Duration = Duration::from_micros(50);
 /// Giving way to others that takes longer than this was to somebody who does not wait for bytes.
-const LONG: Duration = Duration::from_micros(200);
+const SLOW_YIELD: Duration = Duration::from_micros(200);
 /// How long nobody is given way to after that.
-const CROWDED: Duration = Duration::from_millis(50);
+const NO_SPIN_TIME: Duration = Duration::from_millis(50);
 
 /// Looks for bytes before sleeping, giving way to other threads: the peer may be one that needs
 /// this processor.
@@ -29,23 +29,23 @@ const CROWDED: Duration = Duration::from_millis(50);
 /// On a machine with other work that can cost milliseconds each time, where who sleeps is woken at
 /// once: then it does not look.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct SpinWait {
     since: Option<Instant>,
     crowded: Option<Instant>,
 }
 
-impl Look {
+impl SpinWait {
     /// Gives way once. Whether to look again; after `most`, or on a busy machine, it is time to
     /// sleep.
-    pub fn again(&mut self, most: Duration) -> bool {
+    pub fn spin(&mut self, most: Duration) -> bool {
         let now = Instant::now();
-        if self.crowded.is_some_and(|since| now - since < CROWDED)
+        if self.crowded.is_some_and(|since| now - since < NO_SPIN_TIME)
             || now - *self.since.get_or_insert(now) > most
         {
             return false;
         }
         thread::yield_now();
-        let crowded = now.elapsed() > LONG;
+        let crowded = now.elapsed() > SLOW_YIELD;
         self.crowded = crowded.then_some(now);
         true
     }
@@ -58,23 +58,23 @@ impl Look {
 
 /// Lets the calling thread's sleeps end within a microsecond of their time; by default Linux may
 /// add 50 (prctl(2), PR_SET_TIMERSLACK).
-pub(crate) fn wake_in_time() {
+pub(crate) fn set_timer_slack() {
     // Where it is refused, sleeps are longer.
     let _ = set_current_timer_slack(NonZeroU64::new(1000));
 }
 
 /// How a connection's thread waits for its peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
+pub enum WaitPolicy {
     /// It sleeps, after having looked for this long.
     Sleep(Duration),
     /// It goes on looking: the least latency, for a processor.
     Poll,
 }
 
-impl Default for Waiting {
+impl Default for WaitPolicy {
     fn default() -> Self {
-        Waiting::Sleep(LOOK)
+        WaitPolicy::Sleep(SPIN_TIME)
     }
 }
 
@@ -135,7 +135,7 @@ impl Socket {
         if self.sent == output.len() {
             output.clear();
             self.sent = 0;
-        } else if self.sent >= SENT {
+        } else if self.sent >= COMPACT_THRESHOLD {
             output.drain(..self.sent);
             self.sent = 0;
         }

@@ -18,11 +18,11 @@ use zonal_device::image::{Ring, Transfer};
 
 /// The longest sleep of an idle poll. Each setting of a timer costs microseconds, in virtual machines
 /// above all, so one that was set for a wait serves those after it until it has rung.
-static MOMENT: Timespec = Timespec::new().nsec(1_000_000);
+static MAX_POLL_SLEEP: Timespec = Timespec::new().nsec(1_000_000);
 /// What the kernel gives back when that time is over.
-const TICK: u64 = u64::MAX;
+const TIMEOUT_USER_DATA: u64 = u64::MAX;
 /// The longest part of a transfer, in bytes.
-const PART: usize = 512 << 10;
+const MAX_PART_BYTES: usize = 512 << 10;
 /// The most transfers at once.
 const MAX_DEPTH: u16 = 4096;
 
@@ -38,7 +38,7 @@ pub struct Uring {
     /// Entries that the ring had no room for yet, in their order.
     unsent: VecDeque<squeue::Entry>,
     /// The timer of the waits is set.
-    ticking: bool,
+    timer_armed: bool,
     /// Open for as long as the kernel may use it.
     _file: Arc<File>,
 }
@@ -50,7 +50,7 @@ struct Slot {
     pieces: Vec<libc::iovec>,
     parts: Vec<Part>,
     /// Parts that have not ended.
-    moving: usize,
+    parts_in_flight: usize,
     /// Bytes from the start that have moved without a hole, as far as is known.
     moved: usize,
     error: Option<io::Error>,
@@ -84,7 +84,7 @@ impl Uring {
             waiting: VecDeque::new(),
             in_flight: 0,
             unsent: VecDeque::new(),
-            ticking: false,
+            timer_armed: false,
             _file: file,
         })
     }
@@ -95,7 +95,7 @@ impl Uring {
         let transfer = slot.transfer.insert(transfer);
         list_pieces(&mut slot.pieces, &mut transfer.bufs, transfer.len);
         list_parts(&mut slot.parts, &slot.pieces);
-        (slot.moving, slot.moved, slot.error) = (slot.parts.len(), transfer.len, None);
+        (slot.parts_in_flight, slot.moved, slot.error) = (slot.parts.len(), transfer.len, None);
         for (index, part) in (0_u64..).zip(&slot.parts) {
             let pieces = &slot.pieces[part.pieces.clone()];
             let entry = entry(pieces, transfer.write, transfer.at + part.at as u64);
@@ -126,7 +126,7 @@ impl Uring {
                 Ok(_) if self.unsent.is_empty() => return Ok(()),
                 Ok(_) => {}
                 // The next poll tries again.
-                Err(error) if is_passing(&error) => return Ok(()),
+                Err(error) if is_transient(&error) => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
@@ -134,8 +134,8 @@ impl Uring {
 
     fn reap(&mut self, ended: &mut Vec<(Transfer, io::Result<usize>)>) {
         while let Some(entry) = self.ring.completion().next() {
-            if entry.user_data() == TICK {
-                self.ticking = false;
+            if entry.user_data() == TIMEOUT_USER_DATA {
+                self.timer_armed = false;
                 continue;
             }
             let [number, index] =
@@ -147,8 +147,8 @@ impl Uring {
                 Ok(len) => slot.moved = slot.moved.min(part.at + len),
                 Err(_) => slot.error = Some(io::Error::from_raw_os_error(-entry.result())),
             }
-            slot.moving -= 1;
-            if slot.moving > 0 {
+            slot.parts_in_flight -= 1;
+            if slot.parts_in_flight > 0 {
                 continue;
             }
             let transfer = slot.transfer.take().expect("a transfer ends once");
@@ -162,16 +162,16 @@ impl Uring {
 
     /// The same, and sleeps until a part of a transfer ends, but not for long.
     fn wait(&mut self) -> io::Result<()> {
-        if !std::mem::replace(&mut self.ticking, true) {
-            let tick = opcode::Timeout::new(&raw const MOMENT).build();
-            self.unsent.push_back(tick.user_data(TICK));
+        if !std::mem::replace(&mut self.timer_armed, true) {
+            let tick = opcode::Timeout::new(&raw const MAX_POLL_SLEEP).build();
+            self.unsent.push_back(tick.user_data(TIMEOUT_USER_DATA));
         }
         self.submit(1)
     }
 }
 
 /// Whether the kernel only has no room at the moment, or was interrupted.
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     let errno = error.raw_os_error();
     [libc::EAGAIN, libc::EBUSY, libc::EINTR].into_iter().any(|passing| errno == Some(passing))
 }
@@ -181,7 +181,7 @@ fn list_pieces(pieces: &mut Vec<libc::iovec>, bufs: &mut [Buf], mut len: usize) 
     pieces.clear();
     for buf in bufs {
         let take = buf.len().min(len);
-        for piece in buf[..take].chunks_mut(PART) {
+        for piece in buf[..take].chunks_mut(MAX_PART_BYTES) {
             pieces.push(libc::iovec { iov_base: piece.as_mut_ptr().cast(), iov_len: piece.len() });
         }
         len -= take;
@@ -195,7 +195,7 @@ fn list_parts(parts: &mut Vec<Part>, pieces: &[libc::iovec]) {
     let mut at = 0;
     for (index, piece) in pieces.iter().enumerate() {
         match parts.last_mut() {
-            Some(part) if part.len + piece.iov_len <= PART => {
+            Some(part) if part.len + piece.iov_len <= MAX_PART_BYTES => {
                 part.len += piece.iov_len;
                 part.pieces.end = index + 1;
             }
@@ -307,7 +307,7 @@ mod tests {
         let Ok(mut ring) = Uring::new(file, 1) else {
             return;
         };
-        let lens = [PART - 512, 1024, 2 * PART + 512, 4096, PART];
+        let lens = [MAX_PART_BYTES - 512, 1024, 2 * MAX_PART_BYTES + 512, 4096, MAX_PART_BYTES];
         let filled = |len: usize, tag: usize| {
             let mut buf = Buf::zeroed(len);
             (tag..).zip(buf.iter_mut()).for_each(|(at, byte)| *byte = (at / 512 % 251) as u8);
@@ -318,7 +318,12 @@ mod tests {
         ring.start(transfer(0, true, 512, bufs));
         let total = written.len();
         assert!(matches!(all(&mut ring)[0].1, Ok(len) if len == total));
-        ring.start(transfer(1, false, 512, vec![Buf::zeroed(total), Buf::zeroed(3 * PART)]));
+        ring.start(transfer(
+            1,
+            false,
+            512,
+            vec![Buf::zeroed(total), Buf::zeroed(3 * MAX_PART_BYTES)],
+        ));
         let ended = all(&mut ring);
         assert!(matches!(ended[0].1, Ok(len) if len == total), "the file ends there");
         assert_eq!(ended[0].0.bufs[0][..], written[..]);

@@ -87,7 +87,7 @@ fn who_cannot_prove_it_is_told_why() {
         format!("{error}: {}", source.unwrap_or_default())
     };
     let own = format!("hostnqn={HOST}");
-    assert!(matches!(failed(&own), ConnectError::Authentication(AuthError::Wanted)));
+    assert!(matches!(failed(&own), ConnectError::Authentication(AuthError::Required)));
     let none = failed(&files.options("other-host"));
     assert!(matches!(none, ConnectError::Authentication(AuthError::NoSecret(_))), "{none}");
     let unknown = failed(&files.options("other-host").replace(HOST, &format!("{HOST}x")));
@@ -113,14 +113,14 @@ fn host_that_doubts_its_controller_is_not_content_with_an_open_one() {
     let served = Served::new(ZONED);
     served.connect(&files.options("one-way")).expect("nobody asks");
     let error = served.connect(&files.options("both-ways")).err().expect("refused");
-    assert!(matches!(error, ConnectError::Authentication(AuthError::NotWanted)), "{error}");
+    assert!(matches!(error, ConnectError::Authentication(AuthError::NotOffered)), "{error}");
 }
 
 #[test]
 fn host_that_takes_too_long_to_authenticate_is_gone() {
     let files = Files::new();
-    let authentication = Duration::from_millis(50);
-    let config = ServerConfig { authentication, ..ServerConfig::default() };
+    let auth_timeout = Duration::from_millis(50);
+    let config = ServerConfig { auth_timeout, ..ServerConfig::default() };
     let served = served(&files.path("one-way"), config);
     let mut raw = Raw::admin(&served, Digests::default(), 0);
     assert_eq!(raw.rest(), [0; 0], "nothing but the end");

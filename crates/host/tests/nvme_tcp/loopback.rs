@@ -6,7 +6,7 @@ use zonal_blk::{
     Bio, BioFlags, Buf, Device, Op, QueueOptions, Sector, Status, ZoneCondition, ZoneWrite,
 };
 use zonal_host::frontend::nvme_tcp::ServerConfig;
-use zonal_host::poll::Waiting;
+use zonal_host::poll::WaitPolicy;
 
 /// Writes of one zone in flight together, of lengths that go in capsules and of others.
 fn round_trip(served: &Served, options: &str) {
@@ -39,7 +39,7 @@ fn data_come_back_as_they_were_written() {
     round_trip(&served, "");
     // A device of its own for each: the zone is full.
     round_trip(&Served::new(ZONED), "hdgst&ddgst");
-    let waiting = Waiting::Poll;
+    let waiting = WaitPolicy::Poll;
     round_trip(&Served::with(ZONED, ServerConfig { waiting, ..ServerConfig::default() }), "ddgst");
 }
 

@@ -97,8 +97,8 @@ fn host_that_falls_silent_is_gone_after_its_keep_alive_timeout() {
 
 #[test]
 fn connection_that_never_becomes_a_queue_ends() {
-    let patience = Duration::from_millis(100);
-    let served = Served::with(ZONED, ServerConfig { patience, ..ServerConfig::default() });
+    let peer_timeout = Duration::from_millis(100);
+    let served = Served::with(ZONED, ServerConfig { peer_timeout, ..ServerConfig::default() });
     let mut silent = served.stream();
     let mut half = served.stream();
     half.write_all(&[0, 0, 128]).unwrap();
@@ -111,8 +111,8 @@ fn connection_that_never_becomes_a_queue_ends() {
 
 #[test]
 fn host_that_takes_no_data_is_left_and_keeps_little() {
-    let patience = Duration::from_millis(200);
-    let served = Served::with(ZONED, ServerConfig { patience, ..ServerConfig::default() });
+    let peer_timeout = Duration::from_millis(200);
+    let served = Served::with(ZONED, ServerConfig { peer_timeout, ..ServerConfig::default() });
     let host = served.host("");
     let before = served.server.connections();
     let mut admin = Raw::admin(&served, NONE, 0);

@@ -40,7 +40,7 @@ pub struct Served {
 
 impl Served {
     pub fn new(device: &str) -> Self {
-        Served::with(device, ServerConfig { patience: LONG, ..ServerConfig::default() })
+        Served::with(device, ServerConfig { peer_timeout: LONG, ..ServerConfig::default() })
     }
 
     pub fn with(device: &str, config: ServerConfig) -> Self {

@@ -2,7 +2,7 @@
 use super::support::*;
 use rustix::io::Errno;
 use zonal_blk::ZoneCondition;
-use zonal_host::frontend::zonefs::{Change, Work};
+use zonal_host::frontend::zonefs::{FileOp, SetAttr};
 use zonal_torture::fault::Effect;
 
 const PAGE: usize = BLOCK as usize;
@@ -68,7 +68,7 @@ fn failed_writes_follow_the_table() {
         let other = row(&files, "seq/1");
         assert_eq!((other.write, other.open, other.perm), (others, others, 0o640), "{case}");
         let attr = files.attr("seq/1").unwrap();
-        assert_eq!(files.view().change(attr.node, Change::default()), others, "{case}");
+        assert_eq!(files.view().setattr(attr.node, SetAttr::default()), others, "{case}");
         assert_eq!(files.truncate("seq/1", 0).map(|_| ()), others, "{case}");
         let said = files.said.lock().unwrap().join("; ");
         assert!(said.contains("seq/0: ") && said.contains("; the zone is "), "{case}: {said}");
@@ -102,11 +102,11 @@ fn failed_reads_find_zones_that_failed() {
 fn failed_flush_counts_as_a_failed_write() {
     let files = Files::new("errors=zone-ro");
     files.write("seq/0", 0, PAGE, DIRECT).unwrap();
-    assert_eq!(files.ask("seq/0", Work::Sync), Ok(Answer::Done));
+    assert_eq!(files.ask("seq/0", FileOp::Sync), Ok(Answer::Done));
     files.inject(Effect::Nothing);
-    assert_eq!(files.ask("seq/0", Work::Sync), Err(Errno::IO));
+    assert_eq!(files.ask("seq/0", FileOp::Sync), Err(Errno::IO));
     assert_eq!(files.perm("seq/0"), 0o440);
-    assert_eq!(files.ask("seq/0", Work::Sync), Err(Errno::PERM));
+    assert_eq!(files.ask("seq/0", FileOp::Sync), Err(Errno::PERM));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn zones_that_have_failed_before_are_empty_files_without_permissions() {
         assert_eq!(files.read(path, 0, PAGE), Err(Errno::PERM), "{path}");
         assert_eq!(files.open(path), Err(Errno::PERM), "{path}");
         let node = files.attr(path).unwrap().node;
-        assert_eq!(files.view().change(node, Change::default()), Err(Errno::PERM), "{path}");
+        assert_eq!(files.view().setattr(node, SetAttr::default()), Err(Errno::PERM), "{path}");
     }
     assert_eq!(files.size("seq/2"), 0);
     assert_eq!(files.perm("seq/2"), 0o640);

@@ -3,7 +3,7 @@ use super::support::*;
 use rustix::io::Errno;
 use std::sync::mpsc::Receiver;
 use zonal_blk::Nanos;
-use zonal_host::frontend::zonefs::Work;
+use zonal_host::frontend::zonefs::FileOp;
 use zonal_torture::FaultConfig;
 use zonal_torture::fault::Effect;
 
@@ -68,7 +68,7 @@ fn many_files_are_written_at_once() {
 fn truncating_waits_for_what_is_in_flight() {
     let files = Files::on("", slow());
     let first = files.begin("seq/0", write(0, PAGE, DIRECT));
-    let reset = files.begin("seq/0", Work::Truncate { size: 0 });
+    let reset = files.begin("seq/0", FileOp::Truncate { size: 0 });
     assert_eq!(ended(&first), Ok(Answer::Written(PAGE)));
     assert_eq!(ended(&reset), Ok(Answer::Done));
     assert_eq!(files.size("seq/0"), 0);

@@ -26,11 +26,11 @@ struct Mounted {
 
 impl Mounted {
     fn new(options: &str) -> Self {
-        let Files { device, lanes, .. } = Files::new(options);
+        let Files { device, workers, .. } = Files::new(options);
         let dir = tempfile::tempdir().unwrap();
         let (sender, ended) = channel();
         let tell = move |why: &str| sender.send(why.to_owned()).unwrap();
-        let mount = Mount::start(dir.path(), "a,b", lanes, tell).unwrap();
+        let mount = Mount::start(dir.path(), "a,b", workers, tell).unwrap();
         Mounted { device, mount: Some(mount), ended, dir }
     }
 

@@ -3,7 +3,7 @@ use super::support::*;
 use rustix::io::Errno;
 use std::time::{Duration, SystemTime};
 use zonal_blk::{Bio, Nanos, Op, Status, ZoneCondition};
-use zonal_host::frontend::zonefs::{Change, Work};
+use zonal_host::frontend::zonefs::{FileOp, SetAttr};
 
 const PAGE: usize = BLOCK as usize;
 
@@ -45,7 +45,7 @@ fn owner_permissions_and_aggregation_are_options() {
 fn writes_follow_the_table() {
     let full = usize::try_from(CAPACITY).unwrap();
     // The file, what is in it, the offset and length of the write, how it was opened, its end.
-    for (path, before, offset, len, how, expected) in [
+    for (path, before, offset, len, open_mode, expected) in [
         ("seq/0", 0, 0, PAGE, DIRECT, Ok(PAGE)),
         ("seq/0", 2 * PAGE, 2 * BLOCK, PAGE, DIRECT, Ok(PAGE)),
         ("seq/0", 2 * PAGE, BLOCK, PAGE, DIRECT, Err(Errno::INVAL)),
@@ -70,12 +70,16 @@ fn writes_follow_the_table() {
         ("cnv/0", 0, 0, PAGE, APPEND, Err(Errno::INVAL)),
     ] {
         let files = Files::new("");
-        let case = format!("{path} of {before}, {len} at {offset}, {how:?}");
+        let case = format!("{path} of {before}, {len} at {offset}, {open_mode:?}");
         if before > 0 {
             assert_eq!(files.write(path, 0, before, DIRECT), Ok(Answer::Written(before)), "{case}");
         }
         let size = files.size(path);
-        assert_eq!(files.write(path, offset, len, how), expected.map(Answer::Written), "{case}");
+        assert_eq!(
+            files.write(path, offset, len, open_mode),
+            expected.map(Answer::Written),
+            "{case}"
+        );
         let grown = if path == "seq/0" { expected.unwrap_or(0) as u64 } else { 0 };
         assert_eq!(files.size(path), size + grown, "{case}");
         assert!(files.said.lock().unwrap().is_empty(), "{case}: no error of the device");
@@ -101,7 +105,7 @@ fn reads_end_where_the_file_does() {
     ] {
         assert_eq!(files.read("seq/0", offset, len), expected, "{len} at {offset}");
     }
-    let direct = |offset, len| files.ask("seq/0", Work::Read { offset, len, how: DIRECT });
+    let direct = |offset, len| files.ask("seq/0", FileOp::Read { offset, len, open_mode: DIRECT });
     assert_eq!(direct(0, PAGE), data(0, PAGE));
     assert_eq!(direct(0, 8 * PAGE), data(0, 2 * PAGE), "short at the end of the file");
     assert_eq!(direct(512, PAGE), Err(Errno::INVAL));
@@ -130,34 +134,34 @@ fn attributes_of_files_can_be_changed_and_directories_stay_unwritable() {
     let files = Files::new("");
     let file = files.attr("seq/3").unwrap();
     let then = SystemTime::UNIX_EPOCH + Duration::from_secs(9);
-    let change = Change {
+    let change = SetAttr {
         perm: Some(0o604),
         uid: Some(1),
         gid: Some(2),
         accessed: Some(then),
         modified: Some(then),
     };
-    files.view().change(file.node, change).unwrap();
+    files.view().setattr(file.node, change).unwrap();
     let changed = files.attr("seq/3").unwrap();
     assert_eq!((changed.perm, changed.uid, changed.gid), (0o604, 1, 2));
     assert_eq!((changed.accessed, changed.modified), (then, then));
     assert!(changed.changed >= file.changed);
     let dir = files.attr("seq").unwrap().node;
-    let perm = |perm| Change { perm: Some(perm), ..Change::default() };
-    assert_eq!(files.view().change(dir, perm(0o755)), Err(Errno::PERM));
-    assert_eq!(files.view().change(dir, perm(0o500)), Ok(()));
+    let perm = |perm| SetAttr { perm: Some(perm), ..SetAttr::default() };
+    assert_eq!(files.view().setattr(dir, perm(0o755)), Err(Errno::PERM));
+    assert_eq!(files.view().setattr(dir, perm(0o500)), Ok(()));
     assert_eq!(files.perm("seq"), 0o500);
 }
 
 #[test]
 fn usage_counts_what_is_written() {
     let files = Files::new("");
-    let before = files.view().usage();
+    let before = files.view().statfs();
     let total = (2 * ZONE + 6 * CAPACITY) / BLOCK;
     let free = 6 * CAPACITY / BLOCK;
     assert_eq!((before.blocks, before.free, before.files), (total, free, 8 + 2));
     files.write("seq/1", 0, 3 * PAGE, DIRECT).unwrap();
-    assert_eq!(files.view().usage().free, free - 3);
+    assert_eq!(files.view().statfs().free, free - 3);
 }
 
 #[test]
@@ -195,7 +199,7 @@ fn explicit_open_opens_zones_and_counts_them() {
     }
     assert_eq!(files.open("seq/0"), Ok(Answer::Done), "open already");
     assert_eq!(files.open("seq/3"), Err(Errno::BUSY));
-    assert_eq!(files.ask("seq/3", Work::Open { writes: false }), Ok(Answer::Done));
+    assert_eq!(files.ask("seq/3", FileOp::Open { writes: false }), Ok(Answer::Done));
     assert_eq!(files.open("cnv/0"), Ok(Answer::Done));
     assert_eq!(files.view().open_for_writing(), 3);
     // Truncated to 0 it is open still, truncated to its capacity no more.

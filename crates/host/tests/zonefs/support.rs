@@ -7,7 +7,9 @@ use zonal_blk::{Buf, Nanos, Queue, QueueOptions, Status, ZoneCondition, ZoneNo};
 use zonal_device::quantity::parse_size;
 use zonal_device::{NullConfig, NullDevice};
 use zonal_host::RealClock;
-use zonal_host::frontend::zonefs::{Attr, How, Lanes, Options, ROOT, Reply, View, Work};
+use zonal_host::frontend::zonefs::{
+    Attr, FileOp, OpenMode, Options, ROOT, Reply, View, WorkerPool,
+};
 use zonal_torture::fault::{AbortResponse, Effect, FaultSpec};
 use zonal_torture::{FaultConfig, FaultDevice};
 
@@ -18,11 +20,11 @@ pub const ZONE: u64 = 1 << 20;
 /// The device's block size.
 pub const BLOCK: u64 = 4096;
 /// How a sequential file has to be opened.
-pub const DIRECT: How = How { direct: true, append: false };
+pub const DIRECT: OpenMode = OpenMode { direct: true, append: false };
 /// The same, to append.
-pub const APPEND: How = How { direct: true, append: true };
+pub const APPEND: OpenMode = OpenMode { direct: true, append: true };
 /// Through the page cache.
-pub const BUFFERED: How = How { direct: false, append: false };
+pub const BUFFERED: OpenMode = OpenMode { direct: false, append: false };
 /// Zones before the first sequential one.
 pub const CONVENTIONAL: u32 = 2;
 
@@ -37,7 +39,7 @@ pub enum Answer {
 pub struct Files {
     pub device: Arc<FaultDevice>,
     pub queue: Arc<Queue>,
-    pub lanes: Lanes,
+    pub workers: WorkerPool,
     pub said: Arc<Mutex<Vec<String>>>,
 }
 
@@ -66,13 +68,13 @@ impl Files {
         let queue_options = QueueOptions { share_queues: true, ..QueueOptions::default() };
         let queue = Queue::attach(device.clone(), queue_options).unwrap();
         let defaults = Options::default();
-        let options = if options.is_empty() { defaults } else { defaults.change(options).unwrap() };
+        let options = if options.is_empty() { defaults } else { defaults.with(options).unwrap() };
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
         let notes = Arc::clone(&said);
         let notify = Arc::new(move |what: &str| notes.lock().unwrap().push(what.to_owned()));
         let view = View::new(Arc::clone(&queue), options, notify).unwrap();
         Files {
-            lanes: Lanes::start(Arc::new(view), RealClock::start(), 2).unwrap(),
+            workers: WorkerPool::start(Arc::new(view), RealClock::start(), 2).unwrap(),
             device,
             queue,
             said,
@@ -80,7 +82,7 @@ impl Files {
     }
 
     pub fn view(&self) -> &View {
-        self.lanes.view()
+        self.workers.view()
     }
 
     /// The attributes of a path such as `seq/0`.
@@ -98,10 +100,10 @@ impl Files {
     }
 
     /// Begins work.
-    pub fn begin(&self, path: &str, work: Work) -> Receiver<Result<Answer, Errno>> {
+    pub fn begin(&self, path: &str, work: FileOp) -> Receiver<Result<Answer, Errno>> {
         let file = self.view().file(self.attr(path).unwrap().node).unwrap();
         let (sender, receiver) = channel();
-        self.lanes.submit(file, work, move |ended| {
+        self.workers.submit(file, work, move |ended| {
             let answer = ended.map(|reply| match reply {
                 Reply::Done => Answer::Done,
                 Reply::Data(data) => Answer::Data(data.to_vec()),
@@ -112,29 +114,35 @@ impl Files {
         receiver
     }
 
-    pub fn ask(&self, path: &str, work: Work) -> Result<Answer, Errno> {
+    pub fn ask(&self, path: &str, work: FileOp) -> Result<Answer, Errno> {
         ended(&self.begin(path, work))
     }
 
     pub fn open(&self, path: &str) -> Result<Answer, Errno> {
-        self.ask(path, Work::Open { writes: true })
+        self.ask(path, FileOp::Open { writes: true })
     }
 
     pub fn close(&self, path: &str) {
-        assert_eq!(self.ask(path, Work::Close { wrote: true }), Ok(Answer::Done));
+        assert_eq!(self.ask(path, FileOp::Close { wrote: true }), Ok(Answer::Done));
     }
 
     /// Writes bytes that say where they are.
-    pub fn write(&self, path: &str, offset: u64, len: usize, how: How) -> Result<Answer, Errno> {
-        self.ask(path, write(offset, len, how))
+    pub fn write(
+        &self,
+        path: &str,
+        offset: u64,
+        len: usize,
+        open_mode: OpenMode,
+    ) -> Result<Answer, Errno> {
+        self.ask(path, write(offset, len, open_mode))
     }
 
     pub fn read(&self, path: &str, offset: u64, len: usize) -> Result<Answer, Errno> {
-        self.ask(path, Work::Read { offset, len, how: BUFFERED })
+        self.ask(path, FileOp::Read { offset, len, open_mode: BUFFERED })
     }
 
     pub fn truncate(&self, path: &str, size: u64) -> Result<Answer, Errno> {
-        self.ask(path, Work::Truncate { size })
+        self.ask(path, FileOp::Truncate { size })
     }
 
     /// The condition of the zone of a sequential file.
@@ -175,6 +183,6 @@ pub fn bytes(offset: u64, len: usize) -> Vec<u8> {
     (0..len as u64).map(|at| byte(offset.wrapping_add(at))).collect()
 }
 
-pub fn write(offset: u64, len: usize, how: How) -> Work {
-    Work::Write { offset, data: Buf::from(&bytes(offset, len)[..]), how }
+pub fn write(offset: u64, len: usize, open_mode: OpenMode) -> FileOp {
+    FileOp::Write { offset, data: Buf::from(&bytes(offset, len)[..]), open_mode }
 }

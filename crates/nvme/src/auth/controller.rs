@@ -3,8 +3,8 @@
 //! Takes the messages that a host sends; gives those that it fetches. Keeps true: a message that may
 //! not come now, or with these values, ends the authentication, and with it the connection; who has
 //! been let through and authenticates again stays so until that fails.
-use super::response::{Question, Responder};
-use super::secret::Pair;
+use super::response::{Responder, ResponseInput};
+use super::secret::HostSecrets;
 use super::{AuthConfig, Group, Hash, KeyPair};
 use crate::wire::auth::{
     Challenge, DHCHAP, Explanation, Failure, Header, MessageId, Negotiate, Protocol, ReplyMessage,
@@ -15,11 +15,11 @@ use zerocopy::{FromBytes, IntoBytes};
 
 /// What is to be thought of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum AuthState {
     /// It has not said who it is, or not proved it.
-    Unknown,
+    Unauthenticated,
     /// It is who it says.
-    Proved,
+    Authenticated,
     /// It failed to prove it: its connection is to end.
     Failed(Explanation),
 }
@@ -31,7 +31,7 @@ pub struct ControllerAuth {
     subsystem: String,
     state: State,
     /// The host has authenticated before.
-    proved: bool,
+    authenticated: bool,
 }
 
 /// Where the two have got to: what is to come next.
@@ -39,9 +39,9 @@ enum State {
     /// Negotiate, of the host.
     Negotiate,
     /// The host is to fetch the challenge.
-    Challenge(Chosen),
+    Challenge(Negotiated),
     /// Reply, of the host.
-    Reply(Asked),
+    Reply(SentChallenge),
     /// The host is to fetch Success1; this is it.
     Success1 { transaction: u16, message: Vec<u8>, responds: bool },
     /// Success2, of the host, which has challenged the controller.
@@ -55,15 +55,15 @@ enum State {
 }
 
 /// What was agreed on.
-struct Chosen {
+struct Negotiated {
     transaction: u16,
     hash: Hash,
     group: Group,
 }
 
 /// What the host was asked.
-struct Asked {
-    chosen: Chosen,
+struct SentChallenge {
+    chosen: Negotiated,
     challenge: Vec<u8>,
     sequence: u32,
     pair: Option<KeyPair>,
@@ -77,17 +77,17 @@ impl ControllerAuth {
             host: host.to_owned(),
             subsystem: subsystem.to_owned(),
             state: State::Negotiate,
-            proved: false,
+            authenticated: false,
         })
     }
 
     /// What is to be thought of the host.
-    pub fn standing(&self) -> Standing {
+    pub fn auth_state(&self) -> AuthState {
         match self.state {
-            State::Failed(explanation) => Standing::Failed(explanation),
-            State::Failure1 { .. } => Standing::Unknown,
-            _ if self.proved => Standing::Proved,
-            _ => Standing::Unknown,
+            State::Failed(explanation) => AuthState::Failed(explanation),
+            State::Failure1 { .. } => AuthState::Unauthenticated,
+            _ if self.authenticated => AuthState::Authenticated,
+            _ => AuthState::Unauthenticated,
         }
     }
 
@@ -147,11 +147,11 @@ impl ControllerAuth {
     }
 
     fn done(&mut self) -> State {
-        self.proved = true;
+        self.authenticated = true;
         State::Done
     }
 
-    fn negotiate(&self, message: &[u8]) -> Result<Chosen, Explanation> {
+    fn negotiate(&self, message: &[u8]) -> Result<Negotiated, Explanation> {
         let (negotiate, mut rest) =
             Negotiate::read_from_prefix(message).map_err(|_| Explanation::PAYLOAD)?;
         if negotiate.concatenation != 0 {
@@ -169,7 +169,7 @@ impl ControllerAuth {
     }
 
     /// The first of ours that the host can do too.
-    fn choose(&self, transaction: u16, protocol: &Protocol) -> Result<Chosen, Explanation> {
+    fn choose(&self, transaction: u16, protocol: &Protocol) -> Result<Negotiated, Explanation> {
         let hashes = protocol.hashes.get(..usize::from(protocol.hash_count));
         let groups = protocol.groups.get(..usize::from(protocol.group_count));
         let (Some(hashes), Some(groups)) = (hashes, groups) else {
@@ -178,10 +178,10 @@ impl ControllerAuth {
         let hash = self.config.hashes.iter().find(|hash| hashes.contains(&(**hash as u8)));
         let group = self.config.groups.iter().find(|group| groups.contains(&(**group as u8)));
         let hash = *hash.ok_or(Explanation::HASH)?;
-        Ok(Chosen { transaction, hash, group: *group.ok_or(Explanation::GROUP)? })
+        Ok(Negotiated { transaction, hash, group: *group.ok_or(Explanation::GROUP)? })
     }
 
-    fn challenge(&self, chosen: Chosen) -> (Vec<u8>, Asked) {
+    fn challenge(&self, chosen: Negotiated) -> (Vec<u8>, SentChallenge) {
         let challenge = self.config.bytes(chosen.hash.size());
         let sequence = self.config.sequence();
         let pair = KeyPair::new(chosen.group, &self.config.random);
@@ -192,15 +192,15 @@ impl ControllerAuth {
         (fixed.value_len, fixed.sequence) = (chosen.group.size().into(), sequence.into());
         let public = pair.as_ref().map_or(&[][..], |pair| &pair.public);
         let message = [fixed.as_bytes(), &challenge, public].concat();
-        (message, Asked { chosen, challenge, sequence, pair })
+        (message, SentChallenge { chosen, challenge, sequence, pair })
     }
 
-    fn secrets(&self) -> &Pair {
-        self.config.secrets.of(&self.host).expect("looked for when this was made")
+    fn secrets(&self) -> &HostSecrets {
+        self.config.secrets.get(&self.host).expect("looked for when this was made")
     }
 
-    fn reply(&self, asked: &Asked, message: &[u8]) -> Result<State, Explanation> {
-        let Chosen { transaction, hash, group } = asked.chosen;
+    fn reply(&self, asked: &SentChallenge, message: &[u8]) -> Result<State, Explanation> {
+        let Negotiated { transaction, hash, group } = asked.chosen;
         let (reply, rest) =
             ReplyMessage::read_from_prefix(message).map_err(|_| Explanation::PAYLOAD)?;
         let value_len = usize::from(group.size());
@@ -214,7 +214,7 @@ impl ControllerAuth {
             Some(pair) => Some(pair.shared(&rest[..value_len]).ok_or(Explanation::PAYLOAD)?),
             None => None,
         };
-        let question = |responder, challenge, sequence| Question {
+        let question = |responder, challenge, sequence| ResponseInput {
             responder,
             hash,
             challenge,

@@ -2,8 +2,8 @@
 //!
 //! Takes the messages that a controller gives; gives those to send. Keeps true: a host that has a
 //! secret of the controller is content only with a controller that proves to have it too.
-use super::response::{Question, Responder};
-use super::secret::Pair;
+use super::response::{Responder, ResponseInput};
+use super::secret::HostSecrets;
 use super::{AuthConfig, Group, Hash, KeyPair};
 use crate::wire::auth::{
     Challenge, DHCHAP, Explanation, Failure, Header, MessageId, Negotiate, Protocol, ReplyMessage,
@@ -21,7 +21,7 @@ pub enum HostAuthError {
     Refused(Explanation),
     /// The host does not believe the controller, or does not understand it.
     #[error("{what}")]
-    Unbelievable {
+    ControllerRejected {
         /// What is wrong.
         what: &'static str,
         /// The message with which the host gives up.
@@ -45,10 +45,10 @@ pub struct AwaitSuccess {
     host: Host,
     hash: Hash,
     /// What the controller was asked.
-    asked: Option<Asked>,
+    asked: Option<SentChallenge>,
 }
 
-struct Asked {
+struct SentChallenge {
     challenge: Vec<u8>,
     sequence: u32,
     session: Option<Zeroizing<Vec<u8>>>,
@@ -57,11 +57,11 @@ struct Asked {
 impl Host {
     fn wrong(&self, explanation: Explanation, what: &'static str) -> HostAuthError {
         let failure = Failure::new(MessageId::FAILURE2, self.transaction, explanation);
-        HostAuthError::Unbelievable { what, failure2: failure.as_bytes().to_vec() }
+        HostAuthError::ControllerRejected { what, failure2: failure.as_bytes().to_vec() }
     }
 
-    fn secrets(&self) -> &Pair {
-        self.config.secrets.of(&self.host).expect("looked for at the beginning")
+    fn secrets(&self) -> &HostSecrets {
+        self.config.secrets.get(&self.host).expect("looked for at the beginning")
     }
 
     fn question<'a>(
@@ -71,8 +71,8 @@ impl Host {
         challenge: &'a [u8],
         session: Option<&'a Zeroizing<Vec<u8>>>,
         sequence: u32,
-    ) -> Question<'a> {
-        Question {
+    ) -> ResponseInput<'a> {
+        ResponseInput {
             responder,
             hash,
             challenge,
@@ -168,11 +168,11 @@ impl AwaitChallenge {
         (reply.hash_len, reply.value_len) = (hash.size_byte(), group.size().into());
         let mut challenge = vec![0; hash.size()];
         let mut asked = None;
-        if host.config.secrets.doubts_controller(&host.host) {
+        if host.config.secrets.requires_bidirectional(&host.host) {
             let sequence = host.config.sequence();
             challenge = host.config.bytes(hash.size());
             (reply.challenges, reply.sequence) = (1, sequence.into());
-            asked = Some(Asked { challenge: challenge.clone(), sequence, session });
+            asked = Some(SentChallenge { challenge: challenge.clone(), sequence, session });
         }
         let public = pair.as_ref().map_or(&[][..], |pair| &pair.public);
         let message = [reply.as_bytes(), &response, &challenge, public].concat();
@@ -198,7 +198,7 @@ impl AwaitSuccess {
             return Ok(None);
         };
         let response = rest.get(..hash.size()).filter(|_| fixed.responds != 0);
-        let Asked { challenge, sequence, session } = &asked;
+        let SentChallenge { challenge, sequence, session } = &asked;
         let question =
             host.question(Responder::Controller, hash, challenge, session.as_ref(), *sequence);
         let key = secret.key(&host.subsystem);

@@ -21,7 +21,7 @@ mod host;
 mod response;
 mod secret;
 
-pub use controller::{ControllerAuth, Standing};
+pub use controller::{AuthState, ControllerAuth};
 pub use group::{Group, KeyPair};
 pub use hash::Hash;
 pub use host::{AwaitChallenge, AwaitSuccess, HostAuthError};

@@ -10,7 +10,7 @@ pub(super) enum Responder {
 }
 
 /// All that goes into a response but the secret.
-pub(super) struct Question<'a> {
+pub(super) struct ResponseInput<'a> {
     pub responder: Responder,
     pub hash: Hash,
     pub challenge: &'a [u8],
@@ -22,7 +22,7 @@ pub(super) struct Question<'a> {
     pub subsystem: &'a str,
 }
 
-impl Question<'_> {
+impl ResponseInput<'_> {
     /// Lets `with` have the parts of what is hashed:
     /// Ca || S || T_ID || SC_C || "HostHost" || NQNh || 00h || NQNc, or
     /// Ca || S || T_ID || SC_C || "Controller" || NQNc || 00h || NQNh.

@@ -84,7 +84,7 @@ impl fmt::Debug for Secret {
 
 /// What belongs to a host.
 #[derive(Clone, Debug)]
-pub(super) struct Pair {
+pub(super) struct HostSecrets {
     /// Proves that the host is who it says.
     pub host: Secret,
     /// Proves to the host that the controller is; `None` if it cannot.
@@ -94,7 +94,7 @@ pub(super) struct Pair {
 /// Secrets by host NQN: lines of `HOSTNQN SECRET` or `HOSTNQN SECRET CONTROLLER-SECRET`, and `#` for
 /// comments.
 #[derive(Clone, Debug, Default)]
-pub struct Secrets(BTreeMap<String, Pair>);
+pub struct Secrets(BTreeMap<String, HostSecrets>);
 
 /// What is wrong with a list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -117,7 +117,7 @@ pub enum SecretsError {
 }
 
 impl Secrets {
-    pub(super) fn of(&self, host: &str) -> Option<&Pair> {
+    pub(super) fn get(&self, host: &str) -> Option<&HostSecrets> {
         self.0.get(host)
     }
 
@@ -127,8 +127,8 @@ impl Secrets {
     }
 
     /// Whether this host has a secret that the controller must have too.
-    pub fn doubts_controller(&self, host: &str) -> bool {
-        self.of(host).is_some_and(|pair| pair.controller.is_some())
+    pub fn requires_bidirectional(&self, host: &str) -> bool {
+        self.get(host).is_some_and(|pair| pair.controller.is_some())
     }
 
     fn add(&mut self, number: usize, line: &str) -> Result<(), SecretsError> {
@@ -146,7 +146,7 @@ impl Secrets {
         let parse = |what, text: &str| {
             text.parse().map_err(|error| SecretsError::Secret(number, what, error))
         };
-        let pair = Pair {
+        let pair = HostSecrets {
             host: parse("host's secret", host)?,
             controller: controller.map(|text| parse("controller's secret", text)).transpose()?,
         };

@@ -5,12 +5,12 @@
 //! 3.5.1); one whose host falls silent says so.
 use super::association::Association;
 use super::features::Features;
-use super::gate::Gate;
-use super::reply::{Answer, INVALID_FIELD, Outcome, Reply, SqHead, check_form};
+use super::queue_auth::QueueAuth;
+use super::response::{CommandOutput, CommandResult, INVALID_FIELD, Response, SqHead, check_form};
 use super::subsystem::Subsystem;
 use super::{MAX_EVENT_REQUESTS, MAX_QUEUE, VERSION, identify, logs};
 use crate::NvmeStatus;
-use crate::auth::Standing;
+use crate::auth::AuthState;
 use crate::wire::Sqe;
 use crate::wire::fabrics::PropertyCommand;
 use crate::wire::opcode::{AdminOpcode, FABRICS, FabricsType};
@@ -25,7 +25,7 @@ pub struct Controller {
     pub(super) subsystem: Arc<Subsystem>,
     pub(super) association: Arc<Association>,
     pub(super) features: Features,
-    gate: Gate,
+    queue_auth: QueueAuth,
     cc: Cc,
     csts: u32,
     head: SqHead,
@@ -40,7 +40,7 @@ impl Controller {
         now: Nanos,
         subsystem: Arc<Subsystem>,
         association: Arc<Association>,
-        gate: Gate,
+        queue_auth: QueueAuth,
         sqsize: u16,
         kato: u32,
     ) -> Self {
@@ -51,7 +51,7 @@ impl Controller {
             subsystem,
             association,
             features: Features::new(now, kato),
-            gate,
+            queue_auth,
             cc: Cc::default(),
             csts: 0,
             head,
@@ -66,8 +66,8 @@ impl Controller {
     }
 
     /// Whether the host is known, where it has to be.
-    pub fn standing(&self) -> Standing {
-        self.gate.standing()
+    pub fn auth_state(&self) -> AuthState {
+        self.queue_auth.auth_state()
     }
 
     /// Grants the host no more I/O queues than `queues`, 1 or more.
@@ -76,29 +76,29 @@ impl Controller {
     }
 
     /// Takes a command with the data that the host sends with it.
-    pub fn submit(&mut self, now: Nanos, sqe: &Sqe, data: &[u8], answers: &mut Vec<Answer>) {
+    pub fn submit(&mut self, now: Nanos, sqe: &Sqe, data: &[u8], responses: &mut Vec<Response>) {
         self.head.advance();
         let outcome = match self.execute(now, sqe, data) {
             Some(outcome) => outcome,
-            None => return self.poll(now, answers),
+            None => return self.poll(now, responses),
         };
         if let Err(status) = outcome {
             self.association.note_error(0, sqe, status);
         }
-        answers.push(self.head.answer(sqe, outcome));
-        self.poll(now, answers);
+        responses.push(self.head.answer(sqe, outcome));
+        self.poll(now, responses);
     }
 
     /// Ends a command unlooked at: its data did not come as they should.
-    pub fn refuse(&mut self, sqe: &Sqe, status: NvmeStatus, answers: &mut Vec<Answer>) {
+    pub fn refuse(&mut self, sqe: &Sqe, status: NvmeStatus, responses: &mut Vec<Response>) {
         self.head.advance();
         self.association.note_error(0, sqe, status);
-        answers.push(self.head.answer(sqe, Err(status)));
+        responses.push(self.head.answer(sqe, Err(status)));
     }
 
     /// `None` for a command that ends later.
-    fn execute(&mut self, now: Nanos, sqe: &Sqe, data: &[u8]) -> Option<Outcome> {
-        if let Some(outcome) = self.gate.check(sqe, data) {
+    fn execute(&mut self, now: Nanos, sqe: &Sqe, data: &[u8]) -> Option<CommandResult> {
+        if let Some(outcome) = self.queue_auth.check(sqe, data) {
             // Who authenticates lives.
             self.features.alive(now);
             return Some(outcome);
@@ -119,7 +119,7 @@ impl Controller {
             AdminOpcode::GET_FEATURES => self.get_feature(now, &(*sqe).into()),
             AdminOpcode::KEEP_ALIVE => {
                 self.features.alive(now);
-                Ok(Reply::DONE)
+                Ok(CommandOutput::EMPTY)
             }
             AdminOpcode::ABORT => Ok(self.abort(sqe.cdw10.get())),
             AdminOpcode::ASYNC_EVENT_REQUEST => {
@@ -135,17 +135,17 @@ impl Controller {
 
     /// Abort: SQID in bits 15:0, CID in bits 31:16. Only requests for events can be aborted: other
     /// admin commands have ended, and I/O ends soon. Bit 0 of the result says that nothing was.
-    fn abort(&mut self, what: u32) -> Reply {
+    fn abort(&mut self, what: u32) -> CommandOutput {
         let (sqid, cid) = (what & 0xffff, what >> 16);
         let found = self.event_requests.iter().position(|&known| u32::from(known) == cid);
         let Some(found) = found.filter(|_| sqid == 0) else {
-            return Reply::result(1);
+            return CommandOutput::result(1);
         };
         self.aborted.push(self.event_requests.remove(found));
-        Reply::result(0)
+        CommandOutput::result(0)
     }
 
-    fn fabrics(&mut self, sqe: &Sqe) -> Outcome {
+    fn fabrics(&mut self, sqe: &Sqe) -> CommandResult {
         let command = PropertyCommand::from(*sqe);
         let property = Property(command.offset.get());
         match FabricsType(command.fctype) {
@@ -155,13 +155,13 @@ impl Controller {
                 if size != expected {
                     return Err(INVALID_FIELD);
                 }
-                Ok(Reply::result(self.property(property)))
+                Ok(CommandOutput::result(self.property(property)))
             }
             FabricsType::PROPERTY_SET if property == Property::CC && command.attributes == 0 => {
                 // The value of a property of four bytes is in the lower ones.
                 #[allow(clippy::cast_possible_truncation)]
                 self.configure(Cc(command.value.get() as u32));
-                Ok(Reply::DONE)
+                Ok(CommandOutput::EMPTY)
             }
             FabricsType::PROPERTY_SET => Err(INVALID_FIELD),
             FabricsType::CONNECT => Err(NvmeStatus::SEQUENCE.do_not_retry()),
@@ -204,16 +204,18 @@ impl Controller {
     }
 
     /// Ends the Asynchronous Event Requests that there is an event for, or that were aborted.
-    pub fn poll(&mut self, _now: Nanos, answers: &mut Vec<Answer>) {
+    pub fn poll(&mut self, _now: Nanos, responses: &mut Vec<Response>) {
         for cid in std::mem::take(&mut self.aborted) {
             let cqe = self.head.complete(cid, NvmeStatus::ABORT_REQUESTED, 0);
-            answers.push(Answer { cqe, data: None });
+            responses.push(Response { cqe, data: None });
         }
         while !self.event_requests.is_empty() {
-            let Some(kind) = self.association.notices().next(self.features.events) else { break };
+            let Some(kind) = self.association.async_events().next(self.features.events) else {
+                break;
+            };
             let cid = self.event_requests.remove(0);
             let cqe = self.head.complete(cid, NvmeStatus::SUCCESS, kind.result());
-            answers.push(Answer { cqe, data: None });
+            responses.push(Response { cqe, data: None });
         }
     }
 
@@ -226,7 +228,7 @@ impl Controller {
     /// When [`Controller::is_expired`] becomes true unless the host keeps the controller alive;
     /// `None` if it need not.
     pub fn next_event(&self) -> Option<Nanos> {
-        self.features.expires().filter(|_| self.gate.is_open())
+        self.features.expires().filter(|_| self.queue_auth.is_authenticated())
     }
 
     /// Whether the controller was disabled or shut down: no I/O queue takes commands.

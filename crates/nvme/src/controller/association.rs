@@ -2,7 +2,7 @@
 //!
 //! Takes what the admin queue decided; tells the I/O queues. No I/O takes a lock here.
 use super::ERROR_ENTRIES;
-use super::notices::Notices;
+use super::async_events::AsyncEvents;
 use crate::NvmeStatus;
 use crate::wire::Sqe;
 use crate::wire::log::ErrorEntry;
@@ -21,9 +21,9 @@ pub(super) struct Association {
     /// I/O queues that the host may have.
     granted: AtomicU16,
     /// The most that it may be granted.
-    most: AtomicU16,
+    max_queues: AtomicU16,
     queues: Mutex<BTreeSet<u16>>,
-    notices: Mutex<Notices>,
+    async_events: Mutex<AsyncEvents>,
     errors: Mutex<Errors>,
 }
 
@@ -41,9 +41,9 @@ impl Association {
             hostnqn,
             ready: AtomicBool::new(false),
             granted: AtomicU16::new(super::MAX_IO_QUEUES),
-            most: AtomicU16::new(super::MAX_IO_QUEUES),
+            max_queues: AtomicU16::new(super::MAX_IO_QUEUES),
             queues: Mutex::default(),
-            notices: Mutex::default(),
+            async_events: Mutex::default(),
             errors: Mutex::default(),
         }
     }
@@ -62,12 +62,12 @@ impl Association {
 
     /// Grants up to `queues` I/O queues.
     pub fn grant(&self, queues: u16) {
-        self.granted.store(queues.min(self.most.load(Ordering::Relaxed)), Ordering::Relaxed);
+        self.granted.store(queues.min(self.max_queues.load(Ordering::Relaxed)), Ordering::Relaxed);
     }
 
     /// Grants no more than `queues` from now on.
     pub fn limit_queues(&self, queues: u16) {
-        self.most.fetch_min(queues, Ordering::Relaxed);
+        self.max_queues.fetch_min(queues, Ordering::Relaxed);
         self.granted.fetch_min(queues, Ordering::Relaxed);
     }
 
@@ -85,8 +85,8 @@ impl Association {
         self.queues.lock().expect("queues lock").remove(&qid);
     }
 
-    pub fn notices(&self) -> MutexGuard<'_, Notices> {
-        self.notices.lock().expect("notices lock")
+    pub fn async_events(&self) -> MutexGuard<'_, AsyncEvents> {
+        self.async_events.lock().expect("async_events lock")
     }
 
     /// Notes a command that failed, for the error log page.

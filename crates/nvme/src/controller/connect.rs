@@ -5,9 +5,9 @@
 use super::MAX_QUEUE;
 use super::admin::Controller;
 use super::association::Association;
-use super::gate::Gate;
 use super::io::IoQueue;
-use super::reply::{Answer, SqHead};
+use super::queue_auth::QueueAuth;
+use super::response::{Response, SqHead};
 use super::subsystem::Subsystem;
 use crate::NvmeStatus;
 use crate::wire::fabrics::{AUTH_TRANSACTION, CNTLID_ANY, ConnectCommand, ConnectData};
@@ -24,7 +24,7 @@ pub struct Target {
 }
 
 /// What a connection became.
-pub enum Connected {
+pub enum ConnectedQueue {
     /// An admin queue: a new controller.
     Admin(Box<Controller>),
     /// An I/O queue of a controller.
@@ -59,11 +59,11 @@ impl Target {
         now: Nanos,
         sqe: &Sqe,
         data: &[u8],
-    ) -> Result<(Connected, Answer), Answer> {
+    ) -> Result<(ConnectedQueue, Response), Response> {
         let command = ConnectCommand::from(*sqe);
         let mut head = SqHead::new(command.sqsize.get());
         head.advance();
-        let answer = |status, result| Answer {
+        let answer = |status, result| Response {
             cqe: head.complete(sqe.cid.get(), status, result),
             data: None,
         };
@@ -78,7 +78,7 @@ impl Target {
         now: Nanos,
         command: &ConnectCommand,
         data: &[u8],
-    ) -> Result<(Connected, u64), Refused> {
+    ) -> Result<(ConnectedQueue, u64), Refused> {
         if command.opcode != FABRICS || command.fctype != FabricsType::CONNECT.0 {
             return Err(Refused(NvmeStatus::SEQUENCE.do_not_retry(), 0));
         }
@@ -97,13 +97,13 @@ impl Target {
         let subsystem = subsystem.ok_or(Refused::parameter(IN_DATA | 256))?;
         let host = text(&data.hostnqn).filter(|name| !name.is_empty());
         let host = host.ok_or(Refused::parameter(IN_DATA | 512))?;
-        let gate = subsystem.gate(host);
-        let gate = gate.ok_or(Refused(NvmeStatus::CONNECT_HOST.do_not_retry(), 0))?;
-        let authenticate = if gate.is_open() { 0 } else { AUTH_TRANSACTION };
+        let queue_auth = subsystem.queue_auth(host);
+        let queue_auth = queue_auth.ok_or(Refused(NvmeStatus::CONNECT_HOST.do_not_retry(), 0))?;
+        let authenticate = if queue_auth.is_authenticated() { 0 } else { AUTH_TRANSACTION };
         let (connected, cntlid) = if command.qid.get() == 0 {
-            admin(now, subsystem, command, &data, host, gate)?
+            admin(now, subsystem, command, &data, host, queue_auth)?
         } else {
-            io(subsystem, command, &data, host, gate)?
+            io(subsystem, command, &data, host, queue_auth)?
         };
         Ok((connected, u64::from(cntlid) | authenticate))
     }
@@ -115,8 +115,8 @@ fn admin(
     command: &ConnectCommand,
     data: &ConnectData,
     host: &str,
-    gate: Gate,
-) -> Result<(Connected, u16), Refused> {
+    queue_auth: QueueAuth,
+) -> Result<(ConnectedQueue, u16), Refused> {
     if data.cntlid.get() != CNTLID_ANY {
         return Err(Refused::parameter(IN_DATA | 16));
     }
@@ -125,8 +125,9 @@ fn admin(
     let association = association.ok_or(Refused(NvmeStatus::CONTROLLER_BUSY, 0))?;
     let cntlid = association.cntlid;
     let (sqsize, kato) = (command.sqsize.get(), command.kato.get());
-    let controller = Controller::new(now, Arc::clone(subsystem), association, gate, sqsize, kato);
-    Ok((Connected::Admin(Box::new(controller)), cntlid))
+    let controller =
+        Controller::new(now, Arc::clone(subsystem), association, queue_auth, sqsize, kato);
+    Ok((ConnectedQueue::Admin(Box::new(controller)), cntlid))
 }
 
 fn io(
@@ -134,8 +135,8 @@ fn io(
     command: &ConnectCommand,
     data: &ConnectData,
     host: &str,
-    gate: Gate,
-) -> Result<(Connected, u16), Refused> {
+    queue_auth: QueueAuth,
+) -> Result<(ConnectedQueue, u16), Refused> {
     let controller = subsystem.controller(data.cntlid.get());
     let controller = controller.ok_or(Refused::parameter(IN_DATA | 16))?;
     if controller.hostnqn != host || controller.host_id != data.host_id {
@@ -149,6 +150,7 @@ fn io(
         return Err(Refused::parameter(42));
     }
     let cntlid = controller.cntlid;
-    let queue = IoQueue::new(Arc::clone(subsystem), controller, gate, qid, command.sqsize.get());
-    Ok((Connected::Io(Box::new(queue)), cntlid))
+    let queue =
+        IoQueue::new(Arc::clone(subsystem), controller, queue_auth, qid, command.sqsize.get());
+    Ok((ConnectedQueue::Io(Box::new(queue)), cntlid))
 }

@@ -3,7 +3,7 @@
 //! Takes Set Features and Get Features; gives values. Keeps true: what was set is what is got, as
 //! far as the controller grants it.
 use super::admin::Controller;
-use super::reply::{INVALID_FIELD, Outcome, Reply};
+use super::response::{CommandOutput, CommandResult, INVALID_FIELD};
 use super::{MAX_IO_QUEUES, logs};
 use crate::NvmeStatus;
 use crate::wire::admin::{FeatureCommand, Timestamp};
@@ -24,7 +24,7 @@ pub(super) struct Features {
     last_alive: Nanos,
     /// Milliseconds since 1970 that the host set, and when.
     timestamp: Option<(u64, Nanos)>,
-    made: Nanos,
+    created: Nanos,
     host_behavior: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ impl Features {
             kato,
             last_alive: now,
             timestamp: None,
-            made: now,
+            created: now,
             host_behavior: vec![0; HOST_BEHAVIOR],
         }
     }
@@ -56,7 +56,7 @@ impl Features {
         // Origin in bits 3:1: 1 if it was set by the host, else counted from the start.
         let (milliseconds, attributes) = match self.timestamp {
             Some((set, when)) => (set.wrapping_add(passed(when)), 1 << 1),
-            None => (passed(self.made), 0),
+            None => (passed(self.created), 0),
         };
         let [a, b, c, d, e, f, ..] = milliseconds.to_le_bytes();
         Timestamp { milliseconds: [a, b, c, d, e, f], attributes, ..Timestamp::zeroed() }
@@ -69,7 +69,7 @@ impl Controller {
         now: Nanos,
         command: &FeatureCommand,
         data: &[u8],
-    ) -> Outcome {
+    ) -> CommandResult {
         if command.save & 1 << 7 != 0 {
             return Err(NvmeStatus::NOT_SAVEABLE.do_not_retry());
         }
@@ -105,11 +105,11 @@ impl Controller {
             }
             _ => return Err(INVALID_FIELD),
         }
-        Ok(Reply::DONE)
+        Ok(CommandOutput::EMPTY)
     }
 
     /// Number of Queues: completion queues in bits 31:16, submission queues in 15:0, minus one.
-    fn set_queues(&mut self, value: u32) -> Outcome {
+    fn set_queues(&mut self, value: u32) -> CommandResult {
         let (completion, submission) = (value >> 16, value & 0xffff);
         if completion == 0xffff || submission == 0xffff {
             return Err(INVALID_FIELD);
@@ -119,7 +119,7 @@ impl Controller {
         }
         let granted = completion.min(submission).min(u32::from(MAX_IO_QUEUES) - 1);
         self.association.grant(u16::try_from(granted + 1).expect("128 at the most"));
-        Ok(Reply::result(self.queues()))
+        Ok(CommandOutput::result(self.queues()))
     }
 
     fn queues(&self) -> u64 {
@@ -127,7 +127,7 @@ impl Controller {
         number << 16 | number
     }
 
-    pub(super) fn get_feature(&mut self, now: Nanos, command: &FeatureCommand) -> Outcome {
+    pub(super) fn get_feature(&mut self, now: Nanos, command: &FeatureCommand) -> CommandResult {
         /// Supported capabilities (Base section 5.15, SEL): changeable, for the controller.
         const CHANGEABLE: u64 = 1 << 2;
         let fid = FeatureId(command.fid);
@@ -136,18 +136,20 @@ impl Controller {
             0 if known => {}
             3 if known => {
                 let fixed = fid == FeatureId::VOLATILE_WRITE_CACHE;
-                return Ok(Reply::result(if fixed { 0 } else { CHANGEABLE }));
+                return Ok(CommandOutput::result(if fixed { 0 } else { CHANGEABLE }));
             }
             _ => return Err(INVALID_FIELD),
         }
         Ok(match fid {
-            FeatureId::NUMBER_OF_QUEUES => Reply::result(self.queues()),
-            FeatureId::ASYNC_EVENT => Reply::result(self.features.events.into()),
-            FeatureId::KEEP_ALIVE_TIMER => Reply::result(self.features.kato.into()),
-            FeatureId::TIMESTAMP => Reply::data(self.features.timestamp(now).as_bytes().to_vec()),
-            FeatureId::HOST_BEHAVIOR => Reply::data(self.features.host_behavior.clone()),
+            FeatureId::NUMBER_OF_QUEUES => CommandOutput::result(self.queues()),
+            FeatureId::ASYNC_EVENT => CommandOutput::result(self.features.events.into()),
+            FeatureId::KEEP_ALIVE_TIMER => CommandOutput::result(self.features.kato.into()),
+            FeatureId::TIMESTAMP => {
+                CommandOutput::data(self.features.timestamp(now).as_bytes().to_vec())
+            }
+            FeatureId::HOST_BEHAVIOR => CommandOutput::data(self.features.host_behavior.clone()),
             // Writes may stay in a cache until a flush.
-            _ => Reply::result(1),
+            _ => CommandOutput::result(1),
         })
     }
 }

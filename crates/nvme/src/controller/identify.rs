@@ -1,7 +1,7 @@
 //! Identify: what a controller and its namespaces are.
 use super::admin::Controller;
 use super::namespace::append_shift;
-use super::reply::{INVALID_FIELD, Outcome, Reply};
+use super::response::{CommandOutput, CommandResult, INVALID_FIELD};
 use super::{
     ERROR_ENTRIES, IN_CAPSULE, MAX_EVENT_REQUESTS, MAX_NAMESPACES, MAX_QUEUE, MDTS, VERSION, logs,
 };
@@ -15,12 +15,12 @@ use zerocopy::{Immutable, IntoBytes};
 
 const INVALID_NAMESPACE: NvmeStatus = NvmeStatus::INVALID_NAMESPACE.do_not_retry();
 
-fn structure<T: IntoBytes + Immutable>(data: &T) -> Outcome {
-    Ok(Reply::data(data.as_bytes().to_vec()))
+fn structure<T: IntoBytes + Immutable>(data: &T) -> CommandResult {
+    Ok(CommandOutput::data(data.as_bytes().to_vec()))
 }
 
 /// Executes Identify (Base section 5.17).
-pub(super) fn identify(controller: &Controller, command: &IdentifyCommand) -> Outcome {
+pub(super) fn identify(controller: &Controller, command: &IdentifyCommand) -> CommandResult {
     let subsystem = &controller.subsystem;
     let (nsid, csi) = (command.nsid.get(), Csi(command.csi));
     let namespace = || match nsid {
@@ -28,7 +28,7 @@ pub(super) fn identify(controller: &Controller, command: &IdentifyCommand) -> Ou
         _ => Ok(subsystem.namespace(nsid)),
     };
     // An inactive namespace is all zeroes (Base section 5.17.2).
-    let zeroes = || Ok(Reply::data(vec![0; 4096]));
+    let zeroes = || Ok(CommandOutput::data(vec![0; 4096]));
     let cns = Cns(command.cns);
     if subsystem.is_discovery() && cns != Cns::CONTROLLER {
         return Err(INVALID_FIELD);
@@ -39,7 +39,7 @@ pub(super) fn identify(controller: &Controller, command: &IdentifyCommand) -> Ou
         Cns::NAMESPACE => namespace()?.map_or_else(zeroes, |ns| structure(&ns.identify())),
         Cns::NAMESPACE_DESCRIPTORS => {
             let namespace = namespace()?.ok_or(INVALID_NAMESPACE)?;
-            Ok(Reply::data(namespace.descriptors()))
+            Ok(CommandOutput::data(namespace.descriptors()))
         }
         Cns::INDEPENDENT_NAMESPACE => {
             namespace()?.map_or_else(zeroes, |ns| structure(&ns.identify_independent()))
@@ -69,13 +69,13 @@ pub(super) fn identify(controller: &Controller, command: &IdentifyCommand) -> Ou
             // One combination of command sets: NVM and ZNS, bits 0 and 2 (Base section 5.17.2.21).
             let mut data = vec![0; 4096];
             data[0] = 1 << Csi::NVM.0 | 1 << Csi::ZNS.0;
-            Ok(Reply::data(data))
+            Ok(CommandOutput::data(data))
         }
         _ => Err(INVALID_FIELD),
     }
 }
 
-fn list(nsid: u32, nsids: Vec<u32>) -> Outcome {
+fn list(nsid: u32, nsids: Vec<u32>) -> CommandResult {
     // No namespace can be behind the last two identifiers (Base section 5.17.2.2).
     if nsid >= NSID_ALL - 1 {
         return Err(INVALID_NAMESPACE);
@@ -88,7 +88,7 @@ fn list(nsid: u32, nsids: Vec<u32>) -> Outcome {
 }
 
 /// A field that counts from 0.
-fn minus_one(count: usize) -> u8 {
+fn zero_based(count: usize) -> u8 {
     u8::try_from(count - 1).expect("no more than 256")
 }
 
@@ -111,12 +111,12 @@ fn identify_controller(controller: &Controller) -> IdentifyController {
     id.ctratt = 1.into();
     id.cntrltype = if discovery { 2 } else { 1 };
     id.acl = 3;
-    id.aerl = minus_one(MAX_EVENT_REQUESTS);
+    id.aerl = zero_based(MAX_EVENT_REQUESTS);
     // One firmware slot, which cannot be written.
     id.frmw = 1 << 1 | 1;
     // The effects log, offsets and lengths in log pages.
     id.lpa = 1 << 1 | 1 << 2;
-    id.elpe = minus_one(ERROR_ENTRIES);
+    id.elpe = zero_based(ERROR_ENTRIES);
     // The kernel's hosts expect a granularity of the keep alive timer: a second.
     id.kas = 10.into();
     id.maxcmd = MAX_QUEUE.into();

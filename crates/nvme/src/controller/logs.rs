@@ -1,7 +1,7 @@
 //! Get Log Page.
 use super::admin::Controller;
-use super::notices::Kind;
-use super::reply::{INVALID_FIELD, Outcome, Reply};
+use super::async_events::Kind;
+use super::response::{CommandOutput, CommandResult, INVALID_FIELD};
 use crate::NvmeStatus;
 use crate::wire::admin::{LogCommand, RETAIN_EVENT, notice};
 use crate::wire::log::{DiscoveryEntry, DiscoveryHeader, EffectsLog, SmartLog, effect};
@@ -25,12 +25,12 @@ pub(super) fn events(discovery: bool) -> u32 {
 }
 
 /// Executes Get Log Page (Base section 5.16).
-pub(super) fn page(controller: &Controller, command: &LogCommand) -> Outcome {
+pub(super) fn page(controller: &Controller, command: &LogCommand) -> CommandResult {
     let (offset, len) = (command.offset.get(), command.length());
     if offset % 4 != 0 || len > MAX_LENGTH {
         return Err(INVALID_FIELD);
     }
-    let page = whole(controller, command)?;
+    let page = full_page(controller, command)?;
     let offset = usize::try_from(offset).map_err(|_| INVALID_FIELD)?;
     if offset > page.len() {
         return Err(INVALID_FIELD);
@@ -39,10 +39,10 @@ pub(super) fn page(controller: &Controller, command: &LogCommand) -> Outcome {
     let len = usize::try_from(len).expect("MAX_LENGTH fits");
     let mut data = page[offset..].to_vec();
     data.resize(len, 0);
-    Ok(Reply::data(data))
+    Ok(CommandOutput::data(data))
 }
 
-fn whole(controller: &Controller, command: &LogCommand) -> Result<Vec<u8>, NvmeStatus> {
+fn full_page(controller: &Controller, command: &LogCommand) -> Result<Vec<u8>, NvmeStatus> {
     let retain = command.specific & RETAIN_EVENT != 0;
     let association = &controller.association;
     let lid = LogId(command.lid);
@@ -57,7 +57,9 @@ fn whole(controller: &Controller, command: &LogCommand) -> Result<Vec<u8>, NvmeS
         }
         LogId::SMART => smart(controller).as_bytes().to_vec(),
         LogId::FIRMWARE => firmware(controller),
-        LogId::CHANGED_NAMESPACES => association.notices().namespaces(retain).as_bytes().to_vec(),
+        LogId::CHANGED_NAMESPACES => {
+            association.async_events().namespaces(retain).as_bytes().to_vec()
+        }
         LogId::EFFECTS => effects(Csi(command.csi))?.as_bytes().to_vec(),
         LogId::CHANGED_ZONES => {
             let nsid = command.nsid.get();
@@ -66,11 +68,11 @@ fn whole(controller: &Controller, command: &LogCommand) -> Result<Vec<u8>, NvmeS
             if !zoned {
                 return Err(NvmeStatus::INVALID_NAMESPACE.do_not_retry());
             }
-            association.notices().zones(nsid, retain).as_bytes().to_vec()
+            association.async_events().zones(nsid, retain).as_bytes().to_vec()
         }
         LogId::DISCOVERY => {
             if !retain {
-                association.notices().read(Kind::Discovery);
+                association.async_events().read(Kind::Discovery);
             }
             discovery_log(controller)
         }
@@ -159,7 +161,7 @@ fn discovery_log(controller: &Controller) -> Vec<u8> {
 }
 
 /// What a transfer of so many sectors adds to a total.
-pub(super) fn add(commands: &AtomicU64, total: &AtomicU64, sectors: Sector) {
+pub(super) fn account(commands: &AtomicU64, total: &AtomicU64, sectors: Sector) {
     commands.fetch_add(1, Ordering::Relaxed);
     total.fetch_add(sectors.0, Ordering::Relaxed);
 }

@@ -3,11 +3,11 @@
 //! ```text
 //!  Connect      -> Target ------> Subsystem     namespaces, controllers, what changed
 //!                                    |
-//!                     Gate          where hosts have to authenticate: nothing before they have
+//!                     QueueAuth          where hosts have to authenticate: nothing before they have
 //!  admin command -> Controller    properties, Identify, log pages, features, events
 //!  I/O command   -> IoQueue       bios of a Zonal queue, by a Channel of its own; zone management
 //!                      |
-//!                    Answer       a completion, and data for the host
+//!                    Response       a completion, and data for the host
 //! ```
 //!
 //! Takes submission queue entries with their data; gives completions with theirs. A `Controller` is
@@ -19,23 +19,23 @@
 //! commands that ended, and `next_event` says when to call them.
 mod admin;
 mod association;
+mod async_events;
 mod connect;
 mod features;
-mod gate;
 mod identify;
 mod io;
 mod logs;
 mod namespace;
-mod notices;
-mod reply;
+mod queue_auth;
+mod response;
 mod subsystem;
 
 pub use admin::Controller;
-pub use connect::{Connected, Target};
+pub use connect::{ConnectedQueue, Target};
 pub use io::IoQueue;
-pub use namespace::{Namespace, OfflineZones, Unsuitable};
-pub use reply::{Answer, Data};
-pub use subsystem::{AddError, Subsystem, SubsystemConfig};
+pub use namespace::{Namespace, NamespaceError, OfflineZones};
+pub use response::{Data, Response};
+pub use subsystem::{AddNamespaceError, Subsystem, SubsystemConfig};
 
 /// The version that controllers report: 1.4, as older hosts expect it of a target with I/O command
 /// sets.

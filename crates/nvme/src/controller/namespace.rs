@@ -24,7 +24,7 @@ pub trait OfflineZones: Send + Sync {
 
 /// A queue that cannot be a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsuitable {
+pub enum NamespaceError {
     /// A conventional zone, which the ZNS Command Set has no words for.
     #[error(
         "zone {0} is conventional; the ZNS Command Set has sequential write required zones only"
@@ -54,7 +54,7 @@ pub struct Namespace {
     shift: u32,
     offline: Option<Arc<dyn OfflineZones>>,
     /// Zones that are read-only or offline, as far as hosts know.
-    lost: Mutex<BTreeSet<ZoneNo>>,
+    failed_zones: Mutex<BTreeSet<ZoneNo>>,
 }
 
 impl Namespace {
@@ -62,13 +62,13 @@ impl Namespace {
     ///
     /// # Errors
     /// What the ZNS Command Set cannot describe.
-    pub fn new(queue: Arc<Queue>, uuid: [u8; 16]) -> Result<Self, Unsuitable> {
+    pub fn new(queue: Arc<Queue>, uuid: [u8; 16]) -> Result<Self, NamespaceError> {
         let limits = queue.limits();
         let zones = if limits.nr_zones > 0 { check_zones(&queue)? } else { Vec::new() };
-        let lost = zones.iter().filter(|zone| is_lost(zone));
-        let lost = lost.map(|zone| limits.zone_of(zone.start)).collect();
+        let failed_zones = zones.iter().filter(|zone| is_failed(zone));
+        let failed_zones = failed_zones.map(|zone| limits.zone_of(zone.start)).collect();
         let shift = limits.lba_size.trailing_zeros() - SECTOR_SHIFT;
-        Ok(Namespace { queue, uuid, shift, offline: None, lost: Mutex::new(lost) })
+        Ok(Namespace { queue, uuid, shift, offline: None, failed_zones: Mutex::new(failed_zones) })
     }
 
     /// The same with a device that can take zones offline.
@@ -78,8 +78,8 @@ impl Namespace {
     }
 
     /// Notes that a zone is read-only or offline; whether that is news to hosts.
-    pub(super) fn lose(&self, zone: ZoneNo) -> bool {
-        self.lost.lock().expect("lost zones lock").insert(zone)
+    pub(super) fn mark_failed(&self, zone: ZoneNo) -> bool {
+        self.failed_zones.lock().expect("lost zones lock").insert(zone)
     }
 
     /// The queue.
@@ -201,23 +201,23 @@ pub(super) fn append_shift(sectors: u32) -> u8 {
 }
 
 /// Whether a zone is read-only or offline, which devices make of zones by themselves.
-pub(super) fn is_lost(zone: &Zone) -> bool {
+pub(super) fn is_failed(zone: &Zone) -> bool {
     matches!(zone.cond, ZoneCondition::ReadOnly | ZoneCondition::Offline)
 }
 
-fn check_zones(queue: &Queue) -> Result<Vec<Zone>, Unsuitable> {
+fn check_zones(queue: &Queue) -> Result<Vec<Zone>, NamespaceError> {
     let limits = queue.limits();
     let (capacity, zone_size) = (limits.capacity, limits.zone_size);
     if !capacity.0.is_multiple_of(zone_size.0) {
-        return Err(Unsuitable::LastZone { capacity, zone_size });
+        return Err(NamespaceError::LastZone { capacity, zone_size });
     }
     if append_max(limits) < 8 {
-        return Err(Unsuitable::Append(append_max(limits)));
+        return Err(NamespaceError::Append(append_max(limits)));
     }
     let mut zones = Vec::new();
-    queue.report_zones(ZoneNo(0), usize::MAX, &mut zones).map_err(Unsuitable::Report)?;
+    queue.report_zones(ZoneNo(0), usize::MAX, &mut zones).map_err(NamespaceError::Report)?;
     match zones.iter().find(|zone| zone.kind == ZoneKind::Conventional) {
-        Some(zone) => Err(Unsuitable::Conventional(limits.zone_of(zone.start))),
+        Some(zone) => Err(NamespaceError::Conventional(limits.zone_of(zone.start))),
         None => Ok(zones),
     }
 }

@@ -4,8 +4,8 @@
 //! identifiers of their own; what a controller sees of namespaces is what is there now.
 use super::MAX_NAMESPACES;
 use super::association::Association;
-use super::gate::Gate;
 use super::namespace::Namespace;
+use super::queue_auth::QueueAuth;
 use crate::auth::{AuthConfig, ControllerAuth};
 use crate::wire::fabrics::DISCOVERY_NQN;
 use crate::wire::log::DiscoveryEntry;
@@ -29,13 +29,13 @@ pub struct SubsystemConfig {
 
 /// A namespace that cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AddError {
+pub enum AddNamespaceError {
     /// Not an identifier of a namespace.
     #[error("namespace identifier {0}, expected 1 to {MAX_NAMESPACES}")]
     Identifier(u32),
     /// There is one already.
     #[error("there is a namespace {0} already")]
-    Taken(u32),
+    NsidInUse(u32),
 }
 
 /// An NVM subsystem.
@@ -97,10 +97,12 @@ impl Subsystem {
     }
 
     /// The gate of a queue of this host; `None` if the host has no secret and needs one.
-    pub(super) fn gate(&self, host: &str) -> Option<Gate> {
+    pub(super) fn queue_auth(&self, host: &str) -> Option<QueueAuth> {
         match &self.auth {
-            None => Some(Gate::OPEN),
-            Some(auth) => ControllerAuth::new(auth, host, &self.config.nqn).map(Gate::guarded),
+            None => Some(QueueAuth::NOT_REQUIRED),
+            Some(auth) => {
+                ControllerAuth::new(auth, host, &self.config.nqn).map(QueueAuth::required)
+            }
         }
     }
 
@@ -113,13 +115,13 @@ impl Subsystem {
     ///
     /// # Errors
     /// What is wrong with the identifier.
-    pub fn add(&self, nsid: u32, namespace: Arc<Namespace>) -> Result<(), AddError> {
+    pub fn add(&self, nsid: u32, namespace: Arc<Namespace>) -> Result<(), AddNamespaceError> {
         let mut state = self.state();
         if !(1..=MAX_NAMESPACES).contains(&nsid) {
-            return Err(AddError::Identifier(nsid));
+            return Err(AddNamespaceError::Identifier(nsid));
         }
         if state.namespaces.contains_key(&nsid) {
-            return Err(AddError::Taken(nsid));
+            return Err(AddNamespaceError::NsidInUse(nsid));
         }
         state.namespaces.insert(nsid, namespace);
         self.changed(&state, nsid);
@@ -137,7 +139,7 @@ impl Subsystem {
     fn changed(&self, state: &State, nsid: u32) {
         self.generation.fetch_add(1, Ordering::Release);
         for controller in state.controllers.values().filter_map(Weak::upgrade) {
-            controller.notices().namespace_changed(nsid);
+            controller.async_events().namespace_changed(nsid);
         }
     }
 
@@ -148,7 +150,7 @@ impl Subsystem {
         let Some(namespace) = state.namespaces.get(&nsid) else { return };
         let slba = namespace.to_blocks(namespace.limits().zone_start(zone));
         for controller in state.controllers.values().filter_map(Weak::upgrade) {
-            controller.notices().zone_changed(nsid, slba);
+            controller.async_events().zone_changed(nsid, slba);
         }
     }
 
@@ -160,7 +162,7 @@ impl Subsystem {
             *generation += 1;
             *known = entries;
             for controller in state.controllers.values().filter_map(Weak::upgrade) {
-                controller.notices().discovery_changed();
+                controller.async_events().discovery_changed();
             }
         }
     }

@@ -13,21 +13,21 @@
 //!
 //! Takes what Identify said, and requests of the block layer; gives commands. Keeps true: every
 //! layout makes the same command of the same request.
-mod agree;
 mod info;
 mod layout;
 mod report;
 mod scan;
 mod setup;
+mod validate;
 
-pub use agree::HeadError;
 pub use info::{Ids, NamespaceInfo, ScanError, ZoneInfo};
 pub use layout::{
-    Arrangement, Described, Line, PathCounters, PathInfo, PathState, Touched, cache_line, in_head,
-    in_path, inline, layouts,
+    CacheLine, FieldAccess, LayoutReport, NamespaceLayout, PathCounters, PathInfo, PathState,
+    cache_line, in_head, in_path, inline, layouts,
 };
-pub use scan::{Reach, page, scan};
-pub use setup::{Payload, Protection, setup, setup_rw};
+pub use scan::{ControllerInfo, page, scan};
+pub use setup::{Protection, SpecialPayload, setup, setup_rw};
+pub use validate::NamespaceMismatch;
 
 /// The arrangement that the product uses.
 pub type Namespace = inline::Namespace;

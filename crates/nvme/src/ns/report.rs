@@ -21,7 +21,7 @@ impl NamespaceInfo {
     }
 
     /// Where an append to a zone landed, if block `lba` is in that zone.
-    pub fn landed(&self, zone: ZoneNo, lba: u64) -> Option<Sector> {
+    pub fn append_sector(&self, zone: ZoneNo, lba: u64) -> Option<Sector> {
         let (sector, size) = (self.sectors(lba)?, self.zones?.size);
         (sector.0 / size.0 == u64::from(zone.0)).then_some(sector)
     }
@@ -50,7 +50,7 @@ impl NamespaceInfo {
 
     /// Reads a report that was asked for so; gives the number of its zones, or `None` if one makes
     /// no sense.
-    pub fn read_report(&self, report: &[u8], zones: &mut Vec<Zone>) -> Option<usize> {
+    pub fn parse_report(&self, report: &[u8], zones: &mut Vec<Zone>) -> Option<usize> {
         let (header, rest) = ReportHeader::read_from_prefix(report).ok()?;
         let listed = usize::try_from(header.nr_zones.get()).unwrap_or(usize::MAX);
         let before = zones.len();
@@ -118,7 +118,7 @@ mod tests {
         let listed =
             [descriptor(0, 0x2, 7), descriptor(64, 0xe, NO_WRITE_POINTER), descriptor(128, 1, 128)];
         let mut zones = Vec::new();
-        assert_eq!(info().read_report(&report(2, &listed), &mut zones), Some(2));
+        assert_eq!(info().parse_report(&report(2, &listed), &mut zones), Some(2));
         let kind = ZoneKind::SequentialRequired;
         let (len, capacity) = (Sector(512), Sector(384));
         let first = Zone {
@@ -131,7 +131,7 @@ mod tests {
         };
         let second = Zone { start: len, wp: Sector(1024), cond: ZoneCondition::Full, ..first };
         assert_eq!(zones, [first, second]);
-        assert_eq!(info().read_report(&report(9, &listed), &mut zones), Some(3), "it ends there");
+        assert_eq!(info().parse_report(&report(9, &listed), &mut zones), Some(3), "it ends there");
     }
 
     #[test]
@@ -144,19 +144,19 @@ mod tests {
             other_type,
         ] {
             let mut zones = Vec::new();
-            assert_eq!(info().read_report(&report(1, &[wrong]), &mut zones), None, "{wrong:?}");
+            assert_eq!(info().parse_report(&report(1, &[wrong]), &mut zones), None, "{wrong:?}");
         }
-        assert_eq!(info().read_report(&[0; 63], &mut Vec::new()), None, "no header");
+        assert_eq!(info().parse_report(&[0; 63], &mut Vec::new()), None, "no header");
     }
 
     #[test]
     fn append_landed_in_its_zone_or_nowhere() {
-        assert_eq!(info().landed(ZoneNo(1), 64), Some(Sector(512)));
-        assert_eq!(info().landed(ZoneNo(1), 127), Some(Sector(1016)));
+        assert_eq!(info().append_sector(ZoneNo(1), 64), Some(Sector(512)));
+        assert_eq!(info().append_sector(ZoneNo(1), 127), Some(Sector(1016)));
         for elsewhere in [0, 63, 128, u64::MAX] {
-            assert_eq!(info().landed(ZoneNo(1), elsewhere), None);
+            assert_eq!(info().append_sector(ZoneNo(1), elsewhere), None);
         }
-        assert_eq!(NamespaceInfo { zones: None, ..info() }.landed(ZoneNo(0), 0), None);
+        assert_eq!(NamespaceInfo { zones: None, ..info() }.append_sector(ZoneNo(0), 0), None);
     }
 
     proptest! {
@@ -168,7 +168,7 @@ mod tests {
         ) {
             let zones = Some(ZoneInfo { size: Sector(size), max_open: 0, max_active: 0 });
             let info = NamespaceInfo { capacity: Sector(capacity), zones, ..info() };
-            info.read_report(&bytes, &mut Vec::new());
+            info.parse_report(&bytes, &mut Vec::new());
         }
     }
 }

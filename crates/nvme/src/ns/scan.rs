@@ -13,7 +13,7 @@ use zonal_blk::{Limits, Sector};
 
 /// What is known of the controller that a namespace is reached through.
 #[derive(Clone, Copy, Debug)]
-pub struct Reach<'a> {
+pub struct ControllerInfo<'a> {
     /// Identify Controller.
     pub controller: &'a IdentifyController,
     /// The same of the ZNS Command Set, for a namespace with zones.
@@ -21,7 +21,7 @@ pub struct Reach<'a> {
     /// CAP.MPSMIN: the smallest page is 2^(12 + this) bytes.
     pub mpsmin: u32,
     /// The longest command in sectors where the controller sets no limit.
-    pub unlimited: u32,
+    pub default_max_sectors: u32,
 }
 
 /// Finds out what namespace `nsid` is. `identify` sends Identify for it and gives 4096 bytes.
@@ -79,7 +79,7 @@ impl NamespaceInfo {
     ///
     /// # Errors
     /// The zones cannot be counted.
-    pub fn limits(&self, reach: &Reach<'_>) -> Result<Limits, ScanError> {
+    pub fn limits(&self, reach: &ControllerInfo<'_>) -> Result<Limits, ScanError> {
         let zone_size = self.zones.map_or(Sector(0), |zones| zones.size);
         let nr_zones = match self.zones {
             None => 0,
@@ -95,7 +95,7 @@ impl NamespaceInfo {
             let sectors = 8_u32 << reach.mpsmin.min(8) << u32::from(shift).min(16);
             (shift > 0).then_some(sectors)
         };
-        let max_sectors = pages(reach.controller.mdts).unwrap_or(reach.unlimited);
+        let max_sectors = pages(reach.controller.mdts).unwrap_or(reach.default_max_sectors);
         let append =
             |zns: &ZnsController| pages(zns.append_shift).unwrap_or(max_sectors).min(max_sectors);
         let append = reach.zns.map_or(0, append);
@@ -142,11 +142,11 @@ mod tests {
         #[test]
         fn no_answers_make_it_panic(pages in prop::collection::vec(any::<u8>(), 4096)) {
             let scanned = scan(1, |_, _| Ok::<_, ()>(pages.clone())).expect("answered");
-            let reach = Reach {
+            let reach = ControllerInfo {
                 controller: &page(&pages),
                 zns: Some(&page(&pages)),
                 mpsmin: 15,
-                unlimited: 2048,
+                default_max_sectors: 2048,
             };
             if let Ok(info) = scanned {
                 let _ = info.limits(&reach);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     /// What follows for a namespace of 16 zones of 64 blocks of 4 KiB.
-    fn limits(mdts: u8, zasl: u8, unlimited: u32) -> Limits {
+    fn limits(mdts: u8, zasl: u8, default_max_sectors: u32) -> Limits {
         let (mut controller, mut zns) = (IdentifyController::zeroed(), ZnsController::zeroed());
         (controller.mdts, zns.append_shift) = (mdts, zasl);
         let mut id = IdentifyNamespace::zeroed();
@@ -174,7 +174,12 @@ mod tests {
             })
         });
         let info = info.expect("answered").expect("a usable namespace");
-        let reach = Reach { controller: &controller, zns: Some(&zns), mpsmin: 0, unlimited };
+        let reach = ControllerInfo {
+            controller: &controller,
+            zns: Some(&zns),
+            mpsmin: 0,
+            default_max_sectors,
+        };
         info.limits(&reach).expect("its zones can be counted")
     }
 

@@ -3,7 +3,7 @@
 //! Takes a request and the namespace it is for; gives a submission queue entry, in place, and data
 //! that the command needs beside the request's. Keeps true: one body makes reads, writes and
 //! appends for every arrangement, so that they differ in where the fields lie and in nothing else.
-use super::layout::Arrangement;
+use super::layout::NamespaceLayout;
 use crate::wire::io::{DSM_DEALLOCATE, DsmCommand, DsmRange, RwCommand, control};
 use crate::wire::opcode::IoOpcode;
 use crate::wire::sqe::PSDT_SGL;
@@ -14,7 +14,7 @@ use zonal_blk::{BioFlags, Op, Request, Status};
 
 /// Data that a command has and its request has not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Payload {
+pub enum SpecialPayload {
     /// None: the data are the request's, or there are none.
     None,
     /// A range of Dataset Management.
@@ -36,7 +36,7 @@ impl Protection {
     /// Bios carry no metadata, so where blocks have some the controller makes them up (PRACT). That
     /// they are protection information and nothing else was checked when the namespace was scanned.
     #[inline(always)]
-    pub fn of(metadata: u16, pi_type: u8) -> Protection {
+    pub fn new(metadata: u16, pi_type: u8) -> Protection {
         if metadata == 0 {
             return Protection::default();
         }
@@ -56,7 +56,7 @@ impl Protection {
 /// [`Status::NotSupported`] for another operation; [`Status::Invalid`] if there are more blocks than
 /// a command can have.
 #[inline(always)]
-pub fn setup_rw<A: Arrangement>(
+pub fn setup_rw<A: NamespaceLayout>(
     ns: &A,
     request: &Request,
     cid: u16,
@@ -75,7 +75,7 @@ pub fn setup_rw<A: Arrangement>(
 
 /// A command of the form of reads and writes.
 #[inline(always)]
-fn rw<A: Arrangement>(
+fn rw<A: NamespaceLayout>(
     ns: &A,
     request: &Request,
     cid: u16,
@@ -112,12 +112,12 @@ fn rw<A: Arrangement>(
 ///
 /// # Errors
 /// As [`setup_rw`].
-pub fn setup<A: Arrangement>(
+pub fn setup<A: NamespaceLayout>(
     ns: &A,
     request: &Request,
     cid: u16,
     slot: &mut Sqe,
-) -> Result<Payload, Status> {
+) -> Result<SpecialPayload, Status> {
     match request.op() {
         Op::Read | Op::Write | Op::ZoneAppend => setup_rw(ns, request, cid, slot)?,
         Op::Flush => *slot = Sqe::new(IoOpcode::FLUSH.0, cid, ns.nsid()),
@@ -125,17 +125,17 @@ pub fn setup<A: Arrangement>(
             let bits = ns.protection().rw;
             rw(ns, request, cid, slot, IoOpcode::WRITE_ZEROES, bits, Sgl::zeroed())?;
         }
-        Op::Discard => return Ok(Payload::Range(discard(ns, request, cid, slot))),
+        Op::Discard => return Ok(SpecialPayload::Range(discard(ns, request, cid, slot))),
         Op::ZoneOpen => *slot = zone(ns, request, cid, SendAction::OPEN, 0),
         Op::ZoneClose => *slot = zone(ns, request, cid, SendAction::CLOSE, 0),
         Op::ZoneFinish => *slot = zone(ns, request, cid, SendAction::FINISH, 0),
         Op::ZoneReset => *slot = zone(ns, request, cid, SendAction::RESET, 0),
         Op::ZoneResetAll => *slot = zone(ns, request, cid, SendAction::RESET, SELECT_ALL),
     }
-    Ok(Payload::None)
+    Ok(SpecialPayload::None)
 }
 
-fn discard<A: Arrangement>(ns: &A, request: &Request, cid: u16, slot: &mut Sqe) -> DsmRange {
+fn discard<A: NamespaceLayout>(ns: &A, request: &Request, cid: u16, slot: &mut Sqe) -> DsmRange {
     let shift = u32::from(ns.lba_shift()) - SECTOR_SHIFT;
     let command = DsmCommand {
         opcode: IoOpcode::DATASET_MANAGEMENT.0,
@@ -154,7 +154,7 @@ fn discard<A: Arrangement>(ns: &A, request: &Request, cid: u16, slot: &mut Sqe) 
     }
 }
 
-fn zone<A: Arrangement>(
+fn zone<A: NamespaceLayout>(
     ns: &A,
     request: &Request,
     cid: u16,

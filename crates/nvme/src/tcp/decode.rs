@@ -11,7 +11,7 @@ use super::pdu::{
     CommonHeader, DataBody, Digests, Format, Initialize, InitializeBody, Kind, Payload, Pdu, Role,
     TerminateBody, flag,
 };
-use crate::spares::{Spares, append};
+use crate::buffer_pool::{BufferPool, append};
 use crate::wire::{Cqe, Sqe};
 use zerocopy::FromBytes;
 
@@ -39,7 +39,7 @@ pub struct Decoder {
     /// What the header announced, once it is whole.
     body: Option<Body>,
     /// For data; no more than those of the longest PDU.
-    spares: Spares<Vec<u8>>,
+    pool: BufferPool<Vec<u8>>,
 }
 
 /// Data that are still to come.
@@ -77,38 +77,38 @@ impl Decoder {
     /// For what `sender` sends, from the first byte of a connection on.
     pub fn new(sender: Role, limits: DataLimits) -> Self {
         let header = Vec::with_capacity(MAX_HEADER);
-        let spares = Spares::default();
-        Decoder { sender, format: Format::default(), limits, header, body: None, spares }
+        let pool = BufferPool::default();
+        Decoder { sender, format: Format::default(), limits, header, body: None, pool }
     }
 
     /// Takes back data that are done with, for the PDUs to come.
     pub fn recycle(&mut self, mut data: Vec<u8>) {
         data.clear();
-        self.spares.give(data, self.limits.data as usize);
+        self.pool.put(data, self.limits.data as usize);
     }
 
     /// An empty vector, for `len` bytes if it was used before.
-    pub(super) fn spare(&mut self, len: usize) -> Vec<u8> {
-        self.spares.take(len).unwrap_or_default()
+    pub(super) fn take_buffer(&mut self, len: usize) -> Vec<u8> {
+        self.pool.take(len).unwrap_or_default()
     }
 
     /// Adds to the data of a command those of its next PDU. If the `len` bytes that the command has
     /// came in one, they are not copied.
-    pub(super) fn join(&mut self, whole: &mut Payload, len: usize, next: Payload) {
+    pub(super) fn append_data(&mut self, whole: &mut Payload, len: usize, next: Payload) {
         whole.damaged |= next.damaged;
         if next.bytes.len() == len {
             self.recycle(std::mem::replace(&mut whole.bytes, next.bytes));
             return;
         }
         if whole.bytes.capacity() == 0 {
-            whole.bytes = self.spare(len);
+            whole.bytes = self.take_buffer(len);
         }
         append(&mut whole.bytes, len, &next.bytes);
         self.recycle(next.bytes);
     }
 
     /// What was agreed on: from the next PDU on. `format.alignment` is that of data that come here.
-    pub fn agree(&mut self, format: Format) {
+    pub fn set_format(&mut self, format: Format) {
         self.format = format;
     }
 
@@ -123,7 +123,7 @@ impl Decoder {
                 return Ok(None);
             }
             let body = self.read_header()?;
-            let data = self.spare(body.len);
+            let data = self.take_buffer(body.len);
             self.body = Some(Body { data, ..body });
         }
         let body = self.body.as_mut().expect("just made");

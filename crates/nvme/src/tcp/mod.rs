@@ -16,8 +16,8 @@ mod error;
 pub mod pdu;
 
 pub use connection::{
-    Closed, HostConfig, HostConnection, HostEvent, SubmitError, TargetConfig, TargetConnection,
-    TargetEvent,
+    CloseReason, HostConfig, HostConnection, HostEvent, SubmitError, TargetConfig,
+    TargetConnection, TargetEvent,
 };
 pub use decode::{DataLimits, Decoder};
 pub use encode::encode;

@@ -245,10 +245,10 @@ fn requests_for_events_are_limited_and_can_be_aborted() {
         sqe.cdw10 = what.into();
         sqe
     };
-    let answers = host.answers(abort(2 << 16), &[]);
-    let ends: Vec<_> = answers.iter().map(|a| (a.cqe.cid.get(), a.cqe.status())).collect();
+    let responses = host.responses(abort(2 << 16), &[]);
+    let ends: Vec<_> = responses.iter().map(|a| (a.cqe.cid.get(), a.cqe.status())).collect();
     assert_eq!(ends, [(20, NvmeStatus::SUCCESS), (2, NvmeStatus::ABORT_REQUESTED)]);
-    assert_eq!(answers[0].cqe.result(), 0, "it was aborted");
+    assert_eq!(responses[0].cqe.result(), 0, "it was aborted");
     assert_eq!(host.send(abort(2 << 16), &[]).fine().result, 1, "it is no longer there");
     assert_eq!(host.send(abort(1 << 16 | 1), &[]).fine().result, 1, "of an I/O queue");
 }

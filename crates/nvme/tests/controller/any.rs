@@ -3,7 +3,7 @@ use crate::support::{Host, null};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use zerocopy::FromBytes;
-use zonal_nvme::controller::Answer;
+use zonal_nvme::controller::Response;
 use zonal_nvme::wire::opcode::{AdminOpcode, Cns, FABRICS, FeatureId, IoOpcode, LogId};
 use zonal_nvme::wire::{Sgl, Sqe};
 
@@ -38,10 +38,10 @@ fn command(opcodes: Vec<u8>) -> impl Strategy<Value = Sqe> {
 }
 
 /// Commands that were not answered, by CID; negative if they were answered too often.
-fn unanswered(sent: &[Sqe], answers: &[Answer]) -> BTreeMap<u16, i32> {
+fn unanswered(sent: &[Sqe], responses: &[Response]) -> BTreeMap<u16, i32> {
     let mut left = BTreeMap::new();
     sent.iter().for_each(|sqe| *left.entry(sqe.cid.get()).or_default() += 1);
-    answers.iter().for_each(|answer| *left.entry(answer.cqe.cid.get()).or_default() -= 1);
+    responses.iter().for_each(|answer| *left.entry(answer.cqe.cid.get()).or_default() -= 1);
     left.retain(|_, count| *count != 0);
     left
 }
@@ -56,12 +56,12 @@ proptest! {
         len in 0usize..4096,
     ) {
         let mut host = Host::new(&null());
-        let mut answers = Vec::new();
+        let mut responses = Vec::new();
         for sqe in &sent {
-            host.admin.submit(host.now, sqe, &vec![0x5a; len], &mut answers);
+            host.admin.submit(host.now, sqe, &vec![0x5a; len], &mut responses);
         }
         let events = sent.iter().filter(|sqe| sqe.opcode == AdminOpcode::ASYNC_EVENT_REQUEST.0);
-        let left = unanswered(&sent, &answers);
+        let left = unanswered(&sent, &responses);
         prop_assert!(left.values().all(|&count| count > 0));
         prop_assert!(left.values().sum::<i32>() as usize <= events.count().min(4));
     }
@@ -75,14 +75,14 @@ proptest! {
     ) {
         let host = Host::new(&null());
         let mut io = host.io(1);
-        let mut answers = Vec::new();
+        let mut responses = Vec::new();
         for sqe in &sent {
             let len = sqe.dptr.length.get().min(1 << 20) as usize;
-            io.queue.submit(io.now, sqe, &vec![0x5a; len], &mut answers);
+            io.queue.submit(io.now, sqe, &vec![0x5a; len], &mut responses);
         }
         while io.queue.outstanding() > 0 {
-            io.queue.poll(io.now, &mut answers);
+            io.queue.poll(io.now, &mut responses);
         }
-        prop_assert!(unanswered(&sent, &answers).is_empty());
+        prop_assert!(unanswered(&sent, &responses).is_empty());
     }
 }

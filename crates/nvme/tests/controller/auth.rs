@@ -7,8 +7,8 @@ use std::sync::Arc;
 use zerocopy::IntoBytes;
 use zonal_blk::Nanos;
 use zonal_nvme::NvmeStatus;
-use zonal_nvme::auth::{AuthConfig, AwaitChallenge, Group, Standing};
-use zonal_nvme::controller::{Connected, Subsystem, Target};
+use zonal_nvme::auth::{AuthConfig, AuthState, AwaitChallenge, Group};
+use zonal_nvme::controller::{ConnectedQueue, Subsystem, Target};
 use zonal_nvme::wire::auth::{AuthCommand, Explanation};
 use zonal_nvme::wire::fabrics::CNTLID_ANY;
 use zonal_nvme::wire::opcode::{AdminOpcode, FABRICS, FabricsType, IoOpcode};
@@ -41,7 +41,7 @@ fn auth_command(fctype: FabricsType, len: usize) -> AuthCommand {
 }
 
 /// A queue, whichever.
-struct Queue(Connected);
+struct Queue(ConnectedQueue);
 
 impl Queue {
     fn connect(target: &Target, cntlid: u16, qid: u16) -> (Self, u64) {
@@ -52,18 +52,18 @@ impl Queue {
     }
 
     fn send(&mut self, sqe: impl Into<Sqe>, data: &[u8]) -> Ended {
-        let mut answers = Vec::new();
+        let mut responses = Vec::new();
         match &mut self.0 {
-            Connected::Admin(admin) => admin.submit(NOW, &sqe.into(), data, &mut answers),
-            Connected::Io(io) => {
-                io.submit(NOW, &sqe.into(), data, &mut answers);
+            ConnectedQueue::Admin(admin) => admin.submit(NOW, &sqe.into(), data, &mut responses),
+            ConnectedQueue::Io(io) => {
+                io.submit(NOW, &sqe.into(), data, &mut responses);
                 while io.outstanding() > 0 {
-                    io.poll(NOW, &mut answers);
+                    io.poll(NOW, &mut responses);
                 }
             }
         }
-        assert_eq!(answers.len(), 1);
-        Ended::of(answers.remove(0))
+        assert_eq!(responses.len(), 1);
+        Ended::of(responses.remove(0))
     }
 
     fn message(&mut self, message: &[u8]) {
@@ -76,10 +76,10 @@ impl Queue {
         data
     }
 
-    fn standing(&self) -> Standing {
+    fn auth_state(&self) -> AuthState {
         match &self.0 {
-            Connected::Admin(admin) => admin.standing(),
-            Connected::Io(io) => io.standing(),
+            ConnectedQueue::Admin(admin) => admin.auth_state(),
+            ConnectedQueue::Io(io) => io.auth_state(),
         }
     }
 
@@ -105,7 +105,7 @@ fn each_queue_executes_nothing_before_its_host_is_known() {
         assert_eq!(admin.send(sqe, &[]).status, NvmeStatus::AUTH_REQUIRED);
     }
     admin.authenticate();
-    assert_eq!(admin.standing(), Standing::Proved);
+    assert_eq!(admin.auth_state(), AuthState::Authenticated);
     admin.send(enable, &[]).fine();
 
     let (mut io, result) = Queue::connect(&target, 1, 1);
@@ -138,9 +138,9 @@ fn who_fails_is_told_why_and_gets_nothing_any_more() {
     admin.message(&negotiate);
     let (reply, waits) = waits.take(&admin.fetch()).expect("a challenge");
     admin.message(&reply);
-    assert_eq!(admin.standing(), Standing::Unknown, "it is to be told yet");
+    assert_eq!(admin.auth_state(), AuthState::Unauthenticated, "it is to be told yet");
     assert!(waits.take(&admin.fetch()).is_err());
-    assert_eq!(admin.standing(), Standing::Failed(Explanation::FAILED));
+    assert_eq!(admin.auth_state(), AuthState::Failed(Explanation::FAILED));
     let again = admin.send(auth_command(FabricsType::AUTH_RECEIVE, 4096), &[]);
     assert_eq!(again.status, NvmeStatus::SEQUENCE);
     let alive = admin.send(Sqe::new(AdminOpcode::KEEP_ALIVE.0, 1, 0), &[]);
@@ -174,9 +174,9 @@ fn keep_alive_begins_when_the_host_is_known() {
     let target = target(&format!("{HOST_NQN} {SECRET}"));
     let (mut queue, _) = Queue::connect(&target, CNTLID_ANY, 0);
     let late = Nanos(NOW.0 + 60_000_000_000);
-    let Connected::Admin(admin) = &queue.0 else { panic!("an admin queue") };
+    let ConnectedQueue::Admin(admin) = &queue.0 else { panic!("an admin queue") };
     assert!(!admin.is_expired(late));
     queue.authenticate();
-    let Connected::Admin(admin) = &queue.0 else { panic!("an admin queue") };
+    let ConnectedQueue::Admin(admin) = &queue.0 else { panic!("an admin queue") };
     assert!(admin.is_expired(late));
 }

@@ -7,7 +7,9 @@ use zerocopy::IntoBytes;
 use zonal_blk::{Sector, ZoneNo};
 use zonal_device::NullConfig;
 use zonal_nvme::NvmeStatus;
-use zonal_nvme::controller::{AddError, Connected, Namespace, Subsystem, Target, Unsuitable};
+use zonal_nvme::controller::{
+    AddNamespaceError, ConnectedQueue, Namespace, NamespaceError, Subsystem, Target,
+};
 use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectCommand, DISCOVERY_NQN};
 use zonal_nvme::wire::identify::IdentifyController;
 use zonal_nvme::wire::log::{DiscoveryEntry, DiscoveryHeader};
@@ -87,7 +89,7 @@ fn controllers_have_identifiers_of_their_own() {
     let host = Host::new(&null());
     let data = connect_data(CNTLID_ANY, NQN);
     let connect = || match host.target.connect(NOW, &connect_command(0, 31, 0), data.as_bytes()) {
-        Ok((Connected::Admin(controller), _)) => controller,
+        Ok((ConnectedQueue::Admin(controller), _)) => controller,
         _ => panic!("not connected"),
     };
     let (second, third) = (connect(), connect());
@@ -110,7 +112,7 @@ fn discovery_tells_what_there_is_and_when_it_changes() {
     let target = Target::new(vec![Arc::clone(&subsystem)]);
     let data = connect_data(CNTLID_ANY, DISCOVERY_NQN);
     let connected = target.connect(NOW, &connect_command(0, 31, 0), data.as_bytes());
-    let Ok((Connected::Admin(admin), _)) = connected else { panic!("not connected") };
+    let Ok((ConnectedQueue::Admin(admin), _)) = connected else { panic!("not connected") };
     host.admin = *admin;
     host.set(Property::CC, 0x46_0001);
 
@@ -141,15 +143,15 @@ fn what_zns_cannot_describe_is_no_namespace() {
     let of = |config: NullConfig| Namespace::new(queue_of(&config).1, [0; 16]).err();
     assert_eq!(
         of(NullConfig { conventional: 1, ..null() }),
-        Some(Unsuitable::Conventional(ZoneNo(0)))
+        Some(NamespaceError::Conventional(ZoneNo(0)))
     );
     assert_eq!(of(NullConfig { zoned: false, ..null() }), None);
     assert_eq!(
         of(NullConfig { lba: 512, append_max: zonal_blk::Bytes(512), ..null() }),
-        Some(Unsuitable::Append(1))
+        Some(NamespaceError::Append(1))
     );
     assert_eq!(
-        Unsuitable::LastZone { capacity: Sector(9), zone_size: Sector(8) }.to_string(),
+        NamespaceError::LastZone { capacity: Sector(9), zone_size: Sector(8) }.to_string(),
         "9 sectors are not a whole number of zones of 8 sectors"
     );
 }
@@ -158,9 +160,9 @@ fn what_zns_cannot_describe_is_no_namespace() {
 fn namespace_identifiers_are_used_once() {
     let host = Host::new(&null());
     let again = |nsid| host.subsystem.add(nsid, crate::support::namespace(&null()).1);
-    assert_eq!(again(1), Err(AddError::Taken(1)));
-    assert_eq!(again(0), Err(AddError::Identifier(0)));
-    assert_eq!(again(1025), Err(AddError::Identifier(1025)));
+    assert_eq!(again(1), Err(AddNamespaceError::NsidInUse(1)));
+    assert_eq!(again(0), Err(AddNamespaceError::Identifier(0)));
+    assert_eq!(again(1025), Err(AddNamespaceError::Identifier(1025)));
     assert_eq!(again(2), Ok(()));
     assert!(host.subsystem.remove(3).is_none());
     assert!(host.subsystem.remove(2).is_some());

@@ -100,21 +100,21 @@ fn transfers_are_as_long_as_mdts_allows() {
 fn writes_of_a_zone_may_be_sent_together() {
     let host = Host::new(&null());
     let mut io = host.io(1);
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for block in 0..CAPACITY {
         let mut command = rw(IoOpcode::WRITE, block, 1);
         command.cid = (block as u16).into();
-        io.queue.submit(io.now, &command.into(), &pattern(1, block as u8), &mut answers);
+        io.queue.submit(io.now, &command.into(), &pattern(1, block as u8), &mut responses);
     }
     assert_eq!(io.queue.outstanding(), CAPACITY as usize);
     while io.queue.outstanding() > 0 {
-        io.queue.poll(io.now, &mut answers);
+        io.queue.poll(io.now, &mut responses);
     }
-    let mut cids: Vec<u16> = answers.iter().map(|answer| answer.cqe.cid.get()).collect();
+    let mut cids: Vec<u16> = responses.iter().map(|answer| answer.cqe.cid.get()).collect();
     cids.sort_unstable();
     assert_eq!(cids, (0..CAPACITY as u16).collect::<Vec<_>>());
-    assert!(answers.iter().all(|answer| answer.cqe.status().is_success()));
-    assert!(answers.iter().all(|answer| answer.cqe.sqhd.get() == CAPACITY as u16 + 1));
+    assert!(responses.iter().all(|answer| answer.cqe.status().is_success()));
+    assert!(responses.iter().all(|answer| answer.cqe.sqhd.get() == CAPACITY as u16 + 1));
     assert_eq!(io.read(5, 1).fine().data, pattern(1, 5));
 }
 
@@ -125,9 +125,9 @@ fn submission_queue_head_goes_round() {
     // 128 entries, the first of which was the Connect command.
     let heads: Vec<u16> = (0..130)
         .map(|_| {
-            let mut answers = Vec::new();
-            io.queue.submit(io.now, &Sqe::new(0x7c, 0, 1), &[], &mut answers);
-            answers[0].cqe.sqhd.get()
+            let mut responses = Vec::new();
+            io.queue.submit(io.now, &Sqe::new(0x7c, 0, 1), &[], &mut responses);
+            responses[0].cqe.sqhd.get()
         })
         .collect();
     assert_eq!((heads[0], heads[125], heads[126], heads[129]), (2, 127, 0, 3));
@@ -193,14 +193,14 @@ fn deallocation_empties_blocks_and_is_a_hint_to_sequential_zones() {
 fn namespace_that_is_removed_ends_what_is_on_its_way_and_takes_nothing_more() {
     let host = Host::new(&NullConfig { latency: zonal_blk::Nanos(1000), ..null() });
     let mut io = host.io(1);
-    let mut answers = Vec::new();
-    io.queue.submit(io.now, &rw(IoOpcode::WRITE, 0, 1).into(), &pattern(1, 1), &mut answers);
+    let mut responses = Vec::new();
+    io.queue.submit(io.now, &rw(IoOpcode::WRITE, 0, 1).into(), &pattern(1, 1), &mut responses);
     host.subsystem.remove(1);
-    io.queue.submit(io.now, &rw(IoOpcode::READ, 0, 1).into(), &[], &mut answers);
-    assert_eq!(answers[0].cqe.status().code(), NvmeStatus::INVALID_NAMESPACE);
+    io.queue.submit(io.now, &rw(IoOpcode::READ, 0, 1).into(), &[], &mut responses);
+    assert_eq!(responses[0].cqe.status().code(), NvmeStatus::INVALID_NAMESPACE);
     assert_eq!(io.queue.next_event(), Some(zonal_blk::Nanos(io.now.0 + 1000)));
-    io.queue.poll(zonal_blk::Nanos(io.now.0 + 1000), &mut answers);
-    assert_eq!(answers[1].cqe.status(), NvmeStatus::SUCCESS);
+    io.queue.poll(zonal_blk::Nanos(io.now.0 + 1000), &mut responses);
+    assert_eq!(responses[1].cqe.status(), NvmeStatus::SUCCESS);
     // Another namespace under the same identifier.
     host.subsystem.add(1, namespace(&null()).1).unwrap();
     assert_eq!(io.read(0, 1).fine().data, vec![0; 4096]);
@@ -222,25 +222,25 @@ fn controller_that_is_not_ready_takes_no_io() {
 fn queues_of_several_hosts_share_a_namespace() {
     let host = Host::new(&null());
     let (mut first, mut second): (Io, Io) = (host.io(1), host.io(2));
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     first.queue.submit(
         first.now,
         &rw(IoOpcode::ZONE_APPEND, 0, 1).into(),
         &pattern(1, 1),
-        &mut answers,
+        &mut responses,
     );
     second.queue.submit(
         first.now,
         &rw(IoOpcode::ZONE_APPEND, 0, 1).into(),
         &pattern(1, 2),
-        &mut answers,
+        &mut responses,
     );
-    while answers.len() < 2 {
-        first.queue.poll(first.now, &mut answers);
-        second.queue.poll(first.now, &mut answers);
+    while responses.len() < 2 {
+        first.queue.poll(first.now, &mut responses);
+        second.queue.poll(first.now, &mut responses);
     }
     let mut landed: Vec<u64> =
-        answers.into_iter().map(|answer| Ended::of(answer).fine().result).collect();
+        responses.into_iter().map(|answer| Ended::of(answer).fine().result).collect();
     landed.sort_unstable();
     assert_eq!(landed, [0, 1]);
     assert_eq!(first.read(0, 2).fine().data, [pattern(1, 1), pattern(1, 2)].concat());
@@ -252,11 +252,11 @@ fn buffer_used_again_brings_the_host_nothing_of_what_it_held() {
     let host = Host::new(&NullConfig { memory: false, ..null() });
     let mut io = host.io(1);
     io.write(0, &pattern(2, 1)).fine();
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for blocks in [2, 1, 2] {
-        io.queue.submit(io.now, &rw(IoOpcode::READ, 0, blocks).into(), &[], &mut answers);
-        io.queue.poll(io.now, &mut answers);
-        let mut data = answers.remove(0).data.expect("what was read");
+        io.queue.submit(io.now, &rw(IoOpcode::READ, 0, blocks).into(), &[], &mut responses);
+        io.queue.poll(io.now, &mut responses);
+        let mut data = responses.remove(0).data.expect("what was read");
         assert_eq!(data[..], vec![0; blocks as usize * 4096]);
         let Data::Buf(buf) = &mut data else { panic!("{data:?}") };
         buf.fill(0xff);
@@ -270,19 +270,19 @@ fn there_is_no_room_for_commands_with_more_than_16_mib_of_data() {
     let plain = NullConfig { zoned: false, size: Bytes(32 << 20), latency, ..null() };
     let host = Host::new(&plain);
     let mut io = host.io(1);
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for mib in 0..16 {
         assert!(io.queue.has_room());
         let mut command = rw(IoOpcode::READ, mib * 256, 256);
         command.cid = (mib as u16).into();
-        io.queue.submit(io.now, &command.into(), &[], &mut answers);
+        io.queue.submit(io.now, &command.into(), &[], &mut responses);
     }
     assert!(!io.queue.has_room());
-    io.queue.poll(zonal_blk::Nanos(io.now.0 + 1000), &mut answers);
-    assert!(io.queue.has_room() && answers.len() == 16);
+    io.queue.poll(zonal_blk::Nanos(io.now.0 + 1000), &mut responses);
+    assert!(io.queue.has_room() && responses.len() == 16);
     // What does not say how much data it has counts too: a Verify of 16 MiB.
-    io.queue.submit(io.now, &rw(IoOpcode::VERIFY, 0, 4096).into(), &[], &mut answers);
+    io.queue.submit(io.now, &rw(IoOpcode::VERIFY, 0, 4096).into(), &[], &mut responses);
     assert!(!io.queue.has_room());
-    io.queue.poll(zonal_blk::Nanos(io.now.0 + 2000), &mut answers);
+    io.queue.poll(zonal_blk::Nanos(io.now.0 + 2000), &mut responses);
     assert!(io.queue.has_room());
 }

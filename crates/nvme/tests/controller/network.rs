@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 use zonal_nvme::NvmeStatus;
-use zonal_nvme::controller::{Connected, Target};
+use zonal_nvme::controller::{ConnectedQueue, Target};
 use zonal_nvme::tcp::{
-    Closed, Digests, FatalError, Format, HostConfig, HostConnection, HostEvent, Initialize,
+    CloseReason, Digests, FatalError, Format, HostConfig, HostConnection, HostEvent, Initialize,
     Payload, Pdu, SubmitError, TargetConfig, TargetConnection, TargetEvent, encode,
 };
 use zonal_nvme::wire::fabrics::CNTLID_ANY;
@@ -22,7 +22,7 @@ struct Wire {
     host: HostConnection,
     target: TargetConnection,
     subsystems: Arc<Target>,
-    queue: Option<Connected>,
+    queue: Option<ConnectedQueue>,
     piece: usize,
 }
 
@@ -54,35 +54,35 @@ impl Wire {
     }
 
     fn execute(&mut self, event: TargetEvent) {
-        let mut answers = Vec::new();
+        let mut responses = Vec::new();
         match (&mut self.queue, event) {
             (None, TargetEvent::Command { sqe, data }) => {
                 match self.subsystems.connect(NOW, &sqe, &data) {
                     Ok((connected, answer)) => {
                         self.queue = Some(connected);
-                        answers.push(answer);
+                        responses.push(answer);
                     }
-                    Err(answer) => answers.push(answer),
+                    Err(answer) => responses.push(answer),
                 }
             }
-            (Some(Connected::Admin(admin)), TargetEvent::Command { sqe, data }) => {
-                admin.submit(NOW, &sqe, &data, &mut answers);
+            (Some(ConnectedQueue::Admin(admin)), TargetEvent::Command { sqe, data }) => {
+                admin.submit(NOW, &sqe, &data, &mut responses);
             }
-            (Some(Connected::Admin(admin)), TargetEvent::Refuse { sqe, status }) => {
-                admin.refuse(&sqe, status, &mut answers);
+            (Some(ConnectedQueue::Admin(admin)), TargetEvent::Refuse { sqe, status }) => {
+                admin.refuse(&sqe, status, &mut responses);
             }
-            (Some(Connected::Io(io)), TargetEvent::Command { sqe, data }) => {
-                io.submit(NOW, &sqe, &data, &mut answers);
+            (Some(ConnectedQueue::Io(io)), TargetEvent::Command { sqe, data }) => {
+                io.submit(NOW, &sqe, &data, &mut responses);
                 while io.outstanding() > 0 {
-                    io.poll(NOW, &mut answers);
+                    io.poll(NOW, &mut responses);
                 }
             }
-            (Some(Connected::Io(io)), TargetEvent::Refuse { sqe, status }) => {
-                io.refuse(&sqe, status, &mut answers);
+            (Some(ConnectedQueue::Io(io)), TargetEvent::Refuse { sqe, status }) => {
+                io.refuse(&sqe, status, &mut responses);
             }
             (None, refused) => panic!("{refused:?} before Connect"),
         }
-        for answer in answers {
+        for answer in responses {
             self.target.respond(answer.cqe, answer.data.as_deref().unwrap_or_default());
         }
     }
@@ -91,8 +91,8 @@ impl Wire {
     fn send(&mut self, sqe: impl Into<Sqe>, data: &[u8], room: u32) -> (Cqe, Payload) {
         self.host.submit(sqe.into(), data.to_vec(), room).expect("the connection is there");
         let mut events = self.run();
-        let Some(HostEvent::Ended { cqe, data }) = events.pop() else {
-            panic!("no end: {:?} {:?}", self.host.closed(), self.target.closed())
+        let Some(HostEvent::Completed { cqe, data }) = events.pop() else {
+            panic!("no end: {:?} {:?}", self.host.close_reason(), self.target.close_reason())
         };
         assert!(events.is_empty() && self.host.outstanding() == 0);
         (cqe, data)
@@ -182,7 +182,7 @@ fn data(cid: u16, ttag: u16, offset: u32, last: bool, len: usize) -> Pdu {
 
 #[test]
 fn host_that_breaks_a_rule_is_told_which() {
-    let fault = |fatal, what| Some(Closed::Fault { fatal, what });
+    let fault = |fatal, what| Some(CloseReason::ProtocolError { fatal, what });
     let sequence = || fault(FatalError::Sequence, "a PDU that may not come now");
     let out = FatalError::OutOfRange;
     let marks = "the last data are not marked so, or others are";
@@ -201,12 +201,12 @@ fn host_that_breaks_a_rule_is_told_which() {
             fault(FatalError::LimitExceeded, "too many commands wait for data"),
         ),
     ] {
-        let mut target = initialized(TargetConfig { max_waiting: 2, ..TargetConfig::default() });
+        let mut target = initialized(TargetConfig { max_r2ts: 2, ..TargetConfig::default() });
         pdus.iter().for_each(|pdu| {
             receive(&mut target, pdu);
         });
-        assert_eq!(target.closed(), expected.as_ref());
-        let Some(Closed::Fault { fatal, .. }) = expected else { continue };
+        assert_eq!(target.close_reason(), expected.as_ref());
+        let Some(CloseReason::ProtocolError { fatal, .. }) = expected else { continue };
         let output = std::mem::take(target.output());
         let terminate = &output[output.len() - 24..];
         assert_eq!((terminate[0], terminate[8]), (3, fatal as u8), "C2HTermReq with FES");
@@ -214,14 +214,16 @@ fn host_that_breaks_a_rule_is_told_which() {
     }
     let mut early = TargetConnection::new(TargetConfig::default());
     receive(&mut early, &write(1, 0));
-    assert_eq!(early.closed(), sequence().as_ref());
+    assert_eq!(early.close_reason(), sequence().as_ref());
     for (request, expected) in [
         (Initialize { version: 1, ..Initialize::default() }, FatalError::Unsupported),
         (Initialize { alignment: 32, ..Initialize::default() }, FatalError::HeaderField),
     ] {
         let mut target = TargetConnection::new(TargetConfig::default());
         receive(&mut target, &Pdu::IcReq(request));
-        assert!(matches!(target.closed(), Some(Closed::Fault { fatal, .. }) if *fatal == expected));
+        assert!(
+            matches!(target.close_reason(), Some(CloseReason::ProtocolError { fatal, .. }) if *fatal == expected)
+        );
     }
 }
 
@@ -231,7 +233,7 @@ fn data_are_asked_for_up_to_a_bound_and_then_in_turns() {
         let output = std::mem::take(target.output());
         output.chunks(24).map(|r2t| (r2t[0], r2t[8], r2t[10])).collect::<Vec<_>>()
     };
-    let mut target = initialized(TargetConfig { max_asked: 250, ..TargetConfig::default() });
+    let mut target = initialized(TargetConfig { max_r2t_bytes: 250, ..TargetConfig::default() });
     for cid in 1..=3 {
         receive(&mut target, &write(cid, 100));
     }
@@ -265,7 +267,7 @@ fn command_whose_data_are_damaged_or_too_long_is_refused_and_no_more() {
     let Pdu::Command { sqe, .. } = write(8, 4097) else { unreachable!() };
     let status = NvmeStatus::INVALID_FIELD.do_not_retry();
     assert_eq!(receive(&mut target, &write(8, 4097)), [TargetEvent::Refuse { sqe, status }]);
-    assert_eq!(target.closed(), None);
+    assert_eq!(target.close_reason(), None);
 }
 
 #[test]
@@ -277,7 +279,7 @@ fn target_that_breaks_a_rule_is_told_which() {
         assert_eq!(host_receives(&mut host, &Pdu::IcResp(response)), [HostEvent::Ready]);
         host.submit(Sqe::new(2, 7, 1), vec![], 100).unwrap();
         host.submit(Sqe::new(1, 8, 1), vec![1; 10000], 0).unwrap();
-        assert_eq!(host.submit(Sqe::new(2, 7, 1), vec![], 0), Err(SubmitError::Taken(7)));
+        assert_eq!(host.submit(Sqe::new(2, 7, 1), vec![], 0), Err(SubmitError::CidInUse(7)));
         host
     };
     let incoming = |cid, offset, last, success, len: usize| Pdu::ControllerData {
@@ -302,13 +304,20 @@ fn target_that_breaks_a_rule_is_told_which() {
     ] {
         let mut host = begin();
         assert!(host_receives(&mut host, &pdu).is_empty());
-        let found = host.closed();
-        assert!(matches!(found, Some(Closed::Fault { fatal: f, .. }) if *f == fatal), "{found:?}");
+        let found = host.close_reason();
+        assert!(
+            matches!(found, Some(CloseReason::ProtocolError { fatal: f, .. }) if *f == fatal),
+            "{found:?}"
+        );
     }
     let mut host = begin();
     let ended = host_receives(&mut host, &incoming(7, 0, true, true, 100));
     let cqe = Cqe::new(7, NvmeStatus::SUCCESS);
-    assert_eq!(ended, [HostEvent::Ended { cqe, data: vec![1; 100].into() }], "no response follows");
+    assert_eq!(
+        ended,
+        [HostEvent::Completed { cqe, data: vec![1; 100].into() }],
+        "no response follows"
+    );
     host.output().clear();
     host_receives(&mut host, &r2t(8, 0, 10000));
     assert_eq!(host.output().len(), 10000 + 3 * 24, "pieces of MAXH2CDATA");
@@ -327,7 +336,9 @@ fn target_that_breaks_a_rule_is_told_which() {
     ] {
         let mut host = HostConnection::new(HostConfig::default());
         host_receives(&mut host, &Pdu::IcResp(response));
-        assert!(matches!(host.closed(), Some(Closed::Fault { fatal: f, .. }) if *f == fatal));
+        assert!(
+            matches!(host.close_reason(), Some(CloseReason::ProtocolError { fatal: f, .. }) if *f == fatal)
+        );
     }
 }
 
@@ -346,7 +357,7 @@ fn each_side_hears_that_the_other_ended_the_connection() {
         &mut target,
         &Pdu::Terminate { sender, status: 6, information: 8, header: vec![1; 24] },
     );
-    let peer = Closed::Peer { status: 6, information: 8 };
-    assert_eq!(target.closed(), Some(&peer));
+    let peer = CloseReason::Peer { status: 6, information: 8 };
+    assert_eq!(target.close_reason(), Some(&peer));
     assert!(target.output().is_empty(), "no answer");
 }

@@ -117,7 +117,7 @@ fn linux_host_gets_what_it_needs_in_its_order() {
 
     // Leaving.
     let leave = property_command(FabricsType::PROPERTY_SET, Property::CC, 0x46_4061);
-    let ends: Vec<_> = host.answers(leave, &[]).iter().map(|a| a.cqe.status()).collect();
+    let ends: Vec<_> = host.responses(leave, &[]).iter().map(|a| a.cqe.status()).collect();
     assert_eq!(ends, [NvmeStatus::SUCCESS, NvmeStatus::ABORT_REQUESTED], "the event's comes last");
     assert_eq!(host.get(Property::CSTS), 0x9, "ready, shutdown complete");
     assert!(host.admin.is_stopped());
@@ -129,9 +129,9 @@ fn shutdown_and_disable_abort_the_request_for_events() {
         let mut host = Host::new(&null());
         assert_eq!(host.ask_for_event(9), None);
         let set = property_command(FabricsType::PROPERTY_SET, Property::CC, cc);
-        let mut answers = host.answers(set, &[]);
-        assert_eq!(answers.len(), 2, "that of the property, and that of the request");
-        let request = answers.pop().unwrap();
+        let mut responses = host.responses(set, &[]);
+        assert_eq!(responses.len(), 2, "that of the property, and that of the request");
+        let request = responses.pop().unwrap();
         assert_eq!(request.cqe.cid.get(), 9);
         assert_eq!(request.cqe.status(), NvmeStatus::ABORT_REQUESTED);
         assert_eq!(host.event(9), None);

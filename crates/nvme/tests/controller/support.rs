@@ -5,8 +5,8 @@ use zonal_blk::{Bytes, Device, Nanos, Queue, QueueOptions, Status, ZoneCondition
 use zonal_device::{NullConfig, NullDevice};
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::controller::{
-    Answer, Connected, Controller, IoQueue, Namespace, OfflineZones, Subsystem, SubsystemConfig,
-    Target,
+    ConnectedQueue, Controller, IoQueue, Namespace, OfflineZones, Response, Subsystem,
+    SubsystemConfig, Target,
 };
 use zonal_nvme::wire::admin::{FeatureCommand, IdentifyCommand, LogCommand};
 use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectCommand, ConnectData, PropertyCommand};
@@ -102,7 +102,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    pub fn of(answer: Answer) -> Self {
+    pub fn of(answer: Response) -> Self {
         let data = answer.data.map_or_else(Vec::new, |data| data.to_vec());
         Ended { status: answer.cqe.status().code(), result: answer.cqe.result(), data }
     }
@@ -143,7 +143,7 @@ impl Host {
         let target = Arc::new(Target::new(vec![Arc::clone(&subsystem)]));
         let data = connect_data(CNTLID_ANY, NQN);
         let connected = target.connect(NOW, &connect_command(0, 31, 5000), data.as_bytes());
-        let Ok((Connected::Admin(admin), answer)) = connected else { panic!("not connected") };
+        let Ok((ConnectedQueue::Admin(admin), answer)) = connected else { panic!("not connected") };
         assert_eq!(answer.cqe.result(), admin.cntlid().into());
         Host { target, subsystem, device, admin: *admin, now: NOW }
     }
@@ -152,7 +152,7 @@ impl Host {
     pub fn io(&self, qid: u16) -> Io {
         let data = connect_data(self.admin.cntlid(), NQN);
         let command = connect_command(qid, 127, 0);
-        let Ok((Connected::Io(queue), _)) =
+        let Ok((ConnectedQueue::Io(queue), _)) =
             self.target.connect(self.now, &command, data.as_bytes())
         else {
             panic!("not connected")
@@ -160,18 +160,18 @@ impl Host {
         Io { queue: *queue, now: self.now }
     }
 
-    /// All answers to a command.
-    pub fn answers(&mut self, sqe: Sqe, data: &[u8]) -> Vec<Answer> {
-        let mut answers = Vec::new();
-        self.admin.submit(self.now, &sqe, data, &mut answers);
-        answers
+    /// All responses to a command.
+    pub fn responses(&mut self, sqe: Sqe, data: &[u8]) -> Vec<Response> {
+        let mut responses = Vec::new();
+        self.admin.submit(self.now, &sqe, data, &mut responses);
+        responses
     }
 
     /// The one answer to a command.
     pub fn send(&mut self, sqe: impl Into<Sqe>, data: &[u8]) -> Ended {
-        let mut answers = self.answers(sqe.into(), data);
-        assert_eq!(answers.len(), 1, "one answer, at once");
-        Ended::of(answers.remove(0))
+        let mut responses = self.responses(sqe.into(), data);
+        assert_eq!(responses.len(), 1, "one answer, at once");
+        Ended::of(responses.remove(0))
     }
 
     pub fn get(&mut self, property: Property) -> u64 {
@@ -216,21 +216,21 @@ impl Host {
 
     /// Asks for an event; `None` while there is none.
     pub fn ask_for_event(&mut self, cid: u16) -> Option<(NvmeStatus, u64)> {
-        let answers = self.answers(Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, cid, 0), &[]);
-        first_event(answers, cid)
+        let responses = self.responses(Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, cid, 0), &[]);
+        first_event(responses, cid)
     }
 
     /// What has become of a request for events.
     pub fn event(&mut self, cid: u16) -> Option<(NvmeStatus, u64)> {
-        let mut answers = Vec::new();
-        self.admin.poll(self.now, &mut answers);
-        first_event(answers, cid)
+        let mut responses = Vec::new();
+        self.admin.poll(self.now, &mut responses);
+        first_event(responses, cid)
     }
 }
 
-fn first_event(answers: Vec<Answer>, cid: u16) -> Option<(NvmeStatus, u64)> {
-    assert!(answers.len() <= 1);
-    let answer = answers.into_iter().next()?;
+fn first_event(responses: Vec<Response>, cid: u16) -> Option<(NvmeStatus, u64)> {
+    assert!(responses.len() <= 1);
+    let answer = responses.into_iter().next()?;
     assert_eq!(answer.cqe.cid.get(), cid);
     Some((answer.cqe.status().code(), answer.cqe.result()))
 }
@@ -263,14 +263,14 @@ pub struct Io {
 
 impl Io {
     pub fn send(&mut self, sqe: impl Into<Sqe>, data: &[u8]) -> Ended {
-        let mut answers = Vec::new();
-        self.queue.submit(self.now, &sqe.into(), data, &mut answers);
-        while answers.is_empty() {
-            self.queue.poll(self.now, &mut answers);
+        let mut responses = Vec::new();
+        self.queue.submit(self.now, &sqe.into(), data, &mut responses);
+        while responses.is_empty() {
+            self.queue.poll(self.now, &mut responses);
         }
-        assert_eq!(answers.len(), 1);
+        assert_eq!(responses.len(), 1);
         assert_eq!(self.queue.outstanding(), 0);
-        Ended::of(answers.remove(0))
+        Ended::of(responses.remove(0))
     }
 
     pub fn write(&mut self, slba: u64, data: &[u8]) -> Ended {

@@ -1,12 +1,12 @@
 //! The way in: freezing, checking, cutting.
 use super::bios::{Part, Spec};
 use super::plug::Write;
-use super::{Checked, Model};
+use super::{CheckResult, Model};
 use zonal_blk::{BioFlags, Op, Sector, Status};
 
 impl Model {
     /// A bio is submitted. It has the number [`Model::next_id`] had.
-    pub(in super::super) fn submit(&mut self, spec: Spec) -> Checked {
+    pub(in super::super) fn submit(&mut self, spec: Spec) -> CheckResult {
         let channel = spec.channel;
         let acknowledged = self.data.acknowledged_so_far();
         let bio = self.bios.add(spec, acknowledged);
@@ -19,7 +19,7 @@ impl Model {
     }
 
     /// Bios are submitted together.
-    pub(in super::super) fn submit_batch(&mut self, specs: Vec<Spec>) -> Checked {
+    pub(in super::super) fn submit_batch(&mut self, specs: Vec<Spec>) -> CheckResult {
         let mut run: Option<Write> = None;
         let mut run_zone = 0;
         for spec in specs {
@@ -71,7 +71,7 @@ impl Model {
     }
 
     /// A channel polls: what it held back is let in, if the queue is not frozen.
-    pub(in super::super) fn poll(&mut self, channel: usize) -> Checked {
+    pub(in super::super) fn poll(&mut self, channel: usize) -> CheckResult {
         if self.is_frozen() {
             return Ok(());
         }
@@ -156,7 +156,7 @@ impl Model {
         (!starts).then_some(Status::Invalid)
     }
 
-    fn admit(&mut self, bio: u32) -> Checked {
+    fn admit(&mut self, bio: u32) -> CheckResult {
         let spec = self.bios.get(bio).clone();
         if let Some(status) = self.refusal(&spec) {
             self.bios.enter(bio, 1);
@@ -190,7 +190,7 @@ impl Model {
     }
 
     /// A command's worth goes to the plug of its zone, or past it.
-    fn pass(&mut self, op: Op, spec: &Spec, part: Part) -> Checked {
+    fn pass(&mut self, op: Op, spec: &Spec, part: Part) -> CheckResult {
         if self.limits.nr_zones == 0 {
             return Ok(());
         }

@@ -1,5 +1,5 @@
 //! Each bio from its submission to its end.
-use super::{Checked, Wrong, require};
+use super::{CheckResult, Violation, require};
 use crate::fault::BioPart;
 use zonal_blk::sched::Prio;
 use zonal_blk::{BioFlags, Completion, Op, Sector, Status};
@@ -86,7 +86,7 @@ impl Bios {
     }
 
     /// Whether a command may carry this part.
-    pub(super) fn check_part(&self, part: &Part) -> Checked {
+    pub(super) fn check_part(&self, part: &Part) -> CheckResult {
         let Some(bio) = self.0.get(part.bio as usize) else {
             return Err(format!("the device got a bio that nobody submitted: {part:?}"));
         };
@@ -106,7 +106,11 @@ impl Bios {
     }
 
     /// A part of a bio has ended. Gives the channel if it was the last.
-    pub(super) fn part_ended(&mut self, bio: u32, status: Status) -> Result<Option<usize>, Wrong> {
+    pub(super) fn part_ended(
+        &mut self,
+        bio: u32,
+        status: Status,
+    ) -> Result<Option<usize>, Violation> {
         let this = &mut self.0[bio as usize];
         require!(this.left > 0, "a part of bio {bio} ended twice");
         this.left -= 1;
@@ -142,7 +146,7 @@ impl Bios {
         id: u64,
         channel: usize,
         completion: &Completion,
-    ) -> Result<Spec, Wrong> {
+    ) -> Result<Spec, Violation> {
         let Some(bio) = usize::try_from(id).ok().and_then(|id| self.0.get_mut(id)) else {
             return Err(format!("a bio {id} completed that nobody submitted"));
         };

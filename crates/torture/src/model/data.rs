@@ -5,8 +5,8 @@
 //! together need no rule.
 use super::super::config::Config;
 use super::bios::Bios;
-use super::device::{Command, DeviceSide};
-use super::{Checked, require};
+use super::device::{Command, DeviceModel};
+use super::{CheckResult, require};
 use std::collections::VecDeque;
 use zonal_blk::{BioFlags, Buf, Completion, Limits, Op, Sector};
 
@@ -131,7 +131,7 @@ impl Data {
         }
     }
 
-    pub(super) fn check_read(&self, bios: &Bios, id: u64, completion: &Completion) -> Checked {
+    pub(super) fn check_read(&self, bios: &Bios, id: u64, completion: &Completion) -> CheckResult {
         let Some(buf) = completion.buf.as_ref().filter(|_| self.kept) else {
             return Ok(());
         };
@@ -167,7 +167,7 @@ impl Data {
     }
 
     /// A bio completed without error.
-    pub(super) fn acknowledged(&mut self, bios: &Bios, id: u64, device: &DeviceSide) {
+    pub(super) fn acknowledged(&mut self, bios: &Bios, id: u64, device: &DeviceModel) {
         if !self.cache {
             return;
         }
@@ -235,7 +235,7 @@ impl Data {
     }
 
     /// The power failed: a zone lost no more than a tail that nobody was promised.
-    pub(super) fn check_survival(&mut self, zone: usize, before: u64, after: u64) -> Checked {
+    pub(super) fn check_survival(&mut self, zone: usize, before: u64, after: u64) -> CheckResult {
         require!(
             after <= before,
             "zone {zone}: the write pointer was {before}, after a loss of power {after}"
@@ -254,9 +254,9 @@ impl Data {
     pub(super) fn check_loose(
         &mut self,
         limits: &Limits,
-        device: &DeviceSide,
+        device: &DeviceModel,
         read_raw: impl Fn(Sector, &mut [u8]),
-    ) -> Checked {
+    ) -> CheckResult {
         self.settled += self.acknowledged.len() as u64;
         self.acknowledged.clear();
         for (index, history) in self.history.iter_mut().enumerate() {

@@ -1,7 +1,7 @@
 //! What the device is asked, and whether it may be.
 use super::super::config::{Config, Policy};
 use super::bios::Part;
-use super::{Checked, Model, require};
+use super::{CheckResult, Model, require};
 use zonal_blk::{BioFlags, Limits, Op, Sector, Status, Tag, Zone, ZoneCondition, ZoneKind};
 
 /// A command at the device.
@@ -32,7 +32,7 @@ struct MediumZone {
     writes: u32,
 }
 
-pub(super) struct DeviceSide {
+pub(super) struct DeviceModel {
     zones: Vec<MediumZone>,
     /// By hardware queue and tag.
     commands: Vec<Vec<Option<Command>>>,
@@ -43,7 +43,7 @@ pub(super) struct DeviceSide {
     writes: u32,
 }
 
-impl DeviceSide {
+impl DeviceModel {
     pub(super) fn new(config: &Config, limits: &Limits, zones: &[Zone]) -> Self {
         let medium = |zone: &Zone| {
             let mut medium = MediumZone {
@@ -57,7 +57,7 @@ impl DeviceSide {
             medium.learn(zone);
             medium
         };
-        DeviceSide {
+        DeviceModel {
             zones: zones.iter().map(medium).collect(),
             commands: Vec::new(),
             in_flight: Vec::new(),
@@ -67,12 +67,12 @@ impl DeviceSide {
         }
     }
 
-    pub(super) fn forget_queues(&mut self) {
+    pub(super) fn clear_queues(&mut self) {
         self.commands.iter_mut().flatten().for_each(|command| *command = None);
         self.in_flight.fill(0);
     }
 
-    pub(super) fn pointer(&self, zone: usize) -> u64 {
+    pub(super) fn write_pointer(&self, zone: usize) -> u64 {
         self.zones.get(zone).map_or(0, |zone| zone.wp)
     }
 
@@ -84,7 +84,7 @@ impl DeviceSide {
         self.zones[zone].learn(report);
     }
 
-    pub(super) fn check(&self, number: usize, report: &Zone) -> Checked {
+    pub(super) fn check(&self, number: usize, report: &Zone) -> CheckResult {
         let zone = &self.zones[number];
         let mut found = MediumZone { wp: zone.wp, cond: zone.cond, ..*zone };
         found.learn(report);
@@ -114,7 +114,7 @@ impl MediumZone {
 }
 
 impl Model {
-    pub(super) fn started(&mut self, queue: u16, tag: Tag, mut command: Command) -> Checked {
+    pub(super) fn started(&mut self, queue: u16, tag: Tag, mut command: Command) -> CheckResult {
         let longest = match command.op {
             Op::Discard => u32::MAX,
             Op::WriteZeroes => self.limits.max_write_zeroes_sectors,
@@ -183,7 +183,7 @@ impl Model {
     }
 
     /// The layer asked the device to stop a command.
-    pub(super) fn aborted(&mut self, queue: u16, tag: Tag, stops: bool, at: u64) -> Checked {
+    pub(super) fn aborted(&mut self, queue: u16, tag: Tag, stops: bool, at: u64) -> CheckResult {
         let slot = &mut self.device.commands[usize::from(queue)][usize::from(tag.0)];
         let command = slot.as_mut().ok_or("the layer stops a command that was not started")?;
         require!(!command.stopped, "the layer stops a command twice");
@@ -205,7 +205,7 @@ impl Model {
         tag: Tag,
         (landed, done): (Sector, u32),
         status: Status,
-    ) -> Checked {
+    ) -> CheckResult {
         let slot = &mut self.device.commands[usize::from(queue)][usize::from(tag.0)];
         let mut command = slot.take().ok_or("the medium did a command that was not started")?;
         require!(!command.executed, "the medium did a command twice");
@@ -218,7 +218,7 @@ impl Model {
         outcome
     }
 
-    fn took_effect(&mut self, command: &Command, landed: Sector, done: u32) -> Checked {
+    fn took_effect(&mut self, command: &Command, landed: Sector, done: u32) -> CheckResult {
         let zone = command.zone;
         match command.op {
             op if op.is_write() => {
@@ -265,7 +265,7 @@ impl Model {
     }
 
     /// Whether the medium had a reason to fail a command.
-    fn check_failure(&self, command: &Command, status: Status) -> Checked {
+    fn check_failure(&self, command: &Command, status: Status) -> CheckResult {
         let zone = command.zone;
         let writes = matches!(command.op, Op::Write | Op::WriteZeroes);
         if !writes || !self.device.is_sequential(zone) {
@@ -286,7 +286,7 @@ impl Model {
             return Ok(());
         }
         require!(
-            !self.plugs_in_use() || self.plugs.zones[zone].doubtful,
+            !self.plugs_in_use() || self.plugs.zones[zone].wp_uncertain,
             "zone {zone}: the device saw a write at {at} of {} sectors, its write pointer is {} \
              and the capacity {}",
             command.nr_sectors,
@@ -296,7 +296,13 @@ impl Model {
         Ok(())
     }
 
-    pub(super) fn done(&mut self, queue: u16, tag: Tag, status: Status, faulty: bool) -> Checked {
+    pub(super) fn done(
+        &mut self,
+        queue: u16,
+        tag: Tag,
+        status: Status,
+        faulty: bool,
+    ) -> CheckResult {
         let slot = &mut self.device.commands[usize::from(queue)][usize::from(tag.0)];
         let command = slot.take().ok_or("the device ended a command that was not started")?;
         self.device.in_flight[usize::from(queue)] -= 1;
@@ -324,7 +330,7 @@ impl Model {
             }
             Op::ZoneAppend => {
                 if faulty {
-                    self.plugs.doubt(zone);
+                    self.plugs.mark_wp_uncertain(zone);
                 }
                 self.end_append(zone);
                 Ok(())

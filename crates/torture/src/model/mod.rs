@@ -16,15 +16,15 @@ pub(super) use bios::Spec;
 use bios::{Bios, Part};
 use data::Data;
 pub(super) use data::filled;
-use device::DeviceSide;
+use device::DeviceModel;
 use plug::Plugs;
 use std::collections::VecDeque;
 use zonal_blk::{Completion, Limits, Op, Sector, Status, Zone, ZoneNo};
 
 /// Something that should not be.
-pub(super) type Wrong = String;
+pub(super) type Violation = String;
 
-pub(super) type Checked = Result<(), Wrong>;
+pub(super) type CheckResult = Result<(), Violation>;
 
 /// Fails with a sentence unless something holds.
 macro_rules! require {
@@ -49,7 +49,7 @@ pub(super) struct Model {
     channels: Vec<Channel>,
     frozen: u32,
     plugs: Plugs,
-    device: DeviceSide,
+    device: DeviceModel,
     data: Data,
     /// Zone reports that the layer got and the model has not looked at.
     reports: VecDeque<Report>,
@@ -79,7 +79,7 @@ impl Model {
             channels: Vec::new(),
             frozen: 0,
             plugs: Plugs::new(zones),
-            device: DeviceSide::new(config, limits, zones),
+            device: DeviceModel::new(config, limits, zones),
             data: Data::new(config, limits),
             reports: VecDeque::new(),
             ios: 0,
@@ -96,7 +96,7 @@ impl Model {
         self.limits = limits.clone();
         self.frozen = 0;
         self.plugs = Plugs::new(zones);
-        self.device.forget_queues();
+        self.device.clear_queues();
     }
 
     /// One more channel. Gives its number.
@@ -123,8 +123,10 @@ impl Model {
     }
 
     /// Where a write to the zone has to begin, for all that anybody knows.
-    pub(super) fn pointer(&self, zone: u16) -> u64 {
-        self.plugs.pointer(zone.into()).unwrap_or_else(|| self.device.pointer(zone.into()))
+    pub(super) fn write_pointer(&self, zone: u16) -> u64 {
+        self.plugs
+            .write_pointer(zone.into())
+            .unwrap_or_else(|| self.device.write_pointer(zone.into()))
     }
 
     pub(super) fn is_sequential(&self, zone: ZoneNo) -> bool {
@@ -149,7 +151,7 @@ impl Model {
     }
 
     /// What happened at the device during a call.
-    pub(super) fn events(&mut self, log: &mut Log) -> Checked {
+    pub(super) fn events(&mut self, log: &mut Log) -> CheckResult {
         let mut parts = log.parts.drain(..);
         for event in log.events.drain(..) {
             match event {
@@ -189,7 +191,7 @@ impl Model {
     }
 
     /// At the end of a call: nothing was asked of the device in vain.
-    pub(super) fn no_reports_left(&mut self) -> Checked {
+    pub(super) fn no_reports_left(&mut self) -> CheckResult {
         match self.reports.pop_front() {
             None => Ok(()),
             Some(report) => Err(format!("the layer asked for zone {} needlessly", report.first)),
@@ -197,7 +199,7 @@ impl Model {
     }
 
     /// What the device said when it was asked for a zone.
-    fn ask(&mut self, zone: usize) -> Result<Option<Zone>, Wrong> {
+    fn ask(&mut self, zone: usize) -> Result<Option<Zone>, Violation> {
         let Some(report) = self.reports.pop_front() else {
             return Err(format!("the layer should have asked the device for zone {zone}"));
         };
@@ -210,7 +212,7 @@ impl Model {
     }
 
     /// The completions of a poll.
-    pub(super) fn completed(&mut self, channel: usize, completions: &[Completion]) -> Checked {
+    pub(super) fn completed(&mut self, channel: usize, completions: &[Completion]) -> CheckResult {
         for completion in completions {
             self.ios += 1;
             let id = completion.user_data;
@@ -230,17 +232,17 @@ impl Model {
     }
 
     /// Somebody changed a zone past the layer; `wp` from its start.
-    pub(super) fn changed_behind(&mut self, zone: ZoneNo, report: &Zone) {
-        let before = self.device.pointer(zone.index());
+    pub(super) fn changed_externally(&mut self, zone: ZoneNo, report: &Zone) {
+        let before = self.device.write_pointer(zone.index());
         self.device.learn(zone.index(), report);
-        let after = self.device.pointer(zone.index());
+        let after = self.device.write_pointer(zone.index());
         if after < before {
             self.data.truncate(&self.limits, zone.index(), after);
             if after == 0 {
                 self.data.was_reset(zone.index());
             }
         }
-        self.plugs.doubt(zone.index());
+        self.plugs.mark_wp_uncertain(zone.index());
     }
 
     /// The device lost power; these are its zones now.
@@ -248,25 +250,25 @@ impl Model {
         &mut self,
         zones: &[Zone],
         read_raw: impl Fn(Sector, &mut [u8]),
-    ) -> Checked {
+    ) -> CheckResult {
         for (zone, report) in zones.iter().enumerate() {
             if !self.device.is_sequential(zone) {
                 continue;
             }
-            let before = self.device.pointer(zone);
+            let before = self.device.write_pointer(zone);
             self.device.learn(zone, report);
-            let after = self.device.pointer(zone);
+            let after = self.device.write_pointer(zone);
             self.data.check_survival(zone, before, after)?;
             self.data.truncate(&self.limits, zone, after);
             if before != after {
-                self.plugs.doubt(zone);
+                self.plugs.mark_wp_uncertain(zone);
             }
         }
         self.data.check_loose(&self.limits, &self.device, read_raw)
     }
 
     /// All zones were read anew by the layer, or some on request.
-    pub(super) fn reported(&mut self, all: bool) -> Checked {
+    pub(super) fn reported(&mut self, all: bool) -> CheckResult {
         let Some(report) = self.reports.pop_front() else {
             return Err("the layer should have asked the device for its zones".to_owned());
         };
@@ -280,7 +282,7 @@ impl Model {
     }
 
     /// With nothing outstanding: the device's write pointers are where they should be.
-    pub(super) fn check_zones(&self, zones: &[Zone]) -> Checked {
+    pub(super) fn check_zones(&self, zones: &[Zone]) -> CheckResult {
         for (number, zone) in zones.iter().enumerate() {
             self.device.check(number, zone)?;
         }
@@ -288,7 +290,7 @@ impl Model {
     }
 
     /// Somebody asked the layer for a zone.
-    pub(super) fn looked_up(&mut self, zone: usize) -> Checked {
+    pub(super) fn looked_up(&mut self, zone: usize) -> CheckResult {
         if self.plugs.is_stale(zone) {
             let report = self.ask(zone)?;
             self.plugs.sync(zone, report.as_ref());
@@ -297,8 +299,8 @@ impl Model {
     }
 
     /// What the layer says of a zone, after it has asked the device if it had to.
-    pub(super) fn check_known(&self, zone: usize, wp: u64, is_known: bool) -> Checked {
-        let Some(pointer) = self.plugs.pointer(zone).filter(|_| is_known) else {
+    pub(super) fn check_known(&self, zone: usize, wp: u64, is_known: bool) -> CheckResult {
+        let Some(pointer) = self.plugs.write_pointer(zone).filter(|_| is_known) else {
             return Ok(());
         };
         require!(

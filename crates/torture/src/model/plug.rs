@@ -1,18 +1,18 @@
 //! What the layer knows of each zone, and which write has its turn.
 use super::super::config::Policy;
 use super::bios::Part;
-use super::{Checked, Model, Wrong, require};
+use super::{CheckResult, Model, Violation, require};
 use std::collections::VecDeque;
 use zonal_blk::sched::Prio;
 use zonal_blk::{BioFlags, Op, Sector, Status, Zone, ZoneCondition, ZoneKind};
 
 /// What the layer knows of a write pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum KnownWp {
     Conventional,
     At(u64),
     /// A write failed, and the device has yet to be asked.
-    No,
+    Unknown,
     /// Native appends moved it.
     Appended,
     ReadOnly,
@@ -30,7 +30,7 @@ pub(super) struct Write {
 }
 
 pub(super) struct Plug {
-    pub(super) known: Known,
+    pub(super) known: KnownWp,
     start: u64,
     pub(super) capacity: u64,
     waiting: VecDeque<Write>,
@@ -42,38 +42,38 @@ pub(super) struct Plug {
     pub(super) appending: u32,
     /// The layer cannot know where the write pointer is: somebody moved it past the layer, or a
     /// reset and a write were on their way together.
-    pub(super) doubtful: bool,
+    pub(super) wp_uncertain: bool,
     alive: bool,
 }
 
 impl Plug {
-    pub(super) fn is_quiet(&self) -> bool {
-        self.turn.is_none() && self.waiting.is_empty() && self.is_still()
+    pub(super) fn is_idle(&self) -> bool {
+        self.turn.is_none() && self.waiting.is_empty() && self.has_no_management()
     }
 
-    fn is_still(&self) -> bool {
+    fn has_no_management(&self) -> bool {
         self.managing == 0 && self.appending == 0
     }
 
     fn sync(&mut self, report: Option<&Zone>) {
         let Some(zone) = report else {
-            self.known = Known::No;
+            self.known = KnownWp::Unknown;
             return;
         };
-        self.doubtful = false;
+        self.wp_uncertain = false;
         self.known = match (zone.kind, zone.cond) {
-            (ZoneKind::Conventional, _) => Known::Conventional,
-            (_, ZoneCondition::ReadOnly) => Known::ReadOnly,
-            (_, ZoneCondition::Offline) => Known::Offline,
-            (_, ZoneCondition::Full) => Known::At(zone.capacity.0),
-            _ => Known::At((zone.wp - zone.start).0),
+            (ZoneKind::Conventional, _) => KnownWp::Conventional,
+            (_, ZoneCondition::ReadOnly) => KnownWp::ReadOnly,
+            (_, ZoneCondition::Offline) => KnownWp::Offline,
+            (_, ZoneCondition::Full) => KnownWp::At(zone.capacity.0),
+            _ => KnownWp::At((zone.wp - zone.start).0),
         };
     }
 
     fn lives(&self) -> bool {
         let partial = match self.known {
-            Known::At(at) => at > 0 && at < self.capacity,
-            Known::No => true,
+            KnownWp::At(at) => at > 0 && at < self.capacity,
+            KnownWp::Unknown => true,
             _ => false,
         };
         partial || self.turn.is_some() || !self.waiting.is_empty()
@@ -85,15 +85,15 @@ pub(super) struct Plugs {
     pub(super) zones: Vec<Plug>,
     pub(super) alive: u32,
     /// QD=1: the zone that has the disk, and those that want it.
-    disk: Option<usize>,
-    line: VecDeque<usize>,
+    qd1_owner: Option<usize>,
+    qd1_waiters: VecDeque<usize>,
 }
 
 impl Plugs {
     pub(super) fn new(zones: &[Zone]) -> Self {
         let plug = |zone: &Zone| {
             let mut plug = Plug {
-                known: Known::No,
+                known: KnownWp::Unknown,
                 start: zone.start.0,
                 capacity: zone.capacity.0,
                 waiting: VecDeque::new(),
@@ -101,7 +101,7 @@ impl Plugs {
                 started: false,
                 managing: 0,
                 appending: 0,
-                doubtful: false,
+                wp_uncertain: false,
                 alive: false,
             };
             plug.sync(Some(zone));
@@ -112,27 +112,27 @@ impl Plugs {
         plugs
     }
 
-    pub(super) fn pointer(&self, zone: usize) -> Option<u64> {
+    pub(super) fn write_pointer(&self, zone: usize) -> Option<u64> {
         match self.zones.get(zone)?.known {
-            Known::At(at) => Some(at),
+            KnownWp::At(at) => Some(at),
             _ => None,
         }
     }
 
-    pub(super) fn doubt(&mut self, zone: usize) {
-        self.zones[zone].doubtful = true;
+    pub(super) fn mark_wp_uncertain(&mut self, zone: usize) {
+        self.zones[zone].wp_uncertain = true;
     }
 
     /// Whether a report on request tells the plug something.
     pub(super) fn wants_report(&self, zone: usize) -> bool {
         let plug = &self.zones[zone];
-        plug.known == Known::No && plug.is_quiet()
+        plug.known == KnownWp::Unknown && plug.is_idle()
     }
 
     /// Whether a question about the zone makes the layer ask the device.
     pub(super) fn is_stale(&self, zone: usize) -> bool {
         let plug = &self.zones[zone];
-        matches!(plug.known, Known::No | Known::Appended) && plug.is_quiet()
+        matches!(plug.known, KnownWp::Unknown | KnownWp::Appended) && plug.is_idle()
     }
 
     pub(super) fn sync(&mut self, zone: usize, report: Option<&Zone>) {
@@ -150,13 +150,13 @@ impl Plugs {
 
 impl Model {
     pub(super) fn is_conventional(&self, zone: usize) -> bool {
-        self.plugs.zones[zone].known == Known::Conventional
+        self.plugs.zones[zone].known == KnownWp::Conventional
     }
 
     /// A reset or finish goes down.
     pub(super) fn begin_management(&mut self, zone: usize) {
         let plug = &mut self.plugs.zones[zone];
-        plug.doubtful |= !plug.is_quiet();
+        plug.wp_uncertain |= !plug.is_idle();
         plug.managing += 1;
     }
 
@@ -165,20 +165,20 @@ impl Model {
         &mut self,
         zone: usize,
         (op, status, faulty): (Op, Status, bool),
-    ) -> Checked {
+    ) -> CheckResult {
         let one = op != Op::ZoneResetAll;
         let plug = &mut self.plugs.zones[zone];
         plug.managing -= 1;
-        plug.doubtful |= faulty;
-        let moves =
-            one || !matches!(plug.known, Known::Conventional | Known::ReadOnly | Known::Offline);
+        plug.wp_uncertain |= faulty;
+        let moves = one
+            || !matches!(plug.known, KnownWp::Conventional | KnownWp::ReadOnly | KnownWp::Offline);
         if status == Status::Ok && moves {
             self.abort(zone, Status::IoError)?;
             let plug = &mut self.plugs.zones[zone];
             let wp = if op == Op::ZoneFinish { plug.capacity } else { 0 };
-            plug.known = if plug.appending > 0 { Known::Appended } else { Known::At(wp) };
-            if plug.is_quiet() && self.device.pointer(zone) == wp {
-                self.plugs.zones[zone].doubtful = false;
+            plug.known = if plug.appending > 0 { KnownWp::Appended } else { KnownWp::At(wp) };
+            if plug.is_idle() && self.device.write_pointer(zone) == wp {
+                self.plugs.zones[zone].wp_uncertain = false;
             }
         }
         self.plugs.settle(zone);
@@ -186,12 +186,12 @@ impl Model {
     }
 
     /// A native append goes past the plug.
-    pub(super) fn begin_append(&mut self, zone: usize) -> Checked {
+    pub(super) fn begin_append(&mut self, zone: usize) -> CheckResult {
         let plug = &mut self.plugs.zones[zone];
-        plug.doubtful |= plug.turn.is_some() || plug.managing > 0;
+        plug.wp_uncertain |= plug.turn.is_some() || plug.managing > 0;
         plug.appending += 1;
         self.abort(zone, Status::IoError)?;
-        self.plugs.zones[zone].known = Known::Appended;
+        self.plugs.zones[zone].known = KnownWp::Appended;
         self.plugs.settle(zone);
         Ok(())
     }
@@ -202,28 +202,28 @@ impl Model {
     }
 
     /// A write enters the plug; `at` is from the zone's start, and means nothing for an append.
-    pub(super) fn write(&mut self, zone: usize, mut write: Write) -> Checked {
+    pub(super) fn write(&mut self, zone: usize, mut write: Write) -> CheckResult {
         let append = write.op == Op::ZoneAppend;
         let plug = &self.plugs.zones[zone];
-        let fits = |known| matches!(known, Known::At(at) if append || at == write.at);
-        let may_ask = !self.lazy_recovery || plug.known == Known::Appended;
+        let fits = |known| matches!(known, KnownWp::At(at) if append || at == write.at);
+        let may_ask = !self.lazy_recovery || plug.known == KnownWp::Appended;
         // A write at the pointer that is too long is refused without a question.
-        if !fits(plug.known) && plug.is_quiet() && may_ask {
+        if !fits(plug.known) && plug.is_idle() && may_ask {
             let report = self.ask(zone)?;
             self.plugs.sync(zone, report.as_ref());
         }
         let plug = &self.plugs.zones[zone];
         let wp = match plug.known {
-            Known::At(wp) if fits(plug.known) && plug.managing == 0 => Some(wp),
+            KnownWp::At(wp) if fits(plug.known) && plug.managing == 0 => Some(wp),
             _ => None,
         };
         let wp = wp.filter(|wp| wp + u64::from(write.len) <= plug.capacity);
         let Some(wp) = wp else {
-            let offline = plug.known == Known::Offline;
+            let offline = plug.known == KnownWp::Offline;
             let status = if offline { Status::Offline } else { Status::IoError };
             return self.refuse(zone, write, status);
         };
-        self.plugs.zones[zone].known = Known::At(wp + u64::from(write.len));
+        self.plugs.zones[zone].known = KnownWp::At(wp + u64::from(write.len));
         write.at = wp;
         if append {
             write.op = Op::Write;
@@ -238,18 +238,18 @@ impl Model {
             if self.plugs.zones[zone].turn.is_none() {
                 self.next_turn(zone);
             }
-        } else if self.plugs.disk.is_none() {
-            self.plugs.disk = Some(zone);
+        } else if self.plugs.qd1_owner.is_none() {
+            self.plugs.qd1_owner = Some(zone);
             self.next_turn(zone);
-        } else if self.plugs.disk != Some(zone) && !self.plugs.line.contains(&zone) {
-            self.plugs.line.push_back(zone);
+        } else if self.plugs.qd1_owner != Some(zone) && !self.plugs.qd1_waiters.contains(&zone) {
+            self.plugs.qd1_waiters.push_back(zone);
         }
         self.plugs.settle(zone);
         Ok(())
     }
 
     /// What cannot be done together may be done in part.
-    fn refuse(&mut self, zone: usize, write: Write, status: Status) -> Checked {
+    fn refuse(&mut self, zone: usize, write: Write, status: Status) -> CheckResult {
         if write.parts.len() == 1 {
             return self.part_ended(&write.parts[0], status);
         }
@@ -287,20 +287,20 @@ impl Model {
     }
 
     /// What waits can no longer be done.
-    fn abort(&mut self, zone: usize, status: Status) -> Checked {
+    fn abort(&mut self, zone: usize, status: Status) -> CheckResult {
         for write in std::mem::take(&mut self.plugs.zones[zone].waiting) {
             for part in &write.parts {
                 self.part_ended(part, status)?;
             }
         }
-        self.plugs.line.retain(|&waiting| waiting != zone);
+        self.plugs.qd1_waiters.retain(|&waiting| waiting != zone);
         Ok(())
     }
 
     /// The write whose turn it was has ended.
-    pub(super) fn end_turn(&mut self, zone: usize, status: Status) -> Checked {
+    pub(super) fn end_turn(&mut self, zone: usize, status: Status) -> CheckResult {
         if status != Status::Ok {
-            let still = self.plugs.zones[zone].is_still();
+            let still = self.plugs.zones[zone].has_no_management();
             let asks = still && !self.lazy_recovery;
             let report = if asks { self.ask(zone)? } else { None };
             let offline = report.is_some_and(|zone| zone.cond == ZoneCondition::Offline);
@@ -310,8 +310,8 @@ impl Model {
         let more = self.next_turn(zone);
         self.plugs.settle(zone);
         if !more && self.policy == Policy::Qd1 {
-            let next = self.plugs.line.pop_front();
-            self.plugs.disk = next;
+            let next = self.plugs.qd1_waiters.pop_front();
+            self.plugs.qd1_owner = next;
             if let Some(next) = next {
                 require!(self.next_turn(next), "zone {next} stands in line without a write");
                 self.plugs.settle(next);
@@ -321,7 +321,11 @@ impl Model {
     }
 
     /// A write to a sequential zone reached the device: it is the one whose turn it is.
-    pub(super) fn check_turn(&mut self, zone: usize, command: &super::device::Command) -> Checked {
+    pub(super) fn check_turn(
+        &mut self,
+        zone: usize,
+        command: &super::device::Command,
+    ) -> CheckResult {
         let plug = &mut self.plugs.zones[zone];
         let Some(turn) = &plug.turn else {
             return Err(format!(
@@ -348,7 +352,7 @@ impl Model {
         Ok(())
     }
 
-    pub(super) fn part_ended(&mut self, part: &Part, status: Status) -> Result<(), Wrong> {
+    pub(super) fn part_ended(&mut self, part: &Part, status: Status) -> Result<(), Violation> {
         if let Some(channel) = self.bios.part_ended(part.bio, status)? {
             self.channels[channel].ready += 1;
         }

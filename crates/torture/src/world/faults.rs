@@ -1,7 +1,7 @@
 //! What happens to the queue and to the device: policies, channels that go, faults.
 use super::super::config::{Policy, scheduler};
-use super::super::model::{Checked, require};
-use super::super::step::{Change, Doom, End, Halt};
+use super::super::model::{CheckResult, require};
+use super::super::step::{AbortBehaviour, Change, CommandFault, FaultEffect};
 use super::{World, all_zones};
 use crate::fault::FaultDevice;
 use crate::fault::{AbortResponse, Effect, FaultSpec};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use zonal_blk::{Nanos, Status, SwitchError, ZoneNo};
 
 impl World {
-    pub(super) fn thaw(&mut self, change: Option<&Change>, hasty: bool) -> Checked {
+    pub(super) fn thaw(&mut self, change: Option<&Change>, hasty: bool) -> CheckResult {
         if !self.model.is_frozen() {
             return Ok(());
         }
@@ -25,7 +25,7 @@ impl World {
         Ok(())
     }
 
-    fn change(&mut self, change: &Change) -> Checked {
+    fn change(&mut self, change: &Change) -> CheckResult {
         let quiescent = self.queue.is_quiescent();
         let queue = &self.queue;
         let result = match change {
@@ -79,7 +79,7 @@ impl World {
     }
 
     /// A channel goes, another comes in its place.
-    pub(super) fn retire(&mut self, index: usize) -> Checked {
+    pub(super) fn retire(&mut self, index: usize) -> CheckResult {
         let index = index % self.channels.len();
         // One that holds bios back needs a thaw to be idle, and without shared hardware queues
         // the next channel waits for this one's.
@@ -88,9 +88,9 @@ impl World {
         }
         let (number, mut channel) = self.channels.remove(index);
         channel.retire();
-        self.leaving.push((number, channel));
+        self.retiring.push((number, channel));
         if !self.config.share_queues {
-            self.drain("retiring a channel", |world| world.leaving.is_empty())?;
+            self.drain("retiring a channel", |world| world.retiring.is_empty())?;
         }
         let channel = self.queue.channel().map_err(|error| error.to_string())?;
         let number = self.model.open_channel();
@@ -98,7 +98,7 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn report(&mut self, zone: u16, count: usize) -> Checked {
+    pub(super) fn report(&mut self, zone: u16, count: usize) -> CheckResult {
         if self.config.zones == 0 {
             return Ok(());
         }
@@ -115,7 +115,7 @@ impl World {
         &mut self,
         zone: u16,
         change: impl FnOnce(&FaultDevice, ZoneNo, bool) -> Result<(), Status>,
-    ) -> Checked {
+    ) -> CheckResult {
         if self.config.zones == 0 {
             return Ok(());
         }
@@ -124,12 +124,12 @@ impl World {
         if change(&self.device, zone, ordered).is_ok() {
             self.faults += 1;
             let zones = all_zones(&self.device);
-            self.model.changed_behind(zone, &zones[zone.index()]);
+            self.model.changed_externally(zone, &zones[zone.index()]);
         }
         Ok(())
     }
 
-    pub(super) fn reattach(&mut self) -> Checked {
+    pub(super) fn reattach(&mut self) -> CheckResult {
         if !self.device.is_removed() {
             return Ok(());
         }
@@ -137,7 +137,7 @@ impl World {
         self.report(0, self.config.zones as usize)
     }
 
-    pub(super) fn lose_power(&mut self, draw: u32) -> Checked {
+    pub(super) fn lose_power(&mut self, draw: u32) -> CheckResult {
         self.faults += 1;
         self.device.lose_power(draw.into());
         // What the drive was at counts as done before.
@@ -149,9 +149,9 @@ impl World {
     }
 
     /// The machine loses power: what is in flight fails, and all is built anew.
-    pub(super) fn crash(&mut self, draw: u32) -> Checked {
+    pub(super) fn crash(&mut self, draw: u32) -> CheckResult {
         self.lose_power(draw)?;
-        self.end("after a loss of power")?;
+        self.quiesce("after a loss of power")?;
         self.channels.clear();
         self.queue = self.config.queue(&self.device)?;
         self.forget_log();
@@ -159,25 +159,25 @@ impl World {
         self.scheduler.clone_from(&self.config.scheduler);
         self.model.attach_anew(&self.config, self.queue.limits(), &zones);
         self.open_channels()?;
-        self.check_pointers()
+        self.check_write_pointers()
     }
 }
 
-pub(super) fn fate(doom: &Doom) -> FaultSpec {
-    let (effect, status) = match doom.end {
-        End::Late | End::Lose => (Effect::All, None),
-        End::Fail => (Effect::Nothing, Some(Status::IoError)),
-        End::TimeOut => (Effect::Nothing, Some(Status::Timeout)),
-        End::Deny => (Effect::All, Some(Status::IoError)),
-        End::TimeOutDone => (Effect::All, Some(Status::Timeout)),
-        End::Tear(lbas) => (Effect::Part(lbas.into()), None),
+pub(super) fn device_fault(fault: &CommandFault) -> FaultSpec {
+    let (effect, status) = match fault.end {
+        FaultEffect::Late | FaultEffect::Lose => (Effect::All, None),
+        FaultEffect::Fail => (Effect::Nothing, Some(Status::IoError)),
+        FaultEffect::TimeOut => (Effect::Nothing, Some(Status::Timeout)),
+        FaultEffect::Deny => (Effect::All, Some(Status::IoError)),
+        FaultEffect::TimeOutDone => (Effect::All, Some(Status::Timeout)),
+        FaultEffect::Tear(lbas) => (Effect::Part(lbas.into()), None),
     };
-    let stop = match doom.stop {
-        Halt::Undone => AbortResponse::NotExecuted,
-        Halt::Done => AbortResponse::Executed,
-        Halt::Late(nanos) => AbortResponse::Delayed(Nanos(nanos.into())),
-        Halt::Deaf(times) => AbortResponse::ResetTimer(times.into()),
+    let stop = match fault.stop {
+        AbortBehaviour::Undone => AbortResponse::NotExecuted,
+        AbortBehaviour::Done => AbortResponse::Executed,
+        AbortBehaviour::Late(nanos) => AbortResponse::Delayed(Nanos(nanos.into())),
+        AbortBehaviour::Deaf(times) => AbortResponse::ResetTimer(times.into()),
     };
-    let late = if doom.end == End::Lose { u64::MAX } else { doom.late.into() };
+    let late = if fault.end == FaultEffect::Lose { u64::MAX } else { fault.late.into() };
     FaultSpec { late: Nanos(late), effect, status, stop }
 }

@@ -2,22 +2,22 @@
 //!
 //! Takes a history; does it step by step, and lets the model look at all that comes of each call.
 //! Keeps true: one thread plays all channels, so the same history has the same end.
-mod end;
 mod faults;
 mod polling;
+mod quiesce;
 
 use super::config::Config;
-use super::model::{Checked, Model, Spec, filled, require};
+use super::model::{CheckResult, Model, Spec, filled, require};
 use super::step::{Action, Step, Submit, UNALIGNED};
 use crate::fault::FaultDevice;
 use crate::fault::{Event, Log};
-use faults::fate;
+use faults::device_fault;
 use std::sync::Arc;
 use zonal_blk::sched::{Prio, PrioClass};
 use zonal_blk::{Bio, BioFlags, Buf, Channel, Completion, Nanos, Op, Queue, Sector, Zone, ZoneNo};
 
 /// The clock jumps no further: 36 years.
-const LATE: u64 = 1 << 60;
+const MAX_TIME: u64 = 1 << 60;
 
 pub(super) struct World {
     config: Config,
@@ -26,7 +26,7 @@ pub(super) struct World {
     /// Those that bios are submitted on, by number, with their number in the model.
     channels: Vec<(usize, Channel)>,
     /// Those that are on their way out.
-    leaving: Vec<(usize, Channel)>,
+    retiring: Vec<(usize, Channel)>,
     /// The name of the scheduler.
     scheduler: String,
     pub(super) model: Model,
@@ -50,7 +50,7 @@ impl World {
             device,
             queue,
             channels: Vec::new(),
-            leaving: Vec::new(),
+            retiring: Vec::new(),
             scheduler: config.scheduler.clone(),
             model,
             now: Nanos(0),
@@ -79,7 +79,7 @@ impl World {
         self.log.clear();
     }
 
-    pub(super) fn step(&mut self, step: &Step) -> Checked {
+    pub(super) fn step(&mut self, step: &Step) -> CheckResult {
         let at = Nanos(self.now.0.saturating_add(step.after.into()));
         if self.config.attentive {
             self.poll_punctually("between two steps", at)?;
@@ -102,8 +102,8 @@ impl World {
             Action::Thaw { change, hasty } => self.thaw(change.as_ref(), *hasty),
             Action::Retire { channel } => self.retire(usize::from(*channel)),
             Action::Report { zone, count } => self.report(*zone, (*count).into()),
-            Action::Doom(doom) => {
-                self.device.inject(doom.writes_only, fate(doom));
+            Action::Fault(fault) => {
+                self.device.inject(fault.writes_only, device_fault(fault));
                 self.faults += 1;
                 Ok(())
             }
@@ -135,10 +135,10 @@ impl World {
     }
 
     /// What can be said at any time.
-    fn check(&self) -> Checked {
+    fn check(&self) -> CheckResult {
         let (live, expected) = (self.queue.live_plugs(), self.model.live_plugs());
         require!(live == expected, "{live} plugs live, it should be {expected}");
-        for (number, channel) in self.channels.iter().chain(&self.leaving) {
+        for (number, channel) in self.channels.iter().chain(&self.retiring) {
             let (has, expected) = (channel.outstanding(), self.model.outstanding(*number));
             require!(
                 has == expected as usize,
@@ -149,7 +149,7 @@ impl World {
     }
 
     /// Lets the model look at what a call did at the device.
-    fn events(&mut self) -> Checked {
+    fn events(&mut self) -> CheckResult {
         #[cfg(torture)]
         if self.model.policy == super::config::Policy::Qd1
             && self.log.events.iter().any(|event| matches!(event, Event::Refused))
@@ -213,7 +213,7 @@ impl World {
         if matches!(op, Op::Write | Op::WriteZeroes)
             && self.model.is_sequential(ZoneNo(zone.into()))
         {
-            let pointer = self.model.pointer(zone);
+            let pointer = self.model.write_pointer(zone);
             return start + (pointer + shift) % size;
         }
         match op {
@@ -222,12 +222,12 @@ impl World {
         }
     }
 
-    fn submit(&mut self, submit: &Submit) -> Checked {
+    fn submit(&mut self, submit: &Submit) -> CheckResult {
         let index = usize::from(submit.channel) % self.channels.len();
         let number = self.channels[index].0;
         let op = Op::from(submit.op);
-        let astray = u64::from(submit.flags & UNALIGNED != 0);
-        let sector = self.place(op, submit.zone, submit.shift) + astray;
+        let unaligned = u64::from(submit.flags & UNALIGNED != 0);
+        let sector = self.place(op, submit.zone, submit.shift) + unaligned;
         let mut spec = self.spec(number, op, (sector, submit.len), submit.flags);
         spec.prio = prio(submit.class);
         let bio = self.bio(self.model.next_id(), &spec);
@@ -245,7 +245,7 @@ impl World {
         (zone, shift): (u16, u16),
         lens: &[u16],
         flags: u8,
-    ) -> Checked {
+    ) -> CheckResult {
         let index = usize::from(channel) % self.channels.len();
         let number = self.channels[index].0;
         let op = if reads { Op::Read } else { Op::Write };
@@ -285,22 +285,22 @@ fn prio(class: u8) -> Prio {
 /// Twice the time, or the latest if that is later; waiting may have led beyond, and time never runs
 /// back.
 fn jump(now: Nanos) -> Nanos {
-    Nanos(now.0.saturating_mul(2)).min(Nanos(LATE)).max(now)
+    Nanos(now.0.saturating_mul(2)).min(Nanos(MAX_TIME)).max(now)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LATE, jump};
+    use super::{MAX_TIME, jump};
     use zonal_blk::Nanos;
 
     /// Seed 54908: a command of 30 s took the clock beyond its end, and the next jump took it back
     /// into the past of the device.
     #[test]
     fn jump_never_turns_the_clock_back() {
-        for (now, then) in [(0, 0), (7, 14), (LATE - 1, LATE), (LATE, LATE)] {
+        for (now, then) in [(0, 0), (7, 14), (MAX_TIME - 1, MAX_TIME), (MAX_TIME, MAX_TIME)] {
             assert_eq!(jump(Nanos(now)), Nanos(then));
         }
-        for now in [LATE + 30_000_000_000, u64::MAX] {
+        for now in [MAX_TIME + 30_000_000_000, u64::MAX] {
             assert_eq!(jump(Nanos(now)), Nanos(now));
         }
     }

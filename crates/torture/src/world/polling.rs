@@ -1,5 +1,5 @@
 //! Polling: once, until something is done, or only when there is something to do.
-use super::super::model::{Checked, require};
+use super::super::model::{CheckResult, require};
 use super::World;
 use zonal_blk::Nanos;
 
@@ -9,11 +9,11 @@ const SPINS: u32 = 64;
 const WAITS: u32 = 100_000;
 
 impl World {
-    pub(super) fn poll(&mut self, index: usize) -> Checked {
+    pub(super) fn poll(&mut self, index: usize) -> CheckResult {
         let now = self.now;
         let (number, channel) = match index.checked_sub(self.channels.len()) {
             None => &mut self.channels[index],
-            Some(leaving) => &mut self.leaving[leaving],
+            Some(retiring) => &mut self.retiring[retiring],
         };
         let number = *number;
         self.completions.clear();
@@ -25,25 +25,25 @@ impl World {
         self.model.completed(number, &self.completions)
     }
 
-    pub(super) fn poll_all(&mut self) -> Checked {
-        for index in 0..self.channels.len() + self.leaving.len() {
+    pub(super) fn poll_all(&mut self) -> CheckResult {
+        for index in 0..self.channels.len() + self.retiring.len() {
             self.poll(index)?;
             self.check()?;
         }
-        self.let_go()
+        self.drop_retired()
     }
 
     /// Channels that are on their way out and may go, go.
-    pub(super) fn let_go(&mut self) -> Checked {
+    pub(super) fn drop_retired(&mut self) -> CheckResult {
         let mut index = 0;
-        while index < self.leaving.len() {
-            let (number, channel) = &mut self.leaving[index];
+        while index < self.retiring.len() {
+            let (number, channel) = &mut self.retiring[index];
             if channel.is_idle() {
                 require!(
                     self.model.outstanding(*number) == 0,
                     "channel {number} is idle with bios outstanding"
                 );
-                drop(self.leaving.swap_remove(index));
+                drop(self.retiring.swap_remove(index));
             } else {
                 index += 1;
             }
@@ -52,7 +52,7 @@ impl World {
     }
 
     /// Polls until `done`, moving on in time to where something is to happen.
-    pub(super) fn drain(&mut self, what: &str, done: impl Fn(&mut World) -> bool) -> Checked {
+    pub(super) fn drain(&mut self, what: &str, done: impl Fn(&mut World) -> bool) -> CheckResult {
         if self.config.punctual {
             self.poll_all()?;
             self.poll_punctually(what, Nanos(u64::MAX))?;
@@ -80,7 +80,7 @@ impl World {
 
     /// Moves on to the earliest time that any channel names. Whether that is now.
     pub(super) fn wait(&mut self, what: &str) -> Result<bool, String> {
-        let channels = self.channels.iter_mut().chain(&mut self.leaving);
+        let channels = self.channels.iter_mut().chain(&mut self.retiring);
         match channels.filter_map(|(_, channel)| channel.next_event()).min() {
             Some(at) if at > self.now => {
                 self.now = at;
@@ -93,12 +93,12 @@ impl World {
 
     /// Goes on until `until`, or until nothing is left to wait for, as threads do it that sleep: each
     /// wakes when the time has come that its channel names, and nobody polls for no reason.
-    pub(super) fn poll_punctually(&mut self, what: &str, until: Nanos) -> Checked {
+    pub(super) fn poll_punctually(&mut self, what: &str, until: Nanos) -> CheckResult {
         let (mut spins, mut waits) = (0, 0);
         loop {
             let now = self.now;
             let mut next: Option<Nanos> = None;
-            let mut channels = self.channels.iter_mut().chain(&mut self.leaving);
+            let mut channels = self.channels.iter_mut().chain(&mut self.retiring);
             let woken = channels.position(|(_, channel)| {
                 let due = channel.next_event();
                 next = next.into_iter().chain(due).min();
@@ -109,7 +109,7 @@ impl World {
                     self.moved = false;
                     self.poll(index)?;
                     self.check()?;
-                    self.let_go()?;
+                    self.drop_retired()?;
                     if self.moved {
                         waits = 0;
                     }

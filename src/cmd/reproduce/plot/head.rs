@@ -4,18 +4,18 @@
 //! true: the device is the cell's, but that it keeps a record.
 use crate::chart::{Axis, Chart, Marks, Scale, Series};
 use crate::cli::ClockKind;
-use crate::cmd::reproduce::how::How;
-use crate::cmd::reproduce::measure::machine;
+use crate::cmd::reproduce::how::MeasureSettings;
+use crate::cmd::reproduce::measure::executor;
 use crate::cmd::reproduce::measured::Measured;
 use crate::cmd::reproduce::table::Cell;
-use crate::devices::{self, Devices, Opened};
-use crate::experiment::{self, Span};
+use crate::devices::{self, Devices, OpenDevice};
+use crate::experiment::{self, RunLength};
 use anyhow::{Context, Result, bail};
 use std::sync::Arc;
 use zonal_blk::{Nanos, QueueOptions};
 use zonal_device::device_spec::DeviceSpec;
 use zonal_device::hdd::{HddDevice, HeadActivity, TraceEntry};
-use zonal_fio::jobfile::{self, SystemSource};
+use zonal_fio::jobfile::{self, SystemEnvironment};
 
 /// How long a job may take to cross a border, in virtual seconds.
 const SECONDS: f64 = 8.0;
@@ -34,7 +34,7 @@ pub fn chart(measured: &Measured) -> Result<Chart> {
     let mut series = Vec::new();
     for (colour, &at) in table.crossings.iter().enumerate() {
         let cell = &table.cells[at];
-        let (trace, border) = record(cell, &measured.how)?;
+        let (trace, border) = record(cell, &measured.settings)?;
         let points = around(&trace, border)
             .with_context(|| format!("{}: no zone border is crossed", table.name_of(at)))?;
         let name = table.name_of(at);
@@ -52,13 +52,13 @@ pub fn chart(measured: &Measured) -> Result<Chart> {
 
 /// Runs a cell's jobs on a disk that keeps a record of its head; gives the record and the first
 /// byte of the second zone.
-fn record(cell: &Cell, how: &How) -> Result<(Vec<TraceEntry>, u64)> {
+fn record(cell: &Cell, settings: &MeasureSettings) -> Result<(Vec<TraceEntry>, u64)> {
     let setup = &cell.setup;
-    let jobs = jobfile::parse_args(&setup.jobs, &SystemSource)?.jobs;
-    let phases = experiment::phases(jobs, Some(Span { ramp: 0.0, measured: SECONDS }));
+    let jobs = jobfile::parse_args(&setup.jobs, &SystemEnvironment)?.jobs;
+    let phases = experiment::phases(jobs, Some(RunLength { ramp: 0.0, measured: SECONDS }));
     let name = phases.iter().flatten().find_map(|task| task.job.filename.as_deref());
     let name = name.context("a cell's job names its device")?.to_owned();
-    let spec = devices::load(&name)?.with_seed(how.seed);
+    let spec = devices::load(&name)?.with_seed(settings.seed);
     let DeviceSpec::Hdd(config) = &spec else { bail!("{name} is no rotating disk") };
     let disk = Arc::new(HddDevice::with_trace(config, Some(ENTRIES))?);
     let options = QueueOptions {
@@ -68,12 +68,12 @@ fn record(cell: &Cell, how: &How) -> Result<(Vec<TraceEntry>, u64)> {
     };
     let channels = phases.iter().map(Vec::len).max().unwrap_or(1);
     let device = Arc::clone(&disk);
-    let attached = Opened::made(&name, &spec, device).attach(options, channels)?;
+    let attached = OpenDevice::from_spec(&name, &spec, device).attach(options, channels)?;
     let border = attached.queue.limits().zone_size.to_bytes().0;
     let devices = Devices::one(attached);
-    let mut machine = machine(&How { clock: ClockKind::Virtual, ..*how })?;
+    let mut executor = executor(&MeasureSettings { clock: ClockKind::Virtual, ..*settings })?;
     for phase in phases {
-        machine.run(phase, &devices, how.seed)?;
+        executor.run(phase, &devices, settings.seed)?;
     }
     Ok((disk.trace(), border))
 }
@@ -105,14 +105,14 @@ mod tests {
         let mut cells = table.crossings.iter().map(|&at| &table.cells[at]);
         let cell = cells.find(|cell| cell.setup.zone_write == Some(zone_write));
         let cell = cell.expect("both policies are shown");
-        let how = How {
+        let settings = MeasureSettings {
             clock: ClockKind::Virtual,
             rounds: 1,
             seconds: Some(1.0),
             seed: 0,
             costs: ANY_MACHINE,
         };
-        let (trace, border) = record(cell, &how).expect("the cell can be measured");
+        let (trace, border) = record(cell, &settings).expect("the cell can be measured");
         let points = around(&trace, border).expect("the border is crossed");
         assert_eq!(around(&trace, 1 << 60), None);
         assert!(points[0].1 < 0.0, "it begins before the border");

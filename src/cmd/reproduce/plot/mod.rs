@@ -62,7 +62,7 @@ pub fn write(dir: &Path, plots: &[Plot]) -> Result<()> {
     for plot in plots {
         let path = dir.join(format!("{}.svg", plot.name));
         let part = path.with_extension("svg.part");
-        fs::write(&part, chart::alone(&plot.svg))
+        fs::write(&part, chart::standalone(&plot.svg))
             .and_then(|()| fs::rename(&part, &path))
             .with_context(|| format!("--plot: {}", path.display()))?;
     }

@@ -18,9 +18,9 @@ fn job(table: &Arc<ZbdTable>, id: u32, random: bool, zones: std::ops::Range<u64>
     ZbdJob::new(&job, region, Arc::clone(table), ZONE, id, Rng::new(1, [u64::from(id); 4]))
 }
 
-fn io(next: Next) -> Io {
+fn io(next: NextIo) -> Io {
     match next {
-        Next::Io(io) => io,
+        NextIo::Io(io) => io,
         other => panic!("expected an I/O, got {other:?}"),
     }
 }
@@ -29,11 +29,11 @@ fn io(next: Next) -> Io {
 fn write(job: &mut ZbdJob) -> u64 {
     loop {
         match job.next(DataDir::Write, BLOCK) {
-            Next::Io(io) => {
+            NextIo::Io(io) => {
                 assert_eq!(io.zone.and_then(|zone| job.done(io.op, zone)), None);
                 return io.offset;
             }
-            Next::Manage(io) => {
+            NextIo::Manage(io) => {
                 assert_eq!(io.op, Op::ZoneReset);
                 assert_eq!(job.done(io.op, io.zone.expect("a zone")), None);
             }
@@ -50,8 +50,8 @@ fn sequential_writes_follow_write_pointers_and_reset_full_zones_when_they_come_r
     let first: Vec<u64> = (0..blocks).map(|_| write(&mut job)).collect();
     assert!(first.iter().copied().eq((0..blocks).map(|i| i * BLOCK)));
     let next = job.next(DataDir::Write, BLOCK);
-    assert!(matches!(next, Next::Manage(Io { op: Op::ZoneReset, offset: 0, .. })), "{next:?}");
-    assert_eq!(job.next(DataDir::Write, BLOCK), Next::Wait, "the reset is on its way");
+    assert!(matches!(next, NextIo::Manage(Io { op: Op::ZoneReset, offset: 0, .. })), "{next:?}");
+    assert_eq!(job.next(DataDir::Write, BLOCK), NextIo::Wait, "the reset is on its way");
     job.done(Op::ZoneReset, 0);
     assert_eq!(write(&mut job), 0);
 }
@@ -72,7 +72,7 @@ fn random_jobs_that_waited_for_a_zone_go_elsewhere_when_it_is_full() {
     let (mut a, mut b) = (job(&table, 0, true, 0..4096), job(&table, 1, true, 0..4096));
     let blocks: Vec<Io> = (0..ZONE / BLOCK).map(|_| io(a.next(DataDir::Write, BLOCK))).collect();
     let zone = blocks[0].zone.expect("a zone");
-    assert_eq!(b.next(DataDir::Write, BLOCK), Next::Contended);
+    assert_eq!(b.next(DataDir::Write, BLOCK), NextIo::Contended);
     for block in blocks {
         a.done(block.op, zone);
     }
@@ -84,8 +84,8 @@ fn a_job_that_meets_a_zone_of_another_waits_until_it_lets_go() {
     let table = table("null:zones=4,zone_size=64k,max_open=0", 0);
     let (mut a, mut b) = (job(&table, 0, false, 0..4), job(&table, 1, false, 0..4));
     let first = io(a.next(DataDir::Write, BLOCK));
-    assert_eq!(b.next(DataDir::Write, BLOCK), Next::Contended);
-    assert_eq!(b.next(DataDir::Write, BLOCK), Next::Contended);
+    assert_eq!(b.next(DataDir::Write, BLOCK), NextIo::Contended);
+    assert_eq!(b.next(DataDir::Write, BLOCK), NextIo::Contended);
     a.done(first.op, first.zone.expect("a zone"));
     assert_eq!(write(&mut b), BLOCK, "behind the first job's block");
 }
@@ -105,7 +105,7 @@ fn a_rest_smaller_than_a_block_is_finished() {
 fn reads_stay_below_write_pointers_and_end_where_nothing_is_written() {
     let table = table("null:zones=4,zone_size=64k,max_open=0", 0);
     let mut job = job(&table, 0, true, 0..4);
-    assert_eq!(job.next(DataDir::Read, BLOCK), Next::Exhausted);
+    assert_eq!(job.next(DataDir::Read, BLOCK), NextIo::Exhausted);
     let written: BTreeSet<u64> = (0..20).map(|_| write(&mut job)).collect();
     for _ in 0..200 {
         let offset = io(job.next(DataDir::Read, BLOCK)).offset;
@@ -117,8 +117,8 @@ fn reads_stay_below_write_pointers_and_end_where_nothing_is_written() {
 fn conventional_zones_are_written_anywhere_by_anybody() {
     let table = table("null:zones=2,zone_size=64k,conventional=2,max_open=0", 0);
     let (mut a, mut b) = (job(&table, 0, true, 0..2), job(&table, 1, true, 0..2));
-    let held: Vec<Io> = (0..8).map(|_| io(a.next(DataDir::Write, BLOCK))).collect();
-    assert!(held.iter().all(|io| io.zone.is_none()));
+    let owned: Vec<Io> = (0..8).map(|_| io(a.next(DataDir::Write, BLOCK))).collect();
+    assert!(owned.iter().all(|io| io.zone.is_none()));
     io(b.next(DataDir::Write, BLOCK));
 }
 
@@ -138,7 +138,7 @@ fn zones_that_a_job_leaves_partially_written_no_longer_count_when_it_ends() {
     let table = table("null:zones=4,zone_size=64k,max_open=0", 1);
     let (mut a, mut b) = (job(&table, 0, false, 0..2), job(&table, 1, false, 2..4));
     write(&mut a);
-    assert_eq!(b.next(DataDir::Write, BLOCK), Next::Contended);
+    assert_eq!(b.next(DataDir::Write, BLOCK), NextIo::Contended);
     a.finish();
     assert_eq!(write(&mut b), 2 * ZONE);
 }
@@ -158,6 +158,6 @@ fn a_device_without_writable_zones_leaves_nothing_to_do() {
     }
     let table = Arc::new(ZbdTable::new(&device, 0).expect("a report"));
     for random in [false, true] {
-        assert_eq!(job(&table, 0, random, 0..2).next(DataDir::Write, BLOCK), Next::Exhausted);
+        assert_eq!(job(&table, 0, random, 0..2).next(DataDir::Write, BLOCK), NextIo::Exhausted);
     }
 }

@@ -1,5 +1,5 @@
 //! Which region, and how much I/O.
-use super::{Kind, Spec};
+use super::{OptionSpec, ValueKind};
 use crate::job::Extent;
 
 /// fio takes nothing of a size for no size given.
@@ -8,36 +8,36 @@ fn unless_zero(extent: Extent) -> Option<Extent> {
     (!zero).then_some(extent)
 }
 
-pub(super) const OPTIONS: &[Spec] = &[
-    Spec::new(
+pub(super) const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::new(
         "size",
-        Kind::Extent(|draft, extent| draft.job.size = unless_zero(extent)),
+        ValueKind::Extent(|draft, extent| draft.job.size = unless_zero(extent)),
         "the rest of the device",
         "Length of the region: bytes, percents of the device or, with zonemode=zbd, zones.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "io_size",
-        Kind::Extent(|draft, extent| draft.job.io_size = unless_zero(extent)),
+        ValueKind::Extent(|draft, extent| draft.job.io_size = unless_zero(extent)),
         "size",
         "Amount of I/O to do in the region.",
     )
     .or(&["io_limit"]),
-    Spec::new(
+    OptionSpec::new(
         "offset",
-        Kind::Extent(|draft, extent| draft.job.offset = extent),
+        ValueKind::Extent(|draft, extent| draft.job.offset = extent),
         "0",
         "Where the region begins.",
     )
     .or(&["fileoffset"]),
-    Spec::new(
+    OptionSpec::new(
         "offset_increment",
-        Kind::Extent(|draft, extent| draft.job.offset_increment = extent),
+        ValueKind::Extent(|draft, extent| draft.job.offset_increment = extent),
         "0",
         "Added to offset for each further clone.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "number_ios",
-        Kind::Number {
+        ValueKind::Number {
             min: 0,
             max: u64::MAX,
             set: |draft, n| draft.job.number_ios = (n > 0).then_some(n),

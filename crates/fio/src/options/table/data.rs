@@ -1,12 +1,12 @@
 //! What becomes of the data: whether it is checked, when it is durable, and what errors mean.
-use super::{ANY_U32, Kind, Spec, narrow};
+use super::{ANY_U32, OptionSpec, ValueKind, narrow};
 use crate::options::Draft;
 use crate::options::kind::Choice;
-use crate::verify::{Method, Sum, VerifyOptions};
+use crate::verify::{Checksum, VerifyMethod, VerifyOptions};
 
 /// Writes between two flushes.
-const fn every(set: fn(&mut Draft, u64)) -> Kind {
-    Kind::Number { min: 0, max: ANY_U32, set }
+const fn every(set: fn(&mut Draft, u64)) -> ValueKind {
+    ValueKind::Number { min: 0, max: ANY_U32, set }
 }
 
 /// fio's least interval.
@@ -14,7 +14,7 @@ const MIN_INTERVAL: u64 = 80;
 /// fio's least offset: the length of a header.
 const MIN_OFFSET: u64 = 40;
 
-fn check(draft: &mut Draft, method: Method) {
+fn check(draft: &mut Draft, method: VerifyMethod) {
     draft.job.verify.method = Some(method);
 }
 
@@ -22,14 +22,14 @@ const CHECKSUMS: &str = "of checksums there are crc32c, crc32, md5 and sha256";
 
 const METHODS: &[Choice] = &[
     ("0", Ok(|draft| draft.job.verify.method = None)),
-    ("crc32c", Ok(|draft| check(draft, Method::Sum(Sum::Crc32c)))),
-    ("crc32c-intel", Ok(|draft| check(draft, Method::Sum(Sum::Crc32c)))),
-    ("crc32", Ok(|draft| check(draft, Method::Sum(Sum::Crc32)))),
-    ("md5", Ok(|draft| check(draft, Method::Sum(Sum::Md5)))),
-    ("sha256", Ok(|draft| check(draft, Method::Sum(Sum::Sha256)))),
-    ("meta", Ok(|draft| check(draft, Method::Meta))),
-    ("pattern", Ok(|draft| check(draft, Method::Pattern))),
-    ("null", Ok(|draft| check(draft, Method::Null))),
+    ("crc32c", Ok(|draft| check(draft, VerifyMethod::Checksum(Checksum::Crc32c)))),
+    ("crc32c-intel", Ok(|draft| check(draft, VerifyMethod::Checksum(Checksum::Crc32c)))),
+    ("crc32", Ok(|draft| check(draft, VerifyMethod::Checksum(Checksum::Crc32)))),
+    ("md5", Ok(|draft| check(draft, VerifyMethod::Checksum(Checksum::Md5)))),
+    ("sha256", Ok(|draft| check(draft, VerifyMethod::Checksum(Checksum::Sha256)))),
+    ("meta", Ok(|draft| check(draft, VerifyMethod::Meta))),
+    ("pattern", Ok(|draft| check(draft, VerifyMethod::Pattern))),
+    ("null", Ok(|draft| check(draft, VerifyMethod::Null))),
     ("crc64", Err(CHECKSUMS)),
     ("crc16", Err(CHECKSUMS)),
     ("crc7", Err(CHECKSUMS)),
@@ -42,41 +42,41 @@ const METHODS: &[Choice] = &[
     ("xxhash", Err(CHECKSUMS)),
 ];
 
-const SURVIVED: &[Choice] = &[
-    ("none", Ok(|draft| draft.job.errors.survives = [false, false, false])),
-    ("read", Ok(|draft| draft.job.errors.survives = [true, false, false])),
-    ("write", Ok(|draft| draft.job.errors.survives = [false, true, false])),
-    ("io", Ok(|draft| draft.job.errors.survives = [true, true, false])),
-    ("verify", Ok(|draft| draft.job.errors.survives = [false, false, true])),
-    ("all", Ok(|draft| draft.job.errors.survives = [true, true, true])),
-    ("0", Ok(|draft| draft.job.errors.survives = [false, false, false])),
-    ("1", Ok(|draft| draft.job.errors.survives = [true, true, true])),
+const CONTINUE_ON_ERROR: &[Choice] = &[
+    ("none", Ok(|draft| draft.job.errors.continue_on_error = [false, false, false])),
+    ("read", Ok(|draft| draft.job.errors.continue_on_error = [true, false, false])),
+    ("write", Ok(|draft| draft.job.errors.continue_on_error = [false, true, false])),
+    ("io", Ok(|draft| draft.job.errors.continue_on_error = [true, true, false])),
+    ("verify", Ok(|draft| draft.job.errors.continue_on_error = [false, false, true])),
+    ("all", Ok(|draft| draft.job.errors.continue_on_error = [true, true, true])),
+    ("0", Ok(|draft| draft.job.errors.continue_on_error = [false, false, false])),
+    ("1", Ok(|draft| draft.job.errors.continue_on_error = [true, true, true])),
 ];
 
-pub(super) const OPTIONS: &[Spec] = &[
-    Spec::new(
+pub(super) const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::new(
         "verify",
-        Kind::Word(METHODS),
+        ValueKind::Word(METHODS),
         "0",
         "Check that what was written can be read: a header in each block with a checksum of the \
          rest, meta for the header alone, pattern for verify_pattern without header, null for \
          reads that nobody looks at.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "do_verify",
-        Kind::Bool(|draft, on| draft.job.verify.do_verify = on),
+        ValueKind::Bool(|draft, on| draft.job.verify.do_verify = on),
         "1",
         "Read back and check what was written, after each loop.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "verify_only",
-        Kind::Flag(|draft, on| draft.job.verify.only = on),
+        ValueKind::Flag(|draft, on| draft.job.verify.only = on),
         "0",
         "Write nothing: check what the job wrote in an earlier run.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "verify_interval",
-        Kind::Number {
+        ValueKind::Number {
             min: MIN_INTERVAL,
             max: ANY_U32,
             set: |draft, n| draft.job.verify.interval = Some(narrow(n)),
@@ -84,9 +84,9 @@ pub(super) const OPTIONS: &[Spec] = &[
         "bs",
         "Bytes that have a header of their own.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "verify_offset",
-        Kind::Number {
+        ValueKind::Number {
             min: MIN_OFFSET,
             max: ANY_U32,
             set: |draft, n| draft.job.verify.offset = narrow(n),
@@ -94,9 +94,9 @@ pub(super) const OPTIONS: &[Spec] = &[
         "the start",
         "Where in them the header lies.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "verify_pattern",
-        Kind::FillPattern(|draft, pattern| {
+        ValueKind::FillPattern(|draft, pattern| {
             let VerifyOptions { pattern: to, .. } = &mut draft.job.verify;
             *to = Some(pattern);
         }),
@@ -104,57 +104,57 @@ pub(super) const OPTIONS: &[Spec] = &[
         "What is written over and over: numbers, strings in quotes, and %o for the offset of the \
          I/O.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "verify_backlog",
         every(|draft, n| draft.job.verify.backlog = narrow(n)),
         "0",
         "Writes after which blocks are checked before the end; 0 for none.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "verify_backlog_batch",
         every(|draft, n| draft.job.verify.backlog_batch = narrow(n)),
         "verify_backlog",
         "Blocks that are checked then.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "verify_fatal",
-        Kind::Bool(|draft, on| draft.job.verify.fatal = on),
+        ValueKind::Bool(|draft, on| draft.job.verify.fatal = on),
         "0",
         "The first block that is wrong ends the job, whatever continue_on_error says.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "verify_dump",
-        Kind::Bool(|draft, on| draft.job.verify.dump = on),
+        ValueKind::Bool(|draft, on| draft.job.verify.dump = on),
         "0",
         "Write what was read and what was expected to the files JOB.OFFSET.received and .expected.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "fsync",
         every(|draft, n| draft.job.sync.fsync = narrow(n)),
         "0",
         "Writes after which the job flushes the device and waits for that; 0 for never.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "fdatasync",
         every(|draft, n| draft.job.sync.fdatasync = narrow(n)),
         "0",
         "The same.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "end_fsync",
-        Kind::Bool(|draft, on| draft.job.sync.end_fsync = on),
+        ValueKind::Bool(|draft, on| draft.job.sync.end_fsync = on),
         "0",
         "Flush the device when all is written.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "fsync_on_close",
-        Kind::Bool(|draft, on| draft.job.sync.on_close = on),
+        ValueKind::Bool(|draft, on| draft.job.sync.on_close = on),
         "0",
         "The same: the device is closed then.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "sync",
-        Kind::Word(&[
+        ValueKind::Word(&[
             ("none", Ok(|draft| draft.job.sync.sync = false)),
             ("sync", Ok(|draft| draft.job.sync.sync = true)),
             ("dsync", Ok(|draft| draft.job.sync.sync = true)),
@@ -164,29 +164,29 @@ pub(super) const OPTIONS: &[Spec] = &[
         "none",
         "Whether writes are durable when they complete (FUA).",
     ),
-    Spec::new(
+    OptionSpec::new(
         "write_barrier",
         every(|draft, n| draft.job.sync.barrier = narrow(n)),
         "0",
         "Every so many writes one that comes after a flush and is durable (PREFLUSH and FUA); 0 \
          for none.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "continue_on_error",
-        Kind::Word(SURVIVED),
+        ValueKind::Word(CONTINUE_ON_ERROR),
         "none",
         "Errors that do not end the job, if they are EIO or EILSEQ; io is read and write.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "ignore_error",
-        Kind::Errors(|draft, lists| draft.job.errors.ignored = lists),
+        ValueKind::Errors(|draft, lists| draft.job.errors.ignored = lists),
         "",
         "Errors that do not end the job, by name or number between colons; with commas for reads, \
          writes and checks.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "error_dump",
-        Kind::Bool(|draft, on| draft.job.errors.dump = on),
+        ValueKind::Bool(|draft, on| draft.job.errors.dump = on),
         "0",
         "Tell of each I/O that fails, up to a hundred for each clone.",
     ),

@@ -1,26 +1,30 @@
 //! How many I/Os are in flight.
-use super::{ANY_U32, Kind, Spec, narrow};
+use super::{ANY_U32, OptionSpec, ValueKind, narrow};
 
 /// What is remembered of so many I/Os in flight still fits in memory.
 const MAX_DEPTH: u64 = 1 << 20;
 
-pub(super) const OPTIONS: &[Spec] = &[
-    Spec::new(
+pub(super) const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::new(
         "iodepth",
-        Kind::Number { min: 1, max: MAX_DEPTH, set: |draft, n| draft.job.iodepth = narrow(n) },
+        ValueKind::Number { min: 1, max: MAX_DEPTH, set: |draft, n| draft.job.iodepth = narrow(n) },
         "1",
         "I/Os in flight, for each clone.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "iodepth_batch",
-        Kind::Number { min: 0, max: ANY_U32, set: |draft, n| draft.job.iodepth_batch = narrow(n) },
+        ValueKind::Number {
+            min: 0,
+            max: ANY_U32,
+            set: |draft, n| draft.job.iodepth_batch = narrow(n),
+        },
         "1",
         "I/Os submitted at a time; 0 or more than iodepth counts as iodepth.",
     )
     .or(&["iodepth_batch_submit"]),
-    Spec::new(
+    OptionSpec::new(
         "iodepth_batch_complete_min",
-        Kind::Number {
+        ValueKind::Number {
             min: 0,
             max: ANY_U32,
             set: |draft, n| draft.job.iodepth_batch_complete_min = narrow(n),
@@ -29,9 +33,9 @@ pub(super) const OPTIONS: &[Spec] = &[
         "Completions to wait for at a time; 0 polls.",
     )
     .or(&["iodepth_batch_complete"]),
-    Spec::new(
+    OptionSpec::new(
         "iodepth_batch_complete_max",
-        Kind::Number {
+        ValueKind::Number {
             min: 0,
             max: ANY_U32,
             set: |draft, n| draft.job.iodepth_batch_complete_max = narrow(n),
@@ -39,9 +43,13 @@ pub(super) const OPTIONS: &[Spec] = &[
         "iodepth (fio: iodepth_batch_complete_min)",
         "Completions to take at a time at the most.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "iodepth_low",
-        Kind::Number { min: 0, max: ANY_U32, set: |draft, n| draft.job.iodepth_low = narrow(n) },
+        ValueKind::Number {
+            min: 0,
+            max: ANY_U32,
+            set: |draft, n| draft.job.iodepth_low = narrow(n),
+        },
         "iodepth",
         "Depth to drain to before the queue is filled again.",
     ),

@@ -1,5 +1,5 @@
 //! File systems, their files and their parameters.
-use super::{ANY_U32, Kind, Spec, narrow};
+use super::{ANY_U32, OptionSpec, ValueKind, narrow};
 use crate::file_system::{FsKind, Service};
 use zonal_blk::Nanos;
 
@@ -8,10 +8,10 @@ const MAX_DISKS: u64 = 64;
 /// Greatest cost in nanoseconds: a second.
 const MAX_COST: u64 = 1_000_000_000;
 
-pub(super) const OPTIONS: &[Spec] = &[
-    Spec::new(
+pub(super) const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::new(
         "filesystem",
-        Kind::Word(&[
+        ValueKind::Word(&[
             ("none", Ok(|draft| draft.job.fs.kind = None)),
             ("btrfs", Ok(|draft| draft.job.fs.kind = Some(FsKind::Btrfs))),
             ("xfs", Ok(|draft| draft.job.fs.kind = Some(FsKind::Xfs))),
@@ -21,15 +21,15 @@ pub(super) const OPTIONS: &[Spec] = &[
         "none",
         "File system that is made on the device and that all clones work on. Zonal's own.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "filesize",
-        Kind::SizeRange(|draft, least, most| draft.job.fs.filesize = Some((least, most))),
+        ValueKind::SizeRange(|draft, least, most| draft.job.fs.filesize = Some((least, most))),
         "",
         "Size of a file, or the range that sizes are drawn from.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "nrfiles",
-        Kind::Number {
+        ValueKind::Number {
             min: 1,
             max: ANY_U32,
             set: |draft, n| draft.job.fs.nrfiles = Some(narrow(n)),
@@ -38,9 +38,9 @@ pub(super) const OPTIONS: &[Spec] = &[
         "Files of each clone.",
     )
     .or(&["nr_files"]),
-    Spec::new(
+    OptionSpec::new(
         "openfiles",
-        Kind::Number {
+        ValueKind::Number {
             min: 1,
             max: ANY_U32,
             set: |draft, n| draft.job.fs.openfiles = Some(narrow(n)),
@@ -48,9 +48,9 @@ pub(super) const OPTIONS: &[Spec] = &[
         "nrfiles",
         "Files that a clone has open at a time.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "file_service_type",
-        Kind::Word(&[
+        ValueKind::Word(&[
             ("roundrobin", Ok(|draft| draft.job.fs.service = Service::RoundRobin)),
             ("sequential", Ok(|draft| draft.job.fs.service = Service::Sequential)),
             ("random", Err("use roundrobin or sequential")),
@@ -58,57 +58,65 @@ pub(super) const OPTIONS: &[Spec] = &[
         "roundrobin",
         "Whether a clone's open files take turns or are done one after another.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "fs_shared",
-        Kind::Flag(|draft, on| draft.job.fs.shared = on),
+        ValueKind::Flag(|draft, on| draft.job.fs.shared = on),
         "0",
         "All clones work on the same files.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "fs_disks",
-        Kind::Number { min: 1, max: MAX_DISKS, set: |draft, n| draft.job.fs.disks = narrow(n) },
+        ValueKind::Number {
+            min: 1,
+            max: MAX_DISKS,
+            set: |draft, n| draft.job.fs.disks = narrow(n),
+        },
         "1",
         "Devices like the job's own that the file system lies on; zfs only.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "fs_warm_runs",
-        Kind::Number { min: 0, max: ANY_U32, set: |draft, n| draft.job.fs.warm_runs = narrow(n) },
+        ValueKind::Number {
+            min: 0,
+            max: ANY_U32,
+            set: |draft, n| draft.job.fs.warm_runs = narrow(n),
+        },
         "0",
         "Times that all clones do all their I/O before the run that is measured.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "fs_memory",
-        Kind::Size(|draft, bytes| draft.job.fs.memory = Some(bytes)),
+        ValueKind::Size(|draft, bytes| draft.job.fs.memory = Some(bytes)),
         "btrfs, xfs 4g, ufs 1536m, zfs 640m",
         "Memory for file data: page cache, buffer cache, ARC.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "fs_dirty",
-        Kind::Size(|draft, bytes| draft.job.fs.dirty = Some(bytes)),
+        ValueKind::Size(|draft, bytes| draft.job.fs.dirty = Some(bytes)),
         "btrfs, xfs 20% of fs_memory, zfs an eighth",
         "Bytes written and not yet on the device at which writers wait.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "fs_dirty_background",
-        Kind::Size(|draft, bytes| draft.job.fs.background = Some(bytes)),
+        ValueKind::Size(|draft, bytes| draft.job.fs.background = Some(bytes)),
         "btrfs, xfs 10% of fs_memory, ufs 28m",
         "Dirty bytes from which they are written back.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "fs_chunk",
-        Kind::Size(|draft, bytes| draft.job.fs.chunk = Some(bytes.max(1))),
+        ValueKind::Size(|draft, bytes| draft.job.fs.chunk = Some(bytes.max(1))),
         "btrfs, xfs 120m, ufs 1m",
         "Bytes written back of a file before it is the next one's turn; for ufs, bytes being written.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "fs_block",
-        Kind::Size(|draft, bytes| draft.job.fs.block = Some(bytes)),
+        ValueKind::Size(|draft, bytes| draft.job.fs.block = Some(bytes)),
         "ufs 16k, zfs 128k",
         "Bytes of a block (ufs) or record (zfs).",
     ),
-    Spec::new(
+    OptionSpec::new(
         "fs_queue_depth",
-        Kind::Number {
+        ValueKind::Number {
             min: 1,
             max: ANY_U32,
             set: |draft, n| draft.job.fs.queue_depth = Some(narrow(n)),
@@ -116,9 +124,9 @@ pub(super) const OPTIONS: &[Spec] = &[
         "zfs 35",
         "Commands of zfs in flight on each disk.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "fs_open_zones",
-        Kind::Number {
+        ValueKind::Number {
             min: 1,
             max: ANY_U32,
             set: |draft, n| draft.job.fs.open_zones = Some(narrow(n)),
@@ -126,15 +134,15 @@ pub(super) const OPTIONS: &[Spec] = &[
         "xfs 128, btrfs 1",
         "Zones open for data at a time.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "fs_commit",
-        Kind::Seconds(|draft, time| draft.job.fs.commit = Some(time)),
+        ValueKind::Seconds(|draft, time| draft.job.fs.commit = Some(time)),
         "30s",
         "Time between commits of metadata, when dirty data are written back as well.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "fs_op_cost",
-        Kind::Number {
+        ValueKind::Number {
             min: 0,
             max: MAX_COST,
             set: |draft, n| draft.job.fs.op_cost = Some(Nanos(n)),
@@ -142,15 +150,15 @@ pub(super) const OPTIONS: &[Spec] = &[
         "xfs 2000, btrfs 8390, ufs 20000, zfs 50000",
         "Nanoseconds of CPU for a file operation, whatever its length.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "fs_byte_rate",
-        Kind::Size(|draft, bytes| draft.job.fs.byte_rate = Some(bytes.max(1))),
+        ValueKind::Size(|draft, bytes| draft.job.fs.byte_rate = Some(bytes.max(1))),
         "xfs 4g, btrfs 8g, ufs 1g, zfs 500m",
         "Bytes a second at which the CPU passes over an operation's data.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "fs_issue_cost",
-        Kind::Number {
+        ValueKind::Number {
             min: 0,
             max: MAX_COST,
             set: |draft, n| draft.job.fs.issue_cost = Some(Nanos(n)),

@@ -2,7 +2,7 @@
 //!
 //! An option is one entry: names, kind of value with its setter, fio's default and a line of help.
 //! Parsing, the help text and the documentation all come from it.
-use super::kind::Kind;
+use super::kind::ValueKind;
 
 mod amount;
 mod data;
@@ -42,31 +42,31 @@ pub enum Group {
 
 /// One supported option.
 #[derive(Clone, Copy, Debug)]
-pub struct Spec {
+pub struct OptionSpec {
     /// fio's name.
     pub name: &'static str,
     /// Other names for it.
     pub aliases: &'static [&'static str],
     /// Kind of value and where it goes.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// Value without the option, as help shows it; empty for none.
     pub default: &'static str,
     /// What it does, in a sentence.
     pub help: &'static str,
 }
 
-impl Spec {
+impl OptionSpec {
     const fn new(
         name: &'static str,
-        kind: Kind,
+        kind: ValueKind,
         default: &'static str,
         help: &'static str,
     ) -> Self {
-        Spec { name, aliases: &[], kind, default, help }
+        OptionSpec { name, aliases: &[], kind, default, help }
     }
 
     const fn or(self, aliases: &'static [&'static str]) -> Self {
-        Spec { aliases, ..self }
+        OptionSpec { aliases, ..self }
     }
 
     /// The name and the aliases.
@@ -76,7 +76,7 @@ impl Spec {
 }
 
 /// The groups in the order of the help text.
-pub(super) const GROUPS: &[(Group, &str, &[Spec])] = &[
+pub(super) const GROUPS: &[(Group, &str, &[OptionSpec])] = &[
     (Group::Job, "Jobs", process::OPTIONS),
     (Group::Pattern, "I/O pattern", pattern::OPTIONS),
     (Group::Amount, "Region and amount", amount::OPTIONS),
@@ -90,7 +90,7 @@ pub(super) const GROUPS: &[(Group, &str, &[Spec])] = &[
 ];
 
 /// All supported options in the order of the help text.
-pub fn supported() -> impl Iterator<Item = &'static Spec> {
+pub fn supported() -> impl Iterator<Item = &'static OptionSpec> {
     GROUPS.iter().flat_map(|(_, _, specs)| specs.iter())
 }
 

@@ -1,11 +1,11 @@
 //! How fast a job may be.
-use super::{ANY_U32, Kind, Spec, narrow};
+use super::{ANY_U32, OptionSpec, ValueKind, narrow};
 use crate::options::draft::assign;
 
-pub(super) const OPTIONS: &[Spec] = &[
-    Spec::new(
+pub(super) const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::new(
         "rate",
-        Kind::Triple {
+        ValueKind::Triple {
             min: 0,
             max: u64::MAX,
             set: |draft, values| assign(&mut draft.job.rate, values),
@@ -13,9 +13,9 @@ pub(super) const OPTIONS: &[Spec] = &[
         "",
         "Bytes per second at the most; with commas for reads, writes and trims.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "rate_iops",
-        Kind::Triple {
+        ValueKind::Triple {
             min: 0,
             max: ANY_U32,
             set: |draft, values| assign(&mut draft.job.rate_iops, values),
@@ -23,15 +23,15 @@ pub(super) const OPTIONS: &[Spec] = &[
         "",
         "I/Os per second at the most; with commas for reads, writes and trims.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "thinktime",
-        Kind::Micros(|draft, time| draft.job.thinktime = time),
+        ValueKind::Micros(|draft, time| draft.job.thinktime = time),
         "0",
         "Pause after each thinktime_blocks I/Os; microseconds without a unit.",
     ),
-    Spec::new(
+    OptionSpec::new(
         "thinktime_blocks",
-        Kind::Number {
+        ValueKind::Number {
             min: 0,
             max: ANY_U32,
             set: |draft, n| draft.job.thinktime_blocks = narrow(n).max(1),

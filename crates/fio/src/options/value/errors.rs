@@ -1,5 +1,5 @@
 //! Lists of error numbers, as `EIO:28,ENOSPC`: for reads, writes and checks of data.
-use super::expr::Fault;
+use super::expr::ExprError;
 
 /// The errors that an I/O can end with, by their names.
 const NAMES: [(&str, i32); 12] = [
@@ -20,16 +20,16 @@ const NAMES: [(&str, i32); 12] = [
 const MAX_ERRNO: i32 = 4095;
 
 /// Reads up to three lists between commas, each of names or numbers between colons.
-pub(crate) fn read(text: &str) -> Result<[Vec<i32>; 3], Fault> {
+pub(crate) fn read(text: &str) -> Result<[Vec<i32>; 3], ExprError> {
     let mut lists: [Vec<i32>; 3] = Default::default();
     let mut places = lists.iter_mut();
     for list in text.split(',') {
-        let place = places.next().ok_or(Fault::Malformed)?;
+        let place = places.next().ok_or(ExprError::Malformed)?;
         for name in list.split(':').map(str::trim).filter(|_| !list.trim().is_empty()) {
             let known = NAMES.iter().find(|(known, _)| *known == name).map(|&(_, errno)| errno);
             let errno = known.or_else(|| name.parse().ok());
             let valid = errno.filter(|errno| (1..=MAX_ERRNO).contains(errno));
-            place.push(valid.ok_or(Fault::Malformed)?);
+            place.push(valid.ok_or(ExprError::Malformed)?);
         }
     }
     Ok(lists)
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn unknown_names_and_a_fourth_list_are_errors() {
         for text in ["EWHAT", "0", "-5", "4096", "5:", "1,2,3,4", "5;6"] {
-            assert_eq!(read(text), Err(Fault::Malformed), "{text:?}");
+            assert_eq!(read(text), Err(ExprError::Malformed), "{text:?}");
         }
     }
 }

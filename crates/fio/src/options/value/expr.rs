@@ -18,7 +18,7 @@ const MAX_DEPTH: u32 = 64;
 
 /// Why a text is no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Fault {
+pub enum ExprError {
     /// It does not have the form of one.
     #[error("malformed number")]
     Malformed,
@@ -51,26 +51,28 @@ pub(crate) struct Units<'a> {
 }
 
 /// Reads a whole number, with unit or in parentheses.
-pub(crate) fn evaluate(text: &str, units: &Units) -> Result<u64, Fault> {
+pub(crate) fn evaluate(text: &str, units: &Units) -> Result<u64, ExprError> {
     let mut parser = Parser { rest: text, units };
     let parenthesised = text.starts_with('(');
     let (value, had_unit) = parser.primary(0)?;
     match parser.rest.trim_start().chars().next() {
         None => {}
-        Some('+' | '-' | '*' | '/' | '^' | '%') if is_arithmetic(text) => return Err(Fault::Bare),
-        Some(_) => return Err(Fault::Malformed),
+        Some('+' | '-' | '*' | '/' | '^' | '%') if is_arithmetic(text) => {
+            return Err(ExprError::Bare);
+        }
+        Some(_) => return Err(ExprError::Malformed),
     }
     let factor = if parenthesised || had_unit { 1 } else { i128::from(units.bare) };
-    let value = value.checked_mul(factor).ok_or(Fault::TooGreat)?;
+    let value = value.checked_mul(factor).ok_or(ExprError::TooGreat)?;
     if value < 0 {
-        return Err(Fault::Negative);
+        return Err(ExprError::Negative);
     }
-    u64::try_from(value).map_err(|_| Fault::TooGreat)
+    u64::try_from(value).map_err(|_| ExprError::TooGreat)
 }
 
 /// Evaluates arithmetic on plain numbers, without parentheses around it: what a value such as
 /// `2*$ncpus` has become once its keywords were replaced.
-pub(crate) fn evaluate_plain(text: &str) -> Result<u64, Fault> {
+pub(crate) fn evaluate_plain(text: &str) -> Result<u64, ExprError> {
     evaluate(&format!("({text})"), &Units { factor: &|_| None, bare: 1 })
 }
 
@@ -86,7 +88,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn sum(&mut self, depth: u32) -> Result<i128, Fault> {
+    fn sum(&mut self, depth: u32) -> Result<i128, ExprError> {
         let mut left = self.product(depth)?;
         while let Some(operator) = self.operator("+-") {
             let right = self.product(depth)?;
@@ -94,42 +96,42 @@ impl<'a> Parser<'a> {
                 '+' => left.checked_add(right),
                 _ => left.checked_sub(right),
             }
-            .ok_or(Fault::TooGreat)?;
+            .ok_or(ExprError::TooGreat)?;
         }
         Ok(left)
     }
 
-    fn product(&mut self, depth: u32) -> Result<i128, Fault> {
+    fn product(&mut self, depth: u32) -> Result<i128, ExprError> {
         let mut left = self.power(depth)?;
         while let Some(operator) = self.operator("*/%") {
             let right = self.power(depth)?;
             if operator != '*' && right == 0 {
-                return Err(Fault::DivisionByZero);
+                return Err(ExprError::DivisionByZero);
             }
             left = match operator {
                 '*' => left.checked_mul(right),
                 '/' => left.checked_div(right),
                 _ => left.checked_rem(right),
             }
-            .ok_or(Fault::TooGreat)?;
+            .ok_or(ExprError::TooGreat)?;
         }
         Ok(left)
     }
 
-    fn power(&mut self, depth: u32) -> Result<i128, Fault> {
+    fn power(&mut self, depth: u32) -> Result<i128, ExprError> {
         let base = self.unary(depth)?;
         if self.operator("^").is_none() {
             return Ok(base);
         }
         let exponent = self.power(deeper(depth)?)?;
         let exponent = u32::try_from(exponent)
-            .map_err(|_| if exponent < 0 { Fault::Negative } else { Fault::TooGreat })?;
-        base.checked_pow(exponent).ok_or(Fault::TooGreat)
+            .map_err(|_| if exponent < 0 { ExprError::Negative } else { ExprError::TooGreat })?;
+        base.checked_pow(exponent).ok_or(ExprError::TooGreat)
     }
 
-    fn unary(&mut self, depth: u32) -> Result<i128, Fault> {
+    fn unary(&mut self, depth: u32) -> Result<i128, ExprError> {
         match self.operator("-") {
-            Some(_) => self.unary(deeper(depth)?)?.checked_neg().ok_or(Fault::TooGreat),
+            Some(_) => self.unary(deeper(depth)?)?.checked_neg().ok_or(ExprError::TooGreat),
             None => {
                 self.rest = self.rest.trim_start();
                 Ok(self.primary(depth)?.0)
@@ -138,11 +140,11 @@ impl<'a> Parser<'a> {
     }
 
     /// The value, and whether it had a unit.
-    fn primary(&mut self, depth: u32) -> Result<(i128, bool), Fault> {
+    fn primary(&mut self, depth: u32) -> Result<(i128, bool), ExprError> {
         if let Some(inner) = self.rest.strip_prefix('(') {
             self.rest = inner;
             let value = self.sum(deeper(depth)?)?;
-            self.rest = self.rest.trim_start().strip_prefix(')').ok_or(Fault::Malformed)?;
+            self.rest = self.rest.trim_start().strip_prefix(')').ok_or(ExprError::Malformed)?;
             return self.with_unit(value);
         }
         if let Some(digits) = self.rest.strip_prefix("0x").or(self.rest.strip_prefix("0X")) {
@@ -154,23 +156,23 @@ impl<'a> Parser<'a> {
         self.with_unit(value)
     }
 
-    fn with_unit(&mut self, value: i128) -> Result<(i128, bool), Fault> {
+    fn with_unit(&mut self, value: i128) -> Result<(i128, bool), ExprError> {
         let unit = self.take_while(|c| c.is_ascii_alphabetic());
         if unit.is_empty() {
             return Ok((value, false));
         }
         let unit = unit.to_ascii_lowercase();
-        let factor = (self.units.factor)(&unit).ok_or(Fault::Malformed)?;
-        let value = value.checked_mul(i128::from(factor)).ok_or(Fault::TooGreat)?;
+        let factor = (self.units.factor)(&unit).ok_or(ExprError::Malformed)?;
+        let value = value.checked_mul(i128::from(factor)).ok_or(ExprError::TooGreat)?;
         Ok((value, true))
     }
 
-    fn digits(&mut self, radix: u32) -> Result<i128, Fault> {
+    fn digits(&mut self, radix: u32) -> Result<i128, ExprError> {
         let digits = self.take_while(|c| c.is_digit(radix));
         if digits.is_empty() {
-            return Err(Fault::Malformed);
+            return Err(ExprError::Malformed);
         }
-        i128::from_str_radix(digits, radix).map_err(|_| Fault::TooGreat)
+        i128::from_str_radix(digits, radix).map_err(|_| ExprError::TooGreat)
     }
 
     fn operator(&mut self, operators: &str) -> Option<char> {
@@ -188,8 +190,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-fn deeper(depth: u32) -> Result<u32, Fault> {
-    if depth < MAX_DEPTH { Ok(depth + 1) } else { Err(Fault::TooDeep) }
+fn deeper(depth: u32) -> Result<u32, ExprError> {
+    if depth < MAX_DEPTH { Ok(depth + 1) } else { Err(ExprError::TooDeep) }
 }
 
 #[cfg(test)]
@@ -218,19 +220,19 @@ mod tests {
     #[test]
     fn arithmetic_that_cannot_be_done_says_why() {
         for (text, fault) in [
-            ("1/0", Fault::DivisionByZero),
-            ("1%0", Fault::DivisionByZero),
-            ("1-2", Fault::Negative),
-            ("2^-1", Fault::Negative),
-            ("2^200", Fault::TooGreat),
-            ("2^64", Fault::TooGreat),
-            ("2^99999999999", Fault::TooGreat),
-            ("1+", Fault::Malformed),
-            ("", Fault::Malformed),
-            ("(1", Fault::Malformed),
-            ("1)", Fault::Malformed),
-            ("1 2", Fault::Malformed),
-            ("é", Fault::Malformed),
+            ("1/0", ExprError::DivisionByZero),
+            ("1%0", ExprError::DivisionByZero),
+            ("1-2", ExprError::Negative),
+            ("2^-1", ExprError::Negative),
+            ("2^200", ExprError::TooGreat),
+            ("2^64", ExprError::TooGreat),
+            ("2^99999999999", ExprError::TooGreat),
+            ("1+", ExprError::Malformed),
+            ("", ExprError::Malformed),
+            ("(1", ExprError::Malformed),
+            ("1)", ExprError::Malformed),
+            ("1 2", ExprError::Malformed),
+            ("é", ExprError::Malformed),
         ] {
             assert_eq!(evaluate_plain(text), Err(fault), "{text}");
         }
@@ -238,8 +240,8 @@ mod tests {
 
     #[test]
     fn depth_is_limited() {
-        assert_eq!(evaluate_plain(&"(".repeat(100_000)), Err(Fault::TooDeep));
-        assert_eq!(evaluate_plain(&"-".repeat(100_000)), Err(Fault::TooDeep));
-        assert_eq!(evaluate_plain(&"1^".repeat(100_000)), Err(Fault::TooDeep));
+        assert_eq!(evaluate_plain(&"(".repeat(100_000)), Err(ExprError::TooDeep));
+        assert_eq!(evaluate_plain(&"-".repeat(100_000)), Err(ExprError::TooDeep));
+        assert_eq!(evaluate_plain(&"1^".repeat(100_000)), Err(ExprError::TooDeep));
     }
 }

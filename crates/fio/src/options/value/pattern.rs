@@ -5,7 +5,7 @@ use crate::job::Rw;
 
 /// What `rw=` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pattern {
+pub struct RwPattern {
     /// Kind of I/O.
     pub rw: Rw,
     /// Whether offsets are random.
@@ -30,7 +30,7 @@ const WORDS: &[(&str, Option<(Rw, bool)>)] = &[
 
 /// Reads a pattern. The modifier counts I/Os if the pattern is random, else it is a size, which may
 /// be negative.
-pub(crate) fn read_pattern(text: &str, kb_base: u32) -> Result<Pattern, ValueError> {
+pub(crate) fn read_pattern(text: &str, kb_base: u32) -> Result<RwPattern, ValueError> {
     let (word, modifier) = match text.split_once(':') {
         Some((word, modifier)) => (word, Some(modifier)),
         None => (text, None),
@@ -59,7 +59,7 @@ pub(crate) fn read_pattern(text: &str, kb_base: u32) -> Result<Pattern, ValueErr
             step(text, kb_base).ok_or(ValueError::Malformed { expected, found })?
         }
     };
-    Ok(Pattern { rw, random, modifier })
+    Ok(RwPattern { rw, random, modifier })
 }
 
 fn count(text: &str) -> Option<i64> {
@@ -78,14 +78,14 @@ fn step(text: &str, kb_base: u32) -> Option<i64> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Pattern {
+    fn read(text: &str) -> RwPattern {
         read_pattern(text, 1024).expect(text)
     }
 
     #[test]
     fn words_say_direction_and_order() {
-        assert_eq!(read("read"), Pattern { rw: Rw::Read, random: false, modifier: 0 });
-        assert_eq!(read("randrw"), Pattern { rw: Rw::Mixed, random: true, modifier: 0 });
+        assert_eq!(read("read"), RwPattern { rw: Rw::Read, random: false, modifier: 0 });
+        assert_eq!(read("randrw"), RwPattern { rw: Rw::Mixed, random: true, modifier: 0 });
         assert_eq!(read("readwrite"), read("rw"));
     }
 

@@ -3,18 +3,18 @@
 //! fio's suffixes, as fio 3.33 reads them: with `kb_base=1024`, `k`, `kb` and `ki` are 1024 and
 //! `kib` is 1000; with `kb_base=1000`, `k`, `kb` and `ki` are 1000 and `kib` is 1024. (fio's manual
 //! gives `ki` the meaning of `kib`; fio itself does not.)
-use super::expr::{Fault, Units, evaluate};
+use super::expr::{ExprError, Units, evaluate};
 use crate::job::Extent;
 
 const PREFIXES: &str = "kmgtp";
 
 /// Reads bytes. `kb_base` is 1024 or 1000.
-pub(crate) fn read(text: &str, kb_base: u32) -> Result<u64, Fault> {
+pub(crate) fn read(text: &str, kb_base: u32) -> Result<u64, ExprError> {
     evaluate(text, &Units { factor: &|suffix| factor(suffix, kb_base), bare: 1 })
 }
 
 /// Reads bytes, percents (`50%`) or zones (`8z`).
-pub(crate) fn read_extent(text: &str, kb_base: u32) -> Result<Extent, Fault> {
+pub(crate) fn read_extent(text: &str, kb_base: u32) -> Result<Extent, ExprError> {
     let plain = |number: &str| evaluate(number, &Units { factor: &|_| None, bare: 1 });
     if let Some(number) = text.strip_suffix('%') {
         let percent = plain(number)?;
@@ -22,7 +22,7 @@ pub(crate) fn read_extent(text: &str, kb_base: u32) -> Result<Extent, Fault> {
             .ok()
             .filter(|percent| *percent <= 100)
             .map(Extent::Percent)
-            .ok_or(Fault::AboveWhole);
+            .ok_or(ExprError::AboveWhole);
     }
     if let Some(number) = text.strip_suffix('z') {
         return plain(number).map(Extent::Zones);
@@ -101,15 +101,15 @@ mod tests {
         assert_eq!(read("(4*1024)", 1024), Ok(4096));
         assert_eq!(read("(4k*2)", 1024), Ok(8192));
         assert_eq!(read("(4+4)k", 1024), Ok(8192));
-        assert_eq!(read("4k*2", 1024), Err(Fault::Bare));
-        assert_eq!(read("4*1024", 1024), Err(Fault::Bare));
-        assert_eq!(read("4k-8k", 1024), Err(Fault::Bare));
+        assert_eq!(read("4k*2", 1024), Err(ExprError::Bare));
+        assert_eq!(read("4*1024", 1024), Err(ExprError::Bare));
+        assert_eq!(read("4k-8k", 1024), Err(ExprError::Bare));
     }
 
     #[test]
     fn what_follows_a_number_must_be_a_suffix() {
         for text in ["4x", "4kx", "4.5k", "4 k", "4e", "4z", "10%", "k", "", "+4", "0x10k", "-1"] {
-            assert_eq!(read(text, 1024), Err(Fault::Malformed), "{text:?}");
+            assert_eq!(read(text, 1024), Err(ExprError::Malformed), "{text:?}");
         }
     }
 
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(read("18446744073709551615", 1024), Ok(u64::MAX));
         for text in ["18446744073709551616", "99999999999999999999999999999999999999999", "16384p"]
         {
-            assert_eq!(read(text, 1024), Err(Fault::TooGreat), "{text}");
+            assert_eq!(read(text, 1024), Err(ExprError::TooGreat), "{text}");
         }
     }
 
@@ -129,9 +129,9 @@ mod tests {
         assert_eq!(read_extent("100%", 1024), Ok(Extent::Percent(100)));
         assert_eq!(read_extent("8z", 1024), Ok(Extent::Zones(8)));
         assert_eq!(read_extent("(10%3)", 1024), Ok(Extent::Bytes(1)));
-        assert_eq!(read_extent("101%", 1024), Err(Fault::AboveWhole));
+        assert_eq!(read_extent("101%", 1024), Err(ExprError::AboveWhole));
         for text in ["1k%", "1kz", "z", "%", "1.5%", "10%%", "8Z"] {
-            assert_eq!(read_extent(text, 1024), Err(Fault::Malformed), "{text}");
+            assert_eq!(read_extent(text, 1024), Err(ExprError::Malformed), "{text}");
         }
     }
 

@@ -4,7 +4,7 @@
 //! number without a unit is in microseconds, whatever the option's unit outside them: so says fio's
 //! manual. fio 3.33 itself reads `10sec` as ten microseconds, and so any unit that it does not
 //! know; here `sec` is a second and other units are errors.
-use super::expr::{Fault, Units, evaluate};
+use super::expr::{ExprError, Units, evaluate};
 use zonal_blk::Nanos;
 
 /// Microseconds in a microsecond.
@@ -13,9 +13,9 @@ pub(crate) const MICROSECOND: u64 = 1;
 pub(crate) const SECOND: u64 = 1_000_000;
 
 /// Reads a duration; `bare` is the unit, in microseconds, of a number that has none.
-pub(crate) fn read(text: &str, bare: u64) -> Result<Nanos, Fault> {
+pub(crate) fn read(text: &str, bare: u64) -> Result<Nanos, ExprError> {
     let micros = evaluate(text, &Units { factor: &factor, bare })?;
-    micros.checked_mul(1000).map(Nanos).ok_or(Fault::TooGreat)
+    micros.checked_mul(1000).map(Nanos).ok_or(ExprError::TooGreat)
 }
 
 fn factor(suffix: &str) -> Option<u64> {
@@ -34,7 +34,7 @@ fn factor(suffix: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn micros(text: &str, bare: u64) -> Result<u64, Fault> {
+    fn micros(text: &str, bare: u64) -> Result<u64, ExprError> {
         read(text, bare).map(|time| time.0 / 1000)
     }
 
@@ -78,9 +78,9 @@ mod tests {
     #[test]
     fn other_units_and_ranges_are_errors() {
         for text in ["10ns", "10min", "10k", "1.5", "10x", "10%", "10z"] {
-            assert_eq!(read(text, SECOND), Err(Fault::Malformed), "{text}");
+            assert_eq!(read(text, SECOND), Err(ExprError::Malformed), "{text}");
         }
-        assert_eq!(read("5-10", SECOND), Err(Fault::Bare));
-        assert_eq!(read("999999999999d", SECOND), Err(Fault::TooGreat));
+        assert_eq!(read("5-10", SECOND), Err(ExprError::Bare));
+        assert_eq!(read("999999999999d", SECOND), Err(ExprError::TooGreat));
     }
 }

@@ -19,11 +19,11 @@ use zonal_device::image::{ImageStore, ReadAt, Ring};
 /// Direct I/O wants no coarser addresses in memory than this.
 const PAGE: usize = 4096;
 /// Zeroes that are written at a time where no space can be given back.
-const PIECE: u64 = 1 << 20;
+const ZERO_CHUNK: u64 = 1 << 20;
 
 /// How long another process may hold the lock before that is an error.
-const PATIENCE: Duration = Duration::from_secs(1);
-const MOMENT: Duration = Duration::from_millis(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The file of an image.
 pub struct ImageFile {
@@ -39,12 +39,12 @@ fn lock(file: &File, write: bool) -> Result<(), OpenError> {
     } else {
         FlockOperation::NonBlockingLockShared
     };
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + LOCK_TIMEOUT;
     loop {
         match flock(file, operation) {
             Ok(()) => return Ok(()),
             Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => {
-                std::thread::sleep(MOMENT);
+                std::thread::sleep(LOCK_RETRY_INTERVAL);
             }
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(OpenError::InUse),
             Err(error) => return Err(OpenError::File(error.into())),
@@ -89,7 +89,7 @@ impl ImageFile {
 
     /// From now on goes past the page cache, if the file system does that in units of `lba` bytes.
     /// Gives what to say if it does not.
-    pub fn settle(&mut self, lba: u32) -> Option<String> {
+    pub fn try_direct_io(&mut self, lba: u32) -> Option<String> {
         let mut probe = Buf::zeroed(lba as usize);
         self.direct = fcntl_setfl(&*self.file, OFlags::DIRECT).is_ok()
             && self.file.read_exact_at(&mut probe, lba.into()).is_ok();
@@ -115,7 +115,7 @@ impl ImageFile {
     }
 
     fn zero(&self, mut at: u64, end: u64) -> io::Result<()> {
-        let zeroes = Buf::zeroed(usize::try_from(PIECE.min(end - at)).unwrap_or(PAGE));
+        let zeroes = Buf::zeroed(usize::try_from(ZERO_CHUNK.min(end - at)).unwrap_or(PAGE));
         while at < end {
             let len = (end - at).min(zeroes.len() as u64);
             self.write(at, &zeroes[..usize::try_from(len).unwrap_or(PAGE)])?;

@@ -42,7 +42,7 @@ pub enum OpenError {
     Profile(#[from] SpecError),
     /// A device without zones, or one that is laid out in another way.
     #[error("its profile has {found}, and the image has {expected}")]
-    Fit {
+    ShapeMismatch {
         /// The shape of the profile.
         found: String,
         /// That of the image.
@@ -54,7 +54,7 @@ pub enum OpenError {
 }
 
 /// An image that is open.
-pub struct Opened {
+pub struct OpenImage {
     /// The device.
     pub device: Arc<ImageDevice>,
     /// The device in one line, for reports.
@@ -72,7 +72,7 @@ fn spec_of(profile: &Profile) -> Result<DeviceSpec, SpecError> {
 }
 
 /// Whether a profile says itself how long commands are.
-fn sets_longest(profile: &Profile) -> bool {
+fn sets_max_io(profile: &Profile) -> bool {
     let (Profile::Spec(text) | Profile::Toml(text)) = profile;
     let mut settings = text.split([':', ',', '\n']).filter_map(|part| part.split_once('='));
     settings.any(|(name, _)| name.trim() == "max_io")
@@ -123,10 +123,11 @@ fn random_uuid() -> io::Result<[u8; 16]> {
 ///
 /// # Errors
 /// Why there is none, or why it cannot be used.
-pub fn open(name: &ImageName) -> Result<Opened, OpenError> {
+pub fn open(name: &ImageName) -> Result<OpenImage, OpenError> {
     let mut file = ImageFile::open(Path::new(&name.path), true)?;
     let (superblock, _) = image::read_superblock(&file)?;
-    let mut notices: Vec<String> = file.settle(superblock.geometry.lba).into_iter().collect();
+    let mut notices: Vec<String> =
+        file.try_direct_io(superblock.geometry.lba).into_iter().collect();
     let direct = file.is_direct();
     let file = Arc::new(file);
     if let Err(error) = crate::poll::uring::Uring::new(file.handle(), 1) {
@@ -137,7 +138,7 @@ pub fn open(name: &ImageName) -> Result<Opened, OpenError> {
     let latency = name.latency;
     let device = ImageDevice::open(file, |superblock, zones| timing(latency, superblock, zones))?;
     // A model has its own idea of the longest command.
-    let is_free = latency == Latency::None && !sets_longest(&superblock.profile);
+    let is_free = latency == Latency::None && !sets_max_io(&superblock.profile);
     let device = Arc::new(if is_free { device.with_long_commands() } else { device });
     let mut description = device.describe();
     if latency == Latency::Model {
@@ -147,7 +148,7 @@ pub fn open(name: &ImageName) -> Result<Opened, OpenError> {
     if !direct {
         description.push_str(", through the page cache");
     }
-    Ok(Opened { device, description, notices })
+    Ok(OpenImage { device, description, notices })
 }
 
 /// The model that gives an image its latencies.
@@ -163,7 +164,7 @@ fn timing(
     let shape = geometry_of(&spec)?;
     if shape != superblock.geometry {
         let expected = superblock.geometry.summary();
-        return Err(OpenError::Fit { found: shape.summary(), expected });
+        return Err(OpenError::ShapeMismatch { found: shape.summary(), expected });
     }
     let model = device_spec::timing(&spec, |zone: ZoneNo| {
         let entry = &zones[zone.index()];
@@ -176,7 +177,7 @@ fn timing(
 ///
 /// # Errors
 /// Why it cannot be used.
-pub fn look(path: &Path) -> Result<(Superblock, Recovered, Vec<Finding>), OpenError> {
+pub fn inspect(path: &Path) -> Result<(Superblock, Recovered, Vec<Finding>), OpenError> {
     Ok(check(&ImageFile::open(path, false)?)?)
 }
 

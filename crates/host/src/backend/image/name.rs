@@ -51,7 +51,7 @@ fn split(name: &str) -> Option<(&str, &str)> {
 
 impl ImageName {
     /// Whether this can only be the name of an image.
-    pub fn looks_like(name: &str) -> bool {
+    pub fn is_image_name(name: &str) -> bool {
         split(name).is_some()
     }
 
@@ -101,7 +101,7 @@ mod tests {
         for other in ["null", "null:zones=4", "a.toml", "/dev/sda", "image:", ".img.toml", ""] {
             assert_eq!(read(other), Err(NameError::NotAnImage(other.to_owned())));
         }
-        assert!(!ImageName::looks_like("nvme-tcp://host:1/nqn.img"));
+        assert!(!ImageName::is_image_name("nvme-tcp://host:1/nqn.img"));
         assert_eq!(
             read("disk.img:latency=2ms").unwrap_err().to_string(),
             "found option `latency=2ms`, expected latency=none or latency=model"

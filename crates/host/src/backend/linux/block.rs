@@ -5,7 +5,7 @@
 use super::device::status;
 use super::queue::{Commands, data_len};
 use super::zones;
-use crate::frontend::ublk::pages::Pages;
+use crate::frontend::ublk::io_buffers::IoBuffers;
 use io_uring::{cqueue, opcode, squeue, types};
 use std::fs::File;
 use std::io;
@@ -41,7 +41,7 @@ impl BlockCommands {
 // SAFETY: the file is held, and reads and writes are of `data` and that long.
 unsafe impl Commands for BlockCommands {
     type Entry = squeue::Entry;
-    type Answer = cqueue::Entry;
+    type Cqe = cqueue::Entry;
 
     fn flush(&self) -> squeue::Entry {
         opcode::Fsync::new(self.fd()).build()
@@ -64,9 +64,9 @@ unsafe impl Commands for BlockCommands {
     }
 
     /// The place in lent pages is counted from their first byte.
-    fn start_lent(&self, request: &Request, index: u16) -> Option<[squeue::Entry; 3]> {
+    fn start_external(&self, request: &Request, index: u16) -> Option<[squeue::Entry; 3]> {
         let lent = request.external_buf()?;
-        let [register, unregister] = Pages::around(lent, index)?;
+        let [register, unregister] = IoBuffers::register_entries(lent, index)?;
         let at = std::ptr::without_provenance_mut(lent.offset());
         let (len, offset) = (data_len(request), request.sector().to_bytes().0);
         let moves = match request.op() {

@@ -16,20 +16,20 @@ pub(super) enum Step {
     /// The pages become a buffer of the ring.
     Register,
     /// The data move.
-    Move,
+    Transfer,
     /// The ring lets go of the pages.
     Unregister,
 }
 
 impl Step {
-    pub const ALL: [Step; 3] = [Step::Register, Step::Move, Step::Unregister];
+    pub const ALL: [Step; 3] = [Step::Register, Step::Transfer, Step::Unregister];
 }
 
 /// What became of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The data have moved, well or not.
-    Moved(Result<u64, Status>),
+    Transferred(Result<u64, Status>),
     /// The kernel did not lend the pages, or the device does not take them as they lie. Nothing has
     /// moved.
     Refused,
@@ -51,7 +51,7 @@ impl Chain {
     pub fn ended(&mut self, step: Step, result: Result<u64, Status>) -> Option<Outcome> {
         match step {
             Step::Register => self.refused = result.is_err(),
-            Step::Move => self.moved = Some(result),
+            Step::Transfer => self.moved = Some(result),
             // It fails only if there is nothing to let go of.
             Step::Unregister => {}
         }
@@ -63,31 +63,31 @@ impl Chain {
         Some(match self.moved.expect("each has ended once") {
             _ if self.refused => Outcome::Refused,
             Err(Status::Invalid) => Outcome::Refused,
-            moved => Outcome::Moved(moved),
+            moved => Outcome::Transferred(moved),
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Step::{Move, Register, Unregister};
+    use super::Step::{Register, Transfer, Unregister};
     use super::*;
 
     #[test]
     fn transfer_is_over_when_all_commands_have_ended_in_whatever_order() {
         let cancelled = Err(Status::IoError);
         for order in [
-            [Register, Move, Unregister],
-            [Register, Unregister, Move],
-            [Move, Register, Unregister],
-            [Move, Unregister, Register],
-            [Unregister, Register, Move],
-            [Unregister, Move, Register],
+            [Register, Transfer, Unregister],
+            [Register, Unregister, Transfer],
+            [Transfer, Register, Unregister],
+            [Transfer, Unregister, Register],
+            [Unregister, Register, Transfer],
+            [Unregister, Transfer, Register],
         ] {
             for (lent, moved, expected) in [
-                (Ok(0), Ok(4096), Outcome::Moved(Ok(4096))),
-                (Ok(0), Ok(512), Outcome::Moved(Ok(512))),
-                (Ok(0), Err(Status::Medium), Outcome::Moved(Err(Status::Medium))),
+                (Ok(0), Ok(4096), Outcome::Transferred(Ok(4096))),
+                (Ok(0), Ok(512), Outcome::Transferred(Ok(512))),
+                (Ok(0), Err(Status::Medium), Outcome::Transferred(Err(Status::Medium))),
                 (Ok(0), Err(Status::Invalid), Outcome::Refused),
                 (Err(Status::NotSupported), cancelled, Outcome::Refused),
             ] {
@@ -95,7 +95,7 @@ mod tests {
                 let last = if lent.is_ok() { Ok(0) } else { cancelled };
                 let result = |step| match step {
                     Register => lent,
-                    Move => moved,
+                    Transfer => moved,
                     Unregister => last,
                 };
                 let outcomes = order.map(|step| chain.ended(step, result(step)));
@@ -105,10 +105,10 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "Move ends once")]
+    #[should_panic(expected = "Transfer ends once")]
     fn command_more_is_a_mistake() {
         let mut chain = Chain::default();
-        for step in [Register, Move, Unregister, Move] {
+        for step in [Register, Transfer, Unregister, Transfer] {
             chain.ended(step, Ok(0));
         }
     }

@@ -12,7 +12,7 @@ use zonal_blk::units::SECTOR_SHIFT;
 use zonal_blk::{BioFlags, Buf, HwQueue, Nanos, Op, Request, Status};
 
 /// The longest sleep of a poll.
-const MOMENT: Duration = Duration::from_micros(100);
+const MAX_POLL_SLEEP: Duration = Duration::from_micros(100);
 
 /// What is with the kernel.
 struct InFlight {
@@ -38,7 +38,7 @@ pub(super) unsafe trait Commands: Send {
     /// An entry of the ring.
     type Entry: squeue::EntryMarker;
     /// An answer.
-    type Answer: cqueue::EntryMarker;
+    type Cqe: cqueue::EntryMarker;
 
     /// A flush.
     fn flush(&self) -> Self::Entry;
@@ -52,19 +52,19 @@ pub(super) unsafe trait Commands: Send {
     /// The commands for a request whose data are lent, with buffer `index` of the ring: one for each
     /// [`Step`], linked so that a failed first cancels the others and the last comes in any case
     /// else. `None` if nothing is known of the lender, or there is no such command.
-    fn start_lent(&self, request: &Request, index: u16) -> Option<[Self::Entry; 3]>;
+    fn start_external(&self, request: &Request, index: u16) -> Option<[Self::Entry; 3]>;
 
     /// The result of a command that did not fail.
     ///
     /// # Errors
     /// How it failed.
-    fn result(&self, answer: &Self::Answer) -> Result<u64, Status>;
+    fn result(&self, answer: &Self::Cqe) -> Result<u64, Status>;
 
     /// A request's command ended with this result: how did the request?
     fn finish(&self, request: &mut Request, result: u64) -> Status;
 }
 
-pub(super) type Ring<C> = IoUring<<C as Commands>::Entry, <C as Commands>::Answer>;
+pub(super) type Ring<C> = IoUring<<C as Commands>::Entry, <C as Commands>::Cqe>;
 
 pub(super) struct Queue<C: Commands> {
     commands: C,
@@ -72,7 +72,7 @@ pub(super) struct Queue<C: Commands> {
     ring: Option<Ring<C>>,
     /// The ring has a table of buffers, one for each tag. It gets one with the first lent data;
     /// `Some(false)` if the kernel gives none.
-    table: Option<bool>,
+    buf_table: Option<bool>,
     /// By tag.
     in_flight: Vec<Option<InFlight>>,
     count: usize,
@@ -87,7 +87,7 @@ impl<C: Commands> Queue<C> {
         Queue {
             commands,
             ring: ring.ok(),
-            table: None,
+            buf_table: None,
             in_flight: (0..depth).map(|_| None).collect(),
             count: 0,
             ended: Vec::new(),
@@ -105,7 +105,7 @@ impl<C: Commands> Queue<C> {
             return self.end(entry.request, Status::IoError);
         }
         if !entry.preflush
-            && let Some(commands) = self.lent(&entry)
+            && let Some(commands) = self.external_commands(&entry)
         {
             entry.chain = Some(Chain::default());
             return self.send(entry, commands);
@@ -124,16 +124,20 @@ impl<C: Commands> Queue<C> {
     }
 
     /// The commands for a request whose data are lent, unless they are to be copied.
-    fn lent(&mut self, entry: &InFlight) -> Option<[C::Entry; 3]> {
+    fn external_commands(&mut self, entry: &InFlight) -> Option<[C::Entry; 3]> {
         if entry.refused || entry.request.external_buf().is_none() {
             return None;
         }
         let (ring, depth) = (self.ring.as_ref()?, self.in_flight.len());
         let depth = u32::try_from(depth).expect("as it was made with");
-        let table = self
-            .table
+        let buf_table = self
+            .buf_table
             .get_or_insert_with(|| ring.submitter().register_buffers_sparse(depth).is_ok());
-        if *table { self.commands.start_lent(&entry.request, entry.request.tag().0) } else { None }
+        if *buf_table {
+            self.commands.start_external(&entry.request, entry.request.tag().0)
+        } else {
+            None
+        }
     }
 
     /// Gives the kernel the commands of a request. What they end with names the tag and, above it,
@@ -155,7 +159,7 @@ impl<C: Commands> Queue<C> {
     }
 
     /// A command has ended.
-    fn take(&mut self, answer: &C::Answer, done: &mut Vec<Box<Request>>) {
+    fn complete(&mut self, answer: &C::Cqe, done: &mut Vec<Box<Request>>) {
         let data = cqueue::EntryMarker::user_data(answer);
         let slot = usize::try_from(data & u64::from(u16::MAX)).expect("a tag");
         let mut entry = self.in_flight[slot].take().expect("a command that ends was out");
@@ -172,7 +176,7 @@ impl<C: Commands> Queue<C> {
                     (entry.chain, entry.refused) = (None, true);
                     return self.push(entry);
                 }
-                Some(Outcome::Moved(result)) => result,
+                Some(Outcome::Transferred(result)) => result,
             };
         }
         let status = match result {
@@ -194,13 +198,13 @@ impl<C: Commands> Queue<C> {
         if !waits {
             return ring.submit().map(drop);
         }
-        let time = types::Timespec::from(MOMENT);
+        let time = types::Timespec::from(MAX_POLL_SLEEP);
         ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&time)).map(drop)
     }
 
     fn reap(&mut self, done: &mut Vec<Box<Request>>) {
         while let Some(end) = self.ring.as_mut().and_then(|ring| ring.completion().next()) {
-            self.take(&end, done);
+            self.complete(&end, done);
         }
     }
 }

@@ -2,7 +2,7 @@
 use super::block::BlockCommands;
 use super::passthrough::testing;
 use super::queue::{Commands, Queue, Ring};
-use crate::frontend::ublk::pages::Pages;
+use crate::frontend::ublk::io_buffers::IoBuffers;
 use std::fs::File;
 use std::sync::{Arc, Mutex};
 use zonal_blk::{
@@ -96,13 +96,13 @@ fn files_keep_what_is_written_and_more_than_the_ring_holds_waits() {
 }
 
 /// What a file lends that is no driver's, and what is said of it.
-fn pages(file: Arc<File>) -> (Arc<Pages>, Arc<Mutex<Vec<String>>>) {
+fn pages(file: Arc<File>) -> (Arc<IoBuffers>, Arc<Mutex<Vec<String>>>) {
     let said = Arc::new(Mutex::new(Vec::new()));
     let notify = {
         let said = Arc::clone(&said);
         move |what: &str| said.lock().expect("no panic").push(what.to_owned())
     };
-    (Arc::new(Pages::new(file, 0, Arc::new(notify))), said)
+    (Arc::new(IoBuffers::new(file, 0, Arc::new(notify))), said)
 }
 
 /// The kernel makes buffers of no other pages than those of its ublk driver.
@@ -115,7 +115,7 @@ fn lent_data_that_the_kernel_does_not_lend_are_copied() {
         |tag: u16| Buf::external(ExternalBuf::new(Arc::clone(&pages) as _, tag.into()), 4096);
     let commands = |file| BlockCommands { file, limits: LIMITS };
     for tag in 0..16_u8 {
-        pages.give(tag.into(), 0, &[tag + 1; 4096]).expect("room");
+        pages.copy_to_request(tag.into(), 0, &[tag + 1; 4096]).expect("room");
     }
     let writes = (0..16).map(|tag: u16| {
         let flags = if tag.is_multiple_of(2) { BioFlags::PREFLUSH } else { BioFlags::FUA };
@@ -132,7 +132,7 @@ fn lent_data_that_the_kernel_does_not_lend_are_copied() {
     assert!(read[16].buf.as_ref().expect("data").iter().all(|&byte| byte == 5));
     for tag in 0..16_u8 {
         let mut data = [0; 4096];
-        pages.take(tag.into(), 0, &mut data).expect("it is there");
+        pages.copy_from_request(tag.into(), 0, &mut data).expect("it is there");
         assert_eq!(data, [16 - tag; 4096], "tag {tag}");
     }
     assert_eq!(said.lock().expect("no panic").len(), 1, "it is said once");
@@ -163,7 +163,7 @@ fn reads_behind_the_end_of_a_file_fail() {
 fn nvme_commands_to_what_is_no_namespace_are_not_supported() {
     let file = Arc::new(tempfile::tempfile().expect("a file"));
     let (pages, said) = pages(Arc::clone(&file));
-    pages.give(1, 0, &[1; 4096]).expect("room");
+    pages.copy_to_request(1, 0, &[1; 4096]).expect("room");
     let lent = |tag: u64| Buf::external(ExternalBuf::new(Arc::clone(&pages) as _, tag), 4096);
     let bios = vec![
         bio(0, Op::Read, 0, Some(Buf::zeroed(4096))),

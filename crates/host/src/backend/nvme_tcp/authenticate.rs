@@ -2,7 +2,7 @@
 //!
 //! Takes what Connect gave; gives a connection that both sides believe in. Keeps true: a host that
 //! has a secret of the controller is not content with one that does not authenticate.
-use super::exchange::{ConnectError, Exchange};
+use super::queue_connection::{ConnectError, QueueConnection};
 use crate::backend::nvme_tcp::address::Address;
 use crate::secrets::{SecretsFileError, load_secrets};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use zonal_nvme::wire::opcode::{FABRICS, FabricsType};
 use zonal_nvme::wire::sqe::PSDT_SGL;
 
 /// Room for a message, in bytes: more than any has.
-const ROOM: u32 = 4096;
+const MAX_MESSAGE: u32 = 4096;
 /// The transaction's identifier: there is one on a connection.
 const TRANSACTION: u16 = 1;
 
@@ -25,13 +25,13 @@ pub enum AuthError {
     Secrets(#[from] SecretsFileError),
     /// The host has nothing to authenticate with.
     #[error("the target wants hosts to authenticate, expected dhchap_secrets=FILE after ?")]
-    Wanted,
+    Required,
     /// The host has secrets of others.
     #[error("found no secret of {0} among the secrets, expected one: the target wants it")]
     NoSecret(String),
     /// The controller is to prove who it is, and does not ask for anything.
     #[error("the target does not authenticate, and there is a secret that it should have")]
-    NotWanted,
+    NotOffered,
     /// A secure channel, which this host does not have.
     #[error("the target wants a secure channel (TLS), which there is none of here")]
     SecureChannel,
@@ -48,7 +48,7 @@ fn command(fctype: FabricsType, len: u32) -> AuthCommand {
     command
 }
 
-impl Exchange {
+impl QueueConnection {
     /// Authenticates as `result`, the result of Connect, wants it.
     ///
     /// # Errors
@@ -65,38 +65,38 @@ impl Exchange {
             return Err(AuthError::SecureChannel.into());
         }
         if result & AUTH_TRANSACTION == 0 {
-            let doubts = config.is_some_and(|config| config.secrets.doubts_controller(host));
-            return if doubts { Err(AuthError::NotWanted.into()) } else { Ok(()) };
+            let doubts = config.is_some_and(|config| config.secrets.requires_bidirectional(host));
+            return if doubts { Err(AuthError::NotOffered.into()) } else { Ok(()) };
         }
-        let config = Arc::new(config.ok_or(AuthError::Wanted)?);
+        let config = Arc::new(config.ok_or(AuthError::Required)?);
         let begun = AwaitChallenge::begin(&config, host, &address.nqn, TRANSACTION);
         let (negotiate, waits) = begun.ok_or_else(|| AuthError::NoSecret(host.clone()))?;
-        self.tell(negotiate)?;
-        let challenge = self.fetch()?;
-        let (reply, waits) = waits.take(&challenge).map_err(|error| self.give_up(error))?;
-        self.tell(reply)?;
-        let success1 = self.fetch()?;
-        match waits.take(&success1).map_err(|error| self.give_up(error))? {
-            Some(success2) => self.tell(success2),
+        self.auth_send(negotiate)?;
+        let challenge = self.auth_receive()?;
+        let (reply, waits) = waits.take(&challenge).map_err(|error| self.send_failure2(error))?;
+        self.auth_send(reply)?;
+        let success1 = self.auth_receive()?;
+        match waits.take(&success1).map_err(|error| self.send_failure2(error))? {
+            Some(success2) => self.auth_send(success2),
             None => Ok(()),
         }
     }
 
-    fn tell(&mut self, message: Vec<u8>) -> Result<(), ConnectError> {
+    fn auth_send(&mut self, message: Vec<u8>) -> Result<(), ConnectError> {
         let len = u32::try_from(message.len()).expect("a message is short");
         let command = command(FabricsType::AUTH_SEND, len);
         self.send("Authentication Send", command.into(), message, 0).map(drop)
     }
 
-    fn fetch(&mut self) -> Result<Vec<u8>, ConnectError> {
-        let command = command(FabricsType::AUTH_RECEIVE, ROOM);
-        Ok(self.send("Authentication Receive", command.into(), Vec::new(), ROOM)?.1)
+    fn auth_receive(&mut self) -> Result<Vec<u8>, ConnectError> {
+        let command = command(FabricsType::AUTH_RECEIVE, MAX_MESSAGE);
+        Ok(self.send("Authentication Receive", command.into(), Vec::new(), MAX_MESSAGE)?.1)
     }
 
-    fn give_up(&mut self, error: HostAuthError) -> ConnectError {
-        if let HostAuthError::Unbelievable { failure2, .. } = &error {
+    fn send_failure2(&mut self, error: HostAuthError) -> ConnectError {
+        if let HostAuthError::ControllerRejected { failure2, .. } = &error {
             // Whether it hears that or not, the connection ends.
-            let _ = self.tell(failure2.clone());
+            let _ = self.auth_send(failure2.clone());
         }
         AuthError::from(error).into()
     }

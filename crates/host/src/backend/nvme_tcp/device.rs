@@ -1,9 +1,9 @@
 //! The device: limits, zone reports, hardware queues.
-use super::exchange::{ConnectError, Exchange};
-use super::keeper::{Keeper, Promise};
+use super::keep_alive::{KeepAliveThread, PathConfig};
 use super::link::Link;
 use super::queue::Queue;
-use super::scan::{Found, scan};
+use super::queue_connection::{ConnectError, QueueConnection};
+use super::scan::{ScanResult, scan};
 use crate::Notify;
 use crate::backend::nvme_tcp::address::Address;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ pub struct NvmeTcpDevice {
     limits: Limits,
     pub(super) link: Arc<Link>,
     /// Whether there is nobody above who would use another path.
-    pub(super) alone: bool,
-    _keeper: Keeper,
+    pub(super) is_only_path: bool,
+    _keep_alive: KeepAliveThread,
 }
 
 impl NvmeTcpDevice {
@@ -45,7 +45,7 @@ impl NvmeTcpDevice {
             false,
             &(Arc::new(|_: &str| ()) as Notify),
         )?;
-        device.alone = true;
+        device.is_only_path = true;
         Ok(device)
     }
 
@@ -68,7 +68,7 @@ impl NvmeTcpDevice {
     }
 
     /// A path that is not there now, and may be some time, to what `other` leads to.
-    pub(super) fn absent(
+    pub(super) fn disconnected(
         address: &Address,
         other: &NvmeTcpDevice,
         notify: &Notify,
@@ -84,21 +84,29 @@ impl NvmeTcpDevice {
         limits: Limits,
         model: String,
         notify: &Notify,
-        found: Option<Found>,
+        found: Option<ScanResult>,
     ) -> Result<Self, ConnectError> {
         let link = Link::new();
-        let promise = Promise {
+        let path_config = PathConfig {
             address: address.clone(),
             head: Arc::clone(&head),
             shared,
             limits: limits.clone(),
             notify: Arc::clone(notify),
         };
-        let admin = found.map(|found| promise.take(&link, found)).transpose()?;
-        let keeper = Keeper::start(&link, promise, admin)
+        let admin = found.map(|found| path_config.take(&link, found)).transpose()?;
+        let keep_alive = KeepAliveThread::start(&link, path_config, admin)
             .map_err(|source| ConnectError::Io { doing: "keep alive", source })?;
         let address = address.clone();
-        Ok(NvmeTcpDevice { address, model, head, limits, link, alone: false, _keeper: keeper })
+        Ok(NvmeTcpDevice {
+            address,
+            model,
+            head,
+            limits,
+            link,
+            is_only_path: false,
+            _keep_alive: keep_alive,
+        })
     }
 
     /// What the paths of the namespace share.
@@ -113,7 +121,7 @@ impl NvmeTcpDevice {
 
     /// What a command ends with that the path cannot take.
     fn lost_status(&self) -> Status {
-        let gone = self.alone && self.link.state() == PathState::Gone;
+        let gone = self.is_only_path && self.link.state() == PathState::Gone;
         if gone { Status::Offline } else { Status::Transport }
     }
 
@@ -135,8 +143,8 @@ impl NvmeTcpDevice {
     /// A piece of the report.
     fn report(
         &self,
-        reports: &mut Exchange,
-        life: u32,
+        reports: &mut QueueConnection,
+        generation: u32,
         first: ZoneNo,
         most: usize,
         zones: &mut Vec<Zone>,
@@ -147,16 +155,16 @@ impl NvmeTcpDevice {
         let timeout = self.address.io_timeout;
         let (_, data) = reports
             .send_within(timeout, "zone report", sqe, Vec::new(), len)
-            .map_err(|error| self.report_failed(life, &error))?;
-        self.head.info.read_report(&data, zones).ok_or(Status::IoError)
+            .map_err(|error| self.report_failed(generation, &error))?;
+        self.head.info.parse_report(&data, zones).ok_or(Status::IoError)
     }
 
     /// What a report ends with that did not come; the path is lost, unless it was refused.
-    fn report_failed(&self, life: u32, error: &ConnectError) -> Status {
+    fn report_failed(&self, generation: u32, error: &ConnectError) -> Status {
         if let ConnectError::Refused { status, .. } = error {
-            return status.to_block();
+            return status.to_blk_status();
         }
-        self.link.lost(life, &error.to_string());
+        self.link.lost(generation, &error.to_string());
         match error {
             ConnectError::Timeout { .. } => Status::Timeout,
             _ => Status::Transport,
@@ -174,16 +182,16 @@ impl Device for NvmeTcpDevice {
             return Err(Status::NotSupported);
         }
         let mut reports = self.link.reports.lock().expect("report lock");
-        let now = self.link.life();
-        let (life, reports) = match reports.as_mut() {
-            Some((life, reports)) if *life == now => (now, reports),
+        let now = self.link.generation();
+        let (generation, reports) = match reports.as_mut() {
+            Some((generation, reports)) if *generation == now => (now, reports),
             _ => return Err(self.lost_status()),
         };
         let mut next = first.0;
         let mut left = max;
         while left > 0 && next < self.limits.nr_zones {
             let most = left.min((self.limits.nr_zones - next) as usize);
-            let listed = self.report(reports, life, ZoneNo(next), most, zones)?;
+            let listed = self.report(reports, generation, ZoneNo(next), most, zones)?;
             if listed == 0 {
                 return Err(Status::IoError);
             }

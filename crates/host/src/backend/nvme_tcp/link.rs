@@ -3,23 +3,23 @@
 //! Takes connections from whoever made them, and word of their loss from whoever found out; gives
 //! connections to hardware queues. Keeps true: all connections of a controller are lost together, as
 //! its host gives up the controller when one fails (Linux: error recovery); who holds one finds out
-//! by [`Link::life`].
-use super::exchange::Exchange;
+//! by [`Link::generation`].
+use super::queue_connection::QueueConnection;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use zonal_device::multipath::PathState;
 use zonal_nvme::ns::Namespace;
 
 /// A path that will not be connected again.
-const GONE: u32 = u32::MAX;
+const REMOVED: u32 = u32::MAX;
 
 pub(super) struct Link {
     /// Odd while there are connections; one more each time they come and go.
-    life: AtomicU32,
+    generation: AtomicU32,
     shared: Mutex<Shared>,
     changed: Condvar,
-    /// For zone reports, one at a time; with the life that it belongs to.
-    pub reports: Mutex<Option<(u32, Exchange)>>,
+    /// For zone reports, one at a time; with the generation that it belongs to.
+    pub reports: Mutex<Option<(u32, QueueConnection)>>,
 }
 
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub(super) struct Shared {
     /// Nobody needs the path any more.
     pub stop: bool,
     /// Connections that no hardware queue has.
-    idle: Vec<Exchange>,
+    idle: Vec<QueueConnection>,
     namespace: Option<Arc<Namespace>>,
     /// Why the connections were lost.
     pub why: String,
@@ -35,8 +35,8 @@ pub(super) struct Shared {
 
 /// What a hardware queue has of a path.
 pub(super) struct Lease {
-    pub life: u32,
-    pub connection: Exchange,
+    pub generation: u32,
+    pub connection: QueueConnection,
     pub namespace: Arc<Namespace>,
 }
 
@@ -44,21 +44,21 @@ impl Link {
     /// A path without connections, which may get some.
     pub fn new() -> Arc<Self> {
         Arc::new(Link {
-            life: AtomicU32::new(0),
+            generation: AtomicU32::new(0),
             shared: Mutex::default(),
             changed: Condvar::new(),
             reports: Mutex::new(None),
         })
     }
 
-    pub fn life(&self) -> u32 {
-        self.life.load(Ordering::Acquire)
+    pub fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
     }
 
     pub fn state(&self) -> PathState {
-        match self.life() {
-            GONE => PathState::Gone,
-            life if life % 2 == 1 => PathState::Live,
+        match self.generation() {
+            REMOVED => PathState::Gone,
+            generation if generation % 2 == 1 => PathState::Live,
             _ => PathState::Connecting,
         }
     }
@@ -82,25 +82,25 @@ impl Link {
     pub fn connected(
         &self,
         namespace: Arc<Namespace>,
-        idle: Vec<Exchange>,
-        reports: Option<Exchange>,
+        idle: Vec<QueueConnection>,
+        reports: Option<QueueConnection>,
     ) {
-        let life = self.life() + 1;
+        let generation = self.generation() + 1;
         // Before the others are locked: who reports finds out losses while it holds this one.
-        *self.reports.lock().expect("report lock") = reports.map(|reports| (life, reports));
+        *self.reports.lock().expect("report lock") = reports.map(|reports| (generation, reports));
         let mut shared = self.shared();
         (shared.idle, shared.namespace) = (idle, Some(namespace));
-        self.life.store(life, Ordering::Release);
+        self.generation.store(generation, Ordering::Release);
     }
 
-    /// The connections of this life are lost.
-    pub fn lost(&self, life: u32, why: &str) {
+    /// The connections of this generation are lost.
+    pub fn lost(&self, generation: u32, why: &str) {
         let mut shared = self.shared();
-        if self.life() != life || life == GONE {
+        if self.generation() != generation || generation == REMOVED {
             // Somebody else has found out before.
             return;
         }
-        self.life.store(life + 1, Ordering::Release);
+        self.generation.store(generation + 1, Ordering::Release);
         shared.idle.clear();
         why.clone_into(&mut shared.why);
         self.changed.notify_all();
@@ -110,7 +110,7 @@ impl Link {
     pub fn gone(&self) {
         let mut shared = self.shared();
         shared.idle.clear();
-        self.life.store(GONE, Ordering::Release);
+        self.generation.store(REMOVED, Ordering::Release);
     }
 
     /// Nobody needs the path any more.
@@ -124,13 +124,13 @@ impl Link {
         let mut shared = self.shared();
         let connection = shared.idle.pop()?;
         let namespace = Arc::clone(shared.namespace.as_ref()?);
-        Some(Lease { life: self.life(), connection, namespace })
+        Some(Lease { generation: self.generation(), connection, namespace })
     }
 
     /// A connection that its hardware queue does not need any more.
     pub fn give_back(&self, lease: Lease) {
         let mut shared = self.shared();
-        if lease.life == self.life() {
+        if lease.generation == self.generation() {
             shared.idle.push(lease.connection);
         }
     }

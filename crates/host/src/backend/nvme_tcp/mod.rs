@@ -1,13 +1,13 @@
 //! The host: a device of the block layer that is a namespace somewhere else.
 //!
 //! ```text
-//!  Exchange    a connection, one command at a time: set-up, keep alive, zone reports
+//!  QueueConnection    a connection, one command at a time: set-up, keep alive, zone reports
 //!  authenticate    who is who, if either side wants to know
 //!  scan        admin queue: which namespace, what limits, how many queues
 //!  queue       a connection, many commands at a time: a hardware queue
 //!  device      a path: what the block layer sees, or the multipath device above
 //!  link        whether the path has connections, and those that nobody uses
-//!  keeper      keep alive, and connections that are made again
+//!  keep_alive      keep alive, and connections that are made again
 //!  paths       one device of several paths
 //! ```
 //!
@@ -16,15 +16,15 @@
 mod address;
 mod authenticate;
 mod device;
-mod exchange;
-mod keeper;
+mod keep_alive;
 mod link;
 mod paths;
 mod queue;
+mod queue_connection;
 mod scan;
 
 pub use address::{Address, AddressError, SCHEME, check_nqn};
 pub use authenticate::AuthError;
 pub use device::NvmeTcpDevice;
-pub use exchange::ConnectError;
 pub use paths::open;
+pub use queue_connection::ConnectError;

@@ -1,6 +1,6 @@
 //! A device of the paths that an address names.
 use super::device::NvmeTcpDevice;
-use super::exchange::ConnectError;
+use super::queue_connection::ConnectError;
 use crate::Notify;
 use crate::backend::nvme_tcp::address::Address;
 use std::sync::Arc;
@@ -46,22 +46,22 @@ fn connect_all(
     notify: &Notify,
 ) -> Result<Vec<Arc<NvmeTcpDevice>>, ConnectError> {
     let mut connected: Vec<(usize, Arc<NvmeTcpDevice>)> = Vec::new();
-    let mut absent = Vec::new();
+    let mut disconnected = Vec::new();
     let shared = !address.more_targets.is_empty();
     for (number, path) in address.paths().enumerate() {
         let head = connected.first().map(|(_, first)| first.head());
         match NvmeTcpDevice::path(&path, queues, head, shared, notify) {
             Ok(device) => connected.push((number, Arc::new(device))),
-            Err(error) if error.may_pass() => absent.push((number, path, error)),
+            Err(error) if error.is_transient() => disconnected.push((number, path, error)),
             Err(error) => return Err(error),
         }
     }
     let Some((_, first)) = connected.first().cloned() else {
-        return Err(absent.swap_remove(0).2);
+        return Err(disconnected.swap_remove(0).2);
     };
-    for (number, path, error) in absent {
+    for (number, path, error) in disconnected {
         notify(&format!("{}: not connected: {error}", path.target));
-        connected.push((number, Arc::new(NvmeTcpDevice::absent(&path, &first, notify)?)));
+        connected.push((number, Arc::new(NvmeTcpDevice::disconnected(&path, &first, notify)?)));
     }
     connected.sort_by_key(|&(number, _)| number);
     Ok(connected.into_iter().map(|(_, path)| path).collect())
@@ -69,7 +69,7 @@ fn connect_all(
 
 impl ConnectError {
     /// Whether it may be better later: nobody answered.
-    fn may_pass(&self) -> bool {
+    fn is_transient(&self) -> bool {
         matches!(
             self,
             ConnectError::Connect { .. } | ConnectError::Io { .. } | ConnectError::Timeout { .. }

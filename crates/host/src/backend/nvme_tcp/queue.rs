@@ -4,18 +4,18 @@
 //! error if the connection breaks; a command that takes longer than it may ends all connections of
 //! its controller, as in Linux, where NVMe/TCP aborts no single commands.
 use super::device::NvmeTcpDevice;
-use super::exchange::Exchange;
 use super::link::Lease;
+use super::queue_connection::QueueConnection;
 use super::scan::DEPTH;
-use crate::poll::socket::{LOOK, Look};
+use crate::poll::socket::{SPIN_TIME, SpinWait};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::IntoBytes;
 use zonal_blk::units::SECTOR_SHIFT;
 use zonal_blk::{BioFlags, Device, HwQueue, Nanos, Op, Request, Status};
-use zonal_nvme::ns::Arrangement;
-use zonal_nvme::ns::{Payload, setup};
+use zonal_nvme::ns::NamespaceLayout;
+use zonal_nvme::ns::{SpecialPayload, setup};
 use zonal_nvme::tcp::{HostEvent, Payload as Data};
 use zonal_nvme::wire::opcode::IoOpcode;
 use zonal_nvme::wire::{Cqe, Sqe};
@@ -23,9 +23,9 @@ use zonal_nvme::wire::{Cqe, Sqe};
 /// Bit of the CID of a Flush that goes before a write.
 const PREFLUSH: u16 = DEPTH.next_power_of_two();
 /// The longest sleep of a poll.
-const MOMENT: Duration = Duration::from_micros(100);
+const MAX_POLL_SLEEP: Duration = Duration::from_micros(100);
 /// The same where the thread may have other paths to look after.
-const SHORT_MOMENT: Duration = Duration::from_micros(20);
+const MAX_POLL_SLEEP_MULTIPATH: Duration = Duration::from_micros(20);
 /// Output that is sent at once; less waits for the next poll, which comes after a batch.
 const SEND_NOW: usize = 64 << 10;
 
@@ -39,9 +39,9 @@ pub(super) struct Queue {
     /// Requests that ended without the target.
     ended: Vec<Box<Request>>,
     events: Vec<HostEvent>,
-    look: Look,
+    look: SpinWait,
     /// When it is to be seen whether a command is late.
-    watch: Nanos,
+    next_timeout_check: Nanos,
 }
 
 impl Queue {
@@ -54,18 +54,18 @@ impl Queue {
             count: 0,
             ended: Vec::new(),
             events: Vec::new(),
-            look: Look::default(),
-            watch: Nanos(0),
+            look: SpinWait::default(),
+            next_timeout_check: Nanos(0),
         }
     }
 
     /// Whether the connection is one that its controller still has.
     fn is_current(&self) -> bool {
-        self.lease.as_ref().is_some_and(|lease| lease.life == self.device.link.life())
+        self.lease.as_ref().is_some_and(|lease| lease.generation == self.device.link.generation())
     }
 
     /// Gets a new connection if the old one is lost and nothing is on it.
-    fn renew(&mut self) {
+    fn reacquire_connection(&mut self) {
         if self.count == 0 && !self.is_current() {
             self.lease = self.device.link.lease();
         }
@@ -91,20 +91,20 @@ impl Queue {
         let (data, room) = match (request.op(), payload) {
             (Op::Read, _) => (Vec::new(), len),
             (Op::Write | Op::ZoneAppend, _) => {
-                let mut data = lease.connection.tcp.spare(len as usize);
+                let mut data = lease.connection.tcp.take_buffer(len as usize);
                 gather(&mut request, &mut data);
                 (data, 0)
             }
-            (_, Payload::Range(range)) => (range.as_bytes().to_vec(), 0),
+            (_, SpecialPayload::Range(range)) => (range.as_bytes().to_vec(), 0),
             _ => (Vec::new(), 0),
         };
         if lease.connection.tcp.submit(sqe, data, room).is_err() {
             return self.end(request, Status::Transport);
         }
-        self.put(now, request);
+        self.track(now, request);
     }
 
-    fn put(&mut self, now: Nanos, request: Box<Request>) {
+    fn track(&mut self, now: Nanos, request: Box<Request>) {
         let slot = usize::from(request.tag().0);
         self.in_flight[slot] = Some((now, request));
         self.count += 1;
@@ -118,27 +118,27 @@ impl Queue {
             lease.connection.tcp.submit(sqe, Vec::new(), 0)
         };
         match self.lease.as_mut().map(submit) {
-            Some(Ok(())) => self.put(now, request),
+            Some(Ok(())) => self.track(now, request),
             _ => self.end(request, Status::Transport),
         }
     }
 
     /// A command has ended.
-    fn take(&mut self, now: Nanos, cqe: &Cqe, data: &Data, done: &mut Vec<Box<Request>>) {
+    fn complete(&mut self, now: Nanos, cqe: &Cqe, data: &Data, done: &mut Vec<Box<Request>>) {
         let cid = cqe.cid.get();
         let slot = usize::from(cid & !PREFLUSH);
         // The connection gives only ends of commands that were sent.
         let flight = self.in_flight.get_mut(slot).and_then(Option::take);
         let Some((_, mut request)) = flight else { return };
         self.count -= 1;
-        let mut status = cqe.status().to_block();
+        let mut status = cqe.status().to_blk_status();
         if cid & PREFLUSH != 0 && status == Status::Ok {
             return self.send(now, request);
         }
         if status == Status::Ok && request.op() == Op::Read {
             status = scatter(&mut request, data);
         } else if status == Status::Ok && request.op() == Op::ZoneAppend {
-            match self.device.head().info.landed(request.zone(), cqe.result()) {
+            match self.device.head().info.append_sector(request.zone(), cqe.result()) {
                 Some(sector) => request.set_append_sector(sector),
                 None => status = Status::IoError,
             }
@@ -152,7 +152,7 @@ impl Queue {
     fn fail(&mut self, now: Nanos, why: &str, done: &mut Vec<Box<Request>>) {
         if let Some(lease) = self.lease.take() {
             lease.connection.socket.close();
-            self.device.link.lost(lease.life, why);
+            self.device.link.lost(lease.generation, why);
         }
         let timeout = self.device.io_timeout();
         for (since, mut request) in self.in_flight.iter_mut().filter_map(Option::take) {
@@ -164,29 +164,33 @@ impl Queue {
     }
 
     /// Whether a command has taken longer than it may. It is looked at eight times in that time.
-    fn is_late(&mut self, now: Nanos) -> bool {
-        if now < self.watch {
+    fn has_timed_out(&mut self, now: Nanos) -> bool {
+        if now < self.next_timeout_check {
             return false;
         }
         let timeout = self.device.io_timeout();
-        self.watch = now + Nanos(timeout.0 / 8);
+        self.next_timeout_check = now + Nanos(timeout.0 / 8);
         self.in_flight.iter().flatten().any(|&(since, _)| now >= since + timeout)
     }
 }
 
 /// Sends and receives; whether anything came. If nothing did and nothing went, looks for a while and
 /// then sleeps, until something comes or a moment is over: who polls may have other things to do.
-fn exchange(connection: &mut Exchange, look: &mut Look, moment: Duration) -> io::Result<bool> {
+fn send_and_receive(
+    connection: &mut QueueConnection,
+    look: &mut SpinWait,
+    moment: Duration,
+) -> io::Result<bool> {
     let before = connection.unsent();
-    let mut came = connection.exchange()?;
+    let mut came = connection.send_and_receive()?;
     if !came && connection.unsent() == before {
-        while !came && look.again(LOOK) {
-            came = connection.exchange()?;
+        while !came && look.spin(SPIN_TIME) {
+            came = connection.send_and_receive()?;
         }
         if !came {
             let unsent = connection.unsent() > 0;
             connection.socket.wait(true, unsent, Some(moment));
-            came = connection.exchange()?;
+            came = connection.send_and_receive()?;
         }
     }
     if came {
@@ -197,9 +201,9 @@ fn exchange(connection: &mut Exchange, look: &mut Look, moment: Duration) -> io:
 
 impl HwQueue for Queue {
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
-        self.renew();
+        self.reacquire_connection();
         if !self.is_current() {
-            if !self.device.alone {
+            if !self.device.is_only_path {
                 return Err(request);
             }
             self.end(request, Status::Offline);
@@ -228,14 +232,15 @@ impl HwQueue for Queue {
             return self.fail(now, "lost with another connection", done);
         }
         let Some(Lease { connection, .. }) = &mut self.lease else { return };
-        let moment = if self.device.alone { MOMENT } else { SHORT_MOMENT };
-        let came = exchange(connection, &mut self.look, moment);
+        let moment =
+            if self.device.is_only_path { MAX_POLL_SLEEP } else { MAX_POLL_SLEEP_MULTIPATH };
+        let came = send_and_receive(connection, &mut self.look, moment);
         std::mem::swap(&mut self.events, &mut connection.events);
-        let closed = connection.tcp.closed().map(ToString::to_string);
+        let closed = connection.tcp.close_reason().map(ToString::to_string);
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
-            if let HostEvent::Ended { cqe, data } = event {
-                self.take(now, &cqe, &data, done);
+            if let HostEvent::Completed { cqe, data } = event {
+                self.complete(now, &cqe, &data, done);
                 if let Some(Lease { connection, .. }) = &mut self.lease {
                     connection.tcp.recycle(data.bytes);
                 }
@@ -245,7 +250,7 @@ impl HwQueue for Queue {
         match (came, closed) {
             (Err(error), _) => self.fail(now, &error.to_string(), done),
             (Ok(_), Some(why)) => self.fail(now, &why, done),
-            (Ok(_), None) if self.is_late(now) => self.fail(now, "a command timed out", done),
+            (Ok(_), None) if self.has_timed_out(now) => self.fail(now, "a command timed out", done),
             (Ok(_), None) => {}
         }
     }

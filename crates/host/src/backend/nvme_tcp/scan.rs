@@ -1,11 +1,11 @@
 //! Set-up: the admin queue, what there is behind it, and the I/O queues.
-use super::exchange::{ConnectError, Exchange, QueueId};
+use super::queue_connection::{ConnectError, ConnectParams, QueueConnection};
 use crate::backend::nvme_tcp::address::Address;
 use std::thread;
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 use zonal_blk::Limits;
-use zonal_nvme::ns::{self, NamespaceInfo, Reach, page};
+use zonal_nvme::ns::{self, ControllerInfo, NamespaceInfo, page};
 use zonal_nvme::wire::admin::{FeatureCommand, IdentifyCommand};
 use zonal_nvme::wire::fabrics::{CNTLID_ANY, PropertyCommand};
 use zonal_nvme::wire::identify::{
@@ -23,19 +23,19 @@ pub(super) const DEPTH: u16 = 128;
 /// Entries of the admin queue, minus one.
 const ADMIN_SQSIZE: u16 = 31;
 /// CC: entries of 64 and 16 bytes, enabled.
-const ENABLE: u64 = 0x46_0001;
+const CC_ENABLE: u64 = 0x46_0001;
 /// CC.CSS: all command sets that there are.
-const ALL_SETS: u64 = 0b110 << 4;
+const CC_CSS_ALL: u64 = 0b110 << 4;
 /// CC: enabled, and to shut down.
-pub(super) const SHUTDOWN: u64 = ENABLE | ALL_SETS | 0b01 << 14;
+pub(super) const CC_SHUTDOWN: u64 = CC_ENABLE | CC_CSS_ALL | 0b01 << 14;
 /// CAP.CSS bit 6.
-const HAS_SETS: u64 = 1 << 43;
+const CAP_CSS_IOCS: u64 = 1 << 43;
 /// The longest command in 512-byte sectors where the target sets no limit: 1 MiB.
 const MAX_SECTORS: u32 = 2048;
 
 /// What was found.
-pub(super) struct Found {
-    pub admin: Exchange,
+pub(super) struct ScanResult {
+    pub admin: QueueConnection,
     pub keep_alive: Duration,
     pub info: NamespaceInfo,
     pub cntlid: u16,
@@ -43,16 +43,16 @@ pub(super) struct Found {
     /// What the controller calls itself.
     pub model: String,
     /// I/O queues.
-    pub queues: Vec<Exchange>,
+    pub queues: Vec<QueueConnection>,
 }
 
 /// Connects, and finds out what there is. `queues` is how many hardware queues are wanted.
 ///
 /// # Errors
 /// What went wrong.
-pub(super) fn scan(address: &Address, queues: u16) -> Result<Found, ConnectError> {
-    let id = QueueId { cntlid: CNTLID_ANY, qid: 0, sqsize: ADMIN_SQSIZE, kato: KATO };
-    let (mut admin, result) = Exchange::connect(address, &id)?;
+pub(super) fn scan(address: &Address, queues: u16) -> Result<ScanResult, ConnectError> {
+    let id = ConnectParams { cntlid: CNTLID_ANY, qid: 0, sqsize: ADMIN_SQSIZE, kato: KATO };
+    let (mut admin, result) = QueueConnection::connect(address, &id)?;
     let cntlid = u16::try_from(result & 0xffff).expect("16 bits");
     let cap = enable(&mut admin)?;
     let controller: IdentifyController = identify(&mut admin, Cns::CONTROLLER, 0, Csi::NVM)?;
@@ -63,11 +63,11 @@ pub(super) fn scan(address: &Address, queues: u16) -> Result<Found, ConnectError
         true => Some(identify(&mut admin, Cns::CSI_CONTROLLER, 0, Csi::ZNS)?),
         false => None,
     };
-    let reach = Reach {
+    let reach = ControllerInfo {
         controller: &controller,
         zns: zns.as_ref(),
         mpsmin: u32::try_from(cap >> 48 & 0xf).expect("4 bits"),
-        unlimited: MAX_SECTORS,
+        default_max_sectors: MAX_SECTORS,
     };
     let mut limits = info.limits(&reach).map_err(|error| ConnectError::Namespace(nsid, error))?;
     // Older controllers do not know this one, and say that the field is invalid.
@@ -80,7 +80,7 @@ pub(super) fn scan(address: &Address, queues: u16) -> Result<Found, ConnectError
     };
     // One more than hardware queues where there are zones, for their reports.
     let reports = u32::from(zones);
-    let granted = grant(&mut admin, u32::from(queues) + reports)?;
+    let granted = set_queue_count(&mut admin, u32::from(queues) + reports)?;
     if granted <= reports {
         return Err(ConnectError::Queues(granted));
     }
@@ -95,13 +95,13 @@ pub(super) fn scan(address: &Address, queues: u16) -> Result<Found, ConnectError
     let mut connections = Vec::new();
     for qid in 1..=u32::from(nr_queues) + reports {
         let qid = u16::try_from(qid).expect("no more than were granted");
-        let id = QueueId { cntlid, qid, sqsize: depth, kato: 0 };
-        let (mut queue, _) = Exchange::connect(address, &id)?;
+        let id = ConnectParams { cntlid, qid, sqsize: depth, kato: 0 };
+        let (mut queue, _) = QueueConnection::connect(address, &id)?;
         queue.tcp.set_in_capsule(in_capsule);
         connections.push(queue);
     }
     (limits.nr_queues, limits.queue_depth, limits.rotational) = (nr_queues, depth, rotational);
-    Ok(Found {
+    Ok(ScanResult {
         admin,
         keep_alive: Duration::from_millis(u64::from(KATO) / 2),
         info,
@@ -127,16 +127,16 @@ pub(super) fn property_set(which: Property, value: u64) -> Sqe {
     command.into()
 }
 
-fn property_get(admin: &mut Exchange, which: Property) -> Result<u64, ConnectError> {
+fn property_get(admin: &mut QueueConnection, which: Property) -> Result<u64, ConnectError> {
     let command = property(FabricsType::PROPERTY_GET, which).into();
     Ok(admin.send("Property Get", command, Vec::new(), 0)?.0.result())
 }
 
 /// Enables the controller; gives its capabilities.
-fn enable(admin: &mut Exchange) -> Result<u64, ConnectError> {
-    const LOOK: Duration = Duration::from_millis(10);
+fn enable(admin: &mut QueueConnection) -> Result<u64, ConnectError> {
+    const READY_POLL_INTERVAL: Duration = Duration::from_millis(10);
     let cap = property_get(admin, Property::CAP)?;
-    let cc = if cap & HAS_SETS != 0 { ENABLE | ALL_SETS } else { ENABLE };
+    let cc = if cap & CAP_CSS_IOCS != 0 { CC_ENABLE | CC_CSS_ALL } else { CC_ENABLE };
     admin.send("Property Set of CC", property_set(Property::CC, cc), Vec::new(), 0)?;
     // CAP.TO in units of 500 ms.
     let (begin, patience) = (Instant::now(), Duration::from_millis((cap >> 24 & 0xff) * 500));
@@ -148,12 +148,12 @@ fn enable(admin: &mut Exchange) -> Result<u64, ConnectError> {
         if csts & u64::from(CSTS_FATAL) != 0 || begin.elapsed() > patience {
             return Err(ConnectError::NotReady(begin.elapsed(), csts));
         }
-        thread::sleep(LOOK);
+        thread::sleep(READY_POLL_INTERVAL);
     }
 }
 
 fn identify_bytes(
-    admin: &mut Exchange,
+    admin: &mut QueueConnection,
     cns: Cns,
     nsid: u32,
     csi: Csi,
@@ -165,7 +165,7 @@ fn identify_bytes(
 }
 
 fn identify<T: FromBytes + KnownLayout + Immutable>(
-    admin: &mut Exchange,
+    admin: &mut QueueConnection,
     cns: Cns,
     nsid: u32,
     csi: Csi,
@@ -174,7 +174,7 @@ fn identify<T: FromBytes + KnownLayout + Immutable>(
 }
 
 /// The namespace that was asked for.
-fn find(admin: &mut Exchange, address: &Address) -> Result<u32, ConnectError> {
+fn find(admin: &mut QueueConnection, address: &Address) -> Result<u32, ConnectError> {
     let list: NamespaceList = identify(admin, Cns::ACTIVE_NAMESPACES, 0, Csi::NVM)?;
     let nsids: Vec<u32> =
         list.nsids.iter().map(|nsid| nsid.get()).take_while(|&nsid| nsid > 0).collect();
@@ -186,13 +186,13 @@ fn find(admin: &mut Exchange, address: &Address) -> Result<u32, ConnectError> {
     found.ok_or(ConnectError::NoNamespace(wanted, nsids))
 }
 
-fn namespace(admin: &mut Exchange, nsid: u32) -> Result<NamespaceInfo, ConnectError> {
+fn namespace(admin: &mut QueueConnection, nsid: u32) -> Result<NamespaceInfo, ConnectError> {
     ns::scan(nsid, |cns, csi| identify_bytes(admin, cns, nsid, csi))?
         .map_err(|error| ConnectError::Namespace(nsid, error))
 }
 
 /// Asks for I/O queues; gives how many there may be.
-fn grant(admin: &mut Exchange, queues: u32) -> Result<u32, ConnectError> {
+fn set_queue_count(admin: &mut QueueConnection, queues: u32) -> Result<u32, ConnectError> {
     let mut command = FeatureCommand::zeroed();
     (command.opcode, command.flags) = (AdminOpcode::SET_FEATURES.0, PSDT_SGL);
     command.fid = FeatureId::NUMBER_OF_QUEUES.0;

@@ -4,10 +4,10 @@
 //! bytes that the host has not taken are within bounds, and nothing is received while commands
 //! wait; I/O that was begun is seen to its end, also if the host is gone.
 use super::execute::Executor;
-use super::registry::Place;
+use super::registry::Registration;
 use super::server::Shared;
-use crate::poll::socket::Waiting;
-use crate::poll::socket::{self, Look, RECEIVE, Socket};
+use crate::poll::socket::WaitPolicy;
+use crate::poll::socket::{self, RECEIVE_BUFFER, Socket, SpinWait};
 use std::collections::VecDeque;
 use std::hint::spin_loop;
 use std::io::{self, ErrorKind};
@@ -17,9 +17,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 use zonal_blk::Nanos;
-use zonal_nvme::auth::Standing;
-use zonal_nvme::controller::Answer;
-use zonal_nvme::tcp::{Closed, TargetConfig, TargetConnection, TargetEvent};
+use zonal_nvme::auth::AuthState;
+use zonal_nvme::controller::Response;
+use zonal_nvme::tcp::{CloseReason, TargetConfig, TargetConnection, TargetEvent};
 use zonal_nvme::wire::auth::Explanation;
 
 /// Bytes that the host has not taken, above which no command is begun.
@@ -35,13 +35,13 @@ const ADMIN: Duration = Duration::from_millis(100);
 
 /// Why a connection ends.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum End {
+pub(super) enum DisconnectReason {
     #[error("the host closed the connection")]
     Host,
     #[error(transparent)]
     Io(io::Error),
     #[error(transparent)]
-    Protocol(#[from] Closed),
+    Protocol(#[from] CloseReason),
     #[error("no Connect within {0:?}")]
     NoConnect(Duration),
     #[error("Connect refused: {0}")]
@@ -60,11 +60,11 @@ pub(super) enum End {
     Stopping,
 }
 
-impl From<io::Error> for End {
+impl From<io::Error> for DisconnectReason {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => End::Host,
-            _ => End::Io(error),
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => DisconnectReason::Host,
+            _ => DisconnectReason::Io(error),
         }
     }
 }
@@ -78,21 +78,25 @@ pub(super) struct Connection {
     /// Commands that came and were not begun.
     commands: VecDeque<TargetEvent>,
     accepted: Instant,
-    look: Look,
+    look: SpinWait,
 }
 
 impl Connection {
-    pub fn new(stream: TcpStream, shared: Arc<Shared>, place: Place) -> io::Result<Self> {
+    pub fn new(
+        stream: TcpStream,
+        shared: Arc<Shared>,
+        registration: Registration,
+    ) -> io::Result<Self> {
         let local = stream.local_addr()?;
         let config = TargetConfig { max_transfer: MAX_TRANSFER, ..TargetConfig::default() };
         Ok(Connection {
             socket: Socket::new(stream)?,
             tcp: TargetConnection::new(config),
-            executor: Executor::new(Arc::clone(&shared), place, local),
+            executor: Executor::new(Arc::clone(&shared), registration, local),
             shared,
             commands: VecDeque::new(),
             accepted: Instant::now(),
-            look: Look::default(),
+            look: SpinWait::default(),
         })
     }
 
@@ -104,16 +108,16 @@ impl Connection {
             None => format!("{peer}: {end}"),
         };
         (self.shared.config.notify)(&words);
-        self.say_goodbye();
+        self.flush_output();
         self.socket.close();
         self.executor.finish();
     }
 
-    fn serve(&mut self) -> Result<std::convert::Infallible, End> {
-        socket::wake_in_time();
-        let mut buffer = vec![0; RECEIVE];
+    fn serve(&mut self) -> Result<std::convert::Infallible, DisconnectReason> {
+        socket::set_timer_slack();
+        let mut buffer = vec![0; RECEIVE_BUFFER];
         let mut events = Vec::new();
-        let mut answers = Vec::new();
+        let mut responses = Vec::new();
         loop {
             let now = self.shared.now();
             let mut busy = false;
@@ -127,14 +131,14 @@ impl Connection {
                 && let Some(command) = self.commands.pop_front()
             {
                 busy = true;
-                self.executor.begin(now, &command, &mut answers)?;
+                self.executor.begin(now, &command, &mut responses)?;
                 self.tcp.recycle(command);
                 // At once, so that the next one waits if there is too much to send.
-                self.respond(&mut answers);
+                self.respond(&mut responses);
             }
-            self.executor.poll(now, &mut answers);
-            busy |= !answers.is_empty();
-            self.respond(&mut answers);
+            self.executor.poll(now, &mut responses);
+            busy |= !responses.is_empty();
+            self.respond(&mut responses);
             busy |= self.socket.send(self.tcp.output())? > 0;
             self.check(now)?;
             if busy {
@@ -153,8 +157,8 @@ impl Connection {
         self.socket.unsent(self.tcp.output()) <= MAX_UNSENT && self.executor.has_room()
     }
 
-    fn respond(&mut self, answers: &mut Vec<Answer>) {
-        for Answer { cqe, data } in answers.drain(..) {
+    fn respond(&mut self, responses: &mut Vec<Response>) {
+        for Response { cqe, data } in responses.drain(..) {
             self.tcp.respond(cqe, data.as_deref().unwrap_or_default());
             if let Some(data) = data {
                 self.executor.recycle(data);
@@ -163,36 +167,36 @@ impl Connection {
     }
 
     /// Whether the connection may go on.
-    fn check(&mut self, now: Nanos) -> Result<(), End> {
-        if let Some(closed) = self.tcp.closed() {
+    fn check(&mut self, now: Nanos) -> Result<(), DisconnectReason> {
+        if let Some(closed) = self.tcp.close_reason() {
             return Err(closed.clone().into());
         }
         if let Some(refused) = self.executor.refused() {
-            return Err(End::Refused(refused.to_owned()));
+            return Err(DisconnectReason::Refused(refused.to_owned()));
         }
         if self.shared.stopping.load(Ordering::Acquire) {
-            return Err(End::Stopping);
+            return Err(DisconnectReason::Stopping);
         }
         if self.executor.is_expired(now) {
-            return Err(End::KeepAlive);
+            return Err(DisconnectReason::KeepAlive);
         }
-        match self.executor.standing() {
-            Standing::Proved => {}
-            Standing::Failed(why) => return Err(End::Authentication(why)),
-            Standing::Unknown => {
-                let limit = self.shared.config.authentication;
+        match self.executor.auth_state() {
+            AuthState::Authenticated => {}
+            AuthState::Failed(why) => return Err(DisconnectReason::Authentication(why)),
+            AuthState::Unauthenticated => {
+                let limit = self.shared.config.auth_timeout;
                 if self.accepted.elapsed() > limit {
-                    return Err(End::NoAuthentication(limit));
+                    return Err(DisconnectReason::NoAuthentication(limit));
                 }
             }
         }
-        let patience = self.shared.config.patience;
+        let peer_timeout = self.shared.config.peer_timeout;
         // The clock is read only while there is something to wait for.
-        if self.executor.what().is_none() && self.accepted.elapsed() > patience {
-            return Err(End::NoConnect(patience));
+        if self.executor.what().is_none() && self.accepted.elapsed() > peer_timeout {
+            return Err(DisconnectReason::NoConnect(peer_timeout));
         }
-        if self.socket.stalled(self.tcp.output()) > patience {
-            return Err(End::SlowReader(patience));
+        if self.socket.stalled(self.tcp.output()) > peer_timeout {
+            return Err(DisconnectReason::SlowReader(peer_timeout));
         }
         Ok(())
     }
@@ -206,25 +210,25 @@ impl Connection {
             (None, 0) => None,
             (None, _) => Some(SHORT),
         };
-        if let Waiting::Poll = self.shared.config.waiting
+        if let WaitPolicy::Poll = self.shared.config.waiting
             && self.executor.is_io()
         {
             return thread::yield_now();
         }
-        if let Waiting::Sleep(most) = self.shared.config.waiting
-            && self.look.again(most)
+        if let WaitPolicy::Sleep(most) = self.shared.config.waiting
+            && self.look.spin(most)
         {
             return;
         }
         let unsent = self.socket.unsent(self.tcp.output()) > 0;
-        let known = self.executor.standing() == Standing::Proved;
+        let known = self.executor.auth_state() == AuthState::Authenticated;
         let most = if self.executor.is_io() && !unsent && known { None } else { Some(ADMIN) };
         let timeout = sleep.into_iter().chain(most).min();
         self.socket.wait(self.receives(), unsent, timeout);
     }
 
     /// Lets the host have what it was told, if it takes it soon: why the connection ends.
-    fn say_goodbye(&mut self) {
+    fn flush_output(&mut self) {
         const SOON: Duration = Duration::from_millis(100);
         let begin = Instant::now();
         while self.socket.unsent(self.tcp.output()) > 0 && begin.elapsed() < SOON {

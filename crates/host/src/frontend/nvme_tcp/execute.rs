@@ -1,9 +1,9 @@
 //! What a connection does with commands: at first Connect, then those of the queue that it became.
 //!
-//! Takes commands; gives answers. Keeps true: hosts that may not connect get no further than
+//! Takes commands; gives responses. Keeps true: hosts that may not connect get no further than
 //! Connect; the data of the I/O that is in flight is bounded.
-use super::connection::End;
-use super::registry::Place;
+use super::connection::DisconnectReason;
+use super::registry::Registration;
 use super::server::Shared;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use std::time::Duration;
 use zerocopy::FromBytes;
 use zonal_blk::Nanos;
 use zonal_nvme::NvmeStatus;
-use zonal_nvme::auth::Standing;
-use zonal_nvme::controller::{Answer, Connected, Data, Subsystem, SubsystemConfig, Target};
+use zonal_nvme::auth::AuthState;
+use zonal_nvme::controller::{ConnectedQueue, Data, Response, Subsystem, SubsystemConfig, Target};
 use zonal_nvme::tcp::TargetEvent;
 use zonal_nvme::wire::fabrics::{ConnectCommand, ConnectData, DISCOVERY_NQN};
 use zonal_nvme::wire::log::DiscoveryEntry;
@@ -22,9 +22,9 @@ use zonal_nvme::wire::{Cqe, Sqe, padded, terminated, text};
 /// The queue that a connection is.
 pub(super) struct Executor {
     shared: Arc<Shared>,
-    place: Place,
+    registration: Registration,
     local: SocketAddr,
-    queue: Option<Connected>,
+    queue: Option<ConnectedQueue>,
     /// Who the queue is for, in words.
     what: Option<String>,
     /// Why Connect failed.
@@ -41,8 +41,8 @@ impl Shared {
 }
 
 impl Executor {
-    pub fn new(shared: Arc<Shared>, place: Place, local: SocketAddr) -> Self {
-        Executor { shared, place, local, queue: None, what: None, refused: None, entries: 0 }
+    pub fn new(shared: Arc<Shared>, registration: Registration, local: SocketAddr) -> Self {
+        Executor { shared, registration, local, queue: None, what: None, refused: None, entries: 0 }
     }
 
     /// Who the queue is for; `None` before Connect.
@@ -56,23 +56,23 @@ impl Executor {
     }
 
     pub fn is_io(&self) -> bool {
-        matches!(self.queue, Some(Connected::Io(_)))
+        matches!(self.queue, Some(ConnectedQueue::Io(_)))
     }
 
     /// What is to be thought of the host; before Connect it is known, as nobody is.
-    pub fn standing(&self) -> Standing {
+    pub fn auth_state(&self) -> AuthState {
         match &self.queue {
-            None => Standing::Proved,
-            Some(Connected::Admin(admin)) => admin.standing(),
-            Some(Connected::Io(io)) => io.standing(),
+            None => AuthState::Authenticated,
+            Some(ConnectedQueue::Admin(admin)) => admin.auth_state(),
+            Some(ConnectedQueue::Io(io)) => io.auth_state(),
         }
     }
 
     /// Whether one more command may be begun.
     pub fn has_room(&self) -> bool {
-        let room = |queue: &Connected| match queue {
-            Connected::Admin(_) => true,
-            Connected::Io(io) => io.has_room(),
+        let room = |queue: &ConnectedQueue| match queue {
+            ConnectedQueue::Admin(_) => true,
+            ConnectedQueue::Io(io) => io.has_room(),
         };
         self.refused.is_none() && self.queue.as_ref().is_none_or(room)
     }
@@ -82,47 +82,47 @@ impl Executor {
         &mut self,
         now: Nanos,
         event: &TargetEvent,
-        answers: &mut Vec<Answer>,
-    ) -> Result<(), End> {
+        responses: &mut Vec<Response>,
+    ) -> Result<(), DisconnectReason> {
         match (&mut self.queue, event) {
             (None, TargetEvent::Command { sqe, data }) => {
-                answers.push(self.connect(now, sqe, data));
+                responses.push(self.connect(now, sqe, data));
             }
             (None, TargetEvent::Refuse { sqe, status }) => {
                 self.refused = Some(format!("{status:?}"));
-                answers.push(Answer { cqe: Cqe::new(sqe.cid.get(), *status), data: None });
+                responses.push(Response { cqe: Cqe::new(sqe.cid.get(), *status), data: None });
             }
-            (Some(Connected::Admin(admin)), TargetEvent::Command { sqe, data }) => {
-                admin.submit(now, sqe, data, answers);
+            (Some(ConnectedQueue::Admin(admin)), TargetEvent::Command { sqe, data }) => {
+                admin.submit(now, sqe, data, responses);
             }
-            (Some(Connected::Admin(admin)), TargetEvent::Refuse { sqe, status }) => {
-                admin.refuse(sqe, *status, answers);
+            (Some(ConnectedQueue::Admin(admin)), TargetEvent::Refuse { sqe, status }) => {
+                admin.refuse(sqe, *status, responses);
             }
-            (Some(Connected::Io(io)), TargetEvent::Command { sqe, data }) => {
+            (Some(ConnectedQueue::Io(io)), TargetEvent::Command { sqe, data }) => {
                 if io.outstanding() >= self.entries {
-                    return Err(End::Overrun);
+                    return Err(DisconnectReason::Overrun);
                 }
-                io.submit(now, sqe, data, answers);
+                io.submit(now, sqe, data, responses);
             }
-            (Some(Connected::Io(io)), TargetEvent::Refuse { sqe, status }) => {
-                io.refuse(sqe, *status, answers);
+            (Some(ConnectedQueue::Io(io)), TargetEvent::Refuse { sqe, status }) => {
+                io.refuse(sqe, *status, responses);
             }
         }
         Ok(())
     }
 
-    /// Adds the answers of commands that have ended.
-    pub fn poll(&mut self, now: Nanos, answers: &mut Vec<Answer>) {
+    /// Adds the responses of commands that have ended.
+    pub fn poll(&mut self, now: Nanos, responses: &mut Vec<Response>) {
         match &mut self.queue {
             None => {}
-            Some(Connected::Admin(admin)) => admin.poll(now, answers),
-            Some(Connected::Io(io)) => io.poll(now, answers),
+            Some(ConnectedQueue::Admin(admin)) => admin.poll(now, responses),
+            Some(ConnectedQueue::Io(io)) => io.poll(now, responses),
         }
     }
 
     /// Takes back the data of an answer that was sent.
     pub fn recycle(&mut self, data: Data) {
-        if let Some(Connected::Io(io)) = &mut self.queue {
+        if let Some(ConnectedQueue::Io(io)) = &mut self.queue {
             io.recycle(data);
         }
     }
@@ -130,7 +130,7 @@ impl Executor {
     /// Commands in flight.
     pub fn outstanding(&self) -> usize {
         match &self.queue {
-            Some(Connected::Io(io)) => io.outstanding(),
+            Some(ConnectedQueue::Io(io)) => io.outstanding(),
             _ => 0,
         }
     }
@@ -139,25 +139,25 @@ impl Executor {
     pub fn next_event(&mut self) -> Option<Nanos> {
         match &mut self.queue {
             None => None,
-            Some(Connected::Admin(admin)) => admin.next_event(),
-            Some(Connected::Io(io)) => io.next_event(),
+            Some(ConnectedQueue::Admin(admin)) => admin.next_event(),
+            Some(ConnectedQueue::Io(io)) => io.next_event(),
         }
     }
 
     /// Whether the host fell silent.
     pub fn is_expired(&self, now: Nanos) -> bool {
-        matches!(&self.queue, Some(Connected::Admin(admin)) if admin.is_expired(now))
+        matches!(&self.queue, Some(ConnectedQueue::Admin(admin)) if admin.is_expired(now))
     }
 
     /// Sees what was begun to its end.
     pub fn finish(mut self) {
-        let Some(Connected::Io(io)) = &mut self.queue else { return };
-        let mut answers = Vec::new();
+        let Some(ConnectedQueue::Io(io)) = &mut self.queue else { return };
+        let mut responses = Vec::new();
         io.retire();
         while !io.is_idle() {
             let now = self.shared.now();
-            io.poll(now, &mut answers);
-            answers.clear();
+            io.poll(now, &mut responses);
+            responses.clear();
             match io.next_event() {
                 Some(at) if at <= now => thread::yield_now(),
                 Some(at) => thread::sleep(Duration::from_nanos((at - now).0.min(1_000_000))),
@@ -166,10 +166,10 @@ impl Executor {
         }
     }
 
-    fn connect(&mut self, now: Nanos, sqe: &Sqe, data: &[u8]) -> Answer {
+    fn connect(&mut self, now: Nanos, sqe: &Sqe, data: &[u8]) -> Response {
         let refusal = |status: NvmeStatus| {
             let cqe = Cqe::new(sqe.cid.get(), status.do_not_retry());
-            Answer { cqe, data: None }
+            Response { cqe, data: None }
         };
         let names = ConnectData::read_from_bytes(data).ok();
         let name = |field: fn(&ConnectData) -> &[u8; 256]| {
@@ -182,7 +182,7 @@ impl Executor {
             self.refused = Some(format!("host {host:?} is not allowed"));
             return refusal(NvmeStatus::CONNECT_HOST);
         }
-        if !self.place.belongs_to(&host, config.max_host_connections) {
+        if !self.registration.set_host(&host, config.max_host_connections) {
             self.refused = Some(format!("host {host:?} has too many connections"));
             return refusal(NvmeStatus::CONTROLLER_BUSY);
         }
@@ -193,14 +193,14 @@ impl Executor {
         match Target::new(vec![subsystem]).connect(now, sqe, data) {
             Ok((queue, answer)) => {
                 let what = match &queue {
-                    Connected::Admin(_) if discovery => "discovery".to_owned(),
-                    Connected::Admin(admin) => {
-                        self.place.is_admin_of(admin.cntlid());
+                    ConnectedQueue::Admin(_) if discovery => "discovery".to_owned(),
+                    ConnectedQueue::Admin(admin) => {
+                        self.registration.set_admin_of(admin.cntlid());
                         format!("controller {}", admin.cntlid())
                     }
-                    Connected::Io(io) => {
+                    ConnectedQueue::Io(io) => {
                         let cntlid = names.map_or(0, |data| data.cntlid.get());
-                        if !self.place.is_queue_of(cntlid) {
+                        if !self.registration.join_controller(cntlid) {
                             self.refused = Some(format!("controller {cntlid} is gone"));
                             return refusal(NvmeStatus::CONNECT_PARAMETERS);
                         }
@@ -211,7 +211,7 @@ impl Executor {
                 self.what = Some(format!("{what} of {host}"));
                 (config.notify)(&format!("{what} of {host}: connected"));
                 let queue = self.queue.insert(queue);
-                if let Connected::Admin(admin) = queue {
+                if let ConnectedQueue::Admin(admin) = queue {
                     admin.limit_queues(config.io_queues);
                 }
                 answer

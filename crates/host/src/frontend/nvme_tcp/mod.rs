@@ -3,7 +3,7 @@
 //! ```text
 //!  Server      accepts, up to a number of connections
 //!  Registry    who is connected; ends the I/O queues of a host whose admin queue ended
-//!  Connection  bytes -> commands -> block layer -> answers -> bytes
+//!  Connection  bytes -> commands -> block layer -> responses -> bytes
 //! ```
 //!
 //! Keeps true: what a peer does ends its connection at the worst; what a connection makes this side

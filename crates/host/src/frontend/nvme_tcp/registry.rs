@@ -27,7 +27,7 @@ struct Entry {
 
 /// A connection's place; dropping it gives it up.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Registration {
     registry: Arc<Registry>,
     id: u64,
 }
@@ -38,7 +38,7 @@ impl Registry {
     }
 
     /// A place among up to `most`, for a connection that can be ended through `stream`.
-    pub fn enter(self: &Arc<Self>, stream: TcpStream, most: usize) -> Option<Place> {
+    pub fn register(self: &Arc<Self>, stream: TcpStream, most: usize) -> Option<Registration> {
         let mut state = self.state();
         if state.closed || state.entries.len() >= most {
             return None;
@@ -46,7 +46,7 @@ impl Registry {
         state.last += 1;
         let id = state.last;
         state.entries.insert(id, Entry { stream, host: None, controller: None });
-        Some(Place { registry: Arc::clone(self), id })
+        Some(Registration { registry: Arc::clone(self), id })
     }
 
     /// Ends all connections, and lets none in any more.
@@ -69,9 +69,9 @@ impl Entry {
     }
 }
 
-impl Place {
+impl Registration {
     /// Whether one more connection of `host` is within `most`; it is then counted as one.
-    pub fn belongs_to(&self, host: &str, most: usize) -> bool {
+    pub fn set_host(&self, host: &str, most: usize) -> bool {
         let mut state = self.registry.state();
         let theirs = |entry: &&Entry| entry.host.as_deref() == Some(host);
         if state.entries.values().filter(theirs).count() >= most {
@@ -82,12 +82,12 @@ impl Place {
     }
 
     /// The connection is an admin queue.
-    pub fn is_admin_of(&self, cntlid: u16) {
+    pub fn set_admin_of(&self, cntlid: u16) {
         self.entry(&mut self.registry.state()).controller = Some((cntlid, true));
     }
 
     /// The connection is an I/O queue; whether the admin queue is still there.
-    pub fn is_queue_of(&self, cntlid: u16) -> bool {
+    pub fn join_controller(&self, cntlid: u16) -> bool {
         let mut state = self.registry.state();
         let there = state.entries.values().any(|entry| entry.controller == Some((cntlid, true)));
         self.entry(&mut state).controller = Some((cntlid, false));
@@ -99,7 +99,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Registration {
     fn drop(&mut self) {
         let mut state = self.registry.state();
         if let Some(Entry { controller: Some((cntlid, true)), .. }) = state.entries.remove(&self.id)

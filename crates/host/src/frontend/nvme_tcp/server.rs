@@ -2,7 +2,7 @@
 use super::connection::Connection;
 use super::registry::Registry;
 use crate::RealClock;
-use crate::poll::socket::Waiting;
+use crate::poll::socket::WaitPolicy;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use zonal_nvme::controller::Subsystem;
 
 /// How often the listener looks whether it is to stop.
-const LOOK: Duration = Duration::from_millis(50);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What a server allows.
 #[derive(Clone)]
@@ -28,11 +28,11 @@ pub struct ServerConfig {
     pub io_queues: u16,
     /// How long a connection may take to become a queue, and how long a host may take none of what
     /// is sent to it.
-    pub patience: Duration,
+    pub peer_timeout: Duration,
     /// How long a host may take to authenticate, where it has to.
-    pub authentication: Duration,
+    pub auth_timeout: Duration,
     /// How the threads wait.
-    pub waiting: Waiting,
+    pub waiting: WaitPolicy,
     /// The time; all who use a device go by the same clock.
     pub clock: RealClock,
     /// Is told what happens to connections, in words for people.
@@ -46,9 +46,9 @@ impl Default for ServerConfig {
             max_connections: 256,
             max_host_connections: 128,
             io_queues: 32,
-            patience: Duration::from_secs(10),
-            authentication: Duration::from_secs(30),
-            waiting: Waiting::default(),
+            peer_timeout: Duration::from_secs(10),
+            auth_timeout: Duration::from_secs(30),
+            waiting: WaitPolicy::default(),
             clock: RealClock::start(),
             notify: Arc::new(|_| ()),
         }
@@ -115,7 +115,7 @@ impl Drop for Server {
 }
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>, registry: &Arc<Registry>) {
-    let look = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
+    let look = Timespec { tv_sec: 0, tv_nsec: i64::from(STOP_CHECK_INTERVAL.subsec_nanos()) };
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     while !shared.stopping.load(Ordering::Acquire) {
         threads.retain(|thread| !thread.is_finished());
@@ -129,7 +129,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>, registry: &Arc<Registry>
             Err(error) => {
                 // No descriptors left, or the peer was gone already: others may do better later.
                 (shared.config.notify)(&format!("cannot accept a connection: {error}"));
-                thread::sleep(LOOK);
+                thread::sleep(STOP_CHECK_INTERVAL);
             }
         }
     }
@@ -146,8 +146,9 @@ fn begin(
     registry: &Arc<Registry>,
 ) -> io::Result<JoinHandle<()>> {
     let most = shared.config.max_connections;
-    let place = registry.enter(stream.try_clone()?, most);
-    let place = place.ok_or_else(|| io::Error::other(format!("more than {most} connections")))?;
-    let connection = Connection::new(stream, Arc::clone(shared), place)?;
+    let registration = registry.register(stream.try_clone()?, most);
+    let registration =
+        registration.ok_or_else(|| io::Error::other(format!("more than {most} connections")))?;
+    let connection = Connection::new(stream, Arc::clone(shared), registration)?;
     thread::Builder::new().name("nvme-tcp".to_owned()).spawn(move || connection.run(peer))
 }

@@ -74,8 +74,8 @@ impl Control {
         let ring = IoUring::builder().build(4).map_err(ControlError::Ring)?;
         let mut control = Control { ring, file, features: 0 };
         let mut found = 0u64;
-        let command = Sent { id: ANY_ID, ..Sent::new(ctrl::GET_FEATURES) };
-        control.exchange(command, &mut found).map_err(ControlError::NoFeatures)?;
+        let command = CtrlRequest { id: ANY_ID, ..CtrlRequest::new(ctrl::GET_FEATURES) };
+        control.execute(command, &mut found).map_err(ControlError::NoFeatures)?;
         control.features = found;
         control.has(features)?;
         Ok(control)
@@ -92,7 +92,7 @@ impl Control {
     /// What the device is; `None` if there is none of this number.
     pub fn info(&mut self, id: u32) -> Result<Option<DevInfo>, ControlError> {
         let mut info = DevInfo::new_zeroed();
-        match self.exchange(Sent { id, ..Sent::new(ctrl::GET_DEV_INFO) }, &mut info) {
+        match self.execute(CtrlRequest { id, ..CtrlRequest::new(ctrl::GET_DEV_INFO) }, &mut info) {
             Ok(()) => Ok(Some(info)),
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
                 Ok(None)
@@ -103,21 +103,21 @@ impl Control {
 
     /// Makes a device; `info` is then what the driver made of it.
     pub fn add(&mut self, info: &mut DevInfo) -> Result<(), ControlError> {
-        let command = Sent { id: info.dev_id, ..Sent::new(ctrl::ADD_DEV) };
-        self.exchange(command, info).map_err(|e| ControlError::Command("making the device", e))
+        let command = CtrlRequest { id: info.dev_id, ..CtrlRequest::new(ctrl::ADD_DEV) };
+        self.execute(command, info).map_err(|e| ControlError::Command("making the device", e))
     }
 
     /// Says what the device is to the block layer.
     pub fn set_params(&mut self, id: u32, params: &Params) -> Result<(), ControlError> {
         let mut params = *params;
-        self.exchange(Sent { id, ..Sent::new(ctrl::SET_PARAMS) }, &mut params)
+        self.execute(CtrlRequest { id, ..CtrlRequest::new(ctrl::SET_PARAMS) }, &mut params)
             .map_err(|error| ControlError::Command("setting the device's parameters", error))
     }
 
     /// What the device is to the block layer.
     pub fn params(&mut self, id: u32) -> Result<Params, ControlError> {
         let mut params = Params::empty();
-        self.exchange(Sent { id, ..Sent::new(ctrl::GET_PARAMS) }, &mut params)
+        self.execute(CtrlRequest { id, ..CtrlRequest::new(ctrl::GET_PARAMS) }, &mut params)
             .map_err(|error| ControlError::Command("reading the device's parameters", error))?;
         Ok(params)
     }
@@ -140,7 +140,9 @@ impl Control {
     /// Has the number become free as soon as nobody has a file of the device open. Before Linux
     /// 6.9, waits for that.
     pub fn delete_later(&mut self, id: u32) -> Result<(), ControlError> {
-        match self.exchange(Sent { id, ..Sent::new(ctrl::DEL_DEV_ASYNC) }, &mut [0u8; 0]) {
+        match self
+            .execute(CtrlRequest { id, ..CtrlRequest::new(ctrl::DEL_DEV_ASYNC) }, &mut [0u8; 0])
+        {
             Err(error) if error.kind() == ErrorKind::Unsupported => self.delete(id),
             ended => ended.map_err(|error| ControlError::Command("deleting the device", error)),
         }
@@ -148,7 +150,10 @@ impl Control {
 
     /// Makes a device without a server ready for one; whether it was ready for that.
     pub fn start_recovery(&mut self, id: u32) -> Result<bool, ControlError> {
-        match self.exchange(Sent { id, ..Sent::new(ctrl::START_USER_RECOVERY) }, &mut [0u8; 0]) {
+        match self.execute(
+            CtrlRequest { id, ..CtrlRequest::new(ctrl::START_USER_RECOVERY) },
+            &mut [0u8; 0],
+        ) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(false),
             Err(error) => Err(ControlError::Command("taking the device over", error)),
@@ -167,12 +172,12 @@ impl Control {
         pid: u32,
         doing: &'static str,
     ) -> Result<(), ControlError> {
-        self.exchange(Sent { number, id, data: pid.into() }, &mut [0u8; 0])
+        self.execute(CtrlRequest { number, id, data: pid.into() }, &mut [0u8; 0])
             .map_err(|error| ControlError::Command(doing, error))
     }
 
     /// Sends a command and waits for its end. The driver reads and writes `buffer`.
-    fn exchange<B>(&mut self, sent: Sent, buffer: &mut B) -> io::Result<()>
+    fn execute<B>(&mut self, sent: CtrlRequest, buffer: &mut B) -> io::Result<()>
     where
         B: FromBytes + IntoBytes + Immutable,
     {
@@ -206,15 +211,15 @@ impl Control {
 }
 
 /// A command to send.
-struct Sent {
+struct CtrlRequest {
     number: u32,
     id: u32,
     data: u64,
 }
 
-impl Sent {
+impl CtrlRequest {
     fn new(number: u32) -> Self {
-        Sent { number, id: 0, data: 0 }
+        CtrlRequest { number, id: 0, data: 0 }
     }
 }
 

@@ -5,7 +5,7 @@
 //!  Control     /dev/ublk-control
 //!  worker    one thread for each queue, with a Channel of the block layer
 //!  Ring        /dev/ublkcN: commands, descriptors
-//!  Pages       the data of requests, to copy (UBLK_F_USER_COPY) or to lend
+//!  IoBuffers       the data of requests, to copy (UBLK_F_USER_COPY) or to lend
 //!  Queue       ends of commands -> bios -> commits; no system call
 //!  Tags        whose turn it is with each tag
 //! ```
@@ -16,7 +16,7 @@
 #[allow(missing_docs, reason = "the kernel's names")]
 mod abi;
 mod control;
-pub(crate) mod pages;
+pub(crate) mod io_buffers;
 mod params;
 mod queue;
 mod request;
@@ -31,5 +31,5 @@ mod worker;
 
 pub use abi::MAX_QUEUE_DEPTH;
 pub use control::ControlError;
-pub use params::Unsuitable;
+pub use params::ParamsError;
 pub use server::{Server, ServerConfig, UblkError};

@@ -7,7 +7,7 @@ use zonal_blk::{Limits, Queue, Sector};
 
 /// Why a device cannot be a ublk device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsuitable {
+pub enum ParamsError {
     /// Linux finds a sector's zone with a shift.
     #[error(
         "zones of {0} sectors, expected a power of two, 8 sectors or more: Linux takes no others"
@@ -37,17 +37,17 @@ pub enum Unsuitable {
 
 /// The longest append of a queue in sectors: the device's own, or what a write may have where the
 /// layer makes appends from writes; 0 if it does not.
-fn append_max(queue: &Queue, longest: u32) -> u32 {
+fn append_max(queue: &Queue, max_request_sectors: u32) -> u32 {
     let limits = queue.limits();
     let zone = u32::try_from(limits.zone_size.0).unwrap_or(u32::MAX);
     match limits.append_max_sectors {
-        0 if queue.zone_write().plugs() => longest.min(zone),
-        native => native.min(longest).min(zone),
+        0 if queue.zone_write().plugs() => max_request_sectors.min(zone),
+        native => native.min(max_request_sectors).min(zone),
     }
 }
 
 /// The longest request in sectors: no longer than the device's commands, in whole pages.
-fn longest(limits: &Limits) -> u32 {
+fn max_request_sectors(limits: &Limits) -> u32 {
     let sectors = limits.max_sectors.min(MAX_IO_BYTES / 512);
     sectors - sectors % 8
 }
@@ -56,11 +56,11 @@ fn longest(limits: &Limits) -> u32 {
 ///
 /// # Errors
 /// What the driver or Linux does not take.
-pub fn params(queue: &Queue) -> Result<Params, Unsuitable> {
+pub fn params(queue: &Queue) -> Result<Params, ParamsError> {
     let limits = queue.limits();
-    let longest = longest(limits);
-    if longest == 0 {
-        return Err(Unsuitable::MaxSectors(limits.max_sectors));
+    let max_request_sectors = max_request_sectors(limits);
+    if max_request_sectors == 0 {
+        return Err(ParamsError::MaxSectors(limits.max_sectors));
     }
     let mut params = Params::empty();
     params.types = param::BASIC | param::DISCARD;
@@ -74,7 +74,7 @@ pub fn params(queue: &Queue) -> Result<Params, Unsuitable> {
     params.basic.physical_bs_shift = shift;
     params.basic.io_min_shift = shift;
     params.basic.io_opt_shift = shift;
-    params.basic.max_sectors = longest;
+    params.basic.max_sectors = max_request_sectors;
     params.basic.dev_sectors = limits.capacity.0;
     params.discard.discard_granularity = limits.lba_size;
     params.discard.max_write_zeroes_sectors = limits.max_write_zeroes_sectors;
@@ -85,16 +85,16 @@ pub fn params(queue: &Queue) -> Result<Params, Unsuitable> {
     }
     let zone_size = limits.zone_size;
     let chunk = u32::try_from(zone_size.0).ok().filter(|size| size.is_power_of_two() && *size >= 8);
-    params.basic.chunk_sectors = chunk.ok_or(Unsuitable::ZoneSize(zone_size))?;
+    params.basic.chunk_sectors = chunk.ok_or(ParamsError::ZoneSize(zone_size))?;
     if !limits.capacity.0.is_multiple_of(zone_size.0) {
-        return Err(Unsuitable::LastZone { capacity: limits.capacity, zone_size });
+        return Err(ParamsError::LastZone { capacity: limits.capacity, zone_size });
     }
     params.types |= param::ZONED;
     params.zoned.max_open_zones = limits.max_open_zones;
     params.zoned.max_active_zones = limits.max_active_zones;
-    params.zoned.max_zone_append_sectors = append_max(queue, longest);
+    params.zoned.max_zone_append_sectors = append_max(queue, max_request_sectors);
     if params.zoned.max_zone_append_sectors == 0 {
-        return Err(Unsuitable::Append);
+        return Err(ParamsError::Append);
     }
     Ok(params)
 }
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use zonal_blk::{QueueOptions, ZoneWrite};
 
-    fn of(device: &str) -> Result<Params, Unsuitable> {
+    fn of(device: &str) -> Result<Params, ParamsError> {
         params(&queue(device, QueueOptions::default()))
     }
 
@@ -159,9 +159,9 @@ mod tests {
     #[test]
     fn what_linux_does_not_take_is_named() {
         let size = of("null:zones=16,zone_size=3M");
-        assert_eq!(size, Err(Unsuitable::ZoneSize(Sector(6144))));
+        assert_eq!(size, Err(ParamsError::ZoneSize(Sector(6144))));
         let options = QueueOptions { zone_write: Some(ZoneWrite::Off), ..QueueOptions::default() };
         let none = params(&queue("null:zones=16,zone_size=1M", options));
-        assert_eq!(none, Err(Unsuitable::Append));
+        assert_eq!(none, Err(ParamsError::Append));
     }
 }

@@ -9,8 +9,8 @@
 //! committed once, with its data before it; one that makes no sense is refused and harms no other;
 //! data are lent only to a device that takes them so, and not past the commit.
 use super::abi::IoDesc;
-use super::request::{Wanted, Work, decode};
-use super::tags::{Arrival, Broken, Tags};
+use super::request::{BioDesc, DecodedRequest, decode};
+use super::tags::{FetchResult, ProtocolError, Tags};
 use crate::blk_zone::BlkZone;
 use std::io;
 use std::time::Duration;
@@ -29,17 +29,17 @@ pub trait Driver {
     ///
     /// # Errors
     /// The driver does not have as much.
-    fn take(&mut self, tag: u16, data: &mut [u8]) -> Result<(), Status>;
+    fn copy_from_request(&mut self, tag: u16, data: &mut [u8]) -> Result<(), Status>;
 
     /// Gives the request of a tag what it reads, from byte `offset` of it on.
     ///
     /// # Errors
     /// The driver does not want as much.
-    fn give(&mut self, tag: u16, offset: usize, data: &[u8]) -> Result<(), Status>;
+    fn copy_to_request(&mut self, tag: u16, offset: usize, data: &[u8]) -> Result<(), Status>;
 
     /// The data of a tag's request as a buffer that a device follows; `None` if the driver lends
     /// none. They are lent until the request is committed.
-    fn lend(&self, tag: u16, len: usize) -> Option<Buf>;
+    fn external_buf(&self, tag: u16, len: usize) -> Option<Buf>;
 
     /// Sends a command with the next [`Driver::enter`].
     fn send(&mut self, command: Command);
@@ -89,11 +89,11 @@ pub struct Queue {
     channel: Channel,
     tags: Tags,
     /// The device takes data that are lent.
-    lends: bool,
+    zero_copy: bool,
     /// By tag, what its request asked for.
-    wanted: Vec<Option<Wanted>>,
+    bio_desc: Vec<Option<BioDesc>>,
     /// The longest request in sectors.
-    longest: u32,
+    max_request_sectors: u32,
     /// Bios that go down together.
     bios: Vec<Bio>,
     completions: Vec<Completion>,
@@ -101,13 +101,13 @@ pub struct Queue {
 
 impl Queue {
     /// A queue of so many tags, whose requests have no more than `longest` sectors of data.
-    pub fn new(channel: Channel, depth: u16, longest: u32) -> Self {
+    pub fn new(channel: Channel, depth: u16, max_request_sectors: u32) -> Self {
         Queue {
-            lends: channel.queue().device().external_buf_alignment().is_some(),
+            zero_copy: channel.queue().device().external_buf_alignment().is_some(),
             channel,
             tags: Tags::new(depth),
-            wanted: vec![None; usize::from(depth)],
-            longest,
+            bio_desc: vec![None; usize::from(depth)],
+            max_request_sectors,
             bios: Vec::new(),
             completions: Vec::new(),
         }
@@ -122,21 +122,24 @@ impl Queue {
     ///
     /// # Errors
     /// The driver does not do as it should, and the queue cannot go on.
-    pub fn arrived(
+    pub fn on_completion(
         &mut self,
         tag: u64,
         result: i32,
         driver: &mut impl Driver,
-    ) -> Result<(), Broken> {
-        let (tag, Arrival::Request) = self.tags.arrived(tag, result)? else { return Ok(()) };
+    ) -> Result<(), ProtocolError> {
+        let (tag, FetchResult::Request) = self.tags.on_completion(tag, result)? else {
+            return Ok(());
+        };
         let limits = self.channel.queue().limits();
-        match decode(limits, self.longest, &driver.descriptor(tag)) {
-            Ok(Work::Bio(wanted)) => self.bio(tag, wanted, driver),
-            Ok(Work::Report { first, most }) => {
+        match decode(limits, self.max_request_sectors, &driver.descriptor(tag)) {
+            Ok(DecodedRequest::Bio(bio_desc)) => self.bio(tag, bio_desc, driver),
+            Ok(DecodedRequest::Report { first, most }) => {
                 let ended = self.report(tag, first, most, driver);
                 // More than there is room for ends the request whole, also where the driver asks
                 // for fewer zones than it has room for.
-                let whole = i32::try_from(self.longest * 512).expect("32 MiB at the most");
+                let whole =
+                    i32::try_from(self.max_request_sectors * 512).expect("32 MiB at the most");
                 self.commit(tag, ended.map(|()| whole), 0, driver);
             }
             Err(status) => self.commit(tag, Err(status), 0, driver),
@@ -144,25 +147,26 @@ impl Queue {
         Ok(())
     }
 
-    fn bio(&mut self, tag: u16, wanted: Wanted, driver: &mut impl Driver) {
-        let Wanted { op, flags, sector, nr_sectors } = wanted;
+    fn bio(&mut self, tag: u16, bio_desc: BioDesc, driver: &mut impl Driver) {
+        let BioDesc { op, flags, sector, nr_sectors } = bio_desc;
         let mut bio = Bio { flags, ..Bio::new(op, sector, nr_sectors, tag.into()) };
-        if wanted.bytes() > 0 {
-            let lent = if self.lends { driver.lend(tag, wanted.bytes()) } else { None };
+        if bio_desc.bytes() > 0 {
+            let lent =
+                if self.zero_copy { driver.external_buf(tag, bio_desc.bytes()) } else { None };
             if lent.is_some() {
                 // Each piece is a transfer of its own, and the kernel has merged above.
                 bio.flags = bio.flags | BioFlags::NOMERGE;
             }
-            let mut buf = lent.unwrap_or_else(|| Buf::zeroed(wanted.bytes()));
-            if wanted.takes()
+            let mut buf = lent.unwrap_or_else(|| Buf::zeroed(bio_desc.bytes()));
+            if bio_desc.has_write_data()
                 && buf.as_external().is_none()
-                && let Err(status) = driver.take(tag, &mut buf)
+                && let Err(status) = driver.copy_from_request(tag, &mut buf)
             {
                 return self.commit(tag, Err(status), 0, driver);
             }
             bio.buf = Some(buf);
         }
-        self.wanted[usize::from(tag)] = Some(wanted);
+        self.bio_desc[usize::from(tag)] = Some(bio_desc);
         self.bios.push(bio);
     }
 
@@ -175,7 +179,7 @@ impl Queue {
         driver: &mut impl Driver,
     ) -> Result<(), Status> {
         let queue = self.channel.queue();
-        let room = self.longest as usize * 512 / size_of::<BlkZone>();
+        let room = self.max_request_sectors as usize * 512 / size_of::<BlkZone>();
         let nr_zones = queue.limits().nr_zones;
         let end = first.0.saturating_add(most).min(nr_zones);
         let (mut next, mut given) = (first.0, 0);
@@ -190,7 +194,7 @@ impl Queue {
                 return Err(Status::IoError);
             }
             zones.iter().for_each(|zone| bytes.extend_from_slice(BlkZone::from(zone).as_bytes()));
-            driver.give(tag, given * size_of::<BlkZone>(), &bytes)?;
+            driver.copy_to_request(tag, given * size_of::<BlkZone>(), &bytes)?;
             given += zones.len();
             next += u32::try_from(zones.len()).expect("a batch is small");
         }
@@ -223,18 +227,22 @@ impl Queue {
     fn ended(&mut self, completion: Completion, driver: &mut impl Driver) {
         let Completion { user_data, status, sector, buf } = completion;
         let tag = u16::try_from(user_data).expect("as it was given");
-        let wanted = self.wanted[usize::from(tag)].take().expect("a bio is of a request");
-        let ended = match (status, wanted.op) {
+        let bio_desc = self.bio_desc[usize::from(tag)].take().expect("a bio is of a request");
+        let ended = match (status, bio_desc.op) {
             (Status::Ok, Op::Read) => {
                 let buf = buf.expect("a read has its buffer");
-                if buf.as_external().is_some() { Ok(()) } else { driver.give(tag, 0, &buf) }
+                if buf.as_external().is_some() {
+                    Ok(())
+                } else {
+                    driver.copy_to_request(tag, 0, &buf)
+                }
             }
             // A discard is advice.
             (Status::NotSupported, Op::Discard) | (Status::Ok, _) => Ok(()),
             (status, _) => Err(status),
         };
-        let bytes = i32::try_from(wanted.bytes()).expect("32 MiB at the most");
-        let sector = if wanted.op == Op::ZoneAppend && ended.is_ok() { sector.0 } else { 0 };
+        let bytes = i32::try_from(bio_desc.bytes()).expect("32 MiB at the most");
+        let sector = if bio_desc.op == Op::ZoneAppend && ended.is_ok() { sector.0 } else { 0 };
         self.commit(tag, ended.map(|()| bytes), sector, driver);
     }
 
@@ -249,13 +257,13 @@ impl Queue {
     }
 
     /// Whether the driver has given up all tags.
-    pub fn is_over(&self) -> bool {
-        self.tags.is_over()
+    pub fn all_aborted(&self) -> bool {
+        self.tags.all_aborted()
     }
 
     /// Sees to its end what the device has begun, without telling the driver. Whether it is done;
     /// else call it again at [`Queue::next_event`].
-    pub fn wind_up(&mut self, now: Nanos) -> bool {
+    pub fn drain(&mut self, now: Nanos) -> bool {
         self.channel.retire();
         self.channel.submit_batch(now, &mut self.bios);
         self.channel.poll(now, &mut self.completions);

@@ -7,30 +7,34 @@ use zonal_blk::{BioFlags, Limits, Op, Sector, Status, ZoneNo};
 
 /// What a request is for whoever carries it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
+pub enum DecodedRequest {
     /// A bio.
-    Bio(Wanted),
+    Bio(BioDesc),
     /// A report of up to `most` zones from `first` on.
     Report { first: ZoneNo, most: u32 },
 }
 
 /// A bio without its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct BioDesc {
     pub op: Op,
     pub flags: BioFlags,
     pub sector: Sector,
     pub nr_sectors: u32,
 }
 
-impl Wanted {
+impl BioDesc {
     /// Bytes that the request has or wants.
     pub fn bytes(&self) -> usize {
-        if self.takes() || self.op == Op::Read { self.nr_sectors as usize * 512 } else { 0 }
+        if self.has_write_data() || self.op == Op::Read {
+            self.nr_sectors as usize * 512
+        } else {
+            0
+        }
     }
 
     /// Whether data come with it.
-    pub fn takes(&self) -> bool {
+    pub fn has_write_data(&self) -> bool {
         matches!(self.op, Op::Write | Op::ZoneAppend)
     }
 }
@@ -41,7 +45,11 @@ impl Wanted {
 /// # Errors
 /// [`Status::NotSupported`] for an operation that is unknown here; [`Status::Invalid`] for data
 /// beyond the longest request and for a report that does not begin at a zone of the device.
-pub fn decode(limits: &Limits, longest: u32, desc: &IoDesc) -> Result<Work, Status> {
+pub fn decode(
+    limits: &Limits,
+    max_request_sectors: u32,
+    desc: &IoDesc,
+) -> Result<DecodedRequest, Status> {
     let [code, ..] = desc.op_flags.to_le_bytes();
     let op = match code {
         op::READ => Op::Read,
@@ -59,17 +67,21 @@ pub fn decode(limits: &Limits, longest: u32, desc: &IoDesc) -> Result<Work, Stat
         _ => return Err(Status::NotSupported),
     };
     let place = op.has_range() || op.is_zone_management();
-    let wanted = Wanted {
+    let bio_desc = BioDesc {
         op,
         flags: if desc.op_flags & IO_F_FUA != 0 { BioFlags::FUA } else { BioFlags::NONE },
         sector: if place { Sector(desc.start_sector) } else { Sector(0) },
         nr_sectors: if op.has_range() { desc.count } else { 0 },
     };
-    let data = wanted.takes() || op == Op::Read;
-    if data && wanted.nr_sectors > longest { Err(Status::Invalid) } else { Ok(Work::Bio(wanted)) }
+    let data = bio_desc.has_write_data() || op == Op::Read;
+    if data && bio_desc.nr_sectors > max_request_sectors {
+        Err(Status::Invalid)
+    } else {
+        Ok(DecodedRequest::Bio(bio_desc))
+    }
 }
 
-fn report(limits: &Limits, desc: &IoDesc) -> Result<Work, Status> {
+fn report(limits: &Limits, desc: &IoDesc) -> Result<DecodedRequest, Status> {
     if limits.nr_zones == 0 {
         return Err(Status::NotSupported);
     }
@@ -77,7 +89,7 @@ fn report(limits: &Limits, desc: &IoDesc) -> Result<Work, Status> {
     if sector >= limits.capacity || !sector.0.is_multiple_of(limits.zone_size.0) {
         return Err(Status::Invalid);
     }
-    Ok(Work::Report { first: limits.zone_of(sector), most: desc.count })
+    Ok(DecodedRequest::Report { first: limits.zone_of(sector), most: desc.count })
 }
 
 #[cfg(test)]
@@ -88,7 +100,12 @@ mod tests {
 
     const ZONED: &str = "null:zones=16,zone_size=1M,max_open=4,lba=4096";
 
-    fn decoded(device: &str, op_flags: u32, start_sector: u64, count: u32) -> Result<Work, Status> {
+    fn decoded(
+        device: &str,
+        op_flags: u32,
+        start_sector: u64,
+        count: u32,
+    ) -> Result<DecodedRequest, Status> {
         let queue = queue(device, QueueOptions::default());
         decode(queue.limits(), 256, &IoDesc { op_flags, count, start_sector, addr: 0 })
     }
@@ -110,11 +127,11 @@ mod tests {
             (14, Op::ZoneResetAll, plain, 0, 0, 0),
             (15, Op::ZoneReset, plain, 8, 0, 0),
         ] {
-            let wanted = Wanted { op, flags, sector: Sector(sector), nr_sectors };
-            assert_eq!(wanted.bytes(), bytes, "{op:?}");
-            assert_eq!(decoded(ZONED, op_flags, 8, 16), Ok(Work::Bio(wanted)));
+            let bio_desc = BioDesc { op, flags, sector: Sector(sector), nr_sectors };
+            assert_eq!(bio_desc.bytes(), bytes, "{op:?}");
+            assert_eq!(decoded(ZONED, op_flags, 8, 16), Ok(DecodedRequest::Bio(bio_desc)));
         }
-        let report = Work::Report { first: ZoneNo(2), most: 16 };
+        let report = DecodedRequest::Report { first: ZoneNo(2), most: 16 };
         assert_eq!(decoded(ZONED, 18, 4096, 16), Ok(report));
     }
 

@@ -3,7 +3,7 @@
 //! Takes commands; gives their ends. Keeps true: as few system calls as there are rounds: commands
 //! gather until the queue waits.
 use super::abi::{self, IoCmd, IoDesc, io};
-use super::pages::{Notify, Pages};
+use super::io_buffers::{IoBuffers, Notify};
 use super::queue::{Command, Driver, Wait};
 use io_uring::{IoUring, opcode, types};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -58,9 +58,9 @@ pub struct Ring {
     descriptors: Descriptors,
     file: Arc<File>,
     queue: u16,
-    pages: Arc<Pages>,
+    pages: Arc<IoBuffers>,
     /// The pages may be lent.
-    lends: bool,
+    zero_copy: bool,
 }
 
 impl Ring {
@@ -73,7 +73,7 @@ impl Ring {
         file: Arc<File>,
         queue: u16,
         depth: u16,
-        (lends, notify): (bool, Notify),
+        (zero_copy, notify): (bool, Notify),
     ) -> Result<Self> {
         let descriptors = Descriptors::map(&file, queue, depth)?;
         let ring = IoUring::builder()
@@ -82,8 +82,8 @@ impl Ring {
             .setup_coop_taskrun()
             .setup_single_issuer()
             .build(depth.into())?;
-        let pages = Arc::new(Pages::new(Arc::clone(&file), queue, notify));
-        Ok(Ring { ring, descriptors, file, queue, pages, lends })
+        let pages = Arc::new(IoBuffers::new(Arc::clone(&file), queue, notify));
+        Ok(Ring { ring, descriptors, file, queue, pages, zero_copy })
     }
 }
 
@@ -104,17 +104,22 @@ impl Driver for Ring {
         self.descriptors.get(tag)
     }
 
-    fn take(&mut self, tag: u16, data: &mut [u8]) -> std::result::Result<(), Status> {
-        self.pages.take(tag, 0, data)
+    fn copy_from_request(&mut self, tag: u16, data: &mut [u8]) -> std::result::Result<(), Status> {
+        self.pages.copy_from_request(tag, 0, data)
     }
 
-    fn give(&mut self, tag: u16, offset: usize, data: &[u8]) -> std::result::Result<(), Status> {
-        self.pages.give(tag, offset, data)
+    fn copy_to_request(
+        &mut self,
+        tag: u16,
+        offset: usize,
+        data: &[u8],
+    ) -> std::result::Result<(), Status> {
+        self.pages.copy_to_request(tag, offset, data)
     }
 
-    fn lend(&self, tag: u16, len: usize) -> Option<Buf> {
+    fn external_buf(&self, tag: u16, len: usize) -> Option<Buf> {
         let lent = || ExternalBuf::new(Arc::clone(&self.pages) as _, tag.into());
-        self.lends.then(|| Buf::external(lent(), len))
+        self.zero_copy.then(|| Buf::external(lent(), len))
     }
 
     fn send(&mut self, command: Command) {

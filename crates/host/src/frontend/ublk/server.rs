@@ -5,8 +5,8 @@
 //! as it is unless it is this one.
 use super::abi::{ANY_ID, DevInfo, MAX_IDS, Params, feature, param, state};
 use super::control::{Control, ControlError, PATH};
-use super::pages::Notify;
-use super::params::{Unsuitable, params};
+use super::io_buffers::Notify;
+use super::params::{ParamsError, params};
 use super::queue::Queue;
 use super::ring::Ring;
 use super::worker;
@@ -23,9 +23,9 @@ use std::time::{Duration, Instant};
 use zerocopy::FromZeros;
 
 /// How long a file of the device may take to appear, and a killed server to be gone.
-const PATIENCE: Duration = Duration::from_secs(5);
+const DEVICE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often that is looked at.
-const LOOK: Duration = Duration::from_millis(20);
+const DEVICE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What a server is to be.
 #[derive(Clone)]
@@ -57,7 +57,7 @@ pub enum UblkError {
     Control(#[from] ControlError),
     /// The device.
     #[error(transparent)]
-    Unsuitable(#[from] Unsuitable),
+    ParamsError(#[from] ParamsError),
     /// The number is too large.
     #[error("ublk device {0}: expected a number below {MAX_IDS}")]
     Id(u32),
@@ -74,7 +74,7 @@ pub enum UblkError {
         "ublk device {0} waits for another server, since the last one was killed: --recover goes \
          on with it"
     )]
-    Waits(u32),
+    AwaitsRecovery(u32),
     /// It is another one.
     #[error("ublk device {id} waits for another server, but not for this device: {what}")]
     Differs {
@@ -85,7 +85,7 @@ pub enum UblkError {
     },
     /// A killed server is not yet gone.
     #[error("ublk device {0}: its last server does not end")]
-    Lingers(u32),
+    ServerStillRunning(u32),
     /// A file of the device.
     #[error("cannot open {0}: {1}")]
     Open(String, io::Error),
@@ -104,7 +104,7 @@ pub struct Server {
     control: Control,
     id: u32,
     /// Not if it is to wait for another server.
-    deletes: bool,
+    delete_on_drop: bool,
     dropped: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -130,12 +130,12 @@ impl Server {
             return Err(UblkError::Id(id));
         }
         let mut control = Control::open(Path::new(PATH), flags)?;
-        if let Some(Ok(alignment)) = lending(&control, queue, config) {
+        if let Some(Ok(alignment)) = zero_copy(&control, queue, config) {
             flags |= feature::SUPPORT_ZERO_COPY;
             params.align(alignment);
         }
         let waiting = match config.id {
-            Some(id) => find(&mut control, id, config)?,
+            Some(id) => find_recoverable(&mut control, id, config)?,
             None => None,
         };
         match waiting {
@@ -150,16 +150,16 @@ impl Server {
     }
 
     /// Whether the device's data are lent; of a device that takes them so it is said.
-    fn says_whether_it_lends(
+    fn report_zero_copy(
         &self,
         queue: &zonal_blk::Queue,
         config: &ServerConfig,
         info: &DevInfo,
     ) -> bool {
-        let Some(lending) = lending(&self.control, queue, config) else { return false };
+        let Some(zero_copy) = zero_copy(&self.control, queue, config) else { return false };
         let path = self.path();
         let made_so = info.flags & feature::SUPPORT_ZERO_COPY != 0;
-        let lack = lending
+        let lack = zero_copy
             .and_then(|_| if made_so { Ok(()) } else { Err("as when it was made".to_owned()) });
         (config.notify)(&match &lack {
             Ok(()) => {
@@ -176,9 +176,9 @@ impl Server {
         queue: &Arc<zonal_blk::Queue>,
         config: &ServerConfig,
         info: &DevInfo,
-        longest: u32,
+        max_request_sectors: u32,
     ) -> Result<(), UblkError> {
-        let lends = self.says_whether_it_lends(queue, config, info);
+        let zero_copy = self.report_zero_copy(queue, config, info);
         let file = Arc::new(open_char(self.id)?);
         let failed = |queue: u16, error: io::Error| UblkError::Queue { queue, error };
         let mut threads = Vec::new();
@@ -186,10 +186,10 @@ impl Server {
             let channel = queue.channel().map_err(|e| failed(number, io::Error::other(e)))?;
             threads.push(Thread {
                 file: Arc::clone(&file),
-                queue: Queue::new(channel, info.queue_depth, longest),
+                queue: Queue::new(channel, info.queue_depth, max_request_sectors),
                 number,
                 depth: info.queue_depth,
-                lending: (lends, Arc::clone(&config.notify)),
+                zero_copy: (zero_copy, Arc::clone(&config.notify)),
                 clock: config.clock.clone(),
                 dropped: Arc::clone(&self.dropped),
                 ended: Arc::clone(&config.ended),
@@ -217,7 +217,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.dropped.store(true, Ordering::Release);
-        if !self.deletes {
+        if !self.delete_on_drop {
             return;
         }
         // Nobody is left to be told if it fails: it was deleted by others then.
@@ -236,7 +236,7 @@ struct Thread {
     queue: Queue,
     number: u16,
     depth: u16,
-    lending: (bool, Notify),
+    zero_copy: (bool, Notify),
     clock: RealClock,
     dropped: Arc<AtomicBool>,
     ended: Arc<dyn Fn(&str) + Send + Sync>,
@@ -245,11 +245,11 @@ struct Thread {
 impl Thread {
     /// Serves the queue; says when the driver has its commands, or why not.
     fn run(self, tell: mpsc::Sender<Result<(), (u16, io::Error)>>) {
-        let Thread { file, mut queue, number, depth, lending, clock, dropped, ended } = self;
+        let Thread { file, mut queue, number, depth, zero_copy, clock, dropped, ended } = self;
         // Memory that this thread asks for must not have to wait for its own device. That takes
         // CAP_SYS_RESOURCE; without it, only a machine that is out of memory is the worse for it.
         let _ = configure_io_flusher_behavior(true);
-        let begun = Ring::open(file, number, depth, lending).and_then(|mut ring| {
+        let begun = Ring::open(file, number, depth, zero_copy).and_then(|mut ring| {
             worker::begin(&mut queue, &mut ring)?;
             Ok(ring)
         });
@@ -274,7 +274,7 @@ impl Thread {
 
 /// A device of this number that waits for a server and is to be continued. One that nobody serves
 /// and that waits for nobody is deleted.
-fn find(
+fn find_recoverable(
     control: &mut Control,
     id: u32,
     config: &ServerConfig,
@@ -282,7 +282,11 @@ fn find(
     let begin = Instant::now();
     while let Some(info) = control.info(id)? {
         if info.state == state::QUIESCED {
-            return if config.recover { Ok(Some(info)) } else { Err(UblkError::Waits(id)) };
+            return if config.recover {
+                Ok(Some(info))
+            } else {
+                Err(UblkError::AwaitsRecovery(id))
+            };
         }
         let pid = info.ublksrv_pid;
         let alive = is_alive(pid);
@@ -291,10 +295,14 @@ fn find(
             return Ok(None);
         }
         // One that was just killed takes its time.
-        if alive && !config.recover || begin.elapsed() > PATIENCE {
-            return Err(if alive { UblkError::InUse { id, pid } } else { UblkError::Lingers(id) });
+        if alive && !config.recover || begin.elapsed() > DEVICE_TIMEOUT {
+            return Err(if alive {
+                UblkError::InUse { id, pid }
+            } else {
+                UblkError::ServerStillRunning(id)
+            });
         }
-        thread::sleep(LOOK);
+        thread::sleep(DEVICE_POLL_INTERVAL);
     }
     Ok(None)
 }
@@ -346,22 +354,22 @@ fn resume(
     }
     let begin = Instant::now();
     while !control.start_recovery(id)? {
-        if begin.elapsed() > PATIENCE {
-            return Err(UblkError::Lingers(id));
+        if begin.elapsed() > DEVICE_TIMEOUT {
+            return Err(UblkError::ServerStillRunning(id));
         }
-        thread::sleep(LOOK);
+        thread::sleep(DEVICE_POLL_INTERVAL);
     }
     let mut server = Server::new(control, id, false);
     server.serve(queue, config, &info, params.basic.max_sectors)?;
     server.control.end_recovery(id, std::process::id())?;
-    server.deletes = true;
+    server.delete_on_drop = true;
     (config.notify)(&format!("{} goes on", server.path()));
     Ok(server)
 }
 
 /// The alignment in memory of data that are lent, or why they are copied; `None` for a device that
 /// takes none that are lent.
-fn lending(
+fn zero_copy(
     control: &Control,
     queue: &zonal_blk::Queue,
     config: &ServerConfig,
@@ -402,8 +410,8 @@ fn difference(theirs: &Params, ours: &Params, their_flags: u64, our_flags: u64) 
 }
 
 impl Server {
-    fn new(control: Control, id: u32, deletes: bool) -> Self {
-        Server { control, id, deletes, dropped: Arc::default(), threads: Vec::new() }
+    fn new(control: Control, id: u32, delete_on_drop: bool) -> Self {
+        Server { control, id, delete_on_drop, dropped: Arc::default(), threads: Vec::new() }
     }
 }
 
@@ -418,9 +426,9 @@ fn open_char(id: u32) -> Result<File, UblkError> {
                 if matches!(
                     error.kind(),
                     ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ResourceBusy
-                ) && begin.elapsed() < PATIENCE =>
+                ) && begin.elapsed() < DEVICE_TIMEOUT =>
             {
-                thread::sleep(LOOK);
+                thread::sleep(DEVICE_POLL_INTERVAL);
             }
             Err(error) => return Err(UblkError::Open(path, error)),
         }

@@ -14,7 +14,7 @@
 use super::abi::io;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum TagState {
     /// No command yet.
     Idle,
     /// A command waits for a request.
@@ -22,27 +22,27 @@ enum Turn {
     /// A request waits for its commit.
     Server,
     /// Nothing comes any more.
-    Gone,
+    Aborted,
 }
 
 /// What the end of a command means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrival {
+pub enum FetchResult {
     /// The tag has a request.
     Request,
     /// The tag gets no more requests.
-    Gone,
+    Aborted,
 }
 
 /// The driver does not do as it should.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
+pub enum ProtocolError {
     /// A tag that the queue does not have.
     #[error("tag {0}, and the queue has {1}")]
     NoSuchTag(u64, usize),
     /// A command of the tag has ended already.
     #[error("tag {0}: a command ended that was not out")]
-    NotOut(u16),
+    NotFetched(u16),
     /// A command was refused.
     #[error("tag {tag}: the driver refused a command: {}", std::io::Error::from_raw_os_error(-.result))]
     Refused {
@@ -56,7 +56,7 @@ pub enum Broken {
 /// The tags of a queue.
 #[derive(Debug)]
 pub struct Tags {
-    turns: Vec<Turn>,
+    states: Vec<TagState>,
     /// How many are the server's.
     served: usize,
     /// How many are gone.
@@ -66,14 +66,14 @@ pub struct Tags {
 impl Tags {
     /// So many tags, none with a command.
     pub fn new(depth: u16) -> Self {
-        Tags { turns: vec![Turn::Idle; usize::from(depth)], served: 0, gone: 0 }
+        Tags { states: vec![TagState::Idle; usize::from(depth)], served: 0, gone: 0 }
     }
 
     /// The tags that are to be fetched first: all of them.
     pub fn fetch(&mut self) -> impl Iterator<Item = u16> {
-        let depth = u16::try_from(self.turns.len()).expect("as many as it was made with");
-        assert!(self.turns.iter().all(|turn| *turn == Turn::Idle), "tags are fetched once");
-        self.turns.fill(Turn::Driver);
+        let depth = u16::try_from(self.states.len()).expect("as many as it was made with");
+        assert!(self.states.iter().all(|state| *state == TagState::Idle), "tags are fetched once");
+        self.states.fill(TagState::Driver);
         0..depth
     }
 
@@ -81,26 +81,30 @@ impl Tags {
     ///
     /// # Errors
     /// The driver refused it, or it is none that is out. The queue cannot go on.
-    pub fn arrived(&mut self, tag: u64, result: i32) -> Result<(u16, Arrival), Broken> {
-        let depth = self.turns.len();
+    pub fn on_completion(
+        &mut self,
+        tag: u64,
+        result: i32,
+    ) -> Result<(u16, FetchResult), ProtocolError> {
+        let depth = self.states.len();
         let index = usize::try_from(tag).unwrap_or(usize::MAX);
-        let turn = self.turns.get_mut(index).ok_or(Broken::NoSuchTag(tag, depth))?;
+        let state = self.states.get_mut(index).ok_or(ProtocolError::NoSuchTag(tag, depth))?;
         let tag = u16::try_from(tag).expect("the queue has it");
-        if *turn != Turn::Driver {
-            return Err(Broken::NotOut(tag));
+        if *state != TagState::Driver {
+            return Err(ProtocolError::NotFetched(tag));
         }
         match result {
             io::RES_OK => {
-                *turn = Turn::Server;
+                *state = TagState::Server;
                 self.served += 1;
-                Ok((tag, Arrival::Request))
+                Ok((tag, FetchResult::Request))
             }
             io::RES_ABORT => {
-                *turn = Turn::Gone;
+                *state = TagState::Aborted;
                 self.gone += 1;
-                Ok((tag, Arrival::Gone))
+                Ok((tag, FetchResult::Aborted))
             }
-            _ => Err(Broken::Refused { tag, result }),
+            _ => Err(ProtocolError::Refused { tag, result }),
         }
     }
 
@@ -109,9 +113,9 @@ impl Tags {
     /// # Panics
     /// If the tag has no request: it would be a request that completes twice.
     pub fn commit(&mut self, tag: u16) {
-        let turn = &mut self.turns[usize::from(tag)];
-        assert_eq!(*turn, Turn::Server, "tag {tag} has a request to commit");
-        *turn = Turn::Driver;
+        let state = &mut self.states[usize::from(tag)];
+        assert_eq!(*state, TagState::Server, "tag {tag} has a request to commit");
+        *state = TagState::Driver;
         self.served -= 1;
     }
 
@@ -121,8 +125,8 @@ impl Tags {
     }
 
     /// Whether nothing comes any more.
-    pub fn is_over(&self) -> bool {
-        self.gone == self.turns.len()
+    pub fn all_aborted(&self) -> bool {
+        self.gone == self.states.len()
     }
 }
 
@@ -135,30 +139,37 @@ mod tests {
         let mut tags = Tags::new(2);
         assert_eq!(tags.fetch().collect::<Vec<_>>(), [0, 1]);
         for _ in 0..3 {
-            assert_eq!(tags.arrived(1, io::RES_OK), Ok((1, Arrival::Request)));
+            assert_eq!(tags.on_completion(1, io::RES_OK), Ok((1, FetchResult::Request)));
             assert_eq!(tags.served(), 1);
             tags.commit(1);
         }
         assert_eq!(tags.served(), 0);
-        assert_eq!(tags.arrived(1, io::RES_ABORT), Ok((1, Arrival::Gone)));
-        assert!(!tags.is_over());
-        assert_eq!(tags.arrived(0, io::RES_ABORT), Ok((0, Arrival::Gone)));
-        assert!(tags.is_over());
+        assert_eq!(tags.on_completion(1, io::RES_ABORT), Ok((1, FetchResult::Aborted)));
+        assert!(!tags.all_aborted());
+        assert_eq!(tags.on_completion(0, io::RES_ABORT), Ok((0, FetchResult::Aborted)));
+        assert!(tags.all_aborted());
     }
 
     #[test]
     fn what_the_driver_should_not_do_is_an_error() {
         let mut tags = Tags::new(2);
-        assert_eq!(tags.arrived(0, 0), Err(Broken::NotOut(0)), "not yet fetched");
+        assert_eq!(tags.on_completion(0, 0), Err(ProtocolError::NotFetched(0)), "not yet fetched");
         assert_eq!(tags.fetch().count(), 2);
-        assert_eq!(tags.arrived(2, 0), Err(Broken::NoSuchTag(2, 2)));
-        assert_eq!(tags.arrived(u64::MAX, 0), Err(Broken::NoSuchTag(u64::MAX, 2)));
-        assert_eq!(tags.arrived(0, 0), Ok((0, Arrival::Request)));
-        assert_eq!(tags.arrived(0, 0), Err(Broken::NotOut(0)), "it is the server's");
-        let refused = tags.arrived(1, -22).expect_err("EINVAL");
+        assert_eq!(tags.on_completion(2, 0), Err(ProtocolError::NoSuchTag(2, 2)));
+        assert_eq!(tags.on_completion(u64::MAX, 0), Err(ProtocolError::NoSuchTag(u64::MAX, 2)));
+        assert_eq!(tags.on_completion(0, 0), Ok((0, FetchResult::Request)));
+        assert_eq!(
+            tags.on_completion(0, 0),
+            Err(ProtocolError::NotFetched(0)),
+            "it is the server's"
+        );
+        let refused = tags.on_completion(1, -22).expect_err("EINVAL");
         assert!(refused.to_string().contains("tag 1: the driver refused a command: Invalid"));
         // One that asks for another way to bring data, which was not agreed on.
-        assert!(matches!(tags.arrived(1, 1), Err(Broken::Refused { tag: 1, result: 1 })));
+        assert!(matches!(
+            tags.on_completion(1, 1),
+            Err(ProtocolError::Refused { tag: 1, result: 1 })
+        ));
     }
 
     #[test]
@@ -166,7 +177,7 @@ mod tests {
     fn request_is_not_committed_twice() {
         let mut tags = Tags::new(1);
         tags.fetch().count();
-        tags.arrived(0, 0).expect("a request");
+        tags.on_completion(0, 0).expect("a request");
         tags.commit(0);
         tags.commit(0);
     }

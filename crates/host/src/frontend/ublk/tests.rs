@@ -66,33 +66,33 @@ impl Driver for Fake {
         slot.desc
     }
 
-    fn take(&mut self, tag: u16, data: &mut [u8]) -> Result<(), Status> {
+    fn copy_from_request(&mut self, tag: u16, data: &mut [u8]) -> Result<(), Status> {
         let Fake(slots, _, lending) = self;
         let slot = &mut slots[usize::from(tag)];
         assert_eq!(slot.turn, Turn::Owned, "data are copied before the commit");
         if let Some(lending) = lending {
-            return lending.take(tag.into(), 0, data);
+            return lending.copy_from_request(tag.into(), 0, data);
         }
         let from = slot.data.get(..data.len()).ok_or(Status::IoError)?;
         data.copy_from_slice(from);
         Ok(())
     }
 
-    fn give(&mut self, tag: u16, offset: usize, data: &[u8]) -> Result<(), Status> {
+    fn copy_to_request(&mut self, tag: u16, offset: usize, data: &[u8]) -> Result<(), Status> {
         let Fake(slots, _, lending) = self;
         let slot = &mut slots[usize::from(tag)];
         assert_eq!(slot.turn, Turn::Owned, "data are copied before the commit");
         if let Some(lending) = lending {
-            return lending.give(tag.into(), offset, data);
+            return lending.copy_to_request(tag.into(), offset, data);
         }
         let to = slot.data.get_mut(offset..offset + data.len()).ok_or(Status::IoError)?;
         to.copy_from_slice(data);
         Ok(())
     }
 
-    fn lend(&self, tag: u16, len: usize) -> Option<Buf> {
+    fn external_buf(&self, tag: u16, len: usize) -> Option<Buf> {
         let lending = Arc::clone(self.2.as_ref()?);
-        lending.lend();
+        lending.external_buf();
         Some(Buf::external(ExternalBuf::new(lending, tag.into()), len))
     }
 
@@ -152,7 +152,7 @@ impl Rig {
 
     fn ask(&mut self, tag: u16, op_flags: u32, start_sector: u64, count: u32, data: Vec<u8>) {
         self.driver.ask(tag, IoDesc { op_flags, count, start_sector, addr: 0 }, data);
-        self.queue.arrived(tag.into(), io::RES_OK, &mut self.driver).expect("a sound driver");
+        self.queue.on_completion(tag.into(), io::RES_OK, &mut self.driver).expect("a sound driver");
     }
 
     fn step(&mut self) {
@@ -180,7 +180,7 @@ impl Rig {
 
     /// The server is killed, and another one gets the requests that were not committed.
     fn kill_and_recover(&mut self) {
-        self.wind_up();
+        self.drain();
         let depth = u16::try_from(self.driver.0.len()).expect("it was one");
         self.queue = Queue::new(self.device.channel().expect("a channel"), depth, LONGEST);
         let unfinished: Vec<bool> = self.driver.0.iter().map(|s| s.turn == Turn::Owned).collect();
@@ -188,13 +188,15 @@ impl Rig {
         self.queue.begin(&mut self.driver);
         for (tag, _) in (0..depth).zip(unfinished).filter(|(_, unfinished)| *unfinished) {
             self.driver.slot(tag).turn = Turn::Owned;
-            self.queue.arrived(tag.into(), io::RES_OK, &mut self.driver).expect("a sound driver");
+            self.queue
+                .on_completion(tag.into(), io::RES_OK, &mut self.driver)
+                .expect("a sound driver");
         }
     }
 
-    fn wind_up(&mut self) {
+    fn drain(&mut self) {
         for _ in 0..10_000 {
-            if self.queue.wind_up(self.now) {
+            if self.queue.drain(self.now) {
                 return;
             }
             self.now = self.queue.next_event().map_or(self.now, |at| at.max(self.now));
@@ -206,11 +208,11 @@ impl Rig {
     fn stop(mut self) {
         self.settle();
         for tag in 0..self.driver.0.len() as u64 {
-            assert!(!self.queue.is_over());
-            self.queue.arrived(tag, io::RES_ABORT, &mut self.driver).expect("a sound driver");
+            assert!(!self.queue.all_aborted());
+            self.queue.on_completion(tag, io::RES_ABORT, &mut self.driver).expect("a sound driver");
         }
-        assert!(self.queue.is_over());
-        self.wind_up();
+        assert!(self.queue.all_aborted());
+        self.drain();
     }
 }
 
@@ -316,7 +318,7 @@ fn thread_of_a_queue_serves_it_until_all_tags_are_gone() {
     assert!(failure.is_ok(), "{failure:?}");
     assert_eq!(rig.driver.0[0].ended, Some((4096, 0)));
     assert_eq!(rig.driver.0[1].ended, Some((0, 0)));
-    assert!(rig.queue.is_over());
+    assert!(rig.queue.all_aborted());
 }
 
 #[test]
@@ -328,7 +330,7 @@ fn thread_of_a_queue_says_why_the_driver_stopped_it_and_leaves_no_io() {
     let clock = RealClock::start();
     let failure = worker::run(&mut rig.queue, &mut rig.driver, &clock).expect_err("EINVAL");
     assert!(failure.to_string().starts_with("tag 1: the driver refused a command"), "{failure}");
-    assert!(rig.queue.wind_up(rig.now), "the channel can go");
+    assert!(rig.queue.drain(rig.now), "the channel can go");
 }
 
 /// A driver that gives up the tags one after another, once their requests are done.
@@ -338,18 +340,18 @@ struct Stopping<'a> {
 }
 
 impl Driver for Stopping<'_> {
-    fn lend(&self, tag: u16, len: usize) -> Option<Buf> {
-        self.driver.lend(tag, len)
+    fn external_buf(&self, tag: u16, len: usize) -> Option<Buf> {
+        self.driver.external_buf(tag, len)
     }
 
     fn descriptor(&self, tag: u16) -> IoDesc {
         self.driver.descriptor(tag)
     }
-    fn take(&mut self, tag: u16, data: &mut [u8]) -> Result<(), Status> {
-        self.driver.take(tag, data)
+    fn copy_from_request(&mut self, tag: u16, data: &mut [u8]) -> Result<(), Status> {
+        self.driver.copy_from_request(tag, data)
     }
-    fn give(&mut self, tag: u16, offset: usize, data: &[u8]) -> Result<(), Status> {
-        self.driver.give(tag, offset, data)
+    fn copy_to_request(&mut self, tag: u16, offset: usize, data: &[u8]) -> Result<(), Status> {
+        self.driver.copy_to_request(tag, offset, data)
     }
     fn send(&mut self, command: Command) {
         self.driver.send(command);

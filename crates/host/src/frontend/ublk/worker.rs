@@ -3,7 +3,7 @@
 //! Takes a channel and the driver; serves the queue until the driver has given up all its tags.
 //! Keeps true: I/O that was begun is seen to its end, also if the driver fails.
 use super::queue::{Driver, Queue, Wait};
-use super::tags::Broken;
+use super::tags::ProtocolError;
 use crate::RealClock;
 use rustix::thread::set_current_timer_slack;
 use std::hint::spin_loop;
@@ -27,7 +27,7 @@ pub enum Failure {
     Enter(#[from] io::Error),
     /// The driver does not do as it should.
     #[error(transparent)]
-    Broken(#[from] Broken),
+    ProtocolError(#[from] ProtocolError),
 }
 
 /// Gives the driver the commands of all tags.
@@ -49,7 +49,7 @@ pub fn run(queue: &mut Queue, driver: &mut impl Driver, clock: &RealClock) -> Re
     let served = serve(queue, driver, clock);
     loop {
         let now = clock.now();
-        if queue.wind_up(now) {
+        if queue.drain(now) {
             return served;
         }
         match queue.next_event() {
@@ -63,11 +63,11 @@ pub fn run(queue: &mut Queue, driver: &mut impl Driver, clock: &RealClock) -> Re
 fn serve(queue: &mut Queue, driver: &mut impl Driver, clock: &RealClock) -> Result<(), Failure> {
     let mut ends = Vec::new();
     let mut wait = Wait::No;
-    while !queue.is_over() {
+    while !queue.all_aborted() {
         driver.enter(wait)?;
         driver.ends(&mut ends);
         for (tag, result) in ends.drain(..) {
-            queue.arrived(tag, result, driver)?;
+            queue.on_completion(tag, result, driver)?;
         }
         let now = clock.now();
         queue.poll(now, driver);

@@ -8,7 +8,7 @@
 //!  tree       which zones are which file; names and numbers of files
 //!  view       the rules: attributes, what may be opened, read, written, truncated
 //!  recovery   what an I/O error makes of a file
-//!  lanes      threads, each with a channel, that do the I/O
+//!  workers      threads, each with a channel, that do the I/O
 //!  fuse       all this behind a mount point (feature `fuse`)
 //! ```
 //!
@@ -16,16 +16,16 @@
 //! may also be written by others, such as hosts of another export.
 #[cfg(feature = "fuse")]
 mod fuse;
-mod lanes;
 mod options;
 mod recovery;
 mod tree;
 mod view;
+mod workers;
 
 #[cfg(feature = "fuse")]
 pub use fuse::{Mount, MountError};
-pub use lanes::{Lanes, Reply, Work};
 pub use options::{OnError, OptionError, Options};
-pub use recovery::{Access, Health, Outcome, outcome};
+pub use recovery::{Access, Health, RecoveryAction, recovery_action};
 pub use tree::{Entry, FileNo, ROOT};
-pub use view::{Attr, Change, How, Usage, View, ViewError};
+pub use view::{Attr, OpenMode, SetAttr, StatFs, View, ViewError};
+pub use workers::{FileOp, Reply, WorkerPool};

@@ -77,7 +77,7 @@ impl Options {
     ///
     /// # Errors
     /// The first option that is not understood.
-    pub fn change(mut self, text: &str) -> Result<Self, OptionError> {
+    pub fn with(mut self, text: &str) -> Result<Self, OptionError> {
         for option in text.split(',').map(str::trim) {
             self.set(option)
                 .map_err(|expected| OptionError { option: option.to_owned(), expected })?;
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn options_have_zonefs_names_and_defaults() {
         let plain = Options::default();
-        let parse = |text: &str| plain.change(text);
+        let parse = |text: &str| plain.with(text);
         assert_eq!((plain.perm, plain.on_error), (0o640, OnError::RemountRo));
         assert_eq!(
             parse("aggr_cnv,uid=7,gid=8, perm=600,explicit-open,errors=repair"),
@@ -146,7 +146,7 @@ mod tests {
             ("perm=1777", "option `perm=1777`: expected an octal number from 0 to 777"),
             ("errors=panic", "option `errors=panic`: expected errors=remount-ro, zone-ro"),
         ] {
-            let error = Options::default().change(text).unwrap_err().to_string();
+            let error = Options::default().with(text).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");
         }
     }
@@ -154,12 +154,12 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_options_or_an_error(text in "[a-z_=,0-9 -]{0,40}") {
-            let _ = Options::default().change(&text);
+            let _ = Options::default().with(&text);
         }
 
         #[test]
         fn numbers_are_read_as_written(uid in 0..u32::MAX, perm in 0_u16..=0o777) {
-            let options = Options::owned_by(1, 2).change(&format!("uid={uid},perm={perm:o}")).unwrap();
+            let options = Options::owned_by(1, 2).with(&format!("uid={uid},perm={perm:o}")).unwrap();
             prop_assert_eq!((options.uid, options.gid, options.perm), (uid, 2, perm));
         }
     }

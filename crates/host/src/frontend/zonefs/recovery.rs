@@ -29,7 +29,7 @@ pub enum Access {
 
 /// What becomes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RecoveryAction {
     /// What can be done with it.
     pub access: Access,
     /// Its size is 0. Else it is the write pointer's place, or, where that means nothing, what it
@@ -40,13 +40,13 @@ pub struct Outcome {
 }
 
 /// The row of the table.
-pub fn outcome(on_error: OnError, health: Health) -> Outcome {
+pub fn recovery_action(on_error: OnError, health: Health) -> RecoveryAction {
     let access = match (on_error, health) {
         (OnError::ZoneOffline, _) | (_, Health::Offline) => Access::None,
         (OnError::ZoneRo, _) | (_, Health::ReadOnly) => Access::Read,
         (OnError::RemountRo | OnError::Repair, Health::Good) => Access::Full,
     };
-    Outcome {
+    RecoveryAction {
         access,
         empty: access == Access::None,
         read_only_view: on_error == OnError::RemountRo,
@@ -75,7 +75,8 @@ mod tests {
             (OnError::Repair, ReadOnly, true, true, false),
             (OnError::Repair, Offline, false, false, false),
         ] {
-            let Outcome { access, empty, read_only_view } = outcome(on_error, health);
+            let RecoveryAction { access, empty, read_only_view } =
+                recovery_action(on_error, health);
             let writes = access == Access::Full && !read_only_view;
             let found = (!empty, access >= Access::Read, writes);
             assert_eq!(found, (fixed, read, write), "{on_error:?}, {health:?}");

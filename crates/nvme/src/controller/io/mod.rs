@@ -1,6 +1,6 @@
-//! An I/O queue: commands become bios, completions become answers.
+//! An I/O queue: commands become bios, completions become responses.
 //!
-//! Takes I/O commands with the data that the host sends; gives answers, in the order in which the
+//! Takes I/O commands with the data that the host sends; gives responses, in the order in which the
 //! bios end. Keeps true: a command is answered when all of its bios have ended, with the status of
 //! the first that failed. Belongs to one thread, like the channels that it opens.
 mod pending;
@@ -9,14 +9,14 @@ mod status;
 mod zones;
 
 use super::association::Association;
-use super::gate::Gate;
-use super::namespace::{Namespace, is_lost};
-use super::reply::{Answer, Data, Outcome, Reply, SqHead, check_form};
+use super::namespace::{Namespace, is_failed};
+use super::queue_auth::QueueAuth;
+use super::response::{CommandOutput, CommandResult, Data, Response, SqHead, check_form};
 use super::subsystem::Subsystem;
 use crate::NvmeStatus;
-use crate::auth::Standing;
-use crate::spares::Spares;
-use crate::table::Table;
+use crate::auth::AuthState;
+use crate::buffer_pool::BufferPool;
+use crate::slab::Slab;
 use crate::wire::Sqe;
 use crate::wire::opcode::{FABRICS, IoOpcode};
 use crate::wire::sqe::NSID_ALL;
@@ -33,23 +33,23 @@ const MAX_IN_FLIGHT: usize = 16 << 20;
 pub struct IoQueue {
     subsystem: Arc<Subsystem>,
     association: Arc<Association>,
-    gate: Gate,
+    queue_auth: QueueAuth,
     qid: u16,
     head: SqHead,
-    /// The subsystem's count of changes when `ways` was last compared with it.
+    /// The subsystem's count of changes when `attached` was last compared with it.
     generation: u64,
-    ways: BTreeMap<u32, Way>,
+    attached: BTreeMap<u32, AttachedNamespace>,
     /// By the number that a command's bios carry.
-    pending: Table<Pending>,
+    pending: Slab<Pending>,
     /// Their buffers, in bytes.
     in_flight: usize,
     /// Of commands that have ended.
-    bufs: Spares<Buf>,
+    bufs: BufferPool<Buf>,
     done: Vec<Completion>,
 }
 
 /// The way to a namespace.
-struct Way {
+struct AttachedNamespace {
     namespace: Arc<Namespace>,
     channel: Channel,
     /// The namespace is no longer the subsystem's: what is on its way ends, nothing new begins.
@@ -57,9 +57,9 @@ struct Way {
 }
 
 /// What a command becomes.
-enum Start {
+enum Submission {
     /// It has ended.
-    Ended(Reply),
+    Ended(CommandOutput),
     /// It ends when this has.
     Bio(Bio, Kind),
     /// It ends when these have, which have no data.
@@ -70,7 +70,7 @@ impl IoQueue {
     pub(super) fn new(
         subsystem: Arc<Subsystem>,
         association: Arc<Association>,
-        gate: Gate,
+        queue_auth: QueueAuth,
         qid: u16,
         sqsize: u16,
     ) -> Self {
@@ -80,13 +80,13 @@ impl IoQueue {
             generation: subsystem.generation(),
             subsystem,
             association,
-            gate,
+            queue_auth,
             qid,
             head,
-            ways: BTreeMap::new(),
-            pending: Table::default(),
+            attached: BTreeMap::new(),
+            pending: Slab::default(),
             in_flight: 0,
-            bufs: Spares::default(),
+            bufs: BufferPool::default(),
             done: Vec::new(),
         }
     }
@@ -97,8 +97,8 @@ impl IoQueue {
     }
 
     /// Whether the host is known, where it has to be.
-    pub fn standing(&self) -> Standing {
-        self.gate.standing()
+    pub fn auth_state(&self) -> AuthState {
+        self.queue_auth.auth_state()
     }
 
     /// Commands that have not been answered.
@@ -112,32 +112,37 @@ impl IoQueue {
     }
 
     /// Takes a command with the data that the host sends with it.
-    pub fn submit(&mut self, now: Nanos, sqe: &Sqe, data: &[u8], answers: &mut Vec<Answer>) {
+    pub fn submit(&mut self, now: Nanos, sqe: &Sqe, data: &[u8], responses: &mut Vec<Response>) {
         self.head.advance();
         let outcome = match self.start(now, sqe, data) {
             Ok(None) => return,
             Ok(Some(reply)) => Ok(reply),
             Err(status) => Err(status),
         };
-        self.answer(sqe, outcome, answers);
+        self.answer(sqe, outcome, responses);
     }
 
     /// Ends a command unlooked at: its data did not come as they should.
-    pub fn refuse(&mut self, sqe: &Sqe, status: NvmeStatus, answers: &mut Vec<Answer>) {
+    pub fn refuse(&mut self, sqe: &Sqe, status: NvmeStatus, responses: &mut Vec<Response>) {
         self.head.advance();
-        self.answer(sqe, Err(status), answers);
+        self.answer(sqe, Err(status), responses);
     }
 
-    fn answer(&mut self, sqe: &Sqe, outcome: Outcome, answers: &mut Vec<Answer>) {
+    fn answer(&mut self, sqe: &Sqe, outcome: CommandResult, responses: &mut Vec<Response>) {
         if let Err(status) = outcome {
             self.association.note_error(self.qid, sqe, status);
         }
-        answers.push(self.head.answer(sqe, outcome));
+        responses.push(self.head.answer(sqe, outcome));
     }
 
     /// Begins a command; `None` if it has not ended.
-    fn start(&mut self, now: Nanos, sqe: &Sqe, data: &[u8]) -> Result<Option<Reply>, NvmeStatus> {
-        if let Some(outcome) = self.gate.check(sqe, data) {
+    fn start(
+        &mut self,
+        now: Nanos,
+        sqe: &Sqe,
+        data: &[u8],
+    ) -> Result<Option<CommandOutput>, NvmeStatus> {
+        if let Some(outcome) = self.queue_auth.check(sqe, data) {
             return outcome.map(Some);
         }
         check_form(sqe)?;
@@ -149,8 +154,8 @@ impl IoQueue {
         if opcode == IoOpcode::FLUSH && nsid == NSID_ALL {
             return self.flush_all(now, sqe);
         }
-        self.way(nsid)?;
-        let (namespace, bufs) = (&*self.ways[&nsid].namespace, &mut self.bufs);
+        self.attach(nsid)?;
+        let (namespace, bufs) = (&*self.attached[&nsid].namespace, &mut self.bufs);
         let of_zones = matches!(
             opcode,
             IoOpcode::ZONE_APPEND
@@ -178,14 +183,20 @@ impl IoQueue {
     }
 
     /// Sends the bios of a command to each of `nsids`, whose ways are open.
-    fn begin(&mut self, now: Nanos, sqe: &Sqe, start: Start, nsids: &[u32]) -> Option<Reply> {
+    fn begin(
+        &mut self,
+        now: Nanos,
+        sqe: &Sqe,
+        start: Submission,
+        nsids: &[u32],
+    ) -> Option<CommandOutput> {
         let [first, others @ ..] = nsids else { unreachable!("a command is for a namespace") };
         let mut submit = |nsid, bio| {
-            self.ways.get_mut(nsid).expect("the way was opened").channel.submit(now, bio);
+            self.attached.get_mut(nsid).expect("the way was opened").channel.submit(now, bio);
         };
         match start {
-            Start::Ended(reply) => return Some(reply),
-            Start::Bio(bio, kind) => {
+            Submission::Ended(reply) => return Some(reply),
+            Submission::Bio(bio, kind) => {
                 let bytes = kind.bytes() + bio.buf.as_ref().map_or(0, Buf::capacity);
                 let pending = Pending::new(*sqe, kind, nsids.len(), bytes);
                 let user_data = self.pending.insert(pending) as u64;
@@ -197,8 +208,8 @@ impl IoQueue {
                 }
                 submit(first, Bio { user_data, ..bio });
             }
-            Start::Bios(bios, _) if bios.is_empty() => return Some(Reply::DONE),
-            Start::Bios(bios, kind) => {
+            Submission::Bios(bios, _) if bios.is_empty() => return Some(CommandOutput::EMPTY),
+            Submission::Bios(bios, kind) => {
                 let pending = Pending::new(*sqe, kind, bios.len(), 0);
                 let user_data = self.pending.insert(pending) as u64;
                 for bio in bios {
@@ -209,58 +220,59 @@ impl IoQueue {
         None
     }
 
-    fn flush_all(&mut self, now: Nanos, sqe: &Sqe) -> Result<Option<Reply>, NvmeStatus> {
+    fn flush_all(&mut self, now: Nanos, sqe: &Sqe) -> Result<Option<CommandOutput>, NvmeStatus> {
         let nsids = self.subsystem.namespaces_after(0, |_| true);
         if nsids.is_empty() {
-            return Ok(Some(Reply::DONE));
+            return Ok(Some(CommandOutput::EMPTY));
         }
         for nsid in &nsids {
-            self.way(*nsid)?;
+            self.attach(*nsid)?;
         }
         Ok(self.begin(now, sqe, rw::flush(), &nsids))
     }
 
     /// The way to a namespace, opened when it is first gone.
-    fn way(&mut self, nsid: u32) -> Result<&mut Way, NvmeStatus> {
+    fn attach(&mut self, nsid: u32) -> Result<&mut AttachedNamespace, NvmeStatus> {
         let invalid = NvmeStatus::INVALID_NAMESPACE.do_not_retry();
-        self.compare_with_subsystem();
-        if !self.ways.contains_key(&nsid) {
+        self.refresh_namespaces();
+        if !self.attached.contains_key(&nsid) {
             let namespace = self.subsystem.namespace(nsid).ok_or(invalid)?;
             let channel = namespace.queue().channel().map_err(|_| NvmeStatus::INTERNAL)?;
-            self.ways.insert(nsid, Way { namespace, channel, removed: false });
+            self.attached.insert(nsid, AttachedNamespace { namespace, channel, removed: false });
         }
-        let way = self.ways.get_mut(&nsid).expect("just seen");
-        if way.removed { Err(invalid) } else { Ok(way) }
+        let attachment = self.attached.get_mut(&nsid).expect("just seen");
+        if attachment.removed { Err(invalid) } else { Ok(attachment) }
     }
 
-    fn compare_with_subsystem(&mut self) {
+    fn refresh_namespaces(&mut self) {
         let generation = self.subsystem.generation();
         if generation == self.generation {
             return;
         }
         self.generation = generation;
-        for (nsid, way) in &mut self.ways {
+        for (nsid, attachment) in &mut self.attached {
             let there = self.subsystem.namespace(*nsid);
-            way.removed = !there.is_some_and(|there| Arc::ptr_eq(&there, &way.namespace));
+            attachment.removed =
+                !there.is_some_and(|there| Arc::ptr_eq(&there, &attachment.namespace));
         }
-        self.ways.retain(|_, way| {
-            if way.removed {
-                way.channel.retire();
+        self.attached.retain(|_, attachment| {
+            if attachment.removed {
+                attachment.channel.retire();
             }
-            !way.removed || !way.channel.is_idle()
+            !attachment.removed || !attachment.channel.is_idle()
         });
     }
 
-    /// Gives the answers of commands that have ended.
-    pub fn poll(&mut self, now: Nanos, answers: &mut Vec<Answer>) {
+    /// Gives the responses of commands that have ended.
+    pub fn poll(&mut self, now: Nanos, responses: &mut Vec<Response>) {
         let mut done = std::mem::take(&mut self.done);
-        for way in self.ways.values_mut() {
-            way.channel.poll(now, &mut done);
+        for attachment in self.attached.values_mut() {
+            attachment.channel.poll(now, &mut done);
             for completion in done.drain(..) {
                 let slot = usize::try_from(completion.user_data).expect("a number of the table");
                 let pending = self.pending.get_mut(slot).expect("a bio ends once");
-                if let Some(buf) = pending.ended(&way.namespace, completion) {
-                    self.bufs.give(buf, MAX_IN_FLIGHT.saturating_sub(self.in_flight));
+                if let Some(buf) = pending.ended(&attachment.namespace, completion) {
+                    self.bufs.put(buf, MAX_IN_FLIGHT.saturating_sub(self.in_flight));
                 }
                 if pending.is_done() {
                     let pending = self.pending.remove(slot).expect("a command ends once");
@@ -268,45 +280,50 @@ impl IoQueue {
                     pending.count(&self.subsystem.totals);
                     if let Err(status) = pending.status() {
                         self.association.note_error(self.qid, &pending.sqe, status);
-                        notice(&self.subsystem, &way.namespace, &pending.sqe, status);
+                        report_failed_zone(
+                            &self.subsystem,
+                            &attachment.namespace,
+                            &pending.sqe,
+                            status,
+                        );
                     }
-                    answers.push(pending.answer(&self.head));
+                    responses.push(pending.answer(&self.head));
                 }
             }
         }
         self.done = done;
         if self.generation != self.subsystem.generation() {
-            self.compare_with_subsystem();
+            self.refresh_namespaces();
         }
     }
 
     /// Takes back the data of an answer, which is done with, for the commands to come.
     pub fn recycle(&mut self, data: Data) {
         if let Data::Buf(buf) = data {
-            self.bufs.give(buf, MAX_IN_FLIGHT.saturating_sub(self.in_flight));
+            self.bufs.put(buf, MAX_IN_FLIGHT.saturating_sub(self.in_flight));
         }
     }
 
     /// From now on takes no commands, and leaves the waiting writes of other queues to them. When
     /// [`IoQueue::is_idle`], the queue can be dropped.
     pub fn retire(&mut self) {
-        self.ways.values_mut().for_each(|way| way.channel.retire());
+        self.attached.values_mut().for_each(|attachment| attachment.channel.retire());
     }
 
     /// Whether nothing that anybody waits for depends on this queue. Before that it is to be polled
     /// and not dropped, also without commands of its own: a zone's next write may be in its hands.
     pub fn is_idle(&mut self) -> bool {
-        self.ways.values_mut().all(|way| way.channel.is_idle())
+        self.attached.values_mut().all(|attachment| attachment.channel.is_idle())
     }
 
     /// When to call [`IoQueue::poll`] next; `None` if nothing is known to happen.
     pub fn next_event(&mut self) -> Option<Nanos> {
-        self.ways.values_mut().filter_map(|way| way.channel.next_event()).min()
+        self.attached.values_mut().filter_map(|attachment| attachment.channel.next_event()).min()
     }
 }
 
 /// A command that failed may have found a zone read-only or offline: that is told to all hosts, once.
-fn notice(subsystem: &Subsystem, namespace: &Namespace, sqe: &Sqe, status: NvmeStatus) {
+fn report_failed_zone(subsystem: &Subsystem, namespace: &Namespace, sqe: &Sqe, status: NvmeStatus) {
     let of_blocks = matches!(
         IoOpcode(sqe.opcode),
         IoOpcode::READ
@@ -316,14 +333,15 @@ fn notice(subsystem: &Subsystem, namespace: &Namespace, sqe: &Sqe, status: NvmeS
             | IoOpcode::VERIFY
             | IoOpcode::ZONE_APPEND
     );
-    let lost = matches!(status.code(), NvmeStatus::ZONE_READ_ONLY | NvmeStatus::ZONE_OFFLINE);
-    if !of_blocks || !lost || !namespace.is_zoned() {
+    let zone_failed =
+        matches!(status.code(), NvmeStatus::ZONE_READ_ONLY | NvmeStatus::ZONE_OFFLINE);
+    if !of_blocks || !zone_failed || !namespace.is_zoned() {
         return;
     }
     // The device itself may be offline, and its zones as they were.
-    let report = status::zone(namespace, sqe.slba()).filter(is_lost);
+    let report = status::zone(namespace, sqe.slba()).filter(is_failed);
     let Some(zone) = report.map(|zone| namespace.limits().zone_of(zone.start)) else { return };
-    if namespace.lose(zone) {
+    if namespace.mark_failed(zone) {
         subsystem.zone_changed(sqe.nsid.get(), zone);
     }
 }

@@ -3,7 +3,7 @@ use super::status::{check_compare, of_zone};
 use crate::NvmeStatus;
 use crate::controller::logs;
 use crate::controller::namespace::Namespace;
-use crate::controller::reply::{Answer, Data, SqHead};
+use crate::controller::response::{Data, Response, SqHead};
 use crate::controller::subsystem::Totals;
 use crate::wire::Sqe;
 use std::sync::atomic::Ordering;
@@ -91,18 +91,18 @@ impl Pending {
         match self.kind {
             Kind::Read => {
                 let len = self.data.as_ref().map_or(0, |data| data.len() as u64 / 512);
-                logs::add(&totals.reads, &totals.sectors_read, Sector(len));
+                logs::account(&totals.reads, &totals.sectors_read, Sector(len));
             }
             Kind::Write(len) | Kind::Append(len) if self.status.is_success() => {
-                logs::add(&totals.writes, &totals.sectors_written, Sector(len.into()));
+                logs::account(&totals.writes, &totals.sectors_written, Sector(len.into()));
             }
             _ => {}
         }
     }
 
-    pub fn answer(self, head: &SqHead) -> Answer {
+    pub fn answer(self, head: &SqHead) -> Response {
         let cqe = head.complete(self.sqe.cid.get(), self.status, self.result);
         let data = self.data.filter(|_| self.status.is_success());
-        Answer { cqe, data: data.map(Data::Buf) }
+        Response { cqe, data: data.map(Data::Buf) }
     }
 }

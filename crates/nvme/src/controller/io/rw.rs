@@ -1,20 +1,20 @@
 //! Commands of the NVM Command Set, and zone append, as bios.
 use super::pending::Kind;
 use super::status::range;
-use super::{Namespace, Reply, Start};
+use super::{CommandOutput, Namespace, Submission};
 use crate::NvmeStatus;
+use crate::buffer_pool::BufferPool;
 use crate::controller::MDTS;
 use crate::controller::namespace::append_shift;
-use crate::controller::reply::INVALID_FIELD;
-use crate::spares::Spares;
+use crate::controller::response::INVALID_FIELD;
 use crate::wire::io::{DSM_DEALLOCATE, DsmCommand, DsmRange, RwCommand, control};
 use zerocopy::FromBytes;
 use zonal_blk::{Bio, BioFlags, Buf, Op, Sector};
 
-type Started = Result<Start, NvmeStatus>;
+type SubmissionResult = Result<Submission, NvmeStatus>;
 
-fn one(bio: Bio, kind: Kind) -> Started {
-    Ok(Start::Bio(bio, kind))
+fn one(bio: Bio, kind: Kind) -> SubmissionResult {
+    Ok(Submission::Bio(bio, kind))
 }
 
 fn flags(command: &RwCommand) -> BioFlags {
@@ -64,11 +64,15 @@ fn check_zone(namespace: &Namespace, sector: Sector, len: u32) -> Result<(), Nvm
     Ok(())
 }
 
-pub(super) fn flush() -> Start {
-    Start::Bio(Bio::new(Op::Flush, Sector(0), 0, 0), Kind::Plain)
+pub(super) fn flush() -> Submission {
+    Submission::Bio(Bio::new(Op::Flush, Sector(0), 0, 0), Kind::Plain)
 }
 
-pub(super) fn read(namespace: &Namespace, command: &RwCommand, bufs: &mut Spares<Buf>) -> Started {
+pub(super) fn read(
+    namespace: &Namespace,
+    command: &RwCommand,
+    bufs: &mut BufferPool<Buf>,
+) -> SubmissionResult {
     let (sector, len) = transfer(namespace, command)?;
     // A device may leave the buffer as it is: then the host gets zeroes.
     let buf = Some(bufs.zeroed(len as usize * 512));
@@ -79,8 +83,8 @@ pub(super) fn write(
     namespace: &Namespace,
     command: &RwCommand,
     data: &[u8],
-    bufs: &mut Spares<Buf>,
-) -> Started {
+    bufs: &mut BufferPool<Buf>,
+) -> SubmissionResult {
     let (sector, len) = transfer(namespace, command)?;
     check_zone(namespace, sector, len)?;
     check_data(len, data)?;
@@ -92,8 +96,8 @@ pub(super) fn append(
     namespace: &Namespace,
     command: &RwCommand,
     data: &[u8],
-    bufs: &mut Spares<Buf>,
-) -> Started {
+    bufs: &mut BufferPool<Buf>,
+) -> SubmissionResult {
     let (sector, len) = transfer(namespace, command)?;
     let limits = namespace.limits();
     let shift = append_shift(namespace.append_max());
@@ -105,7 +109,7 @@ pub(super) fn append(
     one(Bio { op: Op::ZoneAppend, flags: flags(command), ..bio }, Kind::Append(len))
 }
 
-pub(super) fn write_zeroes(namespace: &Namespace, command: &RwCommand) -> Started {
+pub(super) fn write_zeroes(namespace: &Namespace, command: &RwCommand) -> SubmissionResult {
     check_control(command)?;
     let (sector, len) = range(namespace, command.slba.get(), command.blocks())?;
     check_zone(namespace, sector, len)?;
@@ -113,14 +117,14 @@ pub(super) fn write_zeroes(namespace: &Namespace, command: &RwCommand) -> Starte
     one(Bio { flags: flags(command), ..bio }, Kind::Write(len))
 }
 
-pub(super) fn compare(namespace: &Namespace, command: &RwCommand, data: &[u8]) -> Started {
+pub(super) fn compare(namespace: &Namespace, command: &RwCommand, data: &[u8]) -> SubmissionResult {
     let (sector, len) = transfer(namespace, command)?;
     check_data(len, data)?;
     one(Bio::read(sector, len, 0), Kind::Compare(Buf::from(data)))
 }
 
 /// Verify: reads, and gives the host no data.
-pub(super) fn verify(namespace: &Namespace, command: &RwCommand) -> Started {
+pub(super) fn verify(namespace: &Namespace, command: &RwCommand) -> SubmissionResult {
     check_control(command)?;
     let (sector, len) = range(namespace, command.slba.get(), command.blocks())?;
     one(Bio::read(sector, len, 0), Kind::Plain)
@@ -129,7 +133,11 @@ pub(super) fn verify(namespace: &Namespace, command: &RwCommand) -> Started {
 /// Dataset Management. Deallocation is a hint, which sequential zones have no use for: they are
 /// reset. Data behind the ranges mean nothing: Linux sends 4096 bytes, room for all 256 ranges,
 /// whatever their number.
-pub(super) fn deallocate(namespace: &Namespace, command: &DsmCommand, data: &[u8]) -> Started {
+pub(super) fn deallocate(
+    namespace: &Namespace,
+    command: &DsmCommand,
+    data: &[u8],
+) -> SubmissionResult {
     let count = usize::from(command.nr) + 1;
     let size = DsmRange::SIZE;
     let sent = command.dptr.length.get() as usize;
@@ -148,7 +156,7 @@ pub(super) fn deallocate(namespace: &Namespace, command: &DsmCommand, data: &[u8
         }
     }
     if namespace.is_zoned() || command.attributes.get() & DSM_DEALLOCATE == 0 {
-        return Ok(Start::Ended(Reply::DONE));
+        return Ok(Submission::Ended(CommandOutput::EMPTY));
     }
-    Ok(Start::Bios(bios, Kind::Plain))
+    Ok(Submission::Bios(bios, Kind::Plain))
 }

@@ -32,7 +32,7 @@ fn general(sqe: &Sqe, status: Status) -> NvmeStatus {
     match status {
         Status::IoError if reads => NvmeStatus::UNRECOVERED_READ.do_not_retry(),
         Status::IoError => NvmeStatus::WRITE_FAULT,
-        status => NvmeStatus::from_block(status),
+        status => NvmeStatus::from_blk_status(status),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Zone Management Send and Receive.
 use super::pending::Kind;
 use super::status::zone;
-use super::{Namespace, Reply, Start};
+use super::{CommandOutput, Namespace, Submission};
 use crate::NvmeStatus;
-use crate::controller::reply::INVALID_FIELD;
+use crate::controller::response::INVALID_FIELD;
 use crate::wire::zone::{
     Filter, NO_WRITE_POINTER, ReceiveAction, ReportHeader, SELECT_ALL, SEQUENTIAL_WRITE_REQUIRED,
     SendAction, ZoneDescriptor, ZoneReceive, ZoneSend,
@@ -19,7 +19,7 @@ const BATCH: usize = 1024;
 const MAX_REPORT: u64 = 16 << 20;
 
 /// The zone that a command names by its first block.
-fn named(namespace: &Namespace, slba: u64) -> Result<ZoneNo, NvmeStatus> {
+fn zone_at(namespace: &Namespace, slba: u64) -> Result<ZoneNo, NvmeStatus> {
     if slba >= namespace.blocks() {
         return Err(NvmeStatus::LBA_RANGE.do_not_retry());
     }
@@ -27,7 +27,7 @@ fn named(namespace: &Namespace, slba: u64) -> Result<ZoneNo, NvmeStatus> {
 }
 
 /// Begins Zone Management Send (ZNS section 3.4.3).
-pub(super) fn send(namespace: &Namespace, command: &ZoneSend) -> Result<Start, NvmeStatus> {
+pub(super) fn send(namespace: &Namespace, command: &ZoneSend) -> Result<Submission, NvmeStatus> {
     let action = SendAction(command.action);
     let op = match action {
         SendAction::CLOSE => Op::ZoneClose,
@@ -53,7 +53,7 @@ pub(super) fn send(namespace: &Namespace, command: &ZoneSend) -> Result<Start, N
                 _ => cond == ZoneCondition::Closed,
             };
             let mut bios = Vec::new();
-            each(namespace, ZoneNo(0), |zone| {
+            for_each_zone(namespace, ZoneNo(0), |zone| {
                 if selected(zone.cond) {
                     bios.push(Bio::new(op, zone.start, 0, 0));
                 }
@@ -63,21 +63,21 @@ pub(super) fn send(namespace: &Namespace, command: &ZoneSend) -> Result<Start, N
         }
         (false, _) => vec![Bio::new(op, first_of_zone(namespace, command.slba.get())?, 0, 0)],
     };
-    Ok(Start::Bios(bios, Kind::Plain))
+    Ok(Submission::Bios(bios, Kind::Plain))
 }
 
 /// The sector of a block that must be its zone's first.
 fn first_of_zone(namespace: &Namespace, slba: u64) -> Result<Sector, NvmeStatus> {
-    let zone = named(namespace, slba)?;
+    let zone = zone_at(namespace, slba)?;
     let start = namespace.limits().zone_start(zone);
     if namespace.to_sector(slba) == start { Ok(start) } else { Err(INVALID_FIELD) }
 }
 
 /// Offline Zone: of a zone that is read-only (ZNS section 3.4.3.1.5).
-fn offline(namespace: &Namespace, command: &ZoneSend) -> Result<Start, NvmeStatus> {
+fn offline(namespace: &Namespace, command: &ZoneSend) -> Result<Submission, NvmeStatus> {
     let mut wanted = Vec::new();
     if command.options & SELECT_ALL != 0 {
-        each(namespace, ZoneNo(0), |zone| {
+        for_each_zone(namespace, ZoneNo(0), |zone| {
             if zone.cond == ZoneCondition::ReadOnly {
                 wanted.push(namespace.limits().zone_of(zone.start));
             }
@@ -94,15 +94,15 @@ fn offline(namespace: &Namespace, command: &ZoneSend) -> Result<Start, NvmeStatu
     }
     for zone in wanted {
         let device = namespace.offline().ok_or(NvmeStatus::ZONE_TRANSITION.do_not_retry())?;
-        device.set_offline(zone).map_err(NvmeStatus::from_block)?;
+        device.set_offline(zone).map_err(NvmeStatus::from_blk_status)?;
         // No news to who wanted it.
-        namespace.lose(zone);
+        namespace.mark_failed(zone);
     }
-    Ok(Start::Ended(Reply::DONE))
+    Ok(Submission::Ended(CommandOutput::EMPTY))
 }
 
 /// Shows `visit` the zones from `first` on, until it says that it has seen enough.
-fn each(
+fn for_each_zone(
     namespace: &Namespace,
     first: ZoneNo,
     mut visit: impl FnMut(&Zone) -> ControlFlow<()>,
@@ -112,7 +112,7 @@ fn each(
     while next < namespace.limits().nr_zones {
         zones.clear();
         let report = namespace.queue().report_zones(ZoneNo(next), BATCH, &mut zones);
-        report.map_err(NvmeStatus::from_block)?;
+        report.map_err(NvmeStatus::from_blk_status)?;
         if zones.iter().try_for_each(&mut visit).is_break() {
             return Ok(());
         }
@@ -137,7 +137,10 @@ fn describe(namespace: &Namespace, zone: &Zone) -> ZoneDescriptor {
 }
 
 /// Executes Zone Management Receive (ZNS section 3.4.2).
-pub(super) fn receive(namespace: &Namespace, command: &ZoneReceive) -> Result<Start, NvmeStatus> {
+pub(super) fn receive(
+    namespace: &Namespace,
+    command: &ZoneReceive,
+) -> Result<Submission, NvmeStatus> {
     let len = (u64::from(command.ndw.get()) + 1) * 4;
     let filter = Filter(command.filter);
     // No extended report, since no zone has an extension.
@@ -148,13 +151,13 @@ pub(super) fn receive(namespace: &Namespace, command: &ZoneReceive) -> Result<St
     {
         return Err(INVALID_FIELD);
     }
-    let first = named(namespace, command.slba.get())?;
+    let first = zone_at(namespace, command.slba.get())?;
     let len = usize::try_from(len).expect("MAX_REPORT fits");
     let room = (len - ReportHeader::SIZE) / ZoneDescriptor::SIZE;
     let partial = command.partial & 1 != 0;
     let mut data = ReportHeader::zeroed().as_bytes().to_vec();
     let (mut matching, mut listed) = (0u64, 0);
-    each(namespace, first, |zone| {
+    for_each_zone(namespace, first, |zone| {
         if filter.lists(zone.cond) == Some(true) {
             matching += 1;
             if listed < room {
@@ -168,5 +171,5 @@ pub(super) fn receive(namespace: &Namespace, command: &ZoneReceive) -> Result<St
     let nr_zones = if partial { listed as u64 } else { matching };
     data[..8].copy_from_slice(&nr_zones.to_le_bytes());
     data.resize(len, 0);
-    Ok(Start::Ended(Reply::data(data)))
+    Ok(Submission::Ended(CommandOutput::data(data)))
 }

@@ -1,6 +1,6 @@
 //! The published change, arranged: what every command reads is one cache line of the head. With
 //! [`NamespaceHead`] as the arrangement, commands are made without looking at the path.
-use super::{Arrangement, PathCounters, PathInfo, PathState, Touched, touched};
+use super::{FieldAccess, NamespaceLayout, PathCounters, PathInfo, PathState, hot_fields};
 use crate::ns::info::{Ids, NamespaceInfo};
 use crate::ns::setup::Protection;
 use crate::wire::opcode::Csi;
@@ -108,7 +108,7 @@ impl NamespaceHead {
     }
 }
 
-impl Arrangement for Namespace {
+impl NamespaceLayout for Namespace {
     const NAME: &'static str = "cache line optimized";
 
     fn new(info: &NamespaceInfo, path: &PathInfo) -> Arc<Self> {
@@ -131,10 +131,10 @@ impl Arrangement for Namespace {
         self.head.protection()
     }
 
-    fn touched() -> Vec<Touched> {
-        let mut touched = touched!(Namespace.head: Arc<NamespaceHead>);
-        touched.extend(NamespaceHead::touched());
-        touched
+    fn hot_fields() -> Vec<FieldAccess> {
+        let mut hot_fields = hot_fields!(Namespace.head: Arc<NamespaceHead>);
+        hot_fields.extend(NamespaceHead::hot_fields());
+        hot_fields
     }
 
     fn layouts() -> Vec<StructLayout> {
@@ -142,7 +142,7 @@ impl Arrangement for Namespace {
     }
 }
 
-impl Arrangement for NamespaceHead {
+impl NamespaceLayout for NamespaceHead {
     const NAME: &'static str = "use nvme_ns_head directly";
 
     fn new(info: &NamespaceInfo, _path: &PathInfo) -> Arc<Self> {
@@ -161,11 +161,11 @@ impl Arrangement for NamespaceHead {
 
     #[inline(always)]
     fn protection(&self) -> Protection {
-        Protection::of(self.metadata, self.pi_type)
+        Protection::new(self.metadata, self.pi_type)
     }
 
-    fn touched() -> Vec<Touched> {
-        touched!(
+    fn hot_fields() -> Vec<FieldAccess> {
+        hot_fields!(
             NamespaceHead.nsid: u32, NamespaceHead.lba_shift: u8, NamespaceHead.pi_type: u8,
             NamespaceHead.metadata: u16,
         )

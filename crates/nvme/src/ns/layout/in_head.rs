@@ -1,5 +1,5 @@
 //! The published change: the format of the blocks moves to the head, behind what was there.
-use super::{Arrangement, PathCounters, PathInfo, PathState, Touched, touched};
+use super::{FieldAccess, NamespaceLayout, PathCounters, PathInfo, PathState, hot_fields};
 use crate::ns::info::{Ids, NamespaceInfo};
 use crate::ns::setup::Protection;
 use crate::wire::opcode::Csi;
@@ -61,7 +61,7 @@ pub struct Namespace {
     pub counters: PathCounters,
 }
 
-impl Arrangement for Namespace {
+impl NamespaceLayout for Namespace {
     const NAME: &'static str = "patched";
 
     fn new(info: &NamespaceInfo, path: &PathInfo) -> Arc<Self> {
@@ -100,11 +100,11 @@ impl Arrangement for Namespace {
 
     #[inline(always)]
     fn protection(&self) -> Protection {
-        Protection::of(self.head.metadata, self.head.pi_type)
+        Protection::new(self.head.metadata, self.head.pi_type)
     }
 
-    fn touched() -> Vec<Touched> {
-        touched!(
+    fn hot_fields() -> Vec<FieldAccess> {
+        hot_fields!(
             Namespace.head: Arc<NamespaceHead>, NamespaceHead.nsid: u32,
             NamespaceHead.lba_shift: u8, NamespaceHead.metadata: u16, NamespaceHead.pi_type: u8,
         )

@@ -1,5 +1,5 @@
 //! The published baseline: the format of the blocks lies in the path, the name in the head.
-use super::{Arrangement, PathCounters, PathInfo, PathState, Touched, touched};
+use super::{FieldAccess, NamespaceLayout, PathCounters, PathInfo, PathState, hot_fields};
 use crate::ns::info::{Ids, NamespaceInfo};
 use crate::ns::setup::Protection;
 use crate::wire::opcode::Csi;
@@ -61,7 +61,7 @@ pub struct Namespace {
     pub counters: PathCounters,
 }
 
-impl Arrangement for Namespace {
+impl NamespaceLayout for Namespace {
     const NAME: &'static str = "baseline";
 
     fn new(info: &NamespaceInfo, path: &PathInfo) -> Arc<Self> {
@@ -103,11 +103,11 @@ impl Arrangement for Namespace {
 
     #[inline(always)]
     fn protection(&self) -> Protection {
-        Protection::of(self.metadata, self.pi_type)
+        Protection::new(self.metadata, self.pi_type)
     }
 
-    fn touched() -> Vec<Touched> {
-        touched!(
+    fn hot_fields() -> Vec<FieldAccess> {
+        hot_fields!(
             Namespace.head: Arc<NamespaceHead>, NamespaceHead.nsid: u32, Namespace.lba_shift: u8,
             Namespace.metadata: u16, Namespace.pi_type: u8,
         )

@@ -4,7 +4,7 @@
 //! lie there, beside what multipath looks at to choose the path. The format of a namespace does not
 //! change under a path: a host that finds a new format freezes the queue and makes new paths. So the
 //! copy is never stale, and a command reads one cache line without following a pointer.
-use super::{Arrangement, PathCounters, PathInfo, PathState, Touched, touched};
+use super::{FieldAccess, NamespaceLayout, PathCounters, PathInfo, PathState, hot_fields};
 use crate::ns::info::NamespaceInfo;
 use crate::ns::setup::Protection;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl NamespaceHead {
         let info = &self.info;
         Arc::new(Namespace {
             nsid: info.nsid,
-            protection: Protection::of(info.metadata, info.pi_type),
+            protection: Protection::new(info.metadata, info.pi_type),
             lba_shift: info.lba_shift,
             state: PathState::new(path),
             head: Arc::clone(self),
@@ -67,7 +67,7 @@ impl Namespace {
     }
 }
 
-impl Arrangement for Namespace {
+impl NamespaceLayout for Namespace {
     const NAME: &'static str = "copy in the path";
 
     fn new(info: &NamespaceInfo, path: &PathInfo) -> Arc<Self> {
@@ -89,8 +89,8 @@ impl Arrangement for Namespace {
         self.protection
     }
 
-    fn touched() -> Vec<Touched> {
-        touched!(
+    fn hot_fields() -> Vec<FieldAccess> {
+        hot_fields!(
             Namespace.nsid: u32, Namespace.protection: Protection, Namespace.lba_shift: u8,
         )
     }

@@ -31,17 +31,17 @@ pub struct PathInfo {
 
 /// A field that making a command reads: the structure it is in, where, how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Touched {
+pub struct FieldAccess {
     structure: &'static str,
     offset: usize,
     size: usize,
 }
 
 /// A cache line of a structure.
-pub type Line = (&'static str, usize);
+pub type CacheLine = (&'static str, usize);
 
 /// An arrangement of a namespace's fields.
-pub trait Arrangement: Send + Sync + Sized {
+pub trait NamespaceLayout: Send + Sync + Sized {
     /// What is called so in the published table.
     const NAME: &'static str;
 
@@ -58,15 +58,15 @@ pub trait Arrangement: Send + Sync + Sized {
     fn protection(&self) -> Protection;
 
     /// The fields that making a read or write command reads.
-    fn touched() -> Vec<Touched>;
+    fn hot_fields() -> Vec<FieldAccess>;
 
     /// The structures.
     fn layouts() -> Vec<StructLayout>;
 
     /// The cache lines that making a read or write command reads, beside the request's.
-    fn lines() -> Vec<Line> {
-        let mut lines: Vec<Line> = Vec::new();
-        for field in Self::touched() {
+    fn cache_lines() -> Vec<CacheLine> {
+        let mut lines: Vec<CacheLine> = Vec::new();
+        for field in Self::hot_fields() {
             let last = field.offset + field.size - 1;
             for line in field.offset / 64..=last / 64 {
                 if !lines.contains(&(field.structure, line)) {
@@ -80,24 +80,24 @@ pub trait Arrangement: Send + Sync + Sized {
 }
 
 /// The fields called `$field` of a structure of arrangement `$self`, as touched.
-macro_rules! touched {
+macro_rules! hot_fields {
     ($($structure:ident.$field:ident: $type:ty),* $(,)?) => {
-        vec![$($crate::ns::layout::Touched {
+        vec![$($crate::ns::layout::FieldAccess {
             structure: stringify!($structure),
             offset: std::mem::offset_of!($structure, $field),
             size: size_of::<$type>(),
         }),*]
     };
 }
-use touched;
+use hot_fields;
 
 /// An arrangement: its name, its structures, and the cache lines that a command reads.
-pub type Described = (&'static str, Vec<StructLayout>, Vec<Line>);
+pub type LayoutReport = (&'static str, Vec<StructLayout>, Vec<CacheLine>);
 
 /// All arrangements.
-pub fn layouts() -> Vec<Described> {
-    fn of<A: Arrangement>() -> Described {
-        (A::NAME, A::layouts(), A::lines())
+pub fn layouts() -> Vec<LayoutReport> {
+    fn of<A: NamespaceLayout>() -> LayoutReport {
+        (A::NAME, A::layouts(), A::cache_lines())
     }
     vec![
         of::<in_path::Namespace>(),

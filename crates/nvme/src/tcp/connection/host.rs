@@ -1,5 +1,5 @@
 //! The host's side.
-use super::{Closed, Link, fault};
+use super::{CloseReason, Endpoint, protocol_error};
 use crate::tcp::decode::DataLimits;
 use crate::tcp::encode::{command, host_data};
 use crate::tcp::error::FatalError;
@@ -37,7 +37,7 @@ pub enum HostEvent {
     /// The connection is there: commands can be sent.
     Ready,
     /// A command has ended.
-    Ended {
+    Completed {
         /// How.
         cqe: Cqe,
         /// Data that it brought; damaged ones are not to be used.
@@ -53,24 +53,24 @@ pub enum SubmitError {
     NotReady,
     /// A command with this identifier is on its way.
     #[error("command identifier {0} is in use")]
-    Taken(u16),
+    CidInUse(u16),
 }
 
 /// A host's connection.
 #[derive(Debug)]
 pub struct HostConnection {
     config: HostConfig,
-    link: Link,
+    link: Endpoint,
     /// MAXH2CDATA, once the target has said it.
     max_data: Option<u32>,
     /// By CID.
-    commands: Vec<Option<Sent>>,
+    commands: Vec<Option<PendingCommand>>,
     outstanding: usize,
 }
 
 /// A command on its way.
 #[derive(Debug)]
-struct Sent {
+struct PendingCommand {
     /// Data that the target will ask for.
     outgoing: Vec<u8>,
     incoming: Payload,
@@ -82,7 +82,7 @@ impl HostConnection {
     /// A connection that was just made: its output asks the target to initialize it.
     pub fn new(config: HostConfig) -> Self {
         let limits = DataLimits { in_capsule: 0, data: config.max_data };
-        let mut link = Link::new(Role::Host, limits);
+        let mut link = Endpoint::new(Role::Host, limits);
         let HostConfig { digests, alignment, .. } = config;
         link.send(&Pdu::IcReq(Initialize { version: 0, alignment, digests, limit: 0 }));
         HostConnection { config, link, max_data: None, commands: Vec::new(), outstanding: 0 }
@@ -95,8 +95,8 @@ impl HostConnection {
 
     /// An empty vector for the data of a command, `len` bytes: one that was used before, if there
     /// is one.
-    pub fn spare(&mut self, len: usize) -> Vec<u8> {
-        let mut spare = self.link.decoder.spare(len);
+    pub fn take_buffer(&mut self, len: usize) -> Vec<u8> {
+        let mut spare = self.link.decoder.take_buffer(len);
         spare.reserve_exact(len);
         spare
     }
@@ -123,14 +123,14 @@ impl HostConnection {
         if self.commands.len() <= place {
             self.commands.resize_with(place + 1, || None);
         } else if self.commands[place].is_some() {
-            return Err(SubmitError::Taken(cid));
+            return Err(SubmitError::CidInUse(cid));
         }
         let len = u32::try_from(data.len()).expect("less than 4 GiB");
         let in_capsule = len > 0 && len <= self.config.in_capsule;
         sqe.dptr = if in_capsule { Sgl::in_capsule(len) } else { Sgl::transport(len.max(room)) };
         let travels = if in_capsule { &data[..] } else { &[] };
         command(&sqe, travels, self.link.format, &mut self.link.output);
-        let mut sent = Sent { outgoing: Vec::new(), incoming: Payload::default(), room };
+        let mut sent = PendingCommand { outgoing: Vec::new(), incoming: Payload::default(), room };
         if in_capsule {
             self.recycle(data);
         } else {
@@ -150,7 +150,7 @@ impl HostConnection {
         }
     }
 
-    fn take(&mut self, pdu: Pdu, events: &mut Vec<HostEvent>) -> Result<(), Closed> {
+    fn take(&mut self, pdu: Pdu, events: &mut Vec<HostEvent>) -> Result<(), CloseReason> {
         let ready = self.max_data;
         match (pdu, ready) {
             (Pdu::IcResp(response), None) => {
@@ -164,7 +164,10 @@ impl HostConnection {
             (Pdu::ControllerData { cid, offset, last, success, data }, Some(_)) => {
                 self.data(cid, offset, data)?;
                 if success && !last {
-                    return Err(fault(FatalError::HeaderField, "success before the last data"));
+                    return Err(protocol_error(
+                        FatalError::HeaderField,
+                        "success before the last data",
+                    ));
                 }
                 if success {
                     self.ended(Cqe::new(cid, crate::NvmeStatus::SUCCESS), events)
@@ -173,26 +176,32 @@ impl HostConnection {
                 }
             }
             (Pdu::Response(cqe), Some(_)) => self.ended(cqe, events),
-            _ => Err(fault(FatalError::Sequence, "a PDU that may not come now")),
+            _ => Err(protocol_error(FatalError::Sequence, "a PDU that may not come now")),
         }
     }
 
-    fn initialized(&mut self, response: &Initialize) -> Result<(), Closed> {
+    fn initialized(&mut self, response: &Initialize) -> Result<(), CloseReason> {
         /// The least that MAXH2CDATA may be (TCP section 3.6.2.3).
         const MIN_DATA: u32 = 4096;
         if response.version != 0 {
-            return Err(fault(FatalError::Unsupported, "PFV of ICResp is not 0"));
+            return Err(protocol_error(FatalError::Unsupported, "PFV of ICResp is not 0"));
         }
         if response.alignment > 31 || response.limit < MIN_DATA {
-            return Err(fault(FatalError::HeaderField, "CPDA or MAXH2CDATA of ICResp is invalid"));
+            return Err(protocol_error(
+                FatalError::HeaderField,
+                "CPDA or MAXH2CDATA of ICResp is invalid",
+            ));
         }
         let (asked, granted) = (self.config.digests, response.digests);
         if granted.header && !asked.header || granted.data && !asked.data {
-            return Err(fault(FatalError::HeaderField, "ICResp has digests that nobody asked for"));
+            return Err(protocol_error(
+                FatalError::HeaderField,
+                "ICResp has digests that nobody asked for",
+            ));
         }
         self.link.format = Format { digests: granted, alignment: response.alignment };
         let alignment = self.config.alignment;
-        self.link.decoder.agree(Format { digests: granted, alignment });
+        self.link.decoder.set_format(Format { digests: granted, alignment });
         self.max_data = Some(response.limit);
         Ok(())
     }
@@ -205,12 +214,12 @@ impl HostConnection {
         offset: u32,
         length: u32,
         max: u32,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), CloseReason> {
         let sent = sent(&mut self.commands, cid)?;
         let end = (offset as usize).saturating_add(length as usize);
         let range = sent.outgoing.get(offset as usize..end).filter(|range| !range.is_empty());
-        let range =
-            range.ok_or(fault(FatalError::OutOfRange, "R2T for data that are not there"))?;
+        let range = range
+            .ok_or(protocol_error(FatalError::OutOfRange, "R2T for data that are not there"))?;
         let mut at = offset;
         for piece in range.chunks(max as usize) {
             let last = at as usize + piece.len() == end;
@@ -220,23 +229,26 @@ impl HostConnection {
         Ok(())
     }
 
-    fn data(&mut self, cid: u16, offset: u32, data: Payload) -> Result<(), Closed> {
+    fn data(&mut self, cid: u16, offset: u32, data: Payload) -> Result<(), CloseReason> {
         let sent = sent(&mut self.commands, cid)?;
         let (came, room) = (sent.incoming.bytes.len(), sent.room as usize);
         if offset as usize != came || came + data.bytes.len() > room {
-            return Err(fault(FatalError::OutOfRange, "data out of order, or more than asked for"));
+            return Err(protocol_error(
+                FatalError::OutOfRange,
+                "data out of order, or more than asked for",
+            ));
         }
-        self.link.decoder.join(&mut sent.incoming, room, data);
+        self.link.decoder.append_data(&mut sent.incoming, room, data);
         Ok(())
     }
 
-    fn ended(&mut self, cqe: Cqe, events: &mut Vec<HostEvent>) -> Result<(), Closed> {
+    fn ended(&mut self, cqe: Cqe, events: &mut Vec<HostEvent>) -> Result<(), CloseReason> {
         let cid = cqe.cid.get();
         sent(&mut self.commands, cid)?;
         let sent = self.commands[usize::from(cid)].take().expect("just seen");
         self.outstanding -= 1;
         self.link.decoder.recycle(sent.outgoing);
-        events.push(HostEvent::Ended { cqe, data: sent.incoming });
+        events.push(HostEvent::Completed { cqe, data: sent.incoming });
         Ok(())
     }
 
@@ -251,13 +263,16 @@ impl HostConnection {
     }
 
     /// Why the connection is closed, once it is.
-    pub fn closed(&self) -> Option<&Closed> {
+    pub fn close_reason(&self) -> Option<&CloseReason> {
         self.link.closed.as_ref()
     }
 }
 
 /// A command that was sent.
-fn sent(commands: &mut [Option<Sent>], cid: u16) -> Result<&mut Sent, Closed> {
+fn sent(
+    commands: &mut [Option<PendingCommand>],
+    cid: u16,
+) -> Result<&mut PendingCommand, CloseReason> {
     let sent = commands.get_mut(usize::from(cid)).and_then(Option::as_mut);
-    sent.ok_or(fault(FatalError::HeaderField, "a PDU for a command that was not sent"))
+    sent.ok_or(protocol_error(FatalError::HeaderField, "a PDU for a command that was not sent"))
 }

@@ -28,13 +28,13 @@ use super::pdu::{Format, Pdu, Role};
 
 /// Why a connection is closed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Closed {
+pub enum CloseReason {
     /// A PDU that cannot be understood.
     #[error(transparent)]
     Pdu(#[from] PduError),
     /// A PDU that may not come now, or with these values.
     #[error("{what}")]
-    Fault {
+    ProtocolError {
         /// What the peer was told.
         fatal: FatalError,
         /// What is wrong.
@@ -50,26 +50,26 @@ pub enum Closed {
     },
 }
 
-fn fault(fatal: FatalError, what: &'static str) -> Closed {
-    Closed::Fault { fatal, what }
+fn protocol_error(fatal: FatalError, what: &'static str) -> CloseReason {
+    CloseReason::ProtocolError { fatal, what }
 }
 
 /// What both sides have.
 #[derive(Debug)]
-struct Link {
+struct Endpoint {
     role: Role,
     decoder: Decoder,
     /// Of what is sent.
     format: Format,
     output: Vec<u8>,
-    closed: Option<Closed>,
+    closed: Option<CloseReason>,
 }
 
-impl Link {
+impl Endpoint {
     fn new(role: Role, limits: DataLimits) -> Self {
         let sender = if role == Role::Host { Role::Controller } else { Role::Host };
         let decoder = Decoder::new(sender, limits);
-        Link { role, decoder, format: Format::default(), output: Vec::new(), closed: None }
+        Endpoint { role, decoder, format: Format::default(), output: Vec::new(), closed: None }
     }
 
     fn send(&mut self, pdu: &Pdu) {
@@ -83,7 +83,7 @@ impl Link {
         }
         match self.decoder.decode(bytes) {
             Ok(Some(Pdu::Terminate { status, information, .. })) => {
-                self.closed = Some(Closed::Peer { status, information });
+                self.closed = Some(CloseReason::Peer { status, information });
                 None
             }
             Ok(pdu) => pdu,
@@ -96,16 +96,16 @@ impl Link {
     }
 
     /// Closes the connection for what the peer did.
-    fn fail(&mut self, closed: Closed) {
+    fn fail(&mut self, closed: CloseReason) {
         let (status, sender) = match &closed {
-            Closed::Fault { fatal, .. } => (*fatal as u16, self.role),
+            CloseReason::ProtocolError { fatal, .. } => (*fatal as u16, self.role),
             _ => return,
         };
         let terminate = Pdu::Terminate { sender, status, information: 0, header: Vec::new() };
         self.close(closed, &terminate);
     }
 
-    fn close(&mut self, closed: Closed, terminate: &Pdu) {
+    fn close(&mut self, closed: CloseReason, terminate: &Pdu) {
         self.send(terminate);
         self.closed = Some(closed);
     }

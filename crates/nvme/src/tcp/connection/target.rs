@@ -1,7 +1,7 @@
 //! The target's side.
-use super::{Closed, Link, fault};
+use super::{CloseReason, Endpoint, protocol_error};
 use crate::NvmeStatus;
-use crate::table::Table;
+use crate::slab::Slab;
 use crate::tcp::decode::DataLimits;
 use crate::tcp::encode::controller_data;
 use crate::tcp::error::FatalError;
@@ -24,10 +24,10 @@ pub struct TargetConfig {
     /// The most data of a command, in bytes.
     pub max_transfer: u32,
     /// Commands that may wait for their data at once.
-    pub max_waiting: usize,
+    pub max_r2ts: usize,
     /// Bytes of data that are asked for at once; the other commands wait their turn. A command with
     /// more is asked for alone.
-    pub max_asked: u64,
+    pub max_r2t_bytes: u64,
 }
 
 impl Default for TargetConfig {
@@ -38,8 +38,8 @@ impl Default for TargetConfig {
             max_data: 4 << 20,
             in_capsule: crate::controller::IN_CAPSULE,
             max_transfer: 4 << 20,
-            max_waiting: 1024,
-            max_asked: 16 << 20,
+            max_r2ts: 1024,
+            max_r2t_bytes: 16 << 20,
         }
     }
 }
@@ -67,18 +67,18 @@ pub enum TargetEvent {
 #[derive(Debug)]
 pub struct TargetConnection {
     config: TargetConfig,
-    link: Link,
+    link: Endpoint,
     initialized: bool,
     /// Commands whose data were asked for, by TTAG.
-    waiting: Table<Waiting>,
+    waiting: Slab<AwaitingData>,
     /// The length of these data.
-    asked: u64,
+    r2t_bytes: u64,
     /// Commands whose data were not asked for yet, with the length of these.
-    turns: VecDeque<(Sqe, u32)>,
+    r2t_queue: VecDeque<(Sqe, u32)>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct AwaitingData {
     sqe: Sqe,
     data: Payload,
     len: u32,
@@ -90,11 +90,11 @@ impl TargetConnection {
         let limits = DataLimits { in_capsule: config.in_capsule, data: config.max_data };
         TargetConnection {
             config,
-            link: Link::new(Role::Controller, limits),
+            link: Endpoint::new(Role::Controller, limits),
             initialized: false,
-            waiting: Table::default(),
-            asked: 0,
-            turns: VecDeque::new(),
+            waiting: Slab::default(),
+            r2t_bytes: 0,
+            r2t_queue: VecDeque::new(),
         }
     }
 
@@ -114,23 +114,23 @@ impl TargetConnection {
         }
     }
 
-    fn take(&mut self, pdu: Pdu, events: &mut Vec<TargetEvent>) -> Result<(), Closed> {
+    fn take(&mut self, pdu: Pdu, events: &mut Vec<TargetEvent>) -> Result<(), CloseReason> {
         match pdu {
             Pdu::IcReq(request) if !self.initialized => self.initialize(&request),
             Pdu::Command { sqe, data } if self.initialized => self.command(sqe, data, events),
             Pdu::HostData { cid, ttag, offset, last, data } if self.initialized => {
                 self.data(cid, ttag, offset, last, data, events)
             }
-            _ => Err(fault(FatalError::Sequence, "a PDU that may not come now")),
+            _ => Err(protocol_error(FatalError::Sequence, "a PDU that may not come now")),
         }
     }
 
-    fn initialize(&mut self, request: &Initialize) -> Result<(), Closed> {
+    fn initialize(&mut self, request: &Initialize) -> Result<(), CloseReason> {
         if request.version != 0 {
-            return Err(fault(FatalError::Unsupported, "PFV of ICReq is not 0"));
+            return Err(protocol_error(FatalError::Unsupported, "PFV of ICReq is not 0"));
         }
         if request.alignment > 31 {
-            return Err(fault(FatalError::HeaderField, "HPDA of ICReq is above 31"));
+            return Err(protocol_error(FatalError::HeaderField, "HPDA of ICReq is above 31"));
         }
         let TargetConfig { digests: granted, alignment, max_data: limit, .. } = self.config;
         let digests = Digests {
@@ -139,7 +139,7 @@ impl TargetConnection {
         };
         self.link.send(&Pdu::IcResp(Initialize { version: 0, alignment, digests, limit }));
         self.link.format = Format { digests, alignment: request.alignment };
-        self.link.decoder.agree(Format { digests, alignment });
+        self.link.decoder.set_format(Format { digests, alignment });
         self.initialized = true;
         Ok(())
     }
@@ -149,7 +149,7 @@ impl TargetConnection {
         sqe: Sqe,
         data: Payload,
         events: &mut Vec<TargetEvent>,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), CloseReason> {
         let length = sqe.dptr.length.get();
         let travels = sqe.transfer() == Direction::ToController
             && sqe.dptr.kind == Sgl::TRANSPORT
@@ -163,30 +163,35 @@ impl TargetConnection {
             let status = NvmeStatus::INVALID_FIELD.do_not_retry();
             events.push(TargetEvent::Refuse { sqe, status });
         } else {
-            return self.ask_for_data(sqe, length);
+            return self.queue_r2t(sqe, length);
         }
         Ok(())
     }
 
-    fn ask_for_data(&mut self, sqe: Sqe, length: u32) -> Result<(), Closed> {
-        let waiting = self.waiting.len() + self.turns.len();
-        if waiting >= self.config.max_waiting.min(usize::from(u16::MAX)) {
-            return Err(fault(FatalError::LimitExceeded, "too many commands wait for data"));
+    fn queue_r2t(&mut self, sqe: Sqe, length: u32) -> Result<(), CloseReason> {
+        let waiting = self.waiting.len() + self.r2t_queue.len();
+        if waiting >= self.config.max_r2ts.min(usize::from(u16::MAX)) {
+            return Err(protocol_error(
+                FatalError::LimitExceeded,
+                "too many commands wait for data",
+            ));
         }
-        self.turns.push_back((sqe, length));
-        self.ask();
+        self.r2t_queue.push_back((sqe, length));
+        self.send_r2ts();
         Ok(())
     }
 
     /// Asks for the data of the commands whose turn it is.
-    fn ask(&mut self) {
-        let room = |asked, length| asked == 0 || asked + u64::from(length) <= self.config.max_asked;
+    fn send_r2ts(&mut self) {
+        let room = |r2t_bytes, length| {
+            r2t_bytes == 0 || r2t_bytes + u64::from(length) <= self.config.max_r2t_bytes
+        };
         while let Some((sqe, length)) =
-            self.turns.pop_front_if(|(_, length)| room(self.asked, *length))
+            self.r2t_queue.pop_front_if(|(_, length)| room(self.r2t_bytes, *length))
         {
-            self.asked += u64::from(length);
+            self.r2t_bytes += u64::from(length);
             let cid = sqe.cid.get();
-            let waiting = Waiting { sqe, data: Payload::default(), len: length };
+            let waiting = AwaitingData { sqe, data: Payload::default(), len: length };
             let ttag = self.waiting.insert(waiting);
             let ttag = u16::try_from(ttag).expect("no more wait than a TTAG can count");
             self.link.send(&Pdu::ReadyToTransfer { cid, ttag, offset: 0, length });
@@ -201,29 +206,31 @@ impl TargetConnection {
         last: bool,
         data: Payload,
         events: &mut Vec<TargetEvent>,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), CloseReason> {
         let waiting = self.waiting.get_mut(ttag.into());
         let waiting = waiting.filter(|waiting| waiting.sqe.cid.get() == cid);
-        let waiting = waiting.ok_or(fault(FatalError::HeaderField, "data for no transfer"))?;
+        let waiting =
+            waiting.ok_or(protocol_error(FatalError::HeaderField, "data for no transfer"))?;
         if offset as usize != waiting.data.bytes.len() {
-            return Err(fault(FatalError::OutOfRange, "data out of order"));
+            return Err(protocol_error(FatalError::OutOfRange, "data out of order"));
         }
         let len = waiting.len as usize;
         let came = waiting.data.bytes.len() + data.bytes.len();
         if came > len {
-            return Err(fault(FatalError::OutOfRange, "more data than was asked for"));
+            return Err(protocol_error(FatalError::OutOfRange, "more data than was asked for"));
         }
         if last != (came == len) {
-            return Err(fault(
+            return Err(protocol_error(
                 FatalError::Sequence,
                 "the last data are not marked so, or others are",
             ));
         }
-        self.link.decoder.join(&mut waiting.data, len, data);
+        self.link.decoder.append_data(&mut waiting.data, len, data);
         if last {
-            let Waiting { sqe, data, len } = self.waiting.remove(ttag.into()).expect("just seen");
-            self.asked -= u64::from(len);
-            self.ask();
+            let AwaitingData { sqe, data, len } =
+                self.waiting.remove(ttag.into()).expect("just seen");
+            self.r2t_bytes -= u64::from(len);
+            self.send_r2ts();
             events.push(if data.damaged {
                 TargetEvent::Refuse { sqe, status: NvmeStatus::TRANSPORT }
             } else {
@@ -255,7 +262,7 @@ impl TargetConnection {
     }
 
     /// Why the connection is closed, once it is: to be shut down when the output was sent.
-    pub fn closed(&self) -> Option<&Closed> {
+    pub fn close_reason(&self) -> Option<&CloseReason> {
         self.link.closed.as_ref()
     }
 }

@@ -76,7 +76,7 @@ impl UringCmd {
 
 /// How the kernel says that a command failed.
 #[derive(Debug)]
-pub enum Failed {
+pub enum PassthruError {
     /// The command did not reach the device.
     System(io::Error),
     /// The device refused it.
@@ -85,7 +85,7 @@ pub enum Failed {
 
 /// Which queue a command goes to.
 #[derive(Clone, Copy, Debug)]
-pub enum To {
+pub enum QueueKind {
     /// That of the controller.
     Admin,
     /// One for I/O.
@@ -96,13 +96,18 @@ pub enum To {
 ///
 /// # Errors
 /// How it failed.
-pub fn receive(file: &File, to: To, sqe: &Sqe, data: &mut [u8]) -> Result<(), Failed> {
+pub fn execute(
+    file: &File,
+    to: QueueKind,
+    sqe: &Sqe,
+    data: &mut [u8],
+) -> Result<(), PassthruError> {
     let len = u32::try_from(data.len()).expect("less than 4 GiB");
     let mut command =
         PassthruCmd64 { command: UringCmd::new(sqe, data.as_mut_ptr(), len), result: 0 };
     let request = match to {
-        To::Admin => ADMIN64_CMD,
-        To::Io => IO64_CMD,
+        QueueKind::Admin => ADMIN64_CMD,
+        QueueKind::Io => IO64_CMD,
     };
     // SAFETY: the kernel writes to the command and, until it returns, to `data`, which is as long
     // as the command says.
@@ -110,8 +115,8 @@ pub fn receive(file: &File, to: To, sqe: &Sqe, data: &mut [u8]) -> Result<(), Fa
         unsafe { libc::ioctl(file.as_raw_fd(), request, (&raw mut command).cast::<c_void>()) };
     match u16::try_from(result) {
         Ok(0) => Ok(()),
-        Ok(status) => Err(Failed::Nvme(NvmeStatus(status))),
-        Err(_) => Err(Failed::System(io::Error::last_os_error())),
+        Ok(status) => Err(PassthruError::Nvme(NvmeStatus(status))),
+        Err(_) => Err(PassthruError::System(io::Error::last_os_error())),
     }
 }
 
@@ -172,8 +177,8 @@ mod tests {
     #[test]
     fn what_is_no_nvme_device_has_no_such_commands() {
         let file = tempfile::tempfile().expect("a file");
-        let failed = receive(&file, To::Admin, &Sqe::zeroed(), &mut [0; 64]);
-        let Err(Failed::System(error)) = failed else { panic!("{failed:?}") };
+        let failed = execute(&file, QueueKind::Admin, &Sqe::zeroed(), &mut [0; 64]);
+        let Err(PassthruError::System(error)) = failed else { panic!("{failed:?}") };
         assert_eq!(error.raw_os_error(), Some(libc::ENOTTY));
         assert!(nsid(&file).is_err());
     }

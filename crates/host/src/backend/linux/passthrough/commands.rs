@@ -5,7 +5,7 @@
 use super::abi::{URING_CMD_IO, UringCmd};
 use crate::backend::linux::device::status;
 use crate::backend::linux::queue::{Commands, data_len};
-use crate::frontend::ublk::pages::Pages;
+use crate::frontend::ublk::io_buffers::IoBuffers;
 use io_uring::{cqueue, opcode, squeue, types};
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use zonal_blk::{Op, Request, Status};
 use zonal_nvme::NvmeStatus;
-use zonal_nvme::ns::{Arrangement, Namespace, Payload, setup};
+use zonal_nvme::ns::{Namespace, NamespaceLayout, SpecialPayload, setup};
 use zonal_nvme::wire::Sqe;
 use zonal_nvme::wire::opcode::IoOpcode;
 
@@ -34,7 +34,7 @@ impl NvmeCommands {
 // SAFETY: the file is held, and commands move data at `data`, that long, or none.
 unsafe impl Commands for NvmeCommands {
     type Entry = squeue::Entry128;
-    type Answer = cqueue::Entry32;
+    type Cqe = cqueue::Entry32;
 
     fn flush(&self) -> squeue::Entry128 {
         let sqe = Sqe::new(IoOpcode::FLUSH.0, 0, self.namespace.nsid());
@@ -44,19 +44,23 @@ unsafe impl Commands for NvmeCommands {
     fn start(&self, request: &Request, data: *mut u8) -> Result<squeue::Entry128, Status> {
         let mut sqe = Sqe::zeroed();
         match setup(&*self.namespace, request, 0, &mut sqe)? {
-            Payload::None => Ok(self.entry(&UringCmd::new(&sqe, data, data_len(request)), None)),
+            SpecialPayload::None => {
+                Ok(self.entry(&UringCmd::new(&sqe, data, data_len(request)), None))
+            }
             // As for the block devices here, there are no discards.
-            Payload::Range(_) => Err(Status::NotSupported),
+            SpecialPayload::Range(_) => Err(Status::NotSupported),
         }
     }
 
     /// The place in lent pages is counted from their first byte. What is no command here is told on
     /// the way of data that are not lent.
-    fn start_lent(&self, request: &Request, index: u16) -> Option<[squeue::Entry128; 3]> {
+    fn start_external(&self, request: &Request, index: u16) -> Option<[squeue::Entry128; 3]> {
         let lent = request.external_buf()?;
-        let [register, unregister] = Pages::around(lent, index)?;
+        let [register, unregister] = IoBuffers::register_entries(lent, index)?;
         let mut sqe = Sqe::zeroed();
-        let Ok(Payload::None) = setup(&*self.namespace, request, 0, &mut sqe) else { return None };
+        let Ok(SpecialPayload::None) = setup(&*self.namespace, request, 0, &mut sqe) else {
+            return None;
+        };
         let at = std::ptr::without_provenance_mut(lent.offset());
         let moves = self.entry(&UringCmd::new(&sqe, at, data_len(request)), Some(index));
         let moves = moves.flags(squeue::Flags::IO_HARDLINK);
@@ -71,7 +75,7 @@ unsafe impl Commands for NvmeCommands {
         if request.op() != Op::ZoneAppend {
             return Status::Ok;
         }
-        match self.namespace.head().info.landed(request.zone(), result) {
+        match self.namespace.head().info.append_sector(request.zone(), result) {
             Some(sector) => request.set_append_sector(sector),
             None => return Status::IoError,
         }
@@ -82,7 +86,7 @@ unsafe impl Commands for NvmeCommands {
 /// What the kernel says of a command: the status field of its completion, or an error number.
 fn outcome(result: i32) -> Result<(), Status> {
     match (u16::try_from(result), result.wrapping_neg()) {
-        (Ok(status), _) => match NvmeStatus(status).to_block() {
+        (Ok(status), _) => match NvmeStatus(status).to_blk_status() {
             Status::Ok => Ok(()),
             status => Err(status),
         },

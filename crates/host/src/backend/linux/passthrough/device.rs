@@ -1,5 +1,5 @@
 //! The device: limits, zone reports, hardware queues.
-use super::abi::{self, Failed, To};
+use super::abi::{self, PassthruError, QueueKind};
 use super::commands::NvmeCommands;
 use super::error::NodeError;
 use super::node::{Node, block_name};
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use zonal_blk::{Buf, Device, HwQueue, Limits, Status, Zone, ZoneNo};
 use zonal_device::model::Model;
-use zonal_nvme::ns::{self, NamespaceHead, NamespaceInfo, PathInfo, Reach};
+use zonal_nvme::ns::{self, ControllerInfo, NamespaceHead, NamespaceInfo, PathInfo};
 use zonal_nvme::wire::admin::IdentifyCommand;
 use zonal_nvme::wire::identify::IdentifyController;
 use zonal_nvme::wire::opcode::{AdminOpcode, Cns, Csi};
@@ -51,11 +51,11 @@ impl NvmeDevice {
         // Of what was opened, whatever the path names now.
         let number = file.metadata().map_err(NodeError::Open)?.rdev();
         let node = Node::find(Path::new("/sys"), libc::major(number), libc::minor(number))?;
-        let block = node.hold_block(Path::new("/dev"))?;
+        let block = node.claim_block_device(Path::new("/dev"))?;
         // Where there is no block device to hold, this keeps programs of this kind apart.
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| NodeError::InUse(path.to_owned()))?;
-        let (info, controller, limits) = ask(&file, &node)?;
+        let (info, controller, limits) = probe(&file, &node)?;
         // Queues are opened where nobody can be told.
         Ring::<NvmeCommands>::builder().build(1).map_err(NodeError::Ring)?;
         Ok(NvmeDevice {
@@ -77,7 +77,10 @@ impl NvmeDevice {
 }
 
 /// Finds out what there is: the namespace, its controller, and the limits that follow.
-fn ask(file: &File, node: &Node) -> Result<(NamespaceInfo, IdentifyController, Limits), NodeError> {
+fn probe(
+    file: &File,
+    node: &Node,
+) -> Result<(NamespaceInfo, IdentifyController, Limits), NodeError> {
     let nsid = abi::nsid(file)
         .map_err(|source| NodeError::System { doing: "namespace identifier", source })?;
     let info = ns::scan(nsid, |cns, csi| identify(file, nsid, cns, csi))??;
@@ -92,8 +95,12 @@ fn ask(file: &File, node: &Node) -> Result<(NamespaceInfo, IdentifyController, L
     // CAP cannot be read from here. No page is smaller than 4 KiB, so that lengths are rather too
     // short; the driver knows them, and what it can map besides.
     let mappable = node.max_sectors & !((1 << (info.lba_shift - 9)) - 1);
-    let reach =
-        Reach { controller: &controller, zns: zns.as_ref(), mpsmin: 0, unlimited: mappable };
+    let reach = ControllerInfo {
+        controller: &controller,
+        zns: zns.as_ref(),
+        mpsmin: 0,
+        default_max_sectors: mappable,
+    };
     let mut limits = info.limits(&reach)?;
     limits.max_sectors = limits.max_sectors.min(mappable);
     limits.append_max_sectors = limits.append_max_sectors.min(limits.max_sectors);
@@ -108,7 +115,7 @@ fn identify(file: &File, nsid: u32, cns: Cns, csi: Csi) -> Result<Vec<u8>, NodeE
     (command.cns, command.csi) = (cns.0, csi.0);
     // On a page of its own, so that the driver needs no copy.
     let mut data = Buf::zeroed(4096);
-    abi::receive(file, To::Admin, &command.into(), &mut data)
+    abi::execute(file, QueueKind::Admin, &command.into(), &mut data)
         .map_err(|failed| NodeError::of("Identify", failed))?;
     Ok(data.to_vec())
 }
@@ -127,12 +134,12 @@ impl Device for NvmeDevice {
             let start = self.limits.zone_start(ZoneNo(next));
             let (command, len) = self.head.info.report(start, (end - next) as usize, room);
             let mut report = Buf::zeroed(len as usize);
-            match abi::receive(&self.file, To::Io, &command.into(), &mut report) {
+            match abi::execute(&self.file, QueueKind::Io, &command.into(), &mut report) {
                 Ok(()) => {}
-                Err(Failed::Nvme(answer)) => return Err(answer.to_block()),
-                Err(Failed::System(error)) => return Err(status(&error)),
+                Err(PassthruError::Nvme(answer)) => return Err(answer.to_blk_status()),
+                Err(PassthruError::System(error)) => return Err(status(&error)),
             }
-            match self.head.info.read_report(&report, zones) {
+            match self.head.info.parse_report(&report, zones) {
                 None | Some(0) => return Err(Status::IoError),
                 Some(listed) => next += u32::try_from(listed).expect("as many as asked for"),
             }

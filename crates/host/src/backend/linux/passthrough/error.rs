@@ -1,5 +1,5 @@
 //! Why a namespace cannot be used through its generic node.
-use super::abi::Failed;
+use super::abi::PassthruError;
 use crate::backend::linux::sysfs::LimitsError;
 use std::io;
 use zonal_nvme::NvmeStatus;
@@ -69,10 +69,10 @@ pub enum NodeError {
 }
 
 impl NodeError {
-    pub(super) fn of(doing: &'static str, failed: Failed) -> Self {
+    pub(super) fn of(doing: &'static str, failed: PassthruError) -> Self {
         match failed {
-            Failed::System(source) => NodeError::System { doing, source },
-            Failed::Nvme(status) => NodeError::Refused { doing, status },
+            PassthruError::System(source) => NodeError::System { doing, source },
+            PassthruError::Nvme(status) => NodeError::Refused { doing, status },
         }
     }
 }

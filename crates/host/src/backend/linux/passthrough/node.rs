@@ -70,7 +70,7 @@ impl Node {
 
     /// Opens the block device, if there is one, for this program alone: nobody mounts it, or makes
     /// it part of another device, while that is open.
-    pub fn hold_block(&self, dev: &Path) -> Result<Option<File>, NodeError> {
+    pub fn claim_block_device(&self, dev: &Path) -> Result<Option<File>, NodeError> {
         let Some((name, number)) = &self.block else { return Ok(None) };
         let path = dev.join(name).display().to_string();
         let open = File::options().read(true).custom_flags(libc::O_EXCL).open(&path);
@@ -169,11 +169,11 @@ mod tests {
     fn block_device_has_to_be_there_and_to_be_the_one() {
         let dev = tempfile::tempdir().expect("a directory");
         let node = Node::find(sys("nvme-generic").path(), 250, 7).expect("a node");
-        let error = || node.hold_block(dev.path()).expect_err("not held").to_string();
+        let error = || node.claim_block_device(dev.path()).expect_err("not held").to_string();
         assert!(error().contains("nvme3n2: No such file"), "{}", error());
         symlink("/dev/null", dev.path().join("nvme3n2")).expect("a link");
         assert!(error().ends_with("found device 1:3, expected 259:4"), "{}", error());
         let hidden = Node { block: None, ..node };
-        assert!(hidden.hold_block(dev.path()).expect("nothing to hold").is_none());
+        assert!(hidden.claim_block_device(dev.path()).expect("nothing to hold").is_none());
     }
 }

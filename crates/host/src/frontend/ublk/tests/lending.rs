@@ -12,7 +12,7 @@ use zonal_blk::{
 
 /// The pages of a tag's request.
 #[derive(Clone, Debug, Default)]
-struct Pages {
+struct IoBuffers {
     data: Vec<u8>,
     /// How many buffers of rings they are.
     registered: u32,
@@ -21,7 +21,7 @@ struct Pages {
 /// The driver, as it lends pages and has them copied.
 #[derive(Default)]
 pub struct Lending {
-    tags: Mutex<Vec<Pages>>,
+    tags: Mutex<Vec<IoBuffers>>,
     counts: Mutex<Counts>,
     /// Every so many are not lent.
     refuses: Option<u32>,
@@ -40,11 +40,11 @@ struct Counts {
 
 impl Lending {
     fn new(depth: usize, refuses: Option<u32>) -> Arc<Self> {
-        let tags = Mutex::new(vec![Pages::default(); depth]);
+        let tags = Mutex::new(vec![IoBuffers::default(); depth]);
         Arc::new(Lending { tags, refuses, parts: 1, ..Lending::default() })
     }
 
-    fn with<T>(&self, tag: u64, act: impl FnOnce(&mut Pages) -> T) -> T {
+    fn with<T>(&self, tag: u64, act: impl FnOnce(&mut IoBuffers) -> T) -> T {
         act(&mut self.tags.lock().expect("no panic")[usize::try_from(tag).expect("a tag")])
     }
 
@@ -54,16 +54,16 @@ impl Lending {
 
     /// A request comes, with its pages.
     pub fn lay(&self, tag: u16, data: Vec<u8>) {
-        self.with(tag.into(), |pages| *pages = Pages { data, registered: 0 });
+        self.with(tag.into(), |pages| *pages = IoBuffers { data, registered: 0 });
     }
 
     /// A queue asks for its pages.
-    pub fn lend(&self) {
+    pub fn external_buf(&self) {
         self.count(|counts| counts.lent += 1);
     }
 
     /// Copies what the request writes.
-    pub fn take(&self, tag: u64, at: usize, data: &mut [u8]) -> Result<(), Status> {
+    pub fn copy_from_request(&self, tag: u64, at: usize, data: &mut [u8]) -> Result<(), Status> {
         self.with(tag, |pages| {
             let from = pages.data.get(at..at + data.len()).ok_or(Status::IoError)?;
             data.copy_from_slice(from);
@@ -72,7 +72,7 @@ impl Lending {
     }
 
     /// Copies what it reads.
-    pub fn give(&self, tag: u64, at: usize, data: &[u8]) -> Result<(), Status> {
+    pub fn copy_to_request(&self, tag: u64, at: usize, data: &[u8]) -> Result<(), Status> {
         self.with(tag, |pages| {
             let to = pages.data.get_mut(at..at + data.len()).ok_or(Status::IoError)?;
             to.copy_from_slice(data);
@@ -116,12 +116,12 @@ impl Lending {
 impl ExternalMemory for Lending {
     fn read(&self, token: u64, at: usize, data: &mut [u8]) -> Result<(), Status> {
         self.count(|counts| counts.copied += 1);
-        self.take(token, at, data)
+        self.copy_from_request(token, at, data)
     }
 
     fn write(&self, token: u64, at: usize, data: &[u8]) -> Result<(), Status> {
         self.count(|counts| counts.copied += 1);
-        self.give(token, at, data)
+        self.copy_to_request(token, at, data)
     }
 }
 
@@ -185,8 +185,8 @@ impl DiskQueue {
         };
         let lending = (lent.memory() as &dyn Any).downcast_ref::<Lending>().expect("it lends");
         let moved = match (registered, op) {
-            (true, Op::Read) => lending.give(lent.token(), lent.offset(), &bytes[place]),
-            (true, _) => lending.take(lent.token(), lent.offset(), &mut bytes[place]),
+            (true, Op::Read) => lending.copy_to_request(lent.token(), lent.offset(), &bytes[place]),
+            (true, _) => lending.copy_from_request(lent.token(), lent.offset(), &mut bytes[place]),
             (false, Op::Read) => lent.write(&bytes[place]),
             (false, _) => lent.read(&mut bytes[place]),
         };

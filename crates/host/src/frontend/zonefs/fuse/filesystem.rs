@@ -2,8 +2,8 @@
 //!
 //! Takes the kernel's requests; gives each its answer, once. Keeps true: nothing that the view
 //! knows is cached by the kernel, but for the pages of conventional files, which may be mapped.
-use super::read_only::ReadOnly;
-use crate::frontend::zonefs::{Attr, Change, FileNo, How, Lanes, Reply, Work};
+use super::read_only::RemountReadOnly;
+use crate::frontend::zonefs::{Attr, FileNo, FileOp, OpenMode, Reply, SetAttr, WorkerPool};
 use fuser::{
     FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
@@ -26,31 +26,31 @@ const MAX_BACKGROUND: u16 = 128;
 /// Attributes and names are asked for each time: others may write to the zones as well.
 const TTL: Duration = Duration::ZERO;
 
-pub(super) struct Binding {
-    lanes: Lanes,
-    read_only: Arc<ReadOnly>,
+pub(super) struct FuseFs {
+    workers: WorkerPool,
+    read_only: Arc<RemountReadOnly>,
 }
 
-impl Binding {
+impl FuseFs {
     /// Of a view that is mounted on a directory.
-    pub fn new(lanes: Lanes, dir: PathBuf) -> Self {
-        Binding { lanes, read_only: Arc::new(ReadOnly::new(dir)) }
+    pub fn new(workers: WorkerPool, dir: PathBuf) -> Self {
+        FuseFs { workers, read_only: Arc::new(RemountReadOnly::new(dir)) }
     }
 
     fn submit(
         &self,
         INodeNo(ino): INodeNo,
-        work: Work,
-        tell: impl FnOnce(Result<Reply<'_>, fuser::Errno>) + Send + 'static,
+        work: FileOp,
+        on_done: impl FnOnce(Result<Reply<'_>, fuser::Errno>) + Send + 'static,
     ) {
-        match self.lanes.view().file(ino) {
-            Ok(file) => self.lanes.submit(file, work, |ended| tell(ended.map_err(errno))),
-            Err(error) => tell(Err(errno(error))),
+        match self.workers.view().file(ino) {
+            Ok(file) => self.workers.submit(file, work, |ended| on_done(ended.map_err(errno))),
+            Err(error) => on_done(Err(errno(error))),
         }
     }
 
     fn is_sequential(&self, INodeNo(ino): INodeNo) -> bool {
-        let view = self.lanes.view();
+        let view = self.workers.view();
         view.file(ino).is_ok_and(|file: FileNo| view.is_sequential(file))
     }
 }
@@ -59,9 +59,9 @@ fn errno(error: Errno) -> fuser::Errno {
     fuser::Errno::from_i32(error.raw_os_error())
 }
 
-fn how(OpenFlags(flags): OpenFlags) -> How {
+fn open_mode(OpenFlags(flags): OpenFlags) -> OpenMode {
     let flags = OFlags::from_bits_retain(flags.cast_unsigned());
-    How { direct: flags.contains(OFlags::DIRECT), append: flags.contains(OFlags::APPEND) }
+    OpenMode { direct: flags.contains(OFlags::DIRECT), append: flags.contains(OFlags::APPEND) }
 }
 
 fn writes(flags: OpenFlags) -> bool {
@@ -94,7 +94,7 @@ fn file_attr(attr: &Attr, number: u64) -> FileAttr {
     }
 }
 
-impl Filesystem for Binding {
+impl Filesystem for FuseFs {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let too_much = |_| io::Error::other("the FUSE library refuses a limit");
         config.set_max_write(MAX_WRITE).map_err(too_much)?;
@@ -106,14 +106,14 @@ impl Filesystem for Binding {
 
     fn lookup(&self, _: &Request, INodeNo(parent): INodeNo, name: &OsStr, reply: ReplyEntry) {
         let found = name.to_str().ok_or(Errno::NOENT);
-        match found.and_then(|name| self.lanes.view().lookup(parent, name)) {
+        match found.and_then(|name| self.workers.view().lookup(parent, name)) {
             Ok(attr) => reply.entry(&TTL, &file_attr(&attr, attr.node), Generation(0)),
             Err(error) => reply.error(errno(error)),
         }
     }
 
     fn getattr(&self, _: &Request, INodeNo(ino): INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.lanes.view().attr(ino) {
+        match self.workers.view().attr(ino) {
             Ok(attr) => reply.attr(&TTL, &file_attr(&attr, attr.ino)),
             Err(error) => reply.error(errno(error)),
         }
@@ -141,20 +141,20 @@ impl Filesystem for Binding {
             TimeOrNow::SpecificTime(time) => time,
             TimeOrNow::Now => SystemTime::now(),
         };
-        let change = Change {
+        let change = SetAttr {
             perm: mode.map(|mode| u16::try_from(mode & 0o7777).unwrap_or_default()),
             uid,
             gid,
             accessed: atime.map(time),
             modified: mtime.map(time),
         };
-        let view = Arc::clone(self.lanes.view());
+        let view = Arc::clone(self.workers.view());
         let finish = move |truncated: Result<Reply<'_>, fuser::Errno>| {
             let changed = truncated.and_then(|_| {
                 // Truncating is no change of attributes if it changes no others.
-                let others = Change::default();
+                let others = SetAttr::default();
                 if size.is_none() || change != others {
-                    view.change(ino.0, change).map_err(errno)?;
+                    view.setattr(ino.0, change).map_err(errno)?;
                 }
                 view.attr(ino.0).map_err(errno)
             });
@@ -164,7 +164,7 @@ impl Filesystem for Binding {
             }
         };
         match size {
-            Some(size) => self.submit(ino, Work::Truncate { size }, finish),
+            Some(size) => self.submit(ino, FileOp::Truncate { size }, finish),
             None => finish(Ok(Reply::Done)),
         }
     }
@@ -173,7 +173,7 @@ impl Filesystem for Binding {
         // Mapped pages are the kernel's; those of sequential files could not be written in order.
         let direct =
             if self.is_sequential(ino) { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::empty() };
-        self.submit(ino, Work::Open { writes: writes(flags) }, move |ended| match ended {
+        self.submit(ino, FileOp::Open { writes: writes(flags) }, move |ended| match ended {
             Ok(_) => reply.opened(FileHandle(0), direct),
             Err(error) => reply.error(error),
         });
@@ -189,8 +189,8 @@ impl Filesystem for Binding {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        let (view, read_only) = (Arc::clone(self.lanes.view()), Arc::clone(&self.read_only));
-        self.submit(ino, Work::Close { wrote: writes(flags) }, move |ended| {
+        let (view, read_only) = (Arc::clone(self.workers.view()), Arc::clone(&self.read_only));
+        self.submit(ino, FileOp::Close { wrote: writes(flags) }, move |ended| {
             match ended {
                 Ok(_) => reply.ok(),
                 Err(error) => reply.error(error),
@@ -210,7 +210,7 @@ impl Filesystem for Binding {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let work = Work::Read { offset, len: size as usize, how: how(flags) };
+        let work = FileOp::Read { offset, len: size as usize, open_mode: open_mode(flags) };
         self.submit(ino, work, move |ended| match ended {
             Ok(Reply::Data(data)) => reply.data(data),
             Ok(_) => reply.data(&[]),
@@ -232,8 +232,8 @@ impl Filesystem for Binding {
     ) {
         // Pages that are written back are written by nobody in particular.
         let cached = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        let how = if cached { How::default() } else { how(flags) };
-        let work = Work::Write { offset, data: Buf::from(data), how };
+        let open_mode = if cached { OpenMode::default() } else { open_mode(flags) };
+        let work = FileOp::Write { offset, data: Buf::from(data), open_mode };
         self.submit(ino, work, move |ended| match ended {
             Ok(Reply::Written(len)) => reply.written(u32::try_from(len).unwrap_or(u32::MAX)),
             Ok(_) => reply.written(0),
@@ -247,7 +247,7 @@ impl Filesystem for Binding {
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.submit(ino, Work::Sync, move |ended| match ended {
+        self.submit(ino, FileOp::Sync, move |ended| match ended {
             Ok(_) => reply.ok(),
             Err(error) => reply.error(error),
         });
@@ -266,7 +266,7 @@ impl Filesystem for Binding {
         mut reply: ReplyDirectory,
     ) {
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
-        let entries = match self.lanes.view().entries(ino, from) {
+        let entries = match self.workers.view().entries(ino, from) {
             Ok(entries) => entries,
             Err(error) => return reply.error(errno(error)),
         };
@@ -279,7 +279,7 @@ impl Filesystem for Binding {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let usage = self.lanes.view().usage();
+        let usage = self.workers.view().statfs();
         let (free, block) = (usage.free, usage.block_size);
         reply.statfs(usage.blocks, free, free, usage.files, 0, block, 255, block);
     }

@@ -1,7 +1,7 @@
 //! A view behind a mount point, through /dev/fuse.
 //!
 //! ```text
-//!  kernel --> /dev/fuse --> one thread that reads --> Lanes --> the device
+//!  kernel --> /dev/fuse --> one thread that reads --> WorkerPool --> the device
 //!                 ^-------------- replies, from whichever thread has them
 //! ```
 //!
@@ -12,9 +12,9 @@
 mod filesystem;
 mod read_only;
 
-use super::lanes::Lanes;
 use super::view::View;
-use filesystem::Binding;
+use super::workers::WorkerPool;
+use filesystem::FuseFs;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 use rustix::mount::UnmountFlags;
 use std::fs;
@@ -71,14 +71,14 @@ impl Mount {
     pub fn start(
         dir: &Path,
         source: &str,
-        lanes: Lanes,
+        workers: WorkerPool,
         ended: impl FnOnce(&str) + Send + 'static,
     ) -> Result<Self, MountError> {
         check(dir)?;
         let refused = |error| MountError::Refused(dir.to_owned(), error);
         let path = dir.canonicalize().map_err(refused)?;
-        let view = Arc::clone(lanes.view());
-        let binding = Binding::new(lanes, path.clone());
+        let view = Arc::clone(workers.view());
+        let binding = FuseFs::new(workers, path.clone());
         let mut config = Config::default();
         config.mount_options = vec![
             // A comma would begin another option.

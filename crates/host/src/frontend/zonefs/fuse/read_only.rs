@@ -19,16 +19,16 @@ const FLAGS: MountFlags = MountFlags::RDONLY
     .union(MountFlags::NOEXEC)
     .union(MountFlags::NOATIME);
 
-pub(super) struct ReadOnly {
+pub(super) struct RemountReadOnly {
     dir: Arc<PathBuf>,
     /// It was done, or a thread is at it.
     begun: Arc<AtomicBool>,
 }
 
-impl ReadOnly {
+impl RemountReadOnly {
     /// Of what is mounted here.
     pub fn new(dir: PathBuf) -> Self {
-        ReadOnly { dir: Arc::new(dir), begun: Arc::default() }
+        RemountReadOnly { dir: Arc::new(dir), begun: Arc::default() }
     }
 
     /// A file was closed.

@@ -3,7 +3,7 @@
 //! Takes a request and, later, how the device ended it; gives what to ask of the device. Keeps true:
 //! a sequential file is written at its end only, also while writes are in flight.
 use super::{FileNo, State, View, errno};
-use crate::frontend::zonefs::recovery::{Access, Health, outcome};
+use crate::frontend::zonefs::recovery::{Access, Health, recovery_action};
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
@@ -11,7 +11,7 @@ use zonal_blk::{Op, Sector, Status, Zone, ZoneCondition, ZoneKind, ZonePhase};
 
 /// How a file was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct How {
+pub struct OpenMode {
     /// `O_DIRECT`.
     pub direct: bool,
     /// `O_APPEND`.
@@ -37,7 +37,7 @@ pub(in crate::frontend::zonefs) struct WritePlan {
     /// Bytes, up to the file's capacity.
     pub len: usize,
     /// Blocks are written in part, so that the rest has to be read first.
-    pub in_part: bool,
+    pub is_partial: bool,
 }
 
 impl View {
@@ -71,7 +71,7 @@ impl View {
     }
 
     /// Where the next write to a sequential file has to begin.
-    fn pointer(&self, file: FileNo, state: &mut State) -> u64 {
+    fn write_pointer(&self, file: FileNo, state: &mut State) -> u64 {
         if state.in_flight > 0 {
             return state.next;
         }
@@ -93,7 +93,7 @@ impl View {
         file: FileNo,
         offset: u64,
         len: usize,
-        how: How,
+        open_mode: OpenMode,
     ) -> Result<Option<ReadPlan>, Errno> {
         let mut state = self.state(file);
         if state.access == Access::None {
@@ -107,7 +107,7 @@ impl View {
         }
         let block = u64::from(self.queue.limits().lba_size);
         let (from, end) = (offset / block * block, (offset + len as u64).next_multiple_of(block));
-        if how.direct && (from != offset || end != offset + len as u64) {
+        if open_mode.direct && (from != offset || end != offset + len as u64) {
             return Err(Errno::INVAL);
         }
         Ok(Some(ReadPlan {
@@ -118,7 +118,7 @@ impl View {
         }))
     }
 
-    /// What to write. A plan that is not empty is to be carried out and [`View::wrote`] to be told.
+    /// What to write. A plan that is not empty is to be carried out and [`View::write_done`] to be told.
     ///
     /// # Errors
     /// `EPERM` if the zone failed, `EROFS` after an error with `remount-ro`, `EFBIG` beyond the
@@ -129,7 +129,7 @@ impl View {
         file: FileNo,
         offset: u64,
         len: usize,
-        how: How,
+        open_mode: OpenMode,
     ) -> Result<WritePlan, Errno> {
         let (sequential, capacity) = (self.is_sequential(file), self.extent(file).capacity);
         let mut state = self.state(file);
@@ -137,34 +137,34 @@ impl View {
             return Err(Errno::PERM);
         }
         self.check_not_read_only()?;
-        if offset >= capacity && !how.append {
+        if offset >= capacity && !open_mode.append {
             return Err(Errno::FBIG);
         }
-        if sequential && !how.direct {
+        if sequential && !open_mode.direct {
             return Err(Errno::IO);
         }
-        if how.append && !sequential {
+        if open_mode.append && !sequential {
             return Err(Errno::INVAL);
         }
         if len == 0 {
-            return Ok(WritePlan { offset, len, in_part: false });
+            return Ok(WritePlan { offset, len, is_partial: false });
         }
-        let pointer = if sequential { self.pointer(file, &mut state) } else { offset };
-        let offset = if how.append { pointer } else { offset };
+        let pointer = if sequential { self.write_pointer(file, &mut state) } else { offset };
+        let offset = if open_mode.append { pointer } else { offset };
         let left = capacity.checked_sub(offset).filter(|&left| left > 0).ok_or(Errno::FBIG)?;
         let len = usize::try_from(left).map_or(len, |left| len.min(left));
         let end = offset + len as u64;
-        let in_part = !(offset | end).is_multiple_of(u64::from(self.queue.limits().lba_size));
-        if in_part && how.direct || offset != pointer {
+        let is_partial = !(offset | end).is_multiple_of(u64::from(self.queue.limits().lba_size));
+        if is_partial && open_mode.direct || offset != pointer {
             return Err(Errno::INVAL);
         }
         state.in_flight += 1;
         state.next = end;
-        Ok(WritePlan { offset, len, in_part })
+        Ok(WritePlan { offset, len, is_partial })
     }
 
     /// How a write ended.
-    pub(in crate::frontend::zonefs) fn wrote(
+    pub(in crate::frontend::zonefs) fn write_done(
         &self,
         file: FileNo,
         plan: WritePlan,
@@ -208,7 +208,7 @@ impl View {
     }
 
     /// How truncating ended. Whether the zone is to be opened again for those who have it open.
-    pub(in crate::frontend::zonefs) fn truncated(
+    pub(in crate::frontend::zonefs) fn truncate_done(
         &self,
         file: FileNo,
         size: u64,
@@ -227,7 +227,7 @@ impl View {
     }
 
     /// The zone of a truncated file could not be opened again.
-    pub(in crate::frontend::zonefs) fn not_reopened(&self, file: FileNo, status: Status) -> Errno {
+    pub(in crate::frontend::zonefs) fn reopen_failed(&self, file: FileNo, status: Status) -> Errno {
         self.state(file).opened = false;
         errno(status)
     }
@@ -250,9 +250,9 @@ impl View {
         if health == Health::Good && !writing {
             return;
         }
-        let outcome = outcome(self.options.on_error, health);
+        let recovery_action = recovery_action(self.options.on_error, health);
         let mut state = self.state(file);
-        state.access = state.access.min(outcome.access);
+        state.access = state.access.min(recovery_action.access);
         state.opened &= health == Health::Good;
         let size = self.refresh(file, &mut state);
         drop(state);
@@ -265,7 +265,7 @@ impl View {
                 Health::Offline => "offline",
             }
         ));
-        if outcome.read_only_view {
+        if recovery_action.read_only_view {
             self.become_read_only();
         }
     }

@@ -8,7 +8,7 @@ mod data;
 use super::options::Options;
 use super::recovery::Access;
 use super::tree::{Entry, Extent, FileNo, Node, ROOT, Tree};
-pub use data::How;
+pub use data::OpenMode;
 pub(super) use data::{ReadPlan, WritePlan};
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -105,7 +105,7 @@ pub struct Attr {
 
 /// Attributes to set; `None` for those that stay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Change {
+pub struct SetAttr {
     /// Permission bits.
     pub perm: Option<u16>,
     /// Owner.
@@ -120,7 +120,7 @@ pub struct Change {
 
 /// What statfs(2) says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usage {
+pub struct StatFs {
     /// Block size in bytes.
     pub block_size: u32,
     /// What all files can hold, in blocks.
@@ -298,7 +298,7 @@ impl View {
     /// # Errors
     /// `EROFS` after an error with `remount-ro`; `EPERM` for a file whose zone failed, and for write
     /// permission on a directory.
-    pub fn change(&self, node: u64, change: Change) -> Result<(), Errno> {
+    pub fn setattr(&self, node: u64, change: SetAttr) -> Result<(), Errno> {
         let node = self.node(node)?;
         self.check_not_read_only()?;
         let mut file;
@@ -338,7 +338,7 @@ impl View {
     }
 
     /// How full it is.
-    pub fn usage(&self) -> Usage {
+    pub fn statfs(&self) -> StatFs {
         let block_size = self.queue.limits().lba_size;
         let (mut capacity, mut used) = (0, 0);
         for (number, extent) in self.tree.extents.iter().enumerate() {
@@ -350,7 +350,7 @@ impl View {
         let free = blocks(capacity.saturating_sub(used));
         let dirs = self.tree.entries(Node::Root, 2).count();
         let files = (self.files.len() + dirs) as u64;
-        Usage { block_size, blocks: blocks(capacity), free, files }
+        StatFs { block_size, blocks: blocks(capacity), free, files }
     }
 
     /// Whether opening and closing the file may be something for the device to do.
@@ -358,7 +358,7 @@ impl View {
         self.options.explicit_open && self.is_sequential(file)
     }
 
-    /// Opens a file. Whether the zone is to be opened, and [`View::opened`] be told.
+    /// Opens a file. Whether the zone is to be opened, and [`View::open_done`] be told.
     ///
     /// # Errors
     /// To write: `EROFS` after an error with `remount-ro`, `EPERM` if the zone failed, `EBUSY` if as
@@ -387,7 +387,7 @@ impl View {
     }
 
     /// How the opening of the zone ended.
-    pub(super) fn opened(&self, file: FileNo, status: Status) -> Result<(), Errno> {
+    pub(super) fn open_done(&self, file: FileNo, status: Status) -> Result<(), Errno> {
         let mut state = self.state(file);
         if status == Status::Ok {
             state.opened = true;
@@ -398,7 +398,7 @@ impl View {
         Err(errno(status))
     }
 
-    /// Closes a file. What the zone needs, after which [`View::closed`] is to be told.
+    /// Closes a file. What the zone needs, after which [`View::close_done`] is to be told.
     pub(super) fn close(&self, file: FileNo, wrote: bool) -> Option<Op> {
         if !wrote {
             return None;
@@ -420,7 +420,7 @@ impl View {
     }
 
     /// How the closing of the zone ended.
-    pub(super) fn closed(&self, file: FileNo, status: Status) {
+    pub(super) fn close_done(&self, file: FileNo, status: Status) {
         self.written.fetch_sub(1, Ordering::AcqRel);
         if status != Status::Ok {
             self.recover(file, status, false);

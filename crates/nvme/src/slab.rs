@@ -5,18 +5,18 @@
 
 /// Things by number.
 #[derive(Debug)]
-pub(crate) struct Table<T> {
+pub(crate) struct Slab<T> {
     slots: Vec<Option<T>>,
     free: Vec<usize>,
 }
 
-impl<T> Default for Table<T> {
+impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Table { slots: Vec::new(), free: Vec::new() }
+        Slab { slots: Vec::new(), free: Vec::new() }
     }
 }
 
-impl<T> Table<T> {
+impl<T> Slab<T> {
     /// Takes something in; gives its number, which is less than the most there ever were.
     pub fn insert(&mut self, thing: T) -> usize {
         match self.free.pop() {
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn numbers_are_small_and_free_again() {
-        let mut table = Table::default();
+        let mut table = Slab::default();
         assert_eq!(["a", "b", "c"].map(|thing| table.insert(thing)), [0, 1, 2]);
         assert_eq!((table.remove(1), table.remove(1), table.len()), (Some("b"), None, 2));
         assert!([1, 3].iter().all(|&number| table.get_mut(number).is_none()));

@@ -11,7 +11,7 @@ use zonal_device::model::Model;
 use zonal_device::quantity::format_time;
 
 /// A device at work.
-pub struct Operated {
+pub struct ManagedDevice {
     /// As it was named.
     pub name: String,
     /// What it is, in a line.
@@ -25,19 +25,19 @@ pub struct Operated {
 }
 
 /// Whoever knows the devices and does what is asked of them.
-pub struct Operator {
-    devices: Vec<Operated>,
+pub struct DeviceManager {
+    devices: Vec<ManagedDevice>,
     exports: Vec<String>,
 }
 
-impl Operator {
+impl DeviceManager {
     /// For `devices`, which are exported at `exports`.
-    pub fn new(devices: Vec<Operated>, exports: Vec<String>) -> Self {
-        Operator { devices, exports }
+    pub fn new(devices: Vec<ManagedDevice>, exports: Vec<String>) -> Self {
+        DeviceManager { devices, exports }
     }
 
     /// The devices.
-    pub(super) fn devices(&self) -> &[Operated] {
+    pub(super) fn devices(&self) -> &[ManagedDevice] {
         &self.devices
     }
 
@@ -45,11 +45,11 @@ impl Operator {
     ///
     /// # Errors
     /// Why it was refused; nothing has changed.
-    pub fn operate(&self, device: usize, command: Command) -> Result<Value, String> {
+    pub fn execute(&self, device: usize, command: Command) -> Result<Value, String> {
         let known = device.checked_sub(1).and_then(|index| self.devices.get(index));
         let operated = known
             .ok_or_else(|| format!("device {device}: expected 1 to {}", self.devices.len()))?;
-        let Operated { queue, device, .. } = operated;
+        let ManagedDevice { queue, device, .. } = operated;
         match command {
             Command::Status => Ok(self.status()),
             Command::Stat => Ok(operated.stat()),
@@ -99,7 +99,7 @@ impl Operator {
     }
 }
 
-impl Operated {
+impl ManagedDevice {
     fn stat(&self) -> Value {
         let activity = self.device.stats();
         let device: Vec<(String, String)> = activity
@@ -133,8 +133,8 @@ impl Operated {
             let to = match (change, zone.kind) {
                 (ZoneChange::ReadOnly, _) => ZoneCondition::ReadOnly,
                 (ZoneChange::Offline, _) => ZoneCondition::Offline,
-                (ZoneChange::Mend, ZoneKind::Conventional) => ZoneCondition::NotWritePointer,
-                (ZoneChange::Mend, ZoneKind::SequentialRequired) => ZoneCondition::Empty,
+                (ZoneChange::Restore, ZoneKind::Conventional) => ZoneCondition::NotWritePointer,
+                (ZoneChange::Restore, ZoneKind::SequentialRequired) => ZoneCondition::Empty,
             };
             self.device
                 .set_condition(number, to)

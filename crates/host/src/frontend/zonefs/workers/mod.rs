@@ -1,18 +1,18 @@
-//! Lanes: threads that do the I/O of files, each with its own channel into the block layer.
+//! WorkerPool: threads that do the I/O of files, each with its own channel into the block layer.
 //!
 //! ```text
 //!  submit(file, work) --+-- nothing before it, and short --> engine: begun here and now
-//!                       +-- else --> inbox --> the lane's thread --> engine
+//!                       +-- else --> inbox --> the worker's thread --> engine
 //!  engine   plan -> bio -> channel -> completion -> reply
 //! ```
 //!
 //! Takes work for files; gives each a reply, once. Keeps true: all work of a file goes through one
-//! lane, and begins there in the order in which it came; what the device has not done yet does not
+//! worker, and begins there in the order in which it came; what the device has not done yet does not
 //! keep other files' work from beginning.
 mod engine;
 
 use super::tree::FileNo;
-use super::view::{How, View};
+use super::view::{OpenMode, View};
 use crate::RealClock;
 use engine::{Engine, Wait};
 use rustix::io::Errno;
@@ -24,12 +24,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use zonal_blk::Buf;
 
-/// Longer reads and writes are left to the lane's thread, so that several are copied at once.
+/// Longer reads and writes are left to the worker's thread, so that several are copied at once.
 const SHORT: usize = 64 << 10;
 
 /// What is to be done with a file.
 #[derive(Debug)]
-pub enum Work {
+pub enum FileOp {
     /// Open it.
     Open {
         /// To write to it.
@@ -47,7 +47,7 @@ pub enum Work {
         /// So many bytes at the most.
         len: usize,
         /// How it was opened.
-        how: How,
+        open_mode: OpenMode,
     },
     /// Write to it.
     Write {
@@ -56,7 +56,7 @@ pub enum Work {
         /// This.
         data: Buf,
         /// How it was opened.
-        how: How,
+        open_mode: OpenMode,
     },
     /// Make what was written durable.
     Sync,
@@ -79,23 +79,23 @@ pub enum Reply<'a> {
 }
 
 /// Who is told how it ended.
-type Tell = Box<dyn FnOnce(Result<Reply<'_>, Errno>) + Send>;
+type OnDone = Box<dyn FnOnce(Result<Reply<'_>, Errno>) + Send>;
 
 struct Job {
     file: FileNo,
-    work: Work,
-    tell: Tell,
+    work: FileOp,
+    on_done: OnDone,
 }
 
-/// The lanes of a view. Dropping them sees what was begun to its end.
-pub struct Lanes {
+/// The workers of a view. Dropping them sees what was begun to its end.
+pub struct WorkerPool {
     view: Arc<View>,
     clock: RealClock,
-    lanes: Vec<Arc<Lane>>,
+    workers: Vec<Arc<Worker>>,
     threads: Vec<JoinHandle<()>>,
 }
 
-struct Lane {
+struct Worker {
     /// The device's block size.
     block: u64,
     engine: Mutex<Engine>,
@@ -111,27 +111,27 @@ struct Inbox {
     stops: bool,
 }
 
-impl Lanes {
-    /// So many lanes for a view. `clock` is that of all who use the device.
+impl WorkerPool {
+    /// So many workers for a view. `clock` is that of all who use the device.
     ///
     /// # Errors
     /// The device has too few hardware queues, or there can be no more threads.
     pub fn start(view: Arc<View>, clock: RealClock, count: usize) -> io::Result<Self> {
-        let mut lanes = Lanes { view, clock, lanes: Vec::new(), threads: Vec::new() };
+        let mut workers = WorkerPool { view, clock, workers: Vec::new(), threads: Vec::new() };
         for _ in 0..count {
-            let channel = lanes.view.queue().channel().map_err(io::Error::other)?;
-            let lane = Arc::new(Lane {
-                block: lanes.view.queue().limits().lba_size.into(),
-                engine: Mutex::new(Engine::new(Arc::clone(&lanes.view), channel)),
+            let channel = workers.view.queue().channel().map_err(io::Error::other)?;
+            let worker = Arc::new(Worker {
+                block: workers.view.queue().limits().lba_size.into(),
+                engine: Mutex::new(Engine::new(Arc::clone(&workers.view), channel)),
                 inbox: Mutex::default(),
                 wake: Condvar::new(),
             });
-            let (theirs, clock) = (Arc::clone(&lane), lanes.clock.clone());
+            let (theirs, clock) = (Arc::clone(&worker), workers.clock.clone());
             let run = move || theirs.run(&clock);
-            lanes.lanes.push(lane);
-            lanes.threads.push(thread::Builder::new().name("zonefs".to_owned()).spawn(run)?);
+            workers.workers.push(worker);
+            workers.threads.push(thread::Builder::new().name("zonefs".to_owned()).spawn(run)?);
         }
-        Ok(lanes)
+        Ok(workers)
     }
 
     /// The view that they serve.
@@ -139,36 +139,36 @@ impl Lanes {
         &self.view
     }
 
-    /// Has something done. `tell` is called when it is done: before this returns, or by a lane's
+    /// Has something done. `on_done` is called when it is done: before this returns, or by a worker's
     /// thread.
     pub fn submit(
         &self,
         file: FileNo,
-        work: Work,
-        tell: impl FnOnce(Result<Reply<'_>, Errno>) + Send + 'static,
+        work: FileOp,
+        on_done: impl FnOnce(Result<Reply<'_>, Errno>) + Send + 'static,
     ) {
         match work {
             // Nothing for a device.
-            Work::Open { writes } if !self.view.opens_zones(file) => {
-                tell(self.view.open(file, writes).map(|_| Reply::Done));
+            FileOp::Open { writes } if !self.view.opens_zones(file) => {
+                on_done(self.view.open(file, writes).map(|_| Reply::Done));
             }
-            Work::Close { wrote } if !self.view.opens_zones(file) => {
+            FileOp::Close { wrote } if !self.view.opens_zones(file) => {
                 self.view.close(file, wrote);
-                tell(Ok(Reply::Done));
+                on_done(Ok(Reply::Done));
             }
             work => {
-                let lane = &self.lanes[file.0 % self.lanes.len()];
-                lane.submit(&self.clock, Job { file, work, tell: Box::new(tell) });
+                let worker = &self.workers[file.0 % self.workers.len()];
+                worker.submit(&self.clock, Job { file, work, on_done: Box::new(on_done) });
             }
         }
     }
 }
 
-impl Drop for Lanes {
+impl Drop for WorkerPool {
     fn drop(&mut self) {
-        for lane in &self.lanes {
-            lane.inbox().stops = true;
-            lane.wake.notify_one();
+        for worker in &self.workers {
+            worker.inbox().stops = true;
+            worker.wake.notify_one();
         }
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so.
@@ -177,7 +177,7 @@ impl Drop for Lanes {
     }
 }
 
-impl Lane {
+impl Worker {
     fn inbox(&self) -> MutexGuard<'_, Inbox> {
         self.inbox.lock().expect("inbox lock")
     }
@@ -207,12 +207,12 @@ impl Lane {
     /// Whether work can be begun without waiting, and soon.
     fn is_short(&self, job: &Job) -> bool {
         match &job.work {
-            Work::Read { len, .. } => *len <= SHORT,
-            Work::Write { offset, data, .. } => {
+            FileOp::Read { len, .. } => *len <= SHORT,
+            FileOp::Write { offset, data, .. } => {
                 let end = *offset | data.len() as u64;
                 data.len() <= SHORT && end.is_multiple_of(self.block)
             }
-            Work::Sync => true,
+            FileOp::Sync => true,
             _ => false,
         }
     }

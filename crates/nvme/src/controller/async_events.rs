@@ -45,7 +45,7 @@ impl Kind {
 
 /// What the host has not yet been told.
 #[derive(Debug, Default)]
-pub(super) struct Notices {
+pub(super) struct AsyncEvents {
     namespaces: BTreeSet<u32>,
     /// First LBAs of zones, by namespace.
     zones: BTreeMap<u32, BTreeSet<u64>>,
@@ -55,7 +55,7 @@ pub(super) struct Notices {
     masked: BTreeSet<Kind>,
 }
 
-impl Notices {
+impl AsyncEvents {
     pub fn namespace_changed(&mut self, nsid: u32) {
         if self.namespaces.len() <= MAX_NAMESPACES {
             self.namespaces.insert(nsid);
@@ -137,46 +137,46 @@ mod tests {
 
     #[test]
     fn event_is_told_once_until_its_log_is_read() {
-        let mut notices = Notices::default();
-        notices.namespace_changed(3);
-        assert_eq!(notices.next(notice::ZONE_DESCRIPTOR), None, "not enabled");
-        assert_eq!(notices.next(ALL), Some(Kind::Namespaces));
-        notices.namespace_changed(2);
-        assert_eq!(notices.next(ALL), None, "masked");
-        assert_eq!(notices.namespaces(true).nsids[0].get(), 2);
-        assert_eq!(notices.next(ALL), None, "the log was read with RAE");
-        assert_eq!(notices.namespaces(false).nsids[1].get(), 3);
-        assert_eq!(notices.next(ALL), None, "the log told it all");
-        assert_eq!(notices.namespaces(false).nsids[0].get(), 0);
-        notices.namespace_changed(2);
-        assert_eq!(notices.next(ALL), Some(Kind::Namespaces));
+        let mut async_events = AsyncEvents::default();
+        async_events.namespace_changed(3);
+        assert_eq!(async_events.next(notice::ZONE_DESCRIPTOR), None, "not enabled");
+        assert_eq!(async_events.next(ALL), Some(Kind::Namespaces));
+        async_events.namespace_changed(2);
+        assert_eq!(async_events.next(ALL), None, "masked");
+        assert_eq!(async_events.namespaces(true).nsids[0].get(), 2);
+        assert_eq!(async_events.next(ALL), None, "the log was read with RAE");
+        assert_eq!(async_events.namespaces(false).nsids[1].get(), 3);
+        assert_eq!(async_events.next(ALL), None, "the log told it all");
+        assert_eq!(async_events.namespaces(false).nsids[0].get(), 0);
+        async_events.namespace_changed(2);
+        assert_eq!(async_events.next(ALL), Some(Kind::Namespaces));
     }
 
     #[test]
     fn zones_are_told_by_namespace() {
-        let mut notices = Notices::default();
-        notices.zone_changed(1, 64);
-        notices.zone_changed(2, 0);
-        assert_eq!(notices.next(ALL).map(Kind::result), Some(0x1_00bf_ef02));
-        assert_eq!(notices.next(ALL).map(Kind::result), Some(0x2_00bf_ef02));
-        let log = notices.zones(1, false);
+        let mut async_events = AsyncEvents::default();
+        async_events.zone_changed(1, 64);
+        async_events.zone_changed(2, 0);
+        assert_eq!(async_events.next(ALL).map(Kind::result), Some(0x1_00bf_ef02));
+        assert_eq!(async_events.next(ALL).map(Kind::result), Some(0x2_00bf_ef02));
+        let log = async_events.zones(1, false);
         assert_eq!((log.count.get(), log.zones[0].get()), (1, 64));
-        assert_eq!(notices.zones(1, false).count.get(), 0);
+        assert_eq!(async_events.zones(1, false).count.get(), 0);
     }
 
     #[test]
     fn more_than_fits_is_said_to_be_so_and_costs_no_memory() {
-        let mut notices = Notices::default();
-        (0..511).for_each(|zone| notices.zone_changed(1, zone));
-        assert_eq!(notices.zones(1, true).count.get(), 511);
-        (511..100_000).for_each(|zone| notices.zone_changed(1, zone));
-        let log = notices.zones(1, true);
+        let mut async_events = AsyncEvents::default();
+        (0..511).for_each(|zone| async_events.zone_changed(1, zone));
+        assert_eq!(async_events.zones(1, true).count.get(), 511);
+        (511..100_000).for_each(|zone| async_events.zone_changed(1, zone));
+        let log = async_events.zones(1, true);
         assert_eq!((log.count.get(), log.zones[0].get()), (0xffff, 0));
-        assert_eq!(notices.zones[&1].len(), 512);
-        (1..=1024).for_each(|nsid| notices.namespace_changed(nsid));
-        assert_eq!(notices.namespaces(true).nsids[1023].get(), 1024);
-        (1025..5000).for_each(|nsid| notices.namespace_changed(nsid));
-        let log = notices.namespaces(true);
+        assert_eq!(async_events.zones[&1].len(), 512);
+        (1..=1024).for_each(|nsid| async_events.namespace_changed(nsid));
+        assert_eq!(async_events.namespaces(true).nsids[1023].get(), 1024);
+        (1025..5000).for_each(|nsid| async_events.namespace_changed(nsid));
+        let log = async_events.namespaces(true);
         assert_eq!((log.nsids[0].get(), log.nsids[1].get()), (u32::MAX, 0));
     }
 }

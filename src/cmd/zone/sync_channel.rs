@@ -1,13 +1,13 @@
 //! Sends operations through the block layer, one after another.
 use super::script::Step;
-use crate::devices::Attached;
+use crate::devices::AttachedDevice;
 use anyhow::{Context, Result};
 use std::sync::Arc;
 use zonal_blk::{Bio, Channel, Completion, Nanos, Op, Queue, Sector, Status, ZoneNo};
 
 /// A channel with the time. As nothing else happens meanwhile, time is virtual: it moves to what
 /// the device does next.
-pub struct Worker {
+pub struct SyncChannel {
     channel: Channel,
     now: Nanos,
     completions: Vec<Completion>,
@@ -16,19 +16,19 @@ pub struct Worker {
 /// An operation that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {status}")]
-pub struct Failed {
+pub struct OpError {
     what: String,
     status: Status,
 }
 
 /// Sectors of the longest single write; longer ones go out in parts.
-const LONGEST: u64 = 1 << 20;
+const MAX_WRITE_SECTORS: u64 = 1 << 20;
 
-impl Worker {
+impl SyncChannel {
     /// A worker on a device.
-    pub fn new(device: &Attached) -> Result<Self> {
+    pub fn new(device: &AttachedDevice) -> Result<Self> {
         let channel = device.queue.channel().with_context(|| format!("device {}", device.name))?;
-        Ok(Worker { channel, now: Nanos(0), completions: Vec::new() })
+        Ok(SyncChannel { channel, now: Nanos(0), completions: Vec::new() })
     }
 
     /// The block layer of the device.
@@ -40,11 +40,11 @@ impl Worker {
     ///
     /// # Errors
     /// The step, with the status that it ended with.
-    pub fn work(&mut self, step: &Step) -> Result<(), Failed> {
-        let failed = |status| Failed { what: format!("--after: {step}"), status };
+    pub fn run_step(&mut self, step: &Step) -> Result<(), OpError> {
+        let failed = |status| OpError { what: format!("--after: {step}"), status };
         let (mut sector, mut left) = (step.sector, step.length);
         loop {
-            let part = if step.op == Op::ZoneAppend { left } else { left.min(LONGEST) };
+            let part = if step.op == Op::ZoneAppend { left } else { left.min(MAX_WRITE_SECTORS) };
             let nr_sectors = u32::try_from(part).map_err(|_| failed(Status::Invalid))?;
             self.finish(step.op, sector, nr_sectors).map_err(failed)?;
             left -= part;
@@ -59,14 +59,19 @@ impl Worker {
     ///
     /// # Errors
     /// The first zone whose operation fails, with the status.
-    pub fn manage(&mut self, op: Op, zones: std::ops::Range<u32>, all: bool) -> Result<(), Failed> {
+    pub fn manage(
+        &mut self,
+        op: Op,
+        zones: std::ops::Range<u32>,
+        all: bool,
+    ) -> Result<(), OpError> {
         if op == Op::ZoneReset && all {
-            let failed = |status| Failed { what: "reset of all zones".to_owned(), status };
+            let failed = |status| OpError { what: "reset of all zones".to_owned(), status };
             return self.finish(Op::ZoneResetAll, Sector(0), 0).map_err(failed);
         }
         for zone in zones {
             let start = self.queue().limits().zone_start(ZoneNo(zone));
-            self.finish(op, start, 0).map_err(|status| Failed {
+            self.finish(op, start, 0).map_err(|status| OpError {
                 what: format!("zone {zone} at sector {start}"),
                 status,
             })?;

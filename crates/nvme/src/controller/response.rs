@@ -5,7 +5,7 @@ use zonal_blk::Buf;
 
 /// The end of a command.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     /// The completion.
     pub cqe: Cqe,
     /// Data for the host, to be sent before the completion.
@@ -33,28 +33,28 @@ impl std::ops::Deref for Data {
 
 /// What a command that succeeds gives.
 #[derive(Debug, Default)]
-pub(super) struct Reply {
+pub(super) struct CommandOutput {
     pub result: u64,
     pub data: Option<Vec<u8>>,
 }
 
-impl Reply {
+impl CommandOutput {
     /// Nothing but success.
-    pub const DONE: Reply = Reply { result: 0, data: None };
+    pub const EMPTY: CommandOutput = CommandOutput { result: 0, data: None };
 
     /// A result in dwords 0 and 1.
     pub fn result(result: u64) -> Self {
-        Reply { result, data: None }
+        CommandOutput { result, data: None }
     }
 
     /// Data for the host.
     pub fn data(data: Vec<u8>) -> Self {
-        Reply { result: 0, data: Some(data) }
+        CommandOutput { result: 0, data: Some(data) }
     }
 }
 
 /// The outcome of a command that ends at once.
-pub(super) type Outcome = Result<Reply, NvmeStatus>;
+pub(super) type CommandResult = Result<CommandOutput, NvmeStatus>;
 
 /// An error that would come again.
 pub(super) const INVALID_FIELD: NvmeStatus = NvmeStatus::INVALID_FIELD.do_not_retry();
@@ -87,18 +87,18 @@ impl SqHead {
     }
 
     /// The end of a command that ends at once. Data that the host gave no room for are an error.
-    pub fn answer(&self, sqe: &Sqe, outcome: Outcome) -> Answer {
+    pub fn answer(&self, sqe: &Sqe, outcome: CommandResult) -> Response {
         let cid = sqe.cid.get();
-        let failed = |status| Answer { cqe: self.complete(cid, status, 0), data: None };
+        let failed = |status| Response { cqe: self.complete(cid, status, 0), data: None };
         match outcome {
-            Ok(Reply { data: Some(data), .. })
+            Ok(CommandOutput { data: Some(data), .. })
                 if data.len() as u64 > sqe.dptr.length.get().into() =>
             {
                 failed(NvmeStatus::SGL_LENGTH.do_not_retry())
             }
-            Ok(Reply { result, data }) => {
+            Ok(CommandOutput { result, data }) => {
                 let cqe = self.complete(cid, NvmeStatus::SUCCESS, result);
-                Answer { cqe, data: data.map(Data::Bytes) }
+                Response { cqe, data: data.map(Data::Bytes) }
             }
             Err(status) => failed(status),
         }

@@ -3,9 +3,9 @@
 //! Takes the commands of a queue before anybody else; gives the outcome of those that authenticate,
 //! and of those that come too early. Keeps true: until its host is known a queue executes nothing
 //! (Base section 6.3, AUTHREQ).
-use super::reply::{INVALID_FIELD, Outcome, Reply};
+use super::response::{CommandOutput, CommandResult, INVALID_FIELD};
 use crate::NvmeStatus;
-use crate::auth::{ControllerAuth, Standing};
+use crate::auth::{AuthState, ControllerAuth};
 use crate::wire::Sqe;
 use crate::wire::auth::{AuthCommand, SECURITY_PROTOCOL};
 use crate::wire::opcode::{FABRICS, FabricsType};
@@ -14,31 +14,31 @@ use crate::wire::opcode::{FABRICS, FabricsType};
 const MAX_ROOM: u32 = 64 << 10;
 
 /// The gate of a queue; open from the beginning where nobody has to authenticate.
-pub(super) struct Gate(Option<Box<ControllerAuth>>);
+pub(super) struct QueueAuth(Option<Box<ControllerAuth>>);
 
-impl Gate {
-    pub const OPEN: Gate = Gate(None);
+impl QueueAuth {
+    pub const NOT_REQUIRED: QueueAuth = QueueAuth(None);
 
-    pub fn guarded(auth: ControllerAuth) -> Self {
-        Gate(Some(Box::new(auth)))
+    pub fn required(auth: ControllerAuth) -> Self {
+        QueueAuth(Some(Box::new(auth)))
     }
 
-    pub fn standing(&self) -> Standing {
-        self.0.as_ref().map_or(Standing::Proved, |auth| auth.standing())
+    pub fn auth_state(&self) -> AuthState {
+        self.0.as_ref().map_or(AuthState::Authenticated, |auth| auth.auth_state())
     }
 
-    pub fn is_open(&self) -> bool {
-        self.standing() == Standing::Proved
+    pub fn is_authenticated(&self) -> bool {
+        self.auth_state() == AuthState::Authenticated
     }
 
     /// The outcome of a command that does not get further than here; `None` for the others.
-    pub fn check(&mut self, sqe: &Sqe, data: &[u8]) -> Option<Outcome> {
+    pub fn check(&mut self, sqe: &Sqe, data: &[u8]) -> Option<CommandResult> {
         let auth = self.0.as_mut()?;
         let command = AuthCommand::from(*sqe);
         match FabricsType(command.fctype) {
             FabricsType::AUTH_SEND if sqe.opcode == FABRICS => Some(send(auth, &command, data)),
             FabricsType::AUTH_RECEIVE if sqe.opcode == FABRICS => Some(receive(auth, &command)),
-            _ if auth.standing() == Standing::Proved => None,
+            _ if auth.auth_state() == AuthState::Authenticated => None,
             _ => Some(Err(NvmeStatus::AUTH_REQUIRED.do_not_retry())),
         }
     }
@@ -52,17 +52,17 @@ fn check_form(command: &AuthCommand) -> Result<(), NvmeStatus> {
     Ok(())
 }
 
-fn send(auth: &mut ControllerAuth, command: &AuthCommand, data: &[u8]) -> Outcome {
+fn send(auth: &mut ControllerAuth, command: &AuthCommand, data: &[u8]) -> CommandResult {
     check_form(command)?;
     let message = data.get(..command.length.get() as usize);
     auth.send(message.ok_or(NvmeStatus::SGL_LENGTH.do_not_retry())?);
-    Ok(Reply::DONE)
+    Ok(CommandOutput::EMPTY)
 }
 
-fn receive(auth: &mut ControllerAuth, command: &AuthCommand) -> Outcome {
+fn receive(auth: &mut ControllerAuth, command: &AuthCommand) -> CommandResult {
     check_form(command)?;
     let room = command.length.get().min(command.dptr.length.get()).min(MAX_ROOM) as usize;
     let mut message = auth.receive(room).ok_or(NvmeStatus::SEQUENCE.do_not_retry())?;
     message.resize(room, 0);
-    Ok(Reply::data(message))
+    Ok(CommandOutput::data(message))
 }

@@ -10,7 +10,7 @@ use std::fmt::{LowerHex, Write};
 /// Something that was found and is not what it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: found {found}, expected {expected}")]
-pub struct HeadError {
+pub struct NamespaceMismatch {
     field: &'static str,
     found: String,
     expected: String,
@@ -21,11 +21,11 @@ fn same<T: PartialEq>(
     show: impl Fn(&T) -> String,
     found: &T,
     expected: &T,
-) -> Result<(), HeadError> {
+) -> Result<(), NamespaceMismatch> {
     if found == expected {
         return Ok(());
     }
-    Err(HeadError { field, found: show(found), expected: show(expected) })
+    Err(NamespaceMismatch { field, found: show(found), expected: show(expected) })
 }
 
 fn hex<T: LowerHex>(bytes: impl IntoIterator<Item = T>) -> String {
@@ -40,7 +40,7 @@ impl NamespaceHead {
     ///
     /// # Errors
     /// The first field in which it is not.
-    pub fn admit(&self, found: &NamespaceInfo) -> Result<(), HeadError> {
+    pub fn validate(&self, found: &NamespaceInfo) -> Result<(), NamespaceMismatch> {
         let head = &self.info;
         let number = |number: &u64| number.to_string();
         let numbers = |field, found: u64, head: u64| same(field, number, &found, &head);
@@ -62,8 +62,8 @@ impl NamespaceHead {
     ///
     /// # Errors
     /// The first field in which it is not.
-    pub fn admit_shared(&self, found: &NamespaceInfo) -> Result<(), HeadError> {
-        self.admit(found)?;
+    pub fn validate_shared(&self, found: &NamespaceInfo) -> Result<(), NamespaceMismatch> {
+        self.validate(found)?;
         let show = |&shared: &bool| if shared { "shared" } else { "private" }.to_owned();
         same("sharing (NMIC)", show, &(found.shared && self.info.shared), &true)
     }
@@ -91,7 +91,7 @@ mod tests {
         let head = NamespaceHead::new(&info);
         // What is in use changes, and limits may differ: the strictest hold.
         let limits = ZoneInfo { max_open: 2, ..zones };
-        head.admit_shared(&NamespaceInfo { used: 7, zones: Some(limits), ..info }).unwrap();
+        head.validate_shared(&NamespaceInfo { used: 7, zones: Some(limits), ..info }).unwrap();
         let ids = |ids| NamespaceInfo { ids, ..info };
         let zones = ZoneInfo { size: Sector(128), ..zones };
         for (found, expected) in [
@@ -109,12 +109,12 @@ mod tests {
             (NamespaceInfo { capacity: Sector(8), ..info }, "capacity in sectors: found 8, exp"),
             (NamespaceInfo { zones: Some(zones), ..info }, "zone size in sectors: found 128, exp"),
         ] {
-            let error = head.admit(&found).unwrap_err().to_string();
+            let error = head.validate(&found).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");
         }
         let private = NamespaceInfo { shared: false, ..info };
-        head.admit(&private).unwrap();
-        let error = head.admit_shared(&private).unwrap_err().to_string();
+        head.validate(&private).unwrap();
+        let error = head.validate_shared(&private).unwrap_err().to_string();
         assert_eq!(error, "sharing (NMIC): found private, expected shared");
     }
 }

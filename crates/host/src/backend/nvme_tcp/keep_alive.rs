@@ -7,9 +7,9 @@
 //!             |    after reconnect_delay, for ctrl_loss_tmo in all            |
 //!             +---------------------------------------------------------------+--> gone
 //! ```
-use super::exchange::{ConnectError, Exchange};
 use super::link::Link;
-use super::scan::{Found, SHUTDOWN, property_set, scan};
+use super::queue_connection::{ConnectError, QueueConnection};
+use super::scan::{CC_SHUTDOWN, ScanResult, property_set, scan};
 use crate::Notify;
 use crate::backend::nvme_tcp::address::Address;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use zonal_nvme::wire::opcode::AdminOpcode;
 use zonal_nvme::wire::property::Property;
 
 /// How long the target may take to say that it heard the goodbye.
-const GOODBYE: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a path is to be, each time that it is connected.
-pub(super) struct Promise {
+pub(super) struct PathConfig {
     pub address: Address,
     pub head: Arc<NamespaceHead>,
     /// There are other paths to the head.
@@ -35,23 +35,23 @@ pub(super) struct Promise {
     pub notify: Notify,
 }
 
-impl Promise {
+impl PathConfig {
     /// Takes up what a scan found; gives the admin queue.
     ///
     /// # Errors
     /// In what it is not what was promised.
-    pub fn take(&self, link: &Link, found: Found) -> Result<Admin, ConnectError> {
+    pub fn take(&self, link: &Link, found: ScanResult) -> Result<AdminQueue, ConnectError> {
         let target = || self.address.target.clone();
         let (head, info) = (&self.head, &found.info);
-        let admitted = if self.shared { head.admit_shared(info) } else { head.admit(info) };
+        let admitted = if self.shared { head.validate_shared(info) } else { head.validate(info) };
         admitted.map_err(|source| ConnectError::Head { target: target(), source })?;
         check_compatible(&found.limits, &self.limits)
             .map_err(|source| ConnectError::Limits { target: target(), source })?;
-        let Found { admin, keep_alive, cntlid, mut queues, .. } = found;
+        let ScanResult { admin, keep_alive, cntlid, mut queues, .. } = found;
         let reports = if self.limits.nr_zones > 0 { queues.pop() } else { None };
         let namespace = self.head.path(&PathInfo { cntlid, ana_group: 0 });
         link.connected(namespace, queues, reports);
-        Ok(Admin { exchange: admin, period: keep_alive })
+        Ok(AdminQueue { connection: admin, period: keep_alive })
     }
 
     fn say(&self, what: &str) {
@@ -60,60 +60,61 @@ impl Promise {
 }
 
 /// The admin queue.
-pub(super) struct Admin {
-    exchange: Exchange,
+pub(super) struct AdminQueue {
+    connection: QueueConnection,
     period: Duration,
 }
 
 /// A thread with the admin queue; dropping it shuts the controller down.
-pub(super) struct Keeper {
+pub(super) struct KeepAliveThread {
     link: Arc<Link>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
+impl KeepAliveThread {
     /// Keeps a path that is connected, or else one that is to be.
     pub fn start(
         link: &Arc<Link>,
-        promise: Promise,
-        admin: Option<Admin>,
+        path_config: PathConfig,
+        admin: Option<AdminQueue>,
     ) -> std::io::Result<Self> {
         let theirs = Arc::clone(link);
         let thread = thread::Builder::new().name("keep-alive".to_owned());
-        let thread = thread.spawn(move || keep(&theirs, &promise, admin))?;
-        Ok(Keeper { link: Arc::clone(link), thread: Some(thread) })
+        let thread = thread.spawn(move || run(&theirs, &path_config, admin))?;
+        Ok(KeepAliveThread { link: Arc::clone(link), thread: Some(thread) })
     }
 }
 
-fn keep(link: &Link, promise: &Promise, admin: Option<Admin>) {
+fn run(link: &Link, path_config: &PathConfig, admin: Option<AdminQueue>) {
     let mut next = admin;
     loop {
         if let Some(mut admin) = next.take() {
-            if !stay(link, &mut admin) {
+            if !keep_alive(link, &mut admin) {
                 return;
             }
             let why = link.shared().why.clone();
-            promise.say(&format!("lost: {why}"));
+            path_config.say(&format!("lost: {why}"));
         }
-        next = find(link, promise);
+        next = reconnect(link, path_config);
         if next.is_none() {
             return;
         }
-        promise.say("connected again");
+        path_config.say("connected again");
     }
 }
 
 /// Keeps the controller alive until its connections are lost; `false` if it is needed no more.
-fn stay(link: &Link, admin: &mut Admin) -> bool {
-    let life = link.life();
+fn keep_alive(link: &Link, admin: &mut AdminQueue) -> bool {
+    let generation = link.generation();
     loop {
-        let live = |link: &Link| link.life() == life;
+        let live = |link: &Link| link.generation() == generation;
         let shared = link.wait(link.shared(), admin.period, |shared| !shared.stop && live(link));
         if shared.stop {
             drop(shared);
             // The target may be gone: then there is nobody to say it to.
-            let goodbye = property_set(Property::CC, SHUTDOWN);
-            let _ = admin.exchange.send_within(GOODBYE, "shutdown", goodbye, Vec::new(), 0);
+            let goodbye = property_set(Property::CC, CC_SHUTDOWN);
+            let _ =
+                admin.connection.send_within(SHUTDOWN_TIMEOUT, "shutdown", goodbye, Vec::new(), 0);
             return false;
         }
         if !live(link) {
@@ -121,18 +122,18 @@ fn stay(link: &Link, admin: &mut Admin) -> bool {
         }
         drop(shared);
         let alive = Sqe::new(AdminOpcode::KEEP_ALIVE.0, 0, 0);
-        let sent = admin.exchange.send_within(admin.period, "Keep Alive", alive, Vec::new(), 0);
+        let sent = admin.connection.send_within(admin.period, "Keep Alive", alive, Vec::new(), 0);
         if let Err(error) = sent {
-            link.lost(life, &error.to_string());
+            link.lost(generation, &error.to_string());
         }
     }
 }
 
 /// Tries until the path is connected; `None` if it never will be, or is needed no more.
-fn find(link: &Link, promise: &Promise) -> Option<Admin> {
+fn reconnect(link: &Link, path_config: &PathConfig) -> Option<AdminQueue> {
     let begin = Instant::now();
     let now = || Nanos(u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX));
-    let mut reconnect = Reconnect::lost(&promise.address.reconnect, now());
+    let mut reconnect = Reconnect::lost(&path_config.address.reconnect, now());
     loop {
         match reconnect.attempt(now()) {
             ReconnectAction::At(at) => {
@@ -142,23 +143,23 @@ fn find(link: &Link, promise: &Promise) -> Option<Admin> {
                 }
             }
             ReconnectAction::Now => {
-                let found = scan(&promise.address, promise.limits.nr_queues);
-                match found.and_then(|found| promise.take(link, found)) {
+                let found = scan(&path_config.address, path_config.limits.nr_queues);
+                match found.and_then(|found| path_config.take(link, found)) {
                     Ok(admin) => return Some(admin),
-                    Err(error) => promise.say(&format!("cannot connect again: {error}")),
+                    Err(error) => path_config.say(&format!("cannot connect again: {error}")),
                 }
                 reconnect.failed(now());
             }
             ReconnectAction::GiveUp => {
                 link.gone();
-                promise.say("given up");
+                path_config.say("given up");
                 return None;
             }
         }
     }
 }
 
-impl Drop for Keeper {
+impl Drop for KeepAliveThread {
     fn drop(&mut self) {
         self.link.stop();
         // A thread that tries to connect may wait long for a target that is silent; it then finds

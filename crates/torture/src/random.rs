@@ -2,11 +2,11 @@
 use zonal_device::rng::Rng;
 
 /// Random numbers with the shapes that configurations and operations are drawn with.
-pub(super) struct Chance(Rng);
+pub(super) struct Random(Rng);
 
-impl Chance {
+impl Random {
     pub(super) fn new(seed: u64) -> Self {
-        Chance(Rng::new(seed))
+        Random(Rng::new(seed))
     }
 
     /// From 0 up to, not including, `bound`.

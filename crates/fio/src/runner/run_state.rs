@@ -12,7 +12,7 @@
 //! A clone without such duties has none of this: no memory, and one look at a pointer for each I/O.
 use super::pace::Pace;
 use super::verifier::Verifier;
-use crate::generate::{Generator, Io, Next};
+use crate::generate::{Generator, Io, NextIo};
 use crate::job::{DataDir, Job};
 use crate::stats::IoStats;
 use crate::trace::{Recorder, Recording};
@@ -22,11 +22,11 @@ use zonal_blk::{Bio, BioFlags, Nanos, Op};
 
 /// What an I/O in flight is to the runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum IoRole {
     /// An I/O of the job.
     Plain,
     /// Prepares or closes a zone: does not count.
-    Chore,
+    ZoneMgmt,
     /// A flush of `fsync`: counts as such.
     Flush,
     /// A write of the job that will be checked.
@@ -37,12 +37,12 @@ pub(crate) enum Role {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    Work,
-    Flush,
-    Check,
+    Running,
+    Fsyncing,
+    Verifying,
 }
 
-pub(crate) struct Duty {
+pub(crate) struct RunState {
     recorder: Option<Box<Recorder>>,
     pub verifier: Option<Verifier>,
     sync: SyncOptions,
@@ -66,7 +66,7 @@ pub(crate) struct Duty {
 const FLUSH: Io =
     Io { op: Op::Flush, dir: DataDir::Write, offset: 0, len: 0, zone: None, flags: BioFlags::NONE };
 
-impl Duty {
+impl RunState {
     /// The duties of a clone; `bytes` is the amount of one of `loops`. `None` if it has none.
     pub fn new(
         job: &Job,
@@ -80,7 +80,7 @@ impl Duty {
         if recorder.is_none() && verifier.is_none() && sync == SyncOptions::default() {
             return None;
         }
-        Some(Box::new(Duty {
+        Some(Box::new(RunState {
             recorder,
             checks: verifier.is_some() && (do_verify || only),
             verifier,
@@ -89,7 +89,7 @@ impl Duty {
             flushed: 0,
             flushing: false,
             flush_left: false,
-            stage: Stage::Work,
+            stage: Stage::Running,
             loops,
             bytes,
             stopped: false,
@@ -102,32 +102,32 @@ impl Duty {
     }
 
     /// The next thing to do while the job works.
-    pub fn next(&mut self, generator: &mut Generator) -> Next {
+    pub fn next(&mut self, generator: &mut Generator) -> NextIo {
         if self.flushing {
-            return Next::Wait;
+            return NextIo::Wait;
         }
         let due = |every: u32| every > 0 && self.writes.is_multiple_of(every.into());
         if self.writes > self.flushed && (due(self.sync.fsync) || due(self.sync.fdatasync)) {
             self.flushed = self.writes;
             self.flushing = true;
-            return Next::Manage(FLUSH);
+            return NextIo::Manage(FLUSH);
         }
         let check = self.verifier.as_mut().and_then(Verifier::next_of_backlog);
-        check.map_or_else(|| generator.next_io(), Next::Manage)
+        check.map_or_else(|| generator.next_io(), NextIo::Manage)
     }
 
     /// Whether the job's own work is done.
-    pub fn is_after_work(&self) -> bool {
-        self.stage != Stage::Work
+    pub fn is_past_running(&self) -> bool {
+        self.stage != Stage::Running
     }
 
     /// The next thing to do after the job's own work; no more checks if the run time is `over`.
-    pub fn next_after_work(&mut self, over: bool) -> Option<Io> {
+    pub fn next_past_running(&mut self, over: bool) -> Option<Io> {
         match self.stage {
-            Stage::Work => None,
-            Stage::Flush => std::mem::take(&mut self.flush_left).then_some(FLUSH),
-            Stage::Check if over || self.stopped => None,
-            Stage::Check => self.verifier.as_mut()?.next(),
+            Stage::Running => None,
+            Stage::Fsyncing => std::mem::take(&mut self.flush_left).then_some(FLUSH),
+            Stage::Verifying if over || self.stopped => None,
+            Stage::Verifying => self.verifier.as_mut()?.next(),
         }
     }
 
@@ -138,8 +138,8 @@ impl Duty {
         slot: u32,
         io: &Io,
         bio: &mut Bio,
-        role: Role,
-    ) -> Role {
+        role: IoRole,
+    ) -> IoRole {
         if let Some(recorder) = &mut self.recorder {
             recorder.record(since, io);
         }
@@ -153,7 +153,7 @@ impl Duty {
             }
         }
         if io.op == Op::Flush && self.flushing {
-            return Role::Flush;
+            return IoRole::Flush;
         }
         match &mut self.verifier {
             Some(verifier) => verifier.submit(now, slot, bio, role),
@@ -168,8 +168,8 @@ impl Duty {
 
     /// Nothing is in flight and the stage is over. Whether there is another one.
     pub fn advance(&mut self, now: Nanos, pace: &mut Pace, stats: &mut IoStats) -> bool {
-        if self.stage == Stage::Work {
-            self.stage = Stage::Flush;
+        if self.stage == Stage::Running {
+            self.stage = Stage::Fsyncing;
             let wanted = self.sync.end_fsync || self.sync.on_close;
             self.flush_left = wanted && self.writes > 0 && !self.stopped;
             if self.flush_left {
@@ -179,42 +179,42 @@ impl Duty {
         let over = self.stopped || pace.deadline().is_some_and(|end| now >= end);
         let has_more = self.checks && self.verifier.as_ref().is_some_and(Verifier::has_more);
         if has_more && !over {
-            if self.stage == Stage::Flush {
-                self.stage = Stage::Check;
+            if self.stage == Stage::Fsyncing {
+                self.stage = Stage::Verifying;
                 stats.end_part(now);
             }
             return true;
         }
-        if over || self.loops <= 1 || !pace.again(self.bytes) {
+        if over || self.loops <= 1 || !pace.restart(self.bytes) {
             return false;
         }
         self.loops -= 1;
-        self.stage = Stage::Work;
+        self.stage = Stage::Running;
         stats.end_part(now);
         true
     }
 
     /// Notes what the job would write as if it had (`verify_only`). Its own work is done after
     /// that.
-    pub fn pretend(&mut self, generator: &mut Generator, pace: &mut Pace) {
+    pub fn dry_run(&mut self, generator: &mut Generator, pace: &mut Pace) {
         let Some(verifier) = &mut self.verifier else { return };
         for _ in 0..std::mem::replace(&mut self.loops, 1) {
-            pace.again(self.bytes);
+            pace.restart(self.bytes);
             while !pace.is_over(Nanos(0)) {
                 let mut io = match generator.next_io() {
-                    Next::Io(io) => {
+                    NextIo::Io(io) => {
                         pace.submitted(io.dir, io.len);
                         io
                     }
-                    Next::Manage(io) => io,
-                    Next::Later(_) => continue,
-                    Next::Wait | Next::Contended | Next::Exhausted => break,
+                    NextIo::Manage(io) => io,
+                    NextIo::Later(_) => continue,
+                    NextIo::Wait | NextIo::Contended | NextIo::Exhausted => break,
                 };
                 loop {
-                    verifier.pretend(&io);
-                    let chore = io.zone.and_then(|zone| generator.done(io.op, zone));
-                    let Some(chore) = chore else { break };
-                    io = chore;
+                    verifier.dry_run(&io);
+                    let mgmt = io.zone.and_then(|zone| generator.done(io.op, zone));
+                    let Some(mgmt) = mgmt else { break };
+                    io = mgmt;
                 }
             }
         }

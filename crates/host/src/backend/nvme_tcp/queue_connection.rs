@@ -3,15 +3,15 @@
 //! Takes commands; gives their ends. Keeps true: nothing is waited for longer than [`TIMEOUT`].
 use super::authenticate::AuthError;
 use crate::backend::nvme_tcp::address::{Address, HOST_ID};
-use crate::poll::socket::{RECEIVE, Socket};
+use crate::poll::socket::{RECEIVE_BUFFER, Socket};
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 use zonal_device::multipath::{LimitError, MultipathError};
 use zonal_nvme::NvmeStatus;
-use zonal_nvme::ns::{HeadError, ScanError};
-use zonal_nvme::tcp::{Closed, HostConfig, HostConnection, HostEvent, SubmitError};
+use zonal_nvme::ns::{NamespaceMismatch, ScanError};
+use zonal_nvme::tcp::{CloseReason, HostConfig, HostConnection, HostEvent, SubmitError};
 use zonal_nvme::wire::fabrics::{ConnectCommand, ConnectData};
 use zonal_nvme::wire::opcode::{FABRICS, FabricsType};
 use zonal_nvme::wire::sqe::PSDT_SGL;
@@ -47,7 +47,7 @@ pub enum ConnectError {
         /// What was being done.
         doing: &'static str,
         /// The rule.
-        source: Closed,
+        source: CloseReason,
     },
     /// The command could not be sent.
     #[error("{doing}: {source}")]
@@ -104,7 +104,7 @@ pub enum ConnectError {
         /// Host and port.
         target: String,
         /// In what they differ.
-        source: HeadError,
+        source: NamespaceMismatch,
     },
     /// A path that came back can do less than before.
     #[error("path {target}: {source}")]
@@ -121,7 +121,7 @@ pub enum ConnectError {
 
 /// A connection.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(super) struct QueueConnection {
     pub socket: Socket,
     pub tcp: HostConnection,
     pub buffer: Vec<u8>,
@@ -129,7 +129,7 @@ pub(super) struct Exchange {
 }
 
 /// A queue to connect to.
-pub(super) struct QueueId {
+pub(super) struct ConnectParams {
     pub cntlid: u16,
     pub qid: u16,
     /// Entries, minus one.
@@ -138,20 +138,20 @@ pub(super) struct QueueId {
     pub kato: u32,
 }
 
-impl Exchange {
+impl QueueConnection {
     /// Connects to the target and to one of its queues, and authenticates; gives the Connect's
     /// result too.
     ///
     /// # Errors
     /// What went wrong.
-    pub fn connect(address: &Address, queue: &QueueId) -> Result<(Self, u64), ConnectError> {
+    pub fn connect(address: &Address, queue: &ConnectParams) -> Result<(Self, u64), ConnectError> {
         let failed = |source| ConnectError::Connect { target: address.target.clone(), source };
         let stream = open(&address.target).map_err(failed)?;
         let config = HostConfig { digests: address.digests, ..HostConfig::default() };
-        let mut exchange = Exchange {
+        let mut exchange = QueueConnection {
             socket: Socket::new(stream).map_err(failed)?,
             tcp: HostConnection::new(config),
-            buffer: vec![0; RECEIVE],
+            buffer: vec![0; RECEIVE_BUFFER],
             events: Vec::new(),
         };
         exchange.wait_for("ICReq", TIMEOUT, |event| matches!(event, HostEvent::Ready))?;
@@ -199,8 +199,8 @@ impl Exchange {
         let submitted = self.tcp.submit(sqe, data, room);
         submitted.map_err(|source| ConnectError::Submit { doing, source })?;
         let event =
-            self.wait_for(doing, timeout, |event| matches!(event, HostEvent::Ended { .. }))?;
-        let HostEvent::Ended { cqe, data } = event else { unreachable!("what was waited for") };
+            self.wait_for(doing, timeout, |event| matches!(event, HostEvent::Completed { .. }))?;
+        let HostEvent::Completed { cqe, data } = event else { unreachable!("what was waited for") };
         let status = cqe.status();
         if !status.is_success() {
             return Err(ConnectError::Refused { doing, status });
@@ -220,11 +220,11 @@ impl Exchange {
     ) -> Result<HostEvent, ConnectError> {
         let begin = Instant::now();
         loop {
-            self.exchange().map_err(|source| ConnectError::Io { doing, source })?;
+            self.send_and_receive().map_err(|source| ConnectError::Io { doing, source })?;
             if let Some(found) = self.events.iter().position(&wanted) {
                 return Ok(self.events.swap_remove(found));
             }
-            if let Some(source) = self.tcp.closed().cloned() {
+            if let Some(source) = self.tcp.close_reason().cloned() {
                 return Err(ConnectError::Protocol { doing, source });
             }
             let Some(left) = timeout.checked_sub(begin.elapsed()) else {
@@ -241,7 +241,7 @@ impl Exchange {
     }
 
     /// Sends what is to be sent, receives what came into `events`; whether anything came.
-    pub fn exchange(&mut self) -> io::Result<bool> {
+    pub fn send_and_receive(&mut self) -> io::Result<bool> {
         if !self.tcp.output().is_empty() {
             self.socket.send(self.tcp.output())?;
         }

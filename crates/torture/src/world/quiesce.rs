@@ -1,11 +1,11 @@
 //! The end of a run, or of an attachment: all that must be true when nothing is outstanding.
-use super::super::model::{Checked, require};
+use super::super::model::{CheckResult, require};
 use super::{World, all_zones};
 use zonal_blk::{Channel, Op, ZoneNo, ZonePhase};
 
 impl World {
     /// No more faults: all that is outstanding must end.
-    pub(super) fn end(&mut self, when: &str) -> Checked {
+    pub(super) fn quiesce(&mut self, when: &str) -> CheckResult {
         self.device.clear_faults();
         self.reattach()?;
         while self.model.is_frozen() {
@@ -14,7 +14,7 @@ impl World {
         self.drain(when, |world| {
             let idle = |(_, channel): &mut (usize, Channel)| channel.is_idle();
             world.model.all_outstanding() == 0
-                && world.leaving.is_empty()
+                && world.retiring.is_empty()
                 && world.channels.iter_mut().all(idle)
         })?;
         require!(self.queue.is_quiescent(), "{when}: nothing is outstanding and bios are inside");
@@ -31,7 +31,7 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn check_pointers(&mut self) -> Checked {
+    pub(super) fn check_write_pointers(&mut self) -> CheckResult {
         for zone in 0..self.config.zones {
             let Some((phase, wp)) = self.queue.cached_zone(ZoneNo(zone)) else { continue };
             let known = !matches!(
@@ -49,9 +49,9 @@ impl World {
     }
 
     /// The end of the run: everything ends, and everything is where it should be.
-    pub(in super::super) fn finish(&mut self) -> Checked {
-        self.end("at the end")?;
-        self.check_pointers()?;
+    pub(in super::super) fn finish(&mut self) -> CheckResult {
+        self.quiesce("at the end")?;
+        self.check_write_pointers()?;
         if self.config.data {
             self.read_back()?;
         }
@@ -65,7 +65,7 @@ impl World {
     }
 
     /// Reads the whole device through the layer.
-    pub(super) fn read_back(&mut self) -> Checked {
+    pub(super) fn read_back(&mut self) -> CheckResult {
         let lba = self.config.lba_sectors();
         let step = self.config.max_io_lbas.min(16);
         let lbas = self.config.capacity().0 / u64::from(lba);

@@ -5,18 +5,18 @@
 use zonal_blk::Buf;
 
 /// What may be kept.
-pub(crate) trait Spare {
+pub(crate) trait Pooled {
     /// The memory that it has, in bytes.
     fn capacity(&self) -> usize;
 }
 
-impl Spare for Vec<u8> {
+impl Pooled for Vec<u8> {
     fn capacity(&self) -> usize {
         Vec::capacity(self)
     }
 }
 
-impl Spare for Buf {
+impl Pooled for Buf {
     fn capacity(&self) -> usize {
         Buf::capacity(self)
     }
@@ -25,44 +25,44 @@ impl Spare for Buf {
 /// Buffers by the power of two that their capacity reaches: one that serves a length serves it again
 /// next time, and has less than twice what is asked of it.
 #[derive(Debug)]
-pub(crate) struct Spares<T> {
-    by_power: [Vec<T>; usize::BITS as usize],
+pub(crate) struct BufferPool<T> {
+    by_size_class: [Vec<T>; usize::BITS as usize],
     bytes: usize,
 }
 
-impl<T> Default for Spares<T> {
+impl<T> Default for BufferPool<T> {
     fn default() -> Self {
-        Spares { by_power: [const { Vec::new() }; usize::BITS as usize], bytes: 0 }
+        BufferPool { by_size_class: [const { Vec::new() }; usize::BITS as usize], bytes: 0 }
     }
 }
 
-impl<T: Spare> Spares<T> {
+impl<T: Pooled> BufferPool<T> {
     /// A buffer for `len` bytes, if there is one; it may still have to grow, to less than twice its
     /// capacity.
     pub fn take(&mut self, len: usize) -> Option<T> {
-        let spare = self.by_power[power(len)].pop()?;
+        let spare = self.by_size_class[size_class(len)].pop()?;
         self.bytes -= spare.capacity();
         Some(spare)
     }
 
     /// Keeps a buffer, and no more than `most` bytes in all.
-    pub fn give(&mut self, spare: T, most: usize) {
+    pub fn put(&mut self, spare: T, most: usize) {
         let capacity = spare.capacity();
         if capacity == 0 || capacity > most {
             return;
         }
         self.shrink(most - capacity);
         self.bytes += capacity;
-        self.by_power[power(capacity)].push(spare);
+        self.by_size_class[size_class(capacity)].push(spare);
     }
 
     /// Keeps no more than `most` bytes.
     pub fn shrink(&mut self, most: usize) {
-        let mut longest_first = self.by_power.iter_mut().rev();
+        let mut longest_first = self.by_size_class.iter_mut().rev();
         while self.bytes > most {
-            let spares = longest_first.next().expect("the bytes are those of buffers");
+            let pool = longest_first.next().expect("the bytes are those of buffers");
             while self.bytes > most
-                && let Some(spare) = spares.pop()
+                && let Some(spare) = pool.pop()
             {
                 self.bytes -= spare.capacity();
             }
@@ -70,11 +70,11 @@ impl<T: Spare> Spares<T> {
     }
 }
 
-fn power(len: usize) -> usize {
+fn size_class(len: usize) -> usize {
     len.max(1).ilog2() as usize
 }
 
-impl Spares<Buf> {
+impl BufferPool<Buf> {
     /// A buffer with the bytes of `data`.
     pub fn filled(&mut self, data: &[u8]) -> Buf {
         match self.fitting(data.len()) {
@@ -123,35 +123,35 @@ mod tests {
 
     #[test]
     fn buffers_come_back_for_the_length_they_were_for() {
-        let mut spares = Spares::default();
+        let mut pool = BufferPool::default();
         for len in [512, 4096, 20480] {
-            spares.give(Buf::zeroed(len), 1 << 20);
+            pool.put(Buf::zeroed(len), 1 << 20);
         }
-        assert_eq!(spares.bytes, 4096 + 4096 + 20480);
-        let ones = spares.filled(&[1; 20000]);
+        assert_eq!(pool.bytes, 4096 + 4096 + 20480);
+        let ones = pool.filled(&[1; 20000]);
         assert_eq!((ones.capacity(), &ones[..]), (20480, &[1; 20000][..]));
-        spares.give(ones, 1 << 20);
-        let zeroes = spares.zeroed(20480);
+        pool.put(ones, 1 << 20);
+        let zeroes = pool.zeroed(20480);
         assert_eq!(zeroes[..], [0; 20480], "nothing is left of what it was used for");
-        assert!(spares.take(20480).is_none(), "it is in use");
-        spares.give(zeroes, 1 << 20);
-        assert_eq!(spares.zeroed(24576).len(), 24576, "one that is too short is not used");
-        assert_eq!((spares.zeroed(4095).len(), spares.bytes), (4095, 4096));
+        assert!(pool.take(20480).is_none(), "it is in use");
+        pool.put(zeroes, 1 << 20);
+        assert_eq!(pool.zeroed(24576).len(), 24576, "one that is too short is not used");
+        assert_eq!((pool.zeroed(4095).len(), pool.bytes), (4095, 4096));
     }
 
     #[test]
     fn longest_make_way_and_what_is_too_long_is_not_kept() {
-        let mut spares = Spares::default();
-        spares.give(Buf::zeroed(16384), 24576);
-        spares.give(Buf::zeroed(8192), 24576);
-        assert_eq!(spares.bytes, 24576);
-        spares.give(Buf::zeroed(4096), 24576);
-        assert_eq!(spares.bytes, 8192 + 4096);
-        spares.give(Buf::zeroed(32768), 24576);
-        assert_eq!(spares.bytes, 8192 + 4096);
-        spares.shrink(0);
-        assert_eq!(spares.bytes, 0);
-        assert!(spares.take(8192).is_none());
+        let mut pool = BufferPool::default();
+        pool.put(Buf::zeroed(16384), 24576);
+        pool.put(Buf::zeroed(8192), 24576);
+        assert_eq!(pool.bytes, 24576);
+        pool.put(Buf::zeroed(4096), 24576);
+        assert_eq!(pool.bytes, 8192 + 4096);
+        pool.put(Buf::zeroed(32768), 24576);
+        assert_eq!(pool.bytes, 8192 + 4096);
+        pool.shrink(0);
+        assert_eq!(pool.bytes, 0);
+        assert!(pool.take(8192).is_none());
     }
 
     #[test]

@@ -18,28 +18,28 @@ use zonal_blk::{ExternalBuf, ExternalMemory, Status};
 pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The pages of a queue's requests. A buffer that they lend is known by its tag.
-pub struct Pages {
+pub struct IoBuffers {
     file: Arc<File>,
     queue: u16,
     notify: Notify,
     /// A device has copied what it was lent, and it was said.
-    said: AtomicBool,
+    copy_reported: AtomicBool,
 }
 
-impl Pages {
+impl IoBuffers {
     /// Those of a queue of the device whose file this is.
     pub fn new(file: Arc<File>, queue: u16, notify: Notify) -> Self {
-        Pages { file, queue, notify, said: AtomicBool::new(false) }
+        IoBuffers { file, queue, notify, copy_reported: AtomicBool::new(false) }
     }
 
     /// Copies data of a tag's request from byte `at` on.
-    pub fn take(&self, tag: u16, at: usize, data: &mut [u8]) -> Result<(), Status> {
+    pub fn copy_from_request(&self, tag: u16, at: usize, data: &mut [u8]) -> Result<(), Status> {
         let offset = abi::data_offset(self.queue, tag) + at as u64;
         self.file.read_exact_at(data, offset).map_err(|_| Status::IoError)
     }
 
     /// Copies data to a tag's request from byte `at` on.
-    pub fn give(&self, tag: u16, at: usize, data: &[u8]) -> Result<(), Status> {
+    pub fn copy_to_request(&self, tag: u16, at: usize, data: &[u8]) -> Result<(), Status> {
         let offset = abi::data_offset(self.queue, tag) + at as u64;
         self.file.write_all_at(data, offset).map_err(|_| Status::IoError)
     }
@@ -47,8 +47,8 @@ impl Pages {
     /// The entries that make lent pages buffer `index` of the ring that they go to, and end that. The
     /// first is linked, so that what comes between is cancelled if it fails. The ring may be any
     /// thread's (`UBLK_F_BUF_REG_OFF_DAEMON`). `None` if the pages are somebody else's.
-    pub fn around(lent: &ExternalBuf, index: u16) -> Option<[squeue::Entry; 2]> {
-        let pages = (lent.memory() as &dyn Any).downcast_ref::<Pages>()?;
+    pub fn register_entries(lent: &ExternalBuf, index: u16) -> Option<[squeue::Entry; 2]> {
+        let pages = (lent.memory() as &dyn Any).downcast_ref::<IoBuffers>()?;
         let tag = u16::try_from(lent.token()).ok()?;
         let register = pages.entry(io::REGISTER_IO_BUF, tag, index);
         let unregister = pages.entry(io::UNREGISTER_IO_BUF, tag, index);
@@ -64,7 +64,7 @@ impl Pages {
     /// A device copies what it was lent. Where that fails the request is gone, as when the device was
     /// stopped.
     fn copied(&self, copied: Result<(), Status>) -> Result<(), Status> {
-        if copied.is_ok() && !self.said.swap(true, Ordering::Relaxed) {
+        if copied.is_ok() && !self.copy_reported.swap(true, Ordering::Relaxed) {
             let queue = self.queue;
             (self.notify)(&format!(
                 "ublk queue {queue}: data are copied that the kernel does not lend, or the device \
@@ -75,12 +75,12 @@ impl Pages {
     }
 }
 
-impl ExternalMemory for Pages {
+impl ExternalMemory for IoBuffers {
     fn read(&self, token: u64, at: usize, data: &mut [u8]) -> Result<(), Status> {
-        self.copied(self.take(u16::try_from(token).expect("a tag"), at, data))
+        self.copied(self.copy_from_request(u16::try_from(token).expect("a tag"), at, data))
     }
 
     fn write(&self, token: u64, at: usize, data: &[u8]) -> Result<(), Status> {
-        self.copied(self.give(u16::try_from(token).expect("a tag"), at, data))
+        self.copied(self.copy_to_request(u16::try_from(token).expect("a tag"), at, data))
     }
 }

@@ -3,7 +3,7 @@
 //! Two classes: those that do not change what is measured here (logs, buffers, page cache, file
 //! layout, other engines) and those that do. Both are accepted and reported once, the second with
 //! what happens instead, so that nobody compares two different workloads unknowingly.
-use super::Unused;
+use super::UnsupportedOption;
 
 /// What the absence of an option means for the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,16 +153,16 @@ const FLAGS: &[&str] = &[
 ];
 
 /// Looks a name up.
-pub(super) fn find(name: &str) -> Option<Unused> {
+pub(super) fn find(name: &str) -> Option<UnsupportedOption> {
     if let Some(change) = CHANGES.iter().find(|change| change.names.contains(&name)) {
-        return Some(Unused {
+        return Some(UnsupportedOption {
             name: change.names[0],
             effect: Effect::Changes(change.instead),
             neutral: change.neutral,
             flag: FLAGS.contains(&name),
         });
     }
-    harmless().find(|known| *known == name).map(|name| Unused {
+    harmless().find(|known| *known == name).map(|name| UnsupportedOption {
         name,
         effect: Effect::None,
         neutral: &[],

@@ -1,6 +1,6 @@
 //! What surrounds a job file: other files, the environment and the machine.
 //!
-//! Reading goes through [`Source`], so that the parser can be tested, and given any text, without
+//! Reading goes through [`Environment`], so that the parser can be tested, and given any text, without
 //! a file system.
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Answers what a job file asks of its surroundings.
-pub trait Source {
+pub trait Environment {
     /// The bytes of a file; `-` is standard input.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
     /// An environment variable, for `${NAME}`.
@@ -21,17 +21,17 @@ pub trait Source {
     /// CPUs, for `$ncpus`.
     fn cpus(&self) -> u64;
     /// A seed that is another one each time, for `randrepeat=0`.
-    fn fresh_seed(&self) -> u64;
+    fn random_seed(&self) -> u64;
 }
 
 /// The system that the program runs on.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SystemSource;
+pub struct SystemEnvironment;
 
 /// The auxiliary vector's entry for the page size (`AT_PAGESZ`).
 const AT_PAGESZ: usize = 6;
 
-impl Source for SystemSource {
+impl Environment for SystemEnvironment {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         if path == Path::new("-") {
             let mut bytes = Vec::new();
@@ -61,7 +61,7 @@ impl Source for SystemSource {
         std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64)
     }
 
-    fn fresh_seed(&self) -> u64 {
+    fn random_seed(&self) -> u64 {
         RandomState::new().hash_one(0)
     }
 }
@@ -82,14 +82,14 @@ fn memory_in(info: &str) -> Option<u64> {
 
 /// Surroundings made of values, for tests and fuzzing.
 #[derive(Clone, Debug, Default)]
-pub struct MemorySource {
+pub struct MemoryEnvironment {
     /// Files by path.
     pub files: BTreeMap<PathBuf, Vec<u8>>,
     /// Environment variables.
     pub variables: BTreeMap<String, String>,
 }
 
-impl MemorySource {
+impl MemoryEnvironment {
     /// Adds a file.
     pub fn with_file(mut self, path: &str, text: &str) -> Self {
         self.files.insert(path.into(), text.into());
@@ -104,7 +104,7 @@ impl MemorySource {
 }
 
 /// A machine with pages of 4 KiB, 1 GiB of memory and four CPUs, where no number is random.
-impl Source for MemorySource {
+impl Environment for MemoryEnvironment {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         self.files.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -125,7 +125,7 @@ impl Source for MemorySource {
         4
     }
 
-    fn fresh_seed(&self) -> u64 {
+    fn random_seed(&self) -> u64 {
         1
     }
 }
@@ -150,10 +150,10 @@ mod tests {
 
     #[test]
     fn the_system_answers_sensibly() {
-        let system = SystemSource;
+        let system = SystemEnvironment;
         assert!(system.page_size().is_power_of_two());
         assert!(system.cpus() >= 1);
-        assert_ne!(system.fresh_seed(), system.fresh_seed());
+        assert_ne!(system.random_seed(), system.random_seed());
         assert_eq!(system.variable("="), None);
         assert_eq!(system.variable(""), None);
     }

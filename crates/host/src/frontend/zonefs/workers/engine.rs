@@ -1,11 +1,11 @@
-//! The I/O of one lane.
+//! The I/O of one worker.
 //!
 //! Takes work in order; gives replies. Keeps true: reads, aligned writes and flushes are in flight
-//! together; anything else waits until nothing is, and has the lane for itself.
-use super::{Job, Reply, Tell, Work};
+//! together; anything else waits until nothing is, and has the worker for itself.
+use super::{FileOp, Job, OnDone, Reply};
 use crate::RealClock;
 use crate::frontend::zonefs::tree::FileNo;
-use crate::frontend::zonefs::view::{How, ReadPlan, View, WritePlan, errno};
+use crate::frontend::zonefs::view::{OpenMode, ReadPlan, View, WritePlan, errno};
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::thread;
@@ -19,7 +19,7 @@ const SLACK: Nanos = Nanos(20_000);
 const LOOK: Duration = Duration::from_micros(100);
 /// The longest sleep: what others do can bring an event forward.
 const MOST: Duration = Duration::from_millis(1);
-/// The `user_data` of what the lane itself waits for.
+/// The `user_data` of what the worker itself waits for.
 const AWAITED: u64 = u64::MAX;
 
 /// How long there is nothing to do.
@@ -45,7 +45,7 @@ pub(super) struct Engine {
 struct Pending {
     file: FileNo,
     plan: Plan,
-    tell: Tell,
+    on_done: OnDone,
 }
 
 enum Plan {
@@ -61,39 +61,43 @@ impl Engine {
 
     /// Begins work, or does it to its end.
     pub fn begin(&mut self, clock: &RealClock, job: Job) {
-        let Job { file, work, tell } = job;
+        let Job { file, work, on_done } = job;
         match work {
-            Work::Read { offset, len, how } => match self.view.read(file, offset, len, how) {
-                Ok(Some(plan)) => {
-                    let bio = Bio::read(plan.sector, plan.nr_sectors, 0);
-                    self.submit(clock, bio, Pending { file, plan: Plan::Read(plan), tell });
+            FileOp::Read { offset, len, open_mode } => {
+                match self.view.read(file, offset, len, open_mode) {
+                    Ok(Some(plan)) => {
+                        let bio = Bio::read(plan.sector, plan.nr_sectors, 0);
+                        self.submit(clock, bio, Pending { file, plan: Plan::Read(plan), on_done });
+                    }
+                    Ok(None) => on_done(Ok(Reply::Data(&[]))),
+                    Err(errno) => on_done(Err(errno)),
                 }
-                Ok(None) => tell(Ok(Reply::Data(&[]))),
-                Err(errno) => tell(Err(errno)),
-            },
-            Work::Write { offset, data, how } => self.write(clock, file, (offset, data, how), tell),
-            Work::Sync => match self.view.sync(file) {
+            }
+            FileOp::Write { offset, data, open_mode } => {
+                self.write(clock, file, (offset, data, open_mode), on_done)
+            }
+            FileOp::Sync => match self.view.sync(file) {
                 Ok(()) => {
                     let bio = Bio::new(Op::Flush, Sector(0), 0, 0);
-                    self.submit(clock, bio, Pending { file, plan: Plan::Sync, tell });
+                    self.submit(clock, bio, Pending { file, plan: Plan::Sync, on_done });
                 }
-                Err(errno) => tell(Err(errno)),
+                Err(errno) => on_done(Err(errno)),
             },
-            Work::Truncate { size } => {
+            FileOp::Truncate { size } => {
                 self.drain(clock);
-                tell(self.truncate(clock, file, size).map(|()| Reply::Done));
+                on_done(self.truncate(clock, file, size).map(|()| Reply::Done));
             }
-            Work::Open { writes } => {
+            FileOp::Open { writes } => {
                 self.drain(clock);
-                tell(self.open(clock, file, writes).map(|()| Reply::Done));
+                on_done(self.open(clock, file, writes).map(|()| Reply::Done));
             }
-            Work::Close { wrote } => {
+            FileOp::Close { wrote } => {
                 self.drain(clock);
                 if let Some(op) = self.view.close(file, wrote) {
                     let status = self.manage(clock, op, file);
-                    self.view.closed(file, status);
+                    self.view.close_done(file, status);
                 }
-                tell(Ok(Reply::Done));
+                on_done(Ok(Reply::Done));
             }
         }
     }
@@ -102,34 +106,34 @@ impl Engine {
         &mut self,
         clock: &RealClock,
         file: FileNo,
-        (offset, data, how): (u64, Buf, How),
-        tell: Tell,
+        (offset, data, open_mode): (u64, Buf, OpenMode),
+        on_done: OnDone,
     ) {
-        let plan = match self.view.write(file, offset, data.len(), how) {
-            Ok(plan) if plan.len == 0 => return tell(Ok(Reply::Written(0))),
+        let plan = match self.view.write(file, offset, data.len(), open_mode) {
+            Ok(plan) if plan.len == 0 => return on_done(Ok(Reply::Written(0))),
             Ok(plan) => plan,
-            Err(errno) => return tell(Err(errno)),
+            Err(errno) => return on_done(Err(errno)),
         };
-        if plan.in_part {
+        if plan.is_partial {
             self.drain(clock);
-            let status = self.write_in_part(clock, file, plan, &data[..plan.len]);
-            let ended = self.view.wrote(file, plan, status);
-            return tell(ended.map(|()| Reply::Written(plan.len)));
+            let status = self.read_modify_write(clock, file, plan, &data[..plan.len]);
+            let ended = self.view.write_done(file, plan, status);
+            return on_done(ended.map(|()| Reply::Written(plan.len)));
         }
         let data = if plan.len < data.len() { Buf::from(&data[..plan.len]) } else { data };
         let bio = Bio::write(self.view.start(file) + Sector(plan.offset >> 9), data, 0);
-        self.submit(clock, bio, Pending { file, plan: Plan::Write(plan), tell });
+        self.submit(clock, bio, Pending { file, plan: Plan::Write(plan), on_done });
     }
 
     /// Writes to a conventional file what does not fill its blocks: with what is there around it.
-    fn write_in_part(
+    fn read_modify_write(
         &mut self,
         clock: &RealClock,
         file: FileNo,
         plan: WritePlan,
         data: &[u8],
     ) -> Status {
-        let whole = How::default();
+        let whole = OpenMode::default();
         let around = match self.view.read(file, plan.offset, plan.len, whole) {
             Ok(Some(around)) => around,
             // Its size was read when the write was planned.
@@ -148,10 +152,10 @@ impl Engine {
             return Ok(());
         };
         let status = self.manage(clock, op, file);
-        if self.view.truncated(file, size, status)? {
+        if self.view.truncate_done(file, size, status)? {
             let status = self.manage(clock, Op::ZoneOpen, file);
             if status != Status::Ok {
-                return Err(self.view.not_reopened(file, status));
+                return Err(self.view.reopen_failed(file, status));
             }
         }
         Ok(())
@@ -160,7 +164,7 @@ impl Engine {
     fn open(&mut self, clock: &RealClock, file: FileNo, writes: bool) -> Result<(), Errno> {
         if self.view.open(file, writes)? {
             let status = self.manage(clock, Op::ZoneOpen, file);
-            self.view.opened(file, status)?;
+            self.view.open_done(file, status)?;
         }
         Ok(())
     }
@@ -234,26 +238,26 @@ impl Engine {
         let Completion { user_data, status, buf, .. } = completion;
         let slot = usize::try_from(user_data).expect("a slot's number");
         let pending = self.pending[slot].take();
-        let Pending { file, plan, tell } = pending.expect("what ends has begun");
+        let Pending { file, plan, on_done } = pending.expect("what ends has begun");
         self.free.push(slot);
         match plan {
             Plan::Write(plan) => {
-                let ended = self.view.wrote(file, plan, status);
-                tell(ended.map(|()| Reply::Written(plan.len)));
+                let ended = self.view.write_done(file, plan, status);
+                on_done(ended.map(|()| Reply::Written(plan.len)));
             }
             _ if status != Status::Ok => {
                 self.view.recover(file, status, matches!(plan, Plan::Sync));
-                tell(Err(errno(status)));
+                on_done(Err(errno(status)));
             }
             Plan::Read(plan) => {
                 let buf = buf.expect("a read brings its buffer");
-                tell(Ok(Reply::Data(&buf[plan.skip..][..plan.len])));
+                on_done(Ok(Reply::Data(&buf[plan.skip..][..plan.len])));
             }
-            Plan::Sync => tell(Ok(Reply::Done)),
+            Plan::Sync => on_done(Ok(Reply::Done)),
         }
     }
 
-    /// Ends the lane's channel.
+    /// Ends the worker's channel.
     pub fn finish(&mut self, clock: &RealClock) {
         self.channel.retire();
         while !self.channel.is_idle() {
