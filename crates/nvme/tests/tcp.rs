@@ -19,7 +19,7 @@ fn bytes_of(pdu: &Pdu, format: Format) -> Vec<u8> {
 
 fn decoder(sender: Role, format: Format) -> Decoder {
     let mut decoder = Decoder::new(sender, LIMITS);
-    decoder.agree(format);
+    decoder.set_format(format);
     decoder
 }
 
