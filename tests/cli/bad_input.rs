@@ -56,7 +56,7 @@ fn files_that_are_not_there_are_named() {
         refused(dir.zonal(&args), &format!("zonal: {message}\n"));
     }
     let ran = dir.zonal(&["run", SMALL, "--output=no/such/place", "ok.fio"]);
-    refused(ran, "zonal: --output no/such/dir: No such file or directory (os error 2)\n");
+    refused(ran, "zonal: --output no/such/place: No such file or directory (os error 2)\n");
 }
 
 #[test]
