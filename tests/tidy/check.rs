@@ -1,8 +1,5 @@
 //! Checks of one file's text.
 
-/// Lines that a file may have.
-const MAX_LINES: usize = 600;
-
 /// What is wrong, and in which line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -22,16 +19,6 @@ pub fn module_doc(text: &str) -> Vec<Fault> {
     match first {
         Some(line) if line.starts_with("//! ") && line.len() > "//! x".len() => Vec::new(),
         _ => vec![fault(1, "expected a module doc")],
-    }
-}
-
-/// The file is not too long.
-pub fn length(text: &str) -> Vec<Fault> {
-    match text.lines().count() {
-        lines if lines > MAX_LINES => {
-            vec![fault(MAX_LINES, format!("{lines} lines, expected at most {MAX_LINES}"))]
-        }
-        _ => Vec::new(),
     }
 }
 
@@ -95,6 +82,23 @@ pub fn generated(names: &[String]) -> Vec<String> {
     names.iter().filter(is_bad).map(|name| format!("{name}: looks generated")).collect()
 }
 
+/// No folder that tools take for build output or tests.
+pub fn folders(names: &[String]) -> Vec<String> {
+    let taken = ["target", "spec"];
+    let mut faults = Vec::new();
+    for name in names {
+        let mut folders: Vec<&str> = name.split('/').collect();
+        folders.pop();
+        faults.extend(
+            folders
+                .into_iter()
+                .filter(|folder| taken.contains(folder))
+                .map(|folder| format!("{name}: a folder must not be named {folder}")),
+        );
+    }
+    faults
+}
+
 /// The line up to a comment.
 pub fn without_comment(line: &str) -> &str {
     line.split("//").next().unwrap_or_default()
@@ -121,12 +125,6 @@ mod tests {
         {
             assert_eq!(lines(module_doc(bad)), [1], "{bad:?}");
         }
-    }
-
-    #[test]
-    fn long_file_is_found() {
-        assert!(length(&"x\n".repeat(MAX_LINES)).is_empty());
-        assert_eq!(lines(length(&"x\n".repeat(MAX_LINES + 1))), [MAX_LINES]);
     }
 
     #[test]
@@ -178,5 +176,14 @@ mod tests {
         assert!(generated(&good).is_empty());
         let bad = names(&["a/b.snap.new", "x.orig", "run.log", "target/a", "x/__pycache__/y"]);
         assert_eq!(generated(&bad).len(), bad.len());
+    }
+
+    #[test]
+    fn folder_with_the_name_of_build_output_is_found() {
+        let names = ["crates/x/src/target/mod.rs", "tests/spec/a.rs"].map(str::to_owned);
+        assert_eq!(folders(&names).len(), names.len());
+        assert!(
+            folders(&["src/target.rs", "crates/x/tests/spec.rs"].map(str::to_owned)).is_empty()
+        );
     }
 }

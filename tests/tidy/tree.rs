@@ -1,66 +1,94 @@
 //! The files of the workspace.
 use std::fs;
 use std::path::{Path, PathBuf};
+use toml::Table;
 
-/// Directories that are none of ours or hold nothing to read.
-const SKIPPED: [&str; 5] = ["target", ".git", "corpus", "artifacts", "coverage"];
+/// Output of cargo, git and the fuzzer, by its path from the root.
+const SKIPPED: [&str; 6] =
+    [".git", "target", "fuzz/target", "fuzz/corpus", "fuzz/artifacts", "fuzz/coverage"];
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("tests/tidy").to_owned()
 }
 
-fn files(directory: &Path, found: &mut Vec<PathBuf>) {
-    let entries = fs::read_dir(directory).expect("a directory is read");
-    for path in entries.map(|entry| entry.expect("an entry").path()) {
-        let name = path.file_name().and_then(|name| name.to_str()).expect("names are UTF-8");
-        if path.is_symlink() || SKIPPED.contains(&name) {
+fn collect(root: &Path, folder: &str, found: &mut Vec<String>) {
+    for entry in fs::read_dir(root.join(folder)).expect("a readable folder") {
+        let entry = entry.expect("a folder's entry");
+        let name = entry.file_name().into_string().expect("names are UTF-8");
+        let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+        let kind = entry.file_type().expect("an entry's type");
+        if kind.is_symlink() || SKIPPED.contains(&path.as_str()) {
             continue;
         }
-        if path.is_dir() {
-            files(&path, found);
+        if kind.is_dir() {
+            collect(root, &path, found);
         } else {
             found.push(path);
         }
     }
 }
 
-fn all() -> Vec<PathBuf> {
+/// The paths of all files, from the root.
+pub fn file_names() -> Vec<String> {
     let mut found = Vec::new();
-    files(root(), &mut found);
+    collect(&root(), "", &mut found);
     found.sort();
     found
 }
 
-fn name(path: &Path) -> String {
-    let inside = path.strip_prefix(root()).expect("a file of the workspace");
-    inside.to_str().expect("names are UTF-8").to_owned()
+/// The text of a file, by its path from the root.
+pub fn read(name: &str) -> String {
+    let text = fs::read_to_string(root().join(name));
+    text.unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// Path and text of every Rust file.
 pub fn rust_files() -> Vec<(String, String)> {
-    let rust = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "rs");
-    let read = |path: PathBuf| (name(&path), fs::read_to_string(&path).expect("a file is read"));
-    all().into_iter().filter(rust).map(read).collect()
+    let names = file_names().into_iter().filter(|name| name.ends_with(".rs"));
+    names.map(|name| (name.clone(), read(&name))).collect()
 }
 
-/// The paths of all files.
-pub fn tracked_names() -> Vec<String> {
-    all().iter().map(|path| name(path)).collect()
-}
-
-/// Name and manifest of every crate of the workspace, without the `zonal-` before its name; the
-/// binary is `zonal`.
+/// Name and manifest of every crate of the product, without the `zonal-` before its name; the
+/// program is `zonal`.
 pub fn members() -> Vec<(String, String)> {
-    let is_manifest = |name: &String| {
-        let parts: Vec<&str> = name.split('/').collect();
-        matches!(parts[..], ["Cargo.toml"] | ["crates", _, "Cargo.toml"])
+    let member = |name: &String| match name.split('/').collect::<Vec<_>>()[..] {
+        ["Cargo.toml"] => Some("zonal".to_owned()),
+        ["crates", member, "Cargo.toml"] => Some(member.to_owned()),
+        _ => None,
     };
-    let crate_of = |name: &str| match name.split('/').nth(1) {
-        Some(member) => member.to_owned(),
-        None => "zonal".to_owned(),
-    };
-    let names = tracked_names().into_iter().filter(is_manifest);
-    names
-        .map(|name| (crate_of(&name), fs::read_to_string(root().join(&name)).expect("a manifest")))
-        .collect()
+    let names = file_names().into_iter();
+    names.filter_map(|name| Some((member(&name)?, read(&name)))).collect()
+}
+
+/// The first files of all crates: those that cargo finds by their place, and those that a manifest
+/// names.
+pub fn crate_roots() -> Vec<String> {
+    let names = file_names();
+    let mut found = Vec::new();
+    for manifest in names.iter().filter(|name| name.ends_with("Cargo.toml")) {
+        let folder = manifest.trim_end_matches("Cargo.toml");
+        let by_place = names.iter().filter(|name| {
+            let Some(inside) = name.strip_prefix(folder) else { return false };
+            match inside.split('/').collect::<Vec<_>>()[..] {
+                ["build.rs"] | ["src", "lib.rs" | "main.rs"] => true,
+                ["src", "bin", file] | ["tests" | "benches" | "examples", file] => {
+                    file.ends_with(".rs")
+                }
+                ["tests" | "benches" | "examples", _, "main.rs"] => true,
+                _ => false,
+            }
+        });
+        found.extend(by_place.cloned());
+        let table: Table = read(manifest).parse().expect("a manifest is TOML");
+        for section in ["lib", "bin", "test", "bench", "example"] {
+            let entries = match table.get(section) {
+                Some(toml::Value::Array(entries)) => entries.as_slice(),
+                Some(entry) => std::slice::from_ref(entry),
+                None => &[],
+            };
+            let paths = entries.iter().filter_map(|entry| entry.get("path")?.as_str());
+            found.extend(paths.map(|path| format!("{folder}{path}")));
+        }
+    }
+    found
 }

@@ -1,11 +1,16 @@
-//! House rules that a compiler does not check. Each check is a plain function over text; it is
-//! tried on bad text first and then on the whole workspace.
+//! House rules that a compiler does not check. Each check is a plain function over text, tried on
+//! bad text first and then on the whole workspace.
+#![cfg(test)]
+#![forbid(unsafe_code)]
 mod check;
 mod crates;
+mod functions;
+mod links;
+mod modules;
 mod tree;
 
 use check::Fault;
-use tree::{members, rust_files, tracked_names};
+use tree::{crate_roots, file_names, members, read, rust_files};
 
 /// Fails with all faults, one a line.
 #[track_caller]
@@ -24,10 +29,6 @@ fn every_file(check: fn(&str) -> Vec<Fault>, wanted: fn(&str) -> bool) {
     none(faults.collect());
 }
 
-fn any(_path: &str) -> bool {
-    true
-}
-
 /// Neither the checks themselves nor what they are tried on.
 fn not_tidy(path: &str) -> bool {
     !path.starts_with("tests/tidy/")
@@ -35,12 +36,17 @@ fn not_tidy(path: &str) -> bool {
 
 #[test]
 fn every_file_says_what_it_is_for() {
-    every_file(check::module_doc, any);
+    every_file(check::module_doc, |_| true);
 }
 
 #[test]
-fn no_file_is_longer_than_a_reader_bears() {
-    every_file(check::length, any);
+fn functions_are_short() {
+    none(functions::too_long(&rust_files(), &read("tests/tidy/long_functions.txt")));
+}
+
+#[test]
+fn every_file_belongs_to_a_crate() {
+    none(modules::orphans(&rust_files(), &crate_roots()));
 }
 
 #[test]
@@ -67,20 +73,29 @@ fn unsafe_code_is_forbidden_everywhere_but_in_host() {
 }
 
 #[test]
-fn crates_depend_in_one_direction() {
-    none(crates::dependencies(&members()));
+fn crates_use_only_what_architecture_md_says() {
+    let arrows = crates::arrows(&read("docs/architecture.md"));
+    let mut faults = crates::dependencies(&arrows, &members());
+    for (path, text) in rust_files() {
+        let found = crates::uses(&arrows, &path, &text).into_iter();
+        faults.extend(found.map(|fault| format!("{path}:{}: {}", fault.line, fault.what)));
+    }
+    none(faults);
 }
 
 #[test]
-fn crates_use_only_what_they_may() {
-    let faults = rust_files().into_iter().flat_map(|(path, text)| {
-        let faults = crates::uses(&path, &text);
-        faults.into_iter().map(move |fault| format!("{path}:{}: {}", fault.line, fault.what))
-    });
-    none(faults.collect());
+fn links_between_documents_resolve() {
+    let names = file_names();
+    let pages = names.iter().filter(|name| name.ends_with(".md"));
+    none(links::broken(&pages.map(|name| (name.clone(), read(name))).collect::<Vec<_>>(), &names));
 }
 
 #[test]
 fn nothing_generated_is_kept() {
-    none(check::generated(&tracked_names()));
+    none(check::generated(&file_names()));
+}
+
+#[test]
+fn no_folder_is_named_as_tools_name_theirs() {
+    none(check::folders(&file_names()));
 }

@@ -1,0 +1,116 @@
+//! Links between documents.
+use std::collections::BTreeMap;
+
+/// The anchors that GitHub gives the headings of a page.
+fn anchors(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for line in outside_code(text).map(|(_, line)| line) {
+        let heading = line.trim_start_matches('#');
+        if heading.len() == line.len() || !heading.starts_with(' ') {
+            continue;
+        }
+        let mut anchor = String::new();
+        for c in heading.trim().chars() {
+            match c {
+                ' ' => anchor.push('-'),
+                '-' | '_' => anchor.push(c),
+                c if c.is_alphanumeric() => anchor.extend(c.to_lowercase()),
+                _ => {}
+            }
+        }
+        let same = found.iter().filter(|known| **known == anchor).count();
+        found.push(if same == 0 { anchor } else { format!("{anchor}-{same}") });
+    }
+    found
+}
+
+/// The lines outside of fenced blocks, with their numbers.
+fn outside_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut code = false;
+    (1..).zip(text.lines()).filter(move |(_, line)| {
+        let fence = line.trim_start().starts_with("```");
+        code ^= fence;
+        !code && !fence
+    })
+}
+
+/// The targets of `[text](target)` in a line, without those in backquotes.
+fn targets(line: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let plain = line.split('`').step_by(2).flat_map(|part| part.split("](").skip(1));
+    // A link's text may be in backquotes; its target then begins the next part.
+    for part in plain {
+        if let Some((target, _)) = part.split_once(')') {
+            found.push(target);
+        }
+    }
+    found
+}
+
+/// Links of the pages to files or headings that are not there. `names` are all files.
+pub fn broken(pages: &[(String, String)], names: &[String]) -> Vec<String> {
+    let anchors: BTreeMap<&str, Vec<String>> =
+        pages.iter().map(|(name, text)| (name.as_str(), anchors(text))).collect();
+    let mut faults = Vec::new();
+    for (page, text) in pages {
+        for (line, text) in outside_code(text) {
+            for target in targets(text) {
+                if target.contains("://") || target.starts_with("mailto:") {
+                    continue;
+                }
+                let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+                let file = if file.is_empty() { page.clone() } else { resolve(page, file) };
+                let folder = format!("{file}/");
+                if !names.iter().any(|name| *name == file || name.starts_with(&folder)) {
+                    faults.push(format!("{page}:{line}: {target}: no such file"));
+                    continue;
+                }
+                let known = anchors.get(file.as_str());
+                let missing = known.is_none_or(|known| !known.iter().any(|known| known == anchor));
+                if !anchor.is_empty() && missing {
+                    faults.push(format!("{page}:{line}: {target}: no such heading"));
+                }
+            }
+        }
+    }
+    faults
+}
+
+/// A path relative to a page's folder, from the root.
+fn resolve(page: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = page.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "." | "" => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+mod tests {
+    use super::*;
+
+    #[test]
+    fn link_to_nothing_is_found() {
+        let page = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        let names = ["README.md", "docs/a.md", "docs/sub/b.md", "src/main.rs"].map(str::to_owned);
+        let b = page("docs/sub/b.md", "# The `zonal` program, at work\n## Twice\n## Twice\n");
+        let check = |text: &str| broken(&[page("docs/a.md", text), b.clone()], &names);
+        for good in [
+            "[r](../README.md) and [b](sub/b.md#the-zonal-program-at-work)",
+            "# Here\n[here](#here) [`b`](sub/b.md#twice-1) [src](../src/)",
+            "[far](https://example.org/x.md) `[no](link)`",
+            "```\n[no](link)\n```",
+        ] {
+            assert!(check(good).is_empty(), "{:?}", check(good));
+        }
+        for bad in ["[r](README.md)", "[b](sub/b.md#none)", "[`x`](#x)", "a [y](z.md) b"] {
+            assert_eq!(check(bad).len(), 1, "{bad}");
+        }
+    }
+}
