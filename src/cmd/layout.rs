@@ -1,6 +1,6 @@
 //! `zonal layout`: where the fields of the hot structures lie, as pahole(1) shows it.
 //!
-//! Takes layouts from the crates; prints offsets, sizes, holes and borders of cache lines.
+//! Prints offsets, sizes, holes and cache line boundaries.
 use anyhow::Result;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};
@@ -14,13 +14,13 @@ pub fn run(name: Option<&str>) -> Result<ExitCode> {
     for layout in zonal_blk::layout::hot_structs().iter().filter(|layout| wanted(layout)) {
         show(&mut text, "blk", layout, &[])?;
     }
-    for (arrangement, structures, lines) in zonal_nvme::ns::layouts() {
-        let group = format!("nvme, {arrangement}: {} lines a command", lines.len());
-        for layout in structures.iter().filter(|layout| wanted(layout)) {
-            let read = lines.iter().filter(|(structure, _)| *structure == layout.name);
-            let read: Vec<usize> = read.map(|(_, line)| *line).collect();
-            show(&mut text, &group, layout, &read)?;
-        }
+    let (layout, fields) = zonal_nvme::ns::Namespace::layout();
+    if wanted(&layout) {
+        let fields = fields.iter().filter_map(|name| layout.field(name));
+        let mut read: Vec<usize> = fields.flat_map(|field| layout.lines_of(field)).collect();
+        read.dedup();
+        let group = format!("nvme: {} cache lines read per command", read.len());
+        show(&mut text, &group, &layout, &read)?;
     }
     anyhow::ensure!(
         !text.is_empty(),

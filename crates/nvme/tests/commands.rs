@@ -1,4 +1,4 @@
-//! Commands as the host makes them: each operation of the block layer, in every arrangement.
+//! Commands as the host makes them: each operation of the block layer.
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 use zonal_blk::{
@@ -6,8 +6,7 @@ use zonal_blk::{
     Status, Zone, ZoneCondition, ZoneKind, ZoneNo, ZoneWrite,
 };
 use zonal_nvme::ns::{
-    Ids, NamespaceInfo, NamespaceLayout, PathInfo, ScanError, SpecialPayload, cache_line, in_head,
-    in_path, inline, layouts, setup,
+    Ids, Namespace, NamespaceHead, NamespaceInfo, ScanError, SpecialPayload, setup,
 };
 use zonal_nvme::wire::identify::{IdentifyNamespace, ZnsNamespace};
 use zonal_nvme::wire::io::RwCommand;
@@ -15,22 +14,21 @@ use zonal_nvme::wire::opcode::{Csi, IoOpcode};
 use zonal_nvme::wire::zone::ZoneSend;
 use zonal_nvme::wire::{Sgl, Sqe};
 
-const PATH: PathInfo = PathInfo { cntlid: 1, ana_group: 0 };
 const ZONE: u64 = 4096;
 
 /// What became of a request.
 type Made = Result<(Sqe, SpecialPayload), Status>;
 
 /// A device that makes commands of its requests and forgets them.
-struct Recorder<A> {
-    ns: Arc<A>,
+struct Recorder {
+    ns: Arc<Namespace>,
     limits: Limits,
     made: Mutex<Vec<Made>>,
 }
 
-struct RecorderQueue<A>(Arc<Recorder<A>>, Vec<Box<Request>>);
+struct RecorderQueue(Arc<Recorder>, Vec<Box<Request>>);
 
-impl<A: NamespaceLayout + 'static> Device for Recorder<A> {
+impl Device for Recorder {
     fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -55,7 +53,7 @@ impl<A: NamespaceLayout + 'static> Device for Recorder<A> {
     }
 }
 
-impl<A: NamespaceLayout + 'static> HwQueue for RecorderQueue<A> {
+impl HwQueue for RecorderQueue {
     fn start(&mut self, _now: Nanos, mut request: Box<Request>) -> Result<(), Box<Request>> {
         let mut sqe = Sqe::zeroed();
         let made = setup(&*self.0.ns, &request, 7, &mut sqe).map(|payload| (sqe, payload));
@@ -96,7 +94,7 @@ fn info(lba_shift: u8, metadata: u16, pi: u8) -> NamespaceInfo {
     NamespaceInfo::new(9, Ids::default(), &id, Some(&zoned(lba_shift))).unwrap()
 }
 
-fn command_of<A: NamespaceLayout + 'static>(info: &NamespaceInfo, bio: Bio) -> Made {
+fn command(info: &NamespaceInfo, op: Op, flags: BioFlags, sector: u64, len: u32) -> Made {
     let limits = Limits {
         lba_size: 1 << info.lba_shift,
         capacity: info.capacity,
@@ -112,26 +110,15 @@ fn command_of<A: NamespaceLayout + 'static>(info: &NamespaceInfo, bio: Bio) -> M
         rotational: false,
     };
     let made = Mutex::default();
-    let device = Arc::new(Recorder { ns: A::new(info, &PATH), limits, made });
+    let device = Arc::new(Recorder { ns: NamespaceHead::new(info).path(), limits, made });
     let options = QueueOptions { zone_write: Some(ZoneWrite::Off), ..QueueOptions::default() };
     let queue = Queue::attach(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
     let mut channel = queue.channel().unwrap();
-    channel.submit(Nanos(0), bio);
+    channel.submit(Nanos(0), Bio { flags, ..Bio::new(op, Sector(sector), len, 0) });
     let mut done = Vec::new();
     channel.poll(Nanos(0), &mut done);
     let made = device.made.lock().unwrap().pop().expect("the device was asked");
     assert_eq!(done[0].status, made.err().unwrap_or(Status::Ok));
-    made
-}
-
-/// The command in all arrangements, which agree.
-fn command(info: &NamespaceInfo, op: Op, flags: BioFlags, sector: u64, len: u32) -> Made {
-    let bio = || Bio { flags, ..Bio::new(op, Sector(sector), len, 0) };
-    let made = command_of::<inline::Namespace>(info, bio());
-    assert_eq!(made, command_of::<in_path::Namespace>(info, bio()));
-    assert_eq!(made, command_of::<in_head::Namespace>(info, bio()));
-    assert_eq!(made, command_of::<cache_line::Namespace>(info, bio()));
-    assert_eq!(made, command_of::<cache_line::NamespaceHead>(info, bio()));
     made
 }
 
@@ -246,38 +233,6 @@ fn scan_refuses_what_the_block_layer_cannot_use() {
     }
     assert_eq!(with(|_, zns| zns.zone_operation = 2.into()), ScanError::ZoneOperation(2));
     assert_eq!(with(|_, zns| zns.formats[0].zone_size = 0.into()), ScanError::ZoneSize(0));
-}
-
-#[test]
-fn commands_read_as_many_cache_lines_as_the_arrangement_is_for() {
-    let lines: Vec<_> = layouts().iter().map(|(name, _, lines)| (*name, lines.len())).collect();
-    assert_eq!(
-        lines,
-        [
-            ("baseline", 2),
-            ("patched", 3),
-            ("cache line optimized", 2),
-            ("use nvme_ns_head directly", 1),
-            ("copy in the path", 1),
-        ]
-    );
-}
-
-#[test]
-fn counters_share_no_line_with_what_commands_read() {
-    for (name, structures, lines) in layouts() {
-        for structure in &structures {
-            for written in ["counters", "used"] {
-                let Some(field) = structure.field(written) else { continue };
-                for line in structure.lines_of(field) {
-                    let read = lines.contains(&(structure.name, line));
-                    // The published arrangements keep the blocks in use where they were put.
-                    let published = written == "used" && name != "copy in the path";
-                    assert!(!read || published, "{name}: {}.{written}", structure.name);
-                }
-            }
-        }
-    }
 }
 
 proptest! {

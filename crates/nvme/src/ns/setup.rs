@@ -1,9 +1,8 @@
-//! Makes a command of a request.
+//! Makes the command for a request, in its place in the submission queue.
 //!
-//! Takes a request and the namespace it is for; gives a submission queue entry, in place, and data
-//! that the command needs beside the request's. Keeps true: one body makes reads, writes and
-//! appends for every arrangement, so that they differ in where the fields lie and in nothing else.
-use super::layout::NamespaceLayout;
+//! One generic body makes reads, writes and appends for every [`NamespaceLayout`], so that a
+//! benchmark of layouts compares nothing else.
+use super::path::NamespaceLayout;
 use crate::wire::io::{DSM_DEALLOCATE, DsmCommand, DsmRange, RwCommand, control};
 use crate::wire::opcode::IoOpcode;
 use crate::wire::sqe::PSDT_SGL;
@@ -12,7 +11,7 @@ use crate::wire::{Sgl, Sqe};
 use zonal_blk::units::SECTOR_SHIFT;
 use zonal_blk::{BioFlags, Op, Request, Status};
 
-/// Data that a command has and its request has not.
+/// Data of a command that its request does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpecialPayload {
     /// None: the data are the request's, or there are none.
@@ -21,20 +20,20 @@ pub enum SpecialPayload {
     Range(DsmRange),
 }
 
-/// What protection information asks of reads, writes and appends: bits of [`control`].
+/// The bits of [`control`] that protection information requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Protection {
-    /// Of reads and writes.
+    /// For reads and writes.
     pub rw: u16,
-    /// Of zone appends.
+    /// For zone appends.
     pub append: u16,
 }
 
 impl Protection {
-    /// For a namespace with `metadata` bytes a block and protection of type `pi_type`.
+    /// For a namespace with `metadata` bytes per block and protection of type `pi_type`.
     ///
-    /// Bios carry no metadata, so where blocks have some the controller makes them up (PRACT). That
-    /// they are protection information and nothing else was checked when the namespace was scanned.
+    /// Bios carry no metadata, so the controller inserts and strips it (PRACT). The scan has checked
+    /// that it is protection information and nothing else.
     #[inline(always)]
     pub fn new(metadata: u16, pi_type: u8) -> Protection {
         if metadata == 0 {
@@ -44,17 +43,17 @@ impl Protection {
         if pi_type != 3 {
             rw |= control::CHECK_REFERENCE;
         }
-        // The host cannot know the LBA of an append, so the controller maps the tag.
+        // The host does not know the LBA of an append: the controller remaps the reference tag.
         let append = if pi_type == 1 { rw | control::PI_REMAP } else { rw };
         Protection { rw, append }
     }
 }
 
-/// Makes a read, write or zone append of `request`, in place.
+/// Makes the command of a read, write or zone append in `slot`.
 ///
 /// # Errors
-/// [`Status::NotSupported`] for another operation; [`Status::Invalid`] if there are more blocks than
-/// a command can have.
+/// [`Status::NotSupported`] for another operation; [`Status::Invalid`] for more blocks than NLB can
+/// hold.
 #[inline(always)]
 pub fn setup_rw<A: NamespaceLayout>(
     ns: &A,
@@ -73,7 +72,7 @@ pub fn setup_rw<A: NamespaceLayout>(
     rw(ns, request, cid, slot, opcode, bits, dptr)
 }
 
-/// A command of the form of reads and writes.
+/// A command with the fields of a read or write.
 #[inline(always)]
 fn rw<A: NamespaceLayout>(
     ns: &A,
@@ -89,7 +88,7 @@ fn rw<A: NamespaceLayout>(
     let nlb = u16::try_from(blocks.wrapping_sub(1)).map_err(|_| Status::Invalid)?;
     let slba = request.sector().0 >> shift;
     let fua = if request.flags().contains(BioFlags::FUA) { control::FUA } else { 0 };
-    // Only the lower part of an LBA goes into the tag (NVM section 5.2.1.2).
+    // The tag is the lower part of the LBA (NVM section 5.2.1.2).
     #[allow(clippy::cast_possible_truncation)]
     let tag = if bits & control::CHECK_REFERENCE != 0 { slba as u32 } else { 0 };
     let command = RwCommand {
@@ -108,7 +107,8 @@ fn rw<A: NamespaceLayout>(
     Ok(())
 }
 
-/// Makes the command of any request, in place, and the data that only the command has.
+/// Makes the command of any request in `slot`. Returns data that the command has beside the
+/// request's.
 ///
 /// # Errors
 /// As [`setup_rw`].

@@ -17,7 +17,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use zonal_blk::{Limits, Nanos};
 use zonal_device::multipath::{PathState, Reconnect, ReconnectAction, check_compatible};
-use zonal_nvme::ns::{NamespaceHead, PathInfo};
+use zonal_nvme::ns::NamespaceHead;
 use zonal_nvme::wire::Sqe;
 use zonal_nvme::wire::opcode::AdminOpcode;
 use zonal_nvme::wire::property::Property;
@@ -47,9 +47,9 @@ impl PathConfig {
         admitted.map_err(|source| ConnectError::Head { target: target(), source })?;
         check_compatible(&found.limits, &self.limits)
             .map_err(|source| ConnectError::Limits { target: target(), source })?;
-        let ScanResult { admin, keep_alive, cntlid, mut queues, .. } = found;
+        let ScanResult { admin, keep_alive, mut queues, .. } = found;
         let reports = if self.limits.nr_zones > 0 { queues.pop() } else { None };
-        let namespace = self.head.path(&PathInfo { cntlid, ana_group: 0 });
+        let namespace = self.head.path();
         link.connected(namespace, queues, reports);
         Ok(AdminQueue { connection: admin, period: keep_alive })
     }

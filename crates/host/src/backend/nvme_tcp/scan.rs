@@ -38,7 +38,6 @@ pub(super) struct ScanResult {
     pub admin: QueueConnection,
     pub keep_alive: Duration,
     pub info: NamespaceInfo,
-    pub cntlid: u16,
     pub limits: Limits,
     /// What the controller calls itself.
     pub model: String,
@@ -105,7 +104,6 @@ pub(super) fn scan(address: &Address, queues: u16) -> Result<ScanResult, Connect
         admin,
         keep_alive: Duration::from_millis(u64::from(KATO) / 2),
         info,
-        cntlid,
         limits,
         model: text(&controller.mn).unwrap_or_default().to_owned(),
         queues: connections,

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use zonal_blk::{Buf, Device, HwQueue, Limits, Status, Zone, ZoneNo};
 use zonal_device::model::Model;
-use zonal_nvme::ns::{self, ControllerInfo, NamespaceHead, NamespaceInfo, PathInfo};
+use zonal_nvme::ns::{self, ControllerInfo, NamespaceHead, NamespaceInfo};
 use zonal_nvme::wire::admin::IdentifyCommand;
 use zonal_nvme::wire::identify::IdentifyController;
 use zonal_nvme::wire::opcode::{AdminOpcode, Cns, Csi};
@@ -30,7 +30,6 @@ pub struct NvmeDevice {
     name: String,
     model: String,
     head: Arc<NamespaceHead>,
-    cntlid: u16,
     limits: Limits,
     /// Of data in memory, in bytes; `None` if the kernel does not say.
     alignment: Option<u32>,
@@ -64,7 +63,6 @@ impl NvmeDevice {
             name: path.to_owned(),
             model: text(&controller.mn).unwrap_or_default().to_owned(),
             head: NamespaceHead::new(&info),
-            cntlid: controller.cntlid.get(),
             limits,
             alignment: node.alignment,
         })
@@ -152,7 +150,7 @@ impl Device for NvmeDevice {
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
-        let namespace = self.head.path(&PathInfo { cntlid: self.cntlid, ana_group: 0 });
+        let namespace = self.head.path();
         let commands = NvmeCommands { file: Arc::clone(&self.file), namespace };
         Box::new(Queue::new(commands, self.limits.queue_depth))
     }

@@ -1,5 +1,5 @@
-//! What it costs to make a command, by where a namespace's fields lie: the published arrangements
-//! of path and head beside ours.
+//! What it costs to make a command, by where a namespace's fields are: the published layouts of path
+//! and head beside that of the product.
 //!
 //! ```text
 //! cargo bench --bench ns_head                    the published job, and command set-up alone
@@ -7,8 +7,11 @@
 //! ```
 //!
 //! The published job reads 4 KiB with four jobs at depth 64, five runs each. Here it goes through
-//! the block layer to a device that makes the command and ends it. Arrangements take turns, so that
-//! what else the machine does meets all alike.
+//! the block layer to a device that makes the command and completes it. Layouts take turns, so that
+//! other load on the machine affects all of them alike.
+mod layouts;
+
+use layouts::{Layout, cache_line, in_head, in_path};
 use std::hint::black_box;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,9 +21,7 @@ use zonal_blk::{
     Bio, Device, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Sector, Status, Zone,
     ZoneNo,
 };
-use zonal_nvme::ns::{
-    Ids, NamespaceInfo, NamespaceLayout, PathInfo, cache_line, in_head, in_path, inline, setup_rw,
-};
+use zonal_nvme::ns::{Ids, Namespace, NamespaceInfo, Protection, setup_rw};
 use zonal_nvme::wire::Sqe;
 use zonal_nvme::wire::opcode::Csi;
 
@@ -34,16 +35,16 @@ const RUN: Duration = Duration::from_millis(500);
 /// 4 KiB in sectors.
 const BLOCK: u64 = 8;
 const CAPACITY: u64 = 1 << 31;
-/// Namespaces of the measurement in which none is in a cache.
+/// So many namespaces that no cache holds them.
 const MANY: u32 = 1 << 16;
 
-/// A device that makes commands. With `repeat` above 1 it makes those that are in flight over and
-/// over before it ends them, and notes how long one takes.
+/// A device that makes commands. With `repeat` above 1 it makes those in flight over and over before
+/// it completes them, and measures how long one takes.
 struct CommandDevice<A> {
     namespaces: Vec<Arc<A>>,
     limits: Limits,
     repeat: u64,
-    /// Picoseconds that a command took in the best round, if `repeat` is above 1.
+    /// Picoseconds for a command in the best round, if `repeat` is above 1.
     best: AtomicU64,
 }
 
@@ -55,26 +56,28 @@ struct CommandQueue<A> {
     random: u64,
 }
 
-impl<A: NamespaceLayout> CommandDevice<A> {
+fn info(nsid: u32) -> NamespaceInfo {
+    NamespaceInfo {
+        nsid,
+        ids: Ids::default(),
+        csi: Csi::NVM,
+        lba_shift: 12,
+        metadata: 0,
+        pi_type: 0,
+        pi_size: 0,
+        guard: 0,
+        extended: false,
+        shared: true,
+        write_granularity: 1,
+        write_size: 1,
+        capacity: Sector(CAPACITY),
+        used: 0,
+        zones: None,
+    }
+}
+
+impl<A: Layout> CommandDevice<A> {
     fn new(namespaces: u32, repeat: u64) -> Arc<Self> {
-        let path = PathInfo { cntlid: 1, ana_group: 0 };
-        let info = |nsid| NamespaceInfo {
-            nsid,
-            ids: Ids::default(),
-            csi: Csi::NVM,
-            lba_shift: 12,
-            metadata: 0,
-            pi_type: 0,
-            pi_size: 0,
-            guard: 0,
-            extended: false,
-            shared: true,
-            write_granularity: 1,
-            write_size: 1,
-            capacity: Sector(CAPACITY),
-            used: 0,
-            zones: None,
-        };
         let limits = Limits {
             lba_size: 4096,
             capacity: Sector(CAPACITY),
@@ -89,12 +92,12 @@ impl<A: NamespaceLayout> CommandDevice<A> {
             queue_depth: 1023,
             rotational: false,
         };
-        let namespaces = (1..=namespaces).map(|nsid| A::new(&info(nsid), &path)).collect();
+        let namespaces = (1..=namespaces).map(|nsid| A::new(&info(nsid))).collect();
         Arc::new(CommandDevice { namespaces, limits, repeat, best: AtomicU64::new(u64::MAX) })
     }
 }
 
-impl<A: NamespaceLayout + 'static> Device for CommandDevice<A> {
+impl<A: Layout> Device for CommandDevice<A> {
     fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -109,8 +112,8 @@ impl<A: NamespaceLayout + 'static> Device for CommandDevice<A> {
     }
 }
 
-impl<A: NamespaceLayout> CommandQueue<A> {
-    /// Makes the commands of all that is pending `repeat` times.
+impl<A: Layout> CommandQueue<A> {
+    /// Makes the commands of all pending requests `repeat` times.
     #[inline(never)]
     fn make(&mut self, repeat: u64) {
         let namespaces = &self.device.namespaces;
@@ -129,7 +132,7 @@ impl<A: NamespaceLayout> CommandQueue<A> {
     }
 }
 
-impl<A: NamespaceLayout> HwQueue for CommandQueue<A> {
+impl<A: Layout> HwQueue for CommandQueue<A> {
     fn start(&mut self, _now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
         if self.device.repeat == 1 {
             let slot = &mut self.slots[self.pending.len()];
@@ -166,7 +169,7 @@ enum Order {
     Random,
 }
 
-/// Reads at depth 64 until `until` says so. Gives the number of reads.
+/// Reads at depth 64 until `until` returns true. Returns the number of reads.
 fn read(queue: &Arc<Queue>, job: u64, order: Order, until: impl Fn(u64) -> bool) -> u64 {
     let mut channel = queue.channel().expect("a hardware queue");
     let region = CAPACITY / JOBS;
@@ -191,8 +194,8 @@ fn read(queue: &Arc<Queue>, job: u64, order: Order, until: impl Fn(u64) -> bool)
     count
 }
 
-/// Reads a second of all jobs together.
-fn job<A: NamespaceLayout + 'static>(order: Order) -> f64 {
+/// Reads per second of all jobs together.
+fn job<A: Layout>(order: Order) -> f64 {
     let queue =
         Queue::attach(CommandDevice::<A>::new(1, 1), QueueOptions::default()).expect("a device");
     let barrier = Barrier::new(JOBS as usize);
@@ -209,35 +212,39 @@ fn job<A: NamespaceLayout + 'static>(order: Order) -> f64 {
     })
 }
 
-/// Nanoseconds that a command takes on one thread, among `namespaces`, in the best of the rounds:
-/// the others were disturbed.
-fn alone<A: NamespaceLayout + 'static>(namespaces: u32, repeat: u64) -> f64 {
+/// Nanoseconds for a command on one thread, among `namespaces`, in the best of the rounds: the
+/// others were disturbed.
+fn alone<A: Layout>(namespaces: u32, repeat: u64) -> f64 {
     let device = CommandDevice::<A>::new(namespaces, repeat);
     let queue = Queue::attach(Arc::clone(&device) as Arc<dyn Device>, QueueOptions::default());
     read(&queue.expect("a device"), 0, Order::Random, |count| count >= ROUNDS * DEPTH);
     device.best.load(Ordering::Relaxed) as f64 / 1000.0
 }
 
-/// A measurement of one arrangement.
+/// A measurement of one layout.
 type Measure = fn() -> f64;
 
-/// The arrangements: name, cache lines a command, and what is measured.
-fn arrangements() -> Vec<(&'static str, usize, [Measure; 4])> {
-    fn of<A: NamespaceLayout + 'static>() -> (&'static str, usize, [Measure; 4]) {
+/// The layouts: name, cache lines per command, measurements.
+fn layouts() -> Vec<(&'static str, usize, [Measure; 4])> {
+    fn of<A: Layout>() -> (&'static str, usize, [Measure; 4]) {
         let measures: [Measure; 4] = [
             || job::<A>(Order::Sequential) / 256.0,
             || job::<A>(Order::Random) / 256.0,
             || alone::<A>(1, 1 << 12),
             || alone::<A>(MANY, 1 << 9),
         ];
-        (A::NAME, A::cache_lines().len(), measures)
+        let (info, made) = (info(7), A::new(&info(7)));
+        let protection = Protection::new(info.metadata, info.pi_type);
+        assert_eq!((made.nsid(), made.lba_shift()), (info.nsid, info.lba_shift));
+        assert_eq!(made.protection(), protection, "all layouts make the same commands");
+        (A::NAME, A::cache_lines(), measures)
     }
     vec![
         of::<in_path::Namespace>(),
         of::<in_head::Namespace>(),
         of::<cache_line::Namespace>(),
         of::<cache_line::NamespaceHead>(),
-        of::<inline::Namespace>(),
+        of::<Namespace>(),
     ]
 }
 
@@ -255,18 +262,18 @@ fn mean_and_deviation(runs: &[f64]) -> (f64, f64) {
 }
 
 fn measure() {
-    let arrangements = arrangements();
+    let layouts = layouts();
     for (number, (what, unit)) in MEASURED.into_iter().enumerate() {
         println!("\n{what} [{unit}]");
-        let mut runs = vec![Vec::new(); arrangements.len()];
+        let mut runs = vec![Vec::new(); layouts.len()];
         for _ in 0..RUNS {
-            for (runs, (.., measures)) in runs.iter_mut().zip(&arrangements) {
+            for (runs, (.., measures)) in runs.iter_mut().zip(&layouts) {
                 runs.push(measures[number]());
             }
         }
         let (base, base_deviation) = mean_and_deviation(&runs[0]);
         println!("{:26} {:>5} {:>54}  {:>9} {:>8}", "", "lines", "runs", "mean", "stdev");
-        for (runs, (name, lines, _)) in runs.iter().zip(&arrangements) {
+        for (runs, (name, lines, _)) in runs.iter().zip(&layouts) {
             let (mean, deviation) = mean_and_deviation(runs);
             let each: Vec<_> = runs.iter().map(|run| format!("{run:10.2}")).collect();
             let verdict = if (mean - base).abs() <= deviation + base_deviation {
@@ -280,7 +287,7 @@ fn measure() {
     }
 }
 
-/// Runs this program under valgrind for two numbers of commands: the difference is their cost.
+/// Runs this program under valgrind with two numbers of commands: the difference is their cost.
 fn instructions() {
     let program = std::env::current_exe().expect("the path of this program");
     let count = |which: usize, repeat: u64| -> u64 {
@@ -296,7 +303,7 @@ fn instructions() {
         number.trim().parse().expect("a count of instructions")
     };
     println!("instructions a command, the loop over requests included");
-    for (which, (name, lines, _)) in arrangements().iter().enumerate() {
+    for (which, (name, lines, _)) in layouts().iter().enumerate() {
         let (few, many) = (250, 2_750);
         let difference = count(which, many) - count(which, few);
         let each = difference as f64 / ((many - few) * ROUNDS * DEPTH) as f64;
@@ -316,7 +323,7 @@ fn main() {
                 "1" => alone::<in_head::Namespace>(1, repeat),
                 "2" => alone::<cache_line::Namespace>(1, repeat),
                 "3" => alone::<cache_line::NamespaceHead>(1, repeat),
-                _ => alone::<inline::Namespace>(1, repeat),
+                _ => alone::<Namespace>(1, repeat),
             };
             black_box(nanos);
         }
