@@ -1,0 +1,64 @@
+//! `cargo xtask fast` and `cargo xtask full`: the checks before a commit and before a merge.
+#![forbid(unsafe_code)]
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+const USAGE: &str = "\
+usage: cargo xtask fast    format, lints, the house rules, unit tests of the pure crates
+       cargo xtask full    all checks, as in CI (.ci/run)";
+
+/// The crates without clocks, threads and files, whose unit tests take seconds.
+const PURE: [&str; 6] = ["blk", "device", "nvme", "fio", "fsmodel", "sim"];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let passed = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["fast"] => fast(),
+        ["full"] => run(Command::new(root().join(".ci/run"))),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Stops at the first check that fails.
+fn fast() -> bool {
+    let begun = Instant::now();
+    let mut tests = vec!["test", "--locked", "--quiet", "--lib", "--package", "zonal-tidy"];
+    let packages = PURE.map(|name| format!("zonal-{name}"));
+    tests.extend(packages.iter().flat_map(|package| ["--package", package]));
+    let passed = cargo(&["fmt", "--all", "--check"])
+        && cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--features", "fuse"])
+        && cargo(&tests);
+    println!("{} s", begun.elapsed().as_secs());
+    passed
+}
+
+fn cargo(arguments: &[&str]) -> bool {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(arguments);
+    if arguments[0] == "clippy" {
+        command.args(["--", "--deny", "warnings"]);
+    }
+    run(command)
+}
+
+/// Runs a command in the root of the workspace, and says so.
+fn run(mut command: Command) -> bool {
+    let arguments = command.get_args().map(|argument| format!(" {}", argument.display()));
+    println!("== {}{}", command.get_program().display(), arguments.collect::<String>());
+    match command.current_dir(root()).status() {
+        Ok(status) => status.success(),
+        Err(error) => {
+            eprintln!("{}: {error}", command.get_program().display());
+            false
+        }
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
+}
