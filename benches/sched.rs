@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use zonal_blk::sched::{Elevator, InFlight, MergeLimit, MqDeadline, MqDeadlineOptions, Scheduler};
 use zonal_blk::{
     Bio, Channel, Device, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Sector, Status,
-    Zone, ZoneNo,
+    Wake, Zone, ZoneNo,
 };
 
 const CAPACITY: u64 = 1 << 31;
@@ -71,8 +71,8 @@ impl HwQueue for NullQueue {
         }
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        (!self.0.is_empty()).then_some(Nanos(0))
+    fn next_event(&self) -> Wake {
+        if self.0.is_empty() { Wake::Idle } else { Wake::Now }
     }
 }
 
@@ -111,7 +111,7 @@ impl HwQueue for OneLockQueue {
         }
     }
 
-    fn next_event(&self) -> Option<Nanos> {
+    fn next_event(&self) -> Wake {
         self.1.next_event()
     }
 }

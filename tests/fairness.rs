@@ -11,7 +11,7 @@ use zonal_blk::Clock;
 use zonal_blk::sched::{Prio, PrioClass, Scheduler};
 use zonal_blk::{
     Bio, Channel, Device, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Sector, Status,
-    Zone, ZoneNo,
+    Wake, Zone, ZoneNo,
 };
 use zonal_host::RealClock;
 
@@ -141,7 +141,7 @@ impl HwQueue for LoggingQueue {
         self.0.poll(now, done);
     }
 
-    fn next_event(&self) -> Option<Nanos> {
+    fn next_event(&self) -> Wake {
         self.0.next_event()
     }
 }
@@ -224,7 +224,7 @@ fn run_virtual(mut readers: [Reader; 2]) {
     let mut now = Nanos(0);
     while !readers.iter_mut().all(Reader::is_done) {
         readers.iter_mut().for_each(|reader| reader.step(now));
-        let next = readers.iter_mut().filter_map(|reader| reader.channel.next_event()).min();
+        let next = readers.iter_mut().filter_map(|reader| reader.channel.next_event().at()).min();
         now = next.map_or(now, |at| at.max(now)) + Nanos(1000);
     }
 }

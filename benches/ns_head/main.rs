@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 use zonal_blk::{
-    Bio, Device, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Sector, Status, Zone,
-    ZoneNo,
+    Bio, Device, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Sector, Status, Wake,
+    Zone, ZoneNo,
 };
 use zonal_nvme::ns::{Ids, Namespace, NamespaceInfo, Protection, setup_rw};
 use zonal_nvme::wire::Sqe;
@@ -158,8 +158,8 @@ impl<A: Layout> HwQueue for CommandQueue<A> {
         done.append(&mut self.pending);
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        (!self.pending.is_empty()).then_some(Nanos(0))
+    fn next_event(&self) -> Wake {
+        if self.pending.is_empty() { Wake::Idle } else { Wake::Now }
     }
 }
 

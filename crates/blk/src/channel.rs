@@ -17,7 +17,9 @@ use crate::sched::{MergeLimit, SchedHandle};
 use crate::split::{self, FastPath};
 use crate::status::Status;
 use crate::units::{Nanos, ZoneNo};
+use crate::wake::{Wake, WakeUp};
 use std::collections::VecDeque;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
 /// How many requests one [`Channel::poll`] finishes at the most, so that a thread that issues the
@@ -351,8 +353,9 @@ impl Channel {
             }
         }
         self.done = done;
+        let leaving = self.is_leaving();
         if let Some(sched) = &mut self.sched
-            && !(self.retiring && self.nr_bios == 0)
+            && !leaving
         {
             sched.poll(now, &mut self.hctx);
         }
@@ -361,6 +364,9 @@ impl Channel {
         self.nr_bios -= count;
         if count > 0 && self.nr_bios == 0 {
             self.usage.leave();
+        }
+        if self.sched.as_ref().is_some_and(SchedHandle::has_work) {
+            self.offer_work();
         }
         count
     }
@@ -486,20 +492,75 @@ impl Channel {
         self.pool.put(request);
     }
 
-    /// When to call [`Channel::poll`] next; `None` if nothing is known to happen. A time that has
-    /// passed means now. With a scheduler, what other channels do can bring the time forward.
-    pub fn next_event(&mut self) -> Option<Nanos> {
+    /// When to call [`Channel::poll`] next. Holds until then unless the channel is woken
+    /// ([`Channel::set_waker`]): what other channels do can bring the time forward. To be heeded also
+    /// without bios outstanding, as a write of another channel may be in flight here.
+    pub fn next_event(&mut self) -> Wake {
         let admits = !self.held.is_empty() && !self.queue.gate().is_frozen();
         if admits || !self.ended.is_empty() || self.has_mail() {
-            return Some(Nanos(0));
+            return Wake::Now;
         }
         let device = self.hctx.with(|hctx| hctx.next_event());
-        let leaves = self.retiring && self.nr_bios == 0;
-        let Some(sched) = self.sched.as_ref().filter(|_| !leaves) else {
-            return device;
+        let dispatches = !self.is_leaving();
+        let sched = match &self.sched {
+            Some(sched) if dispatches => sched.next_event(&mut self.hctx),
+            _ => Wake::Idle,
         };
-        let sched = sched.next_event(&mut self.hctx);
-        [device, sched].into_iter().flatten().min()
+        // What is not on this hardware queue waits in a plug, in the scheduler, on another channel's
+        // hardware queue or for the queue to be unfrozen.
+        let elsewhere = if self.outstanding() > 0 { Wake::External } else { Wake::Idle };
+        device.min(sched).min(elsewhere)
+    }
+
+    /// Appends the file descriptors that become readable when [`Channel::poll`] may find something
+    /// ([`HwQueue::wait_fds`](crate::HwQueue::wait_fds)).
+    pub fn wait_fds(&mut self, fds: &mut Vec<RawFd>) {
+        self.hctx.with(|hctx| hctx.wait_fds(fds));
+    }
+
+    /// Sets how to wake the thread that drives the channel, for [`Channel::prepare_to_sleep`].
+    pub fn set_waker(&mut self, waker: Arc<dyn WakeUp>) {
+        self.mailbox().sleeper().set_waker(Some(waker));
+    }
+
+    /// Announces that the thread is about to sleep: from now on the channel is woken, once, when
+    /// other threads leave it something to do. Returns false if there is something to poll already;
+    /// do not sleep then. Else ask [`Channel::next_event`] for how long to sleep, sleep, and call
+    /// [`Channel::awake`].
+    pub fn prepare_to_sleep(&mut self) -> bool {
+        let dispatches = self.sched.is_some() && !self.is_leaving();
+        let has_room = dispatches && self.hctx.with(|hctx| hctx.room()) > 0;
+        self.mailbox().sleeper().fall_asleep(has_room);
+        if has_room {
+            self.queue.expect_work();
+        }
+        let sleeps = self.next_event() != Wake::Now;
+        if !sleeps {
+            self.awake();
+        }
+        sleeps
+    }
+
+    /// The thread no longer sleeps.
+    pub fn awake(&mut self) {
+        self.mailbox().sleeper().awake();
+    }
+
+    fn mailbox(&self) -> &Mailbox {
+        &self.mailboxes[self.id as usize]
+    }
+
+    /// Whether the channel leaves what waits in the scheduler to others.
+    fn is_leaving(&self) -> bool {
+        self.retiring && self.nr_bios == 0
+    }
+
+    /// Requests wait in the scheduler: wakes others for them if this channel cannot send them.
+    #[cold]
+    fn offer_work(&mut self) {
+        if self.is_leaving() || self.hctx.with(|hctx| hctx.room()) == 0 {
+            self.queue.wake_sleepers_with_room();
+        }
     }
 
     /// Sets the share of the device that the scheduler bfq gives this channel, 1 to 1000 (a process
@@ -513,7 +574,7 @@ impl Channel {
 
     /// Whether another channel has left something here for the next [`Channel::poll`].
     pub fn has_mail(&self) -> bool {
-        !self.mailboxes[self.id as usize].is_empty()
+        !self.mailbox().is_empty()
     }
 
     /// Whether bios wait for the queue to be thawed.
@@ -526,6 +587,9 @@ impl Channel {
     pub fn retire(&mut self) {
         if !std::mem::replace(&mut self.retiring, true) {
             self.hctx.retire();
+            if self.sched.as_ref().is_some_and(SchedHandle::has_work) {
+                self.offer_work();
+            }
         }
     }
 
@@ -543,6 +607,10 @@ impl Drop for Channel {
             self.retire();
             let idle = self.outstanding() == 0 && !self.has_mail() && self.told_may_close;
             assert!(idle || self.is_idle(), "a channel was dropped with I/O outstanding");
+            // The others have to see to what is left on a shared hardware queue.
+            if !self.hctx.with(|hctx| hctx.is_idle()) {
+                self.queue.wake_all();
+            }
         }
         if let HctxRef::Own(_) = self.hctx {
             self.queue.release_hctx();

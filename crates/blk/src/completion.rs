@@ -8,6 +8,7 @@ use crate::probe::{mark, mutant};
 use crate::request::Request;
 use crate::status::Status;
 use crate::sync::{AtomicBool, Ordering};
+use crate::wake::Sleeper;
 
 /// Where other channels leave the requests of this one that they finished. A write that waited in
 /// a plug is issued by the channel whose write it waited for.
@@ -19,19 +20,32 @@ pub(crate) struct Mailbox {
     /// Read without the lock on every poll.
     full: AtomicBool,
     requests: SpinLock<Vec<Box<Request>>>,
+    /// The owner.
+    sleeper: Sleeper,
 }
 
 impl Mailbox {
     pub(crate) fn new() -> Self {
-        Mailbox { full: AtomicBool::new(false), requests: SpinLock::new(Vec::new()) }
+        Mailbox {
+            full: AtomicBool::new(false),
+            requests: SpinLock::new(Vec::new()),
+            sleeper: Sleeper::new(),
+        }
     }
 
-    /// Leaves `sent`, which is empty afterwards. Together: each visit takes the mailbox from its
-    /// owner's cache.
+    /// Moves all of `sent` into the mailbox and wakes its owner. All at once, because each visit
+    /// takes the mailbox out of its owner's cache.
     pub(crate) fn push_all(&self, sent: &mut Vec<Box<Request>>) {
-        let mut requests = self.requests.lock();
-        requests.append(sent);
-        self.full.store(true, Ordering::Release);
+        {
+            let mut requests = self.requests.lock();
+            requests.append(sent);
+            self.full.store(true, Ordering::Release);
+        }
+        self.sleeper.wake();
+    }
+
+    pub(crate) fn sleeper(&self) -> &Sleeper {
+        &self.sleeper
     }
 
     pub(crate) fn is_empty(&self) -> bool {

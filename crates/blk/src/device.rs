@@ -3,7 +3,9 @@ use crate::limits::Limits;
 use crate::request::Request;
 use crate::status::Status;
 use crate::units::{Nanos, Tag, ZoneNo};
+use crate::wake::Wake;
 use crate::zone::Zone;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
 /// A device: limits, zones, and hardware queues to send requests through.
@@ -37,11 +39,16 @@ pub trait HwQueue: Send {
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>>;
 
     /// Moves the requests that are done at `now` to the end of `done`, each with its status set.
+    /// Never blocks.
     fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>);
 
-    /// When [`HwQueue::poll`] will next find a request done, as far as the device knows; `None`
-    /// with nothing in flight. A time that has passed means now.
-    fn next_event(&self) -> Option<Nanos>;
+    /// When [`HwQueue::poll`] will next find a request done, as far as the device knows. A queue
+    /// answers [`Wake::External`] only if [`HwQueue::wait_fds`] names what to wait for.
+    fn next_event(&self) -> Wake;
+
+    /// Appends the file descriptors that become readable when [`HwQueue::poll`] may find something.
+    /// A device around another one passes this on.
+    fn wait_fds(&self, _fds: &mut Vec<RawFd>) {}
 
     /// A request has been here for longer than the queue's I/O timeout: the device may stop it
     /// (`blk_mq_ops::timeout`). Whatever it gives back it must not do any more; if it has to be

@@ -16,6 +16,8 @@ use crate::request::{Request, RequestList};
 use crate::status::Status;
 use crate::sync::Mutex;
 use crate::units::{Nanos, Tag};
+use crate::wake::Wake;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
 /// When to try again what the device was too busy for, if nothing that could end is with it: the
@@ -215,12 +217,18 @@ impl Hctx {
         }
     }
 
-    pub(crate) fn next_event(&self) -> Option<Nanos> {
-        if self.free_tags.len() == self.depth {
-            return (!self.waiting.is_empty()).then(|| self.refused_at + RETRY);
+    pub(crate) fn next_event(&self) -> Wake {
+        if self.free_tags.len() < self.depth {
+            self.hw.next_event().min(Wake::At(self.next_timeout_check))
+        } else if self.waiting.is_empty() {
+            Wake::Idle
+        } else {
+            Wake::At(self.refused_at + RETRY)
         }
-        let device = self.hw.next_event();
-        Some(device.map_or(self.next_timeout_check, |at| at.min(self.next_timeout_check)))
+    }
+
+    pub(crate) fn wait_fds(&self, fds: &mut Vec<RawFd>) {
+        self.hw.wait_fds(fds);
     }
 
     /// Whether nothing is with the device and nothing waits for it.

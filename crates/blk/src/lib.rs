@@ -22,7 +22,6 @@
 pub mod bio;
 pub mod buf;
 pub mod channel;
-mod clock;
 mod completion;
 pub mod device;
 pub mod external;
@@ -49,12 +48,12 @@ mod sync;
 #[cfg_attr(any(loom, shuttle), allow(dead_code, unused_imports))]
 mod testing;
 pub mod units;
+mod wake;
 pub mod zone;
 
 pub use bio::{Bio, BioFlags, Completion, Op};
 pub use buf::Buf;
 pub use channel::Channel;
-pub use clock::Clock;
 pub use device::{Abort, Device, HwQueue};
 pub use external::{ExternalBuf, ExternalMemory};
 pub use iostat::IoStat;
@@ -64,4 +63,5 @@ pub use queue::{AttachError, Queue, QueueOptions, SwitchError};
 pub use request::{Request, RequestList};
 pub use status::Status;
 pub use units::{Bytes, Lba, Nanos, Sector, Tag, ZoneNo};
+pub use wake::{Clock, Wake, WakeUp};
 pub use zone::{Zone, ZoneCondition, ZoneKind};

@@ -18,8 +18,9 @@ use crate::request::{Request, RequestList};
 use crate::sched::Scheduler;
 use crate::split;
 use crate::status::Status;
-use crate::sync::{AtomicU8, Mutex, Ordering};
+use crate::sync::{AtomicBool, AtomicU8, Mutex, Ordering, store_before_load};
 use crate::units::{Nanos, Sector, ZoneNo};
+use crate::wake::Sleeper;
 use crate::zone::Zone;
 pub(crate) use settings::ChannelConfig;
 use settings::Settings;
@@ -82,6 +83,8 @@ pub struct Queue {
     /// Change only while nothing is inside.
     settings: Mutex<Settings>,
     gate: Gate,
+    /// Channels may be asleep that have room for requests of the scheduler.
+    sleepers_with_room: AtomicBool,
     channels: Mutex<Channels>,
 }
 
@@ -159,6 +162,7 @@ impl Queue {
             merge: options.merge,
             settings: Mutex::new(settings),
             gate: Gate::new(),
+            sleepers_with_room: AtomicBool::new(false),
             channels: Mutex::default(),
         };
         queue.lock_zones(zone_write).map_err(|e| e.at_attach(&options.scheduler))?;
@@ -198,9 +202,35 @@ impl Queue {
         self.gate.is_quiescent(&channels.usages)
     }
 
-    /// Lets bios in again.
+    /// Lets bios in again and wakes the channels that hold some.
     pub fn unfreeze(&self) {
         self.gate.unfreeze();
+        self.wake_all();
+    }
+
+    /// Wakes every channel that sleeps.
+    pub(crate) fn wake_all(&self) {
+        self.mailboxes().iter().for_each(|mailbox| mailbox.sleeper().wake());
+    }
+
+    /// A channel is about to sleep that could send what waits in the scheduler. It has to look for
+    /// work after this.
+    pub(crate) fn expect_work(&self) {
+        self.sleepers_with_room.store(true, Ordering::SeqCst);
+        store_before_load();
+    }
+
+    /// Wakes the channels that sleep and have room for what waits in the scheduler: the caller has
+    /// none.
+    pub(crate) fn wake_sleepers_with_room(&self) {
+        store_before_load();
+        if self.sleepers_with_room.load(Ordering::SeqCst)
+            && self.sleepers_with_room.swap(false, Ordering::SeqCst)
+        {
+            let mailboxes = self.mailboxes();
+            let sleepers = mailboxes.iter().map(|mailbox| mailbox.sleeper());
+            sleepers.filter(|sleeper| sleeper.has_room()).for_each(Sleeper::wake);
+        }
     }
 
     /// Changes the zone-write policy of a frozen, quiescent queue.

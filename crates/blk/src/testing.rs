@@ -4,9 +4,11 @@ use crate::limits::Limits;
 use crate::request::Request;
 use crate::status::Status;
 use crate::units::{Nanos, Sector, Tag, ZoneNo};
+use crate::wake::{Wake, WakeUp};
 use crate::zone::{Zone, ZoneCondition, ZoneKind};
-use crate::{Completion, Op};
+use crate::{Channel, Completion, Op};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 mod rig;
@@ -287,8 +289,8 @@ impl HwQueue for ScriptedQueue {
         done.append(&mut self.device.state.lock().unwrap().ended[self.queue]);
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        None
+    fn next_event(&self) -> Wake {
+        Wake::Idle
     }
 
     fn abort(&mut self, _now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) -> Abort {
@@ -309,4 +311,26 @@ impl HwQueue for ScriptedQueue {
 /// The user data and status of each completion.
 pub(crate) fn outcomes(completions: &[Completion]) -> Vec<(u64, Status)> {
     completions.iter().map(|c| (c.user_data, c.status)).collect()
+}
+
+/// Counts how often a channel is woken.
+#[derive(Default)]
+pub(crate) struct Alarm(AtomicU32);
+
+impl Alarm {
+    pub(crate) fn of(channel: &mut Channel) -> Arc<Self> {
+        let alarm = Arc::new(Alarm::default());
+        channel.set_waker(Arc::clone(&alarm) as _);
+        alarm
+    }
+
+    pub(crate) fn rings(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl WakeUp for Alarm {
+    fn wake(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }

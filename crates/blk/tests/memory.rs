@@ -7,7 +7,7 @@ use std::alloc::System;
 use std::sync::Arc;
 use zonal_blk::{
     Bio, Channel, Device, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Sector, Status,
-    Zone, ZoneCondition, ZoneKind, ZoneNo, ZoneWrite,
+    Wake, Zone, ZoneCondition, ZoneKind, ZoneNo, ZoneWrite,
 };
 
 #[global_allocator]
@@ -81,8 +81,8 @@ impl HwQueue for TinyQueue {
         }
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        (!self.0.is_empty()).then_some(Nanos(0))
+    fn next_event(&self) -> Wake {
+        if self.0.is_empty() { Wake::Idle } else { Wake::Now }
     }
 }
 

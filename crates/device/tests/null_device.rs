@@ -2,7 +2,7 @@
 use std::sync::Arc;
 use zonal_blk::{
     Bio, Buf, Bytes, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector, Status,
-    ZoneCondition, ZoneNo, ZoneWrite,
+    Wake, ZoneCondition, ZoneNo, ZoneWrite,
 };
 use zonal_device::{NullConfig, NullDevice};
 
@@ -217,12 +217,12 @@ fn commands_take_their_latency_and_end_newest_first() {
         channel.submit(Nanos(now), Bio::new(Op::Read, Sector(0), 8, user_data));
     }
     let ended = |list: &[u64]| list.iter().map(|&i| (i, Status::Ok)).collect::<Vec<_>>();
-    assert_eq!(channel.next_event(), Some(Nanos(100)));
+    assert_eq!(channel.next_event(), Wake::At(Nanos(100)));
     assert_eq!(poll(&mut channel, 99), []);
     assert_eq!(poll(&mut channel, 100), ended(&[1, 0]));
-    assert_eq!(channel.next_event(), Some(Nanos(150)));
+    assert_eq!(channel.next_event(), Wake::At(Nanos(150)));
     assert_eq!(poll(&mut channel, 1000), ended(&[2, 4, 3]));
-    assert_eq!(channel.next_event(), None);
+    assert_eq!(channel.next_event(), Wake::Idle);
 }
 
 /// When each of 64 reads, started together, ends.
@@ -233,7 +233,7 @@ fn ends_with_jitter(seed: u64) -> Vec<(u64, u64)> {
         channel.submit(Nanos(0), Bio::new(Op::Read, Sector(0), 8, user_data));
     }
     let mut ends = Vec::new();
-    while let Some(now) = channel.next_event() {
+    while let Wake::At(now) = channel.next_event() {
         ends.extend(poll(&mut channel, now.0).iter().map(|(i, _)| (now.0, *i)));
     }
     ends

@@ -55,7 +55,7 @@ fn in_virtual_time(queue: &Arc<Queue>) -> Vec<(u64, usize, Sector)> {
     let mut trace = Vec::new();
     let mut completions: Vec<Completion> = Vec::new();
     while channels.iter().any(|channel| channel.outstanding() > 0) {
-        let next = channels.iter_mut().filter_map(Channel::next_event).min();
+        let next = channels.iter_mut().filter_map(|channel| channel.next_event().at()).min();
         now = now.max(next.expect("something is on its way"));
         for (i, channel) in channels.iter_mut().enumerate() {
             channel.poll(now, &mut completions);

@@ -79,7 +79,7 @@ impl Rig {
 
     /// Lets time pass to the next event, or to `until` if that is earlier.
     fn step(&mut self, until: Nanos) {
-        let next = self.channels.iter_mut().filter_map(Channel::next_event).min();
+        let next = self.channels.iter_mut().filter_map(|channel| channel.next_event().at()).min();
         self.now = self.now.max(next.unwrap_or(until).min(until));
         let mut completions = Vec::new();
         for (nr, channel) in self.channels.iter_mut().enumerate() {

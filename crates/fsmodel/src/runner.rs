@@ -271,7 +271,7 @@ impl FsRunner {
 
     /// Nothing was done: for how long?
     fn wait(&mut self, now: Nanos) -> Step {
-        let disks = self.disks.iter_mut().filter_map(|disk| disk.channel.next_event());
+        let disks = self.disks.iter_mut().filter_map(|disk| disk.channel.next_event().at());
         let depth = self.job.iodepth;
         let resting = |process: &&Process| !process.is_idle;
         let paces = self.processes.iter().filter(resting).filter_map(|process| {
@@ -332,7 +332,7 @@ impl Runner for FsRunner {
     }
 
     fn next_event(&mut self) -> Option<Nanos> {
-        self.disks.iter_mut().filter_map(|disk| disk.channel.next_event()).min()
+        self.disks.iter_mut().filter_map(|disk| disk.channel.next_event().at()).min()
     }
 
     fn stop(&mut self) {

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 use zonal_blk::{
     Bio, BioFlags, Device, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Sector,
-    Status, Zone, ZoneCondition, ZoneKind, ZoneNo, ZoneWrite,
+    Status, Wake, Zone, ZoneCondition, ZoneKind, ZoneNo, ZoneWrite,
 };
 use zonal_nvme::ns::{
     Ids, Namespace, NamespaceHead, NamespaceInfo, ScanError, SpecialPayload, setup,
@@ -67,8 +67,8 @@ impl HwQueue for RecorderQueue {
         done.append(&mut self.1);
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        (!self.1.is_empty()).then_some(Nanos(0))
+    fn next_event(&self) -> Wake {
+        if self.1.is_empty() { Wake::Idle } else { Wake::Now }
     }
 }
 

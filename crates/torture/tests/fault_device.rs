@@ -48,7 +48,7 @@ impl Rig {
         let mut done = Vec::new();
         while done.is_empty() {
             self.channel.poll(self.now, &mut done);
-            if let Some(at) = self.channel.next_event() {
+            if let Some(at) = self.channel.next_event().at() {
                 self.now = self.now.max(at);
             }
         }

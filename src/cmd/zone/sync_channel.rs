@@ -90,7 +90,7 @@ impl SyncChannel {
                     status => Err(status),
                 };
             }
-            let next = self.channel.next_event().expect("a bio on its way has a next event");
+            let next = self.channel.next_event().at().expect("a bio in flight has a next event");
             self.now = self.now.max(next);
         }
     }

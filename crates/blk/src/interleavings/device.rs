@@ -6,6 +6,7 @@ use crate::request::Request;
 use crate::status::Status;
 use crate::testing::sequential_zones;
 use crate::units::{Nanos, Sector, Tag, ZoneNo};
+use crate::wake::Wake;
 use crate::zone::{Zone, ZoneCondition};
 use shuttle::rand::{Rng, thread_rng};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -186,8 +187,8 @@ impl HwQueue for SlowQueue {
         }
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        None
+    fn next_event(&self) -> Wake {
+        Wake::Idle
     }
 
     fn abort(&mut self, _now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) -> Abort {

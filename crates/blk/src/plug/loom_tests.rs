@@ -15,6 +15,7 @@ use crate::request::{Request, RequestList};
 use crate::status::Status;
 use crate::testing::{limits, sequential_zones};
 use crate::units::{Nanos, Sector, ZoneNo};
+use crate::wake::{Wake, WakeUp};
 use crate::zone::{Zone, ZoneCondition};
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread as threads;
@@ -62,8 +63,8 @@ impl HwQueue for Immediate {
         }
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        None
+    fn next_event(&self) -> Wake {
+        if self.started.is_empty() { Wake::Idle } else { Wake::Now }
     }
 }
 
@@ -321,6 +322,85 @@ fn loom_channels_issue_and_complete_each_others_writes() {
             assert_eq!(queue.dump_plugs(true)[0].references, 1);
         });
     }
+}
+
+/// Wakes a thread of loom's.
+struct Bell(loom::sync::Arc<loom::sync::Notify>);
+
+impl WakeUp for Bell {
+    fn wake(&self) {
+        self.0.notify();
+    }
+}
+
+/// Submits an append on a channel and polls until it has completed and the channel can go, asleep
+/// whenever there is nothing to poll. Loom reports a thread that nobody wakes as a deadlock.
+fn drive_asleep(channel: &mut Channel, id: u64) {
+    let bell = loom::sync::Arc::new(loom::sync::Notify::new());
+    channel.set_waker(Arc::new(Bell(loom::sync::Arc::clone(&bell))));
+    channel.submit(Nanos(0), Bio::new(Op::ZoneAppend, Sector(0), 1, id));
+    let mut completions = Vec::new();
+    loop {
+        channel.poll(Nanos(0), &mut completions);
+        match channel.next_event() {
+            Wake::Idle => break,
+            Wake::External if channel.prepare_to_sleep() => {
+                bell.wait();
+                channel.awake();
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(completions.len(), 1);
+}
+
+#[test]
+fn loom_a_channel_that_sleeps_is_woken_when_another_finishes_its_write() {
+    loom::model(|| {
+        let options =
+            QueueOptions { zone_write: Some(ZoneWrite::Plug), merge: false, ..Default::default() };
+        let queue = Queue::attach(Strict::new(1), options).unwrap();
+        let (mut here, mut there) = (queue.channel().unwrap(), queue.channel().unwrap());
+        let thread = threads::spawn(move || drive_asleep(&mut there, 1));
+        drive_asleep(&mut here, 0);
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_a_channel_that_sleeps_is_woken_when_the_queue_is_unfrozen() {
+    loom::model(|| {
+        let queue = Queue::attach(Strict::new(1), QueueOptions::default()).unwrap();
+        let mut channel = queue.channel().unwrap();
+        queue.freeze();
+        let thread = threads::spawn(move || drive_asleep(&mut channel, 0));
+        queue.unfreeze();
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_mail_wakes_its_receiver() {
+    loom::model(|| {
+        let mailbox = Arc::new(Mailbox::new());
+        let bell = loom::sync::Arc::new(loom::sync::Notify::new());
+        mailbox.sleeper().set_waker(Some(Arc::new(Bell(loom::sync::Arc::clone(&bell)))));
+        let sender = Arc::clone(&mailbox);
+        let thread = threads::spawn(move || {
+            let mut request = Box::new(Request::empty());
+            request.init(Bio::new(Op::Read, Sector(0), 1, 7), 0, ZoneNo(0), None);
+            sender.push_all(&mut vec![request]);
+        });
+        mailbox.sleeper().fall_asleep(false);
+        if mailbox.is_empty() {
+            bell.wait();
+        }
+        mailbox.sleeper().awake();
+        let mut mail = Vec::new();
+        mailbox.take(&mut mail);
+        assert_eq!(mail.pop().expect("mail").take_bio().0.user_data, 7);
+        thread.join().unwrap();
+    });
 }
 
 #[test]

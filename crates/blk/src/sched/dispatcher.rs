@@ -124,7 +124,7 @@ impl Dispatcher {
     fn with_core<R>(&self, f: impl FnOnce(&mut Core) -> R) -> R {
         let result = f(&mut self.core.lock().expect("scheduler lock"));
         if self.rerun.fetch_or(false, Ordering::AcqRel) {
-            self.stalled_until.store(0, Ordering::Relaxed);
+            self.stalled_until.store(0, Ordering::SeqCst);
             self.flags.has_work.store(true, Ordering::SeqCst);
         }
         result
@@ -172,7 +172,7 @@ impl Dispatcher {
 
     /// When to dispatch next, with room to send; `None` if that depends on what happens.
     pub(super) fn next_event(&self) -> Option<Nanos> {
-        let at = self.stalled_until.load(Ordering::Relaxed);
+        let at = self.stalled_until.load(Ordering::SeqCst);
         (self.has_work() && at != u64::MAX).then_some(Nanos(at))
     }
 
@@ -307,7 +307,8 @@ impl Core {
             has_work = !self.elevator.is_empty();
         }
         if shared.stalled_until.load(Ordering::Relaxed) != stalled_until {
-            shared.stalled_until.store(stalled_until, Ordering::Relaxed);
+            // Sequentially consistent, as `has_work` is, for a channel that falls asleep meanwhile.
+            shared.stalled_until.store(stalled_until, Ordering::SeqCst);
         }
         has_work
     }

@@ -18,6 +18,7 @@ use super::prio::PrioClass;
 use crate::hctx::HctxRef;
 use crate::request::Request;
 use crate::units::Nanos;
+use crate::wake::Wake;
 use std::sync::Arc;
 
 /// How batches may be sorted by the channel.
@@ -139,7 +140,7 @@ impl SchedHandle {
     /// Sends what waits, if it is time.
     #[inline]
     pub(crate) fn poll(&mut self, now: Nanos, hctx: &mut HctxRef) {
-        if self.next_event(hctx).is_some_and(|at| at <= now) {
+        if self.next_event(hctx).is_due(now) {
             self.run(now, hctx);
         }
     }
@@ -157,10 +158,24 @@ impl SchedHandle {
         }
     }
 
-    /// When the channel will have something to send; `None` if that depends on what happens.
-    pub(crate) fn next_event(&self, hctx: &mut HctxRef) -> Option<Nanos> {
-        let at = self.dispatcher.next_event()?;
-        (hctx.with(|hctx| hctx.room()) > 0).then_some(at)
+    /// When the channel will have something to send; [`Wake::Idle`] if no time is known.
+    pub(crate) fn next_event(&self, hctx: &mut HctxRef) -> Wake {
+        match self.dispatcher.next_event() {
+            Some(at) if hctx.with(|hctx| hctx.room()) > 0 => {
+                if at == Nanos(0) {
+                    Wake::Now
+                } else {
+                    Wake::At(at)
+                }
+            }
+            _ => Wake::Idle,
+        }
+    }
+
+    /// Whether requests wait in the scheduler.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        self.dispatcher.has_work()
     }
 
     /// Sets the channel's share of the device.

@@ -7,8 +7,9 @@ use crate::limits::Limits;
 use crate::queue::{AttachError, Queue, QueueOptions};
 use crate::request::Request;
 use crate::status::Status;
-use crate::testing::{ScriptedDevice, limits, outcomes};
+use crate::testing::{Alarm, ScriptedDevice, limits, outcomes};
 use crate::units::{Nanos, Sector, ZoneNo};
+use crate::wake::Wake;
 use crate::zone::Zone;
 use crate::{Channel, ZoneWrite};
 use std::sync::Arc;
@@ -120,17 +121,63 @@ fn a_channel_with_room_sends_what_another_had_none_for() {
     let (mut a, mut b) = (queue.channel().unwrap(), queue.channel().unwrap());
     a.submit(NOW, read(100));
     a.submit(NOW, read(200));
-    assert_eq!(b.next_event(), Some(Nanos(0)), "there is work that b has room for");
+    assert_eq!(b.next_event(), Wake::Now, "there is work that b has room for");
     let mut out = Vec::new();
     b.poll(NOW, &mut out);
     assert_eq!(sectors(&device), [100, 200]);
-    assert_eq!(b.next_event(), Some(NOW + IO_TIMEOUT), "the end of patience");
+    assert_eq!(b.next_event(), Wake::At(NOW + IO_TIMEOUT), "the end of patience");
     device.end(1, Status::Ok);
     b.poll(NOW, &mut out);
     assert!(out.is_empty() && a.has_mail());
     a.poll(NOW, &mut out);
     assert_eq!(outcomes(&out), [(200, Status::Ok)]);
     finish(&device, 0, &mut a);
+}
+
+#[test]
+fn a_channel_that_sleeps_is_woken_for_what_another_has_no_room_for() {
+    let device = ScriptedDevice::new(plain_limits(1));
+    let queue = queue(&device, mq_deadline());
+    let (mut a, mut b) = (queue.channel().unwrap(), queue.channel().unwrap());
+    let alarm = Alarm::of(&mut b);
+    assert!(b.prepare_to_sleep());
+    let mut out = Vec::new();
+    a.submit(NOW, read(100));
+    a.poll(NOW, &mut out);
+    assert_eq!(alarm.rings(), 0, "nothing waits");
+    a.submit(NOW, read(200));
+    a.poll(NOW, &mut out);
+    assert_eq!(alarm.rings(), 1);
+    b.awake();
+    assert!(!b.prepare_to_sleep());
+    b.poll(NOW, &mut out);
+    assert_eq!(sectors(&device), [100, 200]);
+    assert!(b.prepare_to_sleep());
+    a.submit(NOW, read(300));
+    a.poll(NOW, &mut out);
+    assert_eq!(alarm.rings(), 1, "it has no room either");
+    b.awake();
+    device.end(1, Status::Ok);
+    b.poll(NOW, &mut out);
+    device.end(1, Status::Ok);
+    b.poll(NOW, &mut out);
+    assert_eq!(finish(&device, 0, &mut a).len(), 3);
+}
+
+#[test]
+fn a_channel_that_sleeps_is_woken_for_what_one_that_retires_leaves_to_it() {
+    let device = ScriptedDevice::new(plain_limits(1));
+    let queue = queue(&device, mq_deadline());
+    let [mut a, mut b, mut c] = [(); 3].map(|()| queue.channel().unwrap());
+    let alarm = Alarm::of(&mut a);
+    assert!(a.prepare_to_sleep());
+    b.submit(NOW, read(100));
+    b.submit(NOW, read(200));
+    c.retire();
+    assert_eq!(alarm.rings(), 1);
+    a.awake();
+    assert!(!a.prepare_to_sleep());
+    assert_eq!(finish(&device, 1, &mut b), [100, 200]);
 }
 
 #[test]
@@ -143,7 +190,7 @@ fn a_channel_that_retires_takes_no_more_work_and_strands_none() {
     b.retire();
     let mut out = Vec::new();
     b.poll(NOW, &mut out);
-    assert_eq!(b.next_event(), None);
+    assert_eq!(b.next_event(), Wake::Idle);
     assert!(b.is_idle());
     drop(b);
     assert_eq!(finish(&device, 0, &mut a), [100, 200]);
@@ -161,7 +208,7 @@ fn a_lower_class_waits_for_a_higher_one_that_went_straight_to_the_device() {
     channel.submit(NOW, in_class(PrioClass::Idle, 300));
     assert_eq!(sectors(&device), [100, 200]);
     let aging = MqDeadlineOptions::default().prio_aging_expire;
-    assert_eq!(channel.next_event(), Some(aging));
+    assert_eq!(channel.next_event(), Wake::At(aging));
     device.end(0, Status::Ok);
     let mut out = Vec::new();
     channel.poll(NOW, &mut out);
@@ -184,7 +231,7 @@ fn aged_requests_are_sent_at_the_time_that_next_event_says() {
     let in_class = |class, sector| Bio { prio: Prio::new(class, 0), ..read(sector) };
     channel.submit(NOW, in_class(PrioClass::Realtime, 100));
     channel.submit(Nanos(7), in_class(PrioClass::BestEffort, 200));
-    let at = channel.next_event().unwrap();
+    let at = channel.next_event().at().unwrap();
     assert_eq!(at, MqDeadlineOptions::default().prio_aging_expire + Nanos(7));
     let mut out = Vec::new();
     channel.poll(at - Nanos(1), &mut out);
@@ -210,7 +257,7 @@ fn zone_write_locking_sends_one_write_a_zone() {
         channel.submit(NOW, write(sector));
     }
     assert_eq!(sectors(&device), [0, 4096]);
-    let patience = Some(NOW + IO_TIMEOUT);
+    let patience = Wake::At(NOW + IO_TIMEOUT);
     assert_eq!(channel.next_event(), patience, "nothing happens before a write ends");
     let mut out = Vec::new();
     device.end(0, Status::Ok);
@@ -296,8 +343,8 @@ impl HwQueue for QuickQueue {
         }
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        (!self.1.is_empty()).then_some(Nanos(0))
+    fn next_event(&self) -> Wake {
+        if self.1.is_empty() { Wake::Idle } else { Wake::Now }
     }
 }
 

@@ -32,7 +32,7 @@ use medium::DiskMedium;
 pub use seek::SeekCurve;
 use std::sync::{Arc, Mutex, MutexGuard};
 pub use trace::{Counters, HeadActivity, TraceEntry};
-use zonal_blk::{Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Zone, ZoneNo};
+use zonal_blk::{Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Wake, Zone, ZoneNo};
 
 /// A rotating disk.
 pub struct HddDevice {
@@ -136,7 +136,7 @@ impl HwQueue for DriveQueue {
         self.0.drive().poll(now, done, &self.0.store);
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        self.0.drive().next_event()
+    fn next_event(&self) -> Wake {
+        self.0.drive().next_event().map_or(Wake::Idle, Wake::At)
     }
 }

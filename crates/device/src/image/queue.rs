@@ -13,7 +13,7 @@ use super::device::{ExecResult, ImageDevice, status_of};
 use super::store::{Ring, Transfer};
 use std::io;
 use std::sync::Arc;
-use zonal_blk::{BioFlags, Buf, Device, HwQueue, Nanos, Op, Request, Sector, Status, Tag};
+use zonal_blk::{BioFlags, Buf, Device, HwQueue, Nanos, Op, Request, Sector, Status, Tag, Wake};
 
 /// How far a command has come.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -300,7 +300,7 @@ impl HwQueue for ImageQueue {
         self.complete_ready(done);
     }
 
-    fn next_event(&self) -> Option<Nanos> {
+    fn next_event(&self) -> Wake {
         let waits_for_model = |tag: &Tag| {
             let command = self.commands[usize::from(tag.0)].as_ref();
             command.is_some_and(|command| matches!(command.stage, CommandStage::Ended(_)))
@@ -309,9 +309,12 @@ impl HwQueue for ImageQueue {
             || self.moving > 0
             || !self.completing.iter().all(waits_for_model);
         if busy {
-            return Some(Nanos(0));
+            return Wake::Now;
         }
-        self.timing.as_ref().filter(|_| self.timed > 0).and_then(|timing| timing.next_event())
+        self.timing
+            .as_ref()
+            .filter(|_| self.timed > 0)
+            .map_or(Wake::Idle, |timing| timing.next_event())
     }
 }
 

@@ -8,10 +8,11 @@ mod rule;
 use crate::model::{DeviceStats, Estimate, Model};
 use crate::rng::Rng;
 pub use rule::{Fault, Kind, Rule, RuleError};
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{
-    Abort, Device, HwQueue, Limits, Nanos, Request, Status, Tag, Zone, ZoneCondition, ZoneNo,
+    Abort, Device, HwQueue, Limits, Nanos, Request, Status, Tag, Wake, Zone, ZoneCondition, ZoneNo,
 };
 
 /// A device that fails as its rules say.
@@ -148,9 +149,13 @@ impl HwQueue for Queue {
         self.inner.poll(now, done);
     }
 
-    fn next_event(&self) -> Option<Nanos> {
+    fn next_event(&self) -> Wake {
         let pending = self.pending.iter().map(|&(due, ..)| due).min();
-        pending.into_iter().chain(self.inner.next_event()).min()
+        pending.map_or(Wake::Idle, Wake::At).min(self.inner.next_event())
+    }
+
+    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
+        self.inner.wait_fds(fds);
     }
 
     fn abort(&mut self, now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) -> Abort {
@@ -189,7 +194,7 @@ mod tests {
         while channel.outstanding() > 0 {
             channel.poll(now, &mut done);
             ends.extend(done.drain(..).map(|end| (now.0, end.user_data, end.status)));
-            now = channel.next_event().map_or(now, |next| next.max(now));
+            now = channel.next_event().at().map_or(now, |next| next.max(now));
         }
         ends
     }

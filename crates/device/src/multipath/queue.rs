@@ -9,9 +9,10 @@ use super::verdict::{Verdict, resolve};
 use super::zones::ZoneSnapshot;
 use super::{MultipathDevice, PathState, Slot, count, is_path_error};
 use std::mem;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use zonal_blk::{Device, HwQueue, Nanos, Op, Request, Status, Zone};
+use zonal_blk::{Device, HwQueue, Nanos, Op, Request, Status, Wake, Zone};
 
 /// How often it is looked whether what is held can go: a path may be back, or the zone's turn may
 /// have come in another queue.
@@ -375,12 +376,20 @@ impl HwQueue for MultipathQueue {
         }
     }
 
-    fn next_event(&self) -> Option<Nanos> {
+    fn next_event(&self) -> Wake {
         let busy = self.paths.iter().filter(|path| path.in_flight > 0);
-        let flying = busy.filter_map(|path| path.queue.next_event());
+        let flying = busy.map(|path| path.queue.next_event());
         let look = |held: &Held| {
-            if held.at > self.looked_at { held.at } else { self.looked_at + HELD_INTERVAL }
+            Wake::At(if held.at > self.looked_at {
+                held.at
+            } else {
+                self.looked_at + HELD_INTERVAL
+            })
         };
-        flying.chain(self.held.iter().map(look)).min()
+        flying.chain(self.held.iter().map(look)).min().unwrap_or(Wake::Idle)
+    }
+
+    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
+        self.paths.iter().for_each(|path| path.queue.wait_fds(fds));
     }
 }

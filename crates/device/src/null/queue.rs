@@ -18,7 +18,7 @@ use crate::rng::Rng;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
-use zonal_blk::{HwQueue, Nanos, Request};
+use zonal_blk::{HwQueue, Nanos, Request, Wake};
 
 /// A queue of a device without latency.
 pub(super) struct Immediate {
@@ -48,8 +48,8 @@ impl HwQueue for Immediate {
         }
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        (!self.pending.is_empty()).then_some(Nanos(0))
+    fn next_event(&self) -> Wake {
+        if self.pending.is_empty() { Wake::Idle } else { Wake::Now }
     }
 }
 
@@ -88,8 +88,8 @@ impl HwQueue for Constant {
         }
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        self.pending.front().map(|&(due, _)| due)
+    fn next_event(&self) -> Wake {
+        self.pending.front().map_or(Wake::Idle, |&(due, _)| Wake::At(due))
     }
 }
 
@@ -129,8 +129,8 @@ impl HwQueue for Jittered {
         }
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        self.pending.peek().map(|first| first.due)
+    fn next_event(&self) -> Wake {
+        self.pending.peek().map_or(Wake::Idle, |first| Wake::At(first.due))
     }
 }
 

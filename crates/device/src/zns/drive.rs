@@ -23,7 +23,7 @@ use super::stripe::Stripe;
 use super::{ZnsConfig, time_of};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use zonal_blk::{BioFlags, Bytes, Nanos, Op, Request, Sector, Status, ZoneCondition, ZoneNo};
+use zonal_blk::{BioFlags, Bytes, Nanos, Op, Request, Sector, Status, Wake, ZoneCondition, ZoneNo};
 
 /// A command that the drive has.
 struct Command {
@@ -148,12 +148,12 @@ impl Drive {
     }
 
     /// When to poll a hardware queue next: whatever happens next may end one of its commands.
-    pub(super) fn next_event(&self, queue: usize) -> Option<Nanos> {
+    pub(super) fn next_event(&self, queue: usize) -> Wake {
         let ends = &self.queues[queue];
         match (ends.done.is_empty(), ends.in_flight) {
-            (false, _) => Some(Nanos(0)),
-            (true, 0) => None,
-            (true, _) => self.events.next(),
+            (false, _) => Wake::Now,
+            (true, 0) => Wake::Idle,
+            (true, _) => self.events.next().map_or(Wake::Idle, Wake::At),
         }
     }
 

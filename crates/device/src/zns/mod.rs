@@ -39,7 +39,8 @@ use drive::Drive;
 use medium::Medium;
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{
-    Bytes, Device, HwQueue, Limits, Nanos, Request, Sector, Status, Zone, ZoneCondition, ZoneNo,
+    Bytes, Device, HwQueue, Limits, Nanos, Request, Sector, Status, Wake, Zone, ZoneCondition,
+    ZoneNo,
 };
 
 /// A ZNS drive.
@@ -145,7 +146,7 @@ impl HwQueue for Queue {
         self.device.lock().poll(now, self.number, done);
     }
 
-    fn next_event(&self) -> Option<Nanos> {
+    fn next_event(&self) -> Wake {
         self.device.lock().next_event(self.number)
     }
 }

@@ -74,7 +74,7 @@ impl Rig {
 
     /// Lets time go on to the next moment when something may happen, and shows it to `look`.
     fn step(&mut self, look: &mut impl FnMut(&HddDevice)) {
-        let next = self.channel.next_event().expect("something is on its way");
+        let next = self.channel.next_event().at().expect("something is in flight");
         self.now = self.now.max(next.0);
         let mut completions: Vec<Completion> = Vec::new();
         self.channel.poll(Nanos(self.now), &mut completions);

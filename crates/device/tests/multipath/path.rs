@@ -3,7 +3,9 @@
 //! A command takes some time to arrive, is done then, and its answer takes some time back. If the
 //! path is cut, commands on their way are lost, or done later all the same; answers are lost.
 use std::sync::{Arc, Mutex, MutexGuard};
-use zonal_blk::{Bio, Buf, Device, HwQueue, Limits, Nanos, Op, Request, Status, Zone, ZoneNo};
+use zonal_blk::{
+    Bio, Buf, Device, HwQueue, Limits, Nanos, Op, Request, Status, Wake, Zone, ZoneNo,
+};
 use zonal_device::NullDevice;
 use zonal_device::multipath::{Path, PathState};
 use zonal_device::rng::Rng;
@@ -263,11 +265,11 @@ impl HwQueue for TestQueue {
         }
     }
 
-    fn next_event(&self) -> Option<Nanos> {
+    fn next_event(&self) -> Wake {
         if !self.flights.is_empty() && self.path.wire().cuts != self.cuts {
-            return Some(Nanos(0));
+            return Wake::Now;
         }
         let due = |flight: &Flight| if flight.done { flight.answered } else { flight.arrives };
-        self.flights.iter().map(due).min()
+        self.flights.iter().map(due).min().map_or(Wake::Idle, Wake::At)
     }
 }

@@ -86,7 +86,7 @@ impl World {
     pub fn run_until(&mut self, until: Nanos) {
         loop {
             self.settle();
-            let channels = self.channels.iter_mut().filter_map(Channel::next_event);
+            let channels = self.channels.iter_mut().filter_map(|channel| channel.next_event().at());
             let ghosts = self.paths.iter().filter_map(|path| path.next_ghost());
             let Some(next) = channels.chain(ghosts).min().filter(|&next| next <= until) else {
                 break;

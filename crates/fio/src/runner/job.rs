@@ -400,7 +400,7 @@ impl JobRunner {
 
     /// Nothing was done: for how long?
     fn wait(&mut self, now: Nanos) -> Step {
-        let device = self.channel.next_event();
+        let device = self.channel.next_event().at();
         let pace = if self.in_flight > 0 {
             self.pace.opens(now)
         } else if self.contended {
@@ -428,7 +428,7 @@ impl JobRunner {
         if self.channel.is_idle() {
             return Step::Done;
         }
-        match self.channel.next_event() {
+        match self.channel.next_event().at() {
             Some(at) if at <= now => Step::Busy { ios: 0, bytes: 0 },
             at => Step::Wait(at),
         }
@@ -473,7 +473,7 @@ impl Runner for JobRunner {
     }
 
     fn next_interrupt(&mut self) -> Option<Nanos> {
-        self.channel.next_event()
+        self.channel.next_event().at()
     }
 
     fn stop(&mut self) {

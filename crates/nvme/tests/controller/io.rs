@@ -198,7 +198,7 @@ fn namespace_that_is_removed_ends_what_is_on_its_way_and_takes_nothing_more() {
     host.subsystem.remove(1);
     io.queue.submit(io.now, &rw(IoOpcode::READ, 0, 1).into(), &[], &mut responses);
     assert_eq!(responses[0].cqe.status().code(), NvmeStatus::INVALID_NAMESPACE);
-    assert_eq!(io.queue.next_event(), Some(zonal_blk::Nanos(io.now.0 + 1000)));
+    assert_eq!(io.queue.next_event(), zonal_blk::Wake::At(zonal_blk::Nanos(io.now.0 + 1000)));
     io.queue.poll(zonal_blk::Nanos(io.now.0 + 1000), &mut responses);
     assert_eq!(responses[1].cqe.status(), NvmeStatus::SUCCESS);
     // Another namespace under the same identifier.

@@ -6,8 +6,9 @@ use super::log::{BioPart, Event};
 use super::{AbortResponse, CommandObserver, Effect, FaultDevice, FaultSpec, note_effect};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::os::fd::RawFd;
 use std::sync::Arc;
-use zonal_blk::{Abort, Device, HwQueue, Nanos, Op, Request, Status, Tag};
+use zonal_blk::{Abort, Device, HwQueue, Nanos, Op, Request, Status, Tag, Wake};
 
 pub(super) struct FaultQueue {
     device: Arc<FaultDevice>,
@@ -227,17 +228,25 @@ impl HwQueue for FaultQueue {
             self.execute(now, pending, done);
             self.collect(now, done);
         }
-        if self.inner.next_event().is_some() {
+        if self.inner.next_event() != Wake::Idle {
             self.collect(now, done);
         }
     }
 
-    fn next_event(&self) -> Option<Nanos> {
+    fn next_event(&self) -> Wake {
         let state = self.device.state();
         let lost = state.removed || self.epoch != state.epoch;
         drop(state);
-        let own = self.pending.peek().map(|first| if lost { Nanos(0) } else { first.due });
-        [own, self.inner.next_event()].into_iter().flatten().min()
+        let own = match self.pending.peek() {
+            Some(_) if lost => Wake::Now,
+            Some(first) => Wake::At(first.due),
+            None => Wake::Idle,
+        };
+        own.min(self.inner.next_event())
+    }
+
+    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
+        self.inner.wait_fds(fds);
     }
 
     fn abort(&mut self, now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) -> Abort {

@@ -81,7 +81,7 @@ impl World {
     /// Moves on to the earliest time that any channel names. Whether that is now.
     pub(super) fn wait(&mut self, what: &str) -> Result<bool, String> {
         let channels = self.channels.iter_mut().chain(&mut self.retiring);
-        match channels.filter_map(|(_, channel)| channel.next_event()).min() {
+        match channels.filter_map(|(_, channel)| channel.next_event().at()).min() {
             Some(at) if at > self.now => {
                 self.now = at;
                 Ok(false)
@@ -100,7 +100,7 @@ impl World {
             let mut next: Option<Nanos> = None;
             let mut channels = self.channels.iter_mut().chain(&mut self.retiring);
             let woken = channels.position(|(_, channel)| {
-                let due = channel.next_event();
+                let due = channel.next_event().at();
                 next = next.into_iter().chain(due).min();
                 due.is_some_and(|due| due <= now)
             });

@@ -5,6 +5,7 @@ use crate::plug::ZoneWrite;
 use crate::status::Status;
 use crate::testing::{End, Setup};
 use crate::units::{Nanos, Sector};
+use crate::wake::Wake;
 
 #[test]
 fn waiting_write_goes_out_on_the_channel_that_it_waited_for_and_completes_on_its_own() {
@@ -17,7 +18,7 @@ fn waiting_write_goes_out_on_the_channel_that_it_waited_for_and_completes_on_its
     assert!(!rig.channels[0].is_idle(), "it still carries the other's write");
     assert_eq!(rig.end_on(0, End::ByZoneRules), []);
     assert!(rig.channels[0].is_idle() && rig.channels[1].has_mail());
-    assert_eq!(rig.channels[1].next_event(), Some(Nanos(0)));
+    assert_eq!(rig.channels[1].next_event(), Wake::Now);
     assert_eq!(rig.poll_on(1), [(second, Status::Ok)]);
 }
 
@@ -141,15 +142,16 @@ fn device_that_is_busy_with_nothing_in_flight_is_tried_again_though_nothing_happ
     rig.now = Nanos(1000);
     rig.device.set_busy(true);
     let write = rig.write(0, 8);
-    let again = rig.channels[0].next_event().expect("a time, or virtual time would stand still");
+    let again =
+        rig.channels[0].next_event().at().expect("a time, or virtual time would stand still");
     assert!(again > rig.now);
     rig.now = again;
     assert_eq!(rig.poll(), []);
-    let later = rig.channels[0].next_event().expect("the device was busy again");
+    let later = rig.channels[0].next_event().at().expect("the device was busy again");
     assert!(later > again);
     rig.device.set_busy(false);
     rig.now = later;
     assert_eq!((rig.poll(), rig.writes()), (vec![], vec![(0, 8)]));
     assert_eq!(rig.drain(), [(write, Status::Ok)]);
-    assert_eq!(rig.channels[0].next_event(), None);
+    assert_eq!(rig.channels[0].next_event(), Wake::Idle);
 }

@@ -3,7 +3,7 @@ use crate::plug::{ZonePhase, ZoneWrite};
 use crate::queue::SwitchError;
 use crate::status::Status;
 use crate::testing::{Setup, move_to};
-use crate::units::Nanos;
+use crate::wake::Wake;
 
 #[test]
 fn a19_a44_freeze_waits_for_writes_that_wait_in_plugs() {
@@ -36,11 +36,11 @@ fn frozen_queue_holds_new_bios_in_order_and_lets_them_in_after_the_thaw() {
     rig.queue.freeze();
     let held = [rig.write(0, 8), rig.write(8, 8)];
     assert!(rig.channels[0].has_held_bios());
-    assert_eq!((rig.channels[0].outstanding(), rig.channels[0].next_event()), (2, None));
+    assert_eq!((rig.channels[0].outstanding(), rig.channels[0].next_event()), (2, Wake::External));
     rig.queue.unfreeze();
     assert_eq!((rig.poll(), rig.started().len()), (vec![], 0), "freezes nest");
     rig.queue.unfreeze();
-    assert_eq!(rig.channels[0].next_event(), Some(Nanos(0)));
+    assert_eq!(rig.channels[0].next_event(), Wake::Now);
     // What is submitted after the thaw does not overtake what is held.
     let late = rig.write(16, 8);
     assert_eq!(rig.drain(), [held[0], held[1], late].map(|id| (id, Status::Ok)));

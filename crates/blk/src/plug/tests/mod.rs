@@ -14,4 +14,5 @@ mod seen;
 mod settings;
 mod table;
 mod timeout;
+mod wake;
 mod writes;

@@ -5,6 +5,7 @@ use crate::sched::Scheduler;
 use crate::status::Status;
 use crate::testing::Setup;
 use crate::units::{Nanos, Sector};
+use crate::wake::Wake;
 
 fn mq_deadline() -> Scheduler {
     "mq-deadline".parse().unwrap()
@@ -59,7 +60,7 @@ fn fewer_requests_are_in_flight_if_that_is_asked_for() {
         rig.write(zone * 64, 8);
     }
     assert_eq!(rig.device.in_flight(0), 2);
-    assert_eq!(rig.channels[0].next_event(), Some(Nanos(5)));
+    assert_eq!(rig.channels[0].next_event(), Wake::At(Nanos(5)));
     assert_eq!(rig.drain().len(), 3);
 }
 

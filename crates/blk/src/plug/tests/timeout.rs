@@ -3,6 +3,7 @@ use crate::hctx::IO_TIMEOUT;
 use crate::status::Status;
 use crate::testing::{End, OnAbort, Rig, Setup};
 use crate::units::Nanos;
+use crate::wake::Wake;
 
 fn wait(rig: &mut Rig, Nanos(time): Nanos) -> Vec<(u64, Status)> {
     rig.now = Nanos(rig.now.0 + time);
@@ -14,7 +15,7 @@ fn request_that_the_device_gives_back_ends_with_timeout_and_the_pointer_is_asked
     let mut rig = Setup::new().build();
     rig.device.on_abort(OnAbort::GivesBack);
     let (first, second) = (rig.write(0, 8), rig.write(8, 8));
-    assert_eq!(rig.channels[0].next_event(), Some(IO_TIMEOUT));
+    assert_eq!(rig.channels[0].next_event(), Wake::At(IO_TIMEOUT));
     assert_eq!(wait(&mut rig, Nanos(IO_TIMEOUT.0 - 1)), []);
     assert_eq!(wait(&mut rig, Nanos(1)), [(first, Status::Timeout), (second, Status::IoError)]);
     assert_eq!(rig.reports(), 1);
@@ -51,6 +52,6 @@ fn device_that_goes_on_is_asked_again_and_its_word_counts() {
     let mut rig = Setup::new().build();
     let first = rig.write(0, 8);
     assert_eq!(wait(&mut rig, IO_TIMEOUT), []);
-    assert_eq!(rig.channels[0].next_event(), Some(Nanos(2 * IO_TIMEOUT.0)));
+    assert_eq!(rig.channels[0].next_event(), Wake::At(Nanos(2 * IO_TIMEOUT.0)));
     assert_eq!(rig.end_on(0, End::Forced(Status::Ok)), [(first, Status::Ok)]);
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 use zonal_blk::units::SECTOR_SHIFT;
-use zonal_blk::{BioFlags, Buf, HwQueue, Nanos, Op, Request, Status};
+use zonal_blk::{BioFlags, Buf, HwQueue, Nanos, Op, Request, Status, Wake};
 
 /// The longest sleep of a poll.
 const MAX_POLL_SLEEP: Duration = Duration::from_micros(100);
@@ -312,8 +312,8 @@ impl<C: Commands> HwQueue for Queue<C> {
     }
 
     /// Whatever comes comes from the kernel: it is to be looked for.
-    fn next_event(&self) -> Option<Nanos> {
-        (self.count > 0 || !self.ended.is_empty()).then_some(Nanos(0))
+    fn next_event(&self) -> Wake {
+        if self.count > 0 || !self.ended.is_empty() { Wake::Now } else { Wake::Idle }
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::IntoBytes;
 use zonal_blk::units::SECTOR_SHIFT;
-use zonal_blk::{BioFlags, Device, HwQueue, Nanos, Op, Request, Status};
+use zonal_blk::{BioFlags, Device, HwQueue, Nanos, Op, Request, Status, Wake};
 use zonal_nvme::ns::NamespaceLayout;
 use zonal_nvme::ns::{SpecialPayload, setup};
 use zonal_nvme::tcp::{HostEvent, Payload as Data};
@@ -256,8 +256,8 @@ impl HwQueue for Queue {
     }
 
     /// Whatever comes comes over the network: it is to be looked for.
-    fn next_event(&self) -> Option<Nanos> {
-        (self.count > 0 || !self.ended.is_empty()).then_some(Nanos(0))
+    fn next_event(&self) -> Wake {
+        if self.count > 0 || !self.ended.is_empty() { Wake::Now } else { Wake::Idle }
     }
 }
 

@@ -140,7 +140,7 @@ impl Executor {
         match &mut self.queue {
             None => None,
             Some(ConnectedQueue::Admin(admin)) => admin.next_event(),
-            Some(ConnectedQueue::Io(io)) => io.next_event(),
+            Some(ConnectedQueue::Io(io)) => io.next_event().at(),
         }
     }
 
@@ -158,7 +158,7 @@ impl Executor {
             let now = self.shared.now();
             io.poll(now, &mut responses);
             responses.clear();
-            match io.next_event() {
+            match io.next_event().at() {
                 Some(at) if at <= now => thread::yield_now(),
                 Some(at) => thread::sleep(Duration::from_nanos((at - now).0.min(1_000_000))),
                 None => thread::sleep(Duration::from_micros(100)),

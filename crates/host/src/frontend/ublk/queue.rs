@@ -15,7 +15,7 @@ use crate::blk_zone::BlkZone;
 use std::io;
 use std::time::Duration;
 use zerocopy::IntoBytes;
-use zonal_blk::{Bio, BioFlags, Buf, Channel, Completion, Nanos, Op, Status, ZoneNo};
+use zonal_blk::{Bio, BioFlags, Buf, Channel, Completion, Nanos, Op, Status, Wake, ZoneNo};
 
 /// Zones that are asked for at a time, so that a report of a large device needs little memory.
 const BATCH: usize = 1024;
@@ -251,8 +251,8 @@ impl Queue {
         self.tags.served()
     }
 
-    /// When to call [`Queue::poll`] next, as far as is known.
-    pub fn next_event(&mut self) -> Option<Nanos> {
+    /// When to call [`Queue::poll`] next.
+    pub fn next_event(&mut self) -> Wake {
         self.channel.next_event()
     }
 

@@ -157,7 +157,7 @@ impl Rig {
 
     fn step(&mut self) {
         self.queue.poll(self.now, &mut self.driver);
-        self.now = self.queue.next_event().map_or(self.now, |at| at.max(self.now));
+        self.now = self.queue.next_event().at().map_or(self.now, |at| at.max(self.now));
     }
 
     /// Waits for all requests.
@@ -199,7 +199,7 @@ impl Rig {
             if self.queue.drain(self.now) {
                 return;
             }
-            self.now = self.queue.next_event().map_or(self.now, |at| at.max(self.now));
+            self.now = self.queue.next_event().at().map_or(self.now, |at| at.max(self.now));
         }
         panic!("the channel has I/O that never ends");
     }

@@ -52,7 +52,7 @@ pub fn run(queue: &mut Queue, driver: &mut impl Driver, clock: &RealClock) -> Re
         if queue.drain(now) {
             return served;
         }
-        match queue.next_event() {
+        match queue.next_event().at() {
             Some(at) if at <= now => thread::yield_now(),
             Some(at) => thread::sleep(Duration::from_nanos((at - now).0.min(1_000_000))),
             None => thread::sleep(SHORT),
@@ -78,7 +78,7 @@ fn serve(queue: &mut Queue, driver: &mut impl Driver, clock: &RealClock) -> Resu
 
 /// How long nothing is to be done, unless the driver has something.
 fn until_next(queue: &mut Queue, now: Nanos) -> Wait {
-    match queue.next_event() {
+    match queue.next_event().at() {
         Some(at) if at <= now + SLEEP_SLACK => {
             spin_loop();
             Wait::No

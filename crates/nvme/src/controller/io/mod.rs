@@ -23,7 +23,7 @@ use crate::wire::sqe::NSID_ALL;
 use pending::{Kind, Pending};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use zonal_blk::{Bio, Buf, Channel, Completion, Nanos};
+use zonal_blk::{Bio, Buf, Channel, Completion, Nanos, Wake};
 
 /// Buffers of commands on their way, in bytes, at which there is no room for one more. With those
 /// kept for the next commands they are no more either, but for the one command.
@@ -316,9 +316,10 @@ impl IoQueue {
         self.attached.values_mut().all(|attachment| attachment.channel.is_idle())
     }
 
-    /// When to call [`IoQueue::poll`] next; `None` if nothing is known to happen.
-    pub fn next_event(&mut self) -> Option<Nanos> {
-        self.attached.values_mut().filter_map(|attachment| attachment.channel.next_event()).min()
+    /// When to call [`IoQueue::poll`] next.
+    pub fn next_event(&mut self) -> Wake {
+        let channels = self.attached.values_mut().map(|attachment| &mut attachment.channel);
+        channels.map(Channel::next_event).min().unwrap_or(Wake::Idle)
     }
 }
 

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use std::any::Any;
 use std::sync::{Arc, Mutex};
 use zonal_blk::{
-    Device, ExternalMemory, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Status, Zone,
-    ZoneNo,
+    Device, ExternalMemory, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Status, Wake,
+    Zone, ZoneNo,
 };
 
 /// The pages of a tag's request.
@@ -221,8 +221,8 @@ impl HwQueue for DiskQueue {
         }
     }
 
-    fn next_event(&self) -> Option<Nanos> {
-        self.moving.iter().map(|(at, ..)| *at).min()
+    fn next_event(&self) -> Wake {
+        self.moving.iter().map(|(at, ..)| *at).min().map_or(Wake::Idle, Wake::At)
     }
 }
 

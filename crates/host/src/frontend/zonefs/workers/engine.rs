@@ -225,7 +225,7 @@ impl Engine {
     }
 
     fn wait(&mut self, now: Nanos) -> Wait {
-        match self.channel.next_event() {
+        match self.channel.next_event().at() {
             Some(at) if at <= now + SLACK => Wait::Not,
             Some(at) => Wait::For(Duration::from_nanos((at - now - SLACK).0).min(MOST)),
             // The writes of others that wait for the device are seen to as well.
