@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use zonal_blk::{Nanos, ZoneCounters, ZoneNo};
-use zonal_device::model::DeviceStats;
+use zonal_device::control::DeviceStats;
 use zonal_fio::job::{DataDir, Job};
 use zonal_fio::jobfile::{self, SystemEnvironment};
 use zonal_fio::plan::{self, Task};

@@ -12,8 +12,8 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use zonal_blk::{Limits, ZoneNo};
+use zonal_device::control::{DeviceControl, EstimatedLoad};
 use zonal_device::device_spec;
-use zonal_device::model::{EstimatedLoad, Model};
 use zonal_device::quantity::format_size;
 
 /// Where along the device sequential loads are tried, in percent of its capacity.
@@ -83,7 +83,7 @@ pub fn run(args: &DeviceArgs) -> Result<ExitCode> {
 }
 
 /// What the limits of any device say.
-fn general(model: &dyn Model) -> Result<Vec<(&'static str, String)>> {
+fn general(model: &dyn DeviceControl) -> Result<Vec<(&'static str, String)>> {
     let limits = model.limits();
     let bytes = limits.capacity.to_bytes().0;
     let mut lines = vec![

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Queue, QueueOptions};
+use zonal_device::control::DeviceControl;
 use zonal_device::device_spec::DeviceSpec;
-use zonal_device::model::Model;
 use zonal_fio::job::Job;
 use zonal_fio::plan::Task;
 
@@ -30,7 +30,7 @@ pub struct AttachedDevice {
     /// Its own identity, if it has one.
     pub uuid: Option<[u8; 16]>,
     /// What can be asked about itself.
-    pub model: Arc<dyn Model>,
+    pub model: Arc<dyn DeviceControl>,
     /// The block layer.
     pub queue: Arc<Queue>,
 }

@@ -14,8 +14,8 @@ use super::AttachedDevice;
 use anyhow::{Context, Result, ensure};
 use std::sync::Arc;
 use zonal_blk::{Queue, QueueOptions};
+use zonal_device::control::DeviceControl;
 use zonal_device::device_spec::{self, DeviceSpec};
-use zonal_device::model::Model;
 use zonal_host::Notify;
 use zonal_host::backend::image::{self, ImageName};
 use zonal_host::backend::linux::LinuxDevice;
@@ -37,12 +37,12 @@ pub struct OpenDevice {
     /// Its own identity, if it has one.
     pub uuid: Option<[u8; 16]>,
     /// The device.
-    pub model: Arc<dyn Model>,
+    pub model: Arc<dyn DeviceControl>,
 }
 
 impl OpenDevice {
     /// A device that was made of a spec.
-    pub fn from_spec(name: &str, spec: &DeviceSpec, model: Arc<dyn Model>) -> Self {
+    pub fn from_spec(name: &str, spec: &DeviceSpec, model: Arc<dyn DeviceControl>) -> Self {
         OpenDevice {
             name: name.to_owned(),
             kind: spec.kind(),
@@ -84,7 +84,7 @@ impl OpenDevice {
 /// What is wrong with the name, or why it cannot be opened or connected to.
 pub fn open(name: &str, seed: u64, channels: usize) -> Result<OpenDevice> {
     let in_device = || format!("device {name}");
-    let found = |kind, description, uuid, model: Arc<dyn Model>| OpenDevice {
+    let found = |kind, description, uuid, model: Arc<dyn DeviceControl>| OpenDevice {
         name: name.to_owned(),
         kind,
         description,

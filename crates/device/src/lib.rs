@@ -21,13 +21,12 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation)]
 
+pub mod control;
 pub mod device_spec;
 pub mod hdd;
 pub mod image;
 pub mod inject;
-pub mod medium;
 mod memory;
-pub mod model;
 pub mod multipath;
 pub mod null;
 pub mod quantity;

@@ -5,7 +5,7 @@ use zonal_blk::{
     Bio, BioFlags, Buf, Bytes, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector,
     Status, ZoneCondition, ZoneNo, ZoneWrite,
 };
-use zonal_device::medium::Medium;
+use zonal_device::control::{DeviceControl, FaultHooks};
 use zonal_device::{ZnsConfig, ZnsDevice};
 
 /// Zones of 1 MiB with 768 KiB to write.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::sync::Arc;
 use zonal_blk::{BioFlags, Bytes, Nanos, Op, Queue, QueueOptions, Sector, Status};
-use zonal_device::medium::Medium;
+use zonal_device::control::FaultHooks;
 use zonal_device::{NullConfig, NullDevice};
 use zonal_fio::generate::ZbdTable;
 use zonal_fio::job::{DataDir, Job, ZoneMode};
@@ -37,7 +37,7 @@ impl Rig {
 
     fn new(null: &NullConfig) -> Self {
         let null = NullConfig { memory: true, ..null.clone() };
-        let inner: Arc<dyn Medium> = Arc::new(NullDevice::new(&null).expect("a device"));
+        let inner: Arc<dyn FaultHooks> = Arc::new(NullDevice::new(&null).expect("a device"));
         let config =
             FaultConfig { latency: Nanos(9_000), jitter: Nanos(5_000), ..FaultConfig::default() };
         let device = FaultDevice::new(inner, config);

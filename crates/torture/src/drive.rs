@@ -5,8 +5,8 @@ use super::random::Random;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use zonal_blk::{Bytes, Nanos};
+use zonal_device::control::FaultHooks;
 use zonal_device::hdd::{HostInterface, Order, Recording};
-use zonal_device::medium::Medium;
 use zonal_device::{HddConfig, HddDevice, NullConfig, NullDevice, ZnsConfig, ZnsDevice};
 
 /// A kind of device with what is its own.
@@ -119,7 +119,7 @@ impl DriveConfig {
         }
     }
 
-    pub(super) fn medium(&self, config: &Config) -> Result<Arc<dyn Medium>, String> {
+    pub(super) fn medium(&self, config: &Config) -> Result<Arc<dyn FaultHooks>, String> {
         let error = |error: zonal_device::ConfigError| error.to_string();
         Ok(match self {
             DriveConfig::Null => Arc::new(NullDevice::new(&null(config)).map_err(error)?),

@@ -4,7 +4,7 @@ use zonal_blk::{
     Bio, BioFlags, Buf, Bytes, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector,
     Status, ZoneCondition, ZoneNo,
 };
-use zonal_device::medium::Medium;
+use zonal_device::control::FaultHooks;
 use zonal_device::{HddConfig, HddDevice, NullConfig, NullDevice, ZnsConfig, ZnsDevice};
 use zonal_torture::fault::{AbortResponse, Effect, FaultSpec};
 use zonal_torture::{FaultConfig, FaultDevice};
@@ -30,7 +30,7 @@ impl Rig {
         Rig::over(Arc::new(NullDevice::new(&null).unwrap()), config)
     }
 
-    fn over(inner: Arc<dyn Medium>, config: FaultConfig) -> Self {
+    fn over(inner: Arc<dyn FaultHooks>, config: FaultConfig) -> Self {
         let device = FaultDevice::new(inner, config);
         let as_device: Arc<FaultDevice> = Arc::clone(&device);
         let queue = Queue::attach(as_device, QueueOptions::default()).unwrap();
@@ -160,7 +160,7 @@ fn loss_of_power_takes_no_more_than_what_was_not_flushed() {
 /// waited for seconds (torture's seed 51639378).
 #[test]
 fn loss_of_power_takes_no_time() {
-    let inner: [Arc<dyn Medium>; 2] = [
+    let inner: [Arc<dyn FaultHooks>; 2] = [
         Arc::new(HddDevice::new(&HddConfig::default()).unwrap()),
         Arc::new(ZnsDevice::new(&ZnsConfig::default()).unwrap()),
     ];
@@ -185,7 +185,7 @@ fn loss_of_power_takes_no_time() {
 /// ever (torture's seed 41354116).
 #[test]
 fn longest_write_zeroes_is_never_longer_than_the_device_takes() {
-    let longest = |inner: Arc<dyn Medium>| {
+    let longest = |inner: Arc<dyn FaultHooks>| {
         let config = FaultConfig { max_write_zeroes: Some(24), ..FaultConfig::default() };
         FaultDevice::new(inner, config).limits().max_write_zeroes_sectors
     };

@@ -8,7 +8,7 @@ use zonal_blk::sched::Scheduler;
 use zonal_blk::{
     Bio, Bytes, Channel, Nanos, Op, Queue, QueueOptions, Sector, Status, ZoneNo, ZoneWrite,
 };
-use zonal_device::medium::Medium;
+use zonal_device::control::FaultHooks;
 use zonal_device::rng::Rng;
 use zonal_device::{NullConfig, NullDevice};
 use zonal_torture::fault::{AbortResponse, Effect, FaultSpec};
@@ -29,7 +29,7 @@ fn device() -> Arc<FaultDevice> {
         depth: 8,
         ..NullConfig::default()
     };
-    let inner: Arc<dyn Medium> = Arc::new(NullDevice::new(&null).unwrap());
+    let inner: Arc<dyn FaultHooks> = Arc::new(NullDevice::new(&null).unwrap());
     FaultDevice::new(inner, FaultConfig::default())
 }
 

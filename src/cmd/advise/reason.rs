@@ -3,7 +3,7 @@
 //! Takes what drive and plugs did; gives shares of time and rates. Keeps true: a number is one that
 //! was counted, or a quotient of two.
 use super::Trial;
-use zonal_device::model::DeviceStats;
+use zonal_device::control::DeviceStats;
 
 /// A difference of this many percentage points of the drive's time is worth telling.
 const NOTABLE_DIFFERENCE: f64 = 2.0;

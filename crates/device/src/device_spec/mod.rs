@@ -16,8 +16,8 @@ mod parser;
 mod profile;
 mod zns;
 
+use crate::control::DeviceControl;
 use crate::hdd::{HddConfig, HddDevice};
-use crate::model::Model;
 use crate::null::{ConfigError, NullConfig, NullDevice};
 use crate::quantity::{format_size, format_time};
 use crate::zns::{ZnsConfig, ZnsDevice};
@@ -290,7 +290,7 @@ pub fn load(
 pub fn timing(
     spec: &DeviceSpec,
     state: impl Fn(ZoneNo) -> (Bytes, ZoneCondition),
-) -> Result<Option<Arc<dyn Model>>, SpecError> {
+) -> Result<Option<Arc<dyn DeviceControl>>, SpecError> {
     Ok(match spec {
         DeviceSpec::Null(NullConfig { latency: Nanos(0), jitter: Nanos(0), .. }) => None,
         // Without zones there are none that could be in another state.
@@ -307,7 +307,7 @@ pub fn timing(
 ///
 /// # Errors
 /// [`SpecError::Config`] if the configuration was changed since it was read and now breaks a rule.
-pub fn build(spec: &DeviceSpec) -> Result<Arc<dyn Model>, SpecError> {
+pub fn build(spec: &DeviceSpec) -> Result<Arc<dyn DeviceControl>, SpecError> {
     Ok(match spec {
         DeviceSpec::Null(config) => Arc::new(NullDevice::new(config)?),
         DeviceSpec::Hdd(config) => Arc::new(HddDevice::new(config)?),

@@ -2,10 +2,10 @@
 //! the drive.
 use super::HddDevice;
 use super::drive::CommandExecutor;
-use crate::medium::{CommandObserver, Medium};
+use crate::control::{CommandObserver, FaultHooks};
 use crate::null::NullDevice;
 use std::sync::{OnceLock, Weak};
-use zonal_blk::{Device, Request, Sector, Status, ZoneCondition, ZoneNo};
+use zonal_blk::{Device, Request, Sector, Status, ZoneNo};
 
 /// Zones and data, which cost no time.
 pub(super) struct DiskMedium {
@@ -63,13 +63,9 @@ impl CommandExecutor for DiskMedium {
     }
 }
 
-impl Medium for HddDevice {
+impl FaultHooks for HddDevice {
     fn write_part(&self, request: &mut Request, nr_sectors: u32) -> Result<(), Status> {
         self.store.device()?.write_part(request, nr_sectors)
-    }
-
-    fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
-        self.store.device()?.set_condition(zone, to)
     }
 
     fn read_raw(&self, sector: Sector, to: &mut [u8]) {

@@ -1,13 +1,12 @@
 //! What a rotating disk tells of itself.
 use super::{Counters, HddConfig, HddDevice, Recording, SeekCurve};
-use crate::medium::Medium;
-use crate::model::{DeviceStats, Estimate, EstimatedLoad, Model};
+use crate::control::{DeviceControl, DeviceStats, Estimate, EstimatedLoad};
 use crate::quantity::{format_rate, format_size, format_time};
 use zonal_blk::{Bytes, Status, ZoneCondition, ZoneNo};
 
-impl Model for HddDevice {
+impl DeviceControl for HddDevice {
     fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
-        Medium::set_condition(self, zone, to)
+        self.store.device()?.set_condition(zone, to)
     }
 
     fn characteristics(&self) -> Vec<(&'static str, String)> {

@@ -18,7 +18,7 @@ use super::recover::{Recovered, read_superblock, recover};
 use super::store::ImageStore;
 use super::superblock::{ImageGeometry, Profile, Superblock};
 use super::tail::Tail;
-use crate::model::{DeviceStats, Model};
+use crate::control::{DeviceControl, DeviceStats};
 use crate::quantity::format_size;
 use crate::zones::Zones;
 use std::io;
@@ -58,7 +58,7 @@ pub struct ImageDevice {
     failed: AtomicBool,
     reserves: AtomicBool,
     /// What gives the image the latencies of a drive.
-    timing: Option<Arc<dyn Model>>,
+    timing: Option<Arc<dyn DeviceControl>>,
 }
 
 /// Slots of the file that no zone has.
@@ -112,7 +112,7 @@ impl ImageDevice {
     /// What is wrong with the image, or with the model.
     pub fn open<E: From<ImageError>>(
         store: Arc<dyn ImageStore>,
-        timing: impl FnOnce(&Superblock, &[ZoneEntry]) -> Result<Option<Arc<dyn Model>>, E>,
+        timing: impl FnOnce(&Superblock, &[ZoneEntry]) -> Result<Option<Arc<dyn DeviceControl>>, E>,
     ) -> Result<Self, E> {
         let (superblock, damaged) = read_superblock(&*store)?;
         let recovered = recover(&*store, &superblock)?;
@@ -131,7 +131,7 @@ impl ImageDevice {
         store: Arc<dyn ImageStore>,
         superblock: Superblock,
         recovered: &Recovered,
-        timing: Option<Arc<dyn Model>>,
+        timing: Option<Arc<dyn DeviceControl>>,
     ) -> Self {
         let geometry = &superblock.geometry;
         let entries = &recovered.zones;
@@ -226,7 +226,7 @@ impl ImageDevice {
         format!("image, {}", self.superblock.geometry.summary())
     }
 
-    pub(super) fn timing(&self) -> Option<&Arc<dyn Model>> {
+    pub(super) fn timing(&self) -> Option<&Arc<dyn DeviceControl>> {
         self.timing.as_ref()
     }
 
@@ -581,7 +581,7 @@ impl Device for ImageDevice {
     }
 }
 
-impl Model for ImageDevice {
+impl DeviceControl for ImageDevice {
     fn characteristics(&self) -> Vec<(&'static str, String)> {
         let profile = match &self.superblock.profile {
             Profile::Spec(text) => text.clone(),

@@ -5,7 +5,7 @@
 //! has not reached the device.
 mod rule;
 
-use crate::model::{DeviceStats, Estimate, Model};
+use crate::control::{DeviceControl, DeviceStats, Estimate};
 use crate::rng::Rng;
 pub use rule::{Fault, Kind, Rule, RuleError};
 use std::os::fd::RawFd;
@@ -17,7 +17,7 @@ use zonal_blk::{
 
 /// A device that fails as its rules say.
 pub struct InjectDevice {
-    inner: Arc<dyn Model>,
+    inner: Arc<dyn DeviceControl>,
     /// Whether there are rules: read for every command.
     armed: AtomicBool,
     rules: Mutex<Rules>,
@@ -30,7 +30,7 @@ struct Rules {
 
 impl InjectDevice {
     /// A device around `inner` that does not fail yet. `seed` chooses whom the rules befall.
-    pub fn new(inner: Arc<dyn Model>, seed: u64) -> Self {
+    pub fn new(inner: Arc<dyn DeviceControl>, seed: u64) -> Self {
         let rules = Mutex::new(Rules { rules: Vec::new(), rng: Rng::new(seed) });
         InjectDevice { inner, armed: AtomicBool::new(false), rules }
     }
@@ -88,7 +88,7 @@ impl Device for InjectDevice {
     }
 }
 
-impl Model for InjectDevice {
+impl DeviceControl for InjectDevice {
     fn characteristics(&self) -> Vec<(&'static str, String)> {
         self.inner.characteristics()
     }

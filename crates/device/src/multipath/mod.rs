@@ -53,7 +53,7 @@ mod recovery_queue;
 mod verdict;
 mod zones;
 
-use crate::model::{DeviceStats, Model};
+use crate::control::{DeviceControl, DeviceStats};
 pub use limits::{LimitError, check_compatible};
 pub use policy::{IoPolicy, ParsePolicyError};
 use queue::MultipathQueue;
@@ -226,7 +226,7 @@ impl Device for MultipathDevice {
     }
 }
 
-impl Model for MultipathDevice {
+impl DeviceControl for MultipathDevice {
     fn characteristics(&self) -> Vec<(&'static str, String)> {
         let names: Vec<String> = self.slots.iter().map(|slot| slot.path.name()).collect();
         vec![("paths", names.join(" ")), ("iopolicy", self.config.policy.to_string())]

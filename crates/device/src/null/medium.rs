@@ -1,7 +1,7 @@
 //! What faults may do to a null device past its hardware queues.
 use super::NullDevice;
-use crate::medium::Medium;
-use zonal_blk::{Op, Request, Sector, Status, ZoneCondition, ZoneNo};
+use crate::control::FaultHooks;
+use zonal_blk::{Op, Request, Sector, Status, ZoneNo};
 
 impl NullDevice {
     /// Keeps the first `nr_sectors` of a write that goes to `at`.
@@ -12,7 +12,7 @@ impl NullDevice {
     }
 }
 
-impl Medium for NullDevice {
+impl FaultHooks for NullDevice {
     fn write_part(&self, request: &mut Request, nr_sectors: u32) -> Result<(), Status> {
         let (zone, sector) = (request.zone(), request.sector());
         match &self.zones {
@@ -29,10 +29,6 @@ impl Medium for NullDevice {
                 self.store_part(request, sector, nr_sectors);
             }),
         }
-    }
-
-    fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
-        NullDevice::set_condition(self, zone, to)
     }
 
     fn read_raw(&self, sector: Sector, to: &mut [u8]) {

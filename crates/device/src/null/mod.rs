@@ -11,8 +11,8 @@ mod config;
 mod medium;
 mod queue;
 
+use crate::control::DeviceControl;
 use crate::memory::Memory;
-use crate::model::Model;
 use crate::rng::Rng;
 use crate::zones::Zones;
 pub(crate) use config::rule;
@@ -200,7 +200,7 @@ impl Device for NullDevice {
     }
 }
 
-impl Model for NullDevice {
+impl DeviceControl for NullDevice {
     fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
         NullDevice::set_condition(self, zone, to)
     }

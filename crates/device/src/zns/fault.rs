@@ -1,17 +1,17 @@
 //! What faults may do to a drive's zones and data past its commands, and who sees these.
 use super::ZnsDevice;
-use crate::medium::{CommandObserver, Medium};
+use crate::control::{CommandObserver, FaultHooks};
 use std::sync::Weak;
-use zonal_blk::{Op, Request, Sector, Status, ZoneCondition, ZoneNo};
+use zonal_blk::{Op, Request, Sector, Status, ZoneNo};
 
 impl ZnsDevice {
     /// A zone's write pointer was moved by no command: what the buffer has of it is another.
-    fn moved(&self, zone: ZoneNo) {
+    pub(super) fn moved(&self, zone: ZoneNo) {
         self.lock().reload_zone(zone);
     }
 }
 
-impl Medium for ZnsDevice {
+impl FaultHooks for ZnsDevice {
     fn write_part(&self, request: &mut Request, nr_sectors: u32) -> Result<(), Status> {
         let (zone, sector) = (request.zone(), request.sector());
         let medium = &self.medium;
@@ -25,15 +25,6 @@ impl Medium for ZnsDevice {
                 medium.store_part(request, sector, nr_sectors);
             })?;
         }
-        self.moved(zone);
-        Ok(())
-    }
-
-    fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
-        if zone.0 >= self.limits.nr_zones {
-            return Err(Status::Invalid);
-        }
-        self.medium.zones()?.set_condition(zone, to, || self.medium.forget(zone, Sector(0)))?;
         self.moved(zone);
         Ok(())
     }

@@ -5,7 +5,7 @@
 //! forgetting it.
 use super::ZnsConfig;
 use super::zrwa::Zrwa;
-use crate::medium::CommandObserver;
+use crate::control::CommandObserver;
 use crate::memory::Memory;
 use crate::zones::Zones;
 use std::sync::{OnceLock, Weak};

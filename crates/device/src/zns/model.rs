@@ -1,16 +1,20 @@
 //! What a ZNS drive tells of itself.
 use super::{ZnsDevice, time_of};
-use crate::medium::Medium;
-use crate::model::{Estimate, EstimatedLoad, Model};
+use crate::control::{DeviceControl, Estimate, EstimatedLoad};
 use crate::quantity::{format_rate, format_size, format_time};
-use zonal_blk::{Status, ZoneCondition, ZoneNo};
+use zonal_blk::{Sector, Status, ZoneCondition, ZoneNo};
 
 /// Bytes of a random read.
 const READ: u64 = 4096;
 
-impl Model for ZnsDevice {
+impl DeviceControl for ZnsDevice {
     fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
-        Medium::set_condition(self, zone, to)
+        if zone.0 >= self.limits.nr_zones {
+            return Err(Status::Invalid);
+        }
+        self.medium.zones()?.set_condition(zone, to, || self.medium.forget(zone, Sector(0)))?;
+        self.moved(zone);
+        Ok(())
     }
 
     fn characteristics(&self) -> Vec<(&'static str, String)> {

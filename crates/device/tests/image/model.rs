@@ -6,8 +6,8 @@ use zonal_blk::{
     ZoneCondition, ZoneKind, ZoneNo,
 };
 use zonal_device::ImageDevice;
+use zonal_device::control::DeviceControl as Timing;
 use zonal_device::image::{ImageError, Superblock, ZoneEntry};
-use zonal_device::model::Model as Timing;
 use zonal_device::rng::Rng;
 
 use crate::medium::Medium;

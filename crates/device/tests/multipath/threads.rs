@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use zonal_blk::{Nanos, Op, Queue, QueueOptions, Status, ZoneNo, ZoneWrite};
-use zonal_device::model::Model;
+use zonal_device::control::DeviceControl;
 use zonal_device::multipath::MultipathDevice;
 
 #[test]

@@ -5,7 +5,7 @@ use zonal_blk::{
     Bio, Buf, Bytes, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector, Status,
     ZoneWrite,
 };
-use zonal_device::model::Model;
+use zonal_device::control::DeviceControl;
 use zonal_device::multipath::{IoPolicy, MultipathConfig, MultipathDevice};
 use zonal_device::{NullConfig, NullDevice};
 
@@ -136,7 +136,7 @@ impl World {
     pub fn blocks(&self, zone: u32) -> Vec<u64> {
         let start = Sector(u64::from(zone) * ZONE);
         let mut data = vec![0; usize::try_from(ZONE * 512).unwrap()];
-        zonal_device::medium::Medium::read_raw(&*self.medium, start, &mut data);
+        zonal_device::control::FaultHooks::read_raw(&*self.medium, start, &mut data);
         let id = |block: &[u8]| u64::from_le_bytes(block[..8].try_into().unwrap());
         data.chunks(4096).map(id).collect()
     }

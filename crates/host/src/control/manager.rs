@@ -6,8 +6,8 @@ use crate::frontend::zonefs::View;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use zonal_blk::{Queue, ZoneCondition, ZoneKind, ZoneNo};
+use zonal_device::control::DeviceControl;
 use zonal_device::inject::InjectDevice;
-use zonal_device::model::Model;
 use zonal_device::quantity::format_time;
 
 /// A device at work.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use tiny_http::{Header, Response, Server};
 use zonal_blk::{IoStat, ZoneNo};
-use zonal_device::model::Model;
+use zonal_device::control::DeviceControl;
 
 /// Samples of metrics by name: all devices' of a metric stand together, as the format wants it.
 #[derive(Default)]

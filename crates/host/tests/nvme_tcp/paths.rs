@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use zonal_blk::{Bio, Buf, Completion, Nanos, QueueOptions, Sector, Status};
-use zonal_device::model::Model;
+use zonal_device::control::DeviceControl;
 use zonal_host::Notify;
 use zonal_host::backend::nvme_tcp::{Address, ConnectError, NvmeTcpDevice, open};
 use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
@@ -34,12 +34,12 @@ fn address(servers: &[&Server], options: &str) -> Address {
     format!("nvme-tcp://{}/{NQN}?{options}", all.join(",")).parse().unwrap()
 }
 
-fn connect(servers: &[&Server], options: &str, heard: &Heard) -> Arc<dyn Model> {
+fn connect(servers: &[&Server], options: &str, heard: &Heard) -> Arc<dyn DeviceControl> {
     open(&address(servers, options), 1, &heard.notify()).expect("a path").0
 }
 
 /// How often something happened.
-fn count(device: &dyn Model, what: &str) -> u64 {
+fn count(device: &dyn DeviceControl, what: &str) -> u64 {
     device.stats().counts.iter().find(|(name, _)| *name == what).expect("a counter").1
 }
 

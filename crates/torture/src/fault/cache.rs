@@ -5,7 +5,7 @@
 //! Keeps true: a sequential zone loses nothing but a tail, and its write pointer is where its data
 //! end; writes elsewhere are lost each on its own.
 use zonal_blk::{BioFlags, Device, Limits, Op, Request, Sector, ZoneCondition, ZoneKind, ZoneNo};
-use zonal_device::medium::Medium;
+use zonal_device::control::FaultHooks;
 use zonal_device::rng::Rng;
 
 pub(super) struct Cache {
@@ -27,7 +27,7 @@ struct UnflushedWrite {
 }
 
 impl Cache {
-    pub(super) fn new(limits: &Limits, medium: &dyn Medium) -> Self {
+    pub(super) fn new(limits: &Limits, medium: &dyn FaultHooks) -> Self {
         let is_sequential = |number| {
             let zone = describe(medium, ZoneNo(number));
             zone.is_some_and(|zone| zone.kind == ZoneKind::SequentialRequired)
@@ -46,7 +46,7 @@ impl Cache {
     }
 
     /// A command is about to be done.
-    pub(super) fn before(&mut self, medium: &dyn Medium, request: &Request) {
+    pub(super) fn before(&mut self, medium: &dyn FaultHooks, request: &Request) {
         self.overwritten = None;
         if request.flags().contains(BioFlags::PREFLUSH) {
             self.flush_with(medium);
@@ -105,7 +105,7 @@ impl Cache {
         self.unflushed.clear();
     }
 
-    fn flush_with(&mut self, medium: &dyn Medium) {
+    fn flush_with(&mut self, medium: &dyn FaultHooks) {
         self.unflushed.clear();
         for number in 0..self.limits.nr_zones {
             if let Some(zone) = describe(medium, ZoneNo(number)) {
@@ -115,7 +115,7 @@ impl Cache {
     }
 
     /// The power fails. No zone is open.
-    pub(super) fn lose(&mut self, medium: &dyn Medium, rng: &mut Rng) {
+    pub(super) fn lose(&mut self, medium: &dyn FaultHooks, rng: &mut Rng) {
         for number in 0..self.limits.nr_zones {
             self.lose_unflushed_tail(medium, ZoneNo(number), rng);
         }
@@ -131,7 +131,7 @@ impl Cache {
         }
     }
 
-    fn lose_unflushed_tail(&mut self, medium: &dyn Medium, number: ZoneNo, rng: &mut Rng) {
+    fn lose_unflushed_tail(&mut self, medium: &dyn FaultHooks, number: ZoneNo, rng: &mut Rng) {
         let Some(zone) = describe(medium, number) else {
             return;
         };
@@ -149,7 +149,7 @@ impl Cache {
     }
 }
 
-fn describe(medium: &dyn Medium, zone: ZoneNo) -> Option<zonal_blk::Zone> {
+fn describe(medium: &dyn FaultHooks, zone: ZoneNo) -> Option<zonal_blk::Zone> {
     let mut zones = Vec::with_capacity(1);
     Device::report_zones(medium, zone, 1, &mut zones).ok()?;
     zones.pop()

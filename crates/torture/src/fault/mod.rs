@@ -28,7 +28,7 @@ use zonal_blk::{
     Device, HwQueue, Limits, Nanos, Op, Request, Sector, Status, Zone, ZoneCondition, ZoneKind,
     ZoneNo,
 };
-use zonal_device::medium::{CommandObserver, Medium};
+use zonal_device::control::{CommandObserver, FaultHooks};
 use zonal_device::rng::Rng;
 
 /// What the device is to be like while it does not fail.
@@ -90,7 +90,7 @@ pub enum AbortResponse {
 
 /// The device.
 pub struct FaultDevice {
-    inner: Arc<dyn Medium>,
+    inner: Arc<dyn FaultHooks>,
     limits: Limits,
     config: FaultConfig,
     /// Whether the device inside shows what it does; else it does it when it gives it back.
@@ -114,7 +114,7 @@ struct State {
 
 impl FaultDevice {
     /// A device that behaves as `inner`, until it is told otherwise.
-    pub fn new(inner: Arc<dyn Medium>, config: FaultConfig) -> Arc<Self> {
+    pub fn new(inner: Arc<dyn FaultHooks>, config: FaultConfig) -> Arc<Self> {
         let mut limits = inner.limits().clone();
         limits.rotational |= config.rotational;
         if let Some(longest) = config.max_write_zeroes {
@@ -137,7 +137,7 @@ impl FaultDevice {
     }
 
     /// The device inside.
-    pub fn medium(&self) -> &Arc<dyn Medium> {
+    pub fn medium(&self) -> &Arc<dyn FaultHooks> {
         &self.inner
     }
 
@@ -207,7 +207,7 @@ impl FaultDevice {
     /// Makes a zone fail, or mends it.
     ///
     /// # Errors
-    /// As [`Medium::set_condition`].
+    /// As [`FaultHooks::set_condition`].
     pub fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
         self.inner.set_condition(zone, to)?;
         if let Some(cache) = &mut self.state().cache
@@ -322,7 +322,7 @@ impl Device for FaultDevice {
         let number = state.opened;
         state.opened += 1;
         drop(state);
-        let inner: Arc<dyn Medium> = Arc::clone(&self.inner);
+        let inner: Arc<dyn FaultHooks> = Arc::clone(&self.inner);
         Box::new(FaultQueue::new(self, inner.open_queue(), number))
     }
 }

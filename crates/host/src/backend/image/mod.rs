@@ -12,11 +12,11 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use zonal_blk::ZoneNo;
+use zonal_device::control::DeviceControl;
 use zonal_device::device_spec::{self, DeviceSpec, SpecError};
 use zonal_device::image::{
     self, Finding, ImageError, ImageGeometry, Profile, Recovered, Superblock, ZoneEntry,
 };
-use zonal_device::model::Model;
 use zonal_device::{ImageDevice, image::check};
 
 /// Why there is no image.
@@ -156,7 +156,7 @@ fn timing(
     latency: Latency,
     superblock: &Superblock,
     zones: &[ZoneEntry],
-) -> Result<Option<Arc<dyn Model>>, OpenError> {
+) -> Result<Option<Arc<dyn DeviceControl>>, OpenError> {
     if latency == Latency::None {
         return Ok(None);
     }

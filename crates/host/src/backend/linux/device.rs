@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use zonal_blk::{Device, HwQueue, Limits, Status, Zone, ZoneNo};
-use zonal_device::model::Model;
+use zonal_device::control::DeviceControl;
 
 /// Zones that are asked for at a time.
 const BATCH: u32 = 4096;
@@ -116,7 +116,7 @@ impl Device for LinuxDevice {
     }
 }
 
-impl Model for LinuxDevice {
+impl DeviceControl for LinuxDevice {
     fn characteristics(&self) -> Vec<(&'static str, String)> {
         vec![("path", self.name.clone())]
     }

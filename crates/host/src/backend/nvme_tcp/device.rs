@@ -8,7 +8,7 @@ use crate::Notify;
 use crate::backend::nvme_tcp::address::Address;
 use std::sync::Arc;
 use zonal_blk::{Device, HwQueue, Limits, Nanos, Status, Zone, ZoneNo};
-use zonal_device::model::Model;
+use zonal_device::control::DeviceControl;
 use zonal_device::multipath::{Path, PathState, ReconnectConfig};
 use zonal_nvme::ns::NamespaceHead;
 use zonal_nvme::wire::Sqe;
@@ -216,7 +216,7 @@ impl Path for NvmeTcpDevice {
     }
 }
 
-impl Model for NvmeTcpDevice {
+impl DeviceControl for NvmeTcpDevice {
     fn characteristics(&self) -> Vec<(&'static str, String)> {
         vec![("address", self.address.to_string()), ("model", self.model.clone())]
     }

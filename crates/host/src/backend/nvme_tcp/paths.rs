@@ -5,7 +5,7 @@ use crate::Notify;
 use crate::backend::nvme_tcp::address::Address;
 use std::sync::Arc;
 use zonal_blk::Nanos;
-use zonal_device::model::Model;
+use zonal_device::control::DeviceControl;
 use zonal_device::multipath::{MultipathConfig, MultipathDevice, Path};
 
 /// Connects to a namespace over all paths of the address, with up to `queues` hardware queues, 1 or
@@ -20,7 +20,7 @@ pub fn open(
     address: &Address,
     queues: u16,
     notify: &Notify,
-) -> Result<(Arc<dyn Model>, String), ConnectError> {
+) -> Result<(Arc<dyn DeviceControl>, String), ConnectError> {
     if address.more_targets.is_empty() && address.reconnect.ctrl_loss_tmo == Some(Nanos(0)) {
         let device = NvmeTcpDevice::connect(address, queues)?;
         let description = device.describe();

@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use zonal_blk::{Buf, Device, HwQueue, Limits, Status, Zone, ZoneNo};
-use zonal_device::model::Model;
+use zonal_device::control::DeviceControl;
 use zonal_nvme::ns::{self, ControllerInfo, NamespaceHead, NamespaceInfo};
 use zonal_nvme::wire::admin::IdentifyCommand;
 use zonal_nvme::wire::identify::IdentifyController;
@@ -156,7 +156,7 @@ impl Device for NvmeDevice {
     }
 }
 
-impl Model for NvmeDevice {
+impl DeviceControl for NvmeDevice {
     fn characteristics(&self) -> Vec<(&'static str, String)> {
         vec![("path", self.name.clone()), ("model", self.model.clone())]
     }

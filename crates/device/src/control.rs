@@ -1,0 +1,112 @@
+//! What devices offer beyond I/O: a description and statistics for whoever manages them, and access
+//! past the hardware queues for a fault simulator.
+use std::sync::Weak;
+use zonal_blk::{Device, Nanos, Request, Sector, Status, ZoneCondition, ZoneNo};
+
+/// A device that describes itself and counts what it does.
+///
+/// Reading any of this has no effect on the device.
+pub trait DeviceControl: Device {
+    /// Properties that [`Limits`](zonal_blk::Limits) does not have: names, and values with units.
+    fn characteristics(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    /// Performance by plain arithmetic from the parameters, to compare simulations with.
+    fn estimates(&self) -> Vec<Estimate> {
+        Vec::new()
+    }
+
+    /// What the device has done since it was created.
+    fn stats(&self) -> DeviceStats {
+        DeviceStats::default()
+    }
+
+    /// Makes a zone read-only or offline, or repairs it: see [`Zones::set_condition`]. A sequential
+    /// zone loses its data when it is repaired.
+    ///
+    /// [`Zones::set_condition`]: crate::Zones::set_condition
+    ///
+    /// # Errors
+    /// [`Status::NotSupported`] if the device cannot do this or has no zones; [`Status::Invalid`]
+    /// for a zone that does not exist or a condition that cannot be set.
+    fn set_condition(&self, _zone: ZoneNo, _to: ZoneCondition) -> Result<(), Status> {
+        Err(Status::NotSupported)
+    }
+}
+
+/// A workload whose performance can be estimated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EstimatedLoad {
+    /// Sequential transfer at the start of the device, in bytes per second.
+    SequentialAtStart,
+    /// Sequential transfer at the end of the device, in bytes per second.
+    SequentialAtEnd,
+    /// Random 4 KiB reads at queue depth 1, in I/Os per second.
+    RandomReads,
+}
+
+/// The estimated performance of a workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// The workload.
+    pub load: EstimatedLoad,
+    /// Its performance, in the unit of the workload.
+    pub value: f64,
+    /// The formula, in words.
+    pub from: String,
+}
+
+/// What a device has done since it was created.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceStats {
+    /// Event counts.
+    pub counts: Vec<(&'static str, u64)>,
+    /// Busy time by activity; activities may overlap.
+    pub times: Vec<(&'static str, Nanos)>,
+}
+
+/// Access past the hardware queues, for a fault simulator: partial writes, corruption, loss of
+/// power.
+pub trait FaultHooks: DeviceControl {
+    /// Applies the first `nr_sectors` of a write at once.
+    ///
+    /// # Errors
+    /// The status that the device gives a write of that length.
+    fn write_part(&self, request: &mut Request, nr_sectors: u32) -> Result<(), Status>;
+
+    /// Reads stored data, whatever the state of the zone.
+    fn read_raw(&self, sector: Sector, to: &mut [u8]);
+
+    /// Changes stored data without moving a write pointer.
+    fn write_raw(&self, sector: Sector, from: &[u8]);
+
+    /// Moves a zone's write pointer back to `wp`, an offset in the zone, and zeroes the data from
+    /// there on. Leaves the zone closed or empty.
+    ///
+    /// # Errors
+    /// The status that the device gives a reset or a write of the zone.
+    fn rewind(&self, zone: ZoneNo, wp: Sector) -> Result<(), Status>;
+
+    /// Closes all open zones.
+    fn close_all(&self);
+
+    /// Completes all work that the device has pending, at once.
+    fn drain(&self) {}
+
+    /// Has each command reported to `observer` when it takes effect. Returns false if the device
+    /// does not report: one whose commands take effect when they complete has no need to.
+    fn set_observer(&self, _observer: Weak<dyn CommandObserver>) -> bool {
+        false
+    }
+}
+
+/// Sees the commands of a device as they take effect.
+pub trait CommandObserver: Send + Sync {
+    /// A command is about to take effect.
+    fn before(&self, request: &Request);
+
+    /// A command took effect or failed, as `status` says. `queue` is its hardware queue; `None`
+    /// stands for the one opened last, if the device does not distinguish them.
+    fn after(&self, queue: Option<u16>, request: &Request, status: Status);
+}
