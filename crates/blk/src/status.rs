@@ -1,4 +1,5 @@
 //! How an I/O ended.
+use std::io;
 
 /// The outcome of a bio, with the meanings of the Linux kernel's `BLK_STS_*` codes
 /// (include/linux/blk_types.h, 6.12).
@@ -71,5 +72,65 @@ impl Status {
             Status::Offline => 19,
             Status::Invalid => 22,
         }
+    }
+    /// The status for a Linux error number: the inverse of [`Status::errno`], and the same status for
+    /// numbers that mean the same. [`Status::IoError`] for any other.
+    pub fn from_errno(errno: i32) -> Self {
+        match errno {
+            // EDQUOT, EFBIG
+            122 | 27 => return Status::NoSpace,
+            // ENXIO
+            6 => return Status::Offline,
+            // ENOTTY
+            25 => return Status::NotSupported,
+            _ => {}
+        }
+        let known = [
+            Status::NotSupported,
+            Status::Timeout,
+            Status::Transport,
+            Status::NoSpace,
+            Status::Medium,
+            Status::Protection,
+            Status::Again,
+            Status::ZoneOpenResource,
+            Status::ZoneActiveResource,
+            Status::Offline,
+            Status::Invalid,
+        ];
+        known.into_iter().find(|status| status.errno() == errno).unwrap_or(Status::IoError)
+    }
+}
+
+impl From<io::Error> for Status {
+    fn from(error: io::Error) -> Self {
+        match (error.raw_os_error(), error.kind()) {
+            (Some(errno), _) => Status::from_errno(errno),
+            (None, io::ErrorKind::StorageFull) => Status::NoSpace,
+            (None, _) => Status::IoError,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_numbers_have_the_status_that_they_are_the_errno_of() {
+        for (errno, expected) in [
+            (5, Status::IoError),
+            (28, Status::NoSpace),
+            (122, Status::NoSpace),
+            (109, Status::ZoneOpenResource),
+            (75, Status::ZoneActiveResource),
+            (67, Status::Transport),
+            (19, Status::Offline),
+            (6, Status::Offline),
+            (9, Status::IoError),
+        ] {
+            assert_eq!(Status::from(io::Error::from_raw_os_error(errno)), expected, "{errno}");
+        }
+        assert_eq!(Status::from(io::Error::from(io::ErrorKind::StorageFull)), Status::NoSpace);
     }
 }

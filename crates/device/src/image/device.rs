@@ -515,7 +515,7 @@ impl ImageDevice {
                 let at =
                     self.file_layout.in_slot(slot, self.offset_in_zone(zone, request.sector()));
                 let len = Sector(request.nr_sectors().into()).to_bytes().0;
-                result = self.store.discard(at, len).map_err(|error| status_of(&error));
+                result = self.store.discard(at, len).map_err(Status::from);
                 self.unsynced.store(true, Ordering::Relaxed);
             }
         })?;
@@ -593,14 +593,5 @@ impl DeviceControl for ImageDevice {
     fn stats(&self) -> DeviceStats {
         let generation = self.journal().generation();
         DeviceStats { counts: vec![("zone tables written", generation)], times: Vec::new() }
-    }
-}
-
-/// What an error of the file is to the block layer.
-pub(super) fn status_of(error: &io::Error) -> Status {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    match error.kind() {
-        StorageFull | QuotaExceeded | FileTooLarge => Status::NoSpace,
-        _ => Status::IoError,
     }
 }

@@ -9,9 +9,10 @@
 //!     |                       \--> ended at once --------^   ^ writes before it in its zone
 //!     +--> a stand-in goes through the model -------------+  | flush
 //! ```
-use super::device::{ExecResult, ImageDevice, status_of};
+use super::device::{ExecResult, ImageDevice};
 use super::store::{Ring, Transfer};
 use std::io;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use zonal_blk::{BioFlags, Buf, Device, HwQueue, Nanos, Op, Request, Sector, Status, Tag, Wake};
 
@@ -170,7 +171,7 @@ impl ImageQueue {
         if !complete || len == 0 || self.ring.is_err() {
             self.lists.push(bufs);
             let result = move_segments(&device, &mut command.request, at, len);
-            return self.moved(tag, result.map_err(|error| status_of(&error)).err());
+            return self.moved(tag, result.map_err(Status::from).err());
         }
         command.request.for_each_segment(|_, _, buf| {
             if let Some(buf) = buf {
@@ -187,13 +188,9 @@ impl ImageQueue {
 
     /// Takes back the buffers of transfers that have ended.
     fn poll_transfers(&mut self) {
-        let idle = self.timed == 0
-            && self.later.is_empty()
-            && self.completing.is_empty()
-            && self.moving > 0;
         let mut landed = std::mem::take(&mut self.landed);
         if let Ok(ring) = &mut self.ring {
-            ring.poll(idle, &mut landed);
+            ring.poll(&mut landed);
         }
         for (mut transfer, result) in landed.drain(..) {
             self.moving -= 1;
@@ -204,7 +201,7 @@ impl ImageQueue {
                 other => other.map(|_| ()),
             };
             self.give_back(transfer.tag, transfer.bufs, transfer.len);
-            self.moved(transfer.tag, result.map_err(|error| status_of(&error)).err());
+            self.moved(transfer.tag, result.map_err(Status::from).err());
         }
         self.landed = landed;
     }
@@ -316,6 +313,12 @@ impl HwQueue for ImageQueue {
             .filter(|_| self.timed > 0)
             .map_or(Wake::Idle, |timing| timing.next_event())
     }
+
+    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
+        if self.moving > 0 {
+            fds.extend(self.ring.as_ref().ok().and_then(|ring| ring.fd()));
+        }
+    }
 }
 
 /// Does the rest of a transfer that moved less than it should, to hear why.
@@ -394,7 +397,7 @@ fn read_parts(device: &ImageDevice, request: &mut Request) -> Status {
                 if !there.is_empty()
                     && let Err(error) = device.store.read(at, there)
                 {
-                    status = status_of(&error);
+                    status = error.into();
                 }
             }
             ExecResult::Done(refused) => status = refused,

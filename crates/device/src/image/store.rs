@@ -1,6 +1,7 @@
 //! What an image needs of the file that it lies in. Real files are in `zonal-host`; tests have one
 //! that loses and tears what was not synchronised.
 use std::io;
+use std::os::fd::RawFd;
 use zonal_blk::{Buf, Tag};
 
 /// Something that can be read at places.
@@ -80,12 +81,18 @@ pub struct Transfer {
     pub bufs: Vec<Buf>,
 }
 
-/// Transfers on their way. Used by one thread at a time.
+/// Transfers in flight. Used by one thread at a time.
 pub trait Ring: Send {
-    /// Takes a transfer, which begins with the next [`Ring::poll`] at the latest.
+    /// Queues a transfer, which starts with the next [`Ring::poll`] at the latest. Its tag is below
+    /// the depth that the ring was opened with, and none that is in use.
     fn start(&mut self, transfer: Transfer);
 
-    /// Moves the transfers that have ended to `ended`, each with the number of bytes that it has
-    /// moved. If `idle`, the caller has nothing else to do and the ring may wait a moment.
-    fn poll(&mut self, idle: bool, ended: &mut Vec<(Transfer, io::Result<usize>)>);
+    /// Moves completed transfers to the end of `completed`, each with the number of bytes that were
+    /// transferred. Never blocks.
+    fn poll(&mut self, completed: &mut Vec<(Transfer, io::Result<usize>)>);
+
+    /// A descriptor that becomes readable when a transfer completes.
+    fn fd(&self) -> Option<RawFd> {
+        None
+    }
 }

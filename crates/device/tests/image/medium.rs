@@ -228,7 +228,7 @@ impl Ring for MediumRing {
         self.moving.push((number, transfer));
     }
 
-    fn poll(&mut self, _idle: bool, ended: &mut Vec<(Transfer, io::Result<usize>)>) {
+    fn poll(&mut self, ended: &mut Vec<(Transfer, io::Result<usize>)>) {
         let mut kept = Vec::new();
         for (number, mut transfer) in self.moving.drain(..) {
             let mut state = self.medium.state();

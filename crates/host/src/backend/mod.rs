@@ -3,3 +3,5 @@
 pub mod image;
 pub mod linux;
 pub mod nvme_tcp;
+mod segments;
+mod tags;

@@ -1,5 +1,6 @@
 //! Waiting: sockets and io_uring.
+pub(crate) mod fixed_buffers;
 pub mod socket;
-pub mod uring;
+pub(crate) mod uring;
 
 pub use socket::WaitPolicy;

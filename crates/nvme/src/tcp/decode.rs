@@ -82,14 +82,23 @@ impl Decoder {
     }
 
     /// Takes back data that are done with, for the PDUs to come.
-    pub fn recycle(&mut self, mut data: Vec<u8>) {
-        data.clear();
+    pub fn recycle(&mut self, data: Vec<u8>) {
         self.pool.put(data, self.limits.data as usize);
     }
 
     /// An empty vector, for `len` bytes if it was used before.
     pub(super) fn take_buffer(&mut self, len: usize) -> Vec<u8> {
-        self.pool.take(len).unwrap_or_default()
+        let mut buffer = self.pool.take(len).unwrap_or_default();
+        buffer.clear();
+        buffer
+    }
+
+    /// A vector of `len` bytes with any values.
+    pub(super) fn take_len(&mut self, len: usize) -> Vec<u8> {
+        let mut buffer = self.pool.take(len).unwrap_or_default();
+        buffer.reserve_exact(len.saturating_sub(buffer.len()));
+        buffer.resize(len, 0);
+        buffer
     }
 
     /// Adds to the data of a command those of its next PDU. If the `len` bytes that the command has

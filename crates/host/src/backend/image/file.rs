@@ -3,7 +3,7 @@
 //! Takes reads, writes and the like; does them. Keeps true: it is locked against other processes
 //! while it is open; what goes past the page cache is aligned as that wants it.
 use super::OpenError;
-use crate::poll::uring::Uring;
+use super::ring::ImageRing;
 use rustix::fs::{
     FallocateFlags, FlockOperation, OFlags, fallocate, fcntl_setfl, fdatasync, flock,
 };
@@ -194,6 +194,6 @@ impl ImageStore for ImageFile {
     }
 
     fn open_ring(&self, depth: u16) -> io::Result<Box<dyn Ring>> {
-        Ok(Box::new(Uring::new(self.handle(), depth)?))
+        Ok(Box::new(ImageRing::new(self.handle(), depth)?))
     }
 }

@@ -4,6 +4,7 @@
 //! an image.
 mod file;
 mod name;
+mod ring;
 
 pub use file::ImageFile;
 pub use name::{ImageName, Latency, NameError};
@@ -130,7 +131,7 @@ pub fn open(name: &ImageName) -> Result<OpenImage, OpenError> {
         file.try_direct_io(superblock.geometry.lba).into_iter().collect();
     let direct = file.is_direct();
     let file = Arc::new(file);
-    if let Err(error) = crate::poll::uring::Uring::new(file.handle(), 1) {
+    if let Err(error) = ring::ImageRing::new(file.handle(), 1) {
         notices.push(format!(
             "no io_uring here ({error}): commands of a queue move their data one after the other"
         ));

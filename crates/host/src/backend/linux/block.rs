@@ -1,19 +1,20 @@
-//! Requests as commands of a block device: reads and writes by io_uring, zone management by ioctl.
+//! Commands of a block device: reads, writes and flushes by io_uring, zone reports and management
+//! by ioctl (include/uapi/linux/blkzoned.h, Linux 6.12).
 //!
-//! Takes requests; gives entries of a ring. The kernel manages zones only while one waits, so these
-//! requests end at once.
-use super::device::status;
+//! The ioctls block until the device is done. io_uring has no zone management.
 use super::queue::{Commands, data_len};
-use super::zones;
-use crate::frontend::ublk::io_buffers::IoBuffers;
+use crate::blk_zone::BlkZone;
+use crate::poll::fixed_buffers::FixedBuffers;
 use io_uring::{cqueue, opcode, squeue, types};
+use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zonal_blk::{BioFlags, Limits, Op, Request, Sector, Status};
 
-/// Flags of a write that is to be durable when it ends, or not.
+/// Flags of a write, which with FUA is durable when it completes.
 fn durability(request: &Request) -> i32 {
     if request.flags().contains(BioFlags::FUA) { libc::RWF_DSYNC } else { 0 }
 }
@@ -33,12 +34,12 @@ impl BlockCommands {
             Op::ZoneResetAll => (Sector(0), self.limits.capacity),
             _ => (request.sector(), self.limits.zone_size),
         };
-        let done = zones::manage(&self.file, request.op(), start, len);
-        done.map_or_else(|error| status(&error), |()| Status::Ok)
+        let managed = manage_zones(&self.file, request.op(), start, len);
+        managed.map_or_else(Status::from, |()| Status::Ok)
     }
 }
 
-// SAFETY: the file is held, and reads and writes are of `data` and that long.
+// SAFETY: the file is held open, and reads and writes are of the `data_len` bytes at `data`.
 unsafe impl Commands for BlockCommands {
     type Entry = squeue::Entry;
     type Cqe = cqueue::Entry;
@@ -63,13 +64,13 @@ unsafe impl Commands for BlockCommands {
         })
     }
 
-    /// The place in lent pages is counted from their first byte.
+    /// The address of data in a fixed buffer is their offset in it.
     fn start_external(&self, request: &Request, index: u16) -> Option<[squeue::Entry; 3]> {
-        let lent = request.external_buf()?;
-        let [register, unregister] = IoBuffers::register_entries(lent, index)?;
-        let at = std::ptr::without_provenance_mut(lent.offset());
+        let external = request.external_buf()?;
+        let [register, unregister] = FixedBuffers::register_entries(external, index)?;
+        let at = std::ptr::without_provenance_mut(external.offset());
         let (len, offset) = (data_len(request), request.sector().to_bytes().0);
-        let moves = match request.op() {
+        let transfer = match request.op() {
             Op::Read => opcode::ReadFixed::new(self.fd(), at, len, index).offset(offset).build(),
             Op::Write => opcode::WriteFixed::new(self.fd(), at, len, index)
                 .offset(offset)
@@ -77,17 +78,87 @@ unsafe impl Commands for BlockCommands {
                 .build(),
             _ => return None,
         };
-        Some([register, moves.flags(squeue::Flags::IO_HARDLINK), unregister])
+        Some([register, transfer.flags(squeue::Flags::IO_HARDLINK), unregister])
     }
 
-    fn result(&self, answer: &cqueue::Entry) -> Result<u64, Status> {
-        let result = answer.result();
-        u64::try_from(result).map_err(|_| status(&io::Error::from_raw_os_error(-result)))
+    fn result(&self, completion: &cqueue::Entry) -> Result<u64, Status> {
+        let result = completion.result();
+        u64::try_from(result).map_err(|_| Status::from_errno(-result))
     }
 
-    /// The result is the number of bytes that have moved.
+    /// The result is the number of bytes transferred.
     fn finish(&self, request: &mut Request, result: u64) -> Status {
-        let whole = result == u64::from(data_len(request));
-        if whole { Status::Ok } else { Status::IoError }
+        let complete = result == u64::from(data_len(request));
+        if complete { Status::Ok } else { Status::IoError }
     }
+}
+
+/// `struct blk_zone_report`, without the zones behind it.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct ReportHeader {
+    sector: u64,
+    nr_zones: u32,
+    flags: u32,
+}
+
+/// `struct blk_zone_range`.
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct Range {
+    sector: u64,
+    nr_sectors: u64,
+}
+
+/// `_IOWR(0x12, 130, struct blk_zone_report)`.
+const REPORT_ZONE: libc::Ioctl = 0xc010_1282_u32 as libc::Ioctl;
+/// `_IOW(0x12, 131, struct blk_zone_range)` and those after it.
+const RESET_ZONE: libc::Ioctl = 0x4010_1283;
+const OPEN_ZONE: libc::Ioctl = 0x4010_1286;
+const CLOSE_ZONE: libc::Ioctl = 0x4010_1287;
+const FINISH_ZONE: libc::Ioctl = 0x4010_1288;
+
+/// Up to `max` zones from `first` on (`BLKREPORTZONE`).
+///
+/// # Errors
+/// Those of the ioctl.
+pub(super) fn report_zones(file: &File, first: Sector, max: u32) -> io::Result<Vec<BlkZone>> {
+    let header = size_of::<ReportHeader>();
+    let mut buffer = vec![0u64; (header + max as usize * size_of::<BlkZone>()) / 8];
+    let bytes = buffer.as_mut_bytes();
+    let query = ReportHeader { sector: first.0, nr_zones: max, flags: 0 };
+    bytes[..header].copy_from_slice(query.as_bytes());
+    // SAFETY: the kernel writes a header and up to `max` zones, for which there is room.
+    let result =
+        unsafe { libc::ioctl(file.as_raw_fd(), REPORT_ZONE, bytes.as_mut_ptr().cast::<c_void>()) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let (header, zones) = ReportHeader::read_from_prefix(&*bytes).expect("the header is first");
+    let count = header.nr_zones.min(max) as usize;
+    let zone = |bytes| BlkZone::read_from_bytes(bytes).expect("as long as a zone");
+    Ok(zones.chunks_exact(size_of::<BlkZone>()).take(count).map(zone).collect())
+}
+
+/// Manages the zones of a range (`BLKRESETZONE` and so on). Returns when the device is done.
+///
+/// # Errors
+/// Those of the ioctl.
+///
+/// # Panics
+/// If `op` is no zone management.
+fn manage_zones(file: &File, op: Op, start: Sector, len: Sector) -> io::Result<()> {
+    let request = match op {
+        Op::ZoneReset | Op::ZoneResetAll => RESET_ZONE,
+        Op::ZoneOpen => OPEN_ZONE,
+        Op::ZoneClose => CLOSE_ZONE,
+        Op::ZoneFinish => FINISH_ZONE,
+        _ => unreachable!("{op:?} does not manage zones"),
+    };
+    let range = Range { sector: start.0, nr_sectors: len.0 };
+    // SAFETY: the kernel reads a range, which is there.
+    let result = unsafe {
+        libc::ioctl(file.as_raw_fd(), request, std::ptr::from_ref(&range).cast::<c_void>())
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,23 +1,23 @@
-//! A transfer to or from lent pages: three commands of a ring, linked.
+//! The transfer of an external buffer: three linked commands of a ring.
 //!
 //! ```text
-//!  register --> move --> unregister
-//!      \ failed: the others are cancelled, and the data are to be copied; as when the device
-//!        cannot take data that lie as these do, which the kernel says before any have moved
+//!  register --> transfer --> unregister
+//!      \ failed: the others are cancelled and the data are copied, as when the device cannot
+//!        take data with this alignment, which the kernel reports before it transfers any
 //! ```
 //!
-//! Takes the ends of the commands, in any order; gives what became of the transfer. Keeps true: it is
-//! over when all three have ended, so the pages are the lender's again.
+//! Completions may come in any order. The transfer is complete when all three are: only then do the
+//! pages belong to their owner again.
 use zonal_blk::Status;
 
-/// The commands, in their order.
+/// The commands, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The pages become a buffer of the ring.
+    /// The pages become a fixed buffer of the ring.
     Register,
-    /// The data move.
+    /// The read or the write.
     Transfer,
-    /// The ring lets go of the pages.
+    /// The ring releases the pages.
     Unregister,
 }
 
@@ -25,45 +25,45 @@ impl Step {
     pub const ALL: [Step; 3] = [Step::Register, Step::Transfer, Step::Unregister];
 }
 
-/// What became of a transfer.
+/// How a transfer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The data have moved, well or not.
+    /// With the result of its command.
     Transferred(Result<u64, Status>),
-    /// The kernel did not lend the pages, or the device does not take them as they lie. Nothing has
-    /// moved.
+    /// The kernel did not register the pages, or the device cannot take data with their alignment.
+    /// Nothing was transferred.
     Refused,
 }
 
 /// How far a transfer is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Chain {
-    ended: u8,
+    completed: u8,
     refused: bool,
-    moved: Option<Result<u64, Status>>,
+    transferred: Option<Result<u64, Status>>,
 }
 
 impl Chain {
-    /// A command has ended. Gives the outcome with the last.
+    /// Records a completion. The outcome comes with the last.
     ///
     /// # Panics
-    /// If it is one more than there are.
-    pub fn ended(&mut self, step: Step, result: Result<u64, Status>) -> Option<Outcome> {
+    /// If there are more completions than commands.
+    pub fn on_completion(&mut self, step: Step, result: Result<u64, Status>) -> Option<Outcome> {
         match step {
             Step::Register => self.refused = result.is_err(),
-            Step::Transfer => self.moved = Some(result),
-            // It fails only if there is nothing to let go of.
+            Step::Transfer => self.transferred = Some(result),
+            // It fails only if there is nothing to release.
             Step::Unregister => {}
         }
-        self.ended += 1;
-        assert!(usize::from(self.ended) <= Step::ALL.len(), "{step:?} ends once");
-        if usize::from(self.ended) < Step::ALL.len() {
+        self.completed += 1;
+        assert!(usize::from(self.completed) <= Step::ALL.len(), "{step:?} completes once");
+        if usize::from(self.completed) < Step::ALL.len() {
             return None;
         }
-        Some(match self.moved.expect("each has ended once") {
+        Some(match self.transferred.expect("each has completed once") {
             _ if self.refused => Outcome::Refused,
             Err(Status::Invalid) => Outcome::Refused,
-            moved => Outcome::Transferred(moved),
+            result => Outcome::Transferred(result),
         })
     }
 }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transfer_is_over_when_all_commands_have_ended_in_whatever_order() {
+    fn transfer_is_complete_after_all_commands_in_any_order() {
         let cancelled = Err(Status::IoError);
         for order in [
             [Register, Transfer, Unregister],
@@ -84,7 +84,7 @@ mod tests {
             [Unregister, Register, Transfer],
             [Unregister, Transfer, Register],
         ] {
-            for (lent, moved, expected) in [
+            for (registered, transferred, expected) in [
                 (Ok(0), Ok(4096), Outcome::Transferred(Ok(4096))),
                 (Ok(0), Ok(512), Outcome::Transferred(Ok(512))),
                 (Ok(0), Err(Status::Medium), Outcome::Transferred(Err(Status::Medium))),
@@ -92,24 +92,24 @@ mod tests {
                 (Err(Status::NotSupported), cancelled, Outcome::Refused),
             ] {
                 let mut chain = Chain::default();
-                let last = if lent.is_ok() { Ok(0) } else { cancelled };
+                let last = if registered.is_ok() { Ok(0) } else { cancelled };
                 let result = |step| match step {
-                    Register => lent,
-                    Transfer => moved,
+                    Register => registered,
+                    Transfer => transferred,
                     Unregister => last,
                 };
-                let outcomes = order.map(|step| chain.ended(step, result(step)));
+                let outcomes = order.map(|step| chain.on_completion(step, result(step)));
                 assert_eq!(outcomes, [None, None, Some(expected)], "{order:?}");
             }
         }
     }
 
     #[test]
-    #[should_panic(expected = "Transfer ends once")]
-    fn command_more_is_a_mistake() {
+    #[should_panic(expected = "Transfer completes once")]
+    fn extra_completion_panics() {
         let mut chain = Chain::default();
         for step in [Register, Transfer, Unregister, Transfer] {
-            chain.ended(step, Ok(0));
+            chain.on_completion(step, Ok(0));
         }
     }
 }

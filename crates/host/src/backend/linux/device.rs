@@ -1,10 +1,8 @@
 //! The device: limits, zone reports, hardware queues.
-use super::block::BlockCommands;
+use super::block::{BlockCommands, report_zones};
 use super::describe;
 use super::queue::Queue;
 use super::sysfs::{self, LimitsError};
-use super::zones;
-use io_uring::IoUring;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -71,7 +69,7 @@ impl LinuxDevice {
         let limits = sysfs::limits(directory)?;
         let alignment = sysfs::alignment(directory);
         // Queues are opened where nobody can be told.
-        IoUring::new(1).map_err(OpenError::Ring)?;
+        io_uring::IoUring::new(1).map_err(OpenError::Ring)?;
         Ok(LinuxDevice { file: Arc::new(file), name: path.to_owned(), limits, alignment })
     }
 
@@ -92,8 +90,8 @@ impl Device for LinuxDevice {
         let end = first.0.saturating_add(most).min(self.limits.nr_zones);
         while next < end {
             let start = self.limits.zone_start(ZoneNo(next));
-            let listed = zones::report(&self.file, start, BATCH.min(end - next));
-            let listed = listed.map_err(|error| status(&error))?;
+            let listed = report_zones(&self.file, start, BATCH.min(end - next));
+            let listed = listed.map_err(Status::from)?;
             if listed.is_empty() {
                 return Err(Status::IoError);
             }
@@ -122,46 +120,9 @@ impl DeviceControl for LinuxDevice {
     }
 }
 
-/// What an error of a system call means (the reverse of [`Status::errno`], with those that the
-/// kernel has for the same).
-pub(super) fn status(error: &io::Error) -> Status {
-    let known = [
-        Status::NotSupported,
-        Status::Timeout,
-        Status::NoSpace,
-        Status::Medium,
-        Status::Protection,
-        Status::Again,
-        Status::ZoneOpenResource,
-        Status::ZoneActiveResource,
-        Status::Offline,
-        Status::Invalid,
-    ];
-    match error.raw_os_error() {
-        Some(libc::ENXIO) => Status::Offline,
-        Some(libc::ENOTTY) => Status::NotSupported,
-        number => known.into_iter().find(|s| Some(s.errno()) == number).unwrap_or(Status::IoError),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn error_numbers_have_the_meaning_that_they_have_on_the_way_out() {
-        for (number, expected) in [
-            (libc::EIO, Status::IoError),
-            (libc::ENOSPC, Status::NoSpace),
-            (libc::ETOOMANYREFS, Status::ZoneOpenResource),
-            (libc::EOVERFLOW, Status::ZoneActiveResource),
-            (libc::ENODEV, Status::Offline),
-            (libc::ENXIO, Status::Offline),
-            (libc::EBADF, Status::IoError),
-        ] {
-            assert_eq!(status(&io::Error::from_raw_os_error(number)), expected, "{number}");
-        }
-    }
 
     #[test]
     fn what_is_no_block_device_is_refused() {

@@ -18,7 +18,6 @@ mod queue;
 mod sysfs;
 #[cfg(test)]
 pub(crate) mod tests;
-mod zones;
 
 pub use device::{LinuxDevice, OpenError};
 pub use sysfs::LimitsError;

@@ -1,16 +1,21 @@
-//! Both kinds of queues, over files.
+//! Queues of both kinds, over plain files.
 use super::block::BlockCommands;
 use super::passthrough::testing;
-use super::queue::{Commands, Queue, Ring};
-use crate::frontend::ublk::io_buffers::IoBuffers;
+use super::queue::{Commands, Queue};
+use crate::poll::fixed_buffers::{FixedBuffers, RegisterBuffer};
+use crate::poll::uring::Uring;
+use io_uring::{opcode, squeue, types};
 use std::fs::File;
-use std::sync::{Arc, Mutex};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use zonal_blk::{
-    Bio, BioFlags, Buf, Completion, Device, ExternalBuf, HwQueue, Limits, Nanos, Op, QueueOptions,
-    Sector, Status, Zone, ZoneNo,
+    Bio, BioFlags, Buf, Completion, Device, ExternalBuf, ExternalMemory, HwQueue, Limits, Nanos,
+    Op, QueueOptions, Sector, Status, Zone, ZoneNo,
 };
 
-/// Those of 1 MiB without zones.
+/// The limits of 1 MiB without zones.
 pub(crate) const LIMITS: Limits = Limits {
     lba_size: 512,
     capacity: Sector(2048),
@@ -46,13 +51,14 @@ impl<C: Commands + 'static> Device for Files<C> {
     }
 }
 
-/// What becomes of bios, in the order of their number; `None` if this machine has no such rings.
-fn done<C: Commands + 'static>(
+/// Runs bios; gives their completions in the order of their numbers, or `None` if the kernel has no
+/// such rings.
+fn run<C: Commands + 'static>(
     file: &Arc<File>,
     commands: fn(Arc<File>) -> C,
     bios: Vec<Bio>,
 ) -> Option<Vec<Completion>> {
-    Ring::<C>::builder().build(1).ok()?;
+    Uring::<C::Entry, C::Cqe>::new(1).ok()?;
     let device = Arc::new(Files { file: Arc::clone(file), commands });
     let queue = zonal_blk::Queue::attach(device, QueueOptions::default()).expect("a queue");
     let mut channel = queue.channel().expect("a channel");
@@ -71,7 +77,7 @@ fn bio(number: u64, op: Op, sector: u64, buf: Option<Buf>) -> Bio {
 }
 
 #[test]
-fn files_keep_what_is_written_and_more_than_the_ring_holds_waits() {
+fn data_are_read_back_with_more_bios_than_the_queue_has_tags() {
     let file = Arc::new(tempfile::tempfile().expect("a file"));
     let commands = |file| BlockCommands { file, limits: LIMITS };
     file.set_len(1 << 20).expect("room");
@@ -83,11 +89,11 @@ fn files_keep_what_is_written_and_more_than_the_ring_holds_waits() {
         Bio { flags, ..bio(number, Op::Write, number * 8, buf) }
     });
     let writes = writes.chain([bio(16, Op::Flush, 0, None)]).collect();
-    let Some(written) = done(&file, commands, writes) else { return };
+    let Some(written) = run(&file, commands, writes) else { return };
     assert!(written.iter().all(|completion| completion.status == Status::Ok));
     let reads =
         (0..16).map(|number| bio(number, Op::Read, number * 8, Some(Buf::zeroed(4096)))).collect();
-    for completion in done(&file, commands, reads).expect("a ring, as before") {
+    for completion in run(&file, commands, reads).expect("a ring, as before") {
         let number = u8::try_from(completion.user_data).expect("16");
         let expected = if number == 3 { 0 } else { number + 1 };
         let data = completion.buf.expect("a buffer");
@@ -95,86 +101,114 @@ fn files_keep_what_is_written_and_more_than_the_ring_holds_waits() {
     }
 }
 
-/// What a file lends that is no driver's, and what is said of it.
-fn pages(file: Arc<File>) -> (Arc<IoBuffers>, Arc<Mutex<Vec<String>>>) {
-    let said = Arc::new(Mutex::new(Vec::new()));
-    let notify = {
-        let said = Arc::clone(&said);
-        move |what: &str| said.lock().expect("no panic").push(what.to_owned())
-    };
-    (Arc::new(IoBuffers::new(file, 0, Arc::new(notify))), said)
+/// External buffers in a file, 64 KiB apart. The file is no driver, so the kernel registers none of
+/// them.
+struct Pages {
+    file: Arc<File>,
+    copies: AtomicU32,
 }
 
-/// The kernel makes buffers of no other pages than those of its ublk driver.
+impl Pages {
+    fn new() -> Arc<Self> {
+        let file = Arc::new(tempfile::tempfile().expect("a file"));
+        Arc::new(Pages { file, copies: AtomicU32::new(0) })
+    }
+
+    fn fill(&self, token: u64, byte: u8) {
+        self.file.write_all_at(&[byte; 4096], token << 16).expect("room");
+    }
+
+    /// The first page of memory `token` as a buffer.
+    fn buf(self: &Arc<Self>, token: u64) -> Buf {
+        let memory = Arc::new(FixedBuffers(Arc::clone(self) as _));
+        Buf::external(ExternalBuf::new(memory, token), 4096)
+    }
+}
+
+impl ExternalMemory for Pages {
+    fn read(&self, token: u64, at: usize, data: &mut [u8]) -> Result<(), Status> {
+        self.file.read_exact_at(data, (token << 16) + at as u64)?;
+        self.copies.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn write(&self, token: u64, at: usize, data: &[u8]) -> Result<(), Status> {
+        self.file.write_all_at(data, (token << 16) + at as u64)?;
+        self.copies.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl RegisterBuffer for Pages {
+    fn register_entries(&self, _token: u64, _index: u16) -> Option<[squeue::Entry; 2]> {
+        let command = || opcode::UringCmd16::new(types::Fd(self.file.as_raw_fd()), 0).build();
+        Some([command().flags(squeue::Flags::IO_LINK), command()])
+    }
+}
+
 #[test]
-fn lent_data_that_the_kernel_does_not_lend_are_copied() {
-    let [file, driver] = [(); 2].map(|()| Arc::new(tempfile::tempfile().expect("a file")));
+fn external_buffers_that_the_kernel_does_not_register_are_copied() {
+    let file = Arc::new(tempfile::tempfile().expect("a file"));
     file.set_len(1 << 20).expect("room");
-    let (pages, said) = pages(driver);
-    let lent =
-        |tag: u16| Buf::external(ExternalBuf::new(Arc::clone(&pages) as _, tag.into()), 4096);
+    let pages = Pages::new();
     let commands = |file| BlockCommands { file, limits: LIMITS };
     for tag in 0..16_u8 {
-        pages.copy_to_request(tag.into(), 0, &[tag + 1; 4096]).expect("room");
+        pages.fill(tag.into(), tag + 1);
     }
-    let writes = (0..16).map(|tag: u16| {
+    let writes = (0..16).map(|tag: u64| {
         let flags = if tag.is_multiple_of(2) { BioFlags::PREFLUSH } else { BioFlags::FUA };
-        Bio { flags, ..bio(tag.into(), Op::Write, u64::from(tag) * 8, Some(lent(tag))) }
+        Bio { flags, ..bio(tag, Op::Write, tag * 8, Some(pages.buf(tag))) }
     });
-    let Some(written) = done(&file, commands, writes.collect()) else { return };
+    let Some(written) = run(&file, commands, writes.collect()) else { return };
     assert!(written.iter().all(|completion| completion.status == Status::Ok), "{written:?}");
     // In the opposite order.
     let reads = (0..16)
-        .map(|tag: u16| bio(tag.into(), Op::Read, u64::from(15 - tag) * 8, Some(lent(tag))))
+        .map(|tag: u64| bio(tag, Op::Read, (15 - tag) * 8, Some(pages.buf(tag))))
         .chain([bio(16, Op::Read, 4 * 8, Some(Buf::zeroed(4096)))]);
-    let read = done(&file, commands, reads.collect()).expect("a ring, as before");
+    let read = run(&file, commands, reads.collect()).expect("a ring, as before");
     assert!(read.iter().all(|completion| completion.status == Status::Ok), "{read:?}");
     assert!(read[16].buf.as_ref().expect("data").iter().all(|&byte| byte == 5));
     for tag in 0..16_u8 {
         let mut data = [0; 4096];
-        pages.copy_from_request(tag.into(), 0, &mut data).expect("it is there");
+        pages.read(tag.into(), 0, &mut data).expect("it is there");
         assert_eq!(data, [16 - tag; 4096], "tag {tag}");
     }
-    assert_eq!(said.lock().expect("no panic").len(), 1, "it is said once");
 }
 
 #[test]
-fn lent_data_that_cannot_be_copied_either_fail() {
+fn external_buffers_that_cannot_be_copied_either_fail() {
     let file = Arc::new(tempfile::tempfile().expect("a file"));
     file.set_len(1 << 20).expect("room");
     let commands = |file| BlockCommands { file, limits: LIMITS };
-    let (pages, said) = pages(Arc::new(tempfile::tempfile().expect("a file")));
-    let lent = Buf::external(ExternalBuf::new(pages, 0), 4096);
-    let Some(done) = done(&file, commands, vec![bio(0, Op::Write, 0, Some(lent))]) else { return };
-    assert_eq!(done[0].status, Status::IoError);
-    assert!(said.lock().expect("no panic").is_empty(), "nothing was copied");
+    let pages = Pages::new();
+    let write = vec![bio(0, Op::Write, 0, Some(pages.buf(0)))];
+    let Some(written) = run(&file, commands, write) else { return };
+    assert_eq!(written[0].status, Status::IoError, "the file of the pages is empty");
+    assert_eq!(pages.copies.load(Ordering::Relaxed), 0);
 }
 
 #[test]
-fn reads_behind_the_end_of_a_file_fail() {
+fn reads_beyond_the_end_of_a_file_fail() {
     let file = Arc::new(tempfile::tempfile().expect("a file"));
     let commands = |file| BlockCommands { file, limits: LIMITS };
     let read = vec![bio(0, Op::Read, 0, Some(Buf::zeroed(4096)))];
-    let Some(read) = done(&file, commands, read) else { return };
+    let Some(read) = run(&file, commands, read) else { return };
     assert_eq!(read[0].status, Status::IoError);
 }
 
 #[test]
-fn nvme_commands_to_what_is_no_namespace_are_not_supported() {
+fn nvme_commands_to_a_plain_file_are_not_supported() {
     let file = Arc::new(tempfile::tempfile().expect("a file"));
-    let (pages, said) = pages(Arc::clone(&file));
-    pages.copy_to_request(1, 0, &[1; 4096]).expect("room");
-    let lent = |tag: u64| Buf::external(ExternalBuf::new(Arc::clone(&pages) as _, tag), 4096);
+    let pages = Pages::new();
+    pages.fill(1, 1);
     let bios = vec![
         bio(0, Op::Read, 0, Some(Buf::zeroed(4096))),
         bio(1, Op::Flush, 0, None),
         Bio { flags: BioFlags::PREFLUSH, ..bio(2, Op::Write, 0, Some(Buf::zeroed(4096))) },
         bio(3, Op::Discard, 0, None),
-        // Nor are their pages lent, of which the first copy says so.
-        bio(4, Op::Read, 0, Some(lent(0))),
-        bio(5, Op::Write, 0, Some(lent(1))),
+        bio(4, Op::Read, 0, Some(pages.buf(0))),
+        bio(5, Op::Write, 0, Some(pages.buf(1))),
     ];
-    let Some(done) = done(&file, testing::commands, bios) else { return };
-    assert_eq!(said.lock().expect("no panic").len(), 1);
+    let Some(done) = run(&file, testing::commands, bios) else { return };
     assert!(done.iter().all(|completion| completion.status == Status::NotSupported), "{done:?}");
 }

@@ -85,12 +85,12 @@ impl QueueConnection {
     fn auth_send(&mut self, message: Vec<u8>) -> Result<(), ConnectError> {
         let len = u32::try_from(message.len()).expect("a message is short");
         let command = command(FabricsType::AUTH_SEND, len);
-        self.send("Authentication Send", command.into(), message, 0).map(drop)
+        self.execute("Authentication Send", command.into(), message, 0).map(drop)
     }
 
     fn auth_receive(&mut self) -> Result<Vec<u8>, ConnectError> {
         let command = command(FabricsType::AUTH_RECEIVE, MAX_MESSAGE);
-        Ok(self.send("Authentication Receive", command.into(), Vec::new(), MAX_MESSAGE)?.1)
+        Ok(self.execute("Authentication Receive", command.into(), Vec::new(), MAX_MESSAGE)?.1)
     }
 
     fn send_failure2(&mut self, error: HostAuthError) -> ConnectError {

@@ -1,6 +1,6 @@
 //! The device: limits, zone reports, hardware queues.
+use super::connections::PathConnections;
 use super::keep_alive::{KeepAliveThread, PathConfig};
-use super::link::Link;
 use super::queue::Queue;
 use super::queue_connection::{ConnectError, QueueConnection};
 use super::scan::{ScanResult, scan};
@@ -22,7 +22,7 @@ pub struct NvmeTcpDevice {
     model: String,
     head: Arc<NamespaceHead>,
     limits: Limits,
-    pub(super) link: Arc<Link>,
+    pub(super) connections: Arc<PathConnections>,
     /// Whether there is nobody above who would use another path.
     pub(super) is_only_path: bool,
     _keep_alive: KeepAliveThread,
@@ -86,7 +86,8 @@ impl NvmeTcpDevice {
         notify: &Notify,
         found: Option<ScanResult>,
     ) -> Result<Self, ConnectError> {
-        let link = Link::new();
+        let connections = PathConnections::new()
+            .map_err(|source| ConnectError::Io { doing: "eventfd", source })?;
         let path_config = PathConfig {
             address: address.clone(),
             head: Arc::clone(&head),
@@ -94,8 +95,8 @@ impl NvmeTcpDevice {
             limits: limits.clone(),
             notify: Arc::clone(notify),
         };
-        let admin = found.map(|found| path_config.take(&link, found)).transpose()?;
-        let keep_alive = KeepAliveThread::start(&link, path_config, admin)
+        let admin = found.map(|found| path_config.admit(&connections, found)).transpose()?;
+        let keep_alive = KeepAliveThread::start(&connections, path_config, admin)
             .map_err(|source| ConnectError::Io { doing: "keep alive", source })?;
         let address = address.clone();
         Ok(NvmeTcpDevice {
@@ -103,7 +104,7 @@ impl NvmeTcpDevice {
             model,
             head,
             limits,
-            link,
+            connections,
             is_only_path: false,
             _keep_alive: keep_alive,
         })
@@ -121,7 +122,7 @@ impl NvmeTcpDevice {
 
     /// What a command ends with that the path cannot take.
     fn lost_status(&self) -> Status {
-        let gone = self.is_only_path && self.link.state() == PathState::Gone;
+        let gone = self.is_only_path && self.connections.state() == PathState::Gone;
         if gone { Status::Offline } else { Status::Transport }
     }
 
@@ -154,7 +155,7 @@ impl NvmeTcpDevice {
         let sqe = Sqe::from(command);
         let timeout = self.address.io_timeout;
         let (_, data) = reports
-            .send_within(timeout, "zone report", sqe, Vec::new(), len)
+            .execute_within(timeout, "zone report", sqe, Vec::new(), len)
             .map_err(|error| self.report_failed(generation, &error))?;
         self.head.info.parse_report(&data, zones).ok_or(Status::IoError)
     }
@@ -164,7 +165,7 @@ impl NvmeTcpDevice {
         if let ConnectError::Refused { status, .. } = error {
             return status.to_blk_status();
         }
-        self.link.lost(generation, &error.to_string());
+        self.connections.lost(generation, &error.to_string());
         match error {
             ConnectError::Timeout { .. } => Status::Timeout,
             _ => Status::Transport,
@@ -181,8 +182,8 @@ impl Device for NvmeTcpDevice {
         if self.limits.nr_zones == 0 {
             return Err(Status::NotSupported);
         }
-        let mut reports = self.link.reports.lock().expect("report lock");
-        let now = self.link.generation();
+        let mut reports = self.connections.reports.lock().expect("report lock");
+        let now = self.connections.generation();
         let (generation, reports) = match reports.as_mut() {
             Some((generation, reports)) if *generation == now => (now, reports),
             _ => return Err(self.lost_status()),
@@ -208,7 +209,7 @@ impl Device for NvmeTcpDevice {
 
 impl Path for NvmeTcpDevice {
     fn state(&self) -> PathState {
-        self.link.state()
+        self.connections.state()
     }
 
     fn name(&self) -> String {

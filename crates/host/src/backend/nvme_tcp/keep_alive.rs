@@ -1,13 +1,13 @@
-//! The admin queue of a path in use: says in time that the host lives, makes lost connections again,
-//! and says goodbye.
+//! The keep-alive thread of a path: has its admin queue, sends Keep Alive, reconnects, and shuts the
+//! controller down.
 //!
 //! ```text
-//!            scan --> live --- Keep Alive fails, or a queue's connection --> lost
+//!            scan --> live --- Keep Alive or a queue's connection fails ---> lost
 //!             ^                                                               |
-//!             |    after reconnect_delay, for ctrl_loss_tmo in all            |
-//!             +---------------------------------------------------------------+--> gone
+//!             |    every reconnect_delay, for ctrl_loss_tmo                   |
+//!             +---------------------------------------------------------------+--> removed
 //! ```
-use super::link::Link;
+use super::connections::PathConnections;
 use super::queue_connection::{ConnectError, QueueConnection};
 use super::scan::{CC_SHUTDOWN, ScanResult, property_set, scan};
 use crate::Notify;
@@ -22,25 +22,29 @@ use zonal_nvme::wire::Sqe;
 use zonal_nvme::wire::opcode::AdminOpcode;
 use zonal_nvme::wire::property::Property;
 
-/// How long the target may take to say that it heard the goodbye.
+/// How long the target may take to complete the shutdown command.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a path is to be, each time that it is connected.
+/// What a path has to be, each time that it is connected.
 pub(super) struct PathConfig {
     pub address: Address,
     pub head: Arc<NamespaceHead>,
-    /// There are other paths to the head.
+    /// The head has other paths.
     pub shared: bool,
     pub limits: Limits,
     pub notify: Notify,
 }
 
 impl PathConfig {
-    /// Takes up what a scan found; gives the admin queue.
+    /// Checks what a scan found, and makes its connections those of the path.
     ///
     /// # Errors
-    /// In what it is not what was promised.
-    pub fn take(&self, link: &Link, found: ScanResult) -> Result<AdminQueue, ConnectError> {
+    /// How it differs from what it has to be.
+    pub fn admit(
+        &self,
+        connections: &PathConnections,
+        found: ScanResult,
+    ) -> Result<AdminQueue, ConnectError> {
         let target = || self.address.target.clone();
         let (head, info) = (&self.head, &found.info);
         let admitted = if self.shared { head.validate_shared(info) } else { head.validate(info) };
@@ -49,88 +53,93 @@ impl PathConfig {
             .map_err(|source| ConnectError::Limits { target: target(), source })?;
         let ScanResult { admin, keep_alive, mut queues, .. } = found;
         let reports = if self.limits.nr_zones > 0 { queues.pop() } else { None };
-        let namespace = self.head.path();
-        link.connected(namespace, queues, reports);
+        connections.connected(self.head.path(), queues, reports);
         Ok(AdminQueue { connection: admin, period: keep_alive })
     }
 
-    fn say(&self, what: &str) {
-        (self.notify)(&format!("{}: {what}", self.address.target));
+    fn notify(&self, notice: &str) {
+        (self.notify)(&format!("{}: {notice}", self.address.target));
     }
 }
 
-/// The admin queue.
+/// The admin queue and how often it sends Keep Alive.
 pub(super) struct AdminQueue {
     connection: QueueConnection,
     period: Duration,
 }
 
-/// A thread with the admin queue; dropping it shuts the controller down.
+/// The thread. Dropping it shuts the controller down.
 pub(super) struct KeepAliveThread {
-    link: Arc<Link>,
+    connections: Arc<PathConnections>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl KeepAliveThread {
-    /// Keeps a path that is connected, or else one that is to be.
+    /// Starts with the admin queue of a path that is connected, or else by connecting it.
     pub fn start(
-        link: &Arc<Link>,
+        connections: &Arc<PathConnections>,
         path_config: PathConfig,
         admin: Option<AdminQueue>,
     ) -> std::io::Result<Self> {
-        let theirs = Arc::clone(link);
+        let (connections, path) = (Arc::clone(connections), Arc::clone(connections));
         let thread = thread::Builder::new().name("keep-alive".to_owned());
-        let thread = thread.spawn(move || run(&theirs, &path_config, admin))?;
-        Ok(KeepAliveThread { link: Arc::clone(link), thread: Some(thread) })
+        let thread = thread.spawn(move || run(&path, &path_config, admin))?;
+        Ok(KeepAliveThread { connections, thread: Some(thread) })
     }
 }
 
-fn run(link: &Link, path_config: &PathConfig, admin: Option<AdminQueue>) {
+fn run(connections: &PathConnections, path_config: &PathConfig, admin: Option<AdminQueue>) {
     let mut next = admin;
     loop {
         if let Some(mut admin) = next.take() {
-            if !keep_alive(link, &mut admin) {
+            if !keep_alive(connections, &mut admin) {
                 return;
             }
-            let why = link.shared().why.clone();
-            path_config.say(&format!("lost: {why}"));
+            let reason = connections.shared().reason.clone();
+            path_config.notify(&format!("lost: {reason}"));
         }
-        next = reconnect(link, path_config);
+        next = reconnect(connections, path_config);
         if next.is_none() {
             return;
         }
-        path_config.say("connected again");
+        path_config.notify("connected again");
     }
 }
 
-/// Keeps the controller alive until its connections are lost; `false` if it is needed no more.
-fn keep_alive(link: &Link, admin: &mut AdminQueue) -> bool {
-    let generation = link.generation();
+/// Keeps the controller alive until its connections are lost; `false` if the thread is to end.
+fn keep_alive(connections: &PathConnections, admin: &mut AdminQueue) -> bool {
+    let generation = connections.generation();
     loop {
-        let live = |link: &Link| link.generation() == generation;
-        let shared = link.wait(link.shared(), admin.period, |shared| !shared.stop && live(link));
+        let is_live = || connections.generation() == generation;
+        let shared = connections.wait_while(admin.period, |shared| !shared.stop && is_live());
         if shared.stop {
             drop(shared);
-            // The target may be gone: then there is nobody to say it to.
-            let goodbye = property_set(Property::CC, CC_SHUTDOWN);
-            let _ =
-                admin.connection.send_within(SHUTDOWN_TIMEOUT, "shutdown", goodbye, Vec::new(), 0);
+            let shutdown = property_set(Property::CC, CC_SHUTDOWN);
+            // The target may be gone.
+            let _ = admin.connection.execute_within(
+                SHUTDOWN_TIMEOUT,
+                "shutdown",
+                shutdown,
+                Vec::new(),
+                0,
+            );
             return false;
         }
-        if !live(link) {
+        if !is_live() {
             return true;
         }
         drop(shared);
-        let alive = Sqe::new(AdminOpcode::KEEP_ALIVE.0, 0, 0);
-        let sent = admin.connection.send_within(admin.period, "Keep Alive", alive, Vec::new(), 0);
-        if let Err(error) = sent {
-            link.lost(generation, &error.to_string());
+        let keep_alive = Sqe::new(AdminOpcode::KEEP_ALIVE.0, 0, 0);
+        let result =
+            admin.connection.execute_within(admin.period, "Keep Alive", keep_alive, Vec::new(), 0);
+        if let Err(error) = result {
+            connections.lost(generation, &error.to_string());
         }
     }
 }
 
-/// Tries until the path is connected; `None` if it never will be, or is needed no more.
-fn reconnect(link: &Link, path_config: &PathConfig) -> Option<AdminQueue> {
+/// Retries until the path is connected; `None` if it is given up or the thread is to end.
+fn reconnect(connections: &PathConnections, path_config: &PathConfig) -> Option<AdminQueue> {
     let begin = Instant::now();
     let now = || Nanos(u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX));
     let mut reconnect = Reconnect::lost(&path_config.address.reconnect, now());
@@ -138,21 +147,21 @@ fn reconnect(link: &Link, path_config: &PathConfig) -> Option<AdminQueue> {
         match reconnect.attempt(now()) {
             ReconnectAction::At(at) => {
                 let left = Duration::from_nanos(at.0.saturating_sub(now().0));
-                if link.wait(link.shared(), left, |shared| !shared.stop).stop {
+                if connections.wait_while(left, |shared| !shared.stop).stop {
                     return None;
                 }
             }
             ReconnectAction::Now => {
                 let found = scan(&path_config.address, path_config.limits.nr_queues);
-                match found.and_then(|found| path_config.take(link, found)) {
+                match found.and_then(|found| path_config.admit(connections, found)) {
                     Ok(admin) => return Some(admin),
-                    Err(error) => path_config.say(&format!("cannot connect again: {error}")),
+                    Err(error) => path_config.notify(&format!("cannot connect again: {error}")),
                 }
                 reconnect.failed(now());
             }
             ReconnectAction::GiveUp => {
-                link.gone();
-                path_config.say("given up");
+                connections.removed();
+                path_config.notify("given up");
                 return None;
             }
         }
@@ -161,13 +170,12 @@ fn reconnect(link: &Link, path_config: &PathConfig) -> Option<AdminQueue> {
 
 impl Drop for KeepAliveThread {
     fn drop(&mut self) {
-        self.link.stop();
-        // A thread that tries to connect may wait long for a target that is silent; it then finds
-        // that it is needed no more.
+        self.connections.stop();
+        // A thread that is connecting may wait long for a silent target; it ends after that.
         if let Some(thread) = self.thread.take()
-            && self.link.state() == PathState::Live
+            && self.connections.state() == PathState::Live
         {
-            // It panics nowhere; if it did it has said so.
+            // A panic has been printed.
             let _ = thread.join();
         }
     }

@@ -15,9 +15,9 @@
 //! the target says is checked before it is believed.
 mod address;
 mod authenticate;
+mod connections;
 mod device;
 mod keep_alive;
-mod link;
 mod paths;
 mod queue;
 mod queue_connection;

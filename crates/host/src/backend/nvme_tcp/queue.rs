@@ -1,202 +1,187 @@
-//! A hardware queue: a connection with many commands at a time.
+//! A hardware queue: a connection with many commands in flight.
 //!
-//! Takes requests; gives them back done. Keeps true: a request that was taken comes back, with an
-//! error if the connection breaks; a command that takes longer than it may ends all connections of
-//! its controller, as in Linux, where NVMe/TCP aborts no single commands.
+//! Every request completes, with an error if the connection is lost. A command that times out loses
+//! all connections of its controller, as in Linux, where NVMe/TCP does not abort single commands.
+use super::connections::ActiveConnection;
 use super::device::NvmeTcpDevice;
-use super::link::Lease;
-use super::queue_connection::QueueConnection;
 use super::scan::DEPTH;
-use crate::poll::socket::{SPIN_TIME, SpinWait};
-use std::io;
+use crate::backend::segments::{gather, scatter};
+use crate::backend::tags::TagTable;
+use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::time::Duration;
 use zerocopy::IntoBytes;
 use zonal_blk::units::SECTOR_SHIFT;
-use zonal_blk::{BioFlags, Device, HwQueue, Nanos, Op, Request, Status, Wake};
+use zonal_blk::{BioFlags, Device, HwQueue, Nanos, Op, Request, Status, Tag, Wake};
 use zonal_nvme::ns::NamespaceLayout;
 use zonal_nvme::ns::{SpecialPayload, setup};
-use zonal_nvme::tcp::{HostEvent, Payload as Data};
+use zonal_nvme::tcp::{HostEvent, Payload};
 use zonal_nvme::wire::opcode::IoOpcode;
 use zonal_nvme::wire::{Cqe, Sqe};
 
 /// Bit of the CID of a Flush that goes before a write.
 const PREFLUSH: u16 = DEPTH.next_power_of_two();
-/// The longest sleep of a poll.
-const MAX_POLL_SLEEP: Duration = Duration::from_micros(100);
-/// The same where the thread may have other paths to look after.
-const MAX_POLL_SLEEP_MULTIPATH: Duration = Duration::from_micros(20);
 /// Output that is sent at once; less waits for the next poll, which comes after a batch.
 const SEND_NOW: usize = 64 << 10;
 
 pub(super) struct Queue {
     device: Arc<NvmeTcpDevice>,
-    /// `None` when the connection is gone.
-    lease: Option<Lease>,
-    /// By tag, with the time of the start.
-    in_flight: Vec<Option<(Nanos, Box<Request>)>>,
-    count: usize,
-    /// Requests that ended without the target.
-    ended: Vec<Box<Request>>,
+    /// `None` when the connection is lost.
+    active: Option<ActiveConnection>,
+    /// Requests with the time of their start.
+    in_flight: TagTable<(Nanos, Box<Request>)>,
+    /// Requests that completed without the target.
+    completed: Vec<Box<Request>>,
     events: Vec<HostEvent>,
-    look: SpinWait,
-    /// When it is to be seen whether a command is late.
     next_timeout_check: Nanos,
 }
 
 impl Queue {
     pub fn new(device: Arc<NvmeTcpDevice>) -> Self {
-        let depth = usize::from(device.limits().queue_depth);
         Queue {
-            lease: device.link.lease(),
+            active: device.connections.acquire(),
+            in_flight: TagTable::new(device.limits().queue_depth),
             device,
-            in_flight: (0..depth).map(|_| None).collect(),
-            count: 0,
-            ended: Vec::new(),
+            completed: Vec::new(),
             events: Vec::new(),
-            look: SpinWait::default(),
             next_timeout_check: Nanos(0),
         }
     }
 
-    /// Whether the connection is one that its controller still has.
+    /// Whether the connection is one of the controller's current ones.
     fn is_current(&self) -> bool {
-        self.lease.as_ref().is_some_and(|lease| lease.generation == self.device.link.generation())
+        let generation = self.device.connections.generation();
+        self.active.as_ref().is_some_and(|active| active.generation == generation)
     }
 
-    /// Gets a new connection if the old one is lost and nothing is on it.
+    /// Acquires a new connection if the old one is lost and has nothing in flight.
     fn reacquire_connection(&mut self) {
-        if self.count == 0 && !self.is_current() {
-            self.lease = self.device.link.lease();
+        if self.in_flight.is_empty() && !self.is_current() {
+            self.active = self.device.connections.acquire();
         }
     }
 
-    fn end(&mut self, mut request: Box<Request>, status: Status) {
+    fn complete(&mut self, mut request: Box<Request>, status: Status) {
         request.set_status(status);
-        self.ended.push(request);
+        self.completed.push(request);
     }
 
     /// Sends a request's command.
-    fn send(&mut self, now: Nanos, mut request: Box<Request>) {
-        let Some(lease) = &mut self.lease else {
-            return self.end(request, Status::Transport);
+    fn submit(&mut self, now: Nanos, mut request: Box<Request>) {
+        let Some(active) = &mut self.active else {
+            return self.complete(request, Status::Transport);
         };
-        let cid = request.tag().0;
         let mut sqe = Sqe::zeroed();
-        let payload = match setup(&*lease.namespace, &request, cid, &mut sqe) {
+        let payload = match setup(&*active.namespace, &request, request.tag().0, &mut sqe) {
             Ok(payload) => payload,
-            Err(status) => return self.end(request, status),
+            Err(status) => return self.complete(request, status),
         };
         let len = request.nr_sectors() << SECTOR_SHIFT;
-        let (data, room) = match (request.op(), payload) {
+        let (data, read_len) = match (request.op(), payload) {
             (Op::Read, _) => (Vec::new(), len),
             (Op::Write | Op::ZoneAppend, _) => {
-                let mut data = lease.connection.tcp.take_buffer(len as usize);
-                gather(&mut request, &mut data);
+                let mut data = active.connection.tcp.take_buffer(len as usize);
+                if let Err(status) = gather(&mut request, &mut data) {
+                    return self.complete(request, status);
+                }
                 (data, 0)
             }
             (_, SpecialPayload::Range(range)) => (range.as_bytes().to_vec(), 0),
             _ => (Vec::new(), 0),
         };
-        if lease.connection.tcp.submit(sqe, data, room).is_err() {
-            return self.end(request, Status::Transport);
+        if active.connection.tcp.submit(sqe, data, read_len).is_err() {
+            return self.complete(request, Status::Transport);
         }
-        self.track(now, request);
-    }
-
-    fn track(&mut self, now: Nanos, request: Box<Request>) {
-        let slot = usize::from(request.tag().0);
-        self.in_flight[slot] = Some((now, request));
-        self.count += 1;
+        self.in_flight.insert(request.tag(), (now, request));
     }
 
     /// Sends the Flush that goes before a request's command.
-    fn send_flush(&mut self, now: Nanos, request: Box<Request>) {
-        let tag = request.tag().0;
-        let submit = |lease: &mut Lease| {
-            let sqe = Sqe::new(IoOpcode::FLUSH.0, tag | PREFLUSH, lease.namespace.nsid());
-            lease.connection.tcp.submit(sqe, Vec::new(), 0)
+    fn submit_preflush(&mut self, now: Nanos, request: Box<Request>) {
+        let tag = request.tag();
+        let submit = |active: &mut ActiveConnection| {
+            let sqe = Sqe::new(IoOpcode::FLUSH.0, tag.0 | PREFLUSH, active.namespace.nsid());
+            active.connection.tcp.submit(sqe, Vec::new(), 0)
         };
-        match self.lease.as_mut().map(submit) {
-            Some(Ok(())) => self.track(now, request),
-            _ => self.end(request, Status::Transport),
+        match self.active.as_mut().map(submit) {
+            Some(Ok(())) => self.in_flight.insert(tag, (now, request)),
+            _ => self.complete(request, Status::Transport),
         }
     }
 
-    /// A command has ended.
-    fn complete(&mut self, now: Nanos, cqe: &Cqe, data: &Data, done: &mut Vec<Box<Request>>) {
+    fn on_completion(&mut self, now: Nanos, cqe: &Cqe, data: &Payload) {
         let cid = cqe.cid.get();
-        let slot = usize::from(cid & !PREFLUSH);
-        // The connection gives only ends of commands that were sent.
-        let flight = self.in_flight.get_mut(slot).and_then(Option::take);
-        let Some((_, mut request)) = flight else { return };
-        self.count -= 1;
+        // The connection reports no command that it was not given.
+        let Some((_, mut request)) = self.in_flight.remove(Tag(cid & !PREFLUSH)) else { return };
         let mut status = cqe.status().to_blk_status();
         if cid & PREFLUSH != 0 && status == Status::Ok {
-            return self.send(now, request);
+            return self.submit(now, request);
         }
         if status == Status::Ok && request.op() == Op::Read {
-            status = scatter(&mut request, data);
+            let len = (request.nr_sectors() as usize) << SECTOR_SHIFT;
+            status = if data.damaged || data.bytes.len() != len {
+                Status::IoError
+            } else {
+                scatter(&mut request, &data.bytes).err().unwrap_or_default()
+            };
         } else if status == Status::Ok && request.op() == Op::ZoneAppend {
             match self.device.head().info.append_sector(request.zone(), cqe.result()) {
                 Some(sector) => request.set_append_sector(sector),
                 None => status = Status::IoError,
             }
         }
-        request.set_status(status);
-        done.push(request);
+        self.complete(request, status);
     }
 
-    /// The connection is gone, and with it the others of its controller: what was in flight ends
-    /// so, and what was late with a timeout.
-    fn fail(&mut self, now: Nanos, why: &str, done: &mut Vec<Box<Request>>) {
-        if let Some(lease) = self.lease.take() {
-            lease.connection.socket.close();
-            self.device.link.lost(lease.generation, why);
+    /// Gives up the connection, and with it the others of its controller. What was in flight fails,
+    /// with a timeout where that was its time.
+    fn fail(&mut self, now: Nanos, why: &str) {
+        if let Some(active) = self.active.take() {
+            active.connection.socket.close();
+            self.device.connections.lost(active.generation, why);
         }
         let timeout = self.device.io_timeout();
-        for (since, mut request) in self.in_flight.iter_mut().filter_map(Option::take) {
+        for (since, mut request) in self.in_flight.drain() {
             let late = now >= since + timeout;
             request.set_status(if late { Status::Timeout } else { Status::Transport });
-            done.push(request);
+            self.completed.push(request);
         }
-        self.count = 0;
     }
 
-    /// Whether a command has taken longer than it may. It is looked at eight times in that time.
+    /// Whether a command has timed out. Checks eight times in that time.
     fn has_timed_out(&mut self, now: Nanos) -> bool {
         if now < self.next_timeout_check {
             return false;
         }
         let timeout = self.device.io_timeout();
         self.next_timeout_check = now + Nanos(timeout.0 / 8);
-        self.in_flight.iter().flatten().any(|&(since, _)| now >= since + timeout)
+        self.in_flight.iter().any(|&(since, _)| now >= since + timeout)
     }
-}
 
-/// Sends and receives; whether anything came. If nothing did and nothing went, looks for a while and
-/// then sleeps, until something comes or a moment is over: who polls may have other things to do.
-fn send_and_receive(
-    connection: &mut QueueConnection,
-    look: &mut SpinWait,
-    moment: Duration,
-) -> io::Result<bool> {
-    let before = connection.unsent();
-    let mut came = connection.send_and_receive()?;
-    if !came && connection.unsent() == before {
-        while !came && look.spin(SPIN_TIME) {
-            came = connection.send_and_receive()?;
+    /// Sends and receives, and handles what was received.
+    fn process(&mut self, now: Nanos) {
+        if !self.is_current() {
+            return self.fail(now, "lost with another connection");
         }
-        if !came {
-            let unsent = connection.unsent() > 0;
-            connection.socket.wait(true, unsent, Some(moment));
-            came = connection.send_and_receive()?;
+        let Some(ActiveConnection { connection, .. }) = &mut self.active else { return };
+        let received = connection.send_and_receive();
+        let closed = connection.tcp.close_reason().map(ToString::to_string);
+        std::mem::swap(&mut self.events, &mut connection.events);
+        let mut events = std::mem::take(&mut self.events);
+        for event in events.drain(..) {
+            if let HostEvent::Completed { cqe, data } = event {
+                self.on_completion(now, &cqe, &data);
+                if let Some(ActiveConnection { connection, .. }) = &mut self.active {
+                    connection.tcp.recycle(data.bytes);
+                }
+            }
+        }
+        self.events = events;
+        match (received, closed) {
+            (Err(error), _) => self.fail(now, &error.to_string()),
+            (Ok(_), Some(why)) => self.fail(now, &why),
+            (Ok(_), None) if self.has_timed_out(now) => self.fail(now, "a command timed out"),
+            (Ok(_), None) => {}
         }
     }
-    if came {
-        look.reset();
-    }
-    Ok(came)
 }
 
 impl HwQueue for Queue {
@@ -206,91 +191,49 @@ impl HwQueue for Queue {
             if !self.device.is_only_path {
                 return Err(request);
             }
-            self.end(request, Status::Offline);
+            self.complete(request, Status::Offline);
             return Ok(());
         }
         if request.flags().contains(BioFlags::PREFLUSH) && request.op() != Op::Flush {
-            self.send_flush(now, request);
+            self.submit_preflush(now, request);
         } else {
-            self.send(now, request);
+            self.submit(now, request);
         }
-        if let Some(Lease { connection, .. }) = &mut self.lease
+        if let Some(ActiveConnection { connection, .. }) = &mut self.active
             && connection.tcp.output().len() >= SEND_NOW
         {
-            // An error is found again by the next poll.
+            // The next poll sees the same error.
             let _ = connection.socket.send(connection.tcp.output());
         }
         Ok(())
     }
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
-        done.append(&mut self.ended);
-        if self.count == 0 {
-            return;
+        if !self.in_flight.is_empty() {
+            self.process(now);
         }
-        if !self.is_current() {
-            return self.fail(now, "lost with another connection", done);
-        }
-        let Some(Lease { connection, .. }) = &mut self.lease else { return };
-        let moment =
-            if self.device.is_only_path { MAX_POLL_SLEEP } else { MAX_POLL_SLEEP_MULTIPATH };
-        let came = send_and_receive(connection, &mut self.look, moment);
-        std::mem::swap(&mut self.events, &mut connection.events);
-        let closed = connection.tcp.close_reason().map(ToString::to_string);
-        let mut events = std::mem::take(&mut self.events);
-        for event in events.drain(..) {
-            if let HostEvent::Completed { cqe, data } = event {
-                self.complete(now, &cqe, &data, done);
-                if let Some(Lease { connection, .. }) = &mut self.lease {
-                    connection.tcp.recycle(data.bytes);
-                }
-            }
-        }
-        self.events = events;
-        match (came, closed) {
-            (Err(error), _) => self.fail(now, &error.to_string(), done),
-            (Ok(_), Some(why)) => self.fail(now, &why, done),
-            (Ok(_), None) if self.has_timed_out(now) => self.fail(now, "a command timed out", done),
-            (Ok(_), None) => {}
-        }
+        done.append(&mut self.completed);
     }
 
-    /// Whatever comes comes over the network: it is to be looked for.
     fn next_event(&self) -> Wake {
-        if self.count > 0 || !self.ended.is_empty() { Wake::Now } else { Wake::Idle }
+        if self.in_flight.is_empty() && self.completed.is_empty() { Wake::Idle } else { Wake::Now }
+    }
+
+    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
+        if !self.in_flight.is_empty()
+            && let Some(active) = &self.active
+        {
+            fds.extend([active.connection.wait_fd(), self.device.connections.lost_fd()]);
+        }
     }
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        if let Some(lease) = self.lease.take()
-            && self.count == 0
+        if let Some(active) = self.active.take()
+            && self.in_flight.is_empty()
         {
-            self.device.link.give_back(lease);
+            self.device.connections.release(active);
         }
     }
-}
-
-/// Adds the data of a write. A bio without data writes zeroes, as the devices of `zonal-device` do.
-fn gather(request: &mut Request, data: &mut Vec<u8>) {
-    request.for_each_segment(|_, nr_sectors, buf| match buf {
-        Some(buf) => data.extend_from_slice(buf),
-        None => data.resize(data.len() + ((nr_sectors as usize) << SECTOR_SHIFT), 0),
-    });
-}
-
-/// Gives a read its data; how it ended.
-fn scatter(request: &mut Request, data: &Data) -> Status {
-    if data.damaged || data.bytes.len() != (request.nr_sectors() as usize) << SECTOR_SHIFT {
-        return Status::IoError;
-    }
-    let mut rest = &data.bytes[..];
-    request.for_each_segment(|_, nr_sectors, buf| {
-        let (part, behind) = rest.split_at((nr_sectors as usize) << SECTOR_SHIFT);
-        if let Some(buf) = buf {
-            buf.copy_from_slice(part);
-        }
-        rest = behind;
-    });
-    Status::Ok
 }

@@ -4,8 +4,11 @@
 use super::authenticate::AuthError;
 use crate::backend::nvme_tcp::address::{Address, HOST_ID};
 use crate::poll::socket::{RECEIVE_BUFFER, Socket};
+use rustix::event::epoll;
+use rustix::io::Errno;
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 use zonal_device::multipath::{LimitError, MultipathError};
@@ -119,13 +122,17 @@ pub enum ConnectError {
     Paths(#[from] MultipathError),
 }
 
-/// A connection.
+/// A connection to a queue of a controller.
 #[derive(Debug)]
 pub(super) struct QueueConnection {
     pub socket: Socket,
     pub tcp: HostConnection,
     pub buffer: Vec<u8>,
     pub events: Vec<HostEvent>,
+    /// An epoll instance that is readable when bytes have arrived or can be sent.
+    readiness: OwnedFd,
+    /// There are bytes that the socket did not accept.
+    blocked: bool,
 }
 
 /// A queue to connect to.
@@ -147,14 +154,21 @@ impl QueueConnection {
     pub fn connect(address: &Address, queue: &ConnectParams) -> Result<(Self, u64), ConnectError> {
         let failed = |source| ConnectError::Connect { target: address.target.clone(), source };
         let stream = open(&address.target).map_err(failed)?;
+        let no_epoll =
+            |errno: Errno| ConnectError::Io { doing: "epoll", source: io::Error::from(errno) };
         let config = HostConfig { digests: address.digests, ..HostConfig::default() };
-        let mut exchange = QueueConnection {
+        let mut connection = QueueConnection {
             socket: Socket::new(stream).map_err(failed)?,
             tcp: HostConnection::new(config),
             buffer: vec![0; RECEIVE_BUFFER],
             events: Vec::new(),
+            readiness: epoll::create(epoll::CreateFlags::CLOEXEC).map_err(no_epoll)?,
+            blocked: false,
         };
-        exchange.wait_for("ICReq", TIMEOUT, |event| matches!(event, HostEvent::Ready))?;
+        let events = epoll::EventFlags::IN | epoll::EventFlags::OUT;
+        epoll::add(&connection.readiness, &connection.socket, epoll::EventData::new_u64(0), events)
+            .map_err(no_epoll)?;
+        connection.wait_for("ICReq", TIMEOUT, |event| matches!(event, HostEvent::Ready))?;
         let mut command = ConnectCommand::zeroed();
         (command.opcode, command.flags) = (FABRICS, PSDT_SGL);
         command.fctype = FabricsType::CONNECT.0;
@@ -167,27 +181,27 @@ impl QueueConnection {
         data.subnqn = terminated(&address.nqn);
         data.hostnqn = terminated(&address.host_nqn);
         let data = data.as_bytes().to_vec();
-        let (cqe, _) = exchange.send("Connect", command.into(), data, 0)?;
-        exchange.authenticate(address, cqe.result())?;
-        Ok((exchange, cqe.result()))
+        let (cqe, _) = connection.execute("Connect", command.into(), data, 0)?;
+        connection.authenticate(address, cqe.result())?;
+        Ok((connection, cqe.result()))
     }
 
     /// Sends a command and waits for its end; gives its completion and data.
     ///
     /// # Errors
     /// What went wrong, a status that is not success among it.
-    pub fn send(
+    pub fn execute(
         &mut self,
         doing: &'static str,
         sqe: Sqe,
         data: Vec<u8>,
         room: u32,
     ) -> Result<(Cqe, Vec<u8>), ConnectError> {
-        self.send_within(TIMEOUT, doing, sqe, data, room)
+        self.execute_within(TIMEOUT, doing, sqe, data, room)
     }
 
     /// The same with less patience.
-    pub fn send_within(
+    pub fn execute_within(
         &mut self,
         timeout: Duration,
         doing: &'static str,
@@ -230,18 +244,15 @@ impl QueueConnection {
             let Some(left) = timeout.checked_sub(begin.elapsed()) else {
                 return Err(ConnectError::Timeout { doing, after: timeout });
             };
-            let unsent = self.unsent() > 0;
-            self.socket.wait(true, unsent, Some(left));
+            self.socket.wait(true, self.blocked, Some(left));
         }
     }
 
-    /// Bytes that are to be sent.
-    pub fn unsent(&mut self) -> usize {
-        self.socket.unsent(self.tcp.output())
-    }
-
-    /// Sends what is to be sent, receives what came into `events`; whether anything came.
-    pub fn send_and_receive(&mut self) -> io::Result<bool> {
+    /// Sends what the socket accepts, and receives what has arrived into `events`.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn send_and_receive(&mut self) -> io::Result<()> {
         if !self.tcp.output().is_empty() {
             self.socket.send(self.tcp.output())?;
         }
@@ -249,7 +260,14 @@ impl QueueConnection {
         if len > 0 {
             self.tcp.receive(&self.buffer[..len], &mut self.events);
         }
-        Ok(len > 0)
+        self.blocked = self.socket.unsent(self.tcp.output()) > 0;
+        Ok(())
+    }
+
+    /// A descriptor that becomes readable when [`send_and_receive`](Self::send_and_receive) can go
+    /// on.
+    pub fn wait_fd(&self) -> RawFd {
+        if self.blocked { self.readiness.as_raw_fd() } else { self.socket.as_fd().as_raw_fd() }
     }
 }
 

@@ -127,7 +127,7 @@ pub(super) fn property_set(which: Property, value: u64) -> Sqe {
 
 fn property_get(admin: &mut QueueConnection, which: Property) -> Result<u64, ConnectError> {
     let command = property(FabricsType::PROPERTY_GET, which).into();
-    Ok(admin.send("Property Get", command, Vec::new(), 0)?.0.result())
+    Ok(admin.execute("Property Get", command, Vec::new(), 0)?.0.result())
 }
 
 /// Enables the controller; gives its capabilities.
@@ -135,7 +135,7 @@ fn enable(admin: &mut QueueConnection) -> Result<u64, ConnectError> {
     const READY_POLL_INTERVAL: Duration = Duration::from_millis(10);
     let cap = property_get(admin, Property::CAP)?;
     let cc = if cap & CAP_CSS_IOCS != 0 { CC_ENABLE | CC_CSS_ALL } else { CC_ENABLE };
-    admin.send("Property Set of CC", property_set(Property::CC, cc), Vec::new(), 0)?;
+    admin.execute("Property Set of CC", property_set(Property::CC, cc), Vec::new(), 0)?;
     // CAP.TO in units of 500 ms.
     let (begin, patience) = (Instant::now(), Duration::from_millis((cap >> 24 & 0xff) * 500));
     loop {
@@ -159,7 +159,7 @@ fn identify_bytes(
     let mut command = IdentifyCommand::zeroed();
     (command.opcode, command.flags) = (AdminOpcode::IDENTIFY.0, PSDT_SGL);
     (command.nsid, command.cns, command.csi) = (nsid.into(), cns.0, csi.0);
-    Ok(admin.send("Identify", command.into(), Vec::new(), 4096)?.1)
+    Ok(admin.execute("Identify", command.into(), Vec::new(), 4096)?.1)
 }
 
 fn identify<T: FromBytes + KnownLayout + Immutable>(
@@ -197,7 +197,7 @@ fn set_queue_count(admin: &mut QueueConnection, queues: u32) -> Result<u32, Conn
     // Minus one, of submission and of completion queues. FFFFh is reserved.
     let number = (queues - 1).min(0xfffe);
     command.value = (number << 16 | number).into();
-    let (cqe, _) = admin.send("Set Features, queues", command.into(), Vec::new(), 0)?;
+    let (cqe, _) = admin.execute("Set Features, queues", command.into(), Vec::new(), 0)?;
     let granted = cqe.dw0.get();
     Ok((granted & 0xffff).min(granted >> 16) + 1)
 }

@@ -4,15 +4,15 @@
 //! an io_uring by which its pages become a buffer of that ring. Keeps true: the file is open as long
 //! as a buffer is lent.
 use super::abi::{self, IoCmd, io};
+use crate::poll::fixed_buffers::RegisterBuffer;
 use io_uring::{opcode, squeue, types};
-use std::any::Any;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::IntoBytes;
-use zonal_blk::{ExternalBuf, ExternalMemory, Status};
+use zonal_blk::{ExternalMemory, Status};
 
 /// Is told, in words for people, what a user may want to know.
 pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
@@ -44,17 +44,6 @@ impl IoBuffers {
         self.file.write_all_at(data, offset).map_err(|_| Status::IoError)
     }
 
-    /// The entries that make lent pages buffer `index` of the ring that they go to, and end that. The
-    /// first is linked, so that what comes between is cancelled if it fails. The ring may be any
-    /// thread's (`UBLK_F_BUF_REG_OFF_DAEMON`). `None` if the pages are somebody else's.
-    pub fn register_entries(lent: &ExternalBuf, index: u16) -> Option<[squeue::Entry; 2]> {
-        let pages = (lent.memory() as &dyn Any).downcast_ref::<IoBuffers>()?;
-        let tag = u16::try_from(lent.token()).ok()?;
-        let register = pages.entry(io::REGISTER_IO_BUF, tag, index);
-        let unregister = pages.entry(io::UNREGISTER_IO_BUF, tag, index);
-        Some([register.flags(squeue::Flags::IO_LINK), unregister])
-    }
-
     fn entry(&self, number: u32, tag: u16, index: u16) -> squeue::Entry {
         let command = IoCmd { q_id: self.queue, tag, result: 0, addr: index.into() };
         let command = command.as_bytes().try_into().expect("its size");
@@ -82,5 +71,37 @@ impl ExternalMemory for IoBuffers {
 
     fn write(&self, token: u64, at: usize, data: &[u8]) -> Result<(), Status> {
         self.copied(self.copy_to_request(u16::try_from(token).expect("a tag"), at, data))
+    }
+}
+
+impl RegisterBuffer for IoBuffers {
+    /// The ring may be any thread's (`UBLK_F_BUF_REG_OFF_DAEMON`).
+    fn register_entries(&self, token: u64, index: u16) -> Option<[squeue::Entry; 2]> {
+        let tag = u16::try_from(token).ok()?;
+        let register = self.entry(io::REGISTER_IO_BUF, tag, index);
+        let unregister = self.entry(io::UNREGISTER_IO_BUF, tag, index);
+        Some([register.flags(squeue::Flags::IO_LINK), unregister])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[test]
+    fn user_hears_of_copies_once() {
+        let notices = Arc::new(Mutex::new(Vec::new()));
+        let notify = {
+            let notices = Arc::clone(&notices);
+            move |notice: &str| notices.lock().expect("no panic").push(notice.to_owned())
+        };
+        let file = Arc::new(tempfile::tempfile().expect("a file"));
+        let buffers = IoBuffers::new(file, 0, Arc::new(notify));
+        assert_eq!(buffers.read(3, 0, &mut [0; 512]), Err(Status::IoError), "it is empty");
+        assert!(notices.lock().expect("no panic").is_empty(), "nothing was copied");
+        buffers.write(3, 0, &[7; 512]).expect("room");
+        buffers.read(3, 0, &mut [0; 512]).expect("it is there");
+        assert_eq!(notices.lock().expect("no panic").len(), 1);
     }
 }

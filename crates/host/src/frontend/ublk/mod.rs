@@ -16,7 +16,7 @@
 #[allow(missing_docs, reason = "the kernel's names")]
 mod abi;
 mod control;
-pub(crate) mod io_buffers;
+mod io_buffers;
 mod params;
 mod queue;
 mod request;

@@ -5,6 +5,7 @@
 use super::abi::{self, IoCmd, IoDesc, io};
 use super::io_buffers::{IoBuffers, Notify};
 use super::queue::{Command, Driver, Wait};
+use crate::poll::fixed_buffers::FixedBuffers;
 use io_uring::{IoUring, opcode, types};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::ffi::c_void;
@@ -59,8 +60,8 @@ pub struct Ring {
     file: Arc<File>,
     queue: u16,
     pages: Arc<IoBuffers>,
-    /// The pages may be lent.
-    zero_copy: bool,
+    /// The pages as buffers that a backend transfers in place; `None` if all is copied.
+    fixed_buffers: Option<Arc<FixedBuffers>>,
 }
 
 impl Ring {
@@ -83,7 +84,8 @@ impl Ring {
             .setup_single_issuer()
             .build(depth.into())?;
         let pages = Arc::new(IoBuffers::new(Arc::clone(&file), queue, notify));
-        Ok(Ring { ring, descriptors, file, queue, pages, zero_copy })
+        let fixed_buffers = zero_copy.then(|| Arc::new(FixedBuffers(Arc::clone(&pages) as _)));
+        Ok(Ring { ring, descriptors, file, queue, pages, fixed_buffers })
     }
 }
 
@@ -118,8 +120,8 @@ impl Driver for Ring {
     }
 
     fn external_buf(&self, tag: u16, len: usize) -> Option<Buf> {
-        let lent = || ExternalBuf::new(Arc::clone(&self.pages) as _, tag.into());
-        self.zero_copy.then(|| Buf::external(lent(), len))
+        let memory = Arc::clone(self.fixed_buffers.as_ref()?);
+        Some(Buf::external(ExternalBuf::new(memory, tag.into()), len))
     }
 
     fn send(&mut self, command: Command) {

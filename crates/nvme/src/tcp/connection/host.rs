@@ -93,12 +93,10 @@ impl HostConnection {
         self.config.in_capsule = bytes;
     }
 
-    /// An empty vector for the data of a command, `len` bytes: one that was used before, if there
-    /// is one.
+    /// A buffer of `len` bytes with any values for the data of a write; one that was
+    /// [recycled](Self::recycle) if there is one.
     pub fn take_buffer(&mut self, len: usize) -> Vec<u8> {
-        let mut spare = self.link.decoder.take_buffer(len);
-        spare.reserve_exact(len);
-        spare
+        self.link.decoder.take_len(len)
     }
 
     /// Takes back the data of a command that has ended, for those to come.

@@ -1,14 +1,12 @@
 //! Requests as NVMe commands that io_uring passes through (`IORING_OP_URING_CMD`, Linux 5.19).
 //!
-//! Takes requests; gives entries of 128 bytes, and reads answers of 32: the end of an append says in
-//! 64 bits where it landed.
+//! Submission entries have 128 bytes, for the command, and completions 32, for the 64-bit result of
+//! a zone append: where its data are.
 use super::abi::{URING_CMD_IO, UringCmd};
-use crate::backend::linux::device::status;
 use crate::backend::linux::queue::{Commands, data_len};
-use crate::frontend::ublk::io_buffers::IoBuffers;
+use crate::poll::fixed_buffers::FixedBuffers;
 use io_uring::{cqueue, opcode, squeue, types};
 use std::fs::File;
-use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use zonal_blk::{Op, Request, Status};
@@ -23,7 +21,7 @@ pub struct NvmeCommands {
 }
 
 impl NvmeCommands {
-    /// The entry of a command; its data are in a buffer of the ring, if it says so.
+    /// The entry of a command, with its data in a fixed buffer of the ring if there is one.
     fn entry(&self, command: &UringCmd, buffer: Option<u16>) -> squeue::Entry128 {
         let fd = types::Fd(self.file.as_raw_fd());
         let entry = opcode::UringCmd80::new(fd, URING_CMD_IO).cmd(command.in_entry());
@@ -31,7 +29,7 @@ impl NvmeCommands {
     }
 }
 
-// SAFETY: the file is held, and commands move data at `data`, that long, or none.
+// SAFETY: the file is held open, and commands transfer the `data_len` bytes at `data`, or none.
 unsafe impl Commands for NvmeCommands {
     type Entry = squeue::Entry128;
     type Cqe = cqueue::Entry32;
@@ -47,28 +45,28 @@ unsafe impl Commands for NvmeCommands {
             SpecialPayload::None => {
                 Ok(self.entry(&UringCmd::new(&sqe, data, data_len(request)), None))
             }
-            // As for the block devices here, there are no discards.
+            // Block devices here have no discards either.
             SpecialPayload::Range(_) => Err(Status::NotSupported),
         }
     }
 
-    /// The place in lent pages is counted from their first byte. What is no command here is told on
-    /// the way of data that are not lent.
+    /// The address of data in a fixed buffer is their offset in it. A request that is no command
+    /// fails when its data are copied.
     fn start_external(&self, request: &Request, index: u16) -> Option<[squeue::Entry128; 3]> {
-        let lent = request.external_buf()?;
-        let [register, unregister] = IoBuffers::register_entries(lent, index)?;
+        let external = request.external_buf()?;
+        let [register, unregister] = FixedBuffers::register_entries(external, index)?;
         let mut sqe = Sqe::zeroed();
         let Ok(SpecialPayload::None) = setup(&*self.namespace, request, 0, &mut sqe) else {
             return None;
         };
-        let at = std::ptr::without_provenance_mut(lent.offset());
-        let moves = self.entry(&UringCmd::new(&sqe, at, data_len(request)), Some(index));
-        let moves = moves.flags(squeue::Flags::IO_HARDLINK);
-        Some([register.into(), moves, unregister.into()])
+        let at = std::ptr::without_provenance_mut(external.offset());
+        let transfer = self.entry(&UringCmd::new(&sqe, at, data_len(request)), Some(index));
+        let transfer = transfer.flags(squeue::Flags::IO_HARDLINK);
+        Some([register.into(), transfer, unregister.into()])
     }
 
-    fn result(&self, answer: &cqueue::Entry32) -> Result<u64, Status> {
-        outcome(answer.result()).map(|()| answer.big_cqe()[0])
+    fn result(&self, completion: &cqueue::Entry32) -> Result<u64, Status> {
+        status_of(completion.result()).map(|()| completion.big_cqe()[0])
     }
 
     fn finish(&self, request: &mut Request, result: u64) -> Status {
@@ -83,16 +81,17 @@ unsafe impl Commands for NvmeCommands {
     }
 }
 
-/// What the kernel says of a command: the status field of its completion, or an error number.
-fn outcome(result: i32) -> Result<(), Status> {
+/// The result of a command: the status field of its completion queue entry, or a negative error
+/// number.
+fn status_of(result: i32) -> Result<(), Status> {
     match (u16::try_from(result), result.wrapping_neg()) {
         (Ok(status), _) => match NvmeStatus(status).to_blk_status() {
             Status::Ok => Ok(()),
             status => Err(status),
         },
-        // The driver gave the command up, as when it resets the controller.
+        // The driver cancelled the command, as when it resets the controller.
         (_, libc::EINTR) => Err(Status::Transport),
-        (_, errno) => Err(status(&io::Error::from_raw_os_error(errno))),
+        (_, errno) => Err(Status::from_errno(errno)),
     }
 }
 
@@ -101,8 +100,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_those_of_the_device_or_of_the_kernel() {
-        assert_eq!(outcome(0), Ok(()));
+    fn failures_are_those_of_the_device_or_of_the_kernel() {
+        assert_eq!(status_of(0), Ok(()));
         let too_many = NvmeStatus::TOO_MANY_OPEN.do_not_retry();
         for (result, expected) in [
             (i32::from(too_many.0), Status::ZoneOpenResource),
@@ -114,7 +113,7 @@ mod tests {
             (0x1_0000, Status::IoError),
             (i32::MIN, Status::IoError),
         ] {
-            assert_eq!(outcome(result), Err(expected), "{result}");
+            assert_eq!(status_of(result), Err(expected), "{result}");
         }
     }
 }

@@ -4,8 +4,9 @@ use super::commands::NvmeCommands;
 use super::error::NodeError;
 use super::node::{Node, block_name};
 use crate::backend::linux::describe;
-use crate::backend::linux::device::status;
-use crate::backend::linux::queue::{Queue, Ring};
+use crate::backend::linux::queue::Queue;
+use crate::poll::uring::Uring;
+use io_uring::{cqueue, squeue};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -56,7 +57,7 @@ impl NvmeDevice {
             .map_err(|_| NodeError::InUse(path.to_owned()))?;
         let (info, controller, limits) = probe(&file, &node)?;
         // Queues are opened where nobody can be told.
-        Ring::<NvmeCommands>::builder().build(1).map_err(NodeError::Ring)?;
+        Uring::<squeue::Entry128, cqueue::Entry32>::new(1).map_err(NodeError::Ring)?;
         Ok(NvmeDevice {
             file: Arc::new(file),
             _block: block,
@@ -135,7 +136,7 @@ impl Device for NvmeDevice {
             match abi::execute(&self.file, QueueKind::Io, &command.into(), &mut report) {
                 Ok(()) => {}
                 Err(PassthruError::Nvme(answer)) => return Err(answer.to_blk_status()),
-                Err(PassthruError::System(error)) => return Err(status(&error)),
+                Err(PassthruError::System(error)) => return Err(error.into()),
             }
             match self.head.info.parse_report(&report, zones) {
                 None | Some(0) => return Err(Status::IoError),

@@ -1,0 +1,154 @@
+//! The connections of a path, while there are some.
+//!
+//! All connections of a controller are lost together, as its host gives up the controller when one
+//! fails (Linux: error recovery). Whoever holds one sees that by [`PathConnections::generation`].
+use super::queue_connection::QueueConnection;
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+use zonal_device::multipath::PathState;
+use zonal_nvme::ns::Namespace;
+
+/// The generation of a path that will not be connected again.
+const REMOVED: u32 = u32::MAX;
+
+pub(super) struct PathConnections {
+    /// Odd while there are connections; incremented each time they come and go.
+    generation: AtomicU32,
+    shared: Mutex<Shared>,
+    changed: Condvar,
+    /// An eventfd that is readable while connections of an older generation may have commands in
+    /// flight, so that hardware queues that sleep give them up.
+    lost: OwnedFd,
+    /// For zone reports, one at a time; with its generation.
+    pub reports: Mutex<Option<(u32, QueueConnection)>>,
+}
+
+#[derive(Default)]
+pub(super) struct Shared {
+    /// The device is being dropped.
+    pub stop: bool,
+    /// Connections that no hardware queue has acquired.
+    idle: Vec<QueueConnection>,
+    namespace: Option<Arc<Namespace>>,
+    /// Why the connections were lost.
+    pub reason: String,
+}
+
+/// A connection that a hardware queue has acquired.
+pub(super) struct ActiveConnection {
+    pub generation: u32,
+    pub connection: QueueConnection,
+    pub namespace: Arc<Namespace>,
+}
+
+impl PathConnections {
+    /// A path that is not connected yet.
+    ///
+    /// # Errors
+    /// There are no more file descriptors.
+    pub fn new() -> io::Result<Arc<Self>> {
+        Ok(Arc::new(PathConnections {
+            generation: AtomicU32::new(0),
+            shared: Mutex::default(),
+            changed: Condvar::new(),
+            lost: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            reports: Mutex::new(None),
+        }))
+    }
+
+    pub fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub fn state(&self) -> PathState {
+        match self.generation() {
+            REMOVED => PathState::Gone,
+            generation if generation % 2 == 1 => PathState::Live,
+            _ => PathState::Connecting,
+        }
+    }
+
+    pub fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().expect("a thread panicked with the lock")
+    }
+
+    /// Sleeps as long as `condition` holds, up to `timeout`.
+    pub fn wait_while(
+        &self,
+        timeout: Duration,
+        mut condition: impl FnMut(&Shared) -> bool,
+    ) -> MutexGuard<'_, Shared> {
+        let shared = self.shared();
+        let waited = self.changed.wait_timeout_while(shared, timeout, |shared| condition(shared));
+        waited.expect("a thread panicked with the lock").0
+    }
+
+    /// Sets new connections: those for hardware queues, and one for zone reports.
+    pub fn connected(
+        &self,
+        namespace: Arc<Namespace>,
+        idle: Vec<QueueConnection>,
+        reports: Option<QueueConnection>,
+    ) {
+        let generation = self.generation() + 1;
+        // Before `shared` is locked: a thread that reports zones locks in this order, in `lost`.
+        *self.reports.lock().expect("report lock") = reports.map(|reports| (generation, reports));
+        let mut shared = self.shared();
+        (shared.idle, shared.namespace) = (idle, Some(namespace));
+        // Nothing to read if nothing was lost.
+        let _ = rustix::io::read(&self.lost, &mut [0; 8]);
+        self.generation.store(generation, Ordering::Release);
+    }
+
+    /// Drops the connections of a generation, unless that was done before.
+    pub fn lost(&self, generation: u32, reason: &str) {
+        let mut shared = self.shared();
+        if self.generation() != generation || generation == REMOVED {
+            return;
+        }
+        self.generation.store(generation + 1, Ordering::Release);
+        shared.idle.clear();
+        reason.clone_into(&mut shared.reason);
+        // It cannot overflow.
+        let _ = rustix::io::write(&self.lost, &1_u64.to_ne_bytes());
+        self.changed.notify_all();
+    }
+
+    /// A descriptor that is readable while connections are lost.
+    pub fn lost_fd(&self) -> RawFd {
+        self.lost.as_raw_fd()
+    }
+
+    /// There will be no more connections.
+    pub fn removed(&self) {
+        let mut shared = self.shared();
+        shared.idle.clear();
+        self.generation.store(REMOVED, Ordering::Release);
+    }
+
+    /// Wakes the keep-alive thread to end.
+    pub fn stop(&self) {
+        self.shared().stop = true;
+        self.changed.notify_all();
+    }
+
+    /// A connection for a hardware queue; `None` if there is none.
+    pub fn acquire(&self) -> Option<ActiveConnection> {
+        let mut shared = self.shared();
+        let connection = shared.idle.pop()?;
+        let namespace = Arc::clone(shared.namespace.as_ref()?);
+        Some(ActiveConnection { generation: self.generation(), connection, namespace })
+    }
+
+    /// Returns a connection for another hardware queue.
+    pub fn release(&self, active: ActiveConnection) {
+        let mut shared = self.shared();
+        if active.generation == self.generation() {
+            shared.idle.push(active.connection);
+        }
+    }
+}
