@@ -47,7 +47,7 @@ pub fn pure(text: &str) -> Vec<Fault> {
         "thread::scope",
         "thread::Builder",
         "thread::sleep",
-        "sleep(",
+        " sleep(",
         "std::fs",
         "File::",
         "std::net",

@@ -87,7 +87,17 @@ fn crates_use_only_what_architecture_md_says() {
 fn links_between_documents_resolve() {
     let names = file_names();
     let pages = names.iter().filter(|name| name.ends_with(".md"));
-    none(links::broken(&pages.map(|name| (name.clone(), read(name))).collect::<Vec<_>>(), &names));
+    let pages: Vec<_> = pages.map(|name| (name.clone(), read(name))).collect();
+    let mut faults = links::broken(&pages, &names);
+    faults.extend(links::unlisted(&pages));
+    none(faults);
+}
+
+#[test]
+fn glossary_has_the_names_of_the_sources() {
+    let sources: Vec<_> =
+        rust_files().into_iter().filter(|(path, _)| path.starts_with("crates/")).collect();
+    none(links::unknown_names(&read("docs/glossary.md"), &sources));
 }
 
 #[test]

@@ -76,6 +76,39 @@ pub fn broken(pages: &[(String, String)], names: &[String]) -> Vec<String> {
     faults
 }
 
+/// Pages in a folder of documents that the `README.md` there does not link.
+pub fn unlisted(pages: &[(String, String)]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (index, text) in pages.iter().filter(|(name, _)| name.starts_with("docs/")) {
+        let Some(folder) = index.strip_suffix("README.md") else { continue };
+        let listed: Vec<String> = outside_code(text)
+            .flat_map(|(_, line)| targets(line))
+            .map(|target| resolve(index, target))
+            .collect();
+        for (page, _) in pages {
+            let inside = page.strip_prefix(folder).is_some_and(|rest| !rest.contains('/'));
+            if inside && page != index && !listed.contains(page) {
+                faults.push(format!("{page}: {index} does not list it"));
+            }
+        }
+    }
+    faults
+}
+
+/// Names in the first column of the glossary's tables that the sources do not have.
+pub fn unknown_names(glossary: &str, sources: &[(String, String)]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (line, row) in outside_code(glossary).filter(|(_, line)| line.starts_with("| ")) {
+        let column = row.split('|').nth(1).unwrap_or_default();
+        for name in column.split('`').skip(1).step_by(2) {
+            if !sources.iter().any(|(_, text)| text.contains(name)) {
+                faults.push(format!("docs/glossary.md:{line}: no source has {name}"));
+            }
+        }
+    }
+    faults
+}
+
 /// A path relative to a page's folder, from the root.
 fn resolve(page: &str, target: &str) -> String {
     let mut parts: Vec<&str> = page.split('/').collect();
@@ -112,5 +145,21 @@ mod tests {
         for bad in ["[r](README.md)", "[b](sub/b.md#none)", "[`x`](#x)", "a [y](z.md) b"] {
             assert_eq!(check(bad).len(), 1, "{bad}");
         }
+    }
+
+    #[test]
+    fn page_that_the_index_does_not_list_is_found() {
+        let page = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        let index = page("docs/README.md", "- [a](a.md), [more](sub/README.md)\n");
+        let more = page("docs/sub/README.md", "none");
+        assert!(unlisted(&[index.clone(), page("docs/a.md", ""), more]).is_empty());
+        assert_eq!(unlisted(&[index, page("docs/a.md", ""), page("docs/b.md", "")]).len(), 1);
+    }
+
+    #[test]
+    fn name_that_no_source_has_is_found() {
+        let sources = [("crates/blk/src/bio.rs".to_owned(), "pub struct Bio;".to_owned())];
+        assert!(unknown_names("| `Bio` | `struct bio` |\n", &sources).is_empty());
+        assert_eq!(unknown_names("| a `Bia` | x |\n", &sources).len(), 1);
     }
 }
