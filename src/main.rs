@@ -1,40 +1,39 @@
 //! The `zonal` program.
 #![forbid(unsafe_code)]
 
-mod chart;
+mod args;
 mod cli;
 mod cmd;
-mod devices;
-mod experiment;
-mod machine;
-mod page;
+mod terminal;
 
+use cli::{Command, Invocation};
 use std::io;
 use std::process::ExitCode;
 
-/// Exit code for input that cannot be used: arguments, job files, device specs.
+/// Exit code for bad input: arguments, job files, device specs.
 const EXIT_BAD_INPUT: u8 = 2;
-/// Exit code when nobody reads the output any more, as in `zonal options | head`: that of a program
-/// which SIGPIPE ends.
+/// Exit code when the reader of the output is gone, as in `zonal options | head`: that of a program
+/// killed by SIGPIPE.
 const EXIT_BROKEN_PIPE: u8 = 128 + 13;
 
 fn main() -> ExitCode {
-    let outcome = match cli::parse(std::env::args_os()) {
-        cli::Command::Run(args, jobs) => cmd::run::run(&args, jobs),
-        cli::Command::Zone(command) => cmd::zone::run(&command),
-        cli::Command::Reproduce(args) => cmd::reproduce::run(&args),
-        cli::Command::Advise(args, jobs) => cmd::advise::run(&args, jobs),
-        cli::Command::Device(args) => cmd::device::run(&args),
-        cli::Command::Fit(args) => cmd::fit::run(&args),
-        cli::Command::Pattern(command) => cmd::pattern::run(&command),
-        cli::Command::Torture(args) => cmd::torture::run(&args),
-        cli::Command::Serve(args) => cmd::serve::run(&args),
-        cli::Command::Ctl(args) => cmd::ctl::run(&args),
-        cli::Command::Create(args) => cmd::image::create(&args),
-        cli::Command::Check(args) => cmd::image::check(&args),
-        cli::Command::Devices => cmd::devices::help(),
-        cli::Command::Layout(name) => cmd::layout::run(name.as_deref()),
-        cli::Command::Options(markdown) => cmd::options::help(markdown),
+    let Invocation { command, job_args } = cli::parse(std::env::args_os());
+    let outcome = match command {
+        Command::Run(args) => cmd::run::run(&args, job_args),
+        Command::Zone(command) => cmd::zone::run(&command),
+        Command::Reproduce(args) => cmd::reproduce::run(&args),
+        Command::Advise(args) => cmd::advise::run(&args, job_args),
+        Command::Device(args) => cmd::info::device(&args),
+        Command::Fit(args) => cmd::fit::run(&args),
+        Command::Pattern(command) => cmd::pattern::run(&command),
+        Command::Torture(args) => cmd::torture::run(&args),
+        Command::Serve(args) => cmd::serve::run(&args),
+        Command::Ctl(args) => cmd::ctl::run(&args),
+        Command::Create(args) => cmd::image::create(&args),
+        Command::Check(args) => cmd::image::check(&args),
+        Command::Devices => cmd::info::devices(),
+        Command::Layout { name } => cmd::layout::run(name.as_deref()),
+        Command::Options { markdown } => cmd::info::options(markdown),
     };
     outcome.unwrap_or_else(|error| {
         if error.chain().any(is_broken_pipe) {
@@ -45,7 +44,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// An error and what caused it, each once: some errors of the libraries say it in their own words.
+/// An error with its causes. Some errors of libraries contain their cause, which is not repeated.
 fn describe(error: &anyhow::Error) -> String {
     let mut words = error.to_string();
     for cause in error.chain().skip(1) {

@@ -21,7 +21,7 @@ fn fine(args: &[&str]) -> String {
 
 /// The lines of the published figures that belong to a table.
 fn published(table: &str) -> Vec<&'static str> {
-    let figures = include_str!("../src/data/published.csv").lines();
+    let figures = include_str!("../crates/lab/data/published.csv").lines();
     figures.filter(|line| line.split(',').next() == Some(table)).collect()
 }
 

@@ -1,19 +1,53 @@
-//! `zonal ctl`: watches and changes devices that `zonal serve` serves.
-//!
-//! Takes a control socket and a command; gives the answer, for people or as JSON.
-use crate::cli::CtlArgs;
+//! `zonal ctl`: monitors and controls devices that `zonal serve` exports.
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use serde_json::Value;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use zonal_host::control::{self, Command};
 
-/// Asks, and shows the answer.
+/// The commands, for help.
+pub const COMMANDS: &str = "\
+Commands:
+  status                                the devices and where they are exported
+  stat                                  what the device did
+  plugs [all]                           zone write plugs that live, or all that were used
+  get [ATTRIBUTE]                       an attribute, or all
+  set ATTRIBUTE VALUE                   change scheduler, scheduler.ATTRIBUTE, zone_write,
+                                        zoned_qd1_writes, max_sectors_kb, nr_requests, io_timeout
+  zone FIRST[-LAST] read-only|offline|mend
+  fault [list]                          rules by which I/O fails
+  fault add fail=KIND[,status=STATUS][,zone=FIRST-LAST][,one_in=N][,count=N]
+  fault add delay=KIND,time=TIME[,zone=FIRST-LAST][,one_in=N][,count=N]
+                                        KIND is any, read, write, flush or zone; STATUS is ioerr,
+                                        medium, timeout, nospc, protection or offline
+  fault clear                           remove all rules
+  metrics                               counters as Prometheus reads them";
+
+/// Options of `zonal ctl`.
+#[derive(Args, Debug)]
+pub struct CtlArgs {
+    /// The socket that `zonal serve --ctl` made
+    #[arg(value_name = "SOCKET")]
+    pub socket: PathBuf,
+    /// The device, by its number, if several are served
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub device: usize,
+    /// The answer as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// What to ask or do
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
+    pub command: Vec<String>,
+}
+
+/// Sends a command and prints the answer, for people or as JSON.
 ///
 /// # Errors
-/// What is wrong with the command, or why there is no answer, or what the server says against it.
+/// The command is malformed, there is no server, or the server rejects the command.
 pub fn run(args: &CtlArgs) -> Result<ExitCode> {
-    // What is no command needs no server to say so.
+    // A malformed command is rejected without a server.
     Command::parse(&args.command)?;
     let socket = args.socket.display();
     let answer =
@@ -33,7 +67,7 @@ pub fn run(args: &CtlArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// An answer for people: a line for each value, indented below what it belongs to.
+/// An answer for people: one line per value, nested values indented.
 fn format_value(value: &Value, depth: usize) -> String {
     let indent = "  ".repeat(depth);
     match value {

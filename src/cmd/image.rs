@@ -1,16 +1,48 @@
 //! `zonal create` and `zonal check`: images in files.
-use crate::cli::{CheckArgs, CreateArgs};
-use crate::devices;
+use crate::terminal::notices;
 use anyhow::{Context, Result, bail, ensure};
-use std::path::Path;
+use clap::Args;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use zonal_device::image::{Finding, Profile};
 use zonal_host::backend::image::{self, ImageName, OpenError};
+use zonal_lab::devices;
 
-/// Makes an image.
+/// Options of `zonal create`.
+#[derive(Args, Debug)]
+pub struct CreateArgs {
+    /// The file to make; there must be none yet
+    #[arg(value_name = "IMAGE")]
+    pub image: PathBuf,
+    /// The device that it is to be: a spec (see `zonal devices`) or a TOML profile
+    #[arg(long, value_name = "SPEC")]
+    pub profile: String,
+    /// Number of zones, as the spec's `zones`
+    #[arg(long, value_name = "COUNT")]
+    pub zones: Option<String>,
+    /// Size of a zone, as the spec's `zone_size`
+    #[arg(long, value_name = "SIZE")]
+    pub zone_size: Option<String>,
+    /// Another option of the spec, OPTION=VALUE; can be repeated
+    #[arg(short = 'o', long = "option", value_name = "OPTION=VALUE")]
+    pub options: Vec<String>,
+}
+
+/// Options of `zonal check`.
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// The image: a file
+    #[arg(value_name = "IMAGE")]
+    pub image: PathBuf,
+    /// Settle what a loss of power left, write damaged copies again, and give back unused space
+    #[arg(long)]
+    pub repair: bool,
+}
+
+/// Creates an image.
 ///
 /// # Errors
-/// What is wrong with the profile or the file.
+/// The profile is malformed, or the file cannot be created.
 pub fn create(args: &CreateArgs) -> Result<ExitCode> {
     let in_image = || format!("image {}", args.image.display());
     let superblock = image::create(&args.image, profile(args)?).with_context(in_image)?;
@@ -23,7 +55,7 @@ pub fn create(args: &CreateArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The device that the image is to be.
+/// The device that the image emulates.
 fn profile(args: &CreateArgs) -> Result<Profile> {
     let spec = &args.profile;
     let mut options: Vec<String> = args.options.clone();
@@ -47,11 +79,10 @@ fn profile(args: &CreateArgs) -> Result<Profile> {
     Ok(Profile::Spec(text))
 }
 
-/// Checks an image: 0 if it is whole, 1 if copies of metadata are damaged or the image cannot be
-/// used.
+/// Checks an image. Exits with 1 if copies of its metadata are damaged or it cannot be opened.
 ///
 /// # Errors
-/// The file cannot be looked at, or is no image.
+/// The file cannot be read or is not an image.
 pub fn check(args: &CheckArgs) -> Result<ExitCode> {
     let path = args.image.as_path();
     if args.repair {
@@ -79,19 +110,19 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode> {
     }
 }
 
-/// Whether an image is there, and broken beyond what opening it mends.
+/// Whether the file is an image that is damaged beyond what opening it repairs.
 fn is_damage(error: &OpenError) -> bool {
     use zonal_device::image::ImageError::{Io, NotAnImage, Version};
     matches!(error, OpenError::Image(error) if !matches!(error, NotAnImage | Version { .. } | Io { .. }))
 }
 
-/// Opens the image, which settles what a loss of power left and writes damaged copies again.
+/// Opens the image, which recovers from a power loss and rewrites damaged copies of metadata.
 fn repair(path: &Path) -> Result<()> {
     let Some(text) = path.to_str() else {
         bail!("image {}: found a name that is not UTF-8, expected one that is", path.display());
     };
     let before = image::inspect(path).with_context(|| format!("image {text}"))?;
-    let opened = devices::open_image(&format!("image:{text}:latency=none"))?;
+    let opened = devices::open_image(&format!("image:{text}:latency=none"), &notices())?;
     opened.device.reclaim_space().with_context(|| format!("image {text}: giving back space"))?;
     drop(opened);
     for finding in before.2 {

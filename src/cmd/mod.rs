@@ -1,12 +1,10 @@
-//! One file per subcommand.
+//! The commands, each with its options.
 pub mod advise;
 pub mod ctl;
-pub mod device;
-pub mod devices;
 pub mod fit;
 pub mod image;
+pub mod info;
 pub mod layout;
-pub mod options;
 pub mod pattern;
 pub mod reproduce;
 pub mod run;

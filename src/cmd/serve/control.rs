@@ -1,11 +1,11 @@
 //! The control socket and the metrics: not ways to the data, but to what serves them.
 use super::Export;
-use crate::cli::ControlArgs;
-use crate::devices::AttachedDevice;
+use super::args::ControlArgs;
 use anyhow::{Context, Result};
 use std::sync::Arc;
 use zonal_device::inject::InjectDevice;
 use zonal_host::control::{ControlServer, DeviceManager, ManagedDevice, MetricsServer};
+use zonal_lab::devices::AttachedDevice;
 
 impl Export for ControlServer {
     fn location(&self) -> String {

@@ -1,7 +1,6 @@
 //! The export as files.
+use super::ServeArgs;
 use super::{Event, Export};
-use crate::cli::ServeArgs;
-use crate::devices::AttachedDevice;
 use anyhow::{Context, Result};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -9,6 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use zonal_host::RealClock;
 use zonal_host::frontend::zonefs::{Mount, Options, View, WorkerPool};
+use zonal_lab::devices::AttachedDevice;
 
 impl Export for Mount {
     fn location(&self) -> String {

@@ -1,7 +1,6 @@
 //! The export over NVMe/TCP.
 use super::Export;
-use crate::cli::ServeArgs;
-use crate::devices::{AttachedDevice, format_uuid};
+use super::ServeArgs;
 use anyhow::{Context, Result, ensure};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
@@ -12,6 +11,7 @@ use zonal_host::backend::nvme_tcp::check_nqn;
 use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
 use zonal_host::poll::WaitPolicy;
 use zonal_host::secrets::load_secrets;
+use zonal_lab::devices::{AttachedDevice, format_uuid};
 use zonal_nvme::auth::AuthConfig;
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 

@@ -1,12 +1,12 @@
 //! The export as a block device of this machine.
+use super::ServeArgs;
 use super::{Event, Export};
-use crate::cli::ServeArgs;
-use crate::devices::AttachedDevice;
 use anyhow::{Context, Result, ensure};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use zonal_host::frontend::ublk::{Server, ServerConfig};
 use zonal_host::{RealClock, online_cpus};
+use zonal_lab::devices::AttachedDevice;
 
 /// A ublk device.
 pub struct Ublk(Server);

@@ -1,25 +1,25 @@
 //! The zones that `--offset`, `--length` and `--count` name.
-use crate::cli::RangeArgs;
+use super::args::RangeArgs;
 use anyhow::{Result, bail};
 use zonal_blk::{Limits, Sector, ZoneNo};
 
-/// What it means that a length ends inside a zone.
+/// How a length that ends inside a zone is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartialZone {
     /// The zone belongs to the range, as in reports.
     Included,
-    /// An error: what changes zones changes whole ones.
+    /// It is an error, as in zone management, which affects whole zones.
     Rejected,
 }
 
 /// A range of zones of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Where it begins: at a zone's start, before the end of the device.
+    /// Its first sector, which is the start of a zone.
     pub start: Sector,
-    /// Its length as it was given.
+    /// Its length, if it was given.
     pub length: Option<Sector>,
-    /// Zones in it at the most.
+    /// The maximum number of zones, if it was given.
     pub count: Option<u32>,
 }
 
@@ -27,8 +27,8 @@ impl Range {
     /// Finds the range on a device with zones.
     ///
     /// # Errors
-    /// The option that does not fit the device.
-    pub fn new(args: &RangeArgs, part: PartialZone, limits: &Limits) -> Result<Self> {
+    /// An option does not fit the device.
+    pub fn new(args: &RangeArgs, partial: PartialZone, limits: &Limits) -> Result<Self> {
         let (offset, zone_size) = (args.offset, limits.zone_size.0);
         if offset >= limits.capacity.0 {
             bail!("--offset {offset}: the device ends at sector {}", limits.capacity);
@@ -42,7 +42,7 @@ impl Range {
         if args.count == Some(0) {
             bail!("--count 0: expected at least one zone");
         }
-        if let (Some(length), PartialZone::Rejected) = (args.length, part)
+        if let (Some(length), PartialZone::Rejected) = (args.length, partial)
             && !length.is_multiple_of(zone_size)
             && length < limits.capacity.0 - offset
         {
@@ -52,8 +52,7 @@ impl Range {
         Ok(Range { start, length, count: args.count })
     }
 
-    /// The zones from the first to the one after the last. A zone that the range covers in part
-    /// belongs to it.
+    /// The zones of the range, including one that it covers in part.
     pub fn zones(&self, limits: &Limits) -> std::ops::Range<u32> {
         let first = limits.zone_of(self.start).0;
         let left = limits.nr_zones - first;
@@ -70,7 +69,7 @@ impl Range {
         self.zones(limits) == (0..limits.nr_zones)
     }
 
-    /// Where its last zone ends.
+    /// The end of its last zone.
     pub fn end(&self, limits: &Limits) -> Sector {
         limits.zone_start(ZoneNo(self.zones(limits).end)).min(limits.capacity)
     }
@@ -91,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn range_is_cut_at_the_end_of_the_device() {
+    fn range_is_clamped_to_the_device() {
         let limits = limits();
         let zone = limits.zone_size.0;
         for (offset, length, count, expected) in [

@@ -1,16 +1,16 @@
-//! `zonal zone report` and `capacity`: zones in blkzone's words.
+//! `zonal zone report` and `zonal zone capacity`, in the format of blkzone(8).
+use super::args::Filter;
 use super::range::Range;
-use crate::cli::Filter;
 use anyhow::{Context, Result};
 use std::fmt;
 use std::io::Write;
 use zonal_blk::{Queue, Zone, ZoneCondition, ZoneKind, ZoneNo};
 
-/// Zones that are asked for at a time, as blkzone does.
+/// Zones per report, as blkzone requests them.
 const ZONES_PER_REPORT: usize = 4096;
 
-/// Prints the zones of a range. With a filter the range is searched for as many as `count` says,
-/// and the total is told; without one `verbose` tells of each report as blkzone does.
+/// Prints the zones of a range. With a filter, prints the first `count` matching zones and, if
+/// `verbose`, their total number; without one, `verbose` adds a line per report, as in blkzone.
 pub fn report(
     queue: &Queue,
     range: Range,
@@ -56,7 +56,7 @@ pub fn capacity(queue: &Queue, range: Range, out: &mut impl Write) -> Result<()>
     Ok(())
 }
 
-/// Calls `f` with the first sector and the zones of each part of the range.
+/// Calls `f` with the first sector and the zones of each report.
 fn each_report(
     queue: &Queue,
     range: Range,
@@ -100,7 +100,7 @@ impl fmt::Display for Line<'_> {
             ZoneKind::SequentialRequired => (2, "SEQ_WRITE_REQUIRED", wp.0.wrapping_sub(start.0)),
         };
         let (number, name) = (cond as u8, short_name(cond));
-        // Devices made here recommend no resets and have no zones that prefer sequential writes.
+        // No device of Zonal recommends resets or has sequential-write-preferred zones.
         write!(
             f,
             "  start: 0x{start:09x}, len 0x{len:06x}, cap 0x{capacity:06x}, wptr 0x{wp:06x} \

@@ -1,31 +1,10 @@
-//! `--after`: what is done to a device before its zones are looked at.
-use crate::cli::sectors;
+//! `--after`: operations that run before the command itself.
+use super::args::sectors;
 use anyhow::{Context, Result, anyhow, bail};
-use std::fmt;
-use zonal_blk::{Op, Sector};
+use zonal_blk::Sector;
+use zonal_lab::zone::Step;
 
-/// One operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// What to do.
-    pub op: Op,
-    /// Where.
-    pub sector: Sector,
-    /// How much.
-    pub length: u64,
-}
-
-/// The operations by their names; whether they have a length.
-const NAMES: [(&str, Op, bool); 6] = [
-    ("write", Op::Write, true),
-    ("append", Op::ZoneAppend, true),
-    ("open", Op::ZoneOpen, false),
-    ("close", Op::ZoneClose, false),
-    ("finish", Op::ZoneFinish, false),
-    ("reset", Op::ZoneReset, false),
-];
-
-/// Reads operations between semicolons.
+/// Parses operations separated by semicolons.
 pub fn parse(text: &str) -> Result<Vec<Step>> {
     let steps = text.split(';').map(str::trim).filter(|step| !step.is_empty());
     steps.map(|step| parse_step(step).with_context(|| format!("`{step}`"))).collect()
@@ -34,8 +13,8 @@ pub fn parse(text: &str) -> Result<Vec<Step>> {
 fn parse_step(text: &str) -> Result<Step> {
     let mut words = text.split_whitespace();
     let name = words.next().unwrap_or_default();
-    let names = || NAMES.map(|(name, ..)| name).join(", ");
-    let known = NAMES.into_iter().find(|(known, ..)| *known == name);
+    let names = || Step::NAMES.map(|(name, ..)| name).join(", ");
+    let known = Step::NAMES.into_iter().find(|(known, ..)| *known == name);
     let (_, op, has_length) =
         known.ok_or_else(|| anyhow!("found {name}, expected one of {}", names()))?;
     let mut number = |what: &str| {
@@ -50,17 +29,10 @@ fn parse_step(text: &str) -> Result<Step> {
     }
 }
 
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = NAMES.iter().find(|(_, op, _)| *op == self.op).map_or("", |(name, ..)| name);
-        write!(f, "{name} {}", self.sector)?;
-        if self.op.has_range() { write!(f, " {}", self.length) } else { Ok(()) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zonal_blk::Op;
 
     #[test]
     fn operations_are_read_in_their_order() {

@@ -1,0 +1,211 @@
+//! Which scheduler, zone-write policy and queue depth suit jobs on a device.
+//!
+//! Each configuration is measured in virtual time on a device of its own, so the same options give
+//! the same advice.
+mod mechanisms;
+mod render;
+
+use crate::devices::{self, DeviceOptions};
+use crate::executor::Executor;
+use crate::experiment::{self, Outcome, RunLength, available_cpus, parallel_map};
+use crate::progress::StepProgress;
+use anyhow::{Context, Result, bail};
+pub use mechanisms::{Mechanisms, differences};
+pub use render::{conclusion, html, json, text};
+use zonal_blk::sched::Scheduler;
+use zonal_blk::{Limits, QueueOptions, ZoneWrite};
+use zonal_device::device_spec;
+use zonal_fio::job::Job;
+use zonal_sim::CostModel;
+
+/// Queue depths to try beside that of the jobs.
+const DEPTHS: [u32; 4] = [1, 4, 16, 64];
+
+/// What makes a configuration the best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// Most bytes per second.
+    Throughput,
+    /// Lowest 99th percentile of latency.
+    Latency,
+}
+
+/// What to try, and for how long.
+#[derive(Clone, Debug)]
+pub struct AdviseOptions {
+    /// The device: a spec or a TOML profile.
+    pub device: String,
+    /// The schedulers to try.
+    pub schedulers: Vec<Scheduler>,
+    /// The zone-write policies to try; if empty, all that suit the device and the scheduler.
+    pub zone_write: Vec<ZoneWrite>,
+    /// The queue depths to try; if empty, that of the jobs, 1, 4, 16 and 64, or for jobs on a file
+    /// system their own.
+    pub depths: Vec<u32>,
+    /// Virtual seconds per configuration.
+    pub seconds: f64,
+    /// What makes a configuration the best.
+    pub goal: Goal,
+    /// The seed of the jobs and of the device.
+    pub seed: u64,
+    /// What an I/O costs the thread that submits it.
+    pub io_cost: CostModel,
+}
+
+/// A configuration that jobs can run with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Configuration {
+    /// The scheduler's name.
+    pub scheduler: String,
+    /// The zone-write policy; `None` on a device without zones.
+    pub zone_write: Option<ZoneWrite>,
+    /// The queue depth of all jobs; `None` for their own.
+    pub depth: Option<u32>,
+}
+
+/// A configuration that was measured.
+pub struct Trial {
+    /// The configuration.
+    pub configuration: Configuration,
+    /// Its results.
+    pub outcome: Outcome,
+}
+
+/// All configurations that were measured.
+pub struct Advice {
+    /// The device, as it was named.
+    pub device: String,
+    /// One line that describes the device.
+    pub description: String,
+    /// What makes a configuration the best.
+    pub goal: Goal,
+    /// The configurations, best first.
+    pub trials: Vec<Trial>,
+}
+
+/// Measures jobs in all configurations.
+///
+/// # Errors
+/// The device does not exist or no configuration fits it, or a job cannot run on it.
+pub fn advise(
+    jobs: &[Job],
+    options: &AdviseOptions,
+    progress: &dyn StepProgress,
+) -> Result<Advice> {
+    let spec = devices::load(&options.device)?;
+    let model = device_spec::build(&spec).with_context(|| format!("device {}", options.device))?;
+    let configurations = configurations(options, jobs, model.limits())?;
+    progress.start("", configurations.len() as u64);
+    let outcomes = parallel_map(available_cpus(), &configurations, |configuration| {
+        let outcome = measure(options, jobs, configuration);
+        progress.advance(1);
+        outcome.with_context(|| configuration.name())
+    })?;
+    progress.finish();
+    let trials = configurations.into_iter().zip(outcomes);
+    let mut trials: Vec<Trial> =
+        trials.map(|(configuration, outcome)| Trial { configuration, outcome }).collect();
+    let merit = |trial: &Trial| match options.goal {
+        Goal::Throughput => trial.outcome.bytes,
+        Goal::Latency => -(trial.p99() as f64),
+    };
+    // Stable: of equals, the simpler one stays first.
+    trials.sort_by(|a, b| merit(b).total_cmp(&merit(a)));
+    let (device, description) = (options.device.clone(), spec.describe());
+    Ok(Advice { device, description, goal: options.goal, trials })
+}
+
+impl Configuration {
+    /// Its name, such as `none, plug, depth 4`.
+    pub fn name(&self) -> String {
+        let policy = self.zone_write.map(|policy| policy.name().to_owned());
+        let depth = self.depth.map(|depth| format!("depth {depth}"));
+        let parts = [Some(self.scheduler.clone()), policy, depth];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Trial {
+    /// The median of the completion latencies in nanoseconds.
+    pub fn median(&self) -> u64 {
+        self.outcome.latencies.percentiles(&[50.0])[0]
+    }
+
+    /// The 99th percentile of the completion latencies in nanoseconds.
+    pub fn p99(&self) -> u64 {
+        self.outcome.latencies.percentiles(&[99.0])[0]
+    }
+}
+
+/// All configurations that fit the device, the simplest first.
+fn configurations(
+    options: &AdviseOptions,
+    jobs: &[Job],
+    limits: &Limits,
+) -> Result<Vec<Configuration>> {
+    let given: Vec<Option<ZoneWrite>> = options.zone_write.iter().copied().map(Some).collect();
+    let policies = match (limits.nr_zones, given.is_empty()) {
+        (0, true) => vec![None],
+        (0, false) => bail!("--zone-write: the device has no zones"),
+        (_, true) => {
+            vec![Some(ZoneWrite::Plug), Some(ZoneWrite::Qd1), Some(ZoneWrite::Lock)]
+        }
+        (_, false) => given,
+    };
+    let depths = depths(options, jobs);
+    let mut configurations = Vec::new();
+    for scheduler in &options.schedulers {
+        for &zone_write in &policies {
+            if zone_write == Some(ZoneWrite::Lock) && !scheduler.locks_zones() {
+                continue;
+            }
+            for &depth in &depths {
+                let scheduler = scheduler.name().to_owned();
+                configurations.push(Configuration { scheduler, zone_write, depth });
+            }
+        }
+    }
+    if configurations.is_empty() {
+        bail!("--zone-write lock needs the scheduler mq-deadline");
+    }
+    Ok(configurations)
+}
+
+/// The queue depths to try. A file system chooses its own.
+fn depths(options: &AdviseOptions, jobs: &[Job]) -> Vec<Option<u32>> {
+    if !options.depths.is_empty() {
+        return options.depths.iter().copied().map(Some).collect();
+    }
+    if jobs.iter().any(|job| job.fs.kind.is_some()) {
+        return vec![None];
+    }
+    let own = jobs[0].iodepth;
+    let alike = jobs.iter().all(|job| job.iodepth == own);
+    let mut depths: Vec<u32> = DEPTHS.into_iter().chain(alike.then_some(own)).collect();
+    depths.sort_unstable();
+    depths.dedup();
+    let own = (!alike).then_some(None);
+    own.into_iter().chain(depths.into_iter().map(Some)).collect()
+}
+
+fn measure(
+    options: &AdviseOptions,
+    jobs: &[Job],
+    configuration: &Configuration,
+) -> Result<Outcome> {
+    let mut jobs = jobs.to_vec();
+    for job in &mut jobs {
+        job.iodepth = configuration.depth.unwrap_or(job.iodepth);
+        // The configuration decides.
+        job.ioscheduler = None;
+    }
+    let device_options = DeviceOptions {
+        device: Some(options.device.clone()),
+        queue: QueueOptions { zone_write: configuration.zone_write, ..QueueOptions::default() },
+        scheduler: Some(configuration.scheduler.clone()),
+        seed: options.seed,
+        ..DeviceOptions::default()
+    };
+    let mut executor = Executor::virtual_time(options.io_cost);
+    experiment::run_jobs(jobs, &device_options, Some(RunLength::of(options.seconds)), &mut executor)
+}

@@ -1,0 +1,205 @@
+//! Runs phases of tasks, in real or in virtual time.
+use crate::devices::{AttachedDevice, Devices};
+use crate::progress::{JobProgress, PhaseProgress};
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+use zonal_blk::{Clock, Nanos};
+use zonal_fio::generate::ZbdTable;
+use zonal_fio::job::ZoneMode;
+use zonal_fio::plan::{self, Task};
+use zonal_fio::runner::{Outcome, SteppedBy};
+use zonal_fsmodel as fs;
+use zonal_host::{RealClock, Thread};
+use zonal_sim::CostModel;
+
+/// The time in which jobs run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClockKind {
+    /// Real threads in real time.
+    Real,
+    /// Discrete events in virtual time.
+    Virtual,
+}
+
+impl ClockKind {
+    /// As reports write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClockKind::Real => "real",
+            ClockKind::Virtual => "virtual",
+        }
+    }
+}
+
+/// A clone that has run.
+pub struct FinishedTask {
+    /// The clone.
+    pub task: Task,
+    /// What it measured.
+    pub outcome: Outcome,
+    /// Seconds from the start of the executor to the end of the clone's phase.
+    pub elapsed: u64,
+}
+
+/// A clock, and what runs jobs by it. The clock goes on from one phase to the next.
+pub enum Executor {
+    /// Real threads.
+    Real {
+        /// The clock.
+        clock: RealClock,
+        /// Set to stop the jobs.
+        stop: Arc<AtomicBool>,
+        /// Shows how far the jobs of a phase are.
+        progress: Box<dyn JobProgress>,
+    },
+    /// Discrete events.
+    Virtual {
+        /// The clock.
+        now: Nanos,
+        /// What an I/O costs the thread that submits it.
+        costs: CostModel,
+    },
+}
+
+impl Executor {
+    /// An executor whose virtual clock stands at 0.
+    pub fn virtual_time(costs: CostModel) -> Self {
+        Executor::Virtual { now: Nanos(0), costs }
+    }
+
+    /// An executor whose real clock begins now. Its jobs run until they are done or `stop` is set.
+    pub fn real_time(stop: Arc<AtomicBool>, progress: Box<dyn JobProgress>) -> Self {
+        Executor::Real { clock: RealClock::start(), stop, progress }
+    }
+
+    /// Runs all clones of a phase at once; none once `stop` is set. `seed` is mixed with the jobs'
+    /// own.
+    ///
+    /// # Errors
+    /// A clone cannot be made ready, or all wait for one another.
+    pub fn run(
+        &mut self,
+        phase: Vec<Task>,
+        devices: &Devices,
+        seed: u64,
+    ) -> Result<Vec<FinishedTask>> {
+        if self.is_stopped() {
+            return Ok(Vec::new());
+        }
+        let (outcomes, now) = match self {
+            Executor::Virtual { now, costs } => {
+                let runners = make_runners(&phase, devices, seed)?;
+                let (outcomes, end) = zonal_sim::run(runners, *now, *costs)?;
+                *now = end;
+                (outcomes, end.0)
+            }
+            Executor::Real { clock, stop, progress } => {
+                let runners = make_runners(&phase, devices, seed)?;
+                let online = zonal_host::online_cpus();
+                progress.start(PhaseProgress {
+                    jobs: runners.iter().map(|runner| runner.progress()).collect(),
+                    total: runners.iter().try_fold(0, |sum, runner| Some(sum + runner.total()?)),
+                    time_limit: runners.iter().map(|runner| runner.time_limit()).max().flatten(),
+                });
+                let leaders = phase.iter().filter(|task| leads(task));
+                let threads = runners
+                    .into_iter()
+                    .zip(leaders)
+                    .map(|(runner, task)| Thread { runner, cpus: task.cpus(&online) })
+                    .collect();
+                let outcomes = zonal_host::run(threads, clock, stop, || progress.update());
+                progress.finish();
+                (outcomes, Clock::now(clock).0)
+            }
+        };
+        let elapsed = now.div_ceil(1_000_000_000);
+        let finished = phase.into_iter().zip(outcomes);
+        Ok(finished.map(|(task, outcome)| FinishedTask { task, outcome, elapsed }).collect())
+    }
+
+    /// Whether `stop` is set.
+    pub fn is_stopped(&self) -> bool {
+        match self {
+            Executor::Real { stop, .. } => stop.load(Ordering::Relaxed),
+            Executor::Virtual { .. } => false,
+        }
+    }
+
+    /// The time of day in milliseconds since 1970; none in virtual time.
+    pub fn timestamp_ms(&self) -> Option<u64> {
+        match self {
+            Executor::Virtual { .. } => None,
+            Executor::Real { .. } => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                u64::try_from(since.as_millis()).ok()
+            }
+        }
+    }
+}
+
+/// Whether a task has a runner of its own: the clones on a file system share that of the first.
+fn leads(task: &Task) -> bool {
+    task.clone == 0 || task.job.fs.kind.is_none()
+}
+
+/// The runners of a phase; their clones, in order, are its tasks.
+fn make_runners<C: Clock>(
+    phase: &[Task],
+    devices: &Devices,
+    seed: u64,
+) -> Result<Vec<Box<dyn SteppedBy<C>>>> {
+    let mut tables: BTreeMap<&str, Arc<ZbdTable>> = BTreeMap::new();
+    let mut runners: Vec<Box<dyn SteppedBy<C>>> = Vec::with_capacity(phase.len());
+    for (id, task) in (0..).zip(phase).filter(|(_, task)| leads(task)) {
+        let device = devices.of(task);
+        if task.job.fs.kind.is_some() {
+            let name = &device.name;
+            let same = |other: &&Task| devices.of(other).name == *name && other.index != task.index;
+            if let Some(other) = phase.iter().find(same) {
+                bail!(
+                    "job {}: filesystem: job {} uses the device {name} at the same time",
+                    task.job.name,
+                    other.job.name
+                );
+            }
+            let disk = |disk: &AttachedDevice| fs::Disk {
+                queue: Arc::clone(&disk.queue),
+                keeps_data: disk.keeps_data,
+            };
+            let disks: Vec<fs::Disk> = devices.disks_of(task).iter().map(disk).collect();
+            let runner = fs::mount(&task.job, task.index, &disks, seed)?;
+            runners.push(Box::new(runner));
+            continue;
+        }
+        let queue = &device.queue;
+        let zone_report = || format!("device {}: zone report", device.name);
+        let zbd = match tables.get(device.name.as_str()) {
+            _ if task.job.zonemode != ZoneMode::Zbd => None,
+            // Verification replays the writes from empty zones, whatever the zones hold by now.
+            _ if task.job.verify.only => {
+                let limit = plan::max_open_zones(std::iter::once(&*task.job));
+                let table =
+                    ZbdTable::all_empty(&**queue.device(), limit).with_context(zone_report)?;
+                Some(Arc::new(table))
+            }
+            Some(table) => Some(Arc::clone(table)),
+            None => {
+                let same = |other: &&Task| devices.of(other).name == device.name;
+                let jobs = phase.iter().filter(same).map(|task| &*task.job);
+                let limit = plan::max_open_zones(jobs);
+                let table = ZbdTable::new(&**queue.device(), limit).with_context(zone_report)?;
+                let table = Arc::new(table);
+                tables.insert(&device.name, Arc::clone(&table));
+                Some(table)
+            }
+        };
+        let region = task.region(queue.limits())?;
+        let channel = queue.channel().with_context(|| format!("job {}", task.job.name))?;
+        let runner = task.runner(region, channel, zbd, id, seed, device.keeps_data);
+        runners.push(Box::new(runner));
+    }
+    Ok(runners)
+}

@@ -1,0 +1,292 @@
+//! One load, measured on devices of its own, and many loads in parallel.
+//!
+//! Invariants: no two measurements share a device; in virtual time the result depends on the load
+//! and the seed alone.
+use crate::devices::{AttachedDevice, DeviceOptions, Devices};
+use crate::executor::{Executor, FinishedTask};
+use anyhow::{Result, bail};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use zonal_blk::{Nanos, ZoneCounters, ZoneNo};
+use zonal_device::control::DeviceStats;
+use zonal_fio::job::{DataDir, Job};
+use zonal_fio::jobfile::{self, SystemEnvironment};
+use zonal_fio::plan::{self, Task};
+use zonal_fio::stats::{Histogram, IoStats};
+
+/// The name of a job that prepares the device for the others and is not measured.
+pub const PREPARATION: &str = "preparation";
+
+/// The part of a load's time that is not measured.
+const RAMP_SHARE: f64 = 0.1;
+
+/// The unit of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Millions of bytes a second.
+    MegabytesPerSecond,
+    /// Thousands of I/Os a second.
+    Kiops,
+    /// Millions of I/Os a second.
+    Miops,
+    /// Requests a second, as raidtest counts them.
+    Tps,
+}
+
+impl Unit {
+    const ALL: [Unit; 4] = [Unit::MegabytesPerSecond, Unit::Kiops, Unit::Miops, Unit::Tps];
+
+    /// The unit as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::MegabytesPerSecond => "MB/s",
+            Unit::Kiops => "KIOPS",
+            Unit::Miops => "MIOPS",
+            Unit::Tps => "tps",
+        }
+    }
+
+    /// The names of all units.
+    pub fn names() -> [&'static str; 4] {
+        Self::ALL.map(Unit::name)
+    }
+
+    /// The unit of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|unit| unit.name() == name)
+    }
+
+    /// The figure of `ios` I/Os and `bytes` bytes a second.
+    pub fn of(self, ios: f64, bytes: f64) -> f64 {
+        match self {
+            Unit::MegabytesPerSecond => bytes / 1e6,
+            Unit::Kiops => ios / 1e3,
+            Unit::Miops => ios / 1e6,
+            Unit::Tps => ios,
+        }
+    }
+}
+
+/// How long a load runs, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunLength {
+    /// Time at the beginning that is not measured.
+    pub ramp: f64,
+    /// Time that is measured.
+    pub measured: f64,
+}
+
+impl RunLength {
+    /// `seconds` in all, of which the first tenth is the ramp.
+    pub fn of(seconds: f64) -> Self {
+        RunLength { ramp: seconds * RAMP_SHARE, measured: seconds * (1.0 - RAMP_SHARE) }
+    }
+}
+
+/// What the jobs of a load did together.
+pub struct Outcome {
+    /// I/Os a second.
+    pub ios: f64,
+    /// Bytes a second.
+    pub bytes: f64,
+    /// Completion latencies in nanoseconds.
+    pub latencies: Histogram,
+    /// The devices, in the order of their names.
+    pub devices: Vec<DeviceOutcome>,
+}
+
+/// What a device and the plugs of its zones did from the start of a load to its end.
+pub struct DeviceOutcome {
+    /// What the model counted.
+    pub activity: DeviceStats,
+    /// Writes that went through plugs.
+    pub plugged: u64,
+    /// The sum of the times that they waited there.
+    pub parked: Nanos,
+    /// Writes that were merged into another in their plug.
+    pub merged: u64,
+    /// Zones that were open at the end.
+    pub open_zones: usize,
+}
+
+impl DeviceOutcome {
+    fn of(device: &AttachedDevice) -> Result<Self> {
+        let mut outcome = DeviceOutcome {
+            activity: device.model.stats(),
+            plugged: 0,
+            parked: Nanos(0),
+            merged: 0,
+            open_zones: 0,
+        };
+        let queue = &device.queue;
+        if queue.limits().nr_zones == 0 {
+            return Ok(outcome);
+        }
+        for plug in queue.dump_plugs(true) {
+            let ZoneCounters { writes, appends, merges, parked_ns } = plug.counters;
+            outcome.plugged += u64::from(writes) + u64::from(appends);
+            outcome.merged += u64::from(merges);
+            outcome.parked += Nanos(parked_ns);
+        }
+        let mut zones = Vec::new();
+        queue.report_zones(ZoneNo(0), queue.limits().nr_zones as usize, &mut zones)?;
+        outcome.open_zones = zones.iter().filter(|zone| zone.cond.is_open()).count();
+        Ok(outcome)
+    }
+}
+
+/// Runs jobs given as options, on devices of their own, for `length` or as long as they say.
+///
+/// # Errors
+/// A bad option or device, an I/O that failed, or no I/O completed in the measured time.
+pub fn run(
+    jobs: &[String],
+    device_options: &DeviceOptions,
+    length: Option<RunLength>,
+    executor: &mut Executor,
+) -> Result<Outcome> {
+    run_jobs(jobfile::parse_args(jobs, &SystemEnvironment)?.jobs, device_options, length, executor)
+}
+
+/// [`run`] for jobs that have been parsed.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_jobs(
+    jobs: Vec<Job>,
+    device_options: &DeviceOptions,
+    length: Option<RunLength>,
+    executor: &mut Executor,
+) -> Result<Outcome> {
+    let phases = phases(jobs, length);
+    let devices = Devices::attach(device_options, &phases)?;
+    let mut finished = Vec::new();
+    for phase in phases {
+        finished.extend(executor.run(phase, &devices, device_options.seed)?);
+    }
+    let devices = devices.iter().map(DeviceOutcome::of).collect::<Result<_>>()?;
+    finished.retain(|finished| finished.task.job.name != PREPARATION);
+    summarize(&finished, devices)
+}
+
+/// The clones of jobs, phase by phase, limited to `length` if there is one.
+pub fn phases(mut jobs: Vec<Job>, length: Option<RunLength>) -> Vec<Vec<Task>> {
+    if let Some(RunLength { ramp, measured }) = length {
+        for job in &mut jobs {
+            job.ramp_time = Nanos((ramp * 1e9) as u64);
+            job.runtime = Some(Nanos((measured * 1e9) as u64));
+            job.time_based = true;
+        }
+    }
+    let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
+    plan::phases(&jobs)
+}
+
+/// The I/O of all clones, over the time of the longest.
+fn summarize(finished: &[FinishedTask], devices: Vec<DeviceOutcome>) -> Result<Outcome> {
+    let mut all = IoStats::new();
+    for FinishedTask { task, outcome, .. } in finished {
+        if let Some(status) = outcome.error {
+            bail!("job {}: {status}", task.job.name);
+        }
+        all.merge(&outcome.stats);
+    }
+    let (mut ios, mut bytes, mut time) = (0, 0, Nanos(0));
+    let mut latencies = Histogram::new();
+    for dir in [DataDir::Read, DataDir::Write] {
+        ios += all.ios(dir);
+        bytes += all.bytes(dir);
+        time = time.max(all.runtime(dir));
+        latencies.merge(all.clat_histogram(dir));
+    }
+    if ios == 0 {
+        bail!("no I/O completed in the time that is measured");
+    }
+    let per_second = |count: u64| count as f64 * 1e9 / time.0.max(1) as f64;
+    Ok(Outcome { ios: per_second(ios), bytes: per_second(bytes), latencies, devices })
+}
+
+/// The CPUs that this process may use.
+pub fn available_cpus() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+/// Calls `work` for each item, on `workers` threads. Returns the results in the order of the items.
+///
+/// # Errors
+/// That of the first item that failed. Items that were not begun by then are skipped.
+pub fn parallel_map<T: Sync, R: Send>(
+    workers: usize,
+    items: &[T],
+    work: impl Fn(&T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::with_capacity(items.len()));
+    let worker = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else { break };
+            let outcome = work(item);
+            if outcome.is_err() {
+                next.store(items.len(), Ordering::Relaxed);
+            }
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((at, outcome));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..workers.clamp(1, items.len().max(1)) {
+            scope.spawn(worker);
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_unstable_by_key(|&(at, _)| at);
+    done.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+/// The median; of an even number of values, the mean of the two in the middle.
+///
+/// # Panics
+/// There are no values.
+pub fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let values = sorted(values);
+    let (lower, upper) = ((values.len() - 1) / 2, values.len() / 2);
+    (values[lower] + values[upper]) / 2.0
+}
+
+/// The values in ascending order.
+pub fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::anyhow;
+
+    #[test]
+    fn results_are_in_the_order_of_the_items_for_any_number_of_threads() {
+        let items: Vec<u64> = (0..50).collect();
+        let squares: Vec<u64> = items.iter().map(|item| item * item).collect();
+        for workers in [0, 1, 3, 100] {
+            let outcomes = parallel_map(workers, &items, |item| Ok(item * item)).unwrap();
+            assert_eq!(outcomes, squares);
+        }
+        assert_eq!(parallel_map(2, &[0_u8; 0], |_| Ok(())).unwrap(), []);
+    }
+
+    #[test]
+    fn first_error_stops_the_work_and_is_returned() {
+        let items: Vec<u64> = (0..1000).collect();
+        let started = AtomicUsize::new(0);
+        let outcome = parallel_map(1, &items, |&item| {
+            started.fetch_add(1, Ordering::Relaxed);
+            if item == 3 { Err(anyhow!("three")) } else { Ok(item) }
+        });
+        assert_eq!(outcome.unwrap_err().to_string(), "three");
+        assert_eq!(started.into_inner(), 4);
+    }
+}

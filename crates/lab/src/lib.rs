@@ -1,0 +1,36 @@
+//! Experiments with zoned block devices, as functions that return data.
+//!
+//! ```text
+//!  reproduce   published tables, measured again and compared with the published figures
+//!  advise      which scheduler, zone-write policy and queue depth suit jobs on a device
+//!  fit         device profiles adjusted to what was measured on a drive
+//!  validate    what a device model can do, checked against arithmetic on its parameters
+//!  run         jobs made ready to run: traces, devices, checks, reports
+//!       \          |
+//!        \     experiment      one load on devices of its own; many of them side by side
+//!         \        |
+//!          +--> executor       runs phases of tasks in real or in virtual time
+//!                  |
+//!               devices        devices by name, with the block layer attached
+//! ```
+//!
+//! The types to know first: [`devices::Devices`] (the devices of a run), [`executor::Executor`] (a
+//! clock and what runs jobs by it), [`experiment::Outcome`] (what a load came to),
+//! [`reproduce::MeasuredTable`] (a table that was measured) and [`advise::Advice`].
+//!
+//! Nothing here prints: progress goes to a [`progress::StepProgress`], notices to a
+//! [`devices::Notices`], results are returned, as data or as text in one of several formats.
+#![forbid(unsafe_code)]
+
+pub mod advise;
+pub mod chart;
+pub mod devices;
+pub mod executor;
+pub mod experiment;
+pub mod fit;
+mod page;
+pub mod progress;
+pub mod reproduce;
+pub mod run;
+pub mod validate;
+pub mod zone;

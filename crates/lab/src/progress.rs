@@ -1,0 +1,49 @@
+//! Progress of long work, for a caller that wants to show it.
+use std::sync::Arc;
+use zonal_blk::Nanos;
+use zonal_fio::runner::Progress;
+
+/// Work in steps whose number is known, such as the cells of a table. `()` shows nothing.
+pub trait StepProgress: Sync {
+    /// `total` steps begin. `title` names the work.
+    fn start(&self, title: &str, total: u64);
+    /// What is being done now.
+    fn message(&self, text: &str);
+    /// `steps` more are done.
+    fn advance(&self, steps: u64);
+    /// The work is over, successfully or not.
+    fn finish(&self);
+}
+
+impl StepProgress for () {
+    fn start(&self, _title: &str, _total: u64) {}
+    fn message(&self, _text: &str) {}
+    fn advance(&self, _steps: u64) {}
+    fn finish(&self) {}
+}
+
+/// The jobs of a phase that runs in real time.
+pub struct PhaseProgress {
+    /// What each job has done so far.
+    pub jobs: Vec<Arc<Progress>>,
+    /// Bytes that all jobs will transfer; `None` if only time limits them.
+    pub total: Option<u64>,
+    /// The longest time limit of a job.
+    pub time_limit: Option<Nanos>,
+}
+
+/// Phases of jobs that run in real time. `()` shows nothing.
+pub trait JobProgress {
+    /// A phase begins.
+    fn start(&mut self, phase: PhaseProgress);
+    /// Called now and then while the jobs run.
+    fn update(&mut self);
+    /// The phase is over.
+    fn finish(&mut self);
+}
+
+impl JobProgress for () {
+    fn start(&mut self, _phase: PhaseProgress) {}
+    fn update(&mut self) {}
+    fn finish(&mut self) {}
+}

@@ -1,0 +1,103 @@
+//! Measured tables as one self-contained HTML page: tables, notes, plots.
+use super::accuracy::{Accuracy, Errors, interpolate};
+use super::measured::{MeasuredTable, PERCENTILES};
+use super::plot;
+use super::published::Figure;
+use super::table::{Comparability, Layout};
+use super::text::{notes, number, percent};
+use crate::page::{self, escaped, table};
+use anyhow::Result;
+use std::fmt::Write;
+
+/// The page of all tables.
+///
+/// # Errors
+/// A plot cannot be drawn.
+pub fn page(tables: &[MeasuredTable]) -> Result<String> {
+    let mut out = page::begin("Published tables, made again");
+    overview(&mut out, tables);
+    for measured in tables {
+        section(&mut out, measured)?;
+    }
+    Ok(out + page::END)
+}
+
+/// The errors of all tables.
+fn overview(out: &mut String, tables: &[MeasuredTable]) {
+    let headings = [
+        "table",
+        "figures",
+        "withheld",
+        "median error",
+        "largest",
+        "non-trivial",
+        "median",
+        "largest",
+    ];
+    let rows = tables.iter().map(|measured| {
+        let accuracy = Accuracy::of(measured);
+        let [given, median, largest] = errors(accuracy.given.as_ref());
+        let [nontrivial, its_median, its_largest] = errors(accuracy.nontrivial.as_ref());
+        let withheld = accuracy.withheld.to_string();
+        let name = measured.table.name.to_owned();
+        vec![name, given, withheld, median, largest, nontrivial, its_median, its_largest]
+    });
+    table(out, &headings.map(str::to_owned), 1, rows);
+}
+
+/// Number of cells, median and largest error as text.
+fn errors(errors: Option<&Errors>) -> [String; 3] {
+    errors.map_or_else(Default::default, |errors| {
+        let Errors { count, median, largest, .. } = errors;
+        [count.to_string(), format!("{median:.1}%"), format!("{largest:.1}%")]
+    })
+}
+
+/// A table with its notes and plots.
+fn section(out: &mut String, measured: &MeasuredTable) -> Result<()> {
+    let own = &measured.table;
+    let _ = writeln!(out, "<h2 id=\"{0}\">{0}</h2>", escaped(own.name));
+    let _ = writeln!(out, "<p>{}</p>", escaped(own.about));
+    let (devices, settings) = (measured.devices(), measured.settings.describe());
+    let _ =
+        writeln!(out, "<p>published: {}<br />zonal: {}</p>", escaped(&devices), escaped(&settings));
+    for plot in plot::plots(measured)? {
+        let _ = writeln!(out, "<figure>\n{}</figure>", plot.svg);
+    }
+    figures(out, measured);
+    for note in notes(measured) {
+        let _ = writeln!(out, "<p>{}</p>", escaped(&note));
+    }
+    Ok(())
+}
+
+/// The cells, one row each.
+fn figures(out: &mut String, measured: &MeasuredTable) {
+    let own = &measured.table;
+    let compared = own.comparisons.iter().map(|comparison| comparison.heading);
+    let is_model = own.comparability == Comparability::Figures;
+    let is_curve = matches!(own.layout, Layout::Curves { .. });
+    let mut headings = vec!["", "", "published"];
+    headings.extend(compared.clone());
+    headings.extend(["zonal", ""]);
+    headings.extend(compared);
+    headings.extend(is_model.then_some("error"));
+    headings.push("spread");
+    headings.extend(is_curve.then_some("interpolated"));
+    let mut headings: Vec<String> = headings.into_iter().map(str::to_owned).collect();
+    headings.extend(PERCENTILES.map(|percentile| format!("clat {percentile}th, ms")));
+    let rows = own.cells.iter().enumerate().map(|(at, cell)| {
+        let rounds = &measured.results.0[at];
+        let mut row = vec![cell.row.clone(), cell.column.clone()];
+        row.push(measured.published(at).map_or("", Figure::text).to_owned());
+        row.extend(measured.published_percents(at));
+        row.extend([number(rounds.median()), cell.unit.name().to_owned()]);
+        row.extend(measured.measured_percents(at));
+        row.extend(is_model.then(|| percent(measured.error(at))));
+        row.push(format!("{:.1}%", rounds.spread()));
+        row.extend(is_curve.then(|| interpolate(measured, at).map_or(String::new(), number)));
+        row.extend((0..PERCENTILES.len()).map(|at| number(rounds.latency(at) / 1e6)));
+        row
+    });
+    table(out, &headings, 2, rows);
+}

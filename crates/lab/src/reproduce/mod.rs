@@ -1,0 +1,53 @@
+//! Published tables, measured again and compared with the published figures.
+//!
+//! A table is a description ([`Table`]); the same code measures, prints and plots all of them. In
+//! virtual time the result depends on the settings alone.
+//!
+//! ```text
+//!  tables --------------- Table ------------+
+//!                           |               |
+//!  MeasureSettings -----> Bench -- Results -+--> MeasuredTable --> text, export, html, plot
+//!  published ------------ Figure -----------+
+//! ```
+mod accuracy;
+mod export;
+mod head;
+mod html;
+mod measure;
+mod measured;
+mod plot;
+mod published;
+mod settings;
+mod table;
+mod tables;
+mod text;
+
+pub use accuracy::{Accuracy, Errors, interpolate};
+pub use export::{csv_header, csv_lines, json};
+pub use html::page as html_page;
+pub use measure::Bench;
+pub use measured::{MeasuredTable, PERCENTILES, Results, Rounds, Sample};
+pub use plot::{Plot, plots};
+pub use published::{Figure, Key};
+pub use settings::{ANY_MACHINE, MeasureSettings};
+pub use table::{Base, Cell, Comparability, Comparison, Layout, PercentKind, Setup, Table};
+pub use tables::all as tables;
+pub use text::{overview, table as text};
+
+/// The tables by name and with what they show, one line each.
+pub fn list() -> String {
+    let line = |table: &Table| format!("  {:20} {}", table.name, table.about);
+    tables().iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The commands that measure each cell by itself, for as long as a round.
+pub fn commands(table: &Table, settings: &MeasureSettings) -> String {
+    let command = |(at, cell): (usize, &Cell)| {
+        let command = cell.setup.command(settings);
+        format!("# {}: {}\n{command}\n", table.name, table.name_of(at))
+    };
+    table.cells.iter().enumerate().map(command).collect()
+}
+
+#[cfg(test)]
+mod tests;

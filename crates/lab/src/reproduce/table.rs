@@ -1,0 +1,261 @@
+//! What a table is: cells that can be measured, and what each is compared with.
+use super::measured::MeasuredTable;
+use super::published::{self, Figure, Key};
+use super::settings::MeasureSettings;
+use crate::executor::ClockKind;
+use crate::experiment::{RunLength, Unit};
+use zonal_blk::ZoneWrite;
+
+/// A published table and how to measure it again.
+pub struct Table {
+    /// Its name in the column `table` of the published figures.
+    pub name: &'static str,
+    /// One line that says what it shows.
+    pub about: &'static str,
+    /// How it is printed.
+    pub layout: Layout,
+    /// What can be compared with the publication.
+    pub comparability: Comparability,
+    /// How it is measured by default.
+    pub settings: MeasureSettings,
+    /// What the percentages relate to; each cell has a base or none for each of them.
+    pub comparisons: &'static [Comparison],
+    /// The cells in the order in which they are printed.
+    pub cells: Vec<Cell>,
+    /// Cells of rotating disks whose head is plotted while it crosses a zone border.
+    pub crossings: Vec<usize>,
+    /// Remarks that are computed from the results.
+    pub remarks: fn(&MeasuredTable) -> Vec<String>,
+}
+
+/// What of a table can be compared with the publication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparability {
+    /// The ratios between cells: the figures are those of another machine.
+    Ratios,
+    /// Each figure: the device is a model of the published one.
+    Figures,
+}
+
+/// How a table is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Rows and columns of cells, the published figure above the measured one.
+    Grid,
+    /// One row per cell, the published figure beside the measured one.
+    List,
+    /// A list in which the table's rows are curves and its columns points at equal distances.
+    Curves {
+        /// What varies from column to column.
+        axis: &'static str,
+    },
+}
+
+/// A percentage that is printed with a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// Heading of a column, and text of the note below the table.
+    pub heading: &'static str,
+    /// How it is computed.
+    pub kind: PercentKind,
+}
+
+/// How a percentage is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PercentKind {
+    /// How much more or less than the base: `+12.3%`.
+    Change,
+    /// Part of the base: `78%`.
+    Share,
+}
+
+/// One cell.
+pub struct Cell {
+    /// Heading of its row.
+    pub row: String,
+    /// Heading of its column, in a [`Layout::Grid`] and in [`Layout::Curves`].
+    pub column: String,
+    /// The published figure; `None` for a cell that only serves as a base of others.
+    pub published: Option<Key>,
+    /// The unit of its figure.
+    pub unit: Unit,
+    /// How it is measured.
+    pub setup: Setup,
+    /// What it is compared with, by [`Table::comparisons`].
+    pub bases: Vec<Option<Base>>,
+}
+
+impl Cell {
+    /// A cell that is compared with the published figure alone.
+    pub fn published(row: &str, column: &str, key: Key, unit: Unit, setup: Setup) -> Self {
+        Cell {
+            row: row.to_owned(),
+            column: column.to_owned(),
+            published: Some(key),
+            unit,
+            setup,
+            bases: Vec::new(),
+        }
+    }
+}
+
+/// What a cell is compared with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Base {
+    /// The index of another cell of the table.
+    pub cell: usize,
+    /// A factor by which that cell's figure is multiplied.
+    pub times: f64,
+}
+
+/// How a cell is measured: the arguments of `zonal run`, without the time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// The scheduler.
+    pub scheduler: &'static str,
+    /// The zone-write policy; `None` for the device's default.
+    pub zone_write: Option<ZoneWrite>,
+    /// Options of the jobs; each names its device.
+    pub jobs: Vec<String>,
+}
+
+impl Setup {
+    /// The command that measures such a cell for as long as a round.
+    pub fn command(&self, settings: &MeasureSettings) -> String {
+        let mut command = "zonal run".to_owned();
+        if settings.clock == ClockKind::Virtual {
+            command += &format!(" --clock virtual --io-cost {}", settings.costs_argument());
+        }
+        if settings.seed != 0 {
+            command += &format!(" --seed {}", settings.seed);
+        }
+        command += &format!(" --scheduler {}", self.scheduler);
+        if let Some(policy) = self.zone_write {
+            command += &format!(" --zone-write {}", policy.name());
+        }
+        command += " --group_reporting";
+        if let Some(RunLength { ramp, measured }) = settings.round() {
+            let micros = |seconds: f64| (seconds * 1e6).round();
+            let (ramp, measured) = (micros(ramp), micros(measured));
+            command += &format!(" --time_based --ramp_time={ramp}us --runtime={measured}us");
+        }
+        command + " " + &self.jobs.join(" ")
+    }
+}
+
+impl Table {
+    /// A table measured on a model of the published device: its figures can be compared, and there
+    /// are no remarks.
+    pub fn of_model(
+        name: &'static str,
+        about: &'static str,
+        layout: Layout,
+        settings: MeasureSettings,
+        cells: Vec<Cell>,
+    ) -> Self {
+        Table {
+            name,
+            about,
+            layout,
+            comparability: Comparability::Figures,
+            settings,
+            comparisons: &[],
+            cells,
+            crossings: Vec::new(),
+            remarks: |_| Vec::new(),
+        }
+    }
+
+    /// The published figures of the table.
+    pub fn figures(&self) -> Vec<Figure> {
+        published::figures_of(self.name)
+    }
+
+    /// The cell of a published figure.
+    pub fn cell_of(&self, figure: &Figure) -> Option<usize> {
+        let shows = |cell: &Cell| {
+            let unit = cell.unit.name() == figure.unit();
+            unit && cell.published.as_ref().is_some_and(|key| figure.matches(key))
+        };
+        self.cells.iter().position(shows)
+    }
+
+    /// The headings of rows or columns, in the order of their first cells.
+    pub fn headings(&self, of: impl Fn(&Cell) -> &str) -> Vec<&str> {
+        let mut seen = Vec::new();
+        for heading in self.cells.iter().map(of) {
+            if !seen.contains(&heading) {
+                seen.push(heading);
+            }
+        }
+        seen
+    }
+
+    /// The name of a cell in a sentence.
+    pub fn name_of(&self, cell: usize) -> String {
+        let Cell { row, column, .. } = &self.cells[cell];
+        match self.layout {
+            Layout::Grid => format!("{row} {column}"),
+            Layout::List => row.trim().to_owned(),
+            Layout::Curves { axis } => format!("{row}, {axis} {column}"),
+        }
+    }
+
+    /// The cell in a row and a column.
+    pub fn at(&self, row: &str, column: &str) -> Option<usize> {
+        self.cells.iter().position(|cell| cell.row == row && cell.column == column)
+    }
+}
+
+impl PercentKind {
+    /// A ratio as text.
+    pub fn format(self, ratio: f64) -> String {
+        let percent = ratio * 100.0;
+        match self {
+            PercentKind::Change => format!("{:+.1}%", percent - 100.0),
+            PercentKind::Share => format!("{percent:.0}%"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zonal_sim::CostModel;
+
+    #[test]
+    fn percentages_are_changes_or_shares() {
+        assert_eq!(PercentKind::Change.format(344.0 / 424.0), "-18.9%");
+        assert_eq!(PercentKind::Change.format(2639.0 / 940.0), "+180.7%");
+        assert_eq!(PercentKind::Change.format(1.0), "+0.0%");
+        assert_eq!(PercentKind::Share.format(3.9 / 5.0), "78%");
+    }
+
+    #[test]
+    fn units_are_those_of_the_published_figures() {
+        assert_eq!(Unit::MegabytesPerSecond.of(1000.0, 4_096_000.0), 4.096);
+        assert_eq!(Unit::Kiops.of(1500.0, 0.0), 1.5);
+        assert_eq!(Unit::Miops.of(1_500_000.0, 0.0), 1.5);
+    }
+
+    #[test]
+    fn command_contains_the_whole_setup_of_a_cell() {
+        let setup = Setup {
+            scheduler: "mq-deadline",
+            zone_write: Some(ZoneWrite::Lock),
+            jobs: vec!["--name=a".to_owned(), "--bs=4k".to_owned()],
+        };
+        let settings =
+            MeasureSettings { rounds: 2, seconds: Some(1.0), ..MeasureSettings::real_time() };
+        let expected = "--scheduler mq-deadline --zone-write lock --group_reporting --time_based \
+                        --ramp_time=50000us --runtime=450000us --name=a --bs=4k";
+        assert_eq!(setup.command(&settings), format!("zonal run {expected}"));
+        let simulated = MeasureSettings { clock: ClockKind::Virtual, seed: 3, ..settings };
+        assert_eq!(
+            setup.command(&simulated),
+            format!("zonal run --clock virtual --io-cost 1000 --seed 3 {expected}")
+        );
+        let published = MeasureSettings { costs: CostModel::Published, ..simulated };
+        assert!(setup.command(&published).contains(" --io-cost published "));
+    }
+}

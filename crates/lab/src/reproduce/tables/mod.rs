@@ -1,0 +1,23 @@
+//! The published tables that can be measured again.
+mod fs;
+mod scaling;
+pub(super) mod smr;
+mod zwp;
+
+use super::table::Table;
+
+/// All tables.
+pub fn all() -> Vec<Table> {
+    vec![
+        zwp::null_blk(),
+        zwp::zns(),
+        zwp::smr(),
+        smr::sequential(),
+        smr::random(),
+        fs::btrfs(),
+        fs::xfs(),
+        fs::xfs_limited(),
+        fs::raidtest(),
+        scaling::table(),
+    ]
+}

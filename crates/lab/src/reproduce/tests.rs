@@ -1,0 +1,398 @@
+//! Tests of the descriptions of tables, and of the output for made-up results.
+use super::published::{COLUMNS, parse};
+use super::*;
+use crate::devices;
+use crate::experiment::Unit;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use zonal_fio::jobfile::{self, SystemEnvironment};
+
+#[test]
+fn tables_cover_their_published_figures() {
+    for table in tables() {
+        let figures = table.figures();
+        assert!(!figures.is_empty(), "{}", table.name);
+        for figure in &figures {
+            assert!(table.cell_of(figure).is_some(), "{}: {figure:?}", table.name);
+        }
+        let published = table.cells.iter().filter(|cell| cell.published.is_some()).count();
+        assert_eq!(published, figures.len(), "{}: a key without a figure", table.name);
+    }
+}
+
+#[test]
+fn names_of_tables_are_unique() {
+    let names: Vec<&str> = tables().iter().map(|table| table.name).collect();
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+}
+
+#[test]
+fn bases_have_the_unit_of_their_cells() {
+    for table in tables() {
+        for cell in &table.cells {
+            assert_eq!(cell.bases.len(), table.comparisons.len());
+            for base in cell.bases.iter().flatten() {
+                assert_eq!(table.cells[base.cell].unit, cell.unit);
+            }
+        }
+    }
+}
+
+#[test]
+fn jobs_of_all_cells_parse_and_name_known_devices() {
+    for table in tables() {
+        for (at, cell) in table.cells.iter().enumerate() {
+            let jobs = jobfile::parse_args(&cell.setup.jobs, &SystemEnvironment).unwrap().jobs;
+            assert!(!jobs.is_empty(), "{}", table.name_of(at));
+            for job in jobs {
+                let device = job.filename.as_deref().expect("each job names its device");
+                devices::load(device).expect("the device is known");
+            }
+        }
+    }
+}
+
+#[test]
+fn row_and_column_identify_a_cell() {
+    for table in tables().iter().filter(|table| table.layout != Layout::List) {
+        for (at, cell) in table.cells.iter().enumerate() {
+            assert_eq!(table.at(&cell.row, &cell.column), Some(at), "{}", table.name);
+        }
+    }
+}
+
+/// Rows `old` and `new`, the second compared with the first, and some columns. `config` and
+/// `workload` of the published figures are the headings of row and column.
+fn small(layout: Layout, comparability: Comparability, columns: &[&str]) -> Table {
+    let cell = |config: &'static str, workload: &str, base: Option<usize>| Cell {
+        row: config.to_owned(),
+        column: workload.to_owned(),
+        published: Some(Key {
+            device: "a, disk",
+            config,
+            scheduler: "none",
+            workload: workload.to_owned(),
+        }),
+        unit: Unit::MegabytesPerSecond,
+        setup: Setup { scheduler: "none", zone_write: None, jobs: Vec::new() },
+        bases: vec![base.map(|cell| Base { cell, times: 1.0 })],
+    };
+    let old = columns.iter().map(|column| cell("old", column, None));
+    let new = columns.iter().enumerate().map(|(at, column)| cell("new", column, Some(at)));
+    Table {
+        name: "small",
+        about: "made <up>",
+        layout,
+        comparability,
+        settings: MeasureSettings::virtual_time(3, Some(3.0)),
+        comparisons: &[Comparison { heading: "against old", kind: PercentKind::Change }],
+        cells: old.chain(new).collect(),
+        crossings: Vec::new(),
+        remarks: |measured| vec![format!("The first is {}.", measured.results.figure(0))],
+    }
+}
+
+/// [`small`] with published and measured figures, row by row. Of three measured rounds, the first is
+/// one less and the last one more than the given figure.
+fn measured(table: Table, published: &[&str], ours: &[f64]) -> MeasuredTable {
+    let line = |(cell, value): (&Cell, &&str)| {
+        let (row, column) = (&cell.row, &cell.column);
+        format!("small,\"a, disk\",{row},none,{column},bandwidth,MB/s,{value},x")
+    };
+    let lines: Vec<String> = table.cells.iter().zip(published).map(line).collect();
+    let figures = parse(&format!("{}\n{}", COLUMNS.join(","), lines.join("\n"))).unwrap();
+    let sample = |figure: f64| Sample { figure, latency: [1_000_000, 2_000_000, 50_000_000] };
+    let rounds = |&own: &f64| Rounds([own - 1.0, own, own + 1.0].map(sample).to_vec());
+    let settings = MeasureSettings { seed: 7, ..MeasureSettings::virtual_time(3, Some(3.0)) };
+    MeasuredTable { figures, results: Results(ours.iter().map(rounds).collect()), table, settings }
+}
+
+fn grid(comparability: Comparability) -> MeasuredTable {
+    let table = small(Layout::Grid, comparability, &["read", "write"]);
+    measured(table, &["100", "50.5", "110", "withheld"], &[200.0, 20.0, 150.0, 40.0])
+}
+
+/// Four steps; the second row's figures are near the media rate.
+fn curves() -> MeasuredTable {
+    let table =
+        small(Layout::Curves { axis: "depth" }, Comparability::Figures, &["1", "2", "4", "8"]);
+    let published = ["100", "96", "withheld", "40", "100", "withheld", "withheld", "98"];
+    let ours = [101.0, 90.0, 60.0, 44.0, 98.0, 98.0, 98.0, 98.0];
+    measured(table, &published, &ours)
+}
+
+#[test]
+fn grid_has_published_figures_above_measured_ones_and_marks_withheld_ones() {
+    let expected = "\
+small: made <up>
+published: a, disk
+zonal: virtual clock, 1000 ns of a thread an I/O, seed 7, median of 3 rounds of 1 s a cell
+
+                   read              write
+                   MB/s               MB/s
+old  published      100               50.5
+     zonal        200.0              20.00
+     spread        1.0%              10.0%
+new  published      110    +10.0% withheld
+     zonal        150.0    -25.0%    40.00   +100.0%
+     spread        1.3%               5.0%
+
+Percentages: against old.
+The published figures are a kernel's, on another machine: the percentages are what to compare; each
+is the median of what it was in each round. Spread: between the slowest and the fastest round, in
+percent of the median.
+withheld: a published figure that is kept back; ours is a prediction.
+Absolute error, which is that of another machine: 3 cells, median 60.4%, largest 100.0% (old read).
+The first is 200.
+";
+    assert_eq!(text(&grid(Comparability::Ratios)), expected);
+}
+
+#[test]
+fn grid_of_a_model_has_errors_behind_figures_that_are_not_withheld() {
+    let text = text(&grid(Comparability::Figures));
+    let lines: Vec<&str> = text.lines().skip(6).take(6).collect();
+    assert_eq!(
+        lines,
+        [
+            "old  published      100               50.5",
+            "     zonal        200.0   +100.0%    20.00    -60.4%",
+            "     spread        1.0%              10.0%",
+            "new  published      110    +10.0% withheld",
+            "     zonal        150.0    +36.4%    40.00",
+            "     spread        1.3%               5.0%",
+        ]
+    );
+    assert!(text.contains("Absolute error: 3 cells, median 60.4%, largest 100.0% (old read)."));
+}
+
+#[test]
+fn list_has_published_figures_beside_measured_ones() {
+    let table = small(Layout::List, Comparability::Ratios, &["read", "write"]);
+    let published = ["100", "50.5", "110", "withheld"];
+    let text = text(&measured(table, &published, &[200.0, 20.0, 150.0, 40.0]));
+    let lines: Vec<&str> = text.lines().skip(4).take(6).collect();
+    assert_eq!(
+        lines,
+        [
+            "     published  against old  zonal  against old  spread",
+            "          MB/s                MB/s",
+            "old        100               200.0                 1.0%",
+            "old       50.5               20.00                10.0%",
+            "new        110       +10.0%  150.0       -25.0%    1.3%",
+            "new   withheld               40.00      +100.0%    5.0%",
+        ]
+    );
+}
+
+#[test]
+fn curves_are_lists_with_errors_and_interpolated_figures() {
+    let text = text(&curves());
+    let lines: Vec<&str> = text.lines().skip(4).collect();
+    assert_eq!(
+        lines,
+        [
+            "     depth  published  zonal   error  spread  interpolated",
+            "                 MB/s   MB/s                          MB/s",
+            "old      1        100  101.0   +1.0%    2.0%",
+            "         2         96  90.00   -6.2%    2.2%         80.00",
+            "         4   withheld  60.00            3.3%         68.00",
+            "         8         40  44.00  +10.0%    4.5%",
+            "new      1        100  98.00   -2.0%    2.0%",
+            "         2   withheld  98.00            2.0%         99.33",
+            "         4   withheld  98.00            2.0%         98.67",
+            "         8         98  98.00   +0.0%    2.0%",
+            "",
+            "Percentages behind our figures: by how much they differ from the published ones. Spread: \
+             between the",
+            "slowest and the fastest seed, in percent of the median.",
+            "withheld: a published figure that is kept back; ours is a prediction.",
+            "Absolute error: 5 cells, median 2.0%, largest 10.0% (old, depth 8).",
+            "Of those that are more than 5% below the fastest published bandwidth, or no bandwidth: 1 \
+             cell,",
+            "median 10.0%, largest 10.0% (old, depth 8).",
+            "Interpolated between published figures: 1 cell, median 16.7%, largest 16.7% (old, depth 2).",
+            "Zonal on the same: 1 cell, median 6.2%, largest 6.2% (old, depth 2).",
+            "The first is 101.",
+        ]
+    );
+}
+
+#[test]
+fn withheld_figures_are_counted_and_have_no_error() {
+    let measured = curves();
+    let accuracy = Accuracy::of(&measured);
+    assert_eq!(accuracy.withheld, 3);
+    assert_eq!(accuracy.given.as_ref().map(|errors| errors.count), Some(5));
+    assert_eq!((measured.error(2), measured.value(2)), (None, None));
+    assert_eq!(interpolate(&measured, 0), None, "nothing to the left of it");
+    let nothing = small(Layout::Grid, Comparability::Figures, &["read"]);
+    let nothing = super::tests::measured(nothing, &["withheld", "withheld"], &[1.5, 2.5]);
+    let accuracy = Accuracy::of(&nothing);
+    assert_eq!((accuracy.given, accuracy.nontrivial, accuracy.withheld), (None, None, 2));
+}
+
+#[test]
+fn overview_has_a_line_for_each_table() {
+    let expected = "\
+table  figures  withheld  median error  largest  non-trivial
+small        3         1         60.4%   100.0%
+small        5         3          2.0%    10.0%   10.0% of 1
+
+Errors of tables on null devices are those of another machine.
+";
+    assert_eq!(overview(&[grid(Comparability::Ratios), curves()]), expected);
+}
+
+#[test]
+fn csv_has_the_published_columns_and_the_measured_figures() {
+    let expected = "\
+table,device,config,scheduler,workload,metric,unit,value,source,zonal,error
+small,\"a, disk\",old,none,read,bandwidth,MB/s,100,x,200.0,100.0
+small,\"a, disk\",old,none,write,bandwidth,MB/s,50.5,x,20.00,-60.4
+small,\"a, disk\",new,none,read,bandwidth,MB/s,110,x,150.0,36.4
+small,\"a, disk\",new,none,write,bandwidth,MB/s,withheld,x,40.00,
+";
+    assert_eq!(csv_header() + &csv_lines(&grid(Comparability::Figures)), expected);
+}
+
+#[test]
+fn json_has_settings_rounds_and_errors() {
+    let read: serde_json::Value = serde_json::from_str(&json(&[curves()])).unwrap();
+    let table = &read["tables"][0];
+    assert_eq!(
+        (&table["table"], &table["clock"], &table["seed"]),
+        (&"small".into(), &"virtual".into(), &7.into())
+    );
+    let first = &table["cells"][0];
+    assert_eq!((&first["device"], &first["workload"]), (&"a, disk".into(), &"1".into()));
+    assert_eq!((&first["value"], &first["zonal"]), (&100.0.into(), &101.0.into()));
+    assert_eq!(first["rounds"], serde_json::json!([100.0, 101.0, 102.0]));
+    assert_eq!(first["clat_ns"]["99.9"], 50e6);
+    let withheld = &table["cells"][2];
+    let null = serde_json::Value::Null;
+    assert_eq!((&withheld["value"], &withheld["error"]), (&null, &null));
+    assert_eq!((&withheld["withheld"], &withheld["interpolated"]), (&true.into(), &68.0.into()));
+    assert_eq!(table["error"]["given"]["largest_at"], "old, depth 8");
+    assert_eq!(table["error"]["nontrivial"]["cells"], 1);
+    assert_eq!(table["error"]["withheld"], 3);
+}
+
+/// The elements of a kind.
+fn count(document: &roxmltree::Document<'_>, tag: &str) -> usize {
+    document.descendants().filter(|node| node.tag_name().name() == tag).count()
+}
+
+#[test]
+fn plots_have_units_a_legend_and_rings_for_published_figures() {
+    let plots = plots(&curves()).unwrap();
+    let names: Vec<&str> = plots.iter().map(|plot| plot.name.as_str()).collect();
+    assert_eq!(names, ["small-throughput", "small-latency"]);
+    let document = roxmltree::Document::parse(&plots[0].svg).unwrap();
+    let svg = "http://www.w3.org/2000/svg";
+    let texts: Vec<&str> = document
+        .descendants()
+        .filter(|node| node.has_tag_name((svg, "text")))
+        .filter_map(|node| node.text().map(str::trim))
+        .collect();
+    for expected in ["depth", "MB/s", "1", "8", "old", "new", "new, published"] {
+        assert!(texts.contains(&expected), "{expected}: {texts:?}");
+    }
+    // A point per measured figure, two circles per ring, and those of the legend.
+    assert_eq!(count(&document, "circle"), 8 + 2 * 5 + 2 * 2);
+    let latency = &plots[1].svg;
+    assert!(latency.contains("\nold, 99.9th\n") && latency.contains("\nms\n"), "{latency}");
+    for plot in &plots {
+        assert!(plot.svg.contains("currentColor") && !plot.svg.contains("#010203"));
+    }
+}
+
+#[test]
+fn bars_show_figures_for_models_and_ratios_otherwise() {
+    let names = |comparability| -> Vec<String> {
+        plots(&grid(comparability)).unwrap().into_iter().map(|plot| plot.name).collect()
+    };
+    assert_eq!(names(Comparability::Ratios), ["small-change"]);
+    assert_eq!(names(Comparability::Figures), ["small-bandwidth"]);
+    let plots = plots(&grid(Comparability::Figures)).unwrap();
+    let document = roxmltree::Document::parse(&plots[0].svg).unwrap();
+    // A bar per cell and row of the legend; published figures are rings.
+    assert_eq!(count(&document, "rect"), 4 + 2);
+    assert_eq!(count(&document, "circle"), 2 * 3 + 2 * 2);
+}
+
+#[test]
+fn standalone_plots_set_their_own_colours() {
+    let plots = plots(&curves()).unwrap();
+    let file = plots[0].standalone();
+    assert_eq!(count(&roxmltree::Document::parse(&file).unwrap(), "style"), 1);
+}
+
+#[test]
+fn page_is_well_formed_and_self_contained() {
+    let page = html_page(&[grid(Comparability::Ratios), curves()]).unwrap();
+    let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+    let document = roxmltree::Document::parse_with_options(&page, options).unwrap();
+    assert_eq!(count(&document, "svg"), 3);
+    assert_eq!(count(&document, "h2"), 2);
+    // The overview and the tables, each with a row of headings.
+    assert_eq!(count(&document, "tr"), 3 + 5 + 9);
+    let html = "http://www.w3.org/1999/xhtml";
+    let cells = document.descendants().filter(|node| node.has_tag_name((html, "td")));
+    let cells: Vec<&str> = cells.filter_map(|node| node.text()).collect();
+    assert!(cells.contains(&"withheld") && cells.contains(&"+10.0%"), "{cells:?}");
+    for tag in ["script", "link", "img", "iframe", "image", "use"] {
+        assert_eq!(count(&document, tag), 0, "{tag}");
+    }
+    let outside = |node: roxmltree::Node<'_, '_>| {
+        node.attributes().any(|a| matches!(a.name(), "href" | "src") || a.value().contains("url("))
+    };
+    assert!(!document.descendants().any(outside));
+    assert!(!page.contains("@import") && !page.contains("url("));
+}
+
+/// A table of two cells that is quick to measure in virtual time, with writes that depend on the seed.
+fn quick() -> (Table, MeasureSettings) {
+    let mut table = small(Layout::Grid, Comparability::Figures, &["write"]);
+    for (cell, depth) in table.cells.iter_mut().zip([1, 4]) {
+        let device = "null:zones=16,zone_size=1M,max_open=4,latency=50us,jitter=30us";
+        cell.setup.jobs = vec![
+            "--name=a".to_owned(),
+            format!("--filename={device}"),
+            "--zonemode=zbd".to_owned(),
+            "--rw=randwrite".to_owned(),
+            format!("--iodepth={depth}"),
+        ];
+    }
+    let settings = MeasureSettings { seed: 1, ..MeasureSettings::virtual_time(3, Some(0.03)) };
+    (table, settings)
+}
+
+fn bench(workers: usize) -> Bench<'static> {
+    Bench::new(Arc::default(), &()).with_workers(workers)
+}
+
+#[test]
+fn cells_measured_in_parallel_give_the_results_of_serial_measurement() {
+    let (table, settings) = quick();
+    let serial = bench(1).measure(&table, &settings).unwrap();
+    let parallel = bench(4).measure(&table, &settings).unwrap();
+    assert_eq!(serial, parallel);
+    assert_eq!(serial.0.iter().map(|rounds| rounds.0.len()).collect::<Vec<_>>(), [3, 3]);
+    assert!(serial.0[0].spread() > 0.0, "each round has its own seed");
+    assert!(serial.figure(1) > serial.figure(0));
+    // One in flight for 50 to 80 us, plus what an I/O costs its thread.
+    let latency = serial.0[0].latency(0);
+    assert!((50_000.0..81_000.0).contains(&latency), "{latency}");
+    let other = bench(2).measure(&table, &MeasureSettings { seed: 99, ..settings }).unwrap();
+    assert_ne!(serial, other);
+}
+
+#[test]
+fn error_names_the_cell_that_failed() {
+    let (mut table, settings) = quick();
+    table.cells[1].setup.jobs[1] = "--filename=no-such-device".to_owned();
+    let error = format!("{:#}", bench(2).measure(&table, &settings).unwrap_err());
+    assert!(error.starts_with("small: new write: "), "{error}");
+    assert!(error.contains("no-such-device"), "{error}");
+}

@@ -1,0 +1,278 @@
+//! Measured tables as text.
+use super::accuracy::{Accuracy, Errors, NEAR_MEDIA_RATE, interpolate};
+use super::measured::MeasuredTable;
+use super::published::Figure;
+use super::table::{Comparability, Layout};
+use std::fmt::Write;
+
+/// Between the columns of a list.
+const GAP: &str = "  ";
+/// Spread, in percent, above which a cell that was measured in real time is unreliable.
+const UNSTEADY: f64 = 20.0;
+/// Width of a figure and of a percentage in a grid.
+const FIGURE: usize = 9;
+const PERCENT: usize = 10;
+
+/// A table with its notes.
+pub fn table(measured: &MeasuredTable) -> String {
+    let table = &measured.table;
+    let mut out = format!("{}: {}\n", table.name, table.about);
+    let (devices, settings) = (measured.devices(), measured.settings.describe());
+    let _ = writeln!(out, "published: {devices}\nzonal: {settings}\n");
+    out += &match table.layout {
+        Layout::Grid => grid(measured),
+        Layout::List => list(measured),
+        Layout::Curves { axis } => curves(measured, axis),
+    };
+    out.push('\n');
+    for line in notes(measured) {
+        wrap(&mut out, &line);
+    }
+    out
+}
+
+/// A measured figure, with about four digits.
+pub fn number(value: f64) -> String {
+    let decimals = match value.abs() {
+        v if v >= 1000.0 => 0,
+        v if v >= 100.0 => 1,
+        v if v >= 1.0 => 2,
+        _ => 4,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// A difference in percent; empty if it is unknown.
+pub fn percent(difference: Option<f64>) -> String {
+    difference.map_or(String::new(), |percent| format!("{percent:+.1}%"))
+}
+
+fn spread(measured: &MeasuredTable, at: usize) -> String {
+    format!("{:.1}%", measured.results.0[at].spread())
+}
+
+fn published(measured: &MeasuredTable, at: usize) -> String {
+    measured.published(at).map_or("", Figure::text).to_owned()
+}
+
+fn grid(measured: &MeasuredTable) -> String {
+    let table = &measured.table;
+    let (rows, columns) = (table.headings(|cell| &cell.row), table.headings(|cell| &cell.column));
+    let width = rows.iter().map(|row| row.len()).max().unwrap_or(0);
+    let cell_width = FIGURE + PERCENT;
+    let mut out = String::new();
+    let mut line = |first: &str, second: &str, cells: &mut dyn Iterator<Item = String>| {
+        let cells: String = cells.map(|cell| format!("{cell:>cell_width$}")).collect();
+        let text = format!("{first:width$}{GAP}{second:9}{cells}");
+        let _ = writeln!(out, "{}", text.trim_end());
+    };
+    let heading = |text: &str| format!("{text:>FIGURE$}{:PERCENT$}", "");
+    line("", "", &mut columns.iter().map(|column| heading(column)));
+    line(
+        "",
+        "",
+        &mut columns.iter().map(|column| {
+            let cell = table.cells.iter().find(|cell| cell.column == *column);
+            heading(cell.map_or("", |cell| cell.unit.name()))
+        }),
+    );
+    for row in rows {
+        let cells: Vec<Option<usize>> = columns.iter().map(|c| table.at(row, c)).collect();
+        let with = |text: &dyn Fn(usize) -> (String, Vec<String>)| -> Vec<String> {
+            let cell = |at: &Option<usize>| {
+                let (figure, percents) = at.map(text).unwrap_or_default();
+                format!("{figure:>FIGURE$}{:>PERCENT$}", percents.join(" "))
+            };
+            cells.iter().map(cell).collect()
+        };
+        let above = with(&|at| (published(measured, at), measured.published_percents(at)));
+        let own = with(&|at| {
+            let percents = match table.comparability {
+                Comparability::Ratios => measured.measured_percents(at),
+                Comparability::Figures => vec![percent(measured.error(at))],
+            };
+            (number(measured.results.figure(at)), percents)
+        });
+        let spread = with(&|at| (spread(measured, at), Vec::new()));
+        line(row, "published", &mut above.into_iter());
+        line("", "zonal", &mut own.into_iter());
+        line("", "spread", &mut spread.into_iter());
+    }
+    out
+}
+
+fn list(measured: &MeasuredTable) -> String {
+    let table = &measured.table;
+    let unit = table.cells.first().map_or("", |cell| cell.unit.name());
+    let mut lines = vec![vec![String::new(), "published".to_owned()]];
+    let shares = table.comparisons.iter().map(|comparison| comparison.heading);
+    // All but the first comparison need cells that were not published.
+    lines[0].extend(shares.clone().take(1).map(str::to_owned));
+    lines[0].push("zonal".to_owned());
+    lines[0].extend(shares.map(str::to_owned));
+    lines[0].push("spread".to_owned());
+    let mut units = vec![String::new(); lines[0].len()];
+    let measured_column = 2 + usize::from(!table.comparisons.is_empty());
+    units[1] = unit.to_owned();
+    units[measured_column] = unit.to_owned();
+    lines.push(units);
+    for (at, cell) in table.cells.iter().enumerate() {
+        let mut line = vec![cell.row.clone()];
+        line.push(published(measured, at));
+        line.extend(measured.published_percents(at).into_iter().take(1));
+        line.push(number(measured.results.figure(at)));
+        line.extend(measured.measured_percents(at));
+        line.push(spread(measured, at));
+        lines.push(line);
+    }
+    align(&lines)
+}
+
+fn curves(measured: &MeasuredTable, axis: &str) -> String {
+    let table = &measured.table;
+    let unit = table.cells.first().map_or("", |cell| cell.unit.name());
+    let headings = ["", axis, "published", "zonal", "error", "spread", "interpolated"];
+    let units = ["", "", unit, unit, "", "", unit];
+    let mut lines = vec![headings.map(str::to_owned).to_vec(), units.map(str::to_owned).to_vec()];
+    for row in table.headings(|cell| &cell.row) {
+        let cells = table.cells.iter().enumerate().filter(|(_, cell)| cell.row == row);
+        for (nr, (at, cell)) in cells.enumerate() {
+            lines.push(vec![
+                if nr == 0 { row.to_owned() } else { String::new() },
+                cell.column.clone(),
+                published(measured, at),
+                number(measured.results.figure(at)),
+                percent(measured.error(at)),
+                spread(measured, at),
+                interpolate(measured, at).map_or(String::new(), number),
+            ]);
+        }
+    }
+    align(&lines)
+}
+
+/// The errors of several tables, one line each.
+pub fn overview(tables: &[MeasuredTable]) -> String {
+    let headings = ["table", "figures", "withheld", "median error", "largest", "non-trivial"];
+    let mut lines = vec![headings.map(str::to_owned).to_vec()];
+    for measured in tables {
+        let Accuracy { given, nontrivial, withheld, .. } = Accuracy::of(measured);
+        let show = |errors: &Option<Errors>, what: fn(&Errors) -> String| {
+            errors.as_ref().map_or(String::new(), what)
+        };
+        lines.push(vec![
+            measured.table.name.to_owned(),
+            show(&given, |errors| errors.count.to_string()),
+            withheld.to_string(),
+            show(&given, |errors| format!("{:.1}%", errors.median)),
+            show(&given, |errors| format!("{:.1}%", errors.largest)),
+            show(&nontrivial, |errors| format!("{:.1}% of {}", errors.median, errors.count)),
+        ]);
+    }
+    let mut out = align(&lines);
+    if tables.iter().any(|measured| measured.table.comparability == Comparability::Ratios) {
+        out.push('\n');
+        wrap(&mut out, "Errors of tables on null devices are those of another machine.");
+    }
+    out
+}
+
+/// Notes on the figures of a table.
+pub fn notes(measured: &MeasuredTable) -> Vec<String> {
+    let table = &measured.table;
+    let mut notes = Vec::new();
+    match table.comparability {
+        Comparability::Ratios => {
+            let headings: Vec<&str> = table.comparisons.iter().map(|c| c.heading).collect();
+            if table.layout == Layout::Grid && !headings.is_empty() {
+                notes.push(format!("Percentages: {}.", headings.join(", ")));
+            }
+            notes.push(
+                "The published figures are a kernel's, on another machine: the percentages are \
+                 what to compare; each is the median of what it was in each round. Spread: between \
+                 the slowest and the fastest round, in percent of the median."
+                    .to_owned(),
+            );
+        }
+        Comparability::Figures => notes.push(
+            "Percentages behind our figures: by how much they differ from the published ones. \
+             Spread: between the slowest and the fastest seed, in percent of the median."
+                .to_owned(),
+        ),
+    }
+    let accuracy = Accuracy::of(measured);
+    if accuracy.withheld > 0 {
+        notes.push(
+            "withheld: a published figure that is kept back; ours is a prediction.".to_owned(),
+        );
+    }
+    notes.extend(errors(measured, &accuracy));
+    let rounds = &measured.results.0;
+    let unsteady = rounds.iter().filter(|rounds| rounds.spread() > UNSTEADY).count();
+    if unsteady > 0 && table.comparability == Comparability::Ratios {
+        notes.push(format!(
+            "The spread of {unsteady} of {} cells is above {UNSTEADY:.0}%: the machine was busy \
+             with something else.",
+            rounds.len()
+        ));
+    }
+    notes.extend((table.remarks)(measured));
+    notes
+}
+
+/// The errors of a table, one line for each set of cells.
+fn errors(measured: &MeasuredTable, accuracy: &Accuracy) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = |what: &str, errors: &Option<Errors>| {
+        lines.extend(errors.as_ref().map(|e| format!("{what}: {}.", e.describe(measured))));
+    };
+    let given = match measured.table.comparability {
+        Comparability::Ratios => "Absolute error, which is that of another machine",
+        Comparability::Figures => "Absolute error",
+    };
+    line(given, &accuracy.given);
+    let nontrivial = format!(
+        "Of those that are more than {NEAR_MEDIA_RATE:.0}% below the fastest published bandwidth, \
+         or no bandwidth"
+    );
+    line(&nontrivial, &accuracy.nontrivial);
+    if let Some((interpolated, own)) = &accuracy.interpolation {
+        line("Interpolated between published figures", &Some(interpolated.clone()));
+        line("Zonal on the same", &Some(own.clone()));
+    }
+    lines
+}
+
+/// Lines of columns, the first aligned to the left, the others to the right.
+fn align(lines: &[Vec<String>]) -> String {
+    let columns = lines.first().map_or(0, Vec::len);
+    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut out = String::new();
+    for line in lines {
+        let mut text = format!("{:width$}", line[0], width = widths[0]);
+        for (cell, width) in line.iter().zip(&widths).skip(1) {
+            let _ = write!(text, "{GAP}{cell:>width$}");
+        }
+        let _ = writeln!(out, "{}", text.trim_end());
+    }
+    out
+}
+
+/// Appends a paragraph in lines of at most 100 columns.
+fn wrap(out: &mut String, text: &str) {
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        if column > 0 && column + 1 + word.len() > 100 {
+            out.push('\n');
+            column = 0;
+        }
+        if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += word.len();
+    }
+    out.push('\n');
+}

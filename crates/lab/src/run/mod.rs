@@ -1,0 +1,166 @@
+//! Jobs made ready to run: traces read, devices attached, everything checked; and the report of a
+//! run.
+mod sections;
+mod traces;
+
+use crate::devices::{DeviceOptions, Devices};
+use crate::executor::{ClockKind, Executor, FinishedTask};
+use anyhow::{Result, bail};
+use std::sync::Arc;
+use traces::Recordings;
+use zonal_fio::job::{Job, Rw};
+use zonal_fio::plan::{self, Task};
+use zonal_fio::report::{self, JobReport, Report};
+
+/// Jobs with their devices.
+pub struct Run {
+    phases: Vec<Vec<Task>>,
+    devices: Devices,
+    recordings: Recordings,
+}
+
+/// What a report says of the run as a whole.
+pub struct RunInfo {
+    /// The program and its version.
+    pub version: String,
+    /// Milliseconds since 1970 at the end of the run; `None` in virtual time.
+    pub timestamp_ms: Option<u64>,
+    /// Options of all jobs, by name.
+    pub global_options: Vec<(String, String)>,
+    /// The clock.
+    pub clock: ClockKind,
+    /// The seed.
+    pub seed: u64,
+}
+
+impl Run {
+    /// Reads the traces of jobs, attaches their devices, and checks that all jobs can run.
+    ///
+    /// # Errors
+    /// A trace or a device cannot be used, or a job does not fit its device.
+    pub fn prepare(jobs: &[Arc<Job>], options: &DeviceOptions) -> Result<Self> {
+        let mut phases = plan::phases(jobs);
+        traces::load(&mut phases, options.device.as_deref())?;
+        let devices = Devices::attach(options, &phases)?;
+        check_regions(&phases, &devices)?;
+        check_data(&phases, &devices)?;
+        traces::fit(&mut phases, &devices)?;
+        Ok(Run { phases, devices, recordings: Recordings::new() })
+    }
+
+    /// The devices.
+    pub fn devices(&self) -> &Devices {
+        &self.devices
+    }
+
+    /// Warnings about jobs that will verify nothing. As in fio, verification gets what is left of
+    /// the run time, which is nothing if a job writes for all of it.
+    pub fn warnings(&self) -> Vec<String> {
+        let first_clones = self.phases.iter().flatten().filter(|task| task.clone == 0);
+        let never_verifies = |task: &&Task| {
+            let (job, verify) = (&task.job, &task.job.verify);
+            let verifies = verify.method.is_some() && verify.do_verify && verify.backlog == 0;
+            verifies && job.time_based && job.rw != Rw::Read
+        };
+        let warning = |task: &Task| {
+            format!(
+                "job {}: verification read phase will never start because write phase uses all of \
+                 runtime",
+                task.job.name
+            )
+        };
+        first_clones.filter(never_verifies).map(warning).collect()
+    }
+
+    /// Creates the files of `write_iolog`.
+    ///
+    /// # Errors
+    /// A file cannot be created, or two jobs name the same one.
+    pub fn start_recording(&mut self) -> Result<()> {
+        self.recordings = traces::record(&mut self.phases, &self.devices)?;
+        Ok(())
+    }
+
+    /// The lines with which fio introduces each job.
+    pub fn announcement(&self) -> String {
+        let first_clones = self.phases.iter().flatten().filter(|task| task.clone == 0);
+        first_clones.map(|task| report::announce(&task.job, task.group)).collect()
+    }
+
+    /// Runs all phases, one after another. There is nothing to run a second time.
+    ///
+    /// # Errors
+    /// A clone cannot be made ready, or all wait for one another.
+    pub fn execute(&mut self, executor: &mut Executor, seed: u64) -> Result<Vec<FinishedTask>> {
+        let mut finished = Vec::new();
+        for phase in std::mem::take(&mut self.phases) {
+            finished.extend(executor.run(phase, &self.devices, seed)?);
+        }
+        Ok(finished)
+    }
+
+    /// Checks that everything was recorded.
+    ///
+    /// # Errors
+    /// A file could not be written.
+    pub fn check_recordings(&self) -> Result<()> {
+        traces::check(&self.recordings)
+    }
+
+    /// The report of a run.
+    pub fn report<'a>(&self, finished: &'a [FinishedTask], info: RunInfo) -> Report<'a> {
+        let devices = &self.devices;
+        let descriptions: Vec<&str> = devices.iter().map(|d| d.description.as_str()).collect();
+        let policies: Vec<&str> = devices.iter().map(|d| d.queue.zone_write().name()).collect();
+        let job = |finished: &'a FinishedTask| JobReport {
+            job: &finished.task.job,
+            groupid: finished.task.group,
+            pid: finished.outcome.thread_id,
+            stats: finished.outcome.stats.clone(),
+            error: finished.outcome.error,
+            eta: 0,
+            elapsed: finished.elapsed,
+        };
+        Report {
+            version: info.version,
+            timestamp_ms: info.timestamp_ms,
+            global_options: info.global_options,
+            jobs: finished.iter().map(job).collect(),
+            device: descriptions.join("; "),
+            clock: info.clock.name(),
+            seed: info.seed,
+            policy: policies.join("; "),
+            extra: sections::sections(finished, devices),
+        }
+    }
+}
+
+/// Checks that all jobs fit their devices.
+fn check_regions(phases: &[Vec<Task>], devices: &Devices) -> Result<()> {
+    for task in phases.iter().flatten() {
+        let limits = devices.of(task).queue.limits();
+        if task.job.fs.kind.is_some() {
+            zonal_fsmodel::check(&task.job, limits)?;
+        } else {
+            task.region(limits)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that devices store what is to be verified.
+fn check_data(phases: &[Vec<Task>], devices: &Devices) -> Result<()> {
+    for task in phases.iter().flatten() {
+        let (job, device) = (&task.job, devices.of(task));
+        if job.verify.needs_data() && !device.keeps_data {
+            let method = job.verify.method.map_or("0", |method| method.name());
+            bail!(
+                "job {}: verify={method}: the device {} keeps no data, so nothing could be read \
+                 back; give it memory=true",
+                job.name,
+                device.name
+            );
+        }
+    }
+    Ok(())
+}

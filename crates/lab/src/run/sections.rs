@@ -1,0 +1,129 @@
+//! Sections of a report about the layers below the jobs: counters of file systems, schedulers and
+//! zone write plugs.
+use crate::devices::{AttachedDevice, Devices};
+use crate::executor::FinishedTask;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use zonal_blk::sched::PrioClass;
+use zonal_fio::job::DataDir;
+use zonal_fio::stats::IoStats;
+
+/// The sections that are not empty.
+pub fn sections(finished: &[FinishedTask], devices: &Devices) -> Vec<(String, Value)> {
+    let file_systems: Vec<Value> = finished.iter().filter_map(file_system).collect();
+    let file_systems =
+        (!file_systems.is_empty()).then(|| ("file_systems".to_owned(), Value::Array(file_systems)));
+    let all = [("scheduler", scheduler as fn(&AttachedDevice) -> _), ("zone_write_plugs", plugs)];
+    let section = |(name, of): (&str, fn(&AttachedDevice) -> Option<Value>)| {
+        let values: Vec<Value> = devices.iter().filter_map(of).collect();
+        (!values.is_empty()).then(|| (name.to_owned(), Value::Array(values)))
+    };
+    let counted = all.into_iter().filter_map(section);
+    tps(finished).into_iter().chain(file_systems).chain(counted).collect()
+}
+
+/// Transactions per second, as raidtest and randomio report them: of all clones of a job together,
+/// over the time of the one that took longest.
+fn tps(finished: &[FinishedTask]) -> Option<(String, Value)> {
+    let mut jobs: BTreeMap<u32, Vec<&FinishedTask>> = BTreeMap::new();
+    for done in finished {
+        let pattern = &done.task.job.pattern;
+        if pattern.program.is_some() || pattern.file.is_some() {
+            jobs.entry(done.task.index).or_default().push(done);
+        }
+    }
+    let job = |clones: Vec<&FinishedTask>| {
+        let ios = |stats: &IoStats| -> u64 {
+            [DataDir::Read, DataDir::Write].map(|dir| stats.ios(dir)).iter().sum()
+        };
+        let requests: u64 = clones.iter().map(|done| ios(&done.outcome.stats)).sum();
+        let nanos = clones.iter().map(|finished| finished.outcome.stats.elapsed()).max();
+        let nanos = nanos.unwrap_or_default().0.max(1);
+        let tps = u128::from(requests) * 10_000_000_000 / u128::from(nanos);
+        json!({
+            "job": clones[0].task.job.name,
+            "processes": clones.len(),
+            "requests": requests,
+            "msec": nanos.div_ceil(1_000_000),
+            "tps": tps as f64 / 10.0,
+        })
+    };
+    let values: Vec<Value> = jobs.into_values().map(job).collect();
+    (!values.is_empty()).then(|| ("tps".to_owned(), Value::Array(values)))
+}
+
+/// The counters of a job's file system, which are with the first of its clones.
+fn file_system(finished: &FinishedTask) -> Option<Value> {
+    let counters = finished.outcome.file_system.as_ref()?;
+    let [read, written] = counters.file_bytes;
+    let below = counters.data_bytes[1] + counters.metadata_bytes[1];
+    let amplification =
+        if written == 0 { 0.0 } else { (below as f64 / written as f64 * 1000.0).round() / 1000.0 };
+    let (native, emulated) =
+        if counters.native_appends { (counters.appends, 0) } else { (0, counters.appends) };
+    Some(json!({
+        "job": finished.task.job.name,
+        "name": counters.name,
+        "file_read_bytes": read,
+        "file_cached_bytes": counters.cached_bytes,
+        "file_written_bytes": written,
+        "data_reads": counters.data_ios[0],
+        "data_read_bytes": counters.data_bytes[0],
+        "data_writes": counters.data_ios[1],
+        "data_written_bytes": counters.data_bytes[1],
+        "metadata_reads": counters.metadata_ios[0],
+        "metadata_read_bytes": counters.metadata_bytes[0],
+        "metadata_writes": counters.metadata_ios[1],
+        "metadata_written_bytes": counters.metadata_bytes[1],
+        "native_appends": native,
+        "emulated_appends": emulated,
+        "zone_resets": counters.zone_resets,
+        "flushes": counters.flushes,
+        "write_amplification": amplification,
+    }))
+}
+
+/// A device's scheduler: its attributes and its counters by priority class.
+fn scheduler(device: &AttachedDevice) -> Option<Value> {
+    let counters = device.queue.sched_counters()?;
+    let scheduler = device.queue.scheduler();
+    let attributes: Map<String, Value> =
+        scheduler.attributes().into_iter().map(|a| (a.name.to_owned(), a.value.into())).collect();
+    let class = |class: PrioClass| {
+        let of = counters[class.index()];
+        let counts = json!({
+            "inserted": of.inserted,
+            "merged": of.merged,
+            "dispatched": of.dispatched,
+            "completed": of.completed,
+        });
+        (class.name().to_owned(), counts)
+    };
+    let classes: Map<String, Value> = PrioClass::ALL.into_iter().map(class).collect();
+    Some(json!({
+        "device": device.name,
+        "name": scheduler.name(),
+        "attributes": attributes,
+        "classes": classes,
+    }))
+}
+
+/// The counters of a device's zone write plugs.
+fn plugs(device: &AttachedDevice) -> Option<Value> {
+    let used = device.queue.dump_plugs(true);
+    if used.is_empty() {
+        return None;
+    }
+    let sum = |count: fn(&zonal_blk::ZoneCounters) -> u64| -> u64 {
+        used.iter().map(|plug| count(&plug.counters)).sum()
+    };
+    Some(json!({
+        "device": device.name,
+        "zones": used.len(),
+        "live": device.queue.live_plugs(),
+        "writes": sum(|zone| zone.writes.into()),
+        "appends": sum(|zone| zone.appends.into()),
+        "merges": sum(|zone| zone.merges.into()),
+        "parked_ns": sum(|zone| zone.parked_ns),
+    }))
+}

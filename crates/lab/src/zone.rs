@@ -1,0 +1,138 @@
+//! Operations on a device through the block layer, one after another, as blkzone(8) issues them.
+use crate::devices::AttachedDevice;
+use anyhow::{Context, Result};
+use std::fmt;
+use std::sync::Arc;
+use std::thread;
+use zonal_blk::{Bio, Channel, Completion, Nanos, Op, Queue, Sector, Status, Wake, ZoneNo};
+
+/// One operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What to do.
+    pub op: Op,
+    /// The first sector.
+    pub sector: Sector,
+    /// The number of sectors; 0 for zone management.
+    pub length: u64,
+}
+
+impl Step {
+    /// The operations by name, and whether they have a length.
+    pub const NAMES: [(&'static str, Op, bool); 6] = [
+        ("write", Op::Write, true),
+        ("append", Op::ZoneAppend, true),
+        ("open", Op::ZoneOpen, false),
+        ("close", Op::ZoneClose, false),
+        ("finish", Op::ZoneFinish, false),
+        ("reset", Op::ZoneReset, false),
+    ];
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut names = Step::NAMES.iter();
+        let name = names.find(|(_, op, _)| *op == self.op).map_or("", |(name, ..)| name);
+        write!(f, "{name} {}", self.sector)?;
+        if self.op.has_range() { write!(f, " {}", self.length) } else { Ok(()) }
+    }
+}
+
+/// A channel with one operation in flight. Nothing else happens meanwhile, so time is virtual: it
+/// jumps to the device's next event.
+pub struct SyncChannel {
+    channel: Channel,
+    now: Nanos,
+    completions: Vec<Completion>,
+}
+
+/// An operation that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {status}")]
+pub struct OpError {
+    what: String,
+    status: Status,
+}
+
+/// Sectors of the longest single write; longer ones are split.
+const MAX_WRITE_SECTORS: u64 = 1 << 20;
+
+impl SyncChannel {
+    /// A channel of a device.
+    ///
+    /// # Errors
+    /// The device has no free hardware queue.
+    pub fn new(device: &AttachedDevice) -> Result<Self> {
+        let channel = device.queue.channel().with_context(|| format!("device {}", device.name))?;
+        Ok(SyncChannel { channel, now: Nanos(0), completions: Vec::new() })
+    }
+
+    /// The block layer of the device.
+    pub fn queue(&self) -> &Arc<Queue> {
+        self.channel.queue()
+    }
+
+    /// Runs one step.
+    ///
+    /// # Errors
+    /// The operation failed.
+    pub fn run_step(&mut self, step: &Step) -> Result<(), OpError> {
+        let failed = |status| OpError { what: step.to_string(), status };
+        let (mut sector, mut left) = (step.sector, step.length);
+        loop {
+            let part = if step.op == Op::ZoneAppend { left } else { left.min(MAX_WRITE_SECTORS) };
+            let nr_sectors = u32::try_from(part).map_err(|_| failed(Status::Invalid))?;
+            self.submit_and_wait(step.op, sector, nr_sectors).map_err(failed)?;
+            left -= part;
+            if left == 0 {
+                return Ok(());
+            }
+            sector += Sector(part);
+        }
+    }
+
+    /// Issues a zone management operation for each of `zones`. A reset of `all` zones is a single
+    /// operation, which skips conventional zones.
+    ///
+    /// # Errors
+    /// The operation failed on a zone; the zones behind it are not touched.
+    pub fn manage(
+        &mut self,
+        op: Op,
+        zones: std::ops::Range<u32>,
+        all: bool,
+    ) -> Result<(), OpError> {
+        if op == Op::ZoneReset && all {
+            let failed = |status| OpError { what: "reset of all zones".to_owned(), status };
+            return self.submit_and_wait(Op::ZoneResetAll, Sector(0), 0).map_err(failed);
+        }
+        for zone in zones {
+            let start = self.queue().limits().zone_start(ZoneNo(zone));
+            self.submit_and_wait(op, start, 0).map_err(|status| OpError {
+                what: format!("zone {zone} at sector {start}"),
+                status,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Submits a bio and waits for its completion.
+    fn submit_and_wait(&mut self, op: Op, sector: Sector, nr_sectors: u32) -> Result<(), Status> {
+        self.channel.submit(self.now, Bio::new(op, sector, nr_sectors, 0));
+        loop {
+            self.channel.poll(self.now, &mut self.completions);
+            if let Some(completion) = self.completions.pop() {
+                return match completion.status {
+                    Status::Ok => Ok(()),
+                    status => Err(status),
+                };
+            }
+            match self.channel.next_event() {
+                Wake::Now => {}
+                Wake::At(at) => self.now = self.now.max(at),
+                Wake::External => thread::yield_now(),
+                Wake::Idle => panic!("a bio in flight is outstanding"),
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! `zonal advise`.
+use crate::args::{ZoneWriteArg, seconds};
+use crate::terminal::StepBar;
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use zonal_blk::sched::Scheduler;
+use zonal_fio::jobfile::{self, SystemEnvironment};
+use zonal_lab::advise::{self, AdviseOptions};
+use zonal_sim::CostModel;
+
+/// Options of `zonal advise` that are not job options.
+#[derive(Args, Debug)]
+pub struct AdviseArgs {
+    /// The device: a spec (see `zonal devices`) or a TOML profile
+    #[arg(long, value_name = "SPEC")]
+    pub device: String,
+    /// The schedulers to try
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        default_value = "none,mq-deadline,bfq,kyber"
+    )]
+    pub schedulers: Vec<String>,
+    /// The zone-write policies to try [default: plug and qd1, and lock with mq-deadline]
+    #[arg(long, value_enum, value_name = "POLICY,...", value_delimiter = ',')]
+    pub zone_write: Vec<ZoneWriteArg>,
+    /// The queue depths to try [default: the jobs' own, 1, 4, 16 and 64; only their own if they are
+    /// on a file system]
+    #[arg(long, value_name = "DEPTH,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65535))]
+    pub depths: Vec<u32>,
+    /// Virtual time for each configuration, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
+    pub time: f64,
+    /// What the best configuration is
+    #[arg(long, value_enum, default_value_t = Goal::Throughput)]
+    pub goal: Goal,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = AdviceFormat::Text)]
+    pub format: AdviceFormat,
+    /// Chooses the random numbers of the jobs and of the device
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Virtual time that an I/O costs the thread that does it, in nanoseconds; or `published`, what
+    /// it cost the machine of the published tables, by scheduler and length
+    #[arg(long, value_name = "NS|published", default_value = "1000")]
+    pub io_cost: CostModel,
+}
+
+/// `--goal`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Goal {
+    /// Most bytes a second
+    Throughput,
+    /// Shortest 99th percentile of latency
+    Latency,
+}
+
+impl From<Goal> for advise::Goal {
+    fn from(goal: Goal) -> Self {
+        match goal {
+            Goal::Throughput => advise::Goal::Throughput,
+            Goal::Latency => advise::Goal::Latency,
+        }
+    }
+}
+
+/// `--format`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AdviceFormat {
+    /// For people
+    Text,
+    /// All that was measured
+    Json,
+    /// A page with the table and plots
+    Html,
+}
+
+/// Measures the jobs in all configurations and prints these, best first.
+pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
+    let jobs = jobfile::parse_args(job_args, &SystemEnvironment)?.jobs;
+    let scheduler = |name: &String| name.parse::<Scheduler>().context("--schedulers");
+    let options = AdviseOptions {
+        device: args.device.clone(),
+        schedulers: args.schedulers.iter().map(scheduler).collect::<Result<_>>()?,
+        zone_write: args.zone_write.iter().copied().map(Into::into).collect(),
+        depths: args.depths.clone(),
+        seconds: args.time,
+        goal: args.goal.into(),
+        seed: args.seed,
+        io_cost: args.io_cost,
+    };
+    let bar = StepBar::new("[{bar:24}] {pos}/{len} configurations eta {eta}");
+    let advice = advise::advise(&jobs, &options, &bar)?;
+    let text = match args.format {
+        AdviceFormat::Text => advise::text(&advice),
+        AdviceFormat::Json => advise::json(&advice),
+        AdviceFormat::Html => advise::html(&advice)?,
+    };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}

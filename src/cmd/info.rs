@@ -1,0 +1,49 @@
+//! `zonal device`, `zonal devices` and `zonal options`: what the program knows about devices and
+//! options.
+use crate::args::seconds;
+use anyhow::Result;
+use clap::Args;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use zonal_fio::options;
+use zonal_lab::validate::{ValidateOptions, validate};
+use zonal_sim::CostModel;
+
+/// Options of `zonal device`.
+#[derive(Args, Debug)]
+pub struct DeviceArgs {
+    /// The device: a spec (see `zonal devices`) or a TOML profile
+    #[arg(value_name = "SPEC")]
+    pub device: String,
+    /// Virtual time for each load that is tried, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 20.0, value_parser = seconds)]
+    pub time: f64,
+    /// Virtual time that an I/O costs the thread that does it, in nanoseconds; or `published`, what
+    /// it cost the machine of the published tables, by scheduler and length
+    #[arg(long, value_name = "NS|published", default_value = "1000")]
+    pub io_cost: CostModel,
+}
+
+/// Describes and checks a device.
+pub fn device(args: &DeviceArgs) -> Result<ExitCode> {
+    let validation = validate(&ValidateOptions {
+        device: args.device.clone(),
+        seconds: args.time,
+        io_cost: args.io_cost,
+    })?;
+    write!(io::stdout(), "{validation}")?;
+    Ok(if validation.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Explains device specs.
+pub fn devices() -> Result<ExitCode> {
+    io::stdout().write_all(zonal_device::device_spec::help().as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Explains the job options, as Markdown or for a terminal.
+pub fn options(markdown: bool) -> Result<ExitCode> {
+    let text = if markdown { options::markdown() } else { options::help_text() };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}

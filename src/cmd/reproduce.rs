@@ -1,0 +1,188 @@
+//! `zonal reproduce`.
+use crate::args::{ClockArg, seconds};
+use crate::terminal::{StepBar, set_on_interrupt};
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use zonal_lab::executor::ClockKind;
+use zonal_lab::reproduce::{self, Bench, MeasureSettings, MeasuredTable, Plot, Table};
+use zonal_sim::CostModel;
+
+/// Options of `zonal reproduce`.
+#[derive(Args, Debug)]
+#[command(after_help = format!("Tables:\n{}", reproduce::list()))]
+pub struct ReproduceArgs {
+    /// The tables; all if none is named
+    #[arg(value_name = "TABLE")]
+    pub tables: Vec<String>,
+    /// How the tables are printed
+    #[arg(long, value_enum, default_value_t = TableFormat::Text)]
+    pub format: TableFormat,
+    /// Write each plot to a file of its own in this directory, which is made if need be
+    #[arg(long, value_name = "DIR", conflicts_with = "commands")]
+    pub plot: Option<PathBuf>,
+    /// Real threads and real time, or discrete events in virtual time [default: virtual for models
+    /// of drives, else real]
+    #[arg(long, value_enum)]
+    pub clock: Option<ClockArg>,
+    /// Time to measure each cell for, over all rounds, in seconds of that clock [default: the
+    /// table's own]. Where jobs run to their end, they take as long as that takes
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub time: Option<f64>,
+    /// Times that each cell is measured, each with a seed of its own; the median counts [default:
+    /// the table's own]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=101))]
+    pub rounds: Option<u32>,
+    /// Print the `zonal run` command that measures each cell, and measure nothing
+    #[arg(long)]
+    pub commands: bool,
+    /// Chooses the random numbers of the jobs and of the devices; in virtual time the same seed
+    /// gives the same output to the byte
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Virtual time that an I/O costs the thread that does it, in nanoseconds; `published` for what
+    /// it cost the machine of the published zone write plugging tables, by scheduler and length
+    /// [default: the table's own]
+    #[arg(long, value_name = "NS")]
+    pub io_cost: Option<CostModel>,
+}
+
+/// `--format`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TableFormat {
+    /// For people
+    Text,
+    /// All that was measured, with how
+    Json,
+    /// The columns of the published figures with ours
+    Csv,
+    /// A page with tables and plots
+    Html,
+}
+
+/// Measures tables and prints them, each as soon as it is done if the format allows that.
+pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
+    let tables = selected(&args.tables)?;
+    let mut out = io::stdout();
+    if args.commands {
+        for table in &tables {
+            let commands = reproduce::commands(table, &settings(table, args));
+            out.write_all(commands.as_bytes())?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(dir) = &args.plot {
+        prepare(dir)?;
+    }
+    let bar = StepBar::new("{prefix} [{bar:24}] {pos}/{len} eta {eta} {msg}");
+    let stop = Arc::default();
+    let mut bench = Bench::new(Arc::clone(&stop), &bar);
+    let mut done: Vec<MeasuredTable> = Vec::with_capacity(tables.len());
+    for table in tables {
+        let settings = settings(&table, args);
+        if settings.clock == ClockKind::Real {
+            set_on_interrupt(&stop)?;
+        }
+        let results = bench.measure(&table, &settings)?;
+        let measured = MeasuredTable { figures: table.figures(), table, results, settings };
+        if let Some(dir) = &args.plot {
+            write_plots(dir, &reproduce::plots(&measured)?)?;
+        }
+        let first = done.is_empty();
+        let piece = match args.format {
+            TableFormat::Text if first => reproduce::text(&measured),
+            TableFormat::Text => format!("\n{}", reproduce::text(&measured)),
+            TableFormat::Csv if first => reproduce::csv_header() + &reproduce::csv_lines(&measured),
+            TableFormat::Csv => reproduce::csv_lines(&measured),
+            TableFormat::Json | TableFormat::Html => String::new(),
+        };
+        out.write_all(piece.as_bytes())?;
+        out.flush()?;
+        done.push(measured);
+    }
+    let rest = match args.format {
+        TableFormat::Text if done.len() > 1 => format!("\n{}", reproduce::overview(&done)),
+        TableFormat::Text | TableFormat::Csv => String::new(),
+        TableFormat::Json => reproduce::json(&done),
+        TableFormat::Html => reproduce::html_page(&done)?,
+    };
+    out.write_all(rest.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The tables of these names; all if there are none.
+fn selected(names: &[String]) -> Result<Vec<Table>> {
+    if names.is_empty() {
+        return Ok(reproduce::tables());
+    }
+    let find = |name: &String| {
+        let table = reproduce::tables().into_iter().find(|table| table.name == name);
+        table
+            .with_context(|| format!("no table is called `{name}`. Tables:\n{}", reproduce::list()))
+    };
+    names.iter().map(find).collect()
+}
+
+/// How a table is measured: its own settings, overridden by the arguments. Jobs that run until they
+/// are done have no time limit.
+fn settings(table: &Table, args: &ReproduceArgs) -> MeasureSettings {
+    let default = table.settings;
+    MeasureSettings {
+        clock: args.clock.map_or(default.clock, Into::into),
+        rounds: args.rounds.unwrap_or(default.rounds),
+        seconds: default.seconds.map(|seconds| args.time.unwrap_or(seconds)),
+        seed: args.seed,
+        costs: args.io_cost.unwrap_or(default.costs),
+    }
+}
+
+/// Creates the directory for plots if need be, and checks that it is writable.
+fn prepare(dir: &Path) -> Result<()> {
+    let probe = dir.join(".zonal-plot");
+    fs::create_dir_all(dir)
+        .and_then(|()| fs::write(&probe, ""))
+        .and_then(|()| fs::remove_file(&probe))
+        .with_context(|| format!("--plot {}: cannot write there", dir.display()))
+}
+
+/// Writes each plot to a file of its own, atomically.
+fn write_plots(dir: &Path, plots: &[Plot]) -> Result<()> {
+    for plot in plots {
+        let path = dir.join(format!("{}.svg", plot.name));
+        let part = path.with_extension("svg.part");
+        fs::write(&part, plot.standalone())
+            .and_then(|()| fs::rename(&part, &path))
+            .with_context(|| format!("--plot: {}", path.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plots_are_written_to_files_of_their_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("a/b");
+        prepare(&inner).unwrap();
+        let plot = Plot { name: "x".to_owned(), svg: "<svg>\n</svg>".to_owned() };
+        write_plots(&inner, &[plot]).unwrap();
+        let names = fs::read_dir(&inner).unwrap();
+        let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["x.svg"]);
+    }
+
+    #[test]
+    fn directory_that_cannot_be_written_to_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = format!("{:#}", prepare(&file).unwrap_err());
+        assert!(error.starts_with(&format!("--plot {}: ", file.display())), "{error}");
+    }
+}

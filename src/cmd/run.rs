@@ -1,0 +1,199 @@
+//! `zonal run`.
+use crate::args::{ClockArg, Eta, ZoneWriteArg};
+use crate::terminal::{JobLine, notices, set_on_interrupt};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use zonal_blk::QueueOptions;
+use zonal_fio::job::Job;
+use zonal_fio::jobfile::{self, JobSet, SystemEnvironment};
+use zonal_fio::report::{self, Format};
+use zonal_fio::verify::Dump;
+use zonal_lab::devices::{DeviceOptions, Devices};
+use zonal_lab::executor::{ClockKind, Executor, FinishedTask};
+use zonal_lab::run::{Run, RunInfo};
+use zonal_sim::CostModel;
+
+/// Options of `zonal run` that are not job options.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// Device for all jobs: a spec (see `zonal devices`), a TOML profile, or in real time an image
+    /// NAME.img, nvme-tcp://HOST:PORT/NQN, a block device /dev/NAME or an NVMe namespace
+    /// /dev/ngXnY. Without it, each job's `filename` names its device, which is none of the last two
+    #[arg(long, value_name = "SPEC")]
+    pub device: Option<String>,
+    /// Real threads and real time, or discrete events in virtual time
+    #[arg(long, value_enum, default_value_t = ClockArg::Real)]
+    pub clock: ClockArg,
+    /// Chooses the random numbers of the jobs and of the device; in virtual time the same seed
+    /// gives the same output to the byte
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// How writes to sequential zones are kept in order [default: qd1 for rotating devices, else
+    /// plug]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub zone_write: Option<ZoneWriteArg>,
+    /// I/O scheduler of all devices: none, mq-deadline, bfq or kyber. Without it, each job's
+    /// `ioscheduler` names its device's [default: none]
+    #[arg(long, value_name = "NAME")]
+    pub scheduler: Option<String>,
+    /// Set an attribute of the scheduler; can be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub sched_opt: Vec<String>,
+    /// Do not merge waiting writes that follow one another
+    #[arg(long)]
+    pub nomerges: bool,
+    /// Virtual time that an I/O costs the thread that does it, in nanoseconds; `published` for what
+    /// it cost the machine of the published zone write plugging tables, by scheduler and length
+    #[arg(long, value_name = "NS", default_value = "1000")]
+    pub io_cost: CostModel,
+    /// Output formats, separated by commas: normal, json, json+, terse
+    #[arg(long, value_name = "LIST", default_value = "normal")]
+    pub output_format: String,
+    /// Write the report to a file
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Show progress: on a terminal, always or never
+    #[arg(long, value_enum, default_value_t = Eta::Auto)]
+    pub eta: Eta,
+    /// After the run, show the zone write plugs that live
+    #[arg(long)]
+    pub dump_plugs: bool,
+    /// Read and check everything, run nothing
+    #[arg(long)]
+    pub parse_only: bool,
+}
+
+/// Runs the jobs that `job_args` describe. Exits with 1 if a job failed.
+pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
+    let formats = Format::parse_list(&args.output_format).context("--output-format")?;
+    let JobSet { jobs, ignored, global_options } =
+        jobfile::parse_args(job_args, &SystemEnvironment)?;
+    if jobs.is_empty() {
+        bail!("no jobs: name a job file, or give a job with --name=... (see zonal run --help)");
+    }
+    for option in &ignored {
+        eprintln!("zonal: {option}");
+    }
+    let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
+    let clock = ClockKind::from(args.clock);
+    let mut run = Run::prepare(&jobs, &device_options(args, clock))?;
+    if args.parse_only {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if clock == ClockKind::Real {
+        report_missing_cpus(&jobs);
+    }
+    for warning in run.warnings() {
+        eprintln!("zonal: {warning}");
+    }
+    let mut output = open_output(args)?;
+    run.start_recording()?;
+    if formats.contains(&Format::Normal) {
+        write!(output, "{}", run.announcement())?;
+        output.flush()?;
+    }
+    let mut executor = executor(args, clock)?;
+    let finished = run.execute(&mut executor, args.seed)?;
+    report_findings(&finished, run.devices())?;
+    let info = RunInfo {
+        version: concat!("zonal-", env!("CARGO_PKG_VERSION")).to_owned(),
+        timestamp_ms: executor.timestamp_ms(),
+        global_options,
+        clock,
+        seed: args.seed,
+    };
+    let report = run.report(&finished, info);
+    write!(output, "{}", report::render(&report, &formats)).context("writing the report")?;
+    if args.dump_plugs {
+        dump_plugs(run.devices());
+    }
+    run.check_recordings()?;
+    let failed = finished.iter().any(|finished| finished.outcome.error.is_some());
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn device_options(args: &RunArgs, clock: ClockKind) -> DeviceOptions {
+    DeviceOptions {
+        device: args.device.clone(),
+        queue: QueueOptions {
+            zone_write: args.zone_write.map(Into::into),
+            merge: !args.nomerges,
+            ..QueueOptions::default()
+        },
+        scheduler: args.scheduler.clone(),
+        sched_opts: args.sched_opt.clone(),
+        seed: args.seed,
+        real_time: clock == ClockKind::Real,
+        notices: notices(),
+        ..DeviceOptions::default()
+    }
+}
+
+fn executor(args: &RunArgs, clock: ClockKind) -> Result<Executor> {
+    Ok(match clock {
+        ClockKind::Virtual => Executor::virtual_time(args.io_cost),
+        ClockKind::Real => {
+            let stop = Arc::default();
+            set_on_interrupt(&stop)?;
+            Executor::real_time(stop, Box::new(JobLine::new(args.eta)))
+        }
+    })
+}
+
+fn open_output(args: &RunArgs) -> Result<Box<dyn Write>> {
+    Ok(match &args.output {
+        None => Box::new(io::stdout()),
+        Some(path) => {
+            Box::new(File::create(path).with_context(|| format!("--output {}", path.display()))?)
+        }
+    })
+}
+
+/// Warns about CPUs of `cpus_allowed` that this machine does not have.
+fn report_missing_cpus(jobs: &[Arc<Job>]) {
+    let online = zonal_host::online_cpus();
+    let wanted = jobs.iter().flat_map(|job| &job.cpus_allowed);
+    let missing: BTreeSet<usize> = wanted.copied().filter(|cpu| !online.contains(cpu)).collect();
+    if !missing.is_empty() {
+        eprintln!(
+            "zonal: cpus_allowed: CPUs {missing:?} are not online; {online:?} are used instead"
+        );
+    }
+}
+
+/// Prints verification errors, and dumps the blocks that were read and expected if the job has
+/// `verify_dump`.
+fn report_findings(finished: &[FinishedTask], devices: &Devices) -> Result<()> {
+    for FinishedTask { task, outcome, .. } in finished {
+        let (name, findings) = (&task.job.name, &outcome.findings);
+        for finding in findings.kept() {
+            eprintln!("{}", finding.text(&devices.of(task).name));
+            let Some(Dump { received, expected }) = &finding.dump else { continue };
+            let dumps = [("received", Some(received)), ("expected", expected.as_ref())];
+            for (what, bytes) in dumps.into_iter().filter_map(|(what, it)| Some((what, it?))) {
+                let file = format!("{}.{}.{what}", name.replace('/', "_"), finding.io.0);
+                fs::write(&file, bytes).with_context(|| format!("verify_dump: {file}"))?;
+            }
+        }
+        if findings.not_kept() > 0 {
+            eprintln!("zonal: job {name}: {} more such errors", findings.not_kept());
+        }
+    }
+    Ok(())
+}
+
+fn dump_plugs(devices: &Devices) {
+    for device in devices.iter() {
+        println!("{}: {} zone write plugs live", device.name, device.queue.live_plugs());
+        for plug in device.queue.dump_plugs(false) {
+            println!("  {plug}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! `zonal serve`: exports devices to other programs and machines.
+//!
+//! ```text
+//!  fuse        zones as files, behind a mount point
+//!  nvme_tcp    namespaces of an NVMe subsystem, over TCP
+//!  ublk        a block device of this machine
+//!  control     a socket to watch and change them, and metrics
+//! ```
+//!
+//! All exports of a device share its block layer. They run until an interrupt, or until the last one
+//! has ended by itself. Once an export is ready, a line on standard output says where it is.
+pub mod args;
+mod control;
+#[cfg(feature = "fuse")]
+mod fuse;
+mod nvme_tcp;
+mod ublk;
+
+use crate::terminal::notices;
+use anyhow::{Context, Result, ensure};
+pub use args::ServeArgs;
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::{Arc, mpsc};
+use zonal_blk::QueueOptions;
+use zonal_device::inject::InjectDevice;
+use zonal_host::RealClock;
+use zonal_host::frontend::zonefs::View;
+use zonal_lab::devices::{self, AttachedDevice};
+
+/// An export of devices. Dropping it ends it.
+trait Export {
+    /// Its address, as users write it.
+    fn location(&self) -> String;
+
+    /// The view of the zones as files, if the export has one.
+    fn files(&self) -> Option<Arc<View>> {
+        None
+    }
+}
+
+/// What the server waits for.
+enum Event {
+    /// SIGINT or SIGTERM.
+    Interrupted,
+    /// An export ended by itself, for this reason.
+    #[cfg_attr(not(feature = "fuse"), allow(dead_code))]
+    Ended(String),
+    /// An export failed, for this reason.
+    Failed(String),
+}
+
+/// Exports devices until an interrupt, or until no export is left.
+///
+/// # Errors
+/// A device or an option is bad, or a device cannot be exported.
+pub fn run(args: &ServeArgs) -> Result<ExitCode> {
+    let (sender, events) = mpsc::channel();
+    let interrupted = sender.clone();
+    ctrlc::set_handler(move || {
+        // After the first interrupt the receiver may be gone.
+        let _ = interrupted.send(Event::Interrupted);
+    })
+    .context("cannot handle interrupts")?;
+    let (devices, injects) = attach(args)?;
+    for device in devices.iter().filter(|device| !device.keeps_data) {
+        eprintln!("zonal: device {} keeps no data: reads give zeroes (memory=true)", device.name);
+    }
+    let mut exports = start(args, &devices, &sender)?;
+    let mut left = exports.len();
+    exports.extend(control::start(&args.control, &devices, injects, &exports)?);
+    let mut out = std::io::stdout().lock();
+    exports.iter().try_for_each(|export| writeln!(out, "{}", export.location()))?;
+    out.flush()?;
+    let mut code = ExitCode::SUCCESS;
+    while left > 0 {
+        match events.recv().context("waiting for an interrupt")? {
+            Event::Interrupted => break,
+            Event::Ended(why) => {
+                eprintln!("zonal: {why}");
+                left -= 1;
+            }
+            Event::Failed(why) => {
+                eprintln!("zonal: {why}");
+                code = ExitCode::FAILURE;
+                break;
+            }
+        }
+    }
+    drop(exports);
+    Ok(code)
+}
+
+/// The devices and, if they are controlled, the fault injection of each.
+fn attach(args: &ServeArgs) -> Result<(Vec<AttachedDevice>, Vec<Arc<InjectDevice>>)> {
+    let controlled = args.control.is_wanted();
+    let (mut devices, mut injects) = (Vec::new(), Vec::new());
+    for name in &args.devices {
+        let queue = QueueOptions {
+            zone_write: args.zone_write.map(Into::into),
+            scheduler: devices::named_scheduler(args.scheduler.as_deref(), &args.sched_opt)?,
+            merge: !args.nomerges,
+            iostats: controlled,
+            ..QueueOptions::default()
+        };
+        // There may be any number of clients.
+        let mut opened = devices::open(name, args.seed, usize::MAX, &notices())?;
+        if controlled {
+            let inject = Arc::new(InjectDevice::new(opened.model, args.seed));
+            opened.model = Arc::clone(&inject) as _;
+            injects.push(inject);
+        }
+        devices.push(opened.attach(queue, usize::MAX)?);
+    }
+    Ok((devices, injects))
+}
+
+fn start(
+    args: &ServeArgs,
+    devices: &[AttachedDevice],
+    events: &mpsc::Sender<Event>,
+) -> Result<Vec<Box<dyn Export>>> {
+    let only = |option: &str| {
+        ensure!(devices.len() == 1, "{option}: found {} devices, expected one", devices.len());
+        Ok(&devices[0])
+    };
+    let mut exports: Vec<Box<dyn Export>> = Vec::new();
+    // All exports of a device need the same time.
+    let clock = RealClock::start();
+    if !args.nvme_tcp.addresses.is_empty() {
+        exports.push(Box::new(nvme_tcp::start(args, devices, &clock)?));
+    }
+    if let Some(dir) = &args.fuse.dir {
+        #[cfg(feature = "fuse")]
+        exports.push(Box::new(fuse::start(dir, args, only("--fuse")?, (&clock, events.clone()))?));
+        #[cfg(not(feature = "fuse"))]
+        anyhow::bail!(
+            "--fuse {}: this program was built without it; `cargo build --release --features fuse` \
+             builds one with it",
+            dir.display()
+        );
+    }
+    if let Some(id) = args.ublk.id {
+        exports.push(Box::new(ublk::start(id, args, only("--ublk")?, (&clock, events.clone()))?));
+    }
+    Ok(exports)
+}

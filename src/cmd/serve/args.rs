@@ -1,0 +1,140 @@
+//! `zonal serve`.
+use crate::args::ZoneWriteArg;
+use clap::{ArgGroup, Args};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use zonal_nvme::auth::{Group, Hash};
+
+/// Options of `zonal serve`.
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("exports").required(true).multiple(true))]
+pub struct ServeArgs {
+    /// The devices to export, each a spec (see `zonal devices`), a TOML profile, an image
+    /// NAME.img, or a block device /dev/NAME or NVMe namespace /dev/ngXnY of this machine. Those of
+    /// a spec that keep data have memory=true
+    #[arg(value_name = "DEVICE", required = true)]
+    pub devices: Vec<String>,
+    #[command(flatten)]
+    pub nvme_tcp: NvmeTcpArgs,
+    #[command(flatten)]
+    pub fuse: FuseArgs,
+    #[command(flatten)]
+    pub ublk: UblkArgs,
+    /// How writes to sequential zones are kept in order [default: qd1 for rotating devices, else
+    /// plug]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub zone_write: Option<ZoneWriteArg>,
+    /// I/O scheduler: none, mq-deadline, bfq or kyber [default: none]
+    #[arg(long, value_name = "NAME")]
+    pub scheduler: Option<String>,
+    /// Set an attribute of the scheduler; can be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub sched_opt: Vec<String>,
+    /// Do not merge waiting writes that follow one another
+    #[arg(long)]
+    pub nomerges: bool,
+    /// Chooses the random numbers of the device
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub control: ControlArgs,
+    /// Say on standard error who connects, and why connections end
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// What belongs to the export over NVMe/TCP.
+#[derive(Args, Debug)]
+pub struct NvmeTcpArgs {
+    /// Serve them over NVMe/TCP on this address, such as 127.0.0.1:4420; port 0 for any that is
+    /// free. Repeated, each address is a path to the same subsystem
+    #[arg(long = "nvme-tcp", value_name = "ADDRESS:PORT", group = "exports")]
+    pub addresses: Vec<SocketAddr>,
+    /// NVMe Qualified Name of the subsystem [default: one made from the device's spec]
+    #[arg(long)]
+    pub nqn: Option<String>,
+    /// Let only hosts with this NVMe Qualified Name connect; can be repeated. Hosts say who they
+    /// are, nothing proves it without --dhchap-secrets
+    #[arg(long, value_name = "NQN")]
+    pub allow_host: Vec<String>,
+    /// Let only hosts connect that prove with DH-HMAC-CHAP who they are. The file has lines of
+    /// HOSTNQN SECRET or HOSTNQN SECRET CONTROLLER-SECRET, with secrets as `nvme gen-dhchap-key`
+    /// makes them
+    #[arg(long, value_name = "FILE")]
+    pub dhchap_secrets: Option<PathBuf>,
+    /// Hash functions of authentication, the preferred first [default: sha256,sha384,sha512]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "dhchap_secrets")]
+    pub dhchap_hash: Vec<Hash>,
+    /// DH groups of authentication, the preferred first [default:
+    /// ffdhe2048,ffdhe3072,ffdhe4096,ffdhe6144,ffdhe8192,null]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "dhchap_secrets")]
+    pub dhchap_dhgroup: Vec<Group>,
+    /// Connections at once, of all hosts: an admin queue and I/O queues for each
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    pub max_connections: usize,
+    /// Connections at once of one host NQN
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    pub max_host_connections: usize,
+    /// I/O queues of a controller
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=128))]
+    pub io_queues: u16,
+    /// Never sleep while hosts have I/O queues: less latency, a processor for each queue
+    #[arg(long)]
+    pub poll: bool,
+}
+
+/// Watching and changing what is served.
+#[derive(Args, Debug)]
+pub struct ControlArgs {
+    /// Make a socket here for `zonal ctl`, which watches and changes the devices
+    #[arg(long, value_name = "SOCKET")]
+    pub ctl: Option<PathBuf>,
+    /// Answer `GET /metrics` on this address, for Prometheus
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub metrics: Option<SocketAddr>,
+}
+
+impl ControlArgs {
+    /// Whether anybody watches.
+    pub fn is_wanted(&self) -> bool {
+        self.ctl.is_some() || self.metrics.is_some()
+    }
+}
+
+/// What belongs to the files.
+#[derive(Args, Debug)]
+pub struct FuseArgs {
+    /// Mount the zones as files on this directory, as zonefs does (needs the feature `fuse`)
+    #[arg(long = "fuse", value_name = "DIR", group = "exports")]
+    pub dir: Option<PathBuf>,
+    /// zonefs' options, separated by commas: aggr_cnv, uid=N, gid=N, perm=OCTAL, explicit-open,
+    /// errors=remount-ro|zone-ro|zone-offline|repair
+    #[arg(long = "fuse-options", value_name = "LIST", requires = "dir")]
+    pub options: Option<String>,
+    /// Threads that do the files' I/O, each with a hardware queue
+    #[arg(long = "fuse-threads", value_name = "N", default_value_t = 4, requires = "dir", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: u16,
+}
+
+/// What belongs to the export as a block device of this machine.
+#[derive(Args, Debug)]
+pub struct UblkArgs {
+    /// Serve it as the block device /dev/ublkbID of this machine, through the kernel's ublk driver;
+    /// as root [default ID: one that is free]
+    #[arg(long = "ublk", value_name = "ID", num_args = 0..=1, require_equals = true, group = "exports")]
+    pub id: Option<Option<u32>>,
+    /// Queues of the ublk device, each with a thread [default: one for each processor, up to those
+    /// of the device]
+    #[arg(long = "ublk-queues", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub queues: Option<u16>,
+    /// Requests at once on each queue of the ublk device
+    #[arg(long = "ublk-depth", value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub depth: u16,
+    /// Copy the data of the ublk device, also where the kernel can lend its pages to the device
+    #[arg(long = "ublk-copy")]
+    pub copies: bool,
+    /// The ublk device waits for another server if this one is killed, with its I/O, and one that
+    /// waits goes on
+    #[arg(long)]
+    pub recover: bool,
+}

@@ -1,0 +1,338 @@
+//! `zonal torture`: random runs over a failing device until one fails, time is up or all are done.
+#[cfg(torture)]
+mod marks;
+#[cfg(torture)]
+mod mutants;
+
+use crate::args::Eta;
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use zonal_torture::{self as torture, Config, Failure, History, Outcome, Profile};
+
+/// Options of `zonal torture`.
+#[derive(Args, Debug)]
+pub struct TortureArgs {
+    /// Seed of the first run; the next has the next number
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Number of runs [default: 1000]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "minutes")]
+    pub runs: Option<u64>,
+    /// How long to go on
+    #[arg(long, value_name = "MINUTES", value_parser = minutes)]
+    pub minutes: Option<f64>,
+    /// Runs side by side, each on a thread
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: u16,
+    /// Which devices and faults: any, zoned, regular, calm (no faults) or crash (power losses)
+    #[arg(long, default_value = "any", value_parser = profile)]
+    pub profile: Profile,
+    /// Do the history of a file, which --save wrote
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "runs", "minutes", "profile"])]
+    pub replay: Option<PathBuf>,
+    /// Write the shortest history that fails to a file
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Show progress: on a terminal, always or never
+    #[arg(long, value_enum, default_value_t = Eta::Auto)]
+    pub eta: Eta,
+    /// Fail unless every mark was reached
+    #[cfg(torture)]
+    #[arg(long)]
+    pub all_marks: bool,
+    /// Switch on a mistake in the layer, which is to be found; `all` for one after the other, each
+    /// for at most --minutes
+    #[cfg(torture)]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["replay", "runs"])]
+    pub mutant: Option<String>,
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes: f64 = text.parse().map_err(|_| "expected minutes such as 0.5".to_owned())?;
+    if (0.001..=100_000.0).contains(&minutes) {
+        Ok(minutes)
+    } else {
+        Err("expected 0.001 to 100000 minutes".to_owned())
+    }
+}
+
+fn profile(text: &str) -> Result<Profile, String> {
+    let known = Profile::ALL.iter().find(|(name, _)| *name == text);
+    known.map(|&(_, profile)| profile).ok_or_else(|| {
+        let names: Vec<&str> = Profile::ALL.iter().map(|&(name, _)| name).collect();
+        format!("expected one of {}", names.join(", "))
+    })
+}
+
+/// Runs that shortening a failing history may take.
+const SHRINK_TRIES: u32 = 4000;
+/// Runs unless said otherwise.
+const RUNS: u64 = 1000;
+
+/// Runs as asked. A fault that is found ends the program with 1.
+pub fn run(args: &TortureArgs) -> Result<ExitCode> {
+    torture::silence_panics();
+    #[cfg(torture)]
+    if let Some(name) = &args.mutant {
+        return mutants::find_mutants(args, name);
+    }
+    if let Some(file) = &args.replay {
+        return replay(args, file);
+    }
+    let mut tally = Tally::default();
+    let found = search(args, &mut tally)?;
+    let mut out = std::io::stdout().lock();
+    tally.show(&mut out)?;
+    if let Some((history, failure)) = found {
+        let (short, failure) = torture::shrink(&history, &failure, SHRINK_TRIES);
+        report(&mut out, args, &short, &failure)?;
+        return Ok(ExitCode::FAILURE);
+    }
+    #[cfg(torture)]
+    if !marks::show(&mut out, args.all_marks)? {
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs seed after seed. Gives the history that fails, of several that of the lowest seed.
+fn search(args: &TortureArgs, tally: &mut Tally) -> Result<Option<(History, Failure)>> {
+    let limit = args.minutes.map(|minutes| Duration::from_secs_f64(minutes * 60.0));
+    let runs = match limit {
+        Some(_) => u64::MAX,
+        None => args.runs.unwrap_or(RUNS),
+    };
+    let live = ProgressLine::new(args.eta, if limit.is_none() { Some(runs) } else { None });
+    let search = Search {
+        args,
+        limit,
+        runs,
+        start: Instant::now(),
+        next: AtomicU64::new(0),
+        over: AtomicBool::new(false),
+        tally: Mutex::new((tally, live)),
+    };
+    let found = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..args.jobs).map(|_| scope.spawn(|| search.work())).collect();
+        let mut found = vec![search.work()];
+        found.extend(others.into_iter().map(|other| other.join().expect("a worker's outcome")));
+        found
+    });
+    let mut failed = Vec::new();
+    for worker in found {
+        let (history, marks) = worker?;
+        marks_of_others(marks);
+        failed.extend(history);
+    }
+    Ok(failed.into_iter().min_by_key(|(history, _)| history.seed))
+}
+
+#[cfg(torture)]
+fn marks_of_others(marks: u64) {
+    zonal_blk::probe::reach_all(marks);
+}
+
+#[cfg(not(torture))]
+fn marks_of_others(_marks: u64) {}
+
+/// What workers share.
+struct Search<'a> {
+    args: &'a TortureArgs,
+    limit: Option<Duration>,
+    runs: u64,
+    start: Instant,
+    next: AtomicU64,
+    /// Something was found.
+    over: AtomicBool,
+    tally: Mutex<(&'a mut Tally, ProgressLine)>,
+}
+
+/// A history that fails, if there is one, and the marks that were reached, as a set of bits.
+type Searched = (Option<(History, Failure)>, u64);
+
+impl Search<'_> {
+    fn work(&self) -> Result<Searched> {
+        let found = self.find();
+        #[cfg(torture)]
+        let marks = zonal_blk::probe::reached();
+        #[cfg(not(torture))]
+        let marks = 0;
+        Ok((found?, marks))
+    }
+
+    fn find(&self) -> Result<Option<(History, Failure)>> {
+        while !self.over.load(Ordering::Relaxed) {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let late = self.limit.is_some_and(|limit| self.start.elapsed() >= limit);
+            if number >= self.runs || late {
+                break;
+            }
+            let history = History::draw(self.args.seed.wrapping_add(number), self.args.profile);
+            let outcome = torture::run(&history).map_err(|error| anyhow!(error))?;
+            let (tally, live) = &mut *self.tally.lock().expect("tally lock");
+            tally.add(&history.config, &outcome);
+            tally.elapsed = self.start.elapsed();
+            live.show(tally);
+            if let Some(failure) = outcome.failure {
+                self.over.store(true, Ordering::Relaxed);
+                return Ok(Some((history, failure)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn replay(args: &TortureArgs, file: &Path) -> Result<ExitCode> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file).with_context(|| format!("{name}"))?;
+    let history: History =
+        serde_json::from_str(&text).with_context(|| format!("{name}: expected a history"))?;
+    let outcome = torture::run(&history).map_err(|error| anyhow!("{name}: {error}"))?;
+    let mut out = std::io::stdout().lock();
+    match outcome.failure {
+        Some(failure) => {
+            report(&mut out, args, &history, &failure)?;
+            Ok(ExitCode::FAILURE)
+        }
+        None => {
+            let Outcome { steps, ios, .. } = outcome;
+            writeln!(out, "{name}: {steps} steps, {ios} I/Os, nothing wrong")?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Prints what was found and how to see it again.
+fn report(
+    out: &mut impl Write,
+    args: &TortureArgs,
+    history: &History,
+    failure: &Failure,
+) -> Result<()> {
+    writeln!(out, "\nseed {}: {failure}\n", history.seed)?;
+    writeln!(out, "{}", history.config)?;
+    for (number, step) in history.steps.iter().enumerate() {
+        writeln!(out, "{number:4}  +{:<8} {:?}", step.after, step.action)?;
+    }
+    if args.replay.is_none() {
+        let profile = Profile::ALL.iter().find(|(_, profile)| *profile == args.profile);
+        let profile = profile.map_or("any", |(name, _)| name);
+        let seed = history.seed;
+        writeln!(out, "\nagain: zonal torture --seed {seed} --runs 1 --profile {profile}")?;
+    }
+    if let Some(file) = &args.save {
+        let text = serde_json::to_string_pretty(history)?;
+        std::fs::write(file, text).with_context(|| format!("{}", file.display()))?;
+        writeln!(out, "again, in short: zonal torture --replay {}", file.display())?;
+    }
+    Ok(())
+}
+
+/// Sums over runs.
+#[derive(Default)]
+struct Tally {
+    runs: u64,
+    steps: u64,
+    ios: u64,
+    faults: u64,
+    elapsed: Duration,
+    /// Runs and I/Os by kind of configuration.
+    kinds: BTreeMap<String, (u64, u64)>,
+}
+
+impl Tally {
+    fn add(&mut self, config: &Config, outcome: &Outcome) {
+        self.runs += 1;
+        self.steps += outcome.steps;
+        self.ios += outcome.ios;
+        self.faults += outcome.faults;
+        for kind in kinds(config) {
+            let (runs, ios) = self.kinds.entry(kind).or_default();
+            *runs += 1;
+            *ios += outcome.ios;
+        }
+    }
+
+    fn rate(&self) -> f64 {
+        self.ios as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    fn show(&self, out: &mut impl Write) -> Result<()> {
+        let Tally { runs, steps, ios, faults, .. } = self;
+        writeln!(
+            out,
+            "{runs} runs, {steps} steps, {ios} I/Os checked, {faults} faults, {:.1} s, \
+             {:.0} I/Os a second",
+            self.elapsed.as_secs_f64(),
+            self.rate(),
+        )?;
+        for (kind, (runs, ios)) in &self.kinds {
+            writeln!(out, "  {kind:24} {runs:10} runs {ios:14} I/Os")?;
+        }
+        Ok(())
+    }
+}
+
+/// The rows of the summary that a configuration counts in.
+fn kinds(config: &Config) -> Vec<String> {
+    let device = if config.zones > 0 { "zoned" } else { "regular" };
+    let mut kinds = vec![
+        format!("device {}, {device}", config.drive.name()),
+        format!("scheduler {}", config.scheduler),
+    ];
+    if config.zones > 0 {
+        kinds.push(format!("policy {:?}", config.policy).to_lowercase());
+    }
+    let flags = [
+        (config.data, "with data"),
+        (config.cache, "with a volatile cache"),
+        (config.append_lbas > 0 && !config.emulate_append, "with native appends"),
+        (config.share_queues, "with shared queues"),
+        (config.max_open > 0 || config.max_active > 0, "with limits on zones"),
+        (config.lazy_recovery, "with lazy recovery"),
+    ];
+    let set = flags.iter().filter(|(set, _)| *set).map(|(_, name)| (*name).to_owned());
+    kinds.extend(set);
+    kinds
+}
+
+/// The line of progress.
+struct ProgressLine(ProgressBar);
+
+impl ProgressLine {
+    fn new(eta: Eta, runs: Option<u64>) -> Self {
+        let target = match eta {
+            Eta::Never => ProgressDrawTarget::hidden(),
+            Eta::Auto | Eta::Always => ProgressDrawTarget::stderr_with_hz(4),
+        };
+        let bar = ProgressBar::with_draw_target(runs, target);
+        let template = if runs.is_some() {
+            "{msg} [{bar:24}] {pos}/{len} runs, eta {eta}"
+        } else {
+            "{msg}, {pos} runs, {elapsed}"
+        };
+        bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
+        ProgressLine(bar)
+    }
+
+    fn show(&self, tally: &Tally) {
+        if tally.runs.is_multiple_of(16) {
+            self.0.set_position(tally.runs);
+            self.0.set_message(format!("{:.0} I/Os a second", tally.rate()));
+        }
+    }
+}
+
+impl Drop for ProgressLine {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
