@@ -24,19 +24,3 @@ fn device_options_of_the_manual_are_the_programs() {
     let same = part("docs/devices.md", "options") == format!("```text\n{help}```\n");
     assert!(same, "docs/devices.md: put the output of `zonal devices` between the marks");
 }
-
-#[test]
-fn links_between_documents_lead_somewhere() {
-    let docs = std::fs::read_dir(repository("docs")).expect("the documents");
-    let docs = docs.map(|entry| entry.expect("an entry").path());
-    let top = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(repository);
-    for path in docs.chain(top).filter(|path| path.extension().is_some_and(|e| e == "md")) {
-        let text = std::fs::read_to_string(&path).expect("the document");
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let file = link.split('#').next().unwrap_or_default();
-            let local = !file.is_empty() && !file.contains("://");
-            let target = path.parent().expect("a directory").join(file);
-            assert!(!local || target.exists(), "{}: {link}", path.display());
-        }
-    }
-}
