@@ -1,8 +1,7 @@
 # File systems on zoned block devices in the guest. Sourced by suites.
 # shellcheck shell=bash
 
-# files_stay TYPE DISK: files are written, the file system is left and mounted again, files are
-# what they were, and what was removed is gone.
+# files_stay TYPE DISK: files have their contents after a remount, and removed files are gone.
 files_stay() {
     local type=$1 disk=$2 place=/mnt/$1
     mkdir -p "$place"
@@ -29,7 +28,7 @@ btrfs_files() {
     btrfs check "$1"
 }
 
-# f2fs_files ZONED CONVENTIONAL: the second has room for what is not written in order.
+# f2fs_files ZONED CONVENTIONAL: the second holds what f2fs does not write sequentially.
 f2fs_files() {
     modprobe f2fs
     blkzone reset "$1"

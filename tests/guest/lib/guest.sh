@@ -1,16 +1,16 @@
-# What a suite's `guest` has in the guest. Sourced by lib/start.
+# Functions for a suite's `guest`. Sourced by lib/start.
 # shellcheck shell=bash
 
 results=/out/results
 number=0
 
-# check NAME COMMAND...: a test, in a shell of its own that ends at the first error.
+# check NAME COMMAND...: a test, in a subshell that exits at the first error.
 check() {
     local name=$1 begin=$SECONDS status log
     shift
     number=$((number + 1))
     log=/out/$number.log
-    # Not as part of a condition, which would switch -e off.
+    # Not in a condition, which would disable -e.
     set +e
     (
         set -euxo pipefail
@@ -37,7 +37,7 @@ report() {
     echo "$1" | tee -a "$results"
 }
 
-# ask VERB ARGUMENT...: has the other side do on_VERB.
+# ask VERB ARGUMENT...: runs on_VERB on the other side.
 ask() {
     local answer
     echo "$*" >&"${line:?}"
@@ -45,12 +45,12 @@ ask() {
     [[ $answer == ok ]] || { echo "$answer" && return 1; }
 }
 
-# until_true SECONDS COMMAND...: waits for something.
+# until_true SECONDS COMMAND...: waits until the command succeeds.
 until_true() {
     local end=$((SECONDS + $1))
     shift
     until "$@"; do
-        ((SECONDS < end)) || { echo "in vain: $*" && return 1; }
+        ((SECONDS < end)) || { echo "timed out: $*" && return 1; }
         sleep 0.2
     done
 }
@@ -65,7 +65,7 @@ equal() {
     [[ $2 == "$3" ]] || { echo "$1: found $2, expected $3" && return 1; }
 }
 
-# The kernel found nothing wrong with itself.
+# The kernel logged no warning, bug or oops.
 kernel_log() {
     dmesg >/out/dmesg
     fails grep -E 'WARNING:|BUG:|Oops' /out/dmesg

@@ -1,11 +1,11 @@
-# What a suite's `before`, and its guest, have of this machine. Sourced by run.
+# Functions for a suite's `before`, and for requests of the guest. Sourced by run.
 # shellcheck shell=bash
 
-# By name: process, arguments, port, and those that ended as they should not.
+# By name: process, arguments, port, and servers that failed.
 # shellcheck disable=SC2034
 declare -A server_pids=() server_args=() server_ports=() failed_servers=()
 
-# give NAME VALUE: a variable of the guest's.
+# give NAME VALUE: sets a variable in the guest.
 give() {
     printf '%s=%q\n' "$1" "$2" >>"${job:?}/env"
 }
@@ -23,7 +23,7 @@ serve() {
 
 # The guest may `ask` for these.
 
-# start NAME: once more, on the same port.
+# start NAME: again, on the same port.
 on_start() {
     local name=$1 line args ready
     ready=${work:?}/$name.ready
@@ -42,14 +42,14 @@ on_start() {
     server_ports[$name]=${line%%/*}
 }
 
-# kill NAME: without a chance to end well.
+# kill NAME: without a clean shutdown.
 on_kill() {
     kill -KILL "${server_pids[$1]}"
     wait "${server_pids[$1]}" 2>/dev/null || true
     unset "server_pids[$1]"
 }
 
-# pause NAME, continue NAME: nothing is answered between.
+# pause NAME, continue NAME: in between nothing is answered.
 on_pause() {
     kill -STOP "${server_pids[$1]}"
 }
@@ -57,7 +57,7 @@ on_continue() {
     kill -CONT "${server_pids[$1]}"
 }
 
-# Ends all servers; each must end well.
+# Stops all servers; each must exit with code 0.
 end_servers() {
     local name status
     for name in "${!server_pids[@]}"; do
@@ -70,7 +70,7 @@ end_servers() {
     server_pids=()
 }
 
-# Does what the guest asks for, until it is gone.
+# Serves the guest's requests until it exits.
 serve_questions() {
     local piece line='' words
     while kill -0 "${guest:?}" 2>/dev/null; do

@@ -25,7 +25,7 @@ load_nvme() {
         modprobe mq-deadline
     fi
     modprobe nvme-tcp
-    # The digests' checksum is asked for by name, not by dependency.
+    # The kernel requests the digests' checksum by name, not as a dependency.
     modprobe crc32c_generic
 }
 

@@ -1,12 +1,12 @@
-# What nvme-cli shows and does with a ZNS namespace of `serve` in the guest. Sourced by suites.
+# Tests with nvme-cli on a ZNS namespace of `serve` in the guest. Sourced by suites.
 # shellcheck shell=bash
 
-# of COMMAND... FILTER: what jq makes of the command's answer; the last argument is the filter.
+# of COMMAND... FILTER: the command's JSON output through a jq filter, the last argument.
 of() {
     "${@:1:$#-1}" --output-format=json | jq --raw-output "${@: -1}"
 }
 
-# lists NAME DISK: the host's own lists have it.
+# lists NAME DISK: nvme-cli lists it.
 lists() {
     equal path "$(of nvme list-subsys ".[].Subsystems[] | select(.NQN == \"$(nqn_of "$1")\") |
         .Paths[] | \"\\(.Transport) \\(.State)\"")" "tcp live"
@@ -28,14 +28,14 @@ identify() {
     equal "command sets" "$(nvme id-iocs "$1" | grep -c 'Combination')" 1
 }
 
-# refused COMMAND...: the controller says no; nvme-cli itself understood the command.
+# refused COMMAND...: the controller refuses the command, which nvme-cli itself accepts.
 refused() {
     local said
     said=$("$@" 2>&1) || true
     grep 'NVMe status' <<<"$said" || { echo "expected an NVMe status: $said" && return 1; }
 }
 
-# state DISK SLBA: of the zone, as State:WritePointer, the latter from the zone's start.
+# state DISK SLBA: the zone's State:WritePointer, the latter relative to the zone's start.
 state() {
     of nvme zns report-zones "$1" --start-lba="$2" --descs=1 \
         ".zone_list[0] | \"\\(.state):\\(.wp - .slba)\""
@@ -62,7 +62,7 @@ cli_zones() {
     cmp /tmp/data /tmp/read
     nvme zns reset-zone "$disk" --start-lba="$blocks"
     equal reset "$(state "$disk" "$blocks")" EMPTY:0
-    # Without ZRWA and without a zone that is read-only.
+    # There is no ZRWA, and the zone is not read-only.
     refused nvme zns zrwa-flush-zone "$disk" --lba="$blocks"
     refused nvme zns offline-zone "$disk" --start-lba=0
 }

@@ -19,7 +19,7 @@ serve_ublk() {
     until_true 10 test -b "/dev/ublkb$id"
 }
 
-# stop_ublk ID: the server ends well and leaves nothing.
+# stop_ublk ID: the server exits with code 0 and leaves nothing behind.
 stop_ublk() {
     kill "$(cat "/tmp/pid.$1")"
     until_true 30 test -s "/tmp/code.$1"
@@ -34,7 +34,7 @@ kill_ublk() {
     until_true 30 test -e "/tmp/code.$1"
 }
 
-# refused WORDS ARGUMENT...: zonal ends with exit code 2 and says so.
+# refused WORDS ARGUMENT...: zonal exits with code 2 and a message that has these words.
 refused() {
     local words=$1 code=0
     shift
@@ -44,15 +44,15 @@ refused() {
     grep -F -e "$words" /tmp/refused
 }
 
-# read_more DISK NUMBER: it has had so many reads.
+# read_more DISK NUMBER: it has completed more reads than that.
 read_more() {
     local reads
     read -r reads _ <"/sys/block/${1##*/}/stat"
     ((reads > $2))
 }
 
-# stopped_under ID READS OPTION...: ends the server while fio, with these options, has its device
-# open, once that has had so many reads. Whoever has the device open is not waited for.
+# stopped_under ID READS OPTION...: stops the server while fio, with these options, has its device
+# open, after that many reads. Stopping does not wait for those who have the device open.
 stopped_under() {
     local id=$1 reads=$2 job
     shift 2
@@ -68,13 +68,13 @@ stopped_under() {
 
 tracing=/tmp/tracing
 
-# events NAME: how many of them were traced.
+# events NAME: the number of traced events.
 events() {
     grep -c " $1[:(]" "$tracing/trace" || true
 }
 
-# counted COMMAND...: leaves in $fixed how many transfers to and from buffers of a ring there were
-# meanwhile, and in $copies how many calls that copy data, by threads of a ublk device.
+# counted COMMAND...: sets $fixed to the number of transfers to and from registered buffers meanwhile,
+# and $copies to the number of calls with which threads of a ublk device copy data.
 counted() {
     local of
     mkdir -p "$tracing"
@@ -98,14 +98,14 @@ counted() {
     echo "transfers to and from buffers: $fixed; calls that copy: $copies"
 }
 
-# serve_lent ID SPEC OPTION...: serves a device and sees that its data will be lent.
+# serve_lent ID SPEC OPTION...: serves a device with zero copy.
 serve_lent() {
     : >"/out/ublk$1.log"
     serve_ublk "$@"
     grep -F "/dev/ublkb$1: zero copy" "/out/ublk$1.log"
 }
 
-# What zonal copied after all it says.
+# zonal logs it when it has to copy.
 nothing_was_copied() {
     fails grep -F "data are copied" "/out/ublk$1.log"
 }

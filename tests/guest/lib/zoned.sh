@@ -1,13 +1,13 @@
 # Tests of any zoned block device in the guest, given as its first argument. Sourced by suites.
 # shellcheck shell=bash
 
-# attribute DISK NAME: of its request queue.
+# attribute DISK NAME: an attribute of its request queue.
 attribute() {
     cat "/sys/block/${1##*/}/queue/$2"
 }
 
-# limit DISK NAME: of its path's request queue, if it has paths. Linux 6.12 does not carry
-# max_open_zones and max_active_zones over to the disk that is made of paths.
+# limit DISK NAME: an attribute of its path's request queue, if it has paths. Linux 6.12 does not
+# copy max_open_zones and max_active_zones to the multipath disk.
 limit() {
     local disk=${1##*/} path
     for path in "/sys/block/${disk%n*}"c*n"${disk##*n}" "/sys/block/$disk"; do
@@ -35,7 +35,7 @@ zones_as_served() {
     equal "sequential zones" "$(grep -c SEQ_WRITE_REQUIRED /tmp/zones)" "$2"
 }
 
-# What is written is read; what is not at the write pointer is refused.
+# Data are read back; a write that is not at the write pointer fails.
 write_and_read() {
     blkzone reset "$1"
     dd if=/dev/urandom of=/tmp/data bs=64k count=16
@@ -47,7 +47,7 @@ write_and_read() {
     equal "write pointer" "$(zone "$1" 0 wptr)" 0x000800
 }
 
-# Each zone action from each side.
+# Each zone management command, and the condition after it.
 zone_actions() {
     local second
     second=$(attribute "$1" chunk_sectors)
@@ -64,10 +64,10 @@ zone_actions() {
     blkzone open --offset "$second" --count 1 "$1"
     equal "after open" "$(zone "$1" 1 zcond)" "3(oe)"
     blkzone close --offset "$second" --count 1 "$1"
-    equal "closed, with nothing in it" "$(zone "$1" 1 zcond)" "1(em)"
+    equal "after closing an empty zone" "$(zone "$1" 1 zcond)" "1(em)"
 }
 
-# More open zones than there may be.
+# Opening more zones than max_open_zones fails.
 open_limit() {
     local most sectors
     most=$(limit "$1" max_open_zones)
@@ -80,7 +80,7 @@ open_limit() {
     blkzone reset "$1"
 }
 
-# fio_verify DISK IO_SIZE OPTION...: writes some of four zones and compares.
+# fio_verify DISK IO_SIZE OPTION...: writes to four zones and verifies.
 fio_verify() {
     local disk=$1 io_size=$2
     shift 2
@@ -91,20 +91,20 @@ fio_verify() {
         --max_open_zones="$(limit "$disk" max_open_zones)" "$@"
 }
 
-# same_reports FILE FILE: but for the write pointers of full zones, which mean nothing.
+# same_reports FILE FILE: except for the write pointers of full zones, which are undefined.
 same_reports() {
     sed -i '/(fu)/s/wptr 0x[0-9a-f]*//' "$@"
     diff -w "$@"
 }
 
-# same_zones DEVICE DISK: what zonal says of the zones of DEVICE is what blkzone says of DISK.
+# same_zones DEVICE DISK: zonal's report of DEVICE is blkzone's report of DISK.
 same_zones() {
     /job/zonal zone report "$1" >/tmp/ours
     blkzone report "$2" >/tmp/theirs
     same_reports /tmp/ours /tmp/theirs
 }
 
-# reports_and_actions DEVICE DISK ZONES: the disk, as a device of zonal's that has so many zones.
+# reports_and_actions DEVICE DISK ZONES: the disk as a device of zonal, with that many zones.
 reports_and_actions() {
     blkzone reset "$2"
     same_zones "$1" "$2"

@@ -1,6 +1,5 @@
-# The zoned group of blktests, tests 1 to 6, on ublk devices. They are other people's, and no
-# package has them: a checkout has to be here already, and is named by BLKTESTS. The other tests of
-# the group make devices of their own.
+# The zoned group of blktests, tests 1 to 6, on ublk devices. They are not
+# packaged: BLKTESTS names a checkout. The other tests of the group create devices of their own.
 # shellcheck shell=bash
 
 before() {
@@ -11,7 +10,7 @@ before() {
     done
     mkdir -p "${job:?}/blktests"
     (cd "$from" && cp -r --parents check common tests/zbd src/zbdioctl.c "$job/blktests")
-    # The guest has another C library.
+    # The guest has a different C library.
     cc -static -o "$job/blktests/src/zbdioctl" "$from/src/zbdioctl.c" ||
         unusable "BLKTESTS: cc cannot build $from/src/zbdioctl.c"
     cp "${zonal:?}" "$job/zonal"
@@ -37,7 +36,7 @@ guest() {
     # shellcheck source=tests/guest/lib/ublk.sh
     source /job/lib/ublk.sh
     modprobe ublk_drv
-    # The tests ask for it by an older name, which loads nothing.
+    # The tests request it by an older name, which loads nothing.
     modprobe mq-deadline
     # The guest's programs were unpacked, not installed, and zgrep is a script of /bin/sh.
     [[ -e /bin/sh ]] || ln -s bash /bin/sh

@@ -1,5 +1,5 @@
-# fio's own tests of zoned devices, t/zbd/test-zbd-support, on ublk devices. They are fetched with
-# the fio that they belong to; none of them is here.
+# fio's own tests of zoned devices, t/zbd/test-zbd-support, on ublk devices. They are fetched
+# with the sources of fio that they belong to.
 # shellcheck shell=bash
 
 before() {
@@ -12,12 +12,12 @@ before() {
     cp "$cache/fio/fio" "$job/fio/"
     cp -r "$cache/fio/source/t/zbd" "$job/fio/t/"
     cp "${zonal:?}" "$job/zonal"
-    # Half a GiB is the device's.
+    # The device takes 512 MiB.
     ((${memory:?} >= 2048)) || memory=2048
     ((${limit:?} >= 5400)) || limit=5400
 }
 
-# fio_tests NAME SPEC OPTION...: all of fio's tests on a device; each is a result.
+# fio_tests NAME SPEC OPTION...: all of fio's tests on a device; each is one result.
 fio_tests() {
     local name=$1 spec=$2 line test outcome
     local result='^Running test 0*([0-9]+) [.]{3} (PASS|SKIP|FAIL) *(.*)$'
@@ -45,12 +45,12 @@ guest() {
     source /job/lib/ublk.sh
     modprobe ublk_drv
     /job/fio/fio --version
-    # As many zones may be active as open: some tests ask for that. What one test leaves active
-    # would be too much for the next: all zones are reset before each.
+    # Some tests need max_active = max_open. Zones that one test leaves active would exceed the
+    # limit in the next, so all zones are reset before each.
     fio_tests limited null:zones=512,zone_size=1M,lba=4096,max_open=16,max_active=16,memory=true -w
     fio_tests conventional \
         null:zones=512,conventional=16,zone_size=1M,zone_capacity=768K,lba=4096,max_open=16,memory=true
-    # The four tests that are for devices without zones.
+    # The four tests for devices without zones.
     fio_tests without-zones null:zoned=false,size=512M,lba=4096,memory=true \
         -t 42 -t 43 -t 49 -t 56
 }

@@ -27,7 +27,7 @@ runs() {
         --size=64m --io_size=8m --fsync=64
 }
 
-# Data go through zonal and the disk's block layer, and are there when zonal is gone.
+# Data written through zonal are on the disk after zonal exits.
 data_stay() {
     blkzone reset "$1"
     serve_ublk 0 "$1"
@@ -56,7 +56,7 @@ same_zones_as() {
     same_reports /tmp/one /tmp/other
 }
 
-# Its server is killed twice while it is written, and every block is what was written last.
+# The server is killed twice during writes, and every block holds what was written last.
 killed_while_written() {
     local writer
     serve_ublk 1 /dev/plain0 --recover
@@ -86,9 +86,9 @@ guest() {
     source /job/lib/ublk.sh
     check "null_blk" null_blks
     check "reports and zone actions" reports_and_actions /dev/zoned0 /dev/zoned0 64
-    check "what is in use, and what is no block device" in_use
+    check "devices in use, and files that are not block devices" in_use
     check "jobs" runs /dev/zoned0
     modprobe ublk_drv
-    check "through zonal and back: data stay" data_stay /dev/zoned0
-    check "killed while it is written" killed_while_written
+    check "data written through zonal stay" data_stay /dev/zoned0
+    check "killed during writes" killed_while_written
 }

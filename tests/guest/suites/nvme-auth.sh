@@ -1,8 +1,8 @@
-# A Linux host authenticates with DH-HMAC-CHAP, one way and both ways, with each hash and with groups
-# of several sizes, and is refused without the right secret.
+# A Linux host authenticates with DH-HMAC-CHAP, in one direction and in both, with each hash and with
+# groups of several sizes, and is refused without the right secret.
 # shellcheck shell=bash
 
-# The first is an example of the specification's.
+# The first is an example from the specification.
 host_secret=DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:
 controller_secret=DHHC-1:02:d4gmzh5i0I3npDMWAmJX/nAvAw7ioKmS2w44ceutFeObYDFG/r6zOB3UW0FLzevsI7XDJg==:
 # Names of what is served: HASH_GROUP.
@@ -22,7 +22,7 @@ before() {
     done
 }
 
-# comes_in NAME OPTION...: attaches, having authenticated in that way, writes and reads, detaches.
+# comes_in NAME OPTION...: authenticates with these options, attaches, writes, reads, detaches.
 comes_in() {
     local before
     before=$(times_authenticated "$1")
@@ -32,7 +32,7 @@ comes_in() {
     detach "$1"
 }
 
-# times_authenticated NAME: how often the kernel has said that it did, in that way.
+# times_authenticated NAME: how often the kernel has logged it, with this hash and group.
 times_authenticated() {
     dmesg | grep -c "authenticated with hash hmac(${1%_*}) dhgroup ${1#*_}$" || true
 }
@@ -41,7 +41,7 @@ authenticated_more() {
     (($(times_authenticated "$1") > $2))
 }
 
-# again NAME: writing the secret once more makes the kernel authenticate while it is connected.
+# again NAME: writing the secret again makes the kernel re-authenticate while connected.
 again() {
     local before
     attach "$1" "--dhchap-secret=$host_secret"
@@ -66,11 +66,11 @@ guest() {
         check "the host authenticates ($name)" comes_in "$name" "$host"
         check "both authenticate ($name)" comes_in "$name" "$host" "$controller"
     done
-    check "again while connected" again "$name"
+    check "re-authentication while connected" again "$name"
     name=${ways[0]}
     check "refused without a secret" fails attach "$name"
     check "refused with another secret" fails attach "$name" --dhchap-secret="$controller_secret"
     check "the host refuses a controller with another secret" \
         fails attach "$name" "$host" --dhchap-ctrl-secret="$host_secret"
-    check "comes in after all that" comes_in "$name" "$host" "$controller"
+    check "attaches after the refusals" comes_in "$name" "$host" "$controller"
 }

@@ -1,8 +1,8 @@
 # NVMe namespaces of the guest as devices of zonal, by their generic nodes (/dev/ngXnY): QEMU's
-# drive, with and without zones.
+# emulated drive, with and without zones.
 # shellcheck shell=bash
 
-# namespace NUMBER OPTION...: of the drive before; what it keeps is gone with the guest.
+# namespace NUMBER OPTION...: a namespace of the preceding drive; its data are lost with the guest.
 namespace() {
     local number=$1 IFS=,
     shift
@@ -21,21 +21,21 @@ before() {
     namespace 1 nsid=1 "${blocks[@]}" zoned=true zoned.zone_size=4M zoned.zone_capacity=3M \
         zoned.max_open=8 zoned.max_active=12
     namespace 2 nsid=2 "${blocks[@]}"
-    # Not a power of two: Linux has no block device of it.
+    # Not a power of two: Linux makes no block device of it.
     namespace 3 nsid=3 "${blocks[@]}" zoned=true zoned.zone_size=3M
     namespace 4 nsid=4 "${blocks[@]}" ms=8
     namespace 6 nsid=5 "${blocks[@]}" zoned=true zoned.zone_size=16M
-    # One that may have more controllers, so that the kernel makes a disk of paths.
+    # A drive that may have several controllers, so that the kernel makes a multipath disk.
     qemu_options+=(-device "nvme-subsys,id=several" -device "nvme,id=nvme1,serial=paths,subsys=several")
     namespace 5 nsid=1 bus=nvme1 "${blocks[@]}" zoned=true zoned.zone_size=4M zoned.zone_capacity=3M
 }
 
-# called SERIAL NSID: what a namespace is called after ng or nvme. The driver numbers drives and
-# namespaces in the order in which it finds them.
+# called SERIAL NSID: a namespace's name after ng or nvme. The driver numbers drives and namespaces
+# in the order in which it finds them.
 called() {
     local place
     for place in /sys/block/nvme*; do
-        # What has a c in its name is a path.
+        # A name with a c is a path.
         [[ ${place##*/} != *c* && $(tr -d ' ' <"$place/device/serial") == "$1" ]] || continue
         [[ $(cat "$place/nsid") == "$2" ]] || continue
         echo "${place##*/nvme}"
@@ -58,7 +58,7 @@ nodes() {
     fails test -b "/dev/nvme$(called zonal 3)"
 }
 
-# traced OPCODE COMMAND...: leaves in /tmp/traced how many NVMe commands of that kind the driver sent.
+# traced OPCODE COMMAND...: writes the number of NVMe commands with this opcode to /tmp/traced.
 traced() {
     local opcode=$1 events=/tmp/tracing/events/nvme/nvme_setup_cmd
     shift
@@ -73,7 +73,7 @@ traced() {
     grep -c nvme_setup_cmd: /tmp/tracing/trace >/tmp/traced || true
 }
 
-# 480 appends of 16 KiB to three zones, each block read where it landed.
+# 480 appends of 16 KiB to three zones; each block is read where it was written.
 appends() {
     local number
     blkzone reset "/dev/nvme$zoned"
@@ -90,7 +90,7 @@ appends() {
     same_zones "/dev/ng$zoned" "/dev/nvme$zoned"
 }
 
-# Writes wait for their turn in the plug: no append is made of them.
+# Writes wait in the plug and are sent as writes, not as appends.
 writes() {
     blkzone reset "/dev/nvme$zoned"
     traced 0x7d /job/zonal run --device "/dev/ng$zoned" --name=seq --rw=write --bs=64k --iodepth=16 \
@@ -98,7 +98,7 @@ writes() {
     equal "appends" "$(cat /tmp/traced)" 0
     equal "full zones" "$(blkzone report "/dev/nvme$zoned" | grep -c '(fu)')" 12
     same_zones "/dev/ng$zoned" "/dev/nvme$zoned"
-    # The drive itself refuses what is not at the write pointer.
+    # The drive itself fails a write that is not at the write pointer.
     blkzone reset "/dev/nvme$zoned"
     fails /job/zonal run --device "/dev/ng$zoned" --zone-write off --name=out --rw=write --bs=4k \
         --offset=8k --size=12k
@@ -125,14 +125,14 @@ zeroes() {
     stop_ublk 1
 }
 
-# A disk of paths has a node of its own, which stands for all of them.
+# A multipath disk has a generic node of its own, for all of its paths.
 multipath() {
     equal "paths" "$(find /sys/block -name "nvme${paths%n*}c*n${paths#*n}" | wc -l)" 1
     zoned=$paths appends
     same_zones "/dev/nvme$paths" "/dev/nvme$paths"
 }
 
-# Zones of 3 MiB, which the kernel's block layer does not take.
+# Zones of 3 MiB, which the kernel's block layer does not support.
 odd_zones() {
     /job/zonal run --device "/dev/ng$odd" --name=odd --rw=write --bs=48k --iodepth=8 \
         --zonemode=zbd --size=12m --verify=crc32c
@@ -157,7 +157,7 @@ in_use() {
     refused "named on the command line" run --name=a --filename="/dev/ng$zoned" --rw=read --bs=4k --size=1m
 }
 
-# While zonal has it nobody else gets it, and what it serves appends as the drive does.
+# While zonal uses it nobody else can, and the served device has the drive's appends.
 served() {
     modprobe ublk_drv
     blkzone reset "/dev/nvme$zoned"
@@ -174,7 +174,7 @@ served() {
     cmp /tmp/data /tmp/read
 }
 
-# By commands whose data are the pages of requests, appends of a file system among them.
+# Zero copy: data move between the drive and the pages of requests, also for a file system's appends.
 served_without_copies() {
     serve_lent 1 "/dev/ng$plain"
     counted fio --name=verify --filename=/dev/ublkb1 --direct=1 --ioengine=libaio --iodepth=32 \
@@ -190,7 +190,7 @@ served_without_copies() {
     btrfs check "/dev/nvme$large"
 }
 
-# The limits of the drive have their meaning.
+# The drive's limits are enforced.
 limits() {
     blkzone reset "/dev/nvme$zoned"
     blkzone open --offset 0 --length $((8 * 8192)) "/dev/nvme$zoned"
@@ -210,18 +210,18 @@ guest() {
     zoned=$(called zonal 1) plain=$(called zonal 2) odd=$(called zonal 3)
     metadata=$(called zonal 4) large=$(called zonal 5) paths=$(called paths 1)
     check "reports and zone actions" reports_and_actions "/dev/ng$zoned" "/dev/nvme$zoned" 60
-    check "appends are the drive's own" appends
+    check "native appends" appends
     check "writes go through the plug" writes
     check "limits of the drive" limits
     check "a namespace without zones" without_zones
     check "zeroes" zeroes
-    check "a disk of paths" multipath
-    check "zones that Linux has no block device for" odd_zones
-    check "what is in use, and what is no generic node" in_use
-    check "served, and held meanwhile" served
+    check "a multipath disk" multipath
+    check "zones without a Linux block device" odd_zones
+    check "devices in use, and files that are not generic nodes" in_use
+    check "served, and busy meanwhile" served
     if [[ $(uname -r) == 6.* ]]; then
-        skip "served without copies" "the driver of Linux $(uname -r) lends no pages"
+        skip "served with zero copy" "the driver of Linux $(uname -r) lends no pages"
     else
-        check "served without copies" served_without_copies
+        check "served with zero copy" served_without_copies
     fi
 }

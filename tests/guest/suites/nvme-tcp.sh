@@ -7,7 +7,7 @@ before() {
     serve private null:zones=4,lba=4096 --allow-host nqn.2026-11.org.example:other
 }
 
-# A name that is not on the list does not come in, and one that is does.
+# Only hosts on the list may connect.
 allowed_hosts() {
     fails attach private
     # shellcheck disable=SC2034
@@ -16,7 +16,7 @@ allowed_hosts() {
     detach private
 }
 
-# fio_jobs DISK: several jobs on zones of their own, by libaio and by NVMe's own commands.
+# fio_jobs DISK: several jobs on zones of their own, through libaio and NVMe pass-through.
 fio_jobs() {
     blkzone reset "$1"
     fio --name=zones --filename="$1" --direct=1 --zonemode=zbd --ioengine=libaio --iodepth=8 \
@@ -26,7 +26,7 @@ fio_jobs() {
         --rw=randread --bs=4k --iodepth=8 --size=1M --io_size=4M
 }
 
-# discard DISK: of a device without zones; what was discarded is zeroes, what is beside it is not.
+# discard DISK: a device without zones; discarded blocks read as zeroes, their neighbours do not.
 discard() {
     dd if=/dev/urandom of=/tmp/data bs=4k count=4
     dd if=/tmp/data of="$1" bs=16k count=1 oflag=direct
@@ -36,7 +36,7 @@ discard() {
     cmp /tmp/data /tmp/read
 }
 
-# with_readers DISK COMMAND...: reads go on without an error while something happens.
+# with_readers DISK COMMAND...: reads succeed while the command runs.
 with_readers() {
     local disk=$1 readers
     shift
@@ -58,7 +58,7 @@ is_in_state() {
     [[ $(cat "/sys/class/nvme/$1/state") == "$2" ]]
 }
 
-# The target says nothing for longer than the keep alive timeout, and has kept its data.
+# The target is silent for longer than the keep-alive timeout, and keeps its data.
 silence() {
     ask pause zns
     until_true 30 is_in_state "$1" connecting
@@ -71,7 +71,7 @@ data_survive_silence() {
     cmp /tmp/data /tmp/read
 }
 
-# The target dies and is started again. What it had in memory is gone: zones are empty.
+# The target is killed and restarted. It held its data in memory: all zones are empty.
 restart() {
     ask kill zns
     until_true 30 is_in_state "$1" connecting
@@ -115,13 +115,13 @@ guest() {
     check "attach" attach zns --keep-alive-tmo=2 --reconnect-delay=1
     disk=$(disk_of zns)
     controller=$(controller_of zns)
-    check "lists have it" lists zns "$disk"
+    check "nvme-cli lists it" lists zns "$disk"
     check "zones as served" zones_as_served "$disk" 48 4194304 14 14
     check "Identify" identify "$disk" 48 524288 14 14
     check "nvme zns: report, open, append, close, finish, reset" cli_zones "$disk" 48 524288
     check "Compare, Verify, Write Zeroes, Dataset Management, Flush" cli_commands "$disk"
     check "log pages and features" cli_logs "$disk" "$controller"
-    check "what is written is read, a misplaced write is refused" write_and_read "$disk"
+    check "data are read back, a misplaced write fails" write_and_read "$disk"
     check "zone actions" zone_actions "$disk"
     check "limit of open zones" open_limit "$disk"
     check "fio, in order, with verification" fio_verify "$disk" 32m
@@ -138,8 +138,8 @@ guest() {
     check "f2fs: files after a remount" f2fs_files "$disk" "$(disk_of conventional)"
     check "detach it" detach conventional
     check "the controller is reset under load" with_readers "$disk" reset_controller "${controller##*/}"
-    check "data survive a target that was silent" data_survive_silence "$disk" "${controller##*/}"
-    check "work goes on after the target's restart" work_goes_on_after_restart "$disk" "${controller##*/}"
+    check "data survive a silent target" data_survive_silence "$disk" "${controller##*/}"
+    check "I/O resumes after a restart of the target" work_goes_on_after_restart "$disk" "${controller##*/}"
     check "detach" detach zns
     if is_old; then
         skip "one of two paths is lost under load" "attached without multipath"

@@ -1,4 +1,4 @@
-# The shortest way from a kernel to data on a served device.
+# The shortest test of a Linux host with a served device.
 # shellcheck shell=bash
 
 before() {
@@ -17,12 +17,12 @@ guest() {
     local disk
     disk=$(disk_of small)
     check "zones as served" zones_as_served "$disk" 128 16384 8 16
-    check "what is written is read, a misplaced write is refused" write_and_read "$disk"
+    check "data are read back, a misplaced write fails" write_and_read "$disk"
     check "zone actions" zone_actions "$disk"
     check "fio, with verification" fio_verify "$disk" 24m
     check "btrfs: files after a remount" btrfs_files "$disk"
     check "detach" detach small
     check "attach with digests" attach small --hdr-digest --data-digest
-    check "what is written is read, with digests" write_and_read "$(disk_of small)"
+    check "data are read back, with digests" write_and_read "$(disk_of small)"
     check "detach" detach small
 }

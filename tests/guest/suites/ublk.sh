@@ -6,7 +6,7 @@ before() {
     cp "${zonal:?}" "${job:?}/zonal"
 }
 
-# A write that fails, and with what.
+# write_fails WORDS OPTION...: a write fails with this message.
 write_fails() {
     local words=$1
     shift
@@ -23,7 +23,7 @@ attributes() {
     equal "capacity" "$(zone "$1" 0 cap)" 0x001800
 }
 
-# Too many open zones is ETOOMANYREFS, too many active ones EOVERFLOW.
+# Too many open zones: ETOOMANYREFS; too many active zones: EOVERFLOW.
 limits_have_their_errors() {
     blkzone reset "$1"
     blkzone open --offset 0 --length $((8 * 8192)) "$1"
@@ -54,7 +54,7 @@ flushes() {
         --size=4M --io_size=1M --offset=4M
 }
 
-# Files of an ordinary file system; zeroes and discards.
+# A regular file system; write zeroes and discards.
 conventional() {
     serve_ublk 3 null:zoned=false,size=256M,lba=4096,memory=true --ublk-queues 1 --ublk-depth 4
     equal "zoned" "$(attribute /dev/ublkb3 zoned)" none
@@ -70,7 +70,7 @@ conventional() {
     stop_ublk 3
 }
 
-# More zones than fit one report, on a model of a disk.
+# More zones than fit in one report, on a model of a disk.
 large_disk() {
     serve_ublk 4 smr-20t:memory=true --ublk-depth 4096
     equal "rotational" "$(attribute /dev/ublkb4 rotational)" 1
@@ -99,7 +99,7 @@ with_conventional_zones() {
     stop_ublk 6
 }
 
-# A file system's metadata are in zones, and its data are appended.
+# The file system's data are zone appends.
 btrfs_appends() {
     serve_ublk 7 null:zones=128,zone_size=8M,zone_capacity=6M,lba=4096,max_open=8,max_active=16,memory=true
     btrfs_files /dev/ublkb7
@@ -117,7 +117,7 @@ stop_with_readers() {
     stopped_under 1 1000 --iodepth=16 --rw=randread --bs=4k
 }
 
-# Without --recover the device ends with its server, and the number can be used again.
+# Without --recover the device disappears with its server, and its number can be reused.
 killed() {
     serve_ublk 1 null:zones=16,zone_size=8M,lba=4096,memory=true
     kill_ublk 1
@@ -128,7 +128,7 @@ killed() {
     stop_ublk 1
 }
 
-# With --recover, readers see nothing of it.
+# With --recover, readers see no error.
 recovery() {
     local device=null:zones=16,zone_size=8M,zone_capacity=6M,lba=4096,max_open=4,memory=true readers
     serve_ublk 2 "$device" --recover
@@ -146,14 +146,14 @@ recovery() {
     serve_ublk 2 "$device" --recover
     grep "goes on" /out/ublk2.log
     kill -0 "$readers"
-    # And once more.
+    # And again.
     kill_ublk 2
     serve_ublk 2 "$device" --recover
     kill -INT "$readers"
     wait "$readers" || true
     cat /tmp/readers
     grep 'err= 0' /tmp/readers
-    # What was in memory is gone.
+    # The data were in memory and are lost.
     equal "empty zones" "$(blkzone report /dev/ublkb2 | grep -c '(em)')" 16
     write_and_read /dev/ublkb2
     stop_ublk 2
@@ -164,7 +164,7 @@ waits_for_server() {
     refused "ublk device $1 waits for another server" serve null:zones=16 "--ublk=$1"
 }
 
-# The server of an image is killed while three writers fill its zones; what was flushed stays.
+# The server of an image is killed while three writers fill its zones; flushed data stay.
 image_killed() {
     local image=/var/tmp/killed.img disk=/dev/ublkb9 writers=() noted=0 writer
     mkdir -p /var/tmp
@@ -197,10 +197,9 @@ image_killed() {
     rm "$image"
 }
 
-# fill_zones DISK ZONE...: one after the other, until there is no more /tmp/writing. Block N of a
-# zone is block N + ZONE of the reference. After a flush /tmp/flushed has `zone blocks` once more. A
-# write that failed may have been carried out, and another one behind it would be refused: its zone
-# is left.
+# fill_zones DISK ZONE...: one after the other, until /tmp/writing is removed. Block N of a zone is
+# block N + ZONE of the reference. After each flush a line `zone blocks` is added to /tmp/flushed. A
+# failed write may have been executed, so the next one could be misplaced: the zone is given up.
 fill_zones() {
     local disk=$1 zone at blocks flush
     for zone in "${@:2}"; do
@@ -215,7 +214,7 @@ fill_zones() {
                 seek=$((4096 * (256 * zone + at))) "${flush[@]}" || break
             at=$((at + blocks))
             ((${#flush[@]} == 0)) || echo "$zone $at" >>/tmp/flushed
-            # A fast machine shall not be done before the last kill.
+            # So that a fast machine does not finish before the last kill.
             sleep 0.02
         done
     done
@@ -225,7 +224,7 @@ flushed_more() {
     (($(wc -l </tmp/flushed) > $1 + 3))
 }
 
-# zones_hold DISK: what was flushed, and nothing that was not written.
+# zones_hold DISK: all flushed data, and nothing that was not written.
 zones_hold() {
     local disk=$1 number blocks flushed
     for number in $(seq 0 44); do
@@ -257,21 +256,21 @@ guest() {
         null:zones=64,zone_size=4M,zone_capacity=3M,lba=4096,max_open=8,max_active=12,memory=true
     check "zones as served" zones_as_served "$disk" 64 8192 8 12
     check "attributes of the queue" attributes "$disk"
-    check "what is written is read, a misplaced write is refused" write_and_read "$disk"
+    check "data are read back, a misplaced write fails" write_and_read "$disk"
     check "zone actions" zone_actions "$disk"
-    check "no more open zones than there may be" open_limit "$disk"
-    check "limits have their errors" limits_have_their_errors "$disk"
+    check "limit of open zones" open_limit "$disk"
+    check "errors of the limits" limits_have_their_errors "$disk"
     check "fio, with verification" fio_verify "$disk" 24m
     check "fio: several jobs, deep queues" fio_jobs "$disk"
-    check "flushes and durable writes" flushes "$disk"
-    check "the server ends well and leaves nothing" stop_ublk 0
+    check "flushes and FUA writes" flushes "$disk"
+    check "a clean stop leaves nothing behind" stop_ublk 0
     check "a device without zones" conventional
     check "a large disk" large_disk
     check "conventional zones; f2fs: files after a remount" with_conventional_zones
     check "btrfs: files after a remount" btrfs_appends
     check "zonefs" zonefs_on_ublk
-    check "stopped while there are readers" stop_with_readers
-    check "killed: the device is gone, and can be served again" killed
-    check "killed with --recover: another server goes on" recovery
-    check "killed while an image is written: what was flushed is there" image_killed
+    check "stopped with readers" stop_with_readers
+    check "killed: the device disappears, and can be served again" killed
+    check "killed with --recover: another server takes over" recovery
+    check "killed while an image is written: flushed data stay" image_killed
 }

@@ -1,5 +1,5 @@
-# Block devices of the guest as ublk devices of the guest, whose data zonal does not copy: null_blk
-# below, and a kernel whose ublk driver lends its pages. Without that one, that they are copied.
+# Block devices of the guest as ublk devices of the guest with zero copy: null_blk below, and a kernel
+# whose ublk driver registers request pages as buffers. On an older kernel: that data are copied.
 # shellcheck shell=bash
 
 before() {
@@ -10,7 +10,7 @@ disks() {
     null_blks
     null_blk small0 blocksize=512
     null_blk large0 zoned=1 zone_size=8 zone_max_open=14 size=1024
-    # A tenth of a second for each command.
+    # 100 ms for each command.
     null_blk slow0 irqmode=2 completion_nsec=100000000
 }
 
@@ -24,8 +24,8 @@ says_that_it_copies() {
     grep -F "/dev/ublkb0: data are copied: the kernel's ublk driver has no UBLK_F_" /out/ublk0.log
 }
 
-# Both ways: 8 MiB in pieces of 64 KiB are 128 transfers or 128 copies, each way; the kernel's search
-# for partitions may be some more.
+# 8 MiB in pieces of 64 KiB are 128 transfers or 128 copies in each direction; the kernel's partition
+# scan may add some.
 moves_without_copies() {
     dd if=/dev/urandom of=/tmp/data bs=1M count=8
     serve_lent 0 /dev/plain0
@@ -41,7 +41,7 @@ moves_without_copies() {
     cmp /tmp/data <(dd if=/dev/plain0 bs=1M count=8 iflag=direct)
 }
 
-# As was asked for; the disk below has what the other way has written.
+# On request; the disk below holds what was written with zero copy.
 copies_on_demand() {
     serve_ublk 0 /dev/plain0 --ublk-copy
     grep -F "/dev/ublkb0: data are copied: as was asked for" /out/ublk0.log
@@ -52,7 +52,7 @@ copies_on_demand() {
     stop_ublk 0
 }
 
-# Data that lie anywhere in memory, as far as blocks allow.
+# Data at any address in memory that the block size allows.
 fio_and_what_is_below() {
     local job
     job=(--size=64M --io_size=24M --rw=randwrite --bsrange=512-256k --iodepth=32
@@ -69,7 +69,7 @@ fio_and_what_is_below() {
     fio --name=below --filename=/dev/small0 "${job[@]}" --verify_only
 }
 
-# Pages of the page cache are lent as well.
+# Pages of the page cache too.
 files() {
     serve_lent 0 /dev/plain0
     mkfs.ext4 -q /dev/ublkb0
@@ -85,7 +85,7 @@ files() {
     umount /mnt/ext4
 }
 
-# Zones: what waits in a plug goes out on any thread's ring.
+# Zones: a write that waits in a plug is issued on any thread's ring.
 zones() {
     blkzone reset /dev/zoned0
     serve_lent 0 /dev/zoned0
@@ -114,7 +114,7 @@ appends() {
     btrfs check /dev/large0
 }
 
-# With --ctl, commands can be made to fail: one that is has not reached the device.
+# With --ctl, faults can be injected: such a command does not reach the device.
 failures() {
     serve_lent 0 /dev/plain0 --ctl /tmp/ctl.sock
     dd if=/tmp/data of=/dev/ublkb0 bs=64k count=4 oflag=direct
@@ -126,7 +126,7 @@ failures() {
     stop_ublk 0
 }
 
-# Buffers of the slow disk's rings are pages of requests all the time.
+# The slow disk's rings have request pages registered all the time.
 stopped_while_it_moves() {
     serve_lent 1 /dev/slow0
     stopped_under 1 30 --iodepth=32 --rw=randrw --bs=64k
@@ -135,8 +135,8 @@ stopped_while_it_moves() {
     stop_ublk 1
 }
 
-# Its server is killed while its rings have pages of requests, and others go on, one of which
-# copies; every block is what was written last.
+# The server is killed while its rings have request pages registered, and other servers take over,
+# one of which copies; every block holds what was written last.
 killed_while_it_moves() {
     local disk=$1 writer number mode
     shift
@@ -172,18 +172,18 @@ guest() {
     check "null_blk" disks
     if [[ $(uname -r) == 6.* ]]; then
         serve_ublk 0 /dev/plain0 >/dev/null && stop_ublk 0 >/dev/null
-        check "the driver lends nothing: it is said that data are copied" says_that_it_copies
+        check "without support by the driver: data are copied, and it is logged" says_that_it_copies
         return
     fi
-    check "the driver lends its pages, and it is said" lends
-    check "data are not copied, and are there" moves_without_copies
-    check "with --ublk-copy they are" copies_on_demand
-    check "fio, with verification, and below" fio_and_what_is_below
+    check "zero copy is logged" lends
+    check "data are transferred without a copy" moves_without_copies
+    check "data are copied with --ublk-copy" copies_on_demand
+    check "fio, with verification, and the disk below" fio_and_what_is_below
     check "files, through the page cache" files
     check "zones" zones
     check "appends: btrfs" appends
-    check "commands that are made to fail" failures
-    check "stopped with transfers under way" stopped_while_it_moves
-    check "killed while it is written" killed_while_it_moves /dev/plain0 --size=64M --rate_iops=600
-    check "killed with transfers under way" killed_while_it_moves /dev/slow0 --size=4M --rate_iops=40
+    check "injected faults" failures
+    check "stopped with transfers in flight" stopped_while_it_moves
+    check "killed during writes" killed_while_it_moves /dev/plain0 --size=64M --rate_iops=600
+    check "killed with transfers in flight" killed_while_it_moves /dev/slow0 --size=4M --rate_iops=40
 }
