@@ -1,4 +1,4 @@
-//! Any arguments, separated by line ends: understood or refused, never a panic.
+//! Any arguments, one a line: parsed or refused, never a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

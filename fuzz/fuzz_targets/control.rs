@@ -1,5 +1,5 @@
-//! Any words as a command of the control socket: understood or refused, never a panic. A rule that
-//! is understood is shown as text that means the same.
+//! Any words as a command of the control socket: parsed or refused, never a panic. The text of a
+//! parsed rule parses to the same rule.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,12 +1,12 @@
-//! Any text as a device spec: understood or refused, never a panic. What is understood describes
-//! itself, and if it is small it can be made.
+//! Any text as a device spec: parsed or refused, never a panic. A parsed spec describes itself, and a
+//! small device can be built from it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use zonal_device::DeviceSpec;
 use zonal_device::device_spec;
 
-/// Larger devices take too long to make.
+/// Larger devices take too long to build.
 const MAX_ZONES: u32 = 1 << 12;
 
 fuzz_target!(|text: &str| {
@@ -18,6 +18,6 @@ fuzz_target!(|text: &str| {
     };
     assert!(device.describe().starts_with(kind));
     if zones <= MAX_ZONES && !device.keeps_data() {
-        device_spec::build(&device).expect("a spec that was checked makes a device");
+        device_spec::build(&device).expect("a parsed spec makes a device");
     }
 });

@@ -1,5 +1,5 @@
-//! Any bytes as the metadata of an image: read or refused, never a panic. The checksums are put
-//! right first, so that what they guard is tried as well.
+//! Any bytes as the metadata of an image: read or refused, never a panic. The checksums are corrected
+//! first, so that what they protect is reached as well.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -33,7 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
         let crc = crc32c::crc32c(block);
         block[at..at + 4].copy_from_slice(&crc.to_le_bytes());
     }
-    // An image of a million zones takes a gigabyte to look at: what is tried is small.
+    // Checking an image of a million zones takes a gigabyte: only small ones are tried.
     if bytes.len() >= 76 && bytes[33..36] == [0; 3] && bytes[73..76] == [0; 3] {
         if let Ok((superblock, recovered, _)) = check(&Bytes(&bytes)) {
             assert_eq!(recovered.zones.len(), superblock.geometry.zones as usize);

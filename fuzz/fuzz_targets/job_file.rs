@@ -1,4 +1,4 @@
-//! Any text as a job file: understood or refused, never a panic; errors name the file.
+//! Any text as a job file: parsed or refused, never a panic; errors name the file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

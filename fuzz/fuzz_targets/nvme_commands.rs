@@ -1,5 +1,5 @@
-//! Any commands to an emulated controller and its I/O queue: each is answered, none breaks it. And
-//! any messages to both sides of an authentication: who does not know the secret is not believed.
+//! Any commands to an emulated controller and its I/O queue: each gets exactly one response. And any
+//! messages to both sides of an authentication: nobody is authenticated without the secret.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -40,8 +40,8 @@ fn config() -> SubsystemConfig {
     SubsystemConfig { nqn: text(NQN), serial: text("1"), model: text("fuzz"), firmware: text("1") }
 }
 
-/// Messages to a controller and to a host, which have got as far as a challenge if `challenged`.
-/// Without data the host fetches one.
+/// Sends messages to a controller and to a host, after a challenge if `challenged`. An empty message
+/// makes the host fetch one.
 fn authenticate(challenged: bool, messages: Vec<Vec<u8>>) {
     let secrets = format!("{HOST} {SECRET} {SECRET}").parse().expect("a list of secrets");
     let auth = AuthConfig::new(secrets, Arc::new(|bytes: &mut [u8]| bytes.fill(0x5a)));
@@ -70,7 +70,6 @@ fn authenticate(challenged: bool, messages: Vec<Vec<u8>>) {
         challenge = submit(FabricsType::AUTH_RECEIVE, &[], 4096);
     }
     for message in messages {
-        // Whether it is a challenge or not.
         let _ = begin().1.take(&message);
         if challenged {
             let (_, waits) = begin().1.take(&challenge).expect("a challenge");

@@ -1,5 +1,5 @@
-//! Any bytes as NVMe/TCP PDUs: understood or refused, never a panic, and the same in one piece as in
-//! many. What is understood is understood again when it is encoded.
+//! Any bytes as NVMe/TCP PDUs: decoded or refused, never a panic, and the same in one piece as in
+//! many. A decoded PDU, encoded again, decodes to itself.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -51,7 +51,7 @@ fuzz_target!(|input: (bool, bool, bool, u8, &[u8])| {
         encode(&pdu, format, &mut bytes);
         let (again, error) = decode(sender, format, &bytes, 7);
         assert!(error.is_none(), "{error:?}");
-        let mended = |mut pdu: Pdu| {
+        let undamaged = |mut pdu: Pdu| {
             if let Pdu::Command { data, .. }
             | Pdu::HostData { data, .. }
             | Pdu::ControllerData { data, .. } = &mut pdu
@@ -60,6 +60,6 @@ fuzz_target!(|input: (bool, bool, bool, u8, &[u8])| {
             }
             pdu
         };
-        assert_eq!(again, [mended(pdu)]);
+        assert_eq!(again, [undamaged(pdu)]);
     }
 });

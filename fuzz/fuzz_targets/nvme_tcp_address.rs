@@ -1,5 +1,5 @@
-//! Any text as the name of an NVMe/TCP device: understood or refused, never a panic. What is
-//! understood names itself.
+//! Any text as the name of an NVMe/TCP device: parsed or refused, never a panic. The text of a parsed
+//! address parses to the same address.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,11 +1,11 @@
-//! Any bytes as a trace: understood or refused, never a panic; errors name the file and a line. A
-//! pattern that is understood is printed as what is read again.
+//! Any bytes as a trace: parsed or refused, never a panic; errors name the file and a line. A parsed
+//! pattern, printed, parses to the same requests.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use zonal_fio::trace::{Action, Format, ReplayOptions, pattern, read};
 
-/// What the requests ask for, without where it is written.
+/// The requests of a trace, without their line numbers.
 fn asked(bytes: &[u8]) -> Option<(Format, Vec<(u64, u64, u8)>)> {
     let (format, trace) = match read("fuzz", &mut &bytes[..], Action::Queued) {
         Ok(read) => read,
@@ -31,7 +31,7 @@ fn asked(bytes: &[u8]) -> Option<(Format, Vec<(u64, u64, u8)>)> {
 
 fuzz_target!(|bytes: &[u8]| {
     asked(bytes);
-    // Most bytes have no header: with one, the rest of the parsers is reached.
+    // Most inputs have no header; with one, the rest of the parsers is reached.
     for header in ["fio version 2 iolog\n", "fio version 3 iolog\n", "zonal pattern 1\n"] {
         asked(&[header.as_bytes(), bytes].concat());
     }

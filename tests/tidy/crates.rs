@@ -21,6 +21,53 @@ pub fn arrows(page: &str) -> Arrows {
         .collect()
 }
 
+/// The block of a page in which each line is a folder and uses only lines below it.
+fn tree(page: &str) -> &str {
+    let block = page.split("Each line uses only lines below it").nth(1);
+    block.and_then(|rest| rest.split("```").nth(1)).expect("the tree as a fenced block")
+}
+
+/// The tree that both pages show is the tree of the sources: all its folders are there, all crates
+/// are among them, and no arrow points up.
+pub fn pictured(readme: &str, page: &str, arrows: &Arrows, names: &[String]) -> Vec<String> {
+    let (readme, picture) = (tree(readme), tree(page));
+    let mut faults = Vec::new();
+    if readme != picture {
+        faults.push("README.md and docs/architecture.md show different trees".to_owned());
+    }
+    let mut order: Vec<&str> = Vec::new();
+    let mut member = "";
+    for line in picture.lines().filter(|line| line.contains('/')) {
+        let folder = line.split_whitespace().next().unwrap_or_default().trim_end_matches('/');
+        let indent = line.len() - line.trim_start().len();
+        let path = match indent {
+            0 => folder.to_owned(),
+            2 => format!("crates/{folder}"),
+            _ => format!("crates/{member}/src/{folder}"),
+        };
+        match (indent, folder) {
+            (0, "src") => order.push("zonal"),
+            (2, _) => {
+                member = folder;
+                order.push(folder);
+            }
+            _ => {}
+        }
+        if !names.iter().any(|name| name.starts_with(&format!("{path}/"))) {
+            faults.push(format!("docs/architecture.md: no folder {path}"));
+        }
+    }
+    let place = |name: &str| order.iter().position(|listed| *listed == name);
+    for (user, used) in arrows {
+        for used in used {
+            if place(user).is_none_or(|user| place(used).is_none_or(|used| used <= user)) {
+                faults.push(format!("docs/architecture.md: {used} is not below {user}"));
+            }
+        }
+    }
+    faults
+}
+
 /// Checks the `[dependencies]` of each crate, given by name and manifest.
 pub fn dependencies(arrows: &Arrows, members: &[(String, String)]) -> Vec<String> {
     let mut faults = Vec::new();
@@ -98,6 +145,27 @@ mod tests {
             let manifest = format!("[dependencies.zonal-{used}]\npath = \"../{used}\"\n");
             assert_eq!(check(user, &manifest), [format!("{user}: must not depend on {used}")]);
         }
+    }
+
+    #[test]
+    fn tree_that_is_not_the_sources_is_found() {
+        let tree =
+            |lines: &str| format!("Each line uses only lines below it:\n```text\n{lines}```\n");
+        let names = ["src/main.rs", "crates/host/src/poll/mod.rs", "crates/blk/src/lib.rs"];
+        let names = names.map(str::to_owned);
+        let arrows: Arrows = [
+            ("host".to_owned(), vec!["blk".to_owned()]),
+            ("zonal".to_owned(), vec!["host".to_owned(), "blk".to_owned()]),
+        ]
+        .into();
+        let check = |page: &str| pictured(page, page, &arrows, &names).len();
+        let good = tree("src/  main\ncrates/\n  host/  real time\n    poll/  sleeps\n  blk/\n");
+        assert_eq!(check(&good), 0);
+        assert_eq!(pictured(&good, &tree("src/\n"), &arrows, &names).len(), 4);
+        let turned = tree("src/\ncrates/\n  blk/\n  host/\n");
+        assert_eq!(check(&turned), 1);
+        let gone = tree("src/\ncrates/\n  host/\n    wait/\n  blk/\n");
+        assert_eq!(check(&gone), 1);
     }
 
     #[test]

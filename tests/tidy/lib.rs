@@ -73,9 +73,11 @@ fn unsafe_code_is_forbidden_everywhere_but_in_host() {
 }
 
 #[test]
-fn crates_use_only_what_architecture_md_says() {
-    let arrows = crates::arrows(&read("docs/architecture.md"));
-    let mut faults = crates::dependencies(&arrows, &members());
+fn crates_are_where_architecture_md_shows_them_and_use_what_it_says() {
+    let page = read("docs/architecture.md");
+    let arrows = crates::arrows(&page);
+    let mut faults = crates::pictured(&read("README.md"), &page, &arrows, &file_names());
+    faults.extend(crates::dependencies(&arrows, &members()));
     for (path, text) in rust_files() {
         let found = crates::uses(&arrows, &path, &text).into_iter();
         faults.extend(found.map(|fault| format!("{path}:{}: {}", fault.line, fault.what)));
