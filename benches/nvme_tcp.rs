@@ -65,7 +65,7 @@ fn rows() -> Vec<Row> {
     let (random, sequential, zones) = (Order::Random, Order::Sequential, Order::Zones);
     for (name, op, len, depth, order, waiting) in [
         ("randread 4k qd1", Op::Read, 4 << 10, 1, random, sleep),
-        ("randread 4k qd1 --poll", Op::Read, 4 << 10, 1, random, WaitPolicy::Poll),
+        ("randread 4k qd1 --poll", Op::Read, 4 << 10, 1, random, WaitPolicy::Yield),
         ("randread 4k qd32", Op::Read, 4 << 10, 32, random, sleep),
         ("randread 4k qd128", Op::Read, 4 << 10, 128, random, sleep),
         ("read 1m qd8", Op::Read, 1 << 20, 8, sequential, sleep),

@@ -7,7 +7,7 @@ use zonal_fio::job::{DataDir, Job, ZoneMode};
 use zonal_fio::jobfile::{MemoryEnvironment, parse_str};
 use zonal_fio::plan;
 use zonal_fio::runner::Outcome;
-use zonal_host::{RealClock, Thread};
+use zonal_host::{JobThread, RealClock};
 use zonal_sim::{BoxedRunner, CostModel};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,10 +53,11 @@ fn run(clock_kind: ClockKind, device: &str, policy: ZoneWrite, text: &str) -> Ru
             zonal_sim::run(runners, Nanos(0), CostModel::Flat(Nanos(1000))).expect("no stall")
         }
         ClockKind::Real => {
-            let thread = |runner| Thread { runner: Box::new(runner), cpus: Vec::new() };
+            let thread = |runner| JobThread { runner: Box::new(runner), cpus: Vec::new() };
             let threads = runners.map(thread).collect();
             let clock = RealClock::start();
-            let outcomes = zonal_host::run(threads, &clock, &AtomicBool::new(false), || {});
+            let outcomes =
+                zonal_host::run(threads, &clock, &AtomicBool::new(false), || {}).expect("threads");
             (outcomes, zonal_blk::Clock::now(&clock))
         }
     };

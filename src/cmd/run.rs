@@ -158,12 +158,12 @@ fn open_output(args: &RunArgs) -> Result<Box<dyn Write>> {
 
 /// Warns about CPUs of `cpus_allowed` that this machine does not have.
 fn report_missing_cpus(jobs: &[Arc<Job>]) {
-    let online = zonal_host::online_cpus();
+    let allowed = zonal_host::allowed_cpus();
     let wanted = jobs.iter().flat_map(|job| &job.cpus_allowed);
-    let missing: BTreeSet<usize> = wanted.copied().filter(|cpu| !online.contains(cpu)).collect();
+    let missing: BTreeSet<usize> = wanted.copied().filter(|cpu| !allowed.contains(cpu)).collect();
     if !missing.is_empty() {
         eprintln!(
-            "zonal: cpus_allowed: CPUs {missing:?} are not online; {online:?} are used instead"
+            "zonal: cpus_allowed: CPUs {missing:?} are not online; {allowed:?} are used instead"
         );
     }
 }

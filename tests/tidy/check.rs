@@ -62,6 +62,62 @@ pub fn pure(text: &str) -> Vec<Fault> {
     })
 }
 
+/// Where host may wait outside `poll/`, and why.
+const WAITS: [(&str, &str); 9] = [
+    // A progress line ten times a second, while threads run that are joined.
+    ("crates/host/src/jobs.rs", "park_timeout"),
+    // Commands that block a caller's thread by design.
+    ("crates/host/src/frontend/ublk/control.rs", "submit_and_wait"),
+    ("crates/host/src/backend/nvme_tcp/scan.rs", "thread::sleep"),
+    // The keep-alive thread, between two commands.
+    ("crates/host/src/backend/nvme_tcp/link.rs", "Condvar"),
+    ("crates/host/src/backend/image/file.rs", "thread::sleep"),
+    ("crates/host/src/backend/linux/queue.rs", "submit_with_args"),
+    ("crates/host/src/control/attributes.rs", "thread::sleep"),
+    ("crates/host/src/frontend/nvme_tcp/server.rs", "thread::sleep"),
+    ("crates/host/src/frontend/nvme_tcp/server.rs", "poll(&mut ["),
+];
+
+/// Host sleeps in its folder `poll` and in [`WAITS`], all of which are needed.
+pub fn waits(files: &[(String, String)]) -> Vec<String> {
+    let calls = [
+        "thread::sleep",
+        "thread::park",
+        "park_timeout",
+        "Condvar",
+        "poll(&mut [",
+        "ppoll(",
+        "epoll",
+        "submit_and_wait",
+        "submit_with_args",
+    ];
+    let in_host = |path: &str| {
+        let source = path.strip_prefix("crates/host/src/");
+        source.is_some_and(|rest| !rest.starts_with("poll/") && !rest.contains("tests"))
+    };
+    let mut found = Vec::new();
+    for (path, text) in files.iter().filter(|(path, _)| in_host(path)) {
+        let code = text.split("\nmod tests {").next().unwrap_or_default();
+        for call in calls {
+            let waits = |line: &str| without_comment(line).contains(call).then(String::new);
+            if let Some(fault) = each_line(code, waits).first() {
+                found.push((path.as_str(), call, fault.line));
+            }
+        }
+    }
+    let is_excused = |(path, call, _): &&(&str, &str, usize)| WAITS.contains(&(path, call));
+    let mut faults: Vec<String> = Vec::new();
+    for (path, call, line) in found.iter().filter(|wait| !is_excused(wait)) {
+        faults.push(format!("{path}:{line}: {call} outside crates/host/src/poll"));
+    }
+    for (path, call) in WAITS {
+        if !found.iter().any(|wait| (wait.0, wait.1) == (path, call)) {
+            faults.push(format!("{path}: an exception for {call} that is not needed any more"));
+        }
+    }
+    faults
+}
+
 /// The crate forbids unsafe code.
 pub fn forbids_unsafe(text: &str) -> Vec<Fault> {
     if text.lines().any(|line| line == "#![forbid(unsafe_code)]") {

@@ -64,6 +64,11 @@ fn time_threads_and_files_stay_out_of_the_pure_crates() {
 }
 
 #[test]
+fn host_waits_in_its_folder_poll() {
+    none(check::waits(&rust_files()));
+}
+
+#[test]
 fn unsafe_code_is_forbidden_everywhere_but_in_host() {
     let roots = |path: &str| {
         let root = path == "src/main.rs" || path.ends_with("/src/lib.rs");

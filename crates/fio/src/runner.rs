@@ -17,7 +17,7 @@ use crate::verify::Findings;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use zonal_blk::sched::Scheduler;
-use zonal_blk::{Clock, Nanos, Status};
+use zonal_blk::{Channel, Clock, Nanos, Status};
 
 mod job;
 pub mod pace;
@@ -94,6 +94,9 @@ pub trait Runner: Send {
         let job = self.job();
         job.runtime.map(|runtime| runtime + job.ramp_time + job.startdelay)
     }
+
+    /// Visits the channels that the job's I/O goes through.
+    fn for_each_channel(&mut self, visit: &mut dyn FnMut(&mut Channel));
 
     /// Whether another thread has left a completion, or a write to issue, for this one.
     fn has_mail(&self) -> bool;

@@ -319,6 +319,10 @@ impl Runner for FsRunner {
         totals.try_fold(0_u64, |sum, total| Some(sum.saturating_add(total?)))
     }
 
+    fn for_each_channel(&mut self, visit: &mut dyn FnMut(&mut Channel)) {
+        self.disks.iter_mut().for_each(|disk| visit(&mut disk.channel));
+    }
+
     fn has_mail(&self) -> bool {
         self.disks.iter().any(|disk| disk.channel.has_mail())
     }

@@ -1,59 +1,64 @@
 //! Runs each runner on a thread of its own, on the CPUs that its job asks for.
 use crate::RealClock;
+use crate::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, channels_next_event, serve};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::convert::Infallible;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
-use zonal_blk::{Clock, Nanos};
+use zonal_blk::{Channel, Nanos, Wake};
 use zonal_fio::runner::{Outcome, Step, SteppedBy};
 use zonal_fio::stats::Usage;
 
-/// A wait that is longer than this is slept, up to this long before its end.
-const SLEEP_SLACK: Nanos = Nanos(100_000);
-
-/// How often the stop flag is looked at, in steps.
+/// How many steps a busy runner takes between two looks at the stop flag.
 const STEPS_PER_STOP_CHECK: u32 = 64;
+/// The longest sleep of a runner, which is not woken when the stop flag is set.
+const STOP_CHECK_INTERVAL: Nanos = Nanos(100_000_000);
+/// How often the progress of the runners is shown.
+const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A runner and where it runs.
-pub struct Thread {
+pub struct JobThread {
     /// A clone of a job, or a file system with all clones of its job.
     pub runner: Box<dyn SteppedBy<RealClock>>,
     /// CPUs that the thread may use; empty for all.
     pub cpus: Vec<usize>,
 }
 
-/// The CPUs that this process may use.
-pub fn online_cpus() -> Vec<usize> {
+/// The CPUs in the affinity mask of this process.
+pub fn allowed_cpus() -> Vec<usize> {
     let allowed = sched_getaffinity(None).unwrap_or_default();
     (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect()
 }
 
-/// Runs all threads until the last job is done; calls `watch` ten times a second meanwhile. When
-/// `stop` is set, the jobs end as at the end of their run time. Gives the outcomes of all clones,
-/// in order.
+/// Runs all threads until the last job is done, and calls `watch` ten times a second meanwhile. When
+/// `stop` is set, the jobs end as at the end of their run time. Returns the outcomes of all clones, in
+/// order.
+///
+/// # Errors
+/// The process has too few file descriptors for as many threads.
 pub fn run(
-    threads: Vec<Thread>,
+    threads: Vec<JobThread>,
     clock: &RealClock,
     stop: &AtomicBool,
     mut watch: impl FnMut(),
-) -> Vec<Outcome> {
+) -> io::Result<Vec<Outcome>> {
+    let pollers: io::Result<Vec<Poller>> =
+        threads.iter().map(|_| Poller::new(WaitPolicy::default())).collect();
     let left = AtomicUsize::new(threads.len());
-    thread::scope(|scope| {
+    let outcomes = thread::scope(|scope| {
         let watcher = thread::current();
         let handles: Vec<_> = threads
             .into_iter()
-            .map(|Thread { runner, cpus }| {
+            .zip(pollers?)
+            .map(|(JobThread { runner, cpus }, mut poller)| {
                 let (left, watcher) = (&left, watcher.clone());
                 scope.spawn(move || {
                     pin(&cpus);
-                    let mut outcomes = drive_runner(runner, clock, stop);
-                    outcomes.iter_mut().for_each(|outcome| outcome.thread_id = thread_id());
-                    if let Some(first) = outcomes.first_mut() {
-                        // What a file system's clones used together cannot be told apart.
-                        first.stats.set_usage(usage());
-                    }
+                    let outcomes = run_job(runner, clock, stop, &mut poller);
                     if left.fetch_sub(1, Ordering::AcqRel) == 1 {
                         watcher.unpark();
                     }
@@ -62,14 +67,32 @@ pub fn run(
             })
             .collect();
         while left.load(Ordering::Acquire) > 0 && !handles.iter().all(|h| h.is_finished()) {
-            thread::park_timeout(Duration::from_millis(100));
+            thread::park_timeout(WATCH_INTERVAL);
             watch();
         }
         let join = |handle: thread::ScopedJoinHandle<'_, Vec<Outcome>>| {
             handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
-        handles.into_iter().flat_map(join).collect()
-    })
+        Ok(handles.into_iter().flat_map(join).collect())
+    });
+    outcomes
+}
+
+fn run_job(
+    runner: Box<dyn SteppedBy<RealClock>>,
+    clock: &RealClock,
+    stop: &AtomicBool,
+    poller: &mut Poller,
+) -> Vec<Outcome> {
+    let mut job = RunningJob { runner, stop, steps: 0, next: Wake::Now };
+    let Ok(()) = serve(&mut job, clock, poller);
+    let mut outcomes = job.runner.into_outcomes();
+    outcomes.iter_mut().for_each(|outcome| outcome.thread_id = thread_id());
+    if let Some(first) = outcomes.first_mut() {
+        // The usage of a file system's clones cannot be told apart.
+        first.stats.set_usage(usage());
+    }
+    outcomes
 }
 
 /// Best effort, as fio's: a CPU that went away does not stop the job.
@@ -106,36 +129,51 @@ fn usage() -> Usage {
     }
 }
 
-fn drive_runner(
-    mut runner: Box<dyn SteppedBy<RealClock>>,
-    clock: &RealClock,
-    stop: &AtomicBool,
-) -> Vec<Outcome> {
-    let mut steps = 0_u32;
-    loop {
-        steps = steps.wrapping_add(1);
-        if steps.is_multiple_of(STEPS_PER_STOP_CHECK) && stop.load(Ordering::Relaxed) {
-            runner.stop();
-        }
-        match runner.step(clock) {
-            Step::Busy { .. } => {}
-            // Another job may let go of the zone at any moment.
-            Step::Wait(_) if runner.is_contended() => thread::yield_now(),
-            Step::Wait(until) => wait(until, clock),
-            Step::Done => return runner.into_outcomes(),
-        }
-    }
+/// A runner as a frontend: its requests are those that it generates.
+struct RunningJob<'a> {
+    runner: Box<dyn SteppedBy<RealClock>>,
+    stop: &'a AtomicBool,
+    steps: u32,
+    /// When there is something to do, as of the last step.
+    next: Wake,
 }
 
-/// Lets other threads go first: what is waited for may be theirs to do.
-fn wait(until: Option<Nanos>, clock: &RealClock) {
-    let now = clock.now();
-    match until {
-        Some(at) if at > now + SLEEP_SLACK => {
-            // Not to the end at once: another thread may have something for this one.
-            let nanos = (at - now - SLEEP_SLACK).0.min(1_000_000);
-            thread::sleep(Duration::from_nanos(nanos));
+impl Frontend for RunningJob<'_> {
+    type Error = Infallible;
+
+    fn poll(&mut self, clock: &RealClock) -> Result<Progress, Infallible> {
+        self.steps = self.steps.wrapping_add(1);
+        if self.steps.is_multiple_of(STEPS_PER_STOP_CHECK) || self.next != Wake::Now {
+            self.next = Wake::Now;
+            if self.stop.load(Ordering::Relaxed) {
+                self.runner.stop();
+            }
         }
-        _ => thread::yield_now(),
+        Ok(match self.runner.step(clock) {
+            Step::Busy { .. } => Progress::Worked,
+            // Another job may release the zone at any moment.
+            Step::Wait(_) if self.runner.is_contended() => Progress::Contended,
+            Step::Wait(until) => {
+                self.next = until.map_or(Wake::External, Wake::At);
+                Progress::Idle
+            }
+            Step::Done => Progress::Done,
+        })
+    }
+
+    /// A runner is done when its channels are idle.
+    fn drain(&mut self, _: Nanos) -> bool {
+        true
+    }
+
+    fn for_each_channel(&mut self, visit: &mut dyn FnMut(&mut Channel)) {
+        self.runner.for_each_channel(visit);
+    }
+
+    fn wait_fds(&mut self, _: &mut WaitSet) {}
+
+    fn next_event(&mut self, now: Nanos) -> Wake {
+        let stop_check = Wake::At(now + STOP_CHECK_INTERVAL);
+        channels_next_event(self).min(self.next).min(stop_check)
     }
 }

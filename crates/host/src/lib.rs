@@ -14,7 +14,7 @@ pub mod poll;
 pub mod secrets;
 
 pub use clock::RealClock;
-pub use jobs::{Thread, online_cpus, run};
+pub use jobs::{JobThread, allowed_cpus, run};
 
 /// Is told what happens, in words for people.
 pub type Notify = std::sync::Arc<dyn Fn(&str) + Send + Sync>;

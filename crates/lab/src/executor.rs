@@ -12,7 +12,7 @@ use zonal_fio::job::ZoneMode;
 use zonal_fio::plan::{self, Task};
 use zonal_fio::runner::{Outcome, SteppedBy};
 use zonal_fsmodel as fs;
-use zonal_host::{RealClock, Thread};
+use zonal_host::{JobThread, RealClock};
 use zonal_sim::CostModel;
 
 /// The time in which jobs run.
@@ -98,7 +98,7 @@ impl Executor {
             }
             Executor::Real { clock, stop, progress } => {
                 let runners = make_runners(&phase, devices, seed)?;
-                let online = zonal_host::online_cpus();
+                let allowed = zonal_host::allowed_cpus();
                 progress.start(PhaseProgress {
                     jobs: runners.iter().map(|runner| runner.progress()).collect(),
                     total: runners.iter().try_fold(0, |sum, runner| Some(sum + runner.total()?)),
@@ -108,9 +108,10 @@ impl Executor {
                 let threads = runners
                     .into_iter()
                     .zip(leaders)
-                    .map(|(runner, task)| Thread { runner, cpus: task.cpus(&online) })
+                    .map(|(runner, task)| JobThread { runner, cpus: task.cpus(&allowed) })
                     .collect();
-                let outcomes = zonal_host::run(threads, clock, stop, || progress.update());
+                let outcomes = zonal_host::run(threads, clock, stop, || progress.update())
+                    .context("cannot start the threads of the jobs")?;
                 progress.finish();
                 (outcomes, Clock::now(clock).0)
             }

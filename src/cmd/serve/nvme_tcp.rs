@@ -108,7 +108,7 @@ fn limits(args: &ServeArgs, clock: &RealClock) -> ServerConfig {
         ..ServerConfig::default()
     };
     if options.poll {
-        config.waiting = WaitPolicy::Poll;
+        config.waiting = WaitPolicy::Yield;
     }
     if args.verbose {
         config.notify = Arc::new(|what| eprintln!("zonal: {what}"));

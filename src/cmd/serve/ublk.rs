@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use zonal_host::frontend::ublk::{Server, ServerConfig};
-use zonal_host::{RealClock, online_cpus};
+use zonal_host::{RealClock, allowed_cpus};
 use zonal_lab::devices::AttachedDevice;
 
 /// A ublk device.
@@ -40,13 +40,13 @@ pub fn start(
             device.name
         );
     }
-    let queues = u16::try_from(online_cpus().len()).unwrap_or(u16::MAX).max(1);
+    let queues = u16::try_from(allowed_cpus().len()).unwrap_or(u16::MAX).max(1);
     let config = ServerConfig {
         id,
         queues: options.queues.unwrap_or(queues.min(device.queue.limits().nr_queues)),
         depth: options.depth,
         recover: options.recover,
-        copies: options.copies,
+        force_copy: options.copies,
         clock: clock.clone(),
         notify: Arc::new(|what| eprintln!("zonal: {what}")),
         ended: Arc::new(move |why| {

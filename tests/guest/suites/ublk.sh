@@ -144,7 +144,7 @@ recovery() {
     test -b /dev/ublkb2
     refused "it has 262144 sectors" serve null:zones=8,zone_size=8M,lba=4096 --ublk=2 --recover
     serve_ublk 2 "$device" --recover
-    grep "goes on" /out/ublk2.log
+    grep "continues" /out/ublk2.log
     kill -0 "$readers"
     # And again.
     kill_ublk 2

@@ -44,7 +44,7 @@ moves_without_copies() {
 # On request; the disk below holds what was written with zero copy.
 copies_on_demand() {
     serve_ublk 0 /dev/plain0 --ublk-copy
-    grep -F "/dev/ublkb0: data are copied: as was asked for" /out/ublk0.log
+    grep -F "/dev/ublkb0: data are copied: as requested" /out/ublk0.log
     counted dd if=/dev/ublkb0 of=/tmp/read bs=64k count=128 iflag=direct
     equal "reads to buffers" "$fixed" 0
     ((copies >= 128))

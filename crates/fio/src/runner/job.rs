@@ -452,6 +452,10 @@ impl Runner for JobRunner {
         self.pace.total()
     }
 
+    fn for_each_channel(&mut self, visit: &mut dyn FnMut(&mut Channel)) {
+        visit(&mut self.channel);
+    }
+
     fn has_mail(&self) -> bool {
         self.channel.has_mail()
     }

@@ -1,91 +1,25 @@
-//! A socket that is never waited for by accident.
-//!
-//! Takes bytes to send and a buffer; gives what came. Keeps true: nothing blocks but
-//! [`Socket::wait`], which wakes up for bytes that came, for room to send, or when its time is over.
+//! A connected socket that blocks nowhere but in [`Socket::wait`].
+pub(crate) use super::{SpinWait, WaitPolicy, set_timer_slack};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::set_socket_keepalive;
-use rustix::thread::set_current_timer_slack;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::thread;
 use std::time::{Duration, Instant};
 
-/// What is received at a time, in bytes.
+/// Bytes that are received at a time.
 pub(crate) const RECEIVE_BUFFER: usize = 256 << 10;
-/// What was sent is taken out of the front of the output at the latest when it is this much.
+/// Bytes at the front of the output that have been sent are removed at the latest when there are as
+/// many.
 const COMPACT_THRESHOLD: usize = 1 << 20;
-
-/// How long a thread looks for bytes before it sleeps: longer than a peer takes that is at work.
-pub(crate) const SPIN_TIME: Duration = Duration::from_micros(50);
-/// Giving way to others that takes longer than this was to somebody who does not wait for bytes.
-const SLOW_YIELD: Duration = Duration::from_micros(200);
-/// How long nobody is given way to after that.
-const NO_SPIN_TIME: Duration = Duration::from_millis(50);
-
-/// Looks for bytes before sleeping, giving way to other threads: the peer may be one that needs
-/// this processor.
-///
-/// On a machine with other work that can cost milliseconds each time, where who sleeps is woken at
-/// once: then it does not look.
-#[derive(Debug, Default)]
-pub(crate) struct SpinWait {
-    since: Option<Instant>,
-    crowded: Option<Instant>,
-}
-
-impl SpinWait {
-    /// Gives way once. Whether to look again; after `most`, or on a busy machine, it is time to
-    /// sleep.
-    pub fn spin(&mut self, most: Duration) -> bool {
-        let now = Instant::now();
-        if self.crowded.is_some_and(|since| now - since < NO_SPIN_TIME)
-            || now - *self.since.get_or_insert(now) > most
-        {
-            return false;
-        }
-        thread::yield_now();
-        let crowded = now.elapsed() > SLOW_YIELD;
-        self.crowded = crowded.then_some(now);
-        true
-    }
-
-    /// Something came.
-    pub fn reset(&mut self) {
-        self.since = None;
-    }
-}
-
-/// Lets the calling thread's sleeps end within a microsecond of their time; by default Linux may
-/// add 50 (prctl(2), PR_SET_TIMERSLACK).
-pub(crate) fn set_timer_slack() {
-    // Where it is refused, sleeps are longer.
-    let _ = set_current_timer_slack(NonZeroU64::new(1000));
-}
-
-/// How a connection's thread waits for its peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitPolicy {
-    /// It sleeps, after having looked for this long.
-    Sleep(Duration),
-    /// It goes on looking: the least latency, for a processor.
-    Poll,
-}
-
-impl Default for WaitPolicy {
-    fn default() -> Self {
-        WaitPolicy::Sleep(SPIN_TIME)
-    }
-}
 
 /// A connected socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: TcpStream,
-    /// Bytes at the front of the output that were sent.
+    /// Bytes at the front of the output that have been sent.
     sent: usize,
-    /// When bytes were last sent, or there was nothing to send.
+    /// When bytes were last sent.
     progress: Instant,
 }
 
@@ -93,12 +27,12 @@ impl Socket {
     pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        // A peer that vanished without a word is noticed, in hours, also where nothing else is due.
+        // A peer that has vanished is noticed, within hours, even where no other timeout runs.
         set_socket_keepalive(&stream, true)?;
         Ok(Socket { stream, sent: 0, progress: Instant::now() })
     }
 
-    /// Reads what there is into `buffer`; 0 if there is nothing now.
+    /// Reads what has arrived into `buffer`. Returns the number of bytes, 0 if nothing has arrived.
     ///
     /// # Errors
     /// The connection is broken, or the peer closed it ([`ErrorKind::UnexpectedEof`]).
@@ -114,8 +48,8 @@ impl Socket {
         }
     }
 
-    /// Sends from `output` what the peer takes now; gives the number of bytes. What was sent is
-    /// taken out when all was, or when it has become much.
+    /// Sends as much of `output` as the socket accepts now and returns the number of bytes. They are
+    /// removed from `output` when all have been sent, or [`COMPACT_THRESHOLD`] of them.
     ///
     /// # Errors
     /// The connection is broken.
@@ -143,18 +77,18 @@ impl Socket {
         Ok(len)
     }
 
-    /// Bytes of `output` that were not sent.
+    /// Bytes of `output` that have not been sent.
     pub fn unsent(&self, output: &[u8]) -> usize {
         output.len() - self.sent
     }
 
-    /// How long the peer has taken none of what there is to send.
+    /// How long the peer has accepted nothing of what there is to send.
     pub fn stalled(&self, output: &[u8]) -> Duration {
         if self.unsent(output) == 0 { Duration::ZERO } else { self.progress.elapsed() }
     }
 
-    /// Waits until bytes come (if `reads`) or can be sent (if `writes`), until the peer is gone, or
-    /// for `timeout`.
+    /// Waits until bytes arrive (if `reads`) or can be sent (if `writes`), the peer is gone, or
+    /// `timeout` is over.
     pub fn wait(&self, reads: bool, writes: bool, timeout: Option<Duration>) {
         let mut events = PollFlags::empty();
         events.set(PollFlags::IN, reads);
@@ -163,11 +97,11 @@ impl Socket {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
         });
-        // Interrupted or not: who waits looks for itself.
+        // Interrupted or not, the caller looks again.
         let _ = poll(&mut [PollFd::new(&self.stream, events)], timeout.as_ref());
     }
 
-    /// Ends the connection, best effort.
+    /// Closes the connection, best effort.
     pub fn close(&self) {
         let _ = self.stream.shutdown(Shutdown::Both);
     }

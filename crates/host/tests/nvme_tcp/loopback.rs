@@ -39,7 +39,7 @@ fn data_come_back_as_they_were_written() {
     round_trip(&served, "");
     // A device of its own for each: the zone is full.
     round_trip(&Served::new(ZONED), "hdgst&ddgst");
-    let waiting = WaitPolicy::Poll;
+    let waiting = WaitPolicy::Yield;
     round_trip(&Served::with(ZONED, ServerConfig { waiting, ..ServerConfig::default() }), "ddgst");
 }
 

@@ -210,7 +210,7 @@ impl Connection {
             (None, 0) => None,
             (None, _) => Some(SHORT),
         };
-        if let WaitPolicy::Poll = self.shared.config.waiting
+        if let WaitPolicy::Yield = self.shared.config.waiting
             && self.executor.is_io()
         {
             return thread::yield_now();

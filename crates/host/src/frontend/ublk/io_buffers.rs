@@ -1,8 +1,4 @@
-//! The pages of requests that the driver has.
-//!
-//! Takes the file of a queue's device; gives ways to the data of a request: copies, and entries of
-//! an io_uring by which its pages become a buffer of that ring. Keeps true: the file is open as long
-//! as a buffer is lent.
+//! The pages of the driver's requests: copied, or registered as fixed buffers of an io_uring.
 use super::abi::{self, IoCmd, io};
 use crate::poll::fixed_buffers::RegisterBuffer;
 use io_uring::{opcode, squeue, types};

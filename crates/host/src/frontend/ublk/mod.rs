@@ -1,18 +1,17 @@
-//! A device of Zonal as a block device of this machine: the server's side of ublk.
+//! A block device of this machine: the server's side of ublk.
 //!
 //! ```text
-//!  Server    makes the device, has it go on after a server that was killed, deletes it
-//!  Control     /dev/ublk-control
-//!  worker    one thread for each queue, with a Channel of the block layer
-//!  Ring        /dev/ublkcN: commands, descriptors
-//!  IoBuffers       the data of requests, to copy (UBLK_F_USER_COPY) or to lend
-//!  Queue       ends of commands -> bios -> commits; no system call
-//!  Tags        whose turn it is with each tag
+//!  Server     adds the device, or recovers it after a server was killed; deletes it
+//!  Control    /dev/ublk-control
+//!  Queue      the frontend of one queue, on a thread of its own: fetched requests -> bios -> commits
+//!  Tags       who owns each tag: the driver or the server
+//!  Ring       /dev/ublkcN: commands, request descriptors
+//!  IoBuffers  the data of requests: copied (UBLK_F_USER_COPY) or as external buffers
 //! ```
 //!
-//! A request's data are copied between the kernel and the bio's buffer with `pread` and `pwrite`,
-//! as those of reports always are, or lent to a device that moves them with an io_uring of its own
-//! (`UBLK_F_SUPPORT_ZERO_COPY`).
+//! The data of a request are copied between the kernel and the bio's buffer with `pread` and
+//! `pwrite`, as zone reports always are, or the device moves them to and from the request's pages
+//! with an io_uring of its own (`UBLK_F_SUPPORT_ZERO_COPY`).
 #[allow(missing_docs, reason = "the kernel's names")]
 mod abi;
 mod control;
@@ -27,7 +26,6 @@ mod tags;
 mod testing;
 #[cfg(test)]
 mod tests;
-mod worker;
 
 pub use abi::MAX_QUEUE_DEPTH;
 pub use control::ControlError;

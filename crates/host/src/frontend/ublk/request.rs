@@ -1,11 +1,9 @@
-//! What the driver asks for, in the words of the block layer.
-//!
-//! Takes a descriptor; gives work, or the status with which it is refused. Keeps true: the
-//! descriptor is not believed: what is allocated for it is no more than a request may have.
+//! Decodes request descriptors. A descriptor is not trusted: no more is allocated for it than a
+//! request may have.
 use super::abi::{IO_F_FUA, IoDesc, op};
 use zonal_blk::{BioFlags, Limits, Op, Sector, Status, ZoneNo};
 
-/// What a request is for whoever carries it out.
+/// A decoded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodedRequest {
     /// A bio.
@@ -24,7 +22,7 @@ pub struct BioDesc {
 }
 
 impl BioDesc {
-    /// Bytes that the request has or wants.
+    /// Bytes that the request writes or reads.
     pub fn bytes(&self) -> usize {
         if self.has_write_data() || self.op == Op::Read {
             self.nr_sectors as usize * 512
@@ -33,18 +31,17 @@ impl BioDesc {
         }
     }
 
-    /// Whether data come with it.
+    /// Whether it brings data.
     pub fn has_write_data(&self) -> bool {
         matches!(self.op, Op::Write | Op::ZoneAppend)
     }
 }
 
-/// What a descriptor asks for, on a device whose requests have no more than `longest` sectors of
-/// data.
+/// Decodes a descriptor, on a device whose requests have at most `max_request_sectors` of data.
 ///
 /// # Errors
-/// [`Status::NotSupported`] for an operation that is unknown here; [`Status::Invalid`] for data
-/// beyond the longest request and for a report that does not begin at a zone of the device.
+/// [`Status::NotSupported`] for an unknown operation; [`Status::Invalid`] for more data than a
+/// request may have and for a report that does not begin at a zone of the device.
 pub fn decode(
     limits: &Limits,
     max_request_sectors: u32,
@@ -66,11 +63,11 @@ pub fn decode(
         op::REPORT_ZONES => return report(limits, desc),
         _ => return Err(Status::NotSupported),
     };
-    let place = op.has_range() || op.is_zone_management();
+    let has_sector = op.has_range() || op.is_zone_management();
     let bio_desc = BioDesc {
         op,
         flags: if desc.op_flags & IO_F_FUA != 0 { BioFlags::FUA } else { BioFlags::NONE },
-        sector: if place { Sector(desc.start_sector) } else { Sector(0) },
+        sector: if has_sector { Sector(desc.start_sector) } else { Sector(0) },
         nr_sectors: if op.has_range() { desc.count } else { 0 },
     };
     let data = bio_desc.has_write_data() || op == Op::Read;
@@ -111,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_has_its_bio() {
+    fn every_operation_becomes_its_bio() {
         let plain = BioFlags::NONE;
         for (op_flags, op, flags, sector, nr_sectors, bytes) in [
             (0, Op::Read, plain, 8, 16, 8192),
@@ -136,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_descriptors_are_refused() {
+    fn malformed_descriptors_are_refused() {
         for (op_flags, sector, count, expected) in [
             (4, 0, 8, Status::NotSupported),
             (17, 0, 8, Status::NotSupported),

@@ -1,17 +1,15 @@
-//! A queue's way to the driver: an io_uring on `/dev/ublkcN`, and the descriptors that it shares.
-//!
-//! Takes commands; gives their ends. Keeps true: as few system calls as there are rounds: commands
-//! gather until the queue waits.
+//! The driver's side of a queue in the kernel: an io_uring on `/dev/ublkcN` and the shared request
+//! descriptors. Commands are batched: one system call submits all that have been queued.
 use super::abi::{self, IoCmd, IoDesc, io};
 use super::io_buffers::{IoBuffers, Notify};
-use super::queue::{Command, Driver, Wait};
+use super::queue::{Command, Driver};
 use crate::poll::fixed_buffers::FixedBuffers;
 use io_uring::{IoUring, opcode, types};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::ffi::c_void;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 use zonal_blk::{Buf, ExternalBuf, Status};
@@ -39,21 +37,21 @@ impl Descriptors {
         assert!(tag < self.depth, "the queue has the tag");
         let descriptors = self.start.cast::<IoDesc>().cast_const();
         // SAFETY: the mapping has `depth` descriptors and lives as long as `self`; any bytes are a
-        // descriptor. The driver writes one only while its tag's command is out, and is asked for
-        // it when that has ended; should it change nevertheless, this copy does not.
+        // descriptor. The driver writes one only while its tag's command is in flight, and it is
+        // read when that has completed; should it change nevertheless, this copy does not.
         unsafe { descriptors.add(usize::from(tag)).read_volatile() }
     }
 }
 
 impl Drop for Descriptors {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this one's, and no reference into it was ever given.
+        // SAFETY: the mapping is this one's, and no reference into it was ever handed out.
         let unmapped = unsafe { munmap(self.start, self.len) };
         debug_assert!(unmapped.is_ok(), "a mapping is unmapped once");
     }
 }
 
-/// A queue's way to the driver.
+/// The io_uring of a queue.
 pub struct Ring {
     ring: IoUring,
     descriptors: Descriptors,
@@ -65,11 +63,11 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// The way for a queue with so many tags, whose requests' pages may be lent or not. All further
-    /// calls come from the calling thread.
+    /// The ring of a queue with `depth` tags, with or without zero copy. All further calls have to
+    /// come from the calling thread.
     ///
     /// # Errors
-    /// The kernel has no memory for it, or io_uring is switched off.
+    /// The kernel has no memory for it, or io_uring is disabled.
     pub fn open(
         file: Arc<File>,
         queue: u16,
@@ -78,8 +76,8 @@ impl Ring {
     ) -> Result<Self> {
         let descriptors = Descriptors::map(&file, queue, depth)?;
         let ring = IoUring::builder()
-            // What the driver has for this thread comes when it enters the kernel, without an
-            // interrupt.
+            // Completions are posted when this thread next enters the kernel or wakes up in it,
+            // without an interrupt.
             .setup_coop_taskrun()
             .setup_single_issuer()
             .build(depth.into())?;
@@ -89,16 +87,9 @@ impl Ring {
     }
 }
 
-/// The time is over, a signal came, or there was no room for the end of a command: whoever waits
-/// looks for itself.
+/// A signal came, or the completion queue was full: the next submission tries again.
 fn is_harmless(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::TimedOut
-            | ErrorKind::Interrupted
-            | ErrorKind::WouldBlock
-            | ErrorKind::ResourceBusy
-    ) || error.raw_os_error() == Some(rustix::io::Errno::TIME.raw_os_error())
+    matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::ResourceBusy)
 }
 
 impl Driver for Ring {
@@ -139,24 +130,19 @@ impl Driver for Ring {
         unsafe { self.ring.submission().push(&entry) }.expect("one command for each tag");
     }
 
-    fn enter(&mut self, wait: Wait) -> Result<()> {
-        let submitter = self.ring.submitter();
-        let entered = match wait {
-            Wait::No => submitter.submit(),
-            Wait::Forever => submitter.submit_and_wait(1),
-            Wait::For(time) => {
-                let time = types::Timespec::from(time);
-                submitter.submit_with_args(1, &types::SubmitArgs::new().timespec(&time))
-            }
-        };
-        match entered {
+    fn submit(&mut self) -> Result<()> {
+        match self.ring.submit() {
             Err(error) if !is_harmless(&error) => Err(error),
             _ => Ok(()),
         }
     }
 
-    fn ends(&mut self, ends: &mut Vec<(u64, i32)>) {
+    fn completions(&mut self, completions: &mut Vec<(u64, i32)>) {
         let arrived = self.ring.completion();
-        ends.extend(arrived.map(|end| (end.user_data(), end.result())));
+        completions.extend(arrived.map(|entry| (entry.user_data(), entry.result())));
+    }
+
+    fn fd(&self) -> RawFd {
+        self.ring.as_raw_fd()
     }
 }

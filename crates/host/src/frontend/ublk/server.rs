@@ -1,16 +1,15 @@
-//! Makes a ublk device, serves it, and deletes it.
+//! Adds a ublk device, serves it, and deletes it.
 //!
-//! Takes the block layer of a device; gives a block device of this machine. Keeps true: what was
-//! made is deleted, in whatever step something went wrong; a device that waits for a server is left
-//! as it is unless it is this one.
+//! Invariants: a device that was added is deleted, whichever step fails after that. A quiesced device
+//! that waits for another server is left alone unless it is recovered here.
 use super::abi::{ANY_ID, DevInfo, MAX_IDS, Params, feature, param, state};
 use super::control::{Control, ControlError, PATH};
 use super::io_buffers::Notify;
 use super::params::{ParamsError, params};
-use super::queue::Queue;
+use super::queue::{Driver, Queue};
 use super::ring::Ring;
-use super::worker;
 use crate::RealClock;
+use crate::poll::{Poller, WaitPolicy, retry, serve};
 use rustix::process::configure_io_flusher_behavior;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -19,63 +18,64 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use zerocopy::FromZeros;
+use zonal_blk::Channel;
 
-/// How long a file of the device may take to appear, and a killed server to be gone.
+/// How long the device's file may take to appear, and a killed server to exit.
 const DEVICE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often that is looked at.
+/// How often that is checked.
 const DEVICE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What a server is to be.
+/// What a server offers.
 #[derive(Clone)]
 pub struct ServerConfig {
     /// The device's number; `None` for any that is free.
     pub id: Option<u32>,
-    /// Queues, each with a thread; the driver makes no more than there are processors.
+    /// Queues, each with a thread; the driver creates no more than there are processors.
     pub queues: u16,
-    /// Requests that a queue has at once, 1 to [`MAX_QUEUE_DEPTH`](super::MAX_QUEUE_DEPTH).
+    /// Requests in flight of a queue, 1 to [`MAX_QUEUE_DEPTH`](super::MAX_QUEUE_DEPTH).
     pub depth: u16,
-    /// The device waits for another server when this one is killed, and one that waits is
-    /// continued.
+    /// The device waits for another server when this one is killed, and a device that waits is
+    /// recovered.
     pub recover: bool,
-    /// Data are copied, also where the kernel lends its pages and the device takes them.
-    pub copies: bool,
-    /// The time; all who use a device go by the same clock.
+    /// Data are copied even where zero copy is possible.
+    pub force_copy: bool,
+    /// The clock; all exports of a device share one.
     pub clock: RealClock,
-    /// Is told, in words for people, what a user may want to know.
+    /// Called with messages for the user.
     pub notify: Notify,
-    /// Is told why the device ended that was not dropped.
+    /// Called with the reason when the device stops without the server being dropped.
     pub ended: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 /// Why a device is not served.
 #[derive(Debug, thiserror::Error)]
 pub enum UblkError {
-    /// The driver.
+    /// The driver is missing, too old, or refused a command.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The device.
+    /// ublk cannot offer a device like this one.
     #[error(transparent)]
     ParamsError(#[from] ParamsError),
     /// The number is too large.
     #[error("ublk device {0}: expected a number below {MAX_IDS}")]
     Id(u32),
-    /// Somebody serves it.
+    /// Another process serves it.
     #[error("ublk device {id} is served by process {pid}")]
     InUse {
         /// Its number.
         id: u32,
-        /// Who.
+        /// The process.
         pid: i32,
     },
-    /// It waits for a server.
+    /// It is quiesced: its server was killed.
     #[error(
-        "ublk device {0} waits for another server, since the last one was killed: --recover goes \
-         on with it"
+        "ublk device {0} waits for another server, since the last one was killed: --recover \
+         continues it"
     )]
     AwaitsRecovery(u32),
-    /// It is another one.
+    /// It is quiesced, but was not made for this device.
     #[error("ublk device {id} waits for another server, but not for this device: {what}")]
     Differs {
         /// Its number.
@@ -83,10 +83,10 @@ pub enum UblkError {
         /// What is different.
         what: String,
     },
-    /// A killed server is not yet gone.
-    #[error("ublk device {0}: its last server does not end")]
+    /// A killed server has not exited yet.
+    #[error("ublk device {0}: its last server does not exit")]
     ServerStillRunning(u32),
-    /// A file of the device.
+    /// The device's file cannot be opened.
     #[error("cannot open {0}: {1}")]
     Open(String, io::Error),
     /// A queue could not be set up.
@@ -99,11 +99,11 @@ pub enum UblkError {
     },
 }
 
-/// A device that is served. Dropping it deletes it, after the I/O that was begun.
+/// A device that is served. Dropping it drains its I/O and deletes it.
 pub struct Server {
     control: Control,
     id: u32,
-    /// Not if it is to wait for another server.
+    /// False until a recovered device is served.
     delete_on_drop: bool,
     dropped: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -113,7 +113,7 @@ impl Server {
     /// Serves a device.
     ///
     /// # Errors
-    /// The driver is not there or too old, the device is none for it, or the number is taken.
+    /// The driver is missing or too old, it has no devices like this one, or the number is taken.
     pub fn start(
         queue: &Arc<zonal_blk::Queue>,
         config: &ServerConfig,
@@ -149,7 +149,7 @@ impl Server {
         format!("/dev/ublkb{}", self.id)
     }
 
-    /// Whether the device's data are lent; of a device that takes them so it is said.
+    /// Whether the device moves data without copies. Tells the user if it is one that could.
     fn report_zero_copy(
         &self,
         queue: &zonal_blk::Queue,
@@ -160,7 +160,7 @@ impl Server {
         let path = self.path();
         let made_so = info.flags & feature::SUPPORT_ZERO_COPY != 0;
         let lack = zero_copy
-            .and_then(|_| if made_so { Ok(()) } else { Err("as when it was made".to_owned()) });
+            .and_then(|_| if made_so { Ok(()) } else { Err("as when it was added".to_owned()) });
         (config.notify)(&match &lack {
             Ok(()) => {
                 format!("{path}: zero copy: the device moves data to and from the kernel's pages")
@@ -170,7 +170,7 @@ impl Server {
         lack.is_ok()
     }
 
-    /// Starts the threads; gives back when the driver has the commands of all queues.
+    /// Starts the threads and returns when the driver has the commands of all queues.
     fn serve(
         &mut self,
         queue: &Arc<zonal_blk::Queue>,
@@ -186,29 +186,30 @@ impl Server {
             let channel = queue.channel().map_err(|e| failed(number, io::Error::other(e)))?;
             threads.push(Thread {
                 file: Arc::clone(&file),
-                queue: Queue::new(channel, info.queue_depth, max_request_sectors),
+                channel,
                 number,
                 depth: info.queue_depth,
+                max_request_sectors,
                 zero_copy: (zero_copy, Arc::clone(&config.notify)),
                 clock: config.clock.clone(),
                 dropped: Arc::clone(&self.dropped),
                 ended: Arc::clone(&config.ended),
             });
         }
-        let (tell, told) = mpsc::channel();
+        let (ready, reports) = mpsc::channel();
         let mut outcome = Ok(());
         for thread in threads {
-            let (number, tell) = (thread.number, tell.clone());
+            let (number, ready) = (thread.number, ready.clone());
             let named = thread::Builder::new().name(format!("ublk-{number}"));
-            match named.spawn(move || thread.run(tell)) {
+            match named.spawn(move || thread.run(ready)) {
                 Ok(thread) => self.threads.push(thread),
                 Err(error) => outcome = Err(failed(number, error)),
             }
         }
-        drop(tell);
+        drop(ready);
         // All of them, so that none is still sending commands when the device is stopped.
-        for ready in told {
-            outcome = outcome.and(ready.map_err(|(queue, error)| failed(queue, error)));
+        for report in reports {
+            outcome = outcome.and(report.map_err(|(queue, error)| failed(queue, error)));
         }
         outcome
     }
@@ -220,12 +221,12 @@ impl Drop for Server {
         if !self.delete_on_drop {
             return;
         }
-        // Nobody is left to be told if it fails: it was deleted by others then.
+        // If it fails, another program has deleted the device.
         let _ = self.control.stop(self.id);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        // Whoever still has the block device open is not waited for.
+        // Does not wait for programs that still have the block device open.
         let _ = self.control.delete_later(self.id);
     }
 }
@@ -233,9 +234,10 @@ impl Drop for Server {
 /// A queue's thread before it starts.
 struct Thread {
     file: Arc<File>,
-    queue: Queue,
+    channel: Channel,
     number: u16,
     depth: u16,
+    max_request_sectors: u32,
     zero_copy: (bool, Notify),
     clock: RealClock,
     dropped: Arc<AtomicBool>,
@@ -243,74 +245,83 @@ struct Thread {
 }
 
 impl Thread {
-    /// Serves the queue; says when the driver has its commands, or why not.
-    fn run(self, tell: mpsc::Sender<Result<(), (u16, io::Error)>>) {
-        let Thread { file, mut queue, number, depth, zero_copy, clock, dropped, ended } = self;
-        // Memory that this thread asks for must not have to wait for its own device. That takes
+    /// Serves the queue; reports on `ready` when the driver has its commands, or why not.
+    fn run(self, ready: mpsc::Sender<Result<(), (u16, io::Error)>>) {
+        let (number, clock) = (self.number, self.clock.clone());
+        let (dropped, ended) = (Arc::clone(&self.dropped), Arc::clone(&self.ended));
+        // Memory that this thread allocates must not have to wait for its own device. That takes
         // CAP_SYS_RESOURCE; without it, only a machine that is out of memory is the worse for it.
         let _ = configure_io_flusher_behavior(true);
-        let begun = Ring::open(file, number, depth, zero_copy).and_then(|mut ring| {
-            worker::begin(&mut queue, &mut ring)?;
-            Ok(ring)
-        });
-        let (ready, ring) = match begun {
-            Ok(ring) => (Ok(()), Some(ring)),
+        let (outcome, begun) = match self.begin() {
+            Ok(begun) => (Ok(()), Some(begun)),
             Err(error) => (Err((number, error)), None),
         };
-        // Who started the thread waits for this, and for the end of `tell`.
-        let _ = tell.send(ready);
-        drop(tell);
-        let Some(mut ring) = ring else { return };
-        let outcome = worker::run(&mut queue, &mut ring, &clock);
+        // Whoever started the thread waits for this, and for `ready` to be dropped.
+        let _ = ready.send(outcome);
+        drop(ready);
+        let Some((mut queue, mut poller)) = begun else { return };
+        let served = serve(&mut queue, &clock, &mut poller);
         if dropped.load(Ordering::Acquire) {
             return;
         }
-        match outcome {
+        match served {
             Ok(()) => ended("the device was stopped by another program"),
             Err(error) => ended(&format!("queue {number}: {error}")),
         }
     }
+
+    /// Gives the driver the commands of all tags.
+    fn begin(self) -> io::Result<(Queue<Ring>, Poller)> {
+        let Thread { file, channel, number, depth, max_request_sectors, zero_copy, .. } = self;
+        let poller = Poller::new(WaitPolicy::Sleep(Duration::ZERO))?;
+        let ring = Ring::open(file, number, depth, zero_copy)?;
+        let mut queue = Queue::new(ring, channel, depth, max_request_sectors);
+        queue.fetch_all();
+        queue.driver.submit()?;
+        Ok((queue, poller))
+    }
 }
 
-/// A device of this number that waits for a server and is to be continued. One that nobody serves
-/// and that waits for nobody is deleted.
+/// The device of this number if it is quiesced and has to be recovered. A dead one is deleted.
 fn find_recoverable(
     control: &mut Control,
     id: u32,
     config: &ServerConfig,
 ) -> Result<Option<DevInfo>, UblkError> {
-    let begin = Instant::now();
-    while let Some(info) = control.info(id)? {
+    let mut pid = 0;
+    let found = retry(DEVICE_POLL_INTERVAL, DEVICE_TIMEOUT, || {
+        let info = match control.info(id) {
+            Ok(Some(info)) => info,
+            Ok(None) => return Some(Ok(None)),
+            Err(error) => return Some(Err(error.into())),
+        };
         if info.state == state::QUIESCED {
-            return if config.recover {
-                Ok(Some(info))
-            } else {
-                Err(UblkError::AwaitsRecovery(id))
-            };
+            let quiesced = config.recover.then_some(Some(info));
+            return Some(quiesced.ok_or(UblkError::AwaitsRecovery(id)));
         }
-        let pid = info.ublksrv_pid;
-        let alive = is_alive(pid);
-        if !alive && info.state == state::DEAD {
-            control.delete(id)?;
-            return Ok(None);
+        pid = info.ublksrv_pid;
+        match is_alive(pid) {
+            false if info.state == state::DEAD => {
+                Some(control.delete(id).map(|()| None).map_err(UblkError::from))
+            }
+            true if !config.recover => Some(Err(UblkError::InUse { id, pid })),
+            // A process that was just killed takes a moment to exit.
+            _ => None,
         }
-        // One that was just killed takes its time.
-        if alive && !config.recover || begin.elapsed() > DEVICE_TIMEOUT {
-            return Err(if alive {
-                UblkError::InUse { id, pid }
-            } else {
-                UblkError::ServerStillRunning(id)
-            });
-        }
-        thread::sleep(DEVICE_POLL_INTERVAL);
-    }
-    Ok(None)
+    });
+    found.unwrap_or_else(|| {
+        Err(if is_alive(pid) {
+            UblkError::InUse { id, pid }
+        } else {
+            UblkError::ServerStillRunning(id)
+        })
+    })
 }
 
-/// Whether there is such a process, that was not yet told to end.
+/// Whether there is such a process, and it is no zombie.
 fn is_alive(pid: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat"));
-    // The state is behind the name, which may have parentheses.
+    // The state follows the name, which may contain parentheses.
     let state = status.ok().and_then(|s| s.rsplit(')').next()?.trim_start().chars().next());
     pid > 0 && state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
@@ -352,46 +363,44 @@ fn resume(
     if let Some(what) = difference(&theirs, params, info.flags, flags) {
         return Err(UblkError::Differs { id, what });
     }
-    let begin = Instant::now();
-    while !control.start_recovery(id)? {
-        if begin.elapsed() > DEVICE_TIMEOUT {
-            return Err(UblkError::ServerStillRunning(id));
-        }
-        thread::sleep(DEVICE_POLL_INTERVAL);
-    }
+    let started = retry(DEVICE_POLL_INTERVAL, DEVICE_TIMEOUT, || {
+        let started = control.start_recovery(id);
+        (!matches!(started, Ok(false))).then_some(started)
+    });
+    started.ok_or(UblkError::ServerStillRunning(id))??;
     let mut server = Server::new(control, id, false);
     server.serve(queue, config, &info, params.basic.max_sectors)?;
     server.control.end_recovery(id, std::process::id())?;
     server.delete_on_drop = true;
-    (config.notify)(&format!("{} goes on", server.path()));
+    (config.notify)(&format!("{} continues", server.path()));
     Ok(server)
 }
 
-/// The alignment in memory of data that are lent, or why they are copied; `None` for a device that
-/// takes none that are lent.
+/// The alignment in memory that zero copy needs, or why data are copied; `None` for a device without
+/// zero copy.
 fn zero_copy(
     control: &Control,
     queue: &zonal_blk::Queue,
     config: &ServerConfig,
 ) -> Option<Result<u32, String>> {
     let alignment = queue.device().external_buf_alignment()?;
-    if config.copies {
-        return Some(Err("as was asked for".to_owned()));
+    if config.force_copy {
+        return Some(Err("as requested".to_owned()));
     }
     let lack = control.has(feature::LENDING).map_err(|lack| lack.to_string());
     Some(lack.map(|()| alignment))
 }
 
-/// What tells one device from another, in words.
+/// In what the parameters of two devices differ, for the user.
 fn difference(theirs: &Params, ours: &Params, their_flags: u64, our_flags: u64) -> Option<String> {
     let zoned = |flags: u64| if flags & feature::ZONED != 0 { "zones" } else { "no zones" };
     let (a, b) = (zoned(their_flags), zoned(our_flags));
     if a != b {
         return Some(format!("it has {a}, and this one {b}"));
     }
-    // Without zero copy a device is the same.
+    // A device without zero copy may go on without it.
     if our_flags & !their_flags & !feature::SUPPORT_ZERO_COPY != 0 {
-        return Some("it was made with other features, by another program".to_owned());
+        return Some("another program added it with other features".to_owned());
     }
     let (a, b) = (theirs.basic, ours.basic);
     if a != b {
@@ -415,22 +424,17 @@ impl Server {
     }
 }
 
-/// Opens the file that the server talks to, which may take its time to appear.
+/// Opens the device's character device, which udev may take a moment to create.
 fn open_char(id: u32) -> Result<File, UblkError> {
     let path = format!("/dev/ublkc{id}");
-    let begin = Instant::now();
-    loop {
-        match File::options().read(true).write(true).open(&path) {
-            Ok(file) => return Ok(file),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ResourceBusy
-                ) && begin.elapsed() < DEVICE_TIMEOUT =>
-            {
-                thread::sleep(DEVICE_POLL_INTERVAL);
-            }
-            Err(error) => return Err(UblkError::Open(path, error)),
-        }
-    }
+    let open = || File::options().read(true).write(true).open(&path);
+    let is_early = |error: &io::Error| {
+        let kinds = [ErrorKind::NotFound, ErrorKind::PermissionDenied, ErrorKind::ResourceBusy];
+        kinds.contains(&error.kind())
+    };
+    let opened = retry(DEVICE_POLL_INTERVAL, DEVICE_TIMEOUT, || {
+        let opened = open();
+        (!opened.as_ref().is_err_and(is_early)).then_some(opened)
+    });
+    opened.unwrap_or_else(open).map_err(|error| UblkError::Open(path.clone(), error))
 }

@@ -1,31 +1,29 @@
-//! Whose turn it is with each tag of a queue.
+//! Who owns each tag of a queue: the driver, which has a command in flight, or the server, which has
+//! a request to commit.
 //!
 //! ```text
-//!           fetch                  a command ends, 0
+//!           fetch                 completes with 0
 //!  idle ------------->  driver  ------------------->  server
 //!                         | ^                            |
-//!   a command ends,       | +----------------------------+
-//!   aborted               v           commit and fetch
-//!                       gone
+//!   completes with        | +----------------------------+
+//!   UBLK_IO_RES_ABORT     v          commit and fetch
+//!                      aborted
 //! ```
-//!
-//! Takes ends of commands; gives what they mean. Keeps true: a tag has one command with the driver
-//! or one request with the server, and each request is committed once.
 use super::abi::io;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TagState {
-    /// No command yet.
+    /// Not yet fetched.
     Idle,
-    /// A command waits for a request.
+    /// A command is in flight.
     Driver,
     /// A request waits for its commit.
     Server,
-    /// Nothing comes any more.
+    /// The driver is done with it.
     Aborted,
 }
 
-/// What the end of a command means.
+/// What the completion of a command means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchResult {
     /// The tag has a request.
@@ -34,21 +32,21 @@ pub enum FetchResult {
     Aborted,
 }
 
-/// The driver does not do as it should.
+/// The driver broke the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// A tag that the queue does not have.
     #[error("tag {0}, and the queue has {1}")]
     NoSuchTag(u64, usize),
-    /// A command of the tag has ended already.
-    #[error("tag {0}: a command ended that was not out")]
+    /// The tag has no command in flight.
+    #[error("tag {0}: a command completed that was not in flight")]
     NotFetched(u16),
     /// A command was refused.
     #[error("tag {tag}: the driver refused a command: {}", std::io::Error::from_raw_os_error(-.result))]
     Refused {
-        /// The command's.
+        /// The command's tag.
         tag: u16,
-        /// What it ended with.
+        /// Its result, a negative errno.
         result: i32,
     },
 }
@@ -57,30 +55,28 @@ pub enum ProtocolError {
 #[derive(Debug)]
 pub struct Tags {
     states: Vec<TagState>,
-    /// How many are the server's.
-    served: usize,
-    /// How many are gone.
-    gone: usize,
+    /// Aborted tags.
+    aborted: usize,
 }
 
 impl Tags {
-    /// So many tags, none with a command.
+    /// `depth` tags, none of them fetched.
     pub fn new(depth: u16) -> Self {
-        Tags { states: vec![TagState::Idle; usize::from(depth)], served: 0, gone: 0 }
+        Tags { states: vec![TagState::Idle; usize::from(depth)], aborted: 0 }
     }
 
-    /// The tags that are to be fetched first: all of them.
+    /// Hands all tags to the driver, which has to be sent a fetch for each.
     pub fn fetch(&mut self) -> impl Iterator<Item = u16> {
-        let depth = u16::try_from(self.states.len()).expect("as many as it was made with");
+        let depth = u16::try_from(self.states.len()).expect("it was created from a u16");
         assert!(self.states.iter().all(|state| *state == TagState::Idle), "tags are fetched once");
         self.states.fill(TagState::Driver);
         0..depth
     }
 
-    /// A command has ended.
+    /// A command has completed.
     ///
     /// # Errors
-    /// The driver refused it, or it is none that is out. The queue cannot go on.
+    /// The driver refused it, or none was in flight. The queue cannot go on.
     pub fn on_completion(
         &mut self,
         tag: u64,
@@ -96,37 +92,30 @@ impl Tags {
         match result {
             io::RES_OK => {
                 *state = TagState::Server;
-                self.served += 1;
                 Ok((tag, FetchResult::Request))
             }
             io::RES_ABORT => {
                 *state = TagState::Aborted;
-                self.gone += 1;
+                self.aborted += 1;
                 Ok((tag, FetchResult::Aborted))
             }
             _ => Err(ProtocolError::Refused { tag, result }),
         }
     }
 
-    /// A request is committed, and the next one is fetched.
+    /// Commits a request and fetches the next one.
     ///
     /// # Panics
-    /// If the tag has no request: it would be a request that completes twice.
+    /// If the tag has no request: one would complete twice.
     pub fn commit(&mut self, tag: u16) {
         let state = &mut self.states[usize::from(tag)];
         assert_eq!(*state, TagState::Server, "tag {tag} has a request to commit");
         *state = TagState::Driver;
-        self.served -= 1;
     }
 
-    /// Requests that wait for their commit.
-    pub fn served(&self) -> usize {
-        self.served
-    }
-
-    /// Whether nothing comes any more.
+    /// Whether no tag gets another request.
     pub fn all_aborted(&self) -> bool {
-        self.gone == self.states.len()
+        self.aborted == self.states.len()
     }
 }
 
@@ -140,10 +129,8 @@ mod tests {
         assert_eq!(tags.fetch().collect::<Vec<_>>(), [0, 1]);
         for _ in 0..3 {
             assert_eq!(tags.on_completion(1, io::RES_OK), Ok((1, FetchResult::Request)));
-            assert_eq!(tags.served(), 1);
             tags.commit(1);
         }
-        assert_eq!(tags.served(), 0);
         assert_eq!(tags.on_completion(1, io::RES_ABORT), Ok((1, FetchResult::Aborted)));
         assert!(!tags.all_aborted());
         assert_eq!(tags.on_completion(0, io::RES_ABORT), Ok((0, FetchResult::Aborted)));
@@ -151,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_driver_should_not_do_is_an_error() {
+    fn driver_that_breaks_the_protocol_is_an_error() {
         let mut tags = Tags::new(2);
         assert_eq!(tags.on_completion(0, 0), Err(ProtocolError::NotFetched(0)), "not yet fetched");
         assert_eq!(tags.fetch().count(), 2);
@@ -161,11 +148,11 @@ mod tests {
         assert_eq!(
             tags.on_completion(0, 0),
             Err(ProtocolError::NotFetched(0)),
-            "it is the server's"
+            "the server owns it"
         );
         let refused = tags.on_completion(1, -22).expect_err("EINVAL");
         assert!(refused.to_string().contains("tag 1: the driver refused a command: Invalid"));
-        // One that asks for another way to bring data, which was not agreed on.
+        // UBLK_IO_RES_NEED_GET_DATA, a mode that was not agreed on.
         assert!(matches!(
             tags.on_completion(1, 1),
             Err(ProtocolError::Refused { tag: 1, result: 1 })

@@ -1,6 +1,6 @@
 //! The same with data that are lent: to a device that makes them buffers of its ring, as far as the
 //! kernel lets it.
-use super::{Rig, block, event, happen, testing};
+use super::{Rig, block, check_events, event, testing};
 use crate::backend::linux;
 use proptest::prelude::*;
 use std::any::Any;
@@ -232,7 +232,7 @@ fn data_that_are_lent_are_copied_nowhere() {
     let mut rig = Rig::over(Disk::attach(), 2, Some(Arc::clone(&lending)));
     assert_eq!(rig.one(1, 8, 8, block(5)), (4096, 0));
     assert_eq!(rig.one(0, 0, 16, vec![9; 8192]), (8192, 0));
-    assert_eq!(rig.driver.slot(0).data, [block(0), block(5)].concat());
+    assert_eq!(rig.queue.driver.slot(0).data, [block(0), block(5)].concat());
     assert_eq!(rig.one(0, 0, 16, vec![9; 512]), (-5, 0), "less room than it says");
     assert_eq!(rig.one(2, 0, 0, Vec::new()), (0, 0), "a flush has no data");
     let counts = *lending.counts.lock().expect("no panic");
@@ -252,7 +252,7 @@ fn parts_of_a_request_are_lent_each_for_itself() {
     device.unfreeze();
     assert_eq!(rig.one(1, 8, 16, [block(5), block(6)].concat()), (8192, 0));
     assert_eq!(rig.one(0, 8, 16, vec![9; 8192]), (8192, 0));
-    assert_eq!(rig.driver.slot(0).data, [block(5), block(6)].concat());
+    assert_eq!(rig.queue.driver.slot(0).data, [block(5), block(6)].concat());
     let counts = *lending.counts.lock().expect("no panic");
     assert_eq!(counts, Counts { lent: 2, asked: 4, registered: 3, unregistered: 3, copied: 1 });
     rig.stop();
@@ -265,7 +265,7 @@ fn device_that_takes_no_lent_data_gets_copies() {
     let mut rig = Rig::over(device, 2, Some(Arc::clone(&lending)));
     assert_eq!(rig.one(1, 8, 8, block(5)), (4096, 0));
     assert_eq!(rig.one(0, 0, 16, vec![9; 8192]), (8192, 0));
-    assert_eq!(rig.driver.slot(0).data, [block(0), block(5)].concat());
+    assert_eq!(rig.queue.driver.slot(0).data, [block(0), block(5)].concat());
     assert_eq!(*lending.counts.lock().expect("no panic"), Counts::default());
     rig.stop();
 }
@@ -280,7 +280,7 @@ proptest! {
         refuses in prop::option::of(1..4u32),
     ) {
         let lending = Lending::new(4, refuses);
-        happen(Rig::over(Disk::attach(), 4, Some(Arc::clone(&lending))), events);
+        check_events(Rig::over(Disk::attach(), 4, Some(Arc::clone(&lending))), events);
         let counts = *lending.counts.lock().expect("no panic");
         prop_assert_eq!(counts.registered, counts.unregistered);
         prop_assert_eq!(counts.copied, counts.asked - counts.registered);

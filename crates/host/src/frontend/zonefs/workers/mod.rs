@@ -1,59 +1,60 @@
-//! WorkerPool: threads that do the I/O of files, each with its own channel into the block layer.
+//! The worker pool: threads that do the I/O of files, each with its own channel into the block layer.
 //!
 //! ```text
-//!  submit(file, work) --+-- nothing before it, and short --> engine: begun here and now
+//!  submit(file, work) --+-- short, and nothing queued before it --> engine, on the caller's thread
 //!                       +-- else --> inbox --> the worker's thread --> engine
 //!  engine   plan -> bio -> channel -> completion -> reply
 //! ```
 //!
-//! Takes work for files; gives each a reply, once. Keeps true: all work of a file goes through one
-//! worker, and begins there in the order in which it came; what the device has not done yet does not
-//! keep other files' work from beginning.
+//! Invariants: each operation is replied to once. All operations of a file go through one worker and
+//! begin there in the order of their submission; they do not wait for those of other files, unless
+//! one of them has the worker to itself.
 mod engine;
 
 use super::tree::FileNo;
 use super::view::{OpenMode, View};
 use crate::RealClock;
-use engine::{Engine, Wait};
+use crate::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, Waker, serve};
+use engine::Engine;
 use rustix::io::Errno;
-use rustix::thread::set_current_timer_slack;
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::io;
-use std::num::NonZeroU64;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
-use zonal_blk::Buf;
+use std::time::Duration;
+use zonal_blk::{Buf, Channel, Clock, Nanos, Wake, WakeUp};
 
-/// Longer reads and writes are left to the worker's thread, so that several are copied at once.
+/// Longer reads and writes, in bytes, are left to the worker's thread, so that several threads copy.
 const SHORT: usize = 64 << 10;
 
-/// What is to be done with a file.
+/// An operation on a file.
 #[derive(Debug)]
 pub enum FileOp {
     /// Open it.
     Open {
-        /// To write to it.
+        /// For writing.
         writes: bool,
     },
     /// Close it.
     Close {
-        /// It was opened to write to it.
+        /// It was open for writing.
         wrote: bool,
     },
     /// Read it.
     Read {
-        /// From here on.
+        /// The first byte.
         offset: u64,
-        /// So many bytes at the most.
+        /// The number of bytes, at most.
         len: usize,
         /// How it was opened.
         open_mode: OpenMode,
     },
     /// Write to it.
     Write {
-        /// Here.
+        /// The first byte.
         offset: u64,
-        /// This.
+        /// The data.
         data: Buf,
         /// How it was opened.
         open_mode: OpenMode,
@@ -62,23 +63,23 @@ pub enum FileOp {
     Sync,
     /// Truncate it.
     Truncate {
-        /// To this size.
+        /// The new size in bytes.
         size: u64,
     },
 }
 
-/// What is given back.
+/// The result of a [`FileOp`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
-    /// It is done.
+    /// Done.
     Done,
-    /// What was read; less than was asked for at the end of the file.
+    /// The data that were read, fewer than requested at the end of the file.
     Data(&'a [u8]),
-    /// So many bytes were written.
+    /// The number of bytes written.
     Written(usize),
 }
 
-/// Who is told how it ended.
+/// Called with the result.
 type OnDone = Box<dyn FnOnce(Result<Reply<'_>, Errno>) + Send>;
 
 struct Job {
@@ -87,7 +88,7 @@ struct Job {
     on_done: OnDone,
 }
 
-/// The workers of a view. Dropping them sees what was begun to its end.
+/// The workers of a view. Dropping them completes the operations that were submitted.
 pub struct WorkerPool {
     view: Arc<View>,
     clock: RealClock,
@@ -96,38 +97,44 @@ pub struct WorkerPool {
 }
 
 struct Worker {
-    /// The device's block size.
+    /// The device's block size in bytes.
     block: u64,
     engine: Mutex<Engine>,
     inbox: Mutex<Inbox>,
-    wake: Condvar,
+    waker: Arc<Waker>,
 }
 
 #[derive(Default)]
 struct Inbox {
     jobs: VecDeque<Job>,
-    /// The engine has something to wait for.
+    /// A caller's thread has left the engine with I/O in flight.
     kicked: bool,
-    stops: bool,
+    /// The worker's thread sleeps, or is about to.
+    asleep: bool,
+    stopping: bool,
 }
 
 impl WorkerPool {
-    /// So many workers for a view. `clock` is that of all who use the device.
+    /// Starts `count` workers for a view. `clock` is the one of all exports of the device.
     ///
     /// # Errors
-    /// The device has too few hardware queues, or there can be no more threads.
+    /// The device has too few hardware queues, or the process no threads or file descriptors left.
     pub fn start(view: Arc<View>, clock: RealClock, count: usize) -> io::Result<Self> {
         let mut workers = WorkerPool { view, clock, workers: Vec::new(), threads: Vec::new() };
         for _ in 0..count {
             let channel = workers.view.queue().channel().map_err(io::Error::other)?;
+            let mut poller = Poller::new(WaitPolicy::Sleep(Duration::ZERO))?;
             let worker = Arc::new(Worker {
                 block: workers.view.queue().limits().lba_size.into(),
                 engine: Mutex::new(Engine::new(Arc::clone(&workers.view), channel)),
                 inbox: Mutex::default(),
-                wake: Condvar::new(),
+                waker: poller.waker(),
             });
-            let (theirs, clock) = (Arc::clone(&worker), workers.clock.clone());
-            let run = move || theirs.run(&clock);
+            let (served, clock) = (Arc::clone(&worker), workers.clock.clone());
+            let run = move || {
+                let mut thread = WorkerThread { worker: &served, blocked: false, stopping: false };
+                let Ok(()) = serve(&mut thread, &clock, &mut poller);
+            };
             workers.workers.push(worker);
             workers.threads.push(thread::Builder::new().name("zonefs".to_owned()).spawn(run)?);
         }
@@ -139,7 +146,7 @@ impl WorkerPool {
         &self.view
     }
 
-    /// Has something done. `on_done` is called when it is done: before this returns, or by a worker's
+    /// Submits an operation. `on_done` is called with its result, before this returns or by a worker's
     /// thread.
     pub fn submit(
         &self,
@@ -148,7 +155,7 @@ impl WorkerPool {
         on_done: impl FnOnce(Result<Reply<'_>, Errno>) + Send + 'static,
     ) {
         match work {
-            // Nothing for a device.
+            // They need no I/O.
             FileOp::Open { writes } if !self.view.opens_zones(file) => {
                 on_done(self.view.open(file, writes).map(|_| Reply::Done));
             }
@@ -167,8 +174,8 @@ impl WorkerPool {
 impl Drop for WorkerPool {
     fn drop(&mut self) {
         for worker in &self.workers {
-            worker.inbox().stops = true;
-            worker.wake.notify_one();
+            worker.inbox().stopping = true;
+            worker.waker.wake();
         }
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so.
@@ -189,22 +196,32 @@ impl Worker {
     fn submit(&self, clock: &RealClock, job: Job) {
         if self.is_short(&job)
             && let Ok(mut engine) = self.engine.try_lock()
-            // Work is taken out of the inbox only by who has the engine.
+            && engine.may_begin()
+            // Jobs are taken out of the inbox only by whoever holds the engine.
             && self.inbox().jobs.is_empty()
         {
-            engine.begin(clock, job);
-            if engine.poll(clock) != Wait::Idle {
+            engine.begin(clock.now(), job);
+            engine.poll(clock.now());
+            if engine.channel.next_event() != Wake::Idle {
                 drop(engine);
-                self.inbox().kicked = true;
-                self.wake.notify_one();
+                self.wake(|inbox| inbox.kicked = true);
             }
             return;
         }
-        self.inbox().jobs.push_back(job);
-        self.wake.notify_one();
+        self.wake(|inbox| inbox.jobs.push_back(job));
     }
 
-    /// Whether work can be begun without waiting, and soon.
+    /// Changes the inbox and wakes the worker's thread.
+    fn wake(&self, change: impl FnOnce(&mut Inbox)) {
+        let mut inbox = self.inbox();
+        change(&mut inbox);
+        if std::mem::take(&mut inbox.asleep) {
+            drop(inbox);
+            self.waker.wake();
+        }
+    }
+
+    /// Whether an operation can begin without waiting, and soon.
     fn is_short(&self, job: &Job) -> bool {
         match &job.work {
             FileOp::Read { len, .. } => *len <= SHORT,
@@ -216,38 +233,61 @@ impl Worker {
             _ => false,
         }
     }
+}
 
-    fn run(&self, clock: &RealClock) {
-        // Where it is refused, sleeps are longer.
-        let _ = set_current_timer_slack(NonZeroU64::new(1000));
-        loop {
-            let wait = {
-                let mut engine = self.engine();
-                loop {
-                    let Some(job) = self.inbox().jobs.pop_front() else { break };
-                    engine.begin(clock, job);
-                }
-                engine.poll(clock)
-            };
-            if wait == Wait::Not {
-                thread::yield_now();
-                continue;
-            }
-            let inbox = self.inbox();
-            let nothing = |inbox: &mut Inbox| inbox.jobs.is_empty() && !inbox.kicked;
-            let mut inbox = match wait {
-                Wait::Idle if inbox.stops && inbox.jobs.is_empty() => break,
-                Wait::For(time) => {
-                    let waited = self.wake.wait_timeout_while(inbox, time, |i| nothing(i));
-                    waited.expect("inbox lock").0
-                }
-                _ => {
-                    let waits = |inbox: &mut Inbox| nothing(inbox) && !inbox.stops;
-                    self.wake.wait_while(inbox, waits).expect("inbox lock")
-                }
-            };
-            inbox.kicked = false;
+/// What a worker's thread serves.
+struct WorkerThread<'a> {
+    worker: &'a Worker,
+    /// The inbox has to wait: an operation has the worker to itself.
+    blocked: bool,
+    /// Has been told to stop.
+    stopping: bool,
+}
+
+impl Frontend for WorkerThread<'_> {
+    type Error = Infallible;
+
+    fn poll(&mut self, clock: &RealClock) -> Result<Progress, Infallible> {
+        let mut engine = self.worker.engine();
+        let mut worked = false;
+        while engine.may_begin() {
+            let Some(job) = self.worker.inbox().jobs.pop_front() else { break };
+            engine.begin(clock.now(), job);
+            worked = true;
         }
-        self.engine().finish(clock);
+        worked |= engine.poll(clock.now()) > 0;
+        self.blocked = !engine.may_begin();
+        let inbox = self.worker.inbox();
+        self.stopping = inbox.stopping;
+        Ok(match worked {
+            true => Progress::Worked,
+            false if inbox.stopping && inbox.jobs.is_empty() && engine.is_idle() => Progress::Done,
+            false => Progress::Idle,
+        })
+    }
+
+    fn drain(&mut self, now: Nanos) -> bool {
+        let mut engine = self.worker.engine();
+        engine.channel.retire();
+        engine.poll(now);
+        engine.channel.is_idle()
+    }
+
+    fn for_each_channel(&mut self, visit: &mut dyn FnMut(&mut Channel)) {
+        visit(&mut self.worker.engine().channel);
+    }
+
+    fn wait_fds(&mut self, _: &mut WaitSet) {}
+
+    fn prepare_to_sleep(&mut self) -> bool {
+        let mut inbox = self.worker.inbox();
+        inbox.asleep = true;
+        let nothing_new = inbox.jobs.is_empty() || self.blocked;
+        nothing_new && !inbox.kicked && inbox.stopping == self.stopping
+    }
+
+    fn awake(&mut self) {
+        let mut inbox = self.worker.inbox();
+        (inbox.asleep, inbox.kicked) = (false, false);
     }
 }
