@@ -92,7 +92,7 @@ fn random_reads_find_what_was_written() {
         for real in [false, true] {
             let outcomes = run(real, REGULAR, None, &text);
             let requests: u64 =
-                outcomes.iter().map(|o| o.stats.live().ios.iter().sum::<u64>()).sum();
+                outcomes.iter().map(|o| o.stats.counts().ios.iter().sum::<u64>()).sum();
             assert_eq!(requests, 800, "{fs} {options}: the warm run is not measured");
             let [read, written] = bytes(&outcomes);
             assert!(read > 0 && written > 0);

@@ -3,11 +3,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zonal_fio::trace::{Action, Format, ReplayOptions, pattern, read};
+use zonal_fio::job::{BlkparseAction, ReplayOptions};
+use zonal_fio::trace::{Format, pattern, read};
 
 /// The requests of a trace, without their line numbers.
 fn asked(bytes: &[u8]) -> Option<(Format, Vec<(u64, u64, u8)>)> {
-    let (format, trace) = match read("fuzz", &mut &bytes[..], Action::Queued) {
+    let (format, trace) = match read("fuzz", &mut &bytes[..], BlkparseAction::Queue) {
         Ok(read) => read,
         Err(error) => {
             assert!(error.to_string().starts_with("fuzz:"), "{error}");
@@ -18,7 +19,7 @@ fn asked(bytes: &[u8]) -> Option<(Format, Vec<(u64, u64, u8)>)> {
     let requests = trace.requests.iter().map(|it| (it.offset, it.len, it.op as u8)).collect();
     if format == Format::Pattern {
         let text = pattern::print("again", &trace.requests);
-        let (_, again) = read("again", &mut text.as_bytes(), Action::Queued).expect("as printed");
+        let (_, again) = read("again", &mut text.as_bytes(), BlkparseAction::Queue).expect("as printed");
         assert_eq!(again.requests, trace.requests);
     }
     let options = ReplayOptions { time_scale: 50, scale: 3, align: 4096, ..Default::default() };

@@ -6,11 +6,11 @@ use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use zonal_blk::Op;
-use zonal_fio::generate::random::Rng;
 use zonal_fio::generate::{Randomio, Region};
-use zonal_fio::job::Job;
-use zonal_fio::options::read_size;
-use zonal_fio::trace::{self, Action, Fraction, PatternOptions, Raidtest, Request, pattern};
+use zonal_fio::job::{BlkparseAction, Fraction, Job, PatternOptions};
+use zonal_fio::options::parse_size;
+use zonal_fio::rng::Rng;
+use zonal_fio::trace::{self, Raidtest, Request, pattern};
 use zonal_lab::devices;
 
 /// What to do.
@@ -40,7 +40,7 @@ pub enum GenerateCommand {
 #[derive(Args, Debug)]
 pub struct GenerateArgs {
     /// Size of the region, such as 1g (raidtest's -s)
-    #[arg(long, value_name = "SIZE", value_parser = read_size, required_unless_present = "device")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, required_unless_present = "device")]
     pub size: Option<u64>,
     /// The region is this device: a spec (see `zonal devices`) or a TOML profile
     #[arg(long, value_name = "SPEC", conflicts_with = "size")]
@@ -65,10 +65,10 @@ pub struct RaidtestArgs {
     #[command(flatten)]
     pub common: GenerateArgs,
     /// What offsets and lengths are multiples of (raidtest's -S)
-    #[arg(long, value_name = "SIZE", default_value = "512", value_parser = read_size)]
+    #[arg(long, value_name = "SIZE", default_value = "512", value_parser = parse_size)]
     pub align: u64,
     /// Longest request
-    #[arg(long, value_name = "SIZE", default_value = "128k", value_parser = read_size)]
+    #[arg(long, value_name = "SIZE", default_value = "128k", value_parser = parse_size)]
     pub max_size: u64,
 }
 
@@ -81,10 +81,10 @@ pub struct RandomioArgs {
     #[arg(long, value_name = "SHARE", default_value = "0")]
     pub fsyncs: Fraction,
     /// Size of each read and write
-    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = read_size)]
+    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = parse_size)]
     pub io_size: u64,
     /// What offsets are multiples of [default: the size of a request]
-    #[arg(long, value_name = "SIZE", value_parser = read_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub align: Option<u64>,
 }
 
@@ -165,7 +165,7 @@ fn write(args: &GenerateArgs, origin: &str, requests: &[Request]) -> Result<()> 
 fn show(path: &Path) -> Result<()> {
     let name = path.display().to_string();
     let file = File::open(path).with_context(|| name.clone())?;
-    let (format, trace) = trace::read(&name, &mut BufReader::new(file), Action::Queued)?;
+    let (format, trace) = trace::read(&name, &mut BufReader::new(file), BlkparseAction::Queue)?;
     let mut out = io::stdout().lock();
     writeln!(out, "{name}: {format}")?;
     for (file, line) in &trace.files {

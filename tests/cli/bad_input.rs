@@ -14,7 +14,7 @@ fn job_file_that_cannot_be_parsed_names_file_and_line() {
     for (text, message) in [
         ("[a]\nrw=write\nbsx=4k\n", "bad.fio:3: unknown option \"bsx\", did you mean \"bs\"?"),
         ("[a]\nbs=4k\n\ncolour=red\n", "bad.fio:4: unknown option \"colour\""),
-        ("rw=write\n[a]\n", "bad.fio:1: \"rw=write\" stands before the first [section]"),
+        ("rw=write\n[a]\n", "bad.fio:1: \"rw=write\" is before the first [section]"),
         ("[a\nrw=write\n", "bad.fio:1: expected a section such as [job], found \"[a\""),
         ("[a]\nbs=4q\n", "bad.fio:2: bs: expected a size such as 4k, found \"4q\""),
         ("[a]\nsize=200%\n", "bad.fio:2: size: percentage above 100 in \"200%\""),

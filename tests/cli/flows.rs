@@ -113,7 +113,7 @@ fn output_goes_to_the_file_that_it_is_to_go_to() {
 fn ignored_options_are_reported_once() {
     let jobs = "[a]\nopendir=d\nsize=4k\n[b]\nopendir=e\nsize=4k\n";
     let ran = TestDir::new().with("odd.fio", jobs).zonal(&["run", SMALL, "odd.fio"]);
-    let message = "zonal: odd.fio:2: opendir is not supported, the job runs differently: the job works on one device, not on files\n";
+    let message = "zonal: odd.fio:2: opendir is not supported, the job runs differently: the job uses one device, not files\n";
     assert_eq!((ran.code, ran.err.as_str()), (0, message));
 }
 

@@ -210,7 +210,7 @@ fn what_cannot_be_replayed_is_refused_before_anything_runs() {
         (
             PLAIN,
             &["--read_iolog=cut"][..],
-            "read_iolog: cut:4: the file is cut off: the line has no end",
+            "read_iolog: cut:4: the file is truncated: the last line has no line break",
         ),
         (PLAIN, &["--read_iolog=gone"], "read_iolog: gone: No such file or directory (os error 2)"),
         (PLAIN, &["--read_iolog=none"], "read_iolog: none: found nothing to replay"),

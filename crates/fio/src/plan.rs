@@ -1,39 +1,38 @@
-//! Which clones run when: phases divided by `stonewall`, reporting groups.
-//!
-//! Takes the jobs in their order; gives phases, one after another, each of clones that run together.
-use crate::generate::random::Rng;
+//! The execution plan of a run: phases separated by `stonewall`, reporting groups, and clones that
+//! run at the same time.
 use crate::generate::{Generator, Region, RegionError, ZbdTable};
 use crate::job::{CpusPolicy, Job, ZoneMode};
-use crate::runner::JobRunner;
+use crate::rng::Rng;
 use crate::runner::run_state::RunState;
 use crate::runner::verifier::Verifier;
-use crate::trace::{Recording, TraceSlice};
+use crate::runner::{JobRunner, Recording};
+use crate::trace::TraceSlice;
 use std::sync::Arc;
 use zonal_blk::{Channel, Limits};
 
-/// What a clone's random numbers are for, beside those of its generator.
-const CHECKED_DATA: u64 = 2;
+/// The stream of random numbers for written data; the generator uses 0 and 1.
+const DATA_STREAM: u64 = 2;
 
-/// One clone of a job, to be run on a thread of its own.
+/// One clone of a job.
 #[derive(Clone, Debug)]
 pub struct Task {
     /// The job.
     pub job: Arc<Job>,
-    /// The job's place in the job file.
+    /// Index of the job in the job file.
     pub index: u32,
-    /// The clone's place among its like.
+    /// Index of the clone in the job.
     pub clone: u32,
     /// Reporting group.
     pub group: u32,
-    /// The requests that the clone does, instead of its own.
-    pub share: Option<TraceSlice>,
-    /// The device that a trace is for, whatever the job names.
+    /// The requests to replay instead of generated I/O.
+    pub trace_slice: Option<TraceSlice>,
+    /// The device of a trace; overrides that of the job.
     pub device: Option<String>,
-    /// The trace that is made of the run.
+    /// The trace to record.
     pub recording: Option<Arc<Recording>>,
 }
 
-/// Divides the jobs into phases. A job with `stonewall` begins a phase, and as in fio a group.
+/// Divides the jobs into phases. A job with `stonewall` starts a phase and, as in fio, a group.
 pub fn phases(jobs: &[Arc<Job>]) -> Vec<Vec<Task>> {
     let mut phases: Vec<Vec<Task>> = Vec::new();
     let mut group = 0;
@@ -44,44 +43,44 @@ pub fn phases(jobs: &[Arc<Job>]) -> Vec<Vec<Task>> {
         if index > 0 && (job.stonewall || job.new_group) {
             group += 1;
         }
-        let phase = phases.last_mut().expect("the first job begins a phase");
+        let phase = phases.last_mut().expect("the first job starts a phase");
         let clone = |clone| Task { index, clone, group, ..Task::of(job) };
         phase.extend((0..job.numjobs).map(clone));
     }
     phases
 }
 
-/// The number of write-target zones that the jobs of a phase allow: the smallest that one of them
-/// asks for, 0 if none does.
+/// The limit of zones being written in a phase: the lowest `max_open_zones` of its jobs, 0 if none
+/// has one.
 pub fn max_open_zones<'a>(jobs: impl Iterator<Item = &'a Job>) -> u32 {
     jobs.map(|job| job.max_open_zones).filter(|&limit| limit > 0).min().unwrap_or(0)
 }
 
 impl Task {
-    /// The first clone of a job by itself.
+    /// A task for the first clone of a job.
     pub fn of(job: &Arc<Job>) -> Self {
         Task {
             job: Arc::clone(job),
             index: 0,
             clone: 0,
             group: 0,
-            share: None,
+            trace_slice: None,
             device: None,
             recording: None,
         }
     }
 
-    /// The device that the clone asks for.
+    /// The device of the clone, if it names one.
     pub fn device(&self) -> Option<&str> {
         self.device.as_deref().or(self.job.filename.as_deref())
     }
 
-    /// Where the clone works on a device: anywhere, if a trace says so.
+    /// The region of the clone on a device: all of it for a trace.
     ///
     /// # Errors
     /// The option that does not fit the device.
     pub fn region(&self, limits: &Limits) -> Result<Region, RegionError> {
-        match self.share {
+        match self.trace_slice {
             Some(_) => {
                 let end = limits.capacity.to_bytes().0;
                 Ok(Region { start: 0, end, io_size: u64::MAX })
@@ -90,8 +89,8 @@ impl Task {
         }
     }
 
-    /// Makes the clone ready to run. `id` tells it from all others that share `zbd`; `seed` is
-    /// mixed with the job's own; `with_data` is for devices that keep data.
+    /// Creates the runner of the clone. `id` is unique among the clones that share `zbd`; `seed` is
+    /// mixed with that of the job; `with_data` is for devices that store data.
     pub fn runner(
         &self,
         region: Region,
@@ -104,14 +103,14 @@ impl Task {
         let zone_size = channel.queue().limits().zone_size.to_bytes().0;
         let zbd = zbd.filter(|_| self.job.zonemode == ZoneMode::Zbd);
         let stream = [self.job.randseed, u64::from(self.index), u64::from(self.clone)];
-        let generator = match &self.share {
-            Some(share) => Generator::replay(&self.job, share.clone()),
+        let generator = match &self.trace_slice {
+            Some(slice) => Generator::replay(&self.job, slice.clone()),
             None => Generator::new(&self.job, region, zbd.clone(), zone_size, id, seed, stream),
         };
-        let numbers = Rng::new(seed, [stream[0], stream[1], stream[2], CHECKED_DATA]).next();
+        let numbers = Rng::new(seed, [stream[0], stream[1], stream[2], DATA_STREAM]).next();
         let zone_size = channel.queue().limits().zone_size;
         let verifier = Verifier::new(&self.job, self.clone, numbers, zbd, zone_size);
-        // What is checked is checked after each loop.
+        // Verification comes after each loop.
         let (bytes, loops) = match &verifier {
             Some(_) => (region.io_size, self.job.loops),
             None => (region.io_size.saturating_mul(self.job.loops), 1),
@@ -123,21 +122,20 @@ impl Task {
         runner
     }
 
-    /// The CPUs that the clone may use, out of those there are (`cpus_allowed`,
-    /// `cpus_allowed_policy`). A CPU that there is not is replaced by one that there is, so that a
-    /// job made for a larger machine runs.
+    /// The CPUs that the clone may use (`cpus_allowed`, `cpus_allowed_policy`). A CPU that is not online
+    /// is replaced by one that is, so that a job for a larger machine runs; empty for all CPUs.
     pub fn cpus(&self, online: &[usize]) -> Vec<usize> {
-        let wanted = &self.job.cpus_allowed;
-        if wanted.is_empty() || online.is_empty() {
+        let allowed = &self.job.cpus_allowed;
+        if allowed.is_empty() || online.is_empty() {
             return Vec::new();
         }
-        let there = |&cpu: &usize| {
+        let replaced = |&cpu: &usize| {
             if online.contains(&cpu) { cpu } else { online[cpu % online.len()] }
         };
         match self.job.cpus_allowed_policy {
-            CpusPolicy::Split => vec![there(&wanted[self.clone as usize % wanted.len()])],
+            CpusPolicy::Split => vec![replaced(&allowed[self.clone as usize % allowed.len()])],
             CpusPolicy::Shared => {
-                let mut cpus: Vec<usize> = wanted.iter().map(there).collect();
+                let mut cpus: Vec<usize> = allowed.iter().map(replaced).collect();
                 cpus.sort_unstable();
                 cpus.dedup();
                 cpus
@@ -155,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn stonewall_begins_a_phase_and_a_group_new_group_only_a_group() {
+    fn stonewall_starts_a_phase_and_a_group_new_group_only_a_group() {
         let jobs = [job("a", 2, true, false), job("b", 1, false, true), job("c", 1, true, false)];
         let phases = phases(&jobs);
         let seen: Vec<Vec<_>> = phases
@@ -167,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_are_shared_or_split_and_those_missing_are_replaced() {
+    fn cpus_are_shared_or_split_and_missing_ones_are_replaced() {
         let job = |policy| Job {
             cpus_allowed: vec![1, 2, 3, 4],
             cpus_allowed_policy: policy,

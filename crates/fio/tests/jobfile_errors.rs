@@ -1,8 +1,8 @@
-//! Wrong input, with the exact words of the answer.
+//! Invalid input and the exact error messages.
 use zonal_fio::jobfile::{MemoryEnvironment, parse_args, parse_file, parse_str};
 
-fn source() -> MemoryEnvironment {
-    let mut source = MemoryEnvironment::default()
+fn env() -> MemoryEnvironment {
+    let mut env = MemoryEnvironment::default()
         .with_file("jobs/self.fio", "bs=4k\ninclude self.fio\n")
         .with_file("jobs/ping.fio", "include pong.fio\n")
         .with_file("jobs/pong.fio", "\ninclude ping.fio\n")
@@ -10,15 +10,15 @@ fn source() -> MemoryEnvironment {
         .with_file("jobs/wrong.fio", "bs=4k\niodepth=none\n")
         .with_file("jobs/file.fio", "[a]\n");
     for depth in 0..20 {
-        source = source.with_file(&format!("jobs/{depth}"), &format!("include {}\n", depth + 1));
+        env = env.with_file(&format!("jobs/{depth}"), &format!("include {}\n", depth + 1));
     }
-    source.files.insert("bytes.fio".into(), b"[a]\nbs=4k\nname=\xff\n".to_vec());
-    source
+    env.files.insert("bytes.fio".into(), b"[a]\nbs=4k\nname=\xff\n".to_vec());
+    env
 }
 
 #[track_caller]
 fn file(text: &str, message: &str) {
-    let error = parse_str("jobs/zwp.fio", text, &source()).expect_err(text);
+    let error = parse_str("jobs/zwp.fio", text, &env()).expect_err(text);
     assert_eq!(error.to_string(), message);
 }
 
@@ -29,7 +29,7 @@ fn option(option: &str, message: &str) {
 
 #[track_caller]
 fn line(arguments: &str, message: &str) {
-    let error = parse_args(arguments.split(' '), &source()).expect_err(arguments);
+    let error = parse_args(arguments.split(' '), &env()).expect_err(arguments);
     assert_eq!(error.to_string(), message);
 }
 
@@ -46,7 +46,7 @@ fn sizes() {
     option("bs=4k*2", r#"bs: arithmetic outside parentheses in "4k*2""#);
     option("size=(4k/0)", r#"size: division by zero in "(4k/0)""#);
     option("size=(4k-8k)", r#"size: number less than zero in "(4k-8k)""#);
-    option("size=99999p", r#"size: number too great in "99999p""#);
+    option("size=99999p", r#"size: number too large in "99999p""#);
     option("size=101%", r#"size: percentage above 100 in "101%""#);
     option("size=1kz", r#"size: expected a size such as 4k, 50% or 8z, found "1kz""#);
     option("bs=${UNSET}", "bs: expected a size such as 4k, found no value");
@@ -56,7 +56,7 @@ fn sizes() {
 fn times() {
     option("runtime=10min", r#"runtime: expected a time such as 30s, found "10min""#);
     option("startdelay=5-10", r#"startdelay: arithmetic outside parentheses in "5-10""#);
-    option("ramp_time=99999999999d", r#"ramp_time: number too great in "99999999999d""#);
+    option("ramp_time=99999999999d", r#"ramp_time: number too large in "99999999999d""#);
 }
 
 #[test]
@@ -100,11 +100,11 @@ fn words() {
 fn data() {
     option(
         "verify=xxhash",
-        "verify: \"xxhash\" is not supported: of checksums there are crc32c, crc32, md5 and sha256",
+        "verify: \"xxhash\" is not supported: the checksums are crc32c, crc32, md5 and sha256",
     );
     option(
         "verify_pattern=abc",
-        "verify_pattern: expected numbers, \"strings\" and %o, as 0xff%o\"abc\"-12, found \"abc\"",
+        "verify_pattern: expected numbers, \"strings\" and %o, such as 0xff%o\"abc\"-12, found \"abc\"",
     );
     option("verify_interval=40", r#"verify_interval: expected 80 to 4294967295, found "40""#);
     option(
@@ -113,7 +113,7 @@ fn data() {
     );
     option(
         "ignore_error=EWHAT",
-        "ignore_error: expected errors for reads, writes and checks, as EIO:28,ENOSPC, found \
+        "ignore_error: expected errors for reads, writes and verification, such as EIO:28,ENOSPC, found \
          \"EWHAT\"",
     );
 }
@@ -132,7 +132,7 @@ fn names() {
 }
 
 #[test]
-fn contradictions() {
+fn conflicts() {
     option("time_based", "time_based: needs a runtime");
     option("rate_iops=100\nrate=1m", "rate_iops: cannot be combined with rate");
     option("size=512", "size: 512 is less than the block size, 4k");
@@ -147,9 +147,9 @@ fn contradictions() {
 
 #[test]
 fn sections() {
-    file("bs=4k\n[a]\n", r#"jobs/zwp.fio:1: "bs=4k" stands before the first [section]"#);
-    file("time_based\n[a]\n", r#"jobs/zwp.fio:1: "time_based" stands before the first [section]"#);
-    file("include x\n", r#"jobs/zwp.fio:1: "include x" stands before the first [section]"#);
+    file("bs=4k\n[a]\n", r#"jobs/zwp.fio:1: "bs=4k" is before the first [section]"#);
+    file("time_based\n[a]\n", r#"jobs/zwp.fio:1: "time_based" is before the first [section]"#);
+    file("include x\n", r#"jobs/zwp.fio:1: "include x" is before the first [section]"#);
     file("\n[a\n", r#"jobs/zwp.fio:2: expected a section such as [job], found "[a""#);
     file("[a] b\n", r#"jobs/zwp.fio:1: expected a section such as [job], found "[a] b""#);
     let no_job = "no job is defined: a job file needs a [section], the command line needs --name";
@@ -176,14 +176,14 @@ fn includes() {
         "[a]\ninclude wrong.fio\n",
         r#"jobs/wrong.fio:2: iodepth: expected a whole number, found "none""#,
     );
-    file("[a]\ninclude 0\n", "jobs/14:1: include 15: more than 16 files inside one another");
+    file("[a]\ninclude 0\n", "jobs/14:1: include 15: includes are nested more than 16 deep");
 }
 
 #[test]
 fn files() {
-    let error = parse_file("none.fio".as_ref(), &source()).expect_err("no such file");
+    let error = parse_file("none.fio".as_ref(), &env()).expect_err("no such file");
     assert_eq!(error.to_string(), "none.fio: entity not found");
-    let error = parse_file("bytes.fio".as_ref(), &source()).expect_err("no text");
+    let error = parse_file("bytes.fio".as_ref(), &env()).expect_err("no text");
     assert_eq!(error.to_string(), "bytes.fio: line 3 is not valid UTF-8");
 }
 

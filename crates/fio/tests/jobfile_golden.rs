@@ -1,8 +1,8 @@
-//! Whole job files, to the last field of each job.
+//! Complete job files, compared field by field.
 use std::path::Path;
 use zonal_blk::Nanos;
 use zonal_fio::job::{CpusPolicy, Extent, Job, Rw, ZoneMode};
-use zonal_fio::jobfile::{JobSet, SystemEnvironment, parse_file, to_options};
+use zonal_fio::jobfile::{JobSet, SystemEnvironment, parse_file};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -36,7 +36,7 @@ fn nvme_read_job() {
         ioengine: "io_uring".into(),
         filename: Some("/dev/nvme0n1".into()),
         direct: true,
-        given: pairs(&[("rw", "read"), ("filename", "/dev/nvme0n1")]),
+        own_options: pairs(&[("rw", "read"), ("filename", "/dev/nvme0n1")]),
         ..Job::default()
     };
     assert_eq!(set.jobs, [expected]);
@@ -87,7 +87,7 @@ fn stages_of_a_zoned_job() {
             iodepth: 8,
             iodepth_low: 8,
             iodepth_batch_complete_max: 8,
-            given: pairs(&[("rw", "write"), ("size", "64z"), ("iodepth", "8")]),
+            own_options: pairs(&[("rw", "write"), ("size", "64z"), ("iodepth", "8")]),
             ..staged()
         }
     );
@@ -109,7 +109,7 @@ fn stages_of_a_zoned_job() {
             time_based: true,
             runtime: Some(Nanos(90 * SECOND)),
             startdelay: Nanos(SECOND / 2),
-            given: overwrite.given.clone(),
+            own_options: overwrite.own_options.clone(),
             ..staged()
         }
     );
@@ -131,7 +131,7 @@ fn stages_of_a_zoned_job() {
             iodepth_low: 16,
             randseed: 42,
             runtime: Some(Nanos(120 * SECOND)),
-            given: mixed.given.clone(),
+            own_options: mixed.own_options.clone(),
             ..staged()
         }
     );
@@ -139,13 +139,13 @@ fn stages_of_a_zoned_job() {
 }
 
 #[test]
-fn given_options_have_fio_s_names_and_the_values_as_written() {
+fn own_options_have_the_names_of_fio_and_the_values_as_written() {
     let set = parse("zbd-stages.fio");
     assert_eq!(
-        to_options(&set.jobs[2])[..3],
+        set.jobs[2].own_options[..3],
         pairs(&[("stonewall", "1"), ("rw", "randrw"), ("rwmixwrite", "30")])
     );
     assert!(set.global_options.contains(&("bs".into(), "16k".into())), "the last value counts");
-    let included = to_options(&set.jobs[1]);
+    let included = &set.jobs[1].own_options;
     assert!(included.contains(&("startdelay".into(), "500ms".into())), "included options too");
 }

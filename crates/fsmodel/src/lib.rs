@@ -45,7 +45,8 @@ pub use mount::{Disk, Layout, MountError, check, mount};
 pub use params::Params;
 pub use runner::FsRunner;
 use zonal_blk::{BioFlags, Completion, Nanos, Op, Sector, Status};
-pub use zonal_fio::file_system::{FsCounters, FsKind, FsOptions};
+pub use zonal_fio::job::{FsKind, FsOptions};
+pub use zonal_fio::stats::FsCounters;
 
 /// A file: the clone that it belongs to, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,8 +9,7 @@ use super::zoned::ZonedFs;
 use super::{FileId, FileSystem, FsKind, FsRunner, Params, btrfs, xfs};
 use std::sync::Arc;
 use zonal_blk::{Limits, Queue, Status, Zone, ZoneNo};
-use zonal_fio::job::{Extent, Job, Rw, ZoneMode};
-use zonal_fio::trace::PatternProgram;
+use zonal_fio::job::{Extent, Job, PatternProgram, Rw, ZoneMode};
 
 /// A disk of a file system.
 pub struct Disk {

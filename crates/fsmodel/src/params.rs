@@ -1,6 +1,6 @@
 //! The parameters of a file system model.
 use zonal_blk::Nanos;
-use zonal_fio::file_system::{FsKind, FsOptions};
+use zonal_fio::job::{FsKind, FsOptions};
 
 /// A file system's parameters. Where each value comes from is in `docs/filesystems.md`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,14 +7,12 @@ use super::{FileId, FileOp};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use zonal_blk::{Nanos, Status};
-use zonal_fio::file_system::Service;
-use zonal_fio::generate::random::Rng;
 use zonal_fio::generate::{Generator, NextIo, Region};
-use zonal_fio::job::{DataDir, Job, Rw};
-use zonal_fio::runner::pace::Pace;
+use zonal_fio::job::{DataDir, FileService, Fraction, Job, PatternProgram, Rw};
+use zonal_fio::rng::Rng;
+use zonal_fio::runner::Pace;
 use zonal_fio::stats::IoStats;
-use zonal_fio::trace::raidtest::PatternError;
-use zonal_fio::trace::{Fraction, PatternProgram, Raidtest, Trace, TraceSlice};
+use zonal_fio::trace::{PatternError, Raidtest, Trace, TraceSlice};
 
 /// What a process does, and to which file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -311,7 +309,7 @@ impl Files {
             _ => FileOp::Write { offset, len },
         };
         let step = Step { file: file(open.number), op };
-        if job.fs.service == Service::RoundRobin
+        if job.fs.service == FileService::RoundRobin
             && let Some(open) = self.open.remove(place)
         {
             self.open.push_back(open);

@@ -14,7 +14,8 @@ use std::sync::atomic::Ordering;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Bio, Buf, Channel, Clock, Completion, Nanos, Op, Status};
 use zonal_fio::job::{DataDir, Job};
-use zonal_fio::runner::{Outcome, Progress, Runner, SAMPLE_INTERVAL, Step, SteppedBy};
+use zonal_fio::runner::{Outcome, Progress, Runner, Step, SteppedBy};
+use zonal_fio::stats::SAMPLE_PERIOD;
 use zonal_fio::verify::Findings;
 
 /// A disk's way into the block layer.
@@ -81,7 +82,7 @@ impl FsRunner {
     /// The start of the processes, the end of the ramp, the samples.
     fn begin(&mut self, now: Nanos) {
         if !std::mem::replace(&mut self.started, true) {
-            self.next_sample = now + SAMPLE_INTERVAL;
+            self.next_sample = now + SAMPLE_PERIOD;
             for process in &mut self.processes {
                 process.pace.begin(now);
                 process.stats.start(now);
@@ -97,7 +98,7 @@ impl FsRunner {
             }
         }
         if samples {
-            self.next_sample = now + SAMPLE_INTERVAL;
+            self.next_sample = now + SAMPLE_PERIOD;
         }
     }
 

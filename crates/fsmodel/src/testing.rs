@@ -2,7 +2,7 @@
 use super::{BlockIo, Content, Effects, FileId, FileOp, FileSystem, OpId};
 use std::collections::BTreeMap;
 use zonal_blk::{Completion, Limits, Nanos, Op, Sector, Status, Zone, ZoneCondition, ZoneKind};
-use zonal_fio::generate::random::Rng;
+use zonal_fio::rng::Rng;
 
 /// The one file of most tests.
 pub(super) const FILE: FileId = FileId { owner: 0, number: 0 };

@@ -308,8 +308,8 @@ fn appends_are_read_where_they_landed() {
     };
     let trace = Arc::new(Trace { requests: (0..8).map(append).collect(), ..Trace::default() });
     let job = Arc::new(jobs("[a]\niodepth=8\nread_iolog=-\nverify=crc32c\n").remove(0));
-    let share = Some(TraceSlice::new(trace, 0, 1));
-    let outcomes = rig.phase(&[Task { share, ..Task::of(&job) }]);
+    let trace_slice = Some(TraceSlice::new(trace, 0, 1));
+    let outcomes = rig.phase(&[Task { trace_slice, ..Task::of(&job) }]);
     let found = texts(&outcomes[0]);
     assert_eq!((ios(&outcomes[0]), outcomes[0].error), ([8, 8], None), "{found:?}");
 }

@@ -1,21 +1,20 @@
-//! Offsets on a device taken as one row of blocks (`zonemode=none`).
-use super::random::{Permutation, Rng};
+//! Sequential and random offsets in a region (`zonemode=none`).
 use super::{Io, Region, op_of};
 use crate::job::{DataDir, Job};
+use crate::rng::{Permutation, Rng};
 use zonal_blk::BioFlags;
 
 pub(super) struct Linear {
     region: Region,
     random: bool,
-    /// Random I/O: I/Os from one random offset on, one after another. Sequential I/O: bytes
-    /// skipped after each.
+    /// Random I/O: consecutive I/Os per random offset. Sequential I/O: bytes to skip after each I/O.
     modifier: i64,
-    /// By direction: where the next sequential I/O goes, from the region's start.
+    /// By direction, the next sequential offset, from the region's start.
     position: [u64; 3],
-    /// Sequential I/Os left of a random run.
+    /// I/Os left in the run that started at a random offset.
     run: i64,
     rng: Rng,
-    /// The order of the blocks, unless they may repeat.
+    /// The order of the blocks; `None` with `norandommap`.
     order: Option<Order>,
 }
 
@@ -32,7 +31,7 @@ impl Order {
         Order { permutation: Permutation::new(blocks, rng), block, blocks, next: 0 }
     }
 
-    /// The offset of the next block not yet visited; begins a new order when all were.
+    /// The offset of the next block not yet visited; starts a new permutation after the last one.
     fn next(&mut self, rng: &mut Rng) -> u64 {
         if self.next == self.blocks {
             self.permutation = Permutation::new(self.blocks, rng);
@@ -70,7 +69,7 @@ impl Linear {
             self.run = (self.run - 1).max(0);
             self.position[dir as usize]
         };
-        // Past the end: begin again at the start.
+        // Past the end: wrap around.
         let at = if at + len > self.region.len() { 0 } else { at };
         let skip = if self.random { 0 } else { self.modifier };
         self.position[dir as usize] = (at + len).saturating_add_signed(skip);
@@ -97,18 +96,18 @@ mod tests {
     }
 
     #[test]
-    fn sequential_offsets_begin_again_at_the_end_of_the_region() {
+    fn sequential_offsets_wrap_around_at_the_end_of_the_region() {
         let seen = blocks(&mut linear(false, 0, false), 130);
         assert!(seen.into_iter().eq((0..64).chain(0..64).chain(0..2)));
     }
 
     #[test]
-    fn sequential_offsets_skip_what_the_modifier_says() {
+    fn the_modifier_is_skipped_after_each_sequential_io() {
         assert_eq!(blocks(&mut linear(false, 8192, false), 4), [0, 3, 6, 9]);
     }
 
     #[test]
-    fn random_map_visits_each_block_once_before_any_again() {
+    fn random_map_visits_each_block_once_per_pass() {
         let mut linear = linear(true, 0, false);
         for _pass in 0..3 {
             let mut seen = blocks(&mut linear, 64);
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn random_runs_go_on_sequentially() {
+    fn the_modifier_is_the_length_of_runs_at_random_offsets() {
         let seen = blocks(&mut linear(true, 4, true), 32);
         for run in seen.chunks(4) {
             for pair in run.windows(2) {

@@ -1,25 +1,24 @@
-//! What a job does next: direction, offset, length.
+//! I/O generators: direction, offset and length of a job's next I/O.
 //!
-//! Takes a job, its region and, for `zonemode=zbd`, the zones that all jobs share; gives one I/O at
-//! a time. Keeps true: the same seed gives the same I/Os, whatever else runs.
+//! The same seed gives the same I/Os, whatever else runs; with `zonemode=zbd` the zones are shared
+//! by all jobs.
 mod linear;
-pub mod random;
 mod randomio;
-pub mod region;
+mod region;
 mod replay;
-pub mod zbd;
+mod zbd;
 mod zbd_job;
 
-use crate::job::{DataDir, Job, Rw, ZoneMode};
-use crate::trace::{PatternProgram, TraceSlice};
-use linear::Linear;
-use random::Rng;
 pub use randomio::Randomio;
 pub use region::{Region, RegionError};
-use replay::Replay;
-pub use replay::SequentialZones;
-use std::sync::Arc;
 pub use zbd::ZbdTable;
+
+use crate::job::{DataDir, Job, PatternProgram, Rw, ZoneMode};
+use crate::rng::Rng;
+use crate::trace::TraceSlice;
+use linear::Linear;
+use replay::Replay;
+use std::sync::Arc;
 use zbd_job::ZbdJob;
 use zonal_blk::{BioFlags, Nanos, Op};
 
@@ -28,33 +27,33 @@ use zonal_blk::{BioFlags, Nanos, Op};
 pub struct Io {
     /// The operation.
     pub op: Op,
-    /// The direction that it counts for.
+    /// The direction that it is accounted to.
     pub dir: DataDir,
     /// First byte.
     pub offset: u64,
-    /// Bytes that it counts for.
+    /// Bytes that it is accounted with.
     pub len: u64,
-    /// Give it back to [`Generator::done`] when the I/O has completed.
+    /// To be passed to [`Generator::done`] when the I/O has completed.
     pub zone: Option<u32>,
     /// Modifiers.
     pub flags: BioFlags,
 }
 
-/// What a generator has to say.
+/// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextIo {
-    /// Do this.
+    /// Submit this I/O.
     Io(Io),
-    /// Do this first: it prepares or closes a zone and does not count.
+    /// Submit this first: a reset, finish or flush that is not counted as I/O of the job.
     Manage(Io),
-    /// Nothing before this time after the job's begin.
+    /// Nothing before this time since the start of the job.
     Later(Nanos),
-    /// Nothing before one of the job's own I/Os completes.
+    /// Nothing until one of the job's own I/Os completes.
     Wait,
-    /// Another job has I/O in the zone that is wanted: nothing before all of the job's own I/Os
-    /// have completed and the other has let go (as fio does when it meets a locked zone).
+    /// Another job has I/O in the zone: nothing until all of the job's own I/Os have completed and
+    /// the other job has released the zone (as in fio, which waits for the zone's lock).
     Contended,
-    /// There is nothing to do: no zone to write to, or nothing to read.
+    /// There is no zone to write to, or nothing to read.
     Exhausted,
 }
 
@@ -72,16 +71,16 @@ pub struct Generator {
     rwmixread: u64,
     rng: Rng,
     pattern: Pattern,
-    /// What [`NextIo::Wait`] or [`NextIo::Contended`] put off.
-    put_off: Option<DataDir>,
+    /// Direction of the I/O that [`NextIo::Wait`] or [`NextIo::Contended`] deferred.
+    deferred: Option<DataDir>,
 }
 
 impl Generator {
-    /// The I/Os of the clone that is number `id` of all that share `zbd`. `seed` and `stream`, which
-    /// differs from clone to clone, choose the random numbers.
+    /// The I/Os of one clone. `id` is unique among the clones that share `zbd`; `seed` and `stream`,
+    /// which differs from clone to clone, determine the random numbers.
     ///
     /// # Panics
-    /// If the job is for `zonemode=zbd` and there is no table of zones.
+    /// If the job has `zonemode=zbd` and `zbd` is `None`.
     pub fn new(
         job: &Job,
         region: Region,
@@ -98,7 +97,7 @@ impl Generator {
             }
             ZoneMode::None => Pattern::Linear(Linear::new(job, region, rng(1))),
             ZoneMode::Zbd => {
-                let table = zbd.expect("a job for zones has their table");
+                let table = zbd.expect("zonemode=zbd needs the table of zones");
                 Pattern::Zbd(ZbdJob::new(job, region, table, zone_size, id, rng(1)))
             }
         };
@@ -108,39 +107,39 @@ impl Generator {
             rwmixread: u64::from(job.rwmixread),
             rng: rng(0),
             pattern,
-            put_off: None,
+            deferred: None,
         }
     }
 
-    /// The requests of a trace, as often as the job has loops.
-    pub fn replay(job: &Job, share: TraceSlice) -> Self {
+    /// Replays a trace, as many times as the job has loops.
+    pub fn replay(job: &Job, trace_slice: TraceSlice) -> Self {
         let passes = if job.time_based { u64::MAX } else { job.loops };
         Generator {
             rw: job.rw,
             bs: job.bs,
             rwmixread: u64::from(job.rwmixread),
             rng: Rng::new(0, [0; 4]),
-            pattern: Pattern::Replay(Replay::new(share, passes)),
-            put_off: None,
+            pattern: Pattern::Replay(Replay::new(trace_slice, passes)),
+            deferred: None,
         }
     }
 
-    /// The next thing to do.
+    /// What to do next.
     pub fn next_io(&mut self) -> NextIo {
         match &mut self.pattern {
             Pattern::Replay(replay) => return replay.next(),
             Pattern::Randomio(randomio) => return randomio.next(),
             Pattern::Linear(_) | Pattern::Zbd(_) => {}
         }
-        let dir = self.put_off.take().unwrap_or_else(|| self.direction());
+        let dir = self.deferred.take().unwrap_or_else(|| self.direction());
         let len = self.bs[dir as usize];
         let next = match &mut self.pattern {
             Pattern::Linear(linear) => NextIo::Io(linear.next(dir, len)),
             Pattern::Zbd(zbd) => zbd.next(dir, len),
-            Pattern::Replay(_) | Pattern::Randomio(_) => unreachable!("they chose already"),
+            Pattern::Replay(_) | Pattern::Randomio(_) => unreachable!("returned above"),
         };
         if !matches!(next, NextIo::Io(_)) {
-            self.put_off = Some(dir);
+            self.deferred = Some(dir);
         }
         next
     }
@@ -155,8 +154,7 @@ impl Generator {
         }
     }
 
-    /// An I/O with [`Io::zone`] has completed. Gives what is to be done to the zone now, if
-    /// anything.
+    /// An I/O with [`Io::zone`] has completed. Returns the zone's reset or finish that is due, if any.
     pub fn done(&mut self, op: Op, zone: u32) -> Option<Io> {
         match &mut self.pattern {
             Pattern::Zbd(zbd) => zbd.done(op, zone),

@@ -1,27 +1,27 @@
-//! The I/Os of Dean Gaudet's randomio: random blocks, a share of them written, a share of the
+//! The I/O of Dean Gaudet's randomio: random blocks, a fraction of them writes, a fraction of the
 //! writes followed by a flush.
-use super::random::Rng;
 use super::{Io, NextIo, Region, op_of};
-use crate::job::{DataDir, Job};
-use crate::trace::{Fraction, Request};
+use crate::job::{DataDir, Fraction, Job};
+use crate::rng::Rng;
+use crate::trace::Request;
 use zonal_blk::{BioFlags, Nanos, Op};
 
-/// One thread's I/Os.
+/// The I/Os of one thread.
 pub struct Randomio {
     region: Region,
     bs: [u64; 3],
-    /// Bytes that offsets are multiples of; 0 for the block size.
+    /// Alignment of offsets in bytes; 0 for the block size.
     align: u64,
-    /// Below this a number up to [`Fraction::ONE`] squared means a write.
+    /// A random number below [`Fraction::ONE`] squared is a write if it is below this,
     writes: u64,
-    /// Below this it means a flush as well.
+    /// and a write with a flush if it is below this.
     fsyncs: u64,
     flush: bool,
     rng: Rng,
 }
 
 impl Randomio {
-    /// The I/Os of a clone of `job` in its region, which holds a block.
+    /// The I/Os of a clone of `job`.
     pub fn new(job: &Job, region: Region, rng: Rng) -> Self {
         let writes = job.pattern.writes.unwrap_or(Fraction::HALF).millionths();
         let fsyncs = job.pattern.fsyncs.unwrap_or_default().millionths();
@@ -36,7 +36,7 @@ impl Randomio {
         }
     }
 
-    /// The next I/O. As in randomio, one number decides about write and flush.
+    /// The next I/O. As in randomio, one random number decides both write and flush.
     pub(super) fn next(&mut self) -> NextIo {
         if std::mem::take(&mut self.flush) {
             let (op, dir, flags) = (Op::Flush, DataDir::Write, BioFlags::NONE);
@@ -47,12 +47,12 @@ impl Randomio {
         self.flush = drawn < self.fsyncs;
         let len = self.bs[dir as usize];
         let align = if self.align == 0 { len } else { self.align };
-        let places = (self.region.len() - len) / align + 1;
-        let offset = self.region.start + self.rng.below(places) * align;
+        let offsets = (self.region.len() - len) / align + 1;
+        let offset = self.region.start + self.rng.below(offsets) * align;
         NextIo::Io(Io { op: op_of(dir), dir, offset, len, zone: None, flags: BioFlags::NONE })
     }
 
-    /// The next `count` I/Os, flushes not counted, as requests of a pattern file.
+    /// The next `count` I/Os, not counting flushes, as requests of a pattern file.
     pub fn requests(mut self, count: usize) -> Vec<Request> {
         let mut requests = Vec::new();
         let mut left = count;

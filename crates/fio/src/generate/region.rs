@@ -1,16 +1,14 @@
-//! Where on the device a clone of a job works, and how much it does there.
-//!
-//! Takes a job and a device's limits; gives a byte range and an amount. Keeps true: the range lies
-//! on the device, is aligned to the block size's LBA and, in `zonemode=zbd`, to zones.
+//! The region of the device that a clone of a job uses, and the amount of I/O. A region lies on the
+//! device and is aligned to its LBA and, with `zonemode=zbd`, to zones.
 use crate::job::{Extent, Job, ZoneMode};
 use zonal_blk::Limits;
 
-/// A clone's part of the device, in bytes.
+/// A clone's region of the device, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     /// First byte.
     pub start: u64,
-    /// First byte beyond.
+    /// End (exclusive).
     pub end: u64,
     /// Bytes to read and write in one loop.
     pub io_size: u64,
@@ -29,7 +27,7 @@ pub struct RegionError {
 }
 
 impl Region {
-    /// The region of the `clone`-th clone of `job`.
+    /// The region of clone number `clone` of `job`.
     ///
     /// # Errors
     /// The option that does not fit the device.
@@ -104,7 +102,7 @@ impl Region {
         self.end - self.start
     }
 
-    /// Never: a region holds at least one block.
+    /// Always false: a region holds at least one block.
     pub fn is_empty(&self) -> bool {
         false
     }

@@ -1,77 +1,38 @@
-//! The requests of a trace, in their order.
-//!
-//! Takes a share of a trace; gives its I/Os, each after the word that it is not due before its time.
-//! Keeps true: nothing is allocated for an I/O.
+//! Replays the requests of a trace, in order and no earlier than their times.
 use super::{Io, NextIo};
 use crate::job::DataDir;
 use crate::trace::{Request, TraceSlice};
-use std::sync::Arc;
-use zonal_blk::{Device, Nanos, Op, Status, ZoneKind, ZoneNo};
+use zonal_blk::{Nanos, Op};
 
 pub(super) struct Replay {
-    share: TraceSlice,
+    trace_slice: TraceSlice,
     next: usize,
-    /// Times the trace is still to be done, this time included.
+    /// Passes left, including the current one.
     passes: u64,
-    /// When this pass began.
+    /// Start of this pass.
     base: Nanos,
-    /// All that is due up to here has been said to be.
+    /// The latest time that [`NextIo::Later`] was returned for.
     reached: Nanos,
 }
 
-/// The zones of a device that a trim of the whole zone resets.
-#[derive(Clone, Debug, Default)]
-pub struct SequentialZones {
-    /// Bytes; 0 for a device without zones.
-    zone_size: u64,
-    /// By zone.
-    sequential: Arc<[bool]>,
-}
-
-impl SequentialZones {
-    /// The zones of `device`.
-    ///
-    /// # Errors
-    /// The status with which the device refused the report.
-    pub fn of(device: &dyn Device) -> Result<Self, Status> {
-        let limits = device.limits();
-        let mut zones = Vec::new();
-        if limits.nr_zones > 0 {
-            device.report_zones(ZoneNo(0), limits.nr_zones as usize, &mut zones)?;
-        }
-        let is_sequential = |kind| kind == ZoneKind::SequentialRequired;
-        let sequential = zones.iter().map(|zone| is_sequential(zone.kind)).collect();
-        Ok(SequentialZones { zone_size: limits.zone_size.to_bytes().0, sequential })
-    }
-
-    /// Whether the range is the whole of a sequential zone.
-    fn is_zone(&self, offset: u64, len: u64) -> bool {
-        let zone = || usize::try_from(offset / self.zone_size).ok();
-        self.zone_size > 0
-            && len == self.zone_size
-            && offset.is_multiple_of(self.zone_size)
-            && zone().and_then(|zone| self.sequential.get(zone)).is_some_and(|&yes| yes)
-    }
-}
-
 impl Replay {
-    /// The requests of a share, so many times.
-    pub(super) fn new(share: TraceSlice, passes: u64) -> Self {
-        let next = share.range.start;
-        Replay { share, next, passes, base: Nanos(0), reached: Nanos(0) }
+    /// Replays the slice `passes` times.
+    pub(super) fn new(trace_slice: TraceSlice, passes: u64) -> Self {
+        let next = trace_slice.range.start;
+        Replay { trace_slice, next, passes, base: Nanos(0), reached: Nanos(0) }
     }
 
     #[inline]
     pub(super) fn next(&mut self) -> NextIo {
-        if self.next == self.share.range.end {
+        if self.next == self.trace_slice.range.end {
             self.passes = self.passes.saturating_sub(1);
-            if self.passes == 0 || self.share.range.is_empty() {
+            if self.passes == 0 || self.trace_slice.range.is_empty() {
                 return NextIo::Exhausted;
             }
-            self.next = self.share.range.start;
+            self.next = self.trace_slice.range.start;
             self.base = self.reached;
         }
-        let request = &self.share.trace.requests[self.next];
+        let request = &self.trace_slice.trace.requests[self.next];
         let at = self.base.saturating_add(request.at);
         if at > self.reached {
             self.reached = at;
@@ -88,11 +49,44 @@ impl Replay {
             Op::Read => NextIo::Io(io(op, DataDir::Read)),
             Op::Write | Op::WriteZeroes | Op::ZoneAppend => NextIo::Io(io(op, DataDir::Write)),
             // As fio does in zonemode=zbd.
-            Op::Discard if self.share.zones.is_zone(offset, len) => {
+            Op::Discard if self.trace_slice.zones.is_zone(offset, len) => {
                 NextIo::Io(io(Op::ZoneReset, DataDir::Trim))
             }
             Op::Discard => NextIo::Io(io(op, DataDir::Trim)),
             _ => NextIo::Manage(io(op, DataDir::Write)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::Generator;
+    use crate::job::{BlkparseAction, Job};
+    use crate::trace::read;
+    use std::sync::Arc;
+
+    #[test]
+    fn replay_waits_for_request_times_and_repeats_for_each_loop() {
+        let text = "fio version 3 iolog\n0 a add\n0 a open\n0 a read 0 512\n7 a write 512 512\n\
+                    7 a sync 0 0\n7 a trim 0 512\n";
+        let (_, trace) = read("t", &mut text.as_bytes(), BlkparseAction::Queue).expect("a trace");
+        let slice = TraceSlice::new(Arc::new(trace), 0, 1);
+        let job = Job { loops: 2, ..Job::default() };
+        let mut generator = Generator::replay(&job, slice);
+        let mut seen = Vec::new();
+        loop {
+            match generator.next_io() {
+                NextIo::Later(at) => seen.push(format!("{at}")),
+                NextIo::Io(Io { op, dir, .. }) => seen.push(format!("{op:?} {dir:?}")),
+                NextIo::Manage(Io { op, .. }) => seen.push(format!("{op:?}")),
+                NextIo::Exhausted => break,
+                other => panic!("{other:?}"),
+            }
+        }
+        let pass = ["Read Read", "", "Write Write", "Flush", "Discard Trim"];
+        let expected =
+            ["7000", "14000"].map(|time| pass.map(|it| if it.is_empty() { time } else { it }));
+        assert_eq!(seen, expected.concat());
     }
 }

@@ -1,8 +1,7 @@
-//! What all jobs on a zoned device know of its zones, as fio's `zonemode=zbd` keeps it.
+//! The zones of a device as shared by all jobs with `zonemode=zbd`.
 //!
-//! Takes the device's report once; gives zones to write to. Keeps true: one job at a time has I/O
-//! in a zone that it writes (fio locks a zone while a job has I/O in flight in it); no more zones
-//! than `max_open_zones` are being written.
+//! Invariants: one job at a time has writes in flight to a zone (fio holds the zone's lock
+//! meanwhile); at most `max_open_zones` zones are being written.
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,48 +12,48 @@ use zonal_blk::{Device, Status, Zone, ZoneCondition, ZoneKind, ZoneNo};
 #[derive(Debug)]
 pub struct ZbdTable {
     zones: Vec<SpinLock<Entry>>,
-    /// The zones being written: begun and not yet full.
-    targets: Mutex<Vec<u32>>,
-    /// The length of `targets`, to look at without the lock.
-    nr_targets: AtomicU32,
-    max_targets: u32,
+    /// The zones being written: not empty and not full.
+    write_zones: Mutex<Vec<u32>>,
+    /// The length of `write_zones`, to be read without the lock.
+    nr_write_zones: AtomicU32,
+    max_write_zones: u32,
 }
 
 #[derive(Debug)]
 struct Entry {
     start: u64,
     capacity: u64,
-    /// Bytes from the start; the end of what was submitted.
+    /// Bytes from the start; includes submitted writes.
     wp: u64,
     usable: bool,
     conventional: bool,
-    target: bool,
+    is_write_zone: bool,
     owner: Option<u32>,
-    /// Resets so far.
+    /// Number of resets.
     resets: u32,
 }
 
-/// A zone that a job holds: nobody else writes to it meanwhile.
+/// A zone acquired by a job: no other job writes to it meanwhile.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OwnedZone {
     /// First byte.
     pub start: u64,
-    /// Bytes that can be written.
+    /// Zone capacity in bytes.
     pub capacity: u64,
-    /// Where the next write goes, from the start.
+    /// Write pointer, in bytes from the start.
     pub wp: u64,
-    /// Written anywhere, no write pointer.
+    /// A conventional zone, without a write pointer.
     pub conventional: bool,
 }
 
-/// The answer to the wish for a zone.
+/// The result of [`ZbdTable::acquire`].
 #[derive(Debug)]
 pub enum Acquire {
-    /// The zone is the job's until it lets go.
+    /// The zone is the job's until it releases it.
     Granted(OwnedZone),
     /// Another job has I/O in it.
     Busy,
-    /// So many zones are being written that no other may be begun.
+    /// The limit of zones being written is reached.
     TooMany,
     /// The zone is read-only or offline.
     Unusable,
@@ -65,24 +64,24 @@ impl ZbdTable {
     /// device's own limit.
     ///
     /// # Errors
-    /// The status with which the device refused to report its zones.
+    /// The status of a failed zone report.
     pub fn new(device: &dyn Device, max_open_zones: u32) -> Result<Self, Status> {
         let limits = device.limits();
         let mut report: Vec<Zone> = Vec::with_capacity(limits.nr_zones as usize);
         device.report_zones(ZoneNo(0), limits.nr_zones as usize, &mut report)?;
         let limit = |value| if value == 0 { u32::MAX } else { value };
-        let max_targets = limit(max_open_zones)
+        let max_write_zones = limit(max_open_zones)
             .min(limit(limits.max_open_zones))
             .min(limit(limits.max_active_zones));
         Ok(ZbdTable {
             zones: report.iter().map(|zone| SpinLock::new(Entry::new(zone))).collect(),
-            nr_targets: AtomicU32::new(0),
-            targets: Mutex::default(),
-            max_targets,
+            nr_write_zones: AtomicU32::new(0),
+            write_zones: Mutex::default(),
+            max_write_zones,
         })
     }
 
-    /// Asks for a zone for `job` to write to.
+    /// Acquires a zone for `job` to write to.
     pub fn acquire(&self, zone: u32, job: u32) -> Acquire {
         let mut entry = self.entry(zone);
         if !entry.usable {
@@ -94,31 +93,31 @@ impl ZbdTable {
         if entry.owner.is_some_and(|owner| owner != job) {
             return Acquire::Busy;
         }
-        if !entry.target {
-            let mut targets = self.targets.lock().expect("targets lock");
-            if targets.len() >= self.max_targets as usize {
+        if !entry.is_write_zone {
+            let mut write_zones = self.write_zones.lock().expect("write zones lock");
+            if write_zones.len() >= self.max_write_zones as usize {
                 return Acquire::TooMany;
             }
-            targets.push(zone);
-            self.nr_targets.fetch_add(1, Ordering::Relaxed);
-            entry.target = true;
+            write_zones.push(zone);
+            self.nr_write_zones.fetch_add(1, Ordering::Relaxed);
+            entry.is_write_zone = true;
         }
         entry.owner = Some(job);
         Acquire::Granted(entry.owned())
     }
 
-    /// Lets a zone go; `wp` is where its next write must be. If it `leaves`, it no longer counts as
-    /// being written.
-    pub fn release(&self, zone: u32, wp: u64, leaves: bool) {
+    /// Releases a zone with its new write pointer. With `is_done` it no longer counts as being
+    /// written.
+    pub fn release(&self, zone: u32, wp: u64, is_done: bool) {
         let mut entry = self.entry(zone);
         entry.wp = wp;
         entry.owner = None;
-        if leaves {
-            self.remove_target(zone, &mut entry);
+        if is_done {
+            self.remove_write_zone(zone, &mut entry);
         }
     }
 
-    /// The same as if all sequential zones were empty: for a job that only pretends to write.
+    /// The same with all sequential zones empty, for the dry run of `verify_only`.
     ///
     /// # Errors
     /// As [`ZbdTable::new`].
@@ -128,69 +127,70 @@ impl ZbdTable {
         Ok(table)
     }
 
-    /// A job is about to reset a zone.
+    /// Counts a reset that is about to be issued.
     pub fn note_reset(&self, zone: u32) {
         let mut entry = self.entry(zone);
         entry.resets = entry.resets.wrapping_add(1);
     }
 
-    /// How often jobs have reset a zone, or were about to.
+    /// Resets of a zone by jobs, including those about to be issued.
     pub fn resets(&self, zone: u32) -> u32 {
         self.entry(zone).resets
     }
 
-    /// A job begins to write in a region: the zones there that are partially written count as
-    /// being written.
+    /// A job starts to write in a region: its partially written zones count as being written.
     pub fn enter(&self, region: Range<u32>) {
         for zone in region {
             let mut entry = self.entry(zone);
-            if entry.wp > 0 && entry.wp < entry.capacity && !entry.target && entry.usable {
-                entry.target = true;
-                self.targets.lock().expect("targets lock").push(zone);
-                self.nr_targets.fetch_add(1, Ordering::Relaxed);
+            if entry.wp > 0 && entry.wp < entry.capacity && !entry.is_write_zone && entry.usable {
+                entry.is_write_zone = true;
+                self.write_zones.lock().expect("write zones lock").push(zone);
+                self.nr_write_zones.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
 
-    /// A job has written its last in a region: no zone that nobody holds there counts any more.
+    /// A job has done its last write in a region: its zones no longer count as being written unless
+    /// another job has acquired them.
     pub fn leave(&self, region: Range<u32>) {
         for zone in region {
             let mut entry = self.entry(zone);
             if entry.owner.is_none() {
-                self.remove_target(zone, &mut entry);
+                self.remove_write_zone(zone, &mut entry);
             }
         }
     }
 
-    fn remove_target(&self, zone: u32, entry: &mut Entry) {
-        if std::mem::take(&mut entry.target) {
-            let mut targets = self.targets.lock().expect("targets lock");
-            let at = targets.iter().position(|&t| t == zone).expect("a target is listed");
-            targets.swap_remove(at);
-            self.nr_targets.fetch_sub(1, Ordering::Relaxed);
+    fn remove_write_zone(&self, zone: u32, entry: &mut Entry) {
+        if std::mem::take(&mut entry.is_write_zone) {
+            let mut write_zones = self.write_zones.lock().expect("write zones lock");
+            let at = write_zones.iter().position(|&z| z == zone).expect("a write zone is listed");
+            write_zones.swap_remove(at);
+            self.nr_write_zones.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// One of the zones of `region` that are being written, where `pick` out of 2^32 says; `None`
-    /// if there is none.
-    pub fn target(&self, region: Range<u32>, pick: u32) -> Option<u32> {
-        let targets = self.targets.lock().expect("targets lock");
-        let at = usize::try_from((u64::from(pick) * targets.len() as u64) >> 32).expect("an index");
-        let (before, from) = targets.split_at(at);
+    /// One of the zones of `region` that are being written, chosen by `pick` out of 2^32; `None` if
+    /// there is none.
+    pub fn pick_write_zone(&self, region: Range<u32>, pick: u32) -> Option<u32> {
+        let write_zones = self.write_zones.lock().expect("write zones lock");
+        let at =
+            usize::try_from((u64::from(pick) * write_zones.len() as u64) >> 32).expect("an index");
+        let (before, from) = write_zones.split_at(at);
         from.iter().chain(before).copied().find(|zone| region.contains(zone))
     }
 
     /// Whether a zone is being written.
-    pub fn is_target(&self, zone: u32) -> bool {
-        self.entry(zone).target
+    pub fn is_write_zone(&self, zone: u32) -> bool {
+        self.entry(zone).is_write_zone
     }
 
-    /// Whether as many zones are being written as may be.
+    /// Whether the limit of zones being written is reached.
     pub fn is_at_limit(&self) -> bool {
-        self.nr_targets.load(Ordering::Relaxed) >= self.max_targets
+        self.nr_write_zones.load(Ordering::Relaxed) >= self.max_write_zones
     }
 
-    /// First byte of a zone and the bytes in it that can be read.
+    /// First byte of a zone and the number of bytes that can be read.
     pub fn readable(&self, zone: u32) -> (u64, u64) {
         let entry = self.entry(zone);
         (entry.start, if entry.conventional { entry.capacity } else { entry.wp })
@@ -216,7 +216,7 @@ impl Entry {
             wp,
             usable: !matches!(zone.cond, ZoneCondition::ReadOnly | ZoneCondition::Offline),
             conventional,
-            target: false,
+            is_write_zone: false,
             owner: None,
             resets: 0,
         }

@@ -1,35 +1,35 @@
-//! One job's offsets on zones (`zonemode=zbd`).
+//! One job's offsets on a zoned device (`zonemode=zbd`).
 //!
 //! Writes go to the write pointer of the zone that the offset falls in; a full zone is reset before
-//! it is written again; a zone whose rest is smaller than a block is finished. Reads stay below
-//! write pointers. A trim resets its zone.
-use super::random::Rng;
+//! it is written again; a zone with less room than a block is finished. Reads stay below write
+//! pointers. A trim resets its zone.
 use super::zbd::{Acquire, OwnedZone, ZbdTable};
 use super::{Io, NextIo, Region};
 use crate::job::{DataDir, Job};
+use crate::rng::Rng;
 use std::sync::Arc;
 use zonal_blk::{BioFlags, Op};
 
-/// Random zones tried for one write before the job waits for one of its own I/Os.
+/// Random zones to try for one write before waiting for one of the job's own I/Os.
 const ATTEMPTS: u32 = 64;
 
 pub(super) struct ZbdJob {
     table: Arc<ZbdTable>,
     id: u32,
     random: bool,
-    /// The shortest rest of a zone that is still written.
+    /// Block size of writes: a zone with less room is full.
     write_len: u64,
     first: u32,
-    /// What the job holds, by zone from `first` on.
-    local: Vec<ZoneSlot>,
+    /// By zone from `first` on.
+    slots: Vec<ZoneSlot>,
     max_owned: u32,
     nr_owned: u32,
-    /// The zone being written, or trimmed, sequentially; from `first`.
+    /// The zone being written or trimmed sequentially, from `first`.
     write_zone: u32,
-    /// Where the next sequential write of a conventional zone goes, from the zone's start.
+    /// Offset of the next sequential write in a conventional zone.
     conventional_at: u64,
     read_at: (u32, u64),
-    /// A zone that another job had; it is waited for.
+    /// A zone to try again: another job had it, or it is being reset.
     wanted: Option<u32>,
     rng: Rng,
 }
@@ -39,9 +39,9 @@ struct ZoneSlot {
     owned: OwnedZone,
     in_flight: u32,
     is_owned: bool,
-    /// A reset or finish is on its way.
+    /// A reset or finish is in flight.
     managing: bool,
-    /// The reset is a trim's: nothing is written after it.
+    /// The reset is a trim: no write follows.
     trimmed: bool,
 }
 
@@ -64,7 +64,7 @@ impl ZbdJob {
             random: job.random,
             write_len: job.bs[DataDir::Write as usize],
             first,
-            local: vec![ZoneSlot::default(); count as usize],
+            slots: vec![ZoneSlot::default(); count as usize],
             max_owned: if job.job_max_open_zones == 0 { u32::MAX } else { job.job_max_open_zones },
             nr_owned: 0,
             write_zone: 0,
@@ -84,17 +84,17 @@ impl ZbdJob {
     }
 
     fn count(&self) -> u32 {
-        u32::try_from(self.local.len()).expect("zones are counted in u32")
+        u32::try_from(self.slots.len()).expect("zones are counted in u32")
     }
 
     /// The zone that the next write or trim falls in.
     #[inline]
     fn pick(&mut self) -> u32 {
-        // One that it waited for may be full by then: as in fio, a random job then goes elsewhere.
+        // A zone waited for may be full by now: as in fio, a random job then picks another one.
         if let Some(zone) = self.wanted.take()
             && (!self.random
-                || self.local[zone as usize].is_owned
-                || self.table.is_target(self.first + zone))
+                || self.slots[zone as usize].is_owned
+                || self.table.is_write_zone(self.first + zone))
         {
             return zone;
         }
@@ -103,17 +103,17 @@ impl ZbdJob {
         }
         let count = u64::from(self.count());
         let zone = u32::try_from(self.rng.below(count)).expect("below a u32");
-        if self.table.is_at_limit() && !self.local[zone as usize].is_owned {
-            return self.pick_target().unwrap_or(zone);
+        if self.table.is_at_limit() && !self.slots[zone as usize].is_owned {
+            return self.pick_write_zone().unwrap_or(zone);
         }
         zone
     }
 
     /// One of the zones already being written, in the job's region.
-    fn pick_target(&mut self) -> Option<u32> {
+    fn pick_write_zone(&mut self) -> Option<u32> {
         let pick = u32::try_from(self.rng.below(1 << 32)).expect("below 2^32");
         let region = self.first..self.first + self.count();
-        Some(self.table.target(region, pick)? - self.first)
+        Some(self.table.pick_write_zone(region, pick)? - self.first)
     }
 
     fn advance(&mut self) {
@@ -126,7 +126,7 @@ impl ZbdJob {
         let mut unusable = 0;
         for _ in 0..attempts {
             let zone = self.pick();
-            if !self.local[zone as usize].is_owned {
+            if !self.slots[zone as usize].is_owned {
                 match self.acquire(zone) {
                     Acquire::Granted(owned) if owned.conventional => {
                         if let Some(io) = self.write_conventional(owned, len) {
@@ -136,7 +136,7 @@ impl ZbdJob {
                     }
                     Acquire::Granted(owned) if owned.capacity < len => return NextIo::Exhausted,
                     Acquire::Granted(owned) if owned.wp + len > owned.capacity => {
-                        // Full, or all but: it is written again from the start.
+                        // No room for a block: reset it and write from the start.
                         self.wanted = Some(zone);
                         return NextIo::Manage(self.manage(Op::ZoneReset, zone));
                     }
@@ -145,9 +145,9 @@ impl ZbdJob {
                         self.wanted = Some(zone);
                         return NextIo::Contended;
                     }
-                    Acquire::TooMany => match self.pick_target() {
-                        Some(target) => {
-                            self.wanted = Some(target);
+                    Acquire::TooMany => match self.pick_write_zone() {
+                        Some(zone) => {
+                            self.wanted = Some(zone);
                             continue;
                         }
                         None => return NextIo::Contended,
@@ -159,20 +159,20 @@ impl ZbdJob {
                     }
                 }
             }
-            let local = &mut self.local[zone as usize];
-            if local.managing {
+            let slot = &mut self.slots[zone as usize];
+            if slot.managing {
                 return NextIo::Wait;
             }
-            if local.owned.wp + len <= local.owned.capacity {
-                let offset = local.owned.start + local.owned.wp;
-                local.owned.wp += len;
-                local.in_flight += 1;
-                if !self.random && local.owned.wp + len > local.owned.capacity {
+            if slot.owned.wp + len <= slot.owned.capacity {
+                let offset = slot.owned.start + slot.owned.wp;
+                slot.owned.wp += len;
+                slot.in_flight += 1;
+                if !self.random && slot.owned.wp + len > slot.owned.capacity {
                     self.advance();
                 }
                 return NextIo::Io(Self::io(Op::Write, DataDir::Write, offset, len, zone));
             }
-            // Full with writes in flight: it is let go when they complete.
+            // Full with writes in flight: it is released when they complete.
             if self.random {
                 continue;
             }
@@ -205,7 +205,7 @@ impl ZbdJob {
 
     fn trim(&mut self, len: u64) -> NextIo {
         let zone = self.pick();
-        if self.local[zone as usize].is_owned {
+        if self.slots[zone as usize].is_owned {
             return NextIo::Wait;
         }
         match self.acquire(zone) {
@@ -224,7 +224,7 @@ impl ZbdJob {
             Acquire::Granted(_) => {
                 self.advance();
                 let io = self.manage(Op::ZoneReset, zone);
-                self.local[zone as usize].trimmed = true;
+                self.slots[zone as usize].trimmed = true;
                 NextIo::Io(Io { dir: DataDir::Trim, len, ..io })
             }
             Acquire::Busy | Acquire::TooMany => {
@@ -262,7 +262,7 @@ impl ZbdJob {
         if let Acquire::Granted(owned) = acquired
             && !owned.conventional
         {
-            self.local[zone as usize] = ZoneSlot { owned, is_owned: true, ..ZoneSlot::default() };
+            self.slots[zone as usize] = ZoneSlot { owned, is_owned: true, ..ZoneSlot::default() };
             self.nr_owned += 1;
         }
         acquired
@@ -272,10 +272,10 @@ impl ZbdJob {
         if op == Op::ZoneReset {
             self.table.note_reset(self.first + zone);
         }
-        let local = &mut self.local[zone as usize];
-        local.managing = true;
-        local.in_flight += 1;
-        let start = local.owned.start;
+        let slot = &mut self.slots[zone as usize];
+        slot.managing = true;
+        slot.in_flight += 1;
+        let start = slot.owned.start;
         Self::io(op, DataDir::Write, start, 0, zone)
     }
 
@@ -283,28 +283,28 @@ impl ZbdJob {
         Io { op, dir, offset, len, zone: Some(zone), flags: BioFlags::NONE }
     }
 
-    /// One of the job's I/Os in a zone has completed: with the last, the zone is let go, unless a
-    /// rest too small for a write has to be closed first.
+    /// One of the job's I/Os in a zone has completed. The last one releases the zone, unless it has to
+    /// be finished first because its room is less than a block.
     pub(super) fn done(&mut self, op: Op, zone: u32) -> Option<Io> {
-        let local = &mut self.local[zone as usize];
-        local.in_flight -= 1;
+        let slot = &mut self.slots[zone as usize];
+        slot.in_flight -= 1;
         match op {
-            Op::ZoneReset => local.owned.wp = 0,
-            Op::ZoneFinish => local.owned.wp = local.owned.capacity,
+            Op::ZoneReset => slot.owned.wp = 0,
+            Op::ZoneFinish => slot.owned.wp = slot.owned.capacity,
             _ => {}
         }
-        if local.in_flight > 0 {
+        if slot.in_flight > 0 {
             return None;
         }
-        let OwnedZone { wp, capacity, .. } = local.owned;
+        let OwnedZone { wp, capacity, .. } = slot.owned;
         let full = wp + self.write_len > capacity;
         if full && wp < capacity {
             return Some(self.manage(Op::ZoneFinish, zone));
         }
-        let leaves = full || local.trimmed;
-        *local = ZoneSlot::default();
+        let is_done = full || slot.trimmed;
+        *slot = ZoneSlot::default();
         self.nr_owned -= 1;
-        self.table.release(self.first + zone, wp, leaves);
+        self.table.release(self.first + zone, wp, is_done);
         None
     }
 

@@ -1,8 +1,8 @@
 //! Job options on the command line.
 //!
-//! Takes arguments; gives jobs. fio's rules: each `--name` begins a job, options before the first
-//! one (or after `--name=global`) are for all jobs after them, those of job files included; other
-//! arguments are job files, `-` is standard input; `--section=NAME` picks sections of the files.
+//! fio's rules: each `--name` starts a job; options before the first one (or after `--name=global`)
+//! apply to all jobs after them, including those of job files; other arguments are job files, `-` is
+//! standard input; `--section=NAME` selects sections of the files.
 use super::JobSet;
 use super::build::{Builder, unknown};
 use super::environment::Environment;
@@ -12,26 +12,26 @@ use crate::options::{FioOption, ValueError, ValueKind, find};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Reads job options and job files from the arguments (without the program's name).
+/// Parses job options and job files from the arguments (without the program's name).
 ///
-/// Jobs of the command line come before those of files, which begin with what the command line sets
-/// for all jobs. Options are written `--bs=4k` or `--bs 4k`, with one dash or two; flags take a
-/// value after `=` only.
+/// Jobs of the command line come before those of files, which start with the options that the
+/// command line sets for all jobs. Options are written `--bs=4k` or `--bs 4k`, with one dash or two;
+/// flags take a value after `=` only.
 pub fn parse_args<A>(
     args: impl IntoIterator<Item = A>,
-    source: &dyn Environment,
+    env: &dyn Environment,
 ) -> Result<JobSet, JobError>
 where
     A: Into<OsString>,
 {
-    let Arguments { sections, files, only } = sort(args.into_iter().map(Into::into))?;
-    let mut builder = Builder::new(source);
+    let Arguments { sections, files, only } = classify(args.into_iter().map(Into::into))?;
+    let mut builder = Builder::new(env);
     builder.only(only);
     for section in &sections {
         builder.add(section)?;
     }
     for file in &files {
-        builder.add_all(sections::read_file(Path::new(file), source)?)?;
+        builder.add_all(sections::read_file(Path::new(file), env)?)?;
     }
     builder.finish()
 }
@@ -42,14 +42,14 @@ struct Arguments {
     only: Vec<String>,
 }
 
-fn sort(args: impl Iterator<Item = OsString>) -> Result<Arguments, JobError> {
+fn classify(args: impl Iterator<Item = OsString>) -> Result<Arguments, JobError> {
     let mut args = args.map(unicode);
-    let mut sorted =
+    let mut arguments =
         Arguments { sections: vec![begin(GLOBAL)], files: Vec::new(), only: Vec::new() };
     while let Some(argument) = args.next().transpose()? {
         let option = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-'));
         let Some(option) = option.filter(|option| !option.is_empty()) else {
-            sorted.files.push(argument);
+            arguments.files.push(argument);
             continue;
         };
         let (key, value) = match option.split_once('=') {
@@ -57,30 +57,30 @@ fn sort(args: impl Iterator<Item = OsString>) -> Result<Arguments, JobError> {
             None => (option, None),
         };
         if key == "section" {
-            sorted.only.push(required(key, "the name of a section", value, &mut args)?);
+            arguments.only.push(required(key, "the name of a section", value, &mut args)?);
         } else if key == "name" {
             let name = required(key, "the name of a job", value, &mut args)?;
             let mut section = begin(&name);
             if !section.is_global() {
                 // fio reports it among the job's options.
-                section.given.push(on_command_line(key, Some(name)));
+                section.options.push(on_command_line(key, Some(name)));
             }
-            sorted.sections.push(section);
+            arguments.sections.push(section);
         } else {
             let known = find(key).ok_or_else(|| unknown(key, Origin::CommandLine))?;
             let value = match known.is_flag() {
                 true => value,
                 false => Some(required(key, expected(&known), value, &mut args)?),
             };
-            let section = sorted.sections.last_mut().expect("begins with a section");
-            section.given.push(on_command_line(key, value));
+            let section = arguments.sections.last_mut().expect("the global section comes first");
+            section.options.push(on_command_line(key, value));
         }
     }
-    Ok(sorted)
+    Ok(arguments)
 }
 
 fn begin(name: &str) -> Section {
-    Section { name: name.to_owned(), origin: Origin::CommandLine, given: Vec::new() }
+    Section { name: name.to_owned(), origin: Origin::CommandLine, options: Vec::new() }
 }
 
 fn on_command_line(key: &str, value: Option<String>) -> RawOption {
@@ -100,7 +100,7 @@ fn expected(known: &FioOption) -> &'static str {
     }
 }
 
-/// The value after `=`, or else the next argument.
+/// The value after `=`, or the next argument.
 fn required(
     key: &str,
     expected: &'static str,

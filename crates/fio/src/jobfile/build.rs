@@ -1,34 +1,39 @@
 //! Sections to jobs.
 //!
-//! Takes sections in order; gives a [`JobSet`]. Keeps true: a job begins with what the `[global]`
-//! sections before it have set and then takes its own options in order, the last one counts. Of a
-//! file's section `kb_base` comes first, wherever it stands, as in fio.
+//! A job starts with what the `[global]` sections before it have set and then applies its own
+//! options in order; the last one counts. In a section of a file `kb_base` is applied first,
+//! wherever it stands, as in fio.
+//!
+//! Values are expanded first: `${NAME}` becomes the environment variable (nothing if it is not
+//! set), and fio's `$pagesize`, `$mb_memory` and `$ncpus` become numbers. `$jobname`, `$jobnum` and
+//! `$filenum` stay: fio expands them in `filename_format` only.
 use super::environment::Environment;
 use super::error::{JobError, Origin};
-use super::expand;
 use super::sections::{RawOption, Section};
 use super::{IgnoredOption, JobSet};
-use crate::options::{Draft, FioOption, UnsupportedOption, ValueError, find, nearest, note};
+use crate::options::{
+    Draft, ExprError, FioOption, UnsupportedOption, ValueError, evaluate_plain, find, nearest, note,
+};
 use std::collections::BTreeMap;
 
-/// Where options were given, by fio's name.
+/// Origins of options, by fio's name.
 type OptionOrigins = BTreeMap<&'static str, Origin>;
 
 pub(super) struct Builder<'a> {
-    source: &'a dyn Environment,
-    /// What `[global]` has set so far, and where.
+    env: &'a dyn Environment,
+    /// What `[global]` has set so far, with its origins.
     global: (Draft, OptionOrigins),
     /// Sections to build of each file; all if empty.
     only: Vec<String>,
-    /// Those of `only` that were not found yet.
+    /// Those of `only` that have not been found yet.
     missing: Vec<String>,
     set: JobSet,
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(source: &'a dyn Environment) -> Self {
+    pub(super) fn new(env: &'a dyn Environment) -> Self {
         Builder {
-            source,
+            env,
             global: (Draft::default(), OptionOrigins::new()),
             only: Vec::new(),
             missing: Vec::new(),
@@ -36,7 +41,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Leaves out the sections of files that are not among these, but for `[global]`.
+    /// Restricts the sections of files to these and `[global]`.
     pub(super) fn only(&mut self, names: Vec<String>) {
         self.missing.clone_from(&names);
         self.only = names;
@@ -48,55 +53,55 @@ impl<'a> Builder<'a> {
             let wanted = self.only.is_empty() || self.only.contains(&section.name);
             self.missing.retain(|name| *name != section.name);
             if wanted || section.is_global() {
-                section.given.sort_by_key(|given| given.key != "kb_base");
+                section.options.sort_by_key(|option| option.key != "kb_base");
                 self.add(&section)?;
             }
         }
         Ok(())
     }
 
-    /// Adds one section, its options in their order.
+    /// Adds one section.
     pub(super) fn add(&mut self, section: &Section) -> Result<(), JobError> {
-        let (mut draft, mut places) = self.global.clone();
+        let (mut draft, mut origins) = self.global.clone();
         if !section.is_global() {
             draft.begin_section(&section.name);
         }
-        for given in &section.given {
-            let Some((name, value)) = self.apply(given, &mut draft)? else {
+        for option in &section.options {
+            let Some((name, value)) = self.apply(option, &mut draft)? else {
                 continue;
             };
-            places.insert(name, given.origin.clone());
+            origins.insert(name, option.origin.clone());
             if section.is_global() {
                 note(&mut self.set.global_options, name, &value);
             } else {
-                draft.note_given(name, &value);
+                draft.note_own_option(name, &value);
             }
         }
         if section.is_global() {
-            self.global = (draft, places);
+            self.global = (draft, origins);
             return Ok(());
         }
-        let job = draft.finish(|| self.source.random_seed()).map_err(|(conflict, job)| {
+        let job = draft.finish(|| self.env.random_seed()).map_err(|(conflict, job)| {
             let option = conflict.option(&job);
-            let origin = places.get(option).unwrap_or(&section.origin).clone();
+            let origin = origins.get(option).unwrap_or(&section.origin).clone();
             JobError::Conflict { origin, option, conflict }
         })?;
         self.set.jobs.push(job);
         Ok(())
     }
 
-    /// Gives the option's name and value to the draft and returns them, or reports an option that
-    /// is not used.
+    /// Sets the option in the draft and returns its name and value; records an unsupported option
+    /// and returns `None`.
     fn apply(
         &mut self,
-        given: &RawOption,
+        option: &RawOption,
         draft: &mut Draft,
     ) -> Result<Option<(&'static str, String)>, JobError> {
-        let origin = || given.origin.clone();
-        let known = find(&given.key).ok_or_else(|| unknown(&given.key, origin()))?;
-        let wrong = |error| JobError::Value { origin: origin(), option: given.key.clone(), error };
-        let value = match &given.value {
-            Some(text) => Some(self.expand(text, &given.origin).map_err(wrong)?),
+        let origin = || option.origin.clone();
+        let known = find(&option.key).ok_or_else(|| unknown(&option.key, origin()))?;
+        let wrong = |error| JobError::Value { origin: origin(), option: option.key.clone(), error };
+        let value = match &option.value {
+            Some(text) => Some(self.expand(text, &option.origin).map_err(wrong)?),
             None => None,
         };
         match known {
@@ -112,13 +117,13 @@ impl<'a> Builder<'a> {
     }
 
     fn expand(&self, text: &str, origin: &Origin) -> Result<String, ValueError> {
-        // On the command line `${NAME}` is the shell's.
+        // On the command line `${NAME}` is for the shell.
         let text = match origin {
-            Origin::File { .. } => expand::variables(text, self.source),
+            Origin::File { .. } => expand_variables(text, self.env),
             Origin::CommandLine => text.to_owned(),
         };
-        expand::keywords(&text, self.source)
-            .map_err(|fault| ValueError::Arithmetic { fault, found: text })
+        expand_keywords(&text, self.env)
+            .map_err(|error| ValueError::Arithmetic { error, found: text })
     }
 
     fn report(&mut self, unused: UnsupportedOption, value: Option<&str>, origin: Origin) {
@@ -140,7 +145,98 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The error for a name that is in no table.
+/// The error for an unknown name, with a suggestion.
 pub(super) fn unknown(name: &str, origin: Origin) -> JobError {
     JobError::UnknownOption { origin, name: name.to_owned(), nearest: nearest(name) }
+}
+
+/// A keyword and the number that it stands for.
+type Keyword = (&'static str, fn(&dyn Environment) -> u64);
+
+/// Replaces `${NAME}`. A `${` without `}` is left unchanged.
+fn expand_variables(value: &str, env: &dyn Environment) -> String {
+    let mut expanded = String::new();
+    let mut rest = value;
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((name, tail)) = after.split_once('}') else {
+            break;
+        };
+        expanded.push_str(before);
+        expanded.push_str(&env.variable(name).unwrap_or_default());
+        rest = tail;
+    }
+    expanded.push_str(rest);
+    expanded
+}
+
+/// Replaces keywords. As in fio, arithmetic with a keyword needs no parentheses: `2*$pagesize`.
+fn expand_keywords(value: &str, env: &dyn Environment) -> Result<String, ExprError> {
+    if !value.contains('$') {
+        return Ok(value.to_owned());
+    }
+    let mut expanded = value.to_owned();
+    for (keyword, number) in KEYWORDS {
+        if expanded.contains(keyword) {
+            expanded = expanded.replace(keyword, &number(env).to_string());
+        }
+    }
+    let plain = |c: char| c.is_ascii_digit() || c == ' ' || OPERATORS.contains(c);
+    let arithmetic = expanded != value
+        && expanded.starts_with(|c: char| c.is_ascii_digit())
+        && expanded.contains(|c| OPERATORS.contains(c))
+        && expanded.chars().all(plain);
+    if arithmetic {
+        evaluate_plain(&expanded).map(|number| number.to_string())
+    } else {
+        Ok(expanded)
+    }
+}
+
+const KEYWORDS: [Keyword; 3] = [
+    ("$pagesize", |env| env.page_size()),
+    ("$mb_memory", |env| env.mb_memory()),
+    ("$ncpus", |env| env.cpus()),
+];
+
+const OPERATORS: &str = "+-*/";
+
+#[cfg(test)]
+mod tests {
+    use super::super::MemoryEnvironment;
+    use super::*;
+
+    #[test]
+    fn variables_are_replaced_and_unset_ones_are_empty() {
+        let env =
+            MemoryEnvironment::default().with_variable("SIZE", "8k").with_variable("X", "${SIZE}");
+        assert_eq!(expand_variables("${SIZE}", &env), "8k");
+        assert_eq!(expand_variables("a${SIZE}b${NONE}c${SIZE}", &env), "a8kbc8k");
+        assert_eq!(expand_variables("${SIZE", &env), "${SIZE");
+        assert_eq!(expand_variables("$SIZE", &env), "$SIZE");
+        assert_eq!(
+            expand_variables("${X}", &env),
+            "${SIZE}",
+            "the replacement is not expanded again"
+        );
+    }
+
+    #[test]
+    fn keywords_become_numbers() {
+        let env = MemoryEnvironment::default();
+        for (value, expanded) in [
+            ("$pagesize", "4096"),
+            ("$mb_memorym", "1024m"),
+            ("$ncpus", "4"),
+            ("2*$pagesize", "8192"),
+            ("$pagesize*2", "8192"),
+            ("($pagesize+4)", "(4096+4)"),
+            ("foo$pagesize", "foo4096"),
+            ("$pagesize,8k", "4096,8k"),
+            ("4*1024", "4*1024"),
+            ("$jobname.$jobnum", "$jobname.$jobnum"),
+        ] {
+            assert_eq!(expand_keywords(value, &env).as_deref(), Ok(expanded), "{value}");
+        }
+        assert_eq!(expand_keywords("$ncpus/0", &env), Err(ExprError::DivisionByZero));
+    }
 }

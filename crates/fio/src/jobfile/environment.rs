@@ -1,30 +1,28 @@
-//! What surrounds a job file: other files, the environment and the machine.
-//!
-//! Reading goes through [`Environment`], so that the parser can be tested, and given any text, without
-//! a file system.
+//! The environment of a job file: other files, environment variables and the machine. It is a trait
+//! so that the parser can be tested and fuzzed without a file system.
 use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Answers what a job file asks of its surroundings.
+/// What a job file can refer to.
 pub trait Environment {
     /// The bytes of a file; `-` is standard input.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
     /// An environment variable, for `${NAME}`.
     fn variable(&self, name: &str) -> Option<String>;
-    /// Bytes of a memory page, for `$pagesize`.
+    /// Size of a memory page in bytes, for `$pagesize`.
     fn page_size(&self) -> u64;
     /// Memory in MiB, for `$mb_memory`.
     fn mb_memory(&self) -> u64;
-    /// CPUs, for `$ncpus`.
+    /// Number of CPUs, for `$ncpus`.
     fn cpus(&self) -> u64;
-    /// A seed that is another one each time, for `randrepeat=0`.
+    /// A new seed each time, for `randrepeat=0`.
     fn random_seed(&self) -> u64;
 }
 
-/// The system that the program runs on.
+/// The environment of the running program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemEnvironment;
 
@@ -42,9 +40,9 @@ impl Environment for SystemEnvironment {
     }
 
     fn variable(&self, name: &str) -> Option<String> {
-        // The standard library panics at names that no variable can have.
-        let possible = !name.is_empty() && !name.contains(['=', '\0']);
-        if possible { std::env::var(name).ok() } else { None }
+        // `std::env::var` panics at invalid names.
+        let valid = !name.is_empty() && !name.contains(['=', '\0']);
+        if valid { std::env::var(name).ok() } else { None }
     }
 
     fn page_size(&self) -> u64 {
@@ -80,7 +78,8 @@ fn memory_in(info: &str) -> Option<u64> {
     Some(kib / 1024)
 }
 
-/// Surroundings made of values, for tests and fuzzing.
+/// An environment in memory, for tests and fuzzing: pages of 4 KiB, 1 GiB of memory, four CPUs and a
+/// constant seed.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryEnvironment {
     /// Files by path.
@@ -103,7 +102,6 @@ impl MemoryEnvironment {
     }
 }
 
-/// A machine with pages of 4 KiB, 1 GiB of memory and four CPUs, where no number is random.
 impl Environment for MemoryEnvironment {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         self.files.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
@@ -135,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn page_size_is_found_among_the_entries() {
+    fn page_size_is_read_from_the_auxiliary_vector() {
         let words = [3_usize, 99, AT_PAGESZ, 16384, 0, 0];
         let bytes: Vec<u8> = words.into_iter().flat_map(usize::to_ne_bytes).collect();
         assert_eq!(page_size_in(&bytes), Some(16384));
@@ -149,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_answers_sensibly() {
+    fn the_system_environment_returns_plausible_values() {
         let system = SystemEnvironment;
         assert!(system.page_size().is_power_of_two());
         assert!(system.cpus() >= 1);

@@ -1,11 +1,11 @@
-//! What is wrong with a job, and where.
+//! Errors in job files and job options, with their origin.
 use crate::options::{Conflict, ValueError};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Where an option stands.
+/// Where an option was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// In a file.
@@ -28,7 +28,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why jobs cannot be read. The message is whole: it has that of its cause in it.
+/// An error in job files or options. The message includes that of the cause.
 #[derive(Debug, Error)]
 pub enum JobError {
     /// The file cannot be read.
@@ -36,7 +36,7 @@ pub enum JobError {
     Read {
         /// The file.
         file: String,
-        /// What the system said.
+        /// The cause.
         error: io::Error,
     },
     /// An included file cannot be read.
@@ -46,7 +46,7 @@ pub enum JobError {
         origin: Origin,
         /// The file.
         file: String,
-        /// What the system said.
+        /// The cause.
         error: io::Error,
     },
     /// A file includes itself.
@@ -57,34 +57,34 @@ pub enum JobError {
         /// The file.
         file: String,
     },
-    /// Files include files include files.
-    #[error("{origin}: include {file}: more than {limit} files inside one another")]
+    /// Includes are nested too deeply.
+    #[error("{origin}: include {file}: includes are nested more than {limit} deep")]
     IncludeDepth {
-        /// Where the limit is passed.
+        /// Where the limit is exceeded.
         origin: Origin,
         /// The file.
         file: String,
         /// The limit.
         limit: usize,
     },
-    /// An included file begins a section.
+    /// An included file contains a section.
     #[error("{origin}: an included file cannot have [sections]")]
     SectionInInclude {
-        /// Where it begins.
+        /// Where it is.
         origin: Origin,
     },
-    /// A line in brackets is no section.
+    /// Not a valid section header.
     #[error("{origin}: expected a section such as [job], found {found:?}")]
     Section {
-        /// Where it stands.
+        /// Where it is.
         origin: Origin,
         /// The line.
         found: String,
     },
     /// An option before the first section.
-    #[error("{origin}: {found:?} stands before the first [section]")]
+    #[error("{origin}: {found:?} is before the first [section]")]
     OutsideSection {
-        /// Where it stands.
+        /// Where it is.
         origin: Origin,
         /// The line.
         found: String,
@@ -92,29 +92,29 @@ pub enum JobError {
     /// No such option.
     #[error("{origin}: unknown option {}{}", spelled(.origin, .name), suggestion(.origin, *.nearest))]
     UnknownOption {
-        /// Where it stands.
+        /// Where it is.
         origin: Origin,
         /// The name.
         name: String,
-        /// The known name most like it.
+        /// The closest known name.
         nearest: Option<&'static str>,
     },
-    /// The value is wrong.
+    /// The value is invalid.
     #[error("{origin}: {option}: {error}")]
     Value {
-        /// Where it stands.
+        /// Where it is.
         origin: Origin,
         /// The option, as it was written.
         option: String,
         /// What is wrong.
         error: ValueError,
     },
-    /// Options contradict each other.
+    /// Options conflict with each other.
     #[error("{origin}: {option}: {conflict}")]
     Conflict {
-        /// Where the option stands, or the section if nothing gives the option.
+        /// Where the option was given, or the section if it was not.
         origin: Origin,
-        /// The option to blame.
+        /// The option at fault.
         option: &'static str,
         /// What is wrong.
         conflict: Conflict,
@@ -122,18 +122,18 @@ pub enum JobError {
     /// An argument is not Unicode.
     #[error("command line: {0} is not valid UTF-8")]
     Argument(String),
-    /// `--section` names none of the sections.
+    /// `--section` names a section that does not exist.
     #[error("command line: --section={name}: the job files have no such section")]
     NoSuchSection {
         /// The name.
         name: String,
     },
-    /// Nothing to do.
+    /// No jobs.
     #[error("no job is defined: a job file needs a [section], the command line needs --name")]
     NoJobs,
 }
 
-/// The name as it is to be typed at the origin.
+/// The name as it is written at the origin.
 fn spelled(origin: &Origin, name: &str) -> String {
     match origin {
         Origin::File { .. } => format!("{name:?}"),

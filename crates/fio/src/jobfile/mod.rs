@@ -1,12 +1,10 @@
 //! Job files and job options on the command line.
 //!
-//! Takes text and what surrounds it (other files, environment, machine); gives a [`JobSet`] of
-//! validated jobs, or the first error with its place. Keeps true: every job comes from the same
-//! table of [`options`](crate::options), wherever it was written; what fio has and Zonal does
-//! without is never dropped in silence.
+//! Both are parsed into a [`JobSet`] of validated jobs, or fail with the first error and its origin.
+//! Options of fio that Zonal does not implement are never dropped silently: the set lists them.
 //!
 //! ```text
-//! text -> lexer -> sections (include) -> build (expand, options) -> JobSet
+//! text -> lines -> sections (include) -> build (expand, options) -> JobSet
 //! args ------------^
 //! ```
 //!
@@ -23,8 +21,6 @@ mod args;
 mod build;
 mod environment;
 mod error;
-mod expand;
-mod lexer;
 mod sections;
 
 pub use args::parse_args;
@@ -37,31 +33,31 @@ use build::Builder;
 use std::fmt;
 use std::path::Path;
 
-/// All jobs of a run, in the order in which they are to be reported.
+/// All jobs of a run, in the order of the report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobSet {
-    /// The jobs; each says how many clones of it run.
+    /// The jobs; `numjobs` clones of each run.
     pub jobs: Vec<Job>,
-    /// Options of fio that were given and are not used, each once.
+    /// Unsupported options of fio that were given, each once.
     pub ignored: Vec<IgnoredOption>,
-    /// The options that `[global]` sections and the command line give to all jobs, in fio's names,
-    /// with the values as written.
+    /// The options of `[global]` sections and of the command line that apply to all jobs, by fio's
+    /// names, with the values as written.
     pub global_options: Vec<(String, String)>,
 }
 
-/// An option that fio has and Zonal does without, where it was first given.
+/// An unsupported option of fio, where it was first given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IgnoredOption {
-    /// fio's name for it.
+    /// fio's name.
     pub name: &'static str,
-    /// Where it stands.
+    /// Where it was given.
     pub origin: Origin,
     /// What its absence means.
     pub effect: Effect,
 }
 
 impl IgnoredOption {
-    /// Whether the job runs differently than it would in fio.
+    /// Whether the job runs differently than in fio.
     pub fn changes_workload(&self) -> bool {
         self.effect != Effect::None
     }
@@ -79,23 +75,17 @@ impl fmt::Display for IgnoredOption {
     }
 }
 
-/// Reads the job file `text`, called `name` in errors. `include` and `${VARIABLE}` are answered by
-/// `source`.
-pub fn parse_str(name: &str, text: &str, source: &dyn Environment) -> Result<JobSet, JobError> {
-    let mut builder = Builder::new(source);
-    builder.add_all(sections::read(name, text, source)?)?;
+/// Parses the job file `text`, called `name` in errors. Included files and `${VARIABLE}` come from
+/// `env`.
+pub fn parse_str(name: &str, text: &str, env: &dyn Environment) -> Result<JobSet, JobError> {
+    let mut builder = Builder::new(env);
+    builder.add_all(sections::read(name, text, env)?)?;
     builder.finish()
 }
 
-/// Reads the job file at `path`, `-` for standard input.
-pub fn parse_file(path: &Path, source: &dyn Environment) -> Result<JobSet, JobError> {
-    let mut builder = Builder::new(source);
-    builder.add_all(sections::read_file(path, source)?)?;
+/// Parses the job file at `path`, `-` for standard input.
+pub fn parse_file(path: &Path, env: &dyn Environment) -> Result<JobSet, JobError> {
+    let mut builder = Builder::new(env);
+    builder.add_all(sections::read_file(path, env)?)?;
     builder.finish()
-}
-
-/// The options that the job's own section gives, as fio's JSON report has them in "job options":
-/// fio's names, the values as written, `1` for a flag without one.
-pub fn to_options(job: &Job) -> Vec<(String, String)> {
-    job.given.clone()
 }

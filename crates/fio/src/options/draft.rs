@@ -1,23 +1,22 @@
-//! A job in the making: the values so far.
+//! A job being built from option values.
 //!
-//! Takes values from setters; gives a [`Job`]. Keeps true: a finished job has passed the checks
-//! that need more than one option, and values that depend on others are filled in.
-use super::value::size::format_size;
-use crate::job::{DataDir, Extent, FIXED_SEED, Job, Rw, ZoneMode};
-use crate::trace::PatternProgram;
-use crate::verify::{VerifyMethod, header_fits};
+//! [`Draft::finish`] runs the checks that involve more than one option and fills in the values that
+//! depend on others.
+use super::number::format_size;
+use crate::job::{DataDir, Extent, FIXED_SEED, Job, PatternProgram, Rw, VerifyMethod, ZoneMode};
+use crate::verify::header_fits;
 use thiserror::Error;
 use zonal_blk::sched::Prio;
 
-/// Values so far. A section of a job file begins with a copy of what `[global]` has set.
+/// The values set so far. A section of a job file starts with a copy of those of `[global]`.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// Values that are final as they are.
+    /// Values that need no further processing.
     pub(super) job: Job,
     pub(super) randseed: Option<u64>,
     pub(super) randrepeat: bool,
     pub(super) allrandrepeat: bool,
-    /// `prioclass`, as the kernel counts them.
+    /// `prioclass`, in the numbers of the kernel.
     pub(super) prio_class: Option<u8>,
     pub(super) prio_level: Option<u8>,
 }
@@ -25,13 +24,13 @@ pub struct Draft {
 /// Options that contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Conflict {
-    /// Nothing says for how long.
+    /// `time_based` without a time.
     #[error("needs a runtime")]
     TimeBasedWithoutRuntime,
-    /// Two limits that fio does not combine.
+    /// fio does not combine the two limits.
     #[error("cannot be combined with rate")]
     RateAndRateIops,
-    /// Not one block fits.
+    /// The region does not hold one block.
     #[error("{} is less than the block size, {}", format_size(*.size), format_size(*.block))]
     SizeBelowBlock {
         /// Bytes of the region.
@@ -39,57 +38,57 @@ pub enum Conflict {
         /// Bytes of a block.
         block: u64,
     },
-    /// Zones without zone mode.
+    /// A zone option without `zonemode=zbd`.
     #[error("needs zonemode=zbd")]
     NeedsZbd,
-    /// Files without file system.
-    #[error("needs filesystem, as filesystem=xfs: other jobs work on one device, not on files")]
+    /// A file option without a file system.
+    #[error("needs filesystem, such as filesystem=xfs: other jobs use a device, not files")]
     NeedsFileSystem,
-    /// Two options that each say what the job does.
+    /// Two options that exclude each other.
     #[error("cannot be combined with {with}")]
     Combined {
-        /// The option to blame.
+        /// The option at fault.
         option: &'static str,
         /// The other one.
         with: &'static str,
     },
-    /// An option that means nothing without another one.
+    /// An option that has no meaning without another one.
     #[error("needs {other}")]
     Needs {
-        /// The option to blame.
+        /// The option at fault.
         option: &'static str,
         /// What it needs.
         other: &'static str,
     },
-    /// Blocks cannot be divided into these parts.
+    /// `verify_interval` does not divide the block size.
     #[error("{interval} does not divide the block size, {}", format_size(*.block))]
     BadInterval {
-        /// Bytes of a part.
+        /// Bytes of an interval.
         interval: u32,
         /// Bytes of a block.
         block: u64,
     },
-    /// The header of a block does not fit there.
+    /// The verify header does not fit at its offset.
     #[error(
-        "the header of verify={method} does not fit {at} bytes into {}: it must not overlap the \
-         first bytes nor the end",
+        "the header of verify={method} does not fit at offset {at} of {}: it must not overlap its \
+         place at the start or exceed the end",
         format_size(*.len)
     )]
     NoRoomForHeader {
-        /// How the data are checked.
+        /// The verification method.
         method: &'static str,
-        /// Where the header is to be.
+        /// Offset of the header.
         at: u32,
-        /// Bytes of a block, or of a part of one.
+        /// Bytes of a block or interval.
         len: u64,
     },
-    /// Offsets cannot be rounded to this.
+    /// Offsets can only be aligned to powers of two.
     #[error("expected a power of two, found {0}")]
     NotPowerOfTwo(u64),
 }
 
 impl Conflict {
-    /// The option that is to blame.
+    /// The option at fault.
     pub fn option(&self, job: &Job) -> &'static str {
         match self {
             Conflict::TimeBasedWithoutRuntime => "time_based",
@@ -122,23 +121,27 @@ impl Default for Draft {
 }
 
 impl Draft {
-    /// What size suffixes are powers of.
+    /// The base of size suffixes.
     pub(super) fn kb_base(&self) -> u32 {
         self.job.kb_base
     }
 
-    /// Names the job and notes what its own section gives.
+    /// Begins a section: names the job and forgets the options of the section before.
     pub fn begin_section(&mut self, name: &str) {
         self.job.name = name.to_owned();
-        self.job.given.clear();
+        self.job.own_options.clear();
     }
 
-    /// Notes an option given by the job's own section.
-    pub fn note_given(&mut self, name: &str, value: &str) {
-        note(&mut self.job.given, name, value);
+    /// Records an option of the job's own section.
+    pub fn note_own_option(&mut self, name: &str, value: &str) {
+        note(&mut self.job.own_options, name, value);
     }
 
-    /// The job, checked. `random_seed` is asked only if the job wants other random numbers each time.
+    /// Checks the job and returns it. `random_seed` is called only if the job wants a new seed for
+    /// each run.
+    ///
+    /// # Errors
+    /// The conflict, with the job as far as it is known.
     pub fn finish(self, random_seed: impl FnOnce() -> u64) -> Result<Job, (Conflict, Box<Job>)> {
         let mut job = self.job;
         job.randseed = match self.randseed {
@@ -147,7 +150,7 @@ impl Draft {
             None => random_seed(),
         };
         if self.prio_class.is_some() || self.prio_level.is_some() {
-            // As in fio, the one that is not given is 0.
+            // As in fio, the one that is not set is 0.
             let (class, level) = (self.prio_class.unwrap_or(0), self.prio_level.unwrap_or(0));
             job.prio = Prio::from_ioprio(class, level).expect("the table limits the class to 3");
         }
@@ -162,22 +165,22 @@ impl Draft {
     }
 }
 
-/// Appends an option, or replaces its value if it was given before.
-pub(crate) fn note(given: &mut Vec<(String, String)>, name: &str, value: &str) {
-    match given.iter_mut().find(|(known, _)| known == name) {
+/// Appends an option, or replaces its value if it is there already.
+pub(crate) fn note(options: &mut Vec<(String, String)>, name: &str, value: &str) {
+    match options.iter_mut().find(|(known, _)| known == name) {
         Some((_, known_value)) => value.clone_into(known_value),
-        None => given.push((name.to_owned(), value.to_owned())),
+        None => options.push((name.to_owned(), value.to_owned())),
     }
 }
 
-/// Sets what is given and leaves the rest.
+/// Sets the directions that have a value.
 pub(super) fn assign(target: &mut [u64; 3], values: [Option<u64>; 3]) {
-    for (place, value) in target.iter_mut().zip(values) {
-        *place = value.unwrap_or(*place);
+    for (target, value) in target.iter_mut().zip(values) {
+        *target = value.unwrap_or(*target);
     }
 }
 
-/// fio's rules for depths that are not given or do not fit.
+/// fio's rules for depths that are not set or too large.
 fn fill_depths(job: &mut Job) {
     let at_most_iodepth = |depth: u32| {
         if depth == 0 { job.iodepth } else { depth.min(job.iodepth) }
@@ -186,8 +189,8 @@ fn fill_depths(job: &mut Job) {
     job.iodepth_low = at_most_iodepth(job.iodepth_low);
     // Waiting for more completions than can be in flight would never end.
     job.iodepth_batch_complete_min = job.iodepth_batch_complete_min.min(job.iodepth);
-    // fio takes one at a time unless told otherwise, since each costs it a call anyway. Here those
-    // that are done come with one call.
+    // fio's default is one at a time, as each costs it a call anyway. Here one call returns all
+    // completions.
     job.iodepth_batch_complete_max =
         at_most_iodepth(job.iodepth_batch_complete_max).max(job.iodepth_batch_complete_min);
 }
@@ -214,7 +217,7 @@ fn check(job: &Job) -> Result<(), Conflict> {
     }
 }
 
-/// The rules for traces and patterns.
+/// Conflicts of traces and patterns.
 fn check_trace(job: &Job) -> Result<(), Conflict> {
     let (replay, pattern) = (&job.replay, &job.pattern);
     let sources = [
@@ -255,7 +258,7 @@ fn check_trace(job: &Job) -> Result<(), Conflict> {
     Ok(())
 }
 
-/// The rules for checks of data, flushes and errors.
+/// Conflicts of verification, flushes and error handling.
 fn check_data(job: &Job) -> Result<(), Conflict> {
     let (verify, sync, errors) = (&job.verify, &job.sync, &job.errors);
     let with_fs = [
@@ -283,26 +286,26 @@ fn check_data(job: &Job) -> Result<(), Conflict> {
     }
     let random_zbd = job.random && job.zonemode == ZoneMode::Zbd;
     let is_trace = job.replay.read_iolog.is_some() || job.pattern.file.is_some();
-    let apart = [
+    let conflicts = [
         ("verify_only", verify.only && job.time_based, "time_based"),
         ("verify_only", verify.only && random_zbd, "random writes and zonemode=zbd"),
         ("verify_interval", verify.interval.is_some() && is_trace, "a trace"),
         ("verify_interval", verify.interval.is_some() && job.pattern.program.is_some(), "pattern"),
         ("verify_offset", verify.offset > 0 && is_trace, "a trace"),
     ];
-    if let Some((option, _, with)) = apart.into_iter().find(|(_, given, _)| *given) {
+    if let Some((option, _, with)) = conflicts.into_iter().find(|(_, given, _)| *given) {
         return Err(Conflict::Combined { option, with });
     }
-    let blocks = match job.rw {
+    let block = match job.rw {
         Rw::Trim => return Ok(()),
         Rw::Read => job.bs[DataDir::Read as usize],
         Rw::Write | Rw::Mixed => job.bs[DataDir::Write as usize],
     };
-    let interval = verify.interval.map_or(blocks, u64::from);
+    let interval = verify.interval.map_or(block, u64::from);
     if let Some(interval) = verify.interval
-        && !blocks.is_multiple_of(interval.into())
+        && !block.is_multiple_of(interval.into())
     {
-        return Err(Conflict::BadInterval { interval, block: blocks });
+        return Err(Conflict::BadInterval { interval, block });
     }
     if !header_fits(method, verify.offset.into(), interval) {
         let (method, at) = (method.name(), verify.offset);
@@ -311,7 +314,7 @@ fn check_data(job: &Job) -> Result<(), Conflict> {
     Ok(())
 }
 
-/// The first option that only means something with `zonemode=zbd`.
+/// The first option that needs `zonemode=zbd`.
 fn zone_option(job: &Job) -> Option<&'static str> {
     let zones = |extent| matches!(extent, Some(Extent::Zones(_)));
     [
@@ -325,7 +328,7 @@ fn zone_option(job: &Job) -> Option<&'static str> {
     .find_map(|(name, given)| given.then_some(name))
 }
 
-/// The least block size among the directions that the job uses.
+/// The smallest block size of the directions that the job uses.
 fn min_block_size(job: &Job) -> u64 {
     let bs = |dir: DataDir| job.bs[dir as usize];
     match job.rw {
@@ -360,12 +363,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_given_makes_the_default_job() {
+    fn no_options_make_the_default_job() {
         assert_eq!(job(&[]), Job::default());
     }
 
     #[test]
-    fn batches_are_no_greater_than_the_depth() {
+    fn batches_are_at_most_the_depth() {
         let job = job(&[
             ("iodepth", "16"),
             ("iodepth_batch", "32"),
@@ -377,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn depths_of_zero_or_not_given_follow_the_depth() {
+    fn depths_that_are_zero_or_not_set_follow_iodepth() {
         let job =
             job(&[("iodepth", "16"), ("iodepth_batch", "0"), ("iodepth_batch_complete", "0")]);
         assert_eq!((job.iodepth_batch, job.iodepth_low), (16, 16));
@@ -391,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_seed_is_drawn_only_if_the_job_wants_one() {
+    fn a_new_seed_is_drawn_only_with_randrepeat_0() {
         assert_eq!(job(&[]).randseed, FIXED_SEED);
         assert_eq!(job(&[("randrepeat", "0")]).randseed, 7);
         assert_eq!(job(&[("randrepeat", "0"), ("allrandrepeat", "1")]).randseed, FIXED_SEED);
@@ -399,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_name_the_option_to_blame() {
+    fn conflicts_name_the_option_at_fault() {
         assert_eq!(conflict(&[("time_based", "1")]), "time_based: needs a runtime");
         assert_eq!(
             conflict(&[("rate", "1m"), ("rate_iops", "100")]),
@@ -413,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_that_cannot_be_made_name_the_option_to_blame() {
+    fn conflicts_of_verification_name_the_option_at_fault() {
         let crc = ("verify", "crc32c");
         assert_eq!(conflict(&[("verify_only", "1")]), "verify_only: needs verify");
         assert_eq!(conflict(&[("verify", "pattern")]), "verify: needs verify_pattern");

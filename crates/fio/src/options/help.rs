@@ -1,15 +1,15 @@
-//! Help made from the table of options.
+//! Help text and documentation, generated from the table of options.
 use super::kind::ValueKind;
 use super::table::{GROUPS, OptionSpec};
 use super::unsupported;
 use std::fmt::Write;
 
-/// Columns that plain help may fill.
+/// Width of the help text in columns.
 const WIDTH: usize = 80;
-/// Columns before the help of an option.
+/// Indentation of an option's description.
 const INDENT: usize = 8;
 
-/// The supported options as plain text, for `--help`.
+/// The supported options as text, for `--help`.
 pub fn help_text() -> String {
     let mut text = String::new();
     for (_, heading, specs) in GROUPS {
@@ -27,7 +27,7 @@ pub fn help_text() -> String {
     text
 }
 
-/// The supported options as Markdown tables, with what Zonal does without, for the documentation.
+/// The supported and unsupported options as Markdown tables, for the documentation.
 pub fn markdown() -> String {
     let mut text = String::new();
     for (_, heading, specs) in GROUPS {
@@ -42,14 +42,14 @@ pub fn markdown() -> String {
         text.push('\n');
     }
     text.push_str(
-        "## Options of fio that Zonal does without\n\n\
+        "## Unsupported options of fio\n\n\
          A job with one of these runs, but not as in fio; each is reported once.\n\n\
          | Option | What happens instead |\n|---|---|\n",
     );
     for (name, instead) in unsupported::changes() {
         let _ = writeln!(text, "| `{name}` | {instead} |");
     }
-    text.push_str("\nThese have no effect on what is measured; each is reported once:\n");
+    text.push_str("\nThese do not affect what is measured; each is reported once:\n");
     let harmless: Vec<String> = unsupported::harmless().map(|name| format!("`{name}`")).collect();
     let _ = writeln!(text, "{}.", harmless.join(", "));
     text
@@ -74,8 +74,8 @@ fn form(kind: &ValueKind) -> String {
         ValueKind::Extent(_) => "size|N%|Nz".to_owned(),
         ValueKind::Seconds(_) | ValueKind::Micros(_) => "time".to_owned(),
         ValueKind::Word(words) => {
-            let can = words.iter().filter(|(_, set)| set.is_ok()).map(|(word, _)| *word);
-            can.collect::<Vec<_>>().join("|")
+            let supported = words.iter().filter(|(_, set)| set.is_ok()).map(|(word, _)| *word);
+            supported.collect::<Vec<_>>().join("|")
         }
         ValueKind::Pattern(_) => "pattern[:number]".to_owned(),
         ValueKind::Cpus(_) => "list".to_owned(),
@@ -112,7 +112,7 @@ mod tests {
     use crate::options::supported;
 
     #[test]
-    fn help_names_every_option_and_alias_and_fits_the_screen() {
+    fn help_lists_every_option_and_alias_within_its_width() {
         let help = help_text();
         for name in supported().flat_map(OptionSpec::names) {
             assert!(help.contains(name), "{name}");
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn markdown_tables_have_three_columns() {
         let markdown = markdown();
-        let tables = markdown.split("## Options of fio").next().expect("tables");
+        let tables = markdown.split("## Unsupported options").next().expect("tables");
         for line in tables.lines().filter(|line| line.starts_with("| `")) {
             assert_eq!(line.replace("\\|", "").matches('|').count(), 4, "{line}");
         }

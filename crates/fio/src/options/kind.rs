@@ -1,56 +1,53 @@
-//! Kinds of option values, each with the setter that takes what was read.
-//!
-//! Takes a value's text; gives it, read, to the setter. Keeps true: a setter only sees values in
-//! range, so setters cannot fail.
+//! Kinds of option values. Each parses the text and hands the value to its setter; a setter only
+//! sees values in range, so setters cannot fail.
 use super::draft::Draft;
-use super::value::expr::ExprError;
-use super::value::pattern::{RwPattern, read_pattern};
-use super::value::{cpus, errors, number, size, time, triple};
-use crate::job::Extent;
-use crate::trace::Fraction;
-use crate::verify::FillPattern;
+use super::list::{RwPattern, parse_cpus, parse_errnos, parse_rw, parse_triple};
+use super::number::{
+    ExprError, MICROSECOND, SECOND, parse_duration, parse_extent, parse_number, parse_size,
+};
+use crate::job::{Extent, FillPattern, Fraction};
 use thiserror::Error;
 use zonal_blk::Nanos;
 
-/// A word and what it sets; `Err` says why Zonal cannot do what fio does.
+/// A keyword and its setter; `Err` says why Zonal does not support it.
 pub type Choice = (&'static str, Result<fn(&mut Draft), &'static str>);
 
-/// What an option's value is, and where it goes.
+/// The kind of value that an option takes, with its setter.
 #[derive(Clone, Copy, Debug)]
 pub enum ValueKind {
     /// 0 or 1, or nothing for 1.
     Flag(fn(&mut Draft, bool)),
     /// 0 or 1.
     Bool(fn(&mut Draft, bool)),
-    /// A whole number, suffixes as in sizes.
+    /// A whole number, with the suffixes of sizes.
     Number {
-        /// Least value.
+        /// Lowest value.
         min: u64,
-        /// Greatest value.
+        /// Highest value.
         max: u64,
-        /// Takes the value.
+        /// Sets the value.
         set: fn(&mut Draft, u64),
     },
     /// Bytes.
     Size(fn(&mut Draft, u64)),
-    /// One to three numbers, for reads, writes and trims; `None` leaves a direction as it was.
+    /// One to three numbers, for reads, writes and trims; `None` leaves a direction unchanged.
     Triple {
-        /// Least value.
+        /// Lowest value.
         min: u64,
-        /// Greatest value.
+        /// Highest value.
         max: u64,
-        /// Takes the values.
+        /// Sets the values.
         set: fn(&mut Draft, [Option<u64>; 3]),
     },
-    /// Bytes, or a least and a greatest number of bytes.
+    /// Bytes, or a range of bytes.
     SizeRange(fn(&mut Draft, u64, u64)),
-    /// Bytes, percents or zones.
+    /// Bytes, a percentage or zones.
     Extent(fn(&mut Draft, Extent)),
     /// A duration; without a unit, seconds.
     Seconds(fn(&mut Draft, Nanos)),
     /// A duration; without a unit, microseconds.
     Micros(fn(&mut Draft, Nanos)),
-    /// One of these words.
+    /// One of these keywords.
     Word(&'static [Choice]),
     /// An I/O pattern with its modifier, as `randread:8`.
     Pattern(fn(&mut Draft, RwPattern)),
@@ -58,9 +55,9 @@ pub enum ValueKind {
     Cpus(fn(&mut Draft, Vec<usize>)),
     /// A number from 0 to 1.
     Fraction(fn(&mut Draft, Fraction)),
-    /// Bytes to write over and over.
+    /// A pattern of bytes, repeated.
     FillPattern(fn(&mut Draft, FillPattern)),
-    /// Error numbers, for reads, writes and checks.
+    /// Error numbers, for reads, writes and verification.
     Errors(fn(&mut Draft, [Vec<i32>; 3])),
     /// Any text.
     Text(fn(&mut Draft, &str)),
@@ -69,50 +66,50 @@ pub enum ValueKind {
 /// Why a value cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ValueError {
-    /// The option cannot stand without a value.
+    /// The option needs a value.
     #[error("expected {expected}, found no value")]
     Missing {
-        /// What would have been right.
+        /// What was expected.
         expected: &'static str,
     },
-    /// The text is something else.
+    /// The text has another form.
     #[error("expected {expected}, found {found:?}")]
     Malformed {
-        /// What would have been right.
+        /// What was expected.
         expected: &'static str,
-        /// What stands there.
+        /// What was found.
         found: String,
     },
-    /// The word is none of the known ones.
+    /// The keyword is unknown.
     #[error("expected one of {}, found {found:?}", .expected.join(", "))]
     NotOneOf {
-        /// The known words.
+        /// The known keywords.
         expected: Vec<&'static str>,
-        /// What stands there.
+        /// What was found.
         found: String,
     },
-    /// The number is too small or too great.
+    /// The number is too small or too large.
     #[error("expected {min} to {max}, found {found:?}")]
     OutOfRange {
-        /// Least value.
+        /// Lowest value.
         min: u64,
-        /// Greatest value.
+        /// Highest value.
         max: u64,
-        /// What stands there.
+        /// What was found.
         found: String,
     },
-    /// The arithmetic cannot be done.
-    #[error("{fault} in {found:?}")]
+    /// The arithmetic is invalid.
+    #[error("{error} in {found:?}")]
     Arithmetic {
-        /// What is wrong with it.
-        fault: ExprError,
-        /// What stands there.
+        /// What is wrong.
+        error: ExprError,
+        /// What was found.
         found: String,
     },
-    /// fio can do this, Zonal cannot.
+    /// fio supports this value, Zonal does not.
     #[error("{found:?} is not supported: {why}")]
     Unsupported {
-        /// What stands there.
+        /// What was found.
         found: String,
         /// Why, or what to use instead.
         why: &'static str,
@@ -120,7 +117,7 @@ pub enum ValueError {
 }
 
 impl ValueKind {
-    /// What is expected, in words, with an example.
+    /// A description of the expected value, with an example.
     pub fn expected(&self) -> &'static str {
         match self {
             ValueKind::Flag(_) | ValueKind::Bool(_) => "0 or 1",
@@ -133,13 +130,15 @@ impl ValueKind {
             ValueKind::Pattern(_) => "an I/O pattern such as randread or randread:8",
             ValueKind::Cpus(_) => "CPU numbers such as 0,2-5",
             ValueKind::Fraction(_) => "a number from 0 to 1 such as 0.25",
-            ValueKind::FillPattern(_) => "numbers, \"strings\" and %o, as 0xff%o\"abc\"-12",
-            ValueKind::Errors(_) => "errors for reads, writes and checks, as EIO:28,ENOSPC",
+            ValueKind::FillPattern(_) => "numbers, \"strings\" and %o, such as 0xff%o\"abc\"-12",
+            ValueKind::Errors(_) => {
+                "errors for reads, writes and verification, such as EIO:28,ENOSPC"
+            }
             ValueKind::Text(_) => "a text",
         }
     }
 
-    /// Reads `text` and gives it to the setter.
+    /// Parses `text` and hands the value to the setter.
     pub fn apply(&self, text: Option<&str>, draft: &mut Draft) -> Result<(), ValueError> {
         let text = match (self, text) {
             (ValueKind::Flag(set), None) => {
@@ -152,65 +151,57 @@ impl ValueKind {
             (_, Some(text)) => text,
         };
         let base = draft.kb_base();
-        let problem = |fault: ExprError| self.problem(fault, text);
+        let invalid = |error: ExprError| self.invalid(error, text);
+        let malformed = || invalid(ExprError::Malformed);
         match self {
             ValueKind::Flag(set) | ValueKind::Bool(set) => {
-                let number = number::read(text).map_err(problem)?;
-                match number {
-                    0 | 1 => set(draft, number == 1),
-                    _ => return Err(self.problem(ExprError::Malformed, text)),
+                match parse_number(text).map_err(invalid)? {
+                    number @ (0 | 1) => set(draft, number == 1),
+                    _ => return Err(malformed()),
                 }
             }
             ValueKind::Number { min, max, set } => {
-                let number = size::read(text, base).map_err(problem)?;
+                let number = parse_size(text, base).map_err(invalid)?;
                 set(draft, in_range(number, *min, *max, text)?);
             }
-            ValueKind::Size(set) => set(draft, size::read(text, base).map_err(problem)?),
+            ValueKind::Size(set) => set(draft, parse_size(text, base).map_err(invalid)?),
             ValueKind::Triple { min, max, set } => {
-                let values = triple::read(text, |part| {
-                    let number = size::read(part, base).map_err(|f| self.problem(f, part))?;
+                let values = parse_triple(text, |part| {
+                    let number = parse_size(part, base).map_err(|e| self.invalid(e, part))?;
                     in_range(number, *min, *max, part)
                 });
-                let malformed = || self.problem(ExprError::Malformed, text);
                 set(draft, values?.ok_or_else(malformed)?);
             }
             ValueKind::SizeRange(set) => {
-                let (least, most) = text.split_once('-').unwrap_or((text, text));
-                let read = |part| size::read(part, base).map_err(problem);
-                let (least, most) = (read(least)?, read(most)?);
-                if least == 0 || least > most {
-                    return Err(self.problem(ExprError::Malformed, text));
+                let (min, max) = text.split_once('-').unwrap_or((text, text));
+                let size = |part| parse_size(part, base).map_err(invalid);
+                let (min, max) = (size(min)?, size(max)?);
+                if min == 0 || min > max {
+                    return Err(malformed());
                 }
-                set(draft, least, most);
+                set(draft, min, max);
             }
-            ValueKind::Extent(set) => set(draft, size::read_extent(text, base).map_err(problem)?),
-            ValueKind::Seconds(set) => set(draft, time::read(text, time::SECOND).map_err(problem)?),
+            ValueKind::Extent(set) => set(draft, parse_extent(text, base).map_err(invalid)?),
+            ValueKind::Seconds(set) => set(draft, parse_duration(text, SECOND).map_err(invalid)?),
             ValueKind::Micros(set) => {
-                set(draft, time::read(text, time::MICROSECOND).map_err(problem)?)
+                set(draft, parse_duration(text, MICROSECOND).map_err(invalid)?);
             }
             ValueKind::Word(words) => choose(words, text)?(draft),
-            ValueKind::Pattern(set) => set(draft, read_pattern(text, base)?),
-            ValueKind::Cpus(set) => set(draft, cpus::read(text).map_err(problem)?),
-            ValueKind::Fraction(set) => {
-                let fraction =
-                    text.parse().map_err(|_| self.problem(ExprError::Malformed, text))?;
-                set(draft, fraction);
-            }
-            ValueKind::FillPattern(set) => {
-                let pattern = text.parse().map_err(|_| self.problem(ExprError::Malformed, text))?;
-                set(draft, pattern);
-            }
-            ValueKind::Errors(set) => set(draft, errors::read(text).map_err(problem)?),
+            ValueKind::Pattern(set) => set(draft, parse_rw(text, base)?),
+            ValueKind::Cpus(set) => set(draft, parse_cpus(text).map_err(invalid)?),
+            ValueKind::Fraction(set) => set(draft, text.parse().map_err(|_| malformed())?),
+            ValueKind::FillPattern(set) => set(draft, text.parse().map_err(|_| malformed())?),
+            ValueKind::Errors(set) => set(draft, parse_errnos(text).map_err(invalid)?),
             ValueKind::Text(set) => set(draft, text),
         }
         Ok(())
     }
 
-    fn problem(&self, fault: ExprError, text: &str) -> ValueError {
+    fn invalid(&self, error: ExprError, text: &str) -> ValueError {
         let found = text.to_owned();
-        match fault {
+        match error {
             ExprError::Malformed => ValueError::Malformed { expected: self.expected(), found },
-            fault => ValueError::Arithmetic { fault, found },
+            error => ValueError::Arithmetic { error, found },
         }
     }
 }

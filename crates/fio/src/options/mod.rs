@@ -1,66 +1,66 @@
 //! The options of a job: one table of names, kinds of value and help.
 //!
-//! Takes an option's name and the text of its value; gives a change to a [`Draft`], which
-//! [`Draft::finish`] turns into a validated [`Job`](crate::job::Job). Keeps true: a name is either
-//! supported, known to fio and not used here, or unknown; no value is half understood. Where fio
-//! would read the first digits of `4x` and forget the rest, this is an error.
+//! An option's value is parsed and set in a [`Draft`], which [`Draft::finish`] turns into a validated
+//! [`Job`](crate::job::Job). A name is supported, known to fio but not supported, or unknown; and a
+//! value is parsed completely or not at all: where fio would read the first digit of `4x` and ignore
+//! the rest, this is an error.
 //!
 //! ```text
-//! table/*      name, aliases, kind, setter, help          one line to add an option
-//! unsupported  what fio knows and Zonal does without
-//! value/*      text -> number, time, list ...             pure functions
-//! kind         kind of value -> which of them, which setter
+//! table/*      name, aliases, kind, setter, help          one entry per option
+//! unsupported  options of fio without effect here
+//! kind         kinds of values, with their setters
+//! number, list text -> number, size, time, list ...       pure functions
 //! draft        values so far -> Job, with the checks that need several options
 //! ```
 mod draft;
 mod help;
 mod kind;
+mod list;
+mod number;
 mod table;
 mod unsupported;
-mod value;
 
 pub(crate) use draft::note;
 pub use draft::{Conflict, Draft};
 pub use help::{help_text, markdown};
 pub use kind::{Choice, ValueError, ValueKind};
+pub use list::RwPattern;
+pub(crate) use number::evaluate_plain;
+pub use number::{ExprError, format_size};
 pub use table::{Group, OptionSpec, supported};
 pub use unsupported::Effect;
-pub use value::expr::ExprError;
-pub(crate) use value::expr::evaluate_plain;
-pub use value::pattern::RwPattern;
-pub use value::size::format_size;
 
-/// What is known about an option's name.
+/// An option of fio, by its name.
 #[derive(Clone, Copy, Debug)]
 pub enum FioOption {
-    /// The option has its effect.
+    /// Zonal supports it.
     Supported(&'static OptionSpec),
-    /// fio has this option, Zonal does without it.
+    /// Zonal accepts it, without effect.
     Unsupported(UnsupportedOption),
 }
 
-/// An option that fio has and Zonal does without.
+/// An option of fio that Zonal accepts but does not implement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnsupportedOption {
-    /// fio's name for it.
+    /// fio's name.
     pub name: &'static str,
-    /// What that means for the job.
+    /// What its absence means for the job.
     pub effect: Effect,
-    /// Values at which fio, too, runs the job as Zonal does.
+    /// Values with which fio runs the job as Zonal does.
     neutral: &'static [&'static str],
-    /// Whether it may stand without a value.
+    /// Whether it may be given without a value.
     flag: bool,
 }
 
 impl UnsupportedOption {
-    /// Whether the job runs as it would without the option, in fio as well.
+    /// Whether fio, too, would run the job as if the option were not given.
     pub fn is_neutral(&self, value: Option<&str>) -> bool {
         value.is_some_and(|value| self.neutral.contains(&value))
     }
 }
 
 impl FioOption {
-    /// fio's name of the option, of which others are aliases.
+    /// fio's name of the option, not an alias.
     pub fn name(&self) -> &'static str {
         match self {
             FioOption::Supported(spec) => spec.name,
@@ -68,7 +68,7 @@ impl FioOption {
         }
     }
 
-    /// Whether the option may stand without a value.
+    /// Whether the option may be given without a value.
     pub fn is_flag(&self) -> bool {
         match self {
             FioOption::Supported(spec) => matches!(spec.kind, ValueKind::Flag(_)),
@@ -77,16 +77,16 @@ impl FioOption {
     }
 }
 
-/// Reads a size such as `4k`, as job files have them.
+/// Parses a size such as `4k`, as in job files.
 ///
 /// # Errors
-/// What is wrong with it.
-pub fn read_size(text: &str) -> Result<u64, ValueError> {
+/// [`ValueError::Malformed`] if the text is not a size.
+pub fn parse_size(text: &str) -> Result<u64, ValueError> {
     let malformed = || ValueError::Malformed {
         expected: ValueKind::Size(|_, _| ()).expected(),
         found: text.to_owned(),
     };
-    value::size::read(text, 1024).map_err(|_| malformed())
+    number::parse_size(text, 1024).map_err(|_| malformed())
 }
 
 /// Looks an option up by its name or alias.
@@ -97,19 +97,43 @@ pub fn find(name: &str) -> Option<FioOption> {
         .or_else(|| unsupported::find(name).map(FioOption::Unsupported))
 }
 
-/// The known name most like `name`, if one is like it.
+/// The known name closest to `name`, if there is one close to it.
 pub fn nearest(name: &str) -> Option<&'static str> {
     let names = supported().flat_map(OptionSpec::names).chain(unsupported::names());
-    // A third of the letters wrong is still a typing error, more is another word.
+    // With more than a third of the letters wrong it is another word, not a typing error.
     let letters = name.chars().count();
     let limit = (letters / 3).max(1);
     names
-        // Comparing takes as long as both names together: not worth it for a whole line of text.
+        // The distance takes time in the product of the lengths: skip what cannot be close.
         .filter(|known| known.len().abs_diff(letters) <= limit)
-        .map(|known| (value::distance::edits(name, known), known))
+        .map(|known| (edits(name, known), known))
         .filter(|&(edits, _)| edits <= limit)
         .min_by_key(|&(edits, _)| edits)
         .map(|(_, known)| known)
+}
+
+/// The edit distance between two names: insertions, deletions, replacements and swaps of neighbours.
+fn edits(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().collect();
+    let b: Vec<char> = b.chars().collect();
+    // Rows of the table of distances between prefixes of `a` and of `b`.
+    let mut before_last = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let replace = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = replace.min(last[j] + 1).min(row[j - 1] + 1);
+            let swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if swapped {
+                let swap: &Vec<usize> = &before_last;
+                least = least.min(swap[j - 2] + 1);
+            }
+            row.push(least);
+        }
+        before_last = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
 }
 
 #[cfg(test)]
@@ -118,10 +142,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn no_name_stands_twice_in_the_tables() {
+    fn every_name_is_in_the_tables_once() {
         let mut seen = BTreeSet::new();
         for name in supported().flat_map(OptionSpec::names).chain(unsupported::names()) {
-            assert!(seen.insert(name), "{name} stands twice");
+            assert!(seen.insert(name), "{name} is in the tables twice");
         }
     }
 
@@ -141,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn misspelt_names_suggest_the_nearest_and_other_words_suggest_nothing() {
+    fn misspelt_names_suggest_the_nearest_known_name() {
         assert_eq!(nearest("bloksize"), Some("blocksize"));
         assert_eq!(nearest("iodeph"), Some("iodepth"));
         assert_eq!(nearest("runtme"), Some("runtime"));
@@ -150,12 +174,23 @@ mod tests {
     }
 
     #[test]
-    fn neutral_values_are_not_worth_a_report() {
+    fn neutral_values_are_not_reported() {
         let Some(FioOption::Unsupported(align)) = find("offset_align") else {
             panic!("it is not supported")
         };
         assert!(align.is_neutral(Some("0")));
         assert!(!align.is_neutral(Some("4k")));
         assert!(!align.is_neutral(None));
+    }
+
+    #[test]
+    fn each_typing_error_counts_one() {
+        assert_eq!(edits("runtime", "runtime"), 0);
+        assert_eq!(edits("runtme", "runtime"), 1);
+        assert_eq!(edits("runntime", "runtime"), 1);
+        assert_eq!(edits("rumtime", "runtime"), 1);
+        assert_eq!(edits("rutnime", "runtime"), 1);
+        assert_eq!(edits("", "bs"), 2);
+        assert_eq!(edits("bs", ""), 2);
     }
 }

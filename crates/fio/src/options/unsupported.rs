@@ -1,20 +1,20 @@
-//! The options of fio 3.33 that Zonal does without.
+//! The options of fio 3.33 that Zonal accepts but does not implement.
 //!
-//! Two classes: those that do not change what is measured here (logs, buffers, page cache, file
-//! layout, other engines) and those that do. Both are accepted and reported once, the second with
-//! what happens instead, so that nobody compares two different workloads unknowingly.
+//! Some do not change what is measured here (logs, buffers, page cache, file layout, other engines)
+//! and some do. All are reported once, the latter with what happens instead, so that nobody compares
+//! two different workloads unknowingly.
 use super::UnsupportedOption;
 
-/// What the absence of an option means for the job.
+/// What ignoring an option means for the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// What is measured is the same.
+    /// What is measured does not change.
     None,
-    /// The job runs differently than in fio: how.
+    /// The job runs differently than in fio, as described.
     Changes(&'static str),
 }
 
-/// An option with effect: names, values at which it has none, and what happens instead.
+/// An option that changes the job: names, neutral values, and what happens instead.
 struct Change {
     names: &'static [&'static str],
     neutral: &'static [&'static str],
@@ -29,52 +29,52 @@ const fn change(
     Change { names, neutral, instead }
 }
 
-const PRIORITY: &str = "all I/O of a job has the priority that prio and prioclass give";
+const PRIORITY: &str = "all I/O of a job has the priority of prio and prioclass";
 const LATENCY: &str = "latency does not govern the depth";
-const FLOW: &str = "jobs do not wait for one another";
+const FLOW: &str = "jobs are not coordinated";
 const STEADY: &str = "the job does not end at a steady state";
-const FILES: &str = "the job works on one device, not on files";
-const BLOCKS: &str = "blocks have the size that bs gives";
+const FILES: &str = "the job uses one device, not files";
+const BLOCKS: &str = "blocks have the size of bs";
 const DURABLE: &str = "no flushes are issued";
-const EXIT: &str = "jobs end for themselves";
+const EXIT: &str = "jobs end independently";
 
 const CHANGES: &[Change] = &[
-    change(&["wait_for"], &[], "use stonewall to let jobs wait"),
+    change(&["wait_for"], &[], "use stonewall"),
     change(&["opendir"], &[], FILES),
-    change(&["file_append"], &["0"], "I/O begins at offset"),
+    change(&["file_append"], &["0"], "I/O starts at offset"),
     change(&["ba", "blockalign"], &[], "offsets are aligned to bs"),
     change(&["bsrange", "blocksize_range"], &[], BLOCKS),
     change(&["bssplit"], &[], BLOCKS),
     change(&["bs_unaligned", "blocksize_unaligned"], &["0"], BLOCKS),
-    change(&["bs_is_seq_rand"], &["0"], "bs is for reads, writes and trims"),
-    change(&["offset_align"], &["0"], "offset is used as given"),
-    change(&["rw_sequencer"], &["sequential"], "sequential offsets go on and on"),
-    change(&["random_distribution"], &["random"], "random offsets are uniform"),
-    change(&["percentage_random"], &["100"], "random jobs are random throughout"),
+    change(&["bs_is_seq_rand"], &["0"], "the values of bs are for reads, writes and trims"),
+    change(&["offset_align"], &["0"], "offset is not aligned"),
+    change(&["rw_sequencer"], &["sequential"], "each I/O follows the one before"),
+    change(&["random_distribution"], &["random"], "random offsets are uniformly distributed"),
+    change(&["percentage_random"], &["100"], "all I/O of a random job is random"),
     change(&["fill_device", "fill_fs"], &["0"], "the job ends with its size"),
-    change(&["serialize_overlap"], &["0"], "overlapping I/O is not held back"),
+    change(&["serialize_overlap"], &["0"], "overlapping I/O is not serialized"),
     change(&["io_submit_mode"], &["inline"], "each job submits its own I/O"),
     change(&["sync_file_range"], &[], DURABLE),
     change(&["atomic"], &["0"], "writes are not atomic"),
-    change(&["trim_percentage"], &["0"], "what was written is not trimmed"),
-    change(&["replay_skip"], &[], "all that the trace has is replayed"),
+    change(&["trim_percentage"], &["0"], "written blocks are not trimmed"),
+    change(&["replay_skip"], &[], "the whole trace is replayed"),
     change(&["merge_blktrace_file"], &[], "traces are not merged"),
     change(&["exec_prerun"], &[], "no command is run"),
     change(&["exec_postrun"], &[], "no command is run"),
-    change(&["zonecapacity"], &["0"], "the device says how much a zone holds"),
+    change(&["zonecapacity"], &["0"], "the zone capacity is the device's"),
     change(&["zoneskip"], &["0"], "no zones are skipped"),
     change(&["read_beyond_wp"], &["0"], "reads stay below write pointers"),
-    change(&["ignore_zone_limits"], &["0"], "the device's zone limits hold"),
+    change(&["ignore_zone_limits"], &["0"], "the device's zone limits apply"),
     change(&["zone_reset_threshold"], &[], "zones are reset when they are full"),
     change(&["zone_reset_frequency"], &[], "zones are reset when they are full"),
     change(&["cmdprio_percentage"], &["0"], PRIORITY),
     change(&["cmdprio_bssplit"], &[], PRIORITY),
     change(&["thinktime_blocks_type"], &["complete"], "thinktime counts completed I/Os"),
     change(&["thinktime_iotime"], &["0"], "thinktime counts I/Os"),
-    change(&["rate_min", "ratemin"], &["0"], "slow jobs go on"),
-    change(&["rate_iops_min"], &["0"], "slow jobs go on"),
-    change(&["rate_process"], &["linear"], "limited I/O comes at even intervals"),
-    change(&["rate_ignore_thinktime"], &["0"], "pauses count as time of the rate"),
+    change(&["rate_min", "ratemin"], &["0"], "slow jobs continue"),
+    change(&["rate_iops_min"], &["0"], "slow jobs continue"),
+    change(&["rate_process"], &["linear"], "rate-limited I/O is evenly spaced"),
+    change(&["rate_ignore_thinktime"], &["0"], "think time counts as time of the rate"),
     change(&["max_latency"], &["0"], LATENCY),
     change(&["latency_target"], &["0"], LATENCY),
     change(&["latency_run"], &["0"], LATENCY),
@@ -84,16 +84,16 @@ const CHANGES: &[Change] = &[
     change(&["exitall_on_error"], &["0"], EXIT),
     change(&["create_only"], &["0"], "the job runs"),
     change(&["cpumask"], &[], "use cpus_allowed"),
-    change(&["stats"], &["1"], "the job is in the report"),
+    change(&["stats"], &["1"], "the job is reported"),
     change(&["profile"], &[], "no profile is loaded"),
     change(&["sg_write_mode"], &["write"], "writes are plain writes"),
     change(&["readfua"], &["0"], DURABLE),
     change(&["writefua"], &["0"], DURABLE),
 ];
 
-/// Options without effect, grouped as in fio's manual: names between spaces.
+/// Options without effect, grouped as in fio's manual; names separated by blanks.
 const HARMLESS: &[&str] = &[
-    // Files and how they are made.
+    // Files and their creation.
     "lockfile directory filename_format unique_filename fallocate \
      fadvise_hint overwrite create_serialize create_fsync create_on_open allow_file_create \
      allow_mounted_write pre_read unlink unlink_each_loop invalidate write_hint",
@@ -103,9 +103,9 @@ const HARMLESS: &[&str] = &[
      dedupe_percentage dedupe_mode dedupe_working_set_percentage dedupe_global",
     // Randomness: another generator, the same distribution.
     "random_generator softrandommap",
-    // Details of what is reported above.
-    "verify_async verify_async_cpus experimental_verify verify_state_load verify_state_save trim_verify_zero trim_backlog trim_backlog_batch read_iolog_chunked \
-     merge_blktrace_scalars merge_blktrace_iters rate_cycle ratecycle \
+    // Details of options above.
+    "verify_async verify_async_cpus experimental_verify verify_state_load verify_state_save \
+     trim_verify_zero trim_backlog trim_backlog_batch read_iolog_chunked merge_blktrace_scalars merge_blktrace_iters rate_cycle ratecycle \
      latency_window latency_percentile flow_id flow_sleep steadystate_duration ss_dur \
      steadystate_ramp_time ss_ramp exit_what thinktime_spin cmdprio cmdprio_class",
     // Logs and reports.
@@ -133,7 +133,7 @@ const HARMLESS: &[&str] = &[
     "verifysort verifysort_nr rwmixcycle percentage_sequential flow_watermark",
 ];
 
-/// Those that fio lets stand without a value.
+/// Options that fio accepts without a value.
 const FLAGS: &[&str] = &[
     "bs_unaligned",
     "blocksize_unaligned",
@@ -152,7 +152,7 @@ const FLAGS: &[&str] = &[
     "pingpong",
 ];
 
-/// Looks a name up.
+/// Looks up a name.
 pub(super) fn find(name: &str) -> Option<UnsupportedOption> {
     if let Some(change) = CHANGES.iter().find(|change| change.names.contains(&name)) {
         return Some(UnsupportedOption {
@@ -175,12 +175,12 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     CHANGES.iter().flat_map(|change| change.names.iter().copied()).chain(harmless())
 }
 
-/// Names of options with effect, and what happens instead.
+/// Options that change the job, and what happens instead.
 pub(super) fn changes() -> impl Iterator<Item = (&'static str, &'static str)> {
     CHANGES.iter().map(|change| (change.names[0], change.instead))
 }
 
-/// Names of options without effect.
+/// Options without effect.
 pub(super) fn harmless() -> impl Iterator<Item = &'static str> {
     HARMLESS.iter().flat_map(|names| names.split_ascii_whitespace())
 }

@@ -1,23 +1,21 @@
-//! fio's `json` and `json+` formats.
-//!
-//! Takes: a summary. Gives: the text of the [tree](super::json_tree). Keeps true: numbers that are
-//! fractions in fio's output always have a point, so that readers see the same types.
+//! fio's `json` and `json+` formats: field names, nesting and order of fio 3.33, with Zonal's own
+//! values under `zonal`.
 use super::Report;
-use super::date::ctime;
-use super::json_tree::{DirCounts, Direction, Job, Latency, Map, Root, Sync, Zonal, ZonalJob};
 use super::summary::{
     Entry, GroupDir, MIN_BAND_PERCENT, MIN_DEPTH_PERCENT, Summary, msec, percents,
 };
+use super::units::ctime;
 use crate::job::DataDir;
 use crate::stats::{
     BATCH_LABELS, DEPTH_LABELS, Histogram, LatStat, MSEC_LABELS, NSEC_LABELS, PERCENTILES,
     USEC_LABELS,
 };
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
 use serde_json::ser::{Formatter, PrettyFormatter};
 use std::io;
 
-/// The whole JSON text. `bins` adds the histograms (`json+`).
+/// Renders the JSON text. `bins` adds the histograms (`json+`).
 pub(super) fn render(report: &Report<'_>, summary: &Summary<'_>, bins: bool) -> String {
     let mut text = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut text, Layout::default());
@@ -77,7 +75,7 @@ fn job(summary: &Summary<'_>, entry: &Entry<'_>, bins: bool) -> Job {
         error: entry.errno(),
         eta: entry.eta,
         elapsed: entry.elapsed,
-        job_options: Map(head.job.given.clone()),
+        job_options: Map(head.job.own_options.clone()),
         read: dir(DataDir::Read),
         write: dir(DataDir::Write),
         trim: dir(DataDir::Trim),
@@ -148,7 +146,7 @@ fn latency(stat: &LatStat) -> Latency {
     }
 }
 
-/// As [`latency`], with percentiles and, if asked for, bins; fio leaves out empty ones.
+/// As [`latency`], with percentiles and, with `bins`, the non-empty bins.
 fn with_histogram(stat: &LatStat, histogram: &Histogram, bins: bool) -> Latency {
     let mut latency = latency(stat);
     if stat.count() > 0 {
@@ -166,7 +164,8 @@ fn shares(labels: &[&str], percents: &[f64]) -> Map<f64> {
     Map(labels.iter().map(|&label| label.to_owned()).zip(percents.iter().copied()).collect())
 }
 
-/// fio's way to write JSON: a space before the colon, six decimals.
+/// fio's JSON style: a space before the colon, six decimals. Fractions always have a point, so that
+/// readers see the same types.
 #[derive(Default)]
 struct Layout(PrettyFormatter<'static>);
 
@@ -218,4 +217,166 @@ impl Formatter for Layout {
     fn end_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
         self.0.end_object_value(writer)
     }
+}
+
+/// An object whose keys are known only at run time, in the order given.
+#[derive(Clone, Debug, Default)]
+struct Map<V>(Vec<(String, V)>);
+
+impl<V> Map<V> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<V: Serialize> Serialize for Map<V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        self.0.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))?;
+        map.end()
+    }
+}
+
+/// The whole output.
+#[derive(serde::Serialize)]
+struct Root {
+    #[serde(rename = "fio version")]
+    version: String,
+    /// Seconds since 1970.
+    timestamp: u64,
+    /// Milliseconds since 1970.
+    timestamp_ms: u64,
+    time: String,
+    #[serde(rename = "global options", skip_serializing_if = "Map::is_empty")]
+    global_options: Map<String>,
+    jobs: Vec<Job>,
+    /// Always empty: statistics of the host's disks do not apply.
+    disk_util: [(); 0],
+    zonal: Zonal,
+}
+
+/// Values that fio does not have.
+#[derive(serde::Serialize)]
+struct Zonal {
+    device: String,
+    clock: String,
+    policy: String,
+    seed: u64,
+    jobs: Vec<ZonalJob>,
+    #[serde(flatten)]
+    extra: Map<Value>,
+}
+
+/// An entry of `zonal.jobs`, parallel to the entry of `jobs`.
+#[derive(serde::Serialize)]
+struct ZonalJob {
+    jobname: String,
+    zone_resets: u64,
+    /// Failed I/Os by status.
+    errors: Map<DirCounts>,
+}
+
+#[derive(serde::Serialize)]
+struct DirCounts {
+    read: u64,
+    write: u64,
+    trim: u64,
+}
+
+/// An entry of `jobs`.
+#[derive(serde::Serialize)]
+struct Job {
+    jobname: String,
+    groupid: u32,
+    error: i32,
+    /// Seconds.
+    eta: u64,
+    /// Seconds.
+    elapsed: u64,
+    #[serde(rename = "job options")]
+    job_options: Map<String>,
+    read: Direction,
+    write: Direction,
+    trim: Direction,
+    sync: Sync,
+    /// Milliseconds, summed over the clones.
+    job_runtime: u64,
+    /// Percent.
+    usr_cpu: f64,
+    /// Percent.
+    sys_cpu: f64,
+    ctx: u64,
+    majf: u64,
+    minf: u64,
+    /// Percent, as the five fields below.
+    iodepth_level: Map<f64>,
+    iodepth_submit: Map<f64>,
+    iodepth_complete: Map<f64>,
+    latency_ns: Map<f64>,
+    latency_us: Map<f64>,
+    latency_ms: Map<f64>,
+    latency_depth: u32,
+    latency_target: u64,
+    latency_percentile: f64,
+    latency_window: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_err: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_error: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    desc: Option<String>,
+}
+
+/// `read`, `write` and `trim` of a job.
+#[derive(serde::Serialize)]
+struct Direction {
+    io_bytes: u64,
+    io_kbytes: u64,
+    /// Bytes per second.
+    bw_bytes: u64,
+    /// KiB per second.
+    bw: u64,
+    iops: f64,
+    /// Milliseconds.
+    runtime: u64,
+    total_ios: u64,
+    short_ios: u64,
+    drop_ios: u64,
+    slat_ns: Latency,
+    clat_ns: Latency,
+    lat_ns: Latency,
+    /// KiB per second, as all fields `bw_*` except `bw_agg`, a percentage.
+    bw_min: u64,
+    bw_max: u64,
+    bw_agg: f64,
+    bw_mean: f64,
+    bw_dev: f64,
+    bw_samples: u64,
+    iops_min: u64,
+    iops_max: u64,
+    iops_mean: f64,
+    iops_stddev: f64,
+    iops_samples: u64,
+}
+
+/// A latency in nanoseconds.
+#[derive(Default, serde::Serialize)]
+struct Latency {
+    min: u64,
+    max: u64,
+    mean: f64,
+    stddev: f64,
+    #[serde(rename = "N")]
+    count: u64,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    percentile: Map<u64>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    bins: Map<u64>,
+}
+
+/// `sync` of a job.
+#[derive(Default, serde::Serialize)]
+struct Sync {
+    total_ios: u64,
+    lat_ns: Latency,
 }

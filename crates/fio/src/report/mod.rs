@@ -1,20 +1,16 @@
-//! What a run is told as: fio's output formats.
+//! Reports in fio 3.33's output formats, so that tools for fio's output can read them.
 //!
-//! Takes: each clone's job and statistics, and the facts of the run. Gives: text in one or more of
-//! fio 3.33's formats, so that what reads fio's output reads ours. Keeps true: the text depends on
-//! the [`Report`] alone, so a run in virtual time gives the same bytes for the same seed.
+//! The text depends on the [`Report`] alone: a run in virtual time gives the same bytes for the same
+//! seed.
 //!
 //! ```text
 //!  Report (clones) --summary--> entries and groups --+--> normal   for people
 //!                                                    +--> json     json, json+
 //!                                                    +--> terse    one line per entry
 //! ```
-mod date;
 mod json;
-mod json_tree;
 mod normal;
 mod summary;
-mod table;
 mod terse;
 mod units;
 
@@ -26,46 +22,46 @@ use zonal_blk::Status;
 
 pub use normal::announce;
 
-/// Everything that a report is made of.
+/// The contents of a report.
 #[derive(Clone, Debug)]
 pub struct Report<'a> {
-    /// Name and version of the program, in the place of fio's: `zonal-0.1.0`.
+    /// Name and version of the program, in place of fio's: `zonal-0.1.0`.
     pub version: String,
-    /// When the run ended: milliseconds since 1970-01-01 UTC. `None` in virtual time, where the
-    /// report must not depend on the day it was made.
+    /// End of the run in milliseconds since 1970-01-01 UTC. `None` in virtual time, where the report
+    /// must not depend on the date.
     pub timestamp_ms: Option<u64>,
-    /// Options of the job file's `[global]` section as written there
+    /// Options of the `[global]` sections
     /// ([`JobSet::global_options`](crate::jobfile::JobSet::global_options)).
     pub global_options: Vec<(String, String)>,
-    /// All clones in the order of the job file.
+    /// All clones, in the order of the job file.
     pub jobs: Vec<JobReport<'a>>,
     /// The device spec.
     pub device: String,
     /// The clock of the run: `real` or `virtual`.
     pub clock: &'a str,
-    /// The seed that the run can be repeated with.
+    /// The seed that reproduces the run.
     pub seed: u64,
     /// The zone write policy.
     pub policy: String,
-    /// Further sections of the `zonal` object of the JSON formats, by name, in this order:
-    /// counters of the plug or of the scheduler, for example.
+    /// Additional sections of the `zonal` object of the JSON formats, by name and in this order, such
+    /// as counters of the plug or the scheduler.
     pub extra: Vec<(String, Value)>,
 }
 
 /// One clone of a job.
 #[derive(Clone, Debug)]
 pub struct JobReport<'a> {
-    /// What it was asked to do.
+    /// The job.
     pub job: &'a Job,
     /// Its reporting group, from 0.
     pub groupid: u32,
     /// Process or thread ID; 0 in virtual time.
     pub pid: u32,
-    /// What it did.
+    /// Its statistics.
     pub stats: IoStats,
     /// The error that ended it.
     pub error: Option<Status>,
-    /// Seconds left that the job was expected to run; 0 once it has ended.
+    /// Estimated seconds left; 0 once it has ended.
     pub eta: u64,
     /// Seconds since the run began.
     pub elapsed: u64,
@@ -74,7 +70,7 @@ pub struct JobReport<'a> {
 /// An output format (`--output-format`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Text for people.
+    /// Human-readable text.
     Normal,
     /// JSON.
     Json,
@@ -84,7 +80,7 @@ pub enum Format {
     Terse,
 }
 
-/// The name is not that of an output format.
+/// Not the name of an output format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown output format '{0}': expected normal, terse, json or json+")]
 pub struct ParseFormatError(String);
@@ -104,14 +100,17 @@ impl FromStr for Format {
 }
 
 impl Format {
-    /// Reads a list as in `--output-format=normal,json`.
+    /// Parses a list as in `--output-format=normal,json`.
+    ///
+    /// # Errors
+    /// The first name that is not that of a format.
     pub fn parse_list(names: &str) -> Result<Vec<Self>, ParseFormatError> {
         names.split(',').map(|name| name.trim().parse()).collect()
     }
 }
 
-/// The report in all of `formats`. As in fio their order is always terse, JSON, normal, and
-/// `json+` takes the place of `json` where both are asked for.
+/// Renders the report in all of `formats`. As in fio, the order is always terse, JSON, normal, and
+/// `json+` replaces `json` if both are requested.
 pub fn render(report: &Report<'_>, formats: &[Format]) -> String {
     let summary = summary::Summary::of(report);
     let wants = |format| formats.contains(&format);
@@ -133,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn format_lists_are_read() {
+    fn format_lists_are_parsed() {
         assert_eq!(Format::parse_list("normal, json+"), Ok(vec![Format::Normal, Format::JsonPlus]));
         assert_eq!(
             Format::parse_list("json,xml").map_err(|e| e.to_string()),

@@ -1,28 +1,28 @@
-//! fio's format for people: a paragraph for each entry, then a line for each group and direction.
+//! fio's normal format: a paragraph for each entry, then a line for each group and direction.
 //!
-//! Keeps true: the lines, their order and their padding are those of fio 3.33; what follows them
-//! under `Zonal` is ours.
-use super::date::ctime;
+//! The lines, their order and their padding are those of fio 3.33. Zonal adds the section `Zonal` and,
+//! after a run of several groups, a table with a line for each, to compare them: what the jobs of a
+//! group have in common is printed once, differences are separated by commas, directions are summed.
 use super::summary::{
     DIRS, Entry, Group, GroupDir, MIN_BAND_PERCENT, MIN_DEPTH_PERCENT, Summary, msec, percents,
     rw_name,
 };
-use super::table;
-use super::units::{TimeUnit, Units, count, digits_of};
+use super::units::{TimeUnit, Units, count, ctime, digits_of, duration};
 use super::{JobReport, Report};
-use crate::job::{DataDir, Job};
+use crate::job::{DataDir, Job, Rw};
+use crate::options::format_size;
 use crate::stats::{
-    BATCH_LABELS, BatchSizes, DEPTH_LABELS, IoStats, LatStat, MSEC_LABELS, NSEC_LABELS,
+    BATCH_LABELS, BatchSizes, DEPTH_LABELS, Histogram, IoStats, LatStat, MSEC_LABELS, NSEC_LABELS,
     PERCENTILES, SyncStats, USEC_LABELS,
 };
 use serde_json::Value;
 
 /// Bands on a line of the latency distribution.
 const BANDS_PER_LINE: usize = 5;
-/// Above so many KiB/s on average the bandwidth samples are told in MiB/s.
+/// Mean in KiB/s above which bandwidth samples are printed in MiB/s.
 const MIB_SAMPLES: f64 = 1024.0 * 1024.0;
 
-/// The line that tells of a job before it runs, with a second one if it has clones.
+/// The line about a job before it runs, with a second line if it has clones.
 pub fn announce(job: &Job, groupid: u32) -> String {
     let [read, write, trim] = job.bs.map(|bytes| Units::of(job).bytes(bytes));
     let rw = rw_name(job);
@@ -61,7 +61,7 @@ pub(super) fn render(report: &Report<'_>, summary: &Summary<'_>) -> String {
     for (name, value) in &report.extra {
         out += &section(name, value);
     }
-    out + &table::render(summary)
+    out + &comparison(summary)
 }
 
 fn header(report: &Report<'_>, entry: &Entry<'_>) -> String {
@@ -117,7 +117,7 @@ fn latency(name: &str, stat: &LatStat) -> String {
     )
 }
 
-/// Flushes, which have no bandwidth.
+/// The paragraph of flushes, which have no bandwidth.
 fn syncs(sync: &SyncStats) -> String {
     let values = sync.histogram.percentiles(&PERCENTILES);
     format!(
@@ -127,13 +127,13 @@ fn syncs(sync: &SyncStats) -> String {
     )
 }
 
-/// The block of percentiles. `values` are in nanoseconds and rising.
+/// The percentiles. `values` are in nanoseconds and ascending.
 fn percentiles(name: &str, values: &[u64]) -> String {
     let (lowest, highest) = (values[0], values[values.len() - 1]);
     let unit = TimeUnit::of_range(lowest, highest);
     let scaled = |nanos: u64| nanos.div_ceil(unit.nanos());
     let width = digits_of(scaled(highest)).max(5);
-    // A line has 73 columns for its items; the percentile and the punctuation take 12 of each.
+    // A line has 73 columns for items; each takes 12 for the percentile and the punctuation.
     let per_line = 73 / (12 + width);
     let items = PERCENTILES.iter().zip(values);
     let items =
@@ -182,7 +182,7 @@ fn latency_bands(stats: &IoStats) -> String {
     out
 }
 
-/// CPU, depths and counts: what is told of all directions together.
+/// The lines for all directions together: CPU, depths and counts.
 fn resources(entry: &Entry<'_>) -> String {
     let stats = &entry.stats;
     let usage = stats.usage();
@@ -242,8 +242,8 @@ fn group_line(dir: DataDir, group: &Group) -> String {
     )
 }
 
-/// A section of [`Report::extra`]: what has a single value on the first line, for each of several
-/// devices, and each group of values on a line of its own below.
+/// A section of [`Report::extra`]: single values on the first line, then each group of values on its
+/// own line; repeated for each device if there are several.
 fn section(name: &str, value: &Value) -> String {
     match value {
         Value::Array(values) => values.iter().map(|value| section(name, value)).collect(),
@@ -273,6 +273,90 @@ fn groups(path: &str, value: &Value) -> String {
 
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+const HEADINGS: [&str; COLUMNS] = ["job", "rw", "bs", "qd", "IOPS", "BW", "lat avg", "clat 99th"];
+const COLUMNS: usize = 8;
+/// The first columns are words, aligned left; the others are numbers, aligned right.
+const WORDS: usize = 3;
+
+/// The table that compares groups, after a blank line; empty for a single group.
+fn comparison(summary: &Summary<'_>) -> String {
+    if summary.groups.len() < 2 {
+        return String::new();
+    }
+    let mut rows = vec![HEADINGS.map(str::to_owned)];
+    let mut failures = vec![String::new()];
+    for group in &summary.groups {
+        let here = |entry: &&Entry<'_>| entry.head.groupid == group.id;
+        let entries: Vec<_> = summary.entries.iter().filter(here).collect();
+        rows.push(cells(group, &entries));
+        let error = entries.iter().find_map(|entry| entry.error);
+        failures.push(error.map_or(String::new(), |error| format!("  failed: {error}")));
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: [usize; COLUMNS] = std::array::from_fn(width);
+    let mut out = String::from("\n");
+    for (row, failure) in rows.iter().zip(&failures) {
+        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            if column < WORDS {
+                out += &format!("  {cell:<width$}");
+            } else {
+                out += &format!("  {cell:>width$}");
+            }
+        }
+        out += failure;
+        out.push('\n');
+    }
+    out
+}
+
+fn cells(group: &Group, entries: &[&Entry<'_>]) -> [String; COLUMNS] {
+    let mut stats = IoStats::new();
+    let (mut lat, mut clat) = (LatStat::default(), Histogram::new());
+    for entry in entries {
+        stats.merge(&entry.stats);
+    }
+    for dir in DIRS {
+        lat.merge(stats.lat(dir));
+        clat.merge(stats.clat_histogram(dir));
+    }
+    let iops: f64 = DIRS.iter().map(|&dir| stats.ios_per_second(dir)).sum();
+    let bandwidth = group.dirs.iter().map(|dir| dir.bandwidth).sum();
+    let each = |text: fn(&Job) -> String| {
+        let mut texts: Vec<_> = entries.iter().map(|entry| text(entry.head.job)).collect();
+        texts.dedup();
+        texts.join(",")
+    };
+    [
+        each(|job| job.name.clone()),
+        each(rw_name),
+        each(block_size),
+        each(depth),
+        count(iops as u64, 4),
+        group.units.rate(bandwidth),
+        duration(lat.mean()),
+        duration(clat.percentiles(&[99.0])[0] as f64),
+    ]
+}
+
+/// The block sizes of the directions that the job uses.
+fn block_size(job: &Job) -> String {
+    let [read, write, trim] = job.bs.map(format_size);
+    match job.rw {
+        Rw::Mixed if read != write => format!("{read}/{write}"),
+        Rw::Read | Rw::Mixed => read,
+        Rw::Write => write,
+        Rw::Trim => trim,
+    }
+}
+
+/// The depth, preceded by the number of clones if there are several.
+fn depth(job: &Job) -> String {
+    match job.numjobs {
+        0 | 1 => job.iodepth.to_string(),
+        clones => format!("{clones}x{}", job.iodepth),
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! Which clones are told of together, and what each group did as a whole.
+//! The entries and groups of a report, in the order of the job file.
 //!
-//! Takes: the clones of a report. Gives: one [`Entry`] for each clone, or one for all neighbouring
-//! clones of a group with `group_reporting`; one [`Group`] for each group. Keeps true: each clone
-//! is in exactly one entry, and entries and groups keep the job file's order.
+//! There is one [`Entry`] for each clone, or one for all adjacent clones of a group with
+//! `group_reporting`, and one [`Group`] for each reporting group.
 use super::units::Units;
 use super::{JobReport, Report};
 use crate::job::{DataDir, Job, Rw};
@@ -20,11 +19,11 @@ pub(super) struct Summary<'a> {
 
 /// One clone, or several merged.
 pub(super) struct Entry<'a> {
-    /// The first of the clones, which gives the entry its name and options.
+    /// The first clone: the entry has its name and options.
     pub head: &'a JobReport<'a>,
     /// Number of clones.
     pub jobs: u32,
-    /// Error number of the first clone that failed, with its text.
+    /// The status of the first clone that failed.
     pub error: Option<zonal_blk::Status>,
     pub eta: u64,
     pub elapsed: u64,
@@ -40,7 +39,7 @@ pub(super) struct Group {
     pub dirs: [GroupDir; 3],
 }
 
-/// What a group did in one direction: bytes, bytes per second, and nanoseconds.
+/// The totals of a group in one direction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GroupDir {
     pub bytes: u64,
@@ -54,7 +53,7 @@ pub(super) struct GroupDir {
 }
 
 impl<'a> Summary<'a> {
-    /// Gathers the clones of `report`.
+    /// Summarizes the clones of `report`.
     pub fn of(report: &'a Report<'a>) -> Self {
         let mut entries: Vec<Entry<'a>> = Vec::new();
         for job in &report.jobs {
@@ -76,10 +75,10 @@ impl<'a> Summary<'a> {
         Self { entries, groups }
     }
 
-    /// What the group of `entry` did in `dir`.
+    /// The totals in `dir` of the group of `entry`.
     pub fn group_dir(&self, entry: &Entry<'_>, dir: DataDir) -> &GroupDir {
         let group = self.groups.iter().find(|group| group.id == entry.head.groupid);
-        &group.expect("each entry was entered in its group").dirs[dir as usize]
+        &group.expect("each entry was added to its group").dirs[dir as usize]
     }
 }
 
@@ -109,7 +108,7 @@ impl<'a> Entry<'a> {
         self.error.map_or(0, zonal_blk::Status::errno)
     }
 
-    /// User and system CPU time in percent of the jobs' run time.
+    /// User and system CPU time in percent of the runtime of the clones.
     pub fn cpu_percent(&self) -> (f64, f64) {
         let usage = self.stats.usage();
         let percent = |time: Nanos| match self.stats.elapsed() {
@@ -119,7 +118,7 @@ impl<'a> Entry<'a> {
         (percent(usage.user), percent(usage.system))
     }
 
-    /// The mean of the bandwidth samples in `dir` in percent of what the group did.
+    /// The mean of the bandwidth samples in `dir`, in percent of the bandwidth of the group.
     pub fn percent_of_group(&self, dir: DataDir, group: &GroupDir) -> f64 {
         let samples = self.stats.bandwidth_samples(dir);
         let all = group.bandwidth / 1024;
@@ -164,7 +163,7 @@ pub(super) fn msec(time: Nanos) -> u64 {
     time.0.div_ceil(1_000_000)
 }
 
-/// `counts` in percent of `total`. As in fio, what happened at all is at least `least` percent.
+/// `counts` in percent of `total`. As in fio, a count that is not zero is at least `least` percent.
 pub(super) fn percents(counts: &[u64], total: u64, least: f64) -> Vec<f64> {
     let percent = |&count: &u64| match count {
         0 => 0.0,
@@ -173,7 +172,7 @@ pub(super) fn percents(counts: &[u64], total: u64, least: f64) -> Vec<f64> {
     counts.iter().map(percent).collect()
 }
 
-/// Share of a depth or batch size that is told of at the least, in percent.
+/// Smallest printed share of a depth or batch size, in percent.
 pub(super) const MIN_DEPTH_PERCENT: f64 = 0.1;
-/// Share of a latency band that is told of at the least, in percent.
+/// Smallest printed share of a latency band, in percent.
 pub(super) const MIN_BAND_PERCENT: f64 = 0.01;

@@ -1,7 +1,7 @@
 //! fio's terse format, version 3: one line for each entry, fields separated by semicolons.
 //!
-//! Keeps true: the fields and their places are those of fio 3.33 without disk statistics; times
-//! are in microseconds. Trims have no fields in this version.
+//! The fields and their order are those of fio 3.33 without disk statistics; times are in
+//! microseconds. Trims have no fields in this version.
 use super::summary::{
     Entry, GroupDir, MIN_BAND_PERCENT, MIN_DEPTH_PERCENT, Summary, msec, percents,
 };
@@ -10,15 +10,15 @@ use crate::job::DataDir;
 use crate::stats::{IoStats, LatStat, PERCENTILES};
 use std::fmt::Display;
 
-/// Places for percentiles; those unused are filled up.
-const PERCENTILE_PLACES: usize = 20;
+/// Number of percentile fields; unused ones are padded.
+const PERCENTILE_FIELDS: usize = 20;
 
 /// The lines of all entries.
 pub(super) fn render(report: &Report<'_>, summary: &Summary<'_>) -> String {
     summary.entries.iter().map(|entry| line(report, summary, entry)).collect()
 }
 
-/// A line in the making.
+/// The fields of a line.
 struct Fields(Vec<String>);
 
 impl Fields {
@@ -26,7 +26,7 @@ impl Fields {
         self.0.push(value.to_string());
     }
 
-    /// A latency's minimum, maximum, mean and deviation in microseconds, the first two cut off.
+    /// A latency's minimum, maximum, mean and deviation in microseconds, the first two truncated.
     fn latency(&mut self, stat: &LatStat) {
         self.add(stat.min() / 1000);
         self.add(stat.max() / 1000);
@@ -72,7 +72,7 @@ fn direction(fields: &mut Fields, entry: &Entry<'_>, dir: DataDir, group: &Group
     for (percent, value) in PERCENTILES.iter().zip(&values) {
         fields.add(format_args!("{percent:.6}%={}", value / 1000));
     }
-    (values.len()..PERCENTILE_PLACES).for_each(|_| fields.add("0%=0"));
+    (values.len()..PERCENTILE_FIELDS).for_each(|_| fields.add("0%=0"));
     fields.latency(stats.lat(dir));
     let samples = stats.bandwidth_samples(dir);
     fields.add(samples.min());
@@ -95,7 +95,7 @@ fn distributions(fields: &mut Fields, stats: &IoStats) {
     let depths = stats.depth_levels().counts();
     fields.percents(&percents(depths, depths.iter().sum(), MIN_DEPTH_PERCENT), 1);
     let bands = stats.latency_bands();
-    // This version has no fields below a microsecond: they count as the first band above.
+    // This version has no bands below a microsecond: they count in the first band above.
     let mut usec = bands.usec().to_vec();
     usec[0] += bands.nsec().iter().sum::<u64>();
     fields.percents(&percents(&usec, bands.total(), MIN_BAND_PERCENT), 2);

@@ -1,12 +1,9 @@
-//! Numbers as fio prints them: a few digits and a unit.
+//! Numbers as fio prints them, such as `15.6MiB` or `3566.1k`, and dates.
 //!
-//! Takes: counts, bytes and nanoseconds. Gives: text such as `15.6MiB` or `3566.1k`, and the time
-//! unit that suits a statistic. Keeps true: a number is never longer than its digits, a point and a
-//! unit, and always rounds to nearest. The rules were read off fio 3.33's output.
-
+//! The rules were derived from fio 3.33's output. Numbers round to nearest.
 use crate::job::Job;
 
-/// Names of the thousands, from units on; of the 1024s too.
+/// Prefixes of powers of 1000 and of 1024.
 const THOUSANDS: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
 const KIBI: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
@@ -15,17 +12,17 @@ pub(super) fn count(value: u64, digits: usize) -> String {
     scaled(value, digits, 1000, &THOUSANDS)
 }
 
-/// How a job wants its bytes told (`kb_base=` and `unit_base=`).
+/// The units of a job's report (`kb_base=` and `unit_base=`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Units {
-    /// Decimal units first and binary ones in brackets, instead of the other way round.
+    /// Decimal units first and binary ones in parentheses, instead of the reverse.
     decimal_first: bool,
     /// Rates in bits per second.
     bits: bool,
 }
 
 impl Units {
-    /// As `job` says.
+    /// The units of `job`.
     pub fn of(job: &Job) -> Self {
         Self { decimal_first: job.kb_base == 1000, bits: job.unit_base == 1 }
     }
@@ -65,8 +62,8 @@ impl Units {
     }
 }
 
-/// The smallest unit in which the whole part has at most `digits` digits. Decimals fill up what is
-/// left, the point counting as a digit.
+/// Formats a number in the smallest unit in which the integer part has at most `digits` digits.
+/// Decimals fill the rest; the point counts as a digit.
 fn scaled(value: u64, digits: usize, base: u64, names: &[&str; 7]) -> String {
     let mut unit = 0;
     let mut size = 1;
@@ -86,7 +83,7 @@ fn scaled(value: u64, digits: usize, base: u64, names: &[&str; 7]) -> String {
     number + names[unit]
 }
 
-/// A latency in three digits and its unit: `0ns`, `136ns`, `1.67us`, `75.9ms`.
+/// A latency in three digits with its unit: `0ns`, `136ns`, `1.67us`, `75.9ms`.
 pub(super) fn duration(nanos: f64) -> String {
     let mut value = nanos;
     let mut names = ["ns", "us", "ms"].into_iter();
@@ -94,7 +91,7 @@ pub(super) fn duration(nanos: f64) -> String {
         let Some(name) = names.next() else {
             break "s";
         };
-        // What would be rounded up to 1000 is one of the next unit.
+        // What would round to 1000 is 1 of the next unit.
         if value < 999.5 {
             break name;
         }
@@ -114,7 +111,7 @@ pub(super) fn digits_of(value: u64) -> usize {
     value.max(1).ilog10() as usize + 1
 }
 
-/// A unit of time that a latency statistic is told in.
+/// The unit of time of a latency statistic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimeUnit {
     Nsec,
@@ -123,8 +120,8 @@ pub(super) enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// The unit for a statistic with this minimum, maximum and deviation in nanoseconds: the
-    /// largest in which even the minimum and the deviation are still more than a digit.
+    /// The unit for a statistic with this minimum, maximum and deviation in nanoseconds: the largest
+    /// in which the minimum and the deviation still have more than one digit.
     pub fn of_spread(min: u64, max: u64, stddev: f64) -> Self {
         if min > 2_000_000 && max > 99_999_999 && stddev > 1e6 {
             TimeUnit::Msec
@@ -135,7 +132,7 @@ impl TimeUnit {
         }
     }
 
-    /// The unit for values between these, in nanoseconds.
+    /// The unit for a range of values in nanoseconds.
     pub fn of_range(min: u64, max: u64) -> Self {
         Self::of_spread(min, max, f64::INFINITY)
     }
@@ -157,6 +154,49 @@ impl TimeUnit {
             TimeUnit::Msec => 1_000_000,
         }
     }
+}
+
+const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// The date `seconds` after 1970-01-01, in C's `ctime` form but in UTC: `Thu Jan  1 00:00:00 1970`.
+pub(super) fn ctime(seconds: u64) -> String {
+    let (day, second) = (seconds / 86_400, seconds % 86_400);
+    let weekday = DAYS[(day % 7) as usize];
+    let (year, day_of_year) = year_of(day);
+    let (month, day_of_month) = month_of(year, day_of_year);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{weekday} {month} {day_of_month:2} {hour:02}:{minute:02}:{second:02} {year}")
+}
+
+fn is_leap(year: u64) -> bool {
+    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+}
+
+/// The year of the day `day` days after 1970-01-01, and the days before it in that year.
+fn year_of(day: u64) -> (u64, u64) {
+    // Whole cycles of the calendar first, so that the loop is short for any date.
+    let (mut year, mut left) = (1970 + day / 146_097 * 400, day % 146_097);
+    loop {
+        let length = 365 + u64::from(is_leap(year));
+        if left < length {
+            return (year, left);
+        }
+        left -= length;
+        year += 1;
+    }
+}
+
+/// The name of the month and the day in it, from 1.
+fn month_of(year: u64, day_of_year: u64) -> (&'static str, u64) {
+    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30];
+    let (mut month, mut left) = (0, day_of_year);
+    while month < lengths.len() && left >= lengths[month] {
+        left -= lengths[month];
+        month += 1;
+    }
+    (MONTHS[month], left + 1)
 }
 
 #[cfg(test)]
@@ -238,5 +278,19 @@ mod tests {
         assert_eq!(TimeUnit::of_spread(7_600_000, 105_000_000, 22_220_000.0), TimeUnit::Msec);
         assert_eq!(TimeUnit::of_range(1_944, 268_288), TimeUnit::Nsec);
         assert_eq!(TimeUnit::of_range(211_968, 501_760), TimeUnit::Usec);
+    }
+
+    #[test]
+    fn dates_read_as_ctime() {
+        let dates = [
+            (0, "Thu Jan  1 00:00:00 1970"),
+            (951_782_400, "Tue Feb 29 00:00:00 2000"),
+            (1_704_067_199, "Sun Dec 31 23:59:59 2023"),
+            (1_795_262_709, "Sat Nov 21 12:05:09 2026"),
+            (4_107_542_400, "Mon Mar  1 00:00:00 2100"),
+        ];
+        for (seconds, text) in dates {
+            assert_eq!(ctime(seconds), text);
+        }
     }
 }

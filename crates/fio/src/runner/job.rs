@@ -1,25 +1,24 @@
-//! One clone of a job at work: keeps its queue depth full until its work is done.
+//! Runs one clone of a job: keeps its queue full until its I/O is done.
 //!
-//! Takes the time, step by step; gives I/O to the block layer and records what comes back. Keeps
-//! true: no more than `iodepth` I/Os are in flight; after the last step nothing is.
+//! Invariants: at most `iodepth` I/Os are in flight; none after the last step.
 use super::pace::Pace;
 use super::run_state::{IoRole, RunState};
-use super::{Outcome, Progress, Runner, SAMPLE_INTERVAL, Step, SteppedBy};
+use super::{Outcome, Progress, Runner, Step, SteppedBy};
 use crate::generate::{Generator, Io, NextIo};
-use crate::job::{DataDir, Job};
-use crate::stats::IoStats;
-use crate::verify::{ErrorKind, Finding, Findings, Mismatch};
+use crate::job::{DataDir, ErrorKind, Job};
+use crate::stats::{IoStats, SAMPLE_PERIOD};
+use crate::verify::{Finding, Findings, Mismatch};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Bio, Buf, Bytes, Channel, Clock, Completion, Nanos, Op, Sector, Status};
 
-/// What is remembered of an I/O in flight.
+/// An I/O in flight.
 #[derive(Clone, Copy)]
 struct Slot {
     /// When its preparation began.
     start: Nanos,
-    /// When, by its share of the batch's time, it had been handed to the block layer.
+    /// When it had been submitted, by its share of the time of its batch.
     issued: Nanos,
     len: u64,
     zone: Option<u32>,
@@ -28,37 +27,37 @@ struct Slot {
     role: IoRole,
 }
 
-/// A clone of a job with its channel.
+/// A clone of a job, with its channel.
 pub struct JobRunner {
     job: Arc<Job>,
     channel: Channel,
     generator: Generator,
-    /// Whether bios carry data, for devices that keep them.
+    /// Whether bios carry data, for devices that store it.
     with_data: bool,
     pace: Pace,
     slots: Vec<Slot>,
-    /// By slot, the buffer of the I/O that had it last.
+    /// By slot, the buffer of its last I/O.
     buffers: Vec<Option<Buf>>,
     free: Vec<u32>,
     in_flight: u32,
     depth: u32,
-    /// Slots of the step's I/Os.
+    /// Slots of the I/Os submitted in this step.
     batch: Vec<u32>,
-    /// Bios to be submitted together; used with `iodepth_batch` above 1.
+    /// Bios to be submitted together, with `iodepth_batch` above 1.
     bios: Vec<Bio>,
     completions: Vec<Completion>,
-    /// Zone management that completions asked for.
+    /// Zone management due after completions.
     zone_mgmt: Vec<Io>,
     refilling: bool,
-    /// The step before was one of several that fill the queue.
+    /// The previous step was one of several that fill the queue (virtual time).
     filling: bool,
-    /// Completions to see before anything more is submitted.
+    /// Completions to reap before anything more is submitted.
     owed: u32,
     contended: bool,
     stats: IoStats,
     error: Option<Status>,
     next_sample: Nanos,
-    /// Bytes of the step's I/Os.
+    /// Bytes of the I/Os of this step.
     step_bytes: u64,
     /// I/Os and bytes completed.
     done: (u64, u64),
@@ -69,7 +68,7 @@ pub struct JobRunner {
 }
 
 impl JobRunner {
-    /// A runner for one clone. `total` is the number of bytes to do, over all loops.
+    /// A runner for one clone with `total` bytes of I/O.
     pub fn new(
         job: Arc<Job>,
         mut channel: Channel,
@@ -80,7 +79,7 @@ impl JobRunner {
         if let Some(weight) = job.weight {
             channel.set_weight(weight);
         }
-        // One more than the depth, for the reset or finish of a zone.
+        // One more than the depth, for a zone reset or finish.
         let nr_slots = job.iodepth + 1;
         let slot = Slot {
             start: Nanos(0),
@@ -122,7 +121,7 @@ impl JobRunner {
         }
     }
 
-    /// Gives the clone more to do than its generator's I/O.
+    /// Adds recording, flushes or verification.
     pub(crate) fn set_run_state(&mut self, run_state: Option<Box<RunState>>) {
         self.run_state = run_state;
         if self.job.verify.only
@@ -132,7 +131,7 @@ impl JobRunner {
         }
     }
 
-    /// The start delay, the end of the ramp, the samples.
+    /// Start delay, ramp and samples; returns how to wait for the start.
     fn begin(&mut self, now: Nanos) -> Option<Step> {
         if now < self.pace.start_after() {
             return Some(Step::Wait(Some(self.pace.start_after())));
@@ -144,11 +143,11 @@ impl JobRunner {
             } else {
                 self.stats.sample(now);
             }
-            self.next_sample += SAMPLE_INTERVAL;
+            self.next_sample += SAMPLE_PERIOD;
         }
         if self.pace.ramp_ends(now) {
             self.stats.reset(now);
-            self.next_sample = now + SAMPLE_INTERVAL;
+            self.next_sample = now + SAMPLE_PERIOD;
         }
         None
     }
@@ -178,7 +177,7 @@ impl JobRunner {
 
     #[inline]
     fn account(&mut self, now: Nanos, completion: Completion) {
-        let index = u32::try_from(completion.user_data).expect("a slot was given as user data");
+        let index = u32::try_from(completion.user_data).expect("the user data is a slot");
         self.free.push(index);
         self.in_flight -= 1;
         if completion.buf.is_some() {
@@ -208,7 +207,7 @@ impl JobRunner {
         }
     }
 
-    /// An I/O has ended that is more than one of the generator's. Gives its status after that.
+    /// Completes an I/O that is not plain. Returns its status after verification.
     #[cold]
     fn finish_non_plain(
         &mut self,
@@ -227,21 +226,21 @@ impl JobRunner {
                 }
                 status
             }
-            (IoRole::Write | IoRole::Check, Some(verifier)) => {
+            (IoRole::Write | IoRole::Verify, Some(verifier)) => {
                 let buf = self.buffers[slot as usize].as_mut();
-                verifier.ended(slot, role, status, landed, buf, &mut self.findings)
+                verifier.completed(slot, role, status, landed, buf, &mut self.findings)
             }
             _ => status,
         }
     }
 
-    /// Counts an error, and ends the job unless it goes on after this one.
+    /// Counts an error, and ends the job if it is fatal.
     #[cold]
     fn failed(&mut self, slot: u32, status: Status, at: Sector) {
         let Slot { len, op, dir, role, .. } = self.slots[slot as usize];
         self.stats.error(dir, status);
         self.error.get_or_insert(status);
-        let mismatch = role == IoRole::Check && status == Status::Protection;
+        let mismatch = role == IoRole::Verify && status == Status::Protection;
         let kind = match (mismatch, op) {
             (true, _) => ErrorKind::Verify,
             (_, Op::Read) => ErrorKind::Read,
@@ -259,7 +258,7 @@ impl JobRunner {
         }
     }
 
-    /// Nothing is in flight and the job's I/O is done: whether there is more to do.
+    /// Nothing is in flight and the stage is over: whether there is another one.
     #[cold]
     fn has_more_work(&mut self, now: Nanos) -> bool {
         let Some(run_state) = &mut self.run_state else { return false };
@@ -270,7 +269,7 @@ impl JobRunner {
         has_more_work
     }
 
-    /// Submits until the queue is full or there is a reason not to; only `once` if so.
+    /// Submits until the queue is full or nothing may be submitted; with `once`, one I/O or batch.
     fn fill(&mut self, now: Nanos, once: bool) -> u32 {
         let mut submitted = 0;
         while let Some(mgmt) = self.zone_mgmt.pop() {
@@ -325,7 +324,7 @@ impl JobRunner {
         submitted
     }
 
-    /// The same when the job's own work is done.
+    /// The same after the job's own I/O.
     #[cold]
     fn fill_past_running(&mut self, now: Nanos, once: bool) -> u32 {
         let mut submitted = 0;
@@ -359,7 +358,7 @@ impl JobRunner {
         bio.flags = flags;
         bio.prio = self.job.prio;
         if let Some(run_state) = &mut self.run_state {
-            let times = (now, self.pace.since_begin(now));
+            let times = (now, self.pace.since_start(now));
             role = run_state.submit(times, slot, io, &mut bio, role);
         }
         self.slots[slot as usize] = Slot { start: now, issued: now, len, zone, op, dir, role };
@@ -378,7 +377,7 @@ impl JobRunner {
         }
     }
 
-    /// Submits together what has been gathered.
+    /// Submits the bios of the batch.
     fn submit_batch(&mut self, now: Nanos) {
         if !self.bios.is_empty() {
             let count = u32::try_from(self.bios.len()).expect("at most the depth");
@@ -387,7 +386,7 @@ impl JobRunner {
         }
     }
 
-    /// A buffer of so many bytes with something in it: the slot's last one if it fits.
+    /// A buffer of this length with arbitrary contents: the last one of the slot if it fits.
     fn buffer(&mut self, slot: u32, len: usize) -> Buf {
         let last = self.buffers[slot as usize].take();
         last.filter(|buf| buf.len() == len).unwrap_or_else(|| {
@@ -398,7 +397,7 @@ impl JobRunner {
         })
     }
 
-    /// Nothing was done: for how long?
+    /// When to step again after a step without work.
     fn wait(&mut self, now: Nanos) -> Step {
         let device = self.channel.next_event().at();
         let pace = if self.in_flight > 0 {
@@ -414,7 +413,7 @@ impl JobRunner {
         }
     }
 
-    /// The job's own work is done; others may still need the channel.
+    /// The job has finished; plugged writes of other channels may still need this one.
     fn end(&mut self, now: Nanos) -> Step {
         if !self.retired {
             self.retired = true;
@@ -499,8 +498,8 @@ impl Runner for JobRunner {
 }
 
 impl<C: Clock> SteppedBy<C> for JobRunner {
-    /// Takes completions, fills the queue. The latency of an I/O runs from the clock reading before
-    /// its batch was prepared to the one after it completed.
+    /// Reaps completions, then fills the queue. The latency of an I/O runs from the clock reading before
+    /// its batch was prepared to the one after its completion.
     fn step(&mut self, clock: &C) -> Step {
         let now = clock.now();
         if let Some(wait) = self.begin(now) {
@@ -524,7 +523,7 @@ impl<C: Clock> SteppedBy<C> for JobRunner {
         let submitted = self.fill(now, C::IS_VIRTUAL);
         self.filling = C::IS_VIRTUAL && submitted > 0;
         if submitted > 0 {
-            // Each of the batch had its share of the time that it took to submit it.
+            // Each I/O of the batch took its share of the time to submit it.
             let spent = clock.now() - now;
             let issued = now + Nanos(spent.0 / u64::from(submitted));
             for &slot in &self.batch {

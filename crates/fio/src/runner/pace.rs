@@ -1,39 +1,39 @@
-//! When a job may submit its next I/O, and when it is over: amount, run time, rates, think time.
+//! When a job may submit its next I/O, and when it is over: amount, runtime, rates, think time.
 use crate::job::{DataDir, Job};
 use zonal_blk::Nanos;
 
+/// The pace of a job: amount of I/O, runtime, ramp, rates and think time.
 #[derive(Debug)]
-/// When a job may submit and when it is over: run time, ramp, rates, think time and loops.
 pub struct Pace {
-    /// Bytes to submit; `u64::MAX` for as many as the time allows.
+    /// Bytes left to submit; `u64::MAX` if only the time limits them.
     bytes_left: u64,
     ios_left: u64,
-    /// The smallest block: with fewer bytes left than this the job is over.
+    /// Smallest block size: with fewer bytes left the job is over.
     min_block: u64,
     startdelay: Nanos,
     ramp_time: Nanos,
     runtime: Option<Nanos>,
     started: Option<Nanos>,
-    /// When the run time is over, ramp included; `Nanos(u64::MAX)` for never.
+    /// End of the runtime, including the ramp; `Nanos(u64::MAX)` for never.
     deadline: Nanos,
-    /// Nothing is submitted before this time: the rates or the think time forbid it.
+    /// Nothing is submitted before this time because of rates, think time or a trace.
     gate: Nanos,
     ramping: bool,
     stopped: bool,
-    /// Nanoseconds that a byte takes at the rate asked for, times 2^32; 0 for no limit.
+    /// By direction, nanoseconds per byte at the rate limit, times 2^32; 0 for no limit.
     byte_cost: [u128; 3],
-    /// By direction: when the rate allows the next I/O.
+    /// By direction, when the rate limit allows the next I/O.
     rate_next: [Nanos; 3],
     thinktime: Nanos,
     thinktime_blocks: u32,
     until_think: u32,
     thinking_until: Nanos,
-    /// A trace's next request is due at this time.
+    /// When the next request of a trace is due.
     held_until: Nanos,
 }
 
 impl Pace {
-    /// The pace of a job that has `total` bytes to do.
+    /// The pace of a job with `total` bytes of I/O.
     pub fn new(job: &Job, total: u64) -> Self {
         let byte_cost = |dir: usize| {
             let by_iops = job.rate_iops[dir].saturating_mul(job.bs[dir]);
@@ -71,12 +71,12 @@ impl Pace {
         (self.bytes_left != u64::MAX).then_some(self.bytes_left)
     }
 
-    /// `startdelay`.
+    /// The start delay.
     pub fn start_after(&self) -> Nanos {
         self.startdelay
     }
 
-    /// Notes the start; whether it is the first call.
+    /// Starts the job at the first call; returns whether this is it.
     pub fn begin(&mut self, now: Nanos) -> bool {
         let first = self.started.is_none();
         if first {
@@ -89,25 +89,25 @@ impl Pace {
         first
     }
 
-    /// Whether the ramp ends with this call.
+    /// Whether the ramp has ended; true once.
     pub fn ramp_ends(&mut self, now: Nanos) -> bool {
         let ends = self.ramping && self.started.is_some_and(|start| now >= start + self.ramp_time);
         self.ramping &= !ends;
         ends
     }
 
-    /// When the run time is over, ramp included, if it is limited.
+    /// End of the runtime, including the ramp, if it is limited.
     pub fn deadline(&self) -> Option<Nanos> {
         (self.deadline != Nanos(u64::MAX)).then_some(self.deadline)
     }
 
-    /// Begins with an amount anew; whether anything can be submitted of it.
+    /// Restarts with this amount of I/O; returns whether any can be submitted.
     pub fn restart(&mut self, bytes: u64) -> bool {
         self.bytes_left = bytes;
         !self.stopped && self.ios_left > 0
     }
 
-    /// Ends the job as at the end of its run time.
+    /// Ends the job as at the end of its runtime.
     pub fn stop(&mut self) {
         self.stopped = true;
     }
@@ -121,21 +121,21 @@ impl Pace {
             || now >= self.deadline
     }
 
+    /// Whether an I/O may be submitted now.
     #[inline]
-    /// Whether rates and think time let an I/O be submitted.
     pub fn may_submit(&self, now: Nanos) -> bool {
         !self.is_over(now) && now >= self.gate
     }
 
-    /// Nothing is submitted before this time after the begin.
+    /// Submits nothing before this time since the start.
     pub fn hold(&mut self, at: Nanos) {
         let begin = self.started.unwrap_or_default();
         self.held_until = begin.saturating_add(at);
         self.set_gate();
     }
 
-    /// The time since the begin.
-    pub fn since_begin(&self, now: Nanos) -> Nanos {
+    /// The time since the start.
+    pub fn since_start(&self, now: Nanos) -> Nanos {
         now - self.started.unwrap_or(now)
     }
 
@@ -144,19 +144,19 @@ impl Pace {
         (self.gate > now).then_some(self.gate)
     }
 
-    /// With nothing in flight: when something can be submitted or the job ends.
+    /// With nothing in flight, when an I/O can be submitted or the job ends.
     pub fn next_submit(&self) -> Nanos {
         self.deadline.min(self.gate)
     }
 
-    /// Of a mixed job, both directions have to be due: their order is the generator's.
+    /// In a mixed job all directions have to be due, as the generator determines their order.
     fn set_gate(&mut self) {
         let rates = self.rate_next.into_iter().max().expect("three directions");
         self.gate = rates.max(self.thinking_until).max(self.held_until);
     }
 
-    #[inline]
     /// Accounts for a submitted I/O.
+    #[inline]
     pub fn submitted(&mut self, dir: DataDir, bytes: u64) {
         if self.bytes_left != u64::MAX {
             self.bytes_left = self.bytes_left.saturating_sub(bytes);
@@ -171,8 +171,8 @@ impl Pace {
         }
     }
 
-    #[inline]
     /// Accounts for a completed I/O.
+    #[inline]
     pub fn completed(&mut self, now: Nanos) {
         if self.thinktime == Nanos(0) {
             return;

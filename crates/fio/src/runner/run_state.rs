@@ -1,38 +1,37 @@
-//! What a clone does besides the I/O of its generator: it writes down what it does, flushes, and
-//! checks what it wrote.
+//! The state of a clone that does more than the I/O of its generator: recording, flushes and
+//! verification.
 //!
 //! ```text
-//!  Work   the job's I/O, with flushes and checks between      loops of jobs that check
-//!    v                                                              ^
-//!  Flush  end_fsync, fsync_on_close                                 |
-//!    v                                                              |
-//!  Check  all that was written and not yet checked  ----------------+
+//!  Running     the job's I/O, with flushes and backlog verification    loops with verification
+//!    v                                                                   ^
+//!  Fsyncing    end_fsync, fsync_on_close                                 |
+//!    v                                                                   |
+//!  Verifying   all writes not yet verified  -----------------------------+
 //! ```
 //!
-//! A clone without such duties has none of this: no memory, and one look at a pointer for each I/O.
+//! Other clones have no such state: they pay one test of a pointer per I/O.
 use super::pace::Pace;
+use super::record::{Recorder, Recording};
 use super::verifier::Verifier;
 use crate::generate::{Generator, Io, NextIo};
-use crate::job::{DataDir, Job};
+use crate::job::{DataDir, Job, SyncOptions, VerifyOptions};
 use crate::stats::IoStats;
-use crate::trace::{Recorder, Recording};
-use crate::verify::{SyncOptions, VerifyOptions};
 use std::sync::Arc;
 use zonal_blk::{Bio, BioFlags, Nanos, Op};
 
-/// What an I/O in flight is to the runner.
+/// The role of an I/O in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IoRole {
     /// An I/O of the job.
     Plain,
-    /// Prepares or closes a zone: does not count.
+    /// A zone reset or finish, or a flush, that is not accounted.
     ZoneMgmt,
-    /// A flush of `fsync`: counts as such.
+    /// A flush of `fsync`, accounted as such.
     Flush,
-    /// A write of the job that will be checked.
+    /// A write of the job that will be verified.
     Write,
-    /// A read that is checked.
-    Check,
+    /// A read that is verified.
+    Verify,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,19 +45,20 @@ pub(crate) struct RunState {
     recorder: Option<Box<Recorder>>,
     pub verifier: Option<Verifier>,
     sync: SyncOptions,
-    /// Reads back what it wrote.
-    checks: bool,
-    /// Writes submitted, and those that the last flush came after.
+    /// Whether to read back and verify writes.
+    verifies: bool,
+    /// Writes submitted.
     writes: u64,
+    /// Writes submitted before the last flush.
     flushed: u64,
-    /// A flush of `fsync` is in flight: as in a process that calls it, nothing else begins.
+    /// A flush of `fsync` is in flight: as in a process that calls it, nothing else is submitted.
     flushing: bool,
-    /// The flush of the stage of that name is still to be submitted.
-    flush_left: bool,
+    /// The flush of [`Stage::Fsyncing`] has not been submitted yet.
+    flush_pending: bool,
     stage: Stage,
-    /// Times the job's amount is still to be done, this time included.
+    /// Loops left, including the current one.
     loops: u64,
-    /// The amount.
+    /// Bytes of one loop.
     bytes: u64,
     stopped: bool,
 }
@@ -67,7 +67,7 @@ const FLUSH: Io =
     Io { op: Op::Flush, dir: DataDir::Write, offset: 0, len: 0, zone: None, flags: BioFlags::NONE };
 
 impl RunState {
-    /// The duties of a clone; `bytes` is the amount of one of `loops`. `None` if it has none.
+    /// The state of a clone with `loops` of `bytes` each; `None` if it needs none.
     pub fn new(
         job: &Job,
         recording: Option<&Arc<Recording>>,
@@ -82,13 +82,13 @@ impl RunState {
         }
         Some(Box::new(RunState {
             recorder,
-            checks: verifier.is_some() && (do_verify || only),
+            verifies: verifier.is_some() && (do_verify || only),
             verifier,
             sync,
             writes: 0,
             flushed: 0,
             flushing: false,
-            flush_left: false,
+            flush_pending: false,
             stage: Stage::Running,
             loops,
             bytes,
@@ -96,12 +96,12 @@ impl RunState {
         }))
     }
 
-    /// Nothing more is to be begun.
+    /// Submits nothing more.
     pub fn stop(&mut self) {
         self.stopped = true;
     }
 
-    /// The next thing to do while the job works.
+    /// What to do next while running.
     pub fn next(&mut self, generator: &mut Generator) -> NextIo {
         if self.flushing {
             return NextIo::Wait;
@@ -112,26 +112,26 @@ impl RunState {
             self.flushing = true;
             return NextIo::Manage(FLUSH);
         }
-        let check = self.verifier.as_mut().and_then(Verifier::next_of_backlog);
-        check.map_or_else(|| generator.next_io(), NextIo::Manage)
+        let read = self.verifier.as_mut().and_then(Verifier::next_of_backlog);
+        read.map_or_else(|| generator.next_io(), NextIo::Manage)
     }
 
-    /// Whether the job's own work is done.
+    /// Whether the job's own I/O is done.
     pub fn is_past_running(&self) -> bool {
         self.stage != Stage::Running
     }
 
-    /// The next thing to do after the job's own work; no more checks if the run time is `over`.
+    /// The next I/O after the job's own; nothing more to verify if the runtime is `over`.
     pub fn next_past_running(&mut self, over: bool) -> Option<Io> {
         match self.stage {
             Stage::Running => None,
-            Stage::Fsyncing => std::mem::take(&mut self.flush_left).then_some(FLUSH),
+            Stage::Fsyncing => std::mem::take(&mut self.flush_pending).then_some(FLUSH),
             Stage::Verifying if over || self.stopped => None,
             Stage::Verifying => self.verifier.as_mut()?.next(),
         }
     }
 
-    /// An I/O is about to be submitted, `since` the job's begin. Gives its role.
+    /// An I/O is about to be submitted, `since` the start of the job. Returns its role.
     pub fn submit(
         &mut self,
         (now, since): (Nanos, Nanos),
@@ -161,27 +161,27 @@ impl RunState {
         }
     }
 
-    /// The flush of `fsync` has ended.
+    /// The flush of `fsync` has completed.
     pub fn flushed(&mut self) {
         self.flushing = false;
     }
 
-    /// Nothing is in flight and the stage is over. Whether there is another one.
+    /// Nothing is in flight and the stage is over. Returns whether there is another one.
     pub fn advance(&mut self, now: Nanos, pace: &mut Pace, stats: &mut IoStats) -> bool {
         if self.stage == Stage::Running {
             self.stage = Stage::Fsyncing;
-            let wanted = self.sync.end_fsync || self.sync.on_close;
-            self.flush_left = wanted && self.writes > 0 && !self.stopped;
-            if self.flush_left {
+            let end_flush = self.sync.end_fsync || self.sync.on_close;
+            self.flush_pending = end_flush && self.writes > 0 && !self.stopped;
+            if self.flush_pending {
                 return true;
             }
         }
         let over = self.stopped || pace.deadline().is_some_and(|end| now >= end);
-        let has_more = self.checks && self.verifier.as_ref().is_some_and(Verifier::has_more);
+        let has_more = self.verifies && self.verifier.as_ref().is_some_and(Verifier::has_more);
         if has_more && !over {
             if self.stage == Stage::Fsyncing {
                 self.stage = Stage::Verifying;
-                stats.end_part(now);
+                stats.end_phase(now);
             }
             return true;
         }
@@ -190,12 +190,11 @@ impl RunState {
         }
         self.loops -= 1;
         self.stage = Stage::Running;
-        stats.end_part(now);
+        stats.end_phase(now);
         true
     }
 
-    /// Notes what the job would write as if it had (`verify_only`). Its own work is done after
-    /// that.
+    /// Logs the writes of the job as if they had been done (`verify_only`) and ends its own I/O.
     pub fn dry_run(&mut self, generator: &mut Generator, pace: &mut Pace) {
         let Some(verifier) = &mut self.verifier else { return };
         for _ in 0..std::mem::replace(&mut self.loops, 1) {

@@ -1,64 +1,63 @@
-//! A clone's checks of what it wrote: which blocks hold what, and which reads are to be judged.
+//! Verification of a clone's writes: which blocks hold which write, and which reads to verify.
 //!
-//! Takes each I/O when it is submitted and when it has ended; gives reads of blocks that were
-//! written, and what is wrong with them. Keeps true: a block is judged only if it holds one known
-//! write: not after two writes to it were in flight together, and not if its zone was reset, by
-//! whichever job.
+//! A block is verified only if it holds one known write: not if two writes to it were in flight at
+//! the same time, and not if its zone has been reset, by any job.
 use super::run_state::IoRole;
 use crate::generate::{Io, ZbdTable};
 use crate::job::{DataDir, Job, Rw};
-use crate::verify::{Dump, Expected, Finding, Findings, Log, Record, Stamp, WriteId};
+use crate::verify::{BlockFormat, Dump, Expected, Finding, Findings, Log, Record, WriteId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use zonal_blk::{Bio, BioFlags, Buf, Nanos, Op, Sector, Status};
 
 pub(crate) struct Verifier {
-    stamp: Stamp,
+    format: BlockFormat,
     log: Log,
     zones: Zones,
-    /// What is known of the I/O in flight, by slot.
+    /// By slot.
     in_flight_ios: Vec<InFlightIo>,
-    /// First sector and slot of each write and check in flight.
+    /// First sector and slot of each write and verified read in flight.
     in_flight: BTreeSet<(u64, u32)>,
-    /// Sectors of the longest of them.
-    longest: u64,
-    /// The check that is about to be submitted.
-    check: Option<Record>,
-    /// The job only reads: it reads what another one wrote.
+    /// Sectors of the max_sectors one.
+    max_sectors: u64,
+    /// The write whose verifying read is about to be submitted.
+    to_verify: Option<Record>,
+    /// The job only reads, and verifies what another one wrote.
     reads_only: bool,
-    /// Writes so far.
-    written: u32,
+    /// Writes submitted so far.
+    nr_writes: u32,
     backlog: u32,
     batch: u32,
-    /// Writes since the last batch of checks, and checks left of the batch.
+    /// Writes since the last batch of verification.
     since_batch: u32,
+    /// Reads left of the current batch.
     batch_left: u32,
     dump: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct InFlightIo {
-    /// First sector; of an append, its zone's.
+    /// First sector; of an append that of its zone.
     sector: u64,
     nr_sectors: u64,
-    /// Which write of the clone, if that is known.
+    /// Number of the write, if known.
     number: Option<u32>,
-    /// The byte that the header has as its place.
+    /// Offset in the header.
     header_offset: u64,
     appended: bool,
-    /// Something else was done to its blocks meanwhile.
+    /// Its blocks were written or reset meanwhile.
     invalidated: bool,
-    /// Resets of its zone before it.
+    /// Resets of its zone at submission.
     resets: u32,
 }
 
-/// The zones that other jobs may reset.
+/// Zones, which other jobs may reset.
 struct Zones {
     table: Option<Arc<ZbdTable>>,
     /// Sectors; 0 without zones.
     zone_size: u64,
-    /// By zone, the resets before its records in the log.
+    /// By zone, its resets when its records in the log were written.
     resets: BTreeMap<u64, u32>,
 }
 
@@ -72,7 +71,7 @@ impl Zones {
         start..start + self.zone_size
     }
 
-    /// How often the zone was reset, as far as jobs of `zonemode=zbd` did it.
+    /// Resets of the zone by jobs with `zonemode=zbd`.
     fn resets_of(&self, sector: u64) -> u32 {
         let zone = || u32::try_from(self.zone_of(sector)).expect("zones are counted in u32");
         self.table.as_ref().map_or(0, |table| table.resets(zone()))
@@ -80,8 +79,8 @@ impl Zones {
 }
 
 impl Verifier {
-    /// The checks of a clone of `job` that writes with `seed`; `table` is for `zonemode=zbd`.
-    /// `None` if the job checks nothing.
+    /// The verifier of a clone of `job` with `seed`; `table` is for `zonemode=zbd`. `None` without
+    /// verification.
     pub fn new(
         job: &Job,
         clone: u32,
@@ -92,15 +91,15 @@ impl Verifier {
         let options = &job.verify;
         let batch = options.backlog_batch;
         Some(Verifier {
-            stamp: Stamp::new(options, seed, clone)?,
+            format: BlockFormat::new(options, seed, clone)?,
             log: Log::default(),
             zones: Zones { table, zone_size: zone_size.0, resets: BTreeMap::new() },
             in_flight_ios: vec![InFlightIo::default(); job.iodepth as usize + 1],
             in_flight: BTreeSet::new(),
-            longest: 0,
-            check: None,
+            max_sectors: 0,
+            to_verify: None,
             reads_only: job.rw == Rw::Read,
-            written: 0,
+            nr_writes: 0,
             backlog: if options.do_verify { options.backlog } else { 0 },
             batch: if batch == 0 { options.backlog } else { batch },
             since_batch: 0,
@@ -109,12 +108,12 @@ impl Verifier {
         })
     }
 
-    /// Whether blocks are left to be checked.
+    /// Whether blocks are left to verify.
     pub fn has_more(&self) -> bool {
         !self.log.is_empty()
     }
 
-    /// The next block of a batch of checks between writes, if it is time.
+    /// The next read of a backlog batch, if one is due.
     pub fn next_of_backlog(&mut self) -> Option<Io> {
         if self.batch_left == 0 {
             if self.backlog == 0 || self.since_batch < self.backlog {
@@ -128,16 +127,16 @@ impl Verifier {
         next
     }
 
-    /// The next block to be checked.
+    /// The read of the next block to verify.
     pub fn next(&mut self) -> Option<Io> {
         loop {
             let record = self.log.pop()?;
             let known = self.zones.resets.get(&self.zones.zone_of(record.sector)).copied();
             if known.unwrap_or(0) != self.zones.resets_of(record.sector) {
-                self.log.forget(self.zones.range_of(record.sector));
+                self.log.remove(self.zones.range_of(record.sector));
                 continue;
             }
-            self.check = Some(record);
+            self.to_verify = Some(record);
             return Some(Io {
                 op: Op::Read,
                 dir: DataDir::Read,
@@ -149,7 +148,7 @@ impl Verifier {
         }
     }
 
-    /// An I/O is about to be submitted. Gives its role, which may be another now.
+    /// An I/O is about to be submitted. Returns its role, which may have changed.
     pub fn submit(&mut self, now: Nanos, slot: u32, bio: &mut Bio, role: IoRole) -> IoRole {
         let (sector, nr_sectors) = (bio.sector.0, u64::from(bio.nr_sectors));
         let range = match bio.op {
@@ -159,39 +158,35 @@ impl Verifier {
         };
         let resets = self.zones.resets_of(sector);
         let header_offset = bio.sector.to_bytes().0;
-        let flight =
-            InFlightIo { sector, nr_sectors, header_offset, resets, ..InFlightIo::default() };
+        let io = InFlightIo { sector, nr_sectors, header_offset, resets, ..InFlightIo::default() };
         match bio.op {
-            Op::Read => match self.check.take() {
+            Op::Read => match self.to_verify.take() {
                 Some(record) => {
                     let header_offset = match record.appended {
                         true => Sector(self.zones.range_of(sector).start).to_bytes().0,
                         false => header_offset,
                     };
                     let number = Some(record.number);
-                    self.track(slot, InFlightIo { number, header_offset, ..flight });
-                    IoRole::Check
+                    self.track(slot, InFlightIo { number, header_offset, ..io });
+                    IoRole::Verify
                 }
                 None if self.reads_only => {
-                    self.track(slot, flight);
-                    IoRole::Check
+                    self.track(slot, io);
+                    IoRole::Verify
                 }
                 None => role,
             },
             Op::Write | Op::ZoneAppend => {
-                let number = self.written;
-                self.written = self.written.wrapping_add(1);
+                let number = self.nr_writes;
+                self.nr_writes = self.nr_writes.wrapping_add(1);
                 self.since_batch = self.since_batch.saturating_add(1);
                 if let Some(buf) = &mut bio.buf {
-                    self.stamp.fill(buf, WriteId { offset: header_offset, number, time: now });
+                    self.format.fill(buf, WriteId { offset: header_offset, number, time: now });
                 }
                 let appended = bio.op == Op::ZoneAppend;
                 // An append lands where nothing was.
                 let invalidated = !appended && self.invalidate(range);
-                self.track(
-                    slot,
-                    InFlightIo { number: Some(number), appended, invalidated, ..flight },
-                );
+                self.track(slot, InFlightIo { number: Some(number), appended, invalidated, ..io });
                 IoRole::Write
             }
             Op::WriteZeroes | Op::Discard | Op::ZoneReset | Op::ZoneResetAll => {
@@ -205,27 +200,27 @@ impl Verifier {
     fn track(&mut self, slot: u32, flight: InFlightIo) {
         self.in_flight_ios[slot as usize] = flight;
         self.in_flight.insert((flight.sector, slot));
-        self.longest = self.longest.max(flight.nr_sectors);
+        self.max_sectors = self.max_sectors.max(flight.nr_sectors);
     }
 
-    /// The blocks of a range will not hold what they did. Whether a write to one of them is in
-    /// flight: then nobody knows what they will hold.
+    /// The contents of a range are about to change. Returns whether a write to it is in flight: then
+    /// its contents are unknown.
     fn invalidate(&mut self, range: Range<u64>) -> bool {
-        self.log.forget(range.clone());
-        let mut by_write = false;
-        let from = range.start.saturating_sub(self.longest);
+        self.log.remove(range.clone());
+        let mut overlaps = false;
+        let from = range.start.saturating_sub(self.max_sectors);
         for &(sector, slot) in self.in_flight.range((from, 0)..(range.end, 0)) {
             let flight = &mut self.in_flight_ios[slot as usize];
             if sector + flight.nr_sectors > range.start {
                 flight.invalidated = true;
-                by_write = true;
+                overlaps = true;
             }
         }
-        by_write
+        overlaps
     }
 
-    /// A write or a check has ended. Gives the status that it has after that.
-    pub fn ended(
+    /// A write or a verified read has completed. Returns its status after verification.
+    pub fn completed(
         &mut self,
         slot: u32,
         role: IoRole,
@@ -240,7 +235,7 @@ impl Verifier {
             return status;
         }
         match (role, buf) {
-            (IoRole::Write, _) => self.written(&flight, landed.0),
+            (IoRole::Write, _) => self.log_write(&flight, landed.0),
             (_, Some(buf)) if flight.resets == self.zones.resets_of(flight.sector) => {
                 return self.verify_read(&flight, buf, findings);
             }
@@ -249,11 +244,11 @@ impl Verifier {
         Status::Ok
     }
 
-    /// A write is on the device.
-    fn written(&mut self, flight: &InFlightIo, sector: u64) {
+    /// Logs a completed write.
+    fn log_write(&mut self, flight: &InFlightIo, sector: u64) {
         let zone = self.zones.zone_of(sector);
         if self.zones.resets.insert(zone, flight.resets).unwrap_or(0) != flight.resets {
-            self.log.forget(self.zones.range_of(sector));
+            self.log.remove(self.zones.range_of(sector));
         }
         self.log.insert(Record {
             sector,
@@ -271,33 +266,32 @@ impl Verifier {
     ) -> Status {
         let offset = Sector(flight.sector).to_bytes().0;
         let received: Option<Box<[u8]>> = self.dump.then(|| buf[..].into());
-        let time = self.stamp.time_of(buf);
+        let time = self.format.time_of(buf);
         let expected = Expected { offset: flight.header_offset, number: flight.number };
-        let mut wrong = Vec::new();
-        self.stamp.check(buf, expected, |at, len, mismatch| wrong.push((at, len, mismatch)));
-        if wrong.is_empty() {
+        let mut errors = Vec::new();
+        self.format.check(buf, expected, |at, len, mismatch| errors.push((at, len, mismatch)));
+        if errors.is_empty() {
             return Status::Ok;
         }
         let io = (offset, buf.len() as u64);
-        for (at, len, mismatch) in wrong {
+        for (at, len, mismatch) in errors {
             findings.add(|| {
-                let should = |number| {
-                    let mut should = vec![0; buf.len()];
-                    let place = WriteId { offset: flight.header_offset, number, time };
-                    self.stamp.fill(&mut should, place);
-                    should.into_boxed_slice()
+                let expected = |number| {
+                    let mut expected = vec![0; buf.len()];
+                    let write = WriteId { offset: flight.header_offset, number, time };
+                    self.format.fill(&mut expected, write);
+                    expected.into_boxed_slice()
                 };
-                let dump = received.clone().map(|received| {
-                    let expected = flight.number.map(should);
-                    Dump { received, expected }
-                });
+                let dump = received
+                    .clone()
+                    .map(|received| Dump { received, expected: flight.number.map(expected) });
                 Finding { offset: offset + at as u64, len: len as u64, io, mismatch, dump }
             });
         }
         Status::Protection
     }
 
-    /// Notes an I/O as if it had been done.
+    /// Logs an I/O as if it had been done.
     pub fn dry_run(&mut self, io: &Io) {
         let sector = io.offset / 512;
         let range = match io.op {
@@ -308,16 +302,16 @@ impl Verifier {
         match io.op {
             Op::Write => {
                 let (nr_sectors, resets) = (range.end - sector, self.zones.resets_of(sector));
-                let number = Some(self.written);
+                let number = Some(self.nr_writes);
                 let flight =
                     InFlightIo { sector, nr_sectors, number, resets, ..InFlightIo::default() };
-                self.written(&flight, sector);
-                self.written = self.written.wrapping_add(1);
+                self.log_write(&flight, sector);
+                self.nr_writes = self.nr_writes.wrapping_add(1);
             }
-            // Nobody knows where it landed.
-            Op::ZoneAppend => self.written = self.written.wrapping_add(1),
+            // It is not known where it was written.
+            Op::ZoneAppend => self.nr_writes = self.nr_writes.wrapping_add(1),
             Op::WriteZeroes | Op::Discard | Op::ZoneReset | Op::ZoneResetAll => {
-                self.log.forget(range);
+                self.log.remove(range);
             }
             _ => {}
         }

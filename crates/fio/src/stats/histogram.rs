@@ -1,8 +1,7 @@
-//! A log-linear latency histogram with fio's buckets.
+//! A log-linear latency histogram with fio's buckets, and fio's coarse latency bands.
 //!
-//! Takes: latencies in nanoseconds with a count. Gives: percentiles and the filled buckets. Keeps
-//! true: a bucket is at most 1/64 as wide as the values in it, so a percentile is within 0.8% of
-//! the exact one, and two histograms can be added bucket by bucket.
+//! A bucket is at most 1/64 as wide as the values in it, so a percentile is within 0.8% of the exact
+//! one, and two histograms can be added bucket by bucket.
 //!
 //! ```text
 //!  values   0 .. 127      128 .. 255     256 .. 511     512 .. 1023   ...  2^33 .. 2^34
@@ -10,12 +9,15 @@
 //!  buckets  128           64             64             64                 64 (the last takes all above)
 //! ```
 //!
-//! The bucket bounds and the value that stands for a bucket (its middle) were read off the `bins`
-//! of fio 3.33's `json+` output, so that tools which join such files find the same keys.
+//! The bounds of the buckets and the value that represents a bucket (its middle) were taken from the
+//! `bins` of fio 3.33's `json+` output, so that tools which merge such files find the same keys.
+//!
+//! A latency is counted in a band (`lat (usec) : 2=1.5%, 4=...`) by its exact value: bands do not end
+//! where buckets do.
 
 /// Buckets between two powers of two.
 const SUB_BUCKETS: usize = 64;
-/// Number of buckets; fio 3.33 has as many.
+/// Number of buckets, as in fio 3.33.
 pub const BUCKETS: usize = 29 * SUB_BUCKETS;
 
 /// fio's default `percentile_list`, in percent.
@@ -37,7 +39,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram; all the memory it will ever need is allocated here.
+    /// An empty histogram. Allocates all its memory.
     pub fn new() -> Self {
         let counts = vec![0; BUCKETS].into_boxed_slice();
         Self { counts: counts.try_into().expect("a slice of BUCKETS counts") }
@@ -49,7 +51,7 @@ impl Histogram {
         self.add(bucket_of(value), count);
     }
 
-    /// Counts `count` values of a bucket that [`bucket_of`] named.
+    /// Counts `count` values of a bucket returned by [`bucket_of`].
     #[inline]
     pub(super) fn add(&mut self, bucket: usize, count: u64) {
         self.counts[bucket.min(BUCKETS - 1)] += count;
@@ -67,22 +69,21 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// The filled buckets in rising order: the nanoseconds that stand for the bucket, and its
+    /// The non-empty buckets in ascending order: the nanoseconds that represent the bucket, and its
     /// count. These are the `bins` of fio's `json+`.
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let filled = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
         filled.map(|(bucket, &count)| (value_of(bucket), count))
     }
 
-    /// For each of `percents` (rising, from 0 to 100) the nanoseconds that so many percent of the
-    /// values do not exceed, as fio finds it: the bucket at which the count of values so far first
-    /// reaches that share. All zeros if nothing was counted.
+    /// The percentiles `percents` (ascending, from 0 to 100) in nanoseconds, determined as in fio: the
+    /// first bucket at which the cumulative count reaches that share. Zero if nothing was counted.
     ///
-    /// The share is that of the binary fraction: 99.9 percent of 1000 is a little more than 999,
-    /// because the nearest binary fraction is, and so is reached at the last value.
+    /// The share is that of the binary fraction: the binary fraction nearest to 99.9 is a little
+    /// larger, so 99.9 percent of 1000 values are reached at the last value.
     pub fn percentiles(&self, percents: &[f64]) -> Vec<u64> {
         let total = u128::from(self.total());
-        // Scaled up by 2^52 a fraction from 1 on is a whole number, which compares exactly.
+        // Scaled by 2^52, a fraction of at least 1 is a whole number, which compares exactly.
         let share = |percent: f64| (percent * (1_u64 << 52) as f64) as u128 * total;
         let mut bins = self.bins();
         let (mut value, mut reached) = (0, 0_u64);
@@ -103,7 +104,7 @@ impl Histogram {
 /// The bucket that counts `value` nanoseconds.
 #[inline]
 pub(super) const fn bucket_of(value: u64) -> usize {
-    // Setting a bit makes values below 64 share the first shift, without a branch.
+    // Setting a bit gives values below 64 the first shift, without a branch.
     let shift = 57 - (value | SUB_BUCKETS as u64).leading_zeros();
     let bucket = shift as usize * SUB_BUCKETS + (value >> shift) as usize;
     if bucket < BUCKETS { bucket } else { BUCKETS - 1 }
@@ -115,7 +116,7 @@ pub(super) const fn low_of(bucket: usize) -> u64 {
     ((bucket - shift * SUB_BUCKETS) as u64) << shift
 }
 
-/// The value that stands for `bucket` in reports, its middle, in nanoseconds.
+/// The value that represents `bucket` in reports, its middle, in nanoseconds.
 const fn value_of(bucket: usize) -> u64 {
     low_of(bucket) + (1 << shift_of(bucket)) / 2
 }
@@ -123,6 +124,90 @@ const fn value_of(bucket: usize) -> u64 {
 /// The logarithm of the width of `bucket`.
 const fn shift_of(bucket: usize) -> usize {
     (bucket / SUB_BUCKETS).saturating_sub(1)
+}
+
+/// Labels of the bands below 1 us: upper bounds (exclusive) in nanoseconds.
+pub const NSEC_LABELS: [&str; 10] =
+    ["2", "4", "10", "20", "50", "100", "250", "500", "750", "1000"];
+/// Labels of the bands from 1 us: upper bounds (exclusive) in microseconds.
+pub const USEC_LABELS: [&str; 10] = NSEC_LABELS;
+/// Labels of the bands from 1 ms: upper bounds (exclusive) in milliseconds; the last band has none.
+pub const MSEC_LABELS: [&str; 12] =
+    ["2", "4", "10", "20", "50", "100", "250", "500", "750", "1000", "2000", ">=2000"];
+
+const BANDS: usize = 32;
+
+/// Upper bound (exclusive) of each band in nanoseconds.
+const BAND_ENDS: [u64; BANDS] = {
+    let steps = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
+    let mut ends = [u64::MAX; BANDS];
+    let mut i = 0;
+    while i < 10 {
+        ends[i] = steps[i];
+        ends[10 + i] = steps[i] * 1_000;
+        ends[20 + i] = steps[i] * 1_000_000;
+        i += 1;
+    }
+    ends[30] = 2_000_000_000;
+    ends
+};
+
+/// The band of each bucket's smallest value. A bucket is narrower than any band, so its other values
+/// are in that band or the next one.
+const BAND_OF_BUCKET: [u8; BUCKETS] = {
+    let mut bands = [0; BUCKETS];
+    let (mut bucket, mut band) = (0, 0);
+    while bucket < BUCKETS {
+        while low_of(bucket) >= BAND_ENDS[band as usize] {
+            band += 1;
+        }
+        bands[bucket] = band;
+        bucket += 1;
+    }
+    bands
+};
+
+/// Counts of completion latencies by band, all directions together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LatencyBands {
+    counts: [u64; BANDS],
+}
+
+impl LatencyBands {
+    /// Counts `count` latencies of `nanos`, which is in bucket `bucket`.
+    #[inline]
+    pub(super) fn add(&mut self, bucket: usize, nanos: u64, count: u64) {
+        let band = usize::from(BAND_OF_BUCKET[bucket.min(BUCKETS - 1)]) % BANDS;
+        let band = (band + usize::from(nanos >= BAND_ENDS[band])).min(BANDS - 1);
+        self.counts[band] += count;
+    }
+
+    /// Adds all counts of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.counts.iter_mut().zip(other.counts) {
+            *mine += theirs;
+        }
+    }
+
+    /// Number of latencies counted.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Counts below a microsecond, one for each of [`NSEC_LABELS`].
+    pub fn nsec(&self) -> &[u64] {
+        &self.counts[..10]
+    }
+
+    /// Counts from a microsecond on, one for each of [`USEC_LABELS`].
+    pub fn usec(&self) -> &[u64] {
+        &self.counts[10..20]
+    }
+
+    /// Counts from a millisecond on, one for each of [`MSEC_LABELS`].
+    pub fn msec(&self) -> &[u64] {
+        &self.counts[20..]
+    }
 }
 
 #[cfg(test)]
@@ -203,5 +288,38 @@ mod tests {
         a.merge(&b);
         assert_eq!(a.bins().collect::<Vec<_>>(), [(5, 3), (502, 4)]);
         assert_eq!(a.total(), 7);
+    }
+
+    fn band_of(nanos: u64) -> usize {
+        let mut bands = LatencyBands::default();
+        bands.add(bucket_of(nanos), nanos, 1);
+        bands.counts.iter().position(|&count| count == 1).expect("counted once")
+    }
+
+    #[test]
+    fn a_band_ends_just_below_its_label() {
+        for (band, &end) in BAND_ENDS[..31].iter().enumerate() {
+            assert_eq!(band_of(end - 1), band, "{} ns", end - 1);
+            assert_eq!(band_of(end), band + 1, "{end} ns");
+        }
+    }
+
+    #[test]
+    fn all_latencies_beyond_two_seconds_are_in_the_last_band() {
+        assert_eq!(band_of(3_000_000_000), 31);
+        assert_eq!(band_of(u64::MAX), 31);
+    }
+
+    #[test]
+    fn the_three_ranges_split_at_micro_and_millisecond() {
+        let mut bands = LatencyBands::default();
+        for (nanos, count) in [(999, 1), (1_000, 2), (999_999, 4), (1_000_000, 8)] {
+            bands.add(bucket_of(nanos), nanos, count);
+        }
+        assert_eq!(
+            (bands.nsec()[9], bands.usec()[0], bands.usec()[9], bands.msec()[0]),
+            (1, 2, 4, 8)
+        );
+        assert_eq!(bands.total(), 15);
     }
 }

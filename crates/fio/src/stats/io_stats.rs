@@ -1,28 +1,21 @@
-//! All statistics of one job (one clone), or of a group of them merged.
+//! The statistics of one clone of a job, or of a group of clones merged.
 //!
-//! Takes: completions, submissions and errors from the runner as they happen, and the time where it
-//! matters. Gives: what the report prints. Keeps true: latencies are of successful I/Os only; what
-//! happened before [`IoStats::reset`] is forgotten; time is what the caller says it is.
-//!
-//! I/Os often come in runs of one size and latency, from a null device or in virtual time. Such a
-//! run is held back and entered at once with its count when a different I/O ends it.
-use super::depth::{BatchSizes, DepthLevels};
-use super::errors::Errors;
-use super::histogram::{Histogram, bucket_of};
-use super::lat_stat::LatStat;
-use super::latency_bands::LatencyBands;
-use super::samples::Samples;
+//! Latencies are of successful I/Os only. I/Os often come in runs of equal size and latency, from a
+//! null device or in virtual time: such a run is kept pending and recorded at once, with its count,
+//! when a different I/O ends it.
+use super::counts::{BatchSizes, DepthLevels, Errors};
+use super::histogram::{Histogram, LatencyBands, bucket_of};
+use super::moments::{LatStat, Samples};
 use crate::job::DataDir;
 use std::mem;
 use zonal_blk::{Nanos, Status};
 
 /// Time between bandwidth and IOPS samples (fio's `bwavgtime` and `iopsavgtime` defaults).
 pub const SAMPLE_PERIOD: Nanos = Nanos(500_000_000);
-/// A sample may come so much early: real timers are not exact, and one taken a moment too soon
-/// should not be lost.
+/// A sample may be this much early: real timers are not exact.
 const SAMPLE_TOLERANCE: Nanos = Nanos(10_000_000);
 
-/// What the operating system says a job used. All zero in virtual time.
+/// Resource usage of a job as counted by the operating system. All zero in virtual time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time in user mode.
@@ -37,16 +30,16 @@ pub struct Usage {
     pub minor_faults: u64,
 }
 
-/// Counts so far, for a progress line, by [`DataDir`].
+/// I/Os and bytes so far, by [`DataDir`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LiveCounts {
+pub struct IoCounts {
     /// Successful I/Os.
     pub ios: [u64; 3],
     /// Bytes moved by them.
     pub bytes: [u64; 3],
 }
 
-/// I/Os alike in everything, not yet entered.
+/// Equal I/Os that are not yet recorded.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     dir: DataDir,
@@ -63,20 +56,20 @@ impl Run {
 
 /// Statistics of one direction.
 #[derive(Clone, Debug, Default)]
-pub(super) struct DirStats {
-    pub(super) bytes: u64,
-    pub(super) slat: LatStat,
-    pub(super) clat: LatStat,
-    pub(super) lat: LatStat,
-    pub(super) clat_histogram: Histogram,
-    pub(super) bandwidth: Samples,
-    pub(super) iops: Samples,
-    pub(super) runtime: Nanos,
+struct DirStats {
+    bytes: u64,
+    slat: LatStat,
+    clat: LatStat,
+    lat: LatStat,
+    clat_histogram: Histogram,
+    bandwidth: Samples,
+    iops: Samples,
+    runtime: Nanos,
 }
 
 impl DirStats {
     /// Successful I/Os: each has a latency.
-    pub(super) fn ios(&self) -> u64 {
+    fn ios(&self) -> u64 {
         self.clat.count()
     }
 
@@ -97,31 +90,31 @@ impl DirStats {
 pub struct SyncStats {
     /// How long they took.
     pub lat: LatStat,
-    /// The same in buckets.
+    /// Their histogram.
     pub histogram: Histogram,
 }
 
-/// The statistics of a job. Figures read from it are complete after [`IoStats::finish`], or in
-/// another `IoStats` that it was [merged](IoStats::merge) into.
+/// The statistics of a job, complete after [`IoStats::finish`] or in another `IoStats` that they were
+/// [merged](IoStats::merge) into.
 #[derive(Clone, Debug)]
 pub struct IoStats {
     run: Run,
     dirs: [DirStats; 3],
-    pub(super) bands: LatencyBands,
-    pub(super) depths: DepthLevels,
-    pub(super) submit: BatchSizes,
-    pub(super) complete: BatchSizes,
-    pub(super) errors: Errors,
-    pub(super) zone_resets: u64,
-    /// Nothing without flushes: most jobs have none.
-    pub(super) sync: Option<Box<SyncStats>>,
-    pub(super) usage: Usage,
+    bands: LatencyBands,
+    depths: DepthLevels,
+    submit: BatchSizes,
+    complete: BatchSizes,
+    errors: Errors,
+    zone_resets: u64,
+    /// `None` without flushes, as in most jobs.
+    sync: Option<Box<SyncStats>>,
+    usage: Usage,
     started: Option<Nanos>,
-    /// I/Os before the part of the work that began then.
-    before_part: [u64; 3],
-    pub(super) elapsed: Nanos,
+    /// I/Os before the phase that began at `started`.
+    ios_before_phase: [u64; 3],
+    elapsed: Nanos,
     sampled: Nanos,
-    at_sample: LiveCounts,
+    sampled_counts: IoCounts,
 }
 
 impl Default for IoStats {
@@ -131,7 +124,7 @@ impl Default for IoStats {
 }
 
 impl IoStats {
-    /// Statistics of a job that did nothing yet. Allocates the histograms.
+    /// Empty statistics. Allocates the histograms.
     pub fn new() -> Self {
         Self {
             run: Run::EMPTY,
@@ -145,31 +138,31 @@ impl IoStats {
             sync: None,
             usage: Usage::default(),
             started: None,
-            before_part: [0; 3],
+            ios_before_phase: [0; 3],
             elapsed: Nanos(0),
             sampled: Nanos(0),
-            at_sample: LiveCounts::default(),
+            sampled_counts: IoCounts::default(),
         }
     }
 
-    /// Enters `count` I/Os of `dir`, `bytes` each, submitted together and completed together:
-    /// `slat` is the time to submit them, `clat` from there to their completion.
+    /// Records `count` I/Os of `dir`, `bytes` each, submitted together and completed together: `slat`
+    /// is the time to submit them, `clat` the time from there to their completion.
     #[inline]
     pub fn record(&mut self, dir: DataDir, bytes: u64, slat: Nanos, clat: Nanos, count: u64) {
         let run = &mut self.run;
         if run.clat == clat && run.slat == slat && run.bytes == bytes && run.dir == dir {
             run.count += count;
         } else {
-            self.enter_run();
+            self.record_run();
             self.run = Run { dir, bytes, slat, clat, count };
         }
     }
 
-    /// Moves the run that was held back into the sums, and leaves none of it.
+    /// Records the pending run.
     #[inline]
-    fn enter_run(&mut self) {
+    fn record_run(&mut self) {
         let Run { dir, bytes, slat, clat, ref mut count } = self.run;
-        // The rest of an empty run is without meaning.
+        // The other fields of an empty run have no meaning.
         let count = mem::take(count);
         if count == 0 {
             return;
@@ -184,12 +177,12 @@ impl IoStats {
         self.bands.add(bucket, clat.0, count);
     }
 
-    /// Counts one failed I/O. It is in no other statistic.
+    /// Counts a failed I/O, which is in no other statistic.
     pub fn error(&mut self, dir: DataDir, status: Status) {
         self.errors.add(dir, status);
     }
 
-    /// Counts `count` zone resets done on the way to writing (`zonemode=zbd`), not as trims.
+    /// Counts zone resets of `zonemode=zbd` that precede writes, not trims.
     pub fn zone_resets(&mut self, count: u64) {
         self.zone_resets += count;
     }
@@ -214,49 +207,48 @@ impl IoStats {
         self.complete.add(count);
     }
 
-    /// Takes a bandwidth and an IOPS sample of each direction that moved since the last one. Calls
-    /// that come sooner than [`SAMPLE_PERIOD`] after the last sample do nothing, so it may be
-    /// called at any time.
+    /// Takes a bandwidth and an IOPS sample of each direction with I/O since the last one. Does nothing
+    /// within [`SAMPLE_PERIOD`] of the last sample, so it may be called at any time.
     pub fn sample(&mut self, now: Nanos) {
         let spent = Nanos(now.0.saturating_sub(self.sampled.0));
         if self.started.is_none() || spent + SAMPLE_TOLERANCE < SAMPLE_PERIOD {
             return;
         }
-        let live = self.live();
+        let counts = self.counts();
         for (dir, stats) in self.dirs.iter_mut().enumerate() {
-            let ios = live.ios[dir] - self.at_sample.ios[dir];
+            let ios = counts.ios[dir] - self.sampled_counts.ios[dir];
             if ios > 0 {
-                let bytes = live.bytes[dir] - self.at_sample.bytes[dir];
+                let bytes = counts.bytes[dir] - self.sampled_counts.bytes[dir];
                 stats.bandwidth.add(per_second(bytes, spent) / 1024);
                 stats.iops.add(per_second(ios, spent));
             }
         }
         self.sampled = now;
-        self.at_sample = live;
+        self.sampled_counts = counts;
     }
 
-    /// Forgets everything so far: the job's `ramp_time` ends at `now`.
+    /// Discards everything so far: the job's `ramp_time` ends at `now`.
     pub fn reset(&mut self, now: Nanos) {
         *self = Self::new();
         self.start(now);
     }
 
-    /// The job begins its I/O at `now`.
+    /// The job starts its I/O at `now`.
     pub fn start(&mut self, now: Nanos) {
         self.started = Some(now);
         self.sampled = now;
     }
 
-    /// A part of the job's work has ended at `now`, and another begins: as in fio, the writes before
-    /// a check and the reads of the check each ran for their own part.
-    pub fn end_part(&mut self, now: Nanos) {
-        self.enter_run();
+    /// A phase of the job ends at `now` and the next one begins: as in fio, writes and the reads that
+    /// verify them have runtimes of their own.
+    pub fn end_phase(&mut self, now: Nanos) {
+        self.record_run();
         let Some(started) = self.started.replace(now) else {
             return;
         };
         let ran = now - started;
         self.elapsed += ran;
-        for (stats, before) in self.dirs.iter_mut().zip(&mut self.before_part) {
+        for (stats, before) in self.dirs.iter_mut().zip(&mut self.ios_before_phase) {
             if stats.ios() > *before {
                 stats.runtime += ran;
             }
@@ -264,21 +256,21 @@ impl IoStats {
         }
     }
 
-    /// The job's I/O has ended at `now`.
+    /// The job's I/O ends at `now`.
     pub fn finish(&mut self, now: Nanos) {
         if self.started.is_some() {
-            self.end_part(now);
+            self.end_phase(now);
         }
-        self.enter_run();
+        self.record_run();
         self.started = None;
     }
 
-    /// Adds the statistics of a job that ran beside this one (`group_reporting`): counts and CPU
-    /// times are added, the runtime of a direction is the longest.
+    /// Adds the statistics of a job that ran at the same time (`group_reporting`): counts and CPU times
+    /// are added, the runtime of a direction is the maximum.
     pub fn merge(&mut self, other: &Self) {
         let Run { dir, bytes, slat, clat, count } = other.run;
         self.record(dir, bytes, slat, clat, count);
-        self.enter_run();
+        self.record_run();
         for (mine, theirs) in self.dirs.iter_mut().zip(&other.dirs) {
             mine.merge(theirs);
         }
@@ -301,24 +293,23 @@ impl IoStats {
         self.usage.minor_faults += other.usage.minor_faults;
     }
 
-    /// Sets what the operating system counted for this job.
+    /// Sets the resource usage of the job.
     pub fn set_usage(&mut self, usage: Usage) {
         self.usage = usage;
     }
 
-    /// Counts so far. Cheap, and complete at any time.
-    pub fn live(&self) -> LiveCounts {
-        let mut live = LiveCounts {
+    /// I/Os and bytes so far, including the pending run.
+    pub fn counts(&self) -> IoCounts {
+        let mut counts = IoCounts {
             ios: [0, 1, 2].map(|dir: usize| self.dirs[dir].ios()),
             bytes: [0, 1, 2].map(|dir: usize| self.dirs[dir].bytes),
         };
-        live.ios[self.run.dir as usize] += self.run.count;
-        live.bytes[self.run.dir as usize] += self.run.bytes * self.run.count;
-        live
+        counts.ios[self.run.dir as usize] += self.run.count;
+        counts.bytes[self.run.dir as usize] += self.run.bytes * self.run.count;
+        counts
     }
 
-    /// What was counted of `dir`.
-    pub(super) fn of(&self, dir: DataDir) -> &DirStats {
+    fn of(&self, dir: DataDir) -> &DirStats {
         &self.dirs[dir as usize]
     }
 }
@@ -327,6 +318,109 @@ impl IoStats {
 pub(crate) fn per_second(amount: u64, time: Nanos) -> u64 {
     let rate = u128::from(amount) * 1_000_000_000 / u128::from(time.0.max(1));
     if time.0 == 0 { 0 } else { u64::try_from(rate).unwrap_or(u64::MAX) }
+}
+
+impl IoStats {
+    /// Successful I/Os of `dir`.
+    pub fn ios(&self, dir: DataDir) -> u64 {
+        self.of(dir).ios()
+    }
+
+    /// Bytes moved by `dir`.
+    pub fn bytes(&self, dir: DataDir) -> u64 {
+        self.of(dir).bytes
+    }
+
+    /// Runtime of `dir`, zero without I/O; of merged jobs the maximum.
+    pub fn runtime(&self, dir: DataDir) -> Nanos {
+        self.of(dir).runtime
+    }
+
+    /// Bytes per second of `dir` over its runtime, rounded down.
+    pub fn bytes_per_second(&self, dir: DataDir) -> u64 {
+        per_second(self.bytes(dir), self.runtime(dir))
+    }
+
+    /// I/Os per second of `dir` over its runtime.
+    pub fn ios_per_second(&self, dir: DataDir) -> f64 {
+        let runtime = self.runtime(dir).0;
+        if runtime == 0 { 0.0 } else { self.ios(dir) as f64 * 1e9 / runtime as f64 }
+    }
+
+    /// Submission latencies of `dir`.
+    pub fn slat(&self, dir: DataDir) -> &LatStat {
+        &self.of(dir).slat
+    }
+
+    /// Completion latencies of `dir`: from submission to completion.
+    pub fn clat(&self, dir: DataDir) -> &LatStat {
+        &self.of(dir).clat
+    }
+
+    /// Total latencies of `dir`.
+    pub fn lat(&self, dir: DataDir) -> &LatStat {
+        &self.of(dir).lat
+    }
+
+    /// Histogram of the completion latencies of `dir`.
+    pub fn clat_histogram(&self, dir: DataDir) -> &Histogram {
+        &self.of(dir).clat_histogram
+    }
+
+    /// Sampled bandwidth of `dir` in KiB/s.
+    pub fn bandwidth_samples(&self, dir: DataDir) -> &Samples {
+        &self.of(dir).bandwidth
+    }
+
+    /// Sampled I/Os per second of `dir`.
+    pub fn iops_samples(&self, dir: DataDir) -> &Samples {
+        &self.of(dir).iops
+    }
+
+    /// Completion latencies of all directions in fio's coarse bands.
+    pub fn latency_bands(&self) -> &LatencyBands {
+        &self.bands
+    }
+
+    /// Depths at which I/Os were submitted.
+    pub fn depth_levels(&self) -> &DepthLevels {
+        &self.depths
+    }
+
+    /// Sizes of submitted batches.
+    pub fn submit_sizes(&self) -> &BatchSizes {
+        &self.submit
+    }
+
+    /// Sizes of reaped batches.
+    pub fn complete_sizes(&self) -> &BatchSizes {
+        &self.complete
+    }
+
+    /// Failed I/Os.
+    pub fn errors(&self) -> &Errors {
+        &self.errors
+    }
+
+    /// Zone resets that preceded writes.
+    pub fn zone_reset_count(&self) -> u64 {
+        self.zone_resets
+    }
+
+    /// Flushes that the job waited for, if there were any.
+    pub fn syncs(&self) -> Option<&SyncStats> {
+        self.sync.as_deref()
+    }
+
+    /// Time from start to finish, summed over merged jobs.
+    pub fn elapsed(&self) -> Nanos {
+        self.elapsed
+    }
+
+    /// Resource usage.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
 }
 
 #[cfg(test)]
@@ -346,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_equal_ios_counts_as_each_of_them() {
+    fn a_run_of_equal_ios_equals_its_single_ios() {
         let (mut single, mut batch) = (started(), started());
         (0..7).for_each(|_| read(&mut single, 100, 1));
         read(&mut single, 200, 1);
@@ -367,7 +461,7 @@ mod tests {
     fn live_counts_and_merges_see_ios_that_are_held_back() {
         let mut stats = started();
         read(&mut stats, 100, 3);
-        assert_eq!((stats.live().ios[0], stats.live().bytes[0]), (3, 3 * 4096));
+        assert_eq!((stats.counts().ios[0], stats.counts().bytes[0]), (3, 3 * 4096));
         let mut sum = IoStats::new();
         sum.merge(&stats);
         assert_eq!(sum.ios(DataDir::Read), 3);
@@ -398,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_ramp_forgets_what_was_before() {
+    fn the_end_of_the_ramp_discards_earlier_io() {
         let mut stats = started();
         read(&mut stats, 100, 5);
         stats.submitted(5, 5);
@@ -414,10 +508,10 @@ mod tests {
     }
 
     #[test]
-    fn each_part_of_the_work_has_its_own_runtime() {
+    fn each_phase_has_its_own_runtime() {
         let mut stats = started();
         stats.record(DataDir::Write, 4096, Nanos(5), Nanos(100), 4);
-        stats.end_part(Nanos(3 * MSEC));
+        stats.end_phase(Nanos(3 * MSEC));
         read(&mut stats, 100, 4);
         stats.finish(Nanos(5 * MSEC));
         assert_eq!(stats.runtime(DataDir::Write), Nanos(3 * MSEC));

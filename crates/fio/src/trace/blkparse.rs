@@ -8,18 +8,17 @@
 //!                                            RWBS
 //! ```
 //!
-//! RWBS: `F` flush before; `R`, `W`, `D` (discard), `F` alone (flush), `N` (nothing) or, as newer
-//! kernels name zone operations, `ZA` (append), `ZR` (reset), `ZRA` (reset all), `ZF` (finish), `ZO`
-//! (open), `ZC` (close); then `F` (FUA), `S` (somebody waits), `A` (read ahead), `M` (metadata) and
-//! others.
-use super::lines::Lines;
-use super::{Action, Request, Trace, TraceError};
+//! RWBS: `F` (preflush); then `R`, `W`, `D` (discard), `F` alone (flush), `N` (none) or the zone
+//! operations of newer kernels, `ZA` (append), `ZR` (reset), `ZRA` (reset all), `ZF` (finish), `ZO`
+//! (open), `ZC` (close); then `F` (FUA), `S` (sync), `A` (read-ahead), `M` (metadata) and others.
+use super::{Lines, Request, Trace, TraceError};
+use crate::job::BlkparseAction;
 use zonal_blk::{BioFlags, Nanos, Op};
 
-/// Modifiers of RWBS: readahead, barrier, secure erase, FUA, metadata, sync, atomic.
+/// Modifiers of RWBS: read-ahead, barrier, secure erase, FUA, metadata, sync, atomic.
 const MODIFIERS: &str = "ABEFMSU";
 
-/// Whether the line is an event and not one of the summary that follows.
+/// Whether the line is an event, not part of the summary that follows.
 pub(super) fn is_event(line: &str) -> bool {
     let device = line.split_ascii_whitespace().next();
     device.is_some_and(|device| {
@@ -29,14 +28,14 @@ pub(super) fn is_event(line: &str) -> bool {
     })
 }
 
-/// Reads the events with `action`, from the line given last on.
-pub(super) fn read(mut lines: Lines<'_>, action: Action) -> Result<Trace, TraceError> {
+/// Parses the events with `action`, from the current line on.
+pub(super) fn read(mut lines: Lines<'_>, action: BlkparseAction) -> Result<Trace, TraceError> {
     let mut trace = Trace { name: lines.name.clone(), ..Trace::default() };
     lines.put_back();
     while lines.advance()? {
         let line = lines.text().trim();
         if line.starts_with("CPU") || line.starts_with("Total (") {
-            // The summary, up to the end of the file.
+            // The summary, to the end of the file.
             break;
         }
         if line.is_empty() {
@@ -55,8 +54,8 @@ pub(super) fn read(mut lines: Lines<'_>, action: Action) -> Result<Trace, TraceE
     Ok(trace)
 }
 
-/// What an event asks for and of which device; `None` if it is not one to replay.
-fn event(line: &str, action: Action) -> Result<Option<(&str, Request)>, String> {
+/// The device and request of an event; `None` if it is not to be replayed.
+fn event(line: &str, action: BlkparseAction) -> Result<Option<(&str, Request)>, String> {
     let mut words = line.split_ascii_whitespace();
     let mut word = |what: &str| words.next().ok_or_else(|| format!("expected {what}"));
     let device = word("a device")?;
@@ -70,8 +69,8 @@ fn event(line: &str, action: Action) -> Result<Option<(&str, Request)>, String> 
     number(word("a process ID")?, "a process ID")?;
     let found = word("an action")?;
     let wanted = match action {
-        Action::Queued => "Q",
-        Action::Issued => "D",
+        BlkparseAction::Queue => "Q",
+        BlkparseAction::Issue => "D",
     };
     if found != wanted {
         return Ok(None);
@@ -94,7 +93,7 @@ fn event(line: &str, action: Action) -> Result<Option<(&str, Request)>, String> 
         (Op::Flush | Op::ZoneResetAll, _) => (0, 0),
         (op, Some((offset, _))) if op.is_zone_management() => (offset, 0),
         (_, Some((offset, len))) if len > 0 && offset.checked_add(len).is_some() => (offset, len),
-        _ => return Err("expected SECTOR + SECTORS behind RWBS".to_owned()),
+        _ => return Err("expected SECTOR + SECTORS after RWBS".to_owned()),
     };
     Ok(Some((device, Request { at, offset, len, line: 0, file: 0, op, flags })))
 }
@@ -103,7 +102,7 @@ fn number(text: &str, what: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("found {text:?}, expected {what}"))
 }
 
-/// Seconds with up to nine decimals.
+/// Parses seconds with up to nine decimals.
 fn seconds(text: &str) -> Result<Nanos, String> {
     let nanos = || {
         let (seconds, decimals) = text.split_once('.')?;
@@ -117,7 +116,7 @@ fn seconds(text: &str) -> Result<Nanos, String> {
         .ok_or_else(|| format!("found {text:?}, expected seconds such as 0.000001500"))
 }
 
-/// The operation that RWBS stands for; `None` for none.
+/// The operation of RWBS; `None` for `N`.
 fn operation(rwbs: &str, has_range: bool) -> Result<Option<(Op, BioFlags)>, String> {
     let (preflush, rest) = match rwbs.strip_prefix('F') {
         Some(rest) => (true, rest),
@@ -141,8 +140,8 @@ fn operation(rwbs: &str, has_range: bool) -> Result<Option<(Op, BioFlags)>, Stri
         None if rest.starts_with('N') => return Ok(None),
         None => return Err(format!("found {rwbs:?}, expected RWBS such as R, WS or FWFS")),
     };
-    if let Some(strange) = modifiers.chars().find(|&letter| !MODIFIERS.contains(letter)) {
-        return Err(format!("found {strange:?} in RWBS {rwbs:?}, expected letters of {MODIFIERS}"));
+    if let Some(unknown) = modifiers.chars().find(|&letter| !MODIFIERS.contains(letter)) {
+        return Err(format!("found {unknown:?} in RWBS {rwbs:?}, expected letters of {MODIFIERS}"));
     }
     let mut flags = BioFlags::NONE;
     if op == Op::Write || op == Op::ZoneAppend {
@@ -154,8 +153,8 @@ fn operation(rwbs: &str, has_range: bool) -> Result<Option<(Op, BioFlags)>, Stri
     Ok(Some((op, flags)))
 }
 
-/// RWBS of an operation; what [`operation`] reads back. `None` for an operation without a name.
-pub(super) fn rwbs(op: Op, flags: BioFlags) -> Option<String> {
+/// RWBS of an operation, as parsed by [`operation`]; `None` for an operation without a name.
+pub(crate) fn rwbs(op: Op, flags: BioFlags) -> Option<String> {
     let mut name = String::new();
     if flags.contains(BioFlags::PREFLUSH) {
         name.push('F');
@@ -187,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rwbs_says_operation_and_modifiers() {
+    fn rwbs_gives_operation_and_modifiers() {
         let sync = BioFlags::NONE;
         for (text, has_range, expected) in [
             ("R", true, Some((Op::Read, sync))),
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_operations_are_read_back() {
+    fn rwbs_of_an_operation_parses_to_the_operation() {
         let flags = [
             BioFlags::NONE,
             BioFlags::ASYNC,

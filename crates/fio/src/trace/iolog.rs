@@ -8,26 +8,25 @@
 //! /dev/sda wait 250 0               267 /dev/sda trim 8192 4096
 //! /dev/sda trim 8192 4096           267 /dev/sda close
 //! ```
-use super::lines::Lines;
-use super::{Request, Trace, TraceError};
+use super::{Lines, Request, Trace, TraceError};
 use zonal_blk::{BioFlags, Nanos, Op};
 
-/// First line of a file of version 2.
-pub const HEADER_2: &str = "fio version 2 iolog";
-/// First line of a file of version 3.
-pub const HEADER_3: &str = "fio version 3 iolog";
+/// First line of version 2.
+pub(super) const HEADER_2: &str = "fio version 2 iolog";
+/// First line of version 3.
+pub(crate) const HEADER_3: &str = "fio version 3 iolog";
 
-/// Shorter waits of version 2 count as none, in microseconds.
+/// Shorter waits of version 2 are ignored, in microseconds.
 const MIN_WAIT_US: u64 = 100;
 
-/// What is known of a file so far.
+/// State of a file.
 #[derive(Clone, Copy, Default)]
 struct File {
     added: bool,
     open: bool,
 }
 
-/// Reads what follows the first line.
+/// Parses the lines after the first one.
 pub(super) fn read(mut lines: Lines<'_>, timestamps: bool) -> Result<Trace, TraceError> {
     let mut trace = Trace { name: lines.name.clone(), ..Trace::default() };
     let mut files: Vec<File> = Vec::new();
@@ -45,7 +44,7 @@ pub(super) fn read(mut lines: Lines<'_>, timestamps: bool) -> Result<Trace, Trac
                 let time = micros(timestamp, "a timestamp in microseconds");
                 let time = time.map_err(|problem| lines.error(problem))?;
                 if time < at {
-                    let problem = format!("timestamp {timestamp} is before the line above");
+                    let problem = format!("timestamp {timestamp} is before that of the line above");
                     return Err(lines.error(problem));
                 }
                 at = time;

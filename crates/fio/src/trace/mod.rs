@@ -1,84 +1,73 @@
-//! Traces and request patterns: I/O that is written down, to be done again.
+//! Traces and request patterns, replayed as I/O.
 //!
-//! Takes text: fio's iologs (versions 2 and 3), blkparse's default output, or Zonal's own pattern
-//! files; gives a [`Trace`] in memory, 32 bytes a request. Keeps true: a file is understood to its
-//! last line before anything is done with it, and what is wrong is told with file and line.
+//! The formats are fio's iologs (versions 2 and 3), blkparse's default output and Zonal's own pattern
+//! files. A [`Trace`] is kept in memory, 32 bytes a request; the whole file is parsed before anything
+//! is done, and errors name the file and the line.
 //!
 //! ```text
-//! iolog     --+                                                    +--> generate::Replay, by share
+//! iolog     --+                                                    +--> generator, by slice
 //! blkparse  --+-- lines --> Trace --> transform, split by file ----+
 //! pattern   --+                                                    +--> check against a device
 //! raidtest, randomio --> requests --> pattern file
-//! runner's I/O --> record --> iolog 3, blkparse
 //! ```
-pub mod blkparse;
-pub mod iolog;
-mod lines;
-pub mod options;
+pub(crate) mod blkparse;
+pub(crate) mod iolog;
 pub mod pattern;
-pub mod raidtest;
-pub mod record;
-mod transform;
 
-pub use options::{
-    Action, Fraction, PatternOptions, PatternProgram, RecordFormat, RecordOptions, ReplayOptions,
-};
-pub use raidtest::Raidtest;
-pub use record::{Recorder, Recording};
+pub use pattern::{PatternError, Raidtest};
 
-use crate::generate::SequentialZones;
-use lines::Lines;
+use crate::job::{BlkparseAction, ReplayOptions};
 use std::fmt;
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 use std::ops::Range;
 use std::sync::Arc;
-use zonal_blk::{BioFlags, Nanos, Op};
+use zonal_blk::{BioFlags, Device, Limits, Nanos, Op, Status, ZoneKind, ZoneNo};
 
 /// One I/O of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// When, from the start of the trace.
+    /// Time from the start of the trace.
     pub at: Nanos,
     /// First byte; 0 for a flush.
     pub offset: u64,
     /// Bytes; 0 where the operation has no range.
     pub len: u64,
-    /// The line of the file that says so, from 1.
+    /// Line of the file, from 1.
     pub line: u32,
     /// Index into [`Trace::files`].
     pub file: u16,
     /// The operation.
     pub op: Op,
-    /// Its modifiers.
+    /// Its flags.
     pub flags: BioFlags,
 }
 
-/// What [`Request`] may take: a long trace is kept whole.
+// Traces can be long and are kept in memory as a whole.
 const _: () = assert!(size_of::<Request>() == 32);
 
-/// A file's requests, in the order of their times.
+/// The requests of a file, ordered by time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     /// Name of the file, for errors.
     pub name: String,
-    /// The files or devices that the requests are for, and the line that names each first.
+    /// The files or devices of the requests, and the line where each is first named.
     pub files: Vec<(String, u32)>,
     /// The requests.
     pub requests: Vec<Request>,
 }
 
-/// A clone's part of a trace.
+/// The part of a trace that a clone replays.
 #[derive(Clone, Debug)]
 pub struct TraceSlice {
     /// The trace.
     pub trace: Arc<Trace>,
-    /// The requests that are this clone's.
+    /// The clone's requests.
     pub range: Range<usize>,
-    /// The zones of the device that they are for.
+    /// The zones of their device.
     pub zones: SequentialZones,
 }
 
-/// What is wrong with a trace, and where.
+/// An error in a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {problem}")]
 pub struct TraceError {
@@ -90,14 +79,14 @@ pub struct TraceError {
     pub problem: String,
 }
 
-/// What a trace file is.
+/// The format of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// fio's iolog, version 2.
     Iolog2,
     /// fio's iolog, version 3.
     Iolog3,
-    /// blkparse's text.
+    /// Default output of blkparse.
     Blkparse,
     /// Zonal's pattern file.
     Pattern,
@@ -108,7 +97,7 @@ impl fmt::Display for Format {
         f.write_str(match self {
             Format::Iolog2 => "an iolog of version 2",
             Format::Iolog3 => "an iolog of version 3",
-            Format::Blkparse => "blkparse's text",
+            Format::Blkparse => "output of blkparse",
             Format::Pattern => "a pattern",
         })
     }
@@ -117,19 +106,22 @@ impl fmt::Display for Format {
 /// The first bytes of blktrace's binary files on little-endian machines: version, `tae`.
 const BLKTRACE_MAGIC: [u8; 3] = *b"tae";
 
-/// Reads a trace of any format; of blkparse's text, the lines with `action`.
+/// Parses a trace of any format; of blkparse's output, the events with `action`.
 ///
 /// # Errors
-/// The first line that is wrong.
+/// The first line with an error.
 pub fn read(
     name: &str,
     input: &mut dyn BufRead,
-    action: Action,
+    action: BlkparseAction,
 ) -> Result<(Format, Trace), TraceError> {
     let fail = |line, problem: String| Err(TraceError { file: name.to_owned(), line, problem });
     match input.fill_buf() {
         Ok([_, magic @ ..]) if magic.starts_with(&BLKTRACE_MAGIC) => {
-            return fail(1, "found a binary blktrace file, expected its text: blkparse -i".into());
+            return fail(
+                1,
+                "found a binary blktrace file, expected the output of blkparse -i".into(),
+            );
         }
         Ok(_) => {}
         Err(error) => return fail(1, error.to_string()),
@@ -145,7 +137,7 @@ pub fn read(
         line if blkparse::is_event(line) => Format::Blkparse,
         line => {
             let problem = format!(
-                "found {line:?}, expected {:?}, {:?}, {:?} or a line of blkparse",
+                "found {line:?}, expected {:?}, {:?}, {:?} or a line of blkparse's output",
                 iolog::HEADER_2,
                 iolog::HEADER_3,
                 pattern::HEADER
@@ -164,17 +156,17 @@ pub fn read(
 }
 
 impl Trace {
-    /// An error at one of the trace's lines.
+    /// An error in a line of the trace.
     pub fn error(&self, line: u32, problem: impl Into<String>) -> TraceError {
         TraceError { file: self.name.clone(), line, problem: problem.into() }
     }
 
-    /// When the last request is due.
+    /// Time of the last request.
     pub fn end(&self) -> Nanos {
         self.requests.last().map_or(Nanos(0), |last| last.at)
     }
 
-    /// The number of a file, which is entered if it is new.
+    /// The index of a file, which is added if it is new.
     fn file(&mut self, name: &str, line: u32) -> Result<u16, TraceError> {
         let known = self.files.iter().position(|(known, _)| known == name);
         let index = known.unwrap_or_else(|| {
@@ -186,8 +178,8 @@ impl Trace {
 }
 
 impl TraceSlice {
-    /// The `clone`-th of `clones` equal parts, each a run of consecutive requests. Where they do
-    /// not come out even, the first parts have one more.
+    /// Part number `clone` of `clones` equal parts of consecutive requests. If the number of requests
+    /// is not divisible, the first parts have one more.
     pub fn new(trace: Arc<Trace>, clone: u32, clones: u32) -> Self {
         let (len, clone, clones) = (trace.requests.len(), clone as usize, clones as usize);
         let start = |clone: usize| clone * (len / clones) + clone.min(len % clones);
@@ -196,6 +188,189 @@ impl TraceSlice {
             trace,
             zones: SequentialZones::default(),
         }
+    }
+}
+
+/// Longest read or write in bytes: it has a buffer.
+const MAX_LEN: u64 = 1 << 30;
+/// Longest request of another kind in bytes: sectors are counted in 32 bits.
+const MAX_RANGE: u64 = (1 << 32) * 512 - 512;
+
+impl Trace {
+    /// Applies fio's `replay_` options to times and offsets: offsets are divided first, then rounded
+    /// down.
+    pub fn transform(&mut self, options: &ReplayOptions) {
+        let mask = options.align.saturating_sub(1);
+        for request in &mut self.requests {
+            let at = u128::from(request.at.0) * 100 / u128::from(options.time_scale);
+            request.at = match options.no_stall {
+                true => Nanos(0),
+                false => Nanos(u64::try_from(at).unwrap_or(u64::MAX)),
+            };
+            request.offset = (request.offset / options.scale) & !mask;
+        }
+    }
+
+    /// Splits the trace by file, in the order in which the files are first named; files without
+    /// requests are left out.
+    pub fn split(self) -> Vec<Trace> {
+        let mut parts: Vec<Trace> = Vec::with_capacity(self.files.len());
+        for file in self.files {
+            parts.push(Trace { name: self.name.clone(), files: vec![file], requests: Vec::new() });
+        }
+        for request in self.requests {
+            parts[usize::from(request.file)].requests.push(Request { file: 0, ..request });
+        }
+        parts.retain(|part| !part.requests.is_empty());
+        parts.iter_mut().for_each(|part| part.requests.shrink_to_fit());
+        parts
+    }
+}
+
+impl TraceSlice {
+    /// Checks the requests against the limits of a device.
+    ///
+    /// # Errors
+    /// The first request that the device cannot do.
+    pub fn check(&self, limits: &Limits) -> Result<(), TraceError> {
+        for request in &self.trace.requests[self.range.clone()] {
+            if let Some(problem) = violation(request, limits) {
+                return Err(self.trace.error(request.line, problem));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The limit that a request violates, if any.
+fn violation(request: &Request, limits: &Limits) -> Option<String> {
+    let &Request { op, offset, len, .. } = request;
+    let (lba, capacity) = (u64::from(limits.lba_size), limits.capacity.to_bytes().0);
+    let zone = limits.zone_size.to_bytes().0;
+    let described = || format!("{op:?} of {len} bytes at {offset}");
+    if op == Op::Flush {
+        return None;
+    }
+    let zone_op = op.is_zone_management() || matches!(op, Op::ZoneAppend | Op::ZoneResetAll);
+    if zone_op && zone == 0 {
+        return Some(format!("{op:?}, but the device has no zones"));
+    }
+    if (op.is_zone_management() || op == Op::ZoneAppend) && offset % zone != 0 {
+        return Some(format!("{op:?} at {offset}, expected the start of a zone of {zone} bytes"));
+    }
+    if (offset | len) % lba != 0 {
+        return Some(format!("{}, expected multiples of the device's LBA of {lba}", described()));
+    }
+    let longest = if matches!(op, Op::Read | Op::Write) { MAX_LEN } else { MAX_RANGE };
+    if len > longest {
+        return Some(format!("{}, expected at most {longest} bytes", described()));
+    }
+    if offset.checked_add(len).is_none_or(|end| end > capacity || offset >= capacity) {
+        return Some(format!("{} ends beyond the device's {capacity} bytes", described()));
+    }
+    None
+}
+
+/// The sequential zones of a device: a trim of a whole one is replayed as a reset.
+#[derive(Clone, Debug, Default)]
+pub struct SequentialZones {
+    /// Bytes; 0 for a device without zones.
+    zone_size: u64,
+    /// By zone.
+    sequential: Arc<[bool]>,
+}
+
+impl SequentialZones {
+    /// The zones of `device`.
+    ///
+    /// # Errors
+    /// The status of a failed zone report.
+    pub fn of(device: &dyn Device) -> Result<Self, Status> {
+        let limits = device.limits();
+        let mut zones = Vec::new();
+        if limits.nr_zones > 0 {
+            device.report_zones(ZoneNo(0), limits.nr_zones as usize, &mut zones)?;
+        }
+        let is_sequential = |kind| kind == ZoneKind::SequentialRequired;
+        let sequential = zones.iter().map(|zone| is_sequential(zone.kind)).collect();
+        Ok(SequentialZones { zone_size: limits.zone_size.to_bytes().0, sequential })
+    }
+
+    /// Whether the range is a whole sequential zone.
+    pub(crate) fn is_zone(&self, offset: u64, len: u64) -> bool {
+        let zone = || usize::try_from(offset / self.zone_size).ok();
+        self.zone_size > 0
+            && len == self.zone_size
+            && offset.is_multiple_of(self.zone_size)
+            && zone().and_then(|zone| self.sequential.get(zone)).is_some_and(|&yes| yes)
+    }
+}
+
+/// Longest line in bytes.
+const MAX_LINE: u64 = 4096;
+
+/// Lines of a file, one at a time in one buffer.
+struct Lines<'a> {
+    /// Name of the file, for errors.
+    name: String,
+    input: &'a mut dyn BufRead,
+    buffer: Vec<u8>,
+    /// Number of the line in the buffer, from 1.
+    number: u32,
+    /// The current line is returned once more.
+    put_back: bool,
+}
+
+impl<'a> Lines<'a> {
+    fn new(name: &str, input: &'a mut dyn BufRead) -> Self {
+        Lines { name: name.to_owned(), input, buffer: Vec::new(), number: 0, put_back: false }
+    }
+
+    /// Advances to the next line; false after the last one.
+    fn advance(&mut self) -> Result<bool, TraceError> {
+        if !std::mem::take(&mut self.put_back) {
+            self.buffer.clear();
+            self.number = self.number.checked_add(1).ok_or_else(|| self.error("too many lines"))?;
+            let limited = &mut self.input.take(MAX_LINE);
+            if let Err(error) = limited.read_until(b'\n', &mut self.buffer) {
+                return Err(self.error(error.to_string()));
+            }
+            match self.buffer.last() {
+                None => return Ok(false),
+                Some(b'\n') => {}
+                Some(_) if self.buffer.len() as u64 == MAX_LINE => {
+                    return Err(self.error("the line is longer than 4096 bytes"));
+                }
+                Some(_) => {
+                    return Err(
+                        self.error("the file is truncated: the last line has no line break")
+                    );
+                }
+            }
+        }
+        match std::str::from_utf8(&self.buffer) {
+            Ok(_) => Ok(true),
+            Err(_) => Err(self.error("not valid UTF-8")),
+        }
+    }
+
+    /// The line, including the line break.
+    fn text(&self) -> &str {
+        std::str::from_utf8(&self.buffer).expect("checked when it was read")
+    }
+
+    /// Returns the current line once more.
+    fn put_back(&mut self) {
+        self.put_back = true;
+    }
+
+    fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// An error in the current line.
+    fn error(&self, problem: impl Into<String>) -> TraceError {
+        TraceError { file: self.name.clone(), line: self.number, problem: problem.into() }
     }
 }
 

@@ -1,7 +1,6 @@
-//! What holds for traces of every format.
+//! Traces of every format.
 use super::*;
-use crate::generate::{Generator, Io, NextIo};
-use crate::job::{DataDir, Job};
+use crate::job::Fraction;
 use proptest::prelude::*;
 
 const FIO_3: &str = include_str!("../../tests/data/trace/fio-3.33-v3.iolog");
@@ -9,15 +8,15 @@ const FIO_2: &str = include_str!("../../tests/data/trace/fio-v2.iolog");
 const BLKPARSE: &str = include_str!("../../tests/data/trace/blkparse.txt");
 
 fn parse(text: &str) -> Result<(Format, Trace), TraceError> {
-    read("t", &mut text.as_bytes(), Action::Queued)
+    read("t", &mut text.as_bytes(), BlkparseAction::Queue)
 }
 
-fn fine(text: &str) -> Trace {
+fn parse_ok(text: &str) -> Trace {
     parse(text).expect("a trace").1
 }
 
-fn fault(text: &str) -> String {
-    parse(text).expect_err("a fault").to_string()
+fn parse_err(text: &str) -> String {
+    parse(text).expect_err("an error").to_string()
 }
 
 fn short(trace: &Trace) -> Vec<(u64, Op, u64, u64)> {
@@ -25,7 +24,7 @@ fn short(trace: &Trace) -> Vec<(u64, Op, u64, u64)> {
 }
 
 #[test]
-fn iolog_that_fio_3_33_wrote_is_read() {
+fn iolog_of_fio_3_33_is_parsed() {
     let (format, trace) = parse(FIO_3).expect("a trace");
     assert_eq!((format, &trace.files[..]), (Format::Iolog3, &[("f.dat".to_owned(), 2)][..]));
     let requests = short(&trace);
@@ -36,20 +35,20 @@ fn iolog_that_fio_3_33_wrote_is_read() {
 }
 
 #[test]
-fn the_same_in_version_2_has_the_same_requests_at_times_from_the_first() {
+fn iolog_version_2_has_the_same_requests_with_times_from_the_start() {
     let (format, trace) = parse(FIO_2).expect("a trace");
     assert_eq!(format, Format::Iolog2);
     let without_time = |trace: &Trace| {
         let requests = short(trace).into_iter();
         requests.map(|(_, op, offset, len)| (op, offset, len)).collect::<Vec<_>>()
     };
-    assert_eq!(without_time(&trace), without_time(&fine(FIO_3)));
+    assert_eq!(without_time(&trace), without_time(&parse_ok(FIO_3)));
     assert_eq!(trace.requests[2].at, Nanos(5_360_000));
     assert_eq!(trace.requests[3].at, Nanos(5_755_000));
 }
 
 #[test]
-fn blkparse_is_read_up_to_its_summary_by_action() {
+fn blkparse_events_of_an_action_are_parsed_up_to_the_summary() {
     let (format, trace) = parse(BLKPARSE).expect("a trace");
     assert_eq!(format, Format::Blkparse);
     assert_eq!(trace.files, [("8,0".to_owned(), 2), ("8,16".to_owned(), 13)]);
@@ -72,7 +71,7 @@ fn blkparse_is_read_up_to_its_summary_by_action() {
             (500_000, 1, Op::Write, 16, 8, none),
         ]
     );
-    let issued = read("t", &mut BLKPARSE.as_bytes(), Action::Issued).expect("a trace").1;
+    let issued = read("t", &mut BLKPARSE.as_bytes(), BlkparseAction::Issue).expect("a trace").1;
     let seen: Vec<_> = issued.requests.iter().map(|it| (it.op, it.offset / 512)).collect();
     assert_eq!(seen, [(Op::Write, 223_490), (Op::Read, 4096), (Op::Read, 4224)]);
     let parts: Vec<_> = trace.split().iter().map(|part| part.requests.len()).collect();
@@ -80,36 +79,36 @@ fn blkparse_is_read_up_to_its_summary_by_action() {
 }
 
 #[test]
-fn events_out_of_order_are_put_in_order() {
+fn events_are_sorted_by_time() {
     let event = |time, sector| format!("8,0 0 1 {time} 1 Q R {sector} + 8 [a]\n");
-    let trace = fine(&[event("0.3", 3), event("0.000000002", 2), event("0.1", 1)].concat());
+    let trace = parse_ok(&[event("0.3", 3), event("0.000000002", 2), event("0.1", 1)].concat());
     let seen: Vec<_> = trace.requests.iter().map(|it| (it.at.0, it.offset / 512)).collect();
     assert_eq!(seen, [(2, 2), (100_000_000, 1), (300_000_000, 3)]);
 }
 
 #[test]
-fn waits_of_version_2_add_up_and_short_ones_are_none() {
+fn waits_of_version_2_add_up_and_short_ones_are_ignored() {
     let text = "fio version 2 iolog\na add\na open\na wait 99 0\na read 0 512\na wait 100 0\n\
                 a read 0 512\na wait 250 0\na sync 0 0\na close\n";
-    let times: Vec<u64> = fine(text).requests.iter().map(|it| it.at.0).collect();
+    let times: Vec<u64> = parse_ok(text).requests.iter().map(|it| it.at.0).collect();
     assert_eq!(times, [0, 100_000, 350_000]);
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line() {
-    let iolog2 = |rest: &str| fault(&format!("fio version 2 iolog\na add\na open\n{rest}"));
-    let iolog3 = |rest: &str| fault(&format!("fio version 3 iolog\n0 a add\n5 a open\n{rest}"));
-    let event = |rest: &str| fault(&format!("8,0 0 1 0.1 1 Q {rest}\n"));
+fn errors_name_file_and_line() {
+    let iolog2 = |rest: &str| parse_err(&format!("fio version 2 iolog\na add\na open\n{rest}"));
+    let iolog3 = |rest: &str| parse_err(&format!("fio version 3 iolog\n0 a add\n5 a open\n{rest}"));
+    let event = |rest: &str| parse_err(&format!("8,0 0 1 0.1 1 Q {rest}\n"));
     for (found, expected) in [
-        (fault(""), "t:1: the file is empty"),
-        (fault("hello\n"), "t:1: found \"hello\", expected \"fio version 2 iolog\""),
-        (fault("fio version 1 iolog\n"), "t:1: found \"fio version 1 iolog\""),
-        (fault("\x07tae...."), "t:1: found a binary blktrace file"),
-        (fault("fio version 2 iolog\nb read 0 512\n"), "t:2: read: file b is not open"),
-        (fault("fio version 2 iolog\nb open\n"), "t:2: open: file b was not added"),
+        (parse_err(""), "t:1: the file is empty"),
+        (parse_err("hello\n"), "t:1: found \"hello\", expected \"fio version 2 iolog\""),
+        (parse_err("fio version 1 iolog\n"), "t:1: found \"fio version 1 iolog\""),
+        (parse_err("\x07tae...."), "t:1: found a binary blktrace file"),
+        (parse_err("fio version 2 iolog\nb read 0 512\n"), "t:2: read: file b is not open"),
+        (parse_err("fio version 2 iolog\nb open\n"), "t:2: open: file b was not added"),
         (iolog2("a close\na read 0 512\n"), "t:5: read: file a is not open"),
         (iolog2("a close\na close\n"), "t:5: close: file a is not open"),
-        (iolog2("a read 0 512"), "t:4: the file is cut off"),
+        (iolog2("a read 0 512"), "t:4: the file is truncated"),
         (iolog2("a read x 512\n"), "t:4: found offset \"x\", expected bytes"),
         (iolog2("a read 0 0\n"), "t:4: read 0 0: expected a length"),
         (iolog2("a read 18446744073709551615 2\n"), "t:4: read 18446744073709551615 2"),
@@ -117,7 +116,7 @@ fn what_is_wrong_is_told_with_its_line() {
         (iolog2("a read 0\n"), "t:4: found \"a read 0\", expected FILE ACTION"),
         (iolog2("a wait soon 0\n"), "t:4: found \"soon\", expected microseconds"),
         (iolog3("9 a wait 100 0\n"), "t:4: found action \"wait\""),
-        (iolog3("4 a read 0 512\n"), "t:4: timestamp 4 is before the line above"),
+        (iolog3("4 a read 0 512\n"), "t:4: timestamp 4 is before that of the line above"),
         (iolog3("a read 0 512\n"), "t:4: found \"a\", expected a timestamp"),
         (event("R 8 + 8 [a]\n8,0 0 2"), "t:2: expected seconds in \"8,0 0 2\""),
         (event("R 8 - 8 [a]"), "t:1: expected SECTOR + SECTORS"),
@@ -126,33 +125,33 @@ fn what_is_wrong_is_told_with_its_line() {
         (event("R 99999999999999999999 + 8 [a]"), "t:1: found \"99999999999999999999\""),
         (event("R 8 + 8 [a]\n8,0 0 2 1.x 1 Q R 8 + 8"), "t:2: found \"1.x\", expected seconds"),
         (event("R 8 + 8 [a]\nnonsense"), "t:2: found \"nonsense\", expected a device"),
-        (fault("zonal pattern 1\n"), "t:2: the file is cut off"),
-        (fault("zonal pattern 1\nmine\nR 0 512\n"), "t:4: the file is cut off"),
-        (fault("zonal pattern 1\nmine\nT 0 512\n"), "t:3: found \"T 0 512\", expected R"),
-        (fault("zonal pattern 1\nmine\nR 0 512\nend 1 00\n"), "t:4: found end \"1 00\""),
+        (parse_err("zonal pattern 1\n"), "t:2: the file is truncated"),
+        (parse_err("zonal pattern 1\nmine\nR 0 512\n"), "t:4: the file is truncated"),
+        (parse_err("zonal pattern 1\nmine\nT 0 512\n"), "t:3: found \"T 0 512\", expected R"),
+        (parse_err("zonal pattern 1\nmine\nR 0 512\nend 1 00\n"), "t:4: found end \"1 00\""),
     ] {
         assert!(found.starts_with(expected), "{found:?}, expected {expected:?}");
     }
     let long = format!("fio version 2 iolog\n{}\n", "a".repeat(5000));
-    assert_eq!(fault(&long), "t:2: the line is longer than 4096 bytes");
-    let bytes = read("t", &mut &b"8,0 \xff\n"[..], Action::Queued).expect_err("not text");
-    assert_eq!(bytes.to_string(), "t:1: found bytes that are not text");
+    assert_eq!(parse_err(&long), "t:2: the line is longer than 4096 bytes");
+    let bytes = read("t", &mut &b"8,0 \xff\n"[..], BlkparseAction::Queue).expect_err("not text");
+    assert_eq!(bytes.to_string(), "t:1: not valid UTF-8");
 }
 
 #[test]
-fn damaged_pattern_is_told_by_its_checksum() {
+fn damaged_pattern_fails_its_checksum() {
     let raidtest = Raidtest { requests: 50, ..raidtest() };
     let requests = raidtest.generate().expect("a pattern");
     let text = pattern::print(&raidtest.origin(), &requests);
-    assert_eq!(fine(&text).requests, requests);
+    assert_eq!(parse_ok(&text).requests, requests);
     for (from, to) in [("R ", "W "), ("size=1073741824", "size=1073741825")] {
         let damaged = text.replacen(from, to, 1);
-        assert!(fault(&damaged).ends_with("the file is damaged"), "{}", fault(&damaged));
+        assert!(parse_err(&damaged).ends_with("the file is damaged"), "{}", parse_err(&damaged));
     }
     let mut lines: Vec<&str> = text.lines().collect();
     lines.remove(10);
-    assert!(fault(&(lines.join("\n") + "\n")).starts_with("t:52: found end \"50 "));
-    assert_eq!(fault(&format!("{text}R 0 512\n")), "t:54: found a line behind the end");
+    assert!(parse_err(&(lines.join("\n") + "\n")).starts_with("t:52: found end \"50 "));
+    assert_eq!(parse_err(&format!("{text}R 0 512\n")), "t:54: found a line after the end");
 }
 
 fn raidtest() -> Raidtest {
@@ -168,7 +167,7 @@ fn raidtest() -> Raidtest {
 }
 
 #[test]
-fn raidtest_makes_the_same_requests_always() {
+fn raidtest_requests_are_reproducible() {
     let requests = raidtest().generate().expect("a pattern");
     let first: Vec<_> = requests.iter().take(3).map(|it| (it.op, it.offset, it.len)).collect();
     assert_eq!(first, PINNED);
@@ -200,7 +199,7 @@ fn raidtest_fills_a_region_that_holds_one_request() {
 }
 
 #[test]
-fn shares_are_consecutive_and_none_is_left_out() {
+fn slices_are_consecutive_and_complete() {
     let trace =
         Arc::new(Trace { requests: raidtest().generate().expect("a pattern"), ..Trace::default() });
     for clones in [1, 3, 32, 9_999, 20_000] {
@@ -216,8 +215,8 @@ fn shares_are_consecutive_and_none_is_left_out() {
 }
 
 #[test]
-fn times_and_offsets_are_scaled_as_the_options_say() {
-    let mut trace = fine(FIO_3);
+fn times_and_offsets_are_scaled() {
+    let mut trace = parse_ok(FIO_3);
     let options = ReplayOptions { time_scale: 200, scale: 2, align: 8192, ..Default::default() };
     trace.transform(&options);
     assert_eq!(short(&trace)[..2], [(74, Op::Write, 24576, 8192), (87, Op::Read, 385_024, 4096)]);
@@ -225,62 +224,7 @@ fn times_and_offsets_are_scaled_as_the_options_say() {
     assert_eq!(trace.end(), Nanos(0));
 }
 
-#[test]
-fn replay_says_when_a_request_is_due_and_does_each_loop_after_the_other() {
-    let text = "fio version 3 iolog\n0 a add\n0 a open\n0 a read 0 512\n7 a write 512 512\n\
-                7 a sync 0 0\n7 a trim 0 512\n";
-    let share = TraceSlice::new(Arc::new(fine(text)), 0, 1);
-    let job = Job { loops: 2, ..Job::default() };
-    let mut generator = Generator::replay(&job, share);
-    let mut seen = Vec::new();
-    loop {
-        match generator.next_io() {
-            NextIo::Later(at) => seen.push(format!("{at}")),
-            NextIo::Io(Io { op, dir, .. }) => seen.push(format!("{op:?} {dir:?}")),
-            NextIo::Manage(Io { op, .. }) => seen.push(format!("{op:?}")),
-            NextIo::Exhausted => break,
-            other => panic!("{other:?}"),
-        }
-    }
-    let pass = ["Read Read", "", "Write Write", "Flush", "Discard Trim"];
-    let expected =
-        ["7000", "14000"].map(|time| pass.map(|it| if it.is_empty() { time } else { it }));
-    assert_eq!(seen, expected.concat());
-}
-
-#[test]
-fn recordings_are_read_back_as_what_was_done() {
-    let file = std::env::temp_dir().join(format!("zonal-record-{}", std::process::id()));
-    let io =
-        |op, offset, len, flags| Io { op, dir: DataDir::Write, offset, len, zone: None, flags };
-    let done = [
-        (Nanos(1_234), io(Op::Write, 4096, 512, BioFlags::FUA)),
-        (Nanos(2_000), io(Op::Read, 0, 4096, BioFlags::NONE)),
-        (Nanos(2_000), io(Op::Flush, 0, 0, BioFlags::NONE)),
-        (Nanos(5_000_000_001), io(Op::ZoneReset, 1 << 20, 0, BioFlags::NONE)),
-    ];
-    for (format, times) in [
-        (RecordFormat::Iolog, [1_000, 2_000, 2_000, 5_000_000_000]),
-        (RecordFormat::Blkparse, [1_234, 2_000, 2_000, 5_000_000_001]),
-    ] {
-        let out = Box::new(std::fs::File::create(&file).expect("a file"));
-        let recording = Recording::new(out, format, "null:a, b", "the job", 1 << 20);
-        let mut recorder = recording.take().expect("the first to ask");
-        assert!(recording.take().is_none());
-        done.iter().for_each(|(at, io)| recorder.record(*at, io));
-        recorder.finish();
-        recording.result().expect("written");
-        let text = std::fs::read_to_string(&file).expect("written");
-        let trace = fine(&text);
-        assert_eq!(trace.requests.iter().map(|it| it.at.0).collect::<Vec<_>>(), times);
-        let ops: Vec<Op> = trace.requests.iter().map(|it| it.op).collect();
-        let reset = if format == RecordFormat::Iolog { Op::Discard } else { Op::ZoneReset };
-        assert_eq!(ops, [Op::Write, Op::Read, Op::Flush, reset]);
-    }
-    std::fs::remove_file(&file).expect("removed");
-}
-
-/// A line of one of the formats, right or nearly so.
+/// A valid or almost valid line of one of the formats.
 fn line() -> impl Strategy<Value = String> {
     let word = prop::sample::select(vec![
         "8,0",
@@ -322,14 +266,14 @@ fn line() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        if let Err(error) = read("t", &mut &bytes[..], Action::Queued) {
+    fn any_bytes_are_parsed_or_rejected(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        if let Err(error) = read("t", &mut &bytes[..], BlkparseAction::Queue) {
             prop_assert!(error.line >= 1);
         }
     }
 
     #[test]
-    fn nearly_right_lines_are_read_or_refused(
+    fn almost_valid_lines_are_parsed_or_rejected(
         header in 0_usize..4,
         lines in prop::collection::vec(line(), 0..12),
     ) {
@@ -341,14 +285,14 @@ proptest! {
     }
 
     #[test]
-    fn printed_patterns_are_read_back(asked in prop::collection::vec((0_u8..3, 0..u64::MAX / 2, 1..u64::MAX / 2), 0..50)) {
+    fn printed_patterns_parse_to_the_same_requests(drawn in prop::collection::vec((0_u8..3, 0..u64::MAX / 2, 1..u64::MAX / 2), 0..50)) {
         let request = |(index, (op, offset, len)): (usize, (u8, u64, u64))| {
             let op = [Op::Read, Op::Write, Op::Flush][usize::from(op)];
             let (offset, len) = if op == Op::Flush { (0, 0) } else { (offset, len) };
             let line = u32::try_from(index).expect("few") + 3;
             Request { at: Nanos(0), offset, len, line, file: 0, op, flags: BioFlags::NONE }
         };
-        let requests: Vec<Request> = asked.into_iter().enumerate().map(request).collect();
+        let requests: Vec<Request> = drawn.into_iter().enumerate().map(request).collect();
         let (format, trace) = parse(&pattern::print("by hand", &requests)).expect("a pattern");
         prop_assert_eq!(format, Format::Pattern);
         prop_assert_eq!(trace.requests, requests);

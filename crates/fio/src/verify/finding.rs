@@ -1,8 +1,8 @@
-//! What was found to be wrong, and how it is told.
-use super::checksum::Checksum;
+//! Verification errors, and their text as printed by fio.
+use crate::job::Checksum;
 use zonal_blk::Status;
 
-/// Findings that are kept; of the others there is the number.
+/// Limit of findings to keep; the others are only counted.
 const MAX_KEPT: usize = 100;
 
 /// What is wrong with a block.
@@ -10,79 +10,79 @@ const MAX_KEPT: usize = 100;
 pub enum Mismatch {
     /// There is no header.
     Magic {
-        /// What stands in its place.
+        /// What was found.
         found: u16,
-        /// What should.
+        /// What was expected.
         wanted: u16,
     },
-    /// The header says something else.
+    /// A field of the header is wrong.
     Header {
         /// The field.
         what: &'static str,
-        /// What stands there.
+        /// What was found.
         found: u64,
-        /// What should.
+        /// What was expected.
         wanted: u64,
     },
     /// The header is damaged.
     HeaderCrc {
-        /// The checksum that it has.
+        /// The stored CRC.
         found: u32,
-        /// The one that is right.
+        /// The calculated CRC.
         calculated: u32,
     },
-    /// What follows the header is damaged.
+    /// The data after the header is damaged.
     Checksum {
         /// The kind of checksum.
         sum: Checksum,
-        /// The one that was stored.
+        /// The stored checksum.
         expected: Vec<u8>,
-        /// That of the data.
+        /// The checksum of the data.
         received: Vec<u8>,
     },
-    /// Not the pattern.
+    /// The data is not the pattern.
     Pattern {
-        /// Bytes before the first that is wrong.
+        /// Position of the first wrong byte.
         at: usize,
-        /// It.
+        /// The byte found.
         found: u8,
-        /// What it should be.
+        /// The byte expected.
         wanted: u8,
     },
     /// The I/O failed.
     Failed {
         /// The direction, as fio names it.
         what: &'static str,
-        /// Why.
+        /// Its status.
         status: Status,
     },
 }
 
-/// The bytes of an I/O.
+/// The data of an I/O.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dump {
-    /// As they were read.
+    /// As read.
     pub received: Box<[u8]>,
-    /// As they should have been, if that is known.
+    /// As expected, if known.
     pub expected: Option<Box<[u8]>>,
 }
 
-/// A block that is wrong.
+/// A block with an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// First byte.
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
-    /// First byte and length of the I/O that it was read by.
+    /// Offset and length of the I/O that read it.
     pub io: (u64, u64),
     /// What is wrong.
     pub mismatch: Mismatch,
-    /// What is to be kept of it (`verify_dump`).
+    /// The data, with `verify_dump`.
     pub dump: Option<Dump>,
 }
 
-/// All that a clone found.
+/// The findings of a clone.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     kept: Vec<Finding>,
@@ -90,7 +90,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Takes a finding. The first hundred are kept.
+    /// Adds a finding. The first hundred are kept.
     pub(crate) fn add(&mut self, finding: impl FnOnce() -> Finding) {
         self.total += 1;
         if self.kept.len() < MAX_KEPT {
@@ -98,12 +98,12 @@ impl Findings {
         }
     }
 
-    /// The first ones.
+    /// The findings that were kept.
     pub fn kept(&self) -> &[Finding] {
         &self.kept
     }
 
-    /// How many more there were.
+    /// Number of findings that were not kept.
     pub fn not_kept(&self) -> u64 {
         self.total - self.kept.len() as u64
     }
@@ -114,7 +114,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 impl Finding {
-    /// As fio 3.33 tells it of `file`.
+    /// The text of fio 3.33 for this finding in `file`.
     pub fn text(&self, file: &str) -> String {
         let Finding { offset, len, io: (io_offset, io_len), .. } = self;
         let place = format!(

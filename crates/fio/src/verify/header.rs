@@ -1,4 +1,4 @@
-//! The header of a block: 40 bytes, little-endian, as fio 3.33 writes them.
+//! The header of a verified block, as fio 3.33 writes it: 40 bytes, little-endian.
 //!
 //! ```text
 //!   0 magic 0xacca       2 verify type        4 length          8 rand_seed
@@ -6,18 +6,21 @@
 //!  34 number of the write, its lower half    36 CRC-32C of the bytes before
 //! ```
 //!
-//! After it stands the checksum of what follows that. Places and meanings were found out by reading
-//! what fio wrote.
-use super::checksum::{Checksum, crc32c};
-use super::options::VerifyMethod;
+//! It is followed by the checksum of the data after that. The layout was determined from files
+//! written by fio. Its CRCs start from all ones or zeros and lack the usual complement at the end,
+//! and `crc32` is not reflected. What fio stores for `sha256` is not the SHA-256 of the data; here it
+//! is.
+use crate::job::{Checksum, VerifyMethod};
+use md5::{Digest, Md5};
+use sha2::Sha256;
 use zonal_blk::Nanos;
 
-/// Bytes of a header without checksum.
+/// Length of a header without checksum, in bytes.
 pub const HEADER_LEN: usize = 40;
 pub(super) const MAGIC: u16 = 0xacca;
 const CRC_AT: usize = 36;
 
-/// What a header says.
+/// The fields of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub magic: u16,
@@ -30,7 +33,7 @@ pub(super) struct Header {
     pub number: u16,
 }
 
-/// fio's number for a kind of check that has a header.
+/// fio's number of a verify type that has a header.
 pub(super) fn kind_of(method: VerifyMethod) -> u16 {
     match method {
         VerifyMethod::Checksum(Checksum::Md5) => 2,
@@ -59,7 +62,7 @@ impl Header {
         to[CRC_AT..HEADER_LEN].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// The header, and its CRC as it is and as it should be.
+    /// Reads a header; also returns the stored CRC and the calculated one.
     pub fn read(from: &[u8]) -> (Self, [u32; 2]) {
         let u16_at = |at: usize| u16::from_le_bytes([from[at], from[at + 1]]);
         let u32_at = |at: usize| u32::from_le_bytes(from[at..at + 4].try_into().expect("4 bytes"));
@@ -85,12 +88,53 @@ pub(super) const FIO: [u8; 44] = [
     0x9d, 0x6c, 0x25, 0x07, 1, 0, 1, 0, 0xd5, 0xde, 0x3b, 0x97, 0xc1, 0x0d, 0xd6, 0x1a,
 ];
 
+/// CRC-32 with the polynomial of IEEE 802.3, not reflected, from 0.
+const CRC_32_FIO: crc::Algorithm<u32> = crc::Algorithm {
+    width: 32,
+    poly: 0x04c1_1db7,
+    init: 0,
+    refin: false,
+    refout: false,
+    xorout: 0,
+    check: 0x89a1_897f,
+    residue: 0,
+};
+const CRC_32: crc::Crc<u32> = crc::Crc::<u32>::new(&CRC_32_FIO);
+
+/// CRC-32C from all ones, without the complement at the end.
+fn crc32c(data: &[u8]) -> u32 {
+    !::crc32c::crc32c(data)
+}
+
+impl Checksum {
+    /// Length in bytes.
+    pub(super) const fn len(self) -> usize {
+        match self {
+            Checksum::Md5 => 16,
+            Checksum::Crc32 | Checksum::Crc32c => 4,
+            Checksum::Sha256 => 32,
+        }
+    }
+
+    /// The checksum of `data`, in the first [`Checksum::len`] bytes.
+    pub(super) fn of(self, data: &[u8]) -> [u8; 32] {
+        let mut sum = [0; 32];
+        match self {
+            Checksum::Md5 => sum[..16].copy_from_slice(&Md5::digest(data)),
+            Checksum::Crc32 => sum[..4].copy_from_slice(&CRC_32.checksum(data).to_le_bytes()),
+            Checksum::Crc32c => sum[..4].copy_from_slice(&crc32c(data).to_le_bytes()),
+            Checksum::Sha256 => sum.copy_from_slice(&Sha256::digest(data)),
+        }
+        sum
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn header_of_fio_is_understood_and_written_alike() {
+    fn header_of_fio_is_read_and_written() {
         let (header, [is, should]) = Header::read(&FIO);
         let expected = Header {
             magic: MAGIC,
@@ -109,9 +153,28 @@ mod tests {
     }
 
     #[test]
-    fn checksum_after_the_header_is_of_the_rest() {
+    fn checksum_after_the_header_is_of_the_data() {
         let mut data: Vec<u8> = [0xde, 0xad, 0xbe, 0xef].repeat(1024);
         data[..44].copy_from_slice(&FIO);
         assert_eq!(Checksum::Crc32c.of(&data[44..])[..4], FIO[40..]);
+    }
+
+    fn hex(sum: Checksum, data: &[u8]) -> String {
+        sum.of(data)[..sum.len()].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn checksums_are_those_of_fio() {
+        // 4052 bytes of 1 after a header of 44, as written by fio 3.33 with verify_pattern=0x01.
+        let data = [1; 4096 - 44];
+        assert_eq!(hex(Checksum::Crc32c, &data), "542d0e5c");
+        assert_eq!(hex(Checksum::Crc32, &data), "6f5b58ab");
+        assert_eq!(hex(Checksum::Md5, &[1; 4096 - 56]), "31931e07b1634d5100568b354683ed79");
+    }
+
+    #[test]
+    fn sha256_is_that_of_the_standard() {
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(hex(Checksum::Sha256, b"abc"), expected);
     }
 }

@@ -1,21 +1,21 @@
 //! Which blocks of a device hold which write of a clone.
 //!
-//! Takes writes when they have completed; gives them back for a check, lowest first. Keeps true: no
-//! two records overlap; as in fio, a block of which a part is written anew is forgotten. A record
-//! takes 16 bytes in an ordered map, and there is one for each block that is to be checked.
+//! Completed writes are inserted, and popped for verification in order of their sectors. Records do
+//! not overlap: as in fio, a block that is partly overwritten is removed. A record takes 16 bytes in
+//! an ordered map.
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A write that is on the device.
+/// A completed write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     /// First sector.
     pub sector: u64,
     /// Length in sectors.
     pub nr_sectors: u32,
-    /// Writes of the clone before it, in 32 bits.
+    /// Number of the write, modulo 2^32.
     pub number: u32,
-    /// It was a zone append: its header has the zone's start.
+    /// A zone append: its header has the offset of the zone.
     pub appended: bool,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Log {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     number: u32,
-    /// The length; the highest bit is for appends.
+    /// Length; the highest bit is set for appends.
     nr_sectors: u32,
 }
 
@@ -40,16 +40,16 @@ impl Entry {
 }
 
 impl Log {
-    /// Takes a write, in place of all that it overlaps.
+    /// Inserts a write and removes those that it overlaps.
     pub fn insert(&mut self, record: Record) {
         let Record { sector, nr_sectors, number, appended } = record;
-        self.forget(sector..sector + u64::from(nr_sectors));
+        self.remove(sector..sector + u64::from(nr_sectors));
         let nr_sectors = nr_sectors | if appended { APPENDED } else { 0 };
         self.by_sector.insert(sector, Entry { number, nr_sectors });
     }
 
-    /// Forgets all writes with a sector in this range.
-    pub fn forget(&mut self, range: Range<u64>) {
+    /// Removes all writes that overlap the range.
+    pub fn remove(&mut self, range: Range<u64>) {
         while let Some((&sector, entry)) = self.by_sector.range(..range.end).next_back() {
             if sector + u64::from(entry.nr_sectors()) <= range.start {
                 break;
@@ -58,7 +58,7 @@ impl Log {
         }
     }
 
-    /// Gives the lowest block and forgets it.
+    /// Removes and returns the write with the lowest sector.
     pub fn pop(&mut self) -> Option<Record> {
         let (sector, entry) = self.by_sector.pop_first()?;
         Some(Record {
@@ -69,12 +69,12 @@ impl Log {
         })
     }
 
-    /// Whether there is nothing to check.
+    /// Whether there is nothing to verify.
     pub fn is_empty(&self) -> bool {
         self.by_sector.is_empty()
     }
 
-    /// Blocks to check.
+    /// Number of writes.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.by_sector.len()

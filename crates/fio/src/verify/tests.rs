@@ -1,5 +1,6 @@
-//! Blocks that are right, blocks that are wrong in every way, and the log against a model.
+//! Valid and damaged blocks, and the log against a model.
 use super::*;
+use crate::job::{Checksum, VerifyMethod, VerifyOptions};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use zonal_blk::Nanos;
@@ -11,63 +12,58 @@ fn options(method: VerifyMethod) -> VerifyOptions {
 }
 
 fn methods() -> [VerifyMethod; 5] {
-    let sums = [
-        checksum::Checksum::Md5,
-        checksum::Checksum::Crc32,
-        checksum::Checksum::Crc32c,
-        checksum::Checksum::Sha256,
-    ];
+    let sums = [Checksum::Md5, Checksum::Crc32, Checksum::Crc32c, Checksum::Sha256];
     let [md5, crc32, crc32c, sha256] = sums.map(VerifyMethod::Checksum);
     [VerifyMethod::Meta, md5, crc32, crc32c, sha256]
 }
 
-fn stamp(options: &VerifyOptions) -> Stamp {
-    Stamp::new(options, 7, 0).expect("a method")
+fn format(options: &VerifyOptions) -> BlockFormat {
+    BlockFormat::new(options, 7, 0).expect("a method")
 }
 
-fn place(offset: u64, number: u32) -> WriteId {
+fn write_id(offset: u64, number: u32) -> WriteId {
     WriteId { offset, number, time: Nanos(1_500_000_000) }
 }
 
-fn filled(stamp: &mut Stamp, place: WriteId) -> Vec<u8> {
+fn filled(format: &mut BlockFormat, write: WriteId) -> Vec<u8> {
     let mut buf = vec![0; LEN];
-    stamp.fill(&mut buf, place);
+    format.fill(&mut buf, write);
     buf
 }
 
-/// The texts of what is wrong with a block that should be that of `place`.
-fn wrong(stamp: &mut Stamp, mut buf: Vec<u8>, place: WriteId) -> Vec<String> {
+/// The errors in a block that should be that of `write`.
+fn wrong(format: &mut BlockFormat, mut buf: Vec<u8>, write: WriteId) -> Vec<String> {
     let mut found = Vec::new();
-    let expected = Expected { offset: place.offset, number: Some(place.number) };
-    stamp.check(&mut buf, expected, |at, len, mismatch| {
-        let (offset, io) = (place.offset + at as u64, (place.offset, LEN as u64));
+    let expected = Expected { offset: write.offset, number: Some(write.number) };
+    format.check(&mut buf, expected, |at, len, mismatch| {
+        let (offset, io) = (write.offset + at as u64, (write.offset, LEN as u64));
         found.push(Finding { offset, len: len as u64, io, mismatch, dump: None }.text("f"));
     });
     found
 }
 
 #[test]
-fn what_was_written_is_right() {
+fn written_blocks_are_valid() {
     for method in methods() {
         for (interval, offset) in [(None, 0), (Some(512), 0), (Some(1024), 100), (None, 2000)] {
             let options = VerifyOptions { interval, offset, ..options(method) };
-            let stamp = &mut stamp(&options);
-            let buf = filled(stamp, place(8192, 3));
-            assert_eq!(wrong(stamp, buf, place(8192, 3)), [""; 0], "{options:?}");
+            let format = &mut format(&options);
+            let buf = filled(format, write_id(8192, 3));
+            assert_eq!(wrong(format, buf, write_id(8192, 3)), [""; 0], "{options:?}");
         }
     }
 }
 
 #[test]
-fn every_damaged_byte_of_header_and_data_is_found() {
+fn every_damaged_byte_of_header_and_data_is_detected() {
     for method in methods() {
-        let stamp = &mut stamp(&VerifyOptions { offset: 100, ..options(method) });
-        let good = filled(stamp, place(0, 0));
+        let format = &mut format(&VerifyOptions { offset: 100, ..options(method) });
+        let good = filled(format, write_id(0, 0));
         for at in 0..LEN {
             let mut bad = good.clone();
             bad[at] ^= 0x10;
             let is_header = (100..100 + HEADER_LEN).contains(&at);
-            let found = wrong(stamp, bad, place(0, 0));
+            let found = wrong(format, bad, write_id(0, 0));
             assert_eq!(
                 found.len(),
                 usize::from(is_header || method != VerifyMethod::Meta),
@@ -78,56 +74,56 @@ fn every_damaged_byte_of_header_and_data_is_found() {
 }
 
 #[test]
-fn zeroed_misplaced_and_stale_blocks_are_told_apart() {
+fn zeroed_misplaced_and_stale_blocks_are_distinguished() {
     for pattern in [None, Some("0x01".parse().expect("a pattern"))] {
         let has_pattern = pattern.is_some();
-        let stamp = &mut stamp(&VerifyOptions { pattern, ..options(VerifyMethod::Meta) });
-        let tells = |stamp: &mut Stamp, buf, text: &str| {
-            let found = wrong(stamp, buf, place(8192, 9));
+        let format = &mut format(&VerifyOptions { pattern, ..options(VerifyMethod::Meta) });
+        let tells = |format: &mut BlockFormat, buf, text: &str| {
+            let found = wrong(format, buf, write_id(8192, 9));
             assert!(found.len() == 1 && found[0].starts_with(text), "{text}: {found:?}");
         };
         let in_place =
             "at file f offset 8192, length 4096 (requested block: offset=8192, length=4096)";
         let zeroed = format!("verify: bad magic header 0, wanted acca {in_place}");
-        tells(stamp, vec![0; LEN], &zeroed);
-        let misplaced = filled(stamp, place(4096, 9));
+        tells(format, vec![0; LEN], &zeroed);
+        let misplaced = filled(format, write_id(4096, 9));
         let text = format!("verify: bad header offset 4096, wanted 8192 {in_place}");
-        tells(stamp, misplaced, &text);
-        let stale = filled(stamp, place(8192, 8));
+        tells(format, misplaced, &text);
+        let stale = filled(format, write_id(8192, 8));
         // With a pattern there is no seed, as in fio.
         let text = if has_pattern { "numberio 8, wanted 9" } else { "rand_seed" };
-        tells(stamp, stale, &format!("verify: bad header {text}"));
-        // Its number has come round.
-        let old = filled(stamp, place(8192, 9 + 65536));
+        tells(format, stale, &format!("verify: bad header {text}"));
+        // Its number has wrapped around.
+        let old = filled(format, write_id(8192, 9 + 65536));
         if !has_pattern {
-            tells(stamp, old, "verify: bad header rand_seed");
+            tells(format, old, "verify: bad header rand_seed");
         }
     }
 }
 
 #[test]
-fn block_of_fio_is_right() {
+fn block_of_fio_is_valid() {
     let pattern = Some("0xdeadbeef".parse().expect("a pattern"));
-    let stamp = &mut stamp(&VerifyOptions {
+    let format = &mut format(&VerifyOptions {
         pattern,
-        ..options(VerifyMethod::Checksum(checksum::Checksum::Crc32c))
+        ..options(VerifyMethod::Checksum(Checksum::Crc32c))
     });
     let mut buf = [0xde, 0xad, 0xbe, 0xef].repeat(LEN / 4);
     buf[..header::FIO.len()].copy_from_slice(&header::FIO);
-    assert_eq!(wrong(stamp, buf.clone(), place(4096, 1)), [""; 0]);
-    // The same again, but for the time and what depends on it.
-    let ours = filled(stamp, place(4096, 1));
+    assert_eq!(wrong(format, buf.clone(), write_id(4096, 1)), [""; 0]);
+    // Equal except for the time and what depends on it.
+    let ours = filled(format, write_id(4096, 1));
     assert_eq!((&ours[..24], &ours[32..36]), (&buf[..24], &buf[32..36]));
     assert_eq!(ours[40..], buf[40..]);
 }
 
 #[test]
-fn damaged_data_is_told_as_by_fio() {
-    let stamp = &mut stamp(&options(VerifyMethod::Checksum(checksum::Checksum::Crc32c)));
-    let mut buf = filled(stamp, place(0, 0));
+fn damaged_data_is_reported_as_by_fio() {
+    let format = &mut format(&options(VerifyMethod::Checksum(Checksum::Crc32c)));
+    let mut buf = filled(format, write_id(0, 0));
     let stored = buf[40..44].to_vec();
     buf[1000] ^= 1;
-    let found = wrong(stamp, buf, place(0, 0));
+    let found = wrong(format, buf, write_id(0, 0));
     let [text] = found.as_slice() else { panic!("{found:?}") };
     let hex: String = stored.iter().map(|byte| format!("{byte:02x}")).collect();
     let lines: Vec<&str> = text.lines().collect();
@@ -137,30 +133,30 @@ fn damaged_data_is_told_as_by_fio() {
 }
 
 #[test]
-fn pattern_alone_has_no_header_and_tells_the_first_wrong_byte() {
+fn pattern_has_no_header_and_reports_the_first_wrong_byte() {
     let pattern = Some("0xaabb%o".parse().expect("a pattern"));
-    let stamp = &mut stamp(&VerifyOptions { pattern, ..options(VerifyMethod::Pattern) });
-    let mut buf = filled(stamp, place(4096, 0));
+    let format = &mut format(&VerifyOptions { pattern, ..options(VerifyMethod::Pattern) });
+    let mut buf = filled(format, write_id(4096, 0));
     assert_eq!(buf[..12], [0xaa, 0xbb, 0, 0x10, 0, 0, 0, 0, 0, 0, 0xaa, 0xbb]);
-    assert_eq!(wrong(stamp, buf.clone(), place(4096, 0)), [""; 0]);
+    assert_eq!(wrong(format, buf.clone(), write_id(4096, 0)), [""; 0]);
     buf[11] = 0xba;
-    let found = wrong(stamp, buf, place(4096, 0));
+    let found = wrong(format, buf, write_id(4096, 0));
     assert!(found[0].starts_with("got pattern 'ba', wanted 'bb'. Bad bits 1\n"), "{found:?}");
 }
 
 #[test]
-fn only_the_damaged_interval_is_told() {
-    let stamp = &mut stamp(&VerifyOptions { interval: Some(1024), ..options(methods()[3]) });
-    let mut buf = filled(stamp, place(0, 0));
+fn only_the_damaged_interval_is_reported() {
+    let format = &mut format(&VerifyOptions { interval: Some(1024), ..options(methods()[3]) });
+    let mut buf = filled(format, write_id(0, 0));
     buf[2048..3072].fill(0);
-    let found = wrong(stamp, buf, place(0, 0));
+    let found = wrong(format, buf, write_id(0, 0));
     assert_eq!(found.len(), 1);
     assert!(found[0].contains("offset 2048, length 1024 (requested block: offset=0"), "{found:?}");
 }
 
 proptest! {
     #[test]
-    fn log_forgets_what_is_overlapped_and_nothing_else(
+    fn log_removes_overlapped_writes_and_nothing_else(
         steps in prop::collection::vec((0_u64..64, 1_u32..8, any::<bool>()), 1..80),
     ) {
         let mut log = Log::default();
@@ -174,7 +170,7 @@ proptest! {
                 log.insert(Record { sector, nr_sectors, number, appended: number % 2 == 1 });
                 model.extend(range.map(|at| (at, (sector, number))));
             } else {
-                log.forget(range);
+                log.remove(range);
             }
         }
         let mut expected: Vec<(u64, u32)> = model.into_values().collect();

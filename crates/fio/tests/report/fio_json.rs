@@ -1,4 +1,4 @@
-//! The JSON formats: every field that fio has, with its type and place.
+//! The JSON formats: every field of fio, with its type.
 use crate::support::{FIO_JSON, clone_of, fio_run, job, report};
 use serde_json::{Value, json};
 use zonal_blk::{Nanos, Status};
@@ -33,7 +33,7 @@ fn has_free_keys(path: &str) -> bool {
     ["bins", "job options", "global options"].iter().any(|name| path.ends_with(name))
 }
 
-/// Adds to `wrong` what `fio` has at `path` and below and `ours` has not, or otherwise.
+/// Adds to `wrong` the fields at `path` and below that are missing in `ours` or have another type.
 fn compare(path: &str, fio: &Value, ours: Option<&Value>, wrong: &mut Vec<String>) {
     let Some(ours) = ours else {
         return wrong.push(format!("{path}: missing"));
@@ -56,7 +56,7 @@ fn compare(path: &str, fio: &Value, ours: Option<&Value>, wrong: &mut Vec<String
     }
 }
 
-/// Takes the bins out, which only `json+` has.
+/// Removes the bins, which only `json+` has.
 fn without_bins(mut fio: Value) -> Value {
     for dir in ["read", "write"] {
         let clat = fio["jobs"][0][dir]["clat_ns"].as_object_mut().expect("an object");
@@ -82,7 +82,7 @@ fn json_has_every_field_of_fio_with_its_type_and_no_bins() {
 }
 
 #[test]
-fn a_job_has_no_fields_that_fio_has_not_and_the_same_order() {
+fn a_job_has_the_fields_of_fio_in_the_same_order() {
     let (fio, ours) = (fio(), ours(Format::JsonPlus));
     for part in ["", "/read", "/read/clat_ns", "/write/bw_min", "/trim", "/sync/lat_ns"] {
         let keys = |root: &Value| {
@@ -120,7 +120,7 @@ fn the_same_counts_give_the_rates_and_shares_of_fio() {
 }
 
 #[test]
-fn text_is_laid_out_as_fios() {
+fn text_has_the_layout_of_fio() {
     let job = job("mixed");
     let jobs = fio_run().map(|stats| clone_of(&job, stats));
     let text = render(&report(jobs.into()), &[Format::JsonPlus]);
@@ -132,14 +132,14 @@ fn text_is_laid_out_as_fios() {
 }
 
 #[test]
-fn virtual_time_leaves_no_trace_of_the_day() {
+fn reports_of_virtual_time_have_no_date() {
     let ours = ours(Format::Json);
     assert_eq!((&ours["timestamp"], &ours["timestamp_ms"]), (&json!(0), &json!(0)));
     assert_eq!(ours["time"], json!("Thu Jan  1 00:00:00 1970"));
 }
 
 #[test]
-fn errors_and_further_sections_are_under_zonal() {
+fn errors_and_additional_sections_are_under_zonal() {
     let mut stats = IoStats::new();
     stats.start(Nanos(0));
     stats.error(DataDir::Write, Status::ZoneOpenResource);

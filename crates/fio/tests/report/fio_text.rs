@@ -24,7 +24,7 @@ fn shape(line: &str) -> String {
     shape
 }
 
-/// What fio printed, or we up to our own last paragraph, without the line with the date.
+/// The text up to the section of Zonal, without the line with the date.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     let text = text.split("\n\nZonal").next().unwrap_or_default();
     text.lines().filter(|line| !line.contains("pid="))
@@ -38,7 +38,7 @@ fn normal_has_the_lines_of_fio() {
 }
 
 #[test]
-fn normal_prints_figures_as_fio() {
+fn normal_has_the_numbers_of_fio() {
     let ours = ours(Format::Normal);
     let same = |line: &&str| {
         let starts =
@@ -53,7 +53,7 @@ fn normal_prints_figures_as_fio() {
     assert!(ours.len() > 15, "{ours:#?}");
 }
 
-/// What kind of field it is: a number with so many decimals, perhaps a percentage.
+/// The kind of a field: a number with its decimals, a percentage, or a name.
 fn kind(field: &str) -> String {
     let number = field.trim_end_matches('%');
     match number.parse::<f64>() {
@@ -75,7 +75,7 @@ fn terse_has_the_fields_of_fio() {
 }
 
 #[test]
-fn terse_has_figures_in_the_places_of_fio() {
+fn terse_has_the_values_of_fio() {
     let ours = ours(Format::Terse);
     let fields = |line: &'static str| line.trim_end().split(';').collect::<Vec<_>>();
     let (ours, fio) = (fields(ours.leak()), fields(FIO_TERSE));
@@ -88,7 +88,7 @@ fn terse_has_figures_in_the_places_of_fio() {
 }
 
 #[test]
-fn several_formats_follow_each_other_in_the_order_of_fio() {
+fn several_formats_are_in_the_order_of_fio() {
     let job = job("mixed");
     let jobs = fio_run().map(|stats| clone_of(&job, stats));
     let text = render(&report(jobs.into()), &[Format::Normal, Format::Json, Format::Terse]);

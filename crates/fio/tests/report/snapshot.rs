@@ -1,4 +1,4 @@
-//! The normal format of a small run, whole.
+//! The normal format of a small run, complete.
 use crate::support::{clone_of, job, report};
 use zonal_blk::{Nanos, Status};
 use zonal_fio::job::{DataDir, Rw};
@@ -57,7 +57,7 @@ fn normal_output_of_two_groups() {
 }
 
 #[test]
-fn a_single_group_has_nothing_to_be_compared_with() {
+fn a_single_group_has_no_comparison() {
     let null = job("null");
     let text = render(&report(vec![clone_of(&null, reader())]), &[Format::Normal]);
     assert!(text.ends_with("\n  device=null:size=1g, policy=plug, seed=1\n"), "{text}");

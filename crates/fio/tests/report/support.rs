@@ -1,4 +1,4 @@
-//! Jobs, and fio's run entered into our statistics.
+//! Jobs, and fio's run as statistics.
 use serde_json::Value;
 use zonal_blk::Nanos;
 use zonal_fio::job::{DataDir, Job, Rw};
@@ -22,7 +22,7 @@ pub fn job(name: &str) -> Job {
         numjobs: 2,
         group_reporting: true,
         ioengine: "null".to_owned(),
-        given: vec![("rw".to_owned(), "randrw".to_owned())],
+        own_options: vec![("rw".to_owned(), "randrw".to_owned())],
         ..Job::default()
     }
 }
@@ -48,7 +48,7 @@ pub fn report(jobs: Vec<JobReport<'_>>) -> Report<'_> {
 }
 
 /// The two clones of fio's run: one that did its reads and one that did its writes, each I/O with
-/// the latency that stands for its bin, spread evenly over the run.
+/// the latency that represents its bin, spread evenly over the run.
 pub fn fio_run() -> [IoStats; 2] {
     let fio: Value = serde_json::from_str(FIO_JSON).expect("fio writes JSON");
     let usage = Usage { minor_faults: 11, context_switches: 3980, ..Usage::default() };

@@ -7,12 +7,11 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter};
 use std::sync::Arc;
 use zonal_blk::{Limits, Op};
-use zonal_fio::generate::{Region, SequentialZones};
-use zonal_fio::job::Job;
+use zonal_fio::generate::Region;
+use zonal_fio::job::{Fraction, Job, PatternProgram};
 use zonal_fio::plan::Task;
-use zonal_fio::trace::{
-    self, Format, PatternProgram, Raidtest, Recording, Trace, TraceError, TraceSlice,
-};
+use zonal_fio::runner::Recording;
+use zonal_fio::trace::{self, Format, Raidtest, SequentialZones, Trace, TraceError, TraceSlice};
 
 /// A trace's requests for one device; without a name, for the job's own.
 type DeviceTrace = (Option<String>, Arc<Trace>);
@@ -32,8 +31,8 @@ pub fn load(phases: &mut [Vec<Task>], one: Option<&str>) -> Result<()> {
                     parts.insert(key.clone(), pattern(file).with_context(in_job)?);
                 }
                 let (_, trace) = &parts[&key][0];
-                let share = TraceSlice::new(Arc::clone(trace), task.clone, job.numjobs);
-                tasks.push(Task { share: Some(share), ..task });
+                let trace_slice = TraceSlice::new(Arc::clone(trace), task.clone, job.numjobs);
+                tasks.push(Task { trace_slice: Some(trace_slice), ..task });
             } else if let Some(files) = &job.replay.read_iolog {
                 let files: Vec<&str> = files.split(':').collect();
                 let file = files[task.clone as usize % files.len()];
@@ -42,8 +41,8 @@ pub fn load(phases: &mut [Vec<Task>], one: Option<&str>) -> Result<()> {
                     parts.insert(key.clone(), replay(file, &job, one).with_context(in_job)?);
                 }
                 for (device, trace) in &parts[&key] {
-                    let share = Some(TraceSlice::new(Arc::clone(trace), 0, 1));
-                    tasks.push(Task { share, device: device.clone(), ..task.clone() });
+                    let trace_slice = Some(TraceSlice::new(Arc::clone(trace), 0, 1));
+                    tasks.push(Task { trace_slice, device: device.clone(), ..task.clone() });
                 }
             } else {
                 tasks.push(task);
@@ -137,12 +136,12 @@ pub fn fit(phases: &mut [Vec<Task>], devices: &Devices) -> Result<()> {
                     None => Arc::new(raidtest(&task.job, limits)?),
                 };
                 raidtests.insert(task.index, Arc::clone(&trace));
-                task.share = Some(TraceSlice::new(trace, task.clone, task.job.numjobs));
+                task.trace_slice = Some(TraceSlice::new(trace, task.clone, task.job.numjobs));
             }
-            if let Some(share) = &mut task.share {
-                share.check(limits).with_context(|| format!("job {}", task.job.name))?;
-                if share.trace.requests.iter().any(|request| request.op == Op::Discard) {
-                    share.zones = SequentialZones::of(&**device).context("zone report")?;
+            if let Some(slice) = &mut task.trace_slice {
+                slice.check(limits).with_context(|| format!("job {}", task.job.name))?;
+                if slice.trace.requests.iter().any(|request| request.op == Op::Discard) {
+                    slice.zones = SequentialZones::of(&**device).context("zone report")?;
                 }
             }
         }
@@ -158,7 +157,7 @@ fn raidtest(job: &Job, limits: &Limits) -> Result<Trace> {
         requests: options.requests.unwrap_or(Raidtest::REQUESTS),
         align: options.align.unwrap_or(u64::from(limits.lba_size)),
         max_size: options.max_size.unwrap_or(Raidtest::MAX_SIZE),
-        writes: options.writes.unwrap_or(trace::Fraction::HALF),
+        writes: options.writes.unwrap_or(Fraction::HALF),
         seed: job.randseed,
     };
     let in_job = || format!("job {}: pattern=raidtest", job.name);

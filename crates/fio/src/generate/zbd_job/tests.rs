@@ -43,7 +43,7 @@ fn write(job: &mut ZbdJob) -> u64 {
 }
 
 #[test]
-fn sequential_writes_follow_write_pointers_and_reset_full_zones_when_they_come_round() {
+fn sequential_writes_follow_write_pointers_and_reset_full_zones_on_the_next_pass() {
     let table = table("null:zones=2,zone_size=64k,max_open=0", 0);
     let mut job = job(&table, 0, false, 0..2);
     let blocks = 2 * ZONE / BLOCK;
@@ -51,7 +51,7 @@ fn sequential_writes_follow_write_pointers_and_reset_full_zones_when_they_come_r
     assert!(first.iter().copied().eq((0..blocks).map(|i| i * BLOCK)));
     let next = job.next(DataDir::Write, BLOCK);
     assert!(matches!(next, NextIo::Manage(Io { op: Op::ZoneReset, offset: 0, .. })), "{next:?}");
-    assert_eq!(job.next(DataDir::Write, BLOCK), NextIo::Wait, "the reset is on its way");
+    assert_eq!(job.next(DataDir::Write, BLOCK), NextIo::Wait, "the reset is in flight");
     job.done(Op::ZoneReset, 0);
     assert_eq!(write(&mut job), 0);
 }

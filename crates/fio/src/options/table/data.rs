@@ -1,35 +1,30 @@
-//! What becomes of the data: whether it is checked, when it is durable, and what errors mean.
-use super::{ANY_U32, OptionSpec, ValueKind, narrow};
+//! Verification, durability and error handling.
+use super::{ANY_U32, OptionSpec, ValueKind, number, to_u32};
+use crate::job::{Checksum, VerifyMethod, VerifyOptions};
 use crate::options::Draft;
 use crate::options::kind::Choice;
-use crate::verify::{Checksum, VerifyMethod, VerifyOptions};
 
-/// Writes between two flushes.
-const fn every(set: fn(&mut Draft, u64)) -> ValueKind {
-    ValueKind::Number { min: 0, max: ANY_U32, set }
-}
-
-/// fio's least interval.
+/// fio's lowest interval.
 const MIN_INTERVAL: u64 = 80;
-/// fio's least offset: the length of a header.
+/// fio's lowest offset: the length of a header.
 const MIN_OFFSET: u64 = 40;
 
-fn check(draft: &mut Draft, method: VerifyMethod) {
+fn set_method(draft: &mut Draft, method: VerifyMethod) {
     draft.job.verify.method = Some(method);
 }
 
-const CHECKSUMS: &str = "of checksums there are crc32c, crc32, md5 and sha256";
+const CHECKSUMS: &str = "the checksums are crc32c, crc32, md5 and sha256";
 
 const METHODS: &[Choice] = &[
     ("0", Ok(|draft| draft.job.verify.method = None)),
-    ("crc32c", Ok(|draft| check(draft, VerifyMethod::Checksum(Checksum::Crc32c)))),
-    ("crc32c-intel", Ok(|draft| check(draft, VerifyMethod::Checksum(Checksum::Crc32c)))),
-    ("crc32", Ok(|draft| check(draft, VerifyMethod::Checksum(Checksum::Crc32)))),
-    ("md5", Ok(|draft| check(draft, VerifyMethod::Checksum(Checksum::Md5)))),
-    ("sha256", Ok(|draft| check(draft, VerifyMethod::Checksum(Checksum::Sha256)))),
-    ("meta", Ok(|draft| check(draft, VerifyMethod::Meta))),
-    ("pattern", Ok(|draft| check(draft, VerifyMethod::Pattern))),
-    ("null", Ok(|draft| check(draft, VerifyMethod::Null))),
+    ("crc32c", Ok(|draft| set_method(draft, VerifyMethod::Checksum(Checksum::Crc32c)))),
+    ("crc32c-intel", Ok(|draft| set_method(draft, VerifyMethod::Checksum(Checksum::Crc32c)))),
+    ("crc32", Ok(|draft| set_method(draft, VerifyMethod::Checksum(Checksum::Crc32)))),
+    ("md5", Ok(|draft| set_method(draft, VerifyMethod::Checksum(Checksum::Md5)))),
+    ("sha256", Ok(|draft| set_method(draft, VerifyMethod::Checksum(Checksum::Sha256)))),
+    ("meta", Ok(|draft| set_method(draft, VerifyMethod::Meta))),
+    ("pattern", Ok(|draft| set_method(draft, VerifyMethod::Pattern))),
+    ("null", Ok(|draft| set_method(draft, VerifyMethod::Null))),
     ("crc64", Err(CHECKSUMS)),
     ("crc16", Err(CHECKSUMS)),
     ("crc7", Err(CHECKSUMS)),
@@ -58,41 +53,32 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         "verify",
         ValueKind::Word(METHODS),
         "0",
-        "Check that what was written can be read: a header in each block with a checksum of the \
-         rest, meta for the header alone, pattern for verify_pattern without header, null for \
-         reads that nobody looks at.",
+        "Verify what was written: a checksum stores a header with it in each block, meta the header \
+         alone, pattern compares with verify_pattern, null reads without verifying.",
     ),
     OptionSpec::new(
         "do_verify",
         ValueKind::Bool(|draft, on| draft.job.verify.do_verify = on),
         "1",
-        "Read back and check what was written, after each loop.",
+        "Read back and verify what was written, after each loop.",
     ),
     OptionSpec::new(
         "verify_only",
         ValueKind::Flag(|draft, on| draft.job.verify.only = on),
         "0",
-        "Write nothing: check what the job wrote in an earlier run.",
+        "Write nothing: verify what the job wrote in an earlier run.",
     ),
     OptionSpec::new(
         "verify_interval",
-        ValueKind::Number {
-            min: MIN_INTERVAL,
-            max: ANY_U32,
-            set: |draft, n| draft.job.verify.interval = Some(narrow(n)),
-        },
+        number(MIN_INTERVAL, ANY_U32, |draft, n| draft.job.verify.interval = Some(to_u32(n))),
         "bs",
-        "Bytes that have a header of their own.",
+        "Bytes per header.",
     ),
     OptionSpec::new(
         "verify_offset",
-        ValueKind::Number {
-            min: MIN_OFFSET,
-            max: ANY_U32,
-            set: |draft, n| draft.job.verify.offset = narrow(n),
-        },
+        number(MIN_OFFSET, ANY_U32, |draft, n| draft.job.verify.offset = to_u32(n)),
         "the start",
-        "Where in them the header lies.",
+        "Offset of the header in each interval.",
     ),
     OptionSpec::new(
         "verify_pattern",
@@ -101,56 +87,55 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
             *to = Some(pattern);
         }),
         "random bytes",
-        "What is written over and over: numbers, strings in quotes, and %o for the offset of the \
-         I/O.",
+        "Pattern to fill blocks with: numbers, quoted strings, and %o for the offset of the I/O.",
     ),
     OptionSpec::new(
         "verify_backlog",
-        every(|draft, n| draft.job.verify.backlog = narrow(n)),
+        number(0, ANY_U32, |draft, n| draft.job.verify.backlog = to_u32(n)),
         "0",
-        "Writes after which blocks are checked before the end; 0 for none.",
+        "Verify after this many writes; 0 for at the end only.",
     ),
     OptionSpec::new(
         "verify_backlog_batch",
-        every(|draft, n| draft.job.verify.backlog_batch = narrow(n)),
+        number(0, ANY_U32, |draft, n| draft.job.verify.backlog_batch = to_u32(n)),
         "verify_backlog",
-        "Blocks that are checked then.",
+        "Blocks to verify each time.",
     ),
     OptionSpec::new(
         "verify_fatal",
         ValueKind::Bool(|draft, on| draft.job.verify.fatal = on),
         "0",
-        "The first block that is wrong ends the job, whatever continue_on_error says.",
+        "The first verification error ends the job, whatever continue_on_error says.",
     ),
     OptionSpec::new(
         "verify_dump",
         ValueKind::Bool(|draft, on| draft.job.verify.dump = on),
         "0",
-        "Write what was read and what was expected to the files JOB.OFFSET.received and .expected.",
+        "Dump received and expected data to the files JOB.OFFSET.received and .expected.",
     ),
     OptionSpec::new(
         "fsync",
-        every(|draft, n| draft.job.sync.fsync = narrow(n)),
+        number(0, ANY_U32, |draft, n| draft.job.sync.fsync = to_u32(n)),
         "0",
-        "Writes after which the job flushes the device and waits for that; 0 for never.",
+        "Flush the device after this many writes, and wait for it; 0 for never.",
     ),
     OptionSpec::new(
         "fdatasync",
-        every(|draft, n| draft.job.sync.fdatasync = narrow(n)),
+        number(0, ANY_U32, |draft, n| draft.job.sync.fdatasync = to_u32(n)),
         "0",
-        "The same.",
+        "Same as fsync.",
     ),
     OptionSpec::new(
         "end_fsync",
         ValueKind::Bool(|draft, on| draft.job.sync.end_fsync = on),
         "0",
-        "Flush the device when all is written.",
+        "Flush the device when all writes have completed.",
     ),
     OptionSpec::new(
         "fsync_on_close",
         ValueKind::Bool(|draft, on| draft.job.sync.on_close = on),
         "0",
-        "The same: the device is closed then.",
+        "Same as end_fsync: the device is closed then.",
     ),
     OptionSpec::new(
         "sync",
@@ -162,32 +147,31 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
             ("1", Ok(|draft| draft.job.sync.sync = true)),
         ]),
         "none",
-        "Whether writes are durable when they complete (FUA).",
+        "Issue writes with FUA, so that they are durable when they complete.",
     ),
     OptionSpec::new(
         "write_barrier",
-        every(|draft, n| draft.job.sync.barrier = narrow(n)),
+        number(0, ANY_U32, |draft, n| draft.job.sync.barrier = to_u32(n)),
         "0",
-        "Every so many writes one that comes after a flush and is durable (PREFLUSH and FUA); 0 \
-         for none.",
+        "Issue every Nth write with PREFLUSH and FUA; 0 for none.",
     ),
     OptionSpec::new(
         "continue_on_error",
         ValueKind::Word(CONTINUE_ON_ERROR),
         "none",
-        "Errors that do not end the job, if they are EIO or EILSEQ; io is read and write.",
+        "Errors that do not end the job, if they are EIO or EILSEQ; io means read and write.",
     ),
     OptionSpec::new(
         "ignore_error",
         ValueKind::Errors(|draft, lists| draft.job.errors.ignored = lists),
         "",
-        "Errors that do not end the job, by name or number between colons; with commas for reads, \
-         writes and checks.",
+        "Errors that do not end the job: names or numbers separated by colons; with commas for \
+         reads, writes and verification.",
     ),
     OptionSpec::new(
         "error_dump",
         ValueKind::Bool(|draft, on| draft.job.errors.dump = on),
         "0",
-        "Tell of each I/O that fails, up to a hundred for each clone.",
+        "Print each failed I/O, up to a hundred per clone.",
     ),
 ];

@@ -1,42 +1,38 @@
-//! The supported options, by group.
+//! The table of supported options, by group.
 //!
-//! An option is one entry: names, kind of value with its setter, fio's default and a line of help.
-//! Parsing, the help text and the documentation all come from it.
+//! Each option is one entry: names, kind of value with its setter, default and a line of help.
+//! Parsing, the help text and the documentation are generated from it.
+use super::draft::Draft;
 use super::kind::ValueKind;
 
-mod amount;
 mod data;
-mod depth;
 mod files;
-mod pattern;
-mod process;
-mod rate;
-mod time;
+mod io;
+mod job;
 mod trace;
-mod zones;
 
-/// Headings of the help text.
+/// A section of the help text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Names and grouping of jobs.
+    /// Names and groups of jobs, and where they run.
     Job,
-    /// What is read and written where.
+    /// Directions and offsets.
     Pattern,
-    /// How much.
+    /// Region and amount of I/O.
     Amount,
-    /// How long, and when.
+    /// When, and for how long.
     Time,
-    /// How many at once.
+    /// Queue depth and batches.
     Depth,
-    /// How fast.
+    /// Rate limits and think time.
     Rate,
-    /// What becomes of the data.
+    /// Verification, durability, errors.
     Data,
-    /// Zones.
+    /// Zoned devices.
     Zones,
     /// File systems and files.
     Files,
-    /// Traces and other programs' patterns.
+    /// Traces and patterns of other programs.
     Trace,
 }
 
@@ -45,13 +41,13 @@ pub enum Group {
 pub struct OptionSpec {
     /// fio's name.
     pub name: &'static str,
-    /// Other names for it.
+    /// Aliases.
     pub aliases: &'static [&'static str],
-    /// Kind of value and where it goes.
+    /// Kind of value, with its setter.
     pub kind: ValueKind,
-    /// Value without the option, as help shows it; empty for none.
+    /// Default as shown in the help text; empty for none.
     pub default: &'static str,
-    /// What it does, in a sentence.
+    /// What it does, in one sentence.
     pub help: &'static str,
 }
 
@@ -77,14 +73,14 @@ impl OptionSpec {
 
 /// The groups in the order of the help text.
 pub(super) const GROUPS: &[(Group, &str, &[OptionSpec])] = &[
-    (Group::Job, "Jobs", process::OPTIONS),
-    (Group::Pattern, "I/O pattern", pattern::OPTIONS),
-    (Group::Amount, "Region and amount", amount::OPTIONS),
-    (Group::Time, "Time", time::OPTIONS),
-    (Group::Depth, "Queue depth", depth::OPTIONS),
-    (Group::Rate, "Rate", rate::OPTIONS),
+    (Group::Job, "Jobs", job::JOB),
+    (Group::Pattern, "I/O pattern", io::PATTERN),
+    (Group::Amount, "Region and amount", io::AMOUNT),
+    (Group::Time, "Time", job::TIME),
+    (Group::Depth, "Queue depth", io::DEPTH),
+    (Group::Rate, "Rate", io::RATE),
     (Group::Data, "Data", data::OPTIONS),
-    (Group::Zones, "Zones", zones::OPTIONS),
+    (Group::Zones, "Zones", io::ZONES),
     (Group::Files, "File systems", files::OPTIONS),
     (Group::Trace, "Traces and patterns", trace::OPTIONS),
 ];
@@ -96,17 +92,24 @@ pub fn supported() -> impl Iterator<Item = &'static OptionSpec> {
 
 const ANY_U32: u64 = u32::MAX as u64;
 
-/// A value that its kind has limited to 32 bits.
-fn narrow(value: u64) -> u32 {
+const fn number(min: u64, max: u64, set: fn(&mut Draft, u64)) -> ValueKind {
+    ValueKind::Number { min, max, set }
+}
+
+const fn triple(min: u64, max: u64, set: fn(&mut Draft, [Option<u64>; 3])) -> ValueKind {
+    ValueKind::Triple { min, max, set }
+}
+
+// Setters are called with values in the option's range only.
+
+fn to_u32(value: u64) -> u32 {
     u32::try_from(value).expect("the table limits this option to 32 bits")
 }
 
-/// The same for 16 bits.
-fn small(value: u64) -> u16 {
+fn to_u16(value: u64) -> u16 {
     u16::try_from(value).expect("the table limits this option to 16 bits")
 }
 
-/// The same for 8 bits.
-fn tiny(value: u64) -> u8 {
+fn to_u8(value: u64) -> u8 {
     u8::try_from(value).expect("the table limits this option to 8 bits")
 }

@@ -1,13 +1,13 @@
-//! Random numbers that decide order, the same on every machine and in every version.
+//! Random numbers, the same on every machine and in every version.
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A job's random numbers: Xoshiro256++ (Blackman and Vigna), seeded by SplitMix64.
+/// A stream of random numbers: Xoshiro256++ (Blackman and Vigna), seeded by SplitMix64.
 #[derive(Clone, Debug)]
 pub struct Rng(Xoshiro256PlusPlus);
 
 impl Rng {
-    /// Numbers that depend on `seed` and on each of `stream` (the job's own seed, job, clone, purpose).
+    /// A stream determined by `seed` and all of `stream` (the job's own seed, job, clone, purpose).
     pub fn new(seed: u64, stream: [u64; 4]) -> Self {
         let mixed = stream.iter().fold(mix(seed), |state, &part| mix(state ^ mix(part)));
         Rng(Xoshiro256PlusPlus::seed_from_u64(mixed))
@@ -34,9 +34,9 @@ pub(crate) fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A random order of the numbers below `len` in constant memory: a Feistel network over the next
-/// power of four, whose results that are too large are passed through again until they fit.
-/// Stands for fio's random map, which keeps a bit for each block.
+/// A random permutation of the numbers below `len` in constant memory: a Feistel network over the
+/// next power of four, applied again to results that are too large. Replaces fio's random map, which
+/// has a bit for each block.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     len: u64,
@@ -45,7 +45,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// An order that `rng` chooses.
+    /// A permutation chosen by `rng`.
     pub fn new(len: u64, rng: &mut Rng) -> Self {
         assert!(len > 0, "a permutation of nothing");
         let bits = u64::BITS - (len - 1).leading_zeros();
@@ -53,7 +53,7 @@ impl Permutation {
         Permutation { len, half_bits: bits.div_ceil(2).max(1), keys }
     }
 
-    /// The `index`-th number of the order.
+    /// The `index`-th number.
     pub fn get(&self, index: u64) -> u64 {
         debug_assert!(index < self.len);
         let mask = (1 << self.half_bits) - 1;
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_differ_and_repeat() {
+    fn streams_differ_and_are_reproducible() {
         let draw = |seed, stream| Rng::new(seed, stream).below(u64::MAX);
         assert_eq!(draw(1, [0, 0, 0, 0]), draw(1, [0, 0, 0, 0]));
         assert_ne!(draw(1, [0, 0, 0, 0]), draw(1, [0, 1, 0, 0]));

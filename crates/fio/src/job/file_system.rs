@@ -1,12 +1,12 @@
-//! What a job says of the file system it runs on, and what the file system counted.
+//! Options for file systems.
 use zonal_blk::Nanos;
 
-/// A file system (`filesystem=`).
+/// The file systems that are modelled (`filesystem=`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FsKind {
-    /// btrfs on zones.
+    /// btrfs on a zoned device.
     Btrfs,
-    /// XFS with its zoned allocator.
+    /// XFS with the zoned allocator.
     Xfs,
     /// FreeBSD's UFS.
     Ufs,
@@ -31,35 +31,35 @@ impl FsKind {
     }
 }
 
-/// Which of its open files a process goes on with (`file_service_type=`).
+/// How a process chooses among its open files (`file_service_type=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Service {
-    /// One after another, one I/O each.
+pub enum FileService {
+    /// One I/O to each in turn.
     #[default]
     RoundRobin,
-    /// The first one, until it is done.
+    /// The first one until it is finished.
     Sequential,
 }
 
-/// What a job says of its file system and files. Parameters that it does not give are those of
-/// its model.
+/// Options for a file system and its files. Parameters that are `None` have the default of their
+/// file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FsOptions {
     /// `filesystem=`; `None` for I/O on the device itself.
     pub kind: Option<FsKind>,
-    /// `filesize=`: least and greatest size in bytes.
+    /// `filesize=`: smallest and largest size in bytes.
     pub filesize: Option<(u64, u64)>,
-    /// `nrfiles=`: files of a clone.
+    /// `nrfiles=`: files per clone.
     pub nrfiles: Option<u32>,
-    /// `openfiles=`: files that a clone has open at a time.
+    /// `openfiles=`: files that a clone keeps open at a time.
     pub openfiles: Option<u32>,
     /// `file_service_type=`.
-    pub service: Service,
-    /// `fs_shared=`: all clones work on the same files.
+    pub service: FileService,
+    /// `fs_shared=`: all clones use the same files.
     pub shared: bool,
-    /// `fs_disks=`: disks alike, over which data are spread.
+    /// `fs_disks=`: number of identical disks in the pool.
     pub disks: u32,
-    /// `fs_warm_runs=`: how often all is done before the run that is measured.
+    /// `fs_warm_runs=`: unmeasured runs before the measured one.
     pub warm_runs: u32,
     /// `fs_memory=`.
     pub memory: Option<u64>,
@@ -92,7 +92,7 @@ impl Default for FsOptions {
             filesize: None,
             nrfiles: None,
             openfiles: None,
-            service: Service::default(),
+            service: FileService::default(),
             shared: false,
             disks: 1,
             warm_runs: 0,
@@ -112,15 +112,15 @@ impl Default for FsOptions {
 }
 
 impl FsOptions {
-    /// The first option that has a meaning only with `filesystem=`, if one is given.
+    /// The first option that is set and needs `filesystem=`.
     pub fn needs_kind(&self) -> Option<&'static str> {
-        let plain = FsOptions::default();
+        let unset = FsOptions::default();
         [
             ("filesize", self.filesize.is_some()),
             ("nrfiles", self.nrfiles.is_some_and(|files| files != 1)),
             ("fs_shared", self.shared),
-            ("fs_disks", self.disks != plain.disks),
-            ("fs_warm_runs", self.warm_runs != plain.warm_runs),
+            ("fs_disks", self.disks != unset.disks),
+            ("fs_warm_runs", self.warm_runs != unset.warm_runs),
             ("fs_memory", self.memory.is_some()),
             ("fs_dirty", self.dirty.is_some()),
             ("fs_dirty_background", self.background.is_some()),
@@ -136,31 +136,4 @@ impl FsOptions {
         .into_iter()
         .find_map(|(name, given)| given.then_some(name))
     }
-}
-
-/// What a file system has counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FsCounters {
-    /// Its name.
-    pub name: &'static str,
-    /// Bytes that processes read and wrote.
-    pub file_bytes: [u64; 2],
-    /// Of the bytes read, those that needed no I/O.
-    pub cached_bytes: u64,
-    /// Block reads and writes of file data.
-    pub data_ios: [u64; 2],
-    /// Their bytes.
-    pub data_bytes: [u64; 2],
-    /// Block reads and writes of the file system's own.
-    pub metadata_ios: [u64; 2],
-    /// Their bytes.
-    pub metadata_bytes: [u64; 2],
-    /// Of the block writes, those that were zone appends.
-    pub appends: u64,
-    /// Whether the device did the appends, or the block layer by writes.
-    pub native_appends: bool,
-    /// Zone resets.
-    pub zone_resets: u64,
-    /// Flushes of the disks' write caches.
-    pub flushes: u64,
 }

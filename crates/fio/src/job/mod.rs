@@ -1,15 +1,26 @@
-//! One validated job: what a section of a job file asks for, after defaults, with every value
-//! checked. Field names are fio's option names (fio 3.33, HOWTO).
-use crate::file_system::FsOptions;
-use crate::trace::{PatternOptions, RecordOptions, ReplayOptions};
-use crate::verify::{ErrorOptions, SyncOptions, VerifyOptions};
+//! A validated job: a section of a job file with defaults filled in and every value checked. Field
+//! names are fio's option names (fio 3.33, HOWTO).
+mod data;
+mod file_system;
+mod trace;
+
+pub use data::{
+    Checksum, ErrorKind, ErrorOptions, FillPattern, ParsePatternError, SyncOptions, VerifyMethod,
+    VerifyOptions,
+};
+pub use file_system::{FileService, FsKind, FsOptions};
+pub use trace::{
+    BlkparseAction, Fraction, ParseFractionError, PatternOptions, PatternProgram, RecordFormat,
+    RecordOptions, ReplayOptions,
+};
+
 use zonal_blk::Nanos;
 use zonal_blk::sched::Prio;
 
-/// The seed of a job that names none: fio's default, so that a job file runs the same each time.
+/// The default seed, as in fio: a job file runs the same each time.
 pub const FIXED_SEED: u64 = 0x89;
 
-/// What a job's I/Os do (`rw=`).
+/// The directions of a job's I/O (`rw=`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rw {
     /// Reads only.
@@ -37,18 +48,18 @@ pub enum DataDir {
 /// A length or position that may depend on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// So many bytes.
+    /// Bytes.
     Bytes(u64),
-    /// So many percent of the device's (or region's) size, 0 to 100.
+    /// Percentage of the size of the device or region, 0 to 100.
     Percent(u8),
-    /// So many zones of the device (fio's `z` suffix).
+    /// Zones of the device (fio's `z` suffix).
     Zones(u64),
 }
 
-/// How the job treats zones (`zonemode=`).
+/// Zone handling (`zonemode=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZoneMode {
-    /// Zones are ignored: offsets are as on a regular disk.
+    /// Zones are ignored.
     #[default]
     None,
     /// Zoned block device: writes go to write pointers, full zones are reset before they are
@@ -56,13 +67,13 @@ pub enum ZoneMode {
     Zbd,
 }
 
-/// How the CPUs of `cpus_allowed` are given out to the clones of a job (`cpus_allowed_policy=`).
+/// How the CPUs of `cpus_allowed` are assigned to clones (`cpus_allowed_policy=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CpusPolicy {
     /// Each clone may run on all of them.
     #[default]
     Shared,
-    /// Each clone gets one, in turn.
+    /// Each clone runs on one of them, in turn.
     Split,
 }
 
@@ -73,7 +84,7 @@ pub struct Job {
     pub name: String,
     /// `description=`.
     pub description: String,
-    /// Kind of I/O.
+    /// Directions (`rw=`).
     pub rw: Rw,
     /// Whether offsets are random.
     pub random: bool,
@@ -82,51 +93,51 @@ pub struct Job {
     pub rw_modifier: i64,
     /// Block size in bytes by [`DataDir`].
     pub bs: [u64; 3],
-    /// Percent of a mixed job that are reads.
+    /// Percentage of reads in a mixed job.
     pub rwmixread: u8,
     /// I/Os in flight.
     pub iodepth: u32,
     /// I/Os submitted at a time (`iodepth_batch`, `iodepth_batch_submit`), at least 1.
     pub iodepth_batch: u32,
-    /// Completions waited for at a time, at least 0.
+    /// Completions to wait for at a time; 0 polls.
     pub iodepth_batch_complete_min: u32,
-    /// Completions taken at a time at the most.
+    /// Most completions to reap at a time.
     pub iodepth_batch_complete_max: u32,
-    /// Depth to drain to before filling up again; equals `iodepth` by default.
+    /// Depth to drain to before refilling; `iodepth` by default.
     pub iodepth_low: u32,
     /// Number of clones.
     pub numjobs: u32,
-    /// Region size; the rest of the device if not given.
+    /// Region size; the rest of the device if not set.
     pub size: Option<Extent>,
-    /// Amount of I/O to do; `size` if not given.
+    /// Amount of I/O to do; `size` if not set.
     pub io_size: Option<Extent>,
     /// Start of the region.
     pub offset: Extent,
-    /// Added to `offset` for each further clone.
+    /// Added to `offset` for each clone after the first.
     pub offset_increment: Extent,
     /// Time limit.
     pub runtime: Option<Nanos>,
-    /// Goes on for `runtime` even if all I/O is done.
+    /// Runs for `runtime` even if all I/O is done.
     pub time_based: bool,
-    /// Time before measurements begin.
+    /// Time before measurements start.
     pub ramp_time: Nanos,
-    /// Time before the job begins.
+    /// Time before the job starts.
     pub startdelay: Nanos,
-    /// Stop after so many I/Os.
+    /// Stop after this many I/Os.
     pub number_ios: Option<u64>,
-    /// Times the whole amount of I/O is done.
+    /// Repetitions of the whole amount of I/O.
     pub loops: u64,
     /// Zone handling.
     pub zonemode: ZoneMode,
-    /// Write-target zones at once over all jobs; 0 for the device's limit.
+    /// Limit of zones being written by all jobs; 0 for the device's limit.
     pub max_open_zones: u32,
-    /// Write-target zones at once of this job; 0 for no limit.
+    /// Limit of zones being written by one clone; 0 for no limit.
     pub job_max_open_zones: u32,
-    /// Zone size in bytes: checked against a zoned device's.
+    /// Zone size in bytes; must be the device's.
     pub zonesize: Option<u64>,
     /// Bytes of a zone that are used in `zonemode=none` (fio: strided).
     pub zonerange: Option<u64>,
-    /// One summary for all clones and jobs of the group.
+    /// One report for all clones and jobs of the group.
     pub group_reporting: bool,
     /// Starts a new reporting group.
     pub new_group: bool,
@@ -134,7 +145,7 @@ pub struct Job {
     pub stonewall: bool,
     /// Seed of the random numbers; clones derive theirs.
     pub randseed: u64,
-    /// Random offsets may repeat before all blocks were visited.
+    /// Random offsets may repeat before all blocks have been visited.
     pub norandommap: bool,
     /// Pause after each `thinktime_blocks` I/Os.
     pub thinktime: Nanos,
@@ -146,48 +157,47 @@ pub struct Job {
     pub rate_iops: [u64; 3],
     /// The priority of the job's I/O (`prioclass=`, `prio=`).
     pub prio: Prio,
-    /// The share of the device that the scheduler bfq gives each clone (`weight=`, Zonal's own);
-    /// `None` for what the priority gives.
+    /// Weight of each clone with the scheduler bfq (`weight=`, Zonal's own); `None` derives it from
+    /// the priority.
     pub weight: Option<u16>,
     /// The I/O scheduler of the job's device (`ioscheduler=`).
     pub ioscheduler: Option<String>,
-    /// Attributes of that scheduler, `name=value` between commas (`sched_opt=`, Zonal's own).
+    /// Attributes of that scheduler, comma-separated `name=value` (`sched_opt=`, Zonal's own).
     pub sched_opt: Option<String>,
-    /// A trace instead of I/O of the job's own (`read_iolog`, `replay_*`).
+    /// The trace to replay (`read_iolog`, `replay_*`).
     pub replay: ReplayOptions,
-    /// Another program's requests instead (`pattern`, `pattern_*`, Zonal's own).
+    /// The benchmark's pattern to replay (`pattern`, `pattern_*`, Zonal's own).
     pub pattern: PatternOptions,
-    /// The trace to make of the run (`write_iolog`).
+    /// The trace to record (`write_iolog`).
     pub record: RecordOptions,
-    /// How what is written is checked (`verify`, `verify_*`).
+    /// Verification (`verify`, `verify_*`).
     pub verify: VerifyOptions,
-    /// When it is made durable (`fsync`, `sync`, ...).
+    /// Durability (`fsync`, `sync`, ...).
     pub sync: SyncOptions,
-    /// Which errors the job survives (`continue_on_error`, `ignore_error`).
+    /// Non-fatal errors (`continue_on_error`, `ignore_error`).
     pub errors: ErrorOptions,
     /// CPUs that the job may run on; empty for all.
     pub cpus_allowed: Vec<usize>,
-    /// How they are given out.
+    /// How they are assigned to clones.
     pub cpus_allowed_policy: CpusPolicy,
-    /// `ioengine=`, kept for the report: all engines are Zonal's own.
+    /// `ioengine=`, only reported: all engines are Zonal's own.
     pub ioengine: String,
-    /// Device spec for this job, if it names one (`filename=`).
+    /// Device spec of this job (`filename=`).
     pub filename: Option<String>,
-    /// `direct=`: I/O of a file system goes past its cache. Without one kept for the report: there
-    /// is no page cache.
+    /// `direct=`: I/O bypasses the cache of the file system. Only reported without one, as there is
+    /// no page cache.
     pub direct: bool,
     /// The file system and its files.
     pub fs: FsOptions,
-    /// `thread=`, kept for the report: clones are always threads.
+    /// `thread=`, only reported: clones are always threads.
     pub thread: bool,
     /// Unit prefixes for reports (`kb_base=`): 1024 or 1000.
     pub kb_base: u32,
-    /// Reports count bytes (8), bits (1) or what fits best (0) (`unit_base=`).
+    /// Whether reports count bytes (8), bits (1) or either (0) (`unit_base=`).
     pub unit_base: u32,
-    /// The options that the job's own section gives, in fio's names and in their order, with the
-    /// values as written. Options of `[global]` are in
-    /// [`JobSet::global_options`](crate::jobfile::JobSet::global_options).
-    pub given: Vec<(String, String)>,
+    /// The options of the job's own section, by fio's names and in order, with the values as
+    /// written. Options of `[global]` are in `JobSet::global_options`.
+    pub own_options: Vec<(String, String)>,
 }
 
 impl Default for Job {
@@ -250,7 +260,7 @@ impl Default for Job {
             thread: false,
             kb_base: 1024,
             unit_base: 0,
-            given: Vec::new(),
+            own_options: Vec::new(),
         }
     }
 }

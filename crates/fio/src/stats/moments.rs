@@ -1,10 +1,8 @@
-//! Minimum, maximum, mean and standard deviation from running sums.
-//!
-//! Takes: values with a count. Gives: the moments, computed only when asked for. Keeps true: the
-//! sums are exact integers, so neither the order of the values nor a merge changes the result.
+//! Minimum, maximum, mean and standard deviation of latencies and of sampled rates.
 
 /// Running sums over latencies in nanoseconds.
 ///
+/// The sums are exact integers, so neither the order of the values nor a merge changes the result.
 /// The sum of squares fits as long as count times the squared latency stays below 2^128: at a
 /// latency of one hour, 2^44 I/Os.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +25,7 @@ impl LatStat {
     #[inline]
     pub fn record(&mut self, value: u64, count: u64) {
         self.count += count;
-        // Stores cost more here than branches which after a few values always go the same way.
+        // Branches that soon always go the same way are cheaper than stores.
         if value < self.min {
             self.min = value;
         }
@@ -80,7 +78,7 @@ impl LatStat {
             return 0.0;
         }
         let n = u128::from(self.count);
-        // Squares around the whole part of the mean, exactly; the fraction is mended in floating
+        // Squares around the integer part of the mean, exactly. The fraction is corrected in floating
         // point, where nothing large cancels any more.
         let whole = self.sum / n;
         let fraction = (self.sum % n) as f64 / n as f64;
@@ -90,12 +88,71 @@ impl LatStat {
     }
 }
 
+/// Sampled rates, in KiB/s or I/Os per second.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Samples {
+    count: u64,
+    min: u64,
+    max: u64,
+    mean: f64,
+    /// Sum of squared distances from the mean.
+    squares: f64,
+}
+
+impl Samples {
+    /// Adds the rate of one interval.
+    pub fn add(&mut self, rate: u64) {
+        self.min = if self.count == 0 { rate } else { self.min.min(rate) };
+        self.max = self.max.max(rate);
+        self.count += 1;
+        // Welford's update: stable without keeping the samples.
+        let distance = rate as f64 - self.mean;
+        self.mean += distance / self.count as f64;
+        self.squares += distance * (rate as f64 - self.mean);
+    }
+
+    /// Merges the samples of a job that ran at the same time. Rates add up, so minima, maxima and means
+    /// are added, as fio does for `group_reporting`.
+    pub fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.min += other.min;
+        self.max += other.max;
+        self.mean += other.mean;
+        self.squares += other.squares;
+    }
+
+    /// Number of samples of all merged jobs.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Lowest rate, 0 without samples.
+    pub fn min(&self) -> u64 {
+        self.min
+    }
+
+    /// Highest rate, 0 without samples.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// Mean rate, 0 without samples.
+    pub fn mean(&self) -> f64 {
+        self.mean
+    }
+
+    /// Standard deviation of the rates, 0 for fewer than two samples.
+    pub fn stddev(&self) -> f64 {
+        if self.count < 2 { 0.0 } else { (self.squares / (self.count - 1) as f64).sqrt() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn three_latencies_give_what_fio_printed_for_them() {
+    fn latency_statistics_are_those_of_fio() {
         let mut stat = LatStat::default();
         for value in [20, 30, 9_785] {
             stat.record(value, 1);
@@ -105,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn without_values_everything_is_zero() {
+    fn statistics_of_no_values_are_zero() {
         let stat = LatStat::default();
         assert_eq!((stat.min(), stat.max(), stat.mean(), stat.stddev()), (0, 0, 0.0, 0.0));
     }
@@ -128,5 +185,32 @@ mod tests {
         stat.record(10_000_000_000, 1_000_000);
         stat.record(10_000_000_002, 1_000_000);
         assert!((stat.stddev() - 1.0).abs() < 1e-6, "{}", stat.stddev());
+    }
+
+    fn of(rates: &[u64]) -> Samples {
+        let mut samples = Samples::default();
+        rates.iter().for_each(|&rate| samples.add(rate));
+        samples
+    }
+
+    #[test]
+    fn sample_statistics_are_those_of_fio() {
+        let bandwidth = of(&[8_000, 8_008, 8_008]);
+        assert_eq!((bandwidth.min(), bandwidth.max(), bandwidth.count()), (8_000, 8_008, 3));
+        assert_eq!(format!("{:.6}", bandwidth.mean()), "8005.333333");
+        assert_eq!(format!("{:.6}", bandwidth.stddev()), "4.618802");
+    }
+
+    #[test]
+    fn rates_of_jobs_side_by_side_add_up() {
+        let mut group = of(&[8_000, 8_016]);
+        group.merge(&of(&[7_900, 8_000]));
+        assert_eq!((group.min(), group.max(), group.count()), (15_900, 16_016, 4));
+        assert!((group.mean() - 15_958.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn one_sample_has_no_deviation() {
+        assert_eq!(of(&[5]).stddev(), 0.0);
     }
 }

@@ -1,48 +1,47 @@
-//! The bytes of a write, and whether a read brought them back.
+//! The contents of verified blocks: fills the buffer of a write, checks that of a read.
 use super::finding::Mismatch;
 use super::header::{HEADER_LEN, Header, MAGIC, kind_of};
-use super::options::{VerifyMethod, VerifyOptions};
-use super::pattern::FillPattern;
-use crate::generate::random::mix;
+use crate::job::{FillPattern, VerifyMethod, VerifyOptions};
+use crate::rng::mix;
 use std::cmp::Ordering;
 use zonal_blk::Nanos;
 
-/// What a clone writes and expects to read.
-pub(crate) struct Stamp {
+/// The contents of the blocks of a clone.
+pub(crate) struct BlockFormat {
     method: VerifyMethod,
-    /// Bytes with a header of their own; `usize::MAX` for those of the I/O.
+    /// Bytes per header; `usize::MAX` for the whole I/O.
     interval: usize,
-    /// Where in them the header lies.
+    /// Offset of the header in the interval.
     header_at: usize,
     pattern: Option<FillPattern>,
-    /// The clone's.
+    /// Seed of the clone.
     seed: u64,
     thread: u16,
-    /// The pattern once; kept for its capacity.
+    /// One repetition of the pattern; kept for its capacity.
     period: Vec<u8>,
 }
 
-/// What tells a write from all others of the clone.
+/// Identifies a write of a clone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WriteId {
-    /// First byte, or for an append that of its zone.
+    /// First byte; for an append that of its zone.
     pub offset: u64,
-    /// Writes of the clone before it.
+    /// Number of the write, from 0.
     pub number: u32,
-    /// When it was made.
+    /// Time of submission.
     pub time: Nanos,
 }
 
-/// What is known of a block before it is read.
+/// What is known of a block to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
     /// As in [`WriteId`].
     pub offset: u64,
-    /// As in [`WriteId`], if it is known which write it was.
+    /// As in [`WriteId`]; `None` if it is not known which write it was.
     pub number: Option<u32>,
 }
 
-/// Bytes of header and checksum.
+/// Length of header and checksum in bytes.
 fn header_len(method: VerifyMethod) -> usize {
     match method {
         VerifyMethod::Meta => HEADER_LEN,
@@ -51,17 +50,17 @@ fn header_len(method: VerifyMethod) -> usize {
     }
 }
 
-/// Whether a header that is `at` bytes into blocks of `len` bytes fits them.
+/// Whether a header at offset `at` fits into blocks of `len` bytes.
 pub(crate) fn header_fits(method: VerifyMethod, at: u64, len: u64) -> bool {
-    // Elsewhere than at the start, header and data change places: they must not overlap.
+    // A header that is not at the start is swapped with the data there: they must not overlap.
     let header = header_len(method) as u64;
     (at == 0 || at >= header) && at + header <= len
 }
 
-impl Stamp {
-    /// What the clone number `clone` with this seed writes; `None` if nothing is checked.
+impl BlockFormat {
+    /// The format of clone number `clone` with its seed; `None` without verification.
     pub fn new(options: &VerifyOptions, seed: u64, clone: u32) -> Option<Self> {
-        Some(Stamp {
+        Some(BlockFormat {
             method: options.method?,
             interval: options.interval.map_or(usize::MAX, |interval| interval as usize),
             header_at: options.offset as usize,
@@ -72,17 +71,17 @@ impl Stamp {
         })
     }
 
-    /// The seed of the random bytes of a write. As in fio, 0 if there are none.
+    /// Seed of the random bytes of a write; 0 with a pattern, as in fio.
     fn seed_of(&self, number: u32) -> u64 {
         if self.pattern.is_some() { 0 } else { mix(self.seed ^ mix(number.into())) }
     }
 
     /// Fills the buffer of a write.
-    pub fn fill(&mut self, buf: &mut [u8], place: WriteId) {
-        let seed = self.seed_of(place.number);
+    pub fn fill(&mut self, buf: &mut [u8], write: WriteId) {
+        let seed = self.seed_of(write.number);
         match &self.pattern {
             Some(pattern) => {
-                pattern.render(place.offset, &mut self.period);
+                pattern.render(write.offset, &mut self.period);
                 for piece in buf.chunks_mut(self.period.len()) {
                     piece.copy_from_slice(&self.period[..piece.len()]);
                 }
@@ -98,7 +97,7 @@ impl Stamp {
         if header_len == 0 {
             return;
         }
-        let mut offset = place.offset;
+        let mut offset = write.offset;
         let interval = self.interval.min(buf.len());
         for block in buf.chunks_mut(interval) {
             let header = Header {
@@ -107,9 +106,9 @@ impl Stamp {
                 len: u32::try_from(block.len()).expect("a block is shorter than 4 GiB"),
                 seed,
                 offset,
-                time: place.time,
+                time: write.time,
                 thread: self.thread,
-                number: (place.number & 0xffff) as u16,
+                number: (write.number & 0xffff) as u16,
             };
             header.write(block);
             if let VerifyMethod::Checksum(sum) = self.method {
@@ -121,8 +120,8 @@ impl Stamp {
         }
     }
 
-    /// Looks through what was read; `report` takes the place in it and the length of each block
-    /// that is wrong. The buffer is not as it was.
+    /// Checks the data read; calls `report` with the position, the length and the error of each bad
+    /// block. Changes the buffer.
     pub fn check(
         &mut self,
         buf: &mut [u8],
@@ -191,14 +190,14 @@ impl Stamp {
         Ok(())
     }
 
-    /// When the write was made that the block says it is of.
+    /// Time of the write, from the header of its first block.
     pub fn time_of(&self, buf: &[u8]) -> Nanos {
         let header = buf.get(self.header_at..).filter(|rest| rest.len() >= HEADER_LEN);
         header.map_or(Nanos(0), |bytes| Header::read(bytes).0.time)
     }
 }
 
-/// Header and data change places, unless the header belongs at the start.
+/// Swaps the header with the data at its offset, unless that is the start.
 fn swap(block: &mut [u8], at: usize, len: usize) {
     if at > 0 {
         let (head, rest) = block.split_at_mut(at);

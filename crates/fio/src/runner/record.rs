@@ -1,16 +1,16 @@
-//! Writes a run down as a trace.
+//! Records a run as a trace: fio's iolog (version 3) or blkparse's output.
 //!
-//! Takes each I/O as the runner submits it; gives lines of an iolog (version 3) or of blkparse's
-//! output. Keeps true: what the lines say depends on the I/Os and their times alone, so a replay
-//! that does the same at the same times is recorded as the same bytes.
-use super::{RecordFormat, blkparse, iolog};
+//! The lines depend on the I/Os and their submission times alone, so a replay at the same times is
+//! recorded as the same bytes.
 use crate::generate::Io;
+use crate::job::RecordFormat;
+use crate::trace::{blkparse, iolog};
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use zonal_blk::{Nanos, Op};
 
-/// A recording that is to be made: it is opened before the run and taken by the runner.
+/// A recording, opened before the run and taken by the runner.
 pub struct Recording(Mutex<State>);
 
 enum State {
@@ -25,17 +25,17 @@ impl fmt::Debug for Recording {
     }
 }
 
-/// What writes the lines.
-pub struct Recorder {
+/// Writes the lines.
+pub(crate) struct Recorder {
     out: Box<dyn Write + Send>,
     format: RecordFormat,
-    /// The device's name, as iologs have it.
+    /// The device's name, the file name of iologs.
     file: String,
-    /// The job's name, as blkparse has processes.
+    /// The job's name, the process name of blkparse.
     process: String,
-    /// Bytes of the device's zones; 0 without.
+    /// Zone size in bytes; 0 without zones.
     zone_size: u64,
-    /// Lines of blkparse so far.
+    /// Number of blkparse events so far.
     sequence: u64,
     last: Nanos,
     result: io::Result<()>,
@@ -44,8 +44,8 @@ pub struct Recorder {
 }
 
 impl Recording {
-    /// A recording of a clone of job `job` on the device `device` to `out`. Blanks in the names,
-    /// which separate the words of a line, become underlines.
+    /// A recording of a clone of job `job` on the device `device` to `out`. Blanks in the names become
+    /// underscores, as they separate the words of a line. `zone_size` is in bytes.
     pub fn new(
         out: Box<dyn Write + Send>,
         format: RecordFormat,
@@ -68,7 +68,7 @@ impl Recording {
         Arc::new(Recording(Mutex::new(State::Ready(Box::new(recorder)))))
     }
 
-    /// The recorder, once.
+    /// Starts the recording: returns the recorder, once.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Box<Recorder>> {
         let mut state = self.0.lock().expect("recording lock");
         match std::mem::replace(&mut *state, State::Taken) {
@@ -84,10 +84,10 @@ impl Recording {
         }
     }
 
-    /// How the recording ended.
+    /// The result of the recording.
     ///
     /// # Errors
-    /// What the system said when something could not be written.
+    /// The first write error.
     pub fn result(&self) -> io::Result<()> {
         let mut state = self.0.lock().expect("recording lock");
         match &mut *state {
@@ -112,7 +112,7 @@ impl Recorder {
         }
     }
 
-    /// Writes down an I/O that is submitted `at` after the job's begin.
+    /// Records an I/O that is submitted `at` after the start of the job.
     pub(crate) fn record(&mut self, at: Nanos, io: &Io) {
         self.last = at;
         match self.format {
@@ -121,7 +121,7 @@ impl Recorder {
         }
     }
 
-    /// What an iolog has no name for is left out; a zone that is reset is trimmed, as in fio.
+    /// Operations without a name in iologs are left out; a zone reset is a trim, as in fio.
     fn iolog(&mut self, at: Nanos, io: &Io) {
         let (action, len) = match io.op {
             Op::Read => ("read", io.len),
@@ -168,5 +168,46 @@ impl Recorder {
         if let Some(recording) = self.recording.take() {
             *recording.0.lock().expect("recording lock") = State::Ended(result);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{BlkparseAction, DataDir};
+    use crate::trace::read;
+    use zonal_blk::BioFlags;
+
+    #[test]
+    fn recorded_traces_parse_to_the_recorded_io() {
+        let file = std::env::temp_dir().join(format!("zonal-record-{}", std::process::id()));
+        let io =
+            |op, offset, len, flags| Io { op, dir: DataDir::Write, offset, len, zone: None, flags };
+        let done = [
+            (Nanos(1_234), io(Op::Write, 4096, 512, BioFlags::FUA)),
+            (Nanos(2_000), io(Op::Read, 0, 4096, BioFlags::NONE)),
+            (Nanos(2_000), io(Op::Flush, 0, 0, BioFlags::NONE)),
+            (Nanos(5_000_000_001), io(Op::ZoneReset, 1 << 20, 0, BioFlags::NONE)),
+        ];
+        for (format, times) in [
+            (RecordFormat::Iolog, [1_000, 2_000, 2_000, 5_000_000_000]),
+            (RecordFormat::Blkparse, [1_234, 2_000, 2_000, 5_000_000_001]),
+        ] {
+            let out = Box::new(std::fs::File::create(&file).expect("a file"));
+            let recording = Recording::new(out, format, "null:a, b", "the job", 1 << 20);
+            let mut recorder = recording.take().expect("taken once");
+            assert!(recording.take().is_none());
+            done.iter().for_each(|(at, io)| recorder.record(*at, io));
+            recorder.finish();
+            recording.result().expect("written");
+            let text = std::fs::read_to_string(&file).expect("written");
+            let action = BlkparseAction::Queue;
+            let (_, trace) = read("t", &mut text.as_bytes(), action).expect("a trace");
+            assert_eq!(trace.requests.iter().map(|it| it.at.0).collect::<Vec<_>>(), times);
+            let ops: Vec<Op> = trace.requests.iter().map(|it| it.op).collect();
+            let reset = if format == RecordFormat::Iolog { Op::Discard } else { Op::ZoneReset };
+            assert_eq!(ops, [Op::Write, Op::Read, Op::Flush, reset]);
+        }
+        std::fs::remove_file(&file).expect("removed");
     }
 }

@@ -1,16 +1,16 @@
-//! Names, clones and groups of jobs, and where they run.
-use super::{ANY_U32, OptionSpec, ValueKind, narrow, small, tiny};
+//! Names, clones and groups of jobs, where they run, when and for how long.
+use super::{ANY_U32, OptionSpec, ValueKind, number, to_u8, to_u16, to_u32};
 use crate::job::CpusPolicy;
 
-/// Each clone is a thread; fio has room for as many jobs.
+/// Each clone is a thread; fio allows as many jobs.
 const MAX_CLONES: u64 = 4096;
 
-pub(super) const OPTIONS: &[OptionSpec] = &[
+pub(super) const JOB: &[OptionSpec] = &[
     OptionSpec::new(
         "name",
         ValueKind::Text(|draft, text| draft.job.name = text.to_owned()),
         "",
-        "Name of the job; on the command line it begins a new job.",
+        "Name of the job; on the command line it starts a new job.",
     ),
     OptionSpec::new(
         "description",
@@ -28,15 +28,11 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         "ioengine",
         ValueKind::Text(|draft, text| draft.job.ioengine = text.to_owned()),
         "psync",
-        "Kept for the report: all I/O goes through Zonal's own block layer.",
+        "Only reported: all I/O goes through Zonal's own block layer.",
     ),
     OptionSpec::new(
         "numjobs",
-        ValueKind::Number {
-            min: 1,
-            max: MAX_CLONES,
-            set: |draft, n| draft.job.numjobs = narrow(n),
-        },
+        number(1, MAX_CLONES, |draft, n| draft.job.numjobs = to_u32(n)),
         "1",
         "Clones of the job that run at the same time.",
     ),
@@ -44,13 +40,13 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         "thread",
         ValueKind::Flag(|draft, on| draft.job.thread = on),
         "0",
-        "Kept for the report: clones are always threads.",
+        "Only reported: clones are always threads.",
     ),
     OptionSpec::new(
         "cpus_allowed",
         ValueKind::Cpus(|draft, cpus| draft.job.cpus_allowed = cpus),
         "all",
-        "CPUs that the job may run on, as 0,2-5.",
+        "CPUs that the job may run on, such as 0,2-5.",
     ),
     OptionSpec::new(
         "cpus_allowed_policy",
@@ -59,25 +55,25 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
             ("split", Ok(|draft| draft.job.cpus_allowed_policy = CpusPolicy::Split)),
         ]),
         "shared",
-        "Whether each clone may use all CPUs of cpus_allowed or gets one of them.",
+        "Whether clones share the CPUs of cpus_allowed or get one each.",
     ),
     OptionSpec::new(
         "prioclass",
-        ValueKind::Number { min: 0, max: 3, set: |draft, n| draft.prio_class = Some(tiny(n)) },
+        number(0, 3, |draft, n| draft.prio_class = Some(to_u8(n))),
         "0",
-        "I/O priority class, for schedulers: 0 none (as 2), 1 real time, 2 best effort, 3 idle.",
+        "I/O priority class: 0 none (same as 2), 1 real time, 2 best effort, 3 idle.",
     ),
     OptionSpec::new(
         "prio",
-        ValueKind::Number { min: 0, max: 7, set: |draft, n| draft.prio_level = Some(tiny(n)) },
+        number(0, 7, |draft, n| draft.prio_level = Some(to_u8(n))),
         "0 with prioclass, else 4",
-        "I/O priority in its class, 0 the most urgent.",
+        "I/O priority in the class, 0 is the highest.",
     ),
     OptionSpec::new(
         "weight",
-        ValueKind::Number { min: 1, max: 1000, set: |draft, n| draft.job.weight = Some(small(n)) },
+        number(1, 1000, |draft, n| draft.job.weight = Some(to_u16(n))),
         "from prio",
-        "Share of the device that the scheduler bfq gives each clone. Zonal's own.",
+        "Weight of each clone with the scheduler bfq. Zonal's own.",
     ),
     OptionSpec::new(
         "ioscheduler",
@@ -89,32 +85,32 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         "sched_opt",
         ValueKind::Text(|draft, text| draft.job.sched_opt = Some(text.to_owned())),
         "",
-        "Attributes of the I/O scheduler, as read_expire=100,fifo_batch=8. Zonal's own.",
+        "Attributes of the I/O scheduler, such as read_expire=100,fifo_batch=8. Zonal's own.",
     ),
     OptionSpec::new(
         "stonewall",
         ValueKind::Flag(|draft, on| draft.job.stonewall = on),
         "0",
-        "Wait for the jobs before this one to finish; begins a new reporting group.",
+        "Wait for the jobs before this one to finish; starts a new reporting group.",
     )
     .or(&["wait_for_previous"]),
     OptionSpec::new(
         "new_group",
         ValueKind::Flag(|draft, on| draft.job.new_group = on),
         "0",
-        "Begin a new reporting group.",
+        "Start a new reporting group.",
     ),
     OptionSpec::new(
         "group_reporting",
         ValueKind::Flag(|draft, on| draft.job.group_reporting = on),
         "0",
-        "Report the group as one instead of each clone.",
+        "Report the group as a whole instead of each clone.",
     ),
     OptionSpec::new(
         "loops",
-        ValueKind::Number { min: 0, max: ANY_U32, set: |draft, n| draft.job.loops = n.max(1) },
+        number(0, ANY_U32, |draft, n| draft.job.loops = n.max(1)),
         "1",
-        "Times to do the whole amount of I/O; 0 counts as 1.",
+        "Times to repeat the whole amount of I/O; 0 counts as 1.",
     ),
     OptionSpec::new(
         "kb_base",
@@ -123,7 +119,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
             ("1000", Ok(|draft| draft.job.kb_base = 1000)),
         ]),
         "1024",
-        "What k, m, g, t and p are powers of; kib, mib and so on mean the other one.",
+        "Base of the suffixes k, m, g, t and p; kib, mib and so on have the other base.",
     ),
     OptionSpec::new(
         "unit_base",
@@ -133,6 +129,35 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
             ("1", Ok(|draft| draft.job.unit_base = 1)),
         ]),
         "0",
-        "Whether reports count bytes (8), bits (1) or what fits (0).",
+        "Report bytes (8), bits (1) or choose (0).",
     ),
+];
+
+pub(super) const TIME: &[OptionSpec] = &[
+    OptionSpec::new(
+        "runtime",
+        ValueKind::Seconds(|draft, time| draft.job.runtime = (time.0 > 0).then_some(time)),
+        "",
+        "Stop after this time; 0 for no limit.",
+    )
+    .or(&["timeout"]),
+    OptionSpec::new(
+        "time_based",
+        ValueKind::Flag(|draft, on| draft.job.time_based = on),
+        "0",
+        "Run for the whole runtime, starting over when all I/O is done.",
+    ),
+    OptionSpec::new(
+        "ramp_time",
+        ValueKind::Seconds(|draft, time| draft.job.ramp_time = time),
+        "0",
+        "Time to run before measurements start.",
+    ),
+    OptionSpec::new(
+        "startdelay",
+        ValueKind::Seconds(|draft, time| draft.job.startdelay = time),
+        "0",
+        "Time to wait before the job starts.",
+    )
+    .or(&["start_delay"]),
 ];

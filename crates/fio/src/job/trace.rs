@@ -1,33 +1,33 @@
-//! What jobs say of traces and patterns.
+//! Options for traces and patterns.
 use std::fmt;
 use std::str::FromStr;
 
-/// The lines of blkparse's output that are replayed (`replay_action`).
+/// The blkparse action whose events are replayed (`replay_action`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Action {
-    /// `Q`: what came into the block layer, which is what Zonal's block layer takes.
+pub enum BlkparseAction {
+    /// `Q`: queued to the block layer.
     #[default]
-    Queued,
-    /// `D`: what went to the driver, after merges, splits and the scheduler.
-    Issued,
+    Queue,
+    /// `D`: issued to the driver, after merges, splits and the scheduler.
+    Issue,
 }
 
 /// Options for `read_iolog`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayOptions {
-    /// The traces, between colons: those of the clones, in turn.
+    /// The traces, separated by colons, for the clones in turn.
     pub read_iolog: Option<String>,
-    /// The lines of blkparse's output to take.
-    pub action: Action,
+    /// The events of blkparse's output to replay.
+    pub action: BlkparseAction,
     /// The device for all files of the trace.
     pub redirect: Option<String>,
-    /// Devices for files of the trace: `NAME=SPEC`, between blanks.
+    /// Devices for files of the trace: `NAME=SPEC`, separated by blanks.
     pub devices: Option<String>,
-    /// As fast as possible instead of at the trace's times.
+    /// Replay as fast as possible instead of at the times of the trace.
     pub no_stall: bool,
-    /// Speed in percent of the trace's.
+    /// Replay speed in percent.
     pub time_scale: u64,
-    /// Offsets are rounded down to multiples of this many bytes; 0 for not at all.
+    /// Offsets are rounded down to multiples of this many bytes; 0 for none.
     pub align: u64,
     /// Offsets are divided by this.
     pub scale: u64,
@@ -37,7 +37,7 @@ impl Default for ReplayOptions {
     fn default() -> Self {
         ReplayOptions {
             read_iolog: None,
-            action: Action::Queued,
+            action: BlkparseAction::Queue,
             redirect: None,
             devices: None,
             no_stall: false,
@@ -48,7 +48,7 @@ impl Default for ReplayOptions {
     }
 }
 
-/// What is written down of a run (`write_iolog_format`).
+/// Format of a recorded trace (`write_iolog_format`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecordFormat {
     /// fio's iolog, version 3.
@@ -67,7 +67,7 @@ pub struct RecordOptions {
     pub format: RecordFormat,
 }
 
-/// Which program's requests a job makes (`pattern`).
+/// A benchmark whose I/O pattern a job has (`pattern`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternProgram {
     /// FreeBSD's benchmarks/raidtest.
@@ -79,19 +79,19 @@ pub enum PatternProgram {
 /// Options for patterns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PatternOptions {
-    /// Whose pattern.
+    /// The benchmark.
     pub program: Option<PatternProgram>,
     /// A pattern file.
     pub file: Option<String>,
-    /// Requests of all clones together.
+    /// Number of requests, of all clones together.
     pub requests: Option<u64>,
-    /// Bytes that offsets, and raidtest's lengths, are multiples of.
+    /// Alignment of offsets, and of raidtest's lengths, in bytes.
     pub align: Option<u64>,
-    /// Bytes of raidtest's longest request.
+    /// Size of raidtest's longest request in bytes.
     pub max_size: Option<u64>,
-    /// The share of writes.
+    /// Fraction of writes.
     pub writes: Option<Fraction>,
-    /// The share of writes that a flush follows.
+    /// Fraction of writes that are followed by a flush.
     pub fsyncs: Option<Fraction>,
 }
 
@@ -102,10 +102,10 @@ pub struct Fraction(u32);
 impl Fraction {
     /// One half.
     pub const HALF: Fraction = Fraction(500_000);
-    /// So many millionths are one.
+    /// One, in millionths.
     pub const ONE: u64 = 1_000_000;
 
-    /// Millionths.
+    /// The fraction in millionths.
     pub fn millionths(self) -> u64 {
         u64::from(self.0)
     }
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fractions_are_read_exactly_and_printed_as_short_as_can_be() {
+    fn fractions_are_exact_and_printed_without_trailing_zeros() {
         for (text, millionths, printed) in [
             ("0", 0, "0"),
             ("1", 1_000_000, "1"),

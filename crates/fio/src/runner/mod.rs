@@ -1,0 +1,133 @@
+//! Runners: jobs being executed, step by step.
+//!
+//! ```text
+//!  JobRunner    one clone of a job, on a device
+//!  FsRunner     all clones of a job, on one file system    (crate fsmodel)
+//! ```
+//!
+//! The same runners serve both clocks: on a thread of its own a runner is stepped continuously, in
+//! virtual time whenever something may have happened. After the last step nothing is in flight.
+use crate::job::Job;
+use crate::stats::{FsCounters, IoStats};
+use crate::verify::Findings;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use zonal_blk::sched::Scheduler;
+use zonal_blk::{Channel, Clock, Nanos, Status};
+
+mod job;
+mod pace;
+mod record;
+pub(crate) mod run_state;
+pub(crate) mod verifier;
+
+pub use job::JobRunner;
+pub use pace::Pace;
+pub use record::Recording;
+
+/// The result of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Something was done: step again.
+    Busy {
+        /// I/Os submitted and completed, which cost the thread time.
+        ios: u32,
+        /// Their length in bytes.
+        bytes: u64,
+    },
+    /// Nothing to do before this time, or until another thread does something for this one ([`Runner::has_mail`], [`Runner::is_contended`]).
+    Wait(Option<Nanos>),
+    /// The job has finished.
+    Done,
+}
+
+/// The progress of a job, to be read by other threads.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// I/Os completed.
+    pub ios: AtomicU64,
+    /// Bytes completed.
+    pub bytes: AtomicU64,
+}
+
+/// The results of a clone.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The statistics.
+    pub stats: IoStats,
+    /// The status of the first I/O that failed, if any.
+    pub error: Option<Status>,
+    /// Verification errors.
+    pub findings: Findings,
+    /// The thread that ran the job; 0 in virtual time.
+    pub thread_id: u32,
+    /// Counters of the file system, in the first of its clones.
+    pub file_system: Option<Box<FsCounters>>,
+}
+
+/// A job being executed: one clone on a device, or all clones on a file system.
+pub trait Runner: Send {
+    /// The job.
+    fn job(&self) -> &Arc<Job>;
+
+    /// Number of clones that it runs.
+    fn clones(&self) -> u32 {
+        1
+    }
+
+    /// The I/O scheduler of the job's device.
+    fn scheduler(&self) -> Scheduler;
+
+    /// The progress of the job, for other threads.
+    fn progress(&self) -> Arc<Progress>;
+
+    /// Amount of I/O in bytes; `None` if only the time limits it.
+    fn total(&self) -> Option<u64>;
+
+    /// Limit of the time that the job takes, including start delay and ramp.
+    fn time_limit(&self) -> Option<Nanos> {
+        let job = self.job();
+        job.runtime.map(|runtime| runtime + job.ramp_time + job.startdelay)
+    }
+
+    /// Visits the channels that the job's I/O goes through.
+    fn for_each_channel(&mut self, visit: &mut dyn FnMut(&mut Channel));
+
+    /// Whether another thread has left a completion, or a write to issue, for this one.
+    fn has_mail(&self) -> bool;
+
+    /// Whether the job waits for another one to release a zone.
+    fn is_contended(&self) -> bool {
+        false
+    }
+
+    /// Whether the job has I/O outstanding on a queue with a scheduler.
+    fn is_scheduled(&self) -> bool;
+
+    /// When the block layer next has something for the job; other jobs can change it.
+    fn next_event(&mut self) -> Option<Nanos>;
+
+    /// Handles completions of the device while the thread is busy, as an interrupt does: plugged writes
+    /// are issued, completions wait for the next step. Returns whether there was anything. The model
+    /// of a file system includes the CPU time of its processes, so its thread is never busy.
+    fn interrupt(&mut self, _now: Nanos) -> bool {
+        false
+    }
+
+    /// When [`Runner::interrupt`] is next due, if known.
+    fn next_interrupt(&mut self) -> Option<Nanos> {
+        None
+    }
+
+    /// Ends the job early, as at the end of its runtime.
+    fn stop(&mut self);
+
+    /// The results of each clone, in order.
+    fn into_outcomes(self: Box<Self>) -> Vec<Outcome>;
+}
+
+/// A runner that can be stepped with the clock `C`.
+pub trait SteppedBy<C: Clock>: Runner {
+    /// Does what is due at the clock's time.
+    fn step(&mut self, clock: &C) -> Step;
+}
