@@ -38,10 +38,8 @@ pub struct Channel {
     sched: Option<SchedHandle>,
     /// Requests are gathered for the scheduler, if there is one, to have as a batch.
     batching: bool,
-    /// By channel, those opened later being added when one is first met.
-    mailboxes: Vec<Arc<Mailbox>>,
-    /// By channel that they came from, requests that are to go back there.
-    outbox: Vec<(u32, Vec<Box<Request>>)>,
+    mailbox: Arc<Mailbox>,
+    outbox: Vec<Outgoing>,
     /// What was in the mailbox; kept for its capacity.
     mail: Vec<Box<Request>>,
     pool: RequestPool,
@@ -70,11 +68,18 @@ pub struct Channel {
     told_may_close: bool,
 }
 
+/// Requests that are to go back to the channel that they came from.
+struct Outgoing {
+    owner: u32,
+    mailbox: Arc<Mailbox>,
+    requests: Vec<Box<Request>>,
+}
+
 impl Channel {
     pub(crate) fn new(
         queue: Arc<Queue>,
         id: u32,
-        mailboxes: Vec<Arc<Mailbox>>,
+        mailbox: Arc<Mailbox>,
         usage: Arc<ChannelUsage>,
         iostat: Option<Arc<IoCounters>>,
         mut hctx: HctxRef,
@@ -89,7 +94,7 @@ impl Channel {
             hctx,
             sched,
             batching: false,
-            mailboxes,
+            mailbox,
             outbox: Vec::new(),
             mail: Vec::new(),
             pool: RequestPool::default(),
@@ -206,7 +211,7 @@ impl Channel {
     #[cold]
     fn reload_config(&mut self) {
         let ChannelConfig { changes, limits, fast_path, merge, sched, nr_requests, io_timeout } =
-            self.queue.channel_config();
+            self.queue.channel_config(self.id);
         (self.changes, self.limits, self.fast_path, self.merge) =
             (changes, limits, fast_path, merge);
         self.sched = sched;
@@ -392,7 +397,7 @@ impl Channel {
             return;
         }
         let mut mail = std::mem::take(&mut self.mail);
-        self.mailboxes[self.id as usize].take(&mut mail);
+        self.mailbox.take(&mut mail);
         for request in mail.drain(..) {
             if request.is_done() {
                 self.finish(request, completions);
@@ -458,22 +463,22 @@ impl Channel {
 
     fn mail(&mut self, request: Box<Request>) {
         let owner = request.owner;
-        match self.outbox.iter_mut().find(|(to, _)| *to == owner) {
-            Some((_, sent)) => sent.push(request),
-            None => self.outbox.push((owner, vec![request])),
+        match self.outbox.iter_mut().find(|outgoing| outgoing.owner == owner) {
+            Some(outgoing) => outgoing.requests.push(request),
+            None => {
+                let mailbox = self.queue.mailbox(owner);
+                self.outbox.push(Outgoing { owner, mailbox, requests: vec![request] });
+            }
         }
     }
 
     /// Takes what is to go to other channels to their mailboxes.
     fn send_mail(&mut self) {
-        for (owner, sent) in &mut self.outbox {
-            if sent.is_empty() || mutant!(MailLost) && self.retiring {
+        for Outgoing { mailbox, requests, .. } in &mut self.outbox {
+            if requests.is_empty() || mutant!(MailLost) && self.retiring {
                 continue;
             }
-            if *owner as usize >= self.mailboxes.len() {
-                self.mailboxes = self.queue.mailboxes();
-            }
-            self.mailboxes[*owner as usize].push_all(sent);
+            mailbox.push_all(requests);
         }
     }
 
@@ -520,7 +525,7 @@ impl Channel {
 
     /// Sets how to wake the thread that drives the channel, for [`Channel::prepare_to_sleep`].
     pub fn set_waker(&mut self, waker: Arc<dyn WakeUp>) {
-        self.mailbox().sleeper().set_waker(Some(waker));
+        self.mailbox.sleeper().set_waker(Some(waker));
     }
 
     /// Announces that the thread is about to sleep: from now on the channel is woken, once, when
@@ -530,7 +535,7 @@ impl Channel {
     pub fn prepare_to_sleep(&mut self) -> bool {
         let dispatches = self.sched.is_some() && !self.is_leaving();
         let has_room = dispatches && self.hctx.with(|hctx| hctx.room()) > 0;
-        self.mailbox().sleeper().fall_asleep(has_room);
+        self.mailbox.sleeper().fall_asleep(has_room);
         if has_room {
             self.queue.expect_work();
         }
@@ -543,11 +548,7 @@ impl Channel {
 
     /// The thread no longer sleeps.
     pub fn awake(&mut self) {
-        self.mailbox().sleeper().awake();
-    }
-
-    fn mailbox(&self) -> &Mailbox {
-        &self.mailboxes[self.id as usize]
+        self.mailbox.sleeper().awake();
     }
 
     /// Whether the channel leaves what waits in the scheduler to others.
@@ -574,7 +575,7 @@ impl Channel {
 
     /// Whether another channel has left something here for the next [`Channel::poll`].
     pub fn has_mail(&self) -> bool {
-        !self.mailbox().is_empty()
+        !self.mailbox.is_empty()
     }
 
     /// Whether bios wait for the queue to be thawed.
@@ -602,18 +603,25 @@ impl Channel {
 }
 
 impl Drop for Channel {
+    /// Leaves its number and its hardware queue to the next channel. If the thread panics neither is
+    /// used again, as the channel may have bios outstanding.
     fn drop(&mut self) {
-        if !std::thread::panicking() {
-            self.retire();
-            let idle = self.outstanding() == 0 && !self.has_mail() && self.told_may_close;
-            assert!(idle || self.is_idle(), "a channel was dropped with I/O outstanding");
-            // The others have to see to what is left on a shared hardware queue.
-            if !self.hctx.with(|hctx| hctx.is_idle()) {
-                self.queue.wake_all();
+        if std::thread::panicking() {
+            if let HctxRef::Own(_) = self.hctx {
+                self.queue.forget_hctx();
             }
+            return;
         }
-        if let HctxRef::Own(_) = self.hctx {
-            self.queue.release_hctx();
+        self.retire();
+        let idle = self.outstanding() == 0 && !self.has_mail() && self.told_may_close;
+        assert!(idle || self.is_idle(), "a channel was dropped with I/O outstanding");
+        // The others have to see to what is left on a shared hardware queue.
+        if !self.hctx.with(|hctx| hctx.is_idle()) {
+            self.queue.wake_all();
         }
+        // Before its number is another's.
+        self.sched = None;
+        let hctx = std::mem::replace(&mut self.hctx, HctxRef::Closed);
+        self.queue.close_channel(self.id, hctx);
     }
 }

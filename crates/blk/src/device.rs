@@ -50,6 +50,11 @@ pub trait HwQueue: Send {
     /// A device around another one passes this on.
     fn wait_fds(&self, _fds: &mut Vec<RawFd>) {}
 
+    /// Another channel takes over the queue of one that has gone; nothing is in flight. A device
+    /// whose queues each have a sequence of random numbers begins a new one. A device around another
+    /// one passes this on.
+    fn reopen(&mut self) {}
+
     /// A request has been here for longer than the queue's I/O timeout: the device may stop it
     /// (`blk_mq_ops::timeout`). Whatever it gives back it must not do any more; if it has to be
     /// reset to stop one request it gives back others too, each with its status. Those that can be

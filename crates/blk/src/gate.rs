@@ -9,7 +9,6 @@
 //! consistent operations, so one of the two sees the other. With more bios inside, a channel only
 //! reads the flag.
 use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, store_before_load};
-use std::sync::Arc;
 
 /// Whether a queue is frozen.
 #[derive(Debug)]
@@ -55,10 +54,14 @@ impl Gate {
         self.frozen.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether nobody is inside. Once true on a frozen queue, it stays so until the thaw.
-    pub(crate) fn is_quiescent(&self, usages: &[Arc<ChannelUsage>]) -> bool {
+    /// Whether nobody is inside. Once true on a frozen queue, it stays so until the queue is
+    /// unfrozen.
+    pub(crate) fn is_quiescent<'a>(
+        &self,
+        mut usages: impl Iterator<Item = &'a ChannelUsage>,
+    ) -> bool {
         let mut drain = self.drain();
-        let quiet = drain.done || !usages.iter().any(|usage| usage.is_in_use());
+        let quiet = drain.done || !usages.any(ChannelUsage::is_in_use);
         drain.done = quiet && drain.freezes > 0;
         quiet
     }
@@ -116,6 +119,7 @@ impl ChannelUsage {
 mod tests {
     use super::*;
     use loom::thread as threads;
+    use std::sync::Arc;
 
     #[test]
     fn loom_nobody_is_inside_once_a_freeze_was_told_so() {
@@ -135,10 +139,10 @@ mod tests {
             });
             let (gate, usage, inside) = &*shared;
             gate.freeze();
-            let usages = [Arc::clone(usage)];
-            if gate.is_quiescent(&usages) {
+            let is_quiescent = || gate.is_quiescent(std::iter::once(&**usage));
+            if is_quiescent() {
                 assert!(!inside.load(Ordering::Relaxed), "nobody is inside");
-                assert!(gate.is_quiescent(&usages), "and stays so");
+                assert!(is_quiescent(), "and stays so");
                 assert!(!inside.load(Ordering::Relaxed), "nobody comes in");
             }
             gate.unfreeze();
@@ -154,17 +158,17 @@ mod tests {
 
     #[test]
     fn a_channel_that_tries_the_gate_does_not_undo_that_the_queue_is_quiescent() {
-        let (gate, usage) = (Gate::new(), Arc::new(ChannelUsage::new()));
-        let usages = [Arc::clone(&usage)];
+        let (gate, usage) = (Gate::new(), ChannelUsage::new());
+        let is_quiescent = || gate.is_quiescent(std::iter::once(&usage));
         gate.freeze();
-        assert!(gate.is_quiescent(&usages));
-        // As it is in the midst of `enter`.
+        assert!(is_quiescent());
+        // As it is for a moment inside `enter`.
         usage.0.store(true, Ordering::SeqCst);
         gate.freeze();
         gate.unfreeze();
-        assert!(gate.is_quiescent(&usages));
+        assert!(is_quiescent());
         gate.unfreeze();
         gate.freeze();
-        assert!(!gate.is_quiescent(&usages));
+        assert!(!is_quiescent());
     }
 }

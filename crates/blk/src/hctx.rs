@@ -66,6 +66,20 @@ impl Hctx {
         }
     }
 
+    /// Another channel takes over: as if opened anew.
+    pub(crate) fn reopen(&mut self) {
+        assert!(self.is_idle(), "a hardware queue changes hands with nothing in flight");
+        self.hw.reopen();
+        self.free_tags.clear();
+        self.free_tags.extend((0..self.depth()).rev().map(Tag));
+        self.refused_at = Nanos(0);
+        self.sharers = 0;
+    }
+
+    fn depth(&self) -> u16 {
+        u16::try_from(self.depth).expect("a tag has 16 bits")
+    }
+
     /// Changes how many requests may be in flight and for how long. Nothing is.
     pub(crate) fn configure(&mut self, nr_requests: u16, io_timeout: Nanos) {
         self.unused_tags = self.depth.saturating_sub(nr_requests.into());
@@ -241,6 +255,8 @@ impl Hctx {
 pub(crate) enum HctxRef {
     Own(Hctx),
     Shared(Arc<Mutex<Hctx>>),
+    /// Nothing any more: the channel is being dropped.
+    Closed,
 }
 
 impl HctxRef {
@@ -250,6 +266,7 @@ impl HctxRef {
         match self {
             HctxRef::Own(hctx) => f(hctx),
             HctxRef::Shared(hctx) => f(&mut hctx.lock().expect("hardware queue lock")),
+            HctxRef::Closed => unreachable!("a channel is being dropped"),
         }
     }
 

@@ -6,7 +6,6 @@ use crate::bio::Op;
 use crate::request::Request;
 use crate::status::Status;
 use crate::sync::{AtomicU64, Ordering};
-use std::sync::Arc;
 
 /// What the device did since the queue was attached. Requests are counted, not bios: merged ones
 /// are one, the parts of a split one are several.
@@ -48,9 +47,9 @@ impl IoStat {
     }
 
     /// The sum of what channels counted, each as of some moment during the call.
-    pub(crate) fn sum(channels: &[Arc<IoCounters>]) -> Self {
+    pub(crate) fn sum<'a>(channels: impl Iterator<Item = &'a IoCounters> + Clone) -> Self {
         let sum = |counter: fn(&IoCounters) -> &AtomicU64| {
-            let counts = channels.iter().map(|channel| counter(channel).load(Ordering::Relaxed));
+            let counts = channels.clone().map(|channel| counter(channel).load(Ordering::Relaxed));
             counts.fold(0, u64::wrapping_add)
         };
         IoStat {

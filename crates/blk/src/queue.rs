@@ -18,7 +18,7 @@ use crate::request::{Request, RequestList};
 use crate::sched::Scheduler;
 use crate::split;
 use crate::status::Status;
-use crate::sync::{AtomicBool, AtomicU8, Mutex, Ordering, store_before_load};
+use crate::sync::{AtomicBool, AtomicU8, Mutex, MutexGuard, Ordering, fence, store_before_load};
 use crate::units::{Nanos, Sector, ZoneNo};
 use crate::wake::Sleeper;
 use crate::zone::Zone;
@@ -88,17 +88,73 @@ pub struct Queue {
     channels: Mutex<Channels>,
 }
 
+/// The channels of a queue, open or closed. What a channel that has closed had is there for the next
+/// one: nothing grows with the number of channels ever opened.
 #[derive(Default)]
 struct Channels {
-    /// Of all channels ever opened.
-    mailboxes: Vec<Arc<Mailbox>>,
-    usages: Vec<Arc<ChannelUsage>>,
-    /// The same, if anything is counted.
-    counters: Vec<Arc<IoCounters>>,
-    /// Hardware queues that belong to a channel.
+    /// By channel number.
+    slots: Vec<ChannelSlot>,
+    /// The numbers of those that are closed.
+    free: Vec<u32>,
+    /// Channels opened so far; those that share hardware queues take turns by it.
+    opened: usize,
+    /// Hardware queues that belong to an open channel.
     owned: u16,
-    /// Hardware queues that channels share.
-    shared: Vec<Arc<Mutex<Hctx>>>,
+    /// Those that belonged to one that has closed.
+    spare: Vec<Hctx>,
+    shared: Vec<SharedHctx>,
+}
+
+/// What others have to do with a channel.
+struct ChannelSlot {
+    mailbox: Arc<Mailbox>,
+    usage: Arc<ChannelUsage>,
+    /// `None` unless anything is counted.
+    counters: Option<Arc<IoCounters>>,
+}
+
+/// A hardware queue that channels share.
+struct SharedHctx {
+    hctx: Arc<Mutex<Hctx>>,
+    /// Open channels that have it.
+    users: usize,
+}
+
+impl Channels {
+    /// A hardware queue for one more channel, which nobody else has if possible.
+    fn share_hctx(&mut self, device: &Arc<dyn Device>) -> HctxRef {
+        let turn = self.opened % usize::from(device.limits().nr_queues);
+        let is_unused = |at: usize| self.shared.get(at).is_some_and(|shared| shared.users == 0);
+        let unused = if is_unused(turn) {
+            Some(turn)
+        } else {
+            (0..self.shared.len()).find(|&at| is_unused(at))
+        };
+        let at = if let Some(at) = unused {
+            self.shared[at].hctx.lock().expect("hardware queue lock").reopen();
+            at
+        } else if self.shared.len() < usize::from(device.limits().nr_queues) {
+            let hctx = Arc::new(Mutex::new(Hctx::open(device)));
+            self.shared.push(SharedHctx { hctx, users: 0 });
+            self.shared.len() - 1
+        } else {
+            turn
+        };
+        self.shared[at].users += 1;
+        HctxRef::share(&self.shared[at].hctx)
+    }
+
+    /// A hardware queue for a channel alone.
+    fn own_hctx(&mut self, device: &Arc<dyn Device>) -> HctxRef {
+        self.owned += 1;
+        HctxRef::Own(match self.spare.pop() {
+            Some(mut hctx) => {
+                hctx.reopen();
+                hctx
+            }
+            None => Hctx::open(device),
+        })
+    }
 }
 
 /// The device has no hardware queue left for one more channel.
@@ -198,8 +254,7 @@ impl Queue {
 
     /// Whether no bio is inside. Once true on a frozen queue, it stays so until the thaw.
     pub fn is_quiescent(&self) -> bool {
-        let channels = self.channels.lock().expect("channels lock");
-        self.gate.is_quiescent(&channels.usages)
+        self.gate.is_quiescent(self.channels().slots.iter().map(|slot| &*slot.usage))
     }
 
     /// Lets bios in again and wakes the channels that hold some.
@@ -210,7 +265,8 @@ impl Queue {
 
     /// Wakes every channel that sleeps.
     pub(crate) fn wake_all(&self) {
-        self.mailboxes().iter().for_each(|mailbox| mailbox.sleeper().wake());
+        fence(Ordering::SeqCst);
+        self.wake_those(Sleeper::is_asleep);
     }
 
     /// A channel is about to sleep that could send what waits in the scheduler. It has to look for
@@ -227,10 +283,17 @@ impl Queue {
         if self.sleepers_with_room.load(Ordering::SeqCst)
             && self.sleepers_with_room.swap(false, Ordering::SeqCst)
         {
-            let mailboxes = self.mailboxes();
-            let sleepers = mailboxes.iter().map(|mailbox| mailbox.sleeper());
-            sleepers.filter(|sleeper| sleeper.has_room()).for_each(Sleeper::wake);
+            self.wake_those(Sleeper::is_asleep_with_room);
         }
+    }
+
+    fn wake_those(&self, which: fn(&Sleeper) -> bool) {
+        let mailboxes: Vec<Arc<Mailbox>> = {
+            let channels = self.channels();
+            let mailboxes = channels.slots.iter().map(|slot| &slot.mailbox);
+            mailboxes.filter(|mailbox| which(mailbox.sleeper())).cloned().collect()
+        };
+        mailboxes.iter().for_each(|mailbox| mailbox.sleeper().wake());
     }
 
     /// Changes the zone-write policy of a frozen, quiescent queue.
@@ -257,41 +320,65 @@ impl Queue {
     /// # Errors
     /// [`NoQueueLeft`] if every hardware queue has its channel.
     pub fn channel(self: &Arc<Self>) -> Result<Channel, NoQueueLeft> {
-        let mut channels = self.channels.lock().expect("channels lock");
-        let id = channels.mailboxes.len();
-        let nr_queues = usize::from(self.limits.nr_queues);
+        let mut channels = self.channels();
         let hctx = if self.share_queues {
-            if channels.shared.len() < nr_queues {
-                channels.shared.push(Arc::new(Mutex::new(Hctx::open(&self.device))));
-            }
-            HctxRef::share(&channels.shared[id % nr_queues])
-        } else if usize::from(channels.owned) < nr_queues {
-            channels.owned += 1;
-            HctxRef::Own(Hctx::open(&self.device))
+            channels.share_hctx(&self.device)
+        } else if channels.owned < self.limits.nr_queues {
+            channels.own_hctx(&self.device)
         } else {
             return Err(NoQueueLeft(self.limits.nr_queues));
         };
-        channels.mailboxes.push(Arc::new(Mailbox::new()));
-        let setup = self.channel_config();
-        let usage = Arc::new(ChannelUsage::new());
-        channels.usages.push(Arc::clone(&usage));
-        let iostat = self.iostats.then(Arc::<IoCounters>::default);
-        channels.counters.extend(iostat.clone());
-        let id = u32::try_from(id).expect("fewer than 2^32 channels");
-        let mailboxes = channels.mailboxes.clone();
-        Ok(Channel::new(Arc::clone(self), id, mailboxes, usage, iostat, hctx, setup))
+        channels.opened += 1;
+        let id = channels.free.pop().unwrap_or_else(|| {
+            channels.slots.push(ChannelSlot {
+                mailbox: Arc::new(Mailbox::new()),
+                usage: Arc::new(ChannelUsage::new()),
+                counters: self.iostats.then(Arc::default),
+            });
+            u32::try_from(channels.slots.len() - 1).expect("fewer than 2^32 channels")
+        });
+        let ChannelSlot { mailbox, usage, counters } = &channels.slots[id as usize];
+        let (mailbox, usage) = (Arc::clone(mailbox), Arc::clone(usage));
+        let iostat = counters.clone();
+        drop(channels);
+        let config = self.channel_config(id);
+        Ok(Channel::new(Arc::clone(self), id, mailbox, usage, iostat, hctx, config))
     }
 
-    /// What the device did for all channels, those that are gone among them; `None` unless
+    /// A channel has closed, and nothing of it is left anywhere.
+    pub(crate) fn close_channel(&self, id: u32, hctx: HctxRef) {
+        let mut channels = self.channels();
+        channels.slots[id as usize].mailbox.sleeper().set_waker(None);
+        channels.free.push(id);
+        match hctx {
+            HctxRef::Own(hctx) => {
+                channels.owned -= 1;
+                channels.spare.push(hctx);
+            }
+            HctxRef::Shared(hctx) => {
+                let shared = channels.shared.iter_mut();
+                let mut of_channel = shared.filter(|shared| Arc::ptr_eq(&shared.hctx, &hctx));
+                of_channel.next().expect("it was shared here").users -= 1;
+            }
+            HctxRef::Closed => unreachable!("a channel closes once"),
+        }
+    }
+
+    /// The hardware queue of a channel is lost.
+    pub(crate) fn forget_hctx(&self) {
+        self.channels().owned -= 1;
+    }
+
+    /// What the device did for all channels, those that have closed among them; `None` unless
     /// [`QueueOptions::iostats`] is set.
     pub fn iostat(&self) -> Option<IoStat> {
-        let channels = self.channels.lock().expect("channels lock");
-        self.iostats.then(|| IoStat::sum(&channels.counters))
+        let channels = self.channels();
+        let counters = channels.slots.iter().filter_map(|slot| slot.counters.as_deref());
+        self.iostats.then(|| IoStat::sum(counters))
     }
 
-    /// A channel no longer needs its hardware queue.
-    pub(crate) fn release_hctx(&self) {
-        self.channels.lock().expect("channels lock").owned -= 1;
+    fn channels(&self) -> MutexGuard<'_, Channels> {
+        self.channels.lock().expect("channels lock")
     }
 
     pub(crate) fn gate(&self) -> &Gate {
@@ -418,8 +505,8 @@ impl Queue {
         ]
     }
 
-    /// The mailboxes of all channels opened so far, by channel.
-    pub(crate) fn mailboxes(&self) -> Vec<Arc<Mailbox>> {
-        self.channels.lock().expect("channels lock").mailboxes.clone()
+    /// The mailbox of a channel.
+    pub(crate) fn mailbox(&self, channel: u32) -> Arc<Mailbox> {
+        Arc::clone(&self.channels().slots[channel as usize].mailbox)
     }
 }

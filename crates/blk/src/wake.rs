@@ -95,7 +95,11 @@ impl Sleeper {
         self.state.store(AWAKE, Ordering::Relaxed);
     }
 
-    pub(crate) fn has_room(&self) -> bool {
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.state.load(Ordering::SeqCst) != AWAKE
+    }
+
+    pub(crate) fn is_asleep_with_room(&self) -> bool {
         self.state.load(Ordering::SeqCst) == ASLEEP_WITH_ROOM
     }
 

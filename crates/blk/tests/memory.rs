@@ -1,10 +1,11 @@
 //! What the layer costs in memory: little per zone, nothing per I/O.
 //!
-//! Takes a device of the test's own, which keeps one number a zone or nothing at all. One test, for
-//! the allocator counts what all threads do.
+//! The device is the test's own and keeps nothing. One test, for the allocator counts what all
+//! threads do.
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use zonal_blk::{
     Bio, Channel, Device, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Sector, Status,
     Wake, Zone, ZoneCondition, ZoneKind, ZoneNo, ZoneWrite,
@@ -19,6 +20,8 @@ const ZONE: u64 = 1 << 16;
 /// A device that does all it is asked when next polled.
 struct Tiny {
     limits: Limits,
+    /// Hardware queues opened.
+    opened: AtomicU32,
 }
 
 impl Tiny {
@@ -37,7 +40,7 @@ impl Tiny {
             queue_depth: 64,
             rotational: false,
         };
-        Arc::new(Tiny { limits })
+        Arc::new(Tiny { limits, opened: AtomicU32::new(0) })
     }
 }
 
@@ -62,6 +65,7 @@ impl Device for Tiny {
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
+        self.opened.fetch_add(1, Ordering::Relaxed);
         Box::new(TinyQueue(Vec::with_capacity(64)))
     }
 }
@@ -137,7 +141,12 @@ fn fill_and_reset(channels: &mut [Channel; 2], completions: &mut Vec<zonal_blk::
 }
 
 #[test]
-fn memory_is_64_bytes_a_zone_and_none_per_io() {
+fn memory_is_64_bytes_a_zone_and_none_per_io_or_closed_channel() {
+    zones_and_bios();
+    closed_channels();
+}
+
+fn zones_and_bios() {
     let (queue, bytes) = bytes_of(|| attach(1_000_000, ZoneWrite::Plug));
     assert!(bytes <= 64 * MIB, "a million zones take {bytes} bytes");
     assert!(bytes < 64 * 1_000_000 + 64 * 1024, "64 bytes a zone and little else: {bytes}");
@@ -158,5 +167,64 @@ fn memory_is_64_bytes_a_zone_and_none_per_io() {
         let change = region.change();
         assert_eq!(change.allocations + change.reallocations, 0, "{policy:?}: {change:?}");
         assert_eq!(queue.live_plugs(), 0);
+    }
+}
+
+/// Two channels open, write to a zone in turn, reset it and close.
+fn open_and_close(
+    queue: &Arc<Queue>,
+    now: &mut Nanos,
+    completions: &mut Vec<zonal_blk::Completion>,
+) {
+    let mut channels = [queue.channel().unwrap(), queue.channel().unwrap()];
+    channels[0].set_weight(200);
+    for (channel, sector) in [(0, 0), (1, 8)] {
+        channels[channel].submit(*now, Bio::new(Op::Write, Sector(sector), 8, 0));
+    }
+    let mut drain = |channels: &mut [Channel; 2], now: &mut Nanos| {
+        while channels.iter().any(|channel| channel.outstanding() > 0) {
+            // bfq keeps the device for a process for up to 8 ms.
+            *now += Nanos(10_000_000);
+            for channel in channels.iter_mut() {
+                completions.clear();
+                channel.poll(*now, completions);
+                assert!(completions.iter().all(|completion| completion.status == Status::Ok));
+            }
+        }
+    };
+    drain(&mut channels, now);
+    channels[0].submit(*now, Bio::new(Op::ZoneReset, Sector(0), 0, 0));
+    drain(&mut channels, now);
+}
+
+/// Channels leave what they had to those that are opened after them.
+fn closed_channels() {
+    for scheduler in ["none", "mq-deadline", "bfq", "kyber"] {
+        for share_queues in [false, true] {
+            let options = QueueOptions {
+                zone_write: Some(ZoneWrite::Plug),
+                scheduler: scheduler.parse().unwrap(),
+                share_queues,
+                iostats: true,
+                ..QueueOptions::default()
+            };
+            let device = Tiny::new(4);
+            let queue = Queue::attach(Arc::clone(&device) as _, options).expect("a good device");
+            let mut now = Nanos(0);
+            let mut completions = Vec::with_capacity(64);
+            (0..10).for_each(|_| open_and_close(&queue, &mut now, &mut completions));
+            let opened = device.opened.load(Ordering::Relaxed);
+            assert_eq!(opened, 2, "{scheduler}: hardware queues in use at once");
+            let once = Region::new(ALLOCATOR);
+            open_and_close(&queue, &mut now, &mut completions);
+            let once = once.change();
+            let all = Region::new(ALLOCATOR);
+            (0..10_000).for_each(|_| open_and_close(&queue, &mut now, &mut completions));
+            let all = all.change();
+            assert_eq!(all.bytes_allocated, all.bytes_deallocated, "{scheduler}: {all:?}");
+            assert_eq!(all.allocations, 10_000 * once.allocations, "{scheduler}: cost of each");
+            assert_eq!(device.opened.load(Ordering::Relaxed), opened);
+            assert_eq!(queue.iostat().expect("counted").writes, 2 * 10_011);
+        }
     }
 }

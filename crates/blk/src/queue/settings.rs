@@ -56,7 +56,7 @@ impl Queue {
     }
 
     /// What a channel is to work by from now on.
-    pub(crate) fn channel_config(&self) -> ChannelConfig {
+    pub(crate) fn channel_config(&self, channel: u32) -> ChannelConfig {
         let settings = self.settings();
         let max_sectors = settings.max_sectors;
         let limits = Limits { max_sectors, ..self.limits.clone() };
@@ -65,7 +65,7 @@ impl Queue {
             fast_path: FastPath::new(&limits),
             limits,
             merge: self.merge_limit(max_sectors),
-            sched: settings.sched.as_ref().map(SchedInstance::handle),
+            sched: settings.sched.as_ref().map(|sched| sched.handle(channel)),
             nr_requests: settings.nr_requests,
             io_timeout: settings.io_timeout,
         }

@@ -106,10 +106,23 @@ impl Dispatcher {
         }
     }
 
-    /// Opens the insertion list of one more channel.
-    pub(super) fn open(&self) -> Arc<InsertList> {
+    /// Opens the insertion list of one more channel, whose number may have been another's.
+    pub(super) fn open(&self, process: u32) -> Arc<InsertList> {
         let insert_list = Arc::new(InsertList::new());
-        self.with_core(|core| core.insert_lists.push(Arc::clone(&insert_list)));
+        self.with_core(|core| {
+            // The last completions of a channel that has closed may not have been counted yet.
+            let classes = core.collect(&mut PendingUpdates::default(), false);
+            self.flags.classes.fetch_or(classes, Ordering::Relaxed);
+            if core.has_work() && !self.has_work() {
+                self.stalled_until.store(0, Ordering::SeqCst);
+                self.flags.has_work.store(true, Ordering::SeqCst);
+            }
+            if self.closing.load(Ordering::Relaxed) {
+                core.drop_closed(self);
+            }
+            core.elevator.forget(process);
+            core.insert_lists.push(Arc::clone(&insert_list));
+        });
         insert_list
     }
 

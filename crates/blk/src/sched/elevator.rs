@@ -54,6 +54,9 @@ pub trait Elevator: Send {
     /// Requests that went on merged behind another, by class.
     fn merged(&self) -> [u64; 3];
 
+    /// Forgets what is known of a process of which nothing is inside: its number is now another's.
+    fn forget(&mut self, _process: u32) {}
+
     /// Sets a process's share of the device, 1 to 1000.
     fn set_weight(&mut self, _process: u32, _weight: u16) {}
 

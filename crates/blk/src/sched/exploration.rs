@@ -63,7 +63,7 @@ mod tests {
         loom::model(move || {
             let dispatcher =
                 Arc::new(Dispatcher::new(Box::<Fifo>::default(), BypassPolicy::default()));
-            let insert_lists = [dispatcher.open(), dispatcher.open()];
+            let insert_lists = [dispatcher.open(0), dispatcher.open(0)];
             let sent = Arc::new(AtomicU32::new(0));
             let other = {
                 let (dispatcher, sent) = (Arc::clone(&dispatcher), Arc::clone(&sent));
@@ -97,10 +97,10 @@ mod tests {
         loom::model(|| {
             let dispatcher =
                 Arc::new(Dispatcher::new(Box::<Fifo>::default(), BypassPolicy::default()));
-            let insert_list = dispatcher.open();
+            let insert_list = dispatcher.open(0);
             let other = {
                 let dispatcher = Arc::clone(&dispatcher);
-                loom::thread::spawn(move || drop(dispatcher.open()))
+                loom::thread::spawn(move || drop(dispatcher.open(0)))
             };
             let sent = dispatch(&dispatcher, &insert_list, 1, updates());
             other.join().unwrap();

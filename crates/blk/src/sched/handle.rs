@@ -45,8 +45,8 @@ pub(crate) struct SchedHandle {
 }
 
 impl SchedHandle {
-    pub(super) fn new(dispatcher: Arc<Dispatcher>, sorting: BatchSorting) -> Self {
-        let insert_list = dispatcher.open();
+    pub(super) fn new(dispatcher: Arc<Dispatcher>, sorting: BatchSorting, channel: u32) -> Self {
+        let insert_list = dispatcher.open(channel);
         SchedHandle {
             dispatcher,
             insert_list,

@@ -135,9 +135,9 @@ impl SchedInstance {
         Some(SchedInstance { dispatcher, sorting })
     }
 
-    /// Connects one more channel.
-    pub(crate) fn handle(&self) -> SchedHandle {
-        SchedHandle::new(Arc::clone(&self.dispatcher), self.sorting)
+    /// Connects a channel, of which nothing is inside.
+    pub(crate) fn handle(&self, channel: u32) -> SchedHandle {
+        SchedHandle::new(Arc::clone(&self.dispatcher), self.sorting, channel)
     }
 
     /// Changes whether writes are held back by zone. Nothing may be inside.

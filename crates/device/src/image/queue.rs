@@ -319,6 +319,12 @@ impl HwQueue for ImageQueue {
             fds.extend(self.ring.as_ref().ok().and_then(|ring| ring.fd()));
         }
     }
+
+    fn reopen(&mut self) {
+        if let Some(timing) = &mut self.timing {
+            timing.reopen();
+        }
+    }
 }
 
 /// Does the rest of a transfer that moved less than it should, to hear why.

@@ -158,6 +158,10 @@ impl HwQueue for Queue {
         self.inner.wait_fds(fds);
     }
 
+    fn reopen(&mut self) {
+        self.inner.reopen();
+    }
+
     fn abort(&mut self, now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) -> Abort {
         match self.pending.iter().position(|(_, _, request)| request.tag() == tag) {
             Some(index) => {

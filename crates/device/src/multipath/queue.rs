@@ -392,4 +392,8 @@ impl HwQueue for MultipathQueue {
     fn wait_fds(&self, fds: &mut Vec<RawFd>) {
         self.paths.iter().for_each(|path| path.queue.wait_fds(fds));
     }
+
+    fn reopen(&mut self) {
+        self.paths.iter_mut().for_each(|path| path.queue.reopen());
+    }
 }

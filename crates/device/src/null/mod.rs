@@ -61,6 +61,11 @@ impl NullDevice {
         })
     }
 
+    /// The random numbers of one more hardware queue.
+    fn next_rng(&self) -> Rng {
+        Rng::new(self.seed.wrapping_add(self.opened.fetch_add(1, Ordering::Relaxed)))
+    }
+
     /// The device's zones; `None` for a regular device.
     pub fn zones(&self) -> Option<&Zones> {
         self.zones.as_ref()
@@ -188,12 +193,11 @@ impl Device for NullDevice {
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
         let (latency, jitter) = (self.latency, self.jitter);
-        let number = self.opened.fetch_add(1, Ordering::Relaxed);
         match (latency, jitter) {
             (Nanos(0), Nanos(0)) => Box::new(Immediate::new(self)),
             (_, Nanos(0)) => Box::new(Constant::new(self, latency)),
             _ => {
-                let rng = Rng::new(self.seed.wrapping_add(number));
+                let rng = self.next_rng();
                 Box::new(Jittered::new(self, latency, jitter, rng))
             }
         }

@@ -129,6 +129,10 @@ impl HwQueue for Jittered {
         }
     }
 
+    fn reopen(&mut self) {
+        self.rng = self.device.next_rng();
+    }
+
     fn next_event(&self) -> Wake {
         self.pending.peek().map_or(Wake::Idle, |first| Wake::At(first.due))
     }

@@ -249,6 +249,10 @@ impl HwQueue for FaultQueue {
         self.inner.wait_fds(fds);
     }
 
+    fn reopen(&mut self) {
+        self.inner.reopen();
+    }
+
     fn abort(&mut self, now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) -> Abort {
         let mut pending = std::mem::take(&mut self.pending).into_vec();
         let place = pending.iter().position(|pending| pending.request.tag() == tag);

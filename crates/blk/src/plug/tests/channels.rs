@@ -53,13 +53,13 @@ fn retiring_channel_leaves_the_writes_of_others_to_them() {
 }
 
 #[test]
-fn channel_that_is_gone_makes_room_for_another() {
+fn channel_that_is_gone_leaves_its_hardware_queue_to_another() {
     let mut rig = Setup::new().limits(|limits| limits.nr_queues = 1).build();
     assert!(rig.queue.channel().is_err());
     rig.channels.clear();
     let mut channel = rig.queue.channel().unwrap();
     channel.submit(Nanos(0), Bio::new(Op::Write, Sector(0), 8, 7));
-    rig.device.end(1, Status::Ok);
+    rig.device.end(0, Status::Ok);
     let mut done = Vec::new();
     assert_eq!(channel.poll(Nanos(0), &mut done), 1);
 }

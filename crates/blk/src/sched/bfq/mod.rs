@@ -38,6 +38,7 @@ pub use options::BfqOptions;
 use queue::Queue;
 use rate::Rate;
 use service::Tree;
+use std::collections::BTreeSet;
 
 /// How long a process that begins is raised: as the kernel's reference devices need to load a
 /// large program.
@@ -71,6 +72,8 @@ pub struct Bfq {
     store: Store,
     first: RequestList,
     queues: Vec<Queue>,
+    /// Queues of processes that have gone; they may still be in service.
+    left: BTreeSet<usize>,
     /// Two a process: what somebody waits for, and what nobody waits for.
     by_process: Vec<[Option<usize>; 2]>,
     /// Set before the process did I/O.
@@ -94,6 +97,7 @@ impl Bfq {
             store: Store::default(),
             first: RequestList::new(),
             queues: Vec::new(),
+            left: BTreeSet::new(),
             by_process: Vec::new(),
             weights: Vec::new(),
             trees: Default::default(),
@@ -131,8 +135,16 @@ impl Bfq {
         if let Some(weight) = self.weights.get(process).copied().flatten() {
             queue.set_weight(weight);
         }
-        self.queues.push(queue);
-        let index = self.queues.len() - 1;
+        let in_service = self.service.map(|service| service.queue);
+        let unused = self.left.iter().copied().find(|&index| Some(index) != in_service);
+        let index = if let Some(index) = unused {
+            self.left.remove(&index);
+            self.queues[index] = queue;
+            index
+        } else {
+            self.queues.push(queue);
+            self.queues.len() - 1
+        };
         self.by_process[process][usize::from(is_async)] = Some(index);
         index
     }
@@ -378,6 +390,16 @@ impl Elevator for Bfq {
 
     fn merged(&self) -> [u64; 3] {
         self.merged
+    }
+
+    fn forget(&mut self, process: u32) {
+        let process = process as usize;
+        if let Some(queues) = self.by_process.get_mut(process) {
+            self.left.extend(std::mem::take(queues).into_iter().flatten());
+        }
+        if let Some(weight) = self.weights.get_mut(process) {
+            *weight = None;
+        }
     }
 
     fn set_weight(&mut self, process: u32, weight: u16) {
