@@ -1,20 +1,59 @@
-//! Real time: the clock, threads, sockets and files. Devices that are reached through the operating
-//! system ([`backend`]), and ways to offer a device to other programs ([`frontend`]).
+//! Real time for the block layer: threads that serve devices and jobs, storage that is reached through
+//! the operating system, and ways to offer a device to other programs.
 //!
-//! The one crate that may use `unsafe`, for io_uring and memory that is shared with the kernel.
+//! ```text
+//!  frontend   what a device is offered as: ublk, NVMe/TCP target, files (zonefs over FUSE)
+//!  poll       the loop that drives any frontend over any backend, and the only code that sleeps
+//!  backend    what storage is reached through: block devices, NVMe pass-through, images, NVMe/TCP
+//!  control    a running server: its socket, metrics
+//! ```
+//!
+//! The most important types:
+//! - [`poll::Frontend`]: takes requests in and gives completions out; [`poll::serve`] drives it.
+//! - [`poll::Poller`]: how one thread waits, by a [`poll::WaitPolicy`].
+//! - [`RealClock`]: the clock that all who use a device share.
+//! - [`frontend::nvme_tcp::Server`] and [`frontend::ublk::Server`]: exports of a device.
+//! - [`JobThread`]: a fio job on a thread of its own, for [`run`].
+//!
+//! The one crate that uses `unsafe`: for io_uring and memory that is shared with the kernel.
 #![warn(clippy::undocumented_unsafe_blocks)]
 
 pub mod backend;
 mod blk_zone;
-mod clock;
 pub mod control;
 pub mod frontend;
 mod jobs;
 pub mod poll;
 pub mod secrets;
 
-pub use clock::RealClock;
 pub use jobs::{JobThread, allowed_cpus, run};
 
-/// Is told what happens, in words for people.
+use quanta::{Clock as Counter, Instant};
+use zonal_blk::{Clock, Nanos};
+
+/// Called with messages for the user.
 pub type Notify = std::sync::Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The time since the clock was started, from the processor's time stamp counter where that is
+/// invariant, else from the system's monotonic clock.
+#[derive(Clone, Debug)]
+pub struct RealClock {
+    counter: Counter,
+    origin: Instant,
+}
+
+impl RealClock {
+    /// A clock that starts now.
+    pub fn start() -> Self {
+        let counter = Counter::new();
+        let origin = counter.now();
+        RealClock { counter, origin }
+    }
+}
+
+impl Clock for RealClock {
+    fn now(&self) -> Nanos {
+        let since = self.counter.now().duration_since(self.origin);
+        Nanos(u64::try_from(since.as_nanos()).expect("a run is shorter than 500 years"))
+    }
+}

@@ -1,15 +1,15 @@
 //! Structures and numbers of the ublk driver (include/uapi/linux/ublk_cmd.h, Linux 6.17).
 //!
-//! The driver takes every structure by its bytes, so all padding is a field.
+//! The driver copies structures byte by byte, so all padding is a field.
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-/// What goes to `/dev/ublk-control` (`struct ublksrv_ctrl_cmd`).
+/// A command to `/dev/ublk-control` (`struct ublksrv_ctrl_cmd`).
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct CtrlCmd {
-    /// The device; [`ANY_ID`] for one that is to be made.
+    /// The device; [`ANY_ID`] to let the driver choose a number.
     pub dev_id: u32,
-    /// [`NO_QUEUE`] for a command that is not about a queue.
+    /// [`NO_QUEUE`] for a command to the device.
     pub queue_id: u16,
     /// Length of the buffer in bytes.
     pub len: u16,
@@ -23,7 +23,7 @@ pub struct CtrlCmd {
     pub reserved: u32,
 }
 
-/// What a device is (`struct ublksrv_ctrl_dev_info`).
+/// A device (`struct ublksrv_ctrl_dev_info`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct DevInfo {
@@ -60,16 +60,16 @@ pub struct IoDesc {
     pub addr: u64,
 }
 
-/// What goes to `/dev/ublkcN` (`struct ublksrv_io_cmd`).
+/// A command to `/dev/ublkcN` (`struct ublksrv_io_cmd`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct IoCmd {
     pub q_id: u16,
     pub tag: u16,
-    /// Bytes, or an error number below zero.
+    /// Bytes, or a negative errno.
     pub result: i32,
-    /// With [`feature::USER_COPY`] nothing but the sector that a zone append wrote at; the index in a
-    /// ring's table of buffers.
+    /// With [`feature::USER_COPY`], the sector where a zone append was written; to register a buffer,
+    /// its index in the ring's table.
     pub addr: u64,
 }
 
@@ -77,7 +77,7 @@ pub struct IoCmd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ParamBasic {
-    /// [`attr`]ibutes.
+    /// Attributes ([`attr`]).
     pub attrs: u32,
     pub logical_bs_shift: u8,
     pub physical_bs_shift: u8,
@@ -131,14 +131,14 @@ pub struct ParamDmaAlign {
     pub pad: u32,
 }
 
-/// What a device is to the block layer of the kernel (`struct ublk_params`); older drivers know a
-/// part of it.
+/// The parameters of a device's request queue (`struct ublk_params`). Older drivers know a part of
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Params {
-    /// Of the whole structure, in bytes.
+    /// Length of the whole structure in bytes.
     pub len: u32,
-    /// Which of the following are meant ([`param`]).
+    /// Which of the following are set ([`param`]).
     pub types: u32,
     pub basic: ParamBasic,
     pub discard: ParamDiscard,
@@ -149,14 +149,14 @@ pub struct Params {
 }
 
 impl Params {
-    /// Nothing is meant yet.
+    /// Nothing is set.
     pub fn empty() -> Self {
         let len = u32::try_from(size_of::<Params>()).expect("a small structure");
         Params { len, ..Params::new_zeroed() }
     }
 }
 
-/// Makes a command's number, as `_IOR('u', ..)` and `_IOWR('u', ..)` do.
+/// A command's number, as `_IOR('u', ..)` and `_IOWR('u', ..)` do.
 const fn encoded(writes: bool, number: u32, size: usize) -> u32 {
     let direction = if writes { 3 } else { 2 };
     direction << 30 | (size as u32) << 16 | (b'u' as u32) << 8 | number
@@ -193,9 +193,9 @@ pub mod io {
     pub const COMMIT_AND_FETCH_REQ: u32 = encoded(true, 0x21, size_of::<IoCmd>());
     pub const REGISTER_IO_BUF: u32 = encoded(true, 0x23, size_of::<IoCmd>());
     pub const UNREGISTER_IO_BUF: u32 = encoded(true, 0x24, size_of::<IoCmd>());
-    /// How a command ends whose tag has a request.
+    /// The result of a fetch whose tag has a request.
     pub const RES_OK: i32 = 0;
-    /// How a command ends whose tag gets no request any more (`-ENODEV`).
+    /// The result of a fetch whose tag gets no more requests (`-ENODEV`).
     pub const RES_ABORT: i32 = -19;
 }
 
@@ -209,11 +209,11 @@ pub mod feature {
     pub const ZONED: u64 = 1 << 8;
     pub const BUF_REG_OFF_DAEMON: u64 = 1 << 14;
 
-    /// Pages of requests can be lent to the ring of any thread: a write that waited may go out on that
-    /// of another queue.
+    /// Requests' pages can be registered with any thread's ring: a write that was parked may be issued
+    /// by another queue's thread.
     pub const LENDING: u64 = SUPPORT_ZERO_COPY | BUF_REG_OFF_DAEMON;
 
-    /// Those that are asked for here: the name, and the Linux version that it came with.
+    /// Those that are required here: bit, name and the first Linux version with it.
     pub const NAMES: [(u64, &str, &str); 7] = [
         (SUPPORT_ZERO_COPY, "UBLK_F_SUPPORT_ZERO_COPY", "6.15"),
         (USER_RECOVERY, "UBLK_F_USER_RECOVERY", "6.1"),
@@ -225,15 +225,15 @@ pub mod feature {
     ];
 }
 
-/// Where a device is in its life (`UBLK_S_DEV_*`).
+/// States of a device (`UBLK_S_DEV_*`).
 pub mod state {
     /// Not yet started, or stopped; 1 is live.
     pub const DEAD: u16 = 0;
-    /// Its server is gone, and it waits for another.
+    /// Its server was killed, and it waits for another one.
     pub const QUIESCED: u16 = 2;
 }
 
-/// Which parameters are meant (`UBLK_PARAM_TYPE_*`).
+/// Which parameters are set (`UBLK_PARAM_TYPE_*`).
 pub mod param {
     pub const BASIC: u32 = 1;
     pub const DISCARD: u32 = 1 << 1;
@@ -248,7 +248,7 @@ pub mod attr {
     pub const FUA: u32 = 1 << 3;
 }
 
-/// What a request asks for (`UBLK_IO_OP_*`).
+/// Operations (`UBLK_IO_OP_*`).
 pub mod op {
     pub const READ: u8 = 0;
     pub const WRITE: u8 = 1;
@@ -268,7 +268,7 @@ pub mod op {
 pub const IO_F_FUA: u32 = 1 << 13;
 /// The driver chooses a number.
 pub const ANY_ID: u32 = u32::MAX;
-/// The command is not about a queue.
+/// A command to the device, not to a queue.
 pub const NO_QUEUE: u16 = u16::MAX;
 /// The most tags of a queue.
 pub const MAX_QUEUE_DEPTH: u16 = 4096;

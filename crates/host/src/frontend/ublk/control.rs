@@ -1,7 +1,5 @@
-//! Commands to `/dev/ublk-control`.
-//!
-//! Takes a command with what belongs to it; gives what the driver answers. Each is waited for: the
-//! driver starts and stops devices meanwhile, for which their queues must be served.
+//! Commands to `/dev/ublk-control`. Each blocks until the driver has completed it, which for starting
+//! and stopping a device takes threads that serve its queues.
 use super::abi::{ANY_ID, CtrlCmd, DevInfo, NO_QUEUE, Params, ctrl, feature};
 use io_uring::squeue::Entry128;
 use io_uring::{IoUring, cqueue, opcode, types};
@@ -15,35 +13,35 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 /// Where the driver takes commands.
 pub const PATH: &str = "/dev/ublk-control";
 
-/// What the driver could not do.
+/// Why a command to the driver failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// The driver is not there.
+    /// The driver is not loaded.
     #[error(
         "there is no {0}: load the driver (modprobe ublk_drv), which is in Linux 6.0 and later \
          with CONFIG_BLK_DEV_UBLK"
     )]
     NoDriver(String),
-    /// It does not listen to everybody.
-    #[error("cannot open {0}: {1}; ublk devices are made by root (CAP_SYS_ADMIN)")]
+    /// The process may not use it.
+    #[error("cannot open {0}: {1}; ublk devices need root (CAP_SYS_ADMIN)")]
     Open(String, io::Error),
-    /// Commands go through io_uring.
+    /// There is no io_uring, which carries the commands.
     #[error(
         "no io_uring, which ublk commands go through: {0} (see kernel.io_uring_disabled in sysctl)"
     )]
     Ring(io::Error),
-    /// The driver is too old to say what it can do.
+    /// The driver is too old to report its features.
     #[error(
-        "the kernel's ublk driver does not say what it can do (UBLK_U_CMD_GET_FEATURES: {0}); \
-         Linux 6.5 or later does, and 6.6 or later for zoned devices"
+        "the kernel's ublk driver does not report its features (UBLK_U_CMD_GET_FEATURES: {0}): \
+         expected Linux 6.5 or later, and 6.6 or later for zoned devices"
     )]
     NoFeatures(io::Error),
-    /// The driver lacks what is needed.
-    #[error("the kernel's ublk driver has no {name}, which Linux {since} and later can have")]
+    /// The driver lacks a feature.
+    #[error("the kernel's ublk driver has no {name}: expected Linux {since} or later")]
     Lacks {
         /// The feature.
         name: &'static str,
-        /// The version that it came with.
+        /// The first Linux version with it.
         since: &'static str,
     },
     /// A command failed.
@@ -55,7 +53,7 @@ pub enum ControlError {
 pub struct Control {
     ring: IoUring<Entry128, cqueue::Entry>,
     file: File,
-    /// What the driver can do.
+    /// The driver's features.
     features: u64,
 }
 
@@ -63,7 +61,7 @@ impl Control {
     /// Opens the driver, which must have all of `features`.
     ///
     /// # Errors
-    /// It is not there, or lacks something.
+    /// It is not loaded, or lacks a feature.
     pub fn open(path: &Path, features: u64) -> Result<Self, ControlError> {
         let name = || path.display().to_string();
         let open = File::options().read(true).write(true).open(path);
@@ -77,19 +75,19 @@ impl Control {
         let command = CtrlRequest { id: ANY_ID, ..CtrlRequest::new(ctrl::GET_FEATURES) };
         control.execute(command, &mut found).map_err(ControlError::NoFeatures)?;
         control.features = found;
-        control.has(features)?;
+        control.require(features)?;
         Ok(control)
     }
 
-    /// Whether the driver has all of `features`.
+    /// Checks that the driver has all of `features`.
     ///
     /// # Errors
-    /// Which it lacks.
-    pub fn has(&self, features: u64) -> Result<(), ControlError> {
+    /// The first one that it lacks.
+    pub fn require(&self, features: u64) -> Result<(), ControlError> {
         check(self.features, features)
     }
 
-    /// What the device is; `None` if there is none of this number.
+    /// The device's description; `None` if there is no device of this number.
     pub fn info(&mut self, id: u32) -> Result<Option<DevInfo>, ControlError> {
         let mut info = DevInfo::new_zeroed();
         match self.execute(CtrlRequest { id, ..CtrlRequest::new(ctrl::GET_DEV_INFO) }, &mut info) {
@@ -101,20 +99,20 @@ impl Control {
         }
     }
 
-    /// Makes a device; `info` is then what the driver made of it.
+    /// Adds a device. The driver updates `info`.
     pub fn add(&mut self, info: &mut DevInfo) -> Result<(), ControlError> {
         let command = CtrlRequest { id: info.dev_id, ..CtrlRequest::new(ctrl::ADD_DEV) };
-        self.execute(command, info).map_err(|e| ControlError::Command("making the device", e))
+        self.execute(command, info).map_err(|e| ControlError::Command("adding the device", e))
     }
 
-    /// Says what the device is to the block layer.
+    /// Sets the parameters of the device's request queue.
     pub fn set_params(&mut self, id: u32, params: &Params) -> Result<(), ControlError> {
         let mut params = *params;
         self.execute(CtrlRequest { id, ..CtrlRequest::new(ctrl::SET_PARAMS) }, &mut params)
             .map_err(|error| ControlError::Command("setting the device's parameters", error))
     }
 
-    /// What the device is to the block layer.
+    /// The parameters of the device's request queue.
     pub fn params(&mut self, id: u32) -> Result<Params, ControlError> {
         let mut params = Params::empty();
         self.execute(CtrlRequest { id, ..CtrlRequest::new(ctrl::GET_PARAMS) }, &mut params)
@@ -122,33 +120,33 @@ impl Control {
         Ok(params)
     }
 
-    /// Makes the block device. Its queues must be served.
+    /// Creates the block device. Its queues have to be served meanwhile.
     pub fn start(&mut self, id: u32, pid: u32) -> Result<(), ControlError> {
         self.plain(ctrl::START_DEV, id, pid, "starting the device")
     }
 
-    /// Ends the block device, after the requests that its queues have. Its tags are then given up.
+    /// Removes the block device when its requests are done; the driver then aborts all tags.
     pub fn stop(&mut self, id: u32) -> Result<(), ControlError> {
         self.plain(ctrl::STOP_DEV, id, 0, "stopping the device")
     }
 
-    /// Makes the number free; waits until nobody has a file of the device open.
+    /// Deletes the device; waits until no program has a file of it open.
     pub fn delete(&mut self, id: u32) -> Result<(), ControlError> {
         self.plain(ctrl::DEL_DEV, id, 0, "deleting the device")
     }
 
-    /// Has the number become free as soon as nobody has a file of the device open. Before Linux
-    /// 6.9, waits for that.
+    /// Has the device deleted as soon as no program has a file of it open. Before Linux 6.9, waits for
+    /// that.
     pub fn delete_later(&mut self, id: u32) -> Result<(), ControlError> {
         match self
             .execute(CtrlRequest { id, ..CtrlRequest::new(ctrl::DEL_DEV_ASYNC) }, &mut [0u8; 0])
         {
             Err(error) if error.kind() == ErrorKind::Unsupported => self.delete(id),
-            ended => ended.map_err(|error| ControlError::Command("deleting the device", error)),
+            result => result.map_err(|error| ControlError::Command("deleting the device", error)),
         }
     }
 
-    /// Makes a device without a server ready for one; whether it was ready for that.
+    /// Prepares a quiesced device for a new server. Returns false while the last one has not exited.
     pub fn start_recovery(&mut self, id: u32) -> Result<bool, ControlError> {
         match self.execute(
             CtrlRequest { id, ..CtrlRequest::new(ctrl::START_USER_RECOVERY) },
@@ -156,13 +154,13 @@ impl Control {
         ) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(false),
-            Err(error) => Err(ControlError::Command("taking the device over", error)),
+            Err(error) => Err(ControlError::Command("recovering the device", error)),
         }
     }
 
-    /// Has the device go on with this server. Its queues must be served.
+    /// Resumes the device with this server. Its queues have to be served meanwhile.
     pub fn end_recovery(&mut self, id: u32, pid: u32) -> Result<(), ControlError> {
-        self.plain(ctrl::END_USER_RECOVERY, id, pid, "having the device go on")
+        self.plain(ctrl::END_USER_RECOVERY, id, pid, "resuming the device")
     }
 
     fn plain(
@@ -176,7 +174,7 @@ impl Control {
             .map_err(|error| ControlError::Command(doing, error))
     }
 
-    /// Sends a command and waits for its end. The driver reads and writes `buffer`.
+    /// Sends a command and waits for its completion. The driver reads and writes `buffer`.
     fn execute<B>(&mut self, sent: CtrlRequest, buffer: &mut B) -> io::Result<()>
     where
         B: FromBytes + IntoBytes + Immutable,
@@ -195,15 +193,15 @@ impl Control {
         let fd = types::Fd(self.file.as_raw_fd());
         let entry = opcode::UringCmd80::new(fd, sent.number).cmd(bytes).build();
         // SAFETY: the file is open, and `buffer` may be written with any bytes and outlives the
-        // command, since nothing but its end ends the loop below.
+        // command, since the loop below ends only with its completion.
         unsafe { self.ring.submission().push(&entry) }.expect("one command at a time");
         let result = loop {
             if self.ring.submit_and_wait(1).is_err() {
-                // A signal, or no memory for now.
+                // A signal, or out of memory for now.
                 thread::yield_now();
             }
-            if let Some(end) = self.ring.completion().next() {
-                break end.result();
+            if let Some(completion) = self.ring.completion().next() {
+                break completion.result();
             }
         };
         if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
@@ -223,7 +221,7 @@ impl CtrlRequest {
     }
 }
 
-/// Whether all of `wanted` are among the features found.
+/// Checks that all of `wanted` are among the features found.
 fn check(found: u64, wanted: u64) -> Result<(), ControlError> {
     match feature::NAMES.iter().find(|(bit, ..)| wanted & !found & bit != 0) {
         Some(&(_, name, since)) => Err(ControlError::Lacks { name, since }),

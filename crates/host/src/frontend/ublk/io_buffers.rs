@@ -10,31 +10,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::IntoBytes;
 use zonal_blk::{ExternalMemory, Status};
 
-/// Is told, in words for people, what a user may want to know.
-pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
+pub use crate::Notify;
 
-/// The pages of a queue's requests. A buffer that they lend is known by its tag.
+/// The pages of a queue's requests. The token of an external buffer is the tag.
 pub struct IoBuffers {
     file: Arc<File>,
     queue: u16,
     notify: Notify,
-    /// A device has copied what it was lent, and it was said.
+    /// The user has been told that data are copied despite zero copy.
     copy_reported: AtomicBool,
 }
 
 impl IoBuffers {
-    /// Those of a queue of the device whose file this is.
+    /// Those of queue `queue` of the device whose character device is `file`.
     pub fn new(file: Arc<File>, queue: u16, notify: Notify) -> Self {
         IoBuffers { file, queue, notify, copy_reported: AtomicBool::new(false) }
     }
 
-    /// Copies data of a tag's request from byte `at` on.
+    /// Copies data out of a tag's request, from byte `at` on.
     pub fn copy_from_request(&self, tag: u16, at: usize, data: &mut [u8]) -> Result<(), Status> {
         let offset = abi::data_offset(self.queue, tag) + at as u64;
         self.file.read_exact_at(data, offset).map_err(|_| Status::IoError)
     }
 
-    /// Copies data to a tag's request from byte `at` on.
+    /// Copies data into a tag's request, from byte `at` on.
     pub fn copy_to_request(&self, tag: u16, at: usize, data: &[u8]) -> Result<(), Status> {
         let offset = abi::data_offset(self.queue, tag) + at as u64;
         self.file.write_all_at(data, offset).map_err(|_| Status::IoError)
@@ -46,14 +45,14 @@ impl IoBuffers {
         opcode::UringCmd16::new(types::Fd(self.file.as_raw_fd()), number).cmd(command).build()
     }
 
-    /// A device copies what it was lent. Where that fails the request is gone, as when the device was
-    /// stopped.
+    /// A device has copied an external buffer. Tells the user, once. A copy fails if the request is
+    /// gone, as when the device was stopped.
     fn copied(&self, copied: Result<(), Status>) -> Result<(), Status> {
         if copied.is_ok() && !self.copy_reported.swap(true, Ordering::Relaxed) {
             let queue = self.queue;
             (self.notify)(&format!(
-                "ublk queue {queue}: data are copied that the kernel does not lend, or the device \
-                 does not take as they lie"
+                "ublk queue {queue}: data are copied: the kernel did not register a request's pages, \
+                 or the device could not use them as they are"
             ));
         }
         copied

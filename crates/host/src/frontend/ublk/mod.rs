@@ -23,8 +23,6 @@ mod ring;
 mod server;
 mod tags;
 #[cfg(test)]
-mod testing;
-#[cfg(test)]
 mod tests;
 
 pub use abi::MAX_QUEUE_DEPTH;

@@ -1,42 +1,40 @@
-//! What a device is to the ublk driver.
-//!
-//! Takes the limits of a queue; gives the driver's parameters. Keeps true: what the kernel asks for
-//! within them, the block layer does.
+//! The driver's parameters of a device, from the limits of its queue. The kernel sends no request
+//! beyond them.
 use super::abi::{MAX_IO_BYTES, Params, attr, param};
 use zonal_blk::{Limits, Queue, Sector};
 
 /// Why a device cannot be a ublk device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParamsError {
-    /// Linux finds a sector's zone with a shift.
+    /// Linux computes a sector's zone with a shift.
     #[error(
-        "zones of {0} sectors, expected a power of two, 8 sectors or more: Linux takes no others"
+        "zones of {0} sectors, expected a power of two, 8 sectors or more: Linux supports no others"
     )]
     ZoneSize(Sector),
     /// The driver counts whole zones.
     #[error(
-        "{capacity} sectors in zones of {zone_size}, expected a multiple: ublk takes no smaller \
-         last zone"
+        "{capacity} sectors in zones of {zone_size}, expected a multiple: ublk supports no \
+         smaller last zone"
     )]
     LastZone {
-        /// Of the device.
+        /// The device's capacity.
         capacity: Sector,
-        /// Of the other zones.
+        /// The size of the other zones.
         zone_size: Sector,
     },
     /// The driver refuses zoned devices without appends.
     #[error(
-        "no zone appends, which ublk asks for: the device has none, and under this zone-write \
-         policy the layer makes none"
+        "no zone append, which ublk requires: the device has none, and this zone-write policy does \
+         not emulate it"
     )]
     Append,
     /// The driver counts data in pages.
-    #[error("commands of {0} sectors at the most, expected 8 or more: ublk has pages of data")]
+    #[error("commands of at most {0} sectors, expected 8 or more: ublk transfers whole pages")]
     MaxSectors(u32),
 }
 
-/// The longest append of a queue in sectors: the device's own, or what a write may have where the
-/// layer makes appends from writes; 0 if it does not.
+/// The longest zone append of a queue in sectors: the device's own limit, or that of a write where the
+/// block layer emulates appends; 0 where there are none.
 fn append_max(queue: &Queue, max_request_sectors: u32) -> u32 {
     let limits = queue.limits();
     let zone = u32::try_from(limits.zone_size.0).unwrap_or(u32::MAX);
@@ -46,7 +44,7 @@ fn append_max(queue: &Queue, max_request_sectors: u32) -> u32 {
     }
 }
 
-/// The longest request in sectors: no longer than the device's commands, in whole pages.
+/// The longest request in sectors: at most the device's longest command, in whole pages.
 fn max_request_sectors(limits: &Limits) -> u32 {
     let sectors = limits.max_sectors.min(MAX_IO_BYTES / 512);
     sectors - sectors % 8
@@ -55,7 +53,7 @@ fn max_request_sectors(limits: &Limits) -> u32 {
 /// The parameters of a device.
 ///
 /// # Errors
-/// What the driver or Linux does not take.
+/// The driver or Linux does not support such a device.
 pub fn params(queue: &Queue) -> Result<Params, ParamsError> {
     let limits = queue.limits();
     let max_request_sectors = max_request_sectors(limits);
@@ -64,7 +62,7 @@ pub fn params(queue: &Queue) -> Result<Params, ParamsError> {
     }
     let mut params = Params::empty();
     params.types = param::BASIC | param::DISCARD;
-    // A device without a cache has no trouble with flushes.
+    // A flush does no harm to a device without a volatile cache.
     params.basic.attrs = attr::VOLATILE_CACHE | attr::FUA;
     if limits.rotational {
         params.basic.attrs |= attr::ROTATIONAL;
@@ -100,8 +98,7 @@ pub fn params(queue: &Queue) -> Result<Params, ParamsError> {
 }
 
 impl Params {
-    /// Has the kernel hand over data that are aligned so in memory, in bytes; no more than the driver
-    /// takes, which is less than a page.
+    /// Has the kernel align data in memory to `alignment` bytes, up to the page that the driver allows.
     pub fn align(&mut self, alignment: u32) {
         self.types |= param::DMA_ALIGN;
         self.dma.alignment = alignment.clamp(1, 4096) - 1;
@@ -110,18 +107,18 @@ impl Params {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::queue;
+    use super::super::tests::attach;
     use super::*;
     use zonal_blk::{QueueOptions, ZoneWrite};
 
     fn of(device: &str) -> Result<Params, ParamsError> {
-        params(&queue(device, QueueOptions::default()))
+        params(&attach(device, QueueOptions::default()))
     }
 
     #[test]
-    fn zoned_device_has_its_limits_and_appends_that_the_layer_makes() {
+    fn zoned_device_has_its_limits_and_emulated_appends() {
         let params = of("null:zones=16,zone_size=1M,max_open=4,max_active=6,lba=4096");
-        let params = params.expect("a device that ublk takes");
+        let params = params.expect("a device that ublk supports");
         assert_eq!(params.types, param::BASIC | param::DISCARD | param::ZONED);
         assert_eq!(params.basic.chunk_sectors, 2048);
         assert_eq!(params.basic.dev_sectors, 16 * 2048);
@@ -133,15 +130,15 @@ mod tests {
 
     #[test]
     fn device_without_zones_has_discards_and_no_zone_limits() {
-        let params = of("null:zoned=false,size=16M").expect("a device that ublk takes");
+        let params = of("null:zoned=false,size=16M").expect("a device that ublk supports");
         assert_eq!(params.types & param::ZONED, 0);
         assert_eq!((params.basic.chunk_sectors, params.basic.dev_sectors), (0, 32768));
         assert_eq!(params.discard.max_discard_segments, 1);
     }
 
     #[test]
-    fn alignment_of_lent_data_is_a_mask_of_less_than_a_page() {
-        let mut params = of("null:zoned=false,size=16M").expect("a device that ublk takes");
+    fn alignment_is_a_mask_of_less_than_a_page() {
+        let mut params = of("null:zoned=false,size=16M").expect("a device that ublk supports");
         assert_eq!(params.types & param::DMA_ALIGN, 0);
         for (alignment, mask) in [(1, 0), (4, 3), (512, 511), (4096, 4095), (65536, 4095)] {
             params.align(alignment);
@@ -151,17 +148,17 @@ mod tests {
     }
 
     #[test]
-    fn rotating_device_says_so() {
-        let params = of("smr-20t").expect("a device that ublk takes");
+    fn rotational_device_is_marked() {
+        let params = of("smr-20t").expect("a device that ublk supports");
         assert_ne!(params.basic.attrs & attr::ROTATIONAL, 0);
     }
 
     #[test]
-    fn what_linux_does_not_take_is_named() {
+    fn unsupported_devices_are_errors() {
         let size = of("null:zones=16,zone_size=3M");
         assert_eq!(size, Err(ParamsError::ZoneSize(Sector(6144))));
         let options = QueueOptions { zone_write: Some(ZoneWrite::Off), ..QueueOptions::default() };
-        let none = params(&queue("null:zones=16,zone_size=1M", options));
+        let none = params(&attach("null:zones=16,zone_size=1M", options));
         assert_eq!(none, Err(ParamsError::Append));
     }
 }

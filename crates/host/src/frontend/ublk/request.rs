@@ -91,7 +91,7 @@ fn report(limits: &Limits, desc: &IoDesc) -> Result<DecodedRequest, Status> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::queue;
+    use super::super::tests::attach;
     use super::*;
     use zonal_blk::QueueOptions;
 
@@ -103,7 +103,7 @@ mod tests {
         start_sector: u64,
         count: u32,
     ) -> Result<DecodedRequest, Status> {
-        let queue = queue(device, QueueOptions::default());
+        let queue = attach(device, QueueOptions::default());
         decode(queue.limits(), 256, &IoDesc { op_flags, count, start_sector, addr: 0 })
     }
 

@@ -387,7 +387,7 @@ fn zero_copy(
     if config.force_copy {
         return Some(Err("as requested".to_owned()));
     }
-    let lack = control.has(feature::LENDING).map_err(|lack| lack.to_string());
+    let lack = control.require(feature::LENDING).map_err(|lack| lack.to_string());
     Some(lack.map(|()| alignment))
 }
 

@@ -4,7 +4,6 @@ mod lending;
 
 use super::abi::{IoDesc, io};
 use super::queue::{Command, Driver, Queue};
-use super::testing;
 use crate::RealClock;
 use crate::blk_zone::BlkZone;
 use crate::poll::{Frontend, Poller, WaitPolicy, serve};
@@ -19,6 +18,14 @@ use zerocopy::FromBytes;
 use zonal_blk::{Buf, ExternalBuf, Nanos, QueueOptions, Status};
 use zonal_device::device_spec;
 use zonal_device::inject::InjectDevice;
+
+/// The block layer over the device of a spec.
+pub fn attach(device: &str, options: QueueOptions) -> Arc<zonal_blk::Queue> {
+    let spec = device_spec::load(device, |path| std::fs::read_to_string(path)).expect("a spec");
+    let device = device_spec::build(&spec).expect("a device");
+    let options = QueueOptions { share_queues: true, ..options };
+    zonal_blk::Queue::attach(device, options).expect("a queue")
+}
 
 /// Sectors of the longest request.
 const LONGEST: u32 = 16;
@@ -166,7 +173,7 @@ struct Rig {
 
 impl Rig {
     fn new(device: &str, depth: u16) -> Self {
-        Rig::over(testing::queue(device, QueueOptions::default()), depth, None)
+        Rig::over(attach(device, QueueOptions::default()), depth, None)
     }
 
     fn over(device: Arc<zonal_blk::Queue>, depth: u16, lending: Option<Arc<Lending>>) -> Self {

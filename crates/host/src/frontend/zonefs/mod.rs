@@ -4,28 +4,25 @@
 //!  DIR/cnv/0, 1, ...   conventional zones: any I/O, of fixed size
 //!  DIR/seq/0, 1, ...   sequential zones: the size is the write pointer; writes append
 //!
-//!  options    what mkzonefs and mount let one choose
+//!  options    the options of mkzonefs(8) and mount(8), and what an I/O error does to a file
 //!  tree       which zones are which file; names and numbers of files
 //!  view       the rules: attributes, what may be opened, read, written, truncated
-//!  recovery   what an I/O error makes of a file
-//!  workers      threads, each with a channel, that do the I/O
-//!  fuse       all this behind a mount point (feature `fuse`)
+//!  workers    threads, each with a channel, that do the I/O
+//!  fuse       the files behind a mount point (feature `fuse`)
 //! ```
 //!
-//! Keeps true: the device alone knows a write pointer, and it is asked each time, so that a zone
-//! may also be written by others, such as hosts of another export.
+//! File sizes are not cached: write pointers are read from the device each time, so zones may also be
+//! written through another export.
 #[cfg(feature = "fuse")]
 mod fuse;
 mod options;
-mod recovery;
 mod tree;
 mod view;
 mod workers;
 
 #[cfg(feature = "fuse")]
 pub use fuse::{Mount, MountError};
-pub use options::{OnError, OptionError, Options};
-pub use recovery::{Access, Health, RecoveryAction, recovery_action};
+pub use options::{Access, Health, OnError, OptionError, Options, RecoveryAction, recovery_action};
 pub use tree::{Entry, FileNo, ROOT};
 pub use view::{Attr, OpenMode, SetAttr, StatFs, View, ViewError};
 pub use workers::{FileOp, Reply, WorkerPool};

@@ -1,18 +1,16 @@
-//! The options of a view, with zonefs' names.
-//!
-//! Takes a list such as `aggr_cnv,uid=1000,errors=repair`; gives the options. Keeps true: what is
-//! not understood is an error that names the option.
-/// What is done after an I/O error (zonefs' `errors=`).
+//! The options of a view, with zonefs' names, and the table of its `errors=` option
+//! (Documentation/filesystems/zonefs.rst, "IO error handling").
+/// What to do after an I/O error (zonefs' `errors=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// No file can be written any more.
+    /// All files become read-only.
     #[default]
     RemountRo,
-    /// The file cannot be written any more.
+    /// The file becomes read-only.
     ZoneRo,
-    /// The file can be neither read nor written any more.
+    /// The file becomes inaccessible.
     ZoneOffline,
-    /// The file's size is set right, and that is all.
+    /// Only the file's size is corrected.
     Repair,
 }
 
@@ -25,10 +23,10 @@ impl OnError {
     ];
 }
 
-/// What mkzonefs(8) and mount(8) let one choose.
+/// The options of mkzonefs(8) and mount(8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Conventional zones that follow one another are one file.
+    /// Contiguous conventional zones are one file.
     pub aggregate: bool,
     /// The owner of the files.
     pub uid: u32,
@@ -36,10 +34,10 @@ pub struct Options {
     pub gid: u32,
     /// Their permissions.
     pub perm: u16,
-    /// What is done after an I/O error.
+    /// What to do after an I/O error.
     pub on_error: OnError,
-    /// Zones are opened when their file is opened for writing, as many as the device can have open,
-    /// and closed when it is closed.
+    /// A zone is opened when its file is opened for writing, up to the device's limit of open zones,
+    /// and closed with it.
     pub explicit_open: bool,
 }
 
@@ -56,7 +54,7 @@ impl Default for Options {
     }
 }
 
-/// An option that is not understood.
+/// An unknown option, or a bad value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("option `{option}`: expected {expected}")]
 pub struct OptionError {
@@ -73,10 +71,10 @@ impl Options {
         Options { uid, gid, ..Options::default() }
     }
 
-    /// Changes what a list of options names.
+    /// Sets the options of a list such as `aggr_cnv,uid=1000,errors=repair`.
     ///
     /// # Errors
-    /// The first option that is not understood.
+    /// The first option that is unknown or has a bad value.
     pub fn with(mut self, text: &str) -> Result<Self, OptionError> {
         for option in text.split(',').map(str::trim) {
             self.set(option)
@@ -90,8 +88,8 @@ impl Options {
         match option.split_once('=') {
             None if option == "aggr_cnv" => self.aggregate = true,
             None if option == "explicit-open" => self.explicit_open = true,
-            Some(("uid", value)) => self.uid = id(value).ok_or("a user's number")?,
-            Some(("gid", value)) => self.gid = id(value).ok_or("a group's number")?,
+            Some(("uid", value)) => self.uid = id(value).ok_or("a user ID")?,
+            Some(("gid", value)) => self.gid = id(value).ok_or("a group ID")?,
             Some(("perm", value)) => {
                 let perm = u16::from_str_radix(value, 8).ok().filter(|&perm| perm <= 0o777);
                 self.perm = perm.ok_or("an octal number from 0 to 777")?;
@@ -104,6 +102,53 @@ impl Options {
             _ => return Err(KNOWN),
         }
         Ok(())
+    }
+}
+
+/// The zone's condition after an error, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Health {
+    /// Readable and writable.
+    Good,
+    /// Read-only. Its write pointer is not valid.
+    ReadOnly,
+    /// Offline.
+    Offline,
+}
+
+/// Access to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// Nothing.
+    None,
+    /// Reading.
+    Read,
+    /// According to its permissions.
+    Full,
+}
+
+/// What an error does to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecoveryAction {
+    /// The access that is left.
+    pub access: Access,
+    /// The size becomes 0. Else it follows the write pointer, or stays where that is not valid.
+    pub empty: bool,
+    /// All files become read-only.
+    pub read_only_view: bool,
+}
+
+/// The row of zonefs' table for an option and the zone's condition.
+pub fn recovery_action(on_error: OnError, health: Health) -> RecoveryAction {
+    let access = match (on_error, health) {
+        (OnError::ZoneOffline, _) | (_, Health::Offline) => Access::None,
+        (OnError::ZoneRo, _) | (_, Health::ReadOnly) => Access::Read,
+        (OnError::RemountRo | OnError::Repair, Health::Good) => Access::Full,
+    };
+    RecoveryAction {
+        access,
+        empty: access == Access::None,
+        read_only_view: on_error == OnError::RemountRo,
     }
 }
 
@@ -135,19 +180,46 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn bad_options_are_named() {
         for (text, expected) in [
             ("", "option ``: expected aggr_cnv, uid=N"),
             ("aggr_cnv,ro", "option `ro`: expected aggr_cnv"),
             ("aggr_cnv=1", "option `aggr_cnv=1`: expected aggr_cnv"),
-            ("uid=me", "option `uid=me`: expected a user's number"),
-            ("gid=4294967295", "option `gid=4294967295`: expected a group's number"),
+            ("uid=me", "option `uid=me`: expected a user ID"),
+            ("gid=4294967295", "option `gid=4294967295`: expected a group ID"),
             ("perm=888", "option `perm=888`: expected an octal number from 0 to 777"),
             ("perm=1777", "option `perm=1777`: expected an octal number from 0 to 777"),
             ("errors=panic", "option `errors=panic`: expected errors=remount-ro, zone-ro"),
         ] {
             let error = Options::default().with(text).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn recovery_follows_the_table_of_zonefs() {
+        use Health::{Good, Offline, ReadOnly};
+        // The option, the zone; whether the size is corrected (else 0), the file readable, writable.
+        for (on_error, health, fixed, read, write) in [
+            (OnError::RemountRo, Good, true, true, false),
+            (OnError::RemountRo, ReadOnly, true, true, false),
+            (OnError::RemountRo, Offline, false, false, false),
+            (OnError::ZoneRo, Good, true, true, false),
+            (OnError::ZoneRo, ReadOnly, true, true, false),
+            (OnError::ZoneRo, Offline, false, false, false),
+            (OnError::ZoneOffline, Good, false, false, false),
+            (OnError::ZoneOffline, ReadOnly, false, false, false),
+            (OnError::ZoneOffline, Offline, false, false, false),
+            (OnError::Repair, Good, true, true, true),
+            (OnError::Repair, ReadOnly, true, true, false),
+            (OnError::Repair, Offline, false, false, false),
+        ] {
+            let RecoveryAction { access, empty, read_only_view } =
+                recovery_action(on_error, health);
+            let writes = access == Access::Full && !read_only_view;
+            let found = (!empty, access >= Access::Read, writes);
+            assert_eq!(found, (fixed, read, write), "{on_error:?}, {health:?}");
+            assert_eq!(read_only_view, on_error == OnError::RemountRo);
         }
     }
 

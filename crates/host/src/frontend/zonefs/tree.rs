@@ -1,11 +1,10 @@
 //! Which zones are which file, and how files are named and numbered.
 //!
-//! Takes the zones of a device; gives the files: conventional zones, alone or those that follow one
-//! another together, then sequential ones, each in the order of the medium. Keeps true: a name, a
-//! node and an inode number belong to the same file as long as the view exists.
+//! Conventional zones, or runs of contiguous ones, come first, then sequential zones, each in the
+//! order of their sectors. Name, node and inode number of a file never change.
 use zonal_blk::{Sector, Zone, ZoneKind, ZoneNo};
 
-/// The node of the root directory, as FUSE wants it.
+/// The node of the root directory, `FUSE_ROOT_ID`.
 pub const ROOT: u64 = 1;
 const CNV: u64 = 2;
 const SEQ: u64 = 3;
@@ -23,11 +22,11 @@ pub(super) struct Extent {
     pub first: ZoneNo,
     pub zones: u32,
     pub start: Sector,
-    /// What the file can hold, in bytes.
+    /// Capacity in bytes.
     pub capacity: u64,
 }
 
-/// What a node's number stands for.
+/// A directory or file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Node {
     Root,
@@ -55,7 +54,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// The files of a device with these zones, from the first on.
+    /// The files of a device with these zones.
     pub fn new(zones: &[Zone], aggregate: bool) -> Self {
         let mut extents: Vec<Extent> = Vec::new();
         for (kind, joins) in
@@ -80,7 +79,7 @@ impl Tree {
         Tree { extents, conventional, zones: zones.len() as u64 }
     }
 
-    /// The number of files in a directory of zones.
+    /// The number of files in `cnv` or `seq`.
     pub fn count(&self, kind: ZoneKind) -> usize {
         match kind {
             ZoneKind::Conventional => self.conventional,
@@ -88,7 +87,7 @@ impl Tree {
         }
     }
 
-    /// What a node's number stands for.
+    /// The node of a number.
     pub fn node(&self, number: u64) -> Option<Node> {
         let node = match number {
             ROOT => return Some(Node::Root),
@@ -102,7 +101,7 @@ impl Tree {
         self.exists(node).then_some(node)
     }
 
-    /// A directory of zones exists if there are such zones.
+    /// `cnv` and `seq` exist if there are such zones.
     fn exists(&self, node: Node) -> bool {
         !matches!(node, Node::Dir(kind) if self.count(kind) == 0)
     }
@@ -117,8 +116,8 @@ impl Tree {
         }
     }
 
-    /// The inode number, which is zonefs': a file's is that of its first zone, where the zones are
-    /// counted from 1 since zonefs' super block is in one before them; the directories' follow.
+    /// The inode number of zonefs. A file has that of its first zone, counted from 1 since zonefs keeps
+    /// its super block in a zone before them; the directories follow.
     pub fn ino(&self, node: Node) -> u64 {
         match node {
             Node::File(FileNo(file)) => u64::from(self.extents[file].first.0) + 1,
@@ -128,7 +127,7 @@ impl Tree {
         }
     }
 
-    /// What is called `name` in a directory.
+    /// The node of a name in a directory.
     pub fn child(&self, parent: Node, name: &str) -> Option<Node> {
         match (parent, name) {
             (Node::Root, "cnv") => Some(Node::Dir(ZoneKind::Conventional)),
@@ -159,7 +158,7 @@ impl Tree {
             Node::Dir(kind) => Some(kind),
             _ => None,
         };
-        // Files are skipped by number: a directory of many is read in many parts.
+        // Files are skipped by number: a large directory is read in many parts.
         let count = files.map_or(0, |kind| self.count(kind));
         let files = (from.saturating_sub(2).min(count)..count)
             .filter_map(move |number| Some((self.file(files?, number), number.to_string())));
@@ -171,7 +170,7 @@ impl Tree {
         })
     }
 
-    /// The name of a directory of zones.
+    /// `cnv` or `seq`.
     pub fn dir_name(kind: ZoneKind) -> &'static str {
         match kind {
             ZoneKind::Conventional => "cnv",
@@ -179,7 +178,7 @@ impl Tree {
         }
     }
 
-    /// A file's name as a person would write it.
+    /// A file's path.
     pub fn name(&self, FileNo(file): FileNo) -> String {
         let kind = self.extents[file].kind;
         let number = if kind == ZoneKind::Conventional { file } else { file - self.conventional };
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_of_zones_that_the_device_lacks_does_not_exist() {
+    fn directory_without_zones_does_not_exist() {
         let tree = tree("ss", false);
         assert_eq!(names(&tree, Node::Root, 0), [".", "..", "seq"]);
         assert_eq!(tree.child(Node::Root, "cnv"), None);
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn conventional_zones_that_follow_one_another_are_one_file_if_asked_for() {
+    fn contiguous_conventional_zones_are_one_file_with_aggr_cnv() {
         let tree = tree("ccsccs", true);
         let of = |extent: &Extent| (extent.first.0, extent.zones, extent.capacity);
         let found: Vec<_> = tree.extents.iter().map(of).collect();

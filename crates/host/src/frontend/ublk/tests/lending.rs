@@ -1,6 +1,6 @@
 //! The same with data that are lent: to a device that makes them buffers of its ring, as far as the
 //! kernel lets it.
-use super::{Rig, block, check_events, event, testing};
+use super::{Rig, attach, block, check_events, event};
 use crate::backend::linux;
 use proptest::prelude::*;
 use std::any::Any;
@@ -260,7 +260,7 @@ fn parts_of_a_request_are_lent_each_for_itself() {
 
 #[test]
 fn device_that_takes_no_lent_data_gets_copies() {
-    let device = testing::queue("null:zoned=false,size=1M,memory=true", QueueOptions::default());
+    let device = attach("null:zoned=false,size=1M,memory=true", QueueOptions::default());
     let lending = Lending::new(2, None);
     let mut rig = Rig::over(device, 2, Some(Arc::clone(&lending)));
     assert_eq!(rig.one(1, 8, 8, block(5)), (4096, 0));

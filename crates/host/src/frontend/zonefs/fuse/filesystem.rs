@@ -1,8 +1,6 @@
-//! FUSE's requests as the view's.
-//!
-//! Takes the kernel's requests; gives each its answer, once. Keeps true: nothing that the view
-//! knows is cached by the kernel, but for the pages of conventional files, which may be mapped.
-use super::read_only::RemountReadOnly;
+//! FUSE requests, answered by the view and the workers. The kernel caches nothing but the pages of
+//! conventional files, which may be mapped.
+use super::RemountReadOnly;
 use crate::frontend::zonefs::{Attr, FileNo, FileOp, OpenMode, Reply, SetAttr, WorkerPool};
 use fuser::{
     FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -19,11 +17,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use zonal_blk::Buf;
 
-/// The longest read or write that the kernel is to send, in bytes: what most kernels allow.
+/// The longest read or write in bytes, the maximum of most kernels.
 const MAX_WRITE: u32 = 1 << 20;
-/// Asynchronous requests that the kernel has outstanding.
+/// Asynchronous requests in flight.
 const MAX_BACKGROUND: u16 = 128;
-/// Attributes and names are asked for each time: others may write to the zones as well.
+/// Attributes and names are not cached: zones may also be written through other exports.
 const TTL: Duration = Duration::ZERO;
 
 pub(super) struct FuseFs {
@@ -32,7 +30,7 @@ pub(super) struct FuseFs {
 }
 
 impl FuseFs {
-    /// Of a view that is mounted on a directory.
+    /// For a view mounted on `dir`.
     pub fn new(workers: WorkerPool, dir: PathBuf) -> Self {
         FuseFs { workers, read_only: Arc::new(RemountReadOnly::new(dir)) }
     }
@@ -72,8 +70,7 @@ fn kind(is_dir: bool) -> FileType {
     if is_dir { FileType::Directory } else { FileType::RegularFile }
 }
 
-/// `number` is the inode's own or, where the kernel learns of an inode, its node's: FUSE has one
-/// field for both.
+/// `number` is that of the inode, or of its node in the reply to a lookup: FUSE has one field for both.
 fn file_attr(attr: &Attr, number: u64) -> FileAttr {
     FileAttr {
         ino: INodeNo(number),
@@ -99,7 +96,7 @@ impl Filesystem for FuseFs {
         let too_much = |_| io::Error::other("the FUSE library refuses a limit");
         config.set_max_write(MAX_WRITE).map_err(too_much)?;
         config.set_max_background(MAX_BACKGROUND).map_err(|_| too_much(0))?;
-        // Without it, asynchronous direct I/O is done one by one.
+        // Without it, the kernel serializes asynchronous direct I/O.
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         Ok(())
     }
@@ -151,7 +148,7 @@ impl Filesystem for FuseFs {
         let view = Arc::clone(self.workers.view());
         let finish = move |truncated: Result<Reply<'_>, fuser::Errno>| {
             let changed = truncated.and_then(|_| {
-                // Truncating is no change of attributes if it changes no others.
+                // A truncation that sets no other attributes leaves them alone.
                 let others = SetAttr::default();
                 if size.is_none() || change != others {
                     view.setattr(ino.0, change).map_err(errno)?;
@@ -170,7 +167,7 @@ impl Filesystem for FuseFs {
     }
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        // Mapped pages are the kernel's; those of sequential files could not be written in order.
+        // The page cache would not write the pages of a sequential file back in order.
         let direct =
             if self.is_sequential(ino) { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::empty() };
         self.submit(ino, FileOp::Open { writes: writes(flags) }, move |ended| match ended {
@@ -230,7 +227,7 @@ impl Filesystem for FuseFs {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        // Pages that are written back are written by nobody in particular.
+        // The writeback of pages has no open mode.
         let cached = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let open_mode = if cached { OpenMode::default() } else { open_mode(flags) };
         let work = FileOp::Write { offset, data: Buf::from(data), open_mode };
@@ -241,7 +238,7 @@ impl Filesystem for FuseFs {
         });
     }
 
-    /// At close(2): all that was written is with the device.
+    /// At close(2): all writes have reached the device already.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.ok();
     }
@@ -284,7 +281,7 @@ impl Filesystem for FuseFs {
         reply.statfs(usage.blocks, free, free, usage.files, 0, block, 255, block);
     }
 
-    // Nothing is created or removed. The errors are those of a Linux file system that cannot.
+    // Nothing is created or removed. The errors are those of a Linux file system without these calls.
 
     fn create(
         &self,

@@ -1,22 +1,21 @@
-//! A view behind a mount point, through /dev/fuse.
+//! A view mounted through /dev/fuse.
 //!
 //! ```text
 //!  kernel --> /dev/fuse --> one thread that reads --> WorkerPool --> the device
-//!                 ^-------------- replies, from whichever thread has them
+//!                 ^-------------- replies, from any thread
 //! ```
 //!
-//! One thread reads, so that requests are begun in the order in which the kernel sends them: it
-//! sends the parts of a long asynchronous write without waiting for one another.
-//!
-//! Takes a directory; gives its files to programs until it is unmounted, from here or outside.
+//! One thread reads, so that requests begin in the order in which the kernel sends them: it sends the
+//! parts of a long asynchronous write without waiting for each other.
 mod filesystem;
-mod read_only;
 
 use super::view::View;
 use super::workers::WorkerPool;
+use crate::poll::retry;
 use filesystem::FuseFs;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
-use rustix::mount::UnmountFlags;
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags, mount_remount};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -24,31 +23,32 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 const DEVICE: &str = "/dev/fuse";
 
 /// Why a directory could not become a mount point.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
-    /// There is no FUSE here.
+    /// The kernel has no FUSE.
     #[error(
         "{DEVICE}: {0}: expected the kernel's FUSE device; `modprobe fuse` loads the module, and a \
          container has to be given the device"
     )]
     Device(io::Error),
-    /// A server died without unmounting.
+    /// A server was killed and has left its mount.
     #[error(
         "{}: something is mounted here whose server is gone; `umount {}` removes it",
         .0.display(), .0.display()
     )]
     Stale(PathBuf),
-    /// It would hide another mount.
+    /// Something is mounted there.
     #[error("{}: something is mounted here already", .0.display())]
     Mounted(PathBuf),
     /// It is a file.
     #[error("{}: expected a directory", .0.display())]
     NoDirectory(PathBuf),
-    /// It is not there, or the kernel refuses.
+    /// There is no such directory, or the kernel refuses the mount.
     #[error("{dir}: {error}", dir = .0.display(), error = .1)]
     Refused(PathBuf, io::Error),
 }
@@ -63,8 +63,8 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts a view on a directory; `source` is what mount(8) lists it as. `ended` is called when
-    /// somebody else unmounts it, or when its session breaks down, with why in words.
+    /// Mounts a view on a directory; mount(8) lists it as `source`. `ended` is called with the reason
+    /// when another program unmounts it, or when the session fails.
     ///
     /// # Errors
     /// [`MountError`].
@@ -81,7 +81,7 @@ impl Mount {
         let binding = FuseFs::new(workers, path.clone());
         let mut config = Config::default();
         config.mount_options = vec![
-            // A comma would begin another option.
+            // A comma would start another option.
             MountOption::FSName(source.replace(',', ";")),
             MountOption::Subtype("zonal".to_owned()),
             MountOption::DefaultPermissions,
@@ -108,12 +108,12 @@ impl Mount {
         Ok(Mount { dir: path, view, unmounter, session: Some(session), stopping })
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// What is mounted.
+    /// The view that is mounted.
     pub fn view(&self) -> &Arc<View> {
         &self.view
     }
@@ -128,23 +128,23 @@ impl Drop for Mount {
             Ok(()) => drop(session.join()),
             Err(error) => {
                 let dir = self.dir.display();
-                eprintln!("zonal: {dir}: {error}; detached: those that use it still get errors");
+                eprintln!("zonal: {dir}: {error}; detached: open files return errors");
                 if let Err(error) = rustix::mount::unmount(&self.dir, UnmountFlags::DETACH) {
-                    eprintln!("zonal: {dir}: it stays mounted without a server: {error}");
+                    eprintln!("zonal: {dir}: still mounted, without a server: {error}");
                 }
             }
         }
     }
 }
 
-/// Whether a directory can become a mount point.
+/// Checks that a directory can become a mount point.
 fn check(dir: &Path) -> Result<(), MountError> {
     let here = || dir.to_owned();
     if let Err(error) = fs::metadata(DEVICE) {
         return Err(MountError::Device(error));
     }
     let found = fs::metadata(dir).map_err(|error| {
-        let stale = error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error());
+        let stale = error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error());
         if stale { MountError::Stale(here()) } else { MountError::Refused(here(), error) }
     })?;
     if !found.is_dir() {
@@ -157,12 +157,58 @@ fn check(dir: &Path) -> Result<(), MountError> {
     Ok(())
 }
 
+/// The flags of a read-only mount, with those of [`Mount::start`].
+const READ_ONLY_FLAGS: MountFlags = MountFlags::RDONLY
+    .union(MountFlags::NOSUID)
+    .union(MountFlags::NODEV)
+    .union(MountFlags::NOEXEC)
+    .union(MountFlags::NOATIME);
+
+/// Remounts the file system read-only, as zonefs does, once its view is read-only and no file is open
+/// for writing: mount(8) then shows `ro`, and the kernel refuses writes. Without the right to remount,
+/// only the view refuses them.
+struct RemountReadOnly {
+    dir: Arc<PathBuf>,
+    /// Done, or in progress.
+    begun: Arc<AtomicBool>,
+}
+
+impl RemountReadOnly {
+    /// For the mount on `dir`.
+    fn new(dir: PathBuf) -> Self {
+        RemountReadOnly { dir: Arc::new(dir), begun: Arc::default() }
+    }
+
+    /// A file was closed.
+    fn closed(&self, view: &View) {
+        if !view.is_read_only() || self.begun.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (dir, begun) = (Arc::clone(&self.dir), Arc::clone(&self.begun));
+        // On a thread of its own: the kernel first writes pages back, which this session serves.
+        let remount = move || {
+            // The kernel sends a release a moment before the file counts as closed.
+            let remounted = retry(Duration::from_millis(1), Duration::from_millis(100), || {
+                let result = mount_remount(dir.as_path(), READ_ONLY_FLAGS, "");
+                (result != Err(Errno::BUSY)).then_some(())
+            });
+            if remounted.is_none() {
+                // Another file is open: tries again when it is closed.
+                begun.store(false, Ordering::Release);
+            }
+        };
+        if thread::Builder::new().name("fuse-remount".to_owned()).spawn(remount).is_err() {
+            self.begun.store(false, Ordering::Release);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_a_mount_point_is_named() {
+    fn bad_mount_points_are_named() {
         if fs::metadata(DEVICE).is_err() {
             let error = check(Path::new("/")).unwrap_err().to_string();
             return assert!(error.contains("modprobe fuse"), "{error}");

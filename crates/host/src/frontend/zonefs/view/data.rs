@@ -1,9 +1,9 @@
-//! What may be read, written and truncated, and what an error makes of it.
+//! What may be read, written and truncated, and how a file recovers from an error.
 //!
-//! Takes a request and, later, how the device ended it; gives what to ask of the device. Keeps true:
-//! a sequential file is written at its end only, also while writes are in flight.
+//! Each operation is planned here, done by a worker, and reported back with its status. Invariant: a
+//! sequential file is written only at its end, also while writes are in flight.
 use super::{FileNo, State, View, errno};
-use crate::frontend::zonefs::recovery::{Access, Health, recovery_action};
+use crate::frontend::zonefs::options::{Access, Health, recovery_action};
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
@@ -18,44 +18,44 @@ pub struct OpenMode {
     pub append: bool,
 }
 
-/// A read that covers what was asked for, in whole blocks.
+/// A read of the blocks that cover the requested bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::frontend::zonefs) struct ReadPlan {
     pub sector: Sector,
     pub nr_sectors: u32,
-    /// Bytes before those that were asked for.
+    /// Bytes in front of the requested ones.
     pub skip: usize,
-    /// Bytes that were asked for, up to the end of the file.
+    /// Requested bytes, up to the end of the file.
     pub len: usize,
 }
 
 /// A write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::frontend::zonefs) struct WritePlan {
-    /// Where it begins, in the file.
+    /// The first byte, in the file.
     pub offset: u64,
     /// Bytes, up to the file's capacity.
     pub len: usize,
-    /// Blocks are written in part, so that the rest has to be read first.
+    /// It does not fill its blocks: a read-modify-write.
     pub is_partial: bool,
 }
 
 impl View {
-    /// Where a file begins on the device.
+    /// The first sector of a file.
     pub(in crate::frontend::zonefs) fn start(&self, file: FileNo) -> Sector {
         self.extent(file).start
     }
 
-    /// A file's zones as the device reports them; none if it does not.
+    /// Reports a file's zones; none if the device fails to.
     fn report(&self, file: FileNo) -> Vec<Zone> {
         let extent = self.extent(file);
         let mut zones = Vec::with_capacity(extent.zones as usize);
-        // A device that does not answer leaves things as they are.
+        // A failed report changes nothing.
         let _ = self.queue.report_zones(extent.first, extent.zones as usize, &mut zones);
         zones
     }
 
-    /// A file's size, asked of the device.
+    /// Reads a file's size from the device.
     pub(super) fn refresh(&self, file: FileNo, state: &mut State) -> u64 {
         let capacity = self.extent(file).capacity;
         if state.access == Access::None {
@@ -70,13 +70,13 @@ impl View {
         state.size
     }
 
-    /// Where the next write to a sequential file has to begin.
+    /// The offset of the next write to a sequential file.
     fn write_pointer(&self, file: FileNo, state: &mut State) -> u64 {
         if state.in_flight > 0 {
             return state.next;
         }
         let extent = self.extent(file);
-        // What the layer knows includes the writes of others that are on their way.
+        // The block layer's write pointer includes the writes of others in flight.
         match self.queue.cached_zone(extent.first) {
             Some((ZonePhase::Empty | ZonePhase::Active, wp)) => wp.to_bytes().0,
             Some((ZonePhase::Full, _)) => extent.capacity,
@@ -84,7 +84,7 @@ impl View {
         }
     }
 
-    /// What to read; `None` at the end of the file.
+    /// Plans a read; `None` at the end of the file.
     ///
     /// # Errors
     /// `EPERM` if the zone is offline, `EINVAL` for direct I/O that is not aligned to blocks.
@@ -163,7 +163,7 @@ impl View {
         Ok(WritePlan { offset, len, is_partial })
     }
 
-    /// How a write ended.
+    /// A write completed with this status.
     pub(in crate::frontend::zonefs) fn write_done(
         &self,
         file: FileNo,
@@ -183,11 +183,11 @@ impl View {
         Err(errno(status))
     }
 
-    /// What truncating a file asks of its zone; `None` if nothing.
+    /// The operation by which a file is truncated; `None` if it has the size already.
     ///
     /// # Errors
     /// `EROFS`, or `EPERM` for a conventional file, any size but 0 and the capacity, and a file whose
-    /// zone failed.
+    /// zone has failed.
     pub(in crate::frontend::zonefs) fn truncate(
         &self,
         file: FileNo,
@@ -207,7 +207,8 @@ impl View {
         Ok((self.refresh(file, &mut state) != size).then_some(op))
     }
 
-    /// How truncating ended. Whether the zone is to be opened again for those who have it open.
+    /// The operation of [`View::truncate`] completed with this status. Returns whether the zone has to be
+    /// opened again, for programs that have the file open.
     pub(in crate::frontend::zonefs) fn truncate_done(
         &self,
         file: FileNo,
@@ -226,22 +227,22 @@ impl View {
         Ok(state.opened)
     }
 
-    /// The zone of a truncated file could not be opened again.
+    /// The zone of a truncated file could not be opened again. Returns the error.
     pub(in crate::frontend::zonefs) fn reopen_failed(&self, file: FileNo, status: Status) -> Errno {
         self.state(file).opened = false;
         errno(status)
     }
 
-    /// Whether a file may be flushed.
+    /// Checks that a file may be flushed.
     ///
     /// # Errors
-    /// `EPERM` if its zone failed.
+    /// `EPERM` if its zone has failed.
     pub(in crate::frontend::zonefs) fn sync(&self, file: FileNo) -> Result<(), Errno> {
         if self.state(file).access == Access::Full { Ok(()) } else { Err(Errno::PERM) }
     }
 
-    /// An I/O has failed: asks the device what has become of the zone, and goes by the table. A
-    /// failed read of a good zone changes nothing.
+    /// Recovers from a failed I/O: reports the zone and follows zonefs' table. A failed read of a good
+    /// zone changes nothing.
     pub(in crate::frontend::zonefs) fn recover(&self, file: FileNo, status: Status, writing: bool) {
         let zones = self.report(file);
         let Some(health) = zones.iter().map(health).max() else {
@@ -272,12 +273,12 @@ impl View {
 
     pub(super) fn become_read_only(&self) {
         if !self.read_only.swap(true, Ordering::AcqRel) {
-            (self.notify)("no file can be written any more");
+            (self.notify)("all files are read-only now");
         }
     }
 }
 
-/// The size of the file of a sequential zone; `None` if the zone does not say.
+/// The size in bytes of the file of a zone; `None` if its write pointer is not valid.
 fn written(zone: &Zone) -> Option<u64> {
     match zone.cond {
         ZoneCondition::ReadOnly | ZoneCondition::Offline => None,

@@ -1,13 +1,10 @@
-//! The rules of the view: what there is, and what may be done with it.
-//!
-//! Takes what a program asks of files; gives the answer, or what the device has to do for it
-//! (`data`). Keeps true: nothing is created or removed; a file's size is asked of the device; the
-//! errors are zonefs'.
+//! The rules of zonefs: which files there are, and what may be done with them. Answers what it can
+//! and plans the I/O of the rest (`data`). Files are never created or removed.
 mod data;
 
-use super::options::Options;
-use super::recovery::Access;
+use super::options::{Access, Options};
 use super::tree::{Entry, Extent, FileNo, Node, ROOT, Tree};
+use crate::Notify;
 pub use data::OpenMode;
 pub(super) use data::{ReadPlan, WritePlan};
 use rustix::io::Errno;
@@ -22,30 +19,27 @@ pub struct View {
     options: Options,
     tree: Tree,
     files: Vec<Mutex<State>>,
-    /// Of the root, `cnv` and `seq`.
+    /// The root, `cnv` and `seq`.
     dirs: [Mutex<Meta>; 3],
-    /// After an error: no file can be written any more.
+    /// After an error with `remount-ro`.
     read_only: AtomicBool,
     /// Sequential files that are open for writing.
     written: AtomicU32,
     notify: Notify,
 }
 
-/// Is told what happens, in words for people.
-type Notify = Arc<dyn Fn(&str) + Send + Sync>;
-
-/// A device that has no zones, or does not tell of them.
+/// Why a device has no view.
 #[derive(Debug, thiserror::Error)]
 pub enum ViewError {
-    /// It has none.
+    /// It has no zones.
     #[error("the device has no zones: expected a zoned device")]
     NoZones,
-    /// It did not report them.
+    /// It did not report its zones.
     #[error("the device did not report its zones: {0}")]
     Report(Status),
 }
 
-/// What the view itself knows of an inode.
+/// The attributes of an inode that the device does not have.
 #[derive(Clone, Debug)]
 struct Meta {
     perm: u16,
@@ -56,32 +50,33 @@ struct Meta {
     changed: SystemTime,
 }
 
-/// A file as it stands.
+/// The state of a file.
 #[derive(Debug)]
 struct State {
     meta: Meta,
     access: Access,
-    /// Its size when the zone last told.
+    /// Its size in bytes as of the last zone report.
     size: u64,
-    /// Times that it is open for writing.
+    /// How often it is open for writing.
     writers: u32,
-    /// Its zone was opened for them.
+    /// Its zone was opened explicitly for them.
     opened: bool,
-    /// Writes that the device has, and where the next has to begin while there are any.
+    /// Writes in flight.
     in_flight: u32,
+    /// The write pointer behind them, in bytes from the start of the file.
     next: u64,
 }
 
-/// What stat(2) says.
+/// Attributes, as of stat(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attr {
-    /// What the view's functions know it by.
+    /// The number of its node.
     pub node: u64,
     /// Inode number.
     pub ino: u64,
-    /// In bytes; of a directory of zones the number of files.
+    /// Size in bytes; of `cnv` and `seq` the number of files.
     pub size: u64,
-    /// What it can hold, in blocks of 512 bytes.
+    /// Capacity in blocks of 512 bytes.
     pub blocks: u64,
     /// Whether it is a directory.
     pub is_dir: bool,
@@ -93,9 +88,9 @@ pub struct Attr {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// The device's block size, to which writes are aligned.
+    /// The device's block size in bytes, to which writes are aligned.
     pub block_size: u32,
-    /// Last read, as set by somebody.
+    /// Time of last access, as set by utimensat(2).
     pub accessed: SystemTime,
     /// Last written.
     pub modified: SystemTime,
@@ -103,7 +98,7 @@ pub struct Attr {
     pub changed: SystemTime,
 }
 
-/// Attributes to set; `None` for those that stay.
+/// Attributes to set; `None` for those to keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttr {
     /// Permission bits.
@@ -118,16 +113,16 @@ pub struct SetAttr {
     pub modified: Option<SystemTime>,
 }
 
-/// What statfs(2) says.
+/// Usage, as of statfs(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatFs {
     /// Block size in bytes.
     pub block_size: u32,
-    /// What all files can hold, in blocks.
+    /// Capacity of all files in blocks.
     pub blocks: u64,
-    /// What can still be written, in blocks.
+    /// Blocks that can still be written.
     pub free: u64,
-    /// Files and the directories that they are in.
+    /// Files and their directories.
     pub files: u64,
 }
 
@@ -153,7 +148,7 @@ impl View {
         let meta =
             |perm, uid, gid| Meta { perm, uid, gid, accessed: now, modified: now, changed: now };
         let state = |extent: &Extent| {
-            // A zone that fails from the first on: what it holds is not known.
+            // The contents of a zone that has failed before are unknown.
             let of_file = &zones[extent.first.index()..][..extent.zones as usize];
             let is_good = |zone: &Zone| {
                 !matches!(zone.cond, ZoneCondition::ReadOnly | ZoneCondition::Offline)
@@ -194,18 +189,18 @@ impl View {
     }
 
     fn state(&self, FileNo(file): FileNo) -> MutexGuard<'_, State> {
-        self.files[file].lock().expect("a thread died while it held a file")
+        self.files[file].lock().expect("no thread panics while it holds a file")
     }
 
     fn dir(&self, node: Node) -> MutexGuard<'_, Meta> {
         let at = usize::try_from(Tree::number(node) - ROOT).expect("a small number");
-        self.dirs[at].lock().expect("a thread died while it held a directory")
+        self.dirs[at].lock().expect("no thread panics while it holds a directory")
     }
 
-    /// The file that a node is.
+    /// The file of a node.
     ///
     /// # Errors
-    /// `EISDIR` for a directory, `ENOENT` for nothing.
+    /// `EISDIR` for a directory, `ENOENT` if there is no such node.
     pub fn file(&self, node: u64) -> Result<FileNo, Errno> {
         match self.node(node)? {
             Node::File(file) => Ok(file),
@@ -213,15 +208,15 @@ impl View {
         }
     }
 
-    /// Whether a file's zone is written in order.
+    /// Whether a file is a sequential zone.
     pub fn is_sequential(&self, file: FileNo) -> bool {
         self.extent(file).kind == ZoneKind::SequentialRequired
     }
 
-    /// What is called `name` in a directory.
+    /// Looks up a name in a directory.
     ///
     /// # Errors
-    /// `ENOENT`; `ENOTDIR` in a file.
+    /// `ENOENT`; `ENOTDIR` for a file.
     pub fn lookup(&self, parent: u64, name: &str) -> Result<Attr, Errno> {
         let parent = self.node(parent)?;
         if let Node::File(_) = parent {
@@ -246,7 +241,7 @@ impl View {
         }
     }
 
-    /// A node's attributes; a file's size is the device's word of this moment.
+    /// A node's attributes. A file's size is read from the device.
     ///
     /// # Errors
     /// `ENOENT`.
@@ -293,10 +288,10 @@ impl View {
         }
     }
 
-    /// Sets attributes, other than the size.
+    /// Sets attributes other than the size.
     ///
     /// # Errors
-    /// `EROFS` after an error with `remount-ro`; `EPERM` for a file whose zone failed, and for write
+    /// `EROFS` after an error with `remount-ro`; `EPERM` for a file whose zone has failed, and for write
     /// permission on a directory.
     pub fn setattr(&self, node: u64, change: SetAttr) -> Result<(), Errno> {
         let node = self.node(node)?;
@@ -328,7 +323,7 @@ impl View {
         Ok(())
     }
 
-    /// Whether, after an error, no file can be written any more.
+    /// Whether all files have become read-only after an error.
     pub fn is_read_only(&self) -> bool {
         self.read_only.load(Ordering::Acquire)
     }
@@ -337,7 +332,7 @@ impl View {
         if self.is_read_only() { Err(Errno::ROFS) } else { Ok(()) }
     }
 
-    /// How full it is.
+    /// The usage of the device.
     pub fn statfs(&self) -> StatFs {
         let block_size = self.queue.limits().lba_size;
         let (mut capacity, mut used) = (0, 0);
@@ -353,16 +348,17 @@ impl View {
         StatFs { block_size, blocks: blocks(capacity), free, files }
     }
 
-    /// Whether opening and closing the file may be something for the device to do.
+    /// Whether opening and closing the file may open and close its zone.
     pub fn opens_zones(&self, file: FileNo) -> bool {
         self.options.explicit_open && self.is_sequential(file)
     }
 
-    /// Opens a file. Whether the zone is to be opened, and [`View::open_done`] be told.
+    /// Opens a file. Returns whether its zone has to be opened, after which [`View::open_done`] is to be
+    /// called.
     ///
     /// # Errors
-    /// To write: `EROFS` after an error with `remount-ro`, `EPERM` if the zone failed, `EBUSY` if as
-    /// many zones are open with `explicit-open` as can be.
+    /// For writing: `EROFS` after an error with `remount-ro`, `EPERM` if the zone has failed, `EBUSY` if
+    /// the device's limit of open zones is reached with `explicit-open`.
     pub(super) fn open(&self, file: FileNo, writes: bool) -> Result<bool, Errno> {
         if !writes {
             return Ok(false);
@@ -386,7 +382,7 @@ impl View {
         Ok(self.options.explicit_open && has_room)
     }
 
-    /// How the opening of the zone ended.
+    /// The zone was opened with this status.
     pub(super) fn open_done(&self, file: FileNo, status: Status) -> Result<(), Errno> {
         let mut state = self.state(file);
         if status == Status::Ok {
@@ -398,7 +394,8 @@ impl View {
         Err(errno(status))
     }
 
-    /// Closes a file. What the zone needs, after which [`View::close_done`] is to be told.
+    /// Closes a file. Returns the operation that its zone needs, after which [`View::close_done`] is to be
+    /// called.
     pub(super) fn close(&self, file: FileNo, wrote: bool) -> Option<Op> {
         if !wrote {
             return None;
@@ -410,21 +407,21 @@ impl View {
         }
         let opened = std::mem::take(&mut state.opened);
         let size = self.refresh(file, &mut state);
-        // A zone that was written to its end is open no more.
+        // A full zone is no longer open.
         if !opened || size == self.extent(file).capacity {
             self.written.fetch_sub(1, Ordering::AcqRel);
             return None;
         }
-        // An empty zone would stay active if it was closed.
+        // Closing an empty zone would leave it active.
         Some(if size == 0 { Op::ZoneReset } else { Op::ZoneClose })
     }
 
-    /// How the closing of the zone ended.
+    /// The operation of [`View::close`] completed with this status.
     pub(super) fn close_done(&self, file: FileNo, status: Status) {
         self.written.fetch_sub(1, Ordering::AcqRel);
         if status != Status::Ok {
             self.recover(file, status, false);
-            // Zones that stay open would soon be all that the device can have open.
+            // Zones that stay open would soon exhaust the device's limit.
             self.become_read_only();
         }
     }
@@ -435,7 +432,7 @@ impl View {
     }
 }
 
-/// The error number of a status that is not success.
+/// The error number of a failed status.
 pub(super) fn errno(status: Status) -> Errno {
     Errno::from_raw_os_error(status.errno())
 }
