@@ -1,7 +1,8 @@
-//! Images after `kill -9`: a child writes, flushes and resets, and is killed; what it was told is
-//! durable must be there. `ZONAL_KILLS=200 cargo test --release --test crash` kills more often.
+//! Images after `kill -9`: a child process writes, flushes and resets until it is killed; everything
+//! that was reported durable must be there. `ZONAL_KILLS=200 cargo test --release --test crash` kills
+//! it more often.
 //!
-//! The child is this test itself: [`writer`] does nothing unless its variables are set.
+//! The child is this test program: [`writer`] does nothing unless its variables are set.
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -13,14 +14,14 @@ use zonal_device::image::Profile;
 use zonal_device::rng::Rng;
 use zonal_host::backend::image::{self, ImageName};
 
-/// Where the child finds the image, and its seed.
+/// The path of the child's image, and its seed.
 const IMAGE: &str = "ZONAL_CRASH_IMAGE";
 const SEED: &str = "ZONAL_CRASH_SEED";
-/// Kills, unless `ZONAL_KILLS` says another number.
+/// Kills, unless `ZONAL_KILLS` is set.
 const KILLS: u64 = 20;
 const PROFILE: &str = "null:zones=8,zone_size=1M,zone_capacity=768K,conventional=1,max_open=4";
 
-/// What every sector of an image says of itself: its place, and the zone's number of resets.
+/// The data of a sector: its number and how often its zone was reset.
 fn stamp(sector: u64, generation: u64) -> [u8; 512] {
     let word = (sector << 32 | generation).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     std::array::from_fn(|at| word.to_le_bytes()[at % 8])
@@ -38,6 +39,7 @@ fn run(io: &mut Channel, bio: Bio) -> (Status, Option<Buf>) {
     let mut completions = Vec::new();
     while io.outstanding() > 0 {
         io.poll(Nanos(0), &mut completions);
+        std::thread::yield_now();
     }
     let completion = completions.pop().expect("one bio, one completion");
     (completion.status, completion.buf)
@@ -49,8 +51,8 @@ fn report(io: &Channel) -> Vec<Zone> {
     zones
 }
 
-/// Writes until it is killed, and says what is durable: `zone generation sectors`. Before a reset
-/// it says that there may be one.
+/// Writes until it is killed, and prints what is durable: `durable ZONE GENERATION SECTORS`. Before a
+/// reset it prints `reset` with the next generation.
 #[test]
 fn writer() {
     let (Ok(path), Ok(seed)) = (std::env::var(IMAGE), std::env::var(SEED)) else {
@@ -67,10 +69,10 @@ fn writer() {
     let end = |zone: &Zone| (zone.wp - zone.start).min(zone.capacity).0;
     let mut ends: Vec<u64> = zones.iter().map(end).collect();
     let mut out = std::io::stdout();
-    let mut say = move |text: String| {
-        // One write, so that a kill leaves a line or none.
-        out.write_all(text.as_bytes()).expect("somebody listens");
-        out.flush().expect("somebody listens");
+    let mut print = move |text: String| {
+        // One system call, so that a kill leaves a whole line or none.
+        out.write_all(text.as_bytes()).expect("a pipe");
+        out.flush().expect("a pipe");
     };
     loop {
         let zone = 1 + usize::try_from(rng.below(zones.len() as u64 - 1)).expect("a zone");
@@ -78,10 +80,10 @@ fn writer() {
         let (start, capacity) = (descriptor.start.0, descriptor.capacity.0);
         if ends[zone] >= capacity || rng.below(40) == 0 {
             generations[zone] += 1;
-            say(format!("reset {zone} {} 0\n", generations[zone]));
+            print(format!("reset {zone} {} 0\n", generations[zone]));
             let reset = Bio::new(Op::ZoneReset, descriptor.start, 0, 0);
             assert_eq!(run(&mut io, reset).0, Status::Ok);
-            say(format!("durable {zone} {} 0\n", generations[zone]));
+            print(format!("durable {zone} {} 0\n", generations[zone]));
             ends[zone] = 0;
             continue;
         }
@@ -97,12 +99,12 @@ fn writer() {
         assert_eq!(run(&mut io, bio).0, Status::Ok);
         ends[zone] += nr_sectors;
         if fua {
-            say(format!("durable {zone} {} {}\n", generations[zone], ends[zone]));
+            print(format!("durable {zone} {} {}\n", generations[zone], ends[zone]));
         } else if rng.below(6) == 0 {
             assert_eq!(run(&mut io, Bio::new(Op::Flush, Sector(0), 0, 0)).0, Status::Ok);
             let lines = (1..zones.len())
                 .map(|zone| format!("durable {zone} {} {}\n", generations[zone], ends[zone]));
-            say(lines.collect());
+            print(lines.collect());
         }
     }
 }
@@ -118,18 +120,18 @@ fn start(path: &Path, seed: u64, generations: &[u64]) -> Child {
         .expect("the child starts");
     let mut input = child.stdin.take().expect("a pipe");
     for generation in generations {
-        writeln!(input, "{generation}").expect("the child listens");
+        writeln!(input, "{generation}").expect("a pipe");
     }
     child
 }
 
-/// What is known of a zone: its generation and durable sectors, and the generation that a reset
-/// under way leads to.
+/// What must be in a zone: its generation and durable sectors, and the next generation if a reset was
+/// in flight.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     generation: u64,
     durable: u64,
-    perhaps: Option<u64>,
+    resetting: Option<u64>,
 }
 
 fn verify(io: &mut Channel, known: &mut [Known], what: &str) {
@@ -145,14 +147,18 @@ fn verify(io: &mut Channel, known: &mut [Known], what: &str) {
         let what = format!("{what}: zone {number}: {zone:?}, {end} sectors of data, {known:?}");
         assert!(sectors[end..].iter().all(|sector| is_zero(&sector)), "a hole: {what}");
         if end as u64 != zone.capacity.0 {
-            assert_eq!(end as u64, (zone.wp - zone.start).0, "pointer and data differ: {what}");
+            assert_eq!(
+                end as u64,
+                (zone.wp - zone.start).0,
+                "write pointer and data differ: {what}"
+            );
         }
-        if let Some(next) = known.perhaps.take()
+        if let Some(next) = known.resetting.take()
             && (end == 0 || sectors[0] == stamp(zone.start.0, next))
         {
             *known = Known { generation: next, ..Known::default() };
         }
-        assert!(end as u64 >= known.durable, "flushed data are gone: {what}");
+        assert!(end as u64 >= known.durable, "durable data are lost: {what}");
         for (sector, data) in (zone.start.0..).zip(&sectors[..end]) {
             assert!(**data == stamp(sector, known.generation), "sector {sector}: {what}");
         }
@@ -161,14 +167,14 @@ fn verify(io: &mut Channel, known: &mut [Known], what: &str) {
 }
 
 #[test]
-fn what_was_flushed_is_there_after_every_kill() {
+fn durable_data_survive_every_kill() {
     let kills = std::env::var("ZONAL_KILLS").map_or(KILLS, |text| text.parse().expect("a number"));
     let place = tempfile::tempdir().expect("a directory");
     let path = place.path().join("killed.img");
     image::create(&path, Profile::Spec(PROFILE.to_owned())).expect("an image");
     let mut rng = Rng::new(kills);
     let mut known = vec![Known::default(); 8];
-    let mut told = 0;
+    let mut reports = 0;
     for kill in 0..kills {
         let generations: Vec<u64> = known.iter().map(|zone| zone.generation).collect();
         let mut child = start(&path, kill, &generations);
@@ -176,9 +182,8 @@ fn what_was_flushed_is_there_after_every_kill() {
         let mut first = String::new();
         while !first.contains("durable") {
             first.clear();
-            assert!(out.read_line(&mut first).expect("UTF-8") > 0, "the child died by itself");
+            assert!(out.read_line(&mut first).expect("UTF-8") > 0, "the child ended by itself");
         }
-        // From here on at any moment.
         std::thread::sleep(Duration::from_micros(rng.below(60_000)));
         child.kill().expect("it can be killed");
         child.wait().expect("it ends");
@@ -189,12 +194,12 @@ fn what_was_flushed_is_there_after_every_kill() {
             let [zone, generation, sectors] = numbers[..] else { panic!("half a line: {line}") };
             let zone = &mut known[usize::try_from(zone).expect("a zone")];
             match *kind {
-                "reset" => zone.perhaps = Some(generation),
-                _ => *zone = Known { generation, durable: sectors, perhaps: None },
+                "reset" => zone.resetting = Some(generation),
+                _ => *zone = Known { generation, durable: sectors, resetting: None },
             }
-            told += 1;
+            reports += 1;
         }
         verify(&mut open(&path), &mut known, &format!("kill {kill}"));
     }
-    assert!(told > kills, "{told} lines of {kills} children");
+    assert!(reports > kills, "{reports} lines of {kills} children");
 }

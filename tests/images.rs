@@ -1,4 +1,4 @@
-//! Images from outside: made, written, looked at, checked, by one process after the other.
+//! Images created, written, reported and checked, each by another process.
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -50,7 +50,7 @@ impl TestDir {
     }
 }
 
-/// Bytes that a file takes on its disk.
+/// Bytes allocated to a file.
 fn space(path: &Path) -> u64 {
     std::fs::metadata(path).expect("the file is there").blocks() * 512
 }
@@ -67,7 +67,7 @@ const JOB: [&str; 7] = [
 ];
 
 #[test]
-fn what_one_process_writes_the_next_one_finds() {
+fn data_and_zones_persist_between_processes() {
     let dir = TestDir::new();
     dir.create("a.img");
     let run = [&["run", "--device", "a.img"][..], &JOB, &["--verify=crc32c"]].concat();
@@ -86,7 +86,7 @@ fn what_one_process_writes_the_next_one_finds() {
 }
 
 #[test]
-fn a_large_image_takes_what_is_written_and_a_reset_gives_it_back() {
+fn large_image_is_sparse_and_a_reset_frees_space() {
     let dir = TestDir::new();
     dir.fine(&["create", "big.img", "--profile", "smr-30t"]);
     let path = dir.path("big.img");
@@ -103,7 +103,7 @@ fn a_large_image_takes_what_is_written_and_a_reset_gives_it_back() {
 }
 
 #[test]
-fn one_process_at_a_time_has_an_image() {
+fn image_is_locked_while_it_is_served() {
     let dir = TestDir::new();
     dir.create("a.img");
     let mut serve = dir.command(&["serve", "a.img", "--nvme-tcp", "127.0.0.1:0"]);
@@ -121,7 +121,7 @@ fn one_process_at_a_time_has_an_image() {
 }
 
 #[test]
-fn bad_names_and_files_are_refused_by_name() {
+fn errors_name_the_image() {
     let dir = TestDir::new();
     dir.create("a.img");
     std::fs::write(dir.path("text.img"), "not an image").expect("a file is written");
@@ -143,11 +143,11 @@ fn bad_names_and_files_are_refused_by_name() {
         let error = dir.refused(args);
         assert!(error.starts_with("zonal: ") && error.contains(expected), "{args:?}: {error}");
     }
-    assert!(!dir.path("b.img").exists(), "what could not be made is not there");
+    assert!(!dir.path("b.img").exists(), "nothing is left behind");
 }
 
 #[test]
-fn check_finds_damage_and_repair_mends_what_has_a_twin() {
+fn check_finds_damage_and_repairs_it_from_the_other_copy() {
     let dir = TestDir::new();
     dir.create("a.img");
     let damage = |at: u64| {
@@ -169,7 +169,7 @@ fn check_finds_damage_and_repair_mends_what_has_a_twin() {
 }
 
 #[test]
-fn an_image_takes_the_time_of_its_model_if_it_is_asked_to() {
+fn image_has_the_latencies_of_its_model_on_request() {
     let dir = TestDir::new();
     let profile = "null:zones=4,zone_size=1M,latency=5ms";
     dir.fine(&["create", "slow.img", "--profile", profile]);
@@ -180,7 +180,7 @@ fn an_image_takes_the_time_of_its_model_if_it_is_asked_to() {
             serde_json::from_str(&dir.fine(&args)).expect("a JSON report");
         report["jobs"][0]["write"]["runtime"].as_u64().expect("milliseconds")
     };
-    // Four writes, one after the other: at least what the model says, and more as the machine does.
+    // Four writes of 5 ms, one after the other; real time adds to the model's.
     assert!(json("slow.img:latency=model") >= 19);
     let drive = ["create", "zns.img", "--profile", "zns-1t", "--zones", "20"];
     dir.fine(&drive);

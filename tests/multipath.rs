@@ -1,4 +1,4 @@
-//! `zonal run` on a served device that is reached over several paths, one of which is lost.
+//! `zonal run` on a served device with several paths, one of which is lost.
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
@@ -49,24 +49,24 @@ impl Drop for Server {
     }
 }
 
-/// A way to a server that ends when so many bytes have gone through it.
+/// A TCP proxy that disconnects after a number of bytes.
 struct Proxy {
     address: SocketAddr,
     carried: Arc<AtomicU64>,
 }
 
 impl Proxy {
-    fn to(target: SocketAddr, most: u64) -> Self {
+    fn to(target: SocketAddr, max_bytes: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
         let carried = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&carried);
         let open: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
-        // Its threads end with the test's process.
+        // The threads end with the process.
         thread::spawn(move || {
             for near in listener.incoming() {
                 let near = near.expect("a connection");
-                if counter.load(Ordering::Acquire) >= most {
+                if counter.load(Ordering::Acquire) >= max_bytes {
                     continue;
                 }
                 let far = TcpStream::connect(target).expect("the server listens");
@@ -78,7 +78,7 @@ impl Proxy {
                         let mut bytes = [0; 16384];
                         while let Ok(len @ 1..) = from.read(&mut bytes) {
                             let before = counter.fetch_add(len as u64, Ordering::AcqRel);
-                            if before >= most || to.write_all(&bytes[..len]).is_err() {
+                            if before >= max_bytes || to.write_all(&bytes[..len]).is_err() {
                                 break;
                             }
                         }
@@ -110,13 +110,13 @@ fn report(device: &str) -> String {
 }
 
 #[test]
-fn run_goes_on_over_the_other_path_when_one_is_cut() {
+fn run_continues_on_the_other_path_when_one_is_lost() {
     let written = |policy: &str, cut: bool| {
         let server = Server::start();
         let [a, b] = [server.addresses[0], server.addresses[1]];
         // In the middle of 16 MiB of writes.
-        let most = if cut { 1 << 20 } else { u64::MAX };
-        let proxy = Proxy::to(a, most);
+        let max_bytes = if cut { 1 << 20 } else { u64::MAX };
+        let proxy = Proxy::to(a, max_bytes);
         let options = format!("iopolicy={policy}&reconnect_delay=1&ctrl_loss_tmo=1");
         let device = format!("nvme-tcp://{},{b}/{NQN}?{options}", proxy.address);
         let output = run(&device);
@@ -133,7 +133,7 @@ fn run_goes_on_over_the_other_path_when_one_is_cut() {
 }
 
 #[test]
-fn run_fails_when_its_only_path_is_not_back_in_time() {
+fn run_fails_when_its_only_path_stays_lost() {
     let server = Server::start();
     let proxy = Proxy::to(server.addresses[0], 1 << 20);
     let options = "reconnect_delay=1&ctrl_loss_tmo=3";
@@ -145,7 +145,7 @@ fn run_fails_when_its_only_path_is_not_back_in_time() {
 }
 
 #[test]
-fn wrong_paths_and_options_name_themselves() {
+fn errors_name_paths_and_options() {
     let server = Server::start();
     let [a, b] = [server.addresses[0], server.addresses[1]];
     for (device, expected) in [

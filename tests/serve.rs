@@ -1,4 +1,4 @@
-//! `zonal serve` from outside, with `zonal run` and `zonal zone` as its hosts.
+//! `zonal serve`, with `zonal run` and `zonal zone` as hosts.
 #[path = "serve/control.rs"]
 mod control;
 
@@ -30,7 +30,7 @@ fn fine(args: &[&str]) -> String {
     out
 }
 
-/// A server that is ready.
+/// A server that has printed its address.
 struct Server {
     child: Child,
     out: BufReader<ChildStdout>,
@@ -52,7 +52,7 @@ impl Server {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
-    /// Ends it: exit code, what more there was on standard output, standard error.
+    /// Ends it with a signal: exit code, the rest of standard output, standard error.
     fn end(mut self, signal: Signal) -> (Option<i32>, String, String) {
         self.signal(signal);
         let (mut out, mut err) = (String::new(), String::new());
@@ -64,7 +64,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A test that failed leaves nothing behind.
+        // After a test that failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -82,7 +82,7 @@ fn jobs_and_zone_commands_run_on_a_served_device() {
     let opened = fine(&["zone", "report", SMALL, "--after", "open 2048"]);
     assert_eq!(fine(&["zone", "report", &address]), opened, "the device is the same one");
     fine(&["zone", "reset", &address]);
-    // Two jobs, with the plugs of both sides between them and the zones.
+    // Two jobs, through the zone write plugs of both sides.
     let job = "--rw=randwrite --bs=4k --iodepth=8 --zonemode=zbd --size=12m --io_size=1m";
     let mut args = vec!["run", "--device", &address, "--name=writers", "--numjobs=2"];
     args.extend(job.split(' '));
@@ -90,13 +90,13 @@ fn jobs_and_zone_commands_run_on_a_served_device() {
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.contains("err= 0"), "{out}");
     let written = fine(&["zone", "report", &address]);
-    assert_ne!(written, local, "zones were written");
+    assert_ne!(written, local, "the jobs have written");
     let (code, out, err) = server.end(Signal::TERM);
     assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "", ""));
 }
 
 #[test]
-fn name_and_identity_are_the_same_each_time() {
+fn default_nqn_is_the_same_each_time() {
     let name = |signal| {
         let server = Server::start(&[SMALL, "--nvme-tcp", "127.0.0.1:0"]);
         let name = server.address.rsplit('/').next().expect("a name").to_owned();
@@ -117,7 +117,7 @@ fn devices_are_the_namespaces_of_one_subsystem() {
     fine(&["zone", "open", "-o", "2048", "-c", "1", &of(2)]);
     assert_eq!(fine(&["zone", "report", &server.address]), local, "the first, without nsid");
     assert_eq!(fine(&["zone", "report", &of(1)]), local);
-    assert_ne!(fine(&["zone", "report", &of(2)]), local, "each has its own");
+    assert_ne!(fine(&["zone", "report", &of(2)]), local, "each has its own zones");
     let job = "--name=reader --rw=randread --bs=4k --size=1m --iodepth=4";
     let third = of(3);
     let mut args = vec!["run", "--device", &third];
@@ -165,7 +165,7 @@ fn hosts_with_a_secret_connect_and_others_do_not() {
 }
 
 #[test]
-fn secrets_that_others_can_read_are_said_to_be_so() {
+fn server_warns_of_secrets_that_others_can_read() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("secrets").display().to_string();
     let secret = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
@@ -180,7 +180,7 @@ fn secrets_that_others_can_read_are_said_to_be_so() {
 }
 
 #[test]
-fn run_ends_with_an_error_when_its_server_does() {
+fn run_fails_when_its_server_is_killed() {
     let server = Server::start(&[SMALL, "--nvme-tcp", "127.0.0.1:0"]);
     let job = "--name=reader --rw=randread --bs=4k --iodepth=4 --time_based --runtime=600";
     let device = format!("{}?ctrl_loss_tmo=0", server.address);
@@ -188,7 +188,7 @@ fn run_ends_with_an_error_when_its_server_does() {
     args.extend(job.split(' '));
     let run = zonal(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut run = run.expect("the program starts");
-    // What is announced before the jobs begin.
+    // The line that is printed before the jobs start.
     let mut out = BufReader::new(run.stdout.take().expect("a pipe"));
     let mut line = String::new();
     out.read_line(&mut line).expect("a line");
@@ -200,7 +200,7 @@ fn run_ends_with_an_error_when_its_server_does() {
 }
 
 #[test]
-fn what_is_open_to_others_is_said() {
+fn server_warns_of_an_address_that_others_can_reach() {
     let server = Server::start(&["null:zones=4", "--nvme-tcp", "0.0.0.0:0"]);
     let (code, _, err) = server.end(Signal::TERM);
     assert_eq!(code, Some(0));
@@ -229,7 +229,7 @@ fn wrong_arguments_name_the_option() {
         (served(SMALL, &["--dhchap-secrets", "nowhere"]), "nowhere: cannot read the secrets"),
         (
             served(SMALL, &["--dhchap-secrets", "Cargo.toml"]),
-            "Cargo.toml is no list of secrets: line 1",
+            "Cargo.toml is not a list of secrets: line 1",
         ),
         (served(SMALL, &["--dhchap-hash", "sha256"]), "--dhchap-secrets"),
         (

@@ -10,14 +10,14 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 /// A server with a control socket and metrics.
-struct ManagedDevice {
+struct ControlledServer {
     server: Server,
     _dir: TempDir,
     socket: PathBuf,
     metrics: String,
 }
 
-impl ManagedDevice {
+impl ControlledServer {
     fn start(device: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let socket = dir.path().join("ctl");
@@ -31,7 +31,7 @@ impl ManagedDevice {
         };
         assert_eq!(line(), format!("ctl {path}"));
         let metrics = line();
-        ManagedDevice { server, _dir: dir, socket, metrics }
+        ControlledServer { server, _dir: dir, socket, metrics }
     }
 
     fn args<'a>(&'a self, command: &'a str) -> Vec<&'a str> {
@@ -43,7 +43,7 @@ impl ManagedDevice {
         serde_json::from_str(&fine(&self.args(command))).expect("JSON")
     }
 
-    /// What is said against a command.
+    /// The error message of a command.
     fn refusal(&self, command: &str) -> String {
         let (code, out, err) = ran(&self.args(command));
         assert_eq!((code, out.as_str()), (2, ""), "{err}");
@@ -56,8 +56,8 @@ impl ManagedDevice {
             .concat()
     }
 
-    /// The value of the sample that begins so.
-    fn metric(&self, begins: &str) -> f64 {
+    /// The value of the first sample that starts with `prefix`.
+    fn metric(&self, prefix: &str) -> f64 {
         let address = self.metrics.strip_prefix("http://").expect("a URL");
         let (address, path) = address.split_once('/').expect("a path");
         let mut stream = TcpStream::connect(address).expect("the server listens");
@@ -66,30 +66,30 @@ impl ManagedDevice {
         let mut text = String::new();
         stream.read_to_string(&mut text).expect("UTF-8");
         assert!(text.starts_with("HTTP/1.1 200"), "{text}");
-        let sample = text.lines().find(|line| line.starts_with(begins));
+        let sample = text.lines().find(|line| line.starts_with(prefix));
         let value = sample.and_then(|line| line.rsplit(' ').next());
-        value.unwrap_or_else(|| panic!("no {begins} in\n{text}")).parse().expect("a number")
+        value.unwrap_or_else(|| panic!("no {prefix} in\n{text}")).parse().expect("a number")
     }
 }
 
 #[test]
-fn what_the_device_did_is_counted() {
-    let operated = ManagedDevice::start(SMALL);
-    fine(&operated.job(&["--rw=write", "--bs=64k", "--size=8M", "--io_size=1M"]));
-    let stat = operated.ask("stat");
+fn requests_and_zones_are_counted() {
+    let server = ControlledServer::start(SMALL);
+    fine(&server.job(&["--rw=write", "--bs=64k", "--size=8M", "--io_size=1M"]));
+    let stat = server.ask("stat");
     assert_eq!(stat["sectors_written"], 2048);
     assert_eq!(stat["failures"], 0);
-    assert_eq!(operated.metric("zonal_bytes_total{") as u64, 0, "nothing was read");
+    assert_eq!(server.metric("zonal_bytes_total{") as u64, 0, "nothing was read");
     let open = format!("zonal_zones{{device=\"{SMALL}\",condition=\"ImplicitOpen\"}}");
-    assert_eq!(operated.metric(&open) as u64, 1, "768 KiB of 1 MiB are in a full zone");
-    assert_eq!(operated.ask("plugs").as_array().map(Vec::len), Some(1));
-    assert_eq!(operated.ask("status")["devices"][0]["live_plugs"], 1);
+    assert_eq!(server.metric(&open) as u64, 1, "768 KiB of 1 MiB are in a full zone");
+    assert_eq!(server.ask("plugs").as_array().map(Vec::len), Some(1));
+    assert_eq!(server.ask("status")["devices"][0]["live_plugs"], 1);
 }
 
 #[test]
 fn attributes_change_while_a_job_writes() {
-    let operated = ManagedDevice::start(SMALL);
-    let job = operated.job(&[
+    let server = ControlledServer::start(SMALL);
+    let job = server.job(&[
         "--rw=randwrite",
         "--bs=4k",
         "--iodepth=16",
@@ -111,8 +111,8 @@ fn attributes_change_while_a_job_writes() {
             ("scheduler", "kyber"),
         ];
         for (name, value) in changes {
-            assert_eq!(operated.ask(&format!("set {name} {value}")), Value::Null);
-            assert_eq!(operated.ask(&format!("get {name}")), value);
+            assert_eq!(server.ask(&format!("set {name} {value}")), Value::Null);
+            assert_eq!(server.ask(&format!("get {name}")), value);
         }
         let report: Value = serde_json::from_str(&running.join().expect("it ends")).expect("JSON");
         let written: u64 = (report["jobs"].as_array().expect("jobs").iter())
@@ -120,76 +120,76 @@ fn attributes_change_while_a_job_writes() {
             .sum();
         assert_eq!(written, 128 << 20);
     });
-    assert_eq!(operated.ask("stat")["failures"], 0);
+    assert_eq!(server.ask("stat")["failures"], 0);
 }
 
 #[test]
-fn io_fails_as_rules_say_until_they_are_cleared() {
-    let operated = ManagedDevice::start(SMALL);
-    operated.ask("fault add fail=write,status=medium");
-    let job = operated.job(&["--rw=write", "--bs=4k", "--size=1M", "--io_size=4k"]);
+fn io_fails_by_rule_until_rules_are_cleared() {
+    let server = ControlledServer::start(SMALL);
+    server.ask("fault add fail=write,status=medium");
+    let job = server.job(&["--rw=write", "--bs=4k", "--size=1M", "--io_size=4k"]);
     assert_eq!(ran(&job).0, 1);
-    assert_eq!(operated.ask("fault")[0], "fail=write,status=medium: 1 commands");
-    assert!(operated.metric("zonal_request_failures_total") >= 1.0);
-    assert_eq!(operated.ask("fault clear"), 1);
+    assert_eq!(server.ask("fault")[0], "fail=write,status=medium: 1 commands");
+    assert!(server.metric("zonal_request_failures_total") >= 1.0);
+    assert_eq!(server.ask("fault clear"), 1);
     fine(&job);
 }
 
 #[test]
-fn zones_fail_and_are_mended() {
-    let operated = ManagedDevice::start(SMALL);
-    let job = operated.job(&["--rw=write", "--bs=4k", "--offset=3M", "--size=1M", "--io_size=4k"]);
+fn zones_become_read_only_and_usable_again() {
+    let server = ControlledServer::start(SMALL);
+    let job = server.job(&["--rw=write", "--bs=4k", "--offset=3M", "--size=1M", "--io_size=4k"]);
     let zones = |condition| {
-        operated.metric(&format!("zonal_zones{{device=\"{SMALL}\",condition=\"{condition}\"}}"))
+        server.metric(&format!("zonal_zones{{device=\"{SMALL}\",condition=\"{condition}\"}}"))
     };
-    assert_eq!(operated.ask("zone 2-3 read-only"), 2);
+    assert_eq!(server.ask("zone 2-3 read-only"), 2);
     assert_eq!(zones("ReadOnly") as u64, 2);
-    assert_eq!(operated.ask("zone 3 mend"), 1);
+    assert_eq!(server.ask("zone 3 mend"), 1);
     assert_eq!(zones("ReadOnly") as u64, 1);
     fine(&job);
     assert_eq!(zones("ImplicitOpen") as u64, 1);
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_with_the_reason() {
-    let operated = ManagedDevice::start(SMALL);
-    assert!(operated.refusal("zone 16 offline").contains("the device has 16 zones, from 0"));
-    assert!(operated.refusal("set nr_requests 0").contains("1 up to the device's most"));
-    assert!(operated.refusal("set zone_write lock").contains("needs the scheduler mq-deadline"));
-    assert!(operated.refusal("set nr_zones 3").contains("cannot be changed"));
-    assert!(operated.refusal("fault add fail=trim").contains("fail=trim"));
+fn refused_commands_give_the_reason() {
+    let server = ControlledServer::start(SMALL);
+    assert!(server.refusal("zone 16 offline").contains("the device has 16 zones, from 0"));
+    assert!(server.refusal("set nr_requests 0").contains("1 up to the device's most"));
+    assert!(server.refusal("set zone_write lock").contains("needs the scheduler mq-deadline"));
+    assert!(server.refusal("set nr_zones 3").contains("cannot be changed"));
+    assert!(server.refusal("fault add fail=trim").contains("fail=trim"));
     let (code, _, err) = ran(&["ctl", "/nowhere/ctl", "status"]);
     assert_eq!(code, 2);
     assert!(err.contains("/nowhere/ctl"), "{err}");
 }
 
 #[test]
-fn socket_is_its_owners_alone_and_goes_with_the_server() {
-    let operated = ManagedDevice::start(SMALL);
-    let mode = operated.socket.metadata().expect("a socket").permissions().mode();
+fn only_the_owner_can_open_the_socket_and_it_is_removed() {
+    let server = ControlledServer::start(SMALL);
+    let mode = server.socket.metadata().expect("a socket").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let again = ["serve", SMALL, "--nvme-tcp", "127.0.0.1:0", "--ctl"];
-    let again = [&again[..], &[operated.socket.to_str().expect("UTF-8")]].concat();
+    let again = [&again[..], &[server.socket.to_str().expect("UTF-8")]].concat();
     let (code, _, err) = ran(&again);
     assert_eq!(code, 2);
     assert!(err.contains("another server listens there"), "{err}");
-    let ManagedDevice { server, socket, _dir, .. } = operated;
+    let ControlledServer { server, socket, _dir, .. } = server;
     assert_eq!(server.end(Signal::TERM).0, Some(0));
     assert!(!socket.exists());
 }
 
 #[test]
-fn client_that_sends_rubbish_is_told_so_and_others_are_served() {
-    let operated = ManagedDevice::start(SMALL);
-    let mut stream = UnixStream::connect(&operated.socket).expect("the server listens");
+fn malformed_requests_do_not_disturb_other_clients() {
+    let server = ControlledServer::start(SMALL);
+    let mut stream = UnixStream::connect(&server.socket).expect("the server listens");
     stream.write_all(b"\xff\xfe\n").expect("it takes bytes");
     let mut answer = String::new();
-    // Either an answer or the end of the connection, but no waiting.
+    // Either a response or the end of the connection, at once.
     let _ = stream.read_to_string(&mut answer);
-    let mut stream = UnixStream::connect(&operated.socket).expect("the server listens");
+    let mut stream = UnixStream::connect(&server.socket).expect("the server listens");
     stream.write_all(&vec![b'x'; 70_000]).expect("it takes bytes");
     let mut answer = String::new();
     let _ = stream.read_to_string(&mut answer);
     assert!(answer.is_empty() || answer.contains("expected"), "{answer}");
-    assert_eq!(operated.ask("get nr_requests"), "1024");
+    assert_eq!(server.ask("get nr_requests"), "1024");
 }

@@ -1,14 +1,11 @@
-//! A zone in the kernel's words (`struct blk_zone`, include/uapi/linux/blkzoned.h, Linux 6.12).
-//!
-//! Takes and gives zones of the block layer. Keeps true: what the kernel says is not believed: a
-//! zone that makes no sense is none.
+//! Zone descriptors of the kernel (`struct blk_zone`, include/uapi/linux/blkzoned.h, Linux 6.12).
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 use zonal_blk::{Sector, Zone, ZoneCondition, ZoneKind};
 
 const CONVENTIONAL: u8 = 1;
 const SEQUENTIAL_REQUIRED: u8 = 2;
 
-/// A zone of a report.
+/// `struct blk_zone`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct BlkZone {
@@ -25,7 +22,8 @@ pub(crate) struct BlkZone {
     pub reserved: [u8; 24],
 }
 
-/// Where there is no write pointer it is the zone's end, as the kernel's own drivers have it.
+/// Whether the condition has a valid write pointer. Otherwise `wp` is the zone's end, as the
+/// kernel's own drivers report it.
 fn has_wp(cond: ZoneCondition) -> bool {
     cond.is_active() || cond == ZoneCondition::Empty
 }
@@ -50,8 +48,8 @@ impl From<&Zone> for BlkZone {
 }
 
 impl BlkZone {
-    /// The zone that this describes; `None` if it makes no sense here, as a zone that prefers to
-    /// be written in order.
+    /// The zone; `None` if the descriptor contradicts itself, or the zone is of a type that is not
+    /// supported, such as sequential write preferred.
     pub fn zone(&self) -> Option<Zone> {
         let kind = match self.kind {
             CONVENTIONAL => ZoneKind::Conventional,
@@ -94,7 +92,7 @@ mod tests {
     };
 
     #[test]
-    fn structure_is_the_kernels() {
+    fn structure_has_the_layout_of_the_kernel() {
         assert_eq!(size_of::<BlkZone>(), 64);
         assert_eq!(offset_of!(BlkZone, wp), 16);
         assert_eq!(offset_of!(BlkZone, kind), 24);
@@ -102,21 +100,21 @@ mod tests {
     }
 
     #[test]
-    fn zone_has_the_kernels_numbers_and_comes_back() {
-        let shown = |zone| {
+    fn zone_converts_to_the_kernels_numbers_and_back() {
+        let fields = |zone| {
             let raw = BlkZone::from(&zone);
-            assert_eq!(BlkZone::from(&raw.zone().expect("it makes sense")), raw);
+            assert_eq!(BlkZone::from(&raw.zone().expect("a valid descriptor")), raw);
             (raw.start, raw.len, raw.wp, raw.kind, raw.cond, raw.capacity)
         };
-        assert_eq!(shown(OPEN), (2048, 2048, 2056, 2, 2, 1536));
+        assert_eq!(fields(OPEN), (2048, 2048, 2056, 2, 2, 1536));
         let full = Zone { cond: ZoneCondition::Full, ..OPEN };
-        assert_eq!(shown(full), (2048, 2048, 4096, 2, 14, 1536));
+        assert_eq!(fields(full), (2048, 2048, 4096, 2, 14, 1536));
         let (cond, kind) = (ZoneCondition::NotWritePointer, ZoneKind::Conventional);
-        assert_eq!(shown(Zone { cond, kind, ..OPEN }), (2048, 2048, 4096, 1, 0, 1536));
+        assert_eq!(fields(Zone { cond, kind, ..OPEN }), (2048, 2048, 4096, 1, 0, 1536));
     }
 
     #[test]
-    fn what_makes_no_sense_is_no_zone() {
+    fn contradictory_descriptors_are_refused() {
         let good = BlkZone::from(&OPEN);
         for bad in [
             BlkZone { kind: 3, ..good },

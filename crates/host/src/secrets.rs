@@ -1,10 +1,10 @@
-//! What authentication needs of this machine: a file of secrets, random numbers.
+//! Secrets for authentication, from a file, and the system's random numbers for it.
 use std::path::Path;
 use std::sync::Arc;
 use std::{fs, io};
 use zonal_nvme::auth::{AuthConfig, SecretsError};
 
-/// A file of secrets that cannot be used.
+/// Why a file of secrets cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsFileError {
     /// It cannot be read.
@@ -16,7 +16,7 @@ pub enum SecretsFileError {
         source: io::Error,
     },
     /// It is not a list of secrets.
-    #[error("{file} is no list of secrets")]
+    #[error("{file} is not a list of secrets")]
     Content {
         /// The file.
         file: String,
@@ -25,16 +25,16 @@ pub enum SecretsFileError {
     },
 }
 
-/// Reads a file of secrets; challenges and exponents are random numbers of the system.
+/// Reads a file of secrets. Challenges and exponents will be random numbers of the system.
 ///
 /// # Errors
-/// Why it cannot be used.
+/// The file cannot be read or parsed.
 pub fn load_secrets(path: &Path) -> Result<AuthConfig, SecretsFileError> {
     let file = || path.display().to_string();
     let text = fs::read_to_string(path);
     let text = text.map_err(|source| SecretsFileError::Read { file: file(), source })?;
     let secrets = text.parse();
     let secrets = secrets.map_err(|source| SecretsFileError::Content { file: file(), source })?;
-    let random = |bytes: &mut [u8]| getrandom::fill(bytes).expect("the system has random numbers");
+    let random = |bytes: &mut [u8]| getrandom::fill(bytes).expect("getrandom(2)");
     Ok(AuthConfig::new(secrets, Arc::new(random)))
 }

@@ -1,19 +1,17 @@
-//! The attributes of a queue by name, as the kernel has them in `/sys/block/*/queue`.
-//!
-//! Takes names and values as text; gives values, or changes what can be changed.
+//! The attributes of a queue by name, like the kernel's in `/sys/block/*/queue`.
 use std::thread;
 use std::time::{Duration, Instant};
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Nanos, Queue, SwitchError, ZoneWrite};
 
-/// How long a change waits for what is inside to come out.
+/// How long a change waits for the queue to drain.
 const FREEZE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What can be changed, beside the scheduler's attributes.
-const CHANGEABLE: &str = "scheduler, scheduler.ATTRIBUTE, zone_write, zoned_qd1_writes, \
+/// The attributes that can be set.
+const WRITABLE: &str = "scheduler, scheduler.ATTRIBUTE, zone_write, zoned_qd1_writes, \
                           max_sectors_kb, nr_requests or io_timeout";
 
-/// All attributes with their values. Those of the scheduler begin with `scheduler.`.
+/// All attributes with their values. The names of the scheduler's begin with `scheduler.`.
 pub(super) fn all(queue: &Queue) -> Vec<(String, String)> {
     let scheduler = queue.scheduler();
     let mut all = vec![("scheduler".to_owned(), scheduler.name().to_owned())];
@@ -27,13 +25,13 @@ pub(super) fn all(queue: &Queue) -> Vec<(String, String)> {
     all
 }
 
-/// Changes an attribute, while nothing is inside.
+/// Sets an attribute while the queue is quiescent.
 pub(super) fn set(queue: &Queue, name: &str, value: &str) -> Result<(), String> {
     let change = change(queue, name, value)?;
     while_frozen(queue, || change(queue)).map_err(|error| format!("{name}: {error}"))
 }
 
-/// What is to be done to a queue that is quiescent.
+/// A change of a quiescent queue.
 type Change = Box<dyn FnOnce(&Queue) -> Result<(), SwitchError>>;
 
 fn change(queue: &Queue, name: &str, value: &str) -> Result<Change, String> {
@@ -80,13 +78,13 @@ fn change(queue: &Queue, name: &str, value: &str) -> Result<Change, String> {
             Box::new(move |queue| queue.set_io_timeout(Nanos(nanos)))
         }
         _ if all(queue).iter().any(|(known, _)| known == name) => {
-            return Err(format!("{name} cannot be changed, expected {CHANGEABLE}"));
+            return Err(format!("{name} cannot be changed, expected {WRITABLE}"));
         }
-        _ => return Err(format!("{name}: no attribute `{name}`, expected {CHANGEABLE}")),
+        _ => return Err(format!("{name}: no attribute `{name}`, expected {WRITABLE}")),
     })
 }
 
-/// Does what needs a quiescent queue.
+/// Freezes the queue, and calls `change` when it is quiescent.
 fn while_frozen(
     queue: &Queue,
     change: impl FnOnce() -> Result<(), SwitchError>,
@@ -99,7 +97,10 @@ fn while_frozen(
     let changed = if queue.is_quiescent() {
         change().map_err(|error| error.to_string())
     } else {
-        Err(format!("I/O did not end within {} s; nothing was changed", FREEZE_TIMEOUT.as_secs()))
+        Err(format!(
+            "the queue did not drain within {} s; nothing was changed",
+            FREEZE_TIMEOUT.as_secs()
+        ))
     };
     queue.unfreeze();
     changed

@@ -1,74 +1,72 @@
-//! What can be asked of a device at work.
-//!
-//! Takes words; gives a [`Command`]. What attributes there are, [`super::attributes`] knows.
+//! Commands for a served device.
 use std::ops::RangeInclusive;
 use zonal_device::inject::{Rule, RuleError};
 
-/// A question or an order.
+/// A command, parsed. Names of attributes are checked when it is executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// What the devices are and where they are exported.
+    /// Shows the devices and where they are exported.
     Status,
-    /// What the device did.
+    /// Shows I/O statistics.
     Stat,
-    /// The zone write plugs that live; with `all`, every one that was used.
+    /// Shows zone write plugs.
     Plugs {
-        /// Not only those that live.
+        /// Every plug that was used, not only those in use.
         all: bool,
     },
-    /// An attribute, or all.
+    /// Shows an attribute, or all.
     Get(Option<String>),
-    /// Changes an attribute.
+    /// Sets an attribute.
     Set {
         /// The attribute.
         name: String,
         /// Its value, as text.
         value: String,
     },
-    /// Makes zones fail, or mends them.
+    /// Changes the condition of zones.
     Zones {
         /// The zones.
         zones: RangeInclusive<u32>,
-        /// What becomes of them.
+        /// How.
         change: ZoneChange,
     },
-    /// The rules by which I/O fails, with how often each has.
+    /// Shows the fault rules, with the number of commands that each has applied to.
     Faults,
-    /// Makes I/O fail.
+    /// Adds a fault rule.
     AddFault(Rule),
-    /// Makes no I/O fail any more.
+    /// Removes all fault rules.
     ClearFaults,
-    /// Everything that can be counted, for Prometheus.
+    /// Shows all metrics, in the format of Prometheus.
     Metrics,
 }
 
-/// What becomes of a zone.
+/// A change of the condition of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneChange {
-    /// It can be read and no more.
+    /// To read only.
     ReadOnly,
-    /// It cannot be used.
+    /// To offline.
     Offline,
-    /// It is as new; the data of a sequential zone are gone.
+    /// Back to not write pointer or, without its data, to empty.
     Restore,
 }
 
-/// Why words are no command.
+/// Why words are not a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// Nothing of this name.
+    /// There is no such command.
     #[error("command `{0}`: expected status, stat, plugs, get, set, zone, fault or metrics")]
     Unknown(String),
-    /// A command with other arguments than it takes.
+    /// Wrong arguments.
     #[error("{0}: found `{1}`, expected {2}")]
     Arguments(&'static str, String, &'static str),
-    /// A rule that is none.
+    /// Not a fault rule.
     #[error(transparent)]
     Rule(#[from] RuleError),
 }
 
 impl Command {
-    /// Reads a command.
+    /// Parses a command.
     ///
     /// # Errors
     /// What was found and what was expected.
@@ -125,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_read() {
+    fn commands_are_parsed() {
         assert_eq!(parse("plugs all"), Ok(Command::Plugs { all: true }));
         let set = Command::Set { name: "nr_requests".to_owned(), value: "7".to_owned() };
         assert_eq!(parse("set nr_requests 7"), Ok(set));
@@ -135,18 +133,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_command_is_said_exactly() {
-        let said = |text| parse(text).expect_err(text).to_string();
+    fn errors_name_what_was_found_and_expected() {
+        let error = |text| parse(text).expect_err(text).to_string();
         assert_eq!(
-            said("reboot now"),
+            error("reboot now"),
             "command `reboot now`: expected status, stat, plugs, get, set, zone, fault or metrics"
         );
-        assert_eq!(said("set x"), "set: found `x`, expected an attribute and its value");
+        assert_eq!(error("set x"), "set: found `x`, expected an attribute and its value");
         let expected = "expected ZONE or FIRST-LAST, and read-only, offline or mend";
-        assert_eq!(said("zone 5-3 offline"), format!("zone: found `5-3 offline`, {expected}"));
-        assert_eq!(said("zone 5"), format!("zone: found `5`, {expected}"));
-        assert_eq!(said("fault remove"), "fault: found `remove`, expected list, add RULE or clear");
-        assert_eq!(said("stat all"), "arguments: found `all`, expected none");
-        assert!(said("fault add fail=trim").starts_with("fault option fail=trim"));
+        assert_eq!(error("zone 5-3 offline"), format!("zone: found `5-3 offline`, {expected}"));
+        assert_eq!(error("zone 5"), format!("zone: found `5`, {expected}"));
+        assert_eq!(
+            error("fault remove"),
+            "fault: found `remove`, expected list, add RULE or clear"
+        );
+        assert_eq!(error("stat all"), "arguments: found `all`, expected none");
+        assert!(error("fault add fail=trim").starts_with("fault option fail=trim"));
     }
 }

@@ -1,4 +1,4 @@
-//! Commands, carried out.
+//! Executing commands on the served devices.
 use super::attributes;
 use super::command::{Command, ZoneChange};
 use super::metrics;
@@ -10,49 +10,48 @@ use zonal_device::control::DeviceControl;
 use zonal_device::inject::InjectDevice;
 use zonal_device::quantity::format_time;
 
-/// A device at work.
+/// A served device.
 pub struct ManagedDevice {
-    /// As it was named.
+    /// Its name on the command line.
     pub name: String,
-    /// What it is, in a line.
+    /// Its description, one line.
     pub description: String,
-    /// Its block layer. Counts what the device does.
+    /// Its queue, with I/O statistics.
     pub queue: Arc<Queue>,
-    /// The device, which can be made to fail.
+    /// The device, with fault injection.
     pub device: Arc<InjectDevice>,
-    /// Its zones as files, if they are exported so.
+    /// Its zones as files, if they are mounted.
     pub files: Option<Arc<View>>,
 }
 
-/// Whoever knows the devices and does what is asked of them.
+/// The served devices.
 pub struct DeviceManager {
     devices: Vec<ManagedDevice>,
     exports: Vec<String>,
 }
 
 impl DeviceManager {
-    /// For `devices`, which are exported at `exports`.
+    /// A manager of `devices`, which are exported at `exports`.
     pub fn new(devices: Vec<ManagedDevice>, exports: Vec<String>) -> Self {
         DeviceManager { devices, exports }
     }
 
-    /// The devices.
     pub(super) fn devices(&self) -> &[ManagedDevice] {
         &self.devices
     }
 
-    /// Carries out a command on the device of this number, from 1.
+    /// Executes a command on a device, counted from 1.
     ///
     /// # Errors
-    /// Why it was refused; nothing has changed.
+    /// Why it was refused. Nothing has changed then.
     pub fn execute(&self, device: usize, command: Command) -> Result<Value, String> {
         let known = device.checked_sub(1).and_then(|index| self.devices.get(index));
-        let operated = known
+        let managed = known
             .ok_or_else(|| format!("device {device}: expected 1 to {}", self.devices.len()))?;
-        let ManagedDevice { queue, device, .. } = operated;
+        let ManagedDevice { queue, device, .. } = managed;
         match command {
             Command::Status => Ok(self.status()),
-            Command::Stat => Ok(operated.stat()),
+            Command::Stat => Ok(managed.stat()),
             Command::Plugs { all } => {
                 Ok(queue.dump_plugs(all).iter().map(ToString::to_string).collect())
             }
@@ -68,7 +67,7 @@ impl DeviceManager {
                 attributes::set(queue, &name, &value).map(|()| Value::Null)
             }
             Command::Zones { zones, change } => {
-                operated.change_zones(*zones.start(), *zones.end(), change)
+                managed.change_zones(*zones.start(), *zones.end(), change)
             }
             Command::Faults => {
                 let rules = device.rules();
@@ -84,15 +83,15 @@ impl DeviceManager {
     }
 
     fn status(&self) -> Value {
-        let devices = self.devices.iter().zip(1..).map(|(operated, number)| {
+        let devices = self.devices.iter().zip(1..).map(|(managed, number)| {
             json!({
                 "number": number,
-                "name": operated.name,
-                "description": operated.description,
-                "scheduler": operated.queue.scheduler().name(),
-                "zone_write": operated.queue.zone_write().name(),
-                "live_plugs": operated.queue.live_plugs(),
-                "faults": operated.device.rules().len(),
+                "name": managed.name,
+                "description": managed.description,
+                "scheduler": managed.queue.scheduler().name(),
+                "zone_write": managed.queue.zone_write().name(),
+                "live_plugs": managed.queue.live_plugs(),
+                "faults": managed.device.rules().len(),
             })
         });
         json!({ "exports": self.exports, "devices": devices.collect::<Vec<_>>() })
@@ -118,7 +117,8 @@ impl ManagedDevice {
         Value::Object(stat)
     }
 
-    /// Changes the condition of zones: all, or none if there is one that cannot be.
+    /// Changes the condition of zones, one after the other. A device that cannot do that refuses the
+    /// first.
     fn change_zones(&self, first: u32, last: u32, change: ZoneChange) -> Result<Value, String> {
         let nr_zones = self.queue.limits().nr_zones;
         if last >= nr_zones {
@@ -140,7 +140,7 @@ impl ManagedDevice {
                 .set_condition(number, to)
                 .map_err(|status| format!("zone {number}: {status}"))?;
         }
-        // The layer looks again at zones that it was mistaken about.
+        // The report also updates the block layer's write pointers.
         zones.clear();
         let seen = self.queue.report_zones(ZoneNo(first), count, &mut zones);
         seen.map(|()| json!(count)).map_err(|status| status.to_string())

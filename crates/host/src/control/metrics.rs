@@ -1,7 +1,6 @@
-//! What can be counted, in Prometheus' text format 0.0.4.
+//! Metrics in Prometheus' text format 0.0.4, served over HTTP at `/metrics`.
 //!
-//! Takes the devices; gives text, and serves it over HTTP at `/metrics`. Keeps true: asking changes
-//! nothing; names end in their unit, totals in `_total`.
+//! Names end in their unit, and those of counters in `_total`.
 use super::manager::{DeviceManager, ManagedDevice};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,7 +12,7 @@ use tiny_http::{Header, Response, Server};
 use zonal_blk::{IoStat, ZoneNo};
 use zonal_device::control::DeviceControl;
 
-/// Samples of metrics by name: all devices' of a metric stand together, as the format wants it.
+/// Type, help and samples of metrics by name: the format wants all samples of a metric together.
 #[derive(Default)]
 struct Samples {
     by_name: BTreeMap<&'static str, (&'static str, &'static str, Vec<String>)>,
@@ -33,39 +32,39 @@ impl Samples {
     }
 }
 
-/// A label's value: backslash, quote and line feed have escapes.
+/// Escapes a label's value.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 const INFO: (&str, &str, &str) = ("zonal_device_info", "gauge", "What the device is.");
 const REQUESTS: (&str, &str, &str) =
-    ("zonal_requests_total", "counter", "Requests that the device has ended.");
+    ("zonal_requests_total", "counter", "Requests that the device has completed.");
 const BYTES: (&str, &str, &str) =
     ("zonal_bytes_total", "counter", "Bytes of requests that succeeded.");
 const FAILURES: (&str, &str, &str) =
     ("zonal_request_failures_total", "counter", "Requests that failed.");
-const PLUGS: (&str, &str, &str) = ("zonal_zone_plugs", "gauge", "Zone write plugs that live.");
+const PLUGS: (&str, &str, &str) = ("zonal_zone_plugs", "gauge", "Zone write plugs in use.");
 const MERGES: (&str, &str, &str) =
-    ("zonal_plug_merges_total", "counter", "Waiting writes that went out merged behind another.");
+    ("zonal_plug_merges_total", "counter", "Plugged writes that were merged into another.");
 const WAITED: (&str, &str, &str) =
-    ("zonal_plug_wait_seconds_total", "counter", "Time that writes waited in plugs, summed.");
+    ("zonal_plug_wait_seconds_total", "counter", "Time that writes were plugged, in total.");
 const ZONES: (&str, &str, &str) = ("zonal_zones", "gauge", "Zones by condition.");
 const FILES: (&str, &str, &str) =
     ("zonal_files_open_for_writing", "gauge", "Files of sequential zones that are open to write.");
 const SCHEDULER: (&str, &str, &str) =
-    ("zonal_scheduler_requests_total", "counter", "Requests in the scheduler, by class and fate.");
+    ("zonal_scheduler_requests_total", "counter", "Requests in the scheduler, by class and event.");
 const EVENTS: (&str, &str, &str) =
-    ("zonal_device_events_total", "counter", "What happened in the device.");
+    ("zonal_device_events_total", "counter", "Events in the device.");
 const BUSY: (&str, &str, &str) =
-    ("zonal_device_busy_seconds_total", "counter", "What the device's time went to.");
+    ("zonal_device_busy_seconds_total", "counter", "Time that parts of the device were busy.");
 const FAULTS: (&str, &str, &str) =
-    ("zonal_fault_hits_total", "counter", "Requests that a fault's rule befell.");
+    ("zonal_fault_hits_total", "counter", "Requests that a fault rule applied to.");
 
 /// All metrics.
-pub(super) fn text(operator: &DeviceManager) -> String {
+pub(super) fn text(manager: &DeviceManager) -> String {
     let mut samples = Samples::default();
-    operator.devices().iter().for_each(|device| of_device(device, &mut samples));
+    manager.devices().iter().for_each(|device| of_device(device, &mut samples));
     let mut text = String::new();
     for (name, (kind, help, lines)) in samples.by_name {
         // Writing to a string does not fail.
@@ -74,8 +73,8 @@ pub(super) fn text(operator: &DeviceManager) -> String {
     text
 }
 
-fn of_device(operated: &ManagedDevice, samples: &mut Samples) {
-    let ManagedDevice { name, description, queue, device, files } = operated;
+fn of_device(managed: &ManagedDevice, samples: &mut Samples) {
+    let ManagedDevice { name, description, queue, device, files } = managed;
     let name = ("device", name.as_str());
     let scheduler = queue.scheduler();
     let labels = [
@@ -124,13 +123,13 @@ fn of_device(operated: &ManagedDevice, samples: &mut Samples) {
     for (class, counters) in
         ["rt", "be", "idle"].iter().zip(queue.sched_counters().iter().flatten())
     {
-        for (fate, count) in [
+        for (event, count) in [
             ("inserted", counters.inserted),
             ("merged", counters.merged),
             ("dispatched", counters.dispatched),
             ("completed", counters.completed),
         ] {
-            let labels = [name, ("class", class), ("fate", fate)];
+            let labels = [name, ("class", class), ("fate", event)];
             samples.add(SCHEDULER, &labels, count as f64);
         }
     }
@@ -146,7 +145,7 @@ fn of_device(operated: &ManagedDevice, samples: &mut Samples) {
     }
 }
 
-/// The metrics over HTTP. Dropping it ends it.
+/// The HTTP server. Dropping it stops it.
 pub struct MetricsServer {
     server: Arc<Server>,
     address: SocketAddr,
@@ -154,15 +153,15 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Answers `GET /metrics` on `address`; port 0 for any that is free.
+    /// Answers `GET /metrics` on `address`; port 0 for any free one.
     ///
     /// # Errors
-    /// The address cannot be listened on.
-    pub fn start(address: SocketAddr, operator: Arc<DeviceManager>) -> io::Result<Self> {
+    /// Those of listening on the address.
+    pub fn start(address: SocketAddr, manager: Arc<DeviceManager>) -> io::Result<Self> {
         let server = Arc::new(Server::http(address).map_err(io::Error::other)?);
         let address = server.server_addr().to_ip().unwrap_or(address);
-        let theirs = Arc::clone(&server);
-        let serve = move || serve(&theirs, &operator);
+        let shared = Arc::clone(&server);
+        let serve = move || serve(&shared, &manager);
         let thread = thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;
         Ok(MetricsServer { server, address, thread: Some(thread) })
     }
@@ -182,15 +181,15 @@ impl Drop for MetricsServer {
     }
 }
 
-fn serve(server: &Server, operator: &DeviceManager) {
+fn serve(server: &Server, manager: &DeviceManager) {
     for request in server.incoming_requests() {
         let path = request.url().split('?').next().unwrap_or_default();
-        let asked = *request.method() == tiny_http::Method::Get && path == "/metrics";
-        // A client that has left misses its answer.
-        let _ = if asked {
+        let is_metrics = *request.method() == tiny_http::Method::Get && path == "/metrics";
+        // The client may be gone.
+        let _ = if is_metrics {
             let kind = Header::from_bytes("Content-Type", "text/plain; version=0.0.4")
                 .expect("a header in ASCII");
-            request.respond(Response::from_string(text(operator)).with_header(kind))
+            request.respond(Response::from_string(text(manager)).with_header(kind))
         } else {
             request.respond(Response::from_string("GET /metrics\n").with_status_code(404))
         };

@@ -1,14 +1,15 @@
-//! Devices at work, watched and changed from outside.
+//! Monitoring and changing served devices.
 //!
 //! ```text
-//!  zonal ctl --> socket     a line of JSON there, a line back
-//!                  command    words -> what is asked for
-//!                    operate    asks the queue and the device, or changes them
-//!  Prometheus --> metrics   the same counters as text, over HTTP
+//!  zonal ctl --> ControlServer    a request in a line of JSON, the response in another
+//!                  Command          the words of a request, parsed
+//!                  DeviceManager    executes it on a queue and its device
+//!                    attributes       reads and sets the attributes of a queue
+//!  Prometheus -> MetricsServer    counters as text, over HTTP
 //! ```
 //!
-//! Keeps true: what is asked for is refused as a whole or done as a whole; what changes a queue
-//! waits until nothing is inside, and if that takes too long changes nothing.
+//! A command is executed completely or refused. One that changes a queue freezes it and waits until it
+//! has drained, and if that takes too long changes nothing.
 mod attributes;
 mod command;
 mod manager;

@@ -1,8 +1,8 @@
-//! The control socket: who may open it may operate the devices.
+//! The control socket, which only its owner can open.
 //!
-//! Takes a connection's lines, each `{"device":1,"command":["get","scheduler"]}`; gives for each a
-//! line `{"ok":VALUE}` or `{"error":TEXT}`. Keeps true: only the socket's owner can open it; a
-//! client that sends too much, or nothing, is sent away.
+//! A request is a line `{"device":1,"command":["get","scheduler"]}`, its response a line
+//! `{"ok":VALUE}` or `{"error":TEXT}`. Clients that send overlong lines, or nothing for a time, are
+//! disconnected.
 use super::command::Command;
 use super::manager::DeviceManager;
 use serde_json::{Value, json};
@@ -16,16 +16,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Longest line that is read.
+/// Longest line of a request, in bytes.
 const MAX_LINE: u64 = 64 << 10;
-/// Connections at once.
+/// Most connections at a time.
 const MAX_CONNECTIONS: usize = 16;
-/// How long a client may say nothing.
+/// How long a client may be silent.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a client waits for the answer: longer than any change takes.
+/// How long a client waits for the response: longer than any command takes.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A control socket. Dropping it removes it.
+/// A control socket. Dropping it stops the server and removes the socket.
 pub struct ControlServer {
     path: PathBuf,
     stopping: Arc<AtomicBool>,
@@ -33,11 +33,11 @@ pub struct ControlServer {
 }
 
 impl ControlServer {
-    /// Listens at `path`. A socket that nobody listens at any more is replaced.
+    /// Listens at `path`. A socket without a server is replaced.
     ///
     /// # Errors
-    /// The path is in use, or no socket can be made there.
-    pub fn start(path: &Path, operator: Arc<DeviceManager>) -> io::Result<Self> {
+    /// The path is in use, or the socket cannot be created.
+    pub fn start(path: &Path, manager: Arc<DeviceManager>) -> io::Result<Self> {
         if UnixStream::connect(path).is_ok() {
             return Err(io::Error::new(ErrorKind::AddrInUse, "another server listens there"));
         }
@@ -50,12 +50,12 @@ impl ControlServer {
         fs::set_permissions(path, Permissions::from_mode(0o600))?;
         let stopping = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stopping);
-        let accept = move || accept(&listener, &operator, &stop);
+        let accept = move || accept(&listener, &manager, &stop);
         let acceptor = thread::Builder::new().name("control".to_owned()).spawn(accept)?;
         Ok(ControlServer { path: path.to_owned(), stopping, acceptor: Some(acceptor) })
     }
 
-    /// Where it listens.
+    /// The path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -64,7 +64,7 @@ impl ControlServer {
 impl Drop for ControlServer {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
-        // Wakes the acceptor; if that fails, it is gone.
+        // Wakes the acceptor. If that fails, it has ended.
         let woken = UnixStream::connect(&self.path).is_ok();
         if let Some(acceptor) = self.acceptor.take().filter(|_| woken) {
             let _ = acceptor.join();
@@ -78,13 +78,13 @@ fn is_socket(found: &fs::Metadata) -> bool {
     found.file_type().is_socket()
 }
 
-fn accept(listener: &UnixListener, operator: &Arc<DeviceManager>, stopping: &AtomicBool) {
+fn accept(listener: &UnixListener, manager: &Arc<DeviceManager>, stopping: &AtomicBool) {
     let connections = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
         if stopping.load(Ordering::Acquire) {
             return;
         }
-        // Without descriptors left, others may do better later.
+        // Out of file descriptors: later connections may succeed.
         let Ok(mut stream) = stream else { continue };
         if connections.fetch_add(1, Ordering::AcqRel) >= MAX_CONNECTIONS {
             connections.fetch_sub(1, Ordering::AcqRel);
@@ -94,10 +94,10 @@ fn accept(listener: &UnixListener, operator: &Arc<DeviceManager>, stopping: &Ato
             );
             continue;
         }
-        let (operator, counted) = (Arc::clone(operator), Arc::clone(&connections));
+        let (manager, counted) = (Arc::clone(manager), Arc::clone(&connections));
         let serve = move || {
-            // The client sees that the connection ended; there is nobody else to tell.
-            let _ = serve(stream, &operator);
+            // The client sees that the connection is closed.
+            let _ = serve(stream, &manager);
             counted.fetch_sub(1, Ordering::AcqRel);
         };
         if thread::Builder::new().name("control".to_owned()).spawn(serve).is_err() {
@@ -106,10 +106,10 @@ fn accept(listener: &UnixListener, operator: &Arc<DeviceManager>, stopping: &Ato
     }
 }
 
-fn serve(stream: UnixStream, operator: &DeviceManager) -> io::Result<()> {
+fn serve(stream: UnixStream, manager: &DeviceManager) -> io::Result<()> {
     stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
     stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
-    let mut answers = stream.try_clone()?;
+    let mut replies = stream.try_clone()?;
     let mut lines = BufReader::new(stream);
     loop {
         let mut line = String::new();
@@ -117,23 +117,23 @@ fn serve(stream: UnixStream, operator: &DeviceManager) -> io::Result<()> {
             return Ok(());
         }
         let whole = line.ends_with('\n');
-        let answer = match whole.then(|| answer(&line, operator)) {
+        let response = match whole.then(|| execute(&line, manager)) {
             Some(Ok(value)) => json!({ "ok": value }),
             Some(Err(error)) => json!({ "error": error }),
             None => json!({ "error": "found no end of the line, expected one" }),
         };
-        reply(&mut answers, &answer)?;
+        reply(&mut replies, &response)?;
         if !whole {
             return Ok(());
         }
     }
 }
 
-fn reply(stream: &mut UnixStream, answer: &Value) -> io::Result<()> {
-    stream.write_all(format!("{answer}\n").as_bytes())
+fn reply(stream: &mut UnixStream, response: &Value) -> io::Result<()> {
+    stream.write_all(format!("{response}\n").as_bytes())
 }
 
-fn answer(line: &str, operator: &DeviceManager) -> Result<Value, String> {
+fn execute(line: &str, manager: &DeviceManager) -> Result<Value, String> {
     const EXPECTED: &str = r#"expected {"device":1,"command":["status"]}"#;
     let request: Value =
         serde_json::from_str(line).map_err(|error| format!("{error}, {EXPECTED}"))?;
@@ -147,13 +147,13 @@ fn answer(line: &str, operator: &DeviceManager) -> Result<Value, String> {
     };
     let device = device.ok_or_else(|| format!("no number of a device, {EXPECTED}"))?;
     let command = Command::parse(&words).map_err(|error| error.to_string())?;
-    operator.execute(device, command)
+    manager.execute(device, command)
 }
 
-/// Asks the server at `path`. The outer error is about the socket, the inner one the server's.
+/// Sends a command to the server at `path`. The outer error is the socket's, the inner the server's.
 ///
 /// # Errors
-/// The socket cannot be used, or the answer is none.
+/// The socket cannot be used, or the response is not JSON.
 pub fn send_command(
     path: &Path,
     device: usize,
@@ -165,10 +165,10 @@ pub fn send_command(
     stream.write_all(format!("{request}\n").as_bytes())?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
-    let answer: Value = serde_json::from_str(&line).map_err(io::Error::other)?;
-    Ok(match answer.get("error") {
+    let response: Value = serde_json::from_str(&line).map_err(io::Error::other)?;
+    Ok(match response.get("error") {
         Some(error) => Err(error.as_str().unwrap_or_default().to_owned()),
-        None => Ok(answer.get("ok").cloned().unwrap_or_default()),
+        None => Ok(response.get("ok").cloned().unwrap_or_default()),
     })
 }
 
@@ -176,17 +176,19 @@ pub fn send_command(
 mod tests {
     use super::*;
 
-    fn said(line: &str) -> String {
-        let operator = DeviceManager::new(Vec::new(), Vec::new());
-        answer(line, &operator).expect_err(line)
+    fn error(line: &str) -> String {
+        let manager = DeviceManager::new(Vec::new(), Vec::new());
+        execute(line, &manager).expect_err(line)
     }
 
     #[test]
-    fn what_is_wrong_with_a_request_is_said() {
-        assert!(said("hello").ends_with(r#"expected {"device":1,"command":["status"]}"#));
-        assert!(said(r#"{"command":[1]}"#).starts_with("no command"));
-        assert!(said(r#"{"device":-1,"command":["status"]}"#).starts_with("no number of a device"));
-        assert!(said(r#"{"command":["jump"]}"#).starts_with("command `jump`"));
-        assert_eq!(said(r#"{"command":["status"]}"#), "device 1: expected 1 to 0");
+    fn errors_name_what_is_wrong_with_a_request() {
+        assert!(error("hello").ends_with(r#"expected {"device":1,"command":["status"]}"#));
+        assert!(error(r#"{"command":[1]}"#).starts_with("no command"));
+        assert!(
+            error(r#"{"device":-1,"command":["status"]}"#).starts_with("no number of a device")
+        );
+        assert!(error(r#"{"command":["jump"]}"#).starts_with("command `jump`"));
+        assert_eq!(error(r#"{"command":["status"]}"#), "device 1: expected 1 to 0");
     }
 }

@@ -101,7 +101,7 @@ fn who_cannot_prove_it_is_told_why() {
         "authentication failed: the controller does not have its secret"
     );
     let broken = words(failed(&files.options("no-list")));
-    assert!(broken.contains("no-list is no list of secrets: line 1: found 1 words"), "{broken}");
+    assert!(broken.contains("no-list is not a list of secrets: line 1: found 1 words"), "{broken}");
     let missing = words(failed(&files.options("missing")));
     assert!(missing.contains("missing: cannot read the secrets: No such file"), "{missing}");
     served.wait_for_connections(0);

@@ -1,7 +1,5 @@
-//! A file with an image in it.
-//!
-//! Takes reads, writes and the like; does them. Keeps true: it is locked against other processes
-//! while it is open; what goes past the page cache is aligned as that wants it.
+//! The file of an image: locked against other processes while it is open, and accessed with direct
+//! I/O where the file system has it.
 use super::OpenError;
 use super::ring::ImageRing;
 use rustix::fs::{
@@ -16,9 +14,9 @@ use std::time::{Duration, Instant};
 use zonal_blk::Buf;
 use zonal_device::image::{ImageStore, ReadAt, Ring};
 
-/// Direct I/O wants no coarser addresses in memory than this.
+/// An alignment in memory that is enough for direct I/O, in bytes.
 const PAGE: usize = 4096;
-/// Zeroes that are written at a time where no space can be given back.
+/// Bytes of zeroes to write at a time where holes cannot be punched.
 const ZERO_CHUNK: u64 = 1 << 20;
 
 /// How long another process may hold the lock before that is an error.
@@ -31,8 +29,8 @@ pub struct ImageFile {
     direct: bool,
 }
 
-/// Locks a file for as long as it is open: writers against all, readers against writers. The ring
-/// of a process that was killed keeps its file until the kernel has put it away.
+/// Locks a file for as long as it is open, exclusively or shared. Retries for a time: the io_uring
+/// of a process that was killed holds the file until the kernel has torn it down.
 fn lock(file: &File, write: bool) -> Result<(), OpenError> {
     let operation = if write {
         FlockOperation::NonBlockingLockExclusive
@@ -53,10 +51,10 @@ fn lock(file: &File, write: bool) -> Result<(), OpenError> {
 }
 
 impl ImageFile {
-    /// Makes an empty file.
+    /// Creates an empty file.
     ///
     /// # Errors
-    /// There is one, or none can be made.
+    /// The file exists, or cannot be created.
     pub fn create(path: &Path) -> Result<Self, OpenError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true);
@@ -68,10 +66,10 @@ impl ImageFile {
         Ok(ImageFile { file: Arc::new(file), direct: false })
     }
 
-    /// Opens a file, for writing or only to be looked at.
+    /// Opens a file for reading, and if `write` also for writing.
     ///
     /// # Errors
-    /// There is none, it cannot be opened, or another process has it.
+    /// It does not exist, cannot be opened, or is locked by another process.
     pub fn open(path: &Path, write: bool) -> Result<Self, OpenError> {
         let file = OpenOptions::new().read(true).write(write).open(path).map_err(|error| {
             match error.kind() {
@@ -87,8 +85,8 @@ impl ImageFile {
         Ok(ImageFile { file: Arc::new(file), direct: false })
     }
 
-    /// From now on goes past the page cache, if the file system does that in units of `lba` bytes.
-    /// Gives what to say if it does not.
+    /// Switches to direct I/O, if the file system has it in units of `lba` bytes. Returns a notice for
+    /// the user if it has not.
     pub fn try_direct_io(&mut self, lba: u32) -> Option<String> {
         let mut probe = Buf::zeroed(lba as usize);
         self.direct = fcntl_setfl(&*self.file, OFlags::DIRECT).is_ok()
@@ -96,7 +94,7 @@ impl ImageFile {
         if self.direct {
             return None;
         }
-        // Where the flag is refused there is nothing to take back.
+        // Where the flag was refused there is nothing to undo.
         let _plain = fcntl_setfl(&*self.file, OFlags::empty());
         Some(format!(
             "no direct I/O in blocks of {lba} bytes on this file system: data go through the page \
@@ -104,7 +102,7 @@ impl ImageFile {
         ))
     }
 
-    /// Whether data go past the page cache.
+    /// Whether I/O is direct.
     pub fn is_direct(&self) -> bool {
         self.direct
     }
@@ -127,7 +125,7 @@ impl ImageFile {
 
 impl Drop for ImageFile {
     fn drop(&mut self) {
-        // Rings are put away later than they are closed.
+        // The kernel tears rings, which hold the file, down some time after they are closed.
         let _unlocked = flock(&*self.file, FlockOperation::Unlock);
     }
 }

@@ -1,7 +1,4 @@
-//! Images in files: names, files, and what a name leads to.
-//!
-//! Takes a name; gives a device, or says why there is none. Keeps true: one process at a time has
-//! an image.
+//! Images in files. One process at a time can have an image open for writing.
 mod file;
 mod name;
 mod ring;
@@ -20,13 +17,13 @@ use zonal_device::image::{
 };
 use zonal_device::{ImageDevice, image::check};
 
-/// Why there is no image.
+/// Why an image cannot be created or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// There is no such file.
+    /// The file does not exist.
     #[error("there is no such file; `zonal create` makes one")]
     Missing,
-    /// There is one already.
+    /// The file exists already.
     #[error("the file exists; `zonal create` makes new ones only")]
     Exists,
     /// Another process has it.
@@ -35,21 +32,21 @@ pub enum OpenError {
     /// The file cannot be opened.
     #[error("cannot open the file: {0}")]
     File(#[source] io::Error),
-    /// What is in it cannot be used.
+    /// Its contents cannot be used.
     #[error(transparent)]
     Image(#[from] ImageError),
-    /// The device that it was made as is none any more.
+    /// Its profile no longer describes a device.
     #[error("its profile: {0}")]
     Profile(#[from] SpecError),
-    /// A device without zones, or one that is laid out in another way.
+    /// Its profile describes a device with other zones.
     #[error("its profile has {found}, and the image has {expected}")]
     ShapeMismatch {
-        /// The shape of the profile.
+        /// The zones of the profile.
         found: String,
-        /// That of the image.
+        /// Those of the image.
         expected: String,
     },
-    /// Latencies were asked for that the profile does not have.
+    /// Its profile has no latencies.
     #[error("latency=model: {0}")]
     Timing(&'static str),
 }
@@ -60,7 +57,7 @@ pub struct OpenImage {
     pub device: Arc<ImageDevice>,
     /// The device in one line, for reports.
     pub description: String,
-    /// What the user may not expect.
+    /// What the user should know about it.
     pub notices: Vec<String>,
 }
 
@@ -72,14 +69,14 @@ fn spec_of(profile: &Profile) -> Result<DeviceSpec, SpecError> {
     }
 }
 
-/// Whether a profile says itself how long commands are.
+/// Whether a profile sets the longest command.
 fn sets_max_io(profile: &Profile) -> bool {
     let (Profile::Spec(text) | Profile::Toml(text)) = profile;
     let mut settings = text.split([':', ',', '\n']).filter_map(|part| part.split_once('='));
     settings.any(|(name, _)| name.trim() == "max_io")
 }
 
-/// The shape of the device that a profile describes.
+/// The geometry of the device that a profile describes.
 fn geometry_of(spec: &DeviceSpec) -> Result<ImageGeometry, OpenError> {
     let model = device_spec::build(spec)?;
     let mut zones = Vec::new();
@@ -92,17 +89,17 @@ fn geometry_of(spec: &DeviceSpec) -> Result<ImageGeometry, OpenError> {
     Ok(ImageGeometry::of(model.limits(), &zones)?)
 }
 
-/// Makes an image of a device that somebody describes; gives what it is.
+/// Creates an image of the device that a profile describes. Returns its superblock.
 ///
 /// # Errors
-/// What is wrong with the profile or the file. A file that was begun is removed.
+/// What is wrong with the profile or the file. An incomplete file is removed.
 pub fn create(path: &Path, profile: Profile) -> Result<Superblock, OpenError> {
-    let shape = geometry_of(&spec_of(&profile)?)?;
-    let superblock = Superblock::new(random_uuid().map_err(OpenError::File)?, shape, profile)?;
+    let geometry = geometry_of(&spec_of(&profile)?)?;
+    let superblock = Superblock::new(random_uuid().map_err(OpenError::File)?, geometry, profile)?;
     let file = ImageFile::create(path)?;
     if let Err(error) = ImageDevice::create(&file, &superblock) {
-        // It is no image, and it is ours.
-        let _gone = std::fs::remove_file(path);
+        // It was created above.
+        let _removed = std::fs::remove_file(path);
         return Err(error.into());
     }
     Ok(superblock)
@@ -120,10 +117,10 @@ fn random_uuid() -> io::Result<[u8; 16]> {
     Ok(uuid)
 }
 
-/// Opens the image that a name leads to.
+/// Opens the image of a name.
 ///
 /// # Errors
-/// Why there is none, or why it cannot be used.
+/// Why it cannot be opened or used.
 pub fn open(name: &ImageName) -> Result<OpenImage, OpenError> {
     let mut file = ImageFile::open(Path::new(&name.path), true)?;
     let (superblock, _) = image::read_superblock(&file)?;
@@ -138,9 +135,9 @@ pub fn open(name: &ImageName) -> Result<OpenImage, OpenError> {
     }
     let latency = name.latency;
     let device = ImageDevice::open(file, |superblock, zones| timing(latency, superblock, zones))?;
-    // A model has its own idea of the longest command.
-    let is_free = latency == Latency::None && !sets_max_io(&superblock.profile);
-    let device = Arc::new(if is_free { device.with_long_commands() } else { device });
+    // A model sets the longest command itself.
+    let may_be_long = latency == Latency::None && !sets_max_io(&superblock.profile);
+    let device = Arc::new(if may_be_long { device.with_long_commands() } else { device });
     let mut description = device.describe();
     if latency == Latency::Model {
         let spec = spec_of(&superblock.profile)?;
@@ -162,10 +159,10 @@ fn timing(
         return Ok(None);
     }
     let spec = spec_of(&superblock.profile)?;
-    let shape = geometry_of(&spec)?;
-    if shape != superblock.geometry {
+    let geometry = geometry_of(&spec)?;
+    if geometry != superblock.geometry {
         let expected = superblock.geometry.summary();
-        return Err(OpenError::ShapeMismatch { found: shape.summary(), expected });
+        return Err(OpenError::ShapeMismatch { found: geometry.summary(), expected });
     }
     let model = device_spec::timing(&spec, |zone: ZoneNo| {
         let entry = &zones[zone.index()];
@@ -174,7 +171,7 @@ fn timing(
     model.map(Some).ok_or(OpenError::Timing("the profile has no time in it"))
 }
 
-/// Looks at all metadata of an image, and changes nothing.
+/// Checks all metadata of an image without changing it.
 ///
 /// # Errors
 /// Why it cannot be used.

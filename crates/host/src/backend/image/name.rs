@@ -1,23 +1,21 @@
-//! Names of images: `disk.img`, `image:any/path`, each also with `:latency=model`.
-//!
-//! Takes a name; gives the path and the options. Keeps true: no text makes it panic.
+//! Names of images: `disk.img`, `image:any/path`, either with `:latency=model` behind it.
 use std::str::FromStr;
 
-/// What an image without another prefix ends in.
+/// The end of an image's name that has no prefix.
 const SUFFIX: &str = ".img";
 const PREFIX: &str = "image:";
 
 /// Where an image's latencies come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Latency {
-    /// Commands take as long as the file does.
+    /// A command takes as long as its I/O to the file.
     #[default]
     None,
-    /// And no less than they would take the drive that the image was made as.
+    /// A command takes at least as long as on the drive that the profile describes.
     Model,
 }
 
-/// A name of an image.
+/// The name of an image, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageName {
     /// The file.
@@ -26,21 +24,21 @@ pub struct ImageName {
     pub latency: Latency,
 }
 
-/// A name that is no image's.
+/// Why a name is not that of an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// It does not look like one.
+    /// It has neither the prefix nor the end.
     #[error("found `{0}`, expected a file NAME.img or image:PATH")]
     NotAnImage(String),
-    /// An option that images do not have.
+    /// There is no such option.
     #[error("found option `{0}`, expected latency=none or latency=model")]
     Option(String),
 }
 
-/// The path and the options of a name; `None` if there is none of an image in it.
+/// Splits a name into path and options; `None` if it is not that of an image.
 fn split(name: &str) -> Option<(&str, &str)> {
     let rest = name.strip_prefix(PREFIX);
-    // Options are what stands behind the last colon, with a `=` and no `/` in it.
+    // Options follow the last colon and have a `=` and no `/`.
     let (path, options) = match rest.unwrap_or(name).rsplit_once(':') {
         Some((path, options)) if options.contains('=') && !options.contains('/') => (path, options),
         _ => (rest.unwrap_or(name), ""),
@@ -50,12 +48,12 @@ fn split(name: &str) -> Option<(&str, &str)> {
 }
 
 impl ImageName {
-    /// Whether this can only be the name of an image.
+    /// Whether this is the name of an image and not of another device.
     pub fn is_image_name(name: &str) -> bool {
         split(name).is_some()
     }
 
-    /// How to name the image in this file.
+    /// The name of the image in a file.
     pub fn of_path(path: &str) -> String {
         let plain = split(path).is_some_and(|(found, options)| found == path && options.is_empty());
         if plain { path.to_owned() } else { format!("{PREFIX}{path}") }
@@ -89,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_images_are_told_from_others() {
+    fn names_of_images_differ_from_those_of_other_devices() {
         let plain = |path: &str| Ok((path.to_owned(), Latency::None));
         assert_eq!(read("disk.img"), plain("disk.img"));
         assert_eq!(read("/a/b c/disk.img"), plain("/a/b c/disk.img"));
@@ -113,7 +111,7 @@ mod tests {
         fn the_name_of_a_path_leads_to_the_path(path in "[a-z./: =]{1,12}(\\.img)?") {
             let name = ImageName::of_path(&path);
             if let Ok(read) = name.parse::<ImageName>() {
-                // A path that ends like options cannot be named without any behind it.
+                // A path that ends like options has no name without options.
                 let bare = !path.rsplit_once(':').is_some_and(|(_, end)| end.contains('='));
                 prop_assert!(read.path == path || !bare, "{name} leads to {read:?}");
             }

@@ -1,4 +1,4 @@
-//! The device: limits, zone reports, hardware queues.
+//! A block device of this machine.
 use super::block::{BlockCommands, report_zones};
 use super::describe;
 use super::queue::Queue;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use zonal_blk::{Device, HwQueue, Limits, Status, Zone, ZoneNo};
 use zonal_device::control::DeviceControl;
 
-/// Zones that are asked for at a time.
+/// Zones of one report.
 const BATCH: u32 = 4096;
 
 /// Why a block device cannot be used.
@@ -20,18 +20,18 @@ pub enum OpenError {
     /// It cannot be opened.
     #[error("{0}")]
     Open(io::Error),
-    /// It has a file system that is mounted, or a program has it for itself.
+    /// It is mounted, or a program has opened it exclusively.
     #[error(
-        "it is in use: it is mounted, or part of another device, or a program has it for itself"
+        "it is in use: mounted, part of another device, or opened exclusively by another program"
     )]
     InUse,
-    /// It is something else.
+    /// It is not a block device.
     #[error("expected a block device")]
     NotABlockDevice,
-    /// I/O goes through io_uring.
+    /// There is no io_uring.
     #[error("no io_uring: {0} (see kernel.io_uring_disabled in sysctl)")]
     Ring(io::Error),
-    /// Its limits are not known.
+    /// Its limits cannot be read.
     #[error(transparent)]
     Limits(#[from] LimitsError),
 }
@@ -41,15 +41,15 @@ pub struct LinuxDevice {
     file: Arc<File>,
     name: String,
     limits: Limits,
-    /// Of data in memory, in bytes; `None` if the kernel does not say.
+    /// See [`Device::external_buf_alignment`].
     alignment: Option<u32>,
 }
 
 impl LinuxDevice {
-    /// Opens a block device for this program alone, past the page cache.
+    /// Opens a block device exclusively, for direct I/O.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Why it cannot be used.
     pub fn open(path: &str) -> Result<Self, OpenError> {
         let metadata = std::fs::metadata(path).map_err(OpenError::Open)?;
         if !metadata.file_type().is_block_device() {
@@ -61,14 +61,14 @@ impl LinuxDevice {
             io::ErrorKind::ResourceBusy => OpenError::InUse,
             _ => OpenError::Open(error),
         })?;
-        // Of what was opened, whatever the path names now.
+        // The device that was opened, whatever the path names by now.
         let device = file.metadata().map_err(OpenError::Open)?.rdev();
         let (major, minor) = (libc::major(device), libc::minor(device));
         let directory = format!("/sys/dev/block/{major}:{minor}");
         let directory = Path::new(&directory);
         let limits = sysfs::limits(directory)?;
         let alignment = sysfs::alignment(directory);
-        // Queues are opened where nobody can be told.
+        // `open_queue` cannot fail.
         io_uring::IoUring::new(1).map_err(OpenError::Ring)?;
         Ok(LinuxDevice { file: Arc::new(file), name: path.to_owned(), limits, alignment })
     }
@@ -86,19 +86,19 @@ impl Device for LinuxDevice {
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
         let mut next = first.0;
-        let most = u32::try_from(max).unwrap_or(u32::MAX);
-        let end = first.0.saturating_add(most).min(self.limits.nr_zones);
+        let max = u32::try_from(max).unwrap_or(u32::MAX);
+        let end = first.0.saturating_add(max).min(self.limits.nr_zones);
         while next < end {
             let start = self.limits.zone_start(ZoneNo(next));
-            let listed = report_zones(&self.file, start, BATCH.min(end - next));
-            let listed = listed.map_err(Status::from)?;
-            if listed.is_empty() {
+            let report = report_zones(&self.file, start, BATCH.min(end - next));
+            let report = report.map_err(Status::from)?;
+            if report.is_empty() {
                 return Err(Status::IoError);
             }
-            for zone in &listed {
+            for zone in &report {
                 zones.push(zone.zone().ok_or(Status::IoError)?);
             }
-            next += u32::try_from(listed.len()).expect("no more than were asked for");
+            next += u32::try_from(report.len()).expect("no more than requested");
         }
         Ok(())
     }
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_block_device_is_refused() {
+    fn other_files_are_refused() {
         let error = |path| LinuxDevice::open(path).err().expect("refused").to_string();
         assert_eq!(error("/dev/null"), "expected a block device");
         assert!(error("/dev/nonexistent").contains("No such file"));

@@ -1,14 +1,12 @@
-//! Drives of this machine as devices of Zonal: block devices, and NVMe namespaces past the kernel's
-//! block layer.
+//! Drives of this machine: block devices, and NVMe namespaces past the kernel's block layer.
 //!
 //! ```text
-//!  LinuxDevice   opens a block device for itself alone (O_EXCL), past the page cache (O_DIRECT)
+//!  LinuxDevice   a block device, opened exclusively (O_EXCL) and for direct I/O (O_DIRECT)
 //!  sysfs         its limits, from /sys/dev/block
-//!  zones         reports and management, by ioctl
-//!  block         reads, writes and flushes, as entries of io_uring
+//!  block         its commands: I/O by io_uring, zone reports and management by ioctl
 //!  passthrough   NVMe commands, through a namespace's generic node
-//!  Queue         a ring, for both
-//!  chain         the commands that move data to and from lent pages, for both
+//!  Queue         a hardware queue over a ring, for both
+//!  chain         linked commands for the data of external buffers, for both
 //! ```
 mod block;
 mod chain;

@@ -1,35 +1,33 @@
-//! The limits of a block device, as sysfs has them.
-//!
-//! Takes a directory such as `/sys/dev/block/259:0`; gives limits.
+//! The limits of a block device, from its directory in sysfs such as `/sys/dev/block/259:0`.
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use zonal_blk::{Limits, Sector};
 
-/// The longest queue that is asked of a device: what io_uring takes at once.
+/// The deepest hardware queue.
 const MAX_DEPTH: u16 = 1024;
-/// The same where the kernel does not say, as of disks that it makes of paths (NVMe multipath).
-const DEPTH: u16 = 128;
+/// Depth where the kernel does not tell, as for multipath disks (NVMe).
+const DEFAULT_DEPTH: u16 = 128;
 
-/// Why the limits are not known.
+/// Why limits cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LimitsError {
     /// An attribute cannot be read.
     #[error("{0}: {1}")]
     Read(PathBuf, io::Error),
-    /// An attribute is not what it should be.
+    /// An attribute has an unexpected value.
     #[error("{path}: found `{found}`, expected {expected}")]
     Value {
         /// The attribute.
         path: PathBuf,
-        /// What it says.
+        /// Its value.
         found: String,
-        /// What it may say.
+        /// What it may be.
         expected: &'static str,
     },
 }
 
-/// A device's directory.
+/// The directory of a device.
 pub(super) struct Attributes<'a>(pub &'a Path);
 
 impl Attributes<'_> {
@@ -46,19 +44,19 @@ impl Attributes<'_> {
         found.parse().map_err(|_| LimitsError::Value { path, found, expected: "a number" })
     }
 
-    /// Commands at once on a hardware queue.
+    /// The depth of a hardware queue.
     pub fn depth(&self) -> Result<u16, LimitsError> {
         match self.number::<u32>("queue/nr_requests") {
             Err(LimitsError::Read(_, error)) if error.kind() == io::ErrorKind::NotFound => {
-                Ok(DEPTH)
+                Ok(DEFAULT_DEPTH)
             }
             depth => Ok(u16::try_from(depth?).unwrap_or(u16::MAX).clamp(1, MAX_DEPTH)),
         }
     }
 }
 
-/// The alignment in memory that data must have which the device of a directory moves where they are,
-/// in bytes; `None` where the kernel does not say, as before Linux 6.0.
+/// The alignment in memory, in bytes, that the device needs to transfer data in place
+/// (`dma_alignment`); `None` before Linux 6.0.
 pub fn alignment(directory: &Path) -> Option<u32> {
     let mask: u32 = Attributes(directory).number("queue/dma_alignment").ok()?;
     mask.checked_add(1).filter(|alignment| alignment.is_power_of_two())
@@ -67,12 +65,12 @@ pub fn alignment(directory: &Path) -> Option<u32> {
 /// The limits of the device of a directory.
 ///
 /// # Errors
-/// Which attribute is missing, as all are for a partition, or makes no sense.
+/// Which attribute is missing, as all are for a partition, or has an unexpected value.
 pub fn limits(directory: &Path) -> Result<Limits, LimitsError> {
     let attributes = Attributes(directory);
     let (path, zoned) = attributes.text("queue/zoned")?;
     let zoned = match zoned.as_str() {
-        // One that only prefers to be written in order may be written anywhere.
+        // A host-aware device accepts writes anywhere.
         "none" | "host-aware" => false,
         "host-managed" => true,
         _ => {
@@ -94,7 +92,7 @@ pub fn limits(directory: &Path) -> Result<Limits, LimitsError> {
         max_open_zones: 0,
         max_active_zones: 0,
         max_sectors: max_kb.saturating_mul(2),
-        // A block device has no call for it.
+        // There is no system call for it.
         append_max_sectors: 0,
         max_write_zeroes_sectors: 0,
         nr_queues: u16::MAX,
@@ -136,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn zoned_device_has_the_limits_that_it_says() {
+    fn limits_of_a_zoned_device_are_its_attributes() {
         let limits = limits(directory(&[]).path()).expect("limits");
         assert_eq!((limits.capacity, limits.zone_size), (Sector(131072), Sector(8192)));
         assert_eq!((limits.nr_zones, limits.max_open_zones, limits.max_active_zones), (16, 4, 6));
@@ -145,20 +143,20 @@ mod tests {
     }
 
     #[test]
-    fn device_without_zones_may_have_chunks_that_are_none() {
+    fn chunks_of_a_device_without_zones_are_not_zones() {
         let limits = limits(directory(&[("queue/zoned", "none")]).path()).expect("limits");
         assert_eq!((limits.nr_zones, limits.zone_size), (0, Sector(0)));
     }
 
     #[test]
-    fn disk_of_paths_has_a_depth_of_its_own() {
+    fn multipath_disk_has_the_default_depth() {
         let disk = directory(&[]);
         fs::remove_file(disk.path().join("queue/nr_requests")).expect("it was there");
         assert_eq!(limits(disk.path()).expect("limits").queue_depth, 128);
     }
 
     #[test]
-    fn alignment_is_known_where_the_kernel_says_it() {
+    fn alignment_follows_from_the_dma_mask() {
         let of = |mask| alignment(directory(&[("queue/dma_alignment", mask)]).path());
         assert_eq!([of("511"), of("3"), of("0")], [Some(512), Some(4), Some(1)]);
         assert_eq!([of("512"), of("4294967295"), of("wide")], [None; 3]);
@@ -166,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_makes_no_sense_is_named() {
+    fn errors_name_the_attribute() {
         let partition = directory(&[]);
         fs::remove_dir_all(partition.path().join("queue")).expect("it was there");
         let error = limits(partition.path()).expect_err("no queue").to_string();

@@ -1,4 +1,4 @@
-//! `nvme-tcp://HOST:PORT[,HOST:PORT...]/NQN`: where a device is and what it is called.
+//! Addresses of NVMe/TCP namespaces: `nvme-tcp://HOST:PORT[,HOST:PORT...]/NQN[?OPTIONS]`.
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use zonal_blk::Nanos;
 use zonal_device::multipath::{IoPolicy, MAX_PATHS, ReconnectConfig};
 use zonal_nvme::tcp::Digests;
 
-/// What the name of an NVMe/TCP device begins with.
+/// The beginning of an address.
 pub const SCHEME: &str = "nvme-tcp://";
 
 /// The longest NVMe Qualified Name, in bytes (Base section 4.5).
@@ -15,42 +15,42 @@ const MAX_NQN: usize = 223;
 
 /// How long a command may take, as in Linux (`nvme_core.io_timeout`).
 const IO_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a target that lost a connection may take to end what came over it.
+/// How long a target that has lost a connection may still execute its commands.
 const QUIESCE: Duration = Duration::from_secs(1);
 
-/// What hosts of this program call themselves unless told otherwise, with [`HOST_ID`] as UUID.
+/// The default NQN of the host, with [`HOST_ID`] as UUID.
 const HOST_NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:7a6f6e61-6c2d-4e76-8d65-2d686f737400";
 /// The host identifier.
 pub(super) const HOST_ID: [u8; 16] = *b"\x7a\x6f\x6e\x61\x6c\x2d\x4e\x76\x8d\x65-host\0";
 
-/// An NVMe/TCP device that somebody named, checked.
+/// The address of an NVMe/TCP namespace, with options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Host and port, as they were given.
+    /// Host and port.
     pub target: String,
-    /// The same for further paths to the subsystem.
+    /// Host and port of further paths to the subsystem.
     pub more_targets: Vec<String>,
     /// The subsystem's NVMe Qualified Name.
     pub nqn: String,
-    /// The host's.
+    /// The host's NVMe Qualified Name.
     pub host_nqn: String,
-    /// The namespace; `None` for the first that there is.
+    /// The namespace; `None` for the first.
     pub nsid: Option<u32>,
-    /// Digests to ask for.
+    /// Digests to request.
     pub digests: Digests,
-    /// A file of secrets to authenticate with.
+    /// A file of secrets for authentication.
     pub dhchap_secrets: Option<PathBuf>,
-    /// Which path a command takes.
+    /// How the path of a command is chosen.
     pub policy: IoPolicy,
-    /// How a lost connection is made again.
+    /// How a lost path is reconnected.
     pub reconnect: ReconnectConfig,
     /// How long a command may take.
     pub io_timeout: Duration,
-    /// How long commands may be done after their path was lost.
+    /// How long the target may still execute commands of a lost path.
     pub quiesce: Duration,
 }
 
-/// A name that is none of an NVMe/TCP device.
+/// Why text is not an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: found `{found}`, expected {expected}")]
 pub struct AddressError {
@@ -66,7 +66,7 @@ fn wrong(what: &'static str, found: &str, expected: &'static str) -> AddressErro
 /// Checks an NVMe Qualified Name.
 ///
 /// # Errors
-/// What is wrong with it, as an error about `what`.
+/// What is wrong with it; `what` names it.
 pub fn check_nqn(what: &'static str, nqn: &str) -> Result<(), AddressError> {
     let printable = nqn.bytes().all(|byte| byte.is_ascii_graphic());
     if !nqn.starts_with("nqn.") || nqn.len() > MAX_NQN || !printable {
@@ -125,13 +125,12 @@ fn check_target(target: &str) -> Result<(), AddressError> {
     Ok(())
 }
 
-/// The longest time that an option takes, in seconds: 30 days.
+/// The longest time that an option can have, in seconds: 30 days.
 const MAX_SECONDS: u32 = 30 * 24 * 3600;
 
-fn seconds(what: &'static str, value: &str, least: u32) -> Result<u32, AddressError> {
-    let expected =
-        if least == 0 { "seconds from 0 to 2592000" } else { "seconds from 1 to 2592000" };
-    let number = value.parse().ok().filter(|number| (least..=MAX_SECONDS).contains(number));
+fn seconds(what: &'static str, value: &str, min: u32) -> Result<u32, AddressError> {
+    let expected = if min == 0 { "seconds from 0 to 2592000" } else { "seconds from 1 to 2592000" };
+    let number = value.parse().ok().filter(|number| (min..=MAX_SECONDS).contains(number));
     number.ok_or_else(|| wrong(what, value, expected))
 }
 
@@ -140,15 +139,14 @@ fn nanos(seconds: u32) -> Nanos {
 }
 
 impl Address {
-    /// The address of each path alone.
+    /// One address for each path.
     pub fn paths(&self) -> impl Iterator<Item = Address> {
         let all = std::iter::once(&self.target).chain(&self.more_targets);
-        let alone = |target: &String| Address {
+        all.map(|target| Address {
             target: target.clone(),
             more_targets: Vec::new(),
             ..self.clone()
-        };
-        all.map(alone)
+        })
     }
 
     fn set(&mut self, option: &str) -> Result<(), AddressError> {
@@ -178,10 +176,10 @@ impl Address {
             }
             ("ctrl_loss_tmo", "-1") => self.reconnect.ctrl_loss_tmo = None,
             ("ctrl_loss_tmo", value) => {
-                let patience = seconds("ctrl_loss_tmo", value, 0).map_err(|_| {
+                let timeout = seconds("ctrl_loss_tmo", value, 0).map_err(|_| {
                     wrong("ctrl_loss_tmo", value, "seconds from 0 to 2592000, or -1 for ever")
                 })?;
-                self.reconnect.ctrl_loss_tmo = Some(nanos(patience));
+                self.reconnect.ctrl_loss_tmo = Some(nanos(timeout));
             }
             ("io_timeout", value) => {
                 self.io_timeout = Duration::from_secs(seconds("io_timeout", value, 1)?.into());
@@ -209,7 +207,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn address_has_host_port_name_and_options() {
+    fn address_has_host_port_nqn_and_options() {
         let address: Address = "nvme-tcp://[::1]:4420/nqn.2026-11.org.example:a".parse().unwrap();
         assert_eq!(address.target, "[::1]:4420");
         assert_eq!(address.nqn, "nqn.2026-11.org.example:a");
@@ -223,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn address_with_several_paths_and_how_they_are_used() {
+    fn address_has_several_paths_and_multipath_options() {
         let text = "nvme-tcp://h:1,[::1]:2,i:3/nqn.a";
         let address: Address = text.parse().unwrap();
         assert_eq!(address.to_string(), text);
@@ -237,15 +235,15 @@ mod tests {
                     &io_timeout=5&quiesce=0";
         let address: Address = text.parse().unwrap();
         assert_eq!(address.policy, IoPolicy::RoundRobin);
-        let (delay, patience) = (Nanos(2_000_000_000), Some(Nanos(7_000_000_000)));
-        assert_eq!(address.reconnect, ReconnectConfig { delay, ctrl_loss_tmo: patience });
+        let (delay, timeout) = (Nanos(2_000_000_000), Some(Nanos(7_000_000_000)));
+        assert_eq!(address.reconnect, ReconnectConfig { delay, ctrl_loss_tmo: timeout });
         assert_eq!((address.io_timeout.as_secs(), address.quiesce.as_secs()), (5, 0));
         let address: Address = "nvme-tcp://h:1/nqn.a?ctrl_loss_tmo=-1".parse().unwrap();
         assert_eq!(address.reconnect.ctrl_loss_tmo, None);
     }
 
     #[test]
-    fn wrong_addresses_say_what_was_expected() {
+    fn errors_name_what_was_expected() {
         for (text, expected) in [
             ("nvme-tcp://h:1", "address: found `nvme-tcp://h:1`, expected nvme-tcp://HOST"),
             ("nvme-tcp://h/nqn.a", "host and port: found `h`, expected HOST:PORT"),
@@ -282,7 +280,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_an_address_panic(text in "(nvme-tcp://)?[a-z:,/?&=.0-9\u{e9}]{0,60}") {
+        fn parsing_never_panics(text in "(nvme-tcp://)?[a-z:,/?&=.0-9\u{e9}]{0,60}") {
             if let Ok(address) = text.parse::<Address>() {
                 prop_assert!(address.to_string().parse::<Address>().is_ok());
             }

@@ -1,9 +1,8 @@
-//! Authentication of a connection, between Connect and everything else.
+//! Authentication of a connection (DH-HMAC-CHAP), right after Connect.
 //!
-//! Takes what Connect gave; gives a connection that both sides believe in. Keeps true: a host that
-//! has a secret of the controller is not content with one that does not authenticate.
+//! A host that has a secret of the controller refuses one that does not authenticate.
+use super::address::Address;
 use super::queue_connection::{ConnectError, QueueConnection};
-use crate::backend::nvme_tcp::address::Address;
 use crate::secrets::{SecretsFileError, load_secrets};
 use std::sync::Arc;
 use zonal_nvme::auth::{AwaitChallenge, HostAuthError};
@@ -12,30 +11,30 @@ use zonal_nvme::wire::fabrics::{AUTH_SECURE_CHANNEL, AUTH_TRANSACTION};
 use zonal_nvme::wire::opcode::{FABRICS, FabricsType};
 use zonal_nvme::wire::sqe::PSDT_SGL;
 
-/// Room for a message, in bytes: more than any has.
+/// Allocation length for a message, in bytes: longer than any.
 const MAX_MESSAGE: u32 = 4096;
-/// The transaction's identifier: there is one on a connection.
+/// T_ID: a connection has one transaction.
 const TRANSACTION: u16 = 1;
 
-/// Why the two sides do not believe each other.
+/// Why authentication failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
     /// The secrets cannot be read.
     #[error(transparent)]
     Secrets(#[from] SecretsFileError),
-    /// The host has nothing to authenticate with.
-    #[error("the target wants hosts to authenticate, expected dhchap_secrets=FILE after ?")]
+    /// The target requires authentication and the host has no secrets.
+    #[error("the target requires authentication, expected dhchap_secrets=FILE after ?")]
     Required,
-    /// The host has secrets of others.
-    #[error("found no secret of {0} among the secrets, expected one: the target wants it")]
+    /// The file has no secret of this host.
+    #[error("the target requires authentication, and the file has no secret of {0}")]
     NoSecret(String),
-    /// The controller is to prove who it is, and does not ask for anything.
-    #[error("the target does not authenticate, and there is a secret that it should have")]
+    /// The host requires authentication of the controller, and the target does not offer it.
+    #[error("the target does not authenticate, but the file has a secret of its controller")]
     NotOffered,
-    /// A secure channel, which this host does not have.
-    #[error("the target wants a secure channel (TLS), which there is none of here")]
+    /// The target requires a secure channel.
+    #[error("the target requires a secure channel (TLS), which this host does not support")]
     SecureChannel,
-    /// One does not believe the other.
+    /// The protocol failed, or a secret is wrong.
     #[error("authentication failed")]
     Failed(#[from] HostAuthError),
 }
@@ -49,10 +48,10 @@ fn command(fctype: FabricsType, len: u32) -> AuthCommand {
 }
 
 impl QueueConnection {
-    /// Authenticates as `result`, the result of Connect, wants it.
+    /// Authenticates if `result`, that of Connect, requires it.
     ///
     /// # Errors
-    /// Why it did not work out.
+    /// Why it failed.
     pub(super) fn authenticate(
         &mut self,
         address: &Address,
@@ -65,18 +64,18 @@ impl QueueConnection {
             return Err(AuthError::SecureChannel.into());
         }
         if result & AUTH_TRANSACTION == 0 {
-            let doubts = config.is_some_and(|config| config.secrets.requires_bidirectional(host));
-            return if doubts { Err(AuthError::NotOffered.into()) } else { Ok(()) };
+            let required = config.is_some_and(|config| config.secrets.requires_bidirectional(host));
+            return if required { Err(AuthError::NotOffered.into()) } else { Ok(()) };
         }
         let config = Arc::new(config.ok_or(AuthError::Required)?);
         let begun = AwaitChallenge::begin(&config, host, &address.nqn, TRANSACTION);
-        let (negotiate, waits) = begun.ok_or_else(|| AuthError::NoSecret(host.clone()))?;
+        let (negotiate, state) = begun.ok_or_else(|| AuthError::NoSecret(host.clone()))?;
         self.auth_send(negotiate)?;
         let challenge = self.auth_receive()?;
-        let (reply, waits) = waits.take(&challenge).map_err(|error| self.send_failure2(error))?;
+        let (reply, state) = state.take(&challenge).map_err(|error| self.send_failure2(error))?;
         self.auth_send(reply)?;
         let success1 = self.auth_receive()?;
-        match waits.take(&success1).map_err(|error| self.send_failure2(error))? {
+        match state.take(&success1).map_err(|error| self.send_failure2(error))? {
             Some(success2) => self.auth_send(success2),
             None => Ok(()),
         }
@@ -95,7 +94,7 @@ impl QueueConnection {
 
     fn send_failure2(&mut self, error: HostAuthError) -> ConnectError {
         if let HostAuthError::ControllerRejected { failure2, .. } = &error {
-            // Whether it hears that or not, the connection ends.
+            // Best effort: the connection is closed in any case.
             let _ = self.auth_send(failure2.clone());
         }
         AuthError::from(error).into()

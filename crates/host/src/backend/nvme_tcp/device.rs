@@ -1,11 +1,11 @@
-//! The device: limits, zone reports, hardware queues.
+//! One path to a namespace: limits, zone reports, hardware queues.
+use super::address::Address;
 use super::connections::PathConnections;
 use super::keep_alive::{KeepAliveThread, PathConfig};
 use super::queue::Queue;
 use super::queue_connection::{ConnectError, QueueConnection};
 use super::scan::{ScanResult, scan};
 use crate::Notify;
-use crate::backend::nvme_tcp::address::Address;
 use std::sync::Arc;
 use zonal_blk::{Device, HwQueue, Limits, Nanos, Status, Zone, ZoneNo};
 use zonal_device::control::DeviceControl;
@@ -13,7 +13,7 @@ use zonal_device::multipath::{Path, PathState, ReconnectConfig};
 use zonal_nvme::ns::NamespaceHead;
 use zonal_nvme::wire::Sqe;
 
-/// The longest zone report that is asked for, in bytes.
+/// The longest zone report to request, in bytes.
 const MAX_REPORT: usize = 256 << 10;
 
 /// A namespace of an NVMe/TCP target, over one path.
@@ -23,37 +23,32 @@ pub struct NvmeTcpDevice {
     head: Arc<NamespaceHead>,
     limits: Limits,
     pub(super) connections: Arc<PathConnections>,
-    /// Whether there is nobody above who would use another path.
+    /// There is no multipath device above.
     pub(super) is_only_path: bool,
     _keep_alive: KeepAliveThread,
 }
 
 impl NvmeTcpDevice {
     /// Connects to a namespace, over the first path of the address, with up to `queues` hardware
-    /// queues, 1 or more. If it is lost it fails: [`open`](super::open) gives a device that holds
-    /// commands and repeats them.
+    /// queues, 1 or more. If the path is lost, the device fails: [`open`](super::open) returns one
+    /// that holds commands and repeats them.
     ///
     /// # Errors
-    /// What went wrong.
+    /// Why it cannot be connected.
     pub fn connect(address: &Address, queues: u16) -> Result<Self, ConnectError> {
         let reconnect = ReconnectConfig { ctrl_loss_tmo: Some(Nanos(0)), ..address.reconnect };
         let address = Address { reconnect, ..address.clone() };
-        let mut device = NvmeTcpDevice::path(
-            &address,
-            queues,
-            None,
-            false,
-            &(Arc::new(|_: &str| ()) as Notify),
-        )?;
+        let silent: Notify = Arc::new(|_: &str| ());
+        let mut device = NvmeTcpDevice::path(&address, queues, None, false, &silent)?;
         device.is_only_path = true;
         Ok(device)
     }
 
-    /// Connects to a namespace over a path that may be lost and found again; to that of `head`, if
-    /// there is one. `shared` if there are more paths.
+    /// Connects a path that is reconnected when it is lost. It has to lead to the namespace of `head`,
+    /// if there is one. `shared` if there are more paths.
     ///
     /// # Errors
-    /// What went wrong.
+    /// Why it cannot be connected, or is unsuitable.
     pub(super) fn path(
         address: &Address,
         queues: u16,
@@ -62,43 +57,47 @@ impl NvmeTcpDevice {
         notify: &Notify,
     ) -> Result<Self, ConnectError> {
         let found = scan(address, queues.max(1))?;
-        let head = head.map_or_else(|| NamespaceHead::new(&found.info), Arc::clone);
-        let (limits, model) = (found.limits.clone(), found.model.clone());
-        NvmeTcpDevice::make(address, head, shared, limits, model, notify, Some(found))
+        let path_config = PathConfig {
+            address: address.clone(),
+            head: head.map_or_else(|| NamespaceHead::new(&found.info), Arc::clone),
+            shared,
+            limits: found.limits.clone(),
+            notify: Arc::clone(notify),
+        };
+        NvmeTcpDevice::new(path_config, found.model.clone(), Some(found))
     }
 
-    /// A path that is not there now, and may be some time, to what `other` leads to.
+    /// A path to the namespace of `other` that is not connected yet.
+    ///
+    /// # Errors
+    /// There are no more threads or file descriptors.
     pub(super) fn disconnected(
         address: &Address,
         other: &NvmeTcpDevice,
         notify: &Notify,
     ) -> Result<Self, ConnectError> {
-        let (head, limits) = (Arc::clone(&other.head), other.limits.clone());
-        NvmeTcpDevice::make(address, head, true, limits, other.model.clone(), notify, None)
-    }
-
-    fn make(
-        address: &Address,
-        head: Arc<NamespaceHead>,
-        shared: bool,
-        limits: Limits,
-        model: String,
-        notify: &Notify,
-        found: Option<ScanResult>,
-    ) -> Result<Self, ConnectError> {
-        let connections = PathConnections::new()
-            .map_err(|source| ConnectError::Io { doing: "eventfd", source })?;
         let path_config = PathConfig {
             address: address.clone(),
-            head: Arc::clone(&head),
-            shared,
-            limits: limits.clone(),
+            head: Arc::clone(&other.head),
+            shared: true,
+            limits: other.limits.clone(),
             notify: Arc::clone(notify),
         };
+        NvmeTcpDevice::new(path_config, other.model.clone(), None)
+    }
+
+    fn new(
+        path_config: PathConfig,
+        model: String,
+        found: Option<ScanResult>,
+    ) -> Result<Self, ConnectError> {
+        let failed = |doing| move |source| ConnectError::Io { doing, source };
+        let connections = PathConnections::new().map_err(failed("eventfd"))?;
         let admin = found.map(|found| path_config.admit(&connections, found)).transpose()?;
+        let address = path_config.address.clone();
+        let (head, limits) = (Arc::clone(&path_config.head), path_config.limits.clone());
         let keep_alive = KeepAliveThread::start(&connections, path_config, admin)
-            .map_err(|source| ConnectError::Io { doing: "keep alive", source })?;
-        let address = address.clone();
+            .map_err(failed("keep alive"))?;
         Ok(NvmeTcpDevice {
             address,
             model,
@@ -120,7 +119,7 @@ impl NvmeTcpDevice {
         Nanos(u64::try_from(self.address.io_timeout.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// What a command ends with that the path cannot take.
+    /// The status of a command while the path is not connected.
     fn lost_status(&self) -> Status {
         let gone = self.is_only_path && self.connections.state() == PathState::Gone;
         if gone { Status::Offline } else { Status::Transport }
@@ -141,17 +140,17 @@ impl NvmeTcpDevice {
         parts.join(", ")
     }
 
-    /// A piece of the report.
+    /// Part of a zone report: up to `max` zones from `first` on. Returns their number.
     fn report(
         &self,
         reports: &mut QueueConnection,
         generation: u32,
         first: ZoneNo,
-        most: usize,
+        max: usize,
         zones: &mut Vec<Zone>,
     ) -> Result<usize, Status> {
         let room = MAX_REPORT.min(self.limits.max_sectors as usize * 512);
-        let (command, len) = self.head.info.report(self.limits.zone_start(first), most, room);
+        let (command, len) = self.head.info.report(self.limits.zone_start(first), max, room);
         let sqe = Sqe::from(command);
         let timeout = self.address.io_timeout;
         let (_, data) = reports
@@ -160,7 +159,7 @@ impl NvmeTcpDevice {
         self.head.info.parse_report(&data, zones).ok_or(Status::IoError)
     }
 
-    /// What a report ends with that did not come; the path is lost, unless it was refused.
+    /// The status of a zone report that failed. Unless the target failed it, the path is lost.
     fn report_failed(&self, generation: u32, error: &ConnectError) -> Status {
         if let ConnectError::Refused { status, .. } = error {
             return status.to_blk_status();
@@ -191,13 +190,13 @@ impl Device for NvmeTcpDevice {
         let mut next = first.0;
         let mut left = max;
         while left > 0 && next < self.limits.nr_zones {
-            let most = left.min((self.limits.nr_zones - next) as usize);
-            let listed = self.report(reports, generation, ZoneNo(next), most, zones)?;
+            let max = left.min((self.limits.nr_zones - next) as usize);
+            let listed = self.report(reports, generation, ZoneNo(next), max, zones)?;
             if listed == 0 {
                 return Err(Status::IoError);
             }
             left -= listed;
-            next += u32::try_from(listed).expect("no more than there are zones");
+            next += u32::try_from(listed).expect("no more zones than there are");
         }
         Ok(())
     }

@@ -7,11 +7,11 @@
 //!             |    every reconnect_delay, for ctrl_loss_tmo                   |
 //!             +---------------------------------------------------------------+--> removed
 //! ```
+use super::address::Address;
 use super::connections::PathConnections;
 use super::queue_connection::{ConnectError, QueueConnection};
 use super::scan::{CC_SHUTDOWN, ScanResult, property_set, scan};
 use crate::Notify;
-use crate::backend::nvme_tcp::address::Address;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};

@@ -1,24 +1,22 @@
-//! The host: a device of the block layer that is a namespace somewhere else.
+//! The NVMe/TCP host: a namespace of a remote subsystem as a device.
 //!
 //! ```text
-//!  QueueConnection    a connection, one command at a time: set-up, keep alive, zone reports
-//!  authenticate    who is who, if either side wants to know
-//!  scan        admin queue: which namespace, what limits, how many queues
-//!  queue       a connection, many commands at a time: a hardware queue
-//!  device      a path: what the block layer sees, or the multipath device above
-//!  link        whether the path has connections, and those that nobody uses
-//!  keep_alive      keep alive, and connections that are made again
-//!  paths       one device of several paths
+//!  QueueConnection   a connection to one queue; commands that are waited for
+//!  authenticate      DH-HMAC-CHAP, after Connect
+//!  scan              admin queue, namespace, limits, I/O queues
+//!  Queue             a hardware queue: a connection with many commands in flight
+//!  NvmeTcpDevice     one path to a namespace
+//!  PathConnections   the connections of a path, while there are some
+//!  KeepAliveThread   Keep Alive, reconnecting, shutdown
 //! ```
 //!
-//! Keeps true: a request ends, with an error if the connection is gone or its time is over; what
-//! the target says is checked before it is believed.
+//! [`open`] makes a multipath device of the paths of an address. Every request completes, with an
+//! error if its connection is lost or its time is over. What the target sends is validated.
 mod address;
 mod authenticate;
 mod connections;
 mod device;
 mod keep_alive;
-mod paths;
 mod queue;
 mod queue_connection;
 mod scan;
@@ -26,5 +24,79 @@ mod scan;
 pub use address::{Address, AddressError, SCHEME, check_nqn};
 pub use authenticate::AuthError;
 pub use device::NvmeTcpDevice;
-pub use paths::open;
 pub use queue_connection::ConnectError;
+
+use crate::Notify;
+use std::sync::Arc;
+use zonal_blk::Nanos;
+use zonal_device::control::DeviceControl;
+use zonal_device::multipath::{MultipathConfig, MultipathDevice, Path};
+
+/// Connects to a namespace over all paths of the address, with up to `queues` hardware queues, 1 or
+/// more. Returns the device and its description. If at least one path can be connected, others are
+/// retried later. `notify` gets a notice of each path that is lost or reconnected.
+///
+/// A single path that is not to be reconnected (`ctrl_loss_tmo=0`) is used without a multipath device.
+///
+/// # Errors
+/// Why the first path cannot be connected, if none can, or why one that can is unsuitable.
+pub fn open(
+    address: &Address,
+    queues: u16,
+    notify: &Notify,
+) -> Result<(Arc<dyn DeviceControl>, String), ConnectError> {
+    if address.more_targets.is_empty() && address.reconnect.ctrl_loss_tmo == Some(Nanos(0)) {
+        let device = NvmeTcpDevice::connect(address, queues)?;
+        let description = device.describe();
+        return Ok((Arc::new(device), description));
+    }
+    let paths = connect_all(address, queues, notify)?;
+    let mut description = paths[0].describe();
+    if paths.len() > 1 {
+        description.push_str(&format!(", {} paths ({})", paths.len(), address.policy));
+    }
+    let config = MultipathConfig {
+        policy: address.policy,
+        hold: address.reconnect.ctrl_loss_tmo,
+        quiesce: Nanos(u64::try_from(address.quiesce.as_nanos()).unwrap_or(u64::MAX)),
+    };
+    let paths = paths.into_iter().map(|path| path as Arc<dyn Path>).collect();
+    Ok((MultipathDevice::new(paths, config)?, description))
+}
+
+fn connect_all(
+    address: &Address,
+    queues: u16,
+    notify: &Notify,
+) -> Result<Vec<Arc<NvmeTcpDevice>>, ConnectError> {
+    let mut connected: Vec<(usize, Arc<NvmeTcpDevice>)> = Vec::new();
+    let mut disconnected = Vec::new();
+    let shared = !address.more_targets.is_empty();
+    for (number, path) in address.paths().enumerate() {
+        let head = connected.first().map(|(_, first)| first.head());
+        match NvmeTcpDevice::path(&path, queues, head, shared, notify) {
+            Ok(device) => connected.push((number, Arc::new(device))),
+            Err(error) if error.is_transient() => disconnected.push((number, path, error)),
+            Err(error) => return Err(error),
+        }
+    }
+    let Some((_, first)) = connected.first().cloned() else {
+        return Err(disconnected.swap_remove(0).2);
+    };
+    for (number, path, error) in disconnected {
+        notify(&format!("{}: not connected: {error}", path.target));
+        connected.push((number, Arc::new(NvmeTcpDevice::disconnected(&path, &first, notify)?)));
+    }
+    connected.sort_by_key(|&(number, _)| number);
+    Ok(connected.into_iter().map(|(_, path)| path).collect())
+}
+
+impl ConnectError {
+    /// Whether a retry may succeed.
+    fn is_transient(&self) -> bool {
+        matches!(
+            self,
+            ConnectError::Connect { .. } | ConnectError::Io { .. } | ConnectError::Timeout { .. }
+        )
+    }
+}

@@ -1,8 +1,6 @@
-//! A connection with one command at a time.
-//!
-//! Takes commands; gives their ends. Keeps true: nothing is waited for longer than [`TIMEOUT`].
+//! A connection to one queue of a controller, and commands that are waited for.
+use super::address::{Address, HOST_ID};
 use super::authenticate::AuthError;
-use crate::backend::nvme_tcp::address::{Address, HOST_ID};
 use crate::poll::socket::{RECEIVE_BUFFER, Socket};
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -20,15 +18,15 @@ use zonal_nvme::wire::opcode::{FABRICS, FabricsType};
 use zonal_nvme::wire::sqe::PSDT_SGL;
 use zonal_nvme::wire::{Cqe, Sqe, terminated};
 
-/// How long a connection may take to be made.
+/// How long connect(2) may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a command may take, as in Linux (`nvme_core.io_timeout`).
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why there is no device.
+/// Why a device cannot be connected.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The host's name leads nowhere, or nobody listens there.
+    /// The name cannot be resolved, or nobody listens there.
     #[error("cannot connect to {target}: {source}")]
     Connect {
         /// Host and port.
@@ -41,15 +39,15 @@ pub enum ConnectError {
     Io {
         /// What was being done.
         doing: &'static str,
-        /// What happened.
+        /// The error of the socket.
         source: io::Error,
     },
-    /// A side broke a rule.
+    /// One side violated the protocol.
     #[error("{doing}: {source}")]
     Protocol {
         /// What was being done.
         doing: &'static str,
-        /// The rule.
+        /// How.
         source: CloseReason,
     },
     /// The command could not be sent.
@@ -60,64 +58,64 @@ pub enum ConnectError {
         /// Why not.
         source: SubmitError,
     },
-    /// Nothing came.
+    /// There was no answer in time.
     #[error("{doing}: no answer within {after:?}")]
     Timeout {
         /// What was being done.
         doing: &'static str,
-        /// How long was waited.
+        /// The timeout.
         after: Duration,
     },
-    /// The target said no.
+    /// The target failed the command.
     #[error("{doing}: the target answered {status:?}")]
     Refused {
         /// What was being done.
         doing: &'static str,
-        /// What it answered.
+        /// The status.
         status: NvmeStatus,
     },
-    /// The two sides do not believe each other.
+    /// Authentication failed.
     #[error(transparent)]
     Authentication(#[from] AuthError),
-    /// The data of an answer are damaged or too short.
+    /// Data are corrupt or too short.
     #[error("{doing}: found {found} bytes of data, expected {expected} undamaged")]
     Data {
         /// What was being done.
         doing: &'static str,
-        /// Bytes that came.
+        /// Bytes received.
         found: usize,
-        /// Bytes that should have come.
+        /// Bytes requested.
         expected: usize,
     },
-    /// The controller does not become ready.
+    /// The controller does not become ready: time waited, CSTS.
     #[error("the controller is not ready after {0:?}, status {1:#x}")]
     NotReady(Duration, u64),
-    /// The namespace is not there.
+    /// The subsystem has no such namespace: the NSID, and those there are.
     #[error("found no namespace {0}, expected one of {1:?}")]
     NoNamespace(String, Vec<u32>),
-    /// The namespace cannot be used.
+    /// The namespace is not supported.
     #[error("namespace {0}: {1}")]
     Namespace(u32, ScanError),
-    /// Fewer queues than are needed.
+    /// The target grants too few queues.
     #[error("the target grants {0} I/O queues, expected 2 or more: one is for zone reports")]
     Queues(u32),
-    /// A path leads to another namespace than the first, or a path that came back than before.
+    /// A path leads to another namespace than the others, or after reconnecting than before.
     #[error("path {target}: {source}")]
     Head {
         /// Host and port.
         target: String,
-        /// In what they differ.
+        /// How they differ.
         source: NamespaceMismatch,
     },
-    /// A path that came back can do less than before.
+    /// A reconnected path has lower limits than before.
     #[error("path {target}: {source}")]
     Limits {
         /// Host and port.
         target: String,
-        /// In what.
+        /// Which limit.
         source: LimitError,
     },
-    /// The paths do not make a device.
+    /// The paths cannot be one device.
     #[error("{0}")]
     Paths(#[from] MultipathError),
 }
@@ -135,7 +133,7 @@ pub(super) struct QueueConnection {
     blocked: bool,
 }
 
-/// A queue to connect to.
+/// Fields of a Connect command.
 pub(super) struct ConnectParams {
     pub cntlid: u16,
     pub qid: u16,
@@ -146,11 +144,11 @@ pub(super) struct ConnectParams {
 }
 
 impl QueueConnection {
-    /// Connects to the target and to one of its queues, and authenticates; gives the Connect's
-    /// result too.
+    /// Connects to the target and to one of its queues, and authenticates. Also returns the result of
+    /// Connect.
     ///
     /// # Errors
-    /// What went wrong.
+    /// Which step failed.
     pub fn connect(address: &Address, queue: &ConnectParams) -> Result<(Self, u64), ConnectError> {
         let failed = |source| ConnectError::Connect { target: address.target.clone(), source };
         let stream = open(&address.target).map_err(failed)?;
@@ -186,41 +184,43 @@ impl QueueConnection {
         Ok((connection, cqe.result()))
     }
 
-    /// Sends a command and waits for its end; gives its completion and data.
+    /// Sends a command and waits for its completion, and for `read_len` bytes of data.
     ///
     /// # Errors
-    /// What went wrong, a status that is not success among it.
+    /// The connection or the command failed.
     pub fn execute(
         &mut self,
         doing: &'static str,
         sqe: Sqe,
         data: Vec<u8>,
-        room: u32,
+        read_len: u32,
     ) -> Result<(Cqe, Vec<u8>), ConnectError> {
-        self.execute_within(TIMEOUT, doing, sqe, data, room)
+        self.execute_within(TIMEOUT, doing, sqe, data, read_len)
     }
 
-    /// The same with less patience.
+    /// The same with another timeout.
     pub fn execute_within(
         &mut self,
         timeout: Duration,
         doing: &'static str,
         mut sqe: Sqe,
         data: Vec<u8>,
-        room: u32,
+        read_len: u32,
     ) -> Result<(Cqe, Vec<u8>), ConnectError> {
         sqe.cid = 0.into();
-        let submitted = self.tcp.submit(sqe, data, room);
+        let submitted = self.tcp.submit(sqe, data, read_len);
         submitted.map_err(|source| ConnectError::Submit { doing, source })?;
         let event =
             self.wait_for(doing, timeout, |event| matches!(event, HostEvent::Completed { .. }))?;
-        let HostEvent::Completed { cqe, data } = event else { unreachable!("what was waited for") };
+        let HostEvent::Completed { cqe, data } = event else {
+            unreachable!("the event waited for")
+        };
         let status = cqe.status();
         if !status.is_success() {
             return Err(ConnectError::Refused { doing, status });
         }
-        if data.damaged || data.bytes.len() < room as usize {
-            let (found, expected) = (data.bytes.len(), room as usize);
+        if data.damaged || data.bytes.len() < read_len as usize {
+            let (found, expected) = (data.bytes.len(), read_len as usize);
             return Err(ConnectError::Data { doing, found, expected });
         }
         Ok((cqe, data.bytes))
@@ -271,7 +271,7 @@ impl QueueConnection {
     }
 }
 
-/// Tries all addresses of a name.
+/// Connects to the first address of a name that answers.
 fn open(target: &str) -> io::Result<TcpStream> {
     let mut last = None;
     for address in target.to_socket_addrs()? {

@@ -1,6 +1,6 @@
-//! Set-up: the admin queue, what there is behind it, and the I/O queues.
+//! Connecting to a controller: the admin queue, the namespace, and the I/O queues.
+use super::address::Address;
 use super::queue_connection::{ConnectError, ConnectParams, QueueConnection};
-use crate::backend::nvme_tcp::address::Address;
 use std::thread;
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
@@ -18,37 +18,37 @@ use zonal_nvme::wire::{Sqe, text};
 
 /// Keep alive timeout in milliseconds.
 const KATO: u32 = 10_000;
-/// Commands in flight on one queue, if the target takes as many.
+/// Depth of an I/O queue, if the target allows it.
 pub(super) const DEPTH: u16 = 128;
 /// Entries of the admin queue, minus one.
 const ADMIN_SQSIZE: u16 = 31;
-/// CC: entries of 64 and 16 bytes, enabled.
+/// CC: IOSQES and IOCQES of 64 and 16 bytes, EN.
 const CC_ENABLE: u64 = 0x46_0001;
-/// CC.CSS: all command sets that there are.
+/// CC.CSS: all supported I/O command sets.
 const CC_CSS_ALL: u64 = 0b110 << 4;
-/// CC: enabled, and to shut down.
+/// CC with SHN for a normal shutdown.
 pub(super) const CC_SHUTDOWN: u64 = CC_ENABLE | CC_CSS_ALL | 0b01 << 14;
-/// CAP.CSS bit 6.
+/// CAP.CSS bit 6: I/O command sets beside NVM.
 const CAP_CSS_IOCS: u64 = 1 << 43;
-/// The longest command in 512-byte sectors where the target sets no limit: 1 MiB.
+/// The longest command where the target sets no limit, in 512-byte sectors: 1 MiB.
 const MAX_SECTORS: u32 = 2048;
 
-/// What was found.
+/// A controller that has been connected to.
 pub(super) struct ScanResult {
     pub admin: QueueConnection,
     pub keep_alive: Duration,
     pub info: NamespaceInfo,
     pub limits: Limits,
-    /// What the controller calls itself.
+    /// The controller's model number.
     pub model: String,
-    /// I/O queues.
+    /// I/O queues; with zones, the last is for zone reports.
     pub queues: Vec<QueueConnection>,
 }
 
-/// Connects, and finds out what there is. `queues` is how many hardware queues are wanted.
+/// Connects, with up to `queues` hardware queues, and identifies controller and namespace.
 ///
 /// # Errors
-/// What went wrong.
+/// Why there is no device.
 pub(super) fn scan(address: &Address, queues: u16) -> Result<ScanResult, ConnectError> {
     let id = ConnectParams { cntlid: CNTLID_ANY, qid: 0, sqsize: ADMIN_SQSIZE, kato: KATO };
     let (mut admin, result) = QueueConnection::connect(address, &id)?;
@@ -69,7 +69,7 @@ pub(super) fn scan(address: &Address, queues: u16) -> Result<ScanResult, Connect
         default_max_sectors: MAX_SECTORS,
     };
     let mut limits = info.limits(&reach).map_err(|error| ConnectError::Namespace(nsid, error))?;
-    // Older controllers do not know this one, and say that the field is invalid.
+    // Older controllers do not support this CNS.
     let rotational =
         identify::<IndependentNamespace>(&mut admin, Cns::INDEPENDENT_NAMESPACE, nsid, Csi::NVM);
     let rotational = match rotational {
@@ -77,7 +77,7 @@ pub(super) fn scan(address: &Address, queues: u16) -> Result<ScanResult, Connect
         Err(ConnectError::Refused { .. }) => false,
         Err(error) => return Err(error),
     };
-    // One more than hardware queues where there are zones, for their reports.
+    // With zones one queue more, for their reports.
     let reports = u32::from(zones);
     let granted = set_queue_count(&mut admin, u32::from(queues) + reports)?;
     if granted <= reports {
@@ -87,13 +87,13 @@ pub(super) fn scan(address: &Address, queues: u16) -> Result<ScanResult, Connect
     let entries = u16::try_from(cap & 0xffff).expect("16 bits");
     let maxcmd = match controller.maxcmd.get() {
         0 => u16::MAX,
-        most => most,
+        maxcmd => maxcmd,
     };
     let depth = DEPTH.min(entries).min(maxcmd).max(1);
     let in_capsule = controller.ioccsz.get().saturating_sub(4).saturating_mul(16);
     let mut connections = Vec::new();
     for qid in 1..=u32::from(nr_queues) + reports {
-        let qid = u16::try_from(qid).expect("no more than were granted");
+        let qid = u16::try_from(qid).expect("no more than granted");
         let id = ConnectParams { cntlid, qid, sqsize: depth, kato: 0 };
         let (mut queue, _) = QueueConnection::connect(address, &id)?;
         queue.tcp.set_in_capsule(in_capsule);
@@ -130,20 +130,20 @@ fn property_get(admin: &mut QueueConnection, which: Property) -> Result<u64, Con
     Ok(admin.execute("Property Get", command, Vec::new(), 0)?.0.result())
 }
 
-/// Enables the controller; gives its capabilities.
+/// Enables the controller. Returns CAP.
 fn enable(admin: &mut QueueConnection) -> Result<u64, ConnectError> {
     const READY_POLL_INTERVAL: Duration = Duration::from_millis(10);
     let cap = property_get(admin, Property::CAP)?;
     let cc = if cap & CAP_CSS_IOCS != 0 { CC_ENABLE | CC_CSS_ALL } else { CC_ENABLE };
     admin.execute("Property Set of CC", property_set(Property::CC, cc), Vec::new(), 0)?;
     // CAP.TO in units of 500 ms.
-    let (begin, patience) = (Instant::now(), Duration::from_millis((cap >> 24 & 0xff) * 500));
+    let (begin, timeout) = (Instant::now(), Duration::from_millis((cap >> 24 & 0xff) * 500));
     loop {
         let csts = property_get(admin, Property::CSTS)? & 0xffff_ffff;
         if csts & u64::from(CSTS_READY) != 0 {
             return Ok(cap);
         }
-        if csts & u64::from(CSTS_FATAL) != 0 || begin.elapsed() > patience {
+        if csts & u64::from(CSTS_FATAL) != 0 || begin.elapsed() > timeout {
             return Err(ConnectError::NotReady(begin.elapsed(), csts));
         }
         thread::sleep(READY_POLL_INTERVAL);
@@ -171,7 +171,7 @@ fn identify<T: FromBytes + KnownLayout + Immutable>(
     Ok(page(&identify_bytes(admin, cns, nsid, csi)?))
 }
 
-/// The namespace that was asked for.
+/// The NSID of the address, or the first.
 fn find(admin: &mut QueueConnection, address: &Address) -> Result<u32, ConnectError> {
     let list: NamespaceList = identify(admin, Cns::ACTIVE_NAMESPACES, 0, Csi::NVM)?;
     let nsids: Vec<u32> =
@@ -189,7 +189,7 @@ fn namespace(admin: &mut QueueConnection, nsid: u32) -> Result<NamespaceInfo, Co
         .map_err(|error| ConnectError::Namespace(nsid, error))
 }
 
-/// Asks for I/O queues; gives how many there may be.
+/// Requests a number of I/O queues. Returns the number granted.
 fn set_queue_count(admin: &mut QueueConnection, queues: u32) -> Result<u32, ConnectError> {
     let mut command = FeatureCommand::zeroed();
     (command.opcode, command.flags) = (AdminOpcode::SET_FEATURES.0, PSDT_SGL);

@@ -1,7 +1,6 @@
 //! The kernel's interface to NVMe commands (include/uapi/linux/nvme_ioctl.h, Linux 6.12).
 //!
-//! Takes submission queue entries; gives what the kernel makes of them. Keeps true: what a host
-//! leaves to its driver (command identifier, data pointer) stays the kernel's to fill in.
+//! The driver fills in the command identifier and the data pointer.
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
@@ -10,12 +9,12 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::wire::Sqe;
 
-/// `struct nvme_uring_cmd`. Numbers are the machine's.
+/// `struct nvme_uring_cmd`, in native byte order.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct UringCmd {
     opcode: u8,
-    /// PSDT and FUSE; others than 0 are refused.
+    /// PSDT and FUSE, which must be 0.
     flags: u8,
     rsvd1: u16,
     nsid: u32,
@@ -27,7 +26,7 @@ pub struct UringCmd {
     data_len: u32,
     /// Dwords 10 to 15.
     cdw10: [u32; 6],
-    /// 0 for the driver's.
+    /// 0 for the driver's default.
     timeout_ms: u32,
     rsvd2: u32,
 }
@@ -51,7 +50,7 @@ pub const URING_CMD_IO: u32 = 0xc048_4e80;
 const _: () = assert!(size_of::<UringCmd>() == 72 && size_of::<PassthruCmd64>() == 80);
 
 impl UringCmd {
-    /// A command that moves `len` bytes at `data`.
+    /// A command with `len` bytes of data at `data`.
     pub fn new(sqe: &Sqe, data: *mut u8, len: u32) -> Self {
         let dwords = [sqe.cdw10, sqe.cdw11, sqe.cdw12, sqe.cdw13, sqe.cdw14, sqe.cdw15];
         UringCmd {
@@ -66,46 +65,46 @@ impl UringCmd {
         }
     }
 
-    /// The same in the room that an entry of 128 bytes has for commands.
+    /// The command field of a submission entry of 128 bytes.
     pub fn in_entry(&self) -> [u8; 80] {
-        let mut room = [0; 80];
-        room[..size_of::<UringCmd>()].copy_from_slice(self.as_bytes());
-        room
+        let mut field = [0; 80];
+        field[..size_of::<UringCmd>()].copy_from_slice(self.as_bytes());
+        field
     }
 }
 
-/// How the kernel says that a command failed.
+/// Why a command failed.
 #[derive(Debug)]
 pub enum PassthruError {
     /// The command did not reach the device.
     System(io::Error),
-    /// The device refused it.
+    /// The device failed it.
     Nvme(NvmeStatus),
 }
 
 /// Which queue a command goes to.
 #[derive(Clone, Copy, Debug)]
 pub enum QueueKind {
-    /// That of the controller.
+    /// The admin queue.
     Admin,
-    /// One for I/O.
+    /// An I/O queue.
     Io,
 }
 
-/// Has a command done that fills `data`, and waits for it.
+/// Executes a command that reads into `data`, and waits for it.
 ///
 /// # Errors
-/// How it failed.
+/// Why it failed.
 pub fn execute(
     file: &File,
-    to: QueueKind,
+    queue: QueueKind,
     sqe: &Sqe,
     data: &mut [u8],
 ) -> Result<(), PassthruError> {
     let len = u32::try_from(data.len()).expect("less than 4 GiB");
     let mut command =
         PassthruCmd64 { command: UringCmd::new(sqe, data.as_mut_ptr(), len), result: 0 };
-    let request = match to {
+    let request = match queue {
         QueueKind::Admin => ADMIN64_CMD,
         QueueKind::Io => IO64_CMD,
     };
@@ -120,12 +119,12 @@ pub fn execute(
     }
 }
 
-/// The identifier of the namespace that a node is of.
+/// The NSID of a node.
 ///
 /// # Errors
-/// The kernel's.
+/// Those of the ioctl.
 pub fn nsid(file: &File) -> io::Result<u32> {
-    // SAFETY: the kernel touches no memory of ours.
+    // SAFETY: this ioctl accesses no memory.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), ID) };
     u32::try_from(result).map_err(|_| io::Error::last_os_error())
 }
@@ -139,7 +138,7 @@ mod tests {
     use zonal_nvme::wire::{Sgl, zone};
 
     #[test]
-    fn command_lies_where_the_kernel_reads_it() {
+    fn command_has_the_layout_of_the_kernel() {
         let append = RwCommand {
             opcode: IoOpcode::ZONE_APPEND.0,
             flags: PSDT_SGL,
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn zone_management_has_its_action_in_dword_13() {
+    fn zone_send_action_is_in_dword_13() {
         let mut reset = zone::ZoneSend::zeroed();
         (reset.opcode, reset.nsid) = (IoOpcode::ZONE_MANAGEMENT_SEND.0, 1.into());
         (reset.slba, reset.action) = (4096.into(), zone::SendAction::RESET.0);
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_nvme_device_has_no_such_commands() {
+    fn ioctls_fail_on_a_plain_file() {
         let file = tempfile::tempfile().expect("a file");
         let failed = execute(&file, QueueKind::Admin, &Sqe::zeroed(), &mut [0; 64]);
         let Err(PassthruError::System(error)) = failed else { panic!("{failed:?}") };

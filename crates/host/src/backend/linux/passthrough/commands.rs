@@ -96,6 +96,22 @@ fn status_of(result: i32) -> Result<(), Status> {
 }
 
 #[cfg(test)]
+pub(in crate::backend::linux) mod testing {
+    use super::*;
+    use zonal_nvme::ns::{Ids, NamespaceHead, NamespaceInfo};
+    use zonal_nvme::wire::identify::IdentifyNamespace;
+
+    /// Commands for namespace 1, of 2048 blocks of 512 bytes, passed through any file.
+    pub fn commands(file: Arc<File>) -> NvmeCommands {
+        let mut id = IdentifyNamespace::zeroed();
+        (id.size, id.lba_formats[0].data_shift) = (2048.into(), 9);
+        let info = NamespaceInfo::new(1, Ids::default(), &id, None).expect("a usable namespace");
+        let namespace = NamespaceHead::new(&info).path();
+        NvmeCommands { file, namespace }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

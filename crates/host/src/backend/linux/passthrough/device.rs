@@ -1,46 +1,121 @@
-//! The device: limits, zone reports, hardware queues.
+//! An NVMe namespace of this machine through its generic node.
 use super::abi::{self, PassthruError, QueueKind};
 use super::commands::NvmeCommands;
-use super::error::NodeError;
 use super::node::{Node, block_name};
 use crate::backend::linux::describe;
 use crate::backend::linux::queue::Queue;
+use crate::backend::linux::sysfs::LimitsError;
 use crate::poll::uring::Uring;
 use io_uring::{cqueue, squeue};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use zonal_blk::{Buf, Device, HwQueue, Limits, Status, Zone, ZoneNo};
 use zonal_device::control::DeviceControl;
-use zonal_nvme::ns::{self, ControllerInfo, NamespaceHead, NamespaceInfo};
+use zonal_nvme::NvmeStatus;
+use zonal_nvme::ns::{self, ControllerInfo, NamespaceHead, NamespaceInfo, ScanError};
 use zonal_nvme::wire::admin::IdentifyCommand;
 use zonal_nvme::wire::identify::IdentifyController;
 use zonal_nvme::wire::opcode::{AdminOpcode, Cns, Csi};
 use zonal_nvme::wire::text;
 
-/// The longest zone report that is asked for, in bytes.
+/// The longest zone report to request, in bytes.
 const MAX_REPORT: usize = 256 << 10;
+
+/// Why a namespace cannot be used through its generic node.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The name is not that of a generic node.
+    #[error("found `{0}`, expected the generic node of an NVMe namespace, such as ng0n1")]
+    Name(String),
+    /// It cannot be opened.
+    #[error("{0}")]
+    Open(io::Error),
+    /// It is not a character device.
+    #[error("expected a character device, the generic node of an NVMe namespace")]
+    NotACharacterDevice,
+    /// It is another character device.
+    #[error(
+        "found a character device of another kind, expected the generic node of an NVMe namespace"
+    )]
+    NotGeneric,
+    /// The namespace is in use.
+    #[error(
+        "it is in use: {0} is mounted, part of another device, or opened exclusively by another \
+         program"
+    )]
+    InUse(String),
+    /// The namespace's block device cannot be opened exclusively.
+    #[error("cannot claim its block device {path}: {source}")]
+    Claim {
+        /// The block device.
+        path: String,
+        /// Why a namespace cannot be used through its generic node.
+        source: io::Error,
+    },
+    /// An attribute in sysfs is missing or has an unexpected value.
+    #[error(transparent)]
+    Attribute(#[from] LimitsError),
+    /// There is no io_uring with long entries.
+    #[error(
+        "no io_uring with long entries: {0} (Linux 5.19 has them; see kernel.io_uring_disabled in \
+         sysctl)"
+    )]
+    Ring(io::Error),
+    /// A command did not reach the controller.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was being done.
+        doing: &'static str,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// The controller failed a command.
+    #[error("{doing}: the controller answered {status:?}")]
+    Refused {
+        /// What was being done.
+        doing: &'static str,
+        /// The status.
+        status: NvmeStatus,
+    },
+    /// The namespace is not supported or contradicts itself.
+    #[error(transparent)]
+    Namespace(#[from] ScanError),
+    /// Its blocks have metadata, which bios have not.
+    #[error("blocks have {0} bytes of metadata, expected none")]
+    Metadata(u16),
+}
+
+impl NodeError {
+    fn of(doing: &'static str, error: PassthruError) -> Self {
+        match error {
+            PassthruError::System(source) => NodeError::System { doing, source },
+            PassthruError::Nvme(status) => NodeError::Refused { doing, status },
+        }
+    }
+}
 
 /// An NVMe namespace of this machine, through its generic node.
 pub struct NvmeDevice {
     file: Arc<File>,
-    /// Keeps others from the block device of the namespace.
+    /// The block device of the namespace, opened exclusively.
     _block: Option<File>,
     name: String,
     model: String,
     head: Arc<NamespaceHead>,
     limits: Limits,
-    /// Of data in memory, in bytes; `None` if the kernel does not say.
+    /// See [`Device::external_buf_alignment`].
     alignment: Option<u32>,
 }
 
 impl NvmeDevice {
-    /// Opens a generic node, and the namespace's block device for this program alone.
+    /// Opens a generic node, and claims the namespace's block device.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Why it cannot be used.
     pub fn open(path: &str) -> Result<Self, NodeError> {
         let name = Path::new(path).file_name().and_then(|name| name.to_str());
         block_name(name.unwrap_or(path))?;
@@ -48,15 +123,15 @@ impl NvmeDevice {
             return Err(NodeError::NotACharacterDevice);
         }
         let file = File::options().read(true).write(true).open(path).map_err(NodeError::Open)?;
-        // Of what was opened, whatever the path names now.
+        // The device that was opened, whatever the path names by now.
         let number = file.metadata().map_err(NodeError::Open)?.rdev();
         let node = Node::find(Path::new("/sys"), libc::major(number), libc::minor(number))?;
         let block = node.claim_block_device(Path::new("/dev"))?;
-        // Where there is no block device to hold, this keeps programs of this kind apart.
+        // Where there is no block device to claim, this excludes other servers.
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| NodeError::InUse(path.to_owned()))?;
         let (info, controller, limits) = probe(&file, &node)?;
-        // Queues are opened where nobody can be told.
+        // `open_queue` cannot fail.
         Uring::<squeue::Entry128, cqueue::Entry32>::new(1).map_err(NodeError::Ring)?;
         Ok(NvmeDevice {
             file: Arc::new(file),
@@ -75,7 +150,7 @@ impl NvmeDevice {
     }
 }
 
-/// Finds out what there is: the namespace, its controller, and the limits that follow.
+/// Identifies the namespace and its controller, and derives the limits.
 fn probe(
     file: &File,
     node: &Node,
@@ -112,10 +187,10 @@ fn identify(file: &File, nsid: u32, cns: Cns, csi: Csi) -> Result<Vec<u8>, NodeE
     let mut command = IdentifyCommand::zeroed();
     (command.opcode, command.nsid) = (AdminOpcode::IDENTIFY.0, nsid.into());
     (command.cns, command.csi) = (cns.0, csi.0);
-    // On a page of its own, so that the driver needs no copy.
+    // Page-aligned, so that the driver can map it.
     let mut data = Buf::zeroed(4096);
     abi::execute(file, QueueKind::Admin, &command.into(), &mut data)
-        .map_err(|failed| NodeError::of("Identify", failed))?;
+        .map_err(|error| NodeError::of("Identify", error))?;
     Ok(data.to_vec())
 }
 
@@ -126,8 +201,8 @@ impl Device for NvmeDevice {
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
         let room = MAX_REPORT.min(self.limits.max_sectors as usize * 512);
-        let most = u32::try_from(max).unwrap_or(u32::MAX);
-        let end = first.0.saturating_add(most).min(self.limits.nr_zones);
+        let max = u32::try_from(max).unwrap_or(u32::MAX);
+        let end = first.0.saturating_add(max).min(self.limits.nr_zones);
         let mut next = first.0;
         while next < end {
             let start = self.limits.zone_start(ZoneNo(next));
@@ -135,12 +210,12 @@ impl Device for NvmeDevice {
             let mut report = Buf::zeroed(len as usize);
             match abi::execute(&self.file, QueueKind::Io, &command.into(), &mut report) {
                 Ok(()) => {}
-                Err(PassthruError::Nvme(answer)) => return Err(answer.to_blk_status()),
+                Err(PassthruError::Nvme(status)) => return Err(status.to_blk_status()),
                 Err(PassthruError::System(error)) => return Err(error.into()),
             }
             match self.head.info.parse_report(&report, zones) {
                 None | Some(0) => return Err(Status::IoError),
-                Some(listed) => next += u32::try_from(listed).expect("as many as asked for"),
+                Some(listed) => next += u32::try_from(listed).expect("no more than requested"),
             }
         }
         Ok(())
@@ -169,7 +244,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn what_is_no_generic_node_is_refused() {
+    fn other_files_are_refused() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("ng0n1");
         let error = |path: &Path| {

@@ -1,20 +1,17 @@
-//! A generic node's name, its block device, and what the driver can do for it.
-//!
-//! Takes names, device numbers and sysfs; gives what they say. Keeps true: a node is known by its
-//! number, whatever its name.
-use super::error::NodeError;
+//! What sysfs knows of a generic node. A node is found by its device number, whatever its name.
+use super::device::NodeError;
 use crate::backend::linux::sysfs::{self, Attributes};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Whether this is where the generic nodes of NVMe namespaces are: `/dev/ng` and a number.
+/// Whether this is the path of a generic node: `/dev/ng` and a number.
 pub fn is_name(name: &str) -> bool {
     name.strip_prefix("/dev/ng").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// The block device of a generic node, by their names.
+/// The name of the block device that belongs to a generic node's name.
 pub(super) fn block_name(generic: &str) -> Result<String, NodeError> {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match generic.strip_prefix("ng").and_then(|rest| rest.split_once('n')) {
@@ -25,22 +22,22 @@ pub(super) fn block_name(generic: &str) -> Result<String, NodeError> {
     }
 }
 
-/// What sysfs says of a generic node.
+/// A generic node in sysfs.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Node {
-    /// The name of the block device, and its number as sysfs writes it; `None` if there is none to
-    /// open: the kernel hides namespaces that it cannot use, as with zones of odd sizes.
+    /// The name of the block device, and its number as sysfs writes it. `None` if it is hidden, as
+    /// the kernel does with namespaces that it cannot use, such as with zones of odd sizes.
     pub block: Option<(String, String)>,
-    /// The longest command that the driver surely takes, in sectors.
+    /// The longest command that the driver accepts in any case, in sectors.
     pub max_sectors: u32,
     pub depth: u16,
     pub rotational: bool,
-    /// Of data in memory, in bytes; `None` if the kernel does not say.
+    /// In memory, for data transferred in place, in bytes; `None` if the kernel does not tell.
     pub alignment: Option<u32>,
 }
 
 impl Node {
-    /// What `sys`, which is `/sys`, says of the character device of this number.
+    /// Finds the character device of this number in `sys`, which is `/sys`.
     pub fn find(sys: &Path, major: u32, minor: u32) -> Result<Node, NodeError> {
         let place = sys.join(format!("dev/char/{major}:{minor}"));
         let name_of = |path: io::Result<std::path::PathBuf>| {
@@ -55,7 +52,7 @@ impl Node {
         let attributes = Attributes(&directory);
         let hidden = attributes.number::<u8>("hidden")? != 0;
         let number = if hidden { None } else { Some(attributes.text("dev")?.1) };
-        // Memory that is mapped for a command may be a segment each page.
+        // In the worst case every page of a command is a segment.
         let page = u32::try_from(rustix::param::page_size()).expect("pages of less than 4 GiB");
         let segments: u32 = attributes.number("queue/max_segments")?;
         let longest: u32 = attributes.number("queue/max_hw_sectors_kb")?;
@@ -68,8 +65,8 @@ impl Node {
         })
     }
 
-    /// Opens the block device, if there is one, for this program alone: nobody mounts it, or makes
-    /// it part of another device, while that is open.
+    /// Opens the block device, if there is one, exclusively: while it is open nobody can mount it or
+    /// make it part of another device.
     pub fn claim_block_device(&self, dev: &Path) -> Result<Option<File>, NodeError> {
         let Some((name, number)) = &self.block else { return Ok(None) };
         let path = dev.join(name).display().to_string();
@@ -79,16 +76,16 @@ impl Node {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
                 return Err(NodeError::InUse(path));
             }
-            Err(source) => return Err(NodeError::Hold { path, source }),
+            Err(source) => return Err(NodeError::Claim { path, source }),
         };
         let found = match file.metadata() {
             Ok(metadata) => metadata.rdev(),
-            Err(source) => return Err(NodeError::Hold { path, source }),
+            Err(source) => return Err(NodeError::Claim { path, source }),
         };
         let found = format!("{}:{}", libc::major(found), libc::minor(found));
         if found != *number {
             let source = io::Error::other(format!("found device {found}, expected {number}"));
-            return Err(NodeError::Hold { path, source });
+            return Err(NodeError::Claim { path, source });
         }
         Ok(Some(file))
     }
@@ -105,7 +102,7 @@ mod tests {
         fs::write(path, format!("{value}\n")).expect("a file");
     }
 
-    /// A sysfs with the character device 250:7, which is ng3n2, of some class.
+    /// A sysfs with the character device 250:7, which is ng3n2, of a class.
     fn sys(class: &str) -> tempfile::TempDir {
         let sys = tempfile::tempdir().expect("a directory");
         let place = sys.path().join("devices/nvme3/ng3n2");
@@ -142,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn sysfs_says_what_the_block_device_is_and_how_long_commands_may_be() {
+    fn block_device_and_longest_command_are_found_in_sysfs() {
         let sys = sys("nvme-generic");
         let node = Node::find(sys.path(), 250, 7).expect("a node");
         let pages = u32::try_from(rustix::param::page_size()).expect("a page") / 512;
@@ -157,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn other_character_devices_are_none() {
+    fn other_character_devices_are_refused() {
         let error = |sys: tempfile::TempDir, minor| {
             Node::find(sys.path(), 250, minor).expect_err("no node").to_string()
         };
@@ -166,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn block_device_has_to_be_there_and_to_be_the_one() {
+    fn block_device_must_exist_and_have_the_right_number() {
         let dev = tempfile::tempdir().expect("a directory");
         let node = Node::find(sys("nvme-generic").path(), 250, 7).expect("a node");
-        let error = || node.claim_block_device(dev.path()).expect_err("not held").to_string();
+        let error = || node.claim_block_device(dev.path()).expect_err("not claimed").to_string();
         assert!(error().contains("nvme3n2: No such file"), "{}", error());
         symlink("/dev/null", dev.path().join("nvme3n2")).expect("a link");
         assert!(error().ends_with("found device 1:3, expected 259:4"), "{}", error());
         let hidden = Node { block: None, ..node };
-        assert!(hidden.claim_block_device(dev.path()).expect("nothing to hold").is_none());
+        assert!(hidden.claim_block_device(dev.path()).expect("nothing to claim").is_none());
     }
 }
