@@ -239,6 +239,10 @@ impl ImageQueue {
         self.set_stage(tag, CommandStage::Landed(status));
     }
 
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.ring.as_ref().ok()?.wait_fd()
+    }
+
     /// Ends what can be ended.
     fn complete_ready(&mut self, done: &mut Vec<Box<Request>>) {
         let device = Arc::clone(&self.device);
@@ -302,21 +306,25 @@ impl HwQueue for ImageQueue {
             let command = self.commands[usize::from(tag.0)].as_ref();
             command.is_some_and(|command| matches!(command.stage, CommandStage::Ended(_)))
         };
-        let busy = !self.pending.is_empty()
-            || self.moving > 0
-            || !self.completing.iter().all(waits_for_model);
-        if busy {
+        if !self.pending.is_empty() || !self.completing.iter().all(waits_for_model) {
             return Wake::Now;
         }
-        self.timing
+        let transfers = match self.wait_fd() {
+            _ if self.moving == 0 => Wake::Idle,
+            None => Wake::Now,
+            Some(_) => Wake::External,
+        };
+        let timing = self
+            .timing
             .as_ref()
             .filter(|_| self.timed > 0)
-            .map_or(Wake::Idle, |timing| timing.next_event())
+            .map_or(Wake::Idle, |timing| timing.next_event());
+        transfers.min(timing)
     }
 
     fn wait_fds(&self, fds: &mut Vec<RawFd>) {
         if self.moving > 0 {
-            fds.extend(self.ring.as_ref().ok().and_then(|ring| ring.fd()));
+            fds.extend(self.wait_fd());
         }
     }
 

@@ -91,8 +91,9 @@ pub trait Ring: Send {
     /// transferred. Never blocks.
     fn poll(&mut self, completed: &mut Vec<(Transfer, io::Result<usize>)>);
 
-    /// A descriptor that becomes readable when a transfer completes.
-    fn fd(&self) -> Option<RawFd> {
+    /// A descriptor that becomes readable when a transfer completes. `None` if the ring has to be
+    /// polled instead.
+    fn wait_fd(&self) -> Option<RawFd> {
         None
     }
 }

@@ -20,6 +20,8 @@ where
     ring: IoUring<S, C>,
     /// Entries for which the submission queue had no room yet, in order.
     backlog: VecDeque<S>,
+    /// There are entries that the kernel does not have yet.
+    queued: bool,
     in_flight: usize,
 }
 
@@ -45,7 +47,7 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Uring<S, C> {
             }
             _ => Err(error),
         })?;
-        Ok(Uring { ring, backlog: VecDeque::new(), in_flight: 0 })
+        Ok(Uring { ring, backlog: VecDeque::new(), queued: false, in_flight: 0 })
     }
 
     /// Makes `file` fixed file 0.
@@ -70,7 +72,7 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Uring<S, C> {
     /// The files and the memory that the entry names stay open, in place and untouched until its
     /// completion has been [reaped](Self::reap).
     pub unsafe fn push(&mut self, entry: S) {
-        self.in_flight += 1;
+        (self.queued, self.in_flight) = (true, self.in_flight + 1);
         // SAFETY: the caller's promise.
         if !self.backlog.is_empty() || unsafe { self.ring.submission().push(&entry) }.is_err() {
             self.backlog.push_back(entry);
@@ -87,13 +89,14 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Uring<S, C> {
         loop {
             self.refill();
             let queue = self.ring.submission();
-            let enter = !queue.is_empty() || queue.taskrun() || queue.cq_overflow();
+            self.queued = !queue.is_empty();
+            let enter = self.queued || queue.taskrun() || queue.cq_overflow();
             drop(queue);
             if !enter {
                 return Ok(());
             }
             let submitted = ignore_transient(self.ring.submit(), 0)?;
-            if self.backlog.is_empty() || submitted == 0 {
+            if submitted == 0 {
                 return Ok(());
             }
         }
@@ -129,6 +132,11 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Uring<S, C> {
     /// Entries without a completion.
     pub fn in_flight(&self) -> usize {
         self.in_flight
+    }
+
+    /// Whether there are entries to [submit](Self::submit).
+    pub fn has_queued(&self) -> bool {
+        self.queued
     }
 
     /// A descriptor that is readable while there are completions.

@@ -168,8 +168,8 @@ impl Ring for ImageRing {
         self.reap(completed);
     }
 
-    fn fd(&self) -> Option<RawFd> {
-        Some(self.ring.fd())
+    fn wait_fd(&self) -> Option<RawFd> {
+        (!self.ring.has_queued()).then(|| self.ring.fd())
     }
 }
 

@@ -237,7 +237,12 @@ impl<C: Commands> HwQueue for Queue<C> {
     }
 
     fn next_event(&self) -> Wake {
-        if self.in_flight.is_empty() && self.completed.is_empty() { Wake::Idle } else { Wake::Now }
+        let queued = self.ring.as_ref().is_some_and(Uring::has_queued);
+        match () {
+            () if queued || !self.completed.is_empty() => Wake::Now,
+            () if self.in_flight.is_empty() => Wake::Idle,
+            () => Wake::External,
+        }
     }
 
     fn wait_fds(&self, fds: &mut Vec<RawFd>) {

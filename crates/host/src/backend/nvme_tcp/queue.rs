@@ -33,6 +33,8 @@ pub(super) struct Queue {
     completed: Vec<Box<Request>>,
     events: Vec<HostEvent>,
     next_timeout_check: Nanos,
+    /// There are commands that no poll has tried to send.
+    has_output: bool,
 }
 
 impl Queue {
@@ -44,6 +46,7 @@ impl Queue {
             completed: Vec::new(),
             events: Vec::new(),
             next_timeout_check: Nanos(0),
+            has_output: false,
         }
     }
 
@@ -91,6 +94,11 @@ impl Queue {
         if active.connection.tcp.submit(sqe, data, read_len).is_err() {
             return self.complete(request, Status::Transport);
         }
+        self.track(now, request);
+    }
+
+    fn track(&mut self, now: Nanos, request: Box<Request>) {
+        self.has_output = true;
         self.in_flight.insert(request.tag(), (now, request));
     }
 
@@ -102,7 +110,7 @@ impl Queue {
             active.connection.tcp.submit(sqe, Vec::new(), 0)
         };
         match self.active.as_mut().map(submit) {
-            Some(Ok(())) => self.in_flight.insert(tag, (now, request)),
+            Some(Ok(())) => self.track(now, request),
             _ => self.complete(request, Status::Transport),
         }
     }
@@ -162,6 +170,7 @@ impl Queue {
             return self.fail(now, "lost with another connection");
         }
         let Some(ActiveConnection { connection, .. }) = &mut self.active else { return };
+        self.has_output = false;
         let received = connection.send_and_receive();
         let closed = connection.tcp.close_reason().map(ToString::to_string);
         std::mem::swap(&mut self.events, &mut connection.events);
@@ -216,7 +225,11 @@ impl HwQueue for Queue {
     }
 
     fn next_event(&self) -> Wake {
-        if self.in_flight.is_empty() && self.completed.is_empty() { Wake::Idle } else { Wake::Now }
+        match () {
+            () if self.has_output || !self.completed.is_empty() => Wake::Now,
+            () if self.in_flight.is_empty() => Wake::Idle,
+            () => Wake::At(self.next_timeout_check),
+        }
     }
 
     fn wait_fds(&self, fds: &mut Vec<RawFd>) {
