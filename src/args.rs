@@ -1,4 +1,4 @@
-//! Arguments that several commands have.
+//! Arguments of several commands.
 use clap::ValueEnum;
 use zonal_blk::ZoneWrite;
 use zonal_lab::executor::ClockKind;
@@ -52,7 +52,7 @@ impl From<ZoneWriteArg> for ZoneWrite {
     }
 }
 
-/// Parses a measuring time.
+/// Parses a measuring time in seconds.
 pub fn seconds(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "expected seconds such as 1.5".to_owned())?;
     if (0.0001..=86400.0).contains(&seconds) {

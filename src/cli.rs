@@ -52,21 +52,21 @@ pub enum Command {
         after_help = "Job options are fio's; `zonal options` lists them."
     )]
     Advise(AdviseArgs),
-    /// Show what a device model is made of and what it can do, and check that it makes sense
+    /// Show the parameters and the performance of a device model, and check that they make sense
     Device(DeviceArgs),
     /// Adjust a device profile to measurements of a drive
     Fit(FitArgs),
-    /// Make request patterns of raidtest or randomio, or show patterns and traces
+    /// Generate request patterns of raidtest or randomio, or summarize patterns and traces
     #[command(subcommand)]
     Pattern(PatternCommand),
-    /// Look for faults: random runs over a failing device, each checked against a model
+    /// Test the block layer: random runs over a failing device, each checked against a model
     Torture(TortureArgs),
     /// Export a device to other machines and guests
     Serve(Box<ServeArgs>),
-    /// Watch or change a device that `zonal serve --ctl` exports
+    /// Monitor or control a device that `zonal serve --ctl` exports
     #[command(after_help = CTL_COMMANDS)]
     Ctl(CtlArgs),
-    /// Make a persistent image: a zoned device in a file
+    /// Create a persistent image: a zoned device in a file
     Create(CreateArgs),
     /// Check the metadata of an image
     Check(CheckArgs),
@@ -79,7 +79,7 @@ pub enum Command {
     },
     /// Explain the job options, which are fio's
     Options {
-        /// As Markdown, with the options of fio that have no effect here
+        /// As Markdown, including the options of fio that have no effect here
         #[arg(long)]
         markdown: bool,
     },

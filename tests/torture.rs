@@ -1,5 +1,4 @@
-//! Torture from outside: it finds nothing in the layer as it is, repeats itself, and finds the
-//! mistakes that are put there for it.
+//! `zonal torture`: it finds nothing in the layer as it is, is reproducible, and finds mutants.
 use std::path::PathBuf;
 use std::process::Command;
 use zonal_torture::{self as torture, History, Profile};
@@ -14,7 +13,7 @@ fn zonal(args: &[&str]) -> (i32, String, String) {
     (code, text(output.stdout), text(output.stderr))
 }
 
-/// A file for a history, in a directory that goes with the guard.
+/// A file for a history, in a temporary directory.
 fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::TempDir::new().expect("a temporary directory");
     let path = directory.path().join("history.json");
@@ -23,7 +22,7 @@ fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn nothing_is_found_in_the_layer_as_it_is() {
+fn runs_do_not_fail() {
     for (name, _) in Profile::ALL {
         let (code, out, err) = zonal(&["--runs=40", "--seed=7", "--profile", name]);
         assert_eq!((code, err.as_str()), (0, ""), "{name}: {out}");
@@ -32,7 +31,7 @@ fn nothing_is_found_in_the_layer_as_it_is() {
 }
 
 #[test]
-fn history_repeats_itself() {
+fn history_determines_its_outcome() {
     for seed in 0..20 {
         let history = History::draw(seed, Profile::Any);
         assert_eq!(history, History::draw(seed, Profile::Any));
@@ -43,7 +42,7 @@ fn history_repeats_itself() {
 }
 
 #[test]
-fn history_goes_through_a_file() {
+fn history_is_replayed_from_a_file() {
     let history = History::draw(3, Profile::Crash);
     let text = serde_json::to_string(&history).unwrap();
     assert_eq!(serde_json::from_str::<History>(&text).unwrap(), history);
@@ -54,7 +53,7 @@ fn history_goes_through_a_file() {
 }
 
 #[test]
-fn file_that_is_no_history_is_refused() {
+fn bad_history_is_rejected() {
     let mut no_lba = History::draw(3, Profile::Zoned);
     no_lba.config.lba = 513;
     let mut no_such_scheduler = History::draw(3, Profile::Zoned);
@@ -78,11 +77,11 @@ fn file_that_is_no_history_is_refused() {
 }
 
 #[cfg(torture)]
-mod mistakes {
+mod probes {
     use super::*;
     use zonal_blk::probe::{Mark, Mutant, switch_on, was_reached};
 
-    /// Runs after which a mistake counts as not found. The hardest takes a few hundred.
+    /// Runs after which a mutant counts as not found. The hardest takes a few hundred.
     const RUNS: u64 = 5000;
 
     fn first_failure() -> Option<(History, torture::Failure)> {
@@ -94,7 +93,7 @@ mod mistakes {
     }
 
     #[test]
-    fn every_mistake_is_found() {
+    fn every_mutant_is_found() {
         torture::silence_panics();
         let found = |mutant| {
             switch_on(Some(mutant));
@@ -106,7 +105,7 @@ mod mistakes {
     }
 
     #[test]
-    fn every_rare_path_is_reached() {
+    fn every_coverage_mark_is_reached() {
         let mut missed = Vec::new();
         for seed in 0..RUNS {
             torture::run(&History::draw(seed, Profile::Any)).unwrap();
@@ -119,10 +118,10 @@ mod mistakes {
     }
 
     #[test]
-    fn shortened_history_still_fails_and_has_no_step_too_many() {
+    fn shrunk_history_still_fails_and_is_minimal() {
         torture::silence_panics();
         switch_on(Some(Mutant::WriteDuringReset));
-        let (history, failure) = first_failure().expect("a mistake that is found");
+        let (history, failure) = first_failure().expect("the mutant is found");
         let (short, failure) = torture::shrink(&history, &failure, 4000);
         assert_eq!(torture::run(&short).unwrap().failure.as_ref(), Some(&failure));
         assert!(short.steps.len() <= 3, "a reset and a write behind it: {:?}", short.steps);
@@ -132,6 +131,6 @@ mod mistakes {
             assert_eq!(torture::run(&fewer).unwrap().failure, None);
         }
         switch_on(None);
-        assert_eq!(torture::run(&short).unwrap().failure, None, "it was the mistake's doing");
+        assert_eq!(torture::run(&short).unwrap().failure, None, "the mutant was the cause");
     }
 }

@@ -28,20 +28,20 @@ pub struct AdviseArgs {
     /// The zone-write policies to try [default: plug and qd1, and lock with mq-deadline]
     #[arg(long, value_enum, value_name = "POLICY,...", value_delimiter = ',')]
     pub zone_write: Vec<ZoneWriteArg>,
-    /// The queue depths to try [default: the jobs' own, 1, 4, 16 and 64; only their own if they are
-    /// on a file system]
+    /// The queue depths to try [default: that of the jobs, 1, 4, 16 and 64; for jobs on a file system
+    /// only their own]
     #[arg(long, value_name = "DEPTH,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65535))]
     pub depths: Vec<u32>,
     /// Virtual time for each configuration, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
     pub time: f64,
-    /// What the best configuration is
+    /// What makes a configuration the best
     #[arg(long, value_enum, default_value_t = Goal::Throughput)]
     pub goal: Goal,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = AdviceFormat::Text)]
     pub format: AdviceFormat,
-    /// Chooses the random numbers of the jobs and of the device
+    /// Random seed of the jobs and of the device
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Virtual time that an I/O costs the thread that does it, in nanoseconds; or `published`, what
@@ -71,11 +71,11 @@ impl From<Goal> for advise::Goal {
 /// `--format`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AdviceFormat {
-    /// For people
+    /// Text for people
     Text,
     /// All that was measured
     Json,
-    /// A page with the table and plots
+    /// An HTML page with the table and plots
     Html,
 }
 

@@ -12,18 +12,18 @@ pub const COMMANDS: &str = "\
 Commands:
   status                                the devices and where they are exported
   stat                                  what the device did
-  plugs [all]                           zone write plugs that live, or all that were used
+  plugs [all]                           live zone write plugs, or all that were used
   get [ATTRIBUTE]                       an attribute, or all
   set ATTRIBUTE VALUE                   change scheduler, scheduler.ATTRIBUTE, zone_write,
                                         zoned_qd1_writes, max_sectors_kb, nr_requests, io_timeout
   zone FIRST[-LAST] read-only|offline|mend
-  fault [list]                          rules by which I/O fails
+  fault [list]                          rules of injected faults
   fault add fail=KIND[,status=STATUS][,zone=FIRST-LAST][,one_in=N][,count=N]
   fault add delay=KIND,time=TIME[,zone=FIRST-LAST][,one_in=N][,count=N]
                                         KIND is any, read, write, flush or zone; STATUS is ioerr,
                                         medium, timeout, nospc, protection or offline
   fault clear                           remove all rules
-  metrics                               counters as Prometheus reads them";
+  metrics                               counters in the format of Prometheus";
 
 /// Options of `zonal ctl`.
 #[derive(Args, Debug)]
@@ -34,10 +34,10 @@ pub struct CtlArgs {
     /// The device, by its number, if several are served
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub device: usize,
-    /// The answer as JSON
+    /// Print the answer as JSON
     #[arg(long)]
     pub json: bool,
-    /// What to ask or do
+    /// The command and its arguments
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     pub command: Vec<String>,
 }

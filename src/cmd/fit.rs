@@ -12,10 +12,10 @@ use zonal_sim::CostModel;
 /// Options of `zonal fit`.
 #[derive(Args, Debug)]
 pub struct FitArgs {
-    /// The profile to begin with: the name of one that the program has, or a TOML file
+    /// The profile to start from: the name of a built-in one, or a TOML file
     pub profile: String,
-    /// What was measured on the drive: CSV with the columns job, value, unit and, if one likes,
-    /// zone_write, scheduler and name; or the JSON reports of fio
+    /// Measurements of the drive: CSV with the columns job, value, unit and optionally zone_write,
+    /// scheduler and name; or JSON reports of fio
     #[arg(required = true, value_name = "MEASUREMENTS")]
     pub measurements: Vec<PathBuf>,
     /// The options to adjust [default: those that the profile names as `calibrated`]
@@ -24,14 +24,14 @@ pub struct FitArgs {
     /// Steps of a search
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub steps: u64,
-    /// Parts that the measurements are divided into for cross-validation, each to be predicted from
-    /// the others; 0 for none [default: 5, or the number of measurements if that is less]
+    /// Folds for cross-validation, each of which is predicted from the others; 0 for none [default:
+    /// 5, or the number of measurements if that is less]
     #[arg(long)]
     pub folds: Option<usize>,
     /// Virtual time for each measurement, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
     pub time: f64,
-    /// Chooses the random numbers of the jobs and of the device
+    /// Random seed of the jobs and of the device
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Virtual time that an I/O costs the thread that does it, in nanoseconds; or `published`, what

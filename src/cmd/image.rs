@@ -11,10 +11,10 @@ use zonal_lab::devices;
 /// Options of `zonal create`.
 #[derive(Args, Debug)]
 pub struct CreateArgs {
-    /// The file to make; there must be none yet
+    /// The file to create; it must not exist
     #[arg(value_name = "IMAGE")]
     pub image: PathBuf,
-    /// The device that it is to be: a spec (see `zonal devices`) or a TOML profile
+    /// The device that it emulates: a spec (see `zonal devices`) or a TOML profile
     #[arg(long, value_name = "SPEC")]
     pub profile: String,
     /// Number of zones, as the spec's `zones`
@@ -34,7 +34,7 @@ pub struct CheckArgs {
     /// The image: a file
     #[arg(value_name = "IMAGE")]
     pub image: PathBuf,
-    /// Settle what a loss of power left, write damaged copies again, and give back unused space
+    /// Recover from a power loss, rewrite damaged copies of metadata, and release unused space
     #[arg(long)]
     pub repair: bool,
 }

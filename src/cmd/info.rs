@@ -15,7 +15,7 @@ pub struct DeviceArgs {
     /// The device: a spec (see `zonal devices`) or a TOML profile
     #[arg(value_name = "SPEC")]
     pub device: String,
-    /// Virtual time for each load that is tried, in seconds
+    /// Virtual time for each load, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0, value_parser = seconds)]
     pub time: f64,
     /// Virtual time that an I/O costs the thread that does it, in nanoseconds; or `published`, what

@@ -1,4 +1,4 @@
-//! `zonal layout`: where the fields of the hot structures lie, as pahole(1) shows it.
+//! `zonal layout`: the memory layout of hot structures, in the format of pahole(1).
 //!
 //! Prints offsets, sizes, holes and cache line boundaries.
 use anyhow::Result;

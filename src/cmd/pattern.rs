@@ -1,4 +1,4 @@
-//! `zonal pattern`: makes pattern files, and counts what patterns and traces ask for.
+//! `zonal pattern`: generates pattern files, and summarizes patterns and traces.
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use std::fs::File;
@@ -13,13 +13,13 @@ use zonal_fio::rng::Rng;
 use zonal_fio::trace::{self, Raidtest, Request, pattern};
 use zonal_lab::devices;
 
-/// What to do.
+/// The commands.
 #[derive(Subcommand, Debug)]
 pub enum PatternCommand {
-    /// Make a pattern file; the same arguments give the same bytes on every machine
+    /// Generate a pattern file; the same arguments give the same bytes on every machine
     #[command(subcommand)]
     Generate(GenerateCommand),
-    /// Count what a pattern file or a trace asks for
+    /// Summarize the requests of a pattern file or a trace
     Show {
         /// A pattern file, fio's iolog or blkparse's text
         #[arg(value_name = "FILE")]
@@ -27,16 +27,16 @@ pub enum PatternCommand {
     },
 }
 
-/// Whose pattern.
+/// The kinds of patterns.
 #[derive(Subcommand, Debug)]
 pub enum GenerateCommand {
-    /// As FreeBSD's `raidtest genfile`: reads and writes of random size at random places
+    /// As FreeBSD's `raidtest genfile`: reads and writes of random size at random offsets
     Raidtest(RaidtestArgs),
-    /// As Dean Gaudet's randomio: reads and writes of one size at random places, and flushes
+    /// As Dean Gaudet's randomio: reads and writes of one size at random offsets, and flushes
     Randomio(RandomioArgs),
 }
 
-/// Where, how many and where to.
+/// Options of all kinds of patterns.
 #[derive(Args, Debug)]
 pub struct GenerateArgs {
     /// Size of the region, such as 1g (raidtest's -s)
@@ -48,13 +48,13 @@ pub struct GenerateArgs {
     /// Number of reads and writes (raidtest's -n)
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub requests: u64,
-    /// Chooses the random numbers; a job's `randseed`
+    /// Random seed; a job's `randseed`
     #[arg(long, default_value_t = zonal_fio::job::FIXED_SEED)]
     pub seed: u64,
     /// Share of writes, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value = "0.5")]
     pub writes: Fraction,
-    /// Where to write the pattern [default: standard output]
+    /// File to write the pattern to [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -64,7 +64,7 @@ pub struct GenerateArgs {
 pub struct RaidtestArgs {
     #[command(flatten)]
     pub common: GenerateArgs,
-    /// What offsets and lengths are multiples of (raidtest's -S)
+    /// Alignment of offsets and lengths (raidtest's -S)
     #[arg(long, value_name = "SIZE", default_value = "512", value_parser = parse_size)]
     pub align: u64,
     /// Longest request
@@ -77,21 +77,21 @@ pub struct RaidtestArgs {
 pub struct RandomioArgs {
     #[command(flatten)]
     pub common: GenerateArgs,
-    /// Share of the writes that a flush follows, from 0 to 1
+    /// Share of writes that are followed by a flush, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value = "0")]
     pub fsyncs: Fraction,
     /// Size of each read and write
     #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = parse_size)]
     pub io_size: u64,
-    /// What offsets are multiples of [default: the size of a request]
+    /// Alignment of offsets [default: the size of a request]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub align: Option<u64>,
 }
 
-/// Tells the random numbers of a randomio pattern from a job's.
+/// Separates the random numbers of a randomio pattern from those of a job.
 const RANDOMIO: u64 = u64::from_be_bytes(*b"randomio");
 
-/// Does what was asked.
+/// Runs a `zonal pattern` command.
 pub fn run(command: &PatternCommand) -> Result<ExitCode> {
     match command {
         PatternCommand::Generate(GenerateCommand::Raidtest(args)) => raidtest(args)?,

@@ -22,7 +22,7 @@ pub struct ReproduceArgs {
     /// How the tables are printed
     #[arg(long, value_enum, default_value_t = TableFormat::Text)]
     pub format: TableFormat,
-    /// Write each plot to a file of its own in this directory, which is made if need be
+    /// Write each plot to a file of its own in this directory, which is created if necessary
     #[arg(long, value_name = "DIR", conflicts_with = "commands")]
     pub plot: Option<PathBuf>,
     /// Real threads and real time, or discrete events in virtual time [default: virtual for models
@@ -30,17 +30,17 @@ pub struct ReproduceArgs {
     #[arg(long, value_enum)]
     pub clock: Option<ClockArg>,
     /// Time to measure each cell for, over all rounds, in seconds of that clock [default: the
-    /// table's own]. Where jobs run to their end, they take as long as that takes
+    /// table's own]. Ignored for jobs that run until they are done
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<f64>,
-    /// Times that each cell is measured, each with a seed of its own; the median counts [default:
+    /// How often each cell is measured, each time with another seed; the median counts [default:
     /// the table's own]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=101))]
     pub rounds: Option<u32>,
     /// Print the `zonal run` command that measures each cell, and measure nothing
     #[arg(long)]
     pub commands: bool,
-    /// Chooses the random numbers of the jobs and of the devices; in virtual time the same seed
+    /// Random seed of the jobs and of the devices; in virtual time the same seed
     /// gives the same output to the byte
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
@@ -54,13 +54,13 @@ pub struct ReproduceArgs {
 /// `--format`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TableFormat {
-    /// For people
+    /// Text for people
     Text,
-    /// All that was measured, with how
+    /// All measurements and how they were made
     Json,
-    /// The columns of the published figures with ours
+    /// The columns of the published figures, and the measured ones
     Csv,
-    /// A page with tables and plots
+    /// An HTML page with tables and plots
     Html,
 }
 

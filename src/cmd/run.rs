@@ -25,13 +25,13 @@ use zonal_sim::CostModel;
 pub struct RunArgs {
     /// Device for all jobs: a spec (see `zonal devices`), a TOML profile, or in real time an image
     /// NAME.img, nvme-tcp://HOST:PORT/NQN, a block device /dev/NAME or an NVMe namespace
-    /// /dev/ngXnY. Without it, each job's `filename` names its device, which is none of the last two
+    /// /dev/ngXnY. Without it, each job's `filename` names its device, which cannot be one of the last two
     #[arg(long, value_name = "SPEC")]
     pub device: Option<String>,
     /// Real threads and real time, or discrete events in virtual time
     #[arg(long, value_enum, default_value_t = ClockArg::Real)]
     pub clock: ClockArg,
-    /// Chooses the random numbers of the jobs and of the device; in virtual time the same seed
+    /// Random seed of the jobs and of the device; in virtual time the same seed
     /// gives the same output to the byte
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
@@ -46,7 +46,7 @@ pub struct RunArgs {
     /// Set an attribute of the scheduler; can be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub sched_opt: Vec<String>,
-    /// Do not merge waiting writes that follow one another
+    /// Do not merge contiguous writes that wait in a plug
     #[arg(long)]
     pub nomerges: bool,
     /// Virtual time that an I/O costs the thread that does it, in nanoseconds; `published` for what
@@ -62,10 +62,10 @@ pub struct RunArgs {
     /// Show progress: on a terminal, always or never
     #[arg(long, value_enum, default_value_t = Eta::Auto)]
     pub eta: Eta,
-    /// After the run, show the zone write plugs that live
+    /// After the run, show the live zone write plugs
     #[arg(long)]
     pub dump_plugs: bool,
-    /// Read and check everything, run nothing
+    /// Parse and check everything, but run nothing
     #[arg(long)]
     pub parse_only: bool,
 }

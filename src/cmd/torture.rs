@@ -1,8 +1,6 @@
 //! `zonal torture`: random runs over a failing device until one fails, time is up or all are done.
 #[cfg(torture)]
-mod marks;
-#[cfg(torture)]
-mod mutants;
+mod probes;
 
 use crate::args::Eta;
 use anyhow::{Context, Result, anyhow};
@@ -20,36 +18,36 @@ use zonal_torture::{self as torture, Config, Failure, History, Outcome, Profile}
 /// Options of `zonal torture`.
 #[derive(Args, Debug)]
 pub struct TortureArgs {
-    /// Seed of the first run; the next has the next number
+    /// Seed of the first run; each further run has the next seed
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Number of runs [default: 1000]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "minutes")]
     pub runs: Option<u64>,
-    /// How long to go on
+    /// How long to run
     #[arg(long, value_name = "MINUTES", value_parser = minutes)]
     pub minutes: Option<f64>,
-    /// Runs side by side, each on a thread
+    /// Runs in parallel, each on a thread
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
     /// Which devices and faults: any, zoned, regular, calm (no faults) or crash (power losses)
     #[arg(long, default_value = "any", value_parser = profile)]
     pub profile: Profile,
-    /// Do the history of a file, which --save wrote
+    /// Replay the history of a file that --save wrote
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "runs", "minutes", "profile"])]
     pub replay: Option<PathBuf>,
-    /// Write the shortest history that fails to a file
+    /// Write the shrunk history of a failure to a file
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// Show progress: on a terminal, always or never
     #[arg(long, value_enum, default_value_t = Eta::Auto)]
     pub eta: Eta,
-    /// Fail unless every mark was reached
+    /// Fail unless every coverage mark was reached
     #[cfg(torture)]
     #[arg(long)]
     pub all_marks: bool,
-    /// Switch on a mistake in the layer, which is to be found; `all` for one after the other, each
-    /// for at most --minutes
+    /// Switch on a bug in the layer, which has to be found; `all` for one after another, each for at
+    /// most --minutes
     #[cfg(torture)]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["replay", "runs"])]
     pub mutant: Option<String>,
@@ -72,17 +70,17 @@ fn profile(text: &str) -> Result<Profile, String> {
     })
 }
 
-/// Runs that shortening a failing history may take.
+/// Runs for shrinking a history.
 const SHRINK_TRIES: u32 = 4000;
-/// Runs unless said otherwise.
+/// Runs by default.
 const RUNS: u64 = 1000;
 
-/// Runs as asked. A fault that is found ends the program with 1.
+/// Runs `zonal torture`. Exits with 1 if a run fails.
 pub fn run(args: &TortureArgs) -> Result<ExitCode> {
     torture::silence_panics();
     #[cfg(torture)]
     if let Some(name) = &args.mutant {
-        return mutants::find_mutants(args, name);
+        return probes::find_mutants(args, name);
     }
     if let Some(file) = &args.replay {
         return replay(args, file);
@@ -97,13 +95,13 @@ pub fn run(args: &TortureArgs) -> Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     #[cfg(torture)]
-    if !marks::show(&mut out, args.all_marks)? {
+    if !probes::show_marks(&mut out, args.all_marks)? {
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs seed after seed. Gives the history that fails, of several that of the lowest seed.
+/// Runs seed after seed. Returns the failing history; of several, that of the lowest seed.
 fn search(args: &TortureArgs, tally: &mut Tally) -> Result<Option<(History, Failure)>> {
     let limit = args.minutes.map(|minutes| Duration::from_secs_f64(minutes * 60.0));
     let runs = match limit {
@@ -129,33 +127,33 @@ fn search(args: &TortureArgs, tally: &mut Tally) -> Result<Option<(History, Fail
     let mut failed = Vec::new();
     for worker in found {
         let (history, marks) = worker?;
-        marks_of_others(marks);
+        merge_marks(marks);
         failed.extend(history);
     }
     Ok(failed.into_iter().min_by_key(|(history, _)| history.seed))
 }
 
 #[cfg(torture)]
-fn marks_of_others(marks: u64) {
+fn merge_marks(marks: u64) {
     zonal_blk::probe::reach_all(marks);
 }
 
 #[cfg(not(torture))]
-fn marks_of_others(_marks: u64) {}
+fn merge_marks(_marks: u64) {}
 
-/// What workers share.
+/// State that the workers share.
 struct Search<'a> {
     args: &'a TortureArgs,
     limit: Option<Duration>,
     runs: u64,
     start: Instant,
     next: AtomicU64,
-    /// Something was found.
+    /// A failure was found.
     over: AtomicBool,
     tally: Mutex<(&'a mut Tally, ProgressLine)>,
 }
 
-/// A history that fails, if there is one, and the marks that were reached, as a set of bits.
+/// A failing history, if there is one, and the set of reached marks.
 type Searched = (Option<(History, Failure)>, u64);
 
 impl Search<'_> {
@@ -210,7 +208,7 @@ fn replay(args: &TortureArgs, file: &Path) -> Result<ExitCode> {
     }
 }
 
-/// Prints what was found and how to see it again.
+/// Prints a failure and how to reproduce it.
 fn report(
     out: &mut impl Write,
     args: &TortureArgs,
@@ -281,7 +279,7 @@ impl Tally {
     }
 }
 
-/// The rows of the summary that a configuration counts in.
+/// The rows of the summary that a configuration belongs to.
 fn kinds(config: &Config) -> Vec<String> {
     let device = if config.zones > 0 { "zoned" } else { "regular" };
     let mut kinds = vec![

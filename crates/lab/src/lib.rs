@@ -34,3 +34,7 @@ pub mod reproduce;
 pub mod run;
 pub mod validate;
 pub mod zone;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

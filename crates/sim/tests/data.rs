@@ -86,10 +86,10 @@ impl Rig {
     /// The device says that it did the next write, and does nothing.
     fn lose_write(&self, status: Status) {
         let fault = FaultSpec {
-            late: Nanos(0),
+            delay: Nanos(0),
             effect: Effect::Nothing,
             status: Some(status),
-            stop: AbortResponse::default(),
+            on_abort: AbortResponse::default(),
         };
         self.device.inject(true, fault);
     }

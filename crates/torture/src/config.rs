@@ -1,7 +1,7 @@
-//! What a run is made of: a device, a queue and the channels above it, drawn from a seed.
-use super::drive::DriveConfig;
-use super::random::Random;
+//! The configuration of a run: a device, a queue and the channels above it, drawn from a seed.
+use crate::drive::DriveConfig;
 use crate::fault::{FaultConfig, FaultDevice};
+use crate::random::Random;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Bytes, Nanos, Queue, QueueOptions, Sector, WpRecovery, ZoneWrite};
 
-/// The largest device: the model keeps account of every sector.
+/// The largest device: the model tracks every sector.
 const MAX_BLOCKS: u64 = 1 << 20;
 
 /// Which configurations and faults are drawn.
@@ -19,16 +19,16 @@ pub enum Profile {
     Any,
     /// Devices with zones.
     Zoned,
-    /// Devices without.
+    /// Devices without zones.
     Regular,
-    /// Everything but faults.
+    /// All configurations, no faults.
     Calm,
-    /// Devices that keep data behind a volatile cache, and lose power.
+    /// Devices with data and a volatile cache, and power losses.
     Crash,
 }
 
 impl Profile {
-    /// All, by name.
+    /// All profiles, by name.
     pub const ALL: [(&'static str, Profile); 5] = [
         ("any", Profile::Any),
         ("zoned", Profile::Zoned),
@@ -38,7 +38,7 @@ impl Profile {
     ];
 }
 
-/// A [`ZoneWrite`] that can be written to a file.
+/// A [`ZoneWrite`] that can be serialized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)]
@@ -67,9 +67,9 @@ pub type Attributes = Vec<(String, String)>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The device inside of the one that fails.
+    /// The device inside the failing one.
     pub drive: DriveConfig,
-    /// Number of zones; 0 for a device without, which is then `zone_lbas` long.
+    /// Number of zones; 0 for a device without zones, whose length is `zone_lbas`.
     pub zones: u32,
     /// Distance between zone starts.
     pub zone_lbas: u32,
@@ -89,21 +89,21 @@ pub struct Config {
     pub append_lbas: u32,
     /// Longest command.
     pub max_io_lbas: u32,
-    /// Longest write zeroes, 0 for none, of a device that takes longer ones; absent for its own limit.
+    /// Longest write zeroes, 0 for none; absent for the limit of the device inside.
     pub zeroes_lbas: Option<u32>,
     /// Hardware queues.
     pub queues: u16,
-    /// Tags of each.
+    /// Tags per hardware queue.
     pub depth: u16,
-    /// Nanoseconds that a command takes.
+    /// Latency of a command in nanoseconds.
     pub latency: u64,
-    /// Up to so many more.
+    /// Maximum additional latency in nanoseconds.
     pub jitter: u64,
-    /// Whether the device rotates.
+    /// Whether the device is rotational.
     pub rotational: bool,
     /// Whether writes are volatile until flushed.
     pub cache: bool,
-    /// Whether bios carry data, which the device keeps.
+    /// Whether bios carry data, which the device stores.
     pub data: bool,
     /// How writes to zones are kept in order.
     pub policy: Policy,
@@ -115,33 +115,44 @@ pub struct Config {
     pub merge: bool,
     /// Whether native appends are not used.
     pub emulate_append: bool,
-    /// Whether write pointers are asked for on request only, as the kernel does it.
+    /// Whether unknown write pointers are recovered only by zone reports that users request, as in
+    /// the kernel.
     pub lazy_recovery: bool,
     /// Whether channels share hardware queues.
     pub share_queues: bool,
     /// Number of channels.
     pub channels: u8,
-    /// How often in a hundred times a lock is found taken (only with the feature `torture`).
+    /// Percentage of lock attempts that find the lock taken (only with `--cfg torture`).
     pub contention: u8,
-    /// Whether channels poll when they have something to do, between the steps too.
-    pub attentive: bool,
-    /// Whether channels that wait for the end sleep until they have something to do, instead of
-    /// looking again and again.
-    pub punctual: bool,
-    /// How often in a hundred times a bio carries FUA, and a tenth of it PREFLUSH.
+    /// Whether channels poll between steps, whenever they have something to do.
+    #[serde(rename = "attentive")]
+    pub polls_eagerly: bool,
+    /// Whether draining polls a channel only when it is due, as a thread that sleeps does, instead of
+    /// polling all channels in a loop.
+    #[serde(rename = "punctual")]
+    pub polls_when_due: bool,
+    /// Percentage of writes with FUA; a tenth of that have PREFLUSH.
     pub fua: u8,
-    /// Nanoseconds after which the device is asked to stop a command.
+    /// Nanoseconds after which a command is aborted.
     pub io_timeout: u64,
 }
 
-impl Config {
-    pub(super) fn draw(random: &mut Random, profile: Profile) -> Self {
-        let zoned = match profile {
-            Profile::Regular => false,
-            Profile::Any | Profile::Calm => random.percent(90),
-            Profile::Crash => random.percent(75),
-            Profile::Zoned => true,
-        };
+/// Zones and limits of a device, in LBAs.
+struct Geometry {
+    zones: u32,
+    zone_lbas: u32,
+    capacity_lbas: u32,
+    conventional: u32,
+    max_io_lbas: u32,
+    append_lbas: u32,
+    /// The last zone is shorter than the others.
+    short_last: bool,
+    max_open: u32,
+    max_active: u32,
+}
+
+impl Geometry {
+    fn draw(random: &mut Random, zoned: bool) -> Self {
         let zone_lbas = if zoned { random.skewed(4, 96) } else { random.skewed(16, 512) };
         let capacity_lbas =
             if random.percent(60) { zone_lbas } else { random.range(zone_lbas / 2, zone_lbas) };
@@ -156,9 +167,32 @@ impl Config {
         let most_open = if max_active > 0 { max_active } else { zones.max(1) };
         let lowest = u32::from(max_active > 0);
         let max_open = if limited { random.range(lowest, most_open) } else { 0 };
+        Geometry {
+            zones,
+            zone_lbas,
+            capacity_lbas,
+            conventional,
+            max_io_lbas,
+            append_lbas,
+            short_last,
+            max_open,
+            max_active,
+        }
+    }
+}
+
+impl Config {
+    pub(super) fn draw(random: &mut Random, profile: Profile) -> Self {
+        let zoned = match profile {
+            Profile::Regular => false,
+            Profile::Any | Profile::Calm => random.percent(90),
+            Profile::Crash => random.percent(75),
+            Profile::Zoned => true,
+        };
+        let geometry = Geometry::draw(random, zoned);
         let channels = random.skewed(1, 5) as u8;
         let share_queues = random.percent(30);
-        let (scheduler, attributes) = any_scheduler(random);
+        let (scheduler, attributes) = draw_scheduler(random);
         let locks = scheduler == "mq-deadline";
         let policy = match zoned {
             true => random.weighted(&[
@@ -175,16 +209,19 @@ impl Config {
         let drive = DriveConfig::draw(random, zoned);
         let mut config = Config {
             drive: drive.clone(),
-            zones,
-            zone_lbas,
-            capacity_lbas,
-            last_lbas: if short_last { random.range(1, zone_lbas) } else { zone_lbas },
-            conventional,
+            zones: geometry.zones,
+            zone_lbas: geometry.zone_lbas,
+            capacity_lbas: geometry.capacity_lbas,
+            last_lbas: match geometry.short_last {
+                true => random.range(1, geometry.zone_lbas),
+                false => geometry.zone_lbas,
+            },
+            conventional: geometry.conventional,
             lba: random.weighted(&[(4, 512), (1, 4096)]),
-            max_open,
-            max_active,
-            append_lbas,
-            max_io_lbas,
+            max_open: geometry.max_open,
+            max_active: geometry.max_active,
+            append_lbas: geometry.append_lbas,
+            max_io_lbas: geometry.max_io_lbas,
             zeroes_lbas: random.weighted(&[(3, None), (1, Some(0)), (1, Some(3))]),
             queues: if share_queues { random.range(1, 3) as u16 } else { u16::from(channels) },
             depth: random.skewed(1, 64) as u16,
@@ -197,13 +234,13 @@ impl Config {
             scheduler,
             attributes,
             merge: random.percent(75),
-            emulate_append: native && random.percent(30),
+            emulate_append: geometry.append_lbas > 0 && random.percent(30),
             lazy_recovery: random.percent(25),
             share_queues,
             channels,
             contention: if random.percent(50) { random.range(1, 50) as u8 } else { 0 },
-            attentive: random.percent(25),
-            punctual: random.percent(60),
+            polls_eagerly: random.percent(25),
+            polls_when_due: random.percent(60),
             fua: if cache || random.percent(20) { random.range(1, 30) as u8 } else { 0 },
             io_timeout: match random.percent(60) {
                 true => 30_000_000_000,
@@ -214,7 +251,7 @@ impl Config {
         config
     }
 
-    /// Sectors of an LBA.
+    /// Sectors per LBA.
     pub fn lba_sectors(&self) -> u32 {
         self.lba / 512
     }
@@ -223,10 +260,10 @@ impl Config {
         Bytes(u64::from(lbas) * u64::from(self.lba))
     }
 
-    /// Makes the device.
+    /// Creates the device.
     ///
     /// # Errors
-    /// What is wrong with the configuration, which may come from a file.
+    /// The configuration is invalid, which it can be if it comes from a file.
     pub fn device(&self) -> Result<Arc<FaultDevice>, String> {
         let blocks = u64::from(self.zones.max(1)) * u64::from(self.zone_lbas);
         if blocks > MAX_BLOCKS {
@@ -253,7 +290,7 @@ impl Config {
     /// Attaches the block layer to the device.
     ///
     /// # Errors
-    /// What is wrong with the configuration or the device.
+    /// The configuration is invalid.
     pub fn queue(&self, device: &Arc<FaultDevice>) -> Result<Arc<Queue>, String> {
         let options = QueueOptions {
             zone_write: Some(self.policy.into()),
@@ -273,7 +310,7 @@ impl Config {
         Queue::attach(device, options).map_err(|error| error.to_string())
     }
 
-    /// Length of the device.
+    /// The capacity of the device.
     pub fn capacity(&self) -> Sector {
         let lbas = match self.zones {
             0 => u64::from(self.zone_lbas),
@@ -292,13 +329,13 @@ pub(super) fn scheduler(name: &str, attributes: &Attributes) -> Result<Scheduler
     Ok(scheduler)
 }
 
-/// The name of a scheduler, and attributes for it.
-pub(super) fn any_scheduler(random: &mut Random) -> (String, Attributes) {
+/// Draws a scheduler and its attributes.
+pub(super) fn draw_scheduler(random: &mut Random) -> (String, Attributes) {
     let name = random.weighted(&[(6, "none"), (4, "mq-deadline"), (2, "bfq"), (2, "kyber")]);
     (name.to_owned(), attributes(random, name))
 }
 
-/// Attributes that make a scheduler hold back and let go within a run.
+/// Attributes with which a scheduler delays and releases requests within a run.
 fn attributes(random: &mut Random, scheduler: &str) -> Attributes {
     let mut set = Vec::new();
     let mut add = |name: &str, value: String| set.push((name.to_owned(), value));
@@ -368,8 +405,8 @@ impl fmt::Display for Config {
             self.channels,
             self.queues,
             if self.share_queues { "shared " } else { "" },
-            self.attentive,
-            self.punctual,
+            self.polls_eagerly,
+            self.polls_when_due,
             self.contention,
         )
     }

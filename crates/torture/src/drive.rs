@@ -1,7 +1,7 @@
-//! Which device is inside of the one that fails: drawn small and quick, so that much happens in a
-//! run, and with the limits of its kind.
-use super::config::Config;
-use super::random::Random;
+//! The device inside the failing one: small and fast, so that much happens in a run, with the limits
+//! of its kind.
+use crate::config::Config;
+use crate::random::Random;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use zonal_blk::{Bytes, Nanos};
@@ -9,11 +9,11 @@ use zonal_device::control::FaultHooks;
 use zonal_device::hdd::{HostInterface, Order, Recording};
 use zonal_device::{HddConfig, HddDevice, NullConfig, NullDevice, ZnsConfig, ZnsDevice};
 
-/// A kind of device with what is its own.
+/// A kind of device with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum DriveConfig {
-    /// A null device: commands take the time that the device around it adds.
+    /// A null device: the failing device around it adds all latency.
     Null,
     /// A rotating disk, shingled if it has zones.
     Hdd(HddParams),
@@ -21,43 +21,43 @@ pub enum DriveConfig {
     Zns(ZnsParams),
 }
 
-/// What makes a rotating disk.
+/// Parameters of a rotating disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HddParams {
     /// One command at a time.
     pub ata: bool,
-    /// Oldest first, instead of the shortest way.
+    /// Commands are executed in FIFO order instead of by shortest access time.
     pub fifo: bool,
-    /// Whether a write is done when it is in the buffer.
+    /// A write completes once it is in the buffer.
     pub write_cache: bool,
-    /// Size of the buffer in pieces of 4 KiB.
+    /// Size of the buffer in units of 4 KiB.
     pub pieces: u32,
     /// Commands that the buffer holds.
     pub commands: u32,
-    /// Pieces that are read ahead.
+    /// Read-ahead in units of 4 KiB.
     pub ahead: u32,
     /// Recording surfaces.
     pub heads: u32,
 }
 
-/// What makes a ZNS drive.
+/// Parameters of a ZNS drive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZnsParams {
-    /// Dies that a zone is striped over; there are twice as many.
+    /// Dies that a zone is striped over, which are half of all.
     pub zone_dies: u32,
     /// Pages that are programmed together.
     pub cell_pages: u32,
     /// LBAs of a page.
     pub page_lbas: u32,
-    /// Microseconds that a program takes.
+    /// Program time in microseconds.
     pub program: u32,
-    /// Room in the buffer for so many units beside the least that is needed.
+    /// Buffer space in program units beyond the required minimum.
     pub units: u32,
-    /// Whether a flush has nothing to do.
+    /// The buffer survives a power loss, so a flush has nothing to do.
     pub power_safe: bool,
-    /// Whether reads interrupt programs.
+    /// Reads suspend programs.
     pub suspend: bool,
 }
 
@@ -96,7 +96,7 @@ impl DriveConfig {
         }
     }
 
-    /// Takes back what devices of the kind do not have.
+    /// Removes features that devices of the kind do not have.
     pub(super) fn adapt(&self, config: &mut Config) {
         match self {
             DriveConfig::Null => {}
@@ -151,7 +151,7 @@ fn null(config: &Config) -> NullConfig {
     }
 }
 
-/// A disk of the usual make with seeks sixty times as short, at the highest speed.
+/// A common disk with seeks that are 60 times as fast, at the highest speed.
 fn hdd(config: &Config, disk: &HddParams) -> HddConfig {
     const PIECE: u64 = 4096;
     HddConfig {
@@ -190,7 +190,7 @@ fn hdd(config: &Config, disk: &HddParams) -> HddConfig {
     }
 }
 
-/// A drive with few, small parts.
+/// A drive with few and small dies.
 fn zns(config: &Config, flash: &ZnsParams) -> ZnsConfig {
     let page = config.bytes(flash.page_lbas);
     let unit = page.0 * u64::from(flash.cell_pages);

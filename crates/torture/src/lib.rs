@@ -1,13 +1,20 @@
-//! Torture: random runs of the block layer over a device that fails, each checked against a model.
+//! Torture: random runs of the block layer over a failing device, each checked against a model.
 //!
 //! ```text
-//!  seed --draw--> History: Config + Steps --run--> Outcome: what was done, and what was wrong
+//!  seed --draw--> History: Config + Steps --run--> Outcome: counts, and a Failure if there is one
 //!                    ^                                |
 //!                    +---------- shrink: fewer steps <+
 //! ```
 //!
-//! Takes a seed; gives what was found. Keeps true: a history determines its outcome, so a seed or a
-//! file is all it takes to see a fault again. `docs/reliability.md` lists what is checked.
+//! A history determines its outcome, so a seed or a file suffices to reproduce a failure.
+//! `docs/reliability.md` lists what is checked.
+//!
+//! The types to know first: [`History`] (a run as data), [`Config`] (its device, queue and
+//! channels), [`step::Action`] (what a step does), [`Outcome`], and [`FaultDevice`], the failing
+//! device, which tests of other crates use too.
+//!
+//! With `RUSTFLAGS="--cfg torture"` the layer has mutants, lock contention and coverage marks
+//! (`zonal_blk::probe`); without, runs do the same work without them.
 #![forbid(unsafe_code)]
 
 pub mod config;
@@ -16,12 +23,14 @@ pub mod fault;
 mod model;
 mod random;
 mod run;
-mod shrink;
 pub mod step;
 mod world;
 
 pub use config::{Config, Profile};
 pub use fault::{FaultConfig, FaultDevice};
-pub use run::{Failure, Outcome, run, silence_panics};
-pub use shrink::shrink;
+pub use run::{Failure, Outcome, run, shrink, silence_panics};
 pub use step::History;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

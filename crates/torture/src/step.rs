@@ -1,22 +1,21 @@
-//! What is done in a run: a list of steps, drawn beforehand, so that it can be shortened, written to
-//! a file and done again.
+//! The steps of a run. They are drawn beforehand, so that they can be shrunk, saved and replayed.
 //!
-//! A step says where it writes relative to the write pointer, so it keeps its meaning when steps
+//! Positions of writes are relative to the write pointer, so a step keeps its meaning when steps
 //! before it are dropped.
-use super::config::{Attributes, Config, Policy, Profile, any_scheduler};
-use super::random::Random;
+use crate::config::{Attributes, Config, Policy, Profile, draw_scheduler};
+use crate::random::Random;
 use serde::{Deserialize, Serialize};
 use zonal_blk::{Op, ZoneCondition};
 
-/// A run: what it is made of and what is done.
+/// A run as data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct History {
     /// The seed that it was drawn from.
     pub seed: u64,
-    /// The device, the queue, the channels.
+    /// The device, the queue and the channels.
     pub config: Config,
-    /// What is done, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
@@ -34,9 +33,9 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Action {
-    /// A bio.
+    /// Submits a bio.
     Submit(Submit),
-    /// Bios submitted together, each behind the one before.
+    /// Submits a batch of bios for consecutive ranges.
     Batch {
         /// The channel.
         channel: u8,
@@ -44,90 +43,94 @@ pub enum Action {
         reads: bool,
         /// The zone.
         zone: u16,
-        /// Where the first begins: so many LBAs from the write pointer, or from the zone's start.
-        shift: u16,
+        /// Start of the first, in LBAs from the write pointer, or from the zone's start.
+        #[serde(rename = "shift")]
+        offset: u16,
         /// Lengths in LBAs.
         lens: Vec<u16>,
         /// Flags of all.
         flags: u8,
     },
-    /// A channel looks what has come.
+    /// Polls a channel.
     Poll {
         /// The channel.
         channel: u8,
     },
-    /// New bios are kept out.
+    /// Freezes the queue.
     Freeze,
-    /// ... and let in again, perhaps after a change of the queue.
+    /// Unfreezes the queue, perhaps after changing it.
     Thaw {
-        /// What is changed.
+        /// The change.
         change: Option<Change>,
-        /// Whether it is tried without waiting until all is drained.
-        hasty: bool,
+        /// Whether the change is made without draining the queue first.
+        #[serde(rename = "hasty")]
+        without_drain: bool,
     },
-    /// A channel goes and another comes in its place.
+    /// Retires a channel and opens another in its place.
     Retire {
         /// The channel.
         channel: u8,
     },
-    /// Zones are reported through the layer.
+    /// Reports zones through the layer.
     Report {
-        /// The first.
+        /// The first zone.
         zone: u16,
-        /// How many.
+        /// The number of zones.
         count: u16,
     },
-    /// The next command, or write, fails, is torn, or takes long.
+    /// Injects a fault into the next command or the next write.
     #[serde(rename = "doom")]
     Fault(CommandFault),
-    /// The device refuses so many starts.
+    /// The device is busy for some starts.
     Busy {
-        /// How many.
+        /// The number of starts.
         starts: u8,
     },
-    /// A zone fails or is mended.
+    /// A zone fails or is restored.
     Condition {
         /// The zone.
         zone: u16,
-        /// What becomes of it.
+        /// Its new health.
         to: ZoneHealth,
     },
-    /// Somebody resets a zone past the layer.
-    ResetBehind {
+    /// A zone is reset without the layer.
+    #[serde(rename = "reset_behind")]
+    ExternalReset {
         /// The zone.
         zone: u16,
     },
-    /// The device is pulled out.
+    /// The device is removed.
     Remove,
-    /// It comes back; all zones are reported anew.
-    Return,
-    /// The device loses power for a moment.
+    /// The device is back; all zones are reported again.
+    #[serde(rename = "return")]
+    Reattach,
+    /// The device loses power and gets it back.
     PowerLoss {
         /// Chooses what is lost.
         draw: u32,
     },
-    /// The machine loses power: all is built anew on the device as it is found then.
+    /// The machine loses power: the layer is attached again to what the device then holds.
     Crash {
         /// Chooses what is lost.
         draw: u32,
     },
-    /// The clock jumps to twice its time.
+    /// The clock jumps ahead to twice its value.
     Jump,
 }
 
-/// What can be changed about a queue.
+/// A change of a frozen queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Change {
     /// The zone-write policy.
     Policy(Policy),
-    /// The scheduler, and its attributes.
+    /// The scheduler and its attributes.
     Scheduler(String, Attributes),
     /// The longest command, in LBAs.
     MaxIo(u32),
-    /// Commands in flight on a hardware queue.
+    /// Maximum number of commands in flight per hardware queue.
     Requests(u16),
-    /// Nanoseconds after which the device is asked to stop a command.
+    /// Nanoseconds after which a command is aborted.
     Timeout(u64),
 }
 
@@ -141,21 +144,22 @@ pub struct Submit {
     pub op: OpKind,
     /// The zone.
     pub zone: u16,
-    /// For writes so many LBAs from the write pointer; else from the zone's start.
-    pub shift: u16,
+    /// Start, in LBAs from the write pointer for writes, else from the zone's start.
+    #[serde(rename = "shift")]
+    pub offset: u16,
     /// Length in LBAs.
     pub len: u16,
-    /// [`zonal_blk::BioFlags`] as 1 FUA, 2 PREFLUSH, 4 NOMERGE, 8 ASYNC; 128 for one sector off
-    /// the LBA.
+    /// [`zonal_blk::BioFlags`] as 1 FUA, 2 PREFLUSH, 4 NOMERGE, 8 ASYNC; 128 for a start
+    /// that is one sector off.
     pub flags: u8,
     /// Priority class, 0 for none.
     pub class: u8,
 }
 
-/// A flag of [`Submit`]: the bio begins one sector off.
+/// A flag of [`Submit`]: the bio starts one sector off, so it is unaligned on 4 KiB LBAs.
 pub(super) const UNALIGNED: u8 = 128;
 
-/// An [`Op`] that can be written to a file.
+/// An [`Op`] that can be serialized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
@@ -191,55 +195,61 @@ impl From<OpKind> for Op {
     }
 }
 
-/// What becomes of a command.
+/// A fault of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandFault {
-    /// Not of reads, flushes and zone management.
+    /// Whether it is for the next write, not for the next command of any kind.
     pub writes_only: bool,
-    /// So much longer.
-    pub late: u32,
-    /// How it ends.
-    pub end: FaultEffect,
-    /// What the device does if it is asked to stop it.
-    pub stop: AbortBehaviour,
+    /// Additional latency in nanoseconds.
+    #[serde(rename = "late")]
+    pub delay: u32,
+    /// What the device does and reports.
+    #[serde(rename = "end")]
+    pub effect: FaultEffect,
+    /// What the device does when the command is aborted.
+    #[serde(rename = "stop")]
+    pub on_abort: AbortBehaviour,
 }
 
-/// What a device does with a command that it is asked to stop.
+/// What a device does with a command that is aborted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AbortBehaviour {
-    /// Gives it back undone.
+    /// Completes it without executing it.
     Undone,
-    /// Does it and gives it back.
+    /// Executes and completes it.
     Done,
-    /// Does it so many nanoseconds later.
+    /// Executes it after so many nanoseconds.
     Late(u32),
-    /// Goes on with it so many times.
-    Deaf(u8),
+    /// Ignores this many aborts.
+    #[serde(rename = "deaf")]
+    Ignores(u8),
 }
 
-/// How a command ends.
+/// How a command fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultEffect {
-    /// As it would have.
+    /// It does not fail; it is only delayed.
     Late,
-    /// With a failure; nothing is done.
+    /// Fails without being executed.
     Fail,
-    /// With a timeout; nothing is done.
+    /// Times out without being executed.
     TimeOut,
-    /// With a failure, though all is done.
-    Deny,
-    /// With a timeout, though all is done.
+    /// Fails although it was executed.
+    #[serde(rename = "deny")]
+    FailDone,
+    /// Times out although it was executed.
     TimeOutDone,
-    /// With a failure after so many LBAs.
+    /// Fails after this many LBAs.
     Tear(u8),
-    /// Not at all, until the device is asked to stop it.
-    Lose,
+    /// Never completes unless it is aborted.
+    #[serde(rename = "lose")]
+    Drop,
 }
 
-/// What becomes of a zone.
+/// The health of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
@@ -261,8 +271,8 @@ impl ZoneHealth {
     }
 }
 
-/// What steps are drawn from: a run draws its own weights, many of them zero, since what happens
-/// seldom next to everything else happens often where there is little else.
+/// What steps are drawn from. Each run draws its own weights (swarm testing), many of them zero:
+/// an action that is rare among all others is frequent in a run with few others.
 #[derive(Clone, Copy)]
 enum ActionKind {
     Io(OpKind),
@@ -276,9 +286,9 @@ enum ActionKind {
     Fault,
     Busy,
     Condition,
-    ResetBehind,
+    ExternalReset,
     Remove,
-    Return,
+    Reattach,
     PowerLoss,
     Crash,
     Jump,
@@ -300,60 +310,60 @@ impl History {
 fn weights(random: &mut Random, config: &Config, profile: Profile) -> Vec<(u32, ActionKind)> {
     let zoned = config.zones > 0;
     let mut weights = Vec::new();
-    let mut often = |random: &mut Random, percent, top, draw| {
+    let mut add = |random: &mut Random, percent, top, draw| {
         if random.percent(percent) {
             weights.push((random.range(1, top), draw));
         }
     };
-    often(random, 90, 400, ActionKind::Io(OpKind::Write));
-    often(random, 50, 200, ActionKind::Io(OpKind::Read));
-    often(random, 50, 60, ActionKind::Batch);
-    often(random, 30, 40, ActionKind::Io(OpKind::Zeroes));
-    often(random, 30, 20, ActionKind::Io(OpKind::Flush));
-    often(random, 20, 10, ActionKind::Io(OpKind::Discard));
-    often(random, 100, 300, ActionKind::Poll);
-    often(random, 30, 4, ActionKind::Retire);
-    often(random, 30, 4, ActionKind::Freeze);
-    often(random, 90, 20, ActionKind::Thaw);
-    often(random, 20, 2, ActionKind::Jump);
+    add(random, 90, 400, ActionKind::Io(OpKind::Write));
+    add(random, 50, 200, ActionKind::Io(OpKind::Read));
+    add(random, 50, 60, ActionKind::Batch);
+    add(random, 30, 40, ActionKind::Io(OpKind::Zeroes));
+    add(random, 30, 20, ActionKind::Io(OpKind::Flush));
+    add(random, 20, 10, ActionKind::Io(OpKind::Discard));
+    add(random, 100, 300, ActionKind::Poll);
+    add(random, 30, 4, ActionKind::Retire);
+    add(random, 30, 4, ActionKind::Freeze);
+    add(random, 90, 20, ActionKind::Thaw);
+    add(random, 20, 2, ActionKind::Jump);
     if zoned {
-        often(random, 50, 200, ActionKind::Io(OpKind::Append));
-        often(random, 40, 20, ActionKind::RandomSector);
-        often(random, 20, 10, ActionKind::Io(OpKind::Open));
-        often(random, 20, 10, ActionKind::Io(OpKind::Close));
-        often(random, 30, 10, ActionKind::Io(OpKind::Finish));
-        often(random, 70, 20, ActionKind::Io(OpKind::Reset));
-        often(random, 15, 3, ActionKind::Io(OpKind::ResetAll));
-        often(random, 40, 20, ActionKind::Report);
+        add(random, 50, 200, ActionKind::Io(OpKind::Append));
+        add(random, 40, 20, ActionKind::RandomSector);
+        add(random, 20, 10, ActionKind::Io(OpKind::Open));
+        add(random, 20, 10, ActionKind::Io(OpKind::Close));
+        add(random, 30, 10, ActionKind::Io(OpKind::Finish));
+        add(random, 70, 20, ActionKind::Io(OpKind::Reset));
+        add(random, 15, 3, ActionKind::Io(OpKind::ResetAll));
+        add(random, 40, 20, ActionKind::Report);
     }
     if profile != Profile::Calm {
-        often(random, 50, 30, ActionKind::Fault);
-        often(random, 30, 10, ActionKind::Busy);
+        add(random, 50, 30, ActionKind::Fault);
+        add(random, 30, 10, ActionKind::Busy);
         if random.percent(15) {
-            often(random, 100, 2, ActionKind::Remove);
-            often(random, 100, 20, ActionKind::Return);
+            add(random, 100, 2, ActionKind::Remove);
+            add(random, 100, 20, ActionKind::Reattach);
         }
         let crashes = if profile == Profile::Crash { 90 } else { 10 };
-        often(random, crashes, 3, ActionKind::PowerLoss);
-        often(random, crashes, 2, ActionKind::Crash);
+        add(random, crashes, 3, ActionKind::PowerLoss);
+        add(random, crashes, 2, ActionKind::Crash);
         if zoned {
-            often(random, 20, 4, ActionKind::Condition);
-            often(random, 20, 3, ActionKind::ResetBehind);
+            add(random, 20, 4, ActionKind::Condition);
+            add(random, 20, 3, ActionKind::ExternalReset);
         }
     }
     weights
 }
 
-/// The habits of a run.
+/// Draws the steps of a run.
 struct StepGenerator {
-    /// The longest step in time.
+    /// The longest time between steps.
     pace: u32,
     longest: u32,
-    /// Zones that most I/O goes to.
+    /// Number of zones that most I/O goes to.
     hot: u32,
     classes: bool,
-    /// How often in a hundred times a channel polls after it has submitted.
-    attentive: u32,
+    /// Percentage of submissions after which the channel polls.
+    poll_after_submit: u32,
     poll_next: Option<u8>,
 }
 
@@ -365,7 +375,7 @@ impl StepGenerator {
             longest: longest.min(config.zone_lbas.max(1) * 2),
             hot: random.range(1, config.zones.max(1)),
             classes: random.percent(25),
-            attentive: random.pick(&[0, 0, 30, 80]),
+            poll_after_submit: random.pick(&[0, 0, 30, 80]),
             poll_next: None,
         }
     }
@@ -376,7 +386,7 @@ impl StepGenerator {
 
     fn zone(&self, random: &mut Random, config: &Config) -> u16 {
         let zones = if random.percent(85) { self.hot } else { config.zones.max(1) };
-        // The sequential zones first: they are what it is about.
+        // Mostly sequential zones, which are the point of the test.
         let zone = random.range(0, zones - 1) + config.conventional * u32::from(random.percent(80));
         (zone % config.zones.max(1)) as u16
     }
@@ -401,7 +411,7 @@ impl StepGenerator {
         let draw = random.weighted(weights);
         let action = self.action(random, config, draw);
         if let Action::Submit(Submit { channel, .. }) | Action::Batch { channel, .. } = action
-            && random.percent(self.attentive)
+            && random.percent(self.poll_after_submit)
         {
             self.poll_next = Some(channel);
         }
@@ -426,7 +436,7 @@ impl StepGenerator {
                     channel,
                     reads: random.percent(30),
                     zone,
-                    shift: if random.percent(10) {
+                    offset: if random.percent(10) {
                         random.range(0, config.zone_lbas) as u16
                     } else {
                         0
@@ -439,7 +449,7 @@ impl StepGenerator {
             ActionKind::Freeze => Action::Freeze,
             ActionKind::Thaw => {
                 let change = random.percent(40).then(|| change(random, config));
-                Action::Thaw { change, hasty: random.percent(10) }
+                Action::Thaw { change, without_drain: random.percent(10) }
             }
             ActionKind::Retire => Action::Retire { channel },
             ActionKind::Report => Action::Report { zone, count: random.range(1, 3) as u16 },
@@ -453,9 +463,9 @@ impl StepGenerator {
                 ]);
                 Action::Condition { zone, to }
             }
-            ActionKind::ResetBehind => Action::ResetBehind { zone },
+            ActionKind::ExternalReset => Action::ExternalReset { zone },
             ActionKind::Remove => Action::Remove,
-            ActionKind::Return => Action::Return,
+            ActionKind::Reattach => Action::Reattach,
             ActionKind::PowerLoss => Action::PowerLoss { draw: random.range(0, u32::MAX - 1) },
             ActionKind::Crash => Action::Crash { draw: random.range(0, u32::MAX - 1) },
             ActionKind::Jump => Action::Jump,
@@ -478,13 +488,13 @@ impl StepGenerator {
             self.longest
         };
         let anywhere = matches!(op, OpKind::Read | OpKind::Discard) || random_sector;
-        let shift = if anywhere { random.range(0, config.zone_lbas - 1) as u16 } else { 0 };
+        let offset = if anywhere { random.range(0, config.zone_lbas - 1) as u16 } else { 0 };
         let unaligned = if random_sector && random.percent(10) { UNALIGNED } else { 0 };
         Submit {
             channel,
             op,
             zone,
-            shift,
+            offset,
             len: random.skewed(1, longest) as u16,
             flags: self.flags(random, config) | unaligned,
             class: if self.classes { random.range(0, 3) as u8 } else { 0 },
@@ -498,7 +508,7 @@ fn change(random: &mut Random, config: &Config) -> Change {
     match random.below(8) {
         0..3 => Change::Policy(random.pick(&policies)),
         3..5 => {
-            let (name, attributes) = any_scheduler(random);
+            let (name, attributes) = draw_scheduler(random);
             Change::Scheduler(name, attributes)
         }
         5 => Change::MaxIo(random.range(1, config.max_io_lbas)),
@@ -511,30 +521,78 @@ fn change(random: &mut Random, config: &Config) -> Change {
 }
 
 fn draw_fault(random: &mut Random, config: &Config) -> CommandFault {
-    let end = random.weighted(&[
+    let effect = random.weighted(&[
         (3, FaultEffect::Late),
         (4, FaultEffect::Fail),
         (2, FaultEffect::TimeOut),
-        (3, FaultEffect::Deny),
+        (3, FaultEffect::FailDone),
         (2, FaultEffect::TimeOutDone),
         (4, FaultEffect::Tear(0)),
-        (1, FaultEffect::Lose),
+        (1, FaultEffect::Drop),
     ]);
-    let end = match end {
+    let effect = match effect {
         FaultEffect::Tear(_) => FaultEffect::Tear(random.range(0, config.max_io_lbas) as u8),
-        end => end,
+        effect => effect,
     };
-    let late = matches!(end, FaultEffect::Late | FaultEffect::TimeOut | FaultEffect::TimeOutDone)
-        || random.percent(20);
+    let is_delayed =
+        matches!(effect, FaultEffect::Late | FaultEffect::TimeOut | FaultEffect::TimeOutDone)
+            || random.percent(20);
     CommandFault {
         writes_only: random.percent(70),
-        late: if late { random.skewed(1, 60_000_000) } else { 0 },
-        end,
-        stop: match random.below(4) {
+        delay: if is_delayed { random.skewed(1, 60_000_000) } else { 0 },
+        effect,
+        on_abort: match random.below(4) {
             0 => AbortBehaviour::Undone,
             1 => AbortBehaviour::Done,
             2 => AbortBehaviour::Late(random.skewed(1, 1_000_000)),
-            _ => AbortBehaviour::Deaf(random.range(1, 3) as u8),
+            _ => AbortBehaviour::Ignores(random.range(1, 3) as u8),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_saved_histories_are_stable() {
+        let fault = |effect, on_abort| {
+            Action::Fault(CommandFault { writes_only: true, delay: 1, effect, on_abort })
+        };
+        let submit = Submit {
+            channel: 0,
+            op: OpKind::Write,
+            zone: 0,
+            offset: 1,
+            len: 1,
+            flags: 0,
+            class: 0,
+        };
+        for (action, expected) in [
+            (
+                fault(FaultEffect::FailDone, AbortBehaviour::Ignores(2)),
+                r#"{"doom":{"writes_only":true,"late":1,"end":"deny","stop":{"deaf":2}}}"#,
+            ),
+            (
+                fault(FaultEffect::Drop, AbortBehaviour::Done),
+                r#"{"doom":{"writes_only":true,"late":1,"end":"lose","stop":"done"}}"#,
+            ),
+            (
+                Action::Submit(submit),
+                r#"{"submit":{"channel":0,"op":"write","zone":0,"shift":1,"len":1,"flags":0,"class":0}}"#,
+            ),
+            (
+                Action::Thaw { change: None, without_drain: true },
+                r#"{"thaw":{"change":null,"hasty":true}}"#,
+            ),
+            (Action::ExternalReset { zone: 3 }, r#"{"reset_behind":{"zone":3}}"#),
+            (Action::Reattach, r#""return""#),
+            (
+                Action::Condition { zone: 1, to: ZoneHealth::Restored },
+                r#"{"condition":{"zone":1,"to":"mended"}}"#,
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&action).unwrap(), expected);
+        }
     }
 }

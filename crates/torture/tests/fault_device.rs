@@ -1,4 +1,4 @@
-//! What a device that fails on purpose does to commands, seen through the block layer.
+//! Injected faults, seen through the block layer.
 use std::sync::Arc;
 use zonal_blk::{
     Bio, BioFlags, Buf, Bytes, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector,
@@ -42,8 +42,8 @@ impl Rig {
         Rig::new(FaultConfig { volatile_cache: true, ..FaultConfig::default() })
     }
 
-    /// The end of one bio, nothing else being on its way.
-    fn end_of(&mut self, bio: Bio) -> Completion {
+    /// The completion of a bio; nothing else is in flight.
+    fn complete(&mut self, bio: Bio) -> Completion {
         self.channel.submit(self.now, bio);
         let mut done = Vec::new();
         while done.is_empty() {
@@ -58,12 +58,12 @@ impl Rig {
     fn write(&mut self, sector: u64, byte: u8, sectors: usize, flags: BioFlags) -> Status {
         let data = vec![byte; sectors * 512];
         let bio = Bio::write(Sector(sector), Buf::from(&data[..]), 0);
-        self.end_of(Bio { flags, ..bio }).status
+        self.complete(Bio { flags, ..bio }).status
     }
 
     /// The first byte of each sector.
     fn read(&mut self, sector: u64, sectors: u32) -> Vec<u8> {
-        let buf = self.end_of(Bio::read(Sector(sector), sectors, 0)).buf.unwrap();
+        let buf = self.complete(Bio::read(Sector(sector), sectors, 0)).buf.unwrap();
         buf.chunks(512).map(|sector| sector[0]).collect()
     }
 
@@ -73,43 +73,43 @@ impl Rig {
         (zones[0].wp - zones[0].start).0
     }
 
-    fn doom(&self, effect: Effect, status: Option<Status>) {
+    fn inject(&self, effect: Effect, status: Option<Status>) {
         self.device.inject(
             true,
-            FaultSpec { late: Nanos(0), effect, status, stop: AbortResponse::NotExecuted },
+            FaultSpec { delay: Nanos(0), effect, status, on_abort: AbortResponse::NotExecuted },
         );
     }
 }
 
 #[test]
-fn torn_write_leaves_its_beginning_and_the_pointer_behind_it() {
+fn torn_write_leaves_its_start_and_moves_the_write_pointer() {
     let mut rig = Rig::new(FaultConfig::default());
-    rig.doom(Effect::Part(3), None);
+    rig.inject(Effect::Part(3), None);
     assert_eq!(rig.write(ZONE, 7, 8, BioFlags::NONE), Status::IoError);
     assert_eq!((rig.wp(1), rig.read(ZONE, 5)), (3, vec![7, 7, 7, 0, 0]));
     assert_eq!(rig.write(ZONE + 3, 8, 1, BioFlags::NONE), Status::Ok);
 }
 
 #[test]
-fn denied_write_is_done_and_lost_write_is_not() {
+fn fault_decides_what_is_executed_and_what_is_reported() {
     let mut rig = Rig::new(FaultConfig::default());
-    rig.doom(Effect::All, Some(Status::Timeout));
-    rig.doom(Effect::Nothing, Some(Status::IoError));
+    rig.inject(Effect::All, Some(Status::Timeout));
+    rig.inject(Effect::Nothing, Some(Status::IoError));
     assert_eq!(rig.write(ZONE, 7, 2, BioFlags::NONE), Status::Timeout);
     assert_eq!(rig.write(ZONE + 2, 8, 2, BioFlags::NONE), Status::IoError);
     assert_eq!((rig.wp(1), rig.read(ZONE, 3)), (2, vec![7, 7, 0]));
 }
 
 #[test]
-fn command_that_is_late_ends_when_it_is_due() {
+fn delayed_command_completes_when_it_is_due() {
     let mut rig = Rig::new(FaultConfig { latency: Nanos(100), ..FaultConfig::default() });
     rig.device.inject(
         true,
         FaultSpec {
-            late: Nanos(900),
+            delay: Nanos(900),
             effect: Effect::All,
             status: None,
-            stop: AbortResponse::NotExecuted,
+            on_abort: AbortResponse::NotExecuted,
         },
     );
     assert_eq!(rig.write(ZONE, 7, 2, BioFlags::NONE), Status::Ok);
@@ -125,19 +125,19 @@ fn removed_device_fails_everything_until_it_is_back() {
     rig.device.reattach();
     let mut done = Vec::new();
     rig.channel.poll(rig.now, &mut done);
-    assert_eq!(done[0].status, Status::Offline, "what was in flight is lost");
+    assert_eq!(done[0].status, Status::Offline, "commands in flight are lost");
     assert_eq!(rig.wp(1), 0);
     assert_eq!(rig.write(ZONE, 7, 2, BioFlags::NONE), Status::Ok);
 }
 
 #[test]
-fn loss_of_power_takes_no_more_than_what_was_not_flushed() {
+fn power_loss_loses_only_unflushed_data() {
     for draw in 0..64 {
         let mut rig = Rig::cached();
         // A sequential zone, one with FUA, and two overlapping writes to a conventional one.
         rig.write(ZONE, 1, 4, BioFlags::NONE);
         rig.write(0, 1, 4, BioFlags::NONE);
-        assert_eq!(rig.end_of(Bio::new(Op::Flush, Sector(0), 0, 0)).status, Status::Ok);
+        assert_eq!(rig.complete(Bio::new(Op::Flush, Sector(0), 0, 0)).status, Status::Ok);
         rig.write(ZONE + 4, 2, 4, BioFlags::NONE);
         rig.write(2 * ZONE, 3, 4, BioFlags::FUA);
         rig.write(0, 4, 2, BioFlags::NONE);
@@ -148,18 +148,18 @@ fn loss_of_power_takes_no_more_than_what_was_not_flushed() {
         let zone = rig.read(ZONE, 8);
         let expected: Vec<u8> =
             (0..8).map(|at| [1, 2][at / 4] * u8::from(at < wp as usize)).collect();
-        assert_eq!(zone, expected, "the data end where the pointer is");
+        assert_eq!(zone, expected, "the data ends at the write pointer");
         assert_eq!((rig.wp(2), rig.read(2 * ZONE, 4)), (4, vec![3; 4]));
-        let loose = rig.read(0, 4);
+        let conventional = rig.read(0, 4);
         let possible = [[1, 1, 1, 1], [4, 4, 1, 1], [1, 5, 5, 1], [4, 5, 5, 1]];
-        assert!(possible.iter().any(|possible| *possible == loose[..]), "{loose:?}");
+        assert!(possible.iter().any(|possible| *possible == conventional[..]), "{conventional:?}");
     }
 }
 
-/// Each loss of power put the drive's clock behind all that it had been given, and what came then
-/// waited for seconds (torture's seed 51639378).
+/// Each power loss advanced the drive's clock beyond all commands that it had received, so later
+/// commands took seconds (seed 51639378).
 #[test]
-fn loss_of_power_takes_no_time() {
+fn power_loss_does_not_advance_the_clock() {
     let inner: [Arc<dyn FaultHooks>; 2] = [
         Arc::new(HddDevice::new(&HddConfig::default()).unwrap()),
         Arc::new(ZnsDevice::new(&ZnsConfig::default()).unwrap()),
@@ -176,15 +176,15 @@ fn loss_of_power_takes_no_time() {
                 rig.channel.poll(rig.now, &mut done);
             }
         }
-        rig.end_of(Bio::read(Sector(4096), 8, 0));
+        rig.complete(Bio::read(Sector(4096), 8, 0));
         assert!(rig.now < Nanos(50_000_000), "{:?}", rig.now);
     }
 }
 
-/// A drive that takes no write zeroes got one that its write buffer had no room for, and waited for
-/// ever (torture's seed 41354116).
+/// A drive without write zeroes got one that its write buffer had no room for, and waited forever
+/// (seed 41354116).
 #[test]
-fn longest_write_zeroes_is_never_longer_than_the_device_takes() {
+fn limit_of_write_zeroes_never_exceeds_that_of_the_device() {
     let longest = |inner: Arc<dyn FaultHooks>| {
         let config = FaultConfig { max_write_zeroes: Some(24), ..FaultConfig::default() };
         FaultDevice::new(inner, config).limits().max_write_zeroes_sectors
@@ -195,7 +195,7 @@ fn longest_write_zeroes_is_never_longer_than_the_device_takes() {
 }
 
 #[test]
-fn short_last_zone_is_reported_as_such_and_fills_up() {
+fn short_last_zone_is_reported_and_becomes_full() {
     let mut rig = Rig::new(FaultConfig { last_zone: Some(Sector(8)), ..FaultConfig::default() });
     assert_eq!(rig.queue.limits().capacity, Sector(3 * ZONE + 8));
     assert_eq!(rig.write(3 * ZONE, 7, 8, BioFlags::NONE), Status::Ok);

@@ -1,6 +1,6 @@
-//! Real threads over a device that fails: every bio ends once and nothing is left behind. What the
-//! order of threads makes of it differs from run to run, so only that is checked. Made for thread
-//! sanitizers too (docs/reliability.md).
+//! Real threads over a failing device: every bio completes once and nothing is left behind. Statuses
+//! depend on the order of threads, so they are not checked. Also for thread sanitizers
+//! (docs/reliability.md).
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::yield_now;
@@ -18,7 +18,7 @@ const THREADS: usize = 4;
 const ZONES: u32 = 6;
 const ZONE: u64 = 64;
 const BIOS: u64 = if cfg!(miri) { 60 } else { 4000 };
-/// Bios of one thread on their way together.
+/// Bios of a thread in flight.
 const DEPTH: usize = 16;
 
 fn device() -> Arc<FaultDevice> {
@@ -35,7 +35,7 @@ fn device() -> Arc<FaultDevice> {
 
 fn bio(rng: &mut Rng, id: u64) -> Bio {
     let ops = [Op::ZoneAppend, Op::Write, Op::Read, Op::WriteZeroes, Op::ZoneReset, Op::ZoneFinish];
-    // Appends fill the zones, now and then something empties one.
+    // Appends fill the zones; sometimes one is reset.
     let op = match rng.below(32) {
         0..20 => Op::ZoneAppend,
         other => ops[(other % 6) as usize],
@@ -48,13 +48,13 @@ fn bio(rng: &mut Rng, id: u64) -> Bio {
     }
 }
 
-/// One thread: submits, polls, and goes on polling until all are done. Gives how often each bio
-/// ended.
+/// One thread: submits, and polls until everything has completed. Returns how often each bio
+/// completed.
 fn work(mut channel: Channel, seed: u64, working: &AtomicUsize, clock: &AtomicU64) -> Vec<u8> {
     let mut rng = Rng::new(seed);
-    // Time passes as the threads work, so that a scheduler that waits for it does not wait for ever.
+    // Time passes as the threads work, so that no scheduler waits forever.
     let now = || Nanos(clock.fetch_add(10_000, Ordering::Relaxed));
-    let mut ended = vec![0; BIOS as usize];
+    let mut completed = vec![0; BIOS as usize];
     let (mut next, mut done) = (0, Vec::new());
     loop {
         while next < BIOS && channel.outstanding() < DEPTH {
@@ -64,7 +64,7 @@ fn work(mut channel: Channel, seed: u64, working: &AtomicUsize, clock: &AtomicU6
         if channel.poll(now(), &mut done) == 0 {
             yield_now();
         }
-        done.drain(..).for_each(|completion| ended[completion.user_data as usize] += 1);
+        done.drain(..).for_each(|completion| completed[completion.user_data as usize] += 1);
         if next == BIOS && channel.outstanding() == 0 {
             break;
         }
@@ -75,29 +75,29 @@ fn work(mut channel: Channel, seed: u64, working: &AtomicUsize, clock: &AtomicU6
         channel.poll(now(), &mut done);
         yield_now();
     }
-    assert!(done.is_empty(), "a channel without bios hears of none");
-    ended
+    assert!(done.is_empty(), "completions on an idle channel");
+    completed
 }
 
-/// Faults, freezes and changes of the queue, until nobody works any more.
+/// Injects faults, freezes and changes the queue until all threads are done.
 fn disturb(device: &FaultDevice, queue: &Queue, policies: &[ZoneWrite], working: &AtomicUsize) {
     let mut rng = Rng::new(1);
-    // Schedulers wait, which takes miri too long.
+    // Schedulers that wait are too slow for miri.
     let schedulers = if cfg!(miri) { 1 } else { Scheduler::NAMES.len() as u64 };
     while working.load(Ordering::Acquire) > 0 {
         device.clear_faults();
         let statuses = [Status::IoError, Status::Timeout];
         let status = Some(statuses[rng.below(2) as usize]);
         let effect = [Effect::All, Effect::Nothing, Effect::Part(1)][rng.below(3) as usize];
-        let late = Nanos(if rng.below(4) == 0 { u64::MAX } else { rng.below(3) });
-        let stop = [
+        let delay = Nanos(if rng.below(4) == 0 { u64::MAX } else { rng.below(3) });
+        let responses = [
             AbortResponse::NotExecuted,
             AbortResponse::Executed,
             AbortResponse::Delayed(Nanos(5)),
             AbortResponse::ResetTimer(1),
         ];
-        let stop = stop[rng.below(4) as usize];
-        device.inject(rng.below(2) == 0, FaultSpec { late, effect, status, stop });
+        let on_abort = responses[rng.below(4) as usize];
+        device.inject(rng.below(2) == 0, FaultSpec { delay, effect, status, on_abort });
         device.refuse_starts(rng.below(3) as u32);
         if rng.below(4) == 0 {
             queue.freeze();
@@ -120,7 +120,7 @@ fn disturb(device: &FaultDevice, queue: &Queue, policies: &[ZoneWrite], working:
     }
 }
 
-fn torment(scheduler: Scheduler, share_queues: bool) {
+fn check_threads(scheduler: Scheduler, share_queues: bool) {
     let device = device();
     let options = QueueOptions {
         zone_write: Some(ZoneWrite::Plug),
@@ -139,13 +139,13 @@ fn torment(scheduler: Scheduler, share_queues: bool) {
             let channel = queue.channel().unwrap();
             let (working, failed, clock) = (&working, &failed, &clock);
             scope.spawn(move || {
-                let ended = work(channel, seed, working, clock);
-                failed.fetch_or(ended.iter().any(|&times| times != 1), Ordering::Relaxed);
+                let completed = work(channel, seed, working, clock);
+                failed.fetch_or(completed.iter().any(|&times| times != 1), Ordering::Relaxed);
             });
         }
         scope.spawn(|| disturb(&device, &queue, &[ZoneWrite::Plug, ZoneWrite::Qd1], &working));
     });
-    assert!(!failed.into_inner(), "every bio ends once");
+    assert!(!failed.into_inner(), "every bio completes once");
     assert!(queue.is_quiescent());
     let references: u32 = queue.dump_plugs(true).iter().map(|plug| plug.references).sum();
     assert_eq!(references, queue.live_plugs(), "only the table holds plugs");
@@ -154,18 +154,18 @@ fn torment(scheduler: Scheduler, share_queues: bool) {
 
 #[test]
 fn threads_with_their_own_queues_lose_nothing() {
-    torment(Scheduler::None, false);
+    check_threads(Scheduler::None, false);
 }
 
 #[test]
 fn threads_with_shared_queues_lose_nothing() {
-    torment(Scheduler::None, true);
+    check_threads(Scheduler::None, true);
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "schedulers wait, which takes miri too long")]
+#[cfg_attr(miri, ignore = "schedulers that wait are too slow for miri")]
 fn threads_with_a_scheduler_lose_nothing() {
     for name in Scheduler::NAMES.into_iter().filter(|&name| name != "none") {
-        torment(name.parse().unwrap(), true);
+        check_threads(name.parse().unwrap(), true);
     }
 }

@@ -30,20 +30,20 @@ pub struct ServeArgs {
     /// Set an attribute of the scheduler; can be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub sched_opt: Vec<String>,
-    /// Do not merge waiting writes that follow one another
+    /// Do not merge contiguous writes that wait in a plug
     #[arg(long)]
     pub nomerges: bool,
-    /// Chooses the random numbers of the device
+    /// Random seed of the device
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     #[command(flatten)]
     pub control: ControlArgs,
-    /// Say on standard error who connects, and why connections end
+    /// Report connections and why they end on standard error
     #[arg(short, long)]
     pub verbose: bool,
 }
 
-/// What belongs to the export over NVMe/TCP.
+/// Options of the export over NVMe/TCP.
 #[derive(Args, Debug)]
 pub struct NvmeTcpArgs {
     /// Serve them over NVMe/TCP on this address, such as 127.0.0.1:4420; port 0 for any that is
@@ -53,11 +53,11 @@ pub struct NvmeTcpArgs {
     /// NVMe Qualified Name of the subsystem [default: one made from the device's spec]
     #[arg(long)]
     pub nqn: Option<String>,
-    /// Let only hosts with this NVMe Qualified Name connect; can be repeated. Hosts say who they
-    /// are, nothing proves it without --dhchap-secrets
+    /// Let only hosts with this NVMe Qualified Name connect; can be repeated. Without
+    /// --dhchap-secrets hosts do not have to prove their name
     #[arg(long, value_name = "NQN")]
     pub allow_host: Vec<String>,
-    /// Let only hosts connect that prove with DH-HMAC-CHAP who they are. The file has lines of
+    /// Let only hosts connect that authenticate with DH-HMAC-CHAP. The file has lines of
     /// HOSTNQN SECRET or HOSTNQN SECRET CONTROLLER-SECRET, with secrets as `nvme gen-dhchap-key`
     /// makes them
     #[arg(long, value_name = "FILE")]
@@ -83,10 +83,10 @@ pub struct NvmeTcpArgs {
     pub poll: bool,
 }
 
-/// Watching and changing what is served.
+/// Options for monitoring and control.
 #[derive(Args, Debug)]
 pub struct ControlArgs {
-    /// Make a socket here for `zonal ctl`, which watches and changes the devices
+    /// Make a socket here for `zonal ctl`, which monitors and controls the devices
     #[arg(long, value_name = "SOCKET")]
     pub ctl: Option<PathBuf>,
     /// Answer `GET /metrics` on this address, for Prometheus
@@ -95,13 +95,13 @@ pub struct ControlArgs {
 }
 
 impl ControlArgs {
-    /// Whether anybody watches.
+    /// Whether the devices are monitored or controlled.
     pub fn is_wanted(&self) -> bool {
         self.ctl.is_some() || self.metrics.is_some()
     }
 }
 
-/// What belongs to the files.
+/// Options of the export as files.
 #[derive(Args, Debug)]
 pub struct FuseArgs {
     /// Mount the zones as files on this directory, as zonefs does (needs the feature `fuse`)
@@ -116,7 +116,7 @@ pub struct FuseArgs {
     pub threads: u16,
 }
 
-/// What belongs to the export as a block device of this machine.
+/// Options of the export as a block device.
 #[derive(Args, Debug)]
 pub struct UblkArgs {
     /// Serve it as the block device /dev/ublkbID of this machine, through the kernel's ublk driver;
@@ -133,8 +133,8 @@ pub struct UblkArgs {
     /// Copy the data of the ublk device, also where the kernel can lend its pages to the device
     #[arg(long = "ublk-copy")]
     pub copies: bool,
-    /// The ublk device waits for another server if this one is killed, with its I/O, and one that
-    /// waits goes on
+    /// If this server is killed, keep the ublk device and its I/O for the next one; if such a device
+    /// waits, take it over
     #[arg(long)]
     pub recover: bool,
 }

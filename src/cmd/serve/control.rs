@@ -1,4 +1,4 @@
-//! The control socket and the metrics: not ways to the data, but to what serves them.
+//! The control socket and the metrics.
 use super::Export;
 use super::args::ControlArgs;
 use anyhow::{Context, Result};
@@ -19,35 +19,35 @@ impl Export for MetricsServer {
     }
 }
 
-/// Makes the control socket and serves the metrics, as far as they are asked for.
+/// Starts the control socket and the metrics server, if they are wanted.
 ///
 /// # Errors
-/// Why there can be none.
+/// The socket or the address cannot be bound.
 pub fn start(
     args: &ControlArgs,
     devices: &[AttachedDevice],
     injects: Vec<Arc<InjectDevice>>,
     exports: &[Box<dyn Export>],
 ) -> Result<Vec<Box<dyn Export>>> {
-    // Files are of the only device that there is then.
+    // With an export as files there is only one device.
     let files = exports.iter().find_map(|export| export.files());
-    let operated = devices.iter().zip(injects).map(|(attached, device)| ManagedDevice {
+    let managed = devices.iter().zip(injects).map(|(attached, device)| ManagedDevice {
         name: attached.name.clone(),
         description: attached.description.clone(),
         queue: Arc::clone(&attached.queue),
         device,
         files: files.clone(),
     });
-    let places = exports.iter().map(|export| export.location()).collect();
-    let operator = Arc::new(DeviceManager::new(operated.collect(), places));
+    let locations = exports.iter().map(|export| export.location()).collect();
+    let manager = Arc::new(DeviceManager::new(managed.collect(), locations));
     let mut servers: Vec<Box<dyn Export>> = Vec::new();
     if let Some(path) = &args.ctl {
-        let server = ControlServer::start(path, Arc::clone(&operator))
+        let server = ControlServer::start(path, Arc::clone(&manager))
             .with_context(|| format!("--ctl {}", path.display()))?;
         servers.push(Box::new(server));
     }
     if let Some(address) = args.metrics {
-        let server = MetricsServer::start(address, operator)
+        let server = MetricsServer::start(address, manager)
             .with_context(|| format!("--metrics {address}"))?;
         servers.push(Box::new(server));
     }

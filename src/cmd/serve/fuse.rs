@@ -1,4 +1,4 @@
-//! The export as files.
+//! The export of zones as files.
 use super::ServeArgs;
 use super::{Event, Export};
 use anyhow::{Context, Result};
@@ -23,14 +23,14 @@ impl Export for Mount {
 /// Mounts the device's zones on a directory.
 ///
 /// # Errors
-/// What is wrong with an option or the device, or why nothing can be mounted there.
+/// An option or the device is unsuitable, or the directory cannot be mounted on.
 pub fn start(
     dir: &Path,
     args: &ServeArgs,
     device: &AttachedDevice,
     (clock, events): (&RealClock, Sender<Event>),
 ) -> Result<Mount> {
-    // The files are root's, as zonefs', or of who serves them if that is somebody else.
+    // The files belong to the user who serves them, which is root for zonefs.
     let ours = std::fs::metadata("/proc/self").map_or((0, 0), |own| (own.uid(), own.gid()));
     let mut options = Options::owned_by(ours.0, ours.1);
     if let Some(list) = &args.fuse.options {
@@ -43,7 +43,7 @@ pub fn start(
     let workers = WorkerPool::start(Arc::new(view), clock.clone(), args.fuse.threads.into())
         .with_context(in_device)?;
     let ended = move |why: &str| {
-        // If nobody listens, the server ends already.
+        // Without a receiver the server is already shutting down.
         let _ = events.send(Event::Ended(why.to_owned()));
     };
     Mount::start(dir, &device.name, workers, ended).context("--fuse")

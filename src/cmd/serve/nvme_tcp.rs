@@ -15,9 +15,9 @@ use zonal_lab::devices::{AttachedDevice, format_uuid};
 use zonal_nvme::auth::AuthConfig;
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 
-/// A subsystem with the devices as its namespaces, from 1 on.
+/// A subsystem whose namespaces are the devices, numbered from 1.
 pub struct NvmeTcp {
-    /// One for each path.
+    /// One server per path.
     servers: Vec<Server>,
     nqn: String,
 }
@@ -30,10 +30,10 @@ impl Export for NvmeTcp {
     }
 }
 
-/// Listens on the addresses.
+/// Starts the target on all addresses.
 ///
 /// # Errors
-/// What is wrong with an option or a device, or why nothing can be listened to.
+/// An option or a device is unsuitable, or an address cannot be bound.
 pub fn start(args: &ServeArgs, devices: &[AttachedDevice], clock: &RealClock) -> Result<NvmeTcp> {
     let options = &args.nvme_tcp;
     let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
@@ -62,7 +62,7 @@ pub fn start(args: &ServeArgs, devices: &[AttachedDevice], clock: &RealClock) ->
         None => Subsystem::new(config),
     };
     for (nsid, device) in (1..).zip(devices) {
-        // Two devices of one spec are two namespaces.
+        // Devices of the same spec are different namespaces.
         let made = || {
             if nsid == 1 { uuid(&device.name) } else { uuid(&format!("{nsid} {}", device.name)) }
         };
@@ -81,7 +81,7 @@ pub fn start(args: &ServeArgs, devices: &[AttachedDevice], clock: &RealClock) ->
     Ok(NvmeTcp { servers, nqn })
 }
 
-/// What hosts authenticate with.
+/// The secrets of hosts and the order of preference of algorithms.
 fn authentication(file: &Path, args: &ServeArgs) -> Result<AuthConfig> {
     let options = &args.nvme_tcp;
     let mut auth = load_secrets(file).context("--dhchap-secrets")?;
@@ -116,7 +116,7 @@ fn limits(args: &ServeArgs, clock: &RealClock) -> ServerConfig {
     config
 }
 
-/// Says what somebody may not expect.
+/// Warns about an address that others can reach.
 fn warn(address: SocketAddr, authenticates: bool) {
     let ip = match address.ip() {
         IpAddr::V6(ip) => ip.to_canonical(),
@@ -138,8 +138,8 @@ fn warn(address: SocketAddr, authenticates: bool) {
     }
 }
 
-/// A UUID of the device's name (RFC 9562 section 5.8, version 8): the same device has the same
-/// whenever it is served. Two 64-bit FNV-1a hashes.
+/// A UUID derived from a device's name (RFC 9562 section 5.8, version 8), so that it is the same
+/// whenever the device is served. Two 64-bit FNV-1a hashes.
 fn uuid(name: &str) -> [u8; 16] {
     let hash = |basis: u64| {
         name.bytes()

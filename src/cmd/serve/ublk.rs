@@ -17,10 +17,10 @@ impl Export for Ublk {
     }
 }
 
-/// Makes a ublk device, or goes on with one.
+/// Creates a ublk device, or takes over one that waits for recovery.
 ///
 /// # Errors
-/// What is wrong with an option or the device, or what the kernel does not have or do.
+/// An option or the device is unsuitable, or the kernel's ublk driver refuses.
 pub fn start(
     id: Option<u32>,
     args: &ServeArgs,
@@ -50,7 +50,7 @@ pub fn start(
         clock: clock.clone(),
         notify: Arc::new(|what| eprintln!("zonal: {what}")),
         ended: Arc::new(move |why| {
-            // If it is over already, nobody listens.
+            // Without a receiver the server is already shutting down.
             let _ = events.send(Event::Failed(format!("ublk device: {why}")));
         }),
     };

@@ -1,7 +1,7 @@
 //! `zonal zone`: the options of blkzone(8), util-linux 2.38.
 use clap::{Args, Subcommand, ValueEnum};
 
-/// What to do.
+/// The commands.
 #[derive(Subcommand, Debug)]
 pub enum ZoneCommand {
     /// Show the zones
@@ -12,13 +12,13 @@ pub enum ZoneCommand {
     Open(ActionArgs),
     /// Close zones
     Close(ActionArgs),
-    /// Make zones full
+    /// Finish zones: make them full
     Finish(ActionArgs),
-    /// Empty zones
+    /// Reset zones
     Reset(ActionArgs),
 }
 
-/// The device and the zones on it.
+/// The device and a range of its zones.
 #[derive(Args, Debug)]
 pub struct RangeArgs {
     /// A spec (see `zonal devices`), a TOML profile, an image NAME.img,
@@ -38,9 +38,9 @@ pub struct RangeArgs {
     /// Show the number of zones found, or the range that was worked on
     #[arg(short, long)]
     pub verbose: bool,
-    /// First do this to the device, which unless it is an image a command finds as new: `write SECTOR
+    /// Operations to run first, since an emulated device is new for each command: `write SECTOR
     /// SECTORS`, `append SECTOR SECTORS`, or `open`, `close`, `finish` or `reset` with the SECTOR
-    /// of a zone; several between semicolons
+    /// of a zone; separated by semicolons
     #[arg(long, value_name = "OPERATIONS")]
     pub after: Vec<String>,
 }
@@ -55,12 +55,12 @@ pub struct ReportArgs {
     pub filter: Option<Filter>,
 }
 
-/// Options of the commands that change zones.
+/// Options of zone management.
 #[derive(Args, Debug)]
 pub struct ActionArgs {
     #[command(flatten)]
     pub range: RangeArgs,
-    /// Accepted as blkzone has it: nobody else uses the devices made here
+    /// Accepted for compatibility with blkzone; has no effect
     #[arg(short, long)]
     pub force: bool,
 }
@@ -83,7 +83,7 @@ pub enum Filter {
 /// 1000.
 const SUFFIXES: &str = "KMGTPE";
 
-/// Reads a number of sectors.
+/// Parses a number of sectors.
 pub fn sectors(text: &str) -> Result<u64, String> {
     let expected =
         || "expected a number of sectors such as 524288, 0x80000, 512K or 1MiB".to_owned();
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sectors_take_the_suffixes_and_the_prefix_of_blkzone() {
+    fn sectors_have_the_suffixes_and_the_prefix_of_blkzone() {
         for (text, expected) in [
             ("0", 0),
             ("524288", 524_288),

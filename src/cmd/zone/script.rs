@@ -35,7 +35,7 @@ mod tests {
     use zonal_blk::Op;
 
     #[test]
-    fn operations_are_read_in_their_order() {
+    fn operations_are_parsed_in_order() {
         let step = |op, sector, length| Step { op, sector: Sector(sector), length };
         let expected = vec![
             step(Op::Write, 0, 2048),
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_operations_say_what_was_expected() {
+    fn errors_say_what_was_expected() {
         for (text, expected) in [
             (
                 "erase 0",

@@ -126,10 +126,10 @@ fn after_an_error_open_files_can_be_read_and_not_written() {
     file.write_all_at(&block(), 0).unwrap();
     let status = Some(zonal_blk::Status::IoError);
     let fault = FaultSpec {
-        late: zonal_blk::Nanos(0),
+        delay: zonal_blk::Nanos(0),
         effect: Effect::Nothing,
         status,
-        stop: AbortResponse::default(),
+        on_abort: AbortResponse::default(),
     };
     mounted.device.inject(true, fault);
     fails(file.write_all_at(&block(), BLOCK), Errno::IO);
@@ -159,10 +159,10 @@ fn offline_zone_has_no_permissions_not_even_for_root() {
     let file = mounted.open("seq/0").unwrap();
     let status = Some(zonal_blk::Status::IoError);
     let fault = FaultSpec {
-        late: zonal_blk::Nanos(0),
+        delay: zonal_blk::Nanos(0),
         effect: Effect::Nothing,
         status,
-        stop: AbortResponse::default(),
+        on_abort: AbortResponse::default(),
     };
     mounted.device.inject(true, fault);
     fails(file.write_all_at(&block(), 0), Errno::IO);

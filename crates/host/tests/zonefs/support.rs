@@ -160,10 +160,10 @@ impl Files {
     /// The next command fails, after it had this effect.
     pub fn inject(&self, effect: Effect) {
         let fault = FaultSpec {
-            late: Nanos(0),
+            delay: Nanos(0),
             effect,
             status: Some(Status::IoError),
-            stop: AbortResponse::default(),
+            on_abort: AbortResponse::default(),
         };
         self.device.inject(false, fault);
     }

@@ -1,22 +1,23 @@
-//! A volatile write cache, as far as it shows: what a power loss may take.
+//! The observable part of a volatile write cache: what a power loss may lose.
 //!
-//! Takes note of writes, flushes and moved write pointers; gives, when the power fails, a medium in
-//! which everything is that was flushed or written with FUA, and of the rest what chance has spared.
-//! Keeps true: a sequential zone loses nothing but a tail, and its write pointer is where its data
-//! end; writes elsewhere are lost each on its own.
+//! The cache tracks writes, flushes and write pointers. After a power loss, the medium holds what was
+//! flushed or written with FUA, and a random part of the rest.
+//!
+//! Invariants: a sequential zone loses at most a tail, and its write pointer is at the end of its
+//! data; other writes are lost or kept independently of one another.
 use zonal_blk::{BioFlags, Device, Limits, Op, Request, Sector, ZoneCondition, ZoneKind, ZoneNo};
 use zonal_device::control::FaultHooks;
 use zonal_device::rng::Rng;
 
 pub(super) struct Cache {
     limits: Limits,
-    /// By zone; none on a device without zones.
+    /// By zone; empty on a device without zones.
     sequential: Vec<bool>,
-    /// How much of each zone is safe, in sectors from its start.
+    /// The durable part of each zone, in sectors from its start.
     durable: Vec<u64>,
-    /// Writes outside of sequential zones since the last flush, the oldest first.
+    /// Writes outside sequential zones since the last flush, oldest first.
     unflushed: Vec<UnflushedWrite>,
-    /// What lies under the write that is about to be done.
+    /// The data that the next write overwrites.
     overwritten: Option<Vec<u8>>,
 }
 
@@ -45,7 +46,7 @@ impl Cache {
         self.sequential.get(zone.index()).is_some_and(|&sequential| sequential)
     }
 
-    /// A command is about to be done.
+    /// A command is about to be executed.
     pub(super) fn before(&mut self, medium: &dyn FaultHooks, request: &Request) {
         self.overwritten = None;
         if request.flags().contains(BioFlags::PREFLUSH) {
@@ -62,7 +63,7 @@ impl Cache {
         }
     }
 
-    /// A write is on the medium, as far as can be seen.
+    /// A write was executed.
     pub(super) fn wrote(&mut self, request: &Request, landed: Sector, nr_sectors: u32) {
         let fua = request.flags().contains(BioFlags::FUA);
         let Some(old) = self.overwritten.take() else {
@@ -75,7 +76,7 @@ impl Cache {
             return;
         };
         if fua {
-            // What is older in these places must not come back over it.
+            // Older unflushed data must not reappear over it.
             self.unflushed.clear();
             return;
         }
@@ -87,7 +88,7 @@ impl Cache {
         });
     }
 
-    /// A reset or the like is never lost.
+    /// A zone's write pointer was moved durably, as by a reset.
     pub(super) fn moved(&mut self, zone: ZoneNo, to: Sector) {
         self.durable[zone.index()] = to.0;
     }
@@ -100,7 +101,7 @@ impl Cache {
         self.durable.fill(0);
     }
 
-    /// The zones are noted when the command begins, with [`Cache::before`].
+    /// A flush was executed. [`Cache::before`] has recorded the write pointers.
     pub(super) fn flush(&mut self) {
         self.unflushed.clear();
     }
@@ -114,7 +115,7 @@ impl Cache {
         }
     }
 
-    /// The power fails. No zone is open.
+    /// The power fails. All zones are closed.
     pub(super) fn lose(&mut self, medium: &dyn FaultHooks, rng: &mut Rng) {
         for number in 0..self.limits.nr_zones {
             self.lose_unflushed_tail(medium, ZoneNo(number), rng);
@@ -135,7 +136,7 @@ impl Cache {
         let Some(zone) = describe(medium, number) else {
             return;
         };
-        // A full zone has given back its resources; that it is full is not forgotten.
+        // A full zone stays full.
         if zone.kind != ZoneKind::SequentialRequired || zone.cond != ZoneCondition::Closed {
             return;
         }

@@ -1,4 +1,4 @@
-//! What happened at the device, in order.
+//! A log of what happened at the device.
 use std::collections::VecDeque;
 use zonal_blk::{BioFlags, Nanos, Op, Sector, Status, Tag, Zone, ZoneNo};
 
@@ -22,11 +22,11 @@ pub enum Event {
     Refused,
     /// A command was started.
     Started {
-        /// Hardware queue, counted from the first that was opened.
+        /// Hardware queue, numbered in the order of opening.
         queue: u16,
         /// Tag within the queue.
         tag: Tag,
-        /// What the device is asked to do.
+        /// The operation.
         op: Op,
         /// The command's flags.
         flags: BioFlags,
@@ -36,44 +36,44 @@ pub enum Event {
         sector: Sector,
         /// Length.
         nr_sectors: u32,
-        /// How many bios are in it: the next ones of [`Log::parts`].
+        /// The number of its bios: the next ones of [`Log::parts`].
         bios: u32,
-        /// When.
+        /// When it happened.
         at: Nanos,
     },
-    /// The medium has done a command, or refused to.
+    /// The medium executed a command, or failed it.
     Executed {
         /// Hardware queue.
         queue: u16,
         /// Tag.
         tag: Tag,
-        /// Where it landed.
+        /// The first sector that was written or read.
         sector: Sector,
-        /// How many of its sectors were done.
+        /// The number of sectors that were executed.
         nr_sectors: u32,
-        /// What the medium says.
+        /// The status of the medium.
         status: Status,
     },
-    /// A command had taken too long for the layer.
+    /// The layer aborted a command.
     Aborted {
         /// Hardware queue.
         queue: u16,
         /// Tag.
         tag: Tag,
-        /// Whether it is given back, now or later, without its end being known.
+        /// Whether the device completes it, now or later, with an unknown result.
         stops: bool,
-        /// When.
+        /// When it happened.
         at: Nanos,
     },
-    /// A command was given back.
+    /// A command completed.
     Done {
         /// Hardware queue.
         queue: u16,
         /// Tag.
         tag: Tag,
-        /// How it ended.
+        /// Its status.
         status: Status,
-        /// Whether that, or how much was done, was not the medium's doing.
+        /// Whether the status, or the part that was executed, is due to a fault.
         faulty: bool,
     },
 }
@@ -81,25 +81,25 @@ pub enum Event {
 /// A zone report.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The first zone that was asked for.
+    /// The first zone that was requested.
     pub first: ZoneNo,
-    /// The zones, or why there are none.
+    /// The zones, or the error.
     pub zones: Result<Vec<Zone>, Status>,
 }
 
-/// What happened since the log was last taken.
+/// Events since the log was last taken.
 #[derive(Debug, Default)]
 pub struct Log {
-    /// In order.
+    /// Events, in order.
     pub events: Vec<Event>,
-    /// The bios of the commands that were started, one command after the other.
+    /// The bios of the started commands, one command after another.
     pub parts: Vec<BioPart>,
     /// Zone reports, in order.
     pub reports: VecDeque<Report>,
 }
 
 impl Log {
-    /// Empties the log and keeps its room.
+    /// Empties the log, keeping its capacity.
     pub fn clear(&mut self) {
         self.events.clear();
         self.parts.clear();

@@ -1,20 +1,21 @@
-//! A device that fails as it is told to, around one that does not.
+//! A device with injected faults, around a device that does not fail.
 //!
-//! Takes the commands of the block layer and the wishes of whoever tests it; gives the commands to
-//! the device inside when their time has come, or fails them. Keeps true: every command comes back
-//! once; a command has its effect at one moment or not at all; the same wishes at the same commands
-//! have the same outcome. Everything is written to a [`Log`], which the tester takes.
+//! Commands wait here until they are due; then the device inside executes them, unless their fault
+//! says otherwise. Everything is recorded in a [`Log`], which the tester takes.
 //!
 //! ```text
-//!   start --> busy? back to the layer
-//!         --> pending until base + jitter + what its fault adds       any order
-//!   abort --> given back undone, done or later; or it goes on        too late for the layer
-//!   poll  --> due: the medium does all, a part or nothing of it      torn, lost
-//!         --> the status of the medium, or that of its fault          denied, timed out
+//!   start --> busy: back to the layer
+//!         --> pending for latency + jitter + delay of its fault        any order
+//!   abort --> completed unexecuted, executed or later; or ignored      timed out
+//!   poll  --> due: the medium executes all, a part or nothing of it    torn, lost
+//!         --> the status of the medium, or that of its fault           failed, timed out
 //! ```
 //!
-//! A volatile cache, if there is one, is accounted for here: what was written since the last flush
-//! is rolled back, whole or in part, when the power is lost ([`FaultDevice::lose_power`]).
+//! Invariants: every command completes once; a command takes effect at one moment or not at all; the
+//! same faults for the same commands have the same outcome.
+//!
+//! The volatile cache, if there is one, is modelled here: a power loss
+//! ([`FaultDevice::lose_power`]) rolls back what was written since the last flush, all or part of it.
 mod cache;
 mod log;
 mod queue;
@@ -31,26 +32,26 @@ use zonal_blk::{
 use zonal_device::control::{CommandObserver, FaultHooks};
 use zonal_device::rng::Rng;
 
-/// What the device is to be like while it does not fail.
+/// The device while it does not fail.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultConfig {
-    /// Every command takes this long before the medium does it.
+    /// Time before the medium executes a command.
     pub latency: Nanos,
-    /// Up to this much longer, by what the command is.
+    /// Maximum additional time, which depends on the command alone.
     pub jitter: Nanos,
-    /// Chooses the jitter and what a power loss spares.
+    /// Seed of the jitter and of what a power loss keeps.
     pub seed: u64,
-    /// Writes are in a volatile cache until they are flushed.
+    /// Whether writes are volatile until they are flushed.
     pub volatile_cache: bool,
-    /// Length of the last zone, if it is to be shorter than the others. Its capacity is no larger.
+    /// Length of the last zone if it is shorter than the others. Limits its capacity too.
     pub last_zone: Option<Sector>,
     /// Longest write zeroes in sectors, 0 for none, if shorter than the device's own.
     pub max_write_zeroes: Option<u32>,
-    /// Whether seeks cost time, for the policy that goes by it.
+    /// Whether the device is rotational, which selects the default zone-write policy.
     pub rotational: bool,
 }
 
-/// How much of a command the medium does.
+/// How much of a command the medium executes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// All.
@@ -61,39 +62,40 @@ pub enum Effect {
     Nothing,
 }
 
-/// What becomes of a command.
+/// A fault of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultSpec {
-    /// How much longer it takes; for ever if that is beyond the end of time.
-    pub late: Nanos,
-    /// How much of it is done.
+    /// Additional time; [`u64::MAX`] for a command that never completes by itself.
+    pub delay: Nanos,
+    /// How much of it is executed.
     pub effect: Effect,
-    /// What the device says of it, whatever was done; `None` for the truth.
+    /// The status that the device reports, whatever was executed; `None` for the real one.
     pub status: Option<Status>,
-    /// What the device does if it is asked to stop it.
-    pub stop: AbortResponse,
+    /// What the device does when the layer aborts it.
+    pub on_abort: AbortResponse,
 }
 
-/// What a device does with a command that has taken too long for the layer.
+/// What a device does with a command that the layer aborts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AbortResponse {
-    /// Gives it back undone.
+    /// Completes it without executing it.
     #[default]
     NotExecuted,
-    /// Does it, as far as its fault allows, and gives it back.
+    /// Executes it, as far as its fault allows, and completes it.
     Executed,
-    /// Gives it back so much later; it does it then.
+    /// Executes and completes it after this time.
     Delayed(Nanos),
-    /// Goes on with it so many times; then gives it back undone.
+    /// Ignores this many aborts; completes it without executing it at the next.
     ResetTimer(u32),
 }
 
-/// The device.
+/// A device with injected faults.
 pub struct FaultDevice {
     inner: Arc<dyn FaultHooks>,
     limits: Limits,
     config: FaultConfig,
-    /// Whether the device inside shows what it does; else it does it when it gives it back.
+    /// Whether the device inside reports when it executes a command; else that counts as the moment
+    /// of its completion.
     observes: bool,
     state: Mutex<State>,
 }
@@ -101,19 +103,19 @@ pub struct FaultDevice {
 #[derive(Default)]
 struct State {
     log: Log,
-    /// Waiting for commands: of writes only, or any.
+    /// Faults of commands to come; the flag is for writes only.
     faults: VecDeque<(bool, FaultSpec)>,
-    /// So many starts will be refused.
+    /// Number of starts that will be refused.
     busy: u32,
     removed: bool,
-    /// Counts losses of all commands in flight.
+    /// Number of times that all commands in flight were lost.
     epoch: u32,
     opened: u16,
     cache: Option<Cache>,
 }
 
 impl FaultDevice {
-    /// A device that behaves as `inner`, until it is told otherwise.
+    /// A device that behaves as `inner` until faults are injected.
     pub fn new(inner: Arc<dyn FaultHooks>, config: FaultConfig) -> Arc<Self> {
         let mut limits = inner.limits().clone();
         limits.rotational |= config.rotational;
@@ -133,7 +135,7 @@ impl FaultDevice {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("a thread died while it held the device")
+        self.state.lock().expect("another thread panicked with the device locked")
     }
 
     /// The device inside.
@@ -141,43 +143,43 @@ impl FaultDevice {
         &self.inner
     }
 
-    /// Exchanges the log for `empty`, which is to be an empty one.
+    /// Takes the log and leaves `empty` in its place.
     pub fn swap_log(&self, empty: &mut Log) {
         std::mem::swap(&mut self.state().log, empty);
     }
 
-    /// The next command that is started, or the next write, has this fault.
+    /// Injects a fault into the next command, or the next write.
     pub fn inject(&self, writes_only: bool, fault: FaultSpec) {
         self.state().faults.push_back((writes_only, fault));
     }
 
-    /// Refuses the next starts.
+    /// Refuses the next `starts` starts with busy.
     pub fn refuse_starts(&self, starts: u32) {
         self.state().busy += starts;
     }
 
-    /// No more faults for commands to come, and no more refusals.
+    /// Clears faults of commands to come and refusals.
     pub fn clear_faults(&self) {
         let mut state = self.state();
         state.faults.clear();
         state.busy = 0;
     }
 
-    /// The device is gone: commands fail with [`Status::Offline`], those in flight too, and so do
-    /// zone reports. What the device inside is at, it goes on with, and nobody hears how it ends.
+    /// Removes the device: commands, also those in flight, and zone reports fail with
+    /// [`Status::Offline`]. The device inside finishes what it has begun, but its status is lost.
     pub fn remove(&self) {
         let mut state = self.state();
         state.removed = true;
         state.epoch += 1;
     }
 
-    /// The device is back, as it went.
+    /// Brings the device back as it was.
     pub fn reattach(&self) {
         self.state().removed = false;
     }
 
-    /// Appends the zones to `zones` as the device would report them, also while it is gone; not
-    /// logged. None without zones.
+    /// Appends the zones as the device would report them, even while it is removed. Not logged.
+    /// Appends nothing on a device without zones.
     pub fn describe_zones(&self, zones: &mut Vec<Zone>) {
         if self.inner.report_zones(ZoneNo(0), usize::MAX, zones).is_ok() {
             for (number, zone) in (0..).zip(zones) {
@@ -186,13 +188,13 @@ impl FaultDevice {
         }
     }
 
-    /// Whether the device is gone.
+    /// Whether the device is removed.
     pub fn is_removed(&self) -> bool {
         self.state().removed
     }
 
-    /// The power fails for a moment: commands in flight are lost, and of what is in the volatile
-    /// cache whatever `draw` chooses. What the device inside is at counts as done just before.
+    /// Power loss and return: commands in flight are lost, and a part of the volatile cache, which
+    /// `draw` selects. What the device inside is executing counts as done just before.
     pub fn lose_power(&self, draw: u64) {
         self.inner.drain();
         let mut state = self.state();
@@ -204,7 +206,7 @@ impl FaultDevice {
         }
     }
 
-    /// Makes a zone fail, or mends it.
+    /// Makes a zone fail, or restores it.
     ///
     /// # Errors
     /// As [`FaultHooks::set_condition`].
@@ -218,11 +220,11 @@ impl FaultDevice {
         Ok(())
     }
 
-    /// Somebody resets a zone past the block layer.
+    /// Resets a zone without the block layer.
     ///
     /// # Errors
-    /// What the device says.
-    pub fn reset_past_layer(&self, zone: ZoneNo) -> Result<(), Status> {
+    /// As [`FaultHooks::rewind`].
+    pub fn reset_externally(&self, zone: ZoneNo) -> Result<(), Status> {
         self.inner.rewind(zone, Sector(0))?;
         if let Some(cache) = &mut self.state().cache {
             cache.moved(zone, Sector(0));
@@ -230,7 +232,7 @@ impl FaultDevice {
         Ok(())
     }
 
-    /// The zone as the device with its shorter last zone reports it.
+    /// Adjusts a zone report to the shorter last zone.
     fn shorten(&self, number: u32, zone: &mut Zone) {
         let Some(last) = self.config.last_zone.filter(|_| number + 1 == self.limits.nr_zones)
         else {
@@ -248,8 +250,8 @@ impl FaultDevice {
         }
     }
 
-    /// A pseudo-random number below `bound` that depends on what the command is and not on what
-    /// came before it, so that dropping one operation of a history leaves the others alone.
+    /// Pseudo-random jitter that depends on the command and not on those before it, so that dropping
+    /// an operation of a history does not change the others.
     fn jitter_of(&self, request: &Request) -> u64 {
         let bound = self.config.jitter.0;
         if bound == 0 {
@@ -327,7 +329,7 @@ impl Device for FaultDevice {
     }
 }
 
-/// What a command leaves behind in a cache and on the medium.
+/// Applies an executed command to the cache.
 fn note_effect(cache: &mut Cache, request: &Request, nr_sectors: u32, landed: Sector) {
     match request.op() {
         op if op.is_write() => cache.wrote(request, landed, nr_sectors),

@@ -1,7 +1,6 @@
-//! A hardware queue of a device that fails as it is told to.
+//! A hardware queue of a device with injected faults.
 //!
-//! Takes requests; gives each to the device inside when it is due, unless its fault is another.
-//! Commands that are due together are taken up newest first, as the null device does it.
+//! Commands that are due at the same time are executed newest first, as by the null device.
 use super::log::{BioPart, Event};
 use super::{AbortResponse, CommandObserver, Effect, FaultDevice, FaultSpec, note_effect};
 use std::cmp::Ordering;
@@ -15,16 +14,16 @@ pub(super) struct FaultQueue {
     inner: Box<dyn HwQueue>,
     number: u16,
     pending: BinaryHeap<Pending>,
-    /// Commands that are with the device inside, by tag.
+    /// Commands in the device inside, by tag.
     inside: Vec<Option<InnerCommand>>,
     started: u64,
-    /// The device's when last looked at.
+    /// The epoch of the device at the last poll.
     epoch: u32,
-    /// What the device inside gave back; kept for its capacity.
+    /// Completions of the device inside; kept for its capacity.
     out: Vec<Box<Request>>,
 }
 
-/// What is to be said of a command that is with the device inside.
+/// A command in the device inside.
 #[derive(Clone, Copy)]
 struct InnerCommand {
     epoch: u32,
@@ -53,8 +52,8 @@ impl FaultQueue {
         }
     }
 
-    /// The medium's part in a command that is due. What is done at once goes to `done`; the device
-    /// inside may keep it.
+    /// Executes a command that is due. It goes to `done` if it completes at once; the device inside
+    /// may keep it.
     fn execute(&mut self, now: Nanos, pending: Pending, done: &mut Vec<Box<Request>>) {
         let Pending { fault, mut request, .. } = pending;
         match fault.map_or(Effect::All, |fault| fault.effect) {
@@ -75,7 +74,7 @@ impl FaultQueue {
                 let inside = InnerCommand { epoch: pending.epoch, status };
                 self.inside[usize::from(request.tag().0)] = Some(inside);
                 if let Err(request) = self.inner.start(now, request) {
-                    // The device inside is busy itself.
+                    // The device inside is busy.
                     let (number, epoch) = (pending.number, pending.epoch);
                     self.pending.push(Pending { due: now, number, epoch, fault, request });
                 }
@@ -83,7 +82,7 @@ impl FaultQueue {
         }
     }
 
-    /// A write that stops early. At least its last LBA is missing.
+    /// A torn write, without at least its last LBA.
     fn torn_write(&mut self, request: &mut Request, lbas: u32) -> Status {
         let lba = self.device.limits.lba_sectors();
         let nr_sectors = (lbas * lba).min(request.nr_sectors() - lba);
@@ -127,31 +126,31 @@ impl FaultQueue {
         done.push(request);
     }
 
-    /// Collects what the device inside has done.
+    /// Collects completions of the device inside.
     fn collect(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
         let mut out = std::mem::take(&mut self.out);
         self.inner.poll(now, &mut out);
         for request in out.drain(..) {
             let inside = self.inside[usize::from(request.tag().0)].take();
-            let truth = request.status();
+            let real = request.status();
             if !self.device.observes {
-                self.device.after(Some(self.number), &request, truth);
+                self.device.after(Some(self.number), &request, real);
             }
             let lost = {
                 let state = self.device.state();
                 state.removed || inside.is_some_and(|inside| inside.epoch != state.epoch)
             };
-            let told = match lost {
+            let reported = match lost {
                 true => Some(Status::Offline),
                 false => inside.and_then(|inside| inside.status),
             };
-            self.complete(request, told.unwrap_or(truth), told.is_some(), done);
+            self.complete(request, reported.unwrap_or(real), reported.is_some(), done);
         }
         self.out = out;
     }
 }
 
-/// Where a native append will land.
+/// The sector that a native append will write to.
 fn append_target(device: &FaultDevice, request: &Request) -> Option<zonal_blk::Sector> {
     if request.op() != Op::ZoneAppend {
         return None;
@@ -196,9 +195,9 @@ impl HwQueue for FaultQueue {
         state.log.events.push(started);
         let epoch = state.epoch;
         drop(state);
-        let late = fault.map_or(0, |fault| fault.late.0);
+        let delay = fault.map_or(0, |fault| fault.delay.0);
         let takes = device.config.latency.0 + device.jitter_of(&request);
-        let due = Nanos(now.0.saturating_add(takes.saturating_add(late)));
+        let due = Nanos(now.0.saturating_add(takes.saturating_add(delay)));
         self.started += 1;
         self.pending.push(Pending { due, number: self.started, epoch, fault, request });
         Ok(())
@@ -211,7 +210,7 @@ impl HwQueue for FaultQueue {
         };
         if removed || epoch != self.epoch {
             self.epoch = epoch;
-            // What was in flight when the device went is lost; so is all until it comes back.
+            // Commands in flight at a removal are lost, and all others until the device is back.
             let mut kept = BinaryHeap::new();
             for pending in std::mem::take(&mut self.pending).into_sorted_vec().into_iter().rev() {
                 if removed || pending.epoch != epoch {
@@ -259,9 +258,9 @@ impl HwQueue for FaultQueue {
         let found = place.map(|place| pending.swap_remove(place));
         self.pending = pending.into();
         match found {
-            Some(found) => self.stop(now, found, done),
+            Some(found) => self.abort_pending(now, found, done),
             None => {
-                // The device inside is at it, and will be done in its time.
+                // The device inside is executing it and will complete it.
                 self.log_abort(now, tag, true);
                 Abort::Accepted
             }
@@ -270,15 +269,20 @@ impl HwQueue for FaultQueue {
 }
 
 impl FaultQueue {
-    /// What becomes of a command that has taken too long and that the device inside does not have.
-    fn stop(&mut self, now: Nanos, mut pending: Pending, done: &mut Vec<Box<Request>>) -> Abort {
-        let stop = pending.fault.map_or(AbortResponse::NotExecuted, |fault| fault.stop);
-        let goes_on = matches!(stop, AbortResponse::ResetTimer(times) if times > 0);
-        self.log_abort(now, pending.request.tag(), !goes_on);
-        match stop {
+    /// Aborts a command that has not reached the device inside.
+    fn abort_pending(
+        &mut self,
+        now: Nanos,
+        mut pending: Pending,
+        done: &mut Vec<Box<Request>>,
+    ) -> Abort {
+        let on_abort = pending.fault.map_or(AbortResponse::NotExecuted, |fault| fault.on_abort);
+        let ignores = matches!(on_abort, AbortResponse::ResetTimer(times) if times > 0);
+        self.log_abort(now, pending.request.tag(), !ignores);
+        match on_abort {
             AbortResponse::ResetTimer(times) if times > 0 => {
-                let fault = pending.fault.as_mut().expect("it is deaf by its fault");
-                fault.stop = AbortResponse::ResetTimer(times - 1);
+                let fault = pending.fault.as_mut().expect("its fault ignores aborts");
+                fault.on_abort = AbortResponse::ResetTimer(times - 1);
                 self.pending.push(pending);
                 return Abort::ResetTimer;
             }
@@ -290,8 +294,8 @@ impl FaultQueue {
                 self.execute(now, pending, done);
                 self.collect(now, done);
             }
-            AbortResponse::Delayed(late) => {
-                pending.due = now.saturating_add(late);
+            AbortResponse::Delayed(delay) => {
+                pending.due = now.saturating_add(delay);
                 self.pending.push(pending);
             }
         }

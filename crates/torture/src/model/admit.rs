@@ -1,29 +1,29 @@
-//! The way in: freezing, checking, cutting.
+//! Submission: freezing, validation, splitting.
 use super::bios::{Part, Spec};
 use super::plug::Write;
 use super::{CheckResult, Model};
 use zonal_blk::{BioFlags, Op, Sector, Status};
 
 impl Model {
-    /// A bio is submitted. It has the number [`Model::next_id`] had.
-    pub(in super::super) fn submit(&mut self, spec: Spec) -> CheckResult {
+    /// A bio is submitted. Its number is what [`Model::next_id`] returned before.
+    pub(crate) fn submit(&mut self, spec: Spec) -> CheckResult {
         let channel = spec.channel;
         let acknowledged = self.data.acknowledged_so_far();
         let bio = self.bios.add(spec, acknowledged);
         self.channels[channel].outstanding += 1;
-        if self.is_held_back(channel) {
+        if self.is_held(channel) {
             self.channels[channel].held.push_back(bio);
             return Ok(());
         }
         self.admit(bio)
     }
 
-    /// Bios are submitted together.
-    pub(in super::super) fn submit_batch(&mut self, specs: Vec<Spec>) -> CheckResult {
+    /// A batch of bios is submitted.
+    pub(crate) fn submit_batch(&mut self, specs: Vec<Spec>) -> CheckResult {
         let mut run: Option<Write> = None;
         let mut run_zone = 0;
         for spec in specs {
-            let plain = self.is_plain(&spec) && !self.is_held_back(spec.channel);
+            let plain = self.is_plain(&spec) && !self.is_held(spec.channel);
             if !plain {
                 if let Some(write) = run.take() {
                     self.write(run_zone, write)?;
@@ -40,7 +40,7 @@ impl Model {
             self.channels[channel].outstanding += 1;
             self.bios.enter(bio, 1);
             if !ordered {
-                // What the device gets says how they were merged.
+                // The command at the device shows how they were merged.
                 continue;
             }
             let at = self.offset(zone, sector);
@@ -70,8 +70,8 @@ impl Model {
         run.map_or(Ok(()), |write| self.write(run_zone, write))
     }
 
-    /// A channel polls: what it held back is let in, if the queue is not frozen.
-    pub(in super::super) fn poll(&mut self, channel: usize) -> CheckResult {
+    /// A channel polls: held bios are admitted unless the queue is frozen.
+    pub(crate) fn poll(&mut self, channel: usize) -> CheckResult {
         if self.is_frozen() {
             return Ok(());
         }
@@ -81,7 +81,7 @@ impl Model {
         Ok(())
     }
 
-    fn is_held_back(&self, channel: usize) -> bool {
+    fn is_held(&self, channel: usize) -> bool {
         self.is_frozen() || !self.channels[channel].held.is_empty()
     }
 
@@ -107,7 +107,7 @@ impl Model {
             && self.longest(spec, spec.sector) >= spec.nr_sectors
     }
 
-    /// How much of a bio can go in one command from `sector` on.
+    /// The longest part of a bio from `sector` on that fits one command.
     fn longest(&self, spec: &Spec, sector: Sector) -> u32 {
         let limits = &self.limits;
         let longest = match spec.op {
@@ -123,8 +123,8 @@ impl Model {
         }
     }
 
-    /// Why a bio may not enter the layer.
-    fn refusal(&self, spec: &Spec) -> Option<Status> {
+    /// The status with which a bio is rejected, if it is.
+    fn rejection(&self, spec: &Spec) -> Option<Status> {
         let limits = &self.limits;
         let Spec { op, sector, nr_sectors, .. } = *spec;
         let lba = u64::from(limits.lba_sectors());
@@ -158,12 +158,12 @@ impl Model {
 
     fn admit(&mut self, bio: u32) -> CheckResult {
         let spec = self.bios.get(bio).clone();
-        if let Some(status) = self.refusal(&spec) {
+        if let Some(status) = self.rejection(&spec) {
             self.bios.enter(bio, 1);
             let part = Part { bio, sector: spec.sector, nr_sectors: 0, flags: spec.flags };
-            return self.part_ended(&part, status);
+            return self.part_completed(&part, status);
         }
-        let parts = self.cut(bio, &spec);
+        let parts = self.split(bio, &spec);
         self.bios.enter(bio, u32::try_from(parts.len()).expect("fewer parts than sectors"));
         let as_data = spec.op == Op::WriteZeroes && self.limits.max_write_zeroes_sectors == 0;
         let op = if as_data { Op::Write } else { spec.op };
@@ -173,7 +173,7 @@ impl Model {
         Ok(())
     }
 
-    fn cut(&self, bio: u32, spec: &Spec) -> Vec<Part> {
+    fn split(&self, bio: u32, spec: &Spec) -> Vec<Part> {
         let flags = spec.flags;
         let mut parts = Vec::new();
         let (mut sector, mut left) = (spec.sector, spec.nr_sectors);
@@ -189,14 +189,14 @@ impl Model {
         parts
     }
 
-    /// A command's worth goes to the plug of its zone, or past it.
+    /// A part is sent to the plug of its zone, or around it.
     fn pass(&mut self, op: Op, spec: &Spec, part: Part) -> CheckResult {
         if self.limits.nr_zones == 0 {
             return Ok(());
         }
         if !self.plugs_in_use() {
             let lacking = op == Op::ZoneAppend && self.limits.append_max_sectors == 0;
-            return if lacking { self.part_ended(&part, Status::NotSupported) } else { Ok(()) };
+            return if lacking { self.part_completed(&part, Status::NotSupported) } else { Ok(()) };
         }
         if op == Op::ZoneResetAll {
             (0..self.limits.nr_zones as usize).for_each(|zone| self.begin_management(zone));
@@ -209,7 +209,7 @@ impl Model {
         let zone = usize::try_from(part.sector.0 / self.limits.zone_size.0).expect("an index");
         if self.is_conventional(zone) {
             let writes = matches!(op, Op::Write | Op::WriteZeroes);
-            return if writes { Ok(()) } else { self.part_ended(&part, Status::IoError) };
+            return if writes { Ok(()) } else { self.part_completed(&part, Status::IoError) };
         }
         if manages {
             self.begin_management(zone);
@@ -223,8 +223,8 @@ impl Model {
         self.write(zone, Write { op, at, len, flags, prio, parts: vec![part] })
     }
 
-    /// What nobody has heard of yet.
-    pub(in super::super) fn waiting(&self) -> String {
+    /// Bios that have not completed, for messages.
+    pub(crate) fn waiting(&self) -> String {
         self.bios.waiting()
     }
 }

@@ -1,4 +1,4 @@
-//! Each bio from its submission to its end.
+//! Each bio from submission to completion.
 use super::{CheckResult, Violation, require};
 use crate::fault::BioPart;
 use zonal_blk::sched::Prio;
@@ -6,14 +6,14 @@ use zonal_blk::{BioFlags, Completion, Op, Sector, Status};
 
 /// A bio as it was submitted.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Spec {
-    pub(in super::super) channel: usize,
-    pub(in super::super) op: Op,
-    pub(in super::super) sector: Sector,
-    pub(in super::super) nr_sectors: u32,
-    pub(in super::super) flags: BioFlags,
-    pub(in super::super) prio: Prio,
-    pub(in super::super) has_buf: bool,
+pub(crate) struct Spec {
+    pub(crate) channel: usize,
+    pub(crate) op: Op,
+    pub(crate) sector: Sector,
+    pub(crate) nr_sectors: u32,
+    pub(crate) flags: BioFlags,
+    pub(crate) prio: Prio,
+    pub(crate) has_buf: bool,
 }
 
 /// A bio or a part of one.
@@ -35,18 +35,18 @@ impl From<BioPart> for Part {
 
 struct Bio {
     spec: Spec,
-    /// Parts that have not ended; none yet for a bio that is held.
+    /// Parts that have not completed; 0 for a bio that is held.
     left: u32,
-    /// The statuses of parts that failed, a bit each.
+    /// A bit for each status of a failed part.
     failed: u16,
     completed: bool,
-    /// Where an append landed.
+    /// The sector that an append was written to.
     landed: Option<Sector>,
-    /// Acknowledged writes when the bio was submitted, for those that make them durable.
+    /// Number of writes acknowledged at submission, which a flush makes durable.
     acknowledged: u64,
-    /// How often its zone had been reset when a write reached the medium.
+    /// Number of resets of its zone when the write was executed.
     resets: u32,
-    /// What a read is to find, by sector.
+    /// Expected result of a read, by sector.
     expected: Vec<u64>,
 }
 
@@ -80,15 +80,15 @@ impl Bios {
         self.0[bio as usize].acknowledged
     }
 
-    /// The bio is in the layer, in so many parts.
+    /// The bio enters the layer in `parts` parts.
     pub(super) fn enter(&mut self, bio: u32, parts: u32) {
         self.0[bio as usize].left = parts;
     }
 
-    /// Whether a command may carry this part.
+    /// Checks that a command may contain this part.
     pub(super) fn check_part(&self, part: &Part) -> CheckResult {
         let Some(bio) = self.0.get(part.bio as usize) else {
-            return Err(format!("the device got a bio that nobody submitted: {part:?}"));
+            return Err(format!("the device got a bio that was not submitted: {part:?}"));
         };
         require!(bio.left > 0 && !bio.completed, "the device got bio {} again", part.bio);
         require!(
@@ -105,14 +105,14 @@ impl Bios {
         self.0[bio as usize].landed = Some(at);
     }
 
-    /// A part of a bio has ended. Gives the channel if it was the last.
-    pub(super) fn part_ended(
+    /// A part of a bio completed. Returns the channel if it was the last part.
+    pub(super) fn part_completed(
         &mut self,
         bio: u32,
         status: Status,
     ) -> Result<Option<usize>, Violation> {
         let this = &mut self.0[bio as usize];
-        require!(this.left > 0, "a part of bio {bio} ended twice");
+        require!(this.left > 0, "a part of bio {bio} completed twice");
         this.left -= 1;
         if status != Status::Ok {
             this.failed |= 1 << status as u16;
@@ -128,7 +128,7 @@ impl Bios {
         self.0[bio as usize].resets
     }
 
-    /// Room for what a read is to find.
+    /// The expected result of a read, to be filled in.
     pub(super) fn expect_of(&mut self, bio: u32) -> &mut Vec<u64> {
         let this = &mut self.0[bio as usize];
         let sectors = this.spec.nr_sectors as usize;
@@ -148,11 +148,11 @@ impl Bios {
         completion: &Completion,
     ) -> Result<Spec, Violation> {
         let Some(bio) = usize::try_from(id).ok().and_then(|id| self.0.get_mut(id)) else {
-            return Err(format!("a bio {id} completed that nobody submitted"));
+            return Err(format!("bio {id} completed and was not submitted"));
         };
         let Spec { op, sector, .. } = bio.spec;
         require!(!bio.completed, "bio {id} completed twice");
-        require!(bio.left == 0, "bio {id} completed with {} parts on their way", bio.left);
+        require!(bio.left == 0, "bio {id} completed with {} parts in flight", bio.left);
         require!(
             bio.spec.channel == channel,
             "bio {id} of channel {} completed on channel {channel}",
@@ -171,7 +171,7 @@ impl Bios {
         );
         require!(
             completion.buf.is_some() == bio.spec.has_buf,
-            "bio {id} completed with another buffer than its own"
+            "bio {id} completed with a wrong buffer"
         );
         if let Some(buf) = &completion.buf {
             let bytes = bio.spec.nr_sectors as usize * 512;
@@ -181,14 +181,14 @@ impl Bios {
             let landed = bio.landed.unwrap_or(sector);
             require!(
                 completion.sector == landed,
-                "bio {id} ({op:?}) says sector {}, its data are at {landed}",
+                "bio {id} ({op:?}) reports sector {}, its data is at {landed}",
                 completion.sector
             );
         }
         Ok(bio.spec.clone())
     }
 
-    /// Bios that have not completed, for a failure's message.
+    /// Bios that have not completed, for messages.
     pub(super) fn waiting(&self) -> String {
         let waits = |&(_, bio): &(usize, &Bio)| !bio.completed;
         let show = |(id, bio): (usize, &Bio)| {
@@ -216,10 +216,10 @@ fn names(failed: u16) -> String {
         Offline,
         Invalid,
     ];
-    let of: Vec<String> = all
+    let failed: Vec<String> = all
         .iter()
         .filter(|&&status| failed & 1 << status as u16 != 0)
         .map(|status| format!("{status:?}"))
         .collect();
-    if of.is_empty() { "Ok".to_owned() } else { of.join(" or ") }
+    if failed.is_empty() { "Ok".to_owned() } else { failed.join(" or ") }
 }

@@ -1,7 +1,7 @@
-//! What the device is asked, and whether it may be.
-use super::super::config::{Config, Policy};
+//! The commands at the device, and whether the layer may send them.
 use super::bios::Part;
 use super::{CheckResult, Model, require};
+use crate::config::{Config, Policy};
 use zonal_blk::{BioFlags, Limits, Op, Sector, Status, Tag, Zone, ZoneCondition, ZoneKind};
 
 /// A command at the device.
@@ -12,14 +12,14 @@ pub(super) struct Command {
     pub(super) sector: Sector,
     pub(super) nr_sectors: u32,
     pub(super) parts: Vec<Part>,
-    /// Holds its zone's plug.
+    /// Whether it went through its zone's plug.
     pub(super) plugged: bool,
-    /// The medium has had it.
+    /// Whether the medium has executed it.
     pub(super) executed: bool,
-    /// When it was started, or when the layer last lost patience with it.
+    /// When it was started, or last aborted.
     pub(super) since: u64,
-    /// The device gives it back without anybody knowing how it ended.
-    pub(super) stopped: bool,
+    /// Whether the device accepted an abort, so that the result is unknown.
+    pub(super) aborted: bool,
 }
 
 struct MediumZone {
@@ -28,7 +28,7 @@ struct MediumZone {
     capacity: u64,
     wp: u64,
     cond: ZoneCondition,
-    /// Writes at the device, appends not among them.
+    /// Writes in flight, without appends.
     writes: u32,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct DeviceModel {
     in_flight: Vec<u32>,
     depth: u16,
     limited: bool,
-    /// Writes to sequential zones at the device.
+    /// Writes in flight to sequential zones.
     writes: u32,
 }
 
@@ -90,7 +90,7 @@ impl DeviceModel {
         found.learn(report);
         require!(
             found.wp == zone.wp,
-            "the device has the write pointer of zone {number} at {}, it should be {}",
+            "the device has the write pointer of zone {number} at {}, expected {}",
             found.wp,
             zone.wp
         );
@@ -131,7 +131,7 @@ impl Model {
             require!(part.sector == next, "bio {} is out of place in its command", part.bio);
             require!(
                 part.flags == command.flags,
-                "a command has other flags than its bio {}",
+                "the flags of a command differ from those of its bio {}",
                 part.bio
             );
             next += Sector(part.nr_sectors.into());
@@ -143,16 +143,16 @@ impl Model {
             next - command.sector
         );
         let zone = command.zone;
-        let ordered = self.device.is_sequential(zone);
+        let sequential = self.device.is_sequential(zone);
         let writes = matches!(command.op, Op::Write | Op::WriteZeroes);
         if self.plugs_in_use() && !self.is_conventional(zone) {
             let manages = matches!(command.op, Op::ZoneReset | Op::ZoneFinish);
             command.plugged = writes || manages || command.op == Op::ZoneAppend;
             if writes {
-                self.check_turn(zone, &command)?;
+                self.check_in_flight(zone, &command)?;
             }
         }
-        if writes && ordered {
+        if writes && sequential {
             let medium = &mut self.device.zones[zone];
             medium.writes += 1;
             self.device.writes += 1;
@@ -182,23 +182,23 @@ impl Model {
         Ok(())
     }
 
-    /// The layer asked the device to stop a command.
+    /// The layer aborted a command.
     pub(super) fn aborted(&mut self, queue: u16, tag: Tag, stops: bool, at: u64) -> CheckResult {
         let slot = &mut self.device.commands[usize::from(queue)][usize::from(tag.0)];
-        let command = slot.as_mut().ok_or("the layer stops a command that was not started")?;
-        require!(!command.stopped, "the layer stops a command twice");
+        let command = slot.as_mut().ok_or("the layer aborts a command that was not started")?;
+        require!(!command.aborted, "the layer aborts a command twice");
         let waited = at - command.since;
         require!(
             waited >= self.io_timeout,
-            "the layer stops a command after {waited} ns, it may take {}",
+            "the layer aborts a command after {waited} ns, the timeout is {}",
             self.io_timeout
         );
         command.since = at;
-        command.stopped |= stops;
+        command.aborted |= stops;
         Ok(())
     }
 
-    /// The medium has done a command, or so many sectors of it, or refuses to.
+    /// The medium executed `done` sectors of a command, or failed it.
     pub(super) fn executed(
         &mut self,
         queue: u16,
@@ -207,8 +207,9 @@ impl Model {
         status: Status,
     ) -> CheckResult {
         let slot = &mut self.device.commands[usize::from(queue)][usize::from(tag.0)];
-        let mut command = slot.take().ok_or("the medium did a command that was not started")?;
-        require!(!command.executed, "the medium did a command twice");
+        let mut command =
+            slot.take().ok_or("the medium executed a command that was not started")?;
+        require!(!command.executed, "the medium executed a command twice");
         command.executed = true;
         let outcome = match status {
             Status::Ok => self.took_effect(&command, landed, done),
@@ -235,8 +236,8 @@ impl Model {
                 if op == Op::ZoneAppend {
                     self.bios.landed(command.parts[0].bio, landed);
                 }
-                let ordered = self.device.is_sequential(zone);
-                self.data.written(&mut self.bios, command, landed, done, ordered);
+                let sequential = self.device.is_sequential(zone);
+                self.data.written(&mut self.bios, command, landed, done, sequential);
             }
             Op::Discard => self.data.written(&mut self.bios, command, landed, done, false),
             Op::Read => self.data.read(&mut self.bios, command),
@@ -264,7 +265,7 @@ impl Model {
         self.data.was_reset(zone);
     }
 
-    /// Whether the medium had a reason to fail a command.
+    /// Checks that the medium had a reason to fail a command.
     fn check_failure(&self, command: &Command, status: Status) -> CheckResult {
         let zone = command.zone;
         let writes = matches!(command.op, Op::Write | Op::WriteZeroes);
@@ -281,13 +282,13 @@ impl Model {
             let resources = [Status::ZoneOpenResource, Status::ZoneActiveResource];
             require!(
                 self.device.limited && resources.contains(&status),
-                "zone {zone}: the device fails a good write at {at} with {status:?}"
+                "zone {zone}: the device failed a valid write at {at} with {status:?}"
             );
             return Ok(());
         }
         require!(
             !self.plugs_in_use() || self.plugs.zones[zone].wp_uncertain,
-            "zone {zone}: the device saw a write at {at} of {} sectors, its write pointer is {} \
+            "zone {zone}: the device got a write at {at} of {} sectors, its write pointer is {} \
              and the capacity {}",
             command.nr_sectors,
             medium.wp,
@@ -304,17 +305,17 @@ impl Model {
         faulty: bool,
     ) -> CheckResult {
         let slot = &mut self.device.commands[usize::from(queue)][usize::from(tag.0)];
-        let command = slot.take().ok_or("the device ended a command that was not started")?;
+        let command = slot.take().ok_or("the device completed a command that was not started")?;
         self.device.in_flight[usize::from(queue)] -= 1;
         let (status, faulty) =
-            if command.stopped { (Status::Timeout, true) } else { (status, faulty) };
+            if command.aborted { (Status::Timeout, true) } else { (status, faulty) };
         let zone = command.zone;
         if matches!(command.op, Op::Write | Op::WriteZeroes) && self.device.is_sequential(zone) {
             self.device.zones[zone].writes -= 1;
             self.device.writes -= 1;
         }
         for part in &command.parts {
-            self.part_ended(part, status)?;
+            self.part_completed(part, status)?;
         }
         if command.op == Op::ZoneResetAll && self.plugs_in_use() {
             for zone in 0..self.device.zones.len() {
@@ -335,7 +336,7 @@ impl Model {
                 self.end_append(zone);
                 Ok(())
             }
-            _ => self.end_turn(zone, status),
+            _ => self.complete_in_flight(zone, status),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What the layer has to do, as one would explain it: without locks, slots, boxes or reuse.
+//! The reference model: what the layer has to do, without its locks, slots and caches.
 //!
-//! Takes what is submitted and what happens at the device; gives the first thing that should not
-//! be. Keeps true: it decides nothing by looking at the layer. It follows the plugs (`plug`), what
-//! the device may be asked (`device`), what the medium holds (`data`), and each bio to its end
+//! The model is fed with what is submitted and what happens at the device, and returns the first
+//! violation. It never looks at the layer to decide what is right. It models the plugs (`plug`), the
+//! commands that the device may receive (`device`), the content of the medium (`data`) and each bio
 //! (`bios`).
 mod admit;
 mod bios;
@@ -10,7 +10,7 @@ mod data;
 mod device;
 mod plug;
 
-use super::config::{Config, Policy};
+use crate::config::{Config, Policy};
 use crate::fault::{Event, Log, Report};
 pub(super) use bios::Spec;
 use bios::{Bios, Part};
@@ -21,12 +21,12 @@ use plug::Plugs;
 use std::collections::VecDeque;
 use zonal_blk::{Completion, Limits, Op, Sector, Status, Zone, ZoneNo};
 
-/// Something that should not be.
+/// A violation, as a message.
 pub(super) type Violation = String;
 
 pub(super) type CheckResult = Result<(), Violation>;
 
-/// Fails with a sentence unless something holds.
+/// Returns a violation unless a condition holds.
 macro_rules! require {
     ($holds:expr, $($text:tt)+) => {
         if !$holds {
@@ -39,9 +39,9 @@ pub(super) use require;
 pub(super) struct Model {
     pub(super) limits: Limits,
     pub(super) policy: Policy,
-    /// Commands that may be in flight on a hardware queue.
+    /// Maximum number of commands in flight per hardware queue.
     pub(super) nr_requests: u32,
-    /// Nanoseconds after which the device may be asked to stop a command.
+    /// Nanoseconds after which a command may be aborted.
     pub(super) io_timeout: u64,
     merge: bool,
     lazy_recovery: bool,
@@ -51,23 +51,23 @@ pub(super) struct Model {
     plugs: Plugs,
     device: DeviceModel,
     data: Data,
-    /// Zone reports that the layer got and the model has not looked at.
+    /// Zone reports that the layer got and the model has not consumed.
     reports: VecDeque<Report>,
     pub(super) ios: u64,
 }
 
 #[derive(Default)]
 struct Channel {
-    /// Bios that came while the queue was frozen.
+    /// Bios that were submitted while the queue was frozen.
     held: VecDeque<u32>,
-    /// Bios that have ended and will be found by the channel's next poll.
+    /// Bios that the channel's next poll will complete.
     ready: u32,
     outstanding: u32,
 }
 
 impl Model {
-    /// A queue that was just attached to a device with these zones, by `limits` as the layer has
-    /// them.
+    /// The model of a queue that was just attached to a device with these zones. `limits` are those
+    /// of the layer.
     pub(super) fn new(config: &Config, limits: &Limits, zones: &[Zone]) -> Self {
         Model {
             policy: config.policy,
@@ -87,9 +87,9 @@ impl Model {
         }
     }
 
-    /// The queue is gone and another is attached to the device as it is now. What the device
-    /// holds stays.
-    pub(super) fn attach_anew(&mut self, config: &Config, limits: &Limits, zones: &[Zone]) {
+    /// The queue was replaced by one that is attached to the device as it is now. The content of
+    /// the device stays.
+    pub(super) fn reattach(&mut self, config: &Config, limits: &Limits, zones: &[Zone]) {
         self.policy = config.policy;
         self.nr_requests = limits.queue_depth.into();
         self.io_timeout = config.io_timeout;
@@ -99,7 +99,7 @@ impl Model {
         self.device.clear_queues();
     }
 
-    /// One more channel. Gives its number.
+    /// Opens a channel and returns its number.
     pub(super) fn open_channel(&mut self) -> usize {
         self.channels.push(Channel::default());
         self.channels.len() - 1
@@ -122,7 +122,7 @@ impl Model {
         if self.plugs_in_use() { self.plugs.alive } else { 0 }
     }
 
-    /// Where a write to the zone has to begin, for all that anybody knows.
+    /// The write pointer of a zone as the layer knows it, else as the device has it.
     pub(super) fn write_pointer(&self, zone: u16) -> u64 {
         self.plugs
             .write_pointer(zone.into())
@@ -167,7 +167,7 @@ impl Model {
                         plugged: false,
                         executed: false,
                         since: at.0,
-                        stopped: false,
+                        aborted: false,
                     };
                     self.started(queue, tag, command)?;
                 }
@@ -185,33 +185,35 @@ impl Model {
         Ok(())
     }
 
-    /// Takes the zone reports of a call over, before anything of the call is looked at.
+    /// Takes the zone reports of a call, before its other effects are checked.
     pub(super) fn take_reports(&mut self, log: &mut Log) {
         self.reports.append(&mut log.reports);
     }
 
-    /// At the end of a call: nothing was asked of the device in vain.
+    /// At the end of a call: the layer requested no needless zone report.
     pub(super) fn no_reports_left(&mut self) -> CheckResult {
         match self.reports.pop_front() {
             None => Ok(()),
-            Some(report) => Err(format!("the layer asked for zone {} needlessly", report.first)),
+            Some(report) => {
+                Err(format!("the layer requested a needless report of zone {}", report.first))
+            }
         }
     }
 
-    /// What the device said when it was asked for a zone.
-    fn ask(&mut self, zone: usize) -> Result<Option<Zone>, Violation> {
+    /// The report of a zone that the layer had to request.
+    fn expect_report(&mut self, zone: usize) -> Result<Option<Zone>, Violation> {
         let Some(report) = self.reports.pop_front() else {
-            return Err(format!("the layer should have asked the device for zone {zone}"));
+            return Err(format!("the layer requested no report of zone {zone}"));
         };
         require!(
             report.first.index() == zone,
-            "the layer asked for zone {} instead of zone {zone}",
+            "the layer requested a report of zone {} instead of zone {zone}",
             report.first
         );
         Ok(report.zones.ok().and_then(|zones| zones.first().copied()))
     }
 
-    /// The completions of a poll.
+    /// Checks the completions of a poll.
     pub(super) fn completed(&mut self, channel: usize, completions: &[Completion]) -> CheckResult {
         for completion in completions {
             self.ios += 1;
@@ -227,11 +229,11 @@ impl Model {
             }
         }
         let ready = self.channels[channel].ready;
-        require!(ready == 0, "{ready} bios have ended and did not complete on channel {channel}");
+        require!(ready == 0, "{ready} finished bios did not complete on channel {channel}");
         Ok(())
     }
 
-    /// Somebody changed a zone past the layer; `wp` from its start.
+    /// A zone was changed without the layer.
     pub(super) fn changed_externally(&mut self, zone: ZoneNo, report: &Zone) {
         let before = self.device.write_pointer(zone.index());
         self.device.learn(zone.index(), report);
@@ -245,7 +247,7 @@ impl Model {
         self.plugs.mark_wp_uncertain(zone.index());
     }
 
-    /// The device lost power; these are its zones now.
+    /// The device lost power, and its zones are now `zones`.
     pub(super) fn lost_power(
         &mut self,
         zones: &[Zone],
@@ -264,13 +266,13 @@ impl Model {
                 self.plugs.mark_wp_uncertain(zone);
             }
         }
-        self.data.check_loose(&self.limits, &self.device, read_raw)
+        self.data.check_unordered(&self.limits, &self.device, read_raw)
     }
 
-    /// All zones were read anew by the layer, or some on request.
+    /// The layer requested a report of all zones, or a user of some.
     pub(super) fn reported(&mut self, all: bool) -> CheckResult {
         let Some(report) = self.reports.pop_front() else {
-            return Err("the layer should have asked the device for its zones".to_owned());
+            return Err("the layer requested no zone report".to_owned());
         };
         let Ok(zones) = report.zones else { return Ok(()) };
         for (zone, report) in (report.first.index()..).zip(&zones) {
@@ -281,7 +283,7 @@ impl Model {
         Ok(())
     }
 
-    /// With nothing outstanding: the device's write pointers are where they should be.
+    /// With nothing outstanding: the device's write pointers are as expected.
     pub(super) fn check_zones(&self, zones: &[Zone]) -> CheckResult {
         for (number, zone) in zones.iter().enumerate() {
             self.device.check(number, zone)?;
@@ -289,23 +291,23 @@ impl Model {
         Ok(())
     }
 
-    /// Somebody asked the layer for a zone.
+    /// The layer was asked for a zone.
     pub(super) fn looked_up(&mut self, zone: usize) -> CheckResult {
         if self.plugs.is_stale(zone) {
-            let report = self.ask(zone)?;
+            let report = self.expect_report(zone)?;
             self.plugs.sync(zone, report.as_ref());
         }
         Ok(())
     }
 
-    /// What the layer says of a zone, after it has asked the device if it had to.
+    /// Checks the write pointer that the layer returned for a zone.
     pub(super) fn check_known(&self, zone: usize, wp: u64, is_known: bool) -> CheckResult {
         let Some(pointer) = self.plugs.write_pointer(zone).filter(|_| is_known) else {
             return Ok(());
         };
         require!(
             pointer == wp,
-            "the layer has the write pointer of zone {zone} at {wp}, it should be {pointer}"
+            "the layer has the write pointer of zone {zone} at {wp}, expected {pointer}"
         );
         Ok(())
     }

@@ -1,17 +1,17 @@
-//! What the layer knows of each zone, and which write has its turn.
-use super::super::config::Policy;
+//! What the layer knows about each zone, and which write is in flight.
 use super::bios::Part;
 use super::{CheckResult, Model, Violation, require};
+use crate::config::Policy;
 use std::collections::VecDeque;
 use zonal_blk::sched::Prio;
 use zonal_blk::{BioFlags, Op, Sector, Status, Zone, ZoneCondition, ZoneKind};
 
-/// What the layer knows of a write pointer.
+/// What the layer knows about a write pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KnownWp {
     Conventional,
     At(u64),
-    /// A write failed, and the device has yet to be asked.
+    /// A write failed, and the zone has not been reported since.
     Unknown,
     /// Native appends moved it.
     Appended,
@@ -19,7 +19,7 @@ pub(super) enum KnownWp {
     Offline,
 }
 
-/// An accepted write: a bio, part of one, or several that were submitted together.
+/// An accepted write: a bio, part of one, or several of a batch.
 pub(super) struct Write {
     pub(super) op: Op,
     pub(super) at: u64,
@@ -34,21 +34,21 @@ pub(super) struct Plug {
     start: u64,
     pub(super) capacity: u64,
     waiting: VecDeque<Write>,
-    /// The write whose turn it is, until the device is done with it.
-    pub(super) turn: Option<Write>,
-    /// ... and whether it reached the device.
+    /// The write that the plug has issued, until it completes.
+    pub(super) in_flight: Option<Write>,
+    /// Whether that write has reached the device.
     pub(super) started: bool,
     pub(super) managing: u32,
     pub(super) appending: u32,
-    /// The layer cannot know where the write pointer is: somebody moved it past the layer, or a
-    /// reset and a write were on their way together.
+    /// The layer cannot know the write pointer: it was moved without the layer, or a reset and a
+    /// write were in flight together.
     pub(super) wp_uncertain: bool,
     alive: bool,
 }
 
 impl Plug {
     pub(super) fn is_idle(&self) -> bool {
-        self.turn.is_none() && self.waiting.is_empty() && self.has_no_management()
+        self.in_flight.is_none() && self.waiting.is_empty() && self.has_no_management()
     }
 
     fn has_no_management(&self) -> bool {
@@ -76,7 +76,7 @@ impl Plug {
             KnownWp::Unknown => true,
             _ => false,
         };
-        partial || self.turn.is_some() || !self.waiting.is_empty()
+        partial || self.in_flight.is_some() || !self.waiting.is_empty()
     }
 }
 
@@ -84,7 +84,7 @@ impl Plug {
 pub(super) struct Plugs {
     pub(super) zones: Vec<Plug>,
     pub(super) alive: u32,
-    /// QD=1: the zone that has the disk, and those that want it.
+    /// QD=1: the zone whose write is in flight, and those that wait.
     qd1_owner: Option<usize>,
     qd1_waiters: VecDeque<usize>,
 }
@@ -97,7 +97,7 @@ impl Plugs {
                 start: zone.start.0,
                 capacity: zone.capacity.0,
                 waiting: VecDeque::new(),
-                turn: None,
+                in_flight: None,
                 started: false,
                 managing: 0,
                 appending: 0,
@@ -123,13 +123,13 @@ impl Plugs {
         self.zones[zone].wp_uncertain = true;
     }
 
-    /// Whether a report on request tells the plug something.
+    /// Whether the plug uses a report that a user requests.
     pub(super) fn wants_report(&self, zone: usize) -> bool {
         let plug = &self.zones[zone];
         plug.known == KnownWp::Unknown && plug.is_idle()
     }
 
-    /// Whether a question about the zone makes the layer ask the device.
+    /// Whether the layer requests a report when it is asked for the zone.
     pub(super) fn is_stale(&self, zone: usize) -> bool {
         let plug = &self.zones[zone];
         matches!(plug.known, KnownWp::Unknown | KnownWp::Appended) && plug.is_idle()
@@ -153,14 +153,14 @@ impl Model {
         self.plugs.zones[zone].known == KnownWp::Conventional
     }
 
-    /// A reset or finish goes down.
+    /// A reset or finish is sent to the device.
     pub(super) fn begin_management(&mut self, zone: usize) {
         let plug = &mut self.plugs.zones[zone];
         plug.wp_uncertain |= !plug.is_idle();
         plug.managing += 1;
     }
 
-    /// ... and has ended.
+    /// A reset or finish completed.
     pub(super) fn end_management(
         &mut self,
         zone: usize,
@@ -185,10 +185,10 @@ impl Model {
         Ok(())
     }
 
-    /// A native append goes past the plug.
+    /// A native append is sent to the device, around the plug.
     pub(super) fn begin_append(&mut self, zone: usize) -> CheckResult {
         let plug = &mut self.plugs.zones[zone];
-        plug.wp_uncertain |= plug.turn.is_some() || plug.managing > 0;
+        plug.wp_uncertain |= plug.in_flight.is_some() || plug.managing > 0;
         plug.appending += 1;
         self.abort(zone, Status::IoError)?;
         self.plugs.zones[zone].known = KnownWp::Appended;
@@ -201,15 +201,15 @@ impl Model {
         self.plugs.settle(zone);
     }
 
-    /// A write enters the plug; `at` is from the zone's start, and means nothing for an append.
+    /// A write enters the plug. `at` is relative to the zone's start, and ignored for an append.
     pub(super) fn write(&mut self, zone: usize, mut write: Write) -> CheckResult {
         let append = write.op == Op::ZoneAppend;
         let plug = &self.plugs.zones[zone];
         let fits = |known| matches!(known, KnownWp::At(at) if append || at == write.at);
-        let may_ask = !self.lazy_recovery || plug.known == KnownWp::Appended;
-        // A write at the pointer that is too long is refused without a question.
-        if !fits(plug.known) && plug.is_idle() && may_ask {
-            let report = self.ask(zone)?;
+        let may_report = !self.lazy_recovery || plug.known == KnownWp::Appended;
+        // A write at the write pointer that is too long is rejected without a report.
+        if !fits(plug.known) && plug.is_idle() && may_report {
+            let report = self.expect_report(zone)?;
             self.plugs.sync(zone, report.as_ref());
         }
         let plug = &self.plugs.zones[zone];
@@ -221,7 +221,7 @@ impl Model {
         let Some(wp) = wp else {
             let offline = plug.known == KnownWp::Offline;
             let status = if offline { Status::Offline } else { Status::IoError };
-            return self.refuse(zone, write, status);
+            return self.reject(zone, write, status);
         };
         self.plugs.zones[zone].known = KnownWp::At(wp + u64::from(write.len));
         write.at = wp;
@@ -235,12 +235,12 @@ impl Model {
         }
         self.plugs.zones[zone].waiting.push_back(write);
         if self.policy != Policy::Qd1 {
-            if self.plugs.zones[zone].turn.is_none() {
-                self.next_turn(zone);
+            if self.plugs.zones[zone].in_flight.is_none() {
+                self.issue_next(zone);
             }
         } else if self.plugs.qd1_owner.is_none() {
             self.plugs.qd1_owner = Some(zone);
-            self.next_turn(zone);
+            self.issue_next(zone);
         } else if self.plugs.qd1_owner != Some(zone) && !self.plugs.qd1_waiters.contains(&zone) {
             self.plugs.qd1_waiters.push_back(zone);
         }
@@ -248,10 +248,10 @@ impl Model {
         Ok(())
     }
 
-    /// What cannot be done together may be done in part.
-    fn refuse(&mut self, zone: usize, write: Write, status: Status) -> CheckResult {
+    /// Rejects a write; the bios of a batch are tried one by one.
+    fn reject(&mut self, zone: usize, write: Write, status: Status) -> CheckResult {
         if write.parts.len() == 1 {
-            return self.part_ended(&write.parts[0], status);
+            return self.part_completed(&write.parts[0], status);
         }
         let mut at = write.at;
         for part in write.parts {
@@ -262,98 +262,98 @@ impl Model {
         Ok(())
     }
 
-    /// The first waiting write has its turn, with those behind it that can go along. Whether there
+    /// Issues the first waiting write, merged with those behind it if possible. Returns whether there
     /// was one.
-    fn next_turn(&mut self, zone: usize) -> bool {
+    fn issue_next(&mut self, zone: usize) -> bool {
         let longest = if self.merge { self.limits.max_sectors } else { 0 };
         let plug = &mut self.plugs.zones[zone];
         plug.started = false;
-        plug.turn = plug.waiting.pop_front();
-        let Some(turn) = &mut plug.turn else { return false };
+        plug.in_flight = plug.waiting.pop_front();
+        let Some(write) = &mut plug.in_flight else { return false };
         while let Some(next) = plug.waiting.front()
-            && turn.op == Op::Write
+            && write.op == Op::Write
             && next.op == Op::Write
             && next.parts.len() == 1
-            && next.flags == turn.flags
-            && next.prio == turn.prio
-            && !turn.flags.contains(BioFlags::NOMERGE)
-            && turn.len + next.len <= longest
+            && next.flags == write.flags
+            && next.prio == write.prio
+            && !write.flags.contains(BioFlags::NOMERGE)
+            && write.len + next.len <= longest
             && let Some(next) = plug.waiting.pop_front()
         {
-            turn.len += next.len;
-            turn.parts.extend(next.parts);
+            write.len += next.len;
+            write.parts.extend(next.parts);
         }
         true
     }
 
-    /// What waits can no longer be done.
+    /// Fails all waiting writes.
     fn abort(&mut self, zone: usize, status: Status) -> CheckResult {
         for write in std::mem::take(&mut self.plugs.zones[zone].waiting) {
             for part in &write.parts {
-                self.part_ended(part, status)?;
+                self.part_completed(part, status)?;
             }
         }
         self.plugs.qd1_waiters.retain(|&waiting| waiting != zone);
         Ok(())
     }
 
-    /// The write whose turn it was has ended.
-    pub(super) fn end_turn(&mut self, zone: usize, status: Status) -> CheckResult {
+    /// The write in flight completed.
+    pub(super) fn complete_in_flight(&mut self, zone: usize, status: Status) -> CheckResult {
         if status != Status::Ok {
-            let still = self.plugs.zones[zone].has_no_management();
-            let asks = still && !self.lazy_recovery;
-            let report = if asks { self.ask(zone)? } else { None };
+            let unmanaged = self.plugs.zones[zone].has_no_management();
+            let reports = unmanaged && !self.lazy_recovery;
+            let report = if reports { self.expect_report(zone)? } else { None };
             let offline = report.is_some_and(|zone| zone.cond == ZoneCondition::Offline);
             self.abort(zone, if offline { Status::Offline } else { Status::IoError })?;
             self.plugs.zones[zone].sync(report.as_ref());
         }
-        let more = self.next_turn(zone);
+        let more = self.issue_next(zone);
         self.plugs.settle(zone);
         if !more && self.policy == Policy::Qd1 {
             let next = self.plugs.qd1_waiters.pop_front();
             self.plugs.qd1_owner = next;
             if let Some(next) = next {
-                require!(self.next_turn(next), "zone {next} stands in line without a write");
+                require!(self.issue_next(next), "zone {next} waits for the device without a write");
                 self.plugs.settle(next);
             }
         }
         Ok(())
     }
 
-    /// A write to a sequential zone reached the device: it is the one whose turn it is.
-    pub(super) fn check_turn(
+    /// Checks that a write at the device is the one that its plug issued.
+    pub(super) fn check_in_flight(
         &mut self,
         zone: usize,
         command: &super::device::Command,
     ) -> CheckResult {
         let plug = &mut self.plugs.zones[zone];
-        let Some(turn) = &plug.turn else {
+        let Some(write) = &plug.in_flight else {
             return Err(format!(
-                "zone {zone}: the device got a write at {} that is nobody's turn",
+                "zone {zone}: the device got a write at {} that its plug did not issue",
                 command.sector
             ));
         };
         require!(!plug.started, "zone {zone}: two writes are in flight");
         plug.started = true;
-        let place = Sector(plug.start + turn.at);
+        let expected = Sector(plug.start + write.at);
         require!(
-            command.sector == place && command.op == turn.op,
-            "zone {zone}: {:?} at {} reached the device, it is the turn of {:?} at {place}",
+            command.sector == expected && command.op == write.op,
+            "zone {zone}: {:?} at {} reached the device, the plug issued {:?} at {expected}",
             command.op,
             command.sector,
-            turn.op
+            write.op
         );
         require!(
-            command.parts == turn.parts,
-            "zone {zone}: the device got bios {:?}, it is the turn of {:?}",
+            command.parts == write.parts,
+            "zone {zone}: the device got bios {:?}, the plug issued {:?}",
             numbers(&command.parts),
-            numbers(&turn.parts)
+            numbers(&write.parts)
         );
         Ok(())
     }
 
-    pub(super) fn part_ended(&mut self, part: &Part, status: Status) -> Result<(), Violation> {
-        if let Some(channel) = self.bios.part_ended(part.bio, status)? {
+    pub(super) fn part_completed(&mut self, part: &Part, status: Status) -> Result<(), Violation> {
+        if let Some(channel) = self.bios.part_completed(part.bio, status)? {
             self.channels[channel].ready += 1;
         }
         Ok(())

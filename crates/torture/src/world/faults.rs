@@ -1,20 +1,19 @@
-//! What happens to the queue and to the device: policies, channels that go, faults.
-use super::super::config::{Policy, scheduler};
-use super::super::model::{CheckResult, require};
-use super::super::step::{AbortBehaviour, Change, CommandFault, FaultEffect};
+//! Steps that change the queue or the device: new policies, retired channels, faults.
 use super::{World, all_zones};
-use crate::fault::FaultDevice;
-use crate::fault::{AbortResponse, Effect, FaultSpec};
+use crate::config::{Policy, scheduler};
+use crate::fault::{AbortResponse, Effect, FaultDevice, FaultSpec};
+use crate::model::{CheckResult, require};
+use crate::step::{AbortBehaviour, Change, CommandFault, FaultEffect};
 use std::sync::Arc;
 use zonal_blk::{Nanos, Status, SwitchError, ZoneNo};
 
 impl World {
-    pub(super) fn thaw(&mut self, change: Option<&Change>, hasty: bool) -> CheckResult {
+    pub(super) fn thaw(&mut self, change: Option<&Change>, without_drain: bool) -> CheckResult {
         if !self.model.is_frozen() {
             return Ok(());
         }
         if let Some(change) = change {
-            if !hasty {
+            if !without_drain {
                 let queue = Arc::clone(&self.queue);
                 self.drain("draining a frozen queue", |_| queue.is_quiescent())?;
             }
@@ -39,8 +38,8 @@ impl World {
         };
         self.take_log();
         if !quiescent {
-            let refused = result == Err(SwitchError::NotQuiescent);
-            require!(refused, "{change:?} with bios inside ended with {result:?}");
+            let rejected = result == Err(SwitchError::NotQuiescent);
+            require!(rejected, "{change:?} on a queue that is not quiescent returned {result:?}");
             return self.model.no_reports_left();
         }
         let zoned = self.config.zones > 0;
@@ -54,16 +53,18 @@ impl World {
             && matches!(policy, Policy::Plug | Policy::Qd1);
         let locks = zoned && policy == Policy::Lock;
         let unsuitable = locks && scheduler != "mq-deadline";
-        let gone = self.device.is_removed() && (syncs || locks);
+        let removed = self.device.is_removed() && (syncs || locks);
         if syncs || locks && !unsuitable {
             self.model.reported(syncs)?;
         }
         match result {
             Ok(()) => {
-                require!(!unsuitable && !gone, "{change:?} was accepted and should not have been")
+                require!(!unsuitable && !removed, "{change:?} was accepted, expected an error")
             }
-            Err(SwitchError::Unsuitable(_)) => require!(unsuitable, "{change:?} is suitable"),
-            Err(SwitchError::Report(_)) => require!(gone, "{change:?}: the zones were refused"),
+            Err(SwitchError::Unsuitable(_)) => {
+                require!(unsuitable, "{change:?} was rejected as unsuitable")
+            }
+            Err(SwitchError::Report(_)) => require!(removed, "{change:?}: the zone report failed"),
             Err(error @ SwitchError::NotQuiescent) => return Err(error.to_string()),
         }
         if result.is_ok() {
@@ -78,11 +79,11 @@ impl World {
         self.model.no_reports_left()
     }
 
-    /// A channel goes, another comes in its place.
+    /// Retires a channel and opens another in its place.
     pub(super) fn retire(&mut self, index: usize) -> CheckResult {
         let index = index % self.channels.len();
-        // One that holds bios back needs a thaw to be idle, and without shared hardware queues
-        // the next channel waits for this one's.
+        // A frozen channel cannot become idle, and without shared hardware queues the next channel
+        // needs this one's.
         if self.model.is_frozen() {
             return Ok(());
         }
@@ -107,7 +108,7 @@ impl World {
         let result = self.queue.report_zones(zone, count, &mut zones);
         self.take_log();
         self.model.reported(false)?;
-        require!(result.is_ok() != self.device.is_removed(), "a zone report ended with {result:?}");
+        require!(result.is_ok() != self.device.is_removed(), "a zone report returned {result:?}");
         self.model.no_reports_left()
     }
 
@@ -120,8 +121,8 @@ impl World {
             return Ok(());
         }
         let zone = ZoneNo(u32::from(zone) % self.config.zones);
-        let ordered = self.model.is_sequential(zone);
-        if change(&self.device, zone, ordered).is_ok() {
+        let sequential = self.model.is_sequential(zone);
+        if change(&self.device, zone, sequential).is_ok() {
             self.faults += 1;
             let zones = all_zones(&self.device);
             self.model.changed_externally(zone, &zones[zone.index()]);
@@ -140,7 +141,7 @@ impl World {
     pub(super) fn lose_power(&mut self, draw: u32) -> CheckResult {
         self.faults += 1;
         self.device.lose_power(draw.into());
-        // What the drive was at counts as done before.
+        // Commands that the drive was executing count as done before.
         self.take_log();
         self.events()?;
         let zones = all_zones(&self.device);
@@ -148,36 +149,36 @@ impl World {
         self.model.lost_power(&zones, |sector, to| device.medium().read_raw(sector, to))
     }
 
-    /// The machine loses power: what is in flight fails, and all is built anew.
+    /// The machine loses power: commands in flight fail, and the layer is attached again.
     pub(super) fn crash(&mut self, draw: u32) -> CheckResult {
         self.lose_power(draw)?;
-        self.quiesce("after a loss of power")?;
+        self.quiesce("after a power loss")?;
         self.channels.clear();
         self.queue = self.config.queue(&self.device)?;
         self.forget_log();
         let zones = all_zones(&self.device);
         self.scheduler.clone_from(&self.config.scheduler);
-        self.model.attach_anew(&self.config, self.queue.limits(), &zones);
+        self.model.reattach(&self.config, self.queue.limits(), &zones);
         self.open_channels()?;
         self.check_write_pointers()
     }
 }
 
 pub(super) fn device_fault(fault: &CommandFault) -> FaultSpec {
-    let (effect, status) = match fault.end {
-        FaultEffect::Late | FaultEffect::Lose => (Effect::All, None),
+    let (effect, status) = match fault.effect {
+        FaultEffect::Late | FaultEffect::Drop => (Effect::All, None),
         FaultEffect::Fail => (Effect::Nothing, Some(Status::IoError)),
         FaultEffect::TimeOut => (Effect::Nothing, Some(Status::Timeout)),
-        FaultEffect::Deny => (Effect::All, Some(Status::IoError)),
+        FaultEffect::FailDone => (Effect::All, Some(Status::IoError)),
         FaultEffect::TimeOutDone => (Effect::All, Some(Status::Timeout)),
         FaultEffect::Tear(lbas) => (Effect::Part(lbas.into()), None),
     };
-    let stop = match fault.stop {
+    let on_abort = match fault.on_abort {
         AbortBehaviour::Undone => AbortResponse::NotExecuted,
         AbortBehaviour::Done => AbortResponse::Executed,
         AbortBehaviour::Late(nanos) => AbortResponse::Delayed(Nanos(nanos.into())),
-        AbortBehaviour::Deaf(times) => AbortResponse::ResetTimer(times.into()),
+        AbortBehaviour::Ignores(times) => AbortResponse::ResetTimer(times.into()),
     };
-    let late = if fault.end == FaultEffect::Lose { u64::MAX } else { fault.late.into() };
-    FaultSpec { late: Nanos(late), effect, status, stop }
+    let delay = if fault.effect == FaultEffect::Drop { u64::MAX } else { fault.delay.into() };
+    FaultSpec { delay: Nanos(delay), effect, status, on_abort }
 }

@@ -1,42 +1,40 @@
-//! The layer over a failing device, in virtual time, with the model beside it.
+//! The layer over a failing device, in virtual time, beside the model.
 //!
-//! Takes a history; does it step by step, and lets the model look at all that comes of each call.
-//! Keeps true: one thread plays all channels, so the same history has the same end.
+//! Runs a history step by step, and lets the model check the effects of each call. One thread drives
+//! all channels, so the same history has the same outcome.
 mod faults;
 mod polling;
-mod quiesce;
 
-use super::config::Config;
-use super::model::{CheckResult, Model, Spec, filled, require};
-use super::step::{Action, Step, Submit, UNALIGNED};
-use crate::fault::FaultDevice;
-use crate::fault::{Event, Log};
+use crate::config::Config;
+use crate::fault::{Event, FaultDevice, Log};
+use crate::model::{CheckResult, Model, Spec, filled, require};
+use crate::step::{Action, Step, Submit, UNALIGNED};
 use faults::device_fault;
 use std::sync::Arc;
 use zonal_blk::sched::{Prio, PrioClass};
 use zonal_blk::{Bio, BioFlags, Buf, Channel, Completion, Nanos, Op, Queue, Sector, Zone, ZoneNo};
 
-/// The clock jumps no further: 36 years.
+/// The latest time that the clock jumps to: 36 years.
 const MAX_TIME: u64 = 1 << 60;
 
 pub(super) struct World {
     config: Config,
     device: Arc<FaultDevice>,
     queue: Arc<Queue>,
-    /// Those that bios are submitted on, by number, with their number in the model.
+    /// Channels that accept bios, with their number in the model.
     channels: Vec<(usize, Channel)>,
-    /// Those that are on their way out.
+    /// Retired channels that still have bios.
     retiring: Vec<(usize, Channel)>,
     /// The name of the scheduler.
     scheduler: String,
     pub(super) model: Model,
     pub(super) now: Nanos,
-    /// Faults that came to pass.
+    /// Injected faults.
     pub(super) faults: u64,
     log: Log,
     completions: Vec<Completion>,
-    /// Something happened at the device or completed since this was last put back.
-    moved: bool,
+    /// Whether anything happened at the device or completed since this was last cleared.
+    progressed: bool,
 }
 
 impl World {
@@ -57,7 +55,7 @@ impl World {
             faults: 0,
             log: Log::default(),
             completions: Vec::new(),
-            moved: false,
+            progressed: false,
         };
         world.open_channels()?;
         world.forget_log();
@@ -73,7 +71,7 @@ impl World {
         Ok(())
     }
 
-    /// Reports that the test itself asked for are no business of the model.
+    /// Discards zone reports that the test itself requested.
     fn forget_log(&mut self) {
         self.device.swap_log(&mut self.log);
         self.log.clear();
@@ -81,14 +79,14 @@ impl World {
 
     pub(super) fn step(&mut self, step: &Step) -> CheckResult {
         let at = Nanos(self.now.0.saturating_add(step.after.into()));
-        if self.config.attentive {
-            self.poll_punctually("between two steps", at)?;
+        if self.config.polls_eagerly {
+            self.poll_when_due("between two steps", at)?;
         }
         self.now = self.now.max(at);
         match &step.action {
             Action::Submit(submit) => self.submit(submit),
-            Action::Batch { channel, reads, zone, shift, lens, flags } => {
-                self.batch(*channel, *reads, (*zone, *shift), lens, *flags)
+            Action::Batch { channel, reads, zone, offset, lens, flags } => {
+                self.batch(*channel, *reads, (*zone, *offset), lens, *flags)
             }
             Action::Poll { channel } => {
                 let index = usize::from(*channel) % self.channels.len();
@@ -99,7 +97,7 @@ impl World {
                 self.model.freeze();
                 Ok(())
             }
-            Action::Thaw { change, hasty } => self.thaw(change.as_ref(), *hasty),
+            Action::Thaw { change, without_drain } => self.thaw(change.as_ref(), *without_drain),
             Action::Retire { channel } => self.retire(usize::from(*channel)),
             Action::Report { zone, count } => self.report(*zone, (*count).into()),
             Action::Fault(fault) => {
@@ -112,18 +110,18 @@ impl World {
                 self.faults += u64::from(*starts);
                 Ok(())
             }
-            Action::Condition { zone, to } => self.condition(*zone, |device, zone, ordered| {
-                device.set_condition(zone, to.condition(!ordered))
+            Action::Condition { zone, to } => self.condition(*zone, |device, zone, sequential| {
+                device.set_condition(zone, to.condition(!sequential))
             }),
-            Action::ResetBehind { zone } => {
-                self.condition(*zone, |device, zone, _| device.reset_past_layer(zone))
+            Action::ExternalReset { zone } => {
+                self.condition(*zone, |device, zone, _| device.reset_externally(zone))
             }
             Action::Remove => {
                 self.device.remove();
                 self.faults += 1;
                 Ok(())
             }
-            Action::Return => self.reattach(),
+            Action::Reattach => self.reattach(),
             Action::PowerLoss { draw } => self.lose_power(*draw),
             Action::Crash { draw } => self.crash(*draw),
             Action::Jump => {
@@ -134,21 +132,21 @@ impl World {
         self.check()
     }
 
-    /// What can be said at any time.
+    /// Checks that hold at any time.
     fn check(&self) -> CheckResult {
         let (live, expected) = (self.queue.live_plugs(), self.model.live_plugs());
-        require!(live == expected, "{live} plugs live, it should be {expected}");
+        require!(live == expected, "{live} plugs live, expected {expected}");
         for (number, channel) in self.channels.iter().chain(&self.retiring) {
             let (has, expected) = (channel.outstanding(), self.model.outstanding(*number));
             require!(
                 has == expected as usize,
-                "channel {number} has {has} bios outstanding, it should have {expected}"
+                "channel {number} has {has} bios outstanding, expected {expected}"
             );
         }
         Ok(())
     }
 
-    /// Lets the model look at what a call did at the device.
+    /// Lets the model check what a call did at the device.
     fn events(&mut self) -> CheckResult {
         #[cfg(torture)]
         if self.model.policy == super::config::Policy::Qd1
@@ -156,7 +154,7 @@ impl World {
         {
             zonal_blk::probe::reach(zonal_blk::probe::Mark::Qd1Requeue);
         }
-        self.moved |= self.log.events.iter().any(|event| !matches!(event, Event::Refused));
+        self.progressed |= self.log.events.iter().any(|event| !matches!(event, Event::Refused));
         self.model.events(&mut self.log)?;
         self.model.no_reports_left()
     }
@@ -199,14 +197,14 @@ impl World {
         }
     }
 
-    /// Where a bio begins.
-    fn place(&self, op: Op, zone: u16, shift: u16) -> u64 {
+    /// The first sector of a bio.
+    fn start_sector(&self, op: Op, zone: u16, offset: u16) -> u64 {
         let lba = u64::from(self.config.lba_sectors());
         let size = u64::from(self.config.zone_lbas) * lba;
-        let shift = u64::from(shift) * lba;
+        let offset = u64::from(offset) * lba;
         let capacity = self.config.capacity().0;
         if self.config.zones == 0 {
-            return (shift + self.model.next_id().wrapping_mul(0x9e37_79b9) % 64 * lba) % capacity;
+            return (offset + self.model.next_id().wrapping_mul(0x9e37_79b9) % 64 * lba) % capacity;
         }
         let zone = zone % u16::try_from(self.config.zones).unwrap_or(u16::MAX);
         let start = u64::from(zone) * size;
@@ -214,11 +212,11 @@ impl World {
             && self.model.is_sequential(ZoneNo(zone.into()))
         {
             let pointer = self.model.write_pointer(zone);
-            return start + (pointer + shift) % size;
+            return start + (pointer + offset) % size;
         }
         match op {
-            Op::Read | Op::Write | Op::WriteZeroes | Op::Discard => start + shift % size,
-            _ => start + if shift > 0 && shift < size { lba } else { 0 },
+            Op::Read | Op::Write | Op::WriteZeroes | Op::Discard => start + offset % size,
+            _ => start + if offset > 0 && offset < size { lba } else { 0 },
         }
     }
 
@@ -227,7 +225,7 @@ impl World {
         let number = self.channels[index].0;
         let op = Op::from(submit.op);
         let unaligned = u64::from(submit.flags & UNALIGNED != 0);
-        let sector = self.place(op, submit.zone, submit.shift) + unaligned;
+        let sector = self.start_sector(op, submit.zone, submit.offset) + unaligned;
         let mut spec = self.spec(number, op, (sector, submit.len), submit.flags);
         spec.prio = prio(submit.class);
         let bio = self.bio(self.model.next_id(), &spec);
@@ -242,14 +240,14 @@ impl World {
         &mut self,
         channel: u8,
         reads: bool,
-        (zone, shift): (u16, u16),
+        (zone, offset): (u16, u16),
         lens: &[u16],
         flags: u8,
     ) -> CheckResult {
         let index = usize::from(channel) % self.channels.len();
         let number = self.channels[index].0;
         let op = if reads { Op::Read } else { Op::Write };
-        let mut sector = self.place(op, zone, shift);
+        let mut sector = self.start_sector(op, zone, offset);
         let first = self.model.next_id();
         let mut specs = Vec::with_capacity(lens.len());
         let mut bios = Vec::with_capacity(lens.len());
@@ -269,7 +267,6 @@ impl World {
 
 fn all_zones(device: &FaultDevice) -> Vec<Zone> {
     let mut zones = Vec::new();
-    // A device without zones has none to report; one that is gone comes back to be asked.
     device.describe_zones(&mut zones);
     zones
 }
@@ -282,8 +279,7 @@ fn prio(class: u8) -> Prio {
     }
 }
 
-/// Twice the time, or the latest if that is later; waiting may have led beyond, and time never runs
-/// back.
+/// Twice the time, at most [`MAX_TIME`]. Waiting may have led beyond that; time never runs back.
 fn jump(now: Nanos) -> Nanos {
     Nanos(now.0.saturating_mul(2)).min(Nanos(MAX_TIME)).max(now)
 }
@@ -293,8 +289,8 @@ mod tests {
     use super::{MAX_TIME, jump};
     use zonal_blk::Nanos;
 
-    /// Seed 54908: a command of 30 s took the clock beyond its end, and the next jump took it back
-    /// into the past of the device.
+    /// Seed 54908: a command of 30 s took the clock beyond `MAX_TIME`, and the next jump turned it
+    /// back.
     #[test]
     fn jump_never_turns_the_clock_back() {
         for (now, then) in [(0, 0), (7, 14), (MAX_TIME - 1, MAX_TIME), (MAX_TIME, MAX_TIME)] {

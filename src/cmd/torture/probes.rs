@@ -1,18 +1,19 @@
-//! Mistakes that are switched on in the layer, each of which has to be found.
-use crate::cli::TortureArgs;
+//! What only a build with `--cfg torture` has: mutants, bugs that can be switched on and have to be
+//! found, and coverage marks on rare paths of the layer.
+use super::TortureArgs;
 use anyhow::{Result, anyhow, bail};
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use zonal_blk::probe::{Mutant, switch_on};
+use zonal_blk::probe::{Mark, Mutant, switch_on, was_reached};
 use zonal_torture::{self as torture, Failure, History};
 
-/// How long a mistake may stay unfound, unless said otherwise.
+/// Default time limit for finding a mutant.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Runs that shortening a failing history may take.
+/// Runs for shrinking a history.
 const SHRINK_TRIES: u32 = 400;
 
-/// Looks for the mistake of that name, or for all, each on its own.
+/// Searches for the mutant of that name, or for all of them, one by one.
 pub fn find_mutants(args: &TortureArgs, name: &str) -> Result<ExitCode> {
     let wanted: Vec<_> =
         Mutant::ALL.iter().filter(|(mutant, _)| name == "all" || mutant.name() == name).collect();
@@ -68,4 +69,16 @@ fn search(args: &TortureArgs, limit: Duration) -> Result<Option<FoundMutant>> {
         }
     }
     Ok(None)
+}
+
+/// Prints the coverage marks that were not reached. Returns whether that is fine: `all` requires that
+/// every mark was reached.
+pub fn show_marks(out: &mut impl Write, all: bool) -> Result<bool> {
+    let (reached, missed): (Vec<_>, Vec<_>) =
+        Mark::ALL.iter().partition(|&&(mark, _)| was_reached(mark));
+    writeln!(out, "{} of {} marks reached", reached.len(), Mark::ALL.len())?;
+    for (mark, meaning) in &missed {
+        writeln!(out, "  not reached: {} ({meaning})", mark.name())?;
+    }
+    Ok(!all || missed.is_empty())
 }
