@@ -1,12 +1,10 @@
-//! Buffers that were used and will be again, so that no command costs an allocation.
-//!
-//! Takes buffers that nobody needs; gives one of about a length. Keeps true: those kept are no more
-//! than is allowed, the longest go first.
+//! Buffers kept for reuse, so that commands allocate nothing in steady state. The bytes kept are
+//! bounded; the longest buffers are dropped first.
 use zonal_blk::Buf;
 
-/// What may be kept.
+/// A buffer that can be pooled.
 pub(crate) trait Pooled {
-    /// The memory that it has, in bytes.
+    /// Its memory in bytes.
     fn capacity(&self) -> usize;
 }
 
@@ -22,8 +20,8 @@ impl Pooled for Buf {
     }
 }
 
-/// Buffers by the power of two that their capacity reaches: one that serves a length serves it again
-/// next time, and has less than twice what is asked of it.
+/// Buffers by the power of two of their capacity, so that one that served a length serves it again,
+/// with less than twice the memory.
 #[derive(Debug)]
 pub(crate) struct BufferPool<T> {
     by_size_class: [Vec<T>; usize::BITS as usize],
@@ -37,34 +35,34 @@ impl<T> Default for BufferPool<T> {
 }
 
 impl<T: Pooled> BufferPool<T> {
-    /// A buffer for `len` bytes, if there is one; it may still have to grow, to less than twice its
+    /// A buffer of the size class of `len` bytes. It may still have to grow, to less than twice its
     /// capacity.
     pub fn take(&mut self, len: usize) -> Option<T> {
-        let spare = self.by_size_class[size_class(len)].pop()?;
-        self.bytes -= spare.capacity();
-        Some(spare)
+        let buf = self.by_size_class[size_class(len)].pop()?;
+        self.bytes -= buf.capacity();
+        Some(buf)
     }
 
-    /// Keeps a buffer, and no more than `most` bytes in all.
-    pub fn put(&mut self, spare: T, most: usize) {
-        let capacity = spare.capacity();
+    /// Keeps a buffer, and at most `most` bytes in all.
+    pub fn put(&mut self, buf: T, most: usize) {
+        let capacity = buf.capacity();
         if capacity == 0 || capacity > most {
             return;
         }
         self.shrink(most - capacity);
         self.bytes += capacity;
-        self.by_size_class[size_class(capacity)].push(spare);
+        self.by_size_class[size_class(capacity)].push(buf);
     }
 
-    /// Keeps no more than `most` bytes.
+    /// Keeps at most `most` bytes.
     pub fn shrink(&mut self, most: usize) {
         let mut longest_first = self.by_size_class.iter_mut().rev();
         while self.bytes > most {
             let pool = longest_first.next().expect("the bytes are those of buffers");
             while self.bytes > most
-                && let Some(spare) = pool.pop()
+                && let Some(buf) = pool.pop()
             {
-                self.bytes -= spare.capacity();
+                self.bytes -= buf.capacity();
             }
         }
     }
@@ -75,15 +73,9 @@ fn size_class(len: usize) -> usize {
 }
 
 impl BufferPool<Buf> {
-    /// A buffer with the bytes of `data`.
-    pub fn filled(&mut self, data: &[u8]) -> Buf {
-        match self.fitting(data.len()) {
-            Some(mut buf) => {
-                buf.copy_from_slice(data);
-                buf
-            }
-            None => Buf::from(data),
-        }
+    /// A buffer of `len` bytes of any value.
+    pub fn sized(&mut self, len: usize) -> Buf {
+        self.fitting(len).unwrap_or_else(|| Buf::zeroed(len))
     }
 
     /// A buffer of `len` zero bytes.
@@ -97,7 +89,7 @@ impl BufferPool<Buf> {
         }
     }
 
-    /// A buffer of `len` bytes of any value. One that is too short makes way for one that is not.
+    /// A pooled buffer with `len` bytes of any value. One that is too short is dropped.
     fn fitting(&mut self, len: usize) -> Option<Buf> {
         let pages = len.next_multiple_of(4096);
         let mut buf = self.take(pages).filter(|buf| buf.capacity() >= pages)?;
@@ -106,8 +98,8 @@ impl BufferPool<Buf> {
     }
 }
 
-/// Appends `bytes` to what becomes `len` bytes in all. Memory grows with what came, not with what
-/// was announced, and never beyond that, so that its power of two is that of its length.
+/// Appends `bytes` to what becomes `len` bytes in all. The memory grows with the bytes received, not
+/// with the length announced, and never beyond `len`, so that its size class is that of `len`.
 pub(crate) fn append(buffer: &mut Vec<u8>, len: usize, bytes: &[u8]) {
     let needed = buffer.len() + bytes.len();
     if needed > buffer.capacity() {
@@ -122,17 +114,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_come_back_for_the_length_they_were_for() {
+    fn buffers_are_reused_for_the_length_they_had() {
         let mut pool = BufferPool::default();
         for len in [512, 4096, 20480] {
             pool.put(Buf::zeroed(len), 1 << 20);
         }
         assert_eq!(pool.bytes, 4096 + 4096 + 20480);
-        let ones = pool.filled(&[1; 20000]);
+        let mut ones = pool.sized(20000);
+        ones.fill(1);
         assert_eq!((ones.capacity(), &ones[..]), (20480, &[1; 20000][..]));
         pool.put(ones, 1 << 20);
         let zeroes = pool.zeroed(20480);
-        assert_eq!(zeroes[..], [0; 20480], "nothing is left of what it was used for");
+        assert_eq!(zeroes[..], [0; 20480], "nothing of the previous use is left");
         assert!(pool.take(20480).is_none(), "it is in use");
         pool.put(zeroes, 1 << 20);
         assert_eq!(pool.zeroed(24576).len(), 24576, "one that is too short is not used");
@@ -140,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn longest_make_way_and_what_is_too_long_is_not_kept() {
+    fn longest_are_dropped_and_what_is_too_long_is_not_kept() {
         let mut pool = BufferPool::default();
         pool.put(Buf::zeroed(16384), 24576);
         pool.put(Buf::zeroed(8192), 24576);
@@ -155,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_grows_with_what_came_up_to_the_length() {
+    fn memory_grows_with_the_bytes_received_up_to_the_length() {
         let mut buffer = Vec::new();
         append(&mut buffer, 20480, &[1; 100]);
         while buffer.len() < 20480 {

@@ -16,9 +16,11 @@ mod buffer_pool;
 pub mod controller;
 pub mod ns;
 pub mod pi;
+mod session;
 mod slab;
 pub mod status;
 pub mod tcp;
 pub mod wire;
 
+pub use session::{Admission, Refusal, Session, SessionConfig, SessionError};
 pub use status::NvmeStatus;

@@ -18,7 +18,7 @@ use crate::wire::property::{
     CSTS_FATAL, CSTS_READY, CSTS_SHUTDOWN_COMPLETE, Cc, Property, capabilities,
 };
 use std::sync::Arc;
-use zonal_blk::Nanos;
+use zonal_blk::{Nanos, WakeUp};
 
 /// A controller, as its admin queue sees it. Dropping it ends the association.
 pub struct Controller {
@@ -71,8 +71,14 @@ impl Controller {
     }
 
     /// Grants the host no more I/O queues than `queues`, 1 or more.
-    pub fn limit_queues(&mut self, queues: u16) {
+    pub fn limit_queues(&self, queues: u16) {
         self.association.limit_queues(queues.max(1));
+    }
+
+    /// Sets what to wake when an event for the host comes up: [`Controller::poll`] then has to be
+    /// called.
+    pub fn set_waker(&self, waker: Arc<dyn WakeUp>) {
+        self.association.set_waker(waker);
     }
 
     /// Takes a command with the data that the host sends with it.
@@ -85,7 +91,7 @@ impl Controller {
         if let Err(status) = outcome {
             self.association.note_error(0, sqe, status);
         }
-        responses.push(self.head.answer(sqe, outcome));
+        responses.push(self.head.response(sqe, outcome));
         self.poll(now, responses);
     }
 
@@ -93,7 +99,7 @@ impl Controller {
     pub fn refuse(&mut self, sqe: &Sqe, status: NvmeStatus, responses: &mut Vec<Response>) {
         self.head.advance();
         self.association.note_error(0, sqe, status);
-        responses.push(self.head.answer(sqe, Err(status)));
+        responses.push(self.head.response(sqe, Err(status)));
     }
 
     /// `None` for a command that ends later.
@@ -207,7 +213,7 @@ impl Controller {
     pub fn poll(&mut self, _now: Nanos, responses: &mut Vec<Response>) {
         for cid in std::mem::take(&mut self.aborted) {
             let cqe = self.head.complete(cid, NvmeStatus::ABORT_REQUESTED, 0);
-            responses.push(Response { cqe, data: None });
+            responses.push(Response::new(cqe));
         }
         while !self.event_requests.is_empty() {
             let Some(kind) = self.association.async_events().next(self.features.events) else {
@@ -215,7 +221,7 @@ impl Controller {
             };
             let cid = self.event_requests.remove(0);
             let cqe = self.head.complete(cid, NvmeStatus::SUCCESS, kind.result());
-            responses.push(Response { cqe, data: None });
+            responses.push(Response::new(cqe));
         }
     }
 

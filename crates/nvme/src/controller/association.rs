@@ -1,6 +1,4 @@
-//! What the queues of one controller share.
-//!
-//! Takes what the admin queue decided; tells the I/O queues. No I/O takes a lock here.
+//! What the queues of one controller share. No I/O takes a lock here.
 use super::ERROR_ENTRIES;
 use super::async_events::AsyncEvents;
 use crate::NvmeStatus;
@@ -8,22 +6,24 @@ use crate::wire::Sqe;
 use crate::wire::log::ErrorEntry;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
+use zonal_blk::WakeUp;
 
 /// A host's connection to a subsystem: a controller and its queues.
-#[derive(Debug)]
 pub(super) struct Association {
     pub cntlid: u16,
     pub host_id: [u8; 16],
     pub hostnqn: String,
     /// The controller is enabled: I/O queues can connect, and take commands.
     ready: AtomicBool,
-    /// I/O queues that the host may have.
+    /// I/O queues granted to the host.
     granted: AtomicU16,
-    /// The most that it may be granted.
+    /// Limit of `granted`.
     max_queues: AtomicU16,
     queues: Mutex<BTreeSet<u16>>,
     async_events: Mutex<AsyncEvents>,
+    /// Wakes the thread of the admin queue.
+    waker: Mutex<Option<Arc<dyn WakeUp>>>,
     errors: Mutex<Errors>,
 }
 
@@ -44,6 +44,7 @@ impl Association {
             max_queues: AtomicU16::new(super::MAX_IO_QUEUES),
             queues: Mutex::default(),
             async_events: Mutex::default(),
+            waker: Mutex::default(),
             errors: Mutex::default(),
         }
     }
@@ -65,7 +66,7 @@ impl Association {
         self.granted.store(queues.min(self.max_queues.load(Ordering::Relaxed)), Ordering::Relaxed);
     }
 
-    /// Grants no more than `queues` from now on.
+    /// Grants at most `queues` from now on.
     pub fn limit_queues(&self, queues: u16) {
         self.max_queues.fetch_min(queues, Ordering::Relaxed);
         self.granted.fetch_min(queues, Ordering::Relaxed);
@@ -76,7 +77,7 @@ impl Association {
         !self.queues.lock().expect("queues lock").is_empty()
     }
 
-    /// Enters an I/O queue; whether it was not there.
+    /// Adds an I/O queue. Returns false if there is one with this identifier.
     pub fn open_queue(&self, qid: u16) -> bool {
         self.queues.lock().expect("queues lock").insert(qid)
     }
@@ -89,7 +90,19 @@ impl Association {
         self.async_events.lock().expect("async_events lock")
     }
 
-    /// Notes a command that failed, for the error log page.
+    pub fn set_waker(&self, waker: Arc<dyn WakeUp>) {
+        *self.waker.lock().expect("waker lock") = Some(waker);
+    }
+
+    /// Records events, and wakes the thread that is to report them to the host.
+    pub fn raise(&self, change: impl FnOnce(&mut AsyncEvents)) {
+        change(&mut self.async_events());
+        if let Some(waker) = &*self.waker.lock().expect("waker lock") {
+            waker.wake();
+        }
+    }
+
+    /// Adds a failed command to the error log.
     pub fn note_error(&self, qid: u16, sqe: &Sqe, status: NvmeStatus) {
         let mut errors = self.errors.lock().expect("errors lock");
         errors.count += 1;
@@ -98,7 +111,7 @@ impl Association {
         entry.sqid = qid.into();
         entry.cid = sqe.cid;
         entry.status = (status.0 << 1).into();
-        // No single parameter is named (Base section 5.16.1.2).
+        // No parameter is named (Base section 5.16.1.2).
         entry.location = u16::MAX.into();
         entry.nsid = sqe.nsid;
         entry.lba = if qid == 0 { 0 } else { sqe.slba() }.into();
@@ -106,7 +119,7 @@ impl Association {
         errors.newest_first.truncate(ERROR_ENTRIES);
     }
 
-    /// Errors since the controller was made, and the newest of them.
+    /// The number of errors since the controller was created, and the latest of them.
     pub fn errors(&self) -> (u64, Vec<ErrorEntry>) {
         let errors = self.errors.lock().expect("errors lock");
         (errors.count, errors.newest_first.iter().copied().collect())

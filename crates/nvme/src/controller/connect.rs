@@ -63,13 +63,10 @@ impl Target {
         let command = ConnectCommand::from(*sqe);
         let mut head = SqHead::new(command.sqsize.get());
         head.advance();
-        let answer = |status, result| Response {
-            cqe: head.complete(sqe.cid.get(), status, result),
-            data: None,
-        };
+        let response = |status, result| Response::new(head.complete(sqe.cid.get(), status, result));
         match self.try_connect(now, &command, data) {
-            Ok((connected, result)) => Ok((connected, answer(NvmeStatus::SUCCESS, result))),
-            Err(Refused(status, place)) => Err(answer(status, place)),
+            Ok((connected, result)) => Ok((connected, response(NvmeStatus::SUCCESS, result))),
+            Err(Refused(status, place)) => Err(response(status, place)),
         }
     }
 

@@ -1,15 +1,24 @@
-//! How commands end: completions, and the place in the submission queue that they report.
+//! Completions of commands, and the submission queue head that they report.
 use crate::NvmeStatus;
 use crate::wire::{Cqe, Sqe};
 use zonal_blk::Buf;
 
-/// The end of a command.
+/// The completion of a command.
 #[derive(Debug)]
 pub struct Response {
-    /// The completion.
+    /// The completion queue entry.
     pub cqe: Cqe,
     /// Data for the host, to be sent before the completion.
     pub data: Option<Data>,
+    /// The buffer that the command's data were received in, for reuse.
+    pub received: Option<Buf>,
+}
+
+impl Response {
+    /// A response without data.
+    pub fn new(cqe: Cqe) -> Self {
+        Response { cqe, data: None, received: None }
+    }
 }
 
 /// Data for the host.
@@ -17,7 +26,7 @@ pub struct Response {
 pub enum Data {
     /// A structure.
     Bytes(Vec<u8>),
-    /// What was read.
+    /// Data that were read.
     Buf(Buf),
 }
 
@@ -31,7 +40,7 @@ impl std::ops::Deref for Data {
     }
 }
 
-/// What a command that succeeds gives.
+/// The output of a command that succeeds.
 #[derive(Debug, Default)]
 pub(super) struct CommandOutput {
     pub result: u64,
@@ -39,7 +48,7 @@ pub(super) struct CommandOutput {
 }
 
 impl CommandOutput {
-    /// Nothing but success.
+    /// No result, no data.
     pub const EMPTY: CommandOutput = CommandOutput { result: 0, data: None };
 
     /// A result in dwords 0 and 1.
@@ -53,13 +62,13 @@ impl CommandOutput {
     }
 }
 
-/// The outcome of a command that ends at once.
+/// The result of a command that completes immediately.
 pub(super) type CommandResult = Result<CommandOutput, NvmeStatus>;
 
-/// An error that would come again.
+/// Invalid Field in Command, which a retry would get again.
 pub(super) const INVALID_FIELD: NvmeStatus = NvmeStatus::INVALID_FIELD.do_not_retry();
 
-/// Where the controller has got to in a submission queue (Base section 3.3.3.2, SQHD).
+/// The head of a submission queue (Base section 3.3.3.2, SQHD).
 #[derive(Debug)]
 pub(super) struct SqHead {
     head: u16,
@@ -68,12 +77,12 @@ pub(super) struct SqHead {
 }
 
 impl SqHead {
-    /// For a queue with `sqsize` entries and one more.
+    /// For a queue of `sqsize` + 1 entries.
     pub fn new(sqsize: u16) -> Self {
         SqHead { head: 0, size: u32::from(sqsize) + 1 }
     }
 
-    /// One more entry was read.
+    /// Consumes an entry.
     pub fn advance(&mut self) {
         let next = (u32::from(self.head) + 1) % self.size;
         self.head = u16::try_from(next).expect("a head is less than the queue's size");
@@ -86,11 +95,11 @@ impl SqHead {
         cqe
     }
 
-    /// The end of a command that ends at once. Data that the host gave no room for are an error.
-    pub fn answer(&self, sqe: &Sqe, outcome: CommandResult) -> Response {
+    /// The response to a command. Data that the host has no buffer for are an error.
+    pub fn response(&self, sqe: &Sqe, result: CommandResult) -> Response {
         let cid = sqe.cid.get();
-        let failed = |status| Response { cqe: self.complete(cid, status, 0), data: None };
-        match outcome {
+        let failed = |status| Response::new(self.complete(cid, status, 0));
+        match result {
             Ok(CommandOutput { data: Some(data), .. })
                 if data.len() as u64 > sqe.dptr.length.get().into() =>
             {
@@ -98,14 +107,14 @@ impl SqHead {
             }
             Ok(CommandOutput { result, data }) => {
                 let cqe = self.complete(cid, NvmeStatus::SUCCESS, result);
-                Response { cqe, data: data.map(Data::Bytes) }
+                Response { data: data.map(Data::Bytes), ..Response::new(cqe) }
             }
             Err(status) => failed(status),
         }
     }
 }
 
-/// Whether command and data pointer are of a form that this controller takes.
+/// Checks the flags and the data pointer of a command against what this controller supports.
 pub(super) fn check_form(sqe: &Sqe) -> Result<(), NvmeStatus> {
     use crate::wire::Sgl;
     // FUSE in bits 1:0, PSDT in bits 7:6: no fused commands, always an SGL.

@@ -139,7 +139,7 @@ impl Subsystem {
     fn changed(&self, state: &State, nsid: u32) {
         self.generation.fetch_add(1, Ordering::Release);
         for controller in state.controllers.values().filter_map(Weak::upgrade) {
-            controller.async_events().namespace_changed(nsid);
+            controller.raise(|events| events.namespace_changed(nsid));
         }
     }
 
@@ -150,7 +150,7 @@ impl Subsystem {
         let Some(namespace) = state.namespaces.get(&nsid) else { return };
         let slba = namespace.to_blocks(namespace.limits().zone_start(zone));
         for controller in state.controllers.values().filter_map(Weak::upgrade) {
-            controller.async_events().zone_changed(nsid, slba);
+            controller.raise(|events| events.zone_changed(nsid, slba));
         }
     }
 
@@ -162,7 +162,7 @@ impl Subsystem {
             *generation += 1;
             *known = entries;
             for controller in state.controllers.values().filter_map(Weak::upgrade) {
-                controller.async_events().discovery_changed();
+                controller.raise(|events| events.discovery_changed());
             }
         }
     }

@@ -1,11 +1,14 @@
 //! Bytes to PDUs.
 //!
 //! ```text
-//!  header (8 bytes say how long) -> digest -> padding -> data -> digest -> Pdu
+//!  header (its length is in the first 8 bytes), digest -> Pdu without its data
+//!  padding, data, digest                               -> pieces of the data, and whether they are damaged
 //! ```
 //!
-//! A header is checked as soon as it is whole, before any of its data are taken in, so that a peer
-//! that lies about lengths gets no memory for it.
+//! A header is checked as soon as it is complete, before memory is spent on the data it announces.
+//! [`Decoder::decode`] collects whole PDUs; a connection that knows where the data belong uses the
+//! steps ([`Decoder::header`], [`Decoder::data`], [`Decoder::finish`]) and may read data from its
+//! socket straight to where they belong ([`Decoder::missing_data`]).
 use super::error::{FatalError, PduError};
 use super::pdu::{
     CommonHeader, DataBody, Digests, Format, Initialize, InitializeBody, Kind, Payload, Pdu, Role,
@@ -15,78 +18,94 @@ use crate::buffer_pool::{BufferPool, append};
 use crate::wire::{Cqe, Sqe};
 use zerocopy::FromBytes;
 
-/// The most data that one PDU may bring.
+/// Limits on the data of one PDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataLimits {
     /// In a command capsule, in bytes.
     pub in_capsule: u32,
-    /// In a data PDU, in bytes: MAXH2CDATA, or for a host what it is willing to take.
+    /// In a data PDU, in bytes: MAXH2CDATA, or for a host what it accepts.
     pub data: u32,
 }
 
 /// The longest header, with its digest: ICReq has no digest, a command has 72 bytes and four.
 const MAX_HEADER: usize = 128;
 
-/// Takes bytes as they come.
+/// Decodes the bytes of a connection, in pieces of any length.
 #[derive(Debug)]
 pub struct Decoder {
-    /// Who sends what comes here.
+    /// The side whose PDUs are decoded.
     sender: Role,
     format: Format,
     limits: DataLimits,
-    /// The header, as far as it came, with its digest.
+    /// The header and its digest, as far as received.
     header: Vec<u8>,
-    /// What the header announced, once it is whole.
+    /// What follows the header, once that is complete.
     body: Option<Body>,
-    /// For data; no more than those of the longest PDU.
+    /// The PDU that [`Decoder::decode`] collects, with its data.
+    partial: Option<(Pdu, Vec<u8>)>,
+    /// For data; no more bytes than those of the longest PDU.
     pool: BufferPool<Vec<u8>>,
 }
 
-/// Data that are still to come.
-#[derive(Debug)]
+/// What follows a header.
+#[derive(Debug, Default)]
 struct Body {
-    /// The PDU without its data.
-    pdu: Pdu,
-    /// Bytes of padding before them.
+    /// Bytes of padding that are missing.
     padding: usize,
-    data: Vec<u8>,
+    /// Bytes of data.
     len: usize,
+    /// Bytes of data received.
+    received: usize,
     digest: Option<Digest>,
 }
 
-/// The digest of the data, as far as it came.
+/// The data digest.
 #[derive(Debug, Default)]
 struct Digest {
+    /// Of the data received.
+    crc: u32,
     bytes: [u8; 4],
-    came: usize,
+    /// Of these bytes.
+    received: usize,
 }
 
 impl Digest {
-    /// Whether it is whole.
-    fn take(&mut self, input: &mut &[u8]) -> bool {
-        let missing = &mut self.bytes[self.came..];
+    /// Takes bytes of the digest from `input`.
+    fn receive(&mut self, input: &mut &[u8]) {
+        let missing = &mut self.bytes[self.received..];
         let (taken, rest) = input.split_at(input.len().min(missing.len()));
         missing[..taken.len()].copy_from_slice(taken);
-        self.came += taken.len();
+        self.received += taken.len();
         *input = rest;
-        self.came == self.bytes.len()
     }
 }
 
 impl Decoder {
-    /// For what `sender` sends, from the first byte of a connection on.
+    /// For PDUs of `sender`, from the first byte of a connection on.
     pub fn new(sender: Role, limits: DataLimits) -> Self {
-        let header = Vec::with_capacity(MAX_HEADER);
-        let pool = BufferPool::default();
-        Decoder { sender, format: Format::default(), limits, header, body: None, pool }
+        Decoder {
+            sender,
+            format: Format::default(),
+            limits,
+            header: Vec::with_capacity(MAX_HEADER),
+            body: None,
+            partial: None,
+            pool: BufferPool::default(),
+        }
     }
 
+<<<<<<< HEAD
     /// Takes back data that are done with, for the PDUs to come.
     pub fn recycle(&mut self, data: Vec<u8>) {
+=======
+    /// Takes back data of a PDU that [`Decoder::decode`] returned, to reuse the memory.
+    pub fn recycle(&mut self, mut data: Vec<u8>) {
+        data.clear();
+>>>>>>> 4ae128a (nvme: sessions of a target, without sockets; data of writes are received into the bio's buffer)
         self.pool.put(data, self.limits.data as usize);
     }
 
-    /// An empty vector, for `len` bytes if it was used before.
+    /// An empty vector, if possible one that had `len` bytes before.
     pub(super) fn take_buffer(&mut self, len: usize) -> Vec<u8> {
         let mut buffer = self.pool.take(len).unwrap_or_default();
         buffer.clear();
@@ -101,8 +120,8 @@ impl Decoder {
         buffer
     }
 
-    /// Adds to the data of a command those of its next PDU. If the `len` bytes that the command has
-    /// came in one, they are not copied.
+    /// Appends the data of a PDU to those of its command, which has `len` bytes. If they are all of
+    /// them, they are not copied.
     pub(super) fn append_data(&mut self, whole: &mut Payload, len: usize, next: Payload) {
         whole.damaged |= next.damaged;
         if next.bytes.len() == len {
@@ -116,34 +135,94 @@ impl Decoder {
         self.recycle(next.bytes);
     }
 
-    /// What was agreed on: from the next PDU on. `format.alignment` is that of data that come here.
+    /// Sets what the sides agreed on, from the next PDU on. `format.alignment` is that of received
+    /// data.
     pub fn set_format(&mut self, format: Format) {
         self.format = format;
     }
 
-    /// Takes bytes from the front of `input` up to the end of a PDU. `None` if it is not whole;
+    /// Takes bytes from the front of `input` up to the end of a PDU. `None` if it is incomplete;
     /// `input` is then empty.
     ///
     /// # Errors
     /// What is wrong with the PDU. The connection cannot go on.
     pub fn decode(&mut self, input: &mut &[u8]) -> Result<Option<Pdu>, PduError> {
-        if self.body.is_none() {
-            if !self.take_header(input)? {
-                return Ok(None);
-            }
-            let body = self.read_header()?;
-            let data = self.take_buffer(body.len);
-            self.body = Some(Body { data, ..body });
+        if self.partial.is_none() {
+            let Some((pdu, len)) = self.header(input)? else { return Ok(None) };
+            self.partial = Some((pdu, self.take_buffer(len)));
         }
-        let body = self.body.as_mut().expect("just made");
-        if !body.take(input) {
-            return Ok(None);
-        }
-        self.header.clear();
-        Ok(self.body.take().map(Body::finish))
+        let (_, piece) = self.data(input);
+        let (_, bytes) = self.partial.as_mut().expect("just set");
+        append(bytes, self.body.as_ref().map_or(0, |body| body.len), piece);
+        let Some(damaged) = self.finish() else { return Ok(None) };
+        Ok(self.partial.take().map(|(pdu, bytes)| with_data(pdu, Payload { bytes, damaged })))
     }
 
-    /// Whether the header is whole, digest included.
+    /// Takes bytes from the front of `input` up to the end of a header. Returns the PDU without its
+    /// data, and their length; `None` if the header is incomplete. Then come [`Decoder::data`] and
+    /// [`Decoder::finish`], also for a PDU without data.
+    ///
+    /// # Errors
+    /// What is wrong with the PDU. The connection cannot go on.
+    ///
+    /// # Panics
+    /// If the PDU before is not finished.
+    pub fn header(&mut self, input: &mut &[u8]) -> Result<Option<(Pdu, usize)>, PduError> {
+        assert!(self.body.is_none(), "the PDU before is not finished");
+        if !self.take_header(input)? {
+            return Ok(None);
+        }
+        let (pdu, body) = self.read_header()?;
+        let len = body.len;
+        self.body = Some(body);
+        Ok(Some((pdu, len)))
+    }
+
+    /// Takes bytes of the current PDU from the front of `input`. Returns the part of them that is
+    /// data, and its offset in the data of the PDU.
+    pub fn data<'a>(&mut self, input: &mut &'a [u8]) -> (usize, &'a [u8]) {
+        let Some(body) = &mut self.body else { return (0, &[]) };
+        let skipped = input.len().min(body.padding);
+        body.padding -= skipped;
+        let (piece, rest) = input[skipped..]
+            .split_at_checked(body.len - body.received)
+            .unwrap_or((&input[skipped..], &[]));
+        *input = rest;
+        let offset = body.received;
+        body.receive(piece);
+        if let Some(digest) = &mut body.digest
+            && body.received == body.len
+        {
+            digest.receive(input);
+        }
+        (offset, piece)
+    }
+
+    /// The number of data bytes that the connection brings next, before anything else.
+    pub fn missing_data(&self) -> usize {
+        match &self.body {
+            Some(body) if body.padding == 0 => body.len - body.received,
+            _ => 0,
+        }
+    }
+
+    /// Notes that `data`, the next of the [`Decoder::missing_data`], were received elsewhere.
+    pub fn data_received(&mut self, data: &[u8]) {
+        assert!(data.len() <= self.missing_data(), "more data than are missing");
+        if let Some(body) = &mut self.body {
+            body.receive(data);
+        }
+    }
+
+    /// Ends the current PDU if it is complete. Returns whether its data are damaged.
+    pub fn finish(&mut self) -> Option<bool> {
+        let damaged = self.body.as_ref()?.is_complete()?;
+        self.body = None;
+        self.header.clear();
+        Some(damaged)
+    }
+
+    /// Whether the header is complete, digest included.
     fn take_header(&mut self, input: &mut &[u8]) -> Result<bool, PduError> {
         if !fill(&mut self.header, CommonHeader::SIZE, input) {
             return Ok(false);
@@ -161,7 +240,7 @@ impl Decoder {
     }
 
     fn common(&self) -> CommonHeader {
-        CommonHeader::read_from_prefix(&self.header).expect("eight bytes came").0
+        CommonHeader::read_from_prefix(&self.header).expect("eight bytes were received").0
     }
 
     fn digests(&self, kind: Kind) -> Digests {
@@ -185,15 +264,15 @@ impl Decoder {
         PduError { fatal, information, kind, what, found, expected, header }
     }
 
-    /// Checks a whole header; gives what is still to come.
-    fn read_header(&self) -> Result<Body, PduError> {
+    /// Checks a complete header. Returns its PDU and what follows.
+    fn read_header(&self) -> Result<(Pdu, Body), PduError> {
         let common = self.common();
         let kind = Kind(common.kind);
         let digests = self.digests(kind);
         let hlen = usize::from(common.hlen);
         if digests.header {
             let (header, digest) = self.header.split_at(hlen);
-            let found = u32::from_le_bytes(digest.try_into().expect("four bytes came"));
+            let found = u32::from_le_bytes(digest.try_into().expect("four bytes were received"));
             let expected = crc32c::crc32c(header);
             if found != expected {
                 let fatal = FatalError::HeaderDigest;
@@ -215,21 +294,15 @@ impl Decoder {
             let (found, expected) = (common.flags, u8::from(digests.data) << 1);
             return Err(self.field(1, "FLAGS, data digest", found.into(), expected.into()));
         }
-        let mut body = Body {
-            pdu: self.pdu(kind, common.flags),
-            padding: 0,
-            data: Vec::new(),
-            len: 0,
-            digest: None,
-        };
+        let mut body = Body::default();
         if has_data {
             self.expect_data(&common, before, digests.data, &mut body)?;
         }
         self.check_length(kind, body.len)?;
-        Ok(body)
+        Ok((self.pdu(kind, common.flags), body))
     }
 
-    /// Where the data lie, and how many.
+    /// The padding, length and digest of the data.
     fn expect_data(
         &self,
         common: &CommonHeader,
@@ -239,7 +312,7 @@ impl Decoder {
     ) -> Result<(), PduError> {
         let kind = Kind(common.kind);
         let (pdo, plen) = (usize::from(common.pdo), common.plen.get());
-        // A termination request has no data offset; what it brings follows the header.
+        // A termination request has no data offset; its data follow the header.
         let pdo = if kind.has_digests() { pdo } else { before };
         if pdo < before
             || !pdo.is_multiple_of(if kind.has_digests() { self.format.align() } else { 4 })
@@ -266,7 +339,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// The length that a data PDU's header has is that of its data.
+    /// Checks DATAL against the length of the data.
     fn check_length(&self, kind: Kind, len: usize) -> Result<(), PduError> {
         if matches!(kind, Kind::H2C_DATA | Kind::C2H_DATA) {
             let said = self.data_body().length.get();
@@ -282,17 +355,17 @@ impl Decoder {
     }
 
     fn data_body(&self) -> DataBody {
-        DataBody::read_from_prefix(self.rest()).expect("the header is whole").0
+        DataBody::read_from_prefix(self.rest()).expect("the header is complete").0
     }
 
-    /// The PDU that a whole header begins.
+    /// The PDU of a complete header.
     fn pdu(&self, kind: Kind, flags: u8) -> Pdu {
-        const WHOLE: &str = "the header is whole";
+        const COMPLETE: &str = "the header is complete";
         let (last, success) = (flags & flag::LAST != 0, flags & flag::SUCCESS != 0);
         let data = Payload::default();
         match kind {
             Kind::IC_REQ | Kind::IC_RESP => {
-                let body = InitializeBody::read_from_prefix(self.rest()).expect(WHOLE).0;
+                let body = InitializeBody::read_from_prefix(self.rest()).expect(COMPLETE).0;
                 let values = Initialize {
                     version: body.version.get(),
                     alignment: body.alignment,
@@ -302,14 +375,14 @@ impl Decoder {
                 if kind == Kind::IC_REQ { Pdu::IcReq(values) } else { Pdu::IcResp(values) }
             }
             Kind::H2C_TERM | Kind::C2H_TERM => {
-                let body = TerminateBody::read_from_prefix(self.rest()).expect(WHOLE).0;
+                let body = TerminateBody::read_from_prefix(self.rest()).expect(COMPLETE).0;
                 let (status, information) = (body.status.get(), body.information.get());
                 Pdu::Terminate { sender: self.sender, status, information, header: Vec::new() }
             }
             Kind::COMMAND => {
-                Pdu::Command { sqe: Sqe::read_from_prefix(self.rest()).expect(WHOLE).0, data }
+                Pdu::Command { sqe: Sqe::read_from_prefix(self.rest()).expect(COMPLETE).0, data }
             }
-            Kind::RESPONSE => Pdu::Response(Cqe::read_from_prefix(self.rest()).expect(WHOLE).0),
+            Kind::RESPONSE => Pdu::Response(Cqe::read_from_prefix(self.rest()).expect(COMPLETE).0),
             _ => {
                 let body = self.data_body();
                 let (cid, ttag, offset) = (body.cid.get(), body.ttag.get(), body.offset.get());
@@ -323,7 +396,7 @@ impl Decoder {
     }
 }
 
-/// Moves bytes from `input` until `buffer` has `len`; whether it has.
+/// Moves bytes from `input` until `buffer` has `len`. Returns whether it has.
 fn fill(buffer: &mut Vec<u8>, len: usize, input: &mut &[u8]) -> bool {
     let (taken, rest) = input.split_at(input.len().min(len.saturating_sub(buffer.len())));
     append(buffer, len, taken);
@@ -332,28 +405,34 @@ fn fill(buffer: &mut Vec<u8>, len: usize, input: &mut &[u8]) -> bool {
 }
 
 impl Body {
-    /// Takes what is still to come; whether all of it came.
-    fn take(&mut self, input: &mut &[u8]) -> bool {
-        let skipped = input.len().min(self.padding);
-        self.padding -= skipped;
-        *input = &input[skipped..];
-        self.padding == 0
-            && fill(&mut self.data, self.len, input)
-            && self.digest.as_mut().is_none_or(|digest| digest.take(input))
+    fn receive(&mut self, data: &[u8]) {
+        self.received += data.len();
+        if let Some(digest) = &mut self.digest {
+            digest.crc = crc32c::crc32c_append(digest.crc, data);
+        }
     }
 
-    fn finish(self) -> Pdu {
-        let damaged = self
-            .digest
-            .is_some_and(|came| u32::from_le_bytes(came.bytes) != crc32c::crc32c(&self.data));
-        let mut pdu = self.pdu;
-        match &mut pdu {
-            Pdu::Command { data, .. }
-            | Pdu::HostData { data, .. }
-            | Pdu::ControllerData { data, .. } => *data = Payload { bytes: self.data, damaged },
-            Pdu::Terminate { header, .. } => *header = self.data,
-            _ => {}
+    /// `None` if something is missing; else whether the data are damaged.
+    fn is_complete(&self) -> Option<bool> {
+        if self.padding > 0 || self.received < self.len {
+            return None;
         }
-        pdu
+        match &self.digest {
+            None => Some(false),
+            Some(digest) if digest.received < digest.bytes.len() => None,
+            Some(digest) => Some(u32::from_le_bytes(digest.bytes) != digest.crc),
+        }
     }
+}
+
+/// The PDU with its data.
+fn with_data(mut pdu: Pdu, payload: Payload) -> Pdu {
+    match &mut pdu {
+        Pdu::Command { data, .. }
+        | Pdu::HostData { data, .. }
+        | Pdu::ControllerData { data, .. } => *data = payload,
+        Pdu::Terminate { header, .. } => *header = payload.bytes,
+        _ => {}
+    }
+    pdu
 }

@@ -1,5 +1,5 @@
 //! Whatever a host sends: each command is answered once, and nothing breaks.
-use crate::support::{Host, null};
+use crate::support::{Host, null, received};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use zerocopy::FromBytes;
@@ -78,7 +78,7 @@ proptest! {
         let mut responses = Vec::new();
         for sqe in &sent {
             let len = sqe.dptr.length.get().min(1 << 20) as usize;
-            io.queue.submit(io.now, sqe, &vec![0x5a; len], &mut responses);
+            io.queue.submit(io.now, sqe, received(&vec![0x5a; len]), &mut responses);
         }
         while io.queue.outstanding() > 0 {
             io.queue.poll(io.now, &mut responses);

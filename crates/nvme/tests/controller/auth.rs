@@ -1,7 +1,7 @@
 //! Queues whose host has to say who it is: what they refuse, and until when.
 use crate::support::{
     Ended, HOST_NQN, NOW, NQN, config, connect_command, connect_data, namespace, null,
-    property_command,
+    property_command, received,
 };
 use std::sync::Arc;
 use zerocopy::IntoBytes;
@@ -56,7 +56,7 @@ impl Queue {
         match &mut self.0 {
             ConnectedQueue::Admin(admin) => admin.submit(NOW, &sqe.into(), data, &mut responses),
             ConnectedQueue::Io(io) => {
-                io.submit(NOW, &sqe.into(), data, &mut responses);
+                io.submit(NOW, &sqe.into(), received(data), &mut responses);
                 while io.outstanding() > 0 {
                     io.poll(NOW, &mut responses);
                 }

@@ -1,5 +1,5 @@
 //! I/O commands: data, checks, several at once, namespaces that go away.
-use crate::support::{CAPACITY, Ended, Host, Io, ZONE, ZONES, namespace, null, rw};
+use crate::support::{CAPACITY, Ended, Host, Io, ZONE, ZONES, namespace, null, received, rw};
 use zerocopy::IntoBytes;
 use zonal_blk::Bytes;
 use zonal_device::NullConfig;
@@ -104,7 +104,12 @@ fn writes_of_a_zone_may_be_sent_together() {
     for block in 0..CAPACITY {
         let mut command = rw(IoOpcode::WRITE, block, 1);
         command.cid = (block as u16).into();
-        io.queue.submit(io.now, &command.into(), &pattern(1, block as u8), &mut responses);
+        io.queue.submit(
+            io.now,
+            &command.into(),
+            received(&pattern(1, block as u8)),
+            &mut responses,
+        );
     }
     assert_eq!(io.queue.outstanding(), CAPACITY as usize);
     while io.queue.outstanding() > 0 {
@@ -126,7 +131,7 @@ fn submission_queue_head_goes_round() {
     let heads: Vec<u16> = (0..130)
         .map(|_| {
             let mut responses = Vec::new();
-            io.queue.submit(io.now, &Sqe::new(0x7c, 0, 1), &[], &mut responses);
+            io.queue.submit(io.now, &Sqe::new(0x7c, 0, 1), None, &mut responses);
             responses[0].cqe.sqhd.get()
         })
         .collect();
@@ -194,9 +199,14 @@ fn namespace_that_is_removed_ends_what_is_on_its_way_and_takes_nothing_more() {
     let host = Host::new(&NullConfig { latency: zonal_blk::Nanos(1000), ..null() });
     let mut io = host.io(1);
     let mut responses = Vec::new();
-    io.queue.submit(io.now, &rw(IoOpcode::WRITE, 0, 1).into(), &pattern(1, 1), &mut responses);
+    io.queue.submit(
+        io.now,
+        &rw(IoOpcode::WRITE, 0, 1).into(),
+        received(&pattern(1, 1)),
+        &mut responses,
+    );
     host.subsystem.remove(1);
-    io.queue.submit(io.now, &rw(IoOpcode::READ, 0, 1).into(), &[], &mut responses);
+    io.queue.submit(io.now, &rw(IoOpcode::READ, 0, 1).into(), None, &mut responses);
     assert_eq!(responses[0].cqe.status().code(), NvmeStatus::INVALID_NAMESPACE);
     assert_eq!(io.queue.next_event(), zonal_blk::Wake::At(zonal_blk::Nanos(io.now.0 + 1000)));
     io.queue.poll(zonal_blk::Nanos(io.now.0 + 1000), &mut responses);
@@ -226,13 +236,13 @@ fn queues_of_several_hosts_share_a_namespace() {
     first.queue.submit(
         first.now,
         &rw(IoOpcode::ZONE_APPEND, 0, 1).into(),
-        &pattern(1, 1),
+        received(&pattern(1, 1)),
         &mut responses,
     );
     second.queue.submit(
         first.now,
         &rw(IoOpcode::ZONE_APPEND, 0, 1).into(),
-        &pattern(1, 2),
+        received(&pattern(1, 2)),
         &mut responses,
     );
     while responses.len() < 2 {
@@ -254,7 +264,7 @@ fn buffer_used_again_brings_the_host_nothing_of_what_it_held() {
     io.write(0, &pattern(2, 1)).fine();
     let mut responses = Vec::new();
     for blocks in [2, 1, 2] {
-        io.queue.submit(io.now, &rw(IoOpcode::READ, 0, blocks).into(), &[], &mut responses);
+        io.queue.submit(io.now, &rw(IoOpcode::READ, 0, blocks).into(), None, &mut responses);
         io.queue.poll(io.now, &mut responses);
         let mut data = responses.remove(0).data.expect("what was read");
         assert_eq!(data[..], vec![0; blocks as usize * 4096]);
@@ -275,13 +285,13 @@ fn there_is_no_room_for_commands_with_more_than_16_mib_of_data() {
         assert!(io.queue.has_room());
         let mut command = rw(IoOpcode::READ, mib * 256, 256);
         command.cid = (mib as u16).into();
-        io.queue.submit(io.now, &command.into(), &[], &mut responses);
+        io.queue.submit(io.now, &command.into(), None, &mut responses);
     }
     assert!(!io.queue.has_room());
     io.queue.poll(zonal_blk::Nanos(io.now.0 + 1000), &mut responses);
     assert!(io.queue.has_room() && responses.len() == 16);
     // What does not say how much data it has counts too: a Verify of 16 MiB.
-    io.queue.submit(io.now, &rw(IoOpcode::VERIFY, 0, 4096).into(), &[], &mut responses);
+    io.queue.submit(io.now, &rw(IoOpcode::VERIFY, 0, 4096).into(), None, &mut responses);
     assert!(!io.queue.has_room());
     io.queue.poll(zonal_blk::Nanos(io.now.0 + 2000), &mut responses);
     assert!(io.queue.has_room());

@@ -1,51 +1,85 @@
-//! Host, connection, target and subsystem together, with a wire that cuts bytes as it likes.
+//! Host, connection, session and subsystem together, over a wire that cuts bytes anywhere.
 use crate::support::{
-    CAPACITY, Host, NOW, NQN, ZONE, connect_command, connect_data, null, property_command, rw,
-    zone_receive,
+    CAPACITY, HOST_NQN, Host, NOW, NQN, ZONE, config, connect_command, connect_data, null,
+    property_command, rw, zone_receive,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
+use std::time::Duration;
 use zerocopy::IntoBytes;
-use zonal_nvme::NvmeStatus;
-use zonal_nvme::controller::{ConnectedQueue, Target};
+use zonal_blk::{Nanos, Wake};
+use zonal_nvme::controller::Subsystem;
 use zonal_nvme::tcp::{
     CloseReason, Digests, FatalError, Format, HostConfig, HostConnection, HostEvent, Initialize,
     Payload, Pdu, SubmitError, TargetConfig, TargetConnection, TargetEvent, encode,
 };
-use zonal_nvme::wire::fabrics::CNTLID_ANY;
+use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectData};
 use zonal_nvme::wire::opcode::{FabricsType, IoOpcode};
 use zonal_nvme::wire::property::Property;
-use zonal_nvme::wire::{Cqe, Sgl, Sqe};
+use zonal_nvme::wire::{Cqe, Sgl, Sqe, terminated};
+use zonal_nvme::{Admission, NvmeStatus, Refusal, Session, SessionConfig, SessionError};
+
+/// Lets hosts connect to one subsystem.
+pub struct Anybody(Arc<Subsystem>);
+
+impl Admission for Anybody {
+    fn admit(&mut self, hostnqn: &str) -> Result<(), Refusal> {
+        if hostnqn == HOST_NQN {
+            return Ok(());
+        }
+        Err(Refusal { status: NvmeStatus::CONNECT_HOST, reason: "not allowed".to_owned() })
+    }
+
+    fn subsystem(&mut self, discovery: bool) -> Arc<Subsystem> {
+        if discovery { Subsystem::discovery(config(), Vec::new()) } else { Arc::clone(&self.0) }
+    }
+
+    fn admin_connected(&mut self, _cntlid: u16) {}
+
+    fn io_connected(&mut self, _cntlid: u16) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
 
 /// A connection with both of its ends.
 struct Wire {
     host: HostConnection,
-    target: TargetConnection,
-    subsystems: Arc<Target>,
-    queue: Option<ConnectedQueue>,
+    session: Session<Anybody>,
     piece: usize,
+    error: Option<SessionError>,
 }
 
 impl Wire {
-    fn new(subsystems: &Arc<Target>, host: HostConfig, target: TargetConfig, piece: usize) -> Self {
+    fn new(subsystem: &Arc<Subsystem>, host: HostConfig, tcp: TargetConfig, piece: usize) -> Self {
         Wire {
             host: HostConnection::new(host),
-            target: TargetConnection::new(target),
-            subsystems: Arc::clone(subsystems),
-            queue: None,
+            session: Session::new(NOW, session_config(tcp), Anybody(Arc::clone(subsystem))),
             piece,
+            error: None,
         }
     }
 
-    /// Moves bytes until there are none.
+    /// Moves bytes until there are none. Every other piece of data goes straight to its buffer.
     fn run(&mut self) -> Vec<HostEvent> {
         let mut events = Vec::new();
         loop {
             let sent = std::mem::take(self.host.output());
-            let mut commands = Vec::new();
-            sent.chunks(self.piece).for_each(|piece| self.target.receive(piece, &mut commands));
-            commands.into_iter().for_each(|command| self.execute(command));
-            let answered = std::mem::take(self.target.output());
+            for (at, mut piece) in sent.chunks(self.piece).enumerate() {
+                if at % 2 == 0
+                    && let Some(data) = self.session.data_buffer()
+                {
+                    let len = data.len().min(piece.len());
+                    data[..len].copy_from_slice(&piece[..len]);
+                    self.session.data_received(len);
+                    piece = &piece[len..];
+                }
+                self.session.receive(piece);
+            }
+            while !matches!(
+                self.session.poll(NOW, 0).map_err(|error| self.error = Some(error)),
+                Ok(false) | Err(())
+            ) {}
+            let answered = std::mem::take(self.session.output());
             answered.chunks(self.piece).for_each(|piece| self.host.receive(piece, &mut events));
             if sent.is_empty() && answered.is_empty() {
                 return events;
@@ -53,56 +87,31 @@ impl Wire {
         }
     }
 
-    fn execute(&mut self, event: TargetEvent) {
-        let mut responses = Vec::new();
-        match (&mut self.queue, event) {
-            (None, TargetEvent::Command { sqe, data }) => {
-                match self.subsystems.connect(NOW, &sqe, &data) {
-                    Ok((connected, answer)) => {
-                        self.queue = Some(connected);
-                        responses.push(answer);
-                    }
-                    Err(answer) => responses.push(answer),
-                }
-            }
-            (Some(ConnectedQueue::Admin(admin)), TargetEvent::Command { sqe, data }) => {
-                admin.submit(NOW, &sqe, &data, &mut responses);
-            }
-            (Some(ConnectedQueue::Admin(admin)), TargetEvent::Refuse { sqe, status }) => {
-                admin.refuse(&sqe, status, &mut responses);
-            }
-            (Some(ConnectedQueue::Io(io)), TargetEvent::Command { sqe, data }) => {
-                io.submit(NOW, &sqe, &data, &mut responses);
-                while io.outstanding() > 0 {
-                    io.poll(NOW, &mut responses);
-                }
-            }
-            (Some(ConnectedQueue::Io(io)), TargetEvent::Refuse { sqe, status }) => {
-                io.refuse(&sqe, status, &mut responses);
-            }
-            (None, refused) => panic!("{refused:?} before Connect"),
-        }
-        for answer in responses {
-            self.target.respond(answer.cqe, answer.data.as_deref().unwrap_or_default());
-        }
-    }
-
-    /// Sends a command and waits for its end.
+    /// Sends a command and waits for its completion.
     fn send(&mut self, sqe: impl Into<Sqe>, data: &[u8], room: u32) -> (Cqe, Payload) {
         self.host.submit(sqe.into(), data.to_vec(), room).expect("the connection is there");
         let mut events = self.run();
         let Some(HostEvent::Completed { cqe, data }) = events.pop() else {
-            panic!("no end: {:?} {:?}", self.host.close_reason(), self.target.close_reason())
+            panic!("no completion: {:?} {:?}", self.host.close_reason(), self.error)
         };
         assert!(events.is_empty() && self.host.outstanding() == 0);
         (cqe, data)
     }
 }
 
-/// The whole way of a host: admin queue, enable, I/O queue, write, append, read, report.
-fn whole_way(host: HostConfig, target: TargetConfig, piece: usize) {
+fn session_config(tcp: TargetConfig) -> SessionConfig {
+    SessionConfig {
+        tcp,
+        io_queues: 4,
+        connect_timeout: Duration::from_secs(10),
+        auth_timeout: Duration::from_secs(30),
+    }
+}
+
+/// What a host does: admin queue, enable, I/O queue, write, append, read, report.
+fn connect_and_use(host: HostConfig, target: TargetConfig, piece: usize) {
     let base = Host::connected(&null());
-    let mut admin = Wire::new(&base.target, host, target, piece);
+    let mut admin = Wire::new(&base.subsystem, host, target, piece);
     assert_eq!(admin.run(), [HostEvent::Ready]);
     let data = connect_data(CNTLID_ANY, NQN);
     let cntlid = admin.send(connect_command(0, 31, 5000), data.as_bytes(), 0).0.result();
@@ -116,7 +125,7 @@ fn whole_way(host: HostConfig, target: TargetConfig, piece: usize) {
     let (_, id) = admin.send(identify, &[], 4096);
     assert_eq!((id.bytes.len(), &id.bytes[24..29]), (4096, &b"Zonal"[..]));
 
-    let mut io = Wire::new(&base.target, host, target, piece);
+    let mut io = Wire::new(&base.subsystem, host, target, piece);
     io.run();
     let data = connect_data(2, NQN);
     assert!(io.send(connect_command(1, 127, 0), data.as_bytes(), 0).0.status().is_success());
@@ -135,14 +144,14 @@ fn whole_way(host: HostConfig, target: TargetConfig, piece: usize) {
 }
 
 #[test]
-fn host_and_target_go_the_whole_way() {
-    whole_way(HostConfig::default(), TargetConfig::default(), 1 << 16);
+fn host_uses_the_target_from_connect_to_zone_report() {
+    connect_and_use(HostConfig::default(), TargetConfig::default(), 1 << 16);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn the_way_is_the_same_with_any_digests_alignments_and_pieces(
+    fn digests_alignments_and_pieces_make_no_difference(
         (header, data, hpda, cpda) in (any::<bool>(), any::<bool>(), 0u8..32, 0u8..32),
         max_data in 4096u32..20000,
         piece in 1usize..5000,
@@ -151,7 +160,7 @@ proptest! {
         let host = HostConfig { digests, alignment: hpda, ..HostConfig::default() };
         let max_data = max_data / 4 * 4;
         let target = TargetConfig { alignment: cpda, max_data, ..TargetConfig::default() };
-        whole_way(host, target, piece);
+        connect_and_use(host, target, piece);
     }
 }
 
@@ -170,6 +179,15 @@ fn receive(target: &mut TargetConnection, pdu: &Pdu) -> Vec<TargetEvent> {
     events
 }
 
+/// The commands of the events, all of which must be refused.
+fn refused(events: &[TargetEvent]) -> Vec<(Sqe, NvmeStatus)> {
+    let refused = |event: &TargetEvent| match event {
+        TargetEvent::Refuse { sqe, status } => (*sqe, *status),
+        TargetEvent::Command { sqe, .. } => panic!("not refused: {sqe:?}"),
+    };
+    events.iter().map(refused).collect()
+}
+
 fn write(cid: u16, length: u32) -> Pdu {
     let mut sqe = Sqe::new(IoOpcode::WRITE.0, cid, 1);
     sqe.dptr = Sgl::transport(length);
@@ -185,14 +203,14 @@ fn host_that_breaks_a_rule_is_told_which() {
     let fault = |fatal, what| Some(CloseReason::ProtocolError { fatal, what });
     let sequence = || fault(FatalError::Sequence, "a PDU that may not come now");
     let out = FatalError::OutOfRange;
-    let marks = "the last data are not marked so, or others are";
+    let marks = "LAST_PDU not set on the last data, or set on others";
     let r2t = |pdus: &[Pdu]| [&[write(7, 100)], pdus].concat();
     for (pdus, expected) in [
         (vec![Pdu::IcReq(Initialize::default())], sequence()),
         (vec![data(7, 0, 0, true, 10)], fault(FatalError::HeaderField, "data for no transfer")),
         (r2t(&[data(8, 0, 0, true, 10)]), fault(FatalError::HeaderField, "data for no transfer")),
         (r2t(&[data(7, 0, 4, true, 96)]), fault(out, "data out of order")),
-        (r2t(&[data(7, 0, 0, false, 101)]), fault(out, "more data than was asked for")),
+        (r2t(&[data(7, 0, 0, false, 101)]), fault(out, "more data than requested")),
         (r2t(&[data(7, 0, 0, true, 99)]), fault(FatalError::Sequence, marks)),
         (r2t(&[data(7, 0, 0, false, 100)]), fault(FatalError::Sequence, marks)),
         (r2t(&[data(7, 0, 0, false, 50), data(7, 0, 50, true, 50)]), None),
@@ -210,7 +228,7 @@ fn host_that_breaks_a_rule_is_told_which() {
         let output = std::mem::take(target.output());
         let terminate = &output[output.len() - 24..];
         assert_eq!((terminate[0], terminate[8]), (3, fatal as u8), "C2HTermReq with FES");
-        assert!(receive(&mut target, &write(9, 0)).is_empty(), "nothing more is looked at");
+        assert!(receive(&mut target, &write(9, 0)).is_empty(), "later PDUs are ignored");
     }
     let mut early = TargetConnection::new(TargetConfig::default());
     receive(&mut early, &write(1, 0));
@@ -228,7 +246,7 @@ fn host_that_breaks_a_rule_is_told_which() {
 }
 
 #[test]
-fn data_are_asked_for_up_to_a_bound_and_then_in_turns() {
+fn r2ts_are_bounded_and_sent_in_turns() {
     let asked = |target: &mut TargetConnection| {
         let output = std::mem::take(target.output());
         output.chunks(24).map(|r2t| (r2t[0], r2t[8], r2t[10])).collect::<Vec<_>>()
@@ -241,16 +259,16 @@ fn data_are_asked_for_up_to_a_bound_and_then_in_turns() {
     // R2T: type, command, transfer.
     assert_eq!(asked(&mut target), [(9, 1, 0), (9, 2, 1)]);
     assert_eq!(receive(&mut target, &data(2, 1, 0, true, 100)).len(), 1);
-    assert_eq!(asked(&mut target), [(9, 3, 1)], "a number that is free again");
+    assert_eq!(asked(&mut target), [(9, 3, 1)], "the TTAG is reused");
     receive(&mut target, &data(1, 0, 0, true, 100));
-    assert_eq!(asked(&mut target), [], "the next has more than the bound, and goes alone");
+    assert_eq!(asked(&mut target), [], "the next exceeds the bound and has to be alone");
     receive(&mut target, &data(3, 1, 0, true, 100));
     assert_eq!(asked(&mut target), [(9, 4, 1)]);
     assert_eq!(receive(&mut target, &data(4, 1, 0, true, 300)).len(), 1);
 }
 
 #[test]
-fn command_whose_data_are_damaged_or_too_long_is_refused_and_no_more() {
+fn damaged_or_too_long_data_fail_the_command_and_not_the_connection() {
     let config = TargetConfig { max_transfer: 4096, ..TargetConfig::default() };
     let mut target = TargetConnection::new(config);
     let digests = Digests { header: false, data: true };
@@ -260,13 +278,13 @@ fn command_whose_data_are_damaged_or_too_long_is_refused_and_no_more() {
     encode(&data(7, 0, 0, true, 100), format, &mut bytes);
     bytes[30] ^= 1;
     let Pdu::Command { sqe, .. } = write(7, 100) else { unreachable!() };
-    assert!(receive(&mut target, &write(7, 100)).is_empty(), "it waits for data");
+    assert!(receive(&mut target, &write(7, 100)).is_empty(), "it waits for its data");
     let mut events = Vec::new();
     target.receive(&bytes, &mut events);
-    assert_eq!(events, [TargetEvent::Refuse { sqe, status: NvmeStatus::TRANSPORT }]);
+    assert_eq!(refused(&events), [(sqe, NvmeStatus::TRANSPORT)]);
     let Pdu::Command { sqe, .. } = write(8, 4097) else { unreachable!() };
     let status = NvmeStatus::INVALID_FIELD.do_not_retry();
-    assert_eq!(receive(&mut target, &write(8, 4097)), [TargetEvent::Refuse { sqe, status }]);
+    assert_eq!(refused(&receive(&mut target, &write(8, 4097))), [(sqe, status)]);
     assert_eq!(target.close_reason(), None);
 }
 
@@ -350,7 +368,7 @@ fn host_receives(host: &mut HostConnection, pdu: &Pdu) -> Vec<HostEvent> {
 }
 
 #[test]
-fn each_side_hears_that_the_other_ended_the_connection() {
+fn termination_request_closes_the_connection_without_an_answer() {
     let mut target = initialized(TargetConfig::default());
     let sender = zonal_nvme::tcp::Role::Host;
     receive(
@@ -360,4 +378,82 @@ fn each_side_hears_that_the_other_ended_the_connection() {
     let peer = CloseReason::Peer { status: 6, information: 8 };
     assert_eq!(target.close_reason(), Some(&peer));
     assert!(target.output().is_empty(), "no answer");
+}
+
+/// A session with ICReq exchanged.
+fn session(subsystem: &Arc<Subsystem>) -> Session<Anybody> {
+    let config = session_config(TargetConfig::default());
+    let mut session = Session::new(NOW, config, Anybody(Arc::clone(subsystem)));
+    send(&mut session, &Pdu::IcReq(Initialize::default()));
+    session.poll(NOW, 0).expect("initialized");
+    session.output().clear();
+    session
+}
+
+fn send(session: &mut Session<Anybody>, pdu: &Pdu) {
+    let mut bytes = Vec::new();
+    encode(pdu, Format::default(), &mut bytes);
+    session.receive(&bytes);
+}
+
+fn connect(qid: u16, data: &ConnectData) -> Pdu {
+    Pdu::Command { sqe: connect_command(qid, 7, 5000), data: data.as_bytes().to_vec().into() }
+}
+
+#[test]
+fn session_ends_if_the_host_does_not_connect_or_may_not() {
+    let host = Host::new(&null());
+    let mut silent = session(&host.subsystem);
+    let Wake::At(due) = silent.next_event() else { panic!("no deadline") };
+    assert_eq!(silent.poll(Nanos(due.0 - 1), 0), Ok(false));
+    let timeout = Duration::from_secs(10);
+    assert_eq!(silent.poll(due, 0), Err(SessionError::NoConnect(timeout)));
+
+    let mut stranger = session(&host.subsystem);
+    let mut data = connect_data(CNTLID_ANY, NQN);
+    data.hostnqn = terminated("nqn.other");
+    send(&mut stranger, &connect(0, &data));
+    assert_eq!(stranger.poll(NOW, 0), Err(SessionError::Refused("not allowed".to_owned())));
+    assert!(!stranger.output().is_empty(), "the host is told");
+
+    let mut lost = session(&host.subsystem);
+    send(&mut lost, &connect(0, &connect_data(CNTLID_ANY, "nqn.nothing")));
+    assert!(matches!(lost.poll(NOW, 0), Err(SessionError::Refused(_))));
+}
+
+#[test]
+fn admin_session_ends_without_keep_alive() {
+    let host = Host::new(&null());
+    let mut admin = session(&host.subsystem);
+    send(&mut admin, &connect(0, &connect_data(CNTLID_ANY, NQN)));
+    assert_eq!(admin.poll(NOW, 0), Ok(true));
+    let Wake::At(due) = admin.next_event() else { panic!("no deadline") };
+    assert_eq!(due, Nanos(NOW.0 + 5_000_000_000), "KATO");
+    assert_eq!(admin.poll(due, 0), Err(SessionError::KeepAlive));
+    assert!(admin.drain(due), "no I/O");
+}
+
+#[test]
+fn commands_wait_while_the_host_takes_no_data() {
+    let host = Host::new(&null());
+    let mut io = session(&host.subsystem);
+    send(&mut io, &connect(1, &connect_data(host.admin.cntlid(), NQN)));
+    assert_eq!(io.poll(NOW, 0), Ok(true));
+    let read = |cid: u16| {
+        let mut sqe = Sqe::from(rw(IoOpcode::READ, 0, 1));
+        sqe.cid = cid.into();
+        Pdu::Command { sqe, data: Payload::default() }
+    };
+    io.output().resize((4 << 20) + 1, 0);
+    send(&mut io, &read(1));
+    assert_eq!(io.poll(NOW, 0), Ok(false));
+    assert!(!io.wants_input(), "nothing is received while a command waits");
+    while !io.poll(NOW, 1).expect("there is room") {}
+    assert!(io.wants_input());
+    for cid in 2..11 {
+        send(&mut io, &read(cid));
+    }
+    io.output().clear();
+    assert_eq!(io.poll(NOW, 0), Err(SessionError::Overrun), "the queue has 8 entries");
+    while !io.drain(NOW) {}
 }

@@ -1,7 +1,7 @@
 //! A host without a network: connects to a target and sends commands one by one.
 use std::sync::Arc;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-use zonal_blk::{Bytes, Device, Nanos, Queue, QueueOptions, Status, ZoneCondition, ZoneNo};
+use zonal_blk::{Buf, Bytes, Device, Nanos, Queue, QueueOptions, Status, ZoneCondition, ZoneNo};
 use zonal_device::{NullConfig, NullDevice};
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::controller::{
@@ -91,6 +91,11 @@ pub fn connect_data(cntlid: u16, subnqn: &str) -> ConnectData {
     data.subnqn = terminated(subnqn);
     data.hostnqn = terminated(HOST_NQN);
     data
+}
+
+/// Data as they are received with a command.
+pub fn received(data: &[u8]) -> Option<Buf> {
+    (!data.is_empty()).then(|| Buf::from(data))
 }
 
 /// The outcome of a command.
@@ -264,7 +269,7 @@ pub struct Io {
 impl Io {
     pub fn send(&mut self, sqe: impl Into<Sqe>, data: &[u8]) -> Ended {
         let mut responses = Vec::new();
-        self.queue.submit(self.now, &sqe.into(), data, &mut responses);
+        self.queue.submit(self.now, &sqe.into(), received(data), &mut responses);
         while responses.is_empty() {
             self.queue.poll(self.now, &mut responses);
         }

@@ -1,37 +1,34 @@
-//! One connection: a loop between the socket and the queue that the connection is.
+//! One connection: a socket and the session that it carries.
 //!
-//! Takes bytes; gives bytes. Keeps true: a command is begun only while the data in flight and the
-//! bytes that the host has not taken are within bounds, and nothing is received while commands
-//! wait; I/O that was begun is seen to its end, also if the host is gone.
-use super::execute::Executor;
+//! A host that breaks a rule is told so, as far as it takes that, and its connection is closed. I/O in
+//! flight is drained, also if the host is gone.
 use super::registry::Registration;
 use super::server::Shared;
-use crate::poll::socket::WaitPolicy;
-use crate::poll::socket::{self, RECEIVE_BUFFER, Socket, SpinWait};
-use std::collections::VecDeque;
-use std::hint::spin_loop;
+use crate::RealClock;
+use crate::poll::socket::{RECEIVE_BUFFER, Socket};
+use crate::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, serve};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::{Duration, Instant};
-use zonal_blk::Nanos;
-use zonal_nvme::auth::AuthState;
-use zonal_nvme::controller::Response;
-use zonal_nvme::tcp::{CloseReason, TargetConfig, TargetConnection, TargetEvent};
-use zonal_nvme::wire::auth::Explanation;
+use zonal_blk::{Channel, Clock, Nanos, Wake};
+use zonal_nvme::controller::Subsystem;
+use zonal_nvme::tcp::TargetConfig;
+use zonal_nvme::wire::log::DiscoveryEntry;
+use zonal_nvme::wire::{padded, terminated};
+use zonal_nvme::{Admission, NvmeStatus, Refusal, Session, SessionConfig, SessionError};
 
-/// Bytes that the host has not taken, above which no command is begun.
-const MAX_UNSENT: usize = 4 << 20;
 /// The longest transfer in bytes: MDTS of the emulated controllers.
 const MAX_TRANSFER: u32 = 1 << 20;
-/// A sleep ends this long before the event of the device that it is for.
-const SLEEP_SLACK: Nanos = Nanos(20_000);
-/// The longest sleep while another connection may have something for this one.
-const SHORT: Duration = Duration::from_micros(100);
-/// The longest sleep of an admin queue, which other threads may have events for.
-const ADMIN: Duration = Duration::from_millis(100);
+/// Bytes received at a time while data of an R2T may follow: what the header of a data PDU leaves of
+/// them is copied, the rest is received where it belongs.
+const HEADER_BUFFER: usize = 16 << 10;
+/// How often a host that takes no data is looked at.
+const STALL_CHECK_INTERVAL: Nanos = Nanos(100_000_000);
+/// How long the last words for a host may take.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Why a connection ends.
 #[derive(Debug, thiserror::Error)]
@@ -41,19 +38,7 @@ pub(super) enum DisconnectReason {
     #[error(transparent)]
     Io(io::Error),
     #[error(transparent)]
-    Protocol(#[from] CloseReason),
-    #[error("no Connect within {0:?}")]
-    NoConnect(Duration),
-    #[error("Connect refused: {0}")]
-    Refused(String),
-    #[error("authentication failed: {0}")]
-    Authentication(Explanation),
-    #[error("no authentication within {0:?}")]
-    NoAuthentication(Duration),
-    #[error("more commands than the queue has entries")]
-    Overrun,
-    #[error("keep alive timeout")]
-    KeepAlive,
+    Session(#[from] SessionError),
     #[error("the host took none of its data for {0:?}")]
     SlowReader(Duration),
     #[error("the server stops")]
@@ -72,170 +57,185 @@ impl From<io::Error> for DisconnectReason {
 /// A connection that was accepted.
 pub(super) struct Connection {
     shared: Arc<Shared>,
+    peer: SocketAddr,
     socket: Socket,
-    tcp: TargetConnection,
-    executor: Executor,
-    /// Commands that came and were not begun.
-    commands: VecDeque<TargetEvent>,
-    accepted: Instant,
-    look: SpinWait,
+    session: Session<ServerAdmission>,
+    buffer: Vec<u8>,
 }
 
 impl Connection {
     pub fn new(
         stream: TcpStream,
+        peer: SocketAddr,
         shared: Arc<Shared>,
         registration: Registration,
     ) -> io::Result<Self> {
+        let config = SessionConfig {
+            tcp: TargetConfig { max_transfer: MAX_TRANSFER, ..TargetConfig::default() },
+            io_queues: shared.config.io_queues,
+            connect_timeout: shared.config.peer_timeout,
+            auth_timeout: shared.config.auth_timeout,
+        };
         let local = stream.local_addr()?;
-        let config = TargetConfig { max_transfer: MAX_TRANSFER, ..TargetConfig::default() };
+        let admission = ServerAdmission { shared: Arc::clone(&shared), registration, local };
         Ok(Connection {
+            peer,
             socket: Socket::new(stream)?,
-            tcp: TargetConnection::new(config),
-            executor: Executor::new(Arc::clone(&shared), registration, local),
+            session: Session::new(shared.config.clock.now(), config, admission),
+            buffer: vec![0; RECEIVE_BUFFER],
             shared,
-            commands: VecDeque::new(),
-            accepted: Instant::now(),
-            look: SpinWait::default(),
         })
     }
 
-    /// Serves the connection to its end.
-    pub fn run(mut self, peer: SocketAddr) {
-        let Err(end) = self.serve();
-        let words = match self.executor.what() {
-            Some(what) => format!("{peer}: {what}: {end}"),
-            None => format!("{peer}: {end}"),
-        };
-        (self.shared.config.notify)(&words);
-        self.flush_output();
-        self.socket.close();
-        self.executor.finish();
+    /// Serves the connection until it ends.
+    pub fn run(mut self, mut poller: Poller) {
+        self.session.set_waker(poller.waker());
+        let clock = self.shared.config.clock.clone();
+        // The connection has reported why it ended.
+        let _ = serve(&mut self, &clock, &mut poller);
     }
 
-    fn serve(&mut self) -> Result<std::convert::Infallible, DisconnectReason> {
-        socket::set_timer_slack();
-        let mut buffer = vec![0; RECEIVE_BUFFER];
-        let mut events = Vec::new();
-        let mut responses = Vec::new();
-        loop {
-            let now = self.shared.now();
-            let mut busy = false;
-            if self.receives() {
-                let len = self.socket.receive(&mut buffer)?;
-                self.tcp.receive(&buffer[..len], &mut events);
-                self.commands.extend(events.drain(..));
-                busy = len > 0;
-            }
-            while self.has_room()
-                && let Some(command) = self.commands.pop_front()
-            {
-                busy = true;
-                self.executor.begin(now, &command, &mut responses)?;
-                self.tcp.recycle(command);
-                // At once, so that the next one waits if there is too much to send.
-                self.respond(&mut responses);
-            }
-            self.executor.poll(now, &mut responses);
-            busy |= !responses.is_empty();
-            self.respond(&mut responses);
-            busy |= self.socket.send(self.tcp.output())? > 0;
-            self.check(now)?;
-            if busy {
-                self.look.reset();
-            } else {
-                self.wait(now);
-            }
-        }
-    }
-
-    fn receives(&self) -> bool {
-        self.commands.is_empty()
-    }
-
-    fn has_room(&mut self) -> bool {
-        self.socket.unsent(self.tcp.output()) <= MAX_UNSENT && self.executor.has_room()
-    }
-
-    fn respond(&mut self, responses: &mut Vec<Response>) {
-        for Response { cqe, data } in responses.drain(..) {
-            self.tcp.respond(cqe, data.as_deref().unwrap_or_default());
-            if let Some(data) = data {
-                self.executor.recycle(data);
-            }
-        }
-    }
-
-    /// Whether the connection may go on.
-    fn check(&mut self, now: Nanos) -> Result<(), DisconnectReason> {
-        if let Some(closed) = self.tcp.close_reason() {
-            return Err(closed.clone().into());
-        }
-        if let Some(refused) = self.executor.refused() {
-            return Err(DisconnectReason::Refused(refused.to_owned()));
-        }
+    fn try_poll(&mut self, now: Nanos) -> Result<Progress, DisconnectReason> {
+        let mut worked = self.session.wants_input() && self.receive()?;
+        let sent = self.socket.sent();
+        worked |= self.session.poll(now, sent)?;
+        worked |= self.socket.send(self.session.output())? > 0;
         if self.shared.stopping.load(Ordering::Acquire) {
             return Err(DisconnectReason::Stopping);
         }
-        if self.executor.is_expired(now) {
-            return Err(DisconnectReason::KeepAlive);
+        let timeout = self.shared.config.peer_timeout;
+        if self.socket.stalled(self.session.output()) > timeout {
+            return Err(DisconnectReason::SlowReader(timeout));
         }
-        match self.executor.auth_state() {
-            AuthState::Authenticated => {}
-            AuthState::Failed(why) => return Err(DisconnectReason::Authentication(why)),
-            AuthState::Unauthenticated => {
-                let limit = self.shared.config.auth_timeout;
-                if self.accepted.elapsed() > limit {
-                    return Err(DisconnectReason::NoAuthentication(limit));
-                }
+        Ok(if worked { Progress::Worked } else { Progress::Idle })
+    }
+
+    /// Receives what has arrived, data of commands straight into their buffers.
+    fn receive(&mut self) -> io::Result<bool> {
+        let len = if self.session.expects_data() { HEADER_BUFFER } else { RECEIVE_BUFFER };
+        let buffer = &mut self.buffer[..len];
+        let Some(data) = self.session.data_buffer() else {
+            let len = self.socket.receive(buffer)?;
+            self.session.receive(&buffer[..len]);
+            return Ok(len > 0);
+        };
+        let missing = data.len();
+        let len = self.socket.receive_vectored(data, buffer)?;
+        self.session.data_received(len.min(missing));
+        self.session.receive(&buffer[..len.saturating_sub(missing)]);
+        Ok(len > 0)
+    }
+
+    /// Reports why the connection ends, sends the host what it has to know, and closes the socket.
+    fn close(&mut self, reason: &DisconnectReason) {
+        let peer = self.peer;
+        (self.shared.config.notify)(&match self.session.name() {
+            Some(name) => format!("{peer}: {name}: {reason}"),
+            None => format!("{peer}: {reason}"),
+        });
+        let begin = Instant::now();
+        while self.socket.unsent(self.session.output()) > 0 && begin.elapsed() < FLUSH_TIMEOUT {
+            if self.socket.send(self.session.output()).is_err() {
+                break;
             }
+            self.socket.wait(false, true, Some(FLUSH_TIMEOUT / 10));
         }
-        let peer_timeout = self.shared.config.peer_timeout;
-        // The clock is read only while there is something to wait for.
-        if self.executor.what().is_none() && self.accepted.elapsed() > peer_timeout {
-            return Err(DisconnectReason::NoConnect(peer_timeout));
+        self.socket.close();
+    }
+}
+
+impl Frontend for Connection {
+    type Error = DisconnectReason;
+
+    fn poll(&mut self, clock: &RealClock) -> Result<Progress, DisconnectReason> {
+        self.try_poll(clock.now()).map_err(|reason| {
+            self.close(&reason);
+            reason
+        })
+    }
+
+    fn drain(&mut self, now: Nanos) -> bool {
+        self.session.drain(now)
+    }
+
+    fn for_each_channel(&mut self, visit: &mut dyn FnMut(&mut Channel)) {
+        self.session.for_each_channel(visit);
+    }
+
+    fn wait_fds(&mut self, set: &mut WaitSet) {
+        let fd = self.socket.as_fd().as_raw_fd();
+        if self.session.wants_input() {
+            set.read(fd);
         }
-        if self.socket.stalled(self.tcp.output()) > peer_timeout {
-            return Err(DisconnectReason::SlowReader(peer_timeout));
+        if self.socket.unsent(self.session.output()) > 0 {
+            set.write(fd);
+        }
+    }
+
+    fn next_event(&mut self, now: Nanos) -> Wake {
+        let stalls = self.socket.unsent(self.session.output()) > 0;
+        let check = if stalls { Wake::At(now + STALL_CHECK_INTERVAL) } else { Wake::Idle };
+        self.session.next_event().min(check)
+    }
+
+    /// An admin queue is in no hurry.
+    fn wait_policy(&self, configured: WaitPolicy) -> WaitPolicy {
+        if self.session.is_io() { configured } else { WaitPolicy::default() }
+    }
+}
+
+/// Who may connect to a server, and to what.
+struct ServerAdmission {
+    shared: Arc<Shared>,
+    registration: Registration,
+    /// The address that the host has connected to.
+    local: SocketAddr,
+}
+
+impl Admission for ServerAdmission {
+    fn admit(&mut self, hostnqn: &str) -> Result<(), Refusal> {
+        let config = &self.shared.config;
+        let refuse = |status, why| Err(Refusal { status, reason: format!("host {hostnqn:?} {why}") });
+        if !config.allowed_hosts.is_empty() && !config.allowed_hosts.iter().any(|host| host == hostnqn)
+        {
+            return refuse(NvmeStatus::CONNECT_HOST, "is not allowed");
+        }
+        if !self.registration.set_host(hostnqn, config.max_host_connections) {
+            return refuse(NvmeStatus::CONTROLLER_BUSY, "has too many connections");
         }
         Ok(())
     }
 
-    /// Waits for the host or for the device, whichever is first.
-    fn wait(&mut self, now: Nanos) {
-        let device = self.executor.next_event();
-        let sleep = match (device, self.executor.outstanding()) {
-            (Some(at), _) if at <= now + SLEEP_SLACK => return spin_loop(),
-            (Some(at), _) => Some(Duration::from_nanos((at - now - SLEEP_SLACK).0)),
-            (None, 0) => None,
-            (None, _) => Some(SHORT),
-        };
-        if let WaitPolicy::Yield = self.shared.config.waiting
-            && self.executor.is_io()
-        {
-            return thread::yield_now();
+    fn subsystem(&mut self, discovery: bool) -> Arc<Subsystem> {
+        if !discovery {
+            return Arc::clone(&self.shared.subsystem);
         }
-        if let WaitPolicy::Sleep(most) = self.shared.config.waiting
-            && self.look.spin(most)
-        {
-            return;
-        }
-        let unsent = self.socket.unsent(self.tcp.output()) > 0;
-        let known = self.executor.auth_state() == AuthState::Authenticated;
-        let most = if self.executor.is_io() && !unsent && known { None } else { Some(ADMIN) };
-        let timeout = sleep.into_iter().chain(most).min();
-        self.socket.wait(self.receives(), unsent, timeout);
+        let config = self.shared.subsystem.config();
+        let mut entry = DiscoveryEntry::zeroed();
+        // TCP; IPv4 or IPv6; an NVM subsystem; no secure channel.
+        (entry.transport, entry.subsystem_type, entry.requirements) = (3, 2, 2);
+        entry.family = if self.local.is_ipv4() { 1 } else { 2 };
+        entry.cntlid = u16::MAX.into();
+        entry.admin_queue = 32.into();
+        entry.service = padded(&self.local.port().to_string());
+        entry.address = padded(&self.local.ip().to_string());
+        entry.subnqn = terminated(&config.nqn);
+        Subsystem::discovery(config.clone(), vec![entry])
     }
 
-    /// Lets the host have what it was told, if it takes it soon: why the connection ends.
-    fn flush_output(&mut self) {
-        const SOON: Duration = Duration::from_millis(100);
-        let begin = Instant::now();
-        while self.socket.unsent(self.tcp.output()) > 0 && begin.elapsed() < SOON {
-            if self.socket.send(self.tcp.output()).is_err() {
-                return;
-            }
-            self.socket.wait(false, true, Some(SOON / 10));
+    fn connected(&mut self, name: &str) {
+        (self.shared.config.notify)(&format!("{name}: connected"));
+    }
+
+    fn admin_connected(&mut self, cntlid: u16) {
+        self.registration.set_admin_of(cntlid);
+    }
+
+    fn io_connected(&mut self, cntlid: u16) -> Result<(), Refusal> {
+        if self.registration.join_controller(cntlid) {
+            return Ok(());
         }
+        let reason = format!("controller {cntlid} is gone");
+        Err(Refusal { status: NvmeStatus::CONNECT_PARAMETERS, reason })
     }
 }

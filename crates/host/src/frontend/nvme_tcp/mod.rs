@@ -1,15 +1,13 @@
-//! The target: a listener, and a thread for each connection.
+//! The NVMe/TCP target: a listener, and a thread for each connection.
 //!
 //! ```text
-//!  Server      accepts, up to a number of connections
-//!  Registry    who is connected; ends the I/O queues of a host whose admin queue ended
-//!  Connection  bytes -> commands -> block layer -> responses -> bytes
+//!  Server      accepts connections, up to a limit
+//!  Registry    the connections; closes the I/O queues of a host whose admin queue is gone
+//!  Connection  a socket <-> zonal_nvme::Session, which has the protocol and the commands
 //! ```
 //!
-//! Keeps true: what a peer does ends its connection at the worst; what a connection makes this side
-//! keep is bounded.
+//! What a host does affects at most its own connection; what a connection costs is bounded.
 mod connection;
-mod execute;
 mod registry;
 mod server;
 

@@ -1,7 +1,5 @@
-//! Who is connected.
-//!
-//! Takes connections that come and go; gives them their place, within the limits. Keeps true: the
-//! I/O queues of a host end with its admin queue, as NVMe over Fabrics wants it (Base section 3.3.2).
+//! The connections of a server, within its limits. The I/O queues of a host end with its admin queue,
+//! as NVMe over Fabrics requires (Base section 3.3.2).
 use std::collections::BTreeMap;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,11 +19,11 @@ struct State {
 struct Entry {
     stream: TcpStream,
     host: Option<String>,
-    /// The controller that it belongs to, and whether it is the admin queue.
+    /// Its controller, and whether it is the admin queue.
     controller: Option<(u16, bool)>,
 }
 
-/// A connection's place; dropping it gives it up.
+/// A connection's entry, until dropped.
 #[derive(Debug)]
 pub(super) struct Registration {
     registry: Arc<Registry>,
@@ -37,7 +35,7 @@ impl Registry {
         self.0.lock().expect("registry lock")
     }
 
-    /// A place among up to `most`, for a connection that can be ended through `stream`.
+    /// Registers a connection that can be closed through `stream`. `None` if there are `most`.
     pub fn register(self: &Arc<Self>, stream: TcpStream, most: usize) -> Option<Registration> {
         let mut state = self.state();
         if state.closed || state.entries.len() >= most {
@@ -49,11 +47,11 @@ impl Registry {
         Some(Registration { registry: Arc::clone(self), id })
     }
 
-    /// Ends all connections, and lets none in any more.
+    /// Closes all connections, and admits no more.
     pub fn close(&self) {
         let mut state = self.state();
         state.closed = true;
-        state.entries.values().for_each(Entry::end);
+        state.entries.values().for_each(Entry::close);
     }
 
     /// The number of connections.
@@ -63,14 +61,14 @@ impl Registry {
 }
 
 impl Entry {
-    fn end(&self) {
-        // Its thread wakes up and sees to the rest.
+    fn close(&self) {
+        // Its thread wakes up and does the rest.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 }
 
 impl Registration {
-    /// Whether one more connection of `host` is within `most`; it is then counted as one.
+    /// Counts the connection as one of `host`. Returns false if that has `most`.
     pub fn set_host(&self, host: &str, most: usize) -> bool {
         let mut state = self.registry.state();
         let theirs = |entry: &&Entry| entry.host.as_deref() == Some(host);
@@ -86,7 +84,7 @@ impl Registration {
         self.entry(&mut self.registry.state()).controller = Some((cntlid, true));
     }
 
-    /// The connection is an I/O queue; whether the admin queue is still there.
+    /// The connection is an I/O queue. Returns whether the admin queue is still connected.
     pub fn join_controller(&self, cntlid: u16) -> bool {
         let mut state = self.registry.state();
         let there = state.entries.values().any(|entry| entry.controller == Some((cntlid, true)));
@@ -95,7 +93,7 @@ impl Registration {
     }
 
     fn entry<'a>(&self, state: &'a mut State) -> &'a mut Entry {
-        state.entries.get_mut(&self.id).expect("a place has its entry")
+        state.entries.get_mut(&self.id).expect("a registration has an entry")
     }
 }
 
@@ -105,7 +103,7 @@ impl Drop for Registration {
         if let Some(Entry { controller: Some((cntlid, true)), .. }) = state.entries.remove(&self.id)
         {
             let queues = Some((cntlid, false));
-            state.entries.values().filter(|entry| entry.controller == queues).for_each(Entry::end);
+            state.entries.values().filter(|entry| entry.controller == queues).for_each(Entry::close);
         }
     }
 }

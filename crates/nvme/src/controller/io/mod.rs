@@ -1,8 +1,8 @@
 //! An I/O queue: commands become bios, completions become responses.
 //!
-//! Takes I/O commands with the data that the host sends; gives responses, in the order in which the
-//! bios end. Keeps true: a command is answered when all of its bios have ended, with the status of
-//! the first that failed. Belongs to one thread, like the channels that it opens.
+//! Responses are in the order in which the bios complete. A command with several bios completes with
+//! the last of them, with the status of the first that failed. A queue belongs to one thread, like
+//! the channels that it opens.
 mod pending;
 mod rw;
 mod status;
@@ -20,13 +20,13 @@ use crate::slab::Slab;
 use crate::wire::Sqe;
 use crate::wire::opcode::{FABRICS, IoOpcode};
 use crate::wire::sqe::NSID_ALL;
-use pending::{Kind, Pending};
+use pending::{CompletionKind, Pending};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zonal_blk::{Bio, Buf, Channel, Completion, Nanos, Wake};
 
-/// Buffers of commands on their way, in bytes, at which there is no room for one more. With those
-/// kept for the next commands they are no more either, but for the one command.
+/// Bytes of buffers of commands in flight from which on no command may be submitted. Together with
+/// the buffers kept for reuse they are no more either, but for one command.
 const MAX_IN_FLIGHT: usize = 16 << 20;
 
 /// An I/O queue of a controller.
@@ -36,34 +36,34 @@ pub struct IoQueue {
     queue_auth: QueueAuth,
     qid: u16,
     head: SqHead,
-    /// The subsystem's count of changes when `attached` was last compared with it.
+    /// The subsystem's generation when `attached` was last compared with it.
     generation: u64,
     attached: BTreeMap<u32, AttachedNamespace>,
-    /// By the number that a command's bios carry.
+    /// By the `user_data` of their bios.
     pending: Slab<Pending>,
-    /// Their buffers, in bytes.
+    /// Bytes of their buffers.
     in_flight: usize,
-    /// Of commands that have ended.
+    /// For reads.
     bufs: BufferPool<Buf>,
     done: Vec<Completion>,
 }
 
-/// The way to a namespace.
+/// A namespace, and the channel of its queue.
 struct AttachedNamespace {
     namespace: Arc<Namespace>,
     channel: Channel,
-    /// The namespace is no longer the subsystem's: what is on its way ends, nothing new begins.
+    /// The namespace is no longer the subsystem's: commands in flight complete, none is started.
     removed: bool,
 }
 
 /// What a command becomes.
 enum Submission {
-    /// It has ended.
-    Ended(CommandOutput),
-    /// It ends when this has.
-    Bio(Bio, Kind),
-    /// It ends when these have, which have no data.
-    Bios(Vec<Bio>, Kind),
+    /// Complete.
+    Done(CommandOutput),
+    /// A bio, whose completion is the command's.
+    Bio(Bio, CompletionKind),
+    /// Bios without data. The command completes with the last.
+    Bios(Vec<Bio>, CompletionKind),
 }
 
 impl IoQueue {
@@ -96,54 +96,66 @@ impl IoQueue {
         self.qid
     }
 
-    /// Whether the host is known, where it has to be.
+    /// Whether the host has authenticated, where it must.
     pub fn auth_state(&self) -> AuthState {
         self.queue_auth.auth_state()
     }
 
-    /// Commands that have not been answered.
+    /// Commands in flight.
     pub fn outstanding(&self) -> usize {
         self.pending.len()
     }
 
-    /// Whether one more command may be submitted: the data in flight are bounded.
+    /// Whether one more command may be submitted. The data in flight are bounded.
     pub fn has_room(&self) -> bool {
         self.in_flight < MAX_IN_FLIGHT
     }
 
-    /// Takes a command with the data that the host sends with it.
-    pub fn submit(&mut self, now: Nanos, sqe: &Sqe, data: &[u8], responses: &mut Vec<Response>) {
+    /// Executes a command with the data that the host sends with it. Its response follows here or
+    /// from [`IoQueue::poll`], with the buffer of the data.
+    pub fn submit(
+        &mut self,
+        now: Nanos,
+        sqe: &Sqe,
+        mut data: Option<Buf>,
+        responses: &mut Vec<Response>,
+    ) {
         self.head.advance();
-        let outcome = match self.start(now, sqe, data) {
-            Ok(None) => return,
-            Ok(Some(reply)) => Ok(reply),
-            Err(status) => Err(status),
-        };
-        self.answer(sqe, outcome, responses);
+        if let Some(result) = self.start(now, sqe, &mut data).transpose() {
+            self.respond(sqe, result, data, responses);
+        }
     }
 
-    /// Ends a command unlooked at: its data did not come as they should.
+    /// Completes a command with an error instead of executing it: its data were not received as they
+    /// should.
     pub fn refuse(&mut self, sqe: &Sqe, status: NvmeStatus, responses: &mut Vec<Response>) {
         self.head.advance();
-        self.answer(sqe, Err(status), responses);
+        self.respond(sqe, Err(status), None, responses);
     }
 
-    fn answer(&mut self, sqe: &Sqe, outcome: CommandResult, responses: &mut Vec<Response>) {
-        if let Err(status) = outcome {
+    fn respond(
+        &mut self,
+        sqe: &Sqe,
+        result: CommandResult,
+        received: Option<Buf>,
+        responses: &mut Vec<Response>,
+    ) {
+        if let Err(status) = result {
             self.association.note_error(self.qid, sqe, status);
         }
-        responses.push(self.head.answer(sqe, outcome));
+        responses.push(Response { received, ..self.head.response(sqe, result) });
     }
 
-    /// Begins a command; `None` if it has not ended.
+    /// Starts a command. Returns `None` if it is in flight, and then has taken what it needs of
+    /// `data`.
     fn start(
         &mut self,
         now: Nanos,
         sqe: &Sqe,
-        data: &[u8],
+        data: &mut Option<Buf>,
     ) -> Result<Option<CommandOutput>, NvmeStatus> {
-        if let Some(outcome) = self.queue_auth.check(sqe, data) {
-            return outcome.map(Some);
+        if let Some(result) = self.queue_auth.check(sqe, data.as_deref().unwrap_or_default()) {
+            return result.map(Some);
         }
         check_form(sqe)?;
         if !self.association.is_ready() || sqe.opcode == FABRICS {
@@ -169,12 +181,15 @@ impl IoQueue {
         let start = match opcode {
             IoOpcode::FLUSH => rw::flush(),
             IoOpcode::READ => rw::read(namespace, &command, bufs)?,
-            IoOpcode::WRITE => rw::write(namespace, &command, data, bufs)?,
+            IoOpcode::WRITE => rw::write(namespace, &command, data)?,
             IoOpcode::WRITE_ZEROES => rw::write_zeroes(namespace, &command)?,
             IoOpcode::COMPARE => rw::compare(namespace, &command, data)?,
             IoOpcode::VERIFY => rw::verify(namespace, &command)?,
-            IoOpcode::ZONE_APPEND => rw::append(namespace, &command, data, bufs)?,
-            IoOpcode::DATASET_MANAGEMENT => rw::deallocate(namespace, &(*sqe).into(), data)?,
+            IoOpcode::ZONE_APPEND => rw::append(namespace, &command, data)?,
+            IoOpcode::DATASET_MANAGEMENT => {
+                let data = data.as_deref().unwrap_or_default();
+                rw::deallocate(namespace, &(*sqe).into(), data)?
+            }
             IoOpcode::ZONE_MANAGEMENT_SEND => zones::send(namespace, &(*sqe).into())?,
             IoOpcode::ZONE_MANAGEMENT_RECEIVE => zones::receive(namespace, &(*sqe).into())?,
             _ => return Err(NvmeStatus::INVALID_OPCODE.do_not_retry()),
@@ -182,7 +197,7 @@ impl IoQueue {
         Ok(self.begin(now, sqe, start, &[nsid]))
     }
 
-    /// Sends the bios of a command to each of `nsids`, whose ways are open.
+    /// Submits the bios of a command to each of `nsids`, which are attached.
     fn begin(
         &mut self,
         now: Nanos,
@@ -190,12 +205,16 @@ impl IoQueue {
         start: Submission,
         nsids: &[u32],
     ) -> Option<CommandOutput> {
-        let [first, others @ ..] = nsids else { unreachable!("a command is for a namespace") };
+        let [first, others @ ..] = nsids else { unreachable!("a command has a namespace") };
         let mut submit = |nsid, bio| {
-            self.attached.get_mut(nsid).expect("the way was opened").channel.submit(now, bio);
+            self.attached
+                .get_mut(nsid)
+                .expect("the namespace is attached")
+                .channel
+                .submit(now, bio);
         };
         match start {
-            Submission::Ended(reply) => return Some(reply),
+            Submission::Done(output) => return Some(output),
             Submission::Bio(bio, kind) => {
                 let bytes = kind.bytes() + bio.buf.as_ref().map_or(0, Buf::capacity);
                 let pending = Pending::new(*sqe, kind, nsids.len(), bytes);
@@ -203,7 +222,7 @@ impl IoQueue {
                 self.in_flight += bytes;
                 self.bufs.shrink(MAX_IN_FLIGHT.saturating_sub(self.in_flight));
                 for nsid in others {
-                    // Only commands without data are for several.
+                    // Only commands without data have several namespaces.
                     submit(nsid, Bio::new(bio.op, bio.sector, bio.nr_sectors, user_data));
                 }
                 submit(first, Bio { user_data, ..bio });
@@ -231,8 +250,8 @@ impl IoQueue {
         Ok(self.begin(now, sqe, rw::flush(), &nsids))
     }
 
-    /// The way to a namespace, opened when it is first gone.
-    fn attach(&mut self, nsid: u32) -> Result<&mut AttachedNamespace, NvmeStatus> {
+    /// Opens a channel for a namespace when it is first used.
+    fn attach(&mut self, nsid: u32) -> Result<(), NvmeStatus> {
         let invalid = NvmeStatus::INVALID_NAMESPACE.do_not_retry();
         self.refresh_namespaces();
         if !self.attached.contains_key(&nsid) {
@@ -240,8 +259,7 @@ impl IoQueue {
             let channel = namespace.queue().channel().map_err(|_| NvmeStatus::INTERNAL)?;
             self.attached.insert(nsid, AttachedNamespace { namespace, channel, removed: false });
         }
-        let attachment = self.attached.get_mut(&nsid).expect("just seen");
-        if attachment.removed { Err(invalid) } else { Ok(attachment) }
+        if self.attached[&nsid].removed { Err(invalid) } else { Ok(()) }
     }
 
     fn refresh_namespaces(&mut self) {
@@ -250,44 +268,43 @@ impl IoQueue {
             return;
         }
         self.generation = generation;
-        for (nsid, attachment) in &mut self.attached {
+        for (nsid, attached) in &mut self.attached {
             let there = self.subsystem.namespace(*nsid);
-            attachment.removed =
-                !there.is_some_and(|there| Arc::ptr_eq(&there, &attachment.namespace));
+            attached.removed = !there.is_some_and(|there| Arc::ptr_eq(&there, &attached.namespace));
         }
-        self.attached.retain(|_, attachment| {
-            if attachment.removed {
-                attachment.channel.retire();
+        self.attached.retain(|_, attached| {
+            if attached.removed {
+                attached.channel.retire();
             }
-            !attachment.removed || !attachment.channel.is_idle()
+            !attached.removed || !attached.channel.is_idle()
         });
     }
 
-    /// Gives the responses of commands that have ended.
+    /// Appends the responses of commands that have completed.
     pub fn poll(&mut self, now: Nanos, responses: &mut Vec<Response>) {
         let mut done = std::mem::take(&mut self.done);
-        for attachment in self.attached.values_mut() {
-            attachment.channel.poll(now, &mut done);
+        for attached in self.attached.values_mut() {
+            attached.channel.poll(now, &mut done);
             for completion in done.drain(..) {
-                let slot = usize::try_from(completion.user_data).expect("a number of the table");
-                let pending = self.pending.get_mut(slot).expect("a bio ends once");
-                if let Some(buf) = pending.ended(&attachment.namespace, completion) {
+                let slot = usize::try_from(completion.user_data).expect("a number of the slab");
+                let pending = self.pending.get_mut(slot).expect("a bio completes once");
+                if let Some(buf) = pending.complete(&attached.namespace, completion) {
                     self.bufs.put(buf, MAX_IN_FLIGHT.saturating_sub(self.in_flight));
                 }
                 if pending.is_done() {
-                    let pending = self.pending.remove(slot).expect("a command ends once");
+                    let pending = self.pending.remove(slot).expect("a command completes once");
                     self.in_flight -= pending.bytes;
                     pending.count(&self.subsystem.totals);
                     if let Err(status) = pending.status() {
                         self.association.note_error(self.qid, &pending.sqe, status);
                         report_failed_zone(
                             &self.subsystem,
-                            &attachment.namespace,
+                            &attached.namespace,
                             &pending.sqe,
                             status,
                         );
                     }
-                    responses.push(pending.answer(&self.head));
+                    responses.push(pending.response(&self.head));
                 }
             }
         }
@@ -297,33 +314,37 @@ impl IoQueue {
         }
     }
 
-    /// Takes back the data of an answer, which is done with, for the commands to come.
+    /// Takes back the data of a response, to reuse the buffer.
     pub fn recycle(&mut self, data: Data) {
         if let Data::Buf(buf) = data {
             self.bufs.put(buf, MAX_IN_FLIGHT.saturating_sub(self.in_flight));
         }
     }
 
-    /// From now on takes no commands, and leaves the waiting writes of other queues to them. When
-    /// [`IoQueue::is_idle`], the queue can be dropped.
+    /// Begins to drain the queue: no commands may be submitted, and plugged writes of other queues are
+    /// left to them. When [`IoQueue::is_idle`], the queue can be dropped.
     pub fn retire(&mut self) {
-        self.attached.values_mut().for_each(|attachment| attachment.channel.retire());
+        self.channels().for_each(Channel::retire);
     }
 
-    /// Whether nothing that anybody waits for depends on this queue. Before that it is to be polled
-    /// and not dropped, also without commands of its own: a zone's next write may be in its hands.
+    /// Whether nothing depends on this queue. Until then it has to be polled and must not be dropped,
+    /// even without commands of its own: it may hold the next write of a zone for another queue.
     pub fn is_idle(&mut self) -> bool {
-        self.attached.values_mut().all(|attachment| attachment.channel.is_idle())
+        self.channels().all(|channel| channel.is_idle())
+    }
+
+    /// The channels of the namespaces that commands have used.
+    pub fn channels(&mut self) -> impl Iterator<Item = &mut Channel> {
+        self.attached.values_mut().map(|attached| &mut attached.channel)
     }
 
     /// When to call [`IoQueue::poll`] next.
     pub fn next_event(&mut self) -> Wake {
-        let channels = self.attached.values_mut().map(|attachment| &mut attachment.channel);
-        channels.map(Channel::next_event).min().unwrap_or(Wake::Idle)
+        self.channels().map(Channel::next_event).min().unwrap_or(Wake::Idle)
     }
 }
 
-/// A command that failed may have found a zone read-only or offline: that is told to all hosts, once.
+/// If a command failed because its zone is read-only or offline, all hosts get an event, once.
 fn report_failed_zone(subsystem: &Subsystem, namespace: &Namespace, sqe: &Sqe, status: NvmeStatus) {
     let of_blocks = matches!(
         IoOpcode(sqe.opcode),
@@ -339,7 +360,7 @@ fn report_failed_zone(subsystem: &Subsystem, namespace: &Namespace, sqe: &Sqe, s
     if !of_blocks || !zone_failed || !namespace.is_zoned() {
         return;
     }
-    // The device itself may be offline, and its zones as they were.
+    // If the whole device is offline, its zones are as they were.
     let report = status::zone(namespace, sqe.slba()).filter(is_failed);
     let Some(zone) = report.map(|zone| namespace.limits().zone_of(zone.start)) else { return };
     if namespace.mark_failed(zone) {

@@ -1,4 +1,4 @@
-//! Commands whose bios are on their way.
+//! Commands whose bios are in flight.
 use super::status::{check_compare, of_zone};
 use crate::NvmeStatus;
 use crate::controller::logs;
@@ -9,49 +9,56 @@ use crate::wire::Sqe;
 use std::sync::atomic::Ordering;
 use zonal_blk::{Buf, Completion, Sector, Status};
 
-/// What is done with a bio's completion.
+/// What the completion of a bio means for its command.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum CompletionKind {
     /// Its status is the command's.
     Plain,
-    /// Its data are the host's.
+    /// Its data go to the host.
     Read,
-    /// It wrote so many sectors.
+    /// It wrote this many sectors.
     Write(u32),
-    /// As [`Kind::Write`]; where it landed is the command's result.
+    /// As [`CompletionKind::Write`]; the sector written to is the command's result.
     Append(u32),
-    /// Its data must be these.
+    /// Its data must equal these.
     Compare(Buf),
 }
 
-impl Kind {
-    /// Bytes of the buffer that is kept for it.
+impl CompletionKind {
+    /// Bytes of the buffer that the command keeps.
     pub fn bytes(&self) -> usize {
-        if let Kind::Compare(expected) = self { expected.capacity() } else { 0 }
+        if let CompletionKind::Compare(expected) = self { expected.capacity() } else { 0 }
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Pending {
     pub sqe: Sqe,
-    kind: Kind,
-    /// Bios that have not ended.
+    kind: CompletionKind,
+    /// Bios in flight.
     parts: usize,
-    /// Bytes of its buffers.
+    /// Bytes of the buffers.
     pub bytes: usize,
     status: NvmeStatus,
     result: u64,
+    /// For the host.
     data: Option<Buf>,
+    /// The buffer of the data from the host, when the device has finished with it.
+    received: Option<Buf>,
 }
 
 impl Pending {
-    pub fn new(sqe: Sqe, kind: Kind, parts: usize, bytes: usize) -> Self {
-        Pending { sqe, kind, parts, bytes, status: NvmeStatus::SUCCESS, result: 0, data: None }
+    pub fn new(sqe: Sqe, kind: CompletionKind, parts: usize, bytes: usize) -> Self {
+        let status = NvmeStatus::SUCCESS;
+        Pending { sqe, kind, parts, bytes, status, result: 0, data: None, received: None }
     }
 
-    /// One of its bios has ended; gives the buffer, if the command does not need it.
-    pub fn ended(&mut self, namespace: &Namespace, completion: Completion) -> Option<Buf> {
+    /// Handles the completion of one of the bios. Returns its buffer if that is not needed any more.
+    pub fn complete(&mut self, namespace: &Namespace, mut completion: Completion) -> Option<Buf> {
         self.parts -= 1;
+        if let CompletionKind::Write(_) | CompletionKind::Append(_) = self.kind {
+            self.received = completion.buf.take();
+        }
         if !self.status.is_success() {
             return completion.buf;
         }
@@ -60,13 +67,13 @@ impl Pending {
             return completion.buf;
         }
         match &self.kind {
-            Kind::Plain | Kind::Write(_) => {}
-            Kind::Read => {
+            CompletionKind::Plain | CompletionKind::Write(_) => {}
+            CompletionKind::Read => {
                 self.data = completion.buf;
                 return None;
             }
-            Kind::Append(_) => self.result = namespace.to_blocks(completion.sector),
-            Kind::Compare(expected) => {
+            CompletionKind::Append(_) => self.result = namespace.to_blocks(completion.sector),
+            CompletionKind::Compare(expected) => {
                 self.status = check_compare(expected, completion.buf.as_ref());
             }
         }
@@ -89,20 +96,26 @@ impl Pending {
             totals.media_errors.fetch_add(1, Ordering::Relaxed);
         }
         match self.kind {
-            Kind::Read => {
+            CompletionKind::Read => {
                 let len = self.data.as_ref().map_or(0, |data| data.len() as u64 / 512);
                 logs::account(&totals.reads, &totals.sectors_read, Sector(len));
             }
-            Kind::Write(len) | Kind::Append(len) if self.status.is_success() => {
+            CompletionKind::Write(len) | CompletionKind::Append(len)
+                if self.status.is_success() =>
+            {
                 logs::account(&totals.writes, &totals.sectors_written, Sector(len.into()));
             }
             _ => {}
         }
     }
 
-    pub fn answer(self, head: &SqHead) -> Response {
+    pub fn response(self, head: &SqHead) -> Response {
+        let received = match self.kind {
+            CompletionKind::Compare(expected) => Some(expected),
+            _ => self.received,
+        };
         let cqe = head.complete(self.sqe.cid.get(), self.status, self.result);
         let data = self.data.filter(|_| self.status.is_success());
-        Response { cqe, data: data.map(Data::Buf) }
+        Response { cqe, data: data.map(Data::Buf), received }
     }
 }

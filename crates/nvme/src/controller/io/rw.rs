@@ -1,5 +1,5 @@
 //! Commands of the NVM Command Set, and zone append, as bios.
-use super::pending::Kind;
+use super::pending::CompletionKind;
 use super::status::range;
 use super::{CommandOutput, Namespace, Submission};
 use crate::NvmeStatus;
@@ -13,7 +13,7 @@ use zonal_blk::{Bio, BioFlags, Buf, Op, Sector};
 
 type SubmissionResult = Result<Submission, NvmeStatus>;
 
-fn one(bio: Bio, kind: Kind) -> SubmissionResult {
+fn one(bio: Bio, kind: CompletionKind) -> SubmissionResult {
     Ok(Submission::Bio(bio, kind))
 }
 
@@ -21,7 +21,7 @@ fn flags(command: &RwCommand) -> BioFlags {
     if command.has(control::FUA) { BioFlags::FUA } else { BioFlags::NONE }
 }
 
-/// No protection information here: a command that asks for some is wrong.
+/// Namespaces have no protection information: a command that requires checks is invalid.
 fn check_control(command: &RwCommand) -> Result<(), NvmeStatus> {
     let checks = control::CHECK_GUARD | control::CHECK_APPLICATION | control::CHECK_REFERENCE;
     if command.control.get() & (control::PRACT | checks) != 0 {
@@ -30,7 +30,7 @@ fn check_control(command: &RwCommand) -> Result<(), NvmeStatus> {
     Ok(())
 }
 
-/// The sectors of a command that moves data, whose length must be that of its data.
+/// The sectors of a command that transfers data, whose length must be that of its data.
 fn transfer(namespace: &Namespace, command: &RwCommand) -> Result<(Sector, u32), NvmeStatus> {
     check_control(command)?;
     let (sector, len) = range(namespace, command.slba.get(), command.blocks())?;
@@ -44,15 +44,13 @@ fn transfer(namespace: &Namespace, command: &RwCommand) -> Result<(Sector, u32),
     Ok((sector, len))
 }
 
-/// The data that came with a command are as long as it said.
-fn check_data(len: u32, data: &[u8]) -> Result<(), NvmeStatus> {
-    if data.len() as u64 != u64::from(len) * 512 {
-        return Err(NvmeStatus::DATA_TRANSFER);
-    }
-    Ok(())
+/// The data received with a command of `len` sectors, which must have that length. Leaves `data`
+/// alone if they have not.
+fn take_data(len: u32, data: &mut Option<Buf>) -> Result<Buf, NvmeStatus> {
+    data.take_if(|data| data.len() as u64 == u64::from(len) * 512).ok_or(NvmeStatus::DATA_TRANSFER)
 }
 
-/// A write stays in its zone (ZNS section 2.1.1.2.1); the block layer would cut it.
+/// A write must not cross a zone boundary (ZNS section 2.1.1.2.1); the block layer would split it.
 fn check_zone(namespace: &Namespace, sector: Sector, len: u32) -> Result<(), NvmeStatus> {
     let limits = namespace.limits();
     if namespace.is_zoned() {
@@ -65,7 +63,7 @@ fn check_zone(namespace: &Namespace, sector: Sector, len: u32) -> Result<(), Nvm
 }
 
 pub(super) fn flush() -> Submission {
-    Submission::Bio(Bio::new(Op::Flush, Sector(0), 0, 0), Kind::Plain)
+    Submission::Bio(Bio::new(Op::Flush, Sector(0), 0, 0), CompletionKind::Plain)
 }
 
 pub(super) fn read(
@@ -74,29 +72,26 @@ pub(super) fn read(
     bufs: &mut BufferPool<Buf>,
 ) -> SubmissionResult {
     let (sector, len) = transfer(namespace, command)?;
-    // A device may leave the buffer as it is: then the host gets zeroes.
+    // A device may leave the buffer as it is: the host then gets zeroes.
     let buf = Some(bufs.zeroed(len as usize * 512));
-    one(Bio { buf, ..Bio::new(Op::Read, sector, len, 0) }, Kind::Read)
+    one(Bio { buf, ..Bio::new(Op::Read, sector, len, 0) }, CompletionKind::Read)
 }
 
 pub(super) fn write(
     namespace: &Namespace,
     command: &RwCommand,
-    data: &[u8],
-    bufs: &mut BufferPool<Buf>,
+    data: &mut Option<Buf>,
 ) -> SubmissionResult {
     let (sector, len) = transfer(namespace, command)?;
     check_zone(namespace, sector, len)?;
-    check_data(len, data)?;
-    let bio = Bio::write(sector, bufs.filled(data), 0);
-    one(Bio { flags: flags(command), ..bio }, Kind::Write(len))
+    let bio = Bio::write(sector, take_data(len, data)?, 0);
+    one(Bio { flags: flags(command), ..bio }, CompletionKind::Write(len))
 }
 
 pub(super) fn append(
     namespace: &Namespace,
     command: &RwCommand,
-    data: &[u8],
-    bufs: &mut BufferPool<Buf>,
+    data: &mut Option<Buf>,
 ) -> SubmissionResult {
     let (sector, len) = transfer(namespace, command)?;
     let limits = namespace.limits();
@@ -104,9 +99,8 @@ pub(super) fn append(
     if sector != limits.zone_start(limits.zone_of(sector)) || len > 8 << shift {
         return Err(INVALID_FIELD);
     }
-    check_data(len, data)?;
-    let bio = Bio::write(sector, bufs.filled(data), 0);
-    one(Bio { op: Op::ZoneAppend, flags: flags(command), ..bio }, Kind::Append(len))
+    let bio = Bio::write(sector, take_data(len, data)?, 0);
+    one(Bio { op: Op::ZoneAppend, flags: flags(command), ..bio }, CompletionKind::Append(len))
 }
 
 pub(super) fn write_zeroes(namespace: &Namespace, command: &RwCommand) -> SubmissionResult {
@@ -114,25 +108,28 @@ pub(super) fn write_zeroes(namespace: &Namespace, command: &RwCommand) -> Submis
     let (sector, len) = range(namespace, command.slba.get(), command.blocks())?;
     check_zone(namespace, sector, len)?;
     let bio = Bio::new(Op::WriteZeroes, sector, len, 0);
-    one(Bio { flags: flags(command), ..bio }, Kind::Write(len))
+    one(Bio { flags: flags(command), ..bio }, CompletionKind::Write(len))
 }
 
-pub(super) fn compare(namespace: &Namespace, command: &RwCommand, data: &[u8]) -> SubmissionResult {
+pub(super) fn compare(
+    namespace: &Namespace,
+    command: &RwCommand,
+    data: &mut Option<Buf>,
+) -> SubmissionResult {
     let (sector, len) = transfer(namespace, command)?;
-    check_data(len, data)?;
-    one(Bio::read(sector, len, 0), Kind::Compare(Buf::from(data)))
+    one(Bio::read(sector, len, 0), CompletionKind::Compare(take_data(len, data)?))
 }
 
-/// Verify: reads, and gives the host no data.
+/// Verify: reads, and returns no data to the host.
 pub(super) fn verify(namespace: &Namespace, command: &RwCommand) -> SubmissionResult {
     check_control(command)?;
     let (sector, len) = range(namespace, command.slba.get(), command.blocks())?;
-    one(Bio::read(sector, len, 0), Kind::Plain)
+    one(Bio::read(sector, len, 0), CompletionKind::Plain)
 }
 
-/// Dataset Management. Deallocation is a hint, which sequential zones have no use for: they are
-/// reset. Data behind the ranges mean nothing: Linux sends 4096 bytes, room for all 256 ranges,
-/// whatever their number.
+/// Dataset Management. Deallocation is a hint; in sequential zones it does nothing, since they are
+/// reset as a whole. Bytes after the ranges are ignored: Linux sends 4096, enough for all 256
+/// ranges, whatever their number.
 pub(super) fn deallocate(
     namespace: &Namespace,
     command: &DsmCommand,
@@ -156,7 +153,7 @@ pub(super) fn deallocate(
         }
     }
     if namespace.is_zoned() || command.attributes.get() & DSM_DEALLOCATE == 0 {
-        return Ok(Submission::Ended(CommandOutput::EMPTY));
+        return Ok(Submission::Done(CommandOutput::EMPTY));
     }
-    Ok(Submission::Bios(bios, Kind::Plain))
+    Ok(Submission::Bios(bios, CompletionKind::Plain))
 }

@@ -1,5 +1,5 @@
-//! What a failed bio means for the command: the block layer says "I/O error", the ZNS Command Set
-//! has a word for each reason.
+//! The status of commands whose bios failed: where the block layer has one I/O error, the ZNS Command
+//! Set has a status for each reason.
 use crate::NvmeStatus;
 use crate::controller::namespace::Namespace;
 use crate::wire::Sqe;
@@ -7,7 +7,7 @@ use crate::wire::io::RwCommand;
 use crate::wire::opcode::IoOpcode;
 use zonal_blk::{Buf, Sector, Status, Zone, ZoneCondition};
 
-/// The status of a command whose bio ended with `status`.
+/// The status of a command whose bio completed with `status`.
 pub(super) fn of_zone(namespace: &Namespace, sqe: &Sqe, status: Status) -> NvmeStatus {
     let unclear = matches!(status, Status::IoError | Status::Offline);
     if !namespace.is_zoned() || !unclear {
@@ -45,8 +45,7 @@ pub(super) fn zone(namespace: &Namespace, lba: u64) -> Option<Zone> {
     zones.pop()
 }
 
-/// Why a write to `zone` was refused (ZNS section 2.1.1.2.1). If nothing is wrong with it, the
-/// medium was.
+/// Why a write to `zone` failed (ZNS section 2.1.1.2.1). If the write was valid, the medium failed.
 fn of_write(namespace: &Namespace, command: &RwCommand, zone: &Zone) -> NvmeStatus {
     let append = command.opcode == IoOpcode::ZONE_APPEND.0;
     let len = u64::from(command.blocks());
@@ -72,7 +71,7 @@ pub(super) fn check_compare(expected: &Buf, found: Option<&Buf>) -> NvmeStatus {
     }
 }
 
-/// Whether the blocks of a command lie in the namespace, and which sectors they are.
+/// The sectors of a command's blocks, which must be in the namespace.
 pub(super) fn range(
     namespace: &Namespace,
     lba: u64,

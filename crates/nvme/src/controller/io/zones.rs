@@ -1,5 +1,5 @@
 //! Zone Management Send and Receive.
-use super::pending::Kind;
+use super::pending::CompletionKind;
 use super::status::zone;
 use super::{CommandOutput, Namespace, Submission};
 use crate::NvmeStatus;
@@ -12,13 +12,13 @@ use std::ops::ControlFlow;
 use zerocopy::IntoBytes;
 use zonal_blk::{Bio, Op, Sector, Zone, ZoneCondition, ZoneNo};
 
-/// Zones that are asked for at a time, so that a report of a large device needs little memory.
+/// Zones read from the device at a time, to bound the memory for a report of a large device.
 const BATCH: usize = 1024;
 
-/// The longest report that is given at once, in bytes.
+/// Maximum length of a report in bytes.
 const MAX_REPORT: u64 = 16 << 20;
 
-/// The zone that a command names by its first block.
+/// The zone of a block.
 fn zone_at(namespace: &Namespace, slba: u64) -> Result<ZoneNo, NvmeStatus> {
     if slba >= namespace.blocks() {
         return Err(NvmeStatus::LBA_RANGE.do_not_retry());
@@ -26,7 +26,7 @@ fn zone_at(namespace: &Namespace, slba: u64) -> Result<ZoneNo, NvmeStatus> {
     Ok(namespace.limits().zone_of(namespace.to_sector(slba)))
 }
 
-/// Begins Zone Management Send (ZNS section 3.4.3).
+/// The bios of Zone Management Send (ZNS section 3.4.3).
 pub(super) fn send(namespace: &Namespace, command: &ZoneSend) -> Result<Submission, NvmeStatus> {
     let action = SendAction(command.action);
     let op = match action {
@@ -39,14 +39,14 @@ pub(super) fn send(namespace: &Namespace, command: &ZoneSend) -> Result<Submissi
         _ => return Err(INVALID_FIELD),
     };
     let all = command.options & SELECT_ALL != 0;
-    // ZSASO: to allocate a ZRWA, which there is not.
+    // ZSASO would allocate a ZRWA.
     if command.options & !SELECT_ALL != 0 {
         return Err(INVALID_FIELD);
     }
     let bios = match (all, op) {
         (true, Op::ZoneReset) => vec![Bio::new(Op::ZoneResetAll, Sector(0), 0, 0)],
         (true, _) => {
-            // The zones that Select All means (ZNS section 3.4.3.1).
+            // The zones that Select All applies to (ZNS section 3.4.3.1).
             let selected = |cond: ZoneCondition| match op {
                 Op::ZoneClose => cond.is_open(),
                 Op::ZoneFinish => cond.is_active(),
@@ -63,17 +63,17 @@ pub(super) fn send(namespace: &Namespace, command: &ZoneSend) -> Result<Submissi
         }
         (false, _) => vec![Bio::new(op, first_of_zone(namespace, command.slba.get())?, 0, 0)],
     };
-    Ok(Submission::Bios(bios, Kind::Plain))
+    Ok(Submission::Bios(bios, CompletionKind::Plain))
 }
 
-/// The sector of a block that must be its zone's first.
+/// The sector of a block that must be the first of its zone.
 fn first_of_zone(namespace: &Namespace, slba: u64) -> Result<Sector, NvmeStatus> {
     let zone = zone_at(namespace, slba)?;
     let start = namespace.limits().zone_start(zone);
     if namespace.to_sector(slba) == start { Ok(start) } else { Err(INVALID_FIELD) }
 }
 
-/// Offline Zone: of a zone that is read-only (ZNS section 3.4.3.1.5).
+/// Offline Zone, for read-only zones (ZNS section 3.4.3.1.5).
 fn offline(namespace: &Namespace, command: &ZoneSend) -> Result<Submission, NvmeStatus> {
     let mut wanted = Vec::new();
     if command.options & SELECT_ALL != 0 {
@@ -95,13 +95,13 @@ fn offline(namespace: &Namespace, command: &ZoneSend) -> Result<Submission, Nvme
     for zone in wanted {
         let device = namespace.offline().ok_or(NvmeStatus::ZONE_TRANSITION.do_not_retry())?;
         device.set_offline(zone).map_err(NvmeStatus::from_blk_status)?;
-        // No news to who wanted it.
+        // The host that sent the command gets no event.
         namespace.mark_failed(zone);
     }
-    Ok(Submission::Ended(CommandOutput::EMPTY))
+    Ok(Submission::Done(CommandOutput::EMPTY))
 }
 
-/// Shows `visit` the zones from `first` on, until it says that it has seen enough.
+/// Calls `visit` for the zones from `first` on, until it breaks.
 fn for_each_zone(
     namespace: &Namespace,
     first: ZoneNo,
@@ -143,7 +143,7 @@ pub(super) fn receive(
 ) -> Result<Submission, NvmeStatus> {
     let len = (u64::from(command.ndw.get()) + 1) * 4;
     let filter = Filter(command.filter);
-    // No extended report, since no zone has an extension.
+    // No extended report: zones have no descriptor extensions.
     if command.action != ReceiveAction::REPORT.0
         || filter.lists(ZoneCondition::Empty).is_none()
         || len < ReportHeader::SIZE as u64
@@ -165,11 +165,10 @@ pub(super) fn receive(
                 data.extend_from_slice(describe(namespace, zone).as_bytes());
             }
         }
-        let enough = partial && listed == room;
-        if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if partial && listed == room { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     let nr_zones = if partial { listed as u64 } else { matching };
     data[..8].copy_from_slice(&nr_zones.to_le_bytes());
     data.resize(len, 0);
-    Ok(Submission::Ended(CommandOutput::data(data)))
+    Ok(Submission::Done(CommandOutput::data(data)))
 }

@@ -3,18 +3,17 @@
 //! ```text
 //!  host                                         target
 //!    ICReq ------------------------------------->
-//!    <------------------------------------- ICResp     digests, alignment, lengths agreed on
+//!    <------------------------------------- ICResp     digests, alignment, lengths
 //!    command, short data in its capsule -------->      event: the command with its data
 //!    command with longer data ------------------>
 //!    <---------------------------------------- R2T
-//!    data, in pieces that the target takes ----->      event: the command with its data
+//!    data, in pieces of at most MAXH2CDATA ----->      event: the command with its data
 //!    <----------------------- data for the host
-//!    <----------------------------------- response     event: the command has ended
+//!    <----------------------------------- response     event: the command has completed
 //! ```
 //!
-//! Takes bytes that came, and commands or responses to send; gives events, and bytes to send. Keeps
-//! true: a peer that breaks a rule is told which and the connection is closed; nothing that comes
-//! later is looked at; what a peer can make this side keep is bounded.
+//! A peer that breaks a rule is told which, and the connection is closed: later bytes are ignored.
+//! The memory that a peer can make this side use is bounded.
 mod host;
 mod target;
 
@@ -29,18 +28,18 @@ use super::pdu::{Format, Pdu, Role};
 /// Why a connection is closed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloseReason {
-    /// A PDU that cannot be understood.
+    /// An invalid PDU.
     #[error(transparent)]
     Pdu(#[from] PduError),
     /// A PDU that may not come now, or with these values.
     #[error("{what}")]
     ProtocolError {
-        /// What the peer was told.
+        /// The error that the peer is told.
         fatal: FatalError,
         /// What is wrong.
         what: &'static str,
     },
-    /// The peer ended it.
+    /// The peer terminated it.
     #[error("the peer ended the connection with status {status}, information {information:#x}")]
     Peer {
         /// FES.
@@ -54,12 +53,12 @@ fn protocol_error(fatal: FatalError, what: &'static str) -> CloseReason {
     CloseReason::ProtocolError { fatal, what }
 }
 
-/// What both sides have.
+/// What both sides share.
 #[derive(Debug)]
 struct Endpoint {
     role: Role,
     decoder: Decoder,
-    /// Of what is sent.
+    /// Of sent PDUs.
     format: Format,
     output: Vec<u8>,
     closed: Option<CloseReason>,
@@ -76,26 +75,41 @@ impl Endpoint {
         encode(pdu, self.format, &mut self.output);
     }
 
-    /// The next PDU; `None` if there is none, or will be none.
+    /// The next header, with the length of its PDU's data.
+    fn header(&mut self, bytes: &mut &[u8]) -> Option<(Pdu, usize)> {
+        let decoded = self.decoder.header(bytes);
+        let (pdu, len) = self.checked(decoded)?;
+        if let Pdu::Terminate { status, information, .. } = pdu {
+            self.closed = Some(CloseReason::Peer { status, information });
+            return None;
+        }
+        Some((pdu, len))
+    }
+
+    /// The next PDU; `None` if it is incomplete or the connection is closed.
     fn next(&mut self, bytes: &mut &[u8]) -> Option<Pdu> {
         if self.closed.is_some() {
             return None;
         }
-        match self.decoder.decode(bytes) {
-            Ok(Some(Pdu::Terminate { status, information, .. })) => {
-                self.closed = Some(CloseReason::Peer { status, information });
-                None
-            }
-            Ok(pdu) => pdu,
-            Err(error) => {
-                let terminate = error.terminate(self.role);
-                self.close(error.into(), &terminate);
-                None
-            }
+        let decoded = self.decoder.decode(bytes);
+        let pdu = self.checked(decoded)?;
+        if let Pdu::Terminate { status, information, .. } = pdu {
+            self.closed = Some(CloseReason::Peer { status, information });
+            return None;
         }
+        Some(pdu)
     }
 
-    /// Closes the connection for what the peer did.
+    /// Closes the connection if a PDU is invalid.
+    fn checked<T>(&mut self, decoded: Result<Option<T>, PduError>) -> Option<T> {
+        decoded.unwrap_or_else(|error| {
+            let terminate = error.terminate(self.role);
+            self.close(error.into(), &terminate);
+            None
+        })
+    }
+
+    /// Closes the connection because the peer broke a rule.
     fn fail(&mut self, closed: CloseReason) {
         let (status, sender) = match &closed {
             CloseReason::ProtocolError { fatal, .. } => (*fatal as u16, self.role),

@@ -1,32 +1,34 @@
 //! The target's side.
 use super::{CloseReason, Endpoint, protocol_error};
 use crate::NvmeStatus;
+use crate::buffer_pool::BufferPool;
 use crate::slab::Slab;
 use crate::tcp::decode::DataLimits;
 use crate::tcp::encode::controller_data;
 use crate::tcp::error::FatalError;
-use crate::tcp::pdu::{Digests, Format, Initialize, Payload, Pdu, Role};
+use crate::tcp::pdu::{Digests, Format, Initialize, Pdu, Role};
 use crate::wire::sqe::Transfer as Direction;
 use crate::wire::{Cqe, Sgl, Sqe};
 use std::collections::VecDeque;
+use zonal_blk::Buf;
 
-/// What a target takes.
+/// Limits and preferences of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetConfig {
-    /// Digests that it grants to hosts that ask.
+    /// Digests that it grants to hosts that request them.
     pub digests: Digests,
-    /// Alignment of data sent to it, in dwords, minus one; up to 31 (CPDA).
+    /// Alignment of data sent to it, in dwords, minus one; at most 31 (CPDA).
     pub alignment: u8,
-    /// The most data of an H2CData PDU, in bytes; 4096 or more (MAXH2CDATA).
+    /// Maximum data of an H2CData PDU, in bytes; 4096 or more (MAXH2CDATA).
     pub max_data: u32,
-    /// The most data in a command capsule, in bytes.
+    /// Maximum data in a command capsule, in bytes.
     pub in_capsule: u32,
-    /// The most data of a command, in bytes.
+    /// Maximum data of a command, in bytes.
     pub max_transfer: u32,
-    /// Commands that may wait for their data at once.
+    /// Commands with an R2T outstanding or queued.
     pub max_r2ts: usize,
-    /// Bytes of data that are asked for at once; the other commands wait their turn. A command with
-    /// more is asked for alone.
+    /// Bytes that outstanding R2Ts ask for; further commands wait. A command with more data gets an
+    /// R2T when no other is outstanding.
     pub max_r2t_bytes: u64,
 }
 
@@ -44,21 +46,22 @@ impl Default for TargetConfig {
     }
 }
 
-/// What came.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A command that was received.
+#[derive(Debug)]
 pub enum TargetEvent {
     /// A command, with all the data that the host sends with it.
     Command {
         /// The command.
         sqe: Sqe,
-        /// Its data.
-        data: Vec<u8>,
+        /// Its data; `None` if it has none.
+        data: Option<Buf>,
     },
-    /// A command that is to end so, unlooked at: its data were damaged or are too long.
+    /// A command to complete with an error instead of executing it: its data are damaged or too
+    /// long.
     Refuse {
         /// The command.
         sqe: Sqe,
-        /// How it is to end.
+        /// Its status.
         status: NvmeStatus,
     },
 }
@@ -69,19 +72,40 @@ pub struct TargetConnection {
     config: TargetConfig,
     link: Endpoint,
     initialized: bool,
-    /// Commands whose data were asked for, by TTAG.
-    waiting: Slab<AwaitingData>,
-    /// The length of these data.
+    /// The PDU that is being received.
+    receiving: Option<Receiving>,
+    /// Commands with an R2T outstanding, by TTAG.
+    awaiting: Slab<AwaitingData>,
+    /// Bytes that these R2Ts ask for.
     r2t_bytes: u64,
-    /// Commands whose data were not asked for yet, with the length of these.
+    /// Commands whose R2T was not sent yet, with the length of their data.
     r2t_queue: VecDeque<(Sqe, u32)>,
+    /// For data of commands.
+    bufs: BufferPool<Buf>,
 }
 
+/// Where the data of a PDU belong.
+#[derive(Debug)]
+enum Receiving {
+    /// A command and the data in its capsule.
+    Command { sqe: Sqe, data: Option<Buf> },
+    /// The next `len` bytes for an R2T.
+    Transfer { ttag: u16, len: usize },
+    /// The PDU has no data, or nobody uses them.
+    Other,
+}
+
+/// A command with an R2T outstanding.
 #[derive(Debug)]
 struct AwaitingData {
     sqe: Sqe,
-    data: Payload,
+    /// Allocated when the first data arrive.
+    data: Option<Buf>,
+    /// Bytes of the data.
     len: u32,
+    /// Bytes of them in the PDUs received.
+    received: usize,
+    damaged: bool,
 }
 
 impl TargetConnection {
@@ -92,37 +116,105 @@ impl TargetConnection {
             config,
             link: Endpoint::new(Role::Controller, limits),
             initialized: false,
-            waiting: Slab::default(),
+            receiving: None,
+            awaiting: Slab::default(),
             r2t_bytes: 0,
             r2t_queue: VecDeque::new(),
+            bufs: BufferPool::default(),
         }
     }
 
-    /// Takes bytes that came; appends what they are to `events`.
+    /// Takes received bytes. Appends the commands that they complete to `events`.
     pub fn receive(&mut self, mut bytes: &[u8], events: &mut Vec<TargetEvent>) {
-        while let Some(pdu) = self.link.next(&mut bytes) {
-            if let Err(closed) = self.take(pdu, events) {
-                self.link.fail(closed);
+        while self.link.closed.is_none() {
+            if self.receiving.is_none() {
+                let Some((pdu, len)) = self.link.header(&mut bytes) else { return };
+                match self.begin(&pdu, len) {
+                    Ok(receiving) => self.receiving = Some(receiving),
+                    Err(closed) => return self.link.fail(closed),
+                }
+            }
+            let (offset, piece) = self.link.decoder.data(&mut bytes);
+            if !piece.is_empty()
+                && let Some(data) = pdu_data(&mut self.receiving, &mut self.awaiting)
+            {
+                data[offset..offset + piece.len()].copy_from_slice(piece);
+            }
+            if !self.finish(events) {
+                return;
             }
         }
     }
 
-    /// Takes back what is done with, for what comes later.
-    pub fn recycle(&mut self, event: TargetEvent) {
-        if let TargetEvent::Command { data, .. } = event {
-            self.link.decoder.recycle(data);
-        }
+    /// Whether an R2T is outstanding, so that more data than a capsule has may arrive next.
+    pub fn expects_data(&self) -> bool {
+        self.awaiting.len() > 0
     }
 
-    fn take(&mut self, pdu: Pdu, events: &mut Vec<TargetEvent>) -> Result<(), CloseReason> {
-        match pdu {
-            Pdu::IcReq(request) if !self.initialized => self.initialize(&request),
-            Pdu::Command { sqe, data } if self.initialized => self.command(sqe, data, events),
-            Pdu::HostData { cid, ttag, offset, last, data } if self.initialized => {
-                self.data(cid, ttag, offset, last, data, events)
+    /// Where the next bytes of the connection belong, if they are data of a command. To save a copy,
+    /// read from the socket into it and call [`TargetConnection::data_received`].
+    pub fn data_buffer(&mut self) -> Option<&mut [u8]> {
+        let missing = self.link.decoder.missing_data();
+        if missing == 0 || self.link.closed.is_some() {
+            return None;
+        }
+        let data = pdu_data(&mut self.receiving, &mut self.awaiting)?;
+        let received = data.len() - missing;
+        Some(&mut data[received..])
+    }
+
+    /// Notes that the first `len` bytes of the [`TargetConnection::data_buffer`] were received.
+    ///
+    /// # Panics
+    /// If the buffer is shorter.
+    pub fn data_received(&mut self, len: usize, events: &mut Vec<TargetEvent>) {
+        let missing = self.link.decoder.missing_data();
+        if let Some(data) = pdu_data(&mut self.receiving, &mut self.awaiting) {
+            let received = data.len() - missing;
+            self.link.decoder.data_received(&data[received..received + len]);
+        }
+        self.finish(events);
+    }
+
+    /// Takes back the buffer of a command's data, to reuse it.
+    pub fn recycle(&mut self, data: Buf) {
+        let most = self.config.max_r2t_bytes.saturating_sub(self.r2t_bytes);
+        self.bufs.put(data, usize::try_from(most).unwrap_or(usize::MAX));
+    }
+
+    /// Handles a header. Returns where the `len` bytes of data that follow belong.
+    fn begin(&mut self, pdu: &Pdu, len: usize) -> Result<Receiving, CloseReason> {
+        match *pdu {
+            Pdu::IcReq(ref request) if !self.initialized => {
+                self.initialize(request)?;
+                Ok(Receiving::Other)
+            }
+            Pdu::Command { sqe, .. } if self.initialized => {
+                let data = (len > 0).then(|| self.bufs.sized(len));
+                Ok(Receiving::Command { sqe, data })
+            }
+            Pdu::HostData { cid, ttag, offset, last, .. } if self.initialized => {
+                self.begin_transfer(cid, ttag, offset, last, len)
             }
             _ => Err(protocol_error(FatalError::Sequence, "a PDU that may not come now")),
         }
+    }
+
+    /// Ends the PDU that is being received if it is complete. Returns whether it is.
+    fn finish(&mut self, events: &mut Vec<TargetEvent>) -> bool {
+        let Some(damaged) = self.link.decoder.finish() else { return false };
+        let finished = match self.receiving.take() {
+            Some(Receiving::Command { sqe, data }) => self.command(sqe, data, damaged, events),
+            Some(Receiving::Transfer { ttag, len }) => {
+                self.finish_transfer(ttag, len, damaged, events);
+                Ok(())
+            }
+            Some(Receiving::Other) | None => Ok(()),
+        };
+        if let Err(closed) = finished {
+            self.link.fail(closed);
+        }
+        true
     }
 
     fn initialize(&mut self, request: &Initialize) -> Result<(), CloseReason> {
@@ -147,29 +239,33 @@ impl TargetConnection {
     fn command(
         &mut self,
         sqe: Sqe,
-        data: Payload,
+        data: Option<Buf>,
+        damaged: bool,
         events: &mut Vec<TargetEvent>,
     ) -> Result<(), CloseReason> {
         let length = sqe.dptr.length.get();
-        let travels = sqe.transfer() == Direction::ToController
+        let needs_r2t = sqe.transfer() == Direction::ToController
             && sqe.dptr.kind == Sgl::TRANSPORT
             && length > 0;
-        if data.damaged {
-            let status = NvmeStatus::TRANSPORT;
-            events.push(TargetEvent::Refuse { sqe, status });
-        } else if !travels {
-            events.push(TargetEvent::Command { sqe, data: data.bytes });
+        if damaged {
+            events.push(TargetEvent::Refuse { sqe, status: NvmeStatus::TRANSPORT });
+        } else if !needs_r2t {
+            events.push(TargetEvent::Command { sqe, data });
+            return Ok(());
         } else if length > self.config.max_transfer {
             let status = NvmeStatus::INVALID_FIELD.do_not_retry();
             events.push(TargetEvent::Refuse { sqe, status });
         } else {
-            return self.queue_r2t(sqe, length);
+            self.queue_r2t(sqe, length)?;
+        }
+        if let Some(unused) = data {
+            self.recycle(unused);
         }
         Ok(())
     }
 
     fn queue_r2t(&mut self, sqe: Sqe, length: u32) -> Result<(), CloseReason> {
-        let waiting = self.waiting.len() + self.r2t_queue.len();
+        let waiting = self.awaiting.len() + self.r2t_queue.len();
         if waiting >= self.config.max_r2ts.min(usize::from(u16::MAX)) {
             return Err(protocol_error(
                 FatalError::LimitExceeded,
@@ -181,66 +277,79 @@ impl TargetConnection {
         Ok(())
     }
 
-    /// Asks for the data of the commands whose turn it is.
+    /// Sends R2Ts for as many commands as `max_r2t_bytes` allows.
     fn send_r2ts(&mut self) {
-        let room = |r2t_bytes, length| {
+        let has_room = |r2t_bytes, length| {
             r2t_bytes == 0 || r2t_bytes + u64::from(length) <= self.config.max_r2t_bytes
         };
-        while let Some((sqe, length)) =
-            self.r2t_queue.pop_front_if(|(_, length)| room(self.r2t_bytes, *length))
+        while let Some((sqe, len)) =
+            self.r2t_queue.pop_front_if(|(_, length)| has_room(self.r2t_bytes, *length))
         {
-            self.r2t_bytes += u64::from(length);
+            self.r2t_bytes += u64::from(len);
             let cid = sqe.cid.get();
-            let waiting = AwaitingData { sqe, data: Payload::default(), len: length };
-            let ttag = self.waiting.insert(waiting);
-            let ttag = u16::try_from(ttag).expect("no more wait than a TTAG can count");
-            self.link.send(&Pdu::ReadyToTransfer { cid, ttag, offset: 0, length });
+            let awaiting = AwaitingData { sqe, data: None, len, received: 0, damaged: false };
+            let ttag = self.awaiting.insert(awaiting);
+            let ttag = u16::try_from(ttag).expect("fewer R2Ts than TTAGs");
+            self.link.send(&Pdu::ReadyToTransfer { cid, ttag, offset: 0, length: len });
         }
     }
 
-    fn data(
+    fn begin_transfer(
         &mut self,
         cid: u16,
         ttag: u16,
         offset: u32,
         last: bool,
-        data: Payload,
-        events: &mut Vec<TargetEvent>,
-    ) -> Result<(), CloseReason> {
-        let waiting = self.waiting.get_mut(ttag.into());
-        let waiting = waiting.filter(|waiting| waiting.sqe.cid.get() == cid);
-        let waiting =
-            waiting.ok_or(protocol_error(FatalError::HeaderField, "data for no transfer"))?;
-        if offset as usize != waiting.data.bytes.len() {
+        len: usize,
+    ) -> Result<Receiving, CloseReason> {
+        let awaiting = self.awaiting.get_mut(ttag.into());
+        let awaiting = awaiting.filter(|awaiting| awaiting.sqe.cid.get() == cid);
+        let awaiting =
+            awaiting.ok_or(protocol_error(FatalError::HeaderField, "data for no transfer"))?;
+        if offset as usize != awaiting.received {
             return Err(protocol_error(FatalError::OutOfRange, "data out of order"));
         }
-        let len = waiting.len as usize;
-        let came = waiting.data.bytes.len() + data.bytes.len();
-        if came > len {
-            return Err(protocol_error(FatalError::OutOfRange, "more data than was asked for"));
+        let (received, expected) = (awaiting.received + len, awaiting.len as usize);
+        if received > expected {
+            return Err(protocol_error(FatalError::OutOfRange, "more data than requested"));
         }
-        if last != (came == len) {
+        if last != (received == expected) {
             return Err(protocol_error(
                 FatalError::Sequence,
-                "the last data are not marked so, or others are",
+                "LAST_PDU not set on the last data, or set on others",
             ));
         }
-        self.link.decoder.append_data(&mut waiting.data, len, data);
-        if last {
-            let AwaitingData { sqe, data, len } =
-                self.waiting.remove(ttag.into()).expect("just seen");
-            self.r2t_bytes -= u64::from(len);
-            self.send_r2ts();
-            events.push(if data.damaged {
-                TargetEvent::Refuse { sqe, status: NvmeStatus::TRANSPORT }
-            } else {
-                TargetEvent::Command { sqe, data: data.bytes }
-            });
-        }
-        Ok(())
+        awaiting.data.get_or_insert_with(|| self.bufs.sized(expected));
+        Ok(Receiving::Transfer { ttag, len })
     }
 
-    /// Sends the end of a command, after the data that it brings the host.
+    fn finish_transfer(
+        &mut self,
+        ttag: u16,
+        len: usize,
+        damaged: bool,
+        events: &mut Vec<TargetEvent>,
+    ) {
+        let awaiting = self.awaiting.get_mut(ttag.into()).expect("checked with the header");
+        awaiting.received += len;
+        awaiting.damaged |= damaged;
+        if awaiting.received < awaiting.len as usize {
+            return;
+        }
+        let AwaitingData { sqe, data, len, damaged, .. } =
+            self.awaiting.remove(ttag.into()).expect("just seen");
+        self.r2t_bytes -= u64::from(len);
+        self.send_r2ts();
+        if !damaged {
+            return events.push(TargetEvent::Command { sqe, data });
+        }
+        events.push(TargetEvent::Refuse { sqe, status: NvmeStatus::TRANSPORT });
+        if let Some(unused) = data {
+            self.recycle(unused);
+        }
+    }
+
+    /// Sends the completion of a command, after its data for the host.
     pub fn respond(&mut self, cqe: Cqe, data: &[u8]) {
         if self.link.closed.is_some() {
             return;
@@ -251,18 +360,34 @@ impl TargetConnection {
             let last = offset as usize + piece.len() == data.len();
             let (format, cid) = (self.link.format, cqe.cid.get());
             controller_data(cid, offset, last, false, piece, format, &mut self.link.output);
-            offset += u32::try_from(piece.len()).expect("a piece of 32-bit length");
+            offset += u32::try_from(piece.len()).expect("a chunk of at most max_data bytes");
         }
         self.link.send(&Pdu::Response(cqe));
     }
 
-    /// Bytes to send; who sends them takes them out.
+    /// Bytes to send. The caller removes those that it has sent.
     pub fn output(&mut self) -> &mut Vec<u8> {
         &mut self.link.output
     }
 
-    /// Why the connection is closed, once it is: to be shut down when the output was sent.
+    /// Why the connection is closed, once it is. Shut the socket down when the output was sent.
     pub fn close_reason(&self) -> Option<&CloseReason> {
         self.link.closed.as_ref()
+    }
+}
+
+/// The memory for the data of the PDU that is being received.
+fn pdu_data<'a>(
+    receiving: &'a mut Option<Receiving>,
+    awaiting: &'a mut Slab<AwaitingData>,
+) -> Option<&'a mut [u8]> {
+    match receiving.as_mut()? {
+        Receiving::Command { data, .. } => data.as_deref_mut(),
+        Receiving::Transfer { ttag, len } => {
+            let awaiting = awaiting.get_mut((*ttag).into())?;
+            let range = awaiting.received..awaiting.received + *len;
+            awaiting.data.as_deref_mut().map(|data| &mut data[range])
+        }
+        Receiving::Other => None,
     }
 }

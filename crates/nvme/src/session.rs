@@ -1,0 +1,403 @@
+//! A connection of a target: Connect, authentication, then the commands of the queue it has become.
+//!
+//! ```text
+//!  bytes -> TargetConnection -> commands -> Connect, then Controller or IoQueue
+//!  bytes <- TargetConnection <- responses <-'
+//! ```
+//!
+//! A host that may not connect gets no further than Connect. A command is started only while the data
+//! in flight and the bytes that the host has not taken are within bounds, and nothing is received
+//! while commands wait. Bytes and time are arguments; sockets, threads and waiting are the caller's.
+use crate::NvmeStatus;
+use crate::auth::AuthState;
+use crate::controller::{ConnectedQueue, Response, Subsystem, Target};
+use crate::tcp::{CloseReason, TargetConfig, TargetConnection, TargetEvent};
+use crate::wire::auth::Explanation;
+use crate::wire::fabrics::{ConnectCommand, ConnectData, DISCOVERY_NQN};
+use crate::wire::{Cqe, Sqe, text};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use zerocopy::FromBytes;
+use zonal_blk::{Channel, Nanos, Wake, WakeUp};
+
+/// Bytes that the host has not taken from which on no command is started.
+const MAX_UNSENT: usize = 4 << 20;
+
+/// Limits of a session.
+#[derive(Clone, Debug)]
+pub struct SessionConfig {
+    /// Those of the connection.
+    pub tcp: TargetConfig,
+    /// I/O queues of a controller.
+    pub io_queues: u16,
+    /// How long a connection may take to Connect.
+    pub connect_timeout: Duration,
+    /// How long a host may take to authenticate, where it must.
+    pub auth_timeout: Duration,
+}
+
+/// What a server decides about the hosts that connect.
+pub trait Admission {
+    /// Whether a host may connect.
+    ///
+    /// # Errors
+    /// Why not.
+    fn admit(&mut self, hostnqn: &str) -> Result<(), Refusal>;
+
+    /// The subsystem that this connection reaches, or its discovery subsystem.
+    fn subsystem(&mut self, discovery: bool) -> Arc<Subsystem>;
+
+    /// The connection is the queue `name`.
+    fn connected(&mut self, _name: &str) {}
+
+    /// The connection is the admin queue of a controller.
+    fn admin_connected(&mut self, cntlid: u16);
+
+    /// The connection is an I/O queue of a controller.
+    ///
+    /// # Errors
+    /// The controller is gone.
+    fn io_connected(&mut self, cntlid: u16) -> Result<(), Refusal>;
+}
+
+/// Why a Connect is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The status of Connect.
+    pub status: NvmeStatus,
+    /// The reason in words.
+    pub reason: String,
+}
+
+/// Why a session ends.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SessionError {
+    /// A side broke the protocol.
+    #[error(transparent)]
+    Protocol(#[from] CloseReason),
+    /// The host did not Connect in time.
+    #[error("no Connect within {0:?}")]
+    NoConnect(Duration),
+    /// The host may not connect.
+    #[error("Connect refused: {0}")]
+    Refused(String),
+    /// The host did not prove who it is.
+    #[error("authentication failed: {0}")]
+    Authentication(Explanation),
+    /// The host did not authenticate in time.
+    #[error("no authentication within {0:?}")]
+    NoAuthentication(Duration),
+    /// More commands in flight than the queue has entries.
+    #[error("more commands than the queue has entries")]
+    Overrun,
+    /// The host did not keep the controller alive.
+    #[error("keep alive timeout")]
+    KeepAlive,
+}
+
+/// A connection of a target and its queue.
+pub struct Session<A> {
+    config: SessionConfig,
+    admission: A,
+    tcp: TargetConnection,
+    queue: Option<ConnectedQueue>,
+    /// What the queue is, in words.
+    name: Option<String>,
+    /// Why Connect failed.
+    refused: Option<String>,
+    /// Entries of the queue.
+    entries: usize,
+    accepted: Nanos,
+    /// Received and not started.
+    commands: VecDeque<TargetEvent>,
+    events: Vec<TargetEvent>,
+    responses: Vec<Response>,
+    waker: Option<Arc<dyn WakeUp>>,
+}
+
+impl<A: Admission> Session<A> {
+    /// A session on a connection accepted at `now`.
+    pub fn new(now: Nanos, config: SessionConfig, admission: A) -> Self {
+        Session {
+            tcp: TargetConnection::new(config.tcp),
+            config,
+            admission,
+            queue: None,
+            name: None,
+            refused: None,
+            entries: 0,
+            accepted: now,
+            commands: VecDeque::new(),
+            events: Vec::new(),
+            responses: Vec::new(),
+            waker: None,
+        }
+    }
+
+    /// The controller or queue, and its host; `None` before Connect.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Whether the queue is an I/O queue.
+    pub fn is_io(&self) -> bool {
+        matches!(self.queue, Some(ConnectedQueue::Io(_)))
+    }
+
+    /// Sets what to wake when an event for the host comes up in another thread. Channels have
+    /// [wakers of their own](Channel::set_waker).
+    pub fn set_waker(&mut self, waker: Arc<dyn WakeUp>) {
+        if let Some(ConnectedQueue::Admin(admin)) = &self.queue {
+            admin.set_waker(Arc::clone(&waker));
+        }
+        self.waker = Some(waker);
+    }
+
+    /// Whether bytes may be received now. Not while commands wait to be started.
+    pub fn wants_input(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// As [`TargetConnection::expects_data`].
+    pub fn expects_data(&self) -> bool {
+        self.tcp.expects_data()
+    }
+
+    /// As [`TargetConnection::data_buffer`].
+    pub fn data_buffer(&mut self) -> Option<&mut [u8]> {
+        self.tcp.data_buffer()
+    }
+
+    /// As [`TargetConnection::data_received`].
+    pub fn data_received(&mut self, len: usize) {
+        self.tcp.data_received(len, &mut self.events);
+        self.commands.extend(self.events.drain(..));
+    }
+
+    /// Takes received bytes.
+    pub fn receive(&mut self, bytes: &[u8]) {
+        self.tcp.receive(bytes, &mut self.events);
+        self.commands.extend(self.events.drain(..));
+    }
+
+    /// Bytes to send. The caller removes those that it has sent, or tells [`Session::poll`] of them.
+    pub fn output(&mut self) -> &mut Vec<u8> {
+        self.tcp.output()
+    }
+
+    /// Starts commands and collects responses. The first `sent` bytes of the output have been sent.
+    /// Returns whether anything was done.
+    ///
+    /// # Errors
+    /// Why the session has ended. The output may still be sent, and the session must be
+    /// [drained](Session::drain).
+    pub fn poll(&mut self, now: Nanos, sent: usize) -> Result<bool, SessionError> {
+        let mut worked = false;
+        while self.has_room(sent)
+            && let Some(command) = self.commands.pop_front()
+        {
+            worked = true;
+            self.start(now, command)?;
+            // At once, so that the next command waits if there is too much to send.
+            self.respond();
+        }
+        match &mut self.queue {
+            None => {}
+            Some(ConnectedQueue::Admin(admin)) => admin.poll(now, &mut self.responses),
+            Some(ConnectedQueue::Io(io)) => io.poll(now, &mut self.responses),
+        }
+        worked |= !self.responses.is_empty();
+        self.respond();
+        self.check(now)?;
+        Ok(worked)
+    }
+
+    fn has_room(&mut self, sent: usize) -> bool {
+        let has_room = match &self.queue {
+            Some(ConnectedQueue::Io(io)) => io.has_room(),
+            _ => self.refused.is_none(),
+        };
+        has_room && self.tcp.output().len() - sent <= MAX_UNSENT
+    }
+
+    fn start(&mut self, now: Nanos, event: TargetEvent) -> Result<(), SessionError> {
+        let responses = &mut self.responses;
+        match (&mut self.queue, event) {
+            (None, TargetEvent::Command { sqe, data }) => {
+                let response = self.connect(now, &sqe, data.as_deref().unwrap_or_default());
+                self.responses.push(Response { received: data, ..response });
+            }
+            (None, TargetEvent::Refuse { sqe, status }) => {
+                self.refused = Some(format!("{status:?}"));
+                responses.push(Response::new(Cqe::new(sqe.cid.get(), status)));
+            }
+            (Some(ConnectedQueue::Admin(admin)), TargetEvent::Command { sqe, data }) => {
+                admin.submit(now, &sqe, data.as_deref().unwrap_or_default(), responses);
+                if let Some(data) = data {
+                    self.tcp.recycle(data);
+                }
+            }
+            (Some(ConnectedQueue::Admin(admin)), TargetEvent::Refuse { sqe, status }) => {
+                admin.refuse(&sqe, status, responses);
+            }
+            (Some(ConnectedQueue::Io(io)), TargetEvent::Command { sqe, data }) => {
+                if io.outstanding() >= self.entries {
+                    return Err(SessionError::Overrun);
+                }
+                io.submit(now, &sqe, data, responses);
+            }
+            (Some(ConnectedQueue::Io(io)), TargetEvent::Refuse { sqe, status }) => {
+                io.refuse(&sqe, status, responses);
+            }
+        }
+        Ok(())
+    }
+
+    fn respond(&mut self) {
+        for Response { cqe, data, received } in self.responses.drain(..) {
+            self.tcp.respond(cqe, data.as_deref().unwrap_or_default());
+            if let Some(buf) = received {
+                self.tcp.recycle(buf);
+            }
+            if let Some(ConnectedQueue::Io(io)) = &mut self.queue
+                && let Some(data) = data
+            {
+                io.recycle(data);
+            }
+        }
+    }
+
+    /// Executes Connect.
+    fn connect(&mut self, now: Nanos, sqe: &Sqe, data: &[u8]) -> Response {
+        match self.try_connect(now, sqe, data) {
+            Ok(response) => response,
+            Err((response, reason)) => {
+                self.refused = Some(reason);
+                response
+            }
+        }
+    }
+
+    /// Returns with an error why Connect is refused.
+    fn try_connect(
+        &mut self,
+        now: Nanos,
+        sqe: &Sqe,
+        data: &[u8],
+    ) -> Result<Response, (Response, String)> {
+        let refuse = |Refusal { status, reason }| {
+            (Response::new(Cqe::new(sqe.cid.get(), status.do_not_retry())), reason)
+        };
+        let names = ConnectData::read_from_bytes(data).ok();
+        let name = |field: fn(&ConnectData) -> &[u8; 256]| {
+            names.as_ref().and_then(|data| text(field(data))).unwrap_or_default()
+        };
+        let (host, nqn) = (name(|data| &data.hostnqn), name(|data| &data.subnqn));
+        self.admission.admit(host).map_err(refuse)?;
+        let discovery = nqn == DISCOVERY_NQN;
+        let target = Target::new(vec![self.admission.subsystem(discovery)]);
+        let (queue, response) = target.connect(now, sqe, data).map_err(|response| {
+            let reason = format!("{:?}, {host:?} to {nqn:?}", response.cqe.status());
+            (response, reason)
+        })?;
+        let name = match &queue {
+            ConnectedQueue::Admin(admin) => {
+                admin.limit_queues(self.config.io_queues);
+                if let Some(waker) = &self.waker {
+                    admin.set_waker(Arc::clone(waker));
+                }
+                if discovery {
+                    "discovery".to_owned()
+                } else {
+                    self.admission.admin_connected(admin.cntlid());
+                    format!("controller {}", admin.cntlid())
+                }
+            }
+            ConnectedQueue::Io(io) => {
+                let cntlid = names.as_ref().map_or(0, |data| data.cntlid.get());
+                self.admission.io_connected(cntlid).map_err(refuse)?;
+                format!("controller {cntlid}, queue {}", io.qid())
+            }
+        };
+        self.entries = usize::from(ConnectCommand::from(*sqe).sqsize.get()) + 1;
+        self.admission.connected(self.name.insert(format!("{name} of {host}")));
+        self.queue = Some(queue);
+        Ok(response)
+    }
+
+    /// Before Connect there is nobody to authenticate.
+    fn auth_state(&self) -> AuthState {
+        match &self.queue {
+            None => AuthState::Authenticated,
+            Some(ConnectedQueue::Admin(admin)) => admin.auth_state(),
+            Some(ConnectedQueue::Io(io)) => io.auth_state(),
+        }
+    }
+
+    /// When the host must have connected, or authenticated.
+    fn deadline(&self) -> Option<(Nanos, SessionError)> {
+        let after = |timeout: Duration| {
+            let timeout = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+            Nanos(self.accepted.0.saturating_add(timeout))
+        };
+        let SessionConfig { connect_timeout, auth_timeout, .. } = self.config;
+        if self.queue.is_none() {
+            return Some((after(connect_timeout), SessionError::NoConnect(connect_timeout)));
+        }
+        (self.auth_state() == AuthState::Unauthenticated)
+            .then(|| (after(auth_timeout), SessionError::NoAuthentication(auth_timeout)))
+    }
+
+    /// Whether the session may go on.
+    fn check(&self, now: Nanos) -> Result<(), SessionError> {
+        if let Some(closed) = self.tcp.close_reason() {
+            return Err(closed.clone().into());
+        }
+        if let Some(refused) = &self.refused {
+            return Err(SessionError::Refused(refused.clone()));
+        }
+        if let Some(ConnectedQueue::Admin(admin)) = &self.queue
+            && admin.is_expired(now)
+        {
+            return Err(SessionError::KeepAlive);
+        }
+        if let AuthState::Failed(why) = self.auth_state() {
+            return Err(SessionError::Authentication(why));
+        }
+        match self.deadline() {
+            Some((due, error)) if now > due => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// When to call [`Session::poll`] next, unless bytes are received.
+    pub fn next_event(&mut self) -> Wake {
+        let deadline = self.deadline().map_or(Wake::Idle, |(due, _)| Wake::At(due + Nanos(1)));
+        deadline.min(match &mut self.queue {
+            None => Wake::Idle,
+            Some(ConnectedQueue::Admin(admin)) => admin.next_event().map_or(Wake::Idle, Wake::At),
+            Some(ConnectedQueue::Io(io)) => io.next_event(),
+        })
+    }
+
+    /// The channels that commands go through.
+    pub fn for_each_channel(&mut self, visit: &mut dyn FnMut(&mut Channel)) {
+        if let Some(ConnectedQueue::Io(io)) = &mut self.queue {
+            io.channels().for_each(visit);
+        }
+    }
+
+    /// Lets commands in flight complete, without a host. To be called again until it returns true;
+    /// then the session can be dropped.
+    pub fn drain(&mut self, now: Nanos) -> bool {
+        let Some(ConnectedQueue::Io(io)) = &mut self.queue else { return true };
+        io.retire();
+        if io.is_idle() {
+            return true;
+        }
+        io.poll(now, &mut self.responses);
+        self.responses.clear();
+        io.is_idle()
+    }
+}
