@@ -1,8 +1,7 @@
 //! End-to-end protection information (NVM section 5.2), with the 16-bit guard.
 //!
-//! Takes blocks and their metadata; gives the eight bytes that protect each, or the first block
-//! whose protection does not hold. Keeps true: what [`Format::generate`] makes, [`Format::check`]
-//! accepts.
+//! [`Format::generate`] writes the eight bytes of each block, [`Format::check`] finds the first block
+//! whose bytes do not match.
 use crate::NvmeStatus;
 use crate::wire::io::control;
 use crc::{CRC_16_T10_DIF, Crc, Table};
@@ -11,15 +10,15 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 static GUARD: Crc<u16, Table<16>> = Crc::<u16, Table<16>>::new(&CRC_16_T10_DIF);
 
-/// Which tags mean what (NVM section 5.2.1.1, DPS bits 2:0).
+/// The meaning of the tags (NVM section 5.2.1.1, DPS bits 2:0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PiType {
     /// The reference tag is the lower part of the LBA.
     Type1 = 1,
-    /// The reference tag counts up from what the command says.
+    /// The reference tag is incremented from that of the command.
     Type2 = 2,
-    /// The reference tag is the host's own and is not looked at.
+    /// The reference tag is the host's own and is not checked.
     Type3 = 3,
 }
 
@@ -31,7 +30,7 @@ pub enum PiType {
 pub struct PiTuple {
     /// CRC-16 T10-DIF of the block and the metadata before the tuple.
     pub guard: big_endian::U16,
-    /// Application tag; FFFFh turns checking off.
+    /// Application tag; FFFFh disables checking.
     pub application: big_endian::U16,
     /// Reference tag.
     pub reference: big_endian::U32,
@@ -44,16 +43,16 @@ impl PiTuple {
     pub const SIZE: usize = 8;
 }
 
-/// How blocks are protected.
+/// The format of protected blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
     /// Bytes of data in a block.
     pub block: usize,
     /// Bytes of metadata with a block; at least [`PiTuple::SIZE`].
     pub metadata: usize,
-    /// What the tags mean.
+    /// The meaning of the tags.
     pub kind: PiType,
-    /// Whether the tuple is the first eight bytes of the metadata, and not the last (DPS bit 3).
+    /// Whether the tuple is the first eight bytes of the metadata, else the last (DPS bit 3).
     pub first: bool,
 }
 
@@ -68,17 +67,17 @@ pub struct Tags {
     pub application_mask: u16,
 }
 
-/// A block whose protection does not hold.
+/// A block whose protection information does not match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("block {block}: {field:?} is {found:#x}, expected {expected:#x}")]
 pub struct PiError {
-    /// The block's place in the transfer.
+    /// Index of the block in the transfer.
     pub block: usize,
     /// What is wrong.
     pub field: PiField,
-    /// What it says.
+    /// Its value.
     pub found: u32,
-    /// What it should say.
+    /// The expected value.
     pub expected: u32,
 }
 
@@ -94,7 +93,7 @@ pub enum PiField {
 }
 
 impl PiError {
-    /// How a command ends that found this.
+    /// The status of the command.
     pub fn status(&self) -> NvmeStatus {
         match self.field {
             PiField::Guard => NvmeStatus::GUARD_CHECK,
@@ -121,7 +120,7 @@ impl Format {
     /// The reference tag of block `number`.
     fn reference(&self, tags: Tags, number: usize) -> u32 {
         match self.kind {
-            // It wraps around, as LBAs longer than 32 bits do.
+            // It wraps, as LBAs longer than 32 bits do.
             #[allow(clippy::cast_possible_truncation)]
             PiType::Type1 | PiType::Type2 => tags.reference.wrapping_add(number as u32),
             PiType::Type3 => tags.reference,
@@ -147,7 +146,7 @@ impl Format {
     ) -> Result<(), PiError> {
         let tuple = PiTuple::read_from_bytes(&metadata[self.at()..][..PiTuple::SIZE])
             .expect("a tuple has the length of one");
-        // The escape values (NVM section 5.2.2): nobody protected this block.
+        // The escape values (NVM section 5.2.2): the block is not protected.
         let escapes = tuple.application.get() == u16::MAX
             && (self.kind != PiType::Type3 || tuple.reference.get() == u32::MAX);
         if escapes {
@@ -172,10 +171,10 @@ impl Format {
         Ok(())
     }
 
-    /// Protects the blocks of `data`, whose metadata are in a buffer of their own.
+    /// Writes the protection information of `data`, whose metadata have a buffer of their own.
     ///
     /// # Panics
-    /// If the two do not have the same number of whole blocks, as the next two functions.
+    /// If the two do not have the same number of whole blocks; so do the next two functions.
     pub fn generate(&self, tags: Tags, data: &[u8], metadata: &mut [u8]) {
         self.same_blocks(data.len(), metadata.len());
         let blocks = data.chunks_exact(self.block).zip(metadata.chunks_exact_mut(self.metadata));
@@ -187,7 +186,7 @@ impl Format {
     /// Checks the blocks of `data`; `checks` are PRCHK bits of [`control`].
     ///
     /// # Errors
-    /// The first block that does not hold.
+    /// The first block that does not match.
     pub fn check(
         &self,
         tags: Tags,
@@ -202,7 +201,7 @@ impl Format {
         })
     }
 
-    /// Protects blocks that are followed by their metadata (FLBAS bit 4).
+    /// Writes the protection information of blocks followed by their metadata (FLBAS bit 4).
     pub fn generate_interleaved(&self, tags: Tags, blocks: &mut [u8]) {
         self.whole_blocks(blocks.len());
         for (number, block) in blocks.chunks_exact_mut(self.block + self.metadata).enumerate() {
@@ -211,10 +210,10 @@ impl Format {
         }
     }
 
-    /// Checks blocks that are followed by their metadata.
+    /// Checks blocks followed by their metadata.
     ///
     /// # Errors
-    /// The first block that does not hold.
+    /// The first block that does not match.
     pub fn check_interleaved(&self, tags: Tags, checks: u16, blocks: &[u8]) -> Result<(), PiError> {
         self.whole_blocks(blocks.len());
         let blocks = blocks.chunks_exact(self.block + self.metadata);

@@ -1,4 +1,4 @@
-//! How a command ended, as NVMe says it, and what the block layer makes of it.
+//! Completion statuses, and the block layer's statuses for them.
 use crate::wire::values;
 use zonal_blk::Status;
 
@@ -126,7 +126,7 @@ values! {
 }
 
 impl NvmeStatus {
-    /// DNR: the same command would fail again.
+    /// DNR: a retry of the command would fail.
     pub const DO_NOT_RETRY: u16 = 1 << 14;
 
     /// The same status with DNR set.
@@ -139,19 +139,19 @@ impl NvmeStatus {
         NvmeStatus(self.0 & 0x7ff)
     }
 
-    /// Whether the command did what it should.
+    /// Whether the command succeeded.
     pub fn is_success(self) -> bool {
         self.code() == NvmeStatus::SUCCESS
     }
 
-    /// Whether the command failed because of the path it took and may go over another: status code
-    /// type 3h without Do Not Retry, as Linux has it (`nvme_is_path_error`, 6.12).
+    /// Whether the command failed because of its path and may be retried on another: status code type
+    /// 3h without Do Not Retry, as in Linux (`nvme_is_path_error`, 6.12).
     pub const fn is_path_error(self) -> bool {
         self.0 & 0x700 == 0x300 && self.0 & Self::DO_NOT_RETRY == 0
     }
 
-    /// For the host: what the block layer says of a command that ended so. The meanings are those
-    /// that Linux gives its users as error numbers; whatever has none is an I/O error.
+    /// For the host: the block layer's status for this one, as Linux maps statuses to error numbers.
+    /// Those without one are I/O errors.
     pub fn to_blk_status(self) -> Status {
         match self.code() {
             _ if self.is_path_error() => Status::Transport,
@@ -174,8 +174,8 @@ impl NvmeStatus {
         }
     }
 
-    /// For the controller: how a command ends whose bio ended so. An I/O error is the one that does
-    /// not say enough: who knows the zone can say more.
+    /// For the controller: the status of a command whose bio completed with `status`. For an I/O error
+    /// the state of the zone can tell more.
     pub const fn from_blk_status(status: Status) -> Self {
         match status {
             Status::Ok => NvmeStatus::SUCCESS,
@@ -212,7 +212,7 @@ mod tests {
         ] {
             assert!(status.is_path_error(), "{status:?}");
             assert_eq!(status.to_blk_status(), Status::Transport);
-            // CRD and More do not matter.
+            // CRD and More are ignored.
             assert!(NvmeStatus(status.0 | 0x3800).is_path_error());
             assert_eq!(status.do_not_retry().to_blk_status(), Status::IoError);
         }

@@ -154,7 +154,7 @@ impl Poller {
         if wake.is_due(now + SLEEP_SLACK) {
             return self.relax();
         }
-        match self.policy {
+        match frontend.wait_policy(self.policy) {
             WaitPolicy::Spin => spin_loop(),
             WaitPolicy::Yield => thread::yield_now(),
             WaitPolicy::Sleep(time) if self.spin.spin(time) => {}

@@ -1,5 +1,5 @@
 //! The one loop that drives any frontend over any backend.
-use super::{Poller, WaitSet, set_timer_slack};
+use super::{Poller, WaitPolicy, WaitSet, set_timer_slack};
 use crate::RealClock;
 use std::thread;
 use zonal_blk::{Channel, Clock, Nanos, Wake};
@@ -43,6 +43,12 @@ pub trait Frontend {
     /// When to poll next, unless a file descriptor is ready or the thread is woken.
     fn next_event(&mut self, _now: Nanos) -> Wake {
         channels_next_event(self)
+    }
+
+    /// How to wait now, where `policy` is the poller's: a frontend whose requests are not urgent may
+    /// sleep where others spin.
+    fn wait_policy(&self, policy: WaitPolicy) -> WaitPolicy {
+        policy
     }
 
     /// The thread is about to sleep: from now on, whoever brings a request by other means than a

@@ -2,7 +2,7 @@
 pub(crate) use super::{SpinWait, WaitPolicy, set_timer_slack};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::set_socket_keepalive;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -37,8 +37,21 @@ impl Socket {
     /// # Errors
     /// The connection is broken, or the peer closed it ([`ErrorKind::UnexpectedEof`]).
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.receive_vectored(&mut [], buffer)
+    }
+
+    /// As [`Socket::receive`]; fills `data` before `buffer`.
+    ///
+    /// # Errors
+    /// As [`Socket::receive`].
+    pub fn receive_vectored(&mut self, data: &mut [u8], buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            return match self.stream.read(buffer) {
+            let received = if data.is_empty() {
+                self.stream.read(buffer)
+            } else {
+                self.stream.read_vectored(&mut [IoSliceMut::new(data), IoSliceMut::new(buffer)])
+            };
+            return match received {
                 Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
                 Ok(len) => Ok(len),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
@@ -75,6 +88,11 @@ impl Socket {
             self.sent = 0;
         }
         Ok(len)
+    }
+
+    /// Bytes at the front of the output that have been sent.
+    pub fn sent(&self) -> usize {
+        self.sent
     }
 
     /// Bytes of `output` that have not been sent.

@@ -1,8 +1,7 @@
 //! The controller's side of an authentication.
 //!
-//! Takes the messages that a host sends; gives those that it fetches. Keeps true: a message that may
-//! not come now, or with these values, ends the authentication, and with it the connection; who has
-//! been let through and authenticates again stays so until that fails.
+//! A message that is out of sequence or invalid fails the authentication, and with it the connection.
+//! A host that authenticates again stays authenticated until that fails.
 use super::response::{Responder, ResponseInput};
 use super::secret::HostSecrets;
 use super::{AuthConfig, Group, Hash, KeyPair};
@@ -13,18 +12,18 @@ use crate::wire::auth::{
 use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// What is to be thought of a host.
+/// Authentication state of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthState {
-    /// It has not said who it is, or not proved it.
+    /// Not authenticated yet.
     Unauthenticated,
-    /// It is who it says.
+    /// Authenticated, or not required to be.
     Authenticated,
-    /// It failed to prove it: its connection is to end.
+    /// Authentication failed: the connection has to be closed.
     Failed(Explanation),
 }
 
-/// A controller that wants to know who a host is.
+/// The controller's side of one authentication.
 pub struct ControllerAuth {
     config: Arc<AuthConfig>,
     host: String,
@@ -34,34 +33,34 @@ pub struct ControllerAuth {
     authenticated: bool,
 }
 
-/// Where the two have got to: what is to come next.
+/// The message that is expected next.
 enum State {
-    /// Negotiate, of the host.
+    /// Negotiate from the host.
     Negotiate,
-    /// The host is to fetch the challenge.
+    /// The host has to fetch the challenge.
     Challenge(Negotiated),
-    /// Reply, of the host.
+    /// Reply from the host.
     Reply(SentChallenge),
-    /// The host is to fetch Success1; this is it.
+    /// The host has to fetch this Success1.
     Success1 { transaction: u16, message: Vec<u8>, responds: bool },
-    /// Success2, of the host, which has challenged the controller.
+    /// Success2 from the host, which has challenged the controller.
     Success2 { transaction: u16 },
-    /// Nothing, or another Negotiate.
+    /// None, or another Negotiate.
     Done,
-    /// The host is to fetch why it failed.
+    /// The host has to fetch the reason of the failure.
     Failure1 { transaction: u16, explanation: Explanation },
-    /// Nothing more.
+    /// None.
     Failed(Explanation),
 }
 
-/// What was agreed on.
+/// The result of the negotiation.
 struct Negotiated {
     transaction: u16,
     hash: Hash,
     group: Group,
 }
 
-/// What the host was asked.
+/// The challenge of the host.
 struct SentChallenge {
     chosen: Negotiated,
     challenge: Vec<u8>,
@@ -70,7 +69,7 @@ struct SentChallenge {
 }
 
 impl ControllerAuth {
-    /// For a host and a subsystem of these names. `None` if there is no secret of that host.
+    /// For a host and a subsystem with these NQNs. `None` if there is no secret for the host.
     pub fn new(config: &Arc<AuthConfig>, host: &str, subsystem: &str) -> Option<Self> {
         config.secrets.has(host).then(|| ControllerAuth {
             config: Arc::clone(config),
@@ -81,7 +80,7 @@ impl ControllerAuth {
         })
     }
 
-    /// What is to be thought of the host.
+    /// The state of the host.
     pub fn auth_state(&self) -> AuthState {
         match self.state {
             State::Failed(explanation) => AuthState::Failed(explanation),
@@ -91,7 +90,7 @@ impl ControllerAuth {
         }
     }
 
-    /// Takes a message of the host.
+    /// Handles a message from the host.
     pub fn send(&mut self, message: &[u8]) {
         let header = Header::read_from_prefix(message).ok().map(|(header, _)| header);
         let transaction = header.map_or(0, |header| header.transaction.get());
@@ -118,8 +117,8 @@ impl ControllerAuth {
         };
     }
 
-    /// Gives the host the message that it is to fetch, if that is up to `room` bytes. `None` if there
-    /// is none, which is a fault of the host, or if it is longer.
+    /// The message for the host to fetch. `None` if there is none, which is an error of the host, or if
+    /// it is longer than `room` bytes.
     pub fn receive(&mut self, room: usize) -> Option<Vec<u8>> {
         let (message, next) = match std::mem::replace(&mut self.state, State::Negotiate) {
             State::Challenge(chosen) => {
@@ -168,7 +167,7 @@ impl ControllerAuth {
         Err(Explanation::NOT_USABLE)
     }
 
-    /// The first of ours that the host can do too.
+    /// The first of our list that the host offers.
     fn choose(&self, transaction: u16, protocol: &Protocol) -> Result<Negotiated, Explanation> {
         let hashes = protocol.hashes.get(..usize::from(protocol.hash_count));
         let groups = protocol.groups.get(..usize::from(protocol.group_count));
@@ -234,7 +233,7 @@ impl ControllerAuth {
         success.hash_len = hash.size_byte();
         let mut message = success.as_bytes().to_vec();
         if responds {
-            // The same challenge back would be our own question.
+            // The same challenge back would be our own one, reflected.
             let secret = self.secrets().controller.as_ref().filter(|_| counter != asked.challenge);
             let secret = secret.ok_or(Explanation::FAILED)?.key(&self.subsystem);
             let ours = question(Responder::Controller, counter, reply.sequence.get());
@@ -249,7 +248,7 @@ fn failure(transaction: u16, explanation: Explanation) -> State {
     State::Failure1 { transaction, explanation }
 }
 
-/// Why the host gave up.
+/// Why the host failed the authentication.
 fn explanation(message: &[u8]) -> Explanation {
     let failure = Failure::read_from_prefix(message);
     failure.map_or(Explanation::PAYLOAD, |(failure, _)| Explanation(failure.explanation))

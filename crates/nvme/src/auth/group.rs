@@ -10,25 +10,25 @@ use zeroize::Zeroizing;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Group {
-    /// No Diffie-Hellman exchange.
+    /// NULL: no Diffie-Hellman exchange.
     Null = 0,
-    /// A prime of 2048 bits.
+    /// ffdhe: a prime of 2048 bits.
     Ffdhe2048 = 1,
-    /// A prime of 3072 bits.
+    /// ffdhe: a prime of 3072 bits.
     Ffdhe3072 = 2,
-    /// A prime of 4096 bits.
+    /// ffdhe: a prime of 4096 bits.
     Ffdhe4096 = 3,
-    /// A prime of 6144 bits.
+    /// ffdhe: a prime of 6144 bits.
     Ffdhe6144 = 4,
-    /// A prime of 8192 bits.
+    /// ffdhe: a prime of 8192 bits.
     Ffdhe8192 = 5,
 }
 
-/// Bits of a private exponent: above what RFC 7919 wants for the largest group (400).
+/// Bits of a private exponent: more than RFC 7919 requires for the largest group (400).
 const EXPONENT_BITS: u32 = 512;
 
 impl Group {
-    /// All: those with an exchange, the shortest first, then the one without.
+    /// All groups: those with an exchange, the shortest first, then NULL.
     pub const ALL: [Group; 6] = [
         Group::Ffdhe2048,
         Group::Ffdhe3072,
@@ -38,12 +38,12 @@ impl Group {
         Group::Null,
     ];
 
-    /// The one with this identifier.
+    /// The value with this identifier.
     pub fn from_id(id: u8) -> Option<Self> {
         Group::ALL.into_iter().find(|group| *group as u8 == id)
     }
 
-    /// Bytes of its prime, and of the values that are exchanged; 0 for none.
+    /// Bytes of the prime and of the values exchanged; 0 for NULL.
     pub const fn size(self) -> u16 {
         match self {
             Group::Null => 0,
@@ -61,7 +61,7 @@ impl Group {
 
     /// The prime, big endian (RFC 7919 appendix A): for b bits and the group's X,
     /// 2^b - 2^(b-64) + (floor(2^(b-130) e) + X) 2^64 - 1, which is 64 ones, the first b - 128 bits
-    /// of e plus X - 1, and 64 ones. Empty for none.
+    /// of e plus X - 1, and 64 ones. Empty for NULL.
     pub fn prime(self) -> Vec<u8> {
         let x: u32 = match self {
             Group::Null => return Vec::new(),
@@ -98,17 +98,17 @@ impl FromStr for Group {
     }
 }
 
-/// One side's part of an exchange.
+/// One side's key pair.
 pub struct KeyPair {
     group: Group,
     params: BoxedMontyParams,
     exponent: Zeroizing<Vec<u8>>,
-    /// What the other side is sent: as long as the prime, big endian.
+    /// The public value: as long as the prime, big endian.
     pub public: Vec<u8>,
 }
 
 impl KeyPair {
-    /// A new one. `None` if the group has no exchange.
+    /// A new key pair. `None` if the group has no exchange.
     pub fn new(group: Group, random: &Random) -> Option<Self> {
         if group == Group::Null {
             return None;
@@ -118,7 +118,7 @@ impl KeyPair {
         let prime = BoxedUint::from_be_slice(&group.prime(), group.bits()).expect("its bits");
         let params = BoxedMontyParams::new(Odd::new(prime).expect("primes above 2 are odd"));
         let mut pair = KeyPair { group, params, exponent, public: Vec::new() };
-        // All of these groups have the generator 2.
+        // The generator of these groups is 2.
         let mut generator = vec![0; usize::from(group.size())];
         generator[usize::from(group.size()) - 1] = 2;
         pair.public = pair.power(&generator).to_vec();
@@ -133,14 +133,14 @@ impl KeyPair {
         Zeroizing::new(power.to_be_bytes().into_vec())
     }
 
-    /// The secret that both sides have now, as long as the prime. `None` if the other side's value
-    /// is none: of another length, or not above 1 and below p - 1 (RFC 7919 section 5.1).
+    /// The shared secret, as long as the prime. `None` if the other side's value is invalid: of
+    /// another length, or not above 1 and below p - 1 (RFC 7919 section 5.1).
     pub fn shared(&self, theirs: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let prime = self.group.prime();
         if theirs.len() != prime.len() {
             return None;
         }
-        // Big endian numbers of one length compare like their bytes. Both are public.
+        // Big endian numbers of equal length compare like their bytes. Both are public.
         let (last, rest) = theirs.split_last()?;
         let above_one = *last > 1 || rest.iter().any(|&byte| byte > 0);
         let mut most = prime;
@@ -180,7 +180,7 @@ mod tests {
     use crypto_bigint::Resize;
     use std::sync::Arc;
 
-    /// e by its series, in units of 2^-8062, with 64 bits more for what is cut off on the way.
+    /// e by its series, in units of 2^-8062, with 64 more bits against rounding.
     fn e() -> BoxedUint {
         let mut term = BoxedUint::one_with_precision(8192).shl(8062 + 64);
         let mut sum = BoxedUint::zero_with_precision(8192);

@@ -23,15 +23,15 @@ fn keyed<M: Mac + KeyInit>(key: &[u8], parts: &[&[u8]]) -> M {
 }
 
 impl Hash {
-    /// All.
+    /// All hash functions.
     pub const ALL: [Hash; 3] = [Hash::Sha256, Hash::Sha384, Hash::Sha512];
 
-    /// The one with this identifier.
+    /// The value with this identifier.
     pub fn from_id(id: u8) -> Option<Self> {
         Hash::ALL.into_iter().find(|hash| *hash as u8 == id)
     }
 
-    /// Bytes of its result.
+    /// Length of a hash in bytes.
     pub const fn size(self) -> usize {
         match self {
             Hash::Sha256 => 32,
@@ -40,7 +40,7 @@ impl Hash {
         }
     }
 
-    /// [`Hash::size`] as messages have it.
+    /// [`Hash::size`], as in messages.
     #[allow(clippy::cast_possible_truncation)]
     pub(super) const fn size_byte(self) -> u8 {
         self.size() as u8
@@ -55,7 +55,7 @@ impl Hash {
         }
     }
 
-    /// The HMAC (RFC 2104) of `parts`, one after another.
+    /// The HMAC (RFC 2104) of the concatenated `parts`.
     pub fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
         match self {
             Hash::Sha256 => keyed::<Hmac<Sha256>>(key, parts).finalize().into_bytes().to_vec(),
@@ -64,8 +64,7 @@ impl Hash {
         }
     }
 
-    /// Whether the HMAC of `parts` is `expected`, in a time that does not depend on where they
-    /// differ.
+    /// Whether the HMAC of `parts` is `expected`, in constant time.
     pub fn verify(self, key: &[u8], parts: &[&[u8]], expected: &[u8]) -> bool {
         match self {
             Hash::Sha256 => keyed::<Hmac<Sha256>>(key, parts).verify_slice(expected).is_ok(),

@@ -1,7 +1,6 @@
-//! The host's side of an authentication, one type for each thing that it waits for.
+//! The host's side of an authentication, one type for each state.
 //!
-//! Takes the messages that a controller gives; gives those to send. Keeps true: a host that has a
-//! secret of the controller is content only with a controller that proves to have it too.
+//! A host that has a secret of the controller requires the controller to authenticate too.
 use super::response::{Responder, ResponseInput};
 use super::secret::HostSecrets;
 use super::{AuthConfig, Group, Hash, KeyPair};
@@ -13,23 +12,23 @@ use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 use zeroize::Zeroizing;
 
-/// Why a host is not connected.
+/// Why a host does not connect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostAuthError {
-    /// The controller does not believe the host.
+    /// The controller failed the authentication.
     #[error("the controller refuses the host: {0}")]
     Refused(Explanation),
-    /// The host does not believe the controller, or does not understand it.
+    /// The host fails the authentication: the controller's message is invalid or its response wrong.
     #[error("{what}")]
     ControllerRejected {
         /// What is wrong.
         what: &'static str,
-        /// The message with which the host gives up.
+        /// AUTH_Failure2, to be sent.
         failure2: Vec<u8>,
     },
 }
 
-/// Both names, and what the host has.
+/// The NQNs, and the host's configuration.
 struct Host {
     config: Arc<AuthConfig>,
     host: String,
@@ -44,7 +43,7 @@ pub struct AwaitChallenge(Host);
 pub struct AwaitSuccess {
     host: Host,
     hash: Hash,
-    /// What the controller was asked.
+    /// The challenge of the controller.
     asked: Option<SentChallenge>,
 }
 
@@ -84,7 +83,7 @@ impl Host {
         }
     }
 
-    /// Checks that a message is the one that is to come.
+    /// Checks that a message is the expected one.
     fn check(&self, message: &[u8], wanted: MessageId) -> Result<(), HostAuthError> {
         let (header, _) = Header::read_from_prefix(message)
             .map_err(|_| self.wrong(Explanation::PAYLOAD, "a message of less than its header"))?;
@@ -102,7 +101,7 @@ impl Host {
 }
 
 impl AwaitChallenge {
-    /// Begins: gives Negotiate, to send. `None` if there is no secret of this host.
+    /// Starts an authentication. Returns Negotiate, to be sent; `None` if the host has no secret.
     pub fn begin(
         config: &Arc<AuthConfig>,
         host: &str,
@@ -129,10 +128,10 @@ impl AwaitChallenge {
         Some((message, AwaitChallenge(host)))
     }
 
-    /// Takes the challenge; gives Reply, to send.
+    /// Handles the challenge. Returns Reply, to be sent.
     ///
     /// # Errors
-    /// Why the host gives up, or was given up.
+    /// Why the authentication failed.
     pub fn take(self, message: &[u8]) -> Result<(Vec<u8>, AwaitSuccess), HostAuthError> {
         let host = self.0;
         host.check(message, MessageId::CHALLENGE)?;
@@ -181,10 +180,10 @@ impl AwaitChallenge {
 }
 
 impl AwaitSuccess {
-    /// Takes Success1; gives Success2, to send, if the controller was challenged.
+    /// Handles Success1. Returns Success2, to be sent, if the controller was challenged.
     ///
     /// # Errors
-    /// Why the host gives up, or was given up.
+    /// Why the authentication failed.
     pub fn take(self, message: &[u8]) -> Result<Option<Vec<u8>>, HostAuthError> {
         let AwaitSuccess { host, hash, asked } = self;
         host.check(message, MessageId::SUCCESS1)?;

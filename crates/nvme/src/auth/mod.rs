@@ -3,17 +3,16 @@
 //! ```text
 //!  host                                  controller
 //!    Negotiate: hashes, groups ----------->
-//!    <------------- Challenge: C1, S1, [g^x]     which hash, which group
+//!    <------------- Challenge: C1, S1, [g^x]     the chosen hash and group
 //!    Reply: R1, [C2, S2], [g^y] ---------->      R1 proves that the host has its secret
 //!    <------------------- Success1: [R2]         R2 proves that the controller has its own
 //!    [Success2] -------------------------->
 //! ```
 //!
-//! Takes messages, secrets and random bytes; gives messages, and whether the peer is who it says.
-//! Keeps true: a secret is never sent; who does not have it is not let through; responses are
-//! compared, and powers made, in a time that does not depend on the secret.
+//! Messages, secrets and random bytes are arguments. A secret is never sent. Responses are compared,
+//! and powers computed, in a time that does not depend on the secret.
 //!
-//! It proves who is there when it is done. It does not encrypt or protect what comes after.
+//! It authenticates the peer at that moment. It does not encrypt or protect what follows.
 mod controller;
 mod group;
 mod hash;
@@ -30,31 +29,31 @@ pub use secret::{Secret, SecretError, Secrets, SecretsError};
 use std::fmt;
 use std::sync::Arc;
 
-/// Fills a buffer with random bytes that nobody can foresee.
+/// Fills a buffer with unpredictable random bytes.
 pub type Random = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 
-/// What one side has to authenticate with.
+/// Configuration of one side.
 #[derive(Clone)]
 pub struct AuthConfig {
     /// Secrets, by host.
     pub secrets: Secrets,
-    /// Hash functions that may be used, the best first.
+    /// Hash functions that may be used, the preferred first.
     pub hashes: Vec<Hash>,
-    /// Diffie-Hellman groups that may be used, the best first.
+    /// Diffie-Hellman groups that may be used, the preferred first.
     pub groups: Vec<Group>,
-    /// Where challenges and exponents come from.
+    /// The source of challenges and exponents.
     pub random: Random,
 }
 
 impl AuthConfig {
-    /// With all hash functions and groups: the shorter ones first, the NULL group last. Secrets are
-    /// random bits, of which 256 are enough for any of them.
+    /// All hash functions and groups: the shorter ones first, the NULL group last. Secrets are random
+    /// bits, of which 256 are enough for any of them.
     pub fn new(secrets: Secrets, random: Random) -> Self {
         let (hashes, groups) = (Hash::ALL.to_vec(), Group::ALL.to_vec());
         AuthConfig { secrets, hashes, groups, random }
     }
 
-    /// As many random bytes.
+    /// `len` random bytes.
     fn bytes(&self, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         (self.random)(&mut bytes);

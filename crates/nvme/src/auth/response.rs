@@ -1,4 +1,4 @@
-//! Responses: what proves that a side has its secret (Base section 8.13.5).
+//! Responses, which prove that a side has its secret (Base section 8.13.5).
 use super::Hash;
 use zeroize::Zeroizing;
 
@@ -9,12 +9,12 @@ pub(super) enum Responder {
     Controller,
 }
 
-/// All that goes into a response but the secret.
+/// The input of a response besides the secret.
 pub(super) struct ResponseInput<'a> {
     pub responder: Responder,
     pub hash: Hash,
     pub challenge: &'a [u8],
-    /// What Diffie and Hellman gave; `None` without an exchange.
+    /// The Diffie-Hellman shared secret; `None` without an exchange.
     pub session: Option<&'a [u8]>,
     pub sequence: u32,
     pub transaction: u16,
@@ -23,11 +23,11 @@ pub(super) struct ResponseInput<'a> {
 }
 
 impl ResponseInput<'_> {
-    /// Lets `with` have the parts of what is hashed:
+    /// Calls `with` with the parts of the hashed message:
     /// Ca || S || T_ID || SC_C || "HostHost" || NQNh || 00h || NQNc, or
     /// Ca || S || T_ID || SC_C || "Controller" || NQNc || 00h || NQNh.
     fn parts<T>(&self, with: impl FnOnce(&[&[u8]]) -> T) -> T {
-        // The challenge, augmented by what both sides alone know.
+        // The challenge, augmented with the shared secret.
         let challenge = match self.session {
             None => Zeroizing::new(self.challenge.to_vec()),
             Some(session) => {
@@ -44,12 +44,12 @@ impl ResponseInput<'_> {
         with(&[&challenge, &sequence, &transaction, &[0], label, own, &[0], other])
     }
 
-    /// The response of who has `secret`, which is transformed already.
+    /// The response for `secret`, which is transformed already.
     pub fn respond(&self, secret: &[u8]) -> Vec<u8> {
         self.parts(|parts| self.hash.hmac(secret, parts))
     }
 
-    /// Whether `response` is the one of who has `secret`.
+    /// Whether `response` is the one for `secret`.
     pub fn verify(&self, secret: &[u8], response: &[u8]) -> bool {
         self.parts(|parts| self.hash.verify(secret, parts, response))
     }

@@ -1,7 +1,6 @@
-//! Secrets, as people exchange them, and lists of them.
+//! Secrets in their text form, and files of them.
 //!
-//! Takes text; gives keys. Keeps true: no secret is shown, neither in an error nor for debugging,
-//! and memory that held one is overwritten.
+//! No secret appears in an error or in debug output, and memory that held one is overwritten.
 use super::Hash;
 use base64ct::{Base64, Encoding};
 use std::collections::BTreeMap;
@@ -17,19 +16,19 @@ pub struct Secret {
     key: Zeroizing<Vec<u8>>,
 }
 
-/// Text that is no secret.
+/// Why a text is not a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    /// Not of the form.
+    /// Not of this form.
     #[error("expected DHHC-1:hh:base64: with hh 00, 01, 02 or 03")]
     Form,
     /// Not base64.
     #[error("its third part is not base64")]
     Base64,
-    /// Of a length that secrets do not have.
+    /// Not a length of secrets.
     #[error("a key of {0} bytes and a checksum, expected 32, 48 or 64")]
     Length(usize),
-    /// Damaged.
+    /// The CRC does not match.
     #[error("its checksum does not match: it is damaged or mistyped")]
     Checksum,
 }
@@ -37,7 +36,7 @@ pub enum SecretError {
 const CHECKSUM: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISO_HDLC);
 
 impl Secret {
-    /// What responses are keyed with, for the host or the subsystem called `nqn`.
+    /// The key of responses, for the host or subsystem `nqn`.
     pub fn key(&self, nqn: &str) -> Zeroizing<Vec<u8>> {
         match self.transformation {
             None => self.key.clone(),
@@ -82,12 +81,12 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What belongs to a host.
+/// The secrets of a host.
 #[derive(Clone, Debug)]
 pub(super) struct HostSecrets {
-    /// Proves that the host is who it says.
+    /// Authenticates the host.
     pub host: Secret,
-    /// Proves to the host that the controller is; `None` if it cannot.
+    /// Authenticates the controller to the host; `None` if it cannot.
     pub controller: Option<Secret>,
 }
 
@@ -96,22 +95,22 @@ pub(super) struct HostSecrets {
 #[derive(Clone, Debug, Default)]
 pub struct Secrets(BTreeMap<String, HostSecrets>);
 
-/// What is wrong with a list.
+/// Why a list of secrets is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretsError {
-    /// A line that has not two or three words.
+    /// A line without two or three words.
     #[error("line {0}: found {1} words, expected HOSTNQN SECRET [CONTROLLER-SECRET]")]
     Words(usize, usize),
-    /// A host whose name is none.
+    /// Not an NQN.
     #[error("line {0}: found `{1}`, expected the NVMe Qualified Name of a host, nqn. and more")]
     Name(usize, String),
-    /// A host that was named before.
+    /// A host with two lines.
     #[error("line {0}: {1} has a secret already")]
     Twice(usize, String),
-    /// A secret that is none; it is not shown.
+    /// An invalid secret; it is not shown.
     #[error("line {0}: the {1}: {2}")]
     Secret(usize, &'static str, SecretError),
-    /// No line at all.
+    /// No lines.
     #[error("no secret in it, expected lines of HOSTNQN SECRET [CONTROLLER-SECRET]")]
     Empty,
 }
@@ -139,7 +138,7 @@ impl Secrets {
             _ => return Err(SecretsError::Words(number, words.len())),
         };
         if !name.starts_with("nqn.") || name.len() > 223 {
-            // It may be a secret where the name should be.
+            // There may be a secret where the name should be.
             let shown = if name.starts_with("DHHC") { "a secret" } else { name };
             return Err(SecretsError::Name(number, shown.to_owned()));
         }

@@ -1,8 +1,7 @@
 //! A controller: its properties and its admin queue.
 //!
-//! Takes admin and fabrics commands; gives completions, at once for all but Asynchronous Event
-//! Requests. Keeps true: a controller that is not enabled takes fabrics commands only (Base section
-//! 3.5.1); one whose host falls silent says so.
+//! All commands but Asynchronous Event Requests complete immediately. A controller that is not enabled
+//! executes Fabrics commands only (Base section 3.5.1).
 use super::association::Association;
 use super::features::Features;
 use super::queue_auth::QueueAuth;
@@ -20,7 +19,7 @@ use crate::wire::property::{
 use std::sync::Arc;
 use zonal_blk::{Nanos, WakeUp};
 
-/// A controller, as its admin queue sees it. Dropping it ends the association.
+/// A controller and its admin queue. Dropping it ends the association.
 pub struct Controller {
     pub(super) subsystem: Arc<Subsystem>,
     pub(super) association: Arc<Association>,
@@ -29,9 +28,9 @@ pub struct Controller {
     cc: Cc,
     csts: u32,
     head: SqHead,
-    /// CIDs of the Asynchronous Event Requests that wait.
+    /// CIDs of the outstanding Asynchronous Event Requests.
     event_requests: Vec<u16>,
-    /// Those that were aborted, to be answered after the command that did it.
+    /// Aborted ones, which complete after the Abort command.
     aborted: Vec<u16>,
 }
 
@@ -45,7 +44,7 @@ impl Controller {
         kato: u32,
     ) -> Self {
         let mut head = SqHead::new(sqsize);
-        // The Connect command was the first entry.
+        // Connect was the first entry.
         head.advance();
         Controller {
             subsystem,
@@ -65,12 +64,12 @@ impl Controller {
         self.association.cntlid
     }
 
-    /// Whether the host is known, where it has to be.
+    /// Whether the host has authenticated, where it must.
     pub fn auth_state(&self) -> AuthState {
         self.queue_auth.auth_state()
     }
 
-    /// Grants the host no more I/O queues than `queues`, 1 or more.
+    /// Grants the host at most `queues` I/O queues, and at least 1.
     pub fn limit_queues(&self, queues: u16) {
         self.association.limit_queues(queues.max(1));
     }
@@ -81,7 +80,7 @@ impl Controller {
         self.association.set_waker(waker);
     }
 
-    /// Takes a command with the data that the host sends with it.
+    /// Executes a command with the data that the host sends with it.
     pub fn submit(&mut self, now: Nanos, sqe: &Sqe, data: &[u8], responses: &mut Vec<Response>) {
         self.head.advance();
         let outcome = match self.execute(now, sqe, data) {
@@ -95,17 +94,18 @@ impl Controller {
         self.poll(now, responses);
     }
 
-    /// Ends a command unlooked at: its data did not come as they should.
+    /// Completes a command with an error instead of executing it: its data were not received as they
+    /// should.
     pub fn refuse(&mut self, sqe: &Sqe, status: NvmeStatus, responses: &mut Vec<Response>) {
         self.head.advance();
         self.association.note_error(0, sqe, status);
         responses.push(self.head.response(sqe, Err(status)));
     }
 
-    /// `None` for a command that ends later.
+    /// `None` for a command that completes later.
     fn execute(&mut self, now: Nanos, sqe: &Sqe, data: &[u8]) -> Option<CommandResult> {
         if let Some(outcome) = self.queue_auth.check(sqe, data) {
-            // Who authenticates lives.
+            // Authentication counts as a Keep Alive.
             self.features.alive(now);
             return Some(outcome);
         }
@@ -139,8 +139,9 @@ impl Controller {
         })
     }
 
-    /// Abort: SQID in bits 15:0, CID in bits 31:16. Only requests for events can be aborted: other
-    /// admin commands have ended, and I/O ends soon. Bit 0 of the result says that nothing was.
+    /// Abort: SQID in bits 15:0, CID in bits 31:16. Only Asynchronous Event Requests can be aborted:
+    /// other admin commands have completed, and I/O will soon. Bit 0 of the result is set if nothing
+    /// was aborted.
     fn abort(&mut self, what: u32) -> CommandOutput {
         let (sqid, cid) = (what & 0xffff, what >> 16);
         let found = self.event_requests.iter().position(|&known| u32::from(known) == cid);
@@ -193,7 +194,7 @@ impl Controller {
             self.csts |= CSTS_SHUTDOWN_COMPLETE;
         }
         if cc.enabled() && !before.enabled() {
-            // Entries of 64 and 16 bytes; the NVM Command Set, or all that there are.
+            // Entries of 64 and 16 bytes; the NVM Command Set, or all supported ones.
             let fits = cc.0 >> 16 & 0xff == 0x46 && matches!(cc.css(), 0 | 0b110);
             self.csts = if fits { CSTS_READY } else { CSTS_FATAL };
             self.association.set_ready(fits);
@@ -203,13 +204,13 @@ impl Controller {
         }
     }
 
-    /// No more I/O, no more events.
+    /// Stops I/O and events.
     fn stop(&mut self) {
         self.association.set_ready(false);
         self.aborted.append(&mut self.event_requests);
     }
 
-    /// Ends the Asynchronous Event Requests that there is an event for, or that were aborted.
+    /// Completes Asynchronous Event Requests that have an event, or were aborted.
     pub fn poll(&mut self, _now: Nanos, responses: &mut Vec<Response>) {
         for cid in std::mem::take(&mut self.aborted) {
             let cqe = self.head.complete(cid, NvmeStatus::ABORT_REQUESTED, 0);
@@ -225,19 +226,17 @@ impl Controller {
         }
     }
 
-    /// Whether the host has not said for too long that it lives: the association is to be ended
-    /// (Base section 3.9).
+    /// Whether the keep alive timer has expired: the association has to be ended (Base section 3.9).
     pub fn is_expired(&self, now: Nanos) -> bool {
         self.next_event().is_some_and(|due| due <= now)
     }
 
-    /// When [`Controller::is_expired`] becomes true unless the host keeps the controller alive;
-    /// `None` if it need not.
+    /// When the keep alive timer expires; `None` if it is not running.
     pub fn next_event(&self) -> Option<Nanos> {
         self.features.expires().filter(|_| self.queue_auth.is_authenticated())
     }
 
-    /// Whether the controller was disabled or shut down: no I/O queue takes commands.
+    /// Whether the controller is disabled or shut down: its I/O queues execute no commands.
     pub fn is_stopped(&self) -> bool {
         !self.association.is_ready()
     }

@@ -1,8 +1,7 @@
-//! What a controller's host should hear of: changed namespaces, changed zones.
+//! Asynchronous events: changed namespaces, changed zones.
 //!
-//! Takes changes, from any thread; gives events, and the log pages that say what changed. Keeps
-//! true: an event of a kind is not repeated until the host has read its log page (Base section 5.2,
-//! masking); what is kept is bounded, and more than fits is said to be so.
+//! An event is not repeated until the host has read its log page (Base section 5.2, masking). The
+//! changes kept for log pages are bounded; the pages have a value for more.
 use crate::wire::admin::{event, notice};
 use crate::wire::log::ChangedNamespaces;
 use crate::wire::zone::ChangedZoneList;
@@ -13,7 +12,7 @@ const MAX_NAMESPACES: usize = 1024;
 /// Entries of the Changed Zone List (ZNS section 4.1.4).
 const MAX_ZONES: usize = 511;
 
-/// A kind of event.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Namespaces,
@@ -23,7 +22,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The bit of the Asynchronous Event Configuration that lets events of this kind through.
+    /// The bit of the Asynchronous Event Configuration that enables events of this type.
     fn enabled_by(self) -> u32 {
         match self {
             Kind::Namespaces => notice::NAMESPACE_ATTRIBUTE,
@@ -32,8 +31,7 @@ impl Kind {
         }
     }
 
-    /// The result of the Asynchronous Event Request that tells of it. Dword 1 names the namespace
-    /// (ZNS section 3.1.1.1).
+    /// The result of the Asynchronous Event Request. Dword 1 is the namespace (ZNS section 3.1.1.1).
     pub fn result(self) -> u64 {
         match self {
             Kind::Namespaces => event::NAMESPACE_ATTRIBUTE.into(),
@@ -43,15 +41,15 @@ impl Kind {
     }
 }
 
-/// What the host has not yet been told.
+/// The events of a controller, and the changes for their log pages.
 #[derive(Debug, Default)]
 pub(super) struct AsyncEvents {
     namespaces: BTreeSet<u32>,
     /// First LBAs of zones, by namespace.
     zones: BTreeMap<u32, BTreeSet<u64>>,
-    /// Kinds to tell the host of.
+    /// Types to report to the host.
     due: BTreeSet<Kind>,
-    /// Kinds that the host was told of and has not read the log of.
+    /// Types reported whose log page the host has not read.
     masked: BTreeSet<Kind>,
 }
 
@@ -75,7 +73,7 @@ impl AsyncEvents {
         self.due.insert(Kind::Discovery);
     }
 
-    /// The next event that `enabled`, the Asynchronous Event Configuration, lets through.
+    /// The next event that is enabled by `enabled`, the Asynchronous Event Configuration.
     pub fn next(&mut self, enabled: u32) -> Option<Kind> {
         let open = |kind: &&Kind| kind.enabled_by() & enabled != 0 && !self.masked.contains(kind);
         let kind = *self.due.iter().find(open)?;
@@ -84,7 +82,7 @@ impl AsyncEvents {
         Some(kind)
     }
 
-    /// The host has read the log page that a kind of event points to.
+    /// Unmasks a type of event: the host has read its log page.
     pub fn read(&mut self, kind: Kind) {
         self.masked.remove(&kind);
     }
@@ -115,7 +113,7 @@ impl AsyncEvents {
         if len > MAX_ZONES {
             log.count = u16::MAX.into();
         } else if let Some(zones) = zones {
-            log.count = u16::try_from(len).expect("511 at the most").into();
+            log.count = u16::try_from(len).expect("at most 511").into();
             for (entry, slba) in log.zones.iter_mut().zip(zones) {
                 *entry = (*slba).into();
             }
@@ -136,7 +134,7 @@ mod tests {
     const ALL: u32 = u32::MAX;
 
     #[test]
-    fn event_is_told_once_until_its_log_is_read() {
+    fn event_is_reported_once_until_its_log_is_read() {
         let mut async_events = AsyncEvents::default();
         async_events.namespace_changed(3);
         assert_eq!(async_events.next(notice::ZONE_DESCRIPTOR), None, "not enabled");
@@ -146,14 +144,14 @@ mod tests {
         assert_eq!(async_events.namespaces(true).nsids[0].get(), 2);
         assert_eq!(async_events.next(ALL), None, "the log was read with RAE");
         assert_eq!(async_events.namespaces(false).nsids[1].get(), 3);
-        assert_eq!(async_events.next(ALL), None, "the log told it all");
+        assert_eq!(async_events.next(ALL), None, "the log had it all");
         assert_eq!(async_events.namespaces(false).nsids[0].get(), 0);
         async_events.namespace_changed(2);
         assert_eq!(async_events.next(ALL), Some(Kind::Namespaces));
     }
 
     #[test]
-    fn zones_are_told_by_namespace() {
+    fn zones_are_reported_by_namespace() {
         let mut async_events = AsyncEvents::default();
         async_events.zone_changed(1, 64);
         async_events.zone_changed(2, 0);
@@ -165,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_fits_is_said_to_be_so_and_costs_no_memory() {
+    fn overflow_is_reported_and_costs_no_memory() {
         let mut async_events = AsyncEvents::default();
         (0..511).for_each(|zone| async_events.zone_changed(1, zone));
         assert_eq!(async_events.zones(1, true).count.get(), 511);

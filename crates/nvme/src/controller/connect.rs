@@ -1,7 +1,4 @@
-//! Connect: the beginning of an admin or I/O queue.
-//!
-//! Takes the first command of a connection; gives the queue that the connection is from now on, or
-//! the completion that refuses it.
+//! Connect, which creates an admin or I/O queue.
 use super::MAX_QUEUE;
 use super::admin::Controller;
 use super::association::Association;
@@ -17,13 +14,13 @@ use std::sync::Arc;
 use zerocopy::FromBytes;
 use zonal_blk::Nanos;
 
-/// The subsystems that can be reached in one place.
+/// The subsystems at an address.
 #[derive(Default)]
 pub struct Target {
     subsystems: Vec<Arc<Subsystem>>,
 }
 
-/// What a connection became.
+/// The queue that a connection has become.
 pub enum ConnectedQueue {
     /// An admin queue: a new controller.
     Admin(Box<Controller>),
@@ -31,8 +28,8 @@ pub enum ConnectedQueue {
     Io(Box<IoQueue>),
 }
 
-/// Connect refused: which parameter is invalid, in dword 0 (Base section 6.3): the offset in bytes,
-/// and whether it is one of the data.
+/// Why Connect is refused: the status, and dword 0 with the offset in bytes of the invalid parameter
+/// and whether it is in the data (Base section 6.3).
 #[derive(Clone, Copy, Debug)]
 struct Refused(NvmeStatus, u64);
 
@@ -50,10 +47,10 @@ impl Target {
         Target { subsystems }
     }
 
-    /// Takes the first command of a connection with its data.
+    /// Executes Connect, the first command of a connection, with its data.
     ///
     /// # Errors
-    /// The completion that refuses it; the connection is then to be closed.
+    /// The response that refuses it; the connection has to be closed then.
     pub fn connect(
         &self,
         now: Nanos,

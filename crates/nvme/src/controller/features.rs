@@ -1,7 +1,4 @@
-//! Features: what the host sets, and is told.
-//!
-//! Takes Set Features and Get Features; gives values. Keeps true: what was set is what is got, as
-//! far as the controller grants it.
+//! Get Features and Set Features.
 use super::admin::Controller;
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD};
 use super::{MAX_IO_QUEUES, logs};
@@ -14,7 +11,7 @@ use zonal_blk::Nanos;
 /// The length of the data of Host Behavior Support (Base section 5.27.1.18).
 const HOST_BEHAVIOR: usize = 512;
 
-/// What the host has set.
+/// The features of a controller.
 #[derive(Debug)]
 pub(super) struct Features {
     /// Asynchronous Event Configuration.
@@ -22,7 +19,7 @@ pub(super) struct Features {
     /// Keep Alive Timer in milliseconds; 0 for none.
     kato: u32,
     last_alive: Nanos,
-    /// Milliseconds since 1970 that the host set, and when.
+    /// Milliseconds since 1970 as set by the host, and when it did.
     timestamp: Option<(u64, Nanos)>,
     created: Nanos,
     host_behavior: Vec<u8>,
@@ -40,12 +37,12 @@ impl Features {
         }
     }
 
-    /// The host lives.
+    /// Restarts the keep alive timer.
     pub fn alive(&mut self, now: Nanos) {
         self.last_alive = now;
     }
 
-    /// When the host must have said that it lives.
+    /// When the keep alive timer expires.
     pub fn expires(&self) -> Option<Nanos> {
         let timeout = u64::from(self.kato) * 1_000_000;
         (timeout > 0).then(|| Nanos(self.last_alive.0.saturating_add(timeout)))
@@ -53,7 +50,7 @@ impl Features {
 
     fn timestamp(&self, now: Nanos) -> Timestamp {
         let passed = |since: Nanos| now.0.saturating_sub(since.0) / 1_000_000;
-        // Origin in bits 3:1: 1 if it was set by the host, else counted from the start.
+        // Origin in bits 3:1: 1 if the host has set it, else it counts from the start.
         let (milliseconds, attributes) = match self.timestamp {
             Some((set, when)) => (set.wrapping_add(passed(when)), 1 << 1),
             None => (passed(self.created), 0),
@@ -118,7 +115,7 @@ impl Controller {
             return Err(NvmeStatus::SEQUENCE.do_not_retry());
         }
         let granted = completion.min(submission).min(u32::from(MAX_IO_QUEUES) - 1);
-        self.association.grant(u16::try_from(granted + 1).expect("128 at the most"));
+        self.association.grant(u16::try_from(granted + 1).expect("at most 128"));
         Ok(CommandOutput::result(self.queues()))
     }
 
@@ -154,6 +151,6 @@ impl Controller {
     }
 }
 
-/// SMART / Health critical warnings, in bits 7:0 of the Asynchronous Event Configuration: may be
-/// enabled, never occur.
+/// SMART / Health critical warnings, in bits 7:0 of the Asynchronous Event Configuration. They may be
+/// enabled and never occur.
 const HEALTH_EVENTS: u32 = 0xff;

@@ -1,4 +1,4 @@
-//! Identify: what a controller and its namespaces are.
+//! Identify.
 use super::admin::Controller;
 use super::namespace::append_shift;
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD};
@@ -76,7 +76,7 @@ pub(super) fn identify(controller: &Controller, command: &IdentifyCommand) -> Co
 }
 
 fn list(nsid: u32, nsids: Vec<u32>) -> CommandResult {
-    // No namespace can be behind the last two identifiers (Base section 5.17.2.2).
+    // No namespace can follow the last two identifiers (Base section 5.17.2.2).
     if nsid >= NSID_ALL - 1 {
         return Err(INVALID_NAMESPACE);
     }
@@ -87,7 +87,7 @@ fn list(nsid: u32, nsids: Vec<u32>) -> CommandResult {
     structure(&list)
 }
 
-/// A field that counts from 0.
+/// The value of a 0's based field.
 fn zero_based(count: usize) -> u8 {
     u8::try_from(count - 1).expect("no more than 256")
 }
@@ -112,12 +112,12 @@ fn identify_controller(controller: &Controller) -> IdentifyController {
     id.cntrltype = if discovery { 2 } else { 1 };
     id.acl = 3;
     id.aerl = zero_based(MAX_EVENT_REQUESTS);
-    // One firmware slot, which cannot be written.
+    // One read-only firmware slot.
     id.frmw = 1 << 1 | 1;
     // The effects log, offsets and lengths in log pages.
     id.lpa = 1 << 1 | 1 << 2;
     id.elpe = zero_based(ERROR_ENTRIES);
-    // The kernel's hosts expect a granularity of the keep alive timer: a second.
+    // Linux hosts expect a keep alive granularity: a second.
     id.kas = 10.into();
     id.maxcmd = MAX_QUEUE.into();
     id.sgls = (1 | 1 << 20 | 1 << 21).into();

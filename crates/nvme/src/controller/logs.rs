@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::IntoBytes;
 use zonal_blk::Sector;
 
-/// The longest piece of a log page that is given at once.
+/// Maximum length of a Get Log Page transfer in bytes.
 const MAX_LENGTH: u64 = 1 << 20;
-/// 20 degrees Celsius in kelvins: nothing here gets warm.
+/// 20 degrees Celsius in kelvins.
 const TEMPERATURE: u16 = 293;
 
-/// Asynchronous events that a controller may have (OAES).
+/// The asynchronous events that a controller supports (OAES).
 pub(super) fn events(discovery: bool) -> u32 {
     if discovery {
         notice::DISCOVERY_LOG
@@ -35,7 +35,7 @@ pub(super) fn page(controller: &Controller, command: &LogCommand) -> CommandResu
     if offset > page.len() {
         return Err(INVALID_FIELD);
     }
-    // What lies behind the end is zeroes.
+    // Beyond the end of the page are zeroes.
     let len = usize::try_from(len).expect("MAX_LENGTH fits");
     let mut data = page[offset..].to_vec();
     data.resize(len, 0);
@@ -160,7 +160,7 @@ fn discovery_log(controller: &Controller) -> Vec<u8> {
     header.as_bytes().iter().chain(entries).copied().collect()
 }
 
-/// What a transfer of so many sectors adds to a total.
+/// Adds a transfer of `sectors` to the totals.
 pub(super) fn account(commands: &AtomicU64, total: &AtomicU64, sectors: Sector) {
     commands.fetch_add(1, Ordering::Relaxed);
     total.fetch_add(sectors.0, Ordering::Relaxed);

@@ -1,22 +1,19 @@
-//! An emulated NVMe subsystem: what a target is, without the network.
+//! An emulated NVM subsystem: a target without the network.
 //!
 //! ```text
 //!  Connect      -> Target ------> Subsystem     namespaces, controllers, what changed
 //!                                    |
-//!                     QueueAuth          where hosts have to authenticate: nothing before they have
+//!                  QueueAuth     if hosts have to authenticate: nothing else before they have
 //!  admin command -> Controller    properties, Identify, log pages, features, events
 //!  I/O command   -> IoQueue       bios of a Zonal queue, by a Channel of its own; zone management
 //!                      |
 //!                    Response       a completion, and data for the host
 //! ```
 //!
-//! Takes submission queue entries with their data; gives completions with theirs. A `Controller` is
-//! an association's admin queue, an `IoQueue` one of its I/O queues; each belongs to one thread.
-//! What they share is in the [`Subsystem`], behind locks that no I/O takes. Keeps true: every
-//! command that was submitted is answered once; commands are answered in any order.
-//!
-//! Nobody calls back: [`Controller::poll`] gives the events that came up, [`IoQueue::poll`] the
-//! commands that ended, and `next_event` says when to call them.
+//! A `Controller` is the admin queue of an association, an `IoQueue` one of its I/O queues; each
+//! belongs to one thread. They share a [`Subsystem`], whose locks no I/O takes. Every command gets one
+//! response; responses are in any order. [`Controller::poll`] and [`IoQueue::poll`] return those of
+//! commands that complete later, and `next_event` says when to call them.
 mod admin;
 mod association;
 mod async_events;
@@ -40,7 +37,7 @@ pub use subsystem::{AddNamespaceError, Subsystem, SubsystemConfig};
 /// The version that controllers report: 1.4, as older hosts expect it of a target with I/O command
 /// sets.
 const VERSION: u32 = 0x0001_0400;
-/// The largest queue: entries (CAP.MQES).
+/// Maximum entries of a queue (CAP.MQES).
 const MAX_QUEUE: u16 = 1024;
 /// I/O queues that a controller offers.
 const MAX_IO_QUEUES: u16 = 128;

@@ -1,7 +1,5 @@
-//! A namespace of the emulated subsystem: a Zonal queue, and what NVMe calls its properties.
-//!
-//! Takes a queue; gives Identify data. Keeps true: the namespace is one that the ZNS Command Set can
-//! describe, or has no zones at all.
+//! A namespace of the emulated subsystem: a Zonal queue and its Identify data.
+//! A zoned one is one that the ZNS Command Set can describe.
 use super::MDTS;
 use crate::wire::identify::{
     IdDescriptor, IdentifyNamespace, IndependentNamespace, NvmNamespace, ZnsNamespace, id_type,
@@ -13,19 +11,19 @@ use zerocopy::IntoBytes;
 use zonal_blk::units::SECTOR_SHIFT;
 use zonal_blk::{Limits, Queue, Sector, Status, Zone, ZoneCondition, ZoneKind, ZoneNo};
 
-/// What a device can do to its zones beside the operations of the block layer.
+/// Operations on zones that the block layer does not have.
 pub trait OfflineZones: Send + Sync {
-    /// Takes a zone offline for good (ZNS section 3.4.3, Offline Zone).
+    /// Transitions a zone to Offline (ZNS section 3.4.3, Offline Zone).
     ///
     /// # Errors
     /// The status with which the device refused.
     fn set_offline(&self, zone: ZoneNo) -> Result<(), Status>;
 }
 
-/// A queue that cannot be a namespace.
+/// Why a queue cannot be a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NamespaceError {
-    /// A conventional zone, which the ZNS Command Set has no words for.
+    /// A conventional zone, which the ZNS Command Set does not have.
     #[error(
         "zone {0} is conventional; the ZNS Command Set has sequential write required zones only"
     )]
@@ -53,12 +51,12 @@ pub struct Namespace {
     /// log2 of the number of sectors in a block.
     shift: u32,
     offline: Option<Arc<dyn OfflineZones>>,
-    /// Zones that are read-only or offline, as far as hosts know.
+    /// Zones that hosts know to be read-only or offline.
     failed_zones: Mutex<BTreeSet<ZoneNo>>,
 }
 
 impl Namespace {
-    /// Makes a namespace of a queue. `uuid` is its name for ever.
+    /// A namespace on a queue. `uuid` identifies it for ever.
     ///
     /// # Errors
     /// What the ZNS Command Set cannot describe.
@@ -71,15 +69,15 @@ impl Namespace {
         Ok(Namespace { queue, uuid, shift, offline: None, failed_zones: Mutex::new(failed_zones) })
     }
 
-    /// The same with a device that can take zones offline.
+    /// Adds a device that can take zones offline.
     pub fn with_offline(mut self, offline: Arc<dyn OfflineZones>) -> Self {
         self.offline = Some(offline);
         self
     }
 
-    /// Notes that a zone is read-only or offline; whether that is news to hosts.
+    /// Records that a zone is read-only or offline. Returns whether hosts do not know yet.
     pub(super) fn mark_failed(&self, zone: ZoneNo) -> bool {
-        self.failed_zones.lock().expect("lost zones lock").insert(zone)
+        self.failed_zones.lock().expect("failed zones lock").insert(zone)
     }
 
     /// The queue.
@@ -117,7 +115,7 @@ impl Namespace {
         Sector(lba << self.shift)
     }
 
-    /// The sectors of so many blocks; `None` if they are more than a bio can have.
+    /// The number of sectors of `blocks`; `None` if a bio cannot have as many.
     pub(super) fn to_sectors(&self, blocks: u32) -> Option<u32> {
         blocks.checked_mul(1 << self.shift)
     }
@@ -128,9 +126,9 @@ impl Namespace {
         let blocks = self.blocks().into();
         (id.size, id.capacity, id.used) = (blocks, blocks, blocks);
         id.lba_formats[0].data_shift = u8::try_from(self.shift + SECTOR_SHIFT).expect("9 or 12");
-        // Shared: several controllers may have it.
+        // Several controllers may have it.
         id.sharing = 1;
-        // Reads of what was never written give zeroes.
+        // Deallocated blocks read as zeroes.
         id.deallocation = 1;
         id.bytes = u128::from(self.limits().capacity.to_bytes().0).into();
         id.nguid = self.uuid;
@@ -167,7 +165,7 @@ impl Namespace {
     pub(super) fn descriptors(&self) -> Vec<u8> {
         let mut list = Vec::with_capacity(4096);
         let mut add = |kind: u8, id: &[u8]| {
-            let len = u8::try_from(id.len()).expect("16 at the most");
+            let len = u8::try_from(id.len()).expect("at most 16");
             let head = IdDescriptor { kind, len, ..IdDescriptor::zeroed() };
             list.extend_from_slice(head.as_bytes());
             list.extend_from_slice(id);
@@ -179,14 +177,13 @@ impl Namespace {
         list
     }
 
-    /// The longest zone append in sectors.
+    /// Maximum zone append in sectors.
     pub(super) fn append_max(&self) -> u32 {
         append_max(self.limits())
     }
 }
 
-/// The longest zone append of a queue in sectors: the device's own, or for an emulated one what a
-/// write may have.
+/// Maximum zone append of a queue in sectors: the device's, or for an emulated one that of a write.
 fn append_max(limits: &Limits) -> u32 {
     let native = limits.append_max_sectors;
     let append = if native > 0 { native } else { limits.max_sectors };
@@ -194,13 +191,13 @@ fn append_max(limits: &Limits) -> u32 {
     append.min(limits.max_sectors).min(zone)
 }
 
-/// log2 of the longest append in units of 4 KiB (ZASL), for one of `sectors`.
+/// log2 of an append of `sectors` in units of 4 KiB (ZASL).
 pub(super) fn append_shift(sectors: u32) -> u8 {
     let shift = (sectors / 8).max(1).ilog2();
     u8::try_from(shift).expect("less than 32").min(MDTS)
 }
 
-/// Whether a zone is read-only or offline, which devices make of zones by themselves.
+/// Whether a zone is read-only or offline, to which devices transition zones on their own.
 pub(super) fn is_failed(zone: &Zone) -> bool {
     matches!(zone.cond, ZoneCondition::ReadOnly | ZoneCondition::Offline)
 }

@@ -1,8 +1,5 @@
-//! Whether a queue takes commands: its host may have to say who it is first.
-//!
-//! Takes the commands of a queue before anybody else; gives the outcome of those that authenticate,
-//! and of those that come too early. Keeps true: until its host is known a queue executes nothing
-//! (Base section 6.3, AUTHREQ).
+//! Authentication of a queue. Until its host has authenticated, a queue executes nothing else (Base
+//! section 6.3, AUTHREQ).
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD};
 use crate::NvmeStatus;
 use crate::auth::{AuthState, ControllerAuth};
@@ -10,10 +7,10 @@ use crate::wire::Sqe;
 use crate::wire::auth::{AuthCommand, SECURITY_PROTOCOL};
 use crate::wire::opcode::{FABRICS, FabricsType};
 
-/// The most room for a message that is filled, in bytes.
+/// Maximum length of a message for the host, in bytes.
 const MAX_ROOM: u32 = 64 << 10;
 
-/// The gate of a queue; open from the beginning where nobody has to authenticate.
+/// Authentication of a queue; `None` if it is not required.
 pub(super) struct QueueAuth(Option<Box<ControllerAuth>>);
 
 impl QueueAuth {
@@ -31,7 +28,7 @@ impl QueueAuth {
         self.auth_state() == AuthState::Authenticated
     }
 
-    /// The outcome of a command that does not get further than here; `None` for the others.
+    /// The result of a command for authentication, or that requires it; `None` for others.
     pub fn check(&mut self, sqe: &Sqe, data: &[u8]) -> Option<CommandResult> {
         let auth = self.0.as_mut()?;
         let command = AuthCommand::from(*sqe);

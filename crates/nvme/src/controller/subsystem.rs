@@ -1,7 +1,4 @@
-//! An NVM subsystem: its namespaces, and the controllers that hosts have connected to.
-//!
-//! Takes namespaces that come, go and change; tells all controllers. Keeps true: controllers have
-//! identifiers of their own; what a controller sees of namespaces is what is there now.
+//! An NVM subsystem: its namespaces and controllers.
 use super::MAX_NAMESPACES;
 use super::association::Association;
 use super::namespace::Namespace;
@@ -14,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use zonal_blk::ZoneNo;
 
-/// What a subsystem says of itself.
+/// What a subsystem reports about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubsystemConfig {
     /// NVMe Qualified Name, up to 223 bytes.
@@ -27,13 +24,13 @@ pub struct SubsystemConfig {
     pub firmware: String,
 }
 
-/// A namespace that cannot be added.
+/// Why a namespace cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddNamespaceError {
     /// Not an identifier of a namespace.
     #[error("namespace identifier {0}, expected 1 to {MAX_NAMESPACES}")]
     Identifier(u32),
-    /// There is one already.
+    /// The identifier is in use.
     #[error("there is a namespace {0} already")]
     NsidInUse(u32),
 }
@@ -41,7 +38,7 @@ pub enum AddNamespaceError {
 /// An NVM subsystem.
 pub struct Subsystem {
     config: SubsystemConfig,
-    /// What hosts have to authenticate with; `None` if they have not.
+    /// How hosts authenticate; `None` if they need not.
     auth: Option<Arc<AuthConfig>>,
     /// Counts changes of the set of namespaces.
     generation: AtomicU64,
@@ -54,7 +51,7 @@ struct State {
     namespaces: BTreeMap<u32, Arc<Namespace>>,
     controllers: BTreeMap<u16, Weak<Association>>,
     last_cntlid: u16,
-    /// For a discovery subsystem: what there is to connect to, and how often that changed.
+    /// For a discovery subsystem: the generation of its log, and the entries.
     discovery: Option<(u64, Vec<DiscoveryEntry>)>,
 }
 
@@ -80,7 +77,7 @@ impl Subsystem {
         Subsystem::with(config, Some(Arc::new(auth)), State::default())
     }
 
-    /// A discovery subsystem that tells hosts of `entries`.
+    /// A discovery subsystem with these entries in its log.
     pub fn discovery(mut config: SubsystemConfig, entries: Vec<DiscoveryEntry>) -> Arc<Self> {
         DISCOVERY_NQN.clone_into(&mut config.nqn);
         let state = State { discovery: Some((1, entries)), ..State::default() };
@@ -96,7 +93,7 @@ impl Subsystem {
         self.state.lock().expect("subsystem lock")
     }
 
-    /// The gate of a queue of this host; `None` if the host has no secret and needs one.
+    /// The authentication of a queue of this host; `None` if the host needs a secret and has none.
     pub(super) fn queue_auth(&self, host: &str) -> Option<QueueAuth> {
         match &self.auth {
             None => Some(QueueAuth::NOT_REQUIRED),
@@ -106,12 +103,12 @@ impl Subsystem {
         }
     }
 
-    /// What the subsystem says of itself.
+    /// What the subsystem reports about itself.
     pub fn config(&self) -> &SubsystemConfig {
         &self.config
     }
 
-    /// Adds a namespace, and tells hosts.
+    /// Adds a namespace. Hosts get an event.
     ///
     /// # Errors
     /// What is wrong with the identifier.
@@ -128,7 +125,7 @@ impl Subsystem {
         Ok(())
     }
 
-    /// Takes a namespace away, and tells hosts. I/O that is on its way ends as it would have.
+    /// Removes a namespace. Hosts get an event; I/O in flight completes.
     pub fn remove(&self, nsid: u32) -> Option<Arc<Namespace>> {
         let mut state = self.state();
         let removed = state.namespaces.remove(&nsid)?;
@@ -143,8 +140,8 @@ impl Subsystem {
         }
     }
 
-    /// Tells hosts that a zone's descriptor changed without a command: it became read-only or
-    /// offline, or has a recommendation.
+    /// Reports to hosts that the descriptor of a zone has changed without a command: it is read-only or
+    /// offline now, or has a recommendation.
     pub fn zone_changed(&self, nsid: u32, zone: ZoneNo) {
         let state = self.state();
         let Some(namespace) = state.namespaces.get(&nsid) else { return };
@@ -154,8 +151,7 @@ impl Subsystem {
         }
     }
 
-    /// Replaces what a discovery subsystem tells hosts of, and tells them that it changed. Does
-    /// nothing to another subsystem.
+    /// Replaces the entries of a discovery log. Hosts get an event. Does nothing to other subsystems.
     pub fn set_discovery(&self, entries: Vec<DiscoveryEntry>) {
         let mut state = self.state();
         if let Some((generation, known)) = &mut state.discovery {
@@ -176,7 +172,7 @@ impl Subsystem {
         self.state().discovery.is_some()
     }
 
-    /// What a discovery subsystem tells, and how often that changed.
+    /// The generation and the entries of a discovery log.
     pub(super) fn discovery_log(&self) -> Option<(u64, Vec<DiscoveryEntry>)> {
         self.state().discovery.clone()
     }
@@ -185,25 +181,25 @@ impl Subsystem {
         self.state().namespaces.get(&nsid).cloned()
     }
 
-    /// Identifiers of the namespaces behind `after` that `wanted` says yes to.
+    /// Identifiers above `after` of the namespaces that `wanted` selects.
     pub(super) fn namespaces_after(
         &self,
         after: u32,
         wanted: impl Fn(&Namespace) -> bool,
     ) -> Vec<u32> {
         let state = self.state();
-        let behind = state.namespaces.range(after.saturating_add(1)..);
-        behind.filter(|(_, namespace)| wanted(namespace)).map(|(nsid, _)| *nsid).collect()
+        let after = state.namespaces.range(after.saturating_add(1)..);
+        after.filter(|(_, namespace)| wanted(namespace)).map(|(nsid, _)| *nsid).collect()
     }
 
-    /// The longest zone append that all namespaces take, in sectors; `None` without zoned ones.
+    /// The zone append that all namespaces support, in sectors; `None` without zoned ones.
     pub(super) fn append_max(&self) -> Option<u32> {
         let state = self.state();
         let zoned = state.namespaces.values().filter(|namespace| namespace.is_zoned());
         zoned.map(|namespace| namespace.append_max()).min()
     }
 
-    /// Enters a new controller. `None` if there are as many as there are identifiers.
+    /// Adds a controller. `None` if all identifiers are in use.
     pub(super) fn associate(
         self: &Arc<Self>,
         make: impl FnOnce(u16) -> Arc<Association>,

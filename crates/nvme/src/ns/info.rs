@@ -1,13 +1,10 @@
-//! What a scan learns of a namespace.
-//!
-//! Takes the structures of Identify; gives the values that commands are made from, or the rule that
-//! the namespace breaks. Keeps true: block size, metadata and zones fit the block layer.
+//! The format of a namespace from its Identify data, if the block layer can use it.
 use crate::wire::identify::{IdentifyNamespace, ZnsNamespace};
 use crate::wire::opcode::Csi;
 use zonal_blk::Sector;
 use zonal_blk::units::SECTOR_SHIFT;
 
-/// The names of a namespace that hold for ever (Base section 4.5.1).
+/// The persistent identifiers of a namespace (Base section 4.5.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ids {
     /// EUI64; zero for none.
@@ -29,12 +26,12 @@ pub struct ZoneInfo {
     pub max_active: u32,
 }
 
-/// What a host knows of a namespace.
+/// The format of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamespaceInfo {
-    /// The identifier that commands name it by.
+    /// The namespace identifier.
     pub nsid: u32,
-    /// Its names.
+    /// Its persistent identifiers.
     pub ids: Ids,
     /// Its command set.
     pub csi: Csi,
@@ -48,7 +45,7 @@ pub struct NamespaceInfo {
     pub pi_size: u8,
     /// The guard: 0 for 16 bits (NVM section 4.1.5.3, PIF).
     pub guard: u8,
-    /// Whether metadata follow each block, and do not have a buffer of their own (FLBAS bit 4).
+    /// Whether metadata follow each block, instead of having a buffer of their own (FLBAS bit 4).
     pub extended: bool,
     /// Whether several controllers may have the namespace (NMIC bit 0).
     pub shared: bool,
@@ -60,25 +57,25 @@ pub struct NamespaceInfo {
     pub capacity: Sector,
     /// Blocks in use.
     pub used: u64,
-    /// Its zones, if it has some.
+    /// Its zones, if it is zoned.
     pub zones: Option<ZoneInfo>,
 }
 
-/// A namespace that the block layer cannot use.
+/// Why the block layer cannot use a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScanError {
-    /// FLBAS names a format that NLBAF says is not there.
+    /// FLBAS selects a format beyond NLBAF.
     #[error("LBA format {found} is in use, expected one of 0 to {last}")]
     Format {
         /// The format that is in use.
         found: u8,
-        /// The last that exists.
+        /// The last format.
         last: u8,
     },
     /// A block size out of range.
     #[error("blocks of 2^{0} bytes, expected 512 or 4096 bytes")]
     BlockSize(u8),
-    /// More blocks than 64 bits can count in sectors.
+    /// More sectors than 64 bits can count.
     #[error("{blocks} blocks of 2^{shift} bytes are too many to count in sectors")]
     Capacity {
         /// Number of blocks.
@@ -86,7 +83,7 @@ pub enum ScanError {
         /// log2 of their size in bytes.
         shift: u8,
     },
-    /// Metadata that are not protection information and nothing else: bios have no place for them.
+    /// Metadata other than protection information: bios carry none.
     #[error(
         "blocks have {metadata} bytes of metadata and protection information of type {pi_type}, \
          expected none or 8 bytes of type 1 to 3"
@@ -97,10 +94,10 @@ pub enum ScanError {
         /// Type of protection information; 0 for none.
         pi_type: u8,
     },
-    /// ZOC is not 0: zone capacities change, or zones cease to be active by themselves.
+    /// ZOC is not 0: zone capacities change, or the controller finishes active zones.
     #[error("zone operation characteristics {0:#x}, expected 0")]
     ZoneOperation(u16),
-    /// Zones without size, or that cannot be counted in sectors.
+    /// Zones of no size, or too large to count in sectors.
     #[error("zones of {0} blocks")]
     ZoneSize(u64),
     /// Zones that the block layer cannot count.
@@ -111,17 +108,17 @@ pub enum ScanError {
         /// Size of its zones.
         zone_size: Sector,
     },
-    /// A command set without reads and writes of blocks, or with other rules.
+    /// Neither the NVM nor the ZNS Command Set.
     #[error("command set {0:?}, expected NVM or ZNS")]
     CommandSet(Csi),
 }
 
 impl NamespaceInfo {
-    /// Reads what Identify said of namespace `nsid`: CNS 00h and, for a zoned namespace, CNS 05h
-    /// with CSI 02h.
+    /// The format of namespace `nsid` from its Identify data: CNS 00h and, for a zoned namespace, CNS
+    /// 05h with CSI 02h.
     ///
     /// # Errors
-    /// The rule that the namespace breaks.
+    /// Why it cannot be used.
     pub fn new(
         nsid: u32,
         ids: Ids,

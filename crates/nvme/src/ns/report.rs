@@ -1,7 +1,5 @@
-//! Zone reports: how they are asked for, and read.
-//!
-//! Takes what is known of a namespace, and data of the controller; gives commands, and zones. Keeps
-//! true: what the controller says is not believed: positions lie on the device, or there is no zone.
+//! Zone reports: the command, and its data. Descriptors with positions beyond the namespace are
+//! rejected.
 use super::info::NamespaceInfo;
 use crate::wire::opcode::IoOpcode;
 use crate::wire::sqe::PSDT_SGL;
@@ -13,24 +11,24 @@ use zonal_blk::units::SECTOR_SHIFT;
 use zonal_blk::{Sector, Zone, ZoneCondition, ZoneKind, ZoneNo};
 
 impl NamespaceInfo {
-    /// Sectors of so many blocks; `None` if they are beyond the namespace.
+    /// `blocks` in sectors; `None` if beyond the namespace.
     pub fn sectors(&self, blocks: u64) -> Option<Sector> {
         let shift = u32::from(self.lba_shift) - SECTOR_SHIFT;
         let sectors = Sector(blocks.checked_mul(1 << shift)?);
         (sectors <= self.capacity).then_some(sectors)
     }
 
-    /// Where an append to a zone landed, if block `lba` is in that zone.
+    /// The sector of an append to `zone` that returned `lba`; `None` if that is not in the zone.
     pub fn append_sector(&self, zone: ZoneNo, lba: u64) -> Option<Sector> {
         let (sector, size) = (self.sectors(lba)?, self.zones?.size);
         (sector.0 / size.0 == u64::from(zone.0)).then_some(sector)
     }
 
-    /// The command that reports up to `most` zones from the one at `first` on into up to `room`
-    /// bytes, and the bytes that it moves.
+    /// The command that reports up to `most` zones, from the one at `first` on, into at most `room`
+    /// bytes, and the length of its data.
     ///
     /// # Panics
-    /// If there is no room for a zone, or for as much as 4 GiB.
+    /// If `room` is too small for a zone, or the report 4 GiB or longer.
     pub fn report(&self, first: Sector, most: usize, room: usize) -> (ZoneReceive, u32) {
         let fits = room.saturating_sub(ReportHeader::SIZE) / ZoneDescriptor::SIZE;
         assert!(fits > 0, "{room} bytes for a zone report");
@@ -48,8 +46,7 @@ impl NamespaceInfo {
         (command, len)
     }
 
-    /// Reads a report that was asked for so; gives the number of its zones, or `None` if one makes
-    /// no sense.
+    /// Appends the zones of a report to `zones` and returns their number; `None` if one is invalid.
     pub fn parse_report(&self, report: &[u8], zones: &mut Vec<Zone>) -> Option<usize> {
         let (header, rest) = ReportHeader::read_from_prefix(report).ok()?;
         let listed = usize::try_from(header.nr_zones.get()).unwrap_or(usize::MAX);
@@ -61,7 +58,7 @@ impl NamespaceInfo {
         Some(zones.len() - before)
     }
 
-    /// What a descriptor says; `None` if it makes no sense.
+    /// The zone of a descriptor; `None` if that is invalid.
     fn zone(&self, descriptor: &ZoneDescriptor) -> Option<Zone> {
         let start = self.sectors(descriptor.slba.get())?;
         let len = self.zones?.size;
@@ -106,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn command_asks_for_as_many_zones_as_there_is_room_for() {
+    fn report_command_covers_as_many_zones_as_fit() {
         let (command, len) = info().report(Sector(1024), 100, 64 + 4 * 64 + 63);
         assert_eq!((command.nsid.get(), command.slba.get(), command.partial), (5, 128, 1));
         assert_eq!((len, command.ndw.get()), (320, 79));
@@ -114,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_are_read_as_they_are_and_no_more_than_the_header_says() {
+    fn zones_are_parsed_up_to_the_number_in_the_header() {
         let listed =
             [descriptor(0, 0x2, 7), descriptor(64, 0xe, NO_WRITE_POINTER), descriptor(128, 1, 128)];
         let mut zones = Vec::new();
@@ -135,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_that_make_no_sense_are_none() {
+    fn invalid_descriptors_are_rejected() {
         let other_type = ZoneDescriptor { zone_type: 1, ..descriptor(0, 1, 0) };
         for wrong in [
             descriptor(16 * 64 + 1, 1, 0),
@@ -150,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn append_landed_in_its_zone_or_nowhere() {
+    fn append_result_must_be_in_its_zone() {
         assert_eq!(info().append_sector(ZoneNo(1), 64), Some(Sector(512)));
         assert_eq!(info().append_sector(ZoneNo(1), 127), Some(Sector(1016)));
         for elsewhere in [0, 63, 128, u64::MAX] {

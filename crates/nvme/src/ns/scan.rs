@@ -1,7 +1,5 @@
-//! What a host asks about a namespace, and the limits that follow.
-//!
-//! Takes a way to send Identify; gives what is known then. Keeps true: no answer makes it panic that
-//! has the length of one.
+//! Identifies a namespace, and derives the limits of its device. No Identify data of the right length
+//! makes it panic.
 use super::info::{Ids, NamespaceInfo, ScanError};
 use crate::wire::identify::{
     IdentifyController, IdentifyNamespace, ZnsController, ZnsNamespace, id_type,
@@ -11,26 +9,26 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 use zonal_blk::units::SECTOR_SHIFT;
 use zonal_blk::{Limits, Sector};
 
-/// What is known of the controller that a namespace is reached through.
+/// The controller of a namespace.
 #[derive(Clone, Copy, Debug)]
 pub struct ControllerInfo<'a> {
     /// Identify Controller.
     pub controller: &'a IdentifyController,
-    /// The same of the ZNS Command Set, for a namespace with zones.
+    /// Identify Controller of the ZNS Command Set, for a zoned namespace.
     pub zns: Option<&'a ZnsController>,
     /// CAP.MPSMIN: the smallest page is 2^(12 + this) bytes.
     pub mpsmin: u32,
-    /// The longest command in sectors where the controller sets no limit.
+    /// Maximum transfer in sectors if the controller has no limit.
     pub default_max_sectors: u32,
 }
 
-/// Finds out what namespace `nsid` is. `identify` sends Identify for it and gives 4096 bytes.
+/// Identifies namespace `nsid`. `identify` sends Identify for it and returns 4096 bytes.
 ///
 /// # Errors
-/// That of `identify`; inside, the rule that the namespace breaks.
+/// That of `identify`; inside, why the namespace cannot be used.
 ///
 /// # Panics
-/// If `identify` gives less.
+/// If `identify` returns fewer bytes.
 pub fn scan<E>(
     nsid: u32,
     mut identify: impl FnMut(Cns, Csi) -> Result<Vec<u8>, E>,
@@ -45,7 +43,7 @@ pub fn scan<E>(
     Ok(NamespaceInfo::new(nsid, ids, &id, zns.as_ref()))
 }
 
-/// A page of Identify data.
+/// An Identify data structure.
 ///
 /// # Panics
 /// If there are too few bytes.
@@ -53,8 +51,8 @@ pub fn page<T: FromBytes + KnownLayout + Immutable>(bytes: &[u8]) -> T {
     T::read_from_prefix(bytes).expect("4096 bytes of Identify data").0
 }
 
-/// Reads the Namespace Identification Descriptor list (Base section 5.17.2.3): entries of type,
-/// length, two bytes of nothing, and the identifier.
+/// Parses the Namespace Identification Descriptor list (Base section 5.17.2.3): entries of type,
+/// length, two reserved bytes, and the identifier.
 fn descriptors(mut list: &[u8]) -> (Ids, Csi) {
     let mut ids = Ids { eui64: [0; 8], nguid: [0; 16], uuid: [0; 16] };
     let mut csi = Csi::NVM;
@@ -74,8 +72,8 @@ fn descriptors(mut list: &[u8]) -> (Ids, Csi) {
 }
 
 impl NamespaceInfo {
-    /// The limits of the namespace, with one hardware queue of one command, not rotational: these
-    /// the caller knows.
+    /// The limits of the namespace. The number and depth of hardware queues and whether the device is
+    /// rotational are left to the caller: 1, 1 and false.
     ///
     /// # Errors
     /// The zones cannot be counted.
@@ -88,7 +86,7 @@ impl NamespaceInfo {
                 .filter(|&count| count > 0)
                 .ok_or(ScanError::ZoneCount { capacity: self.capacity, zone_size })?,
         };
-        // NLB has 16 bits, and the length in bytes 32.
+        // NLB has 16 bits, the length in bytes 32.
         let shift = u32::from(self.lba_shift) - SECTOR_SHIFT;
         let most = (1_u32 << 16 << shift).min(u32::MAX >> SECTOR_SHIFT);
         let pages = |shift: u8| {

@@ -6,8 +6,8 @@ use super::pdu::{
 use crate::wire::Sqe;
 use zerocopy::IntoBytes;
 
-/// Appends a PDU to `out`. `format` is what was agreed on for data that go this way; it does not
-/// concern initialization and termination.
+/// Appends a PDU to `out`. `format` is that of this direction; it does not apply to initialization
+/// and termination.
 ///
 /// # Panics
 /// If the data are 4 GiB or more, which no command has.
@@ -36,12 +36,12 @@ pub fn encode(pdu: &Pdu, format: Format, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a CapsuleCmd PDU whose data need not be the PDU's own.
+/// Appends a CapsuleCmd PDU with borrowed data.
 pub(super) fn command(sqe: &Sqe, data: &[u8], format: Format, out: &mut Vec<u8>) {
     whole(Kind::COMMAND, 0, sqe.as_bytes(), data, format, out);
 }
 
-/// Appends an H2CData PDU whose data need not be the PDU's own.
+/// Appends an H2CData PDU with borrowed data.
 pub(super) fn host_data(
     cid: u16,
     ttag: u16,
@@ -56,7 +56,7 @@ pub(super) fn host_data(
     whole(Kind::H2C_DATA, flags, body.as_bytes(), data, format, out);
 }
 
-/// Appends a C2HData PDU whose data need not be the PDU's own.
+/// Appends a C2HData PDU with borrowed data.
 pub(super) fn controller_data(
     cid: u16,
     offset: u32,
@@ -102,7 +102,7 @@ fn whole(kind: Kind, flags: u8, body: &[u8], data: &[u8], format: Format, out: &
         kind: kind.0,
         flags: flags | digests,
         hlen: kind.hlen(),
-        pdo: u8::try_from(pdo).expect("a header of 76 bytes, aligned to 128 at the most"),
+        pdo: u8::try_from(pdo).expect("a header of 76 bytes, aligned to at most 128"),
         plen: u32::try_from(plen).expect("less than 4 GiB").into(),
     };
     let start = out.len();

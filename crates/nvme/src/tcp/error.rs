@@ -1,7 +1,7 @@
-//! What can be wrong with a PDU.
+//! Errors in PDUs.
 use super::pdu::{Kind, Pdu, Role};
 
-/// Why a connection ends (TCP section 3.6.2.4, FES).
+/// Why a connection is terminated (TCP section 3.6.2.4, FES).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum FatalError {
@@ -11,7 +11,7 @@ pub enum FatalError {
     Sequence = 2,
     /// The header digest does not match.
     HeaderDigest = 3,
-    /// Data beyond what was asked for.
+    /// Data out of the requested range.
     OutOfRange = 4,
     /// More data or transfers than allowed.
     LimitExceeded = 5,
@@ -19,13 +19,13 @@ pub enum FatalError {
     Unsupported = 6,
 }
 
-/// A PDU that ends the connection.
+/// An invalid PDU, which terminates the connection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind:?}: {what}, found {found:#x}, expected {expected:#x}")]
 pub struct PduError {
-    /// What to tell the peer.
+    /// The error to report to the peer.
     pub fatal: FatalError,
-    /// FEI: for a field the offset of its first byte, for a header digest the one that came.
+    /// FEI: for a field the offset of its first byte, for a header digest the received one.
     pub information: u32,
     /// The type of the PDU.
     pub kind: Kind,
@@ -33,15 +33,15 @@ pub struct PduError {
     pub what: &'static str,
     /// Its value.
     pub found: u64,
-    /// What it should be, or be at the most.
+    /// The expected value, or the limit.
     pub expected: u64,
-    /// The header, as far as it came.
+    /// The header, as far as received.
     pub header: Vec<u8>,
 }
 
 impl PduError {
-    /// The PDU with which the side `sender` ends the connection. Up to 128 bytes of the header go
-    /// with it (TCP section 3.6.2.4).
+    /// The termination request of the side `sender`, with up to 128 bytes of the header (TCP section
+    /// 3.6.2.4).
     pub fn terminate(&self, sender: Role) -> Pdu {
         let len = self.header.len().min(MAX_HEADER);
         Pdu::Terminate {
@@ -53,5 +53,5 @@ impl PduError {
     }
 }
 
-/// The most of a wrong PDU that goes with a termination request.
+/// Bytes of an invalid PDU in a termination request.
 pub(super) const MAX_HEADER: usize = 128;

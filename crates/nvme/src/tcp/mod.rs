@@ -1,14 +1,13 @@
-//! NVMe/TCP without a socket: protocol data units to bytes and back, and what a connection is.
+//! NVMe/TCP without a socket: protocol data units to bytes and back, and connections.
 //!
 //! ```text
-//!  bytes as they come -> decode -> Pdu          header and data digests checked, lengths bounded
-//!  Pdu                -> encode -> bytes
-//!  both               -> connection             initialization, R2T, data: commands with all their data
+//!  received bytes -> decode -> Pdu              header and data digests checked, lengths bounded
+//!  Pdu            -> encode -> bytes
+//!  both           -> connection                 initialization, R2T, data: commands with all their data
 //! ```
 //!
-//! Takes bytes in pieces of any size; gives PDUs, or the first thing that is wrong, as a termination
-//! request would name it. Keeps true: what is encoded is decoded as it was, however the bytes are
-//! cut; no more memory is taken than the limits allow, whatever the peer announces.
+//! Bytes may be received in pieces of any size. An invalid PDU is an error with the fields of the
+//! termination request for it. Memory is bounded by the limits, whatever the peer announces.
 mod connection;
 mod decode;
 mod encode;

@@ -2,7 +2,7 @@
 use crate::wire::{Cqe, Sqe, U16, U32, values, wire};
 
 wire! {
-    /// What every PDU begins with (TCP section 3.6.1).
+    /// The start of every PDU (TCP section 3.6.1).
     pub struct CommonHeader: 8 {
         /// PDU-type.
         pub kind: u8,
@@ -10,7 +10,7 @@ wire! {
         pub flags: u8,
         /// HLEN: length of the header.
         pub hlen: u8,
-        /// PDO: where the data begin; 0 without data.
+        /// PDO: offset of the data; 0 without data.
         pub pdo: u8,
         /// PLEN: length of the PDU.
         pub plen: U32,
@@ -98,7 +98,7 @@ pub enum Role {
 }
 
 impl Kind {
-    /// Who sends PDUs of this type; `None` if there are none.
+    /// The side that sends PDUs of this type; `None` for an unknown type.
     pub fn sender(self) -> Option<Role> {
         match self {
             Kind::IC_REQ | Kind::H2C_TERM | Kind::COMMAND | Kind::H2C_DATA => Some(Role::Host),
@@ -109,7 +109,7 @@ impl Kind {
         }
     }
 
-    /// The length of the header; 0 for a type that there is not.
+    /// The length of the header; 0 for an unknown type.
     pub fn hlen(self) -> u8 {
         match self {
             Kind::IC_REQ | Kind::IC_RESP => 128,
@@ -119,18 +119,18 @@ impl Kind {
         }
     }
 
-    /// Whether digests may go with PDUs of this type (TCP section 3.3).
+    /// Whether PDUs of this type may have digests (TCP section 3.3).
     pub fn has_digests(self) -> bool {
         !matches!(self, Kind::IC_REQ | Kind::IC_RESP | Kind::H2C_TERM | Kind::C2H_TERM)
     }
 
-    /// Whether data may go with PDUs of this type.
+    /// Whether PDUs of this type may have data.
     pub fn has_data(self) -> bool {
         !matches!(self, Kind::IC_REQ | Kind::IC_RESP | Kind::RESPONSE | Kind::R2T)
     }
 }
 
-/// Which digests go with PDUs.
+/// The digests of PDUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digests {
     /// Of headers.
@@ -149,12 +149,12 @@ impl Digests {
     }
 }
 
-/// What the two sides of a connection agreed on.
+/// The format that the sides have agreed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Format {
     /// The digests.
     pub digests: Digests,
-    /// Alignment of the data that go one way, in dwords, minus one; up to 31 (HPDA, CPDA).
+    /// Alignment of the data in one direction, in dwords, minus one; at most 31 (HPDA, CPDA).
     pub alignment: u8,
 }
 
@@ -165,27 +165,27 @@ impl Format {
     }
 }
 
-/// What ICReq and ICResp say.
+/// The fields of ICReq and ICResp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Initialize {
     /// PFV: version of the PDUs' format; 0.
     pub version: u16,
-    /// HPDA or CPDA: what data sent to this side must be aligned to, in dwords, minus one.
+    /// HPDA or CPDA: alignment of data sent to this side, in dwords, minus one.
     pub alignment: u8,
-    /// Digests asked for, or granted.
+    /// Digests requested, or granted.
     pub digests: Digests,
-    /// MAXR2T of a host: transfers of a command that may wait, minus one. MAXH2CDATA of a
-    /// controller: the most data in one PDU, in bytes.
+    /// MAXR2T of a host: R2Ts outstanding for a command, minus one. MAXH2CDATA of a controller: the
+    /// maximum data of one PDU, in bytes.
     pub limit: u32,
 }
 
-/// Data that came with a PDU.
+/// The data of a PDU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Payload {
     /// The data.
     pub bytes: Vec<u8>,
-    /// The data digest did not match: the command is to fail with a Transient Transport Error, and
-    /// the connection goes on (TCP section 3.3.2.2).
+    /// The data digest did not match: the command fails with a Transient Transport Error, and the
+    /// connection goes on (TCP section 3.3.2.2).
     pub damaged: bool,
 }
 
@@ -204,13 +204,13 @@ pub enum Pdu {
     IcResp(Initialize),
     /// H2CTermReq or C2HTermReq.
     Terminate {
-        /// Who ends the connection.
+        /// The side that terminates the connection.
         sender: Role,
-        /// FES: why.
+        /// FES.
         status: u16,
-        /// FEI: more about it.
+        /// FEI.
         information: u32,
-        /// The header of the PDU that was wrong.
+        /// The header of the invalid PDU.
         header: Vec<u8>,
     },
     /// CapsuleCmd.
@@ -243,7 +243,7 @@ pub enum Pdu {
         offset: u32,
         /// LAST_PDU.
         last: bool,
-        /// SUCCESS: the command has ended well.
+        /// SUCCESS: the command has succeeded.
         success: bool,
         /// The data.
         data: Payload,
@@ -252,7 +252,7 @@ pub enum Pdu {
     ReadyToTransfer {
         /// CCCID: the command.
         cid: u16,
-        /// TTAG: what the data are to be marked with.
+        /// TTAG of the data to be sent.
         ttag: u16,
         /// R2TO.
         offset: u32,

@@ -92,7 +92,7 @@ wire! {
     pub struct Timestamp: 8 {
         /// Milliseconds since 1970-01-01, 48 bits.
         pub milliseconds: [u8; 6],
-        /// Where the time came from, in bits 3:1; whether the clock stopped, in bit 0.
+        /// The origin of the time in bits 3:1; whether the clock stopped in bit 0.
         pub attributes: u8,
         pub(crate) _reserved: u8,
     }

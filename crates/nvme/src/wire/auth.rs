@@ -25,7 +25,7 @@ command! {
         pub specific_1: u8,
         /// SECP: [`SECURITY_PROTOCOL`].
         pub protocol: u8,
-        /// TL or AL: the length of the message, or of the room for one, in bytes.
+        /// TL or AL: the length of the message, or of the buffer for one, in bytes.
         pub length: U32,
         pub(crate) _reserved_48: [u8; 16],
     }
@@ -39,15 +39,15 @@ values! {
     pub struct MessageId(u16) {
         /// AUTH_Negotiate: the host says what it can do.
         NEGOTIATE = 0x0000,
-        /// AUTH_Failure2: the host gives up.
+        /// AUTH_Failure2: the host fails the authentication.
         FAILURE2 = 0x00f0,
-        /// AUTH_Failure1: the controller gives up.
+        /// AUTH_Failure1: the controller fails the authentication.
         FAILURE1 = 0x00f1,
         /// DH-HMAC-CHAP_Challenge, to the host.
         CHALLENGE = 0x0101,
         /// DH-HMAC-CHAP_Reply, of the host, with a challenge to the controller if it wants.
         REPLY = 0x0102,
-        /// DH-HMAC-CHAP_Success1: the host is who it says.
+        /// DH-HMAC-CHAP_Success1: the host is authenticated.
         SUCCESS1 = 0x0103,
         /// DH-HMAC-CHAP_Success2: the controller is, too.
         SUCCESS2 = 0x0104,
@@ -207,7 +207,7 @@ impl Header {
 }
 
 impl Failure {
-    /// The message with which a side gives up.
+    /// The message with which a side fails the authentication.
     pub fn new(id: MessageId, transaction: u16, explanation: Explanation) -> Self {
         let header = Header::new(id, transaction);
         Failure { header, reason: AUTHENTICATION_FAILURE, explanation: explanation.0 }

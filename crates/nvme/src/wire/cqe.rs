@@ -9,11 +9,11 @@ wire! {
         pub dw0: U32,
         /// Dword 1: the command's result, continued.
         pub dw1: U32,
-        /// Dword 2 bits 15:0: SQHD, up to where the submission queue was read.
+        /// Dword 2 bits 15:0: SQHD, the submission queue head.
         pub sqhd: U16,
         /// Dword 2 bits 31:16: SQID; reserved in fabrics (Base section 3.3.3.2).
         pub sqid: U16,
-        /// Dword 3 bits 15:0: CID of the command that ended.
+        /// Dword 3 bits 15:0: CID of the command.
         pub cid: U16,
         /// Dword 3 bits 31:16: the status in bits 15:1, the phase tag in bit 0 (0 in fabrics).
         pub status: U16,
@@ -21,7 +21,7 @@ wire! {
 }
 
 impl Cqe {
-    /// The end of command `cid`, without a result.
+    /// The completion of command `cid`, without a result.
     pub fn new(cid: u16, status: NvmeStatus) -> Self {
         Cqe { cid: cid.into(), status: (status.0 << 1).into(), ..Cqe::zeroed() }
     }
@@ -34,12 +34,12 @@ impl Cqe {
         self
     }
 
-    /// How the command ended.
+    /// The status of the command.
     pub fn status(&self) -> NvmeStatus {
         NvmeStatus(self.status.get() >> 1)
     }
 
-    /// The result in dwords 0 and 1: where a zone append landed (ZNS section 3.4.1), or a property.
+    /// The result in dwords 0 and 1: the LBA of a zone append (ZNS section 3.4.1), or a property.
     pub fn result(&self) -> u64 {
         u64::from(self.dw1.get()) << 32 | u64::from(self.dw0.get())
     }

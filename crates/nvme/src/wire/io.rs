@@ -1,4 +1,4 @@
-//! Commands of the NVM Command Set, and zone append, which has their form.
+//! Commands of the NVM Command Set, and Zone Append, which has the same fields.
 use super::{Sgl, U16, U32, U64, command, wire};
 
 command! {
@@ -75,7 +75,7 @@ wire! {
 pub mod control {
     /// LR: do not try long to recover.
     pub const LIMITED_RETRY: u16 = 1 << 15;
-    /// FUA: the data are durable when the command ends.
+    /// FUA: the data are durable when the command completes.
     pub const FUA: u16 = 1 << 14;
     /// PRINFO.PRACT: the controller inserts and strips protection information (NVM section 5.2).
     pub const PRACT: u16 = 1 << 13;

@@ -1,11 +1,10 @@
-//! The structures that travel between host and controller, to the byte.
+//! The structures that host and controller exchange, to the byte.
 //!
-//! Takes bytes; gives structures, and the other way round, without copying or checking: any bytes
-//! of the right length are a structure, and what its fields mean is checked by who acts on them.
-//! Keeps true: sizes are those of the specifications, at compile time; numbers are little endian
-//! on every machine; there is no padding.
+//! Any bytes of the right length are a structure, without copying or checking; whoever uses a field
+//! checks its value. Sizes are checked at compile time, numbers are little endian on every machine,
+//! and there is no padding.
 //!
-//! The specifications, by the names they have in the docs here: *Base* is the NVM Express Base
+//! The specifications, as cited: *Base* is the NVM Express Base
 //! Specification 2.0, *NVM* the NVM Command Set Specification 1.0, *ZNS* the Zoned Namespace
 //! Command Set Specification 1.1, *TCP* the TCP Transport Specification 1.0.
 pub mod admin;

@@ -1,4 +1,4 @@
-//! Numbers: opcodes, identify selectors, log pages, features.
+//! Opcodes, identifiers of Identify data, log pages and features.
 use super::values;
 
 /// The opcode of all fabrics commands (Base section 6).
@@ -63,7 +63,7 @@ values! {
         DISCONNECT = 0x08,
     }
 
-    /// What Identify gives (Base section 5.17.1, CNS).
+    /// Data structures of Identify (Base section 5.17.1, CNS).
     pub struct Cns(u8) {
         /// Identify Namespace, for namespaces with LBA formats.
         NAMESPACE = 0x00,

@@ -1,4 +1,4 @@
-//! SGL descriptors: where the data of a command are.
+//! SGL descriptors.
 use super::{U32, U64, wire};
 
 wire! {
@@ -17,7 +17,7 @@ wire! {
 impl Sgl {
     /// Data block, offset: the data follow in the capsule (Base section 4.1.2, type 0h sub type 1h).
     pub const IN_CAPSULE: u8 = 0x01;
-    /// Transport data block, transport specific sub type: the data travel in PDUs of their own
+    /// Transport data block, transport specific sub type: the data have PDUs of their own
     /// (TCP section 3.4: type 5h, sub type Ah).
     pub const TRANSPORT: u8 = 0x5a;
 
@@ -26,7 +26,7 @@ impl Sgl {
         Sgl { length: length.into(), kind: Sgl::IN_CAPSULE, ..Sgl::zeroed() }
     }
 
-    /// Data that the transport moves.
+    /// Data that the transport transfers.
     pub fn transport(length: u32) -> Self {
         Sgl { length: length.into(), kind: Sgl::TRANSPORT, ..Sgl::zeroed() }
     }

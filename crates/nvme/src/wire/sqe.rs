@@ -1,4 +1,4 @@
-//! Submission queue entries: what all commands have in common.
+//! Submission queue entries, as all commands have them.
 use super::{Sgl, U16, U32, U64, wire};
 
 wire! {
@@ -38,10 +38,10 @@ wire! {
 /// PSDT: the data pointer is an SGL, the metadata pointer an address (Base section 3.3.3.1).
 pub const PSDT_SGL: u8 = 0b01 << 6;
 
-/// Names all namespaces (Base section 3.2.1.2).
+/// All namespaces (Base section 3.2.1.2).
 pub const NSID_ALL: u32 = u32::MAX;
 
-/// Where the data of a command go (Base section 3.3.3.1: bits 1:0 of the opcode say).
+/// The direction of a command's data (Base section 3.3.3.1, bits 1:0 of the opcode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
     /// The command has no data.
@@ -50,7 +50,7 @@ pub enum Transfer {
     ToController,
     /// From controller to host.
     ToHost,
-    /// Both ways. No command of the three command sets does.
+    /// Both. No command of the three command sets has it.
     Both,
 }
 
@@ -61,10 +61,10 @@ impl Sqe {
         Sqe { opcode, flags: PSDT_SGL, cid, nsid, ..Sqe::zeroed() }
     }
 
-    /// Where the command's data go. Fabrics commands say so in their type, not in the opcode.
+    /// The direction of the command's data, for Fabrics commands from their type.
     pub fn transfer(&self) -> Transfer {
         let code = if self.opcode == super::opcode::FABRICS {
-            // FCTYPE is byte 4, where other commands have the namespace.
+            // FCTYPE is byte 4, which is the namespace of other commands.
             self.nsid.get()
         } else {
             self.opcode.into()

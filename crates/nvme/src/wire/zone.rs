@@ -82,7 +82,7 @@ values! {
 
     /// ZRASF (ZNS section 3.4.2): which zones a report lists.
     pub struct Filter(u8) {
-        /// All.
+        /// All hash functions.
         ALL = 0x00,
         /// ZSE:Empty.
         EMPTY = 0x01,

@@ -195,8 +195,10 @@ struct ServerAdmission {
 impl Admission for ServerAdmission {
     fn admit(&mut self, hostnqn: &str) -> Result<(), Refusal> {
         let config = &self.shared.config;
-        let refuse = |status, why| Err(Refusal { status, reason: format!("host {hostnqn:?} {why}") });
-        if !config.allowed_hosts.is_empty() && !config.allowed_hosts.iter().any(|host| host == hostnqn)
+        let refuse =
+            |status, why| Err(Refusal { status, reason: format!("host {hostnqn:?} {why}") });
+        if !config.allowed_hosts.is_empty()
+            && !config.allowed_hosts.iter().any(|host| host == hostnqn)
         {
             return refuse(NvmeStatus::CONNECT_HOST, "is not allowed");
         }

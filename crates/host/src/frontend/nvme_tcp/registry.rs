@@ -103,7 +103,11 @@ impl Drop for Registration {
         if let Some(Entry { controller: Some((cntlid, true)), .. }) = state.entries.remove(&self.id)
         {
             let queues = Some((cntlid, false));
-            state.entries.values().filter(|entry| entry.controller == queues).for_each(Entry::close);
+            state
+                .entries
+                .values()
+                .filter(|entry| entry.controller == queues)
+                .for_each(Entry::close);
         }
     }
 }

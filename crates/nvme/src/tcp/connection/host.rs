@@ -6,17 +6,17 @@ use crate::tcp::error::FatalError;
 use crate::tcp::pdu::{Digests, Format, Initialize, Payload, Pdu, Role};
 use crate::wire::{Cqe, Sgl, Sqe};
 
-/// What a host asks for.
+/// Limits and preferences of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostConfig {
-    /// Digests.
+    /// Digests to request.
     pub digests: Digests,
-    /// Alignment of data sent to it, in dwords, minus one; up to 31 (HPDA).
+    /// Alignment of data sent to it, in dwords, minus one; at most 31 (HPDA).
     pub alignment: u8,
-    /// The most data that it puts in a command capsule, in bytes: 8192 for fabrics and admin
-    /// commands (TCP section 3.5), for others what IOCCSZ allows.
+    /// Maximum data in a command capsule, in bytes: 8192 for Fabrics and admin commands (TCP section
+    /// 3.5), for others what IOCCSZ allows.
     pub in_capsule: u32,
-    /// The most data of a C2HData PDU that it takes, in bytes.
+    /// Maximum data of a C2HData PDU, in bytes.
     pub max_data: u32,
 }
 
@@ -31,27 +31,27 @@ impl Default for HostConfig {
     }
 }
 
-/// What came.
+/// An event of a host's connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostEvent {
-    /// The connection is there: commands can be sent.
+    /// The connection is initialized: commands can be submitted.
     Ready,
-    /// A command has ended.
+    /// A command has completed.
     Completed {
-        /// How.
+        /// Its completion.
         cqe: Cqe,
-        /// Data that it brought; damaged ones are not to be used.
+        /// Its data, which must not be used if damaged.
         data: Payload,
     },
 }
 
-/// A command that cannot be sent.
+/// Why a command cannot be submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
-    /// There is no connection, or no longer.
+    /// The connection is not initialized, or closed.
     #[error("the connection is not there")]
     NotReady,
-    /// A command with this identifier is on its way.
+    /// A command with this identifier is in flight.
     #[error("command identifier {0} is in use")]
     CidInUse(u16),
 }
@@ -61,25 +61,25 @@ pub enum SubmitError {
 pub struct HostConnection {
     config: HostConfig,
     link: Endpoint,
-    /// MAXH2CDATA, once the target has said it.
+    /// MAXH2CDATA, once the connection is initialized.
     max_data: Option<u32>,
     /// By CID.
     commands: Vec<Option<PendingCommand>>,
     outstanding: usize,
 }
 
-/// A command on its way.
+/// A command in flight.
 #[derive(Debug)]
 struct PendingCommand {
-    /// Data that the target will ask for.
+    /// Data that the target will request.
     outgoing: Vec<u8>,
     incoming: Payload,
-    /// Bytes of data that may come.
+    /// Maximum length of `incoming` in bytes.
     room: u32,
 }
 
 impl HostConnection {
-    /// A connection that was just made: its output asks the target to initialize it.
+    /// A connection that was just opened. Its output is ICReq.
     pub fn new(config: HostConfig) -> Self {
         let limits = DataLimits { in_capsule: 0, data: config.max_data };
         let mut link = Endpoint::new(Role::Host, limits);
@@ -88,27 +88,27 @@ impl HostConnection {
         HostConnection { config, link, max_data: None, commands: Vec::new(), outstanding: 0 }
     }
 
-    /// Changes the most data that go in a command capsule.
+    /// Sets the maximum data in a command capsule.
     pub fn set_in_capsule(&mut self, bytes: u32) {
         self.config.in_capsule = bytes;
     }
 
-    /// A buffer of `len` bytes with any values for the data of a write; one that was
-    /// [recycled](Self::recycle) if there is one.
+    /// A buffer for the data of a write: `len` bytes of any value, a [recycled](Self::recycle) one if
+    /// possible.
     pub fn take_buffer(&mut self, len: usize) -> Vec<u8> {
         self.link.decoder.take_len(len)
     }
 
-    /// Takes back the data of a command that has ended, for those to come.
+    /// Takes back the data of a completed command, to reuse the memory.
     pub fn recycle(&mut self, data: Vec<u8>) {
         self.link.decoder.recycle(data);
     }
 
-    /// Sends a command with data for the target, or room for `room` bytes from it. The command's
-    /// data pointer is set here. Commands are kept by their identifiers, which are best small.
+    /// Submits a command with data for the target, or up to `room` bytes from it. Sets the command's
+    /// data pointer. Commands are kept in a table by their identifiers, which should be small.
     ///
     /// # Errors
-    /// Why it cannot be sent.
+    /// Why it cannot be submitted.
     ///
     /// # Panics
     /// If the data are 4 GiB or more.
@@ -139,7 +139,7 @@ impl HostConnection {
         Ok(())
     }
 
-    /// Takes bytes that came; appends what they are to `events`.
+    /// Takes received bytes. Appends the events that they complete to `events`.
     pub fn receive(&mut self, mut bytes: &[u8], events: &mut Vec<HostEvent>) {
         while let Some(pdu) = self.link.next(&mut bytes) {
             if let Err(closed) = self.take(pdu, events) {
@@ -168,18 +168,18 @@ impl HostConnection {
                     ));
                 }
                 if success {
-                    self.ended(Cqe::new(cid, crate::NvmeStatus::SUCCESS), events)
+                    self.complete(Cqe::new(cid, crate::NvmeStatus::SUCCESS), events)
                 } else {
                     Ok(())
                 }
             }
-            (Pdu::Response(cqe), Some(_)) => self.ended(cqe, events),
+            (Pdu::Response(cqe), Some(_)) => self.complete(cqe, events),
             _ => Err(protocol_error(FatalError::Sequence, "a PDU that may not come now")),
         }
     }
 
     fn initialized(&mut self, response: &Initialize) -> Result<(), CloseReason> {
-        /// The least that MAXH2CDATA may be (TCP section 3.6.2.3).
+        /// The minimum of MAXH2CDATA (TCP section 3.6.2.3).
         const MIN_DATA: u32 = 4096;
         if response.version != 0 {
             return Err(protocol_error(FatalError::Unsupported, "PFV of ICResp is not 0"));
@@ -194,7 +194,7 @@ impl HostConnection {
         if granted.header && !asked.header || granted.data && !asked.data {
             return Err(protocol_error(
                 FatalError::HeaderField,
-                "ICResp has digests that nobody asked for",
+                "ICResp has digests that were not requested",
             ));
         }
         self.link.format = Format { digests: granted, alignment: response.alignment };
@@ -204,7 +204,7 @@ impl HostConnection {
         Ok(())
     }
 
-    /// Sends what the target asks for, in pieces that it takes.
+    /// Sends the data of an R2T, in PDUs of at most `max` bytes.
     fn send_data(
         &mut self,
         cid: u16,
@@ -216,8 +216,8 @@ impl HostConnection {
         let sent = sent(&mut self.commands, cid)?;
         let end = (offset as usize).saturating_add(length as usize);
         let range = sent.outgoing.get(offset as usize..end).filter(|range| !range.is_empty());
-        let range = range
-            .ok_or(protocol_error(FatalError::OutOfRange, "R2T for data that are not there"))?;
+        let range =
+            range.ok_or(protocol_error(FatalError::OutOfRange, "R2T beyond the command's data"))?;
         let mut at = offset;
         for piece in range.chunks(max as usize) {
             let last = at as usize + piece.len() == end;
@@ -229,18 +229,18 @@ impl HostConnection {
 
     fn data(&mut self, cid: u16, offset: u32, data: Payload) -> Result<(), CloseReason> {
         let sent = sent(&mut self.commands, cid)?;
-        let (came, room) = (sent.incoming.bytes.len(), sent.room as usize);
-        if offset as usize != came || came + data.bytes.len() > room {
+        let (received, room) = (sent.incoming.bytes.len(), sent.room as usize);
+        if offset as usize != received || received + data.bytes.len() > room {
             return Err(protocol_error(
                 FatalError::OutOfRange,
-                "data out of order, or more than asked for",
+                "data out of order, or more than requested",
             ));
         }
         self.link.decoder.append_data(&mut sent.incoming, room, data);
         Ok(())
     }
 
-    fn ended(&mut self, cqe: Cqe, events: &mut Vec<HostEvent>) -> Result<(), CloseReason> {
+    fn complete(&mut self, cqe: Cqe, events: &mut Vec<HostEvent>) -> Result<(), CloseReason> {
         let cid = cqe.cid.get();
         sent(&mut self.commands, cid)?;
         let sent = self.commands[usize::from(cid)].take().expect("just seen");
@@ -250,12 +250,12 @@ impl HostConnection {
         Ok(())
     }
 
-    /// Commands that have not ended.
+    /// Commands in flight.
     pub fn outstanding(&self) -> usize {
         self.outstanding
     }
 
-    /// Bytes to send; who sends them takes them out.
+    /// Bytes to send. The caller removes those that it has sent.
     pub fn output(&mut self) -> &mut Vec<u8> {
         &mut self.link.output
     }
@@ -266,7 +266,7 @@ impl HostConnection {
     }
 }
 
-/// A command that was sent.
+/// A command in flight.
 fn sent(
     commands: &mut [Option<PendingCommand>],
     cid: u16,

@@ -1,4 +1,4 @@
-//! What Identify says of controllers.
+//! Identify Controller data structures.
 use crate::wire::{U16, U32, U64, U128, wire};
 
 wire! {
