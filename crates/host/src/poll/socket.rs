@@ -1,5 +1,4 @@
 //! A connected socket that blocks nowhere but in [`Socket::wait`].
-pub(crate) use super::{SpinWait, WaitPolicy, set_timer_slack};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::set_socket_keepalive;
 use std::io::{self, ErrorKind, IoSliceMut, Read, Write};

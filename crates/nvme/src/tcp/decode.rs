@@ -94,14 +94,8 @@ impl Decoder {
         }
     }
 
-<<<<<<< HEAD
-    /// Takes back data that are done with, for the PDUs to come.
-    pub fn recycle(&mut self, data: Vec<u8>) {
-=======
     /// Takes back data of a PDU that [`Decoder::decode`] returned, to reuse the memory.
-    pub fn recycle(&mut self, mut data: Vec<u8>) {
-        data.clear();
->>>>>>> 4ae128a (nvme: sessions of a target, without sockets; data of writes are received into the bio's buffer)
+    pub fn recycle(&mut self, data: Vec<u8>) {
         self.pool.put(data, self.limits.data as usize);
     }
 
@@ -112,7 +106,7 @@ impl Decoder {
         buffer
     }
 
-    /// A vector of `len` bytes with any values.
+    /// A vector of `len` bytes of any value.
     pub(super) fn take_len(&mut self, len: usize) -> Vec<u8> {
         let mut buffer = self.pool.take(len).unwrap_or_default();
         buffer.reserve_exact(len.saturating_sub(buffer.len()));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use zonal_blk::{Channel, Nanos, Wake, WakeUp};
+use zonal_blk::{Channel, Clock, Nanos, Wake, WakeUp};
 use zonal_nvme::controller::Subsystem;
 
 /// How long nothing is accepted after an error.
