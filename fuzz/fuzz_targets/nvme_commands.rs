@@ -111,7 +111,7 @@ fuzz_target!(|input: (Vec<(bool, [u8; 32], [u8; 32], u16)>, bool, Vec<Vec<u8>>)|
         }
         let (before, waiting) = (responses.len(), io.outstanding());
         sqe.nsid = 1.into();
-        io.submit(NOW, &sqe, &data, &mut responses);
+        io.submit(NOW, &sqe, Some(zonal_blk::Buf::from(&data[..])), &mut responses);
         assert_eq!(responses.len() - before + io.outstanding() - waiting, 1);
         while io.outstanding() > 0 {
             io.poll(NOW, &mut responses);

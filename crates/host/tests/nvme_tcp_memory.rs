@@ -1,7 +1,7 @@
-//! What a command costs in memory at both ends of a connection: nothing, once buffers are there.
+//! Commands allocate nothing at either end of a connection in steady state.
 //!
-//! Takes our target under our initiator over the loopback, on a zoned device that keeps no data.
-//! One test, for the allocator counts what all threads do.
+//! Our target and our initiator over the loopback, on a zoned device that keeps no data. A single
+//! test, since the allocator counts the allocations of all threads.
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -24,7 +24,7 @@ const DEPTH: usize = 8;
 const WARM_UP: usize = 200;
 const COMMANDS: usize = 1000;
 
-/// The host's end; `written` has the sectors written from each place.
+/// The host's end; `written` has the sectors written by each slot.
 struct Host {
     channel: Channel,
     done: Vec<Completion>,
@@ -56,7 +56,7 @@ impl Host {
         Host { channel, done: Vec::new(), written: [0; DEPTH], _server: server }
     }
 
-    /// Each place in the queue has a zone of its own, so that no write waits for another.
+    /// Each slot of the queue has a zone of its own, so that no write waits for another.
     fn submit(&mut self, op: Op, place: usize, buf: Buf) {
         let zone = if op == Op::ZoneAppend { DEPTH + place } else { place };
         let mut sector = self.channel.queue().limits().zone_start(ZoneNo(zone as u32));
@@ -69,7 +69,7 @@ impl Host {
         self.channel.submit(Nanos(0), Bio { buf: Some(buf), ..bio });
     }
 
-    /// Carries out so many commands, with these buffers.
+    /// Runs `commands` commands with these buffers.
     fn run(&mut self, op: Op, commands: usize, bufs: &mut Vec<Buf>) {
         for (place, buf) in bufs.drain(..).enumerate() {
             self.submit(op, place, buf);

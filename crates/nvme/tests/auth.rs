@@ -1,5 +1,5 @@
-//! DH-HMAC-CHAP: every message in every state, both sides against each other, and what anybody can
-//! compute.
+//! DH-HMAC-CHAP: every message in every state, both sides against each other, and responses computed
+//! independently.
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,11 +14,11 @@ const HOST: &str = "nqn.2026-11.org.example:host";
 const SUBSYSTEM: &str = "nqn.2026-11.org.example:zns";
 /// The example of the specification: a key without transformation.
 const EXAMPLE: &str = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
-/// Of nvme gen-dhchap-key --hmac=2.
+/// Made by nvme gen-dhchap-key --hmac=2.
 const SHA384: &str =
     "DHHC-1:02:d4gmzh5i0I3npDMWAmJX/nAvAw7ioKmS2w44ceutFeObYDFG/r6zOB3UW0FLzevsI7XDJg==:";
 
-/// Bytes that differ each time and are the same in each run.
+/// Bytes that differ from call to call and are the same in each run.
 fn random() -> Random {
     let calls = AtomicU64::new(1);
     Arc::new(move |bytes: &mut [u8]| {
@@ -62,7 +62,7 @@ fn replied(controller: &mut ControllerAuth, config: &Arc<AuthConfig>) -> AwaitSu
     waits
 }
 
-/// The whole exchange; what the controller thinks of the host, and the host of the controller.
+/// The whole exchange. Returns the controller's and the host's result.
 fn authenticate(
     of_controller: &Arc<AuthConfig>,
     of_host: &Arc<AuthConfig>,
@@ -100,7 +100,7 @@ fn both_sides_agree_with_every_hash_and_group_one_way_and_both_ways() {
 }
 
 #[test]
-fn who_has_another_secret_is_refused() {
+fn host_with_another_secret_is_refused() {
     let refused =
         (AuthState::Failed(Explanation::FAILED), Err(HostAuthError::Refused(Explanation::FAILED)));
     let other = Arc::new(config(&format!("{HOST} {SHA384}")));
@@ -123,7 +123,7 @@ fn host_refuses_a_controller_with_another_secret() {
 }
 
 #[test]
-fn host_that_wants_proof_is_not_content_without() {
+fn host_that_requires_proof_refuses_a_controller_without() {
     let mut controller = controller(&both_ways());
     let waits = replied(&mut controller, &both_ways());
     let mut success1 = receive(&mut controller);
@@ -133,7 +133,7 @@ fn host_that_wants_proof_is_not_content_without() {
 }
 
 #[test]
-fn controller_takes_its_own_preference_among_what_the_host_offers() {
+fn controller_prefers_the_first_of_its_list_that_the_host_offers() {
     let all = AuthConfig { groups: Group::ALL.to_vec(), ..(*one_way()).clone() };
     for (ours, theirs, chosen) in [
         (vec![Hash::Sha512, Hash::Sha256], Hash::ALL.to_vec(), Ok(Hash::Sha512)),
@@ -159,15 +159,15 @@ fn controller_takes_its_own_preference_among_what_the_host_offers() {
 }
 
 #[test]
-fn hosts_without_a_secret_do_not_begin() {
+fn hosts_without_a_secret_do_not_start() {
     let other = "nqn.2026-11.org.example:other";
     assert!(ControllerAuth::new(&one_way(), other, SUBSYSTEM).is_none());
     assert!(AwaitChallenge::begin(&one_way(), other, SUBSYSTEM, 1).is_none());
 }
 
-/// Who has been let through may do it again, and is let through meanwhile.
+/// A host may authenticate again, and stays authenticated meanwhile.
 #[test]
-fn host_authenticates_again_and_loses_its_standing_when_that_fails() {
+fn failed_reauthentication_revokes_the_state() {
     let config = both_ways();
     let mut controller = controller(&config);
     for _ in 0..2 {
@@ -186,7 +186,7 @@ fn host_authenticates_again_and_loses_its_standing_when_that_fails() {
 }
 
 /// A controller in each of its states, and the host's next message if there is one. The controller
-/// is challenged too, so that there are all states.
+/// is challenged too, to have all states.
 fn states() -> Vec<(&'static str, ControllerAuth, Vec<u8>)> {
     let config = both_ways();
     let (message, _) = begin(&config);
@@ -221,7 +221,7 @@ fn states() -> Vec<(&'static str, ControllerAuth, Vec<u8>)> {
     all
 }
 
-/// What the host can fetch next, or what it is taken for if there is nothing.
+/// The message that the host can fetch next, or else its state.
 fn next(controller: &mut ControllerAuth) -> &'static str {
     let before = controller.auth_state();
     let message = controller.receive(4096);
@@ -237,10 +237,9 @@ fn next(controller: &mut ControllerAuth) -> &'static str {
     }
 }
 
-/// Every message in every state. Fetching when there is nothing is a failure, so each cell is a
-/// controller of its own.
+/// Fetching a message when there is none is a failure, so each cell has a controller of its own.
 #[test]
-fn every_message_in_every_state_has_one_outcome() {
+fn every_message_in_every_state() {
     let head = |id, transaction| Header::new(id, transaction).as_bytes().to_vec();
     let success2 = |transaction| {
         let mut message = Success2::zeroed();
@@ -285,7 +284,7 @@ fn every_message_in_every_state_has_one_outcome() {
 }
 
 #[test]
-fn room_that_is_too_small_ends_it() {
+fn message_longer_than_the_buffer_fails() {
     let config = one_way();
     let mut controller = controller(&config);
     controller.send(&begin(&config).0);
@@ -293,9 +292,9 @@ fn room_that_is_too_small_ends_it() {
     assert_eq!(controller.auth_state(), AuthState::Failed(Explanation::PAYLOAD));
 }
 
-/// Bytes of a negotiation: which, what to put there, why it is refused.
+/// Bytes of a negotiation: the offset, the values, the reason of the failure.
 #[test]
-fn what_is_wrong_with_a_negotiation_is_said() {
+fn invalid_negotiation_fails_with_its_reason() {
     for (place, byte, why) in [
         (6, 1, Explanation::CONCATENATION),
         (7, 0, Explanation::NOT_USABLE),
@@ -314,8 +313,7 @@ fn what_is_wrong_with_a_negotiation_is_said() {
     }
 }
 
-/// The response of a host, by the formula of the specification, with nothing of the code under test
-/// but the hash.
+/// The response of a host by the formula of the specification; only the hash is the code under test.
 #[test]
 fn response_is_the_one_of_the_specification() {
     let config = one_way();
@@ -344,7 +342,7 @@ fn keyed_hashes_are_those_of_the_rfc() {
 }
 
 #[test]
-fn secrets_are_read_as_other_programs_write_them() {
+fn secrets_of_other_programs_are_parsed() {
     let key = |text: &str| text.parse::<Secret>().expect("a secret").key(HOST).to_vec();
     let example = key(EXAMPLE);
     assert_eq!((example.len(), &example[..4]), (32, &[0x89, 0xae, 0xb3, 0x1a][..]));
@@ -366,7 +364,7 @@ fn secrets_are_read_as_other_programs_write_them() {
 }
 
 #[test]
-fn wrong_lists_name_the_line_and_show_no_secret() {
+fn errors_in_lists_name_the_line_and_show_no_secret() {
     let list = format!("# hosts\n\n{HOST} {EXAMPLE}\n  nqn.b\t{EXAMPLE} {SHA384}  \n");
     let secrets: Secrets = list.parse().expect("a list");
     assert!(secrets.has(HOST) && secrets.has("nqn.b") && !secrets.has("nqn.c"));
@@ -385,7 +383,7 @@ fn wrong_lists_name_the_line_and_show_no_secret() {
     }
 }
 
-/// Messages of a host: sent, or fetched with so much room.
+/// Messages of a host: sent, or fetched into a buffer of this length.
 fn messages() -> impl Strategy<Value = Vec<Result<Vec<u8>, usize>>> {
     let bytes = prop_oneof![
         prop::collection::vec(any::<u8>(), 0..120),
@@ -415,7 +413,7 @@ proptest! {
         }
     }
 
-    /// A reply's header, its lengths and the response; the rest is the host's own question.
+    /// A reply's header, its lengths and the response; the rest is the host's own challenge.
     #[test]
     fn no_changed_reply_is_believed(place in 0_usize..48, change in 1_u8..) {
         prop_assume!(!matches!(place, 2 | 3 | 7..=9 | 12..16));

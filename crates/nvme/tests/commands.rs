@@ -16,10 +16,10 @@ use zonal_nvme::wire::{Sgl, Sqe};
 
 const ZONE: u64 = 4096;
 
-/// What became of a request.
+/// The result of a request.
 type Made = Result<(Sqe, SpecialPayload), Status>;
 
-/// A device that makes commands of its requests and forgets them.
+/// A device that makes the command of each request and completes it.
 struct Recorder {
     ns: Arc<Namespace>,
     limits: Limits,
@@ -185,7 +185,7 @@ fn zone_management_names_the_zone_or_all() {
 }
 
 #[test]
-fn flush_has_no_range_and_discard_brings_one() {
+fn flush_has_no_range_and_discard_has_one() {
     let info = info(12, 0, 0);
     let (sqe, payload) = command(&info, Op::Flush, BioFlags::NONE, 0, 0).unwrap();
     assert_eq!((sqe, payload), (Sqe::new(0, 7, 9), SpecialPayload::None));
@@ -237,7 +237,7 @@ fn scan_refuses_what_the_block_layer_cannot_use() {
 
 proptest! {
     #[test]
-    fn any_namespace_data_is_understood_or_refused(
+    fn any_identify_data_is_parsed_or_refused(
         bytes in prop::collection::vec(any::<u8>(), 4096..=4096),
         zns in prop::collection::vec(any::<u8>(), 4096..=4096),
         shift in 8u8..14,

@@ -1,4 +1,4 @@
-//! Protection information: what is generated holds, what is damaged does not.
+//! Protection information: generated tuples match, damaged blocks do not.
 use proptest::prelude::*;
 use zerocopy::IntoBytes;
 use zonal_nvme::NvmeStatus;
@@ -34,7 +34,7 @@ fn reference_tag_counts_up_and_wraps_but_not_in_type_3() {
 }
 
 #[test]
-fn each_field_is_checked_if_asked_for() {
+fn each_field_is_checked_if_requested() {
     let data = [3; 512];
     // Byte of the tuple that is damaged, the check that finds it, what it says.
     for (at, check, field, status) in [
@@ -104,7 +104,7 @@ fn error_names_block_and_values() {
 
 proptest! {
     #[test]
-    fn what_is_generated_holds_and_any_flipped_bit_of_data_shows(
+    fn generated_tuples_match_and_detect_any_flipped_bit(
         kind in prop::sample::select(vec![PiType::Type1, PiType::Type2, PiType::Type3]),
         extra in 0usize..24,
         first: bool,

@@ -1,4 +1,4 @@
-//! NVMe/TCP PDUs: bytes and back, in any pieces; what is wrong is named.
+//! NVMe/TCP PDUs: to bytes and back in any pieces, and errors.
 use proptest::prelude::*;
 use zerocopy::FromBytes;
 use zonal_nvme::tcp::pdu::Kind;
@@ -67,7 +67,7 @@ fn bytes_are_those_of_the_specification() {
 }
 
 #[test]
-fn what_is_wrong_with_a_header_is_named() {
+fn invalid_headers_name_field_and_error() {
     let both = Format { digests: BOTH, alignment: 0 };
     let none = Format::default();
     let data = || Pdu::HostData { cid: 1, ttag: 2, offset: 0, last: true, data: vec![1; 8].into() };
@@ -113,7 +113,7 @@ fn what_is_wrong_with_a_header_is_named() {
 }
 
 #[test]
-fn damaged_data_are_said_to_be_so_and_the_connection_goes_on() {
+fn damaged_data_are_flagged_and_the_connection_goes_on() {
     let format = Format { digests: BOTH, alignment: 0 };
     let mut bytes = bytes_of(&command(vec![1; 512]), format);
     let second = bytes_of(&command(vec![2; 512]), format);
@@ -198,7 +198,7 @@ fn format() -> impl Strategy<Value = Format> {
 
 proptest! {
     #[test]
-    fn pdus_come_out_as_they_went_in_however_the_bytes_are_cut(
+    fn pdus_survive_any_cut_of_the_bytes(
         pdus in prop::collection::vec(pdu(), 1..6),
         format in format(),
         pieces in prop::collection::vec(1usize..200, 1..20),
@@ -243,7 +243,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_understood_or_refused_alike_in_one_piece_and_in_many(
+    fn decoding_does_not_depend_on_the_pieces(
         start in prop::sample::select(vec![0u8, 1, 2, 3, 4, 5, 6, 7, 9]),
         mut bytes in prop::collection::vec(any::<u8>(), 0..400),
         format in format(),

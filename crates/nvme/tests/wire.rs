@@ -1,5 +1,4 @@
-//! Where the fields are: the specifications' offsets, as a table; and that structures and bytes are
-//! the same thing.
+//! The offsets of fields, as a table from the specifications; structures to bytes and back.
 use proptest::prelude::*;
 use std::mem::offset_of;
 use zerocopy::{FromBytes, IntoBytes};
@@ -18,7 +17,7 @@ use zonal_nvme::wire::log::{DiscoveryEntry, EffectsLog, ErrorEntry, SmartLog};
 use zonal_nvme::wire::zone::{Filter, ZoneDescriptor, ZoneReceive, ZoneSend};
 use zonal_nvme::wire::{Cqe, Sgl, Sqe, padded, property, sqe::Transfer, terminated, text};
 
-/// Field, where it is, where the specification has it.
+/// Field, its offset, its offset in the specification.
 macro_rules! offsets {
     ($($type:ident { $($field:ident: $offset:expr),* $(,)? })*) => {
         [$($((concat!(stringify!($type), ".", stringify!($field)),
@@ -86,7 +85,7 @@ fn fields_are_where_the_specifications_have_them() {
 }
 
 #[test]
-fn capabilities_say_what_linux_needs_to_see() {
+fn capabilities_are_those_that_linux_requires() {
     let cap = property::capabilities(1024, 15);
     assert_eq!(cap, 0x820_0f01_03ff);
     assert_eq!(cap >> 37 & 0xff, 1 << 0 | 1 << 6, "CSS: NVM, and all I/O command sets");
@@ -159,7 +158,7 @@ fn block_status_survives_the_wire() {
 }
 
 #[test]
-fn every_zone_status_means_something_to_the_block_layer() {
+fn every_zone_status_has_a_block_status() {
     let meaning = |status: NvmeStatus| status.do_not_retry().to_blk_status();
     for (status, expected) in [
         (NvmeStatus::ZONE_BOUNDARY, Status::IoError),

@@ -1,4 +1,4 @@
-//! Hosts and controllers that have to say who they are.
+//! Hosts and controllers that authenticate.
 use crate::support::{HOST, Host, Raw, Served, ZONED, pattern};
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ const FIRST: &str = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:
 const SECOND: &str =
     "DHHC-1:02:d4gmzh5i0I3npDMWAmJX/nAvAw7ioKmS2w44ceutFeObYDFG/r6zOB3UW0FLzevsI7XDJg==:";
 
-/// Files of secrets, in a directory that goes with them.
+/// Files of secrets, in a directory that is removed with them.
 struct Files(tempfile::TempDir);
 
 impl Files {
@@ -76,7 +76,7 @@ fn every_hash_and_the_usual_groups_work_over_a_socket() {
 }
 
 #[test]
-fn who_cannot_prove_it_is_told_why() {
+fn failed_authentication_reports_the_reason() {
     let files = Files::new();
     let served = served(&files.path("both-ways"), ServerConfig::default());
     let failed = |options: &str| -> ConnectError {
@@ -108,7 +108,7 @@ fn who_cannot_prove_it_is_told_why() {
 }
 
 #[test]
-fn host_that_doubts_its_controller_is_not_content_with_an_open_one() {
+fn host_that_requires_proof_refuses_an_open_controller() {
     let files = Files::new();
     let served = Served::new(ZONED);
     served.connect(&files.options("one-way")).expect("nobody asks");
@@ -117,7 +117,7 @@ fn host_that_doubts_its_controller_is_not_content_with_an_open_one() {
 }
 
 #[test]
-fn host_that_takes_too_long_to_authenticate_is_gone() {
+fn host_that_does_not_authenticate_in_time_is_disconnected() {
     let files = Files::new();
     let auth_timeout = Duration::from_millis(50);
     let config = ServerConfig { auth_timeout, ..ServerConfig::default() };

@@ -1,4 +1,4 @@
-//! Who may connect, and how often.
+//! Limits on connections.
 use crate::support::{HOST, Served, ZONED};
 use zonal_blk::Device;
 use zonal_host::backend::nvme_tcp::ConnectError;
@@ -17,7 +17,7 @@ fn only_allowed_hosts_connect() {
 }
 
 #[test]
-fn connections_are_counted_in_all_and_by_host() {
+fn connections_are_limited_in_total_and_per_host() {
     // Admin, two queues and one for reports.
     let config = ServerConfig { max_connections: 5, ..ServerConfig::default() };
     let served = Served::with(ZONED, config);

@@ -1,4 +1,4 @@
-//! Data, zones and errors are those of the device on the other side.
+//! Data, zones and errors of a device over the loopback.
 use crate::support::{Host, Served, ZONE, ZONED, pattern, report};
 use std::sync::Arc;
 use std::thread;
@@ -8,7 +8,7 @@ use zonal_blk::{
 use zonal_host::frontend::nvme_tcp::ServerConfig;
 use zonal_host::poll::WaitPolicy;
 
-/// Writes of one zone in flight together, of lengths that go in capsules and of others.
+/// Writes of one zone in flight together, of lengths that fit in capsules and of others.
 fn round_trip(served: &Served, options: &str) {
     let mut host = served.host(options);
     let lens = [8_u32, 24, 40, 256, 8, 8, 32, 1160];
@@ -34,7 +34,7 @@ fn round_trip(served: &Served, options: &str) {
 }
 
 #[test]
-fn data_come_back_as_they_were_written() {
+fn data_are_read_as_written() {
     let served = Served::new(ZONED);
     round_trip(&served, "");
     // A device of its own for each: the zone is full.
@@ -71,7 +71,7 @@ fn limits_and_zones_are_those_of_the_device() {
 }
 
 #[test]
-fn report_of_many_zones_comes_in_pieces() {
+fn long_zone_report_takes_several_commands() {
     let served = Served::new("null:zones=10000,zone_size=64K,lba=4096");
     let device = served.connect("").unwrap();
     assert_eq!(report(&device), report(&*served.device));
@@ -81,7 +81,7 @@ fn report_of_many_zones_comes_in_pieces() {
 }
 
 #[test]
-fn append_says_where_it_landed() {
+fn append_returns_its_sector() {
     let served = Served::new(ZONED);
     let device = Arc::new(served.connect("").unwrap());
     let append = |user_data, len| {
@@ -115,7 +115,7 @@ fn append_says_where_it_landed() {
 }
 
 #[test]
-fn errors_of_the_device_are_those_of_the_bio() {
+fn device_errors_reach_the_bio() {
     let served = Served::new(ZONED);
     let device = Arc::new(served.connect("").unwrap());
     let off = QueueOptions { zone_write: Some(ZoneWrite::Off), ..QueueOptions::default() };
@@ -131,7 +131,7 @@ fn errors_of_the_device_are_those_of_the_bio() {
 }
 
 #[test]
-fn device_without_zones_takes_writes_anywhere_zeroes_and_discards() {
+fn device_without_zones() {
     let served = Served::new("null:zoned=false,size=16M,memory=true,lba=4096");
     let mut host = served.host("");
     assert_eq!(host.device.limits().nr_zones, 0);
@@ -151,7 +151,7 @@ fn device_without_zones_takes_writes_anywhere_zeroes_and_discards() {
 }
 
 #[test]
-fn hosts_that_write_one_zone_together_and_leave_are_kept_apart() {
+fn hosts_that_write_one_zone_together_do_not_block_each_other() {
     // Slow enough that each meets the other's writes in the plug on the other side.
     let served =
         Served::new("null:zones=16,zone_size=1M,memory=true,lba=4096,latency=200us,jitter=200us");
@@ -179,7 +179,7 @@ fn hosts_that_write_one_zone_together_and_leave_are_kept_apart() {
 }
 
 #[test]
-fn server_that_ends_gives_errors_and_the_next_one_is_another_device() {
+fn io_fails_when_the_server_stops_and_a_new_server_is_another_device() {
     let served = Served::new(ZONED);
     let port = served.server.address().port();
     let mut host = served.host("");

@@ -1,4 +1,4 @@
-//! NVMe/TCP on the loopback: both ends, and peers that do not behave.
+//! NVMe/TCP on the loopback: both ends, and misbehaving peers.
 mod auth;
 mod limits;
 mod loopback;

@@ -1,4 +1,4 @@
-//! A namespace over several paths: servers that end and come back, and time that is over.
+//! A namespace over several paths: servers that stop and return, and timeouts.
 use crate::support::{Host, NQN, Served, ZONE, ZONED, pattern, report, wait_until};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,10 +11,10 @@ use zonal_host::Notify;
 use zonal_host::backend::nvme_tcp::{Address, ConnectError, NvmeTcpDevice, open};
 use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
 
-/// Every second, so that tests need not wait.
+/// Short, so that tests need not wait.
 const QUICK: &str = "reconnect_delay=1&ctrl_loss_tmo=20&quiesce=0";
 
-/// What paths have said.
+/// The messages of paths.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<String>>>);
 
@@ -52,7 +52,7 @@ fn statuses(done: &[Completion]) -> Vec<Status> {
 }
 
 #[test]
-fn writes_go_on_over_the_other_path_when_a_server_ends() {
+fn writes_go_on_over_the_other_path_when_a_server_stops() {
     let served = Served::new(ZONED);
     let other = served.another();
     let heard = Heard::default();
@@ -70,7 +70,7 @@ fn writes_go_on_over_the_other_path_when_a_server_ends() {
             }
         }
         if round == 4 {
-            // With all of this round on the way.
+            // With this round's commands in flight.
             drop(other.take());
         }
         if round % 4 == 3 {
@@ -88,7 +88,7 @@ fn writes_go_on_over_the_other_path_when_a_server_ends() {
 }
 
 #[test]
-fn held_commands_go_when_the_server_is_back() {
+fn held_commands_are_sent_when_the_server_is_back() {
     let served = Served::new(ZONED);
     let (first, heard) = (served.another(), Heard::default());
     let port = first.address().port();
@@ -121,7 +121,7 @@ fn path_that_is_not_back_in_time_is_given_up() {
 }
 
 #[test]
-fn another_device_in_the_place_of_the_old_one_is_not_taken() {
+fn another_device_at_the_same_address_is_refused() {
     let served = Served::new(ZONED);
     let (first, heard) = (served.another(), Heard::default());
     let port = first.address().port();
@@ -162,7 +162,7 @@ fn path_that_is_missing_at_first_is_connected_later() {
     assert_eq!(late.connections(), 3);
 }
 
-/// A way to a server on which answers can be withheld.
+/// A proxy to a server that can withhold responses.
 struct Proxy {
     address: SocketAddr,
     mute: Arc<AtomicBool>,
@@ -202,7 +202,7 @@ fn forward(mut from: TcpStream, mut to: TcpStream, mute: &AtomicBool) {
 const SECOND: u64 = 1_000_000_000;
 
 #[test]
-fn command_that_takes_too_long_ends_the_controller_and_goes_elsewhere() {
+fn command_that_times_out_moves_to_another_path() {
     let served = Served::new(ZONED);
     let proxies = [Proxy::to(&served.server), Proxy::to(&served.server)];
     let options = "io_timeout=5&reconnect_delay=100&ctrl_loss_tmo=100&quiesce=0";
@@ -228,7 +228,7 @@ fn command_that_takes_too_long_ends_the_controller_and_goes_elsewhere() {
 }
 
 #[test]
-fn command_that_takes_too_long_without_another_path_is_a_timeout() {
+fn command_that_times_out_without_another_path_fails() {
     let served = Served::new(ZONED);
     let proxy = Proxy::to(&served.server);
     let text = format!("nvme-tcp://{}/{NQN}?io_timeout=5", proxy.address);

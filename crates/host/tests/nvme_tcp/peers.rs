@@ -1,4 +1,4 @@
-//! What a peer does ends its own connection and no other.
+//! Misbehaving peers lose their own connection and no other.
 use crate::support::{
     NQN, Raw, Served, ZONED, connect, connect_to, pattern, read, report, wait_until,
 };
@@ -25,7 +25,7 @@ fn is_termination(bytes: &[u8], fatal: FatalError) -> bool {
 }
 
 #[test]
-fn malformed_bytes_end_that_connection_while_another_goes_on() {
+fn malformed_bytes_close_their_connection_only() {
     let served = Served::new(ZONED);
     let mut host = served.host("");
     let before = served.server.connections();
@@ -75,7 +75,7 @@ fn malformed_bytes_end_that_connection_while_another_goes_on() {
 }
 
 #[test]
-fn data_digest_that_does_not_match_fails_the_command_and_no_more() {
+fn wrong_data_digest_fails_the_command_only() {
     let served = Served::new(ZONED);
     let mut raw = Raw::new(&served, BOTH);
     let mut bytes = raw.bytes(&connect(0, CNTLID_ANY, 0));
@@ -88,7 +88,7 @@ fn data_digest_that_does_not_match_fails_the_command_and_no_more() {
 }
 
 #[test]
-fn host_that_falls_silent_is_gone_after_its_keep_alive_timeout() {
+fn silent_host_is_disconnected_after_its_keep_alive_timeout() {
     let served = Served::new(ZONED);
     let mut raw = Raw::admin(&served, NONE, 100);
     assert!(raw.rest().is_empty(), "it ends without a word");
@@ -96,7 +96,7 @@ fn host_that_falls_silent_is_gone_after_its_keep_alive_timeout() {
 }
 
 #[test]
-fn connection_that_never_becomes_a_queue_ends() {
+fn connection_without_connect_is_closed() {
     let peer_timeout = Duration::from_millis(100);
     let served = Served::with(ZONED, ServerConfig { peer_timeout, ..ServerConfig::default() });
     let mut silent = served.stream();
@@ -110,7 +110,7 @@ fn connection_that_never_becomes_a_queue_ends() {
 }
 
 #[test]
-fn host_that_takes_no_data_is_left_and_keeps_little() {
+fn host_that_takes_no_data_is_disconnected_and_costs_little() {
     let peer_timeout = Duration::from_millis(200);
     let served = Served::with(ZONED, ServerConfig { peer_timeout, ..ServerConfig::default() });
     let host = served.host("");
@@ -127,7 +127,7 @@ fn host_that_takes_no_data_is_left_and_keeps_little() {
 }
 
 #[test]
-fn queues_end_with_the_admin_queue() {
+fn io_queues_are_closed_with_the_admin_queue() {
     let served = Served::new(ZONED);
     let mut admin = Raw::admin(&served, NONE, 0);
     admin.enable();
@@ -138,7 +138,7 @@ fn queues_end_with_the_admin_queue() {
 }
 
 #[test]
-fn host_that_leaves_in_the_middle_leaves_no_zone_behind() {
+fn host_that_disconnects_with_io_in_flight_blocks_no_zone() {
     let served =
         Served::new("null:zones=16,zone_size=1M,memory=true,lba=4096,latency=300us,jitter=300us");
     let mut host = served.host("");
@@ -171,7 +171,7 @@ fn host_that_leaves_in_the_middle_leaves_no_zone_behind() {
 }
 
 #[test]
-fn discovery_tells_where_the_subsystem_is() {
+fn discovery_log_has_the_address_of_the_subsystem() {
     let served = Served::new(ZONED);
     let mut raw = Raw::new(&served, NONE);
     raw.send(&connect_to(DISCOVERY_NQN, 0, CNTLID_ANY, 0));
@@ -192,7 +192,7 @@ fn discovery_tells_where_the_subsystem_is() {
 }
 
 #[test]
-fn host_that_ends_the_connection_is_heard() {
+fn termination_by_the_host_is_reported() {
     let served = Served::new(ZONED);
     let mut raw = Raw::admin(&served, NONE, 0);
     raw.send(&Pdu::Terminate { sender: Role::Host, status: 1, information: 0, header: vec![0; 8] });
@@ -212,7 +212,7 @@ fn odd_target(act: impl FnOnce(std::net::TcpStream) + Send + 'static) -> Connect
 }
 
 #[test]
-fn target_that_does_not_behave_is_an_error() {
+fn misbehaving_target_is_an_error() {
     let error = odd_target(drop);
     assert!(matches!(error, ConnectError::Io { doing: "ICReq", .. }), "{error}");
     let error = odd_target(|mut stream| {

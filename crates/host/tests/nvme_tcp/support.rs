@@ -1,4 +1,4 @@
-//! A server, devices that are connected to it, and a raw connection.
+//! A server, devices connected to it, and a raw connection.
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub const ZONED: &str =
     "null:zones=16,zone_size=1M,zone_capacity=768K,memory=true,max_open=4,lba=4096";
 pub const ZONE: u64 = 2048;
 
-/// How long anything may take: a test that waits for longer has failed.
+/// Timeout of whatever a test waits for.
 const LONG: Duration = Duration::from_secs(30);
 
 /// A device that is served.
@@ -85,7 +85,7 @@ impl Served {
         Served { device, server, subsystem, config }
     }
 
-    /// One more server for the same subsystem.
+    /// Another server for the same subsystem.
     pub fn another(&self) -> Server {
         self.another_on(0)
     }
@@ -108,7 +108,7 @@ impl Served {
         Host::new(Arc::new(self.connect(options).expect("a connection")), QueueOptions::default())
     }
 
-    /// Waits until so many connections are left.
+    /// Waits until `count` connections are left.
     #[track_caller]
     pub fn wait_for_connections(&self, count: usize) {
         wait_until(|| self.server.connections() == count);
@@ -159,7 +159,7 @@ impl Host {
         self.channel.submit(Nanos(0), bio);
     }
 
-    /// Waits for the end of all; they are in the order of their `user_data`.
+    /// Waits for all completions and sorts them by `user_data`.
     #[track_caller]
     pub fn finish(&mut self) -> Vec<Completion> {
         wait_until(|| {
@@ -199,13 +199,13 @@ pub fn report(device: &dyn Device) -> Vec<Zone> {
     zones
 }
 
-/// Bytes that are different everywhere.
+/// Bytes that differ everywhere.
 pub fn pattern(len: usize, seed: u64) -> Vec<u8> {
     let word = |at: u64| (at ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
     (0..len as u64 / 8).flat_map(word).collect()
 }
 
-/// A host that sends what it likes.
+/// A host that sends raw bytes.
 pub struct Raw {
     pub stream: TcpStream,
     pub format: Format,
@@ -265,7 +265,7 @@ impl Raw {
         bytes
     }
 
-    /// What comes up to the end of the connection, which must come.
+    /// All bytes up to the end of the connection, which must be closed.
     #[track_caller]
     pub fn rest(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -23,7 +23,7 @@ fn commands_before_enable_are_out_of_sequence() {
 }
 
 #[test]
-fn configuration_that_does_not_fit_is_fatal() {
+fn unsupported_configuration_is_fatal() {
     for cc in [0x47_0061, 0x36_0061, 0x46_0011, 0x1] {
         let mut host = Host::connected(&null());
         host.set(Property::CC, cc);
@@ -53,7 +53,7 @@ fn properties_that_do_not_exist_are_invalid_fields() {
 }
 
 #[test]
-fn form_of_a_command_is_checked() {
+fn flags_and_data_pointers_are_checked() {
     let mut host = Host::new(&null());
     let identify = |change: fn(&mut IdentifyCommand)| {
         let mut command = IdentifyCommand::zeroed();
@@ -80,7 +80,7 @@ fn form_of_a_command_is_checked() {
 }
 
 #[test]
-fn identify_knows_namespaces_from_what_is_not_one() {
+fn identify_of_active_inactive_and_invalid_namespaces() {
     let mut host = Host::new(&null());
     let plain = NullConfig { zoned: false, ..null() };
     host.subsystem.add(3, namespace(&plain).1).unwrap();
@@ -128,7 +128,7 @@ fn identify_knows_namespaces_from_what_is_not_one() {
 }
 
 #[test]
-fn features_are_what_was_set() {
+fn features_return_what_was_set() {
     let mut host = Host::new(&null());
     let queues = |host: &mut Host| host.get_feature(FeatureId::NUMBER_OF_QUEUES).fine().result;
     assert_eq!(queues(&mut host), 0x007f_007f);
@@ -156,7 +156,7 @@ fn features_are_what_was_set() {
 }
 
 #[test]
-fn features_that_cannot_be_set_say_so() {
+fn features_that_cannot_be_set_fail() {
     let mut host = Host::new(&null());
     for (fid, value, len, expected) in [
         (FeatureId::NUMBER_OF_QUEUES, 0xffff, 0, NvmeStatus::INVALID_FIELD),
@@ -187,7 +187,7 @@ fn features_that_cannot_be_set_say_so() {
 }
 
 #[test]
-fn namespace_that_comes_or_goes_is_an_event() {
+fn adding_or_removing_a_namespace_is_an_event() {
     let mut host = Host::new(&null());
     host.set_feature(FeatureId::ASYNC_EVENT, 0x100, &[]).fine();
     assert_eq!(host.ask_for_event(7), None);
@@ -203,7 +203,7 @@ fn namespace_that_comes_or_goes_is_an_event() {
 }
 
 #[test]
-fn zone_that_changes_by_itself_is_an_event_of_its_namespace() {
+fn changed_zone_is_an_event_of_its_namespace() {
     let mut host = Host::new(&null());
     host.set_feature(FeatureId::ASYNC_EVENT, 0x0800_0000, &[]).fine();
     host.subsystem.zone_changed(1, ZoneNo(3));
@@ -216,7 +216,7 @@ fn zone_that_changes_by_itself_is_an_event_of_its_namespace() {
 }
 
 #[test]
-fn zone_that_a_write_finds_read_only_is_an_event_once() {
+fn write_to_a_read_only_zone_is_an_event_once() {
     let mut host = Host::new(&null());
     host.set_feature(FeatureId::ASYNC_EVENT, 0x0800_0000, &[]).fine();
     assert_eq!(host.ask_for_event(7), None);
@@ -230,13 +230,13 @@ fn zone_that_a_write_finds_read_only_is_an_event_once() {
     let log: ChangedZoneList = host.log(LogId::CHANGED_ZONES, 1, 0, 4096, 0).fine().structure();
     assert_eq!((log.count.get(), log.zones[0].get()), (1, 3 * ZONE));
     assert_eq!(io.write(3 * ZONE, &[0; 4096]).status, NvmeStatus::ZONE_READ_ONLY);
-    assert_eq!(host.ask_for_event(8), None, "told already");
+    assert_eq!(host.ask_for_event(8), None, "reported already");
     let flush = Sqe { cdw10: u32::MAX.into(), ..Sqe::new(IoOpcode::FLUSH.0, 1, 1) };
     io.send(flush, &[]).fine();
 }
 
 #[test]
-fn requests_for_events_are_limited_and_can_be_aborted() {
+fn asynchronous_event_requests_are_limited_and_can_be_aborted() {
     let mut host = Host::new(&null());
     (0..4).for_each(|cid| assert_eq!(host.ask_for_event(cid), None));
     assert_eq!(host.ask_for_event(4), Some((NvmeStatus::EVENT_LIMIT, 0)));
@@ -274,7 +274,7 @@ fn log_pages_are_read_in_pieces() {
 }
 
 #[test]
-fn smart_and_error_logs_count_what_was_done() {
+fn smart_and_error_logs_count_commands() {
     let mut host = Host::new(&null());
     let mut io = host.io(1);
     io.write(0, &[1; 8192]).fine();

@@ -1,4 +1,4 @@
-//! Whatever a host sends: each command is answered once, and nothing breaks.
+//! Any commands: each completes once.
 use crate::support::{Host, null, received};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -7,12 +7,12 @@ use zonal_nvme::controller::Response;
 use zonal_nvme::wire::opcode::{AdminOpcode, Cns, FABRICS, FeatureId, IoOpcode, LogId};
 use zonal_nvme::wire::{Sgl, Sqe};
 
-/// One of the bytes that mean something, or any.
+/// A byte that means something, or any.
 fn byte(known: Vec<u8>) -> impl Strategy<Value = u8> {
     prop_oneof![8 => prop::sample::select(known), 1 => any::<u8>()]
 }
 
-/// A command: any bytes; half of them tame enough to get further than the first check.
+/// A command of any bytes; half of them pass the first checks.
 fn command(opcodes: Vec<u8>) -> impl Strategy<Value = Sqe> {
     let bytes = prop::collection::vec(any::<u8>(), 64..=64);
     let what: Vec<u8> = (Cns::NAMED.iter().map(|(cns, _)| cns.0))
@@ -37,7 +37,7 @@ fn command(opcodes: Vec<u8>) -> impl Strategy<Value = Sqe> {
     )
 }
 
-/// Commands that were not answered, by CID; negative if they were answered too often.
+/// Commands without a response, by CID; negative with more than one.
 fn unanswered(sent: &[Sqe], responses: &[Response]) -> BTreeMap<u16, i32> {
     let mut left = BTreeMap::new();
     sent.iter().for_each(|sqe| *left.entry(sqe.cid.get()).or_default() += 1);
@@ -48,7 +48,7 @@ fn unanswered(sent: &[Sqe], responses: &[Response]) -> BTreeMap<u16, i32> {
 
 proptest! {
     #[test]
-    fn admin_commands_are_answered_once(
+    fn admin_commands_complete_once(
         sent in prop::collection::vec(
             command(AdminOpcode::NAMED.iter().map(|(op, _)| op.0).chain([FABRICS]).collect()),
             1..40,
@@ -67,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn io_commands_are_answered_once(
+    fn io_commands_complete_once(
         sent in prop::collection::vec(
             command(IoOpcode::NAMED.iter().map(|(op, _)| op.0).collect()),
             1..40,

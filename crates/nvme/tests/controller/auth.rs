@@ -1,4 +1,4 @@
-//! Queues whose host has to say who it is: what they refuse, and until when.
+//! Queues that require authentication.
 use crate::support::{
     Ended, HOST_NQN, NOW, NQN, config, connect_command, connect_data, namespace, null,
     property_command, received,
@@ -40,7 +40,7 @@ fn auth_command(fctype: FabricsType, len: usize) -> AuthCommand {
     command
 }
 
-/// A queue, whichever.
+/// A queue of either kind.
 struct Queue(ConnectedQueue);
 
 impl Queue {
@@ -95,7 +95,7 @@ impl Queue {
 }
 
 #[test]
-fn each_queue_executes_nothing_before_its_host_is_known() {
+fn queue_executes_nothing_before_authentication() {
     let target = target(&format!("{HOST_NQN} {SECRET}"));
     let (mut admin, result) = Queue::connect(&target, CNTLID_ANY, 0);
     assert_eq!(result, REQUIRED | 1);
@@ -129,7 +129,7 @@ fn hosts_without_a_secret_are_refused() {
 }
 
 #[test]
-fn who_fails_is_told_why_and_gets_nothing_any_more() {
+fn failed_host_gets_the_reason_and_nothing_more() {
     let other = "DHHC-1:00:2wKd3YDIcRMN/rCJa/k60E8xBQMw+2D9UnigSQ6YFkEHV3Yy:";
     let target = target(&format!("{HOST_NQN} {other}"));
     let (mut admin, _) = Queue::connect(&target, CNTLID_ANY, 0);
@@ -138,7 +138,7 @@ fn who_fails_is_told_why_and_gets_nothing_any_more() {
     admin.message(&negotiate);
     let (reply, waits) = waits.take(&admin.fetch()).expect("a challenge");
     admin.message(&reply);
-    assert_eq!(admin.auth_state(), AuthState::Unauthenticated, "it is to be told yet");
+    assert_eq!(admin.auth_state(), AuthState::Unauthenticated, "the reason is not fetched yet");
     assert!(waits.take(&admin.fetch()).is_err());
     assert_eq!(admin.auth_state(), AuthState::Failed(Explanation::FAILED));
     let again = admin.send(auth_command(FabricsType::AUTH_RECEIVE, 4096), &[]);
@@ -148,7 +148,7 @@ fn who_fails_is_told_why_and_gets_nothing_any_more() {
 }
 
 #[test]
-fn commands_of_another_form_are_refused_and_change_nothing() {
+fn malformed_commands_are_refused_and_change_nothing() {
     let target = target(&format!("{HOST_NQN} {SECRET}"));
     let (mut admin, _) = Queue::connect(&target, CNTLID_ANY, 0);
     let send = auth_command(FabricsType::AUTH_SEND, 8);
@@ -168,9 +168,9 @@ fn commands_of_another_form_are_refused_and_change_nothing() {
     admin.authenticate();
 }
 
-/// Keep alive does not run out while a host that authenticates has no way to say that it lives.
+/// The keep alive timer does not expire during authentication, when the host can send no Keep Alive.
 #[test]
-fn keep_alive_begins_when_the_host_is_known() {
+fn keep_alive_starts_with_authentication() {
     let target = target(&format!("{HOST_NQN} {SECRET}"));
     let (mut queue, _) = Queue::connect(&target, CNTLID_ANY, 0);
     let late = Nanos(NOW.0 + 60_000_000_000);

@@ -1,4 +1,4 @@
-//! Connect: what is refused, and why.
+//! Connect, and why it is refused.
 use crate::support::{
     Ended, HOST_NQN, Host, NOW, NQN, config, connect_command, connect_data, null, queue_of,
 };
@@ -17,7 +17,7 @@ use zonal_nvme::wire::opcode::{Cns, FeatureId, LogId};
 use zonal_nvme::wire::property::Property;
 use zonal_nvme::wire::{Sqe, terminated, text};
 
-/// The status and the place of the parameter with which a Connect was refused.
+/// The status and the parameter of a refused Connect.
 fn refused(target: &Target, sqe: &Sqe, data: &[u8]) -> (NvmeStatus, u64) {
     let Err(answer) = target.connect(NOW, sqe, data) else { panic!("connected") };
     let ended = Ended::of(answer);
@@ -25,7 +25,7 @@ fn refused(target: &Target, sqe: &Sqe, data: &[u8]) -> (NvmeStatus, u64) {
 }
 
 #[test]
-fn connect_names_the_parameter_that_is_wrong() {
+fn connect_reports_the_invalid_parameter() {
     let host = Host::new(&null());
     let target = &host.target;
     let parameter = |place| (NvmeStatus::CONNECT_PARAMETERS, place);
@@ -99,7 +99,7 @@ fn controllers_have_identifiers_of_their_own() {
 }
 
 #[test]
-fn discovery_tells_what_there_is_and_when_it_changes() {
+fn discovery_log_lists_subsystems_and_its_change_is_an_event() {
     let entry = |name: &str| {
         let mut entry = DiscoveryEntry::zeroed();
         (entry.transport, entry.family, entry.subsystem_type) = (3, 1, 2);
@@ -139,7 +139,7 @@ fn discovery_tells_what_there_is_and_when_it_changes() {
 }
 
 #[test]
-fn what_zns_cannot_describe_is_no_namespace() {
+fn devices_that_zns_cannot_describe_are_refused() {
     let of = |config: NullConfig| Namespace::new(queue_of(&config).1, [0; 16]).err();
     assert_eq!(
         of(NullConfig { conventional: 1, ..null() }),
@@ -169,7 +169,7 @@ fn namespace_identifiers_are_used_once() {
 }
 
 #[test]
-fn queues_go_to_threads_of_their_own() {
+fn queues_can_be_moved_to_threads() {
     fn sent<T: Send>() {}
     fn shared<T: Send + Sync>() {}
     sent::<zonal_nvme::controller::Controller>();

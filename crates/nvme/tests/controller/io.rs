@@ -1,4 +1,4 @@
-//! I/O commands: data, checks, several at once, namespaces that go away.
+//! I/O commands: data, checks, several in flight, removed namespaces.
 use crate::support::{CAPACITY, Ended, Host, Io, ZONE, ZONES, namespace, null, received, rw};
 use zerocopy::IntoBytes;
 use zonal_blk::Bytes;
@@ -15,7 +15,7 @@ fn pattern(blocks: usize, seed: u8) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_written_is_read_and_appends_say_where_they_landed() {
+fn reads_return_what_was_written_and_appends_their_lba() {
     let host = Host::new(&null());
     let mut io = host.io(1);
     io.write(0, &pattern(3, 1)).fine();
@@ -97,7 +97,7 @@ fn transfers_are_as_long_as_mdts_allows() {
 }
 
 #[test]
-fn writes_of_a_zone_may_be_sent_together() {
+fn writes_of_a_zone_may_be_in_flight_together() {
     let host = Host::new(&null());
     let mut io = host.io(1);
     let mut responses = Vec::new();
@@ -124,7 +124,7 @@ fn writes_of_a_zone_may_be_sent_together() {
 }
 
 #[test]
-fn submission_queue_head_goes_round() {
+fn submission_queue_head_wraps() {
     let host = Host::new(&null());
     let mut io = host.io(1);
     // 128 entries, the first of which was the Connect command.
@@ -195,7 +195,7 @@ fn deallocation_empties_blocks_and_is_a_hint_to_sequential_zones() {
 }
 
 #[test]
-fn namespace_that_is_removed_ends_what_is_on_its_way_and_takes_nothing_more() {
+fn removed_namespace_completes_io_in_flight_and_refuses_more() {
     let host = Host::new(&NullConfig { latency: zonal_blk::Nanos(1000), ..null() });
     let mut io = host.io(1);
     let mut responses = Vec::new();
@@ -217,7 +217,7 @@ fn namespace_that_is_removed_ends_what_is_on_its_way_and_takes_nothing_more() {
 }
 
 #[test]
-fn controller_that_is_not_ready_takes_no_io() {
+fn controller_that_is_not_ready_refuses_io() {
     let mut host = Host::new(&null());
     let mut io = host.io(1);
     host.set(Property::CC, 0x46_4061);
@@ -257,7 +257,7 @@ fn queues_of_several_hosts_share_a_namespace() {
 }
 
 #[test]
-fn buffer_used_again_brings_the_host_nothing_of_what_it_held() {
+fn reused_buffer_leaks_no_data_to_the_host() {
     // Reads of this device leave the buffer as it is.
     let host = Host::new(&NullConfig { memory: false, ..null() });
     let mut io = host.io(1);
@@ -275,7 +275,7 @@ fn buffer_used_again_brings_the_host_nothing_of_what_it_held() {
 }
 
 #[test]
-fn there_is_no_room_for_commands_with_more_than_16_mib_of_data() {
+fn data_in_flight_are_limited_to_16_mib() {
     let latency = zonal_blk::Nanos(1000);
     let plain = NullConfig { zoned: false, size: Bytes(32 << 20), latency, ..null() };
     let host = Host::new(&plain);

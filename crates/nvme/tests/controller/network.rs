@@ -414,7 +414,7 @@ fn session_ends_if_the_host_does_not_connect_or_may_not() {
     data.hostnqn = terminated("nqn.other");
     send(&mut stranger, &connect(0, &data));
     assert_eq!(stranger.poll(NOW, 0), Err(SessionError::Refused("not allowed".to_owned())));
-    assert!(!stranger.output().is_empty(), "the host is told");
+    assert!(!stranger.output().is_empty(), "the host gets the response");
 
     let mut lost = session(&host.subsystem);
     send(&mut lost, &connect(0, &connect_data(CNTLID_ANY, "nqn.nothing")));

@@ -1,4 +1,4 @@
-//! What a Linux host (6.12) asks of a ZNS subsystem, in its order, and what it needs to hear.
+//! The commands that a Linux host (6.12) sends to a ZNS subsystem, in its order, and the data it needs.
 use crate::support::{Ended, Host, NQN, ZONE, ZONES, null, property_command};
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::wire::identify::{
@@ -9,7 +9,7 @@ use zonal_nvme::wire::opcode::{AdminOpcode, Cns, FabricsType, FeatureId, LogId};
 use zonal_nvme::wire::property::Property;
 use zonal_nvme::wire::{Sqe, text};
 
-/// What is asked.
+/// A command of the host.
 enum Ask {
     Identify(Cns, u32, u8),
     /// Log page, namespace, command set, length.
@@ -24,7 +24,7 @@ fn bytes(ended: &Ended, at: usize) -> &[u8] {
 }
 
 #[test]
-fn linux_host_gets_what_it_needs_in_its_order() {
+fn linux_host_sequence() {
     type Needs = fn(&Ended) -> bool;
     let table: [(&str, Ask, Needs); 16] = [
         ("controller", Identify(Cns::CONTROLLER, 0, 0), |ended| {
@@ -124,7 +124,7 @@ fn linux_host_gets_what_it_needs_in_its_order() {
 }
 
 #[test]
-fn shutdown_and_disable_abort_the_request_for_events() {
+fn shutdown_and_disable_abort_asynchronous_event_requests() {
     for cc in [0x46_4061, 0x46_0060] {
         let mut host = Host::new(&null());
         assert_eq!(host.ask_for_event(9), None);
@@ -139,7 +139,7 @@ fn shutdown_and_disable_abort_the_request_for_events() {
 }
 
 #[test]
-fn keep_alive_is_expected_within_its_timeout() {
+fn controller_expires_without_keep_alive() {
     const MS: u64 = 1_000_000;
     let mut host = Host::new(&null());
     let begin = host.now.0;

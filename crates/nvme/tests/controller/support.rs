@@ -98,7 +98,7 @@ pub fn received(data: &[u8]) -> Option<Buf> {
     (!data.is_empty()).then(|| Buf::from(data))
 }
 
-/// The outcome of a command.
+/// The completion of a command.
 #[derive(Debug)]
 pub struct Ended {
     pub status: NvmeStatus,
@@ -140,7 +140,7 @@ impl Host {
         host
     }
 
-    /// The same, not enabled.
+    /// As [`Host::new`], not enabled.
     pub fn connected(null: &NullConfig) -> Self {
         let (device, namespace) = namespace(null);
         let subsystem = Subsystem::new(config());
@@ -172,7 +172,7 @@ impl Host {
         responses
     }
 
-    /// The one answer to a command.
+    /// The only response to a command.
     pub fn send(&mut self, sqe: impl Into<Sqe>, data: &[u8]) -> Ended {
         let mut responses = self.responses(sqe.into(), data);
         assert_eq!(responses.len(), 1, "one answer, at once");
@@ -219,13 +219,13 @@ impl Host {
         self.send(feature(AdminOpcode::GET_FEATURES, fid, 0, 4096), &[])
     }
 
-    /// Asks for an event; `None` while there is none.
+    /// Sends an Asynchronous Event Request; `None` while it is outstanding.
     pub fn ask_for_event(&mut self, cid: u16) -> Option<(NvmeStatus, u64)> {
         let responses = self.responses(Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, cid, 0), &[]);
         first_event(responses, cid)
     }
 
-    /// What has become of a request for events.
+    /// The completion of an Asynchronous Event Request; `None` while it is outstanding.
     pub fn event(&mut self, cid: u16) -> Option<(NvmeStatus, u64)> {
         let mut responses = Vec::new();
         self.admin.poll(self.now, &mut responses);
@@ -294,7 +294,7 @@ impl Io {
         self.send(zone_send(slba, action, options), &[]).status
     }
 
-    /// A zone report: the number that its header has, and the descriptors.
+    /// A zone report: the number in its header, and the descriptors.
     pub fn report(&mut self, slba: u64, filter: u8, partial: bool, room: usize) -> (u64, Zones) {
         let ended = self.send(zone_receive(slba, filter, partial, 64 + 64 * room), &[]).fine();
         let header: ReportHeader = ended.structure();

@@ -21,7 +21,7 @@ const ALL: u8 = 1;
 const CONDITIONS: [ZoneCondition; 7] =
     [Empty, ImplicitOpen, ExplicitOpen, Closed, Full, ReadOnly, Offline];
 
-/// Brings zone `zone` in a condition; those that can are written to block 1.
+/// Brings zone `zone` into a condition, with one block written where that is possible.
 fn prepare(host: &Host, io: &mut Io, zone: u64, cond: ZoneCondition) {
     let slba = zone * ZONE;
     let mut manage = |action| assert_eq!(io.manage(slba, action, 0), NvmeStatus::SUCCESS);
@@ -62,7 +62,7 @@ fn every_action_in_every_condition() {
     let ok = S::SUCCESS;
     let transition = S::ZONE_TRANSITION;
     let field = S::INVALID_FIELD;
-    /// By condition, as in CONDITIONS: status and the condition that follows.
+    /// By condition, as in CONDITIONS: the status and the next condition.
     type Ends = [(NvmeStatus, ZoneCondition); 7];
     let table: [(&str, u8, Ends); 7] = [
         (
@@ -232,7 +232,7 @@ fn zoo() -> (Host, Io) {
 }
 
 #[test]
-fn select_all_means_the_zones_that_the_action_is_for() {
+fn select_all_selects_the_zones_that_the_action_applies_to() {
     let before = [Closed, ImplicitOpen, ExplicitOpen, Empty, ReadOnly, Offline, Empty, Full];
     for (action, expected) in [
         (CLOSE, [Closed, Closed, Closed, Empty, ReadOnly, Offline, Empty, Full]),
@@ -258,7 +258,7 @@ fn select_all_means_the_zones_that_the_action_is_for() {
 }
 
 #[test]
-fn reports_list_what_the_filter_names() {
+fn reports_list_what_the_filter_selects() {
     let (_host, mut io) = zoo();
     let wp = |written: u64, zone: u64| zone * ZONE + written;
     for (filter, zones) in [
@@ -284,7 +284,7 @@ fn reports_list_what_the_filter_names() {
 }
 
 #[test]
-fn partial_report_counts_what_it_holds() {
+fn partial_report_counts_what_it_contains() {
     let host = Host::new(&null());
     let mut io = host.io(1);
     for (slba, partial, room, count, listed) in [
@@ -308,7 +308,7 @@ fn partial_report_counts_what_it_holds() {
 }
 
 #[test]
-fn management_that_names_no_zone_is_refused() {
+fn management_of_no_zone_is_refused() {
     let host = Host::new(&null());
     let mut io = host.io(1);
     let end = ZONE * ZONES;
@@ -352,7 +352,7 @@ fn limits_have_statuses_of_their_own() {
 }
 
 #[test]
-fn device_that_cannot_take_zones_offline_says_so() {
+fn offline_zone_fails_without_support_of_the_device() {
     let host = Host::new(&null());
     let (device, queue) = crate::support::queue_of(&null());
     let namespace = zonal_nvme::controller::Namespace::new(queue, [1; 16]).unwrap();
