@@ -1,4 +1,4 @@
-//! What a submitter hands to the block layer and what it gets back.
+//! What is submitted to the block layer, and what comes back.
 use crate::buf::Buf;
 use crate::layout::StructLayout;
 use crate::sched::Prio;
@@ -6,7 +6,7 @@ use crate::status::Status;
 use crate::struct_layout;
 use crate::units::Sector;
 
-/// What a bio asks for (`enum req_op`).
+/// The operation of a bio (`enum req_op`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Op {
@@ -21,7 +21,7 @@ pub enum Op {
     ZoneAppend,
     /// Make what has completed durable. Carries no data.
     Flush,
-    /// The data are no longer needed.
+    /// The data is no longer needed.
     Discard,
     /// Open the zone that starts at `sector`.
     ZoneOpen,
@@ -65,8 +65,8 @@ impl BioFlags {
     pub const PREFLUSH: BioFlags = BioFlags(1 << 1);
     /// Do not merge this bio with others.
     pub const NOMERGE: BioFlags = BioFlags(1 << 2);
-    /// Nobody waits for this write, as for write-back of cached pages (the kernel marks the
-    /// others, `REQ_SYNC`). Schedulers may put it off.
+    /// Nobody waits for this write, as with write-back of cached pages (the kernel marks the others,
+    /// `REQ_SYNC`). Schedulers may defer it.
     pub const ASYNC: BioFlags = BioFlags(1 << 3);
 
     /// Whether all of `other` are set.
@@ -82,7 +82,7 @@ impl std::ops::BitOr for BioFlags {
     }
 }
 
-/// A block I/O: what a submitter wants done.
+/// A block I/O.
 #[derive(Debug)]
 pub struct Bio {
     /// The operation.
@@ -95,9 +95,9 @@ pub struct Bio {
     pub sector: Sector,
     /// Length in 512-byte sectors; 0 where the operation has no range.
     pub nr_sectors: u32,
-    /// Given back with the completion, not looked at.
+    /// Returned with the completion; opaque to the layer.
     pub user_data: u64,
-    /// Data to write or room for data to read. Devices that keep no data do without.
+    /// Data to write, or room for data to read. `None` on devices that keep no data.
     pub buf: Option<Buf>,
 }
 
@@ -124,7 +124,7 @@ impl Bio {
         Bio { buf: Some(buf), ..Bio::new(Op::Write, sector, nr_sectors, user_data) }
     }
 
-    /// A read that brings its data in a new buffer.
+    /// A read into a new buffer.
     pub fn read(sector: Sector, nr_sectors: u32, user_data: u64) -> Self {
         let buf = Some(Buf::zeroed(nr_sectors as usize * 512));
         Bio { buf, ..Bio::new(Op::Read, sector, nr_sectors, user_data) }
@@ -141,12 +141,12 @@ impl Bio {
     }
 }
 
-/// The end of a bio.
+/// How a bio completed.
 #[derive(Debug)]
 pub struct Completion {
     /// The bio's `user_data`.
     pub user_data: u64,
-    /// How it ended.
+    /// The result.
     pub status: Status,
     /// The bio's first sector; for a zone append, where the data landed.
     pub sector: Sector,

@@ -11,7 +11,7 @@ struct Page([u8; 4096]);
 /// down and gives it back with the completion. One that is [lent](Buf::external) has a length and no
 /// bytes.
 ///
-/// One pointer wide: a bio is copied on its way, and most bios of the fast devices carry none.
+/// One pointer wide: bios are copied on the way down, and most bios of the fast devices carry none.
 pub struct Buf(Box<Inner>);
 
 struct Inner {

@@ -1,8 +1,8 @@
-//! A thread's way into the block layer: one straight way down, one straight way up.
+//! A thread's connection to the block layer: straight down, and straight up again.
 //!
-//! Takes bios ([`Channel::submit`]); gives completions ([`Channel::poll`]). Keeps true: every bio
-//! completes exactly once, on this channel. Belongs to one thread; its hardware queue, its stock of
-//! requests and its completions have no locks.
+//! Bios go in with [`Channel::submit`] and come out as completions of [`Channel::poll`]. Every bio
+//! completes exactly once, on the channel that submitted it. A channel belongs to one thread: its
+//! hardware queue, its pool of requests and its completions have no locks.
 use crate::bio::{Bio, Completion, Op};
 use crate::completion::{Mailbox, SplitBios};
 use crate::gate::ChannelUsage;
@@ -22,14 +22,14 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-/// How many requests one [`Channel::poll`] finishes at the most, so that a thread that issues the
+/// How many requests one [`Channel::poll`] completes at most, so that a thread that issues the
 /// waiting writes of others comes back to its own work.
 const POLL_BUDGET: usize = 256;
 
 /// A thread's connection to a [`Queue`].
 ///
-/// Whoever has bios outstanding must go on calling [`Channel::poll`], also for the others' sake:
-/// the writes that wait in a plug are issued by the channel whose write they wait for.
+/// Must be polled when [`Channel::next_event`] says, for the sake of other channels too: writes that
+/// wait in a plug are issued by the channel whose write they wait for.
 pub struct Channel {
     queue: Arc<Queue>,
     id: u32,
@@ -40,31 +40,32 @@ pub struct Channel {
     batching: bool,
     mailbox: Arc<Mailbox>,
     outbox: Vec<Outgoing>,
-    /// What was in the mailbox; kept for its capacity.
+    /// Scratch space for the contents of the mailbox.
     mail: Vec<Box<Request>>,
     pool: RequestPool,
     parents: SplitBios,
-    /// Bios that ended before they reached a device.
+    /// Completions of bios that never reached the device.
     ended: Vec<Completion>,
-    /// Requests that the end of another made impossible.
+    /// Waiting requests that the failure or completion of another made impossible.
     aborted: RequestList,
-    /// Requests that came back from the device; kept for its capacity.
+    /// Scratch space for requests that came back from the device.
     done: Vec<Box<Request>>,
-    /// Bios that came while the queue was frozen.
+    /// Bios submitted while the queue was frozen.
     held: VecDeque<Bio>,
-    /// Bios that are in the layer.
+    /// Bios inside the layer.
     nr_bios: usize,
     usage: Arc<ChannelUsage>,
-    /// `None` if nobody wants to know.
+    /// `None` without [`QueueOptions::iostats`](crate::QueueOptions::iostats).
     iostat: Option<Arc<IoCounters>>,
-    /// What a batch may be merged into.
+    /// The limit on merging within a batch.
     merge: MergeLimit,
     fast_path: FastPath,
     limits: Limits,
-    /// Changes to the queue that the channel knows of.
+    /// [`Gate::changes`](crate::gate::Gate::changes) as of the configuration in use.
     changes: u32,
     retiring: bool,
-    /// Was told that it can go: the others that share the hardware queue may retire since.
+    /// [`Channel::is_idle`] has said so after `retire`. Remembered, because the other users of a shared
+    /// hardware queue may retire later.
     told_may_close: bool,
 }
 
@@ -125,8 +126,8 @@ impl Channel {
         self.nr_bios + self.held.len()
     }
 
-    /// Sends a bio down. It completes in a later [`Channel::poll`], also if it fails at once.
-    /// While the queue is frozen it is held back, in order.
+    /// Submits a bio. It completes in a later [`Channel::poll`], even if it fails at once. While the
+    /// queue is frozen it is held back, in order.
     #[inline(always)]
     pub fn submit(&mut self, now: Nanos, bio: Bio) {
         if self.is_open() {
@@ -137,13 +138,13 @@ impl Channel {
         }
     }
 
-    /// Sends bios down together (the kernel's `blk_start_plug`): those that follow one another on
-    /// the medium go as one command, and a scheduler orders them as one set. Leaves `bios` empty.
+    /// Submits bios together (the kernel's `blk_start_plug`): adjacent ones go as one command, and a
+    /// scheduler orders them as one set. Leaves `bios` empty.
     pub fn submit_batch(&mut self, now: Nanos, bios: &mut Vec<Bio>) {
         self.batching = true;
         let mut last: Option<Box<Request>> = None;
         for bio in bios.drain(..) {
-            // Whether it may come in is asked first: what it is judged by may have changed.
+            // First: entering the queue may reload the configuration that `fast_path` belongs to.
             let zone = if self.is_open() { self.fast_path.zone_of(&bio) } else { None };
             let Some(zone) = zone else {
                 if let Some(request) = last.take() {
@@ -157,7 +158,7 @@ impl Channel {
             if let Some(sched) = &mut self.sched
                 && request.op() == Op::Read
             {
-                // No plug is in its way, and the scheduler merges what it orders.
+                // Reads pass no plug, and the scheduler merges what it orders.
                 sched.add_to_batch(request);
                 continue;
             }
@@ -181,11 +182,11 @@ impl Channel {
         }
     }
 
-    /// Whether a bio may come in.
+    /// Whether a bio may enter.
     #[inline(always)]
     fn is_open(&mut self) -> bool {
         let gate = self.queue.gate();
-        // What is held goes first, also if the queue was thawed since.
+        // Held bios go first, even if the queue has been unfrozen since.
         self.held.is_empty()
             && if self.nr_bios == 0 {
                 self.usage.enter(gate) && self.refresh_config()
@@ -194,7 +195,7 @@ impl Channel {
             }
     }
 
-    /// The channel's first bio comes in: what has changed meanwhile? Always true.
+    /// Reloads the configuration if it has changed, when the channel's first bio enters. Always true.
     #[inline(always)]
     fn refresh_config(&mut self) -> bool {
         if self.is_config_stale() {
@@ -233,7 +234,7 @@ impl Channel {
         }
     }
 
-    /// The way in for a bio that has to be looked at more closely.
+    /// Admits a bio that the fast path does not cover.
     #[inline(never)]
     fn check_and_split(&mut self, now: Nanos, bio: Bio) {
         if let Err(status) = split::check(&self.limits, &bio) {
@@ -254,7 +255,7 @@ impl Channel {
         }
     }
 
-    /// Completes a bio that got no further than the check.
+    /// Completes a bio that failed the check.
     fn end(&mut self, bio: Bio, status: Status) {
         let Bio { user_data, sector, buf, .. } = bio;
         self.ended.push(Completion { user_data, status, sector, buf });
@@ -280,7 +281,7 @@ impl Channel {
         request
     }
 
-    /// Into the plug of the request's zone, if it has one.
+    /// Passes a request through the plug of its zone, if it has one.
     #[inline]
     fn enter_plug(&mut self, now: Nanos, request: Box<Request>) {
         match self.queue.enter(now, request, &mut self.aborted) {
@@ -296,8 +297,8 @@ impl Channel {
         }
     }
 
-    /// The plug did not take a request. If bios were merged in it, each is judged for itself: one
-    /// that is misplaced leaves the others alone (A17).
+    /// The plug refused a request. Merged bios are tried one by one: a misplaced one must not fail the
+    /// others (A17).
     #[cold]
     fn plug_refused(&mut self, now: Nanos, mut request: Box<Request>, status: Status) {
         if !request.is_merged() {
@@ -313,7 +314,7 @@ impl Channel {
         }
     }
 
-    /// Out of the plug, to the scheduler or the device.
+    /// Sends a request that has passed its plug to the scheduler or the device.
     #[inline]
     fn issue(&mut self, now: Nanos, request: Box<Request>) {
         match &mut self.sched {
@@ -323,8 +324,8 @@ impl Channel {
         }
     }
 
-    /// Brings up what is done at `now`, appending to `completions`, and sends down what that
-    /// releases. Gives the number of completions.
+    /// Appends what has completed by `now` to `completions` and issues the requests that waited for it.
+    /// Returns the number of completions.
     pub fn poll(&mut self, now: Nanos, completions: &mut Vec<Completion>) -> usize {
         self.admit_held(now);
         let before = completions.len();
@@ -340,8 +341,8 @@ impl Channel {
                 break;
             }
             budget = budget.saturating_sub(done.len());
-            // On a shared hardware queue they may be others', sent by settings that came after the
-            // last bio here had left; while they are inside there are no newer ones.
+            // On a shared hardware queue they may belong to other channels and to a configuration that
+            // is newer than this channel's; it cannot change again while they are inside.
             if self.is_config_stale() {
                 self.reload_config();
             }
@@ -376,7 +377,7 @@ impl Channel {
         count
     }
 
-    /// Lets in what was held back, if the queue is no longer frozen.
+    /// Admits held bios if the queue is no longer frozen.
     fn admit_held(&mut self, now: Nanos) {
         if self.held.is_empty() || self.queue.gate().is_frozen() {
             return;
@@ -408,7 +409,7 @@ impl Channel {
         self.mail = mail;
     }
 
-    /// The device is done with a request: lets the plug send its next write, then ends the bios.
+    /// The device is done with a request: issues the next write of its plug, then completes the bios.
     #[inline]
     fn complete(&mut self, now: Nanos, request: Box<Request>, completions: &mut Vec<Completion>) {
         if let Some(iostat) = &self.iostat {
@@ -436,7 +437,7 @@ impl Channel {
         }
     }
 
-    /// Ends the bios of a request, each on the channel it came from.
+    /// Completes the bios of a request, each on the channel that it came from.
     #[inline]
     fn deliver(&mut self, mut request: Box<Request>, completions: &mut Vec<Completion>) {
         if !request.is_merged() {
@@ -472,7 +473,7 @@ impl Channel {
         }
     }
 
-    /// Takes what is to go to other channels to their mailboxes.
+    /// Delivers the outbox.
     fn send_mail(&mut self) {
         for Outgoing { mailbox, requests, .. } in &mut self.outbox {
             if requests.is_empty() || mutant!(MailLost) && self.retiring {
@@ -482,7 +483,7 @@ impl Channel {
         }
     }
 
-    /// Ends the bio of one of this channel's requests, unless parts of it are still out.
+    /// Completes the bio of one of this channel's requests, unless other parts of it are in flight.
     #[inline(always)]
     fn finish(&mut self, mut request: Box<Request>, completions: &mut Vec<Completion>) {
         match request.parent {
@@ -564,27 +565,26 @@ impl Channel {
         }
     }
 
-    /// Sets the share of the device that the scheduler bfq gives this channel, 1 to 1000 (a process
-    /// in the kernel, where the priority sets it: ten times what the level lacks to 8, as here
-    /// until this is called).
+    /// Sets the weight that the scheduler bfq gives this channel, 1 to 1000. Until this is called it
+    /// follows from the I/O priority as in the kernel: 10 * (8 - level).
     pub fn set_weight(&mut self, weight: u16) {
         if let Some(sched) = &self.sched {
             sched.set_weight(self.id, weight);
         }
     }
 
-    /// Whether another channel has left something here for the next [`Channel::poll`].
+    /// Whether another channel has left requests here for the next [`Channel::poll`].
     pub fn has_mail(&self) -> bool {
         !self.mailbox.is_empty()
     }
 
-    /// Whether bios wait for the queue to be thawed.
+    /// Whether bios wait for the queue to be unfrozen.
     pub fn has_held_bios(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// From now on leaves the waiting writes of other channels to them. When [`Channel::is_idle`],
-    /// the channel can go.
+    /// From now on leaves the waiting writes of other channels to those. Once [`Channel::is_idle`], the
+    /// channel can be dropped.
     pub fn retire(&mut self) {
         if !std::mem::replace(&mut self.retiring, true) {
             self.hctx.retire();
@@ -594,7 +594,7 @@ impl Channel {
         }
     }
 
-    /// Whether nothing that anybody waits for depends on this channel.
+    /// Whether nothing depends on this channel any more.
     pub fn is_idle(&mut self) -> bool {
         let may_close = self.hctx.may_close(self.retiring);
         self.told_may_close = self.retiring && may_close;

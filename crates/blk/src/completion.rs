@@ -1,7 +1,6 @@
-//! The way back: requests that another channel finished, and the parts of split bios.
+//! The way up: requests that another channel completed, and the parts of split bios.
 //!
-//! Takes requests that are done; gives the submitter one completion a bio. Keeps true: a bio
-//! completes on the channel it came from, once, when all of its parts have.
+//! A bio completes once, on the channel that submitted it, when all of its parts have.
 use crate::bio::{Bio, Completion};
 use crate::lock::SpinLock;
 use crate::probe::{mark, mutant};
@@ -10,7 +9,7 @@ use crate::status::Status;
 use crate::sync::{AtomicBool, Ordering};
 use crate::wake::Sleeper;
 
-/// Where other channels leave the requests of this one that they finished. A write that waited in
+/// Where other channels leave the requests of this one that they have completed. A write that waited in
 /// a plug is issued by the channel whose write it waited for.
 ///
 /// Two cache lines of its own: its owner reads the flag on every poll.
@@ -52,7 +51,7 @@ impl Mailbox {
         !self.full.load(Ordering::Acquire)
     }
 
-    /// Gives what there is in exchange for `room`, an empty list.
+    /// Swaps the contents for `room`, an empty list.
     pub(crate) fn take(&self, room: &mut Vec<Box<Request>>) {
         debug_assert!(room.is_empty(), "what is in the list would be delivered elsewhere");
         if !self.is_empty() {
@@ -79,7 +78,7 @@ pub(crate) struct SplitBios {
 }
 
 impl SplitBios {
-    /// Takes in a bio that goes out in `parts` parts.
+    /// Adds a bio that is issued in `parts` parts.
     pub(crate) fn insert(&mut self, bio: Bio, parts: u32) -> u32 {
         let parent = Some(SplitBio { bio, parts, status: Status::Ok });
         if let Some(slot) = self.free.pop() {
@@ -91,8 +90,8 @@ impl SplitBios {
         }
     }
 
-    /// Notes the end of the part `request`. Gives the bio's completion with the last part; its
-    /// status is that of the first part that failed.
+    /// Notes that the part `request` has completed. Returns the completion of the bio with the last
+    /// part; its status is that of the first part that failed.
     pub(crate) fn part_done(&mut self, slot: u32, request: &mut Request) -> Option<Completion> {
         let entry = &mut self.entries[slot as usize];
         let parent = entry.as_mut().expect("a part has a parent");

@@ -1,4 +1,4 @@
-//! The seam between the block layer and a device.
+//! The interface between the block layer and a device.
 use crate::limits::Limits;
 use crate::request::Request;
 use crate::status::Status;
@@ -19,9 +19,9 @@ pub trait Device: Send + Sync {
     /// The status with which the device refused the report.
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status>;
 
-    /// Whether its queues take bios whose buffers are [lent](crate::Buf::external): the alignment in
-    /// memory, in bytes, of those that can be moved where they are. A device around another one
-    /// passes that on only if it looks at no data.
+    /// Whether its queues take bios with [external buffers](crate::Buf::external), and the alignment in
+    /// memory, in bytes, that these must have. A device around another one passes this on only if it
+    /// does not look at data.
     fn external_buf_alignment(&self) -> Option<u32> {
         None
     }
@@ -30,7 +30,7 @@ pub trait Device: Send + Sync {
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue>;
 }
 
-/// A hardware queue: takes requests, gives them back done. Used by one thread at a time.
+/// A hardware queue: requests go in and come back completed. Used by one thread at a time.
 pub trait HwQueue: Send {
     /// Starts a request. The device owns it until [`HwQueue::poll`] gives it back.
     ///
@@ -50,29 +50,29 @@ pub trait HwQueue: Send {
     /// A device around another one passes this on.
     fn wait_fds(&self, _fds: &mut Vec<RawFd>) {}
 
-    /// Another channel takes over the queue of one that has gone; nothing is in flight. A device
+    /// Another channel takes over the queue of one that was dropped; nothing is in flight. A device
     /// whose queues each have a sequence of random numbers begins a new one. A device around another
     /// one passes this on.
     fn reopen(&mut self) {}
 
-    /// A request has been here for longer than the queue's I/O timeout: the device may stop it
-    /// (`blk_mq_ops::timeout`). Whatever it gives back it must not do any more; if it has to be
-    /// reset to stop one request it gives back others too, each with its status. Those that can be
-    /// given back at once go to the end of `done`.
+    /// A request has been in flight for longer than the I/O timeout: the device may abort it
+    /// (`blk_mq_ops::timeout`). A request that it gives back it must no longer execute. If aborting one
+    /// takes a reset, it gives back the others too, each with its status. Those that can be given back
+    /// at once go to the end of `done`.
     ///
-    /// Unless a device does something about it, it goes on with the request.
+    /// By default the device goes on with the request.
     fn abort(&mut self, _now: Nanos, _tag: Tag, _done: &mut Vec<Box<Request>>) -> Abort {
         Abort::ResetTimer
     }
 }
 
-/// What a device does about a request that has taken too long.
+/// What a device does about a request that has timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Abort {
-    /// It gives the request back, now or with a later poll. Whether the request was done, nobody
-    /// knows: it ends with [`Status::Timeout`], and until it is back its tag stays taken.
+    /// It gives the request back, now or in a later poll. Whether the request was executed is unknown:
+    /// it completes with [`Status::Timeout`], and its tag stays allocated until it is back.
     Accepted,
-    /// It goes on with the request (`BLK_EH_RESET_TIMER`), which ends as the device says. The layer
-    /// asks again after as long again.
+    /// It goes on with the request (`BLK_EH_RESET_TIMER`); after another timeout `abort` is called
+    /// again.
     ResetTimer,
 }

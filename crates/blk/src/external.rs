@@ -1,30 +1,30 @@
-//! Memory of somebody else's that a bio's data are in.
+//! Data of a bio in memory that is not the layer's, such as registered memory of a frontend.
 //!
-//! Takes a [`ExternalMemory`]; gives a handle that a device can follow to the memory, or have copied. Keeps
-//! true: nobody here looks at the bytes, so whoever submits a bio with such a buffer asks the device
-//! first ([`Device::external_buf_alignment`](crate::Device::external_buf_alignment)).
+//! A handle that a device can resolve to the memory, or copy through. Nothing in the layer looks at
+//! the bytes, so whoever submits a bio with such a buffer checks first that the device can take it
+//! ([`Device::external_buf_alignment`](crate::Device::external_buf_alignment)).
 use crate::status::Status;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// Lends memory for as long as the bios are under way that it is lent to. A device that knows its
-/// kind, by [`Any`], moves data without a copy.
+/// Memory that stays valid while bios that use it are in flight. A device that knows the concrete
+/// type, by [`Any`], moves data without a copy.
 pub trait ExternalMemory: Any + Send + Sync {
     /// Copies what lies from byte `at` of the memory `token` on.
     ///
     /// # Errors
-    /// The lender does not have as much.
+    /// The memory is shorter.
     fn read(&self, token: u64, at: usize, data: &mut [u8]) -> Result<(), Status>;
 
     /// Copies to where byte `at` of the memory `token` is.
     ///
     /// # Errors
-    /// The lender does not want as much.
+    /// The memory is shorter.
     fn write(&self, token: u64, at: usize, data: &[u8]) -> Result<(), Status>;
 }
 
-/// A piece of lent memory.
+/// A piece of external memory.
 #[derive(Clone)]
 pub struct ExternalBuf {
     memory: Arc<dyn ExternalMemory>,
@@ -33,7 +33,7 @@ pub struct ExternalBuf {
 }
 
 impl ExternalBuf {
-    /// What the lender calls `token`, from its first byte on.
+    /// The memory that its owner knows as `token`, from its first byte on.
     pub fn new(memory: Arc<dyn ExternalMemory>, token: u64) -> Self {
         ExternalBuf { memory, token, at: 0 }
     }
@@ -43,17 +43,17 @@ impl ExternalBuf {
         ExternalBuf { at: self.at + offset, ..self.clone() }
     }
 
-    /// Whose it is.
+    /// The memory that it is a piece of.
     pub fn memory(&self) -> &dyn ExternalMemory {
         &*self.memory
     }
 
-    /// What the lender knows it by.
+    /// The owner's name for the memory.
     pub fn token(&self) -> u64 {
         self.token
     }
 
-    /// The byte of it that the piece begins at.
+    /// Where in the memory the piece begins, in bytes.
     pub fn offset(&self) -> usize {
         self.at
     }
@@ -61,7 +61,7 @@ impl ExternalBuf {
     /// Copies the first bytes.
     ///
     /// # Errors
-    /// The lender does not have as much.
+    /// The memory is shorter.
     pub fn read(&self, data: &mut [u8]) -> Result<(), Status> {
         self.memory.read(self.token, self.at, data)
     }
@@ -69,7 +69,7 @@ impl ExternalBuf {
     /// Copies to the first bytes.
     ///
     /// # Errors
-    /// The lender does not want as much.
+    /// The memory is shorter.
     pub fn write(&self, data: &[u8]) -> Result<(), Status> {
         self.memory.write(self.token, self.at, data)
     }

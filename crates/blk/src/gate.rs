@@ -1,11 +1,10 @@
-//! Freezing a queue: keeps new bios out and tells when all that were in have left.
+//! Freezing a queue: new bios are kept out, and those inside drain.
 //!
-//! Takes the channels' comings and goings; gives the answer to "is the queue quiescent?". Keeps
-//! true: after a freeze has been answered with yes, no bio is inside until the thaw. A bio that
-//! comes meanwhile is held by its channel, in order, and not lost.
+//! Once a freeze has found the queue quiescent, no bio is inside until the queue is unfrozen. A bio
+//! submitted meanwhile is held by its channel, in order.
 //!
-//! A channel announces itself with its first bio inside and then looks whether the queue is frozen;
-//! whoever freezes says so and then looks for channels that are inside. Both use sequentially
+//! A channel sets its flag with the first bio inside and then checks whether the queue is frozen;
+//! whoever freezes sets that flag and then checks the flags of the channels. Both use sequentially
 //! consistent operations, so one of the two sees the other. With more bios inside, a channel only
 //! reads the flag.
 use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, store_before_load};
@@ -15,8 +14,8 @@ use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, store_befo
 pub(crate) struct Gate {
     /// How often: freezes nest.
     frozen: AtomicU32,
-    /// Counts changes to the queue, all made while nobody was inside. A channel that comes in finds
-    /// out by it that it has to look at the queue anew.
+    /// Counts configuration changes, all made with nothing inside. A channel that enters compares it
+    /// to know whether to reload its configuration.
     changes: AtomicU32,
     drain: Mutex<Drain>,
 }
@@ -25,8 +24,8 @@ pub(crate) struct Gate {
 #[derive(Debug, Default)]
 struct Drain {
     freezes: u32,
-    /// Nobody was inside since the queue was frozen, so nobody is until it is thawed. A channel
-    /// that tries the gate looks for a moment as if it were inside.
+    /// The queue was found quiescent since it was frozen, so it stays so until it is unfrozen. Needed
+    /// because a channel that tries to enter looks for a moment as if it were inside.
     done: bool,
 }
 
@@ -48,7 +47,7 @@ impl Gate {
 
     pub(crate) fn unfreeze(&self) {
         let mut drain = self.drain();
-        assert!(drain.freezes > 0, "a queue is thawed as often as it was frozen");
+        assert!(drain.freezes > 0, "a queue is unfrozen as often as it was frozen");
         drain.freezes -= 1;
         drain.done &= drain.freezes > 0;
         self.frozen.fetch_sub(1, Ordering::SeqCst);
@@ -66,12 +65,12 @@ impl Gate {
         quiet
     }
 
-    /// The queue was changed. Nobody is inside: whoever comes in after the thaw sees it.
+    /// The configuration has changed, with nothing inside: whoever enters later sees it.
     pub(crate) fn changed(&self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often the queue was changed.
+    /// Configuration changes so far.
     #[inline]
     pub(crate) fn changes(&self) -> u32 {
         self.changes.load(Ordering::Relaxed)
@@ -84,7 +83,7 @@ impl Gate {
 
 /// Whether a channel has bios inside.
 ///
-/// Two cache lines of its own: with one bio at a time it changes with each.
+/// Two cache lines of its own: at queue depth 1 it changes with each bio.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct ChannelUsage(AtomicBool);
@@ -94,7 +93,7 @@ impl ChannelUsage {
         ChannelUsage(AtomicBool::new(false))
     }
 
-    /// The channel's first bio wants in; whether it may.
+    /// Tries to enter with the channel's first bio.
     pub(crate) fn enter(&self, gate: &Gate) -> bool {
         self.0.swap(true, Ordering::SeqCst);
         store_before_load();
@@ -122,7 +121,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn loom_nobody_is_inside_once_a_freeze_was_told_so() {
+    fn loom_nothing_is_inside_once_a_frozen_queue_was_quiescent() {
         loom::model(|| {
             let shared =
                 Arc::new((Gate::new(), Arc::new(ChannelUsage::new()), AtomicBool::new(false)));

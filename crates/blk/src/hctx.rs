@@ -1,15 +1,15 @@
 //! The hardware queue: tags, dispatch, requeue, timeout.
 //!
-//! Takes requests; gives them to the device, each with a tag, and back when they are done. Keeps
-//! true: no more requests are with the device than there are tags; a request that the device was
-//! too busy for goes first when there is room again; a tag is free when its request is back, not
-//! before, also if that has taken too long.
+//! Requests go to the device, each with a tag, and come back completed. No more requests are with
+//! the device than there are tags. A request that the device was too busy for is sent first when
+//! there is room again. A tag is free when its request is back and not before, also after a
+//! timeout.
 //!
 //! # Timeouts
 //!
-//! Each tag has the time when its request was started, and the queue one time at which it looks
-//! at them all, which is never later than when the first of them is overdue. So an I/O costs a
-//! store, a poll a comparison, and every thirty seconds somebody goes through the tags.
+//! Each tag has the time when its request was started, and the queue has one time at which to check
+//! them all, never later than the first is overdue. So an I/O costs a store, a poll a comparison,
+//! and the tags are scanned every thirty seconds.
 use crate::device::{Abort, Device, HwQueue};
 use crate::probe::{mark, mutant};
 use crate::request::{Request, RequestList};
@@ -20,31 +20,30 @@ use crate::wake::Wake;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-/// When to try again what the device was too busy for, if nothing that could end is with it: the
-/// kernel's `BLK_MQ_RESOURCE_DELAY`, 3 ms (block/blk-mq.c, Linux 6.12).
+/// When to retry what the device was too busy for, if nothing is in flight whose completion could
+/// trigger it: the kernel's `BLK_MQ_RESOURCE_DELAY`, 3 ms (block/blk-mq.c, Linux 6.12).
 const RETRY: Nanos = Nanos(3_000_000);
 
-/// How long a request may be with the device unless said otherwise: the kernel's
-/// default of 30 s (block/blk-mq.c, Linux 6.12; `queue/io_timeout`).
+/// The default I/O timeout, the kernel's 30 s (block/blk-mq.c, Linux 6.12; `queue/io_timeout`).
 pub(crate) const IO_TIMEOUT: Nanos = Nanos(30_000_000_000);
 
 pub(crate) struct Hctx {
     hw: Box<dyn HwQueue>,
     free_tags: Vec<Tag>,
     depth: usize,
-    /// Tags that are not used: what a lower `nr_requests` leaves of the device's.
+    /// Tags left unused by an `nr_requests` below the queue depth.
     unused_tags: usize,
     waiting: RequestList,
-    /// By tag, when its request was started, or when the device was last asked about it.
+    /// By tag: when its request was started or last timed out.
     started: Box<[Nanos]>,
     io_timeout: Nanos,
-    /// When to look for requests that have taken too long; means nothing with none in flight.
+    /// When to check for timeouts; meaningless with nothing in flight.
     next_timeout_check: Nanos,
-    /// Tags whose requests the device was told to stop and has not given back.
+    /// Tags whose requests were aborted and are not back yet.
     aborting: Vec<Tag>,
     /// When the device last refused a request.
     refused_at: Nanos,
-    /// Channels that share the queue and will go on polling it.
+    /// Channels that share the queue and have not retired.
     sharers: u32,
 }
 
@@ -80,13 +79,13 @@ impl Hctx {
         u16::try_from(self.depth).expect("a tag has 16 bits")
     }
 
-    /// Changes how many requests may be in flight and for how long. Nothing is.
+    /// Changes how many requests may be in flight, and for how long. Nothing may be in flight.
     pub(crate) fn configure(&mut self, nr_requests: u16, io_timeout: Nanos) {
         self.unused_tags = self.depth.saturating_sub(nr_requests.into());
         self.io_timeout = io_timeout;
     }
 
-    /// Sends a request to the device, after those that wait.
+    /// Sends a request to the device, behind those that wait.
     pub(crate) fn dispatch(&mut self, now: Nanos, request: Box<Request>) {
         if self.waiting.is_empty() {
             if let Err(request) = self.start(now, request) {
@@ -111,7 +110,7 @@ impl Hctx {
         Ok(())
     }
 
-    /// How many requests the device could be sent.
+    /// How many requests could be sent now.
     #[inline]
     pub(crate) fn room(&self) -> usize {
         if self.waiting.is_empty() {
@@ -130,7 +129,7 @@ impl Hctx {
         if free == self.depth {
             self.next_timeout_check = now.saturating_add(self.io_timeout);
         }
-        let tag = self.free_tags.pop().expect("no fewer than are spared");
+        let tag = self.free_tags.pop().expect("more tags are free than are unused");
         request.tag = tag;
         self.started[usize::from(tag.0)] = now;
         self.hw.start(now, request).inspect_err(|_| {
@@ -140,7 +139,7 @@ impl Hctx {
         })
     }
 
-    /// Moves what is done to the end of `done`.
+    /// Moves completed requests to the end of `done`.
     pub(crate) fn reap(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
         let before = done.len();
         self.hw.poll(now, done);
@@ -156,13 +155,13 @@ impl Hctx {
                 self.free_tags.push(done[before].tag);
             }
         } else if !mutant!(MissedRequeue) {
-            // Nothing ends, so nobody else will try again what the device was too busy for.
+            // Nothing completed that would trigger a retry of what the device was too busy for.
             self.run(now);
         }
     }
 
-    /// Tells the device to stop what has been with it for too long. What it gives back at once goes
-    /// to `done`, in which those from `before` on have just come back.
+    /// Aborts what has timed out. Requests that the device gives back at once go to `done`, in which
+    /// those from `before` on have just come back.
     #[cold]
     fn time_out(&mut self, now: Nanos, before: usize, done: &mut Vec<Box<Request>>) {
         let mut with_device = vec![true; self.depth];
@@ -171,7 +170,7 @@ impl Hctx {
         let mut seen = before;
         let mut oldest = now;
         for at in 0..self.depth {
-            // The device may have given back others than it was asked about.
+            // An abort may give back other requests too.
             done[seen..].iter().for_each(|back| with_device[usize::from(back.tag.0)] = false);
             seen = done.len();
             if !with_device[at] {
@@ -203,8 +202,8 @@ impl Hctx {
         }
     }
 
-    /// Requests that the device was told to stop have come back: whether they were done, and
-    /// whether what the device says is about them or their end, is unknown.
+    /// Aborted requests have come back. Whether they were done is unknown, whatever status the device
+    /// gave them.
     #[cold]
     fn end_aborted(&mut self, before: usize, done: &mut Vec<Box<Request>>) {
         for at in before..done.len() {
@@ -221,7 +220,7 @@ impl Hctx {
         }
     }
 
-    /// Starts what waited for a tag or for the device.
+    /// Starts requests that waited for a tag or for the device.
     pub(crate) fn run(&mut self, now: Nanos) {
         while let Some(request) = self.waiting.pop_front() {
             if let Err(request) = self.start(now, request) {
@@ -270,7 +269,7 @@ impl HctxRef {
         }
     }
 
-    /// A way to a hardware queue that others use too.
+    /// Shares a hardware queue.
     pub(crate) fn share(hctx: &Arc<Mutex<Hctx>>) -> Self {
         hctx.lock().expect("hardware queue lock").sharers += 1;
         HctxRef::Shared(Arc::clone(hctx))
@@ -281,8 +280,7 @@ impl HctxRef {
         self.with(|hctx| hctx.sharers = hctx.sharers.saturating_sub(1));
     }
 
-    /// Whether nobody misses the channel's polling: nothing is on its way, or another channel sees
-    /// to it.
+    /// Whether the channel need not poll any more: nothing is in flight, or another channel polls too.
     pub(crate) fn may_close(&mut self, retiring: bool) -> bool {
         self.with(|hctx| hctx.is_idle() || hctx.sharers > u32::from(!retiring))
     }

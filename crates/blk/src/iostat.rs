@@ -1,7 +1,7 @@
 //! Counts of what the device did, for whoever watches a queue (the kernel's `/sys/block/*/stat`).
 //!
-//! Takes each request that the device is done with; gives sums over all channels. Keeps true: a
-//! channel writes its own counters only, so that counting is an addition and no atomic operation.
+//! Each channel counts the requests that the device has completed; readers sum over the channels. A
+//! channel writes its own counters only, so counting is a plain addition.
 use crate::bio::Op;
 use crate::request::Request;
 use crate::status::Status;

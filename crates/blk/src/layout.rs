@@ -1,7 +1,7 @@
 //! Where the fields of a structure lie in memory, as pahole(1) shows it.
 //!
-//! Takes a list of fields, which must be all of them; gives their offsets and sizes as the compiler
-//! laid them out. Nothing of it is used by I/O.
+//! The list of fields must be complete; offsets and sizes are those of the compiler. Not used by
+//! I/O.
 
 /// The size of a cache line on the machines that the layouts are made for, in bytes.
 pub const CACHE_LINE: usize = 64;

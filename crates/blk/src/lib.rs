@@ -1,11 +1,12 @@
-//! The zoned block layer: the way of an I/O from a submitting thread to a zoned device and back.
+//! The zoned block layer: what an I/O passes through between a thread that submits it and a zoned
+//! device.
 //!
 //! ```text
 //!  Bio         op, first sector, length, priority, buffer, user_data
 //!   | bio        check against the device's limits, split
 //!   | plug       zone write plugging: one write in flight per sequential zone, the rest in order
 //!   | sched      none, mq-deadline, bfq or kyber
-//!   | hctx       hardware queue: tags, dispatch, requeue
+//!   | hctx       hardware queue: tags, dispatch, requeue, timeout
 //!   v
 //!  Device      owns the Request until it hands it back with a status
 //!   | completion releases the tag, lets the plug send its next write
@@ -13,9 +14,65 @@
 //!  Completion  user_data, status and buffer, back on the submitter's thread
 //! ```
 //!
-//! Nothing here reads a clock, starts a thread or opens a file: every call takes `now`, and
-//! [`Channel::next_event`] says when the next call is due. A [`Queue`] is what threads share; each
-//! thread drives its own [`Channel`].
+//! The five types to know first:
+//! - [`Queue`]: a device with its block layer, shared by all threads.
+//! - [`Channel`]: a thread's own way into a queue: submit bios, poll completions.
+//! - [`Bio`]: an I/O, and [`Completion`], how it went.
+//! - [`Device`] with [`HwQueue`]: what a driver or an emulated device implements.
+//! - [`Wake`]: when to poll next.
+//!
+//! Nothing here reads a clock, starts a thread, sleeps or opens a file: every call takes `now`, and
+//! [`Channel::next_event`] says when the next one is due.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use zonal_blk::*;
+//!
+//! /// A device without zones that does every command at once.
+//! struct Null(Limits);
+//!
+//! impl Device for Null {
+//!     fn limits(&self) -> &Limits {
+//!         &self.0
+//!     }
+//!     fn report_zones(&self, _: ZoneNo, _: usize, _: &mut Vec<Zone>) -> Result<(), Status> {
+//!         Ok(())
+//!     }
+//!     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
+//!         Box::new(NullQueue(Vec::new()))
+//!     }
+//! }
+//!
+//! struct NullQueue(Vec<Box<Request>>);
+//!
+//! impl HwQueue for NullQueue {
+//!     fn start(&mut self, _now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
+//!         self.0.push(request);
+//!         Ok(())
+//!     }
+//!     fn poll(&mut self, _now: Nanos, done: &mut Vec<Box<Request>>) {
+//!         self.0.iter_mut().for_each(|request| request.set_status(Status::Ok));
+//!         done.append(&mut self.0);
+//!     }
+//!     fn next_event(&self) -> Wake {
+//!         if self.0.is_empty() { Wake::Idle } else { Wake::Now }
+//!     }
+//! }
+//!
+//! # let limits = Limits {
+//! #     lba_size: 512, capacity: Sector(2048), zone_size: Sector(0), nr_zones: 0, max_open_zones: 0,
+//! #     max_active_zones: 0, max_sectors: 1024, append_max_sectors: 0, max_write_zeroes_sectors: 0,
+//! #     nr_queues: 1, queue_depth: 32, rotational: false,
+//! # };
+//! let queue = Queue::attach(Arc::new(Null(limits)), QueueOptions::default())?;
+//! let mut channel = queue.channel()?;
+//! channel.submit(Nanos(0), Bio::write(Sector(8), Buf::zeroed(4096), 7));
+//! let mut completions = Vec::new();
+//! assert_eq!(channel.next_event(), Wake::Now);
+//! channel.poll(Nanos(0), &mut completions);
+//! assert_eq!((completions[0].user_data, completions[0].status), (7, Status::Ok));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation)]
 
@@ -30,8 +87,10 @@ mod hctx;
 #[cfg(all(test, shuttle))]
 mod interleavings;
 mod iostat;
+#[doc(hidden)]
 pub mod layout;
 pub mod limits;
+#[doc(hidden)]
 pub mod lock;
 mod plug;
 #[cfg(not(torture))]

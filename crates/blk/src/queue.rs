@@ -46,8 +46,7 @@ pub struct QueueOptions {
     /// Whether channels take turns on the device's hardware queues, each behind a lock, so that
     /// there can be more channels than queues.
     pub share_queues: bool,
-    /// How long a request may be with the device before that is asked to stop it
-    /// ([`crate::HwQueue::abort`]).
+    /// How long a request may be in flight before it is aborted ([`crate::HwQueue::abort`]).
     pub io_timeout: Nanos,
     /// Whether what the device does is counted (the kernel's `iostats`): see [`Queue::iostat`].
     pub iostats: bool,
@@ -177,7 +176,7 @@ pub enum SwitchError {
 }
 
 impl SwitchError {
-    /// The same for the policy that the queue was to begin with.
+    /// The same error of the policy that the queue is attached with.
     fn at_attach(self, scheduler: &Scheduler) -> AttachError {
         match self {
             SwitchError::Report(status) => AttachError::Report { zone: 0, status },
@@ -246,13 +245,13 @@ impl Queue {
         }
     }
 
-    /// Keeps new bios out until [`Queue::unfreeze`]; those inside go on. Channels hold what is
-    /// submitted meanwhile. Freezes nest.
+    /// Keeps new bios out until [`Queue::unfreeze`]; those inside drain. Channels hold what is submitted
+    /// meanwhile. Freezes nest.
     pub fn freeze(&self) {
         self.gate.freeze();
     }
 
-    /// Whether no bio is inside. Once true on a frozen queue, it stays so until the thaw.
+    /// Whether no bio is inside. Once true on a frozen queue, it stays so until that is unfrozen.
     pub fn is_quiescent(&self) -> bool {
         self.gate.is_quiescent(self.channels().slots.iter().map(|slot| &*slot.usage))
     }
@@ -305,7 +304,7 @@ impl Queue {
         if policy.plugs()
             && let Some(plugs) = &self.plugs
         {
-            // Without plugs nobody kept account of the write pointers.
+            // Without plugs nothing kept track of the write pointers.
             plugs.resync_all().map_err(SwitchError::Report)?;
         }
         self.lock_zones(policy)?;
@@ -430,7 +429,7 @@ impl Queue {
         PlugResult::Issue(request)
     }
 
-    /// Lets go what `request`, which has ended, held in its plug. Gives the write to issue next.
+    /// Releases what `request`, which has completed, held in its plug. Returns the write to issue next.
     pub(crate) fn release(
         &self,
         now: Nanos,
@@ -448,8 +447,8 @@ impl Queue {
         None
     }
 
-    /// Reports up to `max` zones from `first` on, from the device, and tells plugs that do not
-    /// know their write pointer (A31).
+    /// Reports up to `max` zones from `first` on, from the device, and updates plugs that do not know
+    /// their write pointer (A31).
     ///
     /// # Errors
     /// The status with which the device refused; [`Status::NotSupported`] without zones.
@@ -462,21 +461,21 @@ impl Queue {
         self.plugs.as_ref().ok_or(Status::NotSupported)?.report(first, max, zones)
     }
 
-    /// A zone's phase and write pointer (from the zone's start) as the layer knows them, without
-    /// asking the device unless appends or errors made them uncertain (A47). `None` without plugs
-    /// or beyond the last zone.
+    /// A zone's phase and write pointer, relative to the zone's start, as the layer knows them. Reads
+    /// the device only if appends or errors made them uncertain (A47). `None` without plugs or beyond
+    /// the last zone.
     pub fn cached_zone(&self, zone: ZoneNo) -> Option<(ZonePhase, Sector)> {
         let known = zone.0 < self.limits.nr_zones;
         self.plugs_in_use().filter(|_| known).map(|plugs| plugs.cached(zone))
     }
 
-    /// The plugs that live and, with `all`, those that I/O has gone through. None while the policy
-    /// is one without plugs.
+    /// The plugs in use and, with `all`, those that I/O has gone through. Empty with a policy that has
+    /// no plugs.
     pub fn dump_plugs(&self, all: bool) -> Vec<PlugInfo> {
         self.plugs_in_use().map_or_else(Vec::new, |plugs| plugs.dump(all))
     }
 
-    /// The number of plugs that live.
+    /// The number of plugs in use.
     pub fn live_plugs(&self) -> u32 {
         self.plugs_in_use().map_or(0, ZonePlugs::alive)
     }
@@ -485,7 +484,7 @@ impl Queue {
         self.plugs.as_ref().filter(|_| self.zone_write().plugs())
     }
 
-    /// Names and values of what the kernel's sysfs says of a zoned disk's queue (A46).
+    /// The queue attributes of a zoned disk in the kernel's sysfs (A46), with their values.
     pub fn attributes(&self) -> Vec<(&'static str, String)> {
         let limits = &self.limits;
         if limits.nr_zones == 0 {

@@ -1,8 +1,7 @@
 //! The carrier of a bio through the layer, and lists of them.
 //!
-//! Takes a bio; gives the device one command for it, with the bios merged behind it. A request is a
-//! box that changes hands (submitter, plug, hardware queue, device, submitter) and returns to the
-//! pool of the channel that made it, so that nothing is allocated per I/O. Keeps true: a request
+//! A request is a box that changes hands (submitter, plug, hardware queue, device, submitter) and
+//! returns to the pool of the channel that made it, so that nothing is allocated per I/O. A request
 //! that carries a bio is never dropped.
 use crate::bio::{Bio, BioFlags, Op};
 use crate::buf::Buf;
@@ -15,7 +14,7 @@ use crate::struct_layout;
 use crate::units::{Nanos, Sector, Tag, ZoneNo};
 use std::mem;
 
-/// A command on its way to the device and back.
+/// A command for the device.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Request {
@@ -27,7 +26,7 @@ pub struct Request {
     /// Length with the merged requests.
     nr_sectors: u32,
     pub(crate) tag: Tag,
-    /// What the device is asked to do: differs from the bio's for an emulated append.
+    /// The command's operation: differs from that of the bio for an emulated append.
     op: Op,
     status: Status,
     /// Carries a bio that has not completed.
@@ -152,7 +151,7 @@ impl Request {
         (&self.bio, buf)
     }
 
-    /// What the device is asked to do.
+    /// The operation.
     pub fn op(&self) -> Op {
         self.op
     }

@@ -1,7 +1,7 @@
 //! Checks a bio against the device's limits and cuts it where a command must end.
 //!
-//! Takes a bio; gives parts that fit the largest command and one zone each. Keeps true: the parts
-//! are in order, aligned and cover the bio; a bio that breaks a rule goes no further.
+//! Parts fit the largest command and lie in one zone each; they are in order, aligned and cover the
+//! bio. A bio that breaks a rule fails here.
 use crate::bio::{Bio, BioFlags, Op};
 use crate::buf::Buf;
 use crate::limits::Limits;

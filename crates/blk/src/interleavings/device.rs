@@ -11,7 +11,7 @@ use crate::zone::{Zone, ZoneCondition};
 use shuttle::rand::{Rng, thread_rng};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// True so many times in a hundred, by shuttle's draw.
+/// True with a probability in percent, drawn by shuttle.
 pub(super) fn percent(times: u32) -> bool {
     thread_rng().gen_range(0..100) < times
 }

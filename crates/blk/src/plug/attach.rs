@@ -22,7 +22,7 @@ pub enum AttachError {
     /// The report failed.
     #[error("zone {zone}: the device did not report its zones: {status}")]
     Report {
-        /// The first zone that was asked for.
+        /// The first zone of the report.
         zone: u32,
         /// What the device answered.
         status: Status,

@@ -128,7 +128,7 @@ impl Layer {
         Arc::new(Layer { plugs, device, one_per_disk, ended: Mutex::default() })
     }
 
-    /// A bio from its submission to the end of all that it lets go.
+    /// Submits a bio and executes it and all that its completion issues.
     fn submit(&self, id: u64, op: Op, zone: u32, at: u64, len: u32) {
         let sector = Sector(u64::from(zone) * SIZE + at);
         let mut request = Box::new(Request::empty());

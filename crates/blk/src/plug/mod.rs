@@ -1,9 +1,8 @@
 //! Zone write plugging: at most one write in flight per sequential zone, the rest wait in order.
 //!
-//! Takes write requests; gives each on when it is its turn. Keeps true: every write to a
-//! sequential zone begins where the one before it ended, and reaches the device only after that
-//! one has completed. A write that is not at the write pointer fails here, without reaching the
-//! device (A16).
+//! Every write to a sequential zone starts where the one before it ended and reaches the device
+//! only after that one has completed. A write that is not at the write pointer fails here, without
+//! reaching the device (A16).
 //!
 //! ```text
 //!            enter                      complete
@@ -226,7 +225,7 @@ impl ZonePlugs {
         issue.map_or(PlugResult::Parked, PlugResult::Issue)
     }
 
-    /// Gives an accepted write back if it is its turn, else keeps it.
+    /// Returns an accepted write if it can be issued now, else parks it.
     #[inline(always)]
     fn start_or_park(
         &self,
@@ -259,7 +258,7 @@ impl ZonePlugs {
         }
     }
 
-    /// Notes that a request which went through its plug has ended. Gives the write to issue next;
+    /// A request that went through its plug has completed. Returns the write to issue next;
     /// writes that cannot be done any more go to `aborted`.
     pub(crate) fn complete(
         &self,
@@ -326,7 +325,7 @@ impl ZonePlugs {
         }
     }
 
-    /// QD=1: the plug whose turn it was has nothing left. Gives the first write of the next that
+    /// QD=1: the plug whose turn it was has nothing left. Returns the first write of the next that
     /// has.
     fn next_plug(&self, now: Nanos) -> Option<Box<Request>> {
         while let Some(zone) = self.qd1.next() {
@@ -355,7 +354,7 @@ impl ZonePlugs {
     /// Announces a reset of all zones.
     ///
     /// # Errors
-    /// [`Status::Again`] if a zone has more resets on their way than can be counted.
+    /// [`Status::Again`] if more resets of a zone are in flight than can be counted.
     pub(crate) fn begin_reset_all(&self) -> Result<(), Status> {
         for zone in self.zone_numbers() {
             let begun = self.lock(zone).begin_management();

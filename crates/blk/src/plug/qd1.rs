@@ -1,7 +1,7 @@
 //! QD=1 writes: the disk's list of plugs with something to write (A33 to A37).
 //!
-//! Takes plugs that got their first waiting write; gives them one after another. Keeps true: one
-//! plug at a time has the disk; the others follow in the order in which they came.
+//! With QD=1 for the whole disk, one plug at a time may write; the others follow in the order in
+//! which their first write came.
 use crate::lock::SpinLock;
 use crate::probe::mutant;
 use crate::units::ZoneNo;

@@ -92,7 +92,7 @@ impl ZonePlugs {
         self.alive.load(Ordering::Relaxed)
     }
 
-    /// The plugs that live and, with `all`, those that something has gone through or holds.
+    /// The plugs in use and, with `all`, those that something has gone through or holds.
     pub(crate) fn dump(&self, all: bool) -> Vec<PlugInfo> {
         let mut plugs = Vec::new();
         self.for_each(|zone, plug| {

@@ -45,9 +45,9 @@ pub(crate) struct ZonePlug {
     wp: Sector,
     parked: RequestFifo,
     nr_parked: u32,
-    /// Resets and finishes on their way; writes fail meanwhile.
+    /// Resets and finishes in flight; writes fail meanwhile.
     managing: u16,
-    /// Native appends on their way.
+    /// Native appends in flight.
     appending: u16,
     in_flight: bool,
     /// In the disk's list of plugs with writes to do (QD=1), or the one being drained.
@@ -116,7 +116,7 @@ impl ZonePlug {
         self.in_flight
     }
 
-    /// Whether no reset, finish or native append is on its way.
+    /// Whether no reset, finish or native append is in flight.
     pub(crate) fn has_no_zone_ops(&self) -> bool {
         self.managing == 0 && self.appending == 0
     }
@@ -126,7 +126,7 @@ impl ZonePlug {
     }
 
     /// Whether the plug's view of the write pointer can be replaced by the device's: nothing that
-    /// moves it is on its way.
+    /// moves it is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         !self.in_flight && self.nr_parked == 0 && self.has_no_zone_ops()
     }
@@ -194,7 +194,7 @@ impl ZonePlug {
         }
     }
 
-    /// Gives the accepted write back if nothing is in flight, else keeps it.
+    /// Returns the accepted write if nothing is in flight, else parks it.
     #[inline]
     pub(crate) fn start_or_park(
         &mut self,
@@ -257,7 +257,7 @@ impl ZonePlug {
     /// A reset or finish goes down.
     ///
     /// # Errors
-    /// [`Status::Again`] if more are on their way than can be counted.
+    /// [`Status::Again`] if more are in flight than can be counted.
     pub(crate) fn begin_management(&mut self) -> Result<(), Status> {
         self.managing = self.managing.checked_add(1).ok_or(Status::Again)?;
         Ok(())
@@ -271,7 +271,7 @@ impl ZonePlug {
     /// what waits is aborted (A24).
     ///
     /// # Errors
-    /// [`Status::Again`] if more are on their way than can be counted.
+    /// [`Status::Again`] if more are in flight than can be counted.
     pub(crate) fn begin_append(&mut self, aborted: &mut RequestList) -> Result<(), Status> {
         self.appending = self.appending.checked_add(1).ok_or(Status::Again)?;
         self.abort(Status::IoError, aborted);

@@ -144,7 +144,7 @@ pub fn reach_all(marks: u64) {
     REACHED.set(REACHED.get() | marks);
 }
 
-/// From now on locks are found taken so many times in a hundred, as drawn from `seed`.
+/// From now on locks are found taken with a probability in percent, drawn from `seed`.
 pub fn set_contention(seed: u64, percent: u8) {
     CONTENTION.set((percent, seed));
 }

@@ -1,11 +1,10 @@
-//! What can be changed about a queue while nothing is inside: the scheduler and limits below the
+//! What can be changed about a queue while nothing is inside: the scheduler, and limits below the
 //! device's.
 //!
-//! Takes a frozen, quiescent queue and what is to change; gives channels what they work by. Keeps
-//! true: a channel has bios inside by one set of settings, and takes the new ones with the first
-//! bio that it lets in, or the first end that it finds on a shared hardware queue, after they
-//! changed ([`Gate::changes`](crate::gate::Gate::changes)). Every change makes the scheduler anew, so a channel that has not seen it cannot send what the others
-//! have there by the old settings.
+//! A channel has bios inside under one configuration. It picks up a new one with the first bio that
+//! it admits, or the first completion that it finds on a shared hardware queue, after the change
+//! ([`Gate::changes`](crate::gate::Gate::changes)). Every change rebuilds the scheduler, so a
+//! channel that has not seen it cannot dispatch the others' requests under the old configuration.
 use super::{Queue, QueueOptions, SwitchError};
 use crate::limits::Limits;
 use crate::plug::ZoneWrite;
@@ -37,7 +36,7 @@ impl Settings {
     }
 }
 
-/// What a channel works by.
+/// The configuration of a channel.
 pub(crate) struct ChannelConfig {
     /// [`Gate::changes`](crate::gate::Gate::changes) at the time.
     pub(crate) changes: u32,
@@ -55,7 +54,7 @@ impl Queue {
         self.settings.lock().expect("settings lock")
     }
 
-    /// What a channel is to work by from now on.
+    /// The configuration for a channel from now on.
     pub(crate) fn channel_config(&self, channel: u32) -> ChannelConfig {
         let settings = self.settings();
         let max_sectors = settings.max_sectors;
@@ -104,12 +103,12 @@ impl Queue {
         self.settings().nr_requests
     }
 
-    /// How long a request may be with the device before that is asked to stop it.
+    /// How long a request may be in flight before it is aborted.
     pub fn io_timeout(&self) -> Nanos {
         self.settings().io_timeout
     }
 
-    /// Gives a frozen, quiescent queue another scheduler, or other attributes.
+    /// Changes the scheduler of a frozen, quiescent queue, or its attributes.
     ///
     /// # Errors
     /// [`SwitchError`] says what is missing; the scheduler is then unchanged.
@@ -145,7 +144,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Changes something, and makes the scheduler anew.
+    /// Applies a change and rebuilds the scheduler.
     fn rebuild_scheduler(&self, change: impl FnOnce(&mut Settings)) -> Result<(), SwitchError> {
         self.require_quiescent()?;
         let mut next = self.settings().clone();

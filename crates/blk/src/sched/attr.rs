@@ -1,7 +1,7 @@
 //! Attributes of schedulers: typed fields that can be set and read by name.
 //!
-//! Takes a table of attributes for an options type, and text; gives validated options or an error
-//! that names what is known. The names and the units of bare numbers are those of the kernel's
+//! Parses text by the table of attributes of an options type, into validated options or an error
+//! that lists the known names. Names and the units of bare numbers are those of the kernel's
 //! `/sys/block/*/queue/iosched`.
 use crate::units::Nanos;
 

@@ -1,9 +1,9 @@
 //! A batch that goes to an idle scheduler and a device with room for it: sorted on the spot.
 //!
-//! Takes requests of one direction and one priority class; gives them in the order in which
-//! mq-deadline would send them if it were given just these: up the sectors from where this channel
-//! sent last, then from the oldest that is left, until none is. Keeps true: nothing shared is
-//! touched, so threads that submit batches at once do not meet.
+//! Sorts requests of one direction and one priority class into the order in which mq-deadline would
+//! dispatch them if it had just these: ascending from where this channel's last batch ended, then
+//! from the oldest that is left, until none is. Touches nothing shared, so threads that submit
+//! batches at the same time do not meet.
 use super::merge::MergeLimit;
 use crate::bio::Op;
 use crate::request::Request;
@@ -102,7 +102,7 @@ impl Batch {
         std::mem::take(&mut self.len)
     }
 
-    /// Empties the batch in mq-deadline's order, from `latest_pos` on. Gives where that leads to
+    /// Empties the batch in mq-deadline's order, from `latest_pos` on. Returns where that leads to
     /// and the number of requests that went on merged behind another.
     #[inline]
     pub(super) fn drain_sorted(
@@ -162,7 +162,7 @@ fn ascending_sweeps(keys: &[u64], from: usize) -> impl Iterator<Item = &[u64]> {
     })
 }
 
-/// The same with neighbours merged. Gives where the order led and how many were merged.
+/// The same with neighbours merged. Returns where the order led and how many were merged.
 fn send_merged(
     requests: &mut Requests,
     keys: &[u64],

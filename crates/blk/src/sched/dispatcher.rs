@@ -1,8 +1,8 @@
 //! What the channels of a queue share of its scheduler: whoever gets the lock dispatches.
 //!
-//! Takes what channels have for the scheduler; gives the one that dispatches as many requests as
-//! its hardware queue has room for, in the scheduler's order. Keeps true: nobody waits for the
-//! lock; what a thread leaves behind because another is at work, that one or a later one collects.
+//! The thread that dispatches collects what all channels have for the scheduler and takes as many
+//! requests as its hardware queue has room for. Nobody waits for the lock: what a thread leaves
+//! behind because another one holds it is collected by that one or by a later one.
 //!
 //! ```text
 //!   try_lock --> got it:   collect all insert_lists, order, take up to `room`
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A lost wake-up would need a thread that finds the lock taken and a holder that does not find
-//! `rerun`. The one exchanges `rerun` before it looks at the lock, the other after it has let go
+//! `rerun`. The one exchanges `rerun` before it looks at the lock, the other after it has released it
 //! the lock: the later of the two exchanges sees what the other thread did before. Only a holder
 //! takes `rerun` back, before it collects.
 use super::counters::{ClassCounters, CounterSums};
@@ -42,9 +42,9 @@ struct SharedFlags {
 /// A scheduler with its lock and its flags.
 pub(crate) struct Dispatcher {
     flags: SharedFlags,
-    /// Somebody left updates while the lock was taken.
+    /// Updates were left while the lock was held: dispatch again.
     rerun: AtomicBool,
-    /// A channel has gone; its list is to go too.
+    /// A channel was dropped; its list is to be removed.
     closing: AtomicBool,
     /// When there will be something to dispatch though nothing happens; 0 for now.
     stalled_until: AtomicU64,
@@ -126,7 +126,7 @@ impl Dispatcher {
         insert_list
     }
 
-    /// A channel goes.
+    /// A channel is dropped.
     pub(super) fn close(&self, insert_list: &InsertList) {
         insert_list.close();
         self.closing.store(true, Ordering::Release);
@@ -147,7 +147,7 @@ impl Dispatcher {
         match self.core.try_lock() {
             Ok(core) => Some(core),
             Err(TryLockError::WouldBlock) => None,
-            Err(TryLockError::Poisoned(_)) => panic!("a thread died while it dispatched"),
+            Err(TryLockError::Poisoned(_)) => panic!("a thread panicked while it dispatched"),
         }
     }
 
@@ -226,7 +226,7 @@ impl Dispatcher {
         }
     }
 
-    /// Sets a process's share of the device.
+    /// Sets the weight of a process.
     pub(super) fn set_weight(&self, process: u32, weight: u16) {
         self.with_core(|core| core.elevator.set_weight(process, weight));
     }
@@ -326,7 +326,7 @@ impl Core {
         has_work
     }
 
-    /// Brings the scheduler the updates of all channels, in the order of time. Gives the classes of
+    /// Passes the updates of all channels to the scheduler, in the order of time. Returns the classes of
     /// the requests as a set of bits.
     fn collect(&mut self, mine: &mut PendingUpdates, has_room: bool) -> u8 {
         if !self.insert_lists.iter().any(|insert_list| insert_list.is_filled()) {
@@ -354,7 +354,7 @@ impl Core {
         classes
     }
 
-    /// Tells the scheduler what has ended and what has come, in the order of time. With room at the
+    /// Tells the scheduler what has completed and what has arrived, in the order of time. With room at the
     /// device the newest request is kept for [`Core::send`].
     fn deliver(&mut self, updates: &mut PendingUpdates, has_room: bool) -> u8 {
         let (mut classes, mut told) = (0, 0);
@@ -390,7 +390,7 @@ impl Core {
         completions.append(&mut updates.completions);
     }
 
-    /// Lets go the lists of channels that have gone.
+    /// Removes the lists of channels that were dropped.
     fn drop_closed(&mut self, shared: &Dispatcher) {
         shared.closing.store(false, Ordering::Relaxed);
         let totals = &mut self.totals;

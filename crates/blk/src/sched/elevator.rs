@@ -1,8 +1,7 @@
-//! What every scheduler does, and what it is told.
+//! The interface of schedulers.
 //!
-//! Takes requests; gives them back in its own order. A scheduler is a plain type without locks and
-//! without a clock: it is used by one thread at a time and told the time. Keeps true: each request
-//! that goes in comes out once, itself or merged behind another.
+//! A scheduler is a plain type without locks and without a clock, used by one thread at a time.
+//! Each request that is inserted is dispatched once, itself or merged behind another.
 use super::mq_deadline::ZoneLocks;
 use super::prio::PrioClass;
 use crate::bio::{BioFlags, Op};
@@ -11,15 +10,14 @@ use crate::units::{Nanos, ZoneNo};
 
 /// A scheduler (`struct elevator_mq_ops`, Linux 6.12).
 pub trait Elevator: Send {
-    /// Takes in a request. When it came to the scheduler is in the request
-    /// ([`Request::queued_at`]); requests come in the order of those times.
+    /// Inserts a request. Requests come in the order of [`Request::queued_at`].
     fn insert(&mut self, now: Nanos, request: Box<Request>);
 
-    /// Gives the request to send next, if it is anybody's turn.
+    /// Returns the request to send next, if one may be sent now.
     fn dispatch(&mut self, now: Nanos, flight: &InFlight) -> Option<Box<Request>>;
 
-    /// Takes in a request and gives the one to send next: [`Elevator::insert`], then
-    /// [`Elevator::dispatch`], for a scheduler that can do both at once at less cost.
+    /// [`Elevator::insert`], then [`Elevator::dispatch`], for a scheduler that can do both at once at
+    /// less cost.
     fn insert_and_dispatch(
         &mut self,
         now: Nanos,
@@ -30,17 +28,17 @@ pub trait Elevator: Send {
         self.dispatch(now, flight)
     }
 
-    /// Notes that a request has ended. Need not be called unless
+    /// A request has completed. Need not be called unless
     /// [`Elevator::wants_completions`].
     fn completed(&mut self, _end: &CompletedRequest) {}
 
-    /// Whether the scheduler decides by what has ended.
+    /// Whether the scheduler uses completions.
     fn wants_completions(&self) -> bool {
         false
     }
 
-    /// When [`Elevator::dispatch`] may give something though nothing was inserted and nothing has
-    /// ended since it last gave nothing; `None` if time alone changes nothing.
+    /// When [`Elevator::dispatch`] may return a request even if nothing is inserted or completes until
+    /// then; `None` if time alone changes nothing.
     fn next_event(&self) -> Option<Nanos>;
 
     /// Requests inside.
@@ -51,22 +49,22 @@ pub trait Elevator: Send {
         self.len() == 0
     }
 
-    /// Requests that went on merged behind another, by class.
+    /// Requests that were merged behind another, by class.
     fn merged(&self) -> [u64; 3];
 
     /// Forgets what is known of a process of which nothing is inside: its number is now another's.
     fn forget(&mut self, _process: u32) {}
 
-    /// Sets a process's share of the device, 1 to 1000.
+    /// Sets the weight of a process, 1 to 1000.
     fn set_weight(&mut self, _process: u32, _weight: u16) {}
 
-    /// Holds writes back by zone from now on, or no longer. Only for a scheduler that said it can.
+    /// Turns zone write locking on or off. Only for [`Scheduler::locks_zones`](super::Scheduler::locks_zones).
     fn set_zone_locks(&mut self, zones: Option<ZoneLocks>) {
         assert!(zones.is_none(), "the scheduler has no zone write locking");
     }
 }
 
-/// What is with the device, by what schedulers tell apart. Who sends the requests knows it.
+/// What is in flight, by what schedulers distinguish; counted by whoever sends the requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InFlight {
     /// Commands by priority class.
@@ -76,20 +74,20 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// Notes that a request has been sent.
+    /// A request has been sent.
     pub fn sent(&mut self, request: &Request) {
         self.by_class[request.prio().class.index()] += 1;
         self.not_reads += u64::from(request.op() != Op::Read);
     }
 
-    /// Notes that a request has ended.
+    /// A request has completed.
     pub fn completed(&mut self, request: &Request) {
         self.by_class[request.prio().class.index()] -= 1;
         self.not_reads -= u64::from(request.op() != Op::Read);
     }
 }
 
-/// The end of a request, as far as a scheduler wants to know it.
+/// What a scheduler needs to know about a completed request.
 #[derive(Clone, Copy, Debug)]
 pub struct CompletedRequest {
     /// When.
@@ -102,19 +100,19 @@ pub struct CompletedRequest {
     pub process: u32,
     /// Length in sectors.
     pub nr_sectors: u32,
-    /// What it was.
+    /// Its operation.
     pub op: Op,
     /// Its class.
     pub class: PrioClass,
-    /// Whether nobody waited for it.
+    /// Whether it was asynchronous ([`BioFlags::ASYNC`]).
     pub is_async: bool,
     /// Its zone.
     pub zone: ZoneNo,
 }
 
 impl CompletedRequest {
-    /// How long the request took in the scheduler and at the device. Threads read their clocks at
-    /// different times, so a start may seem to lie after the end.
+    /// How long the request took in the scheduler and at the device. Zero if the clocks of two threads
+    /// disagree about the order.
     pub fn total(&self) -> Nanos {
         Nanos(self.at.0.saturating_sub(self.queued_at.0))
     }
@@ -124,7 +122,7 @@ impl CompletedRequest {
         Nanos(self.at.0.saturating_sub(self.sent_at.0))
     }
 
-    /// The end of `request` at `at`.
+    /// `request` completed at `at`.
     pub fn new(at: Nanos, request: &Request) -> Self {
         CompletedRequest {
             at,
@@ -143,8 +141,8 @@ impl CompletedRequest {
 /// How a scheduler treats an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OpClass {
-    /// Before all others, in the order they came: flushes and zone management, which have no place
-    /// among the sectors and which somebody waits for.
+    /// Before all others, in the order of arrival: flushes and zone management, which have no place in
+    /// the order of sectors and which somebody waits for.
     First,
     Read,
     Write,

@@ -1,8 +1,8 @@
 //! A channel's connection to the scheduler.
 //!
-//! Takes requests out of the plug; sends requests to the channel's hardware queue when the
-//! scheduler says that it is their turn. Keeps true: when nothing waits and the device has room, a
-//! request costs the scheduler two loads of lines that nobody writes.
+//! Requests come from the plug and go to the channel's hardware queue when the scheduler dispatches
+//! them. With nothing waiting and room at the device, a request costs the scheduler two loads of
+//! cache lines that nobody writes.
 //!
 //! ```text
 //!   issue        nothing waits, room  ------------------------------> hctx
@@ -116,7 +116,7 @@ impl SchedHandle {
         }
     }
 
-    /// Notes the end of commands on this channel's hardware queue.
+    /// Commands on this channel's hardware queue have completed.
     #[inline]
     pub(crate) fn completed(&mut self, now: Nanos, done: &[Box<Request>]) {
         match self.dispatcher.only_class() {
@@ -129,7 +129,7 @@ impl SchedHandle {
         }
     }
 
-    /// Commands have ended: what waited may have its turn.
+    /// Dispatches after completions: what waited may be sent now.
     #[inline]
     pub(crate) fn after_completions(&mut self, now: Nanos, hctx: &mut HctxRef) {
         if self.dispatcher.has_work() || !self.updates.is_empty() {
@@ -178,7 +178,7 @@ impl SchedHandle {
         self.dispatcher.has_work()
     }
 
-    /// Sets the channel's share of the device.
+    /// Sets the weight of the channel.
     pub(crate) fn set_weight(&self, process: u32, weight: u16) {
         self.dispatcher.set_weight(process, weight);
     }

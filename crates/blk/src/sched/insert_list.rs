@@ -1,8 +1,8 @@
 //! A channel's insertion list: what it leaves for whoever dispatches next.
 //!
-//! Takes requests, and notes of requests that have ended, from one thread; gives them to whichever
-//! thread dispatches. Keeps true: the lock is held only to append a list to a list or to take one
-//! away, so a thread that inserts never waits for one that orders.
+//! One thread adds requests and notes of completed ones; whichever thread dispatches takes them.
+//! The lock is held only to append a list or to take one, so a thread that inserts never waits for
+//! one that dispatches.
 use super::counters::ChannelCounters;
 use super::elevator::CompletedRequest;
 use crate::probe::mutant;
@@ -30,7 +30,7 @@ pub(super) struct InsertList {
     pub(super) counters: ChannelCounters,
     /// Read without the lock.
     filled: AtomicBool,
-    /// The channel has gone and adds no more.
+    /// The channel was dropped and adds nothing more.
     closed: AtomicBool,
     updates: Mutex<PendingUpdates>,
 }

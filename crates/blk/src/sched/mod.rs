@@ -1,8 +1,7 @@
 //! I/O schedulers: the order in which requests go to the hardware queues.
 //!
-//! Takes requests whose turn it is in their zone; gives them on in the scheduler's order. Keeps
-//! true: a thread that submits never waits for one that orders; with [`Scheduler::None`] the stage
-//! is a branch.
+//! Orders requests that have passed the plug of their zone. A thread that submits never waits for
+//! one that dispatches; with [`Scheduler::None`] the stage is a branch.
 //!
 //! ```text
 //!   SchedHandle        one a channel: the way past the waiting line, and into it

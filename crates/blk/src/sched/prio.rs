@@ -10,7 +10,7 @@ pub enum PrioClass {
     /// What I/O is unless somebody says otherwise.
     #[default]
     BestEffort,
-    /// Served when nobody else wants the device.
+    /// Served when the other classes have nothing.
     Idle,
 }
 

@@ -125,7 +125,7 @@ fn a_channel_with_room_sends_what_another_had_none_for() {
     let mut out = Vec::new();
     b.poll(NOW, &mut out);
     assert_eq!(sectors(&device), [100, 200]);
-    assert_eq!(b.next_event(), Wake::At(NOW + IO_TIMEOUT), "the end of patience");
+    assert_eq!(b.next_event(), Wake::At(NOW + IO_TIMEOUT), "the I/O timeout");
     device.end(1, Status::Ok);
     b.poll(NOW, &mut out);
     assert!(out.is_empty() && a.has_mail());
@@ -257,8 +257,8 @@ fn zone_write_locking_sends_one_write_a_zone() {
         channel.submit(NOW, write(sector));
     }
     assert_eq!(sectors(&device), [0, 4096]);
-    let patience = Wake::At(NOW + IO_TIMEOUT);
-    assert_eq!(channel.next_event(), patience, "nothing happens before a write ends");
+    let timeout = Wake::At(NOW + IO_TIMEOUT);
+    assert_eq!(channel.next_event(), timeout, "nothing happens before a write completes");
     let mut out = Vec::new();
     device.end(0, Status::Ok);
     channel.poll(NOW, &mut out);

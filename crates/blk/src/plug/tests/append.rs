@@ -52,7 +52,7 @@ fn a23_appends_are_emulated_if_the_device_has_none_or_if_asked_to() {
         rig.append(0, 8);
         assert_eq!(rig.started(), [(Op::Write, 0, 8)]);
         rig.drain();
-        // A command at the most, and a zone at the most.
+        // At most a command, and at most a zone.
         assert_eq!(append_max(rig.queue.limits()), 64);
     }
     let longest = |max_sectors| {

@@ -189,7 +189,7 @@ fn zone_that_goes_read_only_or_offline_tells_its_waiters_at_once() {
 }
 
 #[test]
-fn conventional_zone_that_was_offline_when_plugs_came_into_use_is_written_after_it_is_mended() {
+fn conventional_zone_that_was_offline_when_plugs_came_into_use_is_written_after_it_recovers() {
     for policy in [ZoneWrite::Plug, ZoneWrite::Qd1] {
         let offline = |zone: &mut Zone| zone.cond = ZoneCondition::Offline;
         let mut rig = Setup::new().policy(policy).conventional(0).zone(0, offline).build();
@@ -219,7 +219,7 @@ fn conventional_zone_that_was_read_only_gets_no_write_pointer_from_an_append_and
 }
 
 #[test]
-fn mended_zone_is_written_again() {
+fn recovered_zone_is_written_again() {
     let mut rig = Setup::new().zone(0, |zone| zone.cond = ZoneCondition::Offline).build();
     let early = rig.write(0, 8);
     assert_eq!(rig.poll(), [(early, Status::Offline)]);

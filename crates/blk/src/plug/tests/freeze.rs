@@ -30,7 +30,7 @@ fn a44_waiting_writes_go_out_while_the_queue_is_frozen() {
 }
 
 #[test]
-fn frozen_queue_holds_new_bios_in_order_and_lets_them_in_after_the_thaw() {
+fn frozen_queue_holds_new_bios_in_order_and_lets_them_in_after_unfreezing() {
     let mut rig = Setup::new().build();
     rig.queue.freeze();
     rig.queue.freeze();
@@ -41,13 +41,13 @@ fn frozen_queue_holds_new_bios_in_order_and_lets_them_in_after_the_thaw() {
     assert_eq!((rig.poll(), rig.started().len()), (vec![], 0), "freezes nest");
     rig.queue.unfreeze();
     assert_eq!(rig.channels[0].next_event(), Wake::Now);
-    // What is submitted after the thaw does not overtake what is held.
+    // What is submitted after unfreezing does not overtake what is held.
     let late = rig.write(16, 8);
     assert_eq!(rig.drain(), [held[0], held[1], late].map(|id| (id, Status::Ok)));
 }
 
 #[test]
-fn bio_submitted_after_the_thaw_does_not_overtake_those_held_while_others_were_inside() {
+fn bio_submitted_after_unfreezing_does_not_overtake_those_held_while_others_were_inside() {
     let mut rig = Setup::new().build();
     let inside = rig.write(0, 8);
     rig.queue.freeze();

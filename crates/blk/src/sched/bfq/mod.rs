@@ -1,9 +1,9 @@
 //! bfq: each process gets its share of the sectors, a budget at a time.
 //!
-//! Takes requests; gives those of one process at a stretch, in the order of sectors, then those of
-//! the process whose turn it is by [`service`]. Keeps true: processes that always want service get
-//! it in proportion to their weights; a process that soon goes on does not lose its turn because it
-//! has nothing waiting just now.
+//! Dispatches the requests of one process at a time, in the order of sectors, then those of the
+//! process that [`service`] chooses. Processes that always have requests waiting share the device
+//! in proportion to their weights. A process that is about to continue does not lose its turn
+//! because it has nothing waiting at the moment.
 //!
 //! ```text
 //!   process --> Queue: budget, weight, sectors in order      one is in service:

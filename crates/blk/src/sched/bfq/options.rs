@@ -19,7 +19,7 @@ pub struct BfqOptions {
     pub back_seek_max: u32,
     /// How much farther a way back counts than one ahead.
     pub back_seek_penalty: u32,
-    /// Whether processes that begin to do I/O get a greater weight for a while.
+    /// Whether processes that begin to do I/O get a greater weight for some seconds.
     pub low_latency: bool,
     /// Whether nothing is left to the device: one command at a time, and always kept for a process
     /// that has nothing waiting.

@@ -1,9 +1,8 @@
 //! Kyber: few enough commands with the device that reads and writes meet their latency targets.
 //!
-//! Takes requests; gives them in the order they came, in turns of the domains. Keeps true: no more
-//! commands of a domain are with the device than the domain has tokens. Every tenth of a second in
-//! which commands end, tokens are taken away from domains, or given back, by how the latencies lie
-//! against the targets.
+//! Requests are dispatched in the order of arrival, in turns of the domains. A domain never has
+//! more commands in flight than tokens. Every tenth of a second in which commands complete, domains
+//! lose or regain tokens, depending on how the latencies compare with the targets.
 //!
 //! The rules are those of the kernel (Linux 6.12, block/kyber-iosched.c); `docs/schedulers.md` lists
 //! what differs.

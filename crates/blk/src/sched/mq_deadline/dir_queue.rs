@@ -56,7 +56,7 @@ impl DirQueue {
         self.requests.oldest_queued_at(store)
     }
 
-    /// Takes a request out, with those that can go out in one command with it. Gives the number of
+    /// Takes a request out, with those that can go in one command with it. Returns the number of
     /// requests that it was merged with.
     pub(super) fn take(
         &mut self,

@@ -1,10 +1,9 @@
 //! mq-deadline: the order of sectors in batches, and no one waits too long.
 //!
-//! Takes requests; gives them by priority class, within a class in batches of one direction in the
-//! order of sectors. Keeps true: a request that has waited past its direction's expiry is served
-//! at the next choice of its direction; reads are preferred over writes `writes_starved` times in
-//! a row; a class is served when those above it have nothing waiting or in flight, or when it has
-//! waited past `prio_aging_expire`.
+//! Dispatches by priority class, and within a class in batches of one direction in the order of
+//! sectors. A request past its expiry is served at the next choice of its direction. Reads are
+//! preferred over writes `writes_starved` times in a row. A class is served when those above it
+//! have nothing waiting or in flight, or after `prio_aging_expire`.
 //!
 //! ```text
 //!            real time   best effort     idle

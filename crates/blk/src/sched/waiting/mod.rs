@@ -1,8 +1,8 @@
 //! Where requests wait, in the order of their sectors and in the order of their arrival at once.
 //!
-//! Takes requests; finds the first one at or after a sector, and the oldest. Keeps true: a request
-//! that waits is in [`Store`]; the orders hold [`Key`]s to it. Nothing is allocated once the
-//! tables have grown to the deepest queue there was.
+//! Finds the first waiting request at or after a sector, and the oldest. Requests live in
+//! [`Store`]; the orders hold [`Key`]s. Nothing is allocated once the tables have grown to the
+//! deepest queue.
 //!
 //! ```text
 //!   insert --> Store[slot]                      the request itself
