@@ -74,8 +74,6 @@ const WAITS: &[(&str, &str)] = &[
     ("crates/host/src/backend/nvme_tcp/connections.rs", "Condvar"),
     ("crates/host/src/backend/image/file.rs", "thread::sleep"),
     ("crates/host/src/control/attributes.rs", "thread::sleep"),
-    ("crates/host/src/frontend/nvme_tcp/server.rs", "thread::sleep"),
-    ("crates/host/src/frontend/nvme_tcp/server.rs", "poll(&mut ["),
 ];
 
 /// Host sleeps in its folder `poll` and in [`WAITS`], all of which are needed.
