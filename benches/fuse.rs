@@ -1,8 +1,8 @@
 //! Zones as files against a pass-through file system of the same FUSE library: 4 KiB sequential
 //! direct writes, at depth 1 to one file and at depth 16 to sixteen, one thread each.
 //!
-//! `cargo bench --features fuse --bench fuse`. Needs /dev/fuse and the right to mount. Rounds are
-//! taken in turn, the best of each counts.
+//! `cargo bench --features fuse --bench fuse`. Needs /dev/fuse and the right to mount. Rounds
+//! alternate; the best of each counts.
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
     Generation, INodeNo, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyEntry, ReplyOpen,
@@ -26,13 +26,13 @@ use zonal_host::frontend::zonefs::{Mount, Options, View, WorkerPool};
 const ROUNDS: usize = 7;
 const ROUND: Duration = Duration::from_millis(400);
 const FILES: usize = 16;
-/// Bytes of a file.
+/// Size of a file in bytes.
 const CAPACITY: u64 = 32 << 20;
 const BLOCK: usize = 4096;
-/// What the view has to reach of the pass-through.
+/// The throughput that zones have to reach, as a fraction of the pass-through's.
 const GOAL: f64 = 0.8;
 
-/// Files `0` to `15`, each with a file behind it.
+/// Files `0` to `15`, each backed by a file.
 struct PassThrough {
     files: Vec<File>,
 }
@@ -137,7 +137,7 @@ impl Filesystem for PassThrough {
     }
 }
 
-/// In memory, where there is such a place.
+/// A directory in memory, if there is one.
 fn memory() -> PathBuf {
     let shared = PathBuf::from("/dev/shm");
     if shared.is_dir() { shared } else { std::env::temp_dir() }
@@ -161,7 +161,7 @@ fn zones(dir: &Path) -> Mount {
     Mount::start(dir, "bench", workers, |_| ()).expect("the right to mount")
 }
 
-/// Writes to the file from its end on, and again from its start when it is full. Writes a second.
+/// Fills the file again and again. Returns writes per second.
 fn write(path: &Path) -> f64 {
     let flags = OFlags::DIRECT.bits().cast_signed();
     let file = OpenOptions::new().write(true).custom_flags(flags).open(path).expect("a file");

@@ -7,7 +7,7 @@ use zonal_torture::fault::Effect;
 
 const PAGE: usize = BLOCK as usize;
 
-/// What the table's columns say of a file.
+/// The columns of the table.
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
     size: u64,
@@ -35,7 +35,7 @@ fn failed_writes_follow_the_table() {
     let (good, readonly, offline) =
         (ZoneCondition::ImplicitOpen, ZoneCondition::ReadOnly, ZoneCondition::Offline);
     // The option, the zone after the error; then the file's size in blocks, its permissions, whether
-    // it is read, written and opened to write.
+    // it can be read, written and opened for writing.
     for (on_error, zone, size, perm, read, write, open) in [
         ("remount-ro", good, 3, 0o640, Ok(()), rofs, rofs),
         ("remount-ro", readonly, 2, 0o440, Ok(()), no, rofs),
@@ -63,7 +63,7 @@ fn failed_writes_follow_the_table() {
         assert_eq!(files.write("seq/0", 2 * BLOCK, 2 * PAGE, DIRECT), Err(error), "{case}");
         let expected = Row { size: size * BLOCK, perm, read, write, open };
         assert_eq!(row(&files, "seq/0"), expected, "{case}");
-        // Others are concerned only if nothing can be written any more.
+        // Other files change only if all become read-only.
         let others = if on_error == "remount-ro" { rofs } else { Ok(()) };
         let other = row(&files, "seq/1");
         assert_eq!((other.write, other.open, other.perm), (others, others, 0o640), "{case}");
@@ -128,7 +128,7 @@ fn zones_that_have_failed_before_are_empty_files_without_permissions() {
     files.write("seq/0", 0, PAGE, DIRECT).unwrap();
     files.fail(0, ZoneCondition::ReadOnly);
     files.fail(1, ZoneCondition::Offline);
-    // Who looks anew cannot know how much a read-only zone holds.
+    // A new view cannot know how much a read-only zone holds.
     let files = Files::of(files.device.clone(), "");
     for path in ["seq/0", "seq/1"] {
         assert_eq!((files.size(path), files.perm(path)), (0, 0), "{path}");
@@ -152,7 +152,7 @@ fn zone_management_that_fails_fails_its_caller() {
     files.inject(Effect::Nothing);
     assert_eq!(files.truncate("seq/0", 0), Err(Errno::IO));
     assert_eq!(files.size("seq/0"), BLOCK);
-    // A zone that cannot be closed: no file can be written any more.
+    // A zone that cannot be closed: all files become read-only.
     files.inject(Effect::Nothing);
     files.close("seq/0");
     assert_eq!(files.open("seq/1"), Err(Errno::ROFS));
@@ -160,7 +160,7 @@ fn zone_management_that_fails_fails_its_caller() {
 }
 
 #[test]
-fn device_that_is_gone_fails_everything_and_stops_nothing() {
+fn removed_device_fails_every_operation_without_hanging() {
     let files = Files::new("errors=repair");
     files.write("seq/0", 0, PAGE, DIRECT).unwrap();
     files.device.remove();

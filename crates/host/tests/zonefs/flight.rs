@@ -1,4 +1,4 @@
-//! Much at once, on a device that takes its time.
+//! Many operations in flight, on a slow device.
 use super::support::*;
 use rustix::io::Errno;
 use std::sync::mpsc::Receiver;
@@ -16,9 +16,9 @@ fn slow() -> FaultConfig {
 type Working = Receiver<Result<Answer, Errno>>;
 
 #[test]
-fn writes_that_follow_one_another_may_all_be_in_flight() {
+fn consecutive_writes_may_all_be_in_flight() {
     let files = Files::on("", slow());
-    // The third is too long to be begun at once.
+    // The third is too long to begin on the caller's thread.
     let lens = [PAGE, PAGE, 128 << 10, PAGE, PAGE];
     let mut at = 0;
     let mut begun: Vec<(Working, usize)> = Vec::new();
@@ -65,7 +65,7 @@ fn many_files_are_written_at_once() {
 }
 
 #[test]
-fn truncating_waits_for_what_is_in_flight() {
+fn truncating_waits_for_writes_in_flight() {
     let files = Files::on("", slow());
     let first = files.begin("seq/0", write(0, PAGE, DIRECT));
     let reset = files.begin("seq/0", FileOp::Truncate { size: 0 });
@@ -87,7 +87,7 @@ fn write_behind_one_that_fails_fails_as_well() {
 }
 
 #[test]
-fn lanes_that_are_dropped_see_their_work_to_its_end() {
+fn dropped_workers_complete_their_operations() {
     let files = Files::on("", slow());
     let begun: Vec<Working> =
         (0..4).map(|at| files.begin("seq/0", write(at * BLOCK, PAGE, DIRECT))).collect();

@@ -1,4 +1,4 @@
-//! Through the kernel, where only it decides: mappings, open files after an error, unmounting.
+//! Through a mount: mappings, open files after an error, unmounting.
 use super::support::{BLOCK, Files, ZONE, bytes};
 use rustix::fs::{OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
@@ -38,7 +38,7 @@ impl Mounted {
         self.dir.path().join(name)
     }
 
-    /// Whether the kernel takes it for read-only.
+    /// Whether the mount is read-only.
     fn is_read_only(&self) -> bool {
         rustix::fs::statvfs(self.dir.path()).unwrap().f_flag.contains(StatVfsMountFlags::RDONLY)
     }
@@ -54,7 +54,7 @@ fn direct(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)
 }
 
-/// Aligned, as direct I/O wants it.
+/// Aligned for direct I/O.
 fn block() -> Buf {
     Buf::from(&bytes(0, 4096)[..])
 }
@@ -65,13 +65,12 @@ fn fails<T>(result: io::Result<T>, expected: Errno) {
     assert_eq!(found, Some(expected.raw_os_error()));
 }
 
-/// Maps a file's first page, shared, as it can be read and, perhaps, written. Gives its first byte
-/// after having perhaps changed it.
+/// Maps a file's first page, changes its first byte if the protection allows, and returns that byte.
 fn map(file: &File, protection: ProtFlags, flags: MapFlags) -> Result<u8, Errno> {
-    // SAFETY: the kernel chooses a place where nothing is.
+    // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
     let at = unsafe { mmap(std::ptr::null_mut(), 4096, protection, flags, file, 0) }?;
     let first = at.cast::<u8>();
-    // SAFETY: the page was just mapped, and nobody else has it.
+    // SAFETY: the page was just mapped, and there is no other reference to it.
     unsafe {
         if protection.contains(ProtFlags::WRITE) {
             first.write_volatile(77);
@@ -86,15 +85,15 @@ fn map(file: &File, protection: ProtFlags, flags: MapFlags) -> Result<u8, Errno>
 fn only_conventional_files_have_shared_writable_mappings() {
     let mounted = Mounted::new("");
     mounted.open("seq/0").unwrap().write_all_at(&block(), 0).unwrap();
-    // In a process of its own: a fault on a mapping waits for the server and holds the memory of the
-    // process meanwhile, which the server's threads need to answer.
+    // In a process of its own: a page fault waits for the server while it holds the process's mmap
+    // lock, which the server's threads may need to reply.
     let client = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "mounted::maps_files_of_a_server_elsewhere"])
         .env(MAPPED, mounted.dir.path())
         .output()
         .unwrap();
     assert!(client.status.success(), "{client:?}");
-    // What was written to the mapping is on the device: direct reads go past the page cache.
+    // Writes to the mapping have reached the device: direct reads bypass the page cache.
     let cnv = mounted.open("cnv/0").unwrap();
     let mut there = Buf::zeroed(4096);
     cnv.read_exact_at(&mut there, 0).unwrap();
@@ -102,7 +101,7 @@ fn only_conventional_files_have_shared_writable_mappings() {
     assert_eq!(cnv.metadata().unwrap().size(), ZONE);
 }
 
-/// Where the files to map are.
+/// The mount of the files to map.
 const MAPPED: &str = "ZONAL_MAPPED";
 
 #[test]
@@ -140,7 +139,7 @@ fn after_an_error_open_files_can_be_read_and_not_written() {
     file.read_exact_at(&mut there, 0).unwrap();
     assert_eq!(&there[..], &block()[..]);
     assert!(File::open(mounted.path("seq/1")).is_ok());
-    // With the last file that could be written the mount becomes read-only itself.
+    // When the last file that is open for writing is closed, the mount becomes read-only.
     assert!(!mounted.is_read_only());
     drop(file);
     let end = Instant::now() + Duration::from_secs(30);
@@ -172,7 +171,7 @@ fn offline_zone_has_no_permissions_not_even_for_root() {
 }
 
 #[test]
-fn unmounting_from_outside_ends_it_and_says_so() {
+fn unmounting_by_another_program_is_reported() {
     let mounted = Mounted::new("");
     rustix::mount::unmount(mounted.dir.path(), rustix::mount::UnmountFlags::empty()).unwrap();
     let why = mounted.ended.recv_timeout(Duration::from_secs(30)).expect("it ends");
@@ -180,7 +179,7 @@ fn unmounting_from_outside_ends_it_and_says_so() {
 }
 
 #[test]
-fn dropping_unmounts_also_while_files_are_open() {
+fn dropping_unmounts_while_files_are_open() {
     for busy in [false, true] {
         let mut mounted = Mounted::new("");
         let file = busy.then(|| mounted.open("seq/0").unwrap());
@@ -188,7 +187,7 @@ fn dropping_unmounts_also_while_files_are_open() {
         drop(mounted.mount.take());
         assert!(!mounted.path("seq").exists(), "in use: {busy}");
         drop(file);
-        // Nothing is said of what was asked for.
+        // A requested unmount is not reported.
         assert!(mounted.ended.recv_timeout(Duration::from_secs(30)).is_err());
     }
 }

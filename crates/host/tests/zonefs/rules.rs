@@ -1,4 +1,4 @@
-//! What there is, and what may be done with it.
+//! Which files there are, and what may be done with them.
 use super::support::*;
 use rustix::io::Errno;
 use std::time::{Duration, SystemTime};
@@ -35,7 +35,7 @@ fn owner_permissions_and_aggregation_are_options() {
     let attr = files.attr("cnv/0").unwrap();
     assert_eq!((attr.uid, attr.gid, attr.perm, attr.size), (7, 8, 0o600, 2 * ZONE));
     assert_eq!(files.size("cnv"), 1);
-    // Across the border between two zones.
+    // Across a zone boundary.
     let at = ZONE - BLOCK;
     assert_eq!(files.write("cnv/0", at, 2 * PAGE, DIRECT), Ok(Answer::Written(2 * PAGE)));
     assert_eq!(files.read("cnv/0", at, 2 * PAGE), Ok(Answer::Data(bytes(at, 2 * PAGE))));
@@ -44,7 +44,7 @@ fn owner_permissions_and_aggregation_are_options() {
 #[test]
 fn writes_follow_the_table() {
     let full = usize::try_from(CAPACITY).unwrap();
-    // The file, what is in it, the offset and length of the write, how it was opened, its end.
+    // The file, its size, the offset and length of the write, the open mode, the result.
     for (path, before, offset, len, open_mode, expected) in [
         ("seq/0", 0, 0, PAGE, DIRECT, Ok(PAGE)),
         ("seq/0", 2 * PAGE, 2 * BLOCK, PAGE, DIRECT, Ok(PAGE)),
@@ -165,7 +165,7 @@ fn usage_counts_what_is_written() {
 }
 
 #[test]
-fn what_others_do_with_a_zone_is_seen_at_once() {
+fn changes_through_other_exports_are_visible_at_once() {
     let files = Files::new("");
     let start = files.queue.limits().zone_start(zonal_blk::ZoneNo(CONVENTIONAL));
     let mut channel = files.queue.channel().unwrap();
@@ -202,7 +202,7 @@ fn explicit_open_opens_zones_and_counts_them() {
     assert_eq!(files.ask("seq/3", FileOp::Open { writes: false }), Ok(Answer::Done));
     assert_eq!(files.open("cnv/0"), Ok(Answer::Done));
     assert_eq!(files.view().open_for_writing(), 3);
-    // Truncated to 0 it is open still, truncated to its capacity no more.
+    // It stays open when truncated to 0, but not when truncated to its capacity.
     files.write("seq/0", 0, PAGE, DIRECT).unwrap();
     files.truncate("seq/0", 0).unwrap();
     assert_eq!(files.condition(0), ZoneCondition::ExplicitOpen);
@@ -222,7 +222,7 @@ fn explicit_open_opens_zones_and_counts_them() {
 }
 
 #[test]
-fn zone_that_was_written_to_its_end_is_not_closed() {
+fn full_zone_is_not_closed() {
     let files = Files::new("explicit-open");
     files.open("seq/0").unwrap();
     let full = usize::try_from(CAPACITY).unwrap();

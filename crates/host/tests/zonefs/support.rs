@@ -1,4 +1,4 @@
-//! A view of a device that fails as it is told to.
+//! A view of a device with injected faults.
 use rustix::io::Errno;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ pub const CAPACITY: u64 = 768 << 10;
 pub const ZONE: u64 = 1 << 20;
 /// The device's block size.
 pub const BLOCK: u64 = 4096;
-/// How a sequential file has to be opened.
+/// The open mode that sequential files need.
 pub const DIRECT: OpenMode = OpenMode { direct: true, append: false };
 /// The same, to append.
 pub const APPEND: OpenMode = OpenMode { direct: true, append: true };
@@ -28,7 +28,7 @@ pub const BUFFERED: OpenMode = OpenMode { direct: false, append: false };
 /// Zones before the first sequential one.
 pub const CONVENTIONAL: u32 = 2;
 
-/// What came back.
+/// A [`Reply`] that owns its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Done,
@@ -99,7 +99,7 @@ impl Files {
         self.attr(path).unwrap().perm
     }
 
-    /// Begins work.
+    /// Submits an operation.
     pub fn begin(&self, path: &str, work: FileOp) -> Receiver<Result<Answer, Errno>> {
         let file = self.view().file(self.attr(path).unwrap().node).unwrap();
         let (sender, receiver) = channel();
@@ -126,7 +126,7 @@ impl Files {
         assert_eq!(self.ask(path, FileOp::Close { wrote: true }), Ok(Answer::Done));
     }
 
-    /// Writes bytes that say where they are.
+    /// Writes bytes that depend on their offset.
     pub fn write(
         &self,
         path: &str,
@@ -157,7 +157,7 @@ impl Files {
         self.device.set_condition(ZoneNo(CONVENTIONAL + file), to).unwrap();
     }
 
-    /// The next command fails, after it had this effect.
+    /// The next command fails after this effect.
     pub fn inject(&self, effect: Effect) {
         let fault = FaultSpec {
             delay: Nanos(0),
@@ -169,12 +169,12 @@ impl Files {
     }
 }
 
-/// The end of work, which comes soon.
+/// The result of an operation.
 pub fn ended(work: &Receiver<Result<Answer, Errno>>) -> Result<Answer, Errno> {
     work.recv_timeout(Duration::from_secs(30)).expect("a reply")
 }
 
-/// The byte that lies at an offset after [`Files::write`].
+/// The byte at an offset after [`Files::write`].
 pub fn byte(offset: u64) -> u8 {
     u8::try_from((offset / 512).wrapping_add(offset) % 251).unwrap()
 }
