@@ -1,35 +1,33 @@
-//! The queue of a disk driver of FreeBSD (`bioq_disksort`): a one-way elevator.
+//! The queue of a FreeBSD disk driver (`bioq_disksort`): a one-way elevator.
 //!
-//! Takes block I/Os; gives as many as the disk takes at a time. Those that lie behind the one that
-//! was sent last wait for the next sweep, whatever they do. Keeps true: I/Os that a flush divides
-//! do not pass it.
+//! I/Os at lower sectors than the last one sent wait for the next sweep. No I/O passes a flush.
 use super::BlockIo;
 use std::collections::{BTreeMap, VecDeque};
 use zonal_blk::Op;
 
-/// I/Os by sweep, first sector and order of arrival.
+/// The queue of a disk.
 #[derive(Debug)]
 pub(super) struct Bioq {
     depth: u32,
     in_flight: u32,
-    /// Those before the first flush.
+    /// By sweep, first sector and order of arrival, the I/Os before the first flush.
     waiting: BTreeMap<(u64, u64, u64), BlockIo>,
-    /// From the first flush on, as they came.
-    behind: VecDeque<BlockIo>,
+    /// From the first flush on, in order of arrival.
+    after_flush: VecDeque<BlockIo>,
     sweep: u64,
-    /// The sector that was sent last.
+    /// First sector of the last I/O sent.
     at: u64,
     arrived: u64,
 }
 
 impl Bioq {
-    /// For a disk that takes so many commands at a time.
+    /// The queue of a disk with this queue depth.
     pub(super) fn new(depth: u32) -> Self {
         Bioq {
             depth,
             in_flight: 0,
             waiting: BTreeMap::new(),
-            behind: VecDeque::new(),
+            after_flush: VecDeque::new(),
             sweep: 0,
             at: 0,
             arrived: 0,
@@ -37,8 +35,8 @@ impl Bioq {
     }
 
     pub(super) fn add(&mut self, io: BlockIo) {
-        if io.op == Op::Flush || !self.behind.is_empty() {
-            self.behind.push_back(io);
+        if io.op == Op::Flush || !self.after_flush.is_empty() {
+            self.after_flush.push_back(io);
             return;
         }
         self.arrived += 1;
@@ -47,7 +45,7 @@ impl Bioq {
         self.waiting.insert((sweep, sector, self.arrived), io);
     }
 
-    /// The next I/O to send, if the disk takes one more.
+    /// The next I/O to send, if there is a free tag.
     pub(super) fn next(&mut self) -> Option<BlockIo> {
         if self.in_flight >= self.depth {
             return None;
@@ -60,16 +58,16 @@ impl Bioq {
         if self.in_flight > 0 {
             return None;
         }
-        let flush = self.behind.pop_front()?;
-        for io in std::mem::take(&mut self.behind) {
+        let flush = self.after_flush.pop_front()?;
+        for io in std::mem::take(&mut self.after_flush) {
             self.add(io);
         }
         self.in_flight += 1;
         Some(flush)
     }
 
-    /// An I/O has ended.
-    pub(super) fn ended(&mut self) {
+    /// An I/O has completed.
+    pub(super) fn completed(&mut self) {
         self.in_flight -= 1;
     }
 }
@@ -89,14 +87,14 @@ mod tests {
     fn order(queue: &mut Bioq) -> Vec<u64> {
         let next = || {
             let io = queue.next()?;
-            queue.ended();
+            queue.completed();
             Some(io.id)
         };
         std::iter::from_fn(next).collect()
     }
 
     #[test]
-    fn elevator_goes_one_way() {
+    fn the_elevator_moves_one_way() {
         let mut queue = Bioq::new(1);
         queue.add(io(Op::Read, 50));
         assert_eq!(queue.next().map(|io| io.id), Some(50));
@@ -104,7 +102,7 @@ mod tests {
         for (op, sector) in [(Op::Read, 10), (Op::Write, 70), (Op::Read, 20), (Op::Read, 60)] {
             queue.add(io(op, sector));
         }
-        queue.ended();
+        queue.completed();
         assert_eq!(order(&mut queue), [60, 70, 10, 20]);
     }
 
@@ -116,7 +114,7 @@ mod tests {
         queue.add(io(Op::Write, 10));
         assert_eq!(queue.next().map(|io| io.id), Some(50));
         assert!(queue.next().is_none());
-        queue.ended();
+        queue.completed();
         assert_eq!(order(&mut queue), [0, 10]);
     }
 }

@@ -1,19 +1,17 @@
-//! A cache of file data: which bytes of which files are in memory, and which were used last.
+//! A cache of file data with LRU replacement: which ranges of which files are in memory.
 //!
-//! Takes ranges that are used; gives what is missing of a range. Keeps true: no more bytes than its
-//! size are cached; what was not used for longest goes first. Its own memory grows with the number
-//! of ranges, not of bytes.
+//! Its own memory grows with the number of ranges, not of bytes.
 use super::FileId;
 use std::collections::BTreeMap;
 
-/// A cache that forgets what was not used for longest.
+/// An LRU cache.
 #[derive(Debug)]
 pub(super) struct Cache {
     size: u64,
     used: u64,
     /// By file and first byte.
     ranges: BTreeMap<(FileId, u64), Cached>,
-    /// By time of use, the ranges' keys.
+    /// Keys of the ranges, least recently used first.
     ages: BTreeMap<u64, (FileId, u64)>,
     uses: u64,
 }
@@ -35,17 +33,17 @@ impl Cache {
         self.used
     }
 
-    /// Ranges kept account of.
+    /// Number of ranges.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// Puts a range in, as used last.
+    /// Inserts a range as the most recently used.
     pub(super) fn insert(&mut self, file: FileId, start: u64, end: u64) {
         let mut start = start.max(end.saturating_sub(self.size));
         self.remove(file, start, end);
-        // A range that goes on where the last one ended becomes part of it.
+        // A range that continues the most recently used one is merged with it.
         let last = self.ages.last_key_value().map(|(&age, &key)| (age, key));
         if let Some((age, key)) = last
             && key.0 == file
@@ -63,7 +61,7 @@ impl Cache {
         self.shrink(self.size);
     }
 
-    /// What is not there of a range; what is there has been used.
+    /// The parts of a range that are not cached; marks the others as used.
     pub(super) fn missing(&mut self, file: FileId, start: u64, end: u64) -> Vec<(u64, u64)> {
         let (mut missing, mut found) = (Vec::new(), Vec::new());
         let mut at = start;
@@ -83,7 +81,7 @@ impl Cache {
         missing
     }
 
-    /// Takes a range out.
+    /// Removes a range.
     pub(super) fn remove(&mut self, file: FileId, start: u64, end: u64) {
         for (from, to) in self.parts(file, start, end) {
             let (&key, &whole) =
@@ -95,7 +93,7 @@ impl Cache {
                 self.ages.insert(whole.age, key);
             }
             if to < whole.end {
-                // The rest needs an age of its own: there is none between its neighbours'.
+                // The rest needs an age of its own: there is none between those of its neighbours.
                 let age = if key.1 < from { self.next_age() } else { whole.age };
                 self.ranges.insert((file, to), Cached { end: whole.end, age });
                 self.ages.insert(age, (file, to));
@@ -109,7 +107,7 @@ impl Cache {
         self.uses
     }
 
-    /// Forgets what was not used for longest until so many bytes are left at the most.
+    /// Evicts the least recently used bytes until at most `size` are left.
     pub(super) fn shrink(&mut self, size: u64) {
         while self.used > size {
             let (&age, &key) = self.ages.first_key_value().expect("bytes belong to a range");
@@ -146,19 +144,19 @@ mod tests {
     const FILE: FileId = FileId { owner: 0, number: 0 };
 
     #[test]
-    fn what_was_not_used_for_longest_goes_first() {
+    fn the_least_recently_used_range_is_evicted() {
         let mut cache = Cache::new(30);
         cache.insert(FILE, 0, 10);
         cache.insert(FILE, 100, 110);
         cache.insert(FILE, 200, 210);
-        assert_eq!(cache.missing(FILE, 0, 10), [], "and is used by that");
+        assert_eq!(cache.missing(FILE, 0, 10), [], "which uses it");
         cache.insert(FILE, 300, 305);
         assert_eq!(cache.missing(FILE, 100, 110), [(100, 105)]);
         assert_eq!(cache.missing(FILE, 0, 20), [(10, 20)]);
     }
 
     #[test]
-    fn a_file_read_from_end_to_end_is_one_range() {
+    fn a_file_read_sequentially_is_one_range() {
         let mut cache = Cache::new(1 << 40);
         (0..10_000).for_each(|block| cache.insert(FILE, block * 4096, (block + 1) * 4096));
         assert_eq!((cache.len(), cache.used()), (1, 10_000 * 4096));
@@ -166,7 +164,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cache_is_never_above_its_size_and_has_what_was_used_last(
+        fn cache_is_within_its_size_and_holds_the_last_used_range(
             steps in proptest::collection::vec((0_u32..2, 0_u64..200, 1_u64..40, 0_u8..4), 1..60)
         ) {
             let mut cache = Cache::new(100);

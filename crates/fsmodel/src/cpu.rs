@@ -1,27 +1,27 @@
-//! Time that work takes on a CPU, and what is due when.
+//! Modelled CPU time, and a queue of events.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use zonal_blk::Nanos;
 
-/// A thread, which does one thing after another.
+/// A thread, which does its work in sequence.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cpu {
     free_at: Nanos,
 }
 
 impl Cpu {
-    /// Takes on work that is there since `now`; gives when it will be done.
+    /// Adds work at `now`; returns when it will be done.
     pub(super) fn run(&mut self, now: Nanos, cost: Nanos) -> Nanos {
         self.free_at = self.free_at.max(now) + cost;
         self.free_at
     }
 }
 
-/// What is due when; at equal times what was entered first.
+/// Events by time; at equal times in order of insertion.
 #[derive(Debug)]
 pub(super) struct EventQueue<E> {
     due: BinaryHeap<Reverse<Entry<E>>>,
-    entered: u64,
+    inserted: u64,
 }
 
 #[derive(Debug)]
@@ -53,18 +53,18 @@ impl<E> Eq for Entry<E> {}
 
 impl<E> Default for EventQueue<E> {
     fn default() -> Self {
-        EventQueue { due: BinaryHeap::new(), entered: 0 }
+        EventQueue { due: BinaryHeap::new(), inserted: 0 }
     }
 }
 
 impl<E> EventQueue<E> {
-    /// Enters what happens at a time.
+    /// Adds an event.
     pub(super) fn add(&mut self, at: Nanos, event: E) {
-        self.due.push(Reverse(Entry { at, order: self.entered, event }));
-        self.entered += 1;
+        self.due.push(Reverse(Entry { at, order: self.inserted, event }));
+        self.inserted += 1;
     }
 
-    /// The next event that is due.
+    /// The next event that is due at `now`.
     pub(super) fn pop(&mut self, now: Nanos) -> Option<E> {
         let due = self.due.peek().is_some_and(|Reverse(first)| first.at <= now);
         due.then(|| self.due.pop().map(|Reverse(first)| first.event)).flatten()
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn events_come_in_order_of_time_and_of_entry() {
+    fn events_are_ordered_by_time_and_insertion() {
         let mut event_queue = EventQueue::default();
         for (at, name) in [(5, 'b'), (3, 'a'), (5, 'c'), (9, 'd')] {
             event_queue.add(Nanos(at), name);

@@ -1,17 +1,17 @@
-//! Sets of bytes as ranges, and maps from ranges of a file to places on a disk.
+//! Sets of byte ranges, and maps from ranges of a file to the disk.
 //!
-//! Keeps true: ranges do not overlap, and those of a set that touch are one.
+//! Ranges do not overlap, and adjacent ranges of a set are merged.
 use std::collections::BTreeMap;
 
 /// A set of bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ranges {
-    /// First byte to first byte beyond.
+    /// Start to end (exclusive).
     map: BTreeMap<u64, u64>,
 }
 
 impl Ranges {
-    /// Adds a range; gives how many of its bytes were not in the set.
+    /// Adds a range; returns how many of its bytes were not in the set.
     pub(super) fn insert(&mut self, start: u64, end: u64) -> u64 {
         let had = self.overlap(start, end);
         let (mut first, mut last) = (start, end);
@@ -27,7 +27,7 @@ impl Ranges {
         end - start - had
     }
 
-    /// Takes a range out; gives how many of its bytes were in the set.
+    /// Removes a range; returns how many of its bytes were in the set.
     pub(super) fn remove(&mut self, start: u64, end: u64) -> u64 {
         let mut removed = 0;
         while let Some((&from, &to)) = self.map.range(..end).next_back() {
@@ -52,7 +52,7 @@ impl Ranges {
         parts.map(|(&from, &to)| to.min(end) - from.max(start)).sum()
     }
 
-    /// The first range, cut to `max` bytes, leaves the set.
+    /// Removes and returns the first range, up to `max` bytes.
     pub(super) fn take_first(&mut self, max: u64) -> Option<(u64, u64)> {
         let (&from, &to) = self.map.first_key_value()?;
         let end = to.min(from + max);
@@ -60,19 +60,19 @@ impl Ranges {
         Some((from, end))
     }
 
-    /// Whether nothing is in the set.
+    /// Whether the set is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.map.is_empty()
     }
 }
 
-/// Where the bytes of a file lie: by first byte in the file, the length and the place.
+/// The extents of a file, by first byte in the file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ExtentMap {
     map: BTreeMap<u64, Extent>,
 }
 
-/// Consecutive bytes of a file that are so on the disk too.
+/// Bytes that are contiguous in the file and on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     /// First byte in the file.
@@ -84,7 +84,7 @@ pub(super) struct Extent {
 }
 
 impl ExtentMap {
-    /// Maps a range anew; gives what was there before.
+    /// Maps a range; returns the extents that it replaces.
     pub(super) fn insert(&mut self, extent: Extent) -> Vec<Extent> {
         let Extent { offset, len, place } = extent;
         let old = self.remove(offset, offset + len);
@@ -99,7 +99,7 @@ impl ExtentMap {
         old
     }
 
-    /// Takes a range out; gives what was there.
+    /// Removes a range; returns its extents.
     pub(super) fn remove(&mut self, start: u64, end: u64) -> Vec<Extent> {
         let mut old = self.of(start, end);
         for part in &mut old {
@@ -121,7 +121,7 @@ impl ExtentMap {
         old
     }
 
-    /// What is mapped of a range, in order.
+    /// The extents of a range, in order.
     pub(super) fn of(&self, start: u64, end: u64) -> Vec<Extent> {
         let before = self.map.range(..start).next_back().map(|(_, extent)| extent);
         let inside = self.map.range(start..end).map(|(_, extent)| extent);
@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_are_as_a_set_of_bytes(
+        fn ranges_behave_like_a_set_of_bytes(
             steps in proptest::collection::vec((any::<bool>(), 0_u64..64, 1_u64..32), 1..40)
         ) {
             let mut ranges = Ranges::default();
@@ -164,7 +164,7 @@ mod tests {
         }
 
         #[test]
-        fn extents_are_as_a_table_of_bytes(
+        fn extents_behave_like_a_table_of_bytes(
             steps in proptest::collection::vec((0_u64..64, 1_u64..32, any::<bool>()), 1..40)
         ) {
             let mut map = ExtentMap::default();

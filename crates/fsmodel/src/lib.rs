@@ -1,33 +1,13 @@
-//! File-system models: what a file operation becomes below, as block I/O.
-//!
-//! Each is a small model of how one file system writes and reads data: where it puts them, when,
-//! in which order and in what pieces. None keeps names, directories or a format on the medium.
-//! `docs/filesystems.md` has their sources, parameters and what they leave out.
-//!
-//! ```text
-//!  Process      one for each clone: what it does next, its statistics    (process)
-//!    | FileOp     read or write so much of a file, or close it
-//!    v
-//!  FileSystem   btrfs, xfs, ufs, zfs: a state machine without clock or I/O
-//!    | BlockIo    what goes to which disk
-//!    v
-//!  Channel      one for each disk: the block layer
-//! ```
-//!
-//! The processes of a job share one file system, and all of it is stepped together: on either
-//! clock it is one thread's work, and what its processes and kernel threads would need of a CPU is
-//! modelled time. So one run is the same on both clocks, but for what the devices do.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod bioq;
-mod btrfs;
 mod cache;
 mod cpu;
 mod extents;
 mod metadata;
 mod mount;
 mod params;
-mod payload;
 mod process;
 mod runner;
 #[cfg(test)]
@@ -36,49 +16,49 @@ mod testing;
 mod tests;
 mod ufs;
 mod writeback;
-mod xfs;
 mod zfs;
 mod zoned;
 mod zones;
 
-pub use mount::{Disk, Layout, MountError, check, mount};
+use mount::Layout;
+pub use mount::{Disk, MountError, check, mount};
 pub use params::Params;
 pub use runner::FsRunner;
 use zonal_blk::{BioFlags, Completion, Nanos, Op, Sector, Status};
 pub use zonal_fio::job::{FsKind, FsOptions};
 pub use zonal_fio::stats::FsCounters;
 
-/// A file: the clone that it belongs to, and its number there.
+/// Identifies a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FileId {
-    /// The clone; 0 for files that all clones share.
+pub(crate) struct FileId {
+    /// The clone that it belongs to; 0 for shared files.
     pub owner: u32,
-    /// From 0.
+    /// Number in the clone, from 0.
     pub number: u32,
 }
 
-/// An operation in progress: the process and the place of the operation among its own.
+/// Identifies an operation in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OpId {
+pub(crate) struct OpId {
     /// The process.
     pub process: u32,
-    /// The operation, below the process's depth.
+    /// Slot of the operation, below the depth of the process.
     pub slot: u32,
 }
 
-/// What a process does to a file.
+/// An operation on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileOp {
-    /// Makes the file empty, or makes an empty file, before its first write.
+pub(crate) enum FileOp {
+    /// Creates or truncates the file, before its first write.
     Create,
-    /// Reads so many bytes.
+    /// Reads from the file.
     Read {
         /// First byte.
         offset: u64,
         /// Bytes.
         len: u64,
     },
-    /// Writes so many bytes.
+    /// Writes to the file.
     Write {
         /// First byte.
         offset: u64,
@@ -89,9 +69,9 @@ pub enum FileOp {
     Close,
 }
 
-/// What a block I/O carries.
+/// The contents of a block I/O.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
+pub(crate) enum Content {
     /// A file's bytes.
     Data {
         /// The file.
@@ -99,68 +79,67 @@ pub enum Content {
         /// First byte.
         offset: u64,
     },
-    /// Bytes of files that lie next to each other on the disk: the file, the first byte, and how
-    /// many, of each.
+    /// Data of several files, contiguous on the disk: file, first byte and length of each part.
     Multiple(Vec<(FileId, u64, u64)>),
-    /// The file system's own.
+    /// Metadata.
     Metadata,
     /// Nothing.
     None,
 }
 
-/// A block I/O that a file system wants done.
+/// A block I/O issued by a file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BlockIo {
+pub(crate) struct BlockIo {
     /// The disk, from 0.
     pub disk: usize,
     /// The operation.
     pub op: Op,
-    /// Its modifiers.
+    /// Its flags.
     pub flags: BioFlags,
     /// First sector; of a zone append, the zone's start.
     pub sector: Sector,
     /// Length in sectors.
     pub nr_sectors: u32,
-    /// What it carries.
+    /// Its contents.
     pub content: Content,
-    /// Comes back with the completion.
+    /// User data of the bio.
     pub id: u64,
 }
 
-/// What a file system has to say to the outside.
+/// What a file system wants done.
 #[derive(Debug, Default)]
-pub struct Effects {
-    /// Block I/O to do, in this order.
+pub(crate) struct Effects {
+    /// Block I/O to submit, in this order.
     pub ios: Vec<BlockIo>,
-    /// Operations that have ended.
-    pub ended: Vec<(OpId, Status)>,
+    /// Operations that have completed.
+    pub completed: Vec<(OpId, Status)>,
     /// The file system cannot go on.
     pub failed: Option<Status>,
 }
 
 /// A mounted file system.
-pub trait FileSystem: Send {
-    /// A process begins an operation on a file. It ends in these or later effects.
+pub(crate) trait FileSystem: Send {
+    /// Starts an operation on a file. It completes in these or later effects.
     fn start(&mut self, now: Nanos, id: OpId, file: FileId, op: FileOp, effects: &mut Effects);
 
-    /// A block I/O has ended.
-    fn complete(&mut self, now: Nanos, end: &Completion, effects: &mut Effects);
+    /// A block I/O has completed.
+    fn complete(&mut self, now: Nanos, completion: &Completion, effects: &mut Effects);
 
     /// Does what is due.
     fn wake(&mut self, now: Nanos, effects: &mut Effects);
 
-    /// When to wake it next; `None` if nothing is due before an I/O ends or an operation begins.
+    /// When [`FileSystem::wake`] is next due; `None` if only I/O or operations can change that.
     fn next_event(&self) -> Option<Nanos>;
 
-    /// The processes are done: what is under way is finished, and nothing more is begun.
+    /// The processes are done: completes what is in flight and starts nothing more.
     fn stop(&mut self);
 
-    /// Whether its disks' drivers sort what they cannot send yet.
+    /// Whether its disk drivers sort I/O that they cannot send yet.
     fn sorts(&self) -> bool {
         false
     }
 
-    /// Bytes read without I/O since it was mounted.
+    /// Bytes read from the cache since it was mounted.
     fn cached_bytes(&self) -> u64 {
         0
     }

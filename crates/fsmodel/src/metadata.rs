@@ -1,27 +1,27 @@
-//! The metadata of a file system on zones: how much is due, and how it reaches the disk.
+//! The metadata of a file system on a zoned device.
 //!
-//! Metadata gather in memory until a commit writes them: nodes, then a flush of the disk's write
-//! cache, then what makes them valid. Keeps true: these three come one after another.
+//! Metadata accumulates in memory until a commit writes it in three stages: nodes, a flush of the
+//! disk's write cache, and the superblock that makes it valid.
 use super::zones::ZoneSpace;
 use super::{BlockIo, Content};
 use zonal_blk::{BioFlags, Op, Sector};
 
-/// Where and how.
+/// How metadata is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MetadataStyle {
-    /// A log on conventional zones, written round and round; elsewhere, if there are none.
+    /// A circular log on the conventional zones; on another device, if there are none.
     Log,
-    /// Nodes written anew to a zone of their own each time, and then a superblock, to another.
+    /// Copy on write: nodes to a zone of their own, then a superblock to another.
     Tree,
 }
 
-/// One commit's write to be issued.
+/// Where metadata is written: a ring of bytes that can be overwritten, or zones.
 struct Region {
-    /// Bytes that can be overwritten; empty for a zone.
+    /// Start and end of the ring; empty for zones.
     ring: (u64, u64),
     at: u64,
     zone: Option<usize>,
-    /// What is dead after the next commit.
+    /// Extents that are dead after the next commit.
     live: Vec<(u64, u64)>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Metadata {
     style: MetadataStyle,
     nodes: Region,
     superblock: Region,
-    /// Bytes due at the next commit.
+    /// Bytes to write in the next commit.
     due: u64,
     stage: Stage,
     in_flight: u32,
@@ -46,7 +46,7 @@ enum Stage {
     Superblock,
 }
 
-/// A metadata I/O and the zone that it was promised room in.
+/// A metadata I/O and the zone in which its room is reserved.
 pub(super) struct MetaIo {
     pub(super) io: BlockIo,
     pub(super) zone: Option<usize>,
@@ -60,7 +60,7 @@ impl Region {
         Region { ring, at: ring.0, zone: None, live: Vec::new() }
     }
 
-    /// Room for up to `bytes`: where, how many, and of which zone.
+    /// Takes room for up to `bytes`: returns offset, length and zone.
     fn take(&mut self, space: &mut ZoneSpace, bytes: u64) -> Option<(u64, u64, Option<usize>)> {
         let (start, end) = self.ring;
         if start < end {
@@ -104,12 +104,12 @@ impl Metadata {
         }
     }
 
-    /// So many more bytes are due.
+    /// Adds bytes to the next commit.
     pub(super) fn add(&mut self, bytes: u64) {
         self.due += bytes;
     }
 
-    /// Begins a commit of what is due, unless one is on its way.
+    /// Starts a commit, unless one is in progress.
     pub(super) fn commit(&mut self, space: &mut ZoneSpace) -> Vec<MetaIo> {
         if self.stage != Stage::Idle || self.due == 0 {
             return Vec::new();
@@ -125,7 +125,7 @@ impl Metadata {
         while left > 0 {
             let Some((place, bytes, zone)) = self.nodes.take(space, left.min(self.max_bytes))
             else {
-                // Without room nothing becomes durable: the next commit tries again.
+                // No room: the next commit tries again.
                 self.due += left;
                 break;
             };
@@ -151,8 +151,8 @@ impl Metadata {
         MetaIo { io: io(Op::Write, flags, place, bytes), zone }
     }
 
-    /// One of its I/Os has ended; gives those that follow.
-    pub(super) fn ended(&mut self, space: &mut ZoneSpace) -> Vec<MetaIo> {
+    /// A metadata I/O has completed. Returns those of the next stage.
+    pub(super) fn completed(&mut self, space: &mut ZoneSpace) -> Vec<MetaIo> {
         self.in_flight -= 1;
         if self.in_flight > 0 {
             return Vec::new();

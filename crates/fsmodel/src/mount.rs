@@ -1,12 +1,9 @@
-//! Makes a file system on disks, new each time.
-//!
-//! Takes a job and its disks; gives a file system with its processes, or the option that does not
-//! fit the disks.
+//! Creates the file system of a job on its disks, new each time.
 use super::process::ProcessSpec;
 use super::ufs::Ufs;
 use super::zfs::Zfs;
-use super::zoned::ZonedFs;
-use super::{FileId, FileSystem, FsKind, FsRunner, Params, btrfs, xfs};
+use super::zoned::{BTRFS, XFS, ZonedFs};
+use super::{FileId, FileSystem, FsKind, FsRunner, Params};
 use std::sync::Arc;
 use zonal_blk::{Limits, Queue, Status, Zone, ZoneNo};
 use zonal_fio::job::{Extent, Job, PatternProgram, Rw, ZoneMode};
@@ -15,20 +12,20 @@ use zonal_fio::job::{Extent, Job, PatternProgram, Rw, ZoneMode};
 pub struct Disk {
     /// Its block layer.
     pub queue: Arc<Queue>,
-    /// Whether bios have to carry data.
+    /// Whether the device stores data, so that bios carry it.
     pub keeps_data: bool,
 }
 
-/// Largest block of UFS and record of ZFS.
+/// Largest block of UFS and record of ZFS in bytes.
 const MAX_BLOCK: u64 = 128 << 10;
 
 /// Most files of a job.
 const MAX_FILES: u64 = 1 << 20;
 
-/// Files that are there before the processes begin, without I/O.
-pub type Layout = Vec<(FileId, u64)>;
+/// Files with their sizes that exist before the processes start, created without I/O.
+pub(crate) type Layout = Vec<(FileId, u64)>;
 
-/// Why a job's file system cannot be made.
+/// Why the file system of a job cannot be created.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("job {job}: {option}: {problem}")]
 pub struct MountError {
@@ -46,15 +43,22 @@ impl MountError {
     }
 }
 
-/// Checks that a job's file system can be on such disks.
+/// Checks that the file system of a job fits disks with these limits.
 ///
 /// # Errors
 /// The option that does not fit.
 pub fn check(job: &Job, limits: &Limits) -> Result<FsKind, MountError> {
-    let fail = |option, problem: String| Err(MountError::new(job, option, problem));
     let Some(kind) = job.fs.kind else {
-        return fail("filesystem", "none given".to_owned());
+        return Err(MountError::new(job, "filesystem", "none given"));
     };
+    check_disks(job, kind, limits)?;
+    check_files(job, kind, limits)?;
+    check_pattern(job)?;
+    Ok(kind)
+}
+
+fn check_disks(job: &Job, kind: FsKind, limits: &Limits) -> Result<(), MountError> {
+    let fail = |option, problem: String| Err(MountError::new(job, option, problem));
     let name = kind.name();
     if kind.is_zoned() != (limits.nr_zones > 0) {
         let (needs, has) =
@@ -62,7 +66,7 @@ pub fn check(job: &Job, limits: &Limits) -> Result<FsKind, MountError> {
         return fail("filesystem", format!("{name} needs a device with {needs}, this one {has}"));
     }
     if job.fs.disks > 1 && kind != FsKind::Zfs {
-        return fail("fs_disks", format!("{name} lies on one disk, zfs can lie on several"));
+        return fail("fs_disks", format!("{name} uses one disk, only zfs can use several"));
     }
     let block = Params::new(kind, &job.fs).block;
     if !block.is_power_of_two() || block < u64::from(limits.lba_size) || block > MAX_BLOCK {
@@ -70,68 +74,74 @@ pub fn check(job: &Job, limits: &Limits) -> Result<FsKind, MountError> {
         return fail("fs_block", format!("found {block} bytes, expected {expected}"));
     }
     if job.zonemode == ZoneMode::Zbd {
-        return fail("zonemode", "the file system looks after the zones".to_owned());
+        return fail("zonemode", "the file system manages the zones".to_owned());
     }
+    Ok(())
+}
+
+fn check_files(job: &Job, kind: FsKind, limits: &Limits) -> Result<(), MountError> {
+    let fail = |option, problem: String| Err(MountError::new(job, option, problem));
     if job.rw == Rw::Trim {
         return fail("rw", "files are read and written, not trimmed".to_owned());
     }
     if kind.is_zoned() && is_random(job) {
-        return fail("rw", format!("{name} is modelled for sequential reads and writes"));
+        return fail("rw", format!("the model of {} is for sequential I/O only", kind.name()));
     }
-    let Some((least, _)) = job.fs.filesize else {
+    let Some((min_size, _)) = job.fs.filesize else {
         return fail("filesize", "a job on a file system needs it".to_owned());
     };
     let block = if job.rw == Rw::Read { job.bs[0] } else { job.bs[1] };
-    if least < block {
-        return fail("filesize", format!("{least} bytes is less than the block size {block}"));
+    if min_size < block {
+        return fail("filesize", format!("{min_size} bytes is less than the block size {block}"));
     }
     let files = u64::from(job.fs.nrfiles.unwrap_or(1)) * u64::from(job.numjobs);
     if files > MAX_FILES {
-        return fail(
-            "nrfiles",
-            format!("{files} files of all clones, expected at most {MAX_FILES}"),
-        );
+        let problem = format!("{files} files of all clones, expected at most {MAX_FILES}");
+        return fail("nrfiles", problem);
     }
     if job.offset != Extent::Bytes(0) || job.offset_increment != Extent::Bytes(0) {
-        return fail("offset", "files are read and written from their beginning".to_owned());
+        return fail("offset", "files are read and written from the start".to_owned());
     }
     if !is_random(job) && job.rw_modifier != 0 {
         return fail("rw", "files are read and written without gaps".to_owned());
     }
     let lba = u64::from(limits.lba_size);
-    for bs in job.bs {
-        if bs % lba != 0 {
-            return fail("bs", format!("{bs} bytes is not a multiple of the disk's LBA of {lba}"));
-        }
+    if let Some(bs) = job.bs.into_iter().find(|bs| bs % lba != 0) {
+        return fail("bs", format!("{bs} bytes is not a multiple of the disk's LBA of {lba}"));
     }
     if is_random(job) && job.fs.nrfiles.is_some_and(|files| files > 1) {
-        return fail("nrfiles", "random I/O goes to one file".to_owned());
+        return fail("nrfiles", "random I/O uses one file".to_owned());
     }
+    Ok(())
+}
+
+fn check_pattern(job: &Job) -> Result<(), MountError> {
+    let fail = |option, problem: &str| Err(MountError::new(job, option, problem));
     if job.pattern.program == Some(PatternProgram::Randomio) {
-        return fail("pattern", "of patterns, raidtest is for file systems".to_owned());
+        return fail("pattern", "only raidtest is supported on file systems");
     }
     if job.replay.read_iolog.is_some() {
-        return fail("read_iolog", "traces are of devices, not of file systems".to_owned());
+        return fail("read_iolog", "traces are of devices, not of file systems");
     }
     if job.pattern.file.is_some() {
-        return fail("pattern_file", "pattern=raidtest makes one for a file".to_owned());
+        return fail("pattern_file", "use pattern=raidtest");
     }
     if job.record.write_iolog.is_some() {
-        return fail("write_iolog", "traces are of devices, not of file systems".to_owned());
+        return fail("write_iolog", "traces are of devices, not of file systems");
     }
     if job.fs.warm_runs > 0 && job.time_based {
-        return fail("fs_warm_runs", "with time_based no run comes to an end".to_owned());
+        return fail("fs_warm_runs", "warm runs never end with time_based");
     }
     for (option, extent) in [("size", job.size), ("io_size", job.io_size)] {
         if !matches!(extent, None | Some(Extent::Bytes(_))) {
-            return fail(option, "expected bytes: files are not part of a device".to_owned());
+            return fail(option, "expected bytes: files are not part of a device");
         }
     }
-    Ok(kind)
+    Ok(())
 }
 
-/// Makes a job's file system on `disks`, new, with the files that its processes read or write in
-/// place. `index` is the job's place in the job file; `seed` is mixed with the job's own.
+/// Creates the file system of a job on `disks`, with the files that its processes read or overwrite.
+/// `index` is that of the job in the job file; `seed` is mixed with that of the job.
 ///
 /// # Errors
 /// The option that does not fit the disks.
@@ -144,41 +154,41 @@ pub fn mount(
     let limits = disks[0].queue.limits();
     let kind = check(job, limits)?;
     let params = Params::new(kind, &job.fs);
-    let origin = ProcessSpec::new(job, index, seed)
+    let spec = ProcessSpec::new(job, index, seed)
         .map_err(|error| MountError::new(job, "pattern", error.to_string()))?;
-    let origin = |clone| origin.of_clone(clone);
+    let spec = |clone| spec.of_clone(clone);
     let clones = if job.fs.shared { 1 } else { job.numjobs };
-    // UFS overwrites in place: it has a place for every file from the beginning.
-    let is_read = is_random(job) || job.rw != Rw::Write || kind == FsKind::Ufs;
-    let layout: Layout = if is_read {
-        (0..clones).flat_map(|clone| origin(clone).files().collect::<Vec<_>>()).collect()
+    // UFS overwrites in place: every file is allocated from the start.
+    let exists = is_random(job) || job.rw != Rw::Write || kind == FsKind::Ufs;
+    let layout: Layout = if exists {
+        (0..clones).flat_map(|clone| spec(clone).files().collect::<Vec<_>>()).collect()
     } else {
         Layout::new()
     };
     let no_space = |bytes: u64| {
         MountError::new(job, "filesize", format!("no room for {bytes} bytes of files on the disk"))
     };
-    let params_of_zoned = params.clone();
+    let zoned_params = params.clone();
     let zoned = |variant| -> Result<Box<dyn FileSystem>, MountError> {
         let queue = &disks[0].queue;
         let zones = report(job, queue)?;
         let policy = queue.zone_write();
-        let fs = ZonedFs::new(params_of_zoned, variant, limits, policy, &zones, job, &layout);
+        let fs = ZonedFs::new(zoned_params, variant, limits, policy, &zones, job, &layout);
         Ok(Box::new(fs.map_err(no_space)?))
     };
     let fs = match kind {
-        FsKind::Btrfs => zoned(btrfs::VARIANT)?,
-        FsKind::Xfs => zoned(xfs::VARIANT)?,
+        FsKind::Btrfs => zoned(BTRFS)?,
+        FsKind::Xfs => zoned(XFS)?,
         FsKind::Ufs => Box::new(Ufs::new(params, limits, job, &layout).map_err(no_space)?),
         FsKind::Zfs => {
             let disks: Vec<&Limits> = disks.iter().map(|disk| disk.queue.limits()).collect();
             Box::new(Zfs::new(params, &disks, job, &layout).map_err(no_space)?)
         }
     };
-    FsRunner::new(Arc::clone(job), fs, (0..job.numjobs).map(origin), disks, kind.name())
+    FsRunner::new(Arc::clone(job), fs, (0..job.numjobs).map(spec), disks, kind.name())
 }
 
-/// Whether offsets of one file are read and written in any order.
+/// Whether the I/O is to random offsets of one file.
 fn is_random(job: &Job) -> bool {
     job.random || job.rw == Rw::Mixed || job.pattern.program.is_some()
 }

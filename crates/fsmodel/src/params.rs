@@ -1,50 +1,50 @@
-//! The parameters of a file system model.
+//! The parameters of the file-system models.
 use zonal_blk::Nanos;
 use zonal_fio::job::{FsKind, FsOptions};
 
-/// A file system's parameters. Where each value comes from is in `docs/filesystems.md`.
+/// The parameters of a model. The sources of the defaults are in `docs/filesystems.md`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Bytes of file data that memory holds: page cache, buffer cache or ARC.
+    /// Size of the page cache, buffer cache or ARC in bytes.
     pub memory: u64,
-    /// Bytes written by processes and not yet on the device at which writers have to wait.
+    /// Dirty and in-flight bytes at which writers are throttled.
     pub dirty: u64,
-    /// Dirty bytes from which write-back begins.
+    /// Dirty bytes at which write-back starts.
     pub background: u64,
-    /// Bytes that write-back takes of a file before it turns to the next.
+    /// Bytes that write-back takes from a file before the next one; for UFS, limit of bytes in flight.
     pub chunk: u64,
-    /// Zones open for data at a time.
+    /// Limit of zones open for data.
     pub open_zones: u32,
-    /// Bytes of a block (UFS) or record (ZFS).
+    /// Size of a block (UFS) or record (ZFS) in bytes.
     pub block: u64,
-    /// Between two commits of metadata, or transaction groups.
+    /// Interval of metadata commits or transaction groups.
     pub commit: Nanos,
-    /// Commands of the file system in flight on each disk.
+    /// Limit of commands in flight on each disk (ZFS).
     pub queue_depth: u32,
-    /// CPU time of a file operation, whatever its length.
+    /// CPU time of a file operation of any length.
     pub op_cost: Nanos,
-    /// Bytes a second at which the CPU passes over the data of an operation.
+    /// Bytes per second at which the CPU processes the data of an operation.
     pub byte_rate: u64,
-    /// CPU time of issuing a block command, in the context that issues it.
+    /// CPU time to issue a block command.
     pub issue_cost: Nanos,
 }
 
 impl Params {
-    /// The parameters of a file system, as far as `given` does not say.
-    pub fn new(kind: FsKind, given: &FsOptions) -> Self {
-        let base = Params::default_for(kind, given.memory);
+    /// The parameters of a file system: those of `options`, and defaults for the others.
+    pub fn new(kind: FsKind, options: &FsOptions) -> Self {
+        let base = Params::default_for(kind, options.memory);
         Params {
             memory: base.memory,
-            dirty: given.dirty.unwrap_or(base.dirty),
-            background: given.background.unwrap_or(base.background),
-            chunk: given.chunk.unwrap_or(base.chunk),
-            open_zones: given.open_zones.unwrap_or(base.open_zones),
-            block: given.block.unwrap_or(base.block),
-            commit: given.commit.unwrap_or(base.commit),
-            queue_depth: given.queue_depth.unwrap_or(base.queue_depth),
-            op_cost: given.op_cost.unwrap_or(base.op_cost),
-            byte_rate: given.byte_rate.unwrap_or(base.byte_rate),
-            issue_cost: given.issue_cost.unwrap_or(base.issue_cost),
+            dirty: options.dirty.unwrap_or(base.dirty),
+            background: options.background.unwrap_or(base.background),
+            chunk: options.chunk.unwrap_or(base.chunk),
+            open_zones: options.open_zones.unwrap_or(base.open_zones),
+            block: options.block.unwrap_or(base.block),
+            commit: options.commit.unwrap_or(base.commit),
+            queue_depth: options.queue_depth.unwrap_or(base.queue_depth),
+            op_cost: options.op_cost.unwrap_or(base.op_cost),
+            byte_rate: options.byte_rate.unwrap_or(base.byte_rate),
+            issue_cost: options.issue_cost.unwrap_or(base.issue_cost),
         }
     }
 
@@ -93,10 +93,10 @@ impl Params {
         }
     }
 
-    /// CPU time of an operation on so many bytes.
+    /// CPU time of an operation on `bytes`.
     pub fn cost(&self, bytes: u64) -> Nanos {
         let pass = u128::from(bytes) * 1_000_000_000 / u128::from(self.byte_rate);
-        // At least one, so that no process does infinitely many operations in no time.
+        // At least 1 ns, so that no process does infinitely many operations in no time.
         Nanos((self.op_cost.0 + u64::try_from(pass).unwrap_or(u64::MAX)).max(1))
     }
 }

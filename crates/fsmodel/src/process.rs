@@ -1,48 +1,46 @@
-//! One process of a job on a file system: what it does next, and what was measured of it.
+//! A process of a job on a file system: its operations and its statistics.
 //!
-//! Takes a job, the clone's place and the seed; gives one file operation at a time. Keeps true: no
-//! more than `iodepth` operations are in flight; a file is closed when its last operation has
-//! ended; the same seed gives the same operations.
+//! Invariants: at most `iodepth` operations are in flight; a file is closed after its last operation
+//! has completed; the same seed gives the same operations.
 use super::{FileId, FileOp};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use zonal_blk::{Nanos, Status};
 use zonal_fio::generate::{Generator, NextIo, Region};
-use zonal_fio::job::{DataDir, FileService, Fraction, Job, PatternProgram, Rw};
+use zonal_fio::job::{DataDir, Extent, FileService, Fraction, Job, PatternProgram, Rw};
 use zonal_fio::rng::Rng;
 use zonal_fio::runner::Pace;
 use zonal_fio::stats::IoStats;
 use zonal_fio::trace::{PatternError, Raidtest, Trace, TraceSlice};
 
-/// What a process does, and to which file.
+/// An operation and its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) file: FileId,
     pub(super) op: FileOp,
 }
 
-/// Where a clone's operations come from, so that they can be done again.
+/// Determines the operations of a clone, so that they can be repeated.
 #[derive(Clone, Debug)]
 pub(super) struct ProcessSpec {
     pub(super) job: Arc<Job>,
-    /// The job's place in the job file.
+    /// Index of the job in the job file.
     pub(super) index: u32,
-    /// The clone's place among its like.
+    /// Index of the clone in the job.
     pub(super) clone: u32,
     pub(super) seed: u64,
-    /// The requests of all clones together, if they are another program's.
+    /// The requests of `pattern=raidtest`, of all clones together.
     pub(super) trace: Option<Arc<Trace>>,
 }
 
 impl ProcessSpec {
-    /// Where the operations of all clones of a job come from.
+    /// The first clone of a job.
     pub(super) fn new(job: &Arc<Job>, index: u32, seed: u64) -> Result<Self, PatternError> {
-        let mut process_spec =
-            ProcessSpec { job: Arc::clone(job), index, clone: 0, seed, trace: None };
+        let mut spec = ProcessSpec { job: Arc::clone(job), index, clone: 0, seed, trace: None };
         if job.pattern.program == Some(PatternProgram::Raidtest) {
             let pattern = Raidtest {
                 start: 0,
-                size: process_spec.size_of(0),
+                size: spec.size_of(0),
                 requests: job.pattern.requests.unwrap_or(Raidtest::REQUESTS),
                 align: job.pattern.align.unwrap_or(512),
                 max_size: job.pattern.max_size.unwrap_or(Raidtest::MAX_SIZE),
@@ -50,12 +48,12 @@ impl ProcessSpec {
                 seed: job.randseed,
             };
             let (name, requests) = ("raidtest".to_owned(), pattern.generate()?);
-            process_spec.trace = Some(Arc::new(Trace { name, files: Vec::new(), requests }));
+            spec.trace = Some(Arc::new(Trace { name, files: Vec::new(), requests }));
         }
-        Ok(process_spec)
+        Ok(spec)
     }
 
-    /// That of another clone.
+    /// Another clone of the job.
     pub(super) fn of_clone(&self, clone: u32) -> Self {
         ProcessSpec { clone, ..self.clone() }
     }
@@ -78,39 +76,40 @@ impl ProcessSpec {
         self.job.fs.nrfiles.unwrap_or(1)
     }
 
-    /// The size of a file: a whole number of blocks between the least and the greatest size.
+    /// The size of a file: a whole number of blocks in the range of sizes.
     fn size_of(&self, number: u32) -> u64 {
-        let (least, most) = self.job.fs.filesize.unwrap_or_default();
+        let (min, max) = self.job.fs.filesize.unwrap_or_default();
         let block = self.job.bs[self.dir() as usize];
-        let blocks = (most - least) / block + 1;
+        let blocks = (max - min) / block + 1;
         let [a, b, c] = self.stream(self.owner());
         let purpose = 2 + u64::from(number);
         let drawn = Rng::new(self.seed, [a, b, c, purpose]).below(blocks);
-        (least + drawn * block) / block * block
+        (min + drawn * block) / block * block
     }
 
     fn dir(&self) -> DataDir {
         if self.job.rw == Rw::Read { DataDir::Read } else { DataDir::Write }
     }
 
-    /// Bytes to do in one pass.
+    /// Bytes of one run.
     pub(super) fn total(&self) -> u64 {
-        let given = |extent| match extent {
-            Some(zonal_fio::job::Extent::Bytes(bytes)) => Some(bytes),
+        let in_bytes = |extent| match extent {
+            Some(Extent::Bytes(bytes)) => Some(bytes),
             _ => None,
         };
         if self.trace.is_some() {
             return u64::MAX;
         }
         let all = || self.files().fold(0_u64, |sum, (_, size)| sum.saturating_add(size));
-        let once = given(self.job.io_size).or_else(|| given(self.job.size)).unwrap_or_else(all);
+        let once =
+            in_bytes(self.job.io_size).or_else(|| in_bytes(self.job.size)).unwrap_or_else(all);
         once.saturating_mul(self.job.loops)
     }
 
     fn source(&self) -> Source {
         if let Some(trace) = &self.trace {
-            let share = TraceSlice::new(Arc::clone(trace), self.clone, self.job.numjobs);
-            return Source::Random(Box::new(Generator::replay(&self.job, share)));
+            let slice = TraceSlice::new(Arc::clone(trace), self.clone, self.job.numjobs);
+            return Source::Random(Box::new(Generator::replay(&self.job, slice)));
         }
         if self.job.random || self.job.rw == Rw::Mixed {
             let end = self.size_of(0);
@@ -127,11 +126,11 @@ impl ProcessSpec {
 enum Source {
     /// Offsets in one file.
     Random(Box<Generator>),
-    /// Files from beginning to end.
+    /// Whole files, sequentially.
     Files(Files),
 }
 
-/// Files that are open.
+/// Open files.
 struct Files {
     open: VecDeque<OpenFile>,
     /// The number of the next file to open.
@@ -145,16 +144,16 @@ struct OpenFile {
     in_flight: u32,
 }
 
-/// What is remembered of an operation in flight.
+/// An operation in flight.
 #[derive(Clone, Copy)]
 struct Slot {
-    begun: Nanos,
+    started: Nanos,
     step: Step,
 }
 
 /// A process.
 pub(super) struct Process {
-    process_spec: ProcessSpec,
+    spec: ProcessSpec,
     pub(super) pace: Pace,
     source: Source,
     slots: Vec<Option<Slot>>,
@@ -162,53 +161,53 @@ pub(super) struct Process {
     pub(super) stats: IoStats,
     pub(super) error: Option<Status>,
     warm_runs: u32,
-    /// Has ended its last run, or a warm one; waits for the others.
+    /// Has finished a run, and waits for the other processes.
     pub(super) is_idle: bool,
 }
 
 impl Process {
-    pub(super) fn new(process_spec: ProcessSpec) -> Self {
-        let job = &process_spec.job;
+    pub(super) fn new(spec: ProcessSpec) -> Self {
+        let job = &spec.job;
         Process {
-            pace: Pace::new(job, process_spec.total()),
-            source: process_spec.source(),
+            pace: Pace::new(job, spec.total()),
+            source: spec.source(),
             slots: vec![None; job.iodepth as usize],
             in_flight: 0,
             stats: IoStats::new(),
             error: None,
             warm_runs: job.fs.warm_runs,
             is_idle: false,
-            process_spec,
+            spec,
         }
     }
 
-    /// Whether it has done all, warm runs included.
+    /// Whether it has finished all runs.
     pub(super) fn is_over(&self) -> bool {
         self.is_idle && self.warm_runs == 0
     }
 
-    /// Begins the run after a warm one: the same again, measured anew.
+    /// Starts the run after a warm run: the same operations, with new statistics.
     pub(super) fn restart(&mut self, now: Nanos) {
         self.warm_runs -= 1;
         self.is_idle = false;
-        self.source = self.process_spec.source();
-        self.pace = Pace::new(&self.process_spec.job, self.process_spec.total());
+        self.source = self.spec.source();
+        self.pace = Pace::new(&self.spec.job, self.spec.total());
         self.pace.begin(now);
         self.stats.reset(now);
     }
 
-    /// The next operation to begin, with its place; `None` before one of those in flight ends or
-    /// before the pace allows it.
+    /// The next operation to start, with its slot; `None` until one in flight completes or the pace
+    /// allows it.
     pub(super) fn next(&mut self, now: Nanos) -> Option<(u32, Step)> {
         let free = self.slots.iter().position(Option::is_none)?;
         if !self.pace.may_submit(now) {
             return None;
         }
         let step = match &mut self.source {
-            Source::Files(files) => files.next(&self.process_spec),
+            Source::Files(files) => files.next(&self.spec),
             Source::Random(generator) => match generator.next_io() {
                 NextIo::Io(io) => {
-                    let file = FileId { owner: self.process_spec.owner(), number: 0 };
+                    let file = FileId { owner: self.spec.owner(), number: 0 };
                     let (offset, len) = (io.offset, io.len);
                     let op = match io.dir {
                         DataDir::Write => FileOp::Write { offset, len },
@@ -226,44 +225,44 @@ impl Process {
             return None;
         };
         self.in_flight += 1;
-        if let Some((dir, len)) = counted(step.op) {
+        if let Some((dir, len)) = accounted(step.op) {
             self.pace.submitted(dir, len);
             self.stats.submitted(1, self.in_flight);
         }
-        self.slots[free] = Some(Slot { begun: now, step });
+        self.slots[free] = Some(Slot { started: now, step });
         let slot = u32::try_from(free).expect("at most the depth");
         Some((slot, step))
     }
 
-    /// An operation has ended; gives what it counts for.
-    pub(super) fn ended(
+    /// An operation has completed. Returns the direction and bytes that it is accounted with.
+    pub(super) fn completed(
         &mut self,
         now: Nanos,
         slot: u32,
         status: Status,
     ) -> Option<(DataDir, u64)> {
-        let Slot { begun, step } =
-            self.slots[slot as usize].take().expect("an operation ends once");
+        let Slot { started, step } =
+            self.slots[slot as usize].take().expect("an operation completes once");
         self.in_flight -= 1;
         if let Source::Files(files) = &mut self.source {
-            files.ended(step);
+            files.completed(step);
         }
-        let (dir, len) = counted(step.op)?;
+        let (dir, len) = accounted(step.op)?;
         if status != Status::Ok {
             self.stats.error(dir, status);
             self.error.get_or_insert(status);
             self.pace.stop();
             return None;
         }
-        self.stats.record(dir, len, Nanos(0), now - begun, 1);
+        self.stats.record(dir, len, Nanos(0), now - started, 1);
         self.stats.completed(1);
         self.pace.completed(now);
         Some((dir, len))
     }
 }
 
-/// What an operation counts for.
-fn counted(op: FileOp) -> Option<(DataDir, u64)> {
+/// The direction and bytes that an operation is accounted with.
+fn accounted(op: FileOp) -> Option<(DataDir, u64)> {
     match op {
         FileOp::Read { len, .. } => Some((DataDir::Read, len)),
         FileOp::Write { len, .. } => Some((DataDir::Write, len)),
@@ -272,17 +271,17 @@ fn counted(op: FileOp) -> Option<(DataDir, u64)> {
 }
 
 impl Files {
-    fn next(&mut self, process_spec: &ProcessSpec) -> Option<Step> {
-        let job = &process_spec.job;
-        let owner = process_spec.owner();
+    fn next(&mut self, spec: &ProcessSpec) -> Option<Step> {
+        let job = &spec.job;
+        let owner = spec.owner();
         let file = |number| FileId { owner, number };
         let done = |open: &OpenFile| open.offset >= open.size && open.in_flight == 0;
-        if let Some(place) = self.open.iter().position(done) {
-            let open = self.open.remove(place).expect("it was found");
+        if let Some(index) = self.open.iter().position(done) {
+            let open = self.open.remove(index).expect("a valid index");
             return Some(Step { file: file(open.number), op: FileOp::Close });
         }
-        let nr_files = process_spec.nr_files();
-        // There is more to do than the files hold: they are made anew.
+        let nr_files = spec.nr_files();
+        // More I/O than the files hold: start over.
         if self.next == nr_files && self.open.is_empty() {
             self.next = 0;
         }
@@ -290,34 +289,34 @@ impl Files {
         if self.next < nr_files && self.open.len() < may_open {
             let number = self.next;
             self.next += 1;
-            let size = process_spec.size_of(number);
+            let size = spec.size_of(number);
             self.open.push_back(OpenFile { number, size, offset: 0, in_flight: 0 });
-            if process_spec.dir() == DataDir::Write {
+            if spec.dir() == DataDir::Write {
                 self.open.back_mut().expect("just added").in_flight = 1;
                 return Some(Step { file: file(number), op: FileOp::Create });
             }
         }
         let ready = |open: &OpenFile| open.offset < open.size;
-        let place = self.open.iter().position(ready)?;
-        let open = &mut self.open[place];
+        let index = self.open.iter().position(ready)?;
+        let open = &mut self.open[index];
         let offset = open.offset;
-        let len = job.bs[process_spec.dir() as usize].min(open.size - offset);
+        let len = job.bs[spec.dir() as usize].min(open.size - offset);
         open.offset += len;
         open.in_flight += 1;
-        let op = match process_spec.dir() {
+        let op = match spec.dir() {
             DataDir::Read => FileOp::Read { offset, len },
             _ => FileOp::Write { offset, len },
         };
         let step = Step { file: file(open.number), op };
         if job.fs.service == FileService::RoundRobin
-            && let Some(open) = self.open.remove(place)
+            && let Some(open) = self.open.remove(index)
         {
             self.open.push_back(open);
         }
         Some(step)
     }
 
-    fn ended(&mut self, step: Step) {
+    fn completed(&mut self, step: Step) {
         let of = |open: &&mut OpenFile| open.number == step.file.number;
         if step.op != FileOp::Close
             && let Some(open) = self.open.iter_mut().find(of)

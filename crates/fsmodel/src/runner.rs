@@ -1,13 +1,11 @@
-//! A file system with all clones of its job at work.
+//! Runs a file system with all clones of its job.
 //!
-//! Takes the time, step by step; gives what the file system wants done to the block layer, and
-//! records what its processes see. Keeps true: after the last step nothing is in flight; an I/O
-//! that fails ends all processes; on devices that keep data, what is read of a file is what was
-//! written there.
+//! After the last step nothing is in flight. A failed I/O ends all processes. On devices that store
+//! data, reads of files are verified.
 use super::bioq::Bioq;
 use super::mount::{Disk, MountError};
 use super::process::{Process, ProcessSpec};
-use super::{BlockIo, Content, Effects, FileId, FileSystem, FsCounters, OpId, payload};
+use super::{BlockIo, Content, Effects, FileId, FileSystem, FsCounters, OpId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,11 +16,11 @@ use zonal_fio::runner::{Outcome, Progress, Runner, Step, SteppedBy};
 use zonal_fio::stats::SAMPLE_PERIOD;
 use zonal_fio::verify::Findings;
 
-/// A disk's way into the block layer.
+/// A disk and its channel.
 struct DiskChannel {
     channel: Channel,
     keeps_data: bool,
-    /// Of a file system whose disk drivers sort.
+    /// The queue of the disk driver, if it sorts.
     driver: Option<Bioq>,
 }
 
@@ -34,7 +32,7 @@ pub struct FsRunner {
     disks: Vec<DiskChannel>,
     effects: Effects,
     completions: Vec<Completion>,
-    /// Reads in flight of devices that keep data, to be checked.
+    /// Reads in flight to be verified, on devices that store data.
     reads: BTreeMap<u64, Content>,
     counters: FsCounters,
     started: bool,
@@ -46,7 +44,7 @@ pub struct FsRunner {
 }
 
 impl FsRunner {
-    /// The processes of `process_specs` on a file system that lies on `disks`.
+    /// A runner for the processes of `process_specs` on a file system on `disks`.
     pub(super) fn new(
         job: Arc<Job>,
         fs: Box<dyn FileSystem>,
@@ -79,7 +77,7 @@ impl FsRunner {
         })
     }
 
-    /// The start of the processes, the end of the ramp, the samples.
+    /// Start of the processes, end of the ramp, samples.
     fn begin(&mut self, now: Nanos) {
         if !std::mem::replace(&mut self.started, true) {
             self.next_sample = now + SAMPLE_PERIOD;
@@ -102,45 +100,46 @@ impl FsRunner {
         }
     }
 
-    fn take_completions(&mut self, now: Nanos) -> bool {
+    fn reap_completions(&mut self, now: Nanos) -> bool {
         let mut completions = std::mem::take(&mut self.completions);
         for disk in &mut self.disks {
-            let ended = disk.channel.poll(now, &mut completions);
+            let count = disk.channel.poll(now, &mut completions);
             if let Some(driver) = &mut disk.driver {
-                (0..ended).for_each(|_| driver.ended());
+                (0..count).for_each(|_| driver.completed());
             }
         }
         let worked = !completions.is_empty();
-        for end in completions.drain(..) {
-            let status = self.checked(&end);
+        for completion in completions.drain(..) {
+            let status = self.verify(&completion);
             if status != Status::Ok {
                 self.fail(status);
             }
-            self.fs.complete(now, &end, &mut self.effects);
+            self.fs.complete(now, &completion, &mut self.effects);
         }
         self.completions = completions;
         worked
     }
 
-    /// How an I/O ended, with what it read looked at.
-    fn checked(&mut self, end: &Completion) -> Status {
-        let content = self.reads.remove(&end.user_data);
-        let (Some(content), Some(buf)) = (content, &end.buf) else {
-            return end.status;
+    /// The status of an I/O after verification of what it read.
+    fn verify(&mut self, completion: &Completion) -> Status {
+        let content = self.reads.remove(&completion.user_data);
+        let (Some(content), Some(buf)) = (content, &completion.buf) else {
+            return completion.status;
         };
         let mut at = 0;
-        let matches = |(file, offset, bytes): (FileId, u64, u64)| {
+        let is_valid = |(file, offset, bytes): (FileId, u64, u64)| {
             let part = &buf[at..at + bytes as usize];
             at += bytes as usize;
-            payload::matches(part, file, offset)
+            matches(part, file, offset)
         };
-        if end.status == Status::Ok && !parts(&content, buf.len()).into_iter().all(matches) {
+        if completion.status == Status::Ok && !parts(&content, buf.len()).into_iter().all(is_valid)
+        {
             return Status::Protection;
         }
-        end.status
+        completion.status
     }
 
-    /// The file system cannot go on, as after a failed write a real one would not.
+    /// Ends all processes: after a failed write, the file system would shut down.
     fn fail(&mut self, status: Status) {
         for process in &mut self.processes {
             process.error.get_or_insert(status);
@@ -148,10 +147,12 @@ impl FsRunner {
         }
     }
 
-    fn end_operations(&mut self, now: Nanos) -> bool {
-        let mut ended = std::mem::take(&mut self.effects.ended);
-        for &(OpId { process, slot }, status) in &ended {
-            if let Some((dir, bytes)) = self.processes[process as usize].ended(now, slot, status) {
+    fn complete_operations(&mut self, now: Nanos) -> bool {
+        let mut completed = std::mem::take(&mut self.effects.completed);
+        for &(OpId { process, slot }, status) in &completed {
+            if let Some((dir, bytes)) =
+                self.processes[process as usize].completed(now, slot, status)
+            {
                 self.counters.file_bytes[usize::from(dir != DataDir::Read)] += bytes;
                 self.done.0 += 1;
                 self.done.1 += bytes;
@@ -159,16 +160,16 @@ impl FsRunner {
         }
         self.progress.ios.store(self.done.0, Ordering::Relaxed);
         self.progress.bytes.store(self.done.1, Ordering::Relaxed);
-        let worked = !ended.is_empty();
-        ended.clear();
-        self.effects.ended = ended;
+        let worked = !completed.is_empty();
+        completed.clear();
+        self.effects.completed = completed;
         if let Some(status) = self.effects.failed.take() {
             self.fail(status);
         }
         worked
     }
 
-    /// Has the processes begin what they may, and sees who has come to an end.
+    /// Starts operations of the processes, and finishes processes and runs.
     fn run_processes(&mut self, now: Nanos) -> bool {
         let mut worked = false;
         for (number, process) in (0..).zip(&mut self.processes) {
@@ -238,7 +239,7 @@ impl FsRunner {
                 let mut at = 0;
                 for (file, offset, bytes) in parts(&io.content, buf.len()) {
                     let bytes = bytes as usize;
-                    payload::fill(&mut buf[at..at + bytes], file, offset);
+                    fill(&mut buf[at..at + bytes], file, offset);
                     at += bytes;
                 }
             }
@@ -270,15 +271,15 @@ impl FsRunner {
         }
     }
 
-    /// Nothing was done: for how long?
+    /// When to step again after a step without work.
     fn wait(&mut self, now: Nanos) -> Step {
         let disks = self.disks.iter_mut().filter_map(|disk| disk.channel.next_event().at());
         let depth = self.job.iodepth;
-        let resting = |process: &&Process| !process.is_idle;
-        let paces = self.processes.iter().filter(resting).filter_map(|process| {
+        let active = |process: &&Process| !process.is_idle;
+        let paces = self.processes.iter().filter(active).filter_map(|process| {
             let next = process.pace.next_submit();
             let submits = process.in_flight < depth && next > now;
-            // One that can submit and does not waits for an operation of its own.
+            // A process that could submit and does not waits for one of its own operations.
             submits.then_some(next).or(process.pace.deadline().filter(|&end| end > now))
         });
         let at = disks.chain(paces).chain(self.fs.next_event()).min();
@@ -289,13 +290,41 @@ impl FsRunner {
     }
 }
 
-/// What a buffer holds of files, part by part: the file, the first byte, and how many.
+/// The parts of a buffer: file, first byte and length.
 fn parts(content: &Content, len: usize) -> Vec<(FileId, u64, u64)> {
     match content {
         Content::Data { file, offset } => vec![(*file, *offset, len as u64)],
         Content::Multiple(parts) => parts.clone(),
         Content::Metadata | Content::None => Vec::new(),
     }
+}
+
+const SECTOR_SIZE: usize = 512;
+
+/// Fills a buffer with the sectors of a file from `offset` on. Each sector has a tag, so that a read
+/// shows whether it returns what was written.
+fn fill(buf: &mut [u8], file: FileId, offset: u64) {
+    for (number, sector) in (0..).zip(buf.chunks_exact_mut(SECTOR_SIZE)) {
+        sector[..16].copy_from_slice(&tag(file, offset + number * SECTOR_SIZE as u64));
+    }
+}
+
+/// Whether a buffer holds the sectors of a file from `offset` on. Zeroed sectors belong to a file that
+/// was laid out and not written.
+fn matches(buf: &[u8], file: FileId, offset: u64) -> bool {
+    (0..).zip(buf.chunks_exact(SECTOR_SIZE)).all(|(number, sector)| {
+        let expected = tag(file, offset + number * SECTOR_SIZE as u64);
+        sector[..16] == expected || sector[..16] == [0; 16]
+    })
+}
+
+/// The tag of a sector; never zero, as the offset is stored plus one.
+fn tag(file: FileId, offset: u64) -> [u8; 16] {
+    let mut tag = [0; 16];
+    tag[..4].copy_from_slice(&file.owner.to_le_bytes());
+    tag[4..8].copy_from_slice(&file.number.to_le_bytes());
+    tag[8..].copy_from_slice(&(offset + 1).to_le_bytes());
+    tag
 }
 
 impl Runner for FsRunner {
@@ -344,7 +373,7 @@ impl Runner for FsRunner {
         self.processes.iter_mut().for_each(|process| process.pace.stop());
     }
 
-    /// The first outcome also has what the file system counted.
+    /// The first outcome has the counters of the file system.
     fn into_outcomes(self: Box<Self>) -> Vec<Outcome> {
         let cached_bytes = self.fs.cached_bytes();
         let mut counters = Some(Box::new(FsCounters { cached_bytes, ..self.counters }));
@@ -366,21 +395,38 @@ impl<C: Clock> SteppedBy<C> for FsRunner {
             return Step::Wait(Some(self.job.startdelay));
         }
         self.begin(now);
-        let mut worked = self.take_completions(now);
+        let mut worked = self.reap_completions(now);
         if self.fs.next_event().is_some_and(|at| at <= now) {
             self.fs.wake(now, &mut self.effects);
             worked = true;
         }
-        worked |= self.end_operations(now);
+        worked |= self.complete_operations(now);
         worked |= self.run_processes(now);
         worked |= self.submit(now);
         if worked {
-            // What it costs is in the model.
+            // The model includes the CPU time.
             return Step::Busy { ios: 0, bytes: 0 };
         }
         if self.stopped && self.disks.iter_mut().all(|disk| disk.channel.is_idle()) {
             return Step::Done;
         }
         self.wait(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zonal_blk::Buf;
+
+    #[test]
+    fn a_misplaced_sector_is_detected() {
+        let file = FileId { owner: 1, number: 2 };
+        let mut buf = Buf::zeroed(2048);
+        assert!(matches(&buf, file, 512), "never written");
+        fill(&mut buf, file, 512);
+        assert!(matches(&buf, file, 512));
+        assert!(!matches(&buf, file, 1024));
+        assert!(!matches(&buf, FileId { owner: 1, number: 3 }, 512));
     }
 }

@@ -1,10 +1,10 @@
-//! A file system on the bench: operations one by one, disks that take a while.
+//! A test harness for file systems: single operations, and disks with random latencies.
 use super::{BlockIo, Content, Effects, FileId, FileOp, FileSystem, OpId};
 use std::collections::BTreeMap;
 use zonal_blk::{Completion, Limits, Nanos, Op, Sector, Status, Zone, ZoneCondition, ZoneKind};
 use zonal_fio::rng::Rng;
 
-/// The one file of most tests.
+/// The file of most tests.
 pub(super) const FILE: FileId = FileId { owner: 0, number: 0 };
 
 /// A disk with commands of up to 64 KiB; with zones of 256 KiB or without.
@@ -39,7 +39,7 @@ pub(super) fn zones(count: u64, conventional: u64) -> Vec<Zone> {
     (0..count).map(zone).collect()
 }
 
-/// A file system and what it did.
+/// A file system and its I/O.
 pub(super) struct Harness {
     pub(super) fs: Box<dyn FileSystem>,
     pub(super) now: Nanos,
@@ -48,11 +48,11 @@ pub(super) struct Harness {
     /// By zone start, sectors appended.
     appended: BTreeMap<Sector, u64>,
     rng: Rng,
-    /// All block I/Os, as sent.
+    /// All block I/Os, in order of submission.
     pub(super) sent: Vec<BlockIo>,
-    /// The same, as they ended, with the places of appends.
+    /// The same in order of completion, with the sectors of appends.
     pub(super) done: Vec<BlockIo>,
-    pub(super) ended: Vec<(OpId, Status)>,
+    pub(super) completed: Vec<(OpId, Status)>,
 }
 
 impl Harness {
@@ -66,27 +66,27 @@ impl Harness {
             rng: Rng::new(seed, [0; 4]),
             sent: Vec::new(),
             done: Vec::new(),
-            ended: Vec::new(),
+            completed: Vec::new(),
         }
     }
 
-    /// Begins an operation of a process.
+    /// Starts an operation of a process.
     pub(super) fn start(&mut self, process: u32, file: FileId, op: FileOp) {
         let id = OpId { process, slot: 0 };
         self.fs.start(self.now, id, file, op, &mut self.effects);
         self.take();
     }
 
-    /// Does an operation to its end.
+    /// Runs an operation to completion.
     pub(super) fn run(&mut self, file: FileId, op: FileOp) {
-        let before = self.ended.len();
+        let before = self.completed.len();
         self.start(0, file, op);
-        while self.ended.len() == before {
-            assert!(self.step(), "the operation does not end: {op:?}");
+        while self.completed.len() == before {
+            assert!(self.step(), "the operation does not complete: {op:?}");
         }
     }
 
-    /// Goes on until so much time has passed.
+    /// Advances the time.
     pub(super) fn advance(&mut self, time: Nanos) {
         let end = self.now + time;
         while self.next().is_some_and(|at| at <= end) {
@@ -95,7 +95,7 @@ impl Harness {
         self.now = end;
     }
 
-    /// Lets what is in flight end, and nothing else happen.
+    /// Stops the file system and completes what is in flight.
     pub(super) fn drain(&mut self) {
         self.fs.stop();
         while !self.in_flight.is_empty() {
@@ -108,7 +108,7 @@ impl Harness {
         first.into_iter().chain(self.fs.next_event()).min()
     }
 
-    /// The next thing that happens; whether there was one.
+    /// Processes the next event; returns whether there was one.
     fn step(&mut self) -> bool {
         let Some(at) = self.next() else {
             return false;
@@ -128,9 +128,9 @@ impl Harness {
                 self.appended.remove(&io.sector);
             }
             let (user_data, sector) = (io.id, io.sector);
-            let end = Completion { user_data, status: Status::Ok, sector, buf: None };
+            let completion = Completion { user_data, status: Status::Ok, sector, buf: None };
             self.done.push(io);
-            self.fs.complete(self.now, &end, &mut self.effects);
+            self.fs.complete(self.now, &completion, &mut self.effects);
         } else {
             self.fs.wake(self.now, &mut self.effects);
         }
@@ -145,10 +145,10 @@ impl Harness {
             self.in_flight.insert((due, io.id), io.clone());
             self.sent.push(io);
         }
-        self.ended.append(&mut self.effects.ended);
+        self.completed.append(&mut self.effects.completed);
     }
 
-    /// The I/Os since the last call, one a line.
+    /// The I/Os submitted since the last call, one per line.
     pub(super) fn text(&mut self) -> String {
         std::mem::take(&mut self.sent).iter().map(|io| line(io) + "\n").collect()
     }

@@ -1,9 +1,9 @@
-//! What file systems do below, for small operations, and what holds whatever is done.
+//! The block I/O of small operations, and properties of any operations.
 use super::mount::Layout;
 use super::testing::{FILE, Harness, limits, zones};
 use super::ufs::Ufs;
 use super::zfs::Zfs;
-use super::zoned::ZonedFs;
+use super::zoned::{BTRFS, XFS, ZonedFs};
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ fn zoned(
     conventional: u64,
     change: impl FnOnce(&mut Params),
 ) -> Harness {
-    let variant = if kind == FsKind::Xfs { xfs::VARIANT } else { btrfs::VARIANT };
+    let variant = if kind == FsKind::Xfs { XFS } else { BTRFS };
     let (params, report, job) = (params(kind, change), zones(64, conventional), job(direct));
     let plug = ZoneWrite::Plug;
     let fs = ZonedFs::new(params, variant, &limits(64), plug, &report, &job, &Layout::new());
@@ -69,7 +69,7 @@ fn btrfs_appends_to_one_zone_after_another_and_commits_its_trees() {
 }
 
 #[test]
-fn xfs_writes_files_back_to_a_zone_each_while_they_are_open_and_packs_closed_ones() {
+fn xfs_writes_open_files_back_to_a_zone_each_and_packs_closed_ones() {
     let mut harness = zoned(FsKind::Xfs, false, 2, |_| {});
     let files = [0, 1, 2, 3].map(|number| FileId { owner: number, number });
     for file in files {
@@ -79,13 +79,13 @@ fn xfs_writes_files_back_to_a_zone_each_while_they_are_open_and_packs_closed_one
     }
     harness.run(files[2], FileOp::Close);
     harness.run(files[3], FileOp::Close);
-    assert_eq!(harness.text(), "", "nothing is written before it is due");
+    assert_eq!(harness.text(), "", "nothing is written early");
     harness.advance(Nanos(61 * SECOND.0));
     insta::assert_snapshot!(harness.text());
 }
 
 #[test]
-fn ufs_direct_reads_what_a_write_covers_in_part_and_waits_for_writes_before_it_reads() {
+fn ufs_direct_reads_partly_written_blocks_and_waits_for_writes_before_reads() {
     let mut harness = ufs(true, 1024 * KIB, |_| {});
     harness.run(FILE, write(8 * KIB, 160 * KIB));
     harness.start(0, FILE, read(512, KIB));
@@ -94,7 +94,7 @@ fn ufs_direct_reads_what_a_write_covers_in_part_and_waits_for_writes_before_it_r
 }
 
 #[test]
-fn ufs_buffered_reads_a_block_once_and_puts_writes_off() {
+fn ufs_buffered_reads_a_block_once_and_defers_writes() {
     let mut harness = ufs(false, 1024 * KIB, |params| params.memory = 64 * KIB);
     harness.run(FILE, read(3 * KIB, 4 * KIB));
     harness.run(FILE, read(6 * KIB, 4 * KIB));
@@ -106,7 +106,7 @@ fn ufs_buffered_reads_a_block_once_and_puts_writes_off() {
 }
 
 #[test]
-fn zfs_reads_records_and_writes_them_anew_with_their_transaction_group() {
+fn zfs_reads_records_and_rewrites_them_with_their_transaction_group() {
     let mut harness = zfs(2, 1024 * KIB, |params| params.memory = 0);
     harness.run(FILE, read(100 * KIB, 64 * KIB));
     harness.run(FILE, write(512 * KIB, 1024));
@@ -117,7 +117,7 @@ fn zfs_reads_records_and_writes_them_anew_with_their_transaction_group() {
 }
 
 #[test]
-fn ufs_writes_exclude_each_other_and_reads_do_not() {
+fn ufs_writes_are_exclusive_and_reads_are_shared() {
     let in_flight = |ops: &[FileOp]| {
         let mut harness = ufs(true, 1024 * KIB, |_| {});
         for (process, &op) in (0..).zip(ops) {
@@ -127,8 +127,8 @@ fn ufs_writes_exclude_each_other_and_reads_do_not() {
     };
     let (read, write) = (read(0, 512), write(512, 512));
     assert_eq!(in_flight(&[read, read, read]), 3);
-    assert_eq!(in_flight(&[write, write]), 1, "one reads its block, the other waits");
-    assert_eq!(in_flight(&[read, write, read]), 1, "a read does not pass a write that waits");
+    assert_eq!(in_flight(&[write, write]), 1, "one reads its block, the other waits for the lock");
+    assert_eq!(in_flight(&[read, write, read]), 1, "a read does not pass a waiting write");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_second_disk_takes_half_of_the_records() {
     assert_eq!((of(0), of(1)), (16, 16));
 }
 
-/// By file and sector, what is on the disk: where the last write put it.
+/// By file and sector, the location of the last write.
 fn final_places(harness: &Harness) -> BTreeMap<(FileId, u64), (usize, u64)> {
     let mut places = BTreeMap::new();
     for io in harness.done.iter().filter(|io| io.op != Op::Read) {
@@ -165,8 +165,7 @@ fn final_places(harness: &Harness) -> BTreeMap<(FileId, u64), (usize, u64)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Files written from end to end, some made anew: each byte of the last generation is on the
-    /// device once, no two at the same place, and nothing is written that no process wrote.
+    /// Files written sequentially: each byte is written to the device once, no two at the same place.
     #[test]
     fn every_byte_written_to_zones_reaches_the_device_once(
         seed in any::<u64>(),
@@ -210,8 +209,8 @@ proptest! {
         }
     }
 
-    /// Overwritten in any order: at the end the device has every block that was written, and UFS has
-    /// it in its one place.
+    /// Overwritten in any order: finally every block that was written is on the device, at its own
+    /// place.
     #[test]
     fn every_block_written_to_ufs_reaches_its_place(
         direct in any::<bool>(),
@@ -235,8 +234,8 @@ proptest! {
         }
     }
 
-    /// Transaction groups come one after another: their records, their metadata, a flush of every
-    /// disk, then uberblocks; and what was written is there at the end.
+    /// Transaction groups are written one after another: records, metadata, a flush of every disk,
+    /// then uberblocks; and finally all written records are on the disks.
     #[test]
     fn transaction_groups_are_on_the_disks_in_order(
         seed in any::<u64>(),

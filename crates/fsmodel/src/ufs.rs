@@ -1,11 +1,9 @@
 //! FreeBSD's UFS (FFS) as of 2009: files in blocks, overwritten in place.
 //!
-//! Takes file operations; gives reads and writes of blocks. A vnode's lock is shared by reads and
-//! held alone by a write, in the order in which they came. What a write covers in part of a block
-//! is read first. With direct I/O (`O_DIRECT`) nothing is cached, writes go to the disk at once
-//! without being waited for, and a read waits until those of its file have arrived; buffered
-//! writes are put off until there are too many or a commit is due. Keeps true: a block is written
-//! by one I/O at a time, and every byte that was written is on its way or dirty.
+//! A vnode's lock is shared by reads and exclusive for writes, in order of arrival. A block that is
+//! partly overwritten is read first. With direct I/O (`O_DIRECT`) nothing is cached, writes are
+//! issued at once and not waited for, and a read waits for the writes of its file; buffered writes
+//! are deferred until there are too many or a commit is due.
 use super::cache::Cache;
 use super::cpu::{Cpu, EventQueue};
 use super::extents::Ranges;
@@ -14,23 +12,23 @@ use std::collections::{BTreeMap, VecDeque};
 use zonal_blk::{BioFlags, Completion, Limits, Nanos, Op, Sector, Status};
 use zonal_fio::job::Job;
 
-/// Bytes of a file in a cylinder group before it goes on in another: 2048 blocks of 16 KiB, what
-/// newfs sets `maxbpg` to.
+/// Blocks of a file in a cylinder group before it continues in another one: newfs sets `maxbpg` to
+/// 2048 blocks of 16 KiB.
 const BLOCKS_PER_GROUP: u64 = 2048;
-/// Blocks of a cylinder group: with 16 KiB blocks and newfs's default of inodes about 184 MiB.
+/// Blocks of a cylinder group: about 184 MiB with 16 KiB blocks and newfs's default number of inodes.
 const GROUP_BLOCKS: u64 = 11_776;
 /// Longest command: `MAXPHYS`.
 const MAX_PHYS: u64 = 128 << 10;
 
 struct Inode {
     size: u64,
-    /// Number of the first run of blocks that lies together.
+    /// Number of its first run of contiguous blocks.
     first_run: u64,
-    /// Blocks that are in memory and not on the disk, in bytes of the file.
+    /// Dirty blocks, in bytes of the file.
     dirty: Ranges,
     dirty_bytes: u64,
     lock: Lock,
-    /// Its writes on their way.
+    /// Writes in flight.
     writing: u32,
     in_list: bool,
 }
@@ -53,7 +51,7 @@ struct Operation {
 /// An operation that holds its file's lock.
 struct Active {
     operation: Operation,
-    /// Reads that it waits for.
+    /// Reads in flight.
     left: u32,
 }
 
@@ -63,7 +61,7 @@ enum Io {
 }
 
 enum Event {
-    Ended(Operation),
+    Done(Operation),
     Commit,
 }
 
@@ -76,15 +74,15 @@ pub(super) struct Ufs {
     cache: Cache,
     cached_bytes: u64,
     active: BTreeMap<OpId, Active>,
-    /// Direct reads that wait for the writes of their file, or writes for others.
+    /// Direct reads that wait for writes of their file, and direct writes that wait for other writes.
     blocked: VecDeque<OpId>,
     processes: Vec<Cpu>,
-    /// Files with dirty blocks, the one that has had them for longest in front.
+    /// Files with dirty blocks, oldest first.
     dirty_files: VecDeque<FileId>,
     dirty: u64,
-    /// Dirty bytes that are to be written whatever the limit.
+    /// Dirty bytes to write regardless of the limit.
     expired: u64,
-    /// Bytes of writes on their way.
+    /// Bytes of writes in flight.
     running: u64,
     ios: BTreeMap<u64, Io>,
     next_id: u64,
@@ -95,7 +93,7 @@ pub(super) struct Ufs {
 }
 
 impl Ufs {
-    /// A new file system; fails with the size of the files that do not fit.
+    /// Creates a file system. Fails with the size of the first file that does not fit.
     pub(super) fn new(
         params: Params,
         limits: &Limits,
@@ -124,16 +122,16 @@ impl Ufs {
             params,
         };
         for &(file, size) in layout {
-            fs.make(file, size).ok_or(size)?;
-            // The files have just been written: what of them fits is in memory.
+            fs.allocate(file, size).ok_or(size)?;
+            // The files have just been written: they are cached as far as they fit.
             fs.cache.insert(file, 0, size);
         }
         fs.event_queue.add(fs.params.commit, Event::Commit);
         Ok(fs)
     }
 
-    /// Gives a file room on the disk: runs of blocks, each in a cylinder group of its own.
-    fn make(&mut self, file: FileId, size: u64) -> Option<()> {
+    /// Allocates a file: runs of blocks, each in another cylinder group.
+    fn allocate(&mut self, file: FileId, size: u64) -> Option<()> {
         let first_run = self.next_run;
         self.next_run += size.div_ceil(self.params.block * BLOCKS_PER_GROUP).max(1);
         let inode = Inode {
@@ -153,22 +151,22 @@ impl Ufs {
         self.params.block * BLOCKS_PER_GROUP
     }
 
-    /// Where a run of blocks lies: the first of each cylinder group, then the second of each.
+    /// First byte of a run of blocks: the first runs of all cylinder groups, then the second ones.
     fn run_place(&self, run: u64) -> u64 {
         let group = self.params.block * GROUP_BLOCKS;
         let groups = (self.capacity / group).max(1);
         let room = if self.capacity < group { self.capacity } else { group };
         let per_group = (room / self.run_bytes()).max(1);
-        // Where the disk is full the last place is beyond its end.
-        let turn = run / groups;
-        if turn < per_group {
-            run % groups * group + turn * self.run_bytes()
+        // If the disk is full, the result is beyond its end.
+        let round = run / groups;
+        if round < per_group {
+            run % groups * group + round * self.run_bytes()
         } else {
             self.capacity
         }
     }
 
-    /// Sends a range of a file as commands: each lies together on the disk.
+    /// Sends a range of a file as commands, each contiguous on the disk.
     fn send(
         &mut self,
         op: Op,
@@ -200,22 +198,22 @@ impl Ufs {
         count
     }
 
-    /// The blocks that a range touches, in bytes of the file.
+    /// Extends a range to whole blocks.
     fn blocks(&self, start: u64, end: u64) -> (u64, u64) {
         let block = self.params.block;
         (start / block * block, end.next_multiple_of(block))
     }
 
     fn enter(&mut self, now: Nanos, operation: Operation, effects: &mut Effects) {
-        let lock = &mut self.files.get_mut(&operation.file).expect("the file is there").lock;
+        let lock = &mut self.files.get_mut(&operation.file).expect("the file exists").lock;
         lock.waiting.push_back(operation);
         self.grant(now, operation.file, effects);
     }
 
-    /// Lets in who is first, and with a reader the readers behind it.
+    /// Grants the lock to the first waiter, and with a reader to the readers after it.
     fn grant(&mut self, now: Nanos, file: FileId, effects: &mut Effects) {
         loop {
-            let lock = &mut self.files.get_mut(&file).expect("the file is there").lock;
+            let lock = &mut self.files.get_mut(&file).expect("the file exists").lock;
             let Some(&first) = lock.waiting.front() else {
                 return;
             };
@@ -233,7 +231,7 @@ impl Ufs {
         }
     }
 
-    /// An operation has got its file's lock.
+    /// An operation has acquired the lock of its file.
     fn begin(&mut self, now: Nanos, operation: Operation, effects: &mut Effects) {
         let Operation { id, file, op } = operation;
         self.active.insert(id, Active { operation, left: 0 });
@@ -269,7 +267,7 @@ impl Ufs {
         }
     }
 
-    /// The blocks of a range that have to be read.
+    /// The blocks of a range that are not cached.
     fn not_cached(&mut self, file: FileId, (start, end): (u64, u64)) -> Vec<(u64, u64)> {
         let (first, beyond) = self.blocks(start, end);
         let missing = self.cache.missing(file, first, beyond);
@@ -292,22 +290,22 @@ impl Ufs {
         for range in ranges {
             left += self.send(Op::Read, file, range, effects, |_| Io::Read { id });
         }
-        let active = self.active.get_mut(&id).expect("it has the lock");
+        let active = self.active.get_mut(&id).expect("it holds the lock");
         active.left = left;
         if left == 0 {
-            self.has_read(now, id, effects);
+            self.read_done(now, id, effects);
         }
     }
 
-    /// An operation has all that it had to read.
-    fn has_read(&mut self, now: Nanos, id: OpId, effects: &mut Effects) {
+    /// All reads of an operation have completed.
+    fn read_done(&mut self, now: Nanos, id: OpId, effects: &mut Effects) {
         let operation = self.active[&id].operation;
         let Operation { file, op: FileOp::Write { offset, len }, .. } = operation else {
             return self.finish(now, operation);
         };
         let (first, beyond) = self.blocks(offset, offset + len);
         if !self.direct {
-            let inode = self.files.get_mut(&file).expect("the file is there");
+            let inode = self.files.get_mut(&file).expect("the file exists");
             let new = inode.dirty.insert(first, beyond);
             inode.dirty_bytes += new;
             self.dirty += new;
@@ -319,7 +317,7 @@ impl Ufs {
             return self.finish(now, operation);
         }
         if self.running >= self.params.chunk {
-            // Too much is on its way already.
+            // Too much is in flight.
             self.blocked.push_back(id);
             return;
         }
@@ -330,10 +328,10 @@ impl Ufs {
     fn write(&mut self, file: FileId, range: (u64, u64), effects: &mut Effects) {
         self.running += range.1 - range.0;
         let count = self.send(Op::Write, file, range, effects, |bytes| Io::Write { file, bytes });
-        self.files.get_mut(&file).expect("the file is there").writing += count;
+        self.files.get_mut(&file).expect("the file exists").writing += count;
     }
 
-    /// Writes dirty blocks while there are too many, or they are too old.
+    /// Writes dirty blocks while there are too many or they have expired.
     fn write_back(&mut self, effects: &mut Effects) {
         while (self.dirty > self.params.background || self.expired > 0)
             && self.running < self.params.chunk
@@ -342,7 +340,7 @@ impl Ufs {
             let Some(&file) = self.dirty_files.front() else {
                 return;
             };
-            let inode = self.files.get_mut(&file).expect("the file is there");
+            let inode = self.files.get_mut(&file).expect("the file exists");
             let Some((start, end)) = inode.dirty.take_first(MAX_PHYS) else {
                 inode.in_list = false;
                 self.dirty_files.pop_front();
@@ -363,10 +361,10 @@ impl Ufs {
         };
         let process = &mut self.processes[operation.id.process as usize];
         let at = process.run(now, self.params.cost(bytes));
-        self.event_queue.add(at, Event::Ended(operation));
+        self.event_queue.add(at, Event::Done(operation));
     }
 
-    /// Looks again at what was held up by writes on their way.
+    /// Retries operations that wait for writes.
     fn retry_blocked(&mut self, now: Nanos, effects: &mut Effects) {
         for id in std::mem::take(&mut self.blocked) {
             let Operation { file, op, .. } = self.active[&id].operation;
@@ -375,7 +373,7 @@ impl Ufs {
                     self.read(now, id, file, vec![(offset, offset + len)], effects);
                 }
                 FileOp::Write { .. } if self.running < self.params.chunk => {
-                    self.has_read(now, id, effects);
+                    self.read_done(now, id, effects);
                 }
                 _ => self.blocked.push_back(id),
             }
@@ -383,13 +381,13 @@ impl Ufs {
     }
 
     fn release(&mut self, now: Nanos, operation: Operation, effects: &mut Effects) {
-        let lock = &mut self.files.get_mut(&operation.file).expect("the file is there").lock;
+        let lock = &mut self.files.get_mut(&operation.file).expect("the file exists").lock;
         if matches!(operation.op, FileOp::Read { .. }) {
             lock.readers -= 1;
         } else {
             lock.writer = false;
         }
-        effects.ended.push((operation.id, Status::Ok));
+        effects.completed.push((operation.id, Status::Ok));
         self.grant(now, operation.file, effects);
     }
 }
@@ -405,18 +403,18 @@ impl FileSystem for Ufs {
         self.enter(now, Operation { id, file, op }, effects);
     }
 
-    fn complete(&mut self, now: Nanos, end: &Completion, effects: &mut Effects) {
-        match self.ios.remove(&end.user_data).expect("an I/O ends once") {
+    fn complete(&mut self, now: Nanos, completion: &Completion, effects: &mut Effects) {
+        match self.ios.remove(&completion.user_data).expect("an I/O completes once") {
             Io::Read { id } => {
-                let active = self.active.get_mut(&id).expect("it waits for its reads");
+                let active = self.active.get_mut(&id).expect("the operation is in progress");
                 active.left -= 1;
                 if active.left == 0 {
-                    self.has_read(now, id, effects);
+                    self.read_done(now, id, effects);
                 }
             }
             Io::Write { file, bytes } => {
                 self.running -= bytes;
-                self.files.get_mut(&file).expect("the file is there").writing -= 1;
+                self.files.get_mut(&file).expect("the file exists").writing -= 1;
                 self.retry_blocked(now, effects);
                 self.write_back(effects);
             }
@@ -426,7 +424,7 @@ impl FileSystem for Ufs {
     fn wake(&mut self, now: Nanos, effects: &mut Effects) {
         while let Some(event) = self.event_queue.pop(now) {
             match event {
-                Event::Ended(operation) => self.release(now, operation, effects),
+                Event::Done(operation) => self.release(now, operation, effects),
                 Event::Commit => {
                     self.expired = self.dirty;
                     self.write_back(effects);

@@ -1,14 +1,13 @@
-//! Dirty data of buffered writes: how much there is, whose turn to be written back it is, and who
-//! has to wait for that.
+//! Write-back of buffered writes: dirty bytes, the order of files, and throttled writers.
 //!
-//! Linux counts the pages that are dirty and those that are being written back together, stops
-//! writers at `vm.dirty_ratio` of memory, and begins to write back at `vm.dirty_background_ratio`
+//! Linux counts dirty pages and pages under write-back together, throttles writers at
+//! `vm.dirty_ratio` of memory, and starts write-back at `vm.dirty_background_ratio`
 //! (Documentation/admin-guide/sysctl/vm.rst). Files take turns in the order in which they became
 //! dirty, a chunk each (`wb_writeback` in fs/fs-writeback.c).
 use super::{FileId, OpId};
 use std::collections::VecDeque;
 
-/// A write that waits for room.
+/// A throttled write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingWrite {
     pub(super) id: OpId,
@@ -17,22 +16,22 @@ pub(super) struct PendingWrite {
     pub(super) len: u64,
 }
 
-/// Dirty data.
+/// The state of write-back.
 #[derive(Debug)]
 pub(super) struct Writeback {
     limit: u64,
     background: u64,
     chunk: u64,
-    /// Bytes not yet on their way.
+    /// Bytes not yet submitted.
     dirty: u64,
-    /// Bytes on their way.
+    /// Bytes being written.
     in_flight: u64,
-    /// Files with dirty bytes, those that became dirty first in front.
+    /// Files with dirty bytes, in the order of write-back.
     files: VecDeque<FileId>,
-    /// Bytes that the file in front may still write in its turn.
+    /// Bytes left in the turn of the first file.
     left: u64,
     waiting: VecDeque<PendingWrite>,
-    /// Bytes that are to be written whatever the background limit.
+    /// Bytes to write back regardless of the background limit.
     expired: u64,
 }
 
@@ -56,21 +55,21 @@ impl Writeback {
         self.dirty + self.in_flight
     }
 
-    /// Whether a write may go ahead; otherwise it waits its turn. One that is larger than the
-    /// limit goes when there is nothing else.
+    /// Whether a write may proceed; otherwise it is queued. One that is larger than the limit proceeds
+    /// when nothing is dirty.
     pub(super) fn admit(&mut self, write: PendingWrite) -> bool {
-        let goes = self.waiting.is_empty() && self.has_room(write.len);
-        if !goes {
+        let admitted = self.waiting.is_empty() && self.has_room(write.len);
+        if !admitted {
             self.waiting.push_back(write);
         }
-        goes
+        admitted
     }
 
     fn has_room(&self, len: u64) -> bool {
         self.unwritten() == 0 || self.unwritten() + len <= self.limit
     }
 
-    /// The next write that need not wait any longer.
+    /// The next queued write that may proceed.
     pub(super) fn next_admitted(&mut self) -> Option<PendingWrite> {
         let first = self.waiting.front()?;
         if !self.has_room(first.len) {
@@ -79,7 +78,7 @@ impl Writeback {
         self.waiting.pop_front()
     }
 
-    /// So many bytes of a file have become dirty; `first` if it had none.
+    /// Bytes of a file have become dirty; `first` if it had none.
     pub(super) fn mark_dirty(&mut self, file: FileId, bytes: u64, first: bool) {
         self.dirty += bytes;
         if first {
@@ -87,7 +86,7 @@ impl Writeback {
         }
     }
 
-    /// Dirty bytes of a file that is gone need not be written.
+    /// Discards the dirty bytes of a truncated file.
     pub(super) fn forget(&mut self, file: FileId, bytes: u64) {
         self.dirty -= bytes;
         self.expired = self.expired.min(self.dirty);
@@ -97,23 +96,23 @@ impl Writeback {
         self.files.retain(|&other| other != file);
     }
 
-    /// The file whose turn it is, and how much of it may be written now.
+    /// The next file to write back, and how many bytes of it.
     pub(super) fn next_file(&self) -> Option<(FileId, u64)> {
-        // A turn that has begun goes on, whatever the limit: this is why write-back comes in chunks.
-        let goes_on = self.left < self.chunk;
-        // Whoever waits must be let in at some time, however small the limits are.
+        // A turn continues regardless of the limit: this is why write-back comes in chunks.
+        let continues = self.left < self.chunk;
+        // Throttled writers must proceed at some time, however small the limits are.
         let stuck = self.in_flight == 0 && !self.waiting.is_empty();
-        let due = goes_on || stuck || self.expired > 0 || self.dirty > self.background;
+        let due = continues || stuck || self.expired > 0 || self.dirty > self.background;
         self.files.front().filter(|_| due).map(|&file| (file, self.left))
     }
 
-    /// So many bytes of the file whose turn it is are on their way; `last` if it has no others.
+    /// Bytes of the first file have been submitted; `last` if it has no other dirty bytes.
     pub(super) fn submitted(&mut self, bytes: u64, last: bool) {
         self.dirty -= bytes;
         self.in_flight += bytes;
         self.left = self.left.saturating_sub(bytes);
         if last || self.left == 0 {
-            let file = self.files.pop_front().expect("it is the turn of a file");
+            let file = self.files.pop_front().expect("a file is being written back");
             if !last {
                 self.files.push_back(file);
             }
@@ -122,12 +121,12 @@ impl Writeback {
         self.expired = self.expired.saturating_sub(bytes);
     }
 
-    /// So many bytes have arrived.
+    /// Bytes have been written.
     pub(super) fn completed(&mut self, bytes: u64) {
         self.in_flight -= bytes;
     }
 
-    /// Has everything written that is dirty now.
+    /// Expires everything that is dirty now.
     pub(super) fn expire(&mut self) {
         self.expired = self.dirty;
     }
@@ -145,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn writers_wait_at_the_limit_in_their_order() {
+    fn writers_are_throttled_at_the_limit_in_order() {
         let mut state = Writeback::new(100, 50, 30);
         assert!(state.admit(write(60)));
         state.mark_dirty(A, 60, true);
         assert!(!state.admit(write(50)));
-        assert!(!state.admit(write(10)), "it would fit, and others were there before");
+        assert!(!state.admit(write(10)), "it would fit, but others are queued");
         state.submitted(30, false);
-        assert!(state.next_admitted().is_none(), "on its way is not there");
+        assert!(state.next_admitted().is_none(), "being written is not written");
         state.completed(30);
         assert_eq!(state.next_admitted().map(|write| write.len), Some(50));
     }

@@ -1,9 +1,10 @@
-//! What file systems on zones have in common: files whose data go to the end of open zones.
+//! File systems on zoned devices, btrfs and XFS: file data is appended to open zones.
 //!
-//! Takes file operations; gives zone appends, or writes where nobody does appends. Data are placed
-//! when they are written back, not when a process writes them (delayed allocation). Keeps true:
-//! every byte that is written back goes to the device once; a zone's bytes are promised in the
-//! order in which they are sent; what a file loses is dead on the disk at once.
+//! Data is sent with zone appends, or with writes where appends are neither native nor emulated. It
+//! is allocated when it is written back, not when a process writes it (delayed allocation).
+//!
+//! Invariants: every byte that is written back goes to the device once; room in a zone is reserved in
+//! the order of submission; truncated data is dead at once.
 use super::cache::Cache;
 use super::cpu::{Cpu, EventQueue};
 use super::extents::{Extent, ExtentMap, Ranges};
@@ -15,38 +16,65 @@ use std::collections::{BTreeMap, VecDeque};
 use zonal_blk::{BioFlags, Completion, Limits, Nanos, Op, Sector, Status, Zone, ZoneWrite};
 use zonal_fio::job::Job;
 
-/// Bytes that a buffered read brings at the least (Linux's `read_ahead_kb`, 128 unless set).
+/// Least bytes of a buffered read (Linux's `read_ahead_kb`, 128 by default).
 const READ_AHEAD: u64 = 128 << 10;
 
-/// What one file system does and the other does otherwise.
+/// The differences between the file systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FsVariant {
-    /// Each file that is open has a zone of its own as far as there are; otherwise all data go to
-    /// one zone after another.
-    pub(super) zone_per_file: bool,
-    /// How metadata are written.
-    pub(super) metadata: MetadataStyle,
+    /// Each open file writes to a zone of its own as long as there are enough; otherwise all data
+    /// goes to one zone after another.
+    zone_per_file: bool,
+    /// How metadata is written.
+    metadata: MetadataStyle,
     /// Bytes of metadata for each extent that is written.
-    pub(super) per_extent: u64,
-    /// Bytes of metadata for each file that is made or closed.
-    pub(super) per_file: u64,
+    per_extent: u64,
+    /// Bytes of metadata for each file that is created or closed.
+    per_file: u64,
 }
 
-/// Who brings data to a zone's end.
+/// btrfs: data is appended to one zone after another; a zone is a block group, and one is active for
+/// data. Each extent adds items to the trees, which a transaction commit writes to a zone of their
+/// own, followed by a flush and a superblock.
+pub(super) const BTRFS: FsVariant = FsVariant {
+    zone_per_file: false,
+    metadata: MetadataStyle::Tree,
+    // For an extent of 128 KiB: 32 checksums of 4 bytes, a file extent item, an extent item with its
+    // back reference, their keys and headers (25 bytes each), in leaves two thirds full.
+    per_extent: 512,
+    // Inode item, reference, directory item and index.
+    per_file: 512,
+};
+
+/// XFS with its zoned allocator (Linux 6.15 and newer): data is appended to up to `fs_open_zones` open
+/// zones, one for each file that is open for writing as long as there are enough. Metadata goes to a
+/// log on the conventional zones.
+pub(super) const XFS: FsVariant = FsVariant {
+    zone_per_file: true,
+    metadata: MetadataStyle::Log,
+    // An extent is recorded when its write completes: a mapping in the inode and one in the reverse
+    // map, with the log's headers.
+    per_extent: 256,
+    // A file that is created, written and closed logs an inode, the changes of a directory block and
+    // its extents: of the order of 2 KiB.
+    per_file: 1024,
+};
+
+/// Who places data at the write pointer of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AppendMode {
     /// The device.
     Native,
-    /// The zone's plug in the block layer.
+    /// The zone write plug of the block layer.
     Emulated,
-    /// Nobody: the file system's own account of the write pointer.
+    /// The file system, which tracks the write pointer and issues writes.
     None,
 }
 
 #[derive(Debug, Default)]
 struct Inode {
     is_open: bool,
-    /// Counts how often the file was made empty.
+    /// Number of truncations.
     generation: u32,
     size: u64,
     dirty: Ranges,
@@ -54,7 +82,7 @@ struct Inode {
     zone: Option<usize>,
 }
 
-/// A block I/O on its way.
+/// A block I/O in flight.
 enum Io {
     Write { file: FileId, generation: u32, offset: u64, len: u64, zone: usize, op: Option<OpId> },
     Read { op: OpId },
@@ -63,7 +91,7 @@ enum Io {
 }
 
 enum Event {
-    Ended(OpId),
+    Done(OpId),
     Direct(PendingWrite),
     Flush,
     Commit,
@@ -77,7 +105,7 @@ pub(super) struct ZonedFs {
     appends: AppendMode,
     max_bytes: u64,
     space: ZoneSpace,
-    /// Zones open for data, the one used last behind.
+    /// Zones open for data, in order of use; the last used one is at the back.
     open: VecDeque<usize>,
     files: BTreeMap<FileId, Inode>,
     cache: Cache,
@@ -86,20 +114,20 @@ pub(super) struct ZonedFs {
     metadata: Metadata,
     processes: Vec<Cpu>,
     flusher: Cpu,
-    /// The flusher will look for work.
-    flushes: bool,
+    /// The flusher has an event queued.
+    flush_queued: bool,
     event_queue: EventQueue<Event>,
     ios: BTreeMap<u64, Io>,
     next_id: u64,
-    /// Block I/Os that an operation waits for.
+    /// By operation, the block I/Os that it waits for.
     operations: BTreeMap<OpId, u32>,
-    /// Direct writes that wait for a zone.
+    /// Direct writes that wait for a free zone.
     without_zone: VecDeque<PendingWrite>,
     stopped: bool,
 }
 
 impl ZonedFs {
-    /// A new file system; fails with the size of the files that do not fit.
+    /// Creates a file system. Fails with the total size of the files if they do not fit.
     pub(super) fn new(
         params: Params,
         variant: FsVariant,
@@ -136,7 +164,7 @@ impl ZonedFs {
             writeback: Writeback::new(params.dirty, params.background, params.chunk),
             processes: vec![Cpu::default(); job.numjobs as usize],
             flusher: Cpu::default(),
-            flushes: false,
+            flush_queued: false,
             event_queue: EventQueue::default(),
             ios: BTreeMap::new(),
             next_id: 0,
@@ -177,7 +205,7 @@ impl ZonedFs {
         self.files.entry(file).or_default()
     }
 
-    /// The file loses all that it holds.
+    /// Discards the contents of a file.
     fn truncate(&mut self, file: FileId) {
         let inode = self.inode(file);
         inode.generation += 1;
@@ -194,15 +222,15 @@ impl ZonedFs {
         }
     }
 
-    /// The zone for a file's next bytes.
+    /// The zone for the next bytes of a file.
     ///
     /// XFS (`xfs_select_zone_nowait`): the zone that the file wrote to last; for a file that was
-    /// closed before it was written back, the zone that was used last by any; else a new zone, so
-    /// that files are mixed as little as possible; else the one that was not used for longest.
+    /// closed before it was written back, the last used zone; else a new zone, so that files are mixed
+    /// as little as possible; else the least recently used one.
     fn zone_for(&mut self, file: FileId) -> Option<usize> {
         let space = &self.space;
         self.open.retain(|&zone| space.room(zone) > 0);
-        let inode = self.files.get(&file).expect("a file that is written is known");
+        let inode = self.files.get(&file).expect("a file being written exists");
         let own = inode.zone.filter(|zone| self.open.contains(zone));
         let packs = !inode.is_open || !self.variant.zone_per_file;
         let zone = own.or_else(|| self.open.back().copied().filter(|_| packs)).or_else(|| {
@@ -216,8 +244,8 @@ impl ZonedFs {
         Some(zone)
     }
 
-    /// Sends a file's bytes to a zone; gives how many, and whether the context that sent them had
-    /// to take them to the device. `None` without a free zone.
+    /// Sends bytes of a file to a zone. Returns how many, and whether the sender itself has to issue the
+    /// command to the device; `None` without a free zone.
     fn send(
         &mut self,
         file: FileId,
@@ -236,7 +264,7 @@ impl ZonedFs {
             _ => (Op::ZoneAppend, self.space.start(zone)),
         };
         let flags = if op.is_none() { BioFlags::ASYNC } else { BioFlags::NONE };
-        let id = self.enter(Io::Write { file, generation, offset, len, zone, op });
+        let id = self.add_io(Io::Write { file, generation, offset, len, zone, op });
         effects.ios.push(BlockIo {
             disk: 0,
             op: block_op,
@@ -246,20 +274,20 @@ impl ZonedFs {
             content: Content::Data { file, offset },
             id,
         });
-        // A write that meets another one in its zone is taken on by whoever ends that one.
+        // A plugged write is issued by whoever completes the one before it.
         let issues = self.appends != AppendMode::Emulated || is_first;
         Some((len, issues))
     }
 
-    fn enter(&mut self, io: Io) -> u64 {
+    fn add_io(&mut self, io: Io) -> u64 {
         self.next_id += 1;
         self.ios.insert(self.next_id, io);
         self.next_id
     }
 
-    /// The flusher's next piece of work.
+    /// Writes back the next dirty range.
     fn flush(&mut self, now: Nanos, effects: &mut Effects) {
-        self.flushes = false;
+        self.flush_queued = false;
         if self.stopped {
             return;
         }
@@ -267,7 +295,7 @@ impl ZonedFs {
             return;
         };
         let inode = self.inode(file);
-        let (offset, end) = inode.dirty.take_first(left).expect("a file whose turn it is is dirty");
+        let (offset, end) = inode.dirty.take_first(left).expect("the file to write back is dirty");
         let Some((sent, issues)) = self.send(file, offset, end - offset, None, effects) else {
             self.inode(file).dirty.insert(offset, end);
             self.wait_for_zone(effects);
@@ -281,11 +309,11 @@ impl ZonedFs {
         self.writeback.submitted(sent, last);
         let cost = if issues { self.params.issue_cost } else { Nanos(1) };
         let at = self.flusher.run(now, cost);
-        self.flushes = true;
+        self.flush_queued = true;
         self.event_queue.add(at, Event::Flush);
     }
 
-    /// Nothing can be written before a zone is reset; if none will be, there is no space.
+    /// Waits for a zone reset; fails with `NoSpace` if there will be none.
     fn wait_for_zone(&mut self, effects: &mut Effects) {
         if !self.space.is_resetting() {
             effects.failed = Some(Status::NoSpace);
@@ -293,13 +321,13 @@ impl ZonedFs {
     }
 
     fn kick(&mut self, now: Nanos) {
-        if !self.flushes && self.writeback.next_file().is_some() {
-            self.flushes = true;
+        if !self.flush_queued && self.writeback.next_file().is_some() {
+            self.flush_queued = true;
             self.event_queue.add(now, Event::Flush);
         }
     }
 
-    /// A direct write that the process has prepared.
+    /// Sends a direct write.
     fn write_direct(&mut self, now: Nanos, write: PendingWrite, effects: &mut Effects) {
         let PendingWrite { id, file, mut offset, len } = write;
         let end = offset + len;
@@ -320,7 +348,7 @@ impl ZonedFs {
         }
     }
 
-    /// A write that has found room in memory.
+    /// Does a buffered write that has been admitted.
     fn write_buffered(&mut self, now: Nanos, write: PendingWrite) {
         let PendingWrite { id, file, offset, len } = write;
         let inode = self.inode(file);
@@ -329,14 +357,14 @@ impl ZonedFs {
         let new = inode.dirty.insert(offset, offset + len);
         self.writeback.mark_dirty(file, new, first && new > 0);
         self.cache.insert(file, offset, offset + len);
-        self.end_after(now, id, self.params.cost(len));
+        self.complete_after(now, id, self.params.cost(len));
         self.kick(now);
     }
 
-    /// The operation ends when its process has done so much more work.
-    fn end_after(&mut self, now: Nanos, id: OpId, cost: Nanos) {
+    /// Completes the operation after `cost` of CPU time of its process.
+    fn complete_after(&mut self, now: Nanos, id: OpId, cost: Nanos) {
         let at = self.processes[id.process as usize].run(now, cost);
-        self.event_queue.add(at, Event::Ended(id));
+        self.event_queue.add(at, Event::Done(id));
     }
 
     fn read(
@@ -368,7 +396,7 @@ impl ZonedFs {
                 let mut done = 0;
                 while done < len {
                     let bytes = (len - done).min(self.max_bytes);
-                    let io = self.enter(Io::Read { op: id });
+                    let io = self.add_io(Io::Read { op: id });
                     effects.ios.push(BlockIo {
                         disk: 0,
                         op: Op::Read,
@@ -384,36 +412,36 @@ impl ZonedFs {
         }
         let cost = self.params.cost(len);
         if pieces == 0 {
-            self.end_after(now, id, cost);
+            self.complete_after(now, id, cost);
         } else {
             self.operations.insert(id, pieces);
             self.processes[id.process as usize].run(now, cost);
         }
     }
 
-    /// One of the block I/Os that an operation waits for has ended.
+    /// A block I/O of an operation has completed.
     fn piece_done(&mut self, id: OpId, effects: &mut Effects) {
-        let left = self.operations.get_mut(&id).expect("an operation waits for its pieces");
+        let left = self.operations.get_mut(&id).expect("the operation is in progress");
         *left -= 1;
         if *left == 0 {
             self.operations.remove(&id);
-            effects.ended.push((id, Status::Ok));
+            effects.completed.push((id, Status::Ok));
         }
     }
 
     fn issue_metadata(&mut self, ios: Vec<MetaIo>, effects: &mut Effects) {
         for MetaIo { io, zone } in ios {
-            let id = self.enter(Io::Metadata { zone });
+            let id = self.add_io(Io::Metadata { zone });
             effects.ios.push(BlockIo { id, ..io });
         }
     }
 
-    /// Resets what can be reset. XFS and btrfs do so when they run out of free zones; sooner costs
-    /// the same.
+    /// Resets all zones without live data. XFS and btrfs do so when they run out of free zones; doing
+    /// it earlier costs the same.
     fn reset_zones(&mut self, effects: &mut Effects) {
         while let Some(zone) = self.space.next_reset() {
             let sector = self.space.start(zone);
-            let id = self.enter(Io::Reset { zone });
+            let id = self.add_io(Io::Reset { zone });
             effects.ios.push(BlockIo {
                 disk: 0,
                 op: Op::ZoneReset,
@@ -426,13 +454,13 @@ impl ZonedFs {
         }
     }
 
-    fn wrote(&mut self, end: &Completion, write: (FileId, u32, u64, u64)) {
+    fn wrote(&mut self, completion: &Completion, write: (FileId, u32, u64, u64)) {
         let (file, generation, offset, len) = write;
-        let place = end.sector.to_bytes().0;
+        let place = completion.sector.to_bytes().0;
         self.metadata.add(self.variant.per_extent);
         let inode = self.inode(file);
-        if end.status != Status::Ok || inode.generation != generation {
-            // The file was made empty meanwhile.
+        if completion.status != Status::Ok || inode.generation != generation {
+            // The write failed or the file was truncated meanwhile.
             self.space.release(place, len);
             return;
         }
@@ -450,12 +478,12 @@ impl FileSystem for ZonedFs {
                 self.truncate(file);
                 self.inode(file).is_open = true;
                 self.metadata.add(self.variant.per_file);
-                self.end_after(now, id, self.params.cost(0));
+                self.complete_after(now, id, self.params.cost(0));
             }
             FileOp::Close => {
                 self.inode(file).is_open = false;
                 self.metadata.add(self.variant.per_file);
-                self.end_after(now, id, self.params.cost(0));
+                self.complete_after(now, id, self.params.cost(0));
             }
             FileOp::Read { offset, len } => self.read(now, id, file, offset, len, effects),
             FileOp::Write { offset, len } => {
@@ -474,10 +502,10 @@ impl FileSystem for ZonedFs {
         self.reset_zones(effects);
     }
 
-    fn complete(&mut self, now: Nanos, end: &Completion, effects: &mut Effects) {
-        match self.ios.remove(&end.user_data).expect("an I/O ends once") {
+    fn complete(&mut self, now: Nanos, completion: &Completion, effects: &mut Effects) {
+        match self.ios.remove(&completion.user_data).expect("an I/O completes once") {
             Io::Write { file, generation, offset, len, zone, op } => {
-                self.wrote(end, (file, generation, offset, len));
+                self.wrote(completion, (file, generation, offset, len));
                 self.space.write_done(zone);
                 match op {
                     Some(op) => self.piece_done(op, effects),
@@ -494,7 +522,7 @@ impl FileSystem for ZonedFs {
                 if let Some(zone) = zone {
                     self.space.write_done(zone);
                 }
-                let next = self.metadata.ended(&mut self.space);
+                let next = self.metadata.completed(&mut self.space);
                 self.issue_metadata(next, effects);
             }
             Io::Reset { zone } => {
@@ -512,7 +540,7 @@ impl FileSystem for ZonedFs {
     fn wake(&mut self, now: Nanos, effects: &mut Effects) {
         while let Some(event) = self.event_queue.pop(now) {
             match event {
-                Event::Ended(id) => effects.ended.push((id, Status::Ok)),
+                Event::Done(id) => effects.completed.push((id, Status::Ok)),
                 Event::Direct(write) => self.write_direct(now, write, effects),
                 Event::Flush => self.flush(now, effects),
                 Event::Commit if self.stopped => {}

@@ -1,8 +1,6 @@
-//! The zones that a file system writes data to.
+//! The sequential zones of a file system: allocation, live data and resets.
 //!
-//! Takes a device's report; gives zones to write to and room in them. Keeps true: no more is
-//! promised of a zone than it holds; a zone is reset only when all its data are dead and no write
-//! to it is on the way.
+//! A zone is reset only when all its data is dead and no write to it is in flight.
 use std::collections::VecDeque;
 use zonal_blk::{Sector, Zone, ZoneCondition, ZoneKind};
 
@@ -12,11 +10,11 @@ struct State {
     start: Sector,
     /// Bytes that can be written.
     capacity: u64,
-    /// Bytes promised.
+    /// Bytes reserved.
     reserved: u64,
-    /// Bytes promised and not yet dead.
+    /// Bytes reserved and not yet dead.
     live: u64,
-    /// Writes that were promised room and have not ended.
+    /// Writes in flight.
     pending: u32,
     phase: Phase,
 }
@@ -32,18 +30,18 @@ enum Phase {
 /// The zones of a device.
 #[derive(Debug)]
 pub(super) struct ZoneSpace {
-    /// In the order of the device; those that cannot be written are not among them.
+    /// In the order of the device, without read-only and offline zones.
     zones: Vec<State>,
-    /// Free zones, in the order in which they will be opened.
+    /// Free zones, in the order in which they are opened.
     free: VecDeque<usize>,
-    /// Zones to be reset before they can be opened.
+    /// Zones to reset.
     stale: Vec<usize>,
-    /// The conventional zones as one range of bytes, as far as they follow one another.
+    /// The first contiguous range of conventional zones, in bytes.
     conventional: (u64, u64),
 }
 
 impl ZoneSpace {
-    /// The zones of a report. Those that hold something are to be reset first.
+    /// The zones of a report. Zones that are not empty are reset first.
     pub(super) fn new(report: &[Zone]) -> Self {
         let mut space =
             ZoneSpace { zones: vec![], free: VecDeque::new(), stale: vec![], conventional: (0, 0) };
@@ -75,12 +73,12 @@ impl ZoneSpace {
         space
     }
 
-    /// Bytes of the conventional zones: first and first beyond; empty if there are none.
+    /// Start and end of the conventional zones in bytes; empty if there are none.
     pub(super) fn conventional(&self) -> (u64, u64) {
         self.conventional
     }
 
-    /// Where a zone begins.
+    /// First sector of a zone.
     pub(super) fn start(&self, zone: usize) -> Sector {
         self.zones[zone].start
     }
@@ -92,27 +90,27 @@ impl ZoneSpace {
         Some(zone)
     }
 
-    /// Whether a zone may become free without anything being deleted.
+    /// Whether a zone is being reset or about to be.
     pub(super) fn is_resetting(&self) -> bool {
         !self.stale.is_empty() || self.zones.iter().any(|zone| zone.phase == Phase::Resetting)
     }
 
-    /// Bytes that are left in a zone.
+    /// Bytes left in a zone.
     pub(super) fn room(&self, zone: usize) -> u64 {
         let State { capacity, reserved, .. } = self.zones[zone];
         capacity - reserved
     }
 
-    /// Whether no write to a zone is on the way.
+    /// Whether no write to a zone is in flight.
     pub(super) fn has_no_writes(&self, zone: usize) -> bool {
         self.zones[zone].pending == 0
     }
 
-    /// Promises room in a zone for a write; gives the first byte on the disk, if writes arrive in
-    /// the order of the promises.
+    /// Reserves room in a zone for a write. Returns its first byte on the disk, provided that writes
+    /// arrive in the order of the reservations.
     pub(super) fn reserve(&mut self, zone: usize, bytes: u64) -> u64 {
         let state = &mut self.zones[zone];
-        assert!(state.reserved + bytes <= state.capacity, "no more is promised than there is");
+        assert!(state.reserved + bytes <= state.capacity, "a reservation fits the zone");
         let place = state.start.to_bytes().0 + state.reserved;
         state.reserved += bytes;
         state.live += bytes;
@@ -123,25 +121,25 @@ impl ZoneSpace {
         place
     }
 
-    /// Puts files in place that are there from the beginning: room without a write.
+    /// Reserves room for a file that exists from the start, without a write.
     pub(super) fn lay_out(&mut self, zone: usize, bytes: u64) -> u64 {
         let place = self.reserve(zone, bytes);
         self.zones[zone].pending -= 1;
         place
     }
 
-    /// A write that was promised room has ended.
+    /// A write has completed.
     pub(super) fn write_done(&mut self, zone: usize) {
         self.zones[zone].pending -= 1;
         self.check_stale(zone);
     }
 
-    /// Bytes at a place are dead.
+    /// Marks bytes as dead.
     pub(super) fn release(&mut self, place: u64, bytes: u64) {
         let start = |zone: &State| zone.start.to_bytes().0;
         let (mut at, end) = (place, place + bytes);
         while at < end {
-            // Zones that follow one another can share an extent.
+            // An extent can span adjacent zones.
             let zone = self.zones.partition_point(|zone| start(zone) <= at) - 1;
             let to = end.min(start(&self.zones[zone]) + self.zones[zone].capacity);
             self.zones[zone].live -= to - at;
@@ -164,7 +162,7 @@ impl ZoneSpace {
         Some(zone)
     }
 
-    /// A zone is empty.
+    /// A zone has been reset.
     pub(super) fn reset_done(&mut self, zone: usize) {
         let state = &mut self.zones[zone];
         (state.phase, state.reserved) = (Phase::Free, 0);
@@ -193,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_that_hold_something_are_reset_first_and_those_that_are_broken_left_out() {
+    fn zones_with_data_are_reset_first_and_offline_zones_are_skipped() {
         let mut space = space();
         assert_eq!(space.conventional(), (0, 2 * 4096));
         let first = space.open().expect("an empty zone");
@@ -205,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn zone_is_reset_when_its_data_are_dead_and_its_writes_have_ended() {
+    fn a_zone_is_reset_when_its_data_is_dead_and_its_writes_have_completed() {
         let mut space = space();
         let zone = space.open().expect("an empty zone");
         space.next_reset();
@@ -214,7 +212,7 @@ mod tests {
         space.write_done(zone);
         space.release(a, 1024);
         space.release(b, 3072);
-        assert_eq!(space.next_reset(), None, "a write is on the way");
+        assert_eq!(space.next_reset(), None, "a write is in flight");
         space.write_done(zone);
         assert_eq!(space.next_reset(), Some(zone));
     }

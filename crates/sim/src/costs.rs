@@ -1,30 +1,28 @@
-//! What the host's work costs in virtual time.
+//! CPU time of I/O in virtual time.
 use std::fmt;
 use std::str::FromStr;
 use zonal_blk::Nanos;
 use zonal_blk::sched::Scheduler;
 
-/// What an I/O costs the thread that does it, half of it when it is submitted and half when it
-/// completes.
+/// CPU time of an I/O, half of it at submission and half at completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoCost {
-    /// For each I/O.
+    /// Per I/O.
     pub io: Nanos,
-    /// For each MiB.
+    /// Per MiB.
     pub mib: Nanos,
 }
 
-/// What I/Os cost the threads that do them, by the scheduler of their device.
+/// CPU time of I/Os, by the scheduler of their device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostModel {
-    /// The same with each scheduler, however long the I/O.
+    /// A constant per I/O.
     Flat(Nanos),
-    /// What they cost on the machine of the published zone write plugging table, see
-    /// [`CostModel::of`].
+    /// That of the machine of the published zone write plugging table, see [`CostModel::of`].
     Published,
 }
 
-/// A text that is no [`CostModel`].
+/// The text is not a [`CostModel`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct ParseCostError(String);
 
@@ -61,11 +59,11 @@ impl fmt::Display for CostModel {
 }
 
 impl CostModel {
-    /// What an I/O costs with a scheduler.
+    /// The CPU time of an I/O with a scheduler.
     ///
     /// The published costs are derived from the null_blk table of the zone write plugging patches,
-    /// where one job at depth 1 waits for nothing but its own thread: an I/O of 4 KiB and one of
-    /// 1 MiB at the given bandwidths make two equations for `io` and `mib`. For mq-deadline the
+    /// where one job at depth 1 is limited by its own thread only: the bandwidths with 4 KiB and with
+    /// 1 MiB give two equations for `io` and `mib`. For mq-deadline the
     /// rows with zone write locking and with plugging are averaged. There is no row for kyber; it
     /// is given the costs of mq-deadline.
     pub fn of(self, scheduler: Scheduler) -> IoCost {
@@ -85,7 +83,7 @@ impl CostModel {
 }
 
 impl IoCost {
-    /// Half of what so many I/Os of so many bytes in all cost.
+    /// Half of the CPU time of `ios` I/Os with `bytes` in total.
     pub(crate) fn half(self, ios: u32, bytes: u64) -> Nanos {
         let by_length = u128::from(bytes) * u128::from(self.mib.0) / (1 << 20);
         let by_length = u64::try_from(by_length).unwrap_or(u64::MAX / 2);

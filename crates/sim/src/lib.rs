@@ -1,12 +1,4 @@
-//! Virtual time: jobs run in deterministic discrete events on one thread.
-//!
-//! Takes runners; gives what they measured and when they ended. Keeps true: time moves to the
-//! earliest next event and never back; the same runners give the same outcome.
-//!
-//! The device model says how long an I/O takes there. What it costs the thread that does it is a
-//! parameter, [`CostModel`], so that a device without latency does not do infinitely many I/Os in no
-//! time. While it works the device interrupts it: what waited for a write goes out at once, also if
-//! the job sees the end of the write only when its thread comes to it.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod costs;
@@ -17,27 +9,27 @@ use std::cell::Cell;
 use zonal_blk::{Clock, Nanos};
 use zonal_fio::runner::{Outcome, Step, SteppedBy};
 
-/// All jobs wait for one another and none can go on: a fault in the program.
+/// No runner can make progress, which is a bug.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Deadlock {
-    /// When it happened.
+    /// Virtual time.
     pub at: Nanos,
-    /// The jobs.
+    /// Names of the jobs that have not finished.
     pub jobs: Vec<String>,
 }
 
 impl std::fmt::Display for Deadlock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "at {} ns all jobs wait for one another: {}", self.at, self.jobs.join(", "))
+        write!(f, "deadlock at {} ns, all jobs wait: {}", self.at, self.jobs.join(", "))
     }
 }
 
 impl std::error::Error for Deadlock {}
 
-/// A runner that virtual time can step.
+/// A runner that can be stepped in virtual time.
 pub type BoxedRunner = Box<dyn SteppedBy<VirtualClock>>;
 
-/// The virtual clock: it stands where it was put.
+/// The virtual clock, which only [`run`] advances.
 pub struct VirtualClock(Cell<Nanos>);
 
 impl Clock for VirtualClock {
@@ -48,21 +40,22 @@ impl Clock for VirtualClock {
     }
 }
 
-/// A runner and when it wants to be stepped; `None` if that is for others to bring about.
+/// A simulated thread with its runner.
 struct SimThread {
     runner: Option<BoxedRunner>,
     cost: IoCost,
+    /// When to step the runner; `None` if another thread has to wake it.
     due: Option<Nanos>,
-    /// The thread works until then, whoever wakes it.
+    /// The thread is busy until then, even if woken.
     busy_until: Nanos,
     outcomes: Vec<Outcome>,
 }
 
-/// Runs all runners from `start` until the last is done. Gives the outcomes of their clones, in
-/// order, and the time.
+/// Runs all runners from `start` until the last one has finished. Returns the outcomes of their
+/// clones, in order, and the time at the end.
 ///
 /// # Errors
-/// [`Deadlock`] if no runner can go on.
+/// [`Deadlock`] if no runner can make progress.
 pub fn run(
     runners: Vec<BoxedRunner>,
     start: Nanos,
@@ -99,7 +92,7 @@ pub fn run(
     let waiting = threads.iter().filter_map(|thread| thread.runner.as_ref());
     let jobs: Vec<String> = waiting.map(|runner| runner.job().name.clone()).collect();
     if !jobs.is_empty() {
-        // Their channels have I/O outstanding, and must not be dropped with it.
+        // Their channels have I/O outstanding and must not be dropped.
         std::mem::forget(threads);
         return Err(Deadlock { at: clock.now(), jobs });
     }
@@ -107,19 +100,19 @@ pub fn run(
 }
 
 impl SimThread {
-    /// Steps the runner, or interrupts the thread at its work; whether that got anything done.
+    /// Steps the runner, or interrupts the busy thread; returns whether anything was done.
     fn step(&mut self, clock: &VirtualClock) -> bool {
         let now = clock.now();
         let runner = self.runner.as_mut().expect("a thread that is due has a runner");
         if now < self.busy_until {
             let done = runner.interrupt(now);
-            self.work(now);
+            self.keep_busy(now);
             return done;
         }
         match runner.step(clock) {
             Step::Busy { ios, bytes } => {
                 self.busy_until = now + self.cost.half(ios, bytes);
-                self.work(now);
+                self.keep_busy(now);
                 ios > 0
             }
             Step::Wait(until) => {
@@ -135,21 +128,21 @@ impl SimThread {
         }
     }
 
-    /// The thread works until it is done or interrupted. What a device without latency does at once
-    /// does not interrupt.
-    fn work(&mut self, now: Nanos) {
+    /// Wakes the thread when its work is done or the device interrupts it. Immediate completions of a
+    /// device without latency do not interrupt.
+    fn keep_busy(&mut self, now: Nanos) {
         let device = self.runner.as_mut().and_then(|runner| runner.next_interrupt());
         let device = device.filter(|&at| at > now);
         self.due = Some(device.map_or(self.busy_until, |at| at.min(self.busy_until)));
     }
 
-    /// When the scheduler that the runner shares has something for it: another's step may have made
-    /// that earlier than the runner was told, or have ended the one that would have seen to it.
+    /// When the shared I/O scheduler has something for the runner: the step of another runner may have
+    /// brought it forward, or have finished the runner that would have dispatched it.
     fn brought_forward(&mut self) -> Option<Nanos> {
         self.runner.as_mut().filter(|runner| runner.is_scheduled())?.next_event()
     }
 
-    /// Whether to step the runner before its time, after another one did something.
+    /// Whether to step the runner early, after another one did something.
     fn is_woken(&self, other_worked: bool) -> bool {
         let woken =
             |runner: &BoxedRunner| runner.has_mail() || other_worked && runner.is_contended();

@@ -1,5 +1,5 @@
-//! Jobs that check their data, in virtual time: over a device that keeps them every job finds all
-//! as it was written; over one that does not, every kind of damage is found.
+//! Jobs with verification in virtual time: no errors on a correct device, and every kind of damage is
+//! detected on a faulty one.
 use proptest::prelude::*;
 use std::sync::Arc;
 use zonal_blk::{BioFlags, Bytes, Nanos, Op, Queue, QueueOptions, Sector, Status};
@@ -130,13 +130,13 @@ fn found(loops: u32, damage: impl FnOnce(&Rig), told: &[&str]) {
 }
 
 #[test]
-fn undamaged_blocks_are_right() {
+fn undamaged_blocks_are_valid() {
     found(1, |_| {}, &[]);
     found(2, |_| {}, &[]);
 }
 
 #[test]
-fn corrupted_block_is_found() {
+fn corrupted_block_is_detected() {
     let damage = |rig: &Rig| {
         let mut bytes = rig.block(5);
         bytes[2000] ^= 4;
@@ -146,19 +146,19 @@ fn corrupted_block_is_found() {
 }
 
 #[test]
-fn zeroed_block_is_found() {
+fn zeroed_block_is_detected() {
     let damage = |rig: &Rig| rig.set_block(3, &[0; BLOCK]);
     found(1, damage, &["verify: bad magic header 0, wanted acca at file dev offset 12288"]);
 }
 
 #[test]
-fn misplaced_block_is_found() {
+fn misplaced_block_is_detected() {
     let damage = |rig: &Rig| rig.set_block(3, &rig.block(7));
     found(1, damage, &["verify: bad header offset 28672, wanted 12288 at file dev offset 12288"]);
 }
 
 #[test]
-fn stale_block_is_found() {
+fn stale_block_is_detected() {
     let first = Rig::regular();
     first.run(WRITE);
     let damage = |rig: &Rig| rig.set_block(9, &first.block(9));
@@ -166,7 +166,7 @@ fn stale_block_is_found() {
 }
 
 #[test]
-fn write_that_the_device_only_says_it_did_is_found_in_the_same_run() {
+fn lost_write_is_detected_in_the_same_run() {
     for (rig, mode) in [(Rig::regular(), "none"), (Rig::zoned(), "zbd")] {
         rig.lose_write(Status::Ok);
         // One write for the zone: the device would refuse all behind one that is missing.
@@ -179,7 +179,7 @@ fn write_that_the_device_only_says_it_did_is_found_in_the_same_run() {
 }
 
 #[test]
-fn job_ends_at_the_first_mismatch_unless_it_is_to_go_on() {
+fn job_ends_at_the_first_mismatch_unless_it_is_non_fatal() {
     for (options, read) in [
         ("", 2),
         ("continue_on_error=io\n", 2),
@@ -199,7 +199,7 @@ fn job_ends_at_the_first_mismatch_unless_it_is_to_go_on() {
 }
 
 #[test]
-fn failed_writes_are_not_expected_to_be_there() {
+fn failed_writes_are_not_verified() {
     let rig = Rig::regular();
     (0..3).for_each(|_| rig.lose_write(Status::IoError));
     let job = "[a]\nrw=write\nbs=4k\nverify=crc32c\ncontinue_on_error=write\nerror_dump=1\n";
@@ -211,7 +211,7 @@ fn failed_writes_are_not_expected_to_be_there() {
 }
 
 #[test]
-fn blocks_are_checked_as_often_as_by_fio() {
+fn blocks_are_verified_as_often_as_by_fio() {
     // What fio 3.33 does to a file of 64 blocks.
     for (options, expected) in [
         ("rw=write", [64, 64]),
@@ -231,14 +231,14 @@ fn blocks_are_checked_as_often_as_by_fio() {
 }
 
 #[test]
-fn nothing_is_checked_after_the_end_of_the_run_time() {
+fn nothing_is_verified_after_the_end_of_the_runtime() {
     let job = "[a]\nrw=write\nbs=4k\nverify=meta\ntime_based\nruntime=1ms\n";
     let [read, written] = ios(&Rig::regular().run(job)[0]);
     assert!(read == 0 && written > 0);
 }
 
 #[test]
-fn checks_end_with_the_run_time_and_the_last_flush_comes_all_the_same() {
+fn verification_ends_with_the_runtime_but_the_last_flush_is_issued() {
     // 64 writes take less than 1 ms at this depth, and checks as long.
     let job = "[a]\nrw=write\nbs=4k\niodepth=2\nverify=meta\nend_fsync=1\nruntime=600us\n";
     let [read, written] = ios(&Rig::regular().run(job)[0]);
@@ -255,7 +255,7 @@ fn checks_end_with_the_run_time_and_the_last_flush_comes_all_the_same() {
 }
 
 #[test]
-fn writes_carry_the_flags_that_make_them_durable() {
+fn writes_carry_durability_flags() {
     for (option, plain, durable) in [
         ("", BioFlags::NONE, BioFlags::NONE),
         ("sync=dsync", BioFlags::FUA, BioFlags::FUA),
@@ -278,7 +278,7 @@ fn writes_carry_the_flags_that_make_them_durable() {
 }
 
 #[test]
-fn flushes_come_after_every_so_many_writes_but_not_after_the_last() {
+fn flushes_follow_every_nth_write_except_the_last() {
     for (options, syncs) in [
         ("fsync=4", 15),
         ("fsync=3", 21),
@@ -295,7 +295,7 @@ fn flushes_come_after_every_so_many_writes_but_not_after_the_last() {
 }
 
 #[test]
-fn appends_are_read_where_they_landed() {
+fn appends_are_verified_where_they_landed() {
     let rig = Rig::zoned();
     let append = |at| Request {
         at: Nanos(at),
@@ -315,7 +315,7 @@ fn appends_are_read_where_they_landed() {
 }
 
 #[test]
-fn what_was_written_to_zones_in_order_can_be_checked_later() {
+fn sequential_zone_writes_can_be_verified_by_a_later_run() {
     let rig = Rig::zoned();
     let job = "[a]\nrw=write\nzonemode=zbd\nbs=12k\niodepth=8\nverify=md5\nio_size=200k\n";
     rig.run(&format!("{job}do_verify=0\n"));
@@ -326,7 +326,7 @@ fn what_was_written_to_zones_in_order_can_be_checked_later() {
 }
 
 #[test]
-fn same_seed_writes_the_same_bytes_and_clones_write_their_own() {
+fn the_same_seed_writes_the_same_bytes_and_clones_differ() {
     let image = || {
         let rig = Rig::regular();
         rig.run(&format!("{WRITE}numjobs=4\nsize=64k\noffset_increment=64k\n"));

@@ -2,18 +2,16 @@
 //!
 //! ```text
 //!  read, write --> records --> ARC          what is in memory
-//!     |  a write of part of a record reads it first
+//!     |  a partial write of a record reads it first
 //!     v
-//!  open transaction group --> syncing        all records that were written, to a new place;
-//!                             |              then metadata, a flush, and the uberblocks   (txg)
+//!  open transaction group --> syncing        all dirty records, to new places; then metadata, a
+//!                             |              flush, and the uberblocks                    (txg)
 //!                             v
-//!                           vdev queues      one for each disk, by deadline and place   (vdev)
+//!                           vdev queues      one for each disk, by deadline and offset  (vdev)
 //! ```
 //!
-//! Takes file operations; gives reads of whole records and the writes of transaction groups. Keeps
-//! true: one group is synced at a time, in order; a record that is dirty in a group is written once
-//! by it; nothing of a group counts before all of it is on the disks; a record's old place is free
-//! only after that.
+//! Invariants: one group is synced at a time, in order; a group writes each of its dirty records
+//! once; the old place of a record is freed only after its group has been committed.
 mod txg;
 mod vdev;
 
@@ -25,18 +23,18 @@ use vdev::{AGGREGATION_LIMIT, Command, Priority, VdevQueue, Zio, ZioKind};
 use zonal_blk::{BioFlags, Completion, Limits, Nanos, Op, Sector, Status};
 use zonal_fio::job::Job;
 
-/// Bytes that go to one disk before it is the next one's turn: `metaslab_aliquot`.
+/// Bytes allocated on a disk before the next one: `metaslab_aliquot`.
 const ALIQUOT: u64 = 512 << 10;
-/// Labels at the beginning of a disk: two of 256 KiB and the boot block.
+/// Bytes of the labels at the start of a disk: two of 256 KiB and the boot block.
 const LABELS: u64 = 4 << 20;
 /// Records that an indirect block points to: 16 KiB (`DN_MAX_INDBLKSHIFT` 14) of block pointers of
 /// 128 bytes.
 const RECORDS_PER_INDIRECT: u64 = 128;
 /// An indirect block in memory.
 const INDIRECT_SIZE: u64 = 16 << 10;
-/// An indirect block on the disk: metadata are compressed, to about a half.
+/// An indirect block on the disk: metadata is compressed to about a half.
 const INDIRECT_BYTES: u64 = 8 << 10;
-/// Share of the ARC that metadata may have: `arc_meta_limit`.
+/// Fraction of the ARC for metadata, as a divisor: `arc_meta_limit`.
 const METADATA_SHARE: u64 = 4;
 /// Other metadata blocks of a transaction group: dnodes, space maps, the pool's own object set.
 const OTHER_BLOCKS: usize = 16;
@@ -46,7 +44,7 @@ const UBERBLOCK: u64 = 1 << 10;
 /// A record of a file.
 type Record = (FileId, u64);
 
-/// Where a record lies.
+/// A disk and an offset on it (data virtual address).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Dva {
     disk: usize,
@@ -55,24 +53,24 @@ struct Dva {
 
 struct Disk {
     queue: VdevQueue,
-    /// Where the next record goes, if nothing was freed that is nearer.
+    /// Where the next record is allocated.
     at: u64,
     end: u64,
-    /// Places of records that are no longer in use, each of a record's size.
+    /// Freed offsets, each with room for a record.
     free: BTreeSet<u64>,
-    /// Where second copies of metadata go, an eighth of the disk away from the first ones: first
-    /// byte, first byte beyond, and the next place.
+    /// Area for the second copies of metadata, an eighth of the disk away from the first ones: start,
+    /// end and next offset.
     copies: (u64, u64, u64),
 }
 
 struct Operation {
     file: FileId,
     op: FileOp,
-    /// Records that it waits for.
+    /// Records to be read.
     left: u32,
 }
 
-/// What a command is part of.
+/// A command in flight.
 enum Io {
     Zios(usize, Command),
     Flush,
@@ -89,7 +87,7 @@ enum Sync {
 }
 
 enum Event {
-    Ended(OpId),
+    Done(OpId),
     Timeout,
 }
 
@@ -98,46 +96,46 @@ pub(super) struct Zfs {
     params: Params,
     disks: Vec<Disk>,
     lba: u64,
-    places: BTreeMap<Record, Dva>,
-    /// By file and number, where indirect blocks lie.
+    dvas: BTreeMap<Record, Dva>,
+    /// By file and number, the addresses of indirect blocks.
     indirect: BTreeMap<Record, Dva>,
-    /// How many indirect blocks lie in a place.
+    /// By address, the number of indirect blocks there.
     shared: BTreeMap<Dva, usize>,
-    /// Where the metadata above them lie.
+    /// The address of the metadata above them.
     above: Option<Dva>,
     arc: Cache,
-    /// Indirect blocks in memory.
+    /// Cached indirect blocks.
     metadata: Cache,
-    /// By indirect block on its way, the records that are to be read when it is there.
+    /// By indirect block being read, the records to read after it.
     waiting: BTreeMap<Record, Vec<Record>>,
     cached_bytes: u64,
-    /// By record on its way from a disk, who waits for it.
+    /// By record being read, the operations that wait for it.
     reading: BTreeMap<Record, Vec<OpId>>,
     operations: BTreeMap<OpId, Operation>,
     /// Records of the open transaction group.
     open: BTreeSet<Record>,
-    /// Records of the group that is synced, until it is on the disks.
+    /// Records of the syncing group.
     syncing: BTreeSet<Record>,
-    /// Places that are free when it is.
+    /// Addresses to free when it is committed.
     freed: Vec<Dva>,
     sync: Sync,
     sync_left: u32,
-    /// Numbers of transaction groups that are on the disks.
+    /// Number of committed transaction groups.
     committed: u64,
-    /// The open group is to be synced as soon as the one before it is done.
+    /// The open group is to be synced after the syncing one.
     due: bool,
     throttled: VecDeque<OpId>,
     processes: Vec<Cpu>,
     ios: BTreeMap<u64, Io>,
     next_id: u64,
-    /// The disk that is written to, and how much of its turn is left.
+    /// The disk to allocate on, and the bytes left of its turn.
     rotor: (usize, u64),
     event_queue: EventQueue<Event>,
     stopped: bool,
 }
 
 impl Zfs {
-    /// A new pool; fails with the size of the files that do not fit.
+    /// Creates a pool. Fails with the size of the first file that does not fit.
     pub(super) fn new(
         params: Params,
         limits: &[&Limits],
@@ -158,7 +156,7 @@ impl Zfs {
         let mut fs = Zfs {
             disks: limits.iter().map(disk).collect(),
             lba: limits.iter().map(|limits| limits.lba_size).max().unwrap_or(512).into(),
-            places: BTreeMap::new(),
+            dvas: BTreeMap::new(),
             indirect: BTreeMap::new(),
             shared: BTreeMap::new(),
             above: None,
@@ -186,16 +184,16 @@ impl Zfs {
         };
         for &(file, size) in layout {
             for record in 0..size.div_ceil(fs.params.block) {
-                let place = fs.allocate().ok_or(size)?;
-                fs.places.insert((file, record), place);
+                let dva = fs.allocate().ok_or(size)?;
+                fs.dvas.insert((file, record), dva);
             }
-            // The files have just been written: what of them fits is in memory.
+            // The files have just been written: they are cached as far as they fit.
             fs.arc.insert(file, 0, size.next_multiple_of(fs.params.block));
             let last = size.div_ceil(fs.params.block).div_ceil(RECORDS_PER_INDIRECT);
             let blocks: Vec<Record> = (0..last).map(|number| (file, number)).collect();
             for blocks in blocks.chunks(fs.indirect_in_a_place()) {
-                let place = fs.allocate().ok_or(size)?;
-                fs.place_indirect(blocks, place);
+                let dva = fs.allocate().ok_or(size)?;
+                fs.place_indirect(blocks, dva);
             }
             fs.metadata.insert(file, 0, last * INDIRECT_SIZE);
         }
@@ -203,8 +201,8 @@ impl Zfs {
         Ok(fs)
     }
 
-    /// Room for a record: the disks take turns, each goes on behind its last one, and begins again
-    /// from the front with what was freed when its end is reached.
+    /// Allocates a record: the disks take turns, each continues after its last record and reuses freed
+    /// offsets when its end is reached.
     fn allocate(&mut self) -> Option<Dva> {
         let bytes = self.params.block;
         if self.rotor.1 < bytes {
@@ -231,19 +229,19 @@ impl Zfs {
         None
     }
 
-    /// How many indirect blocks lie together where a record would.
+    /// Number of indirect blocks in the room of a record.
     fn indirect_in_a_place(&self) -> usize {
         (self.params.block / INDIRECT_BYTES).max(1) as usize
     }
 
-    /// Puts indirect blocks in a place; places that none is left in will be free.
+    /// Moves indirect blocks to an address; frees old addresses without any blocks left.
     fn place_indirect(&mut self, blocks: &[Record], Dva { disk, at }: Dva) {
         self.shared.insert(Dva { disk, at }, blocks.len());
         for (number, &block) in (0..).zip(blocks) {
             let at = at + number * INDIRECT_BYTES.min(self.params.block);
             let Some(old) = self.indirect.insert(block, Dva { disk, at }) else { continue };
             let old = Dva { at: old.at / self.params.block * self.params.block, ..old };
-            let left = self.shared.get_mut(&old).expect("indirect blocks lie in places");
+            let left = self.shared.get_mut(&old).expect("indirect blocks have an address");
             *left -= 1;
             if *left == 0 {
                 self.shared.remove(&old);
@@ -252,7 +250,7 @@ impl Zfs {
         }
     }
 
-    /// Has a record read: first the indirect block that says where it is, if it is not in memory.
+    /// Reads a record, after its indirect block if that is not cached.
     fn read_record(&mut self, now: Nanos, (file, record): Record) {
         let number = record / RECORDS_PER_INDIRECT;
         let (start, end) = (number * INDIRECT_SIZE, (number + 1) * INDIRECT_SIZE);
@@ -273,9 +271,9 @@ impl Zfs {
         self.read_known(now, (file, record));
     }
 
-    /// Has a record read whose indirect block is there.
+    /// Reads a record whose indirect block is cached.
     fn read_known(&mut self, now: Nanos, (file, record): Record) {
-        let Dva { disk, at } = self.places[&(file, record)];
+        let Dva { disk, at } = self.dvas[&(file, record)];
         let what = ZioKind::Record(file, record);
         let zio = Zio { op: Op::Read, place: at, bytes: self.params.block, what };
         self.disks[disk].queue.add(now, Priority::SyncRead, zio);
@@ -286,7 +284,7 @@ impl Zfs {
         offset / block..(offset + len).div_ceil(block)
     }
 
-    /// Begins to bring in the records that an operation needs; gives how many it waits for.
+    /// Starts to read the records that an operation needs; returns how many it waits for.
     fn fetch(&mut self, now: Nanos, id: OpId, file: FileId, records: &[u64]) -> u32 {
         let block = self.params.block;
         let mut left = 0;
@@ -299,7 +297,7 @@ impl Zfs {
             if !self.reading.contains_key(&key) && self.arc.missing(file, start, end).is_empty() {
                 continue;
             }
-            if !self.places.contains_key(&key) {
+            if !self.dvas.contains_key(&key) {
                 continue;
             }
             left += 1;
@@ -312,7 +310,7 @@ impl Zfs {
         left
     }
 
-    /// An operation has what it needs in memory.
+    /// An operation has all its records in memory.
     fn resume(&mut self, now: Nanos, id: OpId, effects: &mut Effects) {
         let Operation { file, op, .. } = self.operations[&id];
         let bytes = match op {
@@ -337,7 +335,7 @@ impl Zfs {
         };
         self.operations.remove(&id);
         let at = self.processes[id.process as usize].run(now, self.params.cost(bytes));
-        self.event_queue.add(at, Event::Ended(id));
+        self.event_queue.add(at, Event::Done(id));
     }
 
     /// Whether the open transaction group takes no more writes.
@@ -345,7 +343,7 @@ impl Zfs {
         self.open.len() as u64 * self.params.block >= self.params.dirty
     }
 
-    /// Sends what the disks' queues have to issue.
+    /// Issues I/O from the queues of all disks.
     fn run_queues(&mut self, effects: &mut Effects) {
         for disk in 0..self.disks.len() {
             let commands = self.disks[disk].queue.arrival();
@@ -398,7 +396,7 @@ impl Zfs {
         let start = record * self.params.block;
         self.arc.insert(file, start, start + self.params.block);
         for id in self.reading.remove(&(file, record)).unwrap_or_default() {
-            let operation = self.operations.get_mut(&id).expect("it waits for a record");
+            let operation = self.operations.get_mut(&id).expect("the operation is in progress");
             operation.left -= 1;
             if operation.left == 0 {
                 self.resume(now, id, effects);
@@ -417,7 +415,7 @@ impl FileSystem for Zfs {
         let block = self.params.block;
         let needed: Vec<u64> = match op {
             FileOp::Read { offset, len } => self.records(offset, len).collect(),
-            // Those that are overwritten in part.
+            // Partly overwritten records.
             FileOp::Write { offset, len } => self
                 .records(offset, len)
                 .filter(|record| {
@@ -440,13 +438,13 @@ impl FileSystem for Zfs {
         self.run_queues(effects);
     }
 
-    fn complete(&mut self, now: Nanos, end: &Completion, effects: &mut Effects) {
-        match self.ios.remove(&end.user_data).expect("an I/O ends once") {
+    fn complete(&mut self, now: Nanos, completion: &Completion, effects: &mut Effects) {
+        match self.ios.remove(&completion.user_data).expect("an I/O completes once") {
             Io::Zios(disk, command) => {
                 for zio in command {
                     self.zio_done(now, zio, effects);
                 }
-                let commands = self.disks[disk].queue.ended();
+                let commands = self.disks[disk].queue.completed();
                 self.send(disk, commands, effects);
             }
             Io::Flush | Io::Uberblock => self.sync_left -= 1,
@@ -458,7 +456,7 @@ impl FileSystem for Zfs {
     fn wake(&mut self, now: Nanos, effects: &mut Effects) {
         while let Some(event) = self.event_queue.pop(now) {
             match event {
-                Event::Ended(id) => effects.ended.push((id, Status::Ok)),
+                Event::Done(id) => effects.completed.push((id, Status::Ok)),
                 Event::Timeout => {
                     self.begin_sync(now, effects);
                     self.event_queue.add(now + self.params.commit, Event::Timeout);

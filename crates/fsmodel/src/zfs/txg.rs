@@ -1,7 +1,4 @@
-//! Syncing a transaction group: data, metadata, flush, uberblocks, each when the one before is done.
-//!
-//! Takes the open group; gives the writes that make it last. Keeps true: one group is synced at a
-//! time; places are free again only when the group that no longer needs them is on the disks.
+//! Syncing a transaction group: data, metadata, flush and uberblocks, one after another.
 use super::vdev::{Priority, Zio, ZioKind};
 use super::{
     Dva, Effects, INDIRECT_BYTES, INDIRECT_SIZE, Io, LABELS, OTHER_BLOCKS, RECORDS_PER_INDIRECT,
@@ -12,7 +9,7 @@ use std::collections::BTreeSet;
 use zonal_blk::{BioFlags, Nanos, Op, Status};
 
 impl Zfs {
-    /// Quiesces the open group and begins to sync it, or has that done after the one before it.
+    /// Quiesces the open group and starts to sync it, or marks it due if another one is syncing.
     pub(super) fn begin_sync(&mut self, now: Nanos, effects: &mut Effects) {
         if self.sync != Sync::Idle {
             self.due = true;
@@ -26,14 +23,14 @@ impl Zfs {
         self.sync = Sync::Data;
         let records: Vec<Record> = self.syncing.iter().copied().collect();
         for (file, record) in records {
-            let Some(place) = self.allocate() else {
+            let Some(dva) = self.allocate() else {
                 effects.failed = Some(Status::NoSpace);
                 break;
             };
-            self.freed.extend(self.places.insert((file, record), place));
+            self.freed.extend(self.dvas.insert((file, record), dva));
             let what = ZioKind::Record(file, record);
             let bytes = self.params.block;
-            self.queue_write(now, place, bytes, what);
+            self.queue_write(now, dva, bytes, what);
         }
         for id in std::mem::take(&mut self.throttled) {
             self.resume(now, id, effects);
@@ -41,13 +38,13 @@ impl Zfs {
         self.step_sync(now, effects);
     }
 
-    fn queue_write(&mut self, now: Nanos, place: Dva, bytes: u64, what: ZioKind) {
+    fn queue_write(&mut self, now: Nanos, dva: Dva, bytes: u64, what: ZioKind) {
         self.sync_left += 1;
-        let zio = Zio { op: Op::Write, place: place.at, bytes, what };
-        self.disks[place.disk].queue.add(now, Priority::AsyncWrite, zio);
+        let zio = Zio { op: Op::Write, place: dva.at, bytes, what };
+        self.disks[dva.disk].queue.add(now, Priority::AsyncWrite, zio);
     }
 
-    /// Goes on with the group that is synced when a stage of it is done.
+    /// Continues with the next stage of the syncing group when one is done.
     pub(super) fn step_sync(&mut self, now: Nanos, effects: &mut Effects) {
         while self.sync_left == 0 && self.sync != Sync::Idle {
             match self.sync {
@@ -96,7 +93,7 @@ impl Zfs {
         effects.ios.push(io);
     }
 
-    /// The indirect blocks above the records, and what is above those, each twice.
+    /// Writes the indirect blocks above the records, and the metadata above those, each twice.
     fn write_metadata(&mut self, now: Nanos) {
         let block = |&(file, record): &Record| (file, record / RECORDS_PER_INDIRECT);
         let indirect: BTreeSet<Record> = self.syncing.iter().map(block).collect();
@@ -114,19 +111,19 @@ impl Zfs {
             indirect.chunks(in_a_place).map(|part| (part.to_vec(), bytes(part.len()))).collect();
         writes.push((Vec::new(), bytes(OTHER_BLOCKS)));
         for (blocks, bytes) in writes {
-            let Some(place) = self.allocate() else { continue };
+            let Some(dva) = self.allocate() else { continue };
             if blocks.is_empty() {
-                // What is above the indirect blocks is written anew each time.
-                self.freed.extend(self.above.replace(place));
+                // The metadata above the indirect blocks is rewritten by each group.
+                self.freed.extend(self.above.replace(dva));
             } else {
-                self.place_indirect(&blocks, place);
+                self.place_indirect(&blocks, dva);
             }
-            self.queue_write(now, place, bytes, ZioKind::Metadata);
-            let (start, end, at) = &mut self.disks[place.disk].copies;
+            self.queue_write(now, dva, bytes, ZioKind::Metadata);
+            let (start, end, at) = &mut self.disks[dva.disk].copies;
             if *at + bytes > *end {
                 *at = *start;
             }
-            let copy = Dva { disk: place.disk, at: *at };
+            let copy = Dva { disk: dva.disk, at: *at };
             *at += bytes;
             self.queue_write(now, copy, bytes, ZioKind::Metadata);
         }

@@ -1,26 +1,24 @@
-//! The queue of one disk (`vdev_queue` in ZFS as of 2009): which I/O is issued next.
+//! The I/O queue of a disk (`vdev_queue` in ZFS as of 2009).
 //!
-//! Takes I/Os with a priority; gives those to issue. I/Os are sorted by deadline, and among those
-//! with the same deadline by place; a deadline is the time, in units of 64 ticks of a millisecond,
-//! plus the priority. Neighbours of one kind are issued as one command. Keeps true: no more than a
-//! limit are in flight; no command is longer than the limit of aggregation.
+//! I/Os are sorted by deadline and then by offset; a deadline is the time in units of 64 ticks of a
+//! millisecond, plus the priority. Adjacent I/Os of one kind are aggregated into one command.
 use super::super::FileId;
 use std::collections::BTreeMap;
 use zonal_blk::{Nanos, Op};
 
 /// Unit of deadlines: `zfs_vdev_time_shift` 6, with 1000 ticks a second.
 const DEADLINE_UNIT: u64 = 64_000_000;
-/// Longest command made of several I/Os: `zfs_vdev_aggregation_limit`.
+/// Longest aggregated command in bytes: `zfs_vdev_aggregation_limit`.
 pub(super) const AGGREGATION_LIMIT: u64 = 128 << 10;
-/// In flight before an arriving I/O waits for a completion: `zfs_vdev_min_pending`.
+/// Limit of commands in flight for arriving I/O: `zfs_vdev_min_pending`.
 const MIN_PENDING: u32 = 4;
 
-/// Priorities (`zio_priority_table`): what is added to the deadline.
+/// Priorities (`zio_priority_table`), which are added to the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Priority {
-    /// Somebody waits for it.
+    /// A read that an operation waits for.
     SyncRead,
-    /// A transaction group writes it.
+    /// A write of a transaction group.
     AsyncWrite,
 }
 
@@ -33,7 +31,7 @@ impl Priority {
     }
 }
 
-/// What is wanted.
+/// An I/O of ZFS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Zio {
     pub(super) op: Op,
@@ -42,7 +40,7 @@ pub(super) struct Zio {
     pub(super) what: ZioKind,
 }
 
-/// What a zio is.
+/// The kind of a zio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ZioKind {
     /// A record.
@@ -59,10 +57,10 @@ impl ZioKind {
     }
 }
 
-/// A command: zios that follow one another.
+/// A command: adjacent zios.
 pub(super) type Command = Vec<Zio>;
 
-/// Deadline, place and order of arrival.
+/// Deadline, offset and order of arrival.
 type Key = (u64, u64, u64);
 
 /// A disk's queue.
@@ -85,13 +83,13 @@ impl VdevQueue {
         self.waiting.insert((deadline, zio.place, self.arrived), zio);
     }
 
-    /// What is issued when I/Os have arrived.
+    /// The commands to issue after I/Os have arrived.
     pub(super) fn arrival(&mut self) -> Vec<Command> {
         self.issue(MIN_PENDING.min(self.max_pending))
     }
 
-    /// What is issued when a command has ended.
-    pub(super) fn ended(&mut self) -> Vec<Command> {
+    /// The commands to issue after a command has completed.
+    pub(super) fn completed(&mut self) -> Vec<Command> {
         self.in_flight -= 1;
         self.issue(self.max_pending)
     }
@@ -138,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_that_are_waited_for_pass_writes_by_their_deadline_and_go_by_place() {
+    fn sync_reads_pass_writes_by_deadline_and_are_sorted_by_offset() {
         let mut queue = VdevQueue::new(1);
         for place in [30, 10, 20] {
             queue.add(Nanos(0), Priority::AsyncWrite, zio(Op::Write, place << 20, 1));
@@ -146,14 +144,14 @@ mod tests {
         }
         let mut order = places(&queue.arrival());
         for _ in 0..5 {
-            order.extend(places(&queue.ended()));
+            order.extend(places(&queue.completed()));
         }
         let places: Vec<u64> = order.into_iter().map(|(place, _)| place).collect();
         assert_eq!(places, [10 << 10, 20 << 10, 30 << 10, 10 << 20, 20 << 20, 30 << 20]);
     }
 
     #[test]
-    fn neighbours_are_one_command_up_to_the_limit() {
+    fn adjacent_zios_are_aggregated_up_to_the_limit() {
         let mut queue = VdevQueue::new(35);
         for number in [3, 0, 2, 1, 4, 9] {
             let small = AGGREGATION_LIMIT / 4;
@@ -164,13 +162,13 @@ mod tests {
     }
 
     #[test]
-    fn few_are_issued_on_arrival_and_more_when_commands_end() {
+    fn few_are_issued_on_arrival_and_more_on_completion() {
         let mut queue = VdevQueue::new(10);
         for place in 0..20 {
             queue.add(Nanos(0), Priority::SyncRead, zio(Op::Read, place << 20, 1));
         }
         assert_eq!(queue.arrival().len(), 4);
         assert_eq!(queue.arrival().len(), 0);
-        assert_eq!(queue.ended().len(), 7);
+        assert_eq!(queue.completed().len(), 7);
     }
 }
