@@ -31,6 +31,7 @@ pub mod multipath;
 pub mod null;
 pub mod quantity;
 pub mod rng;
+mod storage;
 pub mod zns;
 pub mod zones;
 

@@ -1,58 +1,57 @@
-//! The buffer that writes pass through: what waits to be written, by place.
+//! The memory of the drive: the write buffer and the read cache.
 //!
-//! Takes pieces of write commands as they arrive over the link; gives the runs of bytes that follow
-//! one another, for the head to write. Keeps true: the buffer never holds more bytes or commands
-//! than it has room for; a command is given back when its last byte has been written, if it waits
-//! for that.
+//! Pieces of write commands arrive over the link and form runs of consecutive bytes, which the head
+//! writes. Invariants: the buffer never exceeds its limits of bytes and commands; a command that
+//! waits for the medium completes when its last byte has been written.
 use std::collections::VecDeque;
 use zonal_blk::Request;
 
-/// Bytes that follow one another and wait to be written.
+/// Consecutive bytes that wait to be written.
 #[derive(Debug)]
 pub(super) struct Run {
-    /// Where its first byte went, which it is sorted by.
+    /// Address of its first byte, the sort key.
     began: u64,
-    /// Where the next byte goes.
+    /// Address of the next byte to write.
     pub(super) at: u64,
-    /// Behind the last byte.
+    /// End address.
     pub(super) end: u64,
-    /// Commands that end in the run.
+    /// Commands whose last buffered byte is in the run.
     commands: VecDeque<BufferedCommand>,
 }
 
 /// A command with bytes in a run.
 #[derive(Debug)]
 struct BufferedCommand {
-    /// Behind its last byte.
+    /// Its end address in the run.
     end: u64,
-    /// When its first byte arrived.
+    /// Arrival time of its first byte.
     arrived: u64,
-    /// The command if it is done only when it is on the medium.
+    /// The command, if it completes only when it is on the medium.
     request: Option<Box<Request>>,
 }
 
 impl Run {
-    /// When the oldest of its commands arrived.
+    /// Arrival time of its oldest command.
     pub(super) fn oldest(&self) -> u64 {
-        self.commands.front().map_or(u64::MAX, |held| held.arrived)
+        self.commands.front().map_or(u64::MAX, |command| command.arrived)
     }
 }
 
 /// Identifies a run.
 pub(super) type RunId = usize;
 
-/// What waits to be written.
+/// The write buffer.
 #[derive(Debug)]
 pub(super) struct Buffer {
-    /// Runs by number; empty ones are kept for their memory.
+    /// Runs by number; free ones are kept for their memory.
     slab: Vec<Run>,
     free: Vec<RunId>,
-    /// By where they began, which is an order by place.
+    /// In address order of their first bytes.
     sorted: Vec<(u64, RunId)>,
     bytes: u64,
     commands: u32,
-    /// Commands that wait until they have been written.
-    kept: u32,
+    /// Commands that wait for the medium.
+    waiting: u32,
     max_bytes: u64,
     max_commands: u32,
 }
@@ -65,60 +64,61 @@ impl Buffer {
             sorted: Vec::new(),
             bytes: 0,
             commands: 0,
-            kept: 0,
+            waiting: 0,
             max_bytes,
             max_commands,
         }
     }
 
-    /// Bytes that wait.
+    /// Buffered bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Commands whose bytes wait.
+    /// Buffered commands.
     pub(super) fn commands(&self) -> u32 {
         self.commands
     }
 
-    /// Whether a command waits until it has been written.
+    /// Whether a command waits for the medium.
     pub(super) fn has_waiting_commands(&self) -> bool {
-        self.kept > 0
+        self.waiting > 0
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// Whether `len` bytes at `start` fit, `kept` of the buffer being kept free; `first` with the
-    /// first bytes of a command, which arrived at `arrived`. An empty buffer takes anything.
+    /// Whether `len` bytes at `start` of the command that arrived at `arrived` fit while `reserved`
+    /// bytes stay free; `first` with the first bytes of a command. An empty buffer takes anything.
     pub(super) fn has_room(
         &self,
         start: u64,
         len: u64,
-        kept: u64,
+        reserved: u64,
         arrived: u64,
         first: bool,
     ) -> bool {
-        let room = self.max_bytes.saturating_sub(kept);
+        let room = self.max_bytes.saturating_sub(reserved);
         self.bytes == 0
             || self.bytes + len <= room
                 && (self.commands < self.max_commands
                     || !first && self.own_run(start, arrived).is_some())
     }
 
-    /// The run with the bytes before `start` of the command that arrived at `arrived`. Where writes
+    /// The run that ends at `start` with bytes of the command that arrived at `arrived`. If writes
     /// overlap, other runs may end there too.
     fn own_run(&self, start: u64, arrived: u64) -> Option<RunId> {
         let is_own = |&id: &RunId| {
             let run = &self.slab[id];
-            run.end == start && run.commands.back().is_some_and(|held| held.arrived == arrived)
+            run.end == start
+                && run.commands.back().is_some_and(|command| command.arrived == arrived)
         };
         let near = self.run_to(start).filter(is_own);
         near.or_else(|| self.sorted.iter().map(|&(_, id)| id).find(is_own))
     }
 
-    /// The run that ends where something begins.
+    /// A run that ends at `start`.
     fn run_to(&self, start: u64) -> Option<RunId> {
         let after = self.sorted.partition_point(|&(began, _)| began <= start);
         let (_, id) = *self.sorted.get(after.checked_sub(1)?)?;
@@ -137,7 +137,7 @@ impl Buffer {
         &self.slab[id]
     }
 
-    /// Whether all of a range waits here, in one run.
+    /// Whether one run holds all of a range.
     pub(super) fn holds(&self, start: u64, end: u64) -> bool {
         let after = self.sorted.partition_point(|&(began, _)| began <= start);
         after.checked_sub(1).is_some_and(|at| {
@@ -157,8 +157,8 @@ impl Buffer {
             self.slab[id].began = start;
             self.slab[id].at = start;
             self.slab[id].end = start;
-            let place = self.sorted.partition_point(|&key| key < (start, id));
-            self.sorted.insert(place, (start, id));
+            let index = self.sorted.partition_point(|&key| key < (start, id));
+            self.sorted.insert(index, (start, id));
             id
         });
         let run = &mut self.slab[id];
@@ -174,15 +174,15 @@ impl Buffer {
         id
     }
 
-    /// Leaves the last command of a run there until it has been written.
-    pub(super) fn keep(&mut self, id: RunId, request: Box<Request>) {
-        let last = self.slab[id].commands.back_mut().expect("its bytes have just come");
+    /// Has the last command of a run complete when it has been written.
+    pub(super) fn complete_when_written(&mut self, id: RunId, request: Box<Request>) {
+        let last = self.slab[id].commands.back_mut().expect("its bytes have just arrived");
         last.request = Some(request);
-        self.kept += 1;
+        self.waiting += 1;
     }
 
-    /// The next `len` bytes of a run have been written; gives the commands that waited for that.
-    /// Whether anything is left of the run.
+    /// The next `len` bytes of a run have been written: appends the commands that waited for them to
+    /// `done`. Returns whether any of the run is left.
     pub(super) fn written(&mut self, id: RunId, len: u64, done: &mut Vec<Box<Request>>) -> bool {
         let run = &mut self.slab[id];
         run.at += len;
@@ -190,9 +190,9 @@ impl Buffer {
         while let Some(first) = run.commands.front()
             && first.end <= run.at
         {
-            let held = run.commands.pop_front().expect("just seen");
-            self.kept -= u32::from(held.request.is_some());
-            done.extend(held.request);
+            let command = run.commands.pop_front().expect("front() found it");
+            self.waiting -= u32::from(command.request.is_some());
+            done.extend(command.request);
             self.commands -= 1;
         }
         if run.at < run.end {
@@ -202,8 +202,8 @@ impl Buffer {
         false
     }
 
-    /// Forgets what waits to be written from `start` to `end`; both lie between runs. All but the
-    /// run that is `busy`. The commands that waited for it are done.
+    /// Drops the runs from `start` to `end`, neither of which is inside a run, but for the run that
+    /// is `busy`. The commands that waited for them are done.
     pub(super) fn forget(
         &mut self,
         start: u64,
@@ -221,10 +221,10 @@ impl Buffer {
             }
             let run = &mut self.slab[id];
             self.bytes -= run.end - run.at;
-            for held in run.commands.drain(..) {
+            for command in run.commands.drain(..) {
                 self.commands -= 1;
-                self.kept -= u32::from(held.request.is_some());
-                done.extend(held.request);
+                self.waiting -= u32::from(command.request.is_some());
+                done.extend(command.request);
             }
             self.remove(id);
         }
@@ -232,9 +232,93 @@ impl Buffer {
 
     fn remove(&mut self, id: RunId) {
         let key = (self.slab[id].began, id);
-        let place = self.sorted.binary_search(&key).expect("a run is listed");
-        self.sorted.remove(place);
+        let index = self.sorted.binary_search(&key).expect("every run is in the list");
+        self.sorted.remove(index);
         self.free.push(id);
+    }
+}
+
+/// A range of bytes in the read cache.
+#[derive(Clone, Debug)]
+struct Segment {
+    start: u64,
+    end: u64,
+    /// The end of the last read.
+    read_end: u64,
+}
+
+/// The read cache: ranges that were read, at most `max` of them; the least recently used is evicted.
+/// Before and after the last read of it, a range holds no more than the read-ahead.
+#[derive(Debug)]
+pub(super) struct Segments {
+    /// In LRU order, the most recently used last.
+    segments: Vec<Segment>,
+    max: usize,
+    /// Read-ahead in bytes.
+    ahead: u64,
+}
+
+impl Segments {
+    pub(super) fn new(max: usize, ahead: u64) -> Self {
+        Segments { segments: Vec::with_capacity(max), max, ahead }
+    }
+
+    /// Makes a segment the most recently used, with a read of `start..end`.
+    fn touch(&mut self, at: usize, start: u64, end: u64) {
+        self.segments[at..].rotate_left(1);
+        let segment = self.segments.last_mut().expect("it was moved to the end");
+        segment.read_end = end;
+        segment.start = segment.start.max(start.saturating_sub(self.ahead));
+    }
+
+    /// Whether a segment holds all of a range; makes it the most recently used.
+    pub(super) fn hit(&mut self, start: u64, end: u64) -> bool {
+        let holds = |segment: &Segment| segment.start <= start && end <= segment.end;
+        let found = self.segments.iter().rposition(holds);
+        if let Some(at) = found {
+            self.touch(at, start, end);
+        }
+        found.is_some()
+    }
+
+    /// The first byte from `start` on that is not cached.
+    pub(super) fn missing(&self, start: u64) -> u64 {
+        let holds = |segment: &&Segment| segment.start <= start && start < segment.end;
+        self.segments.iter().rfind(holds).map_or(start, |segment| segment.end)
+    }
+
+    /// Adds a range that was read for a command: it extends the segment that it begins in or follows,
+    /// or begins a new one.
+    pub(super) fn fill(&mut self, start: u64, end: u64) {
+        let meets = |segment: &Segment| segment.start <= start && start <= segment.end;
+        if let Some(at) = self.segments.iter().rposition(meets) {
+            self.segments[at].end = end.max(self.segments[at].end);
+            return self.touch(at, start, end);
+        }
+        if self.segments.len() == self.max {
+            self.segments.remove(0);
+        }
+        self.segments.push(Segment { start, end, read_end: end });
+    }
+
+    /// Extends the most recently used segment to `end` by read-ahead.
+    pub(super) fn extend(&mut self, end: u64) {
+        if let Some(last) = self.segments.last_mut() {
+            last.end = last.end.max(end);
+        }
+    }
+
+    /// How far to read ahead from `at`, the position of the head: if that is the end of the most
+    /// recently used segment, and the segment holds less than the read-ahead.
+    pub(super) fn ahead(&self, at: u64) -> Option<u64> {
+        let last = self.segments.last().filter(|last| last.end == at)?;
+        let limit = last.read_end.saturating_add(self.ahead);
+        (limit > at).then_some(limit)
+    }
+
+    /// Drops segments that overlap a range that was written or reset.
+    pub(super) fn forget(&mut self, start: u64, end: u64) {
+        self.segments.retain(|segment| segment.end <= start || end <= segment.start);
     }
 }
 
@@ -245,9 +329,9 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Step {
-        /// A command of so many bytes arrives whole.
+        /// A command arrives whole: address and length.
         Add(u64, u64),
-        /// Up to so many bytes of one of the runs are written.
+        /// Up to that many bytes of one of the runs are written.
         Write(prop::sample::Index, u64),
         Forget(u64, u64),
     }
@@ -260,7 +344,7 @@ mod tests {
         ]
     }
 
-    /// Each byte that waits, with the number of its command.
+    /// Each buffered byte, with the number of its command.
     type Waiting = Vec<(u64, u32)>;
 
     fn commands(waiting: &Waiting) -> u32 {
@@ -272,7 +356,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn holds_what_came_and_was_not_written_yet(
+        fn buffer_holds_what_arrived_and_was_not_written(
             steps in prop::collection::vec(step(), 1..200),
         ) {
             let mut buffer = Buffer::new(40, 8);
@@ -284,7 +368,7 @@ mod tests {
                         let room = waiting.is_empty()
                             || waiting.len() as u64 + len <= 40 && commands(&waiting) < 8;
                         prop_assert_eq!(buffer.has_room(at, len, 0, u64::from(number), true), room);
-                        // A place that is written again while it waits would be there twice.
+                        // An address that is written again while it waits would be there twice.
                         if room && waiting.iter().all(|&(byte, _)| byte < at || byte >= at + len) {
                             buffer.add(at, at + len, u64::from(number), true);
                             waiting.extend((at..at + len).map(|byte| (byte, number)));

@@ -1,30 +1,28 @@
-//! What a rotating disk is to be like, and the rules that its numbers must obey together.
-//!
-//! Takes a configuration; gives the limits of the device, or the first rule that is broken.
+//! The configuration of a rotating disk, its validation and the limits that follow from it.
 use super::seek::SeekCurve;
 use crate::null::{ConfigError, NullConfig, rule};
 use crate::quantity::{format_rate, format_size, format_time};
 use zonal_blk::{Bytes, Limits, Nanos};
 
-/// How tracks lie beside one another.
+/// How tracks are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recording {
-    /// Apart: any sector can be written.
+    /// Conventional: any sector can be written.
     Cmr,
-    /// Overlapping like shingles in bands, which are zones that are written in order.
+    /// Shingled: tracks overlap in bands, which are sequential zones.
     Smr,
 }
 
-/// How the host speaks to the drive.
+/// The host interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostInterface {
     /// One command at a time.
     Ata,
-    /// Native command queueing: up to 32 commands.
+    /// Native command queuing: up to 32 commands.
     Ahci,
 }
 
-/// The order in which the drive works off what it may choose from.
+/// The order in which the drive serves reads and writes its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Oldest first.
@@ -33,13 +31,13 @@ pub enum Order {
     Satf,
 }
 
-/// The largest disk: times within a ring are counted in 64 bits.
+/// Largest disk: times within a ring are counted in 64 bits.
 const MAX_CAPACITY: Bytes = Bytes(256 << 40);
 
-/// What a rotating disk is to be like. `Default` is a small conventional disk.
+/// The configuration of a rotating disk. `Default` is a small conventional disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HddConfig {
-    /// How tracks lie.
+    /// The recording method.
     pub recording: Recording,
     /// Number of zones (SMR).
     pub zones: u32,
@@ -47,27 +45,27 @@ pub struct HddConfig {
     pub zone_size: Bytes,
     /// Leading conventional zones (SMR).
     pub conventional: u32,
-    /// Zones that may be open at once, 0 for no limit (SMR).
+    /// Maximum open zones, 0 for no limit (SMR).
     pub max_open: u32,
     /// Size of a conventional disk (CMR).
     pub size: Bytes,
     /// Logical block size in bytes: 512 or 4096.
     pub lba: u32,
-    /// How the host speaks to the drive.
+    /// The host interface.
     pub host: HostInterface,
-    /// Commands in flight with [`HostInterface::Ahci`].
+    /// Queue depth with [`HostInterface::Ahci`].
     pub depth: u16,
     /// Longest command that the host adapter sends.
     pub max_io: Bytes,
-    /// Bytes a second on the link.
+    /// Bytes per second on the link.
     pub link_rate: u64,
-    /// What the controller spends on each command.
+    /// Controller time of each command.
     pub command: Nanos,
-    /// Revolutions a minute.
+    /// Revolutions per minute.
     pub rpm: u32,
-    /// Recording surfaces, a head each.
+    /// Recording surfaces, each with a head.
     pub heads: u32,
-    /// Recording zones: rings of tracks of one size.
+    /// Rings of tracks of one size (the recording zones of a data sheet).
     pub rings: u32,
     /// Bytes of the outermost tracks.
     pub track_outer: Bytes,
@@ -75,43 +73,43 @@ pub struct HddConfig {
     pub track_inner: Bytes,
     /// Time from the end of a track to the start of the next in sequence.
     pub skew: Nanos,
-    /// The sustained rate at the outer edge in bytes a second, as a data sheet gives it; only
-    /// checked against tracks and rotation. 0 for none.
+    /// The sustained rate at the outer edge in bytes per second, from a data sheet; only checked
+    /// against tracks and rotation. 0 for none.
     pub rate: u64,
-    /// Shortest seek, and a change of heads.
+    /// Time of the shortest seek and of a head switch.
     pub settle: Nanos,
-    /// Seek time on average between random places.
+    /// Average seek time between random locations.
     pub seek_average: Nanos,
     /// Seek time from edge to edge.
     pub seek_full: Nanos,
-    /// Bytes of the buffer that writes pass through.
+    /// Size of the write buffer.
     pub cache: Bytes,
     /// Write commands that the buffer holds.
     pub cache_commands: u32,
-    /// Whether a write is done when it is in the buffer.
+    /// Whether a write completes when it is in the buffer.
     pub write_cache: bool,
     /// Bytes that move between link and buffer, or buffer and medium, at a time.
     pub piece: Bytes,
-    /// How long the head writes in one place before it leaves for another, in percent of the
-    /// seek there.
+    /// How long the head keeps writing one run before it leaves for another, in percent of the seek
+    /// time to that.
     pub stay: u32,
-    /// Buffer kept free for each command that waits behind the first.
+    /// Buffer reserved for each command that waits behind the first.
     pub reserve: Bytes,
-    /// The order of reads, and of what is written from the buffer.
+    /// The order of reads and of writes from the buffer.
     pub order: Order,
-    /// What has waited so long goes first.
+    /// Requests older than this go first.
     pub max_age: Nanos,
-    /// Bytes that are read ahead; 0 for none.
+    /// Read-ahead; 0 for none.
     pub read_ahead: Bytes,
-    /// Places that are read ahead from at once.
+    /// Segments of the read cache.
     pub segments: u32,
-    /// What a zone reset takes.
+    /// Time of a zone reset.
     pub reset: Nanos,
-    /// What finishing, opening or closing a zone takes.
+    /// Time of opening, closing or finishing a zone.
     pub finish: Nanos,
-    /// How many in a million tracks read or written need another turn.
+    /// Accesses in a million that need a retry.
     pub error_rate: u32,
-    /// Turns after which the drive gives up.
+    /// Retries after which the drive gives up.
     pub retries: u32,
     /// Seed of the errors.
     pub seed: u64,
@@ -178,7 +176,7 @@ impl HddConfig {
         }
     }
 
-    /// Commands in flight.
+    /// Queue depth.
     pub fn queue_depth(&self) -> u16 {
         match self.host {
             HostInterface::Ata => 1,
@@ -186,14 +184,14 @@ impl HddConfig {
         }
     }
 
-    /// The sustained rate at the outer edge that tracks and rotation give, in bytes a second.
+    /// The sustained rate at the outer edge that follows from tracks and rotation, in bytes per second.
     pub fn outer_rate(&self) -> u64 {
         let time = self.revolution() + self.skew;
         let rate = u128::from(self.track_outer.0) * 1_000_000_000 / u128::from(time.0.max(1));
         u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
-    /// The device without its mechanics: zones, data, limits.
+    /// The null device with the same zones, data and limits.
     pub(super) fn null_config(&self) -> NullConfig {
         let smr = self.recording == Recording::Smr;
         NullConfig {
@@ -212,7 +210,7 @@ impl HddConfig {
         }
     }
 
-    /// Checks the configuration.
+    /// Validates the configuration.
     ///
     /// # Errors
     /// The first rule that is broken.
@@ -274,15 +272,15 @@ impl HddConfig {
         ] {
             rule(option, value <= second, time(value), || "at most 1s".to_owned())?;
         }
-        let turn = self.revolution();
-        rule("skew", self.skew < turn, time(self.skew), || {
-            format!("less than a turn, {} with rpm={}", time(turn), self.rpm)
+        let revolution = self.revolution();
+        rule("skew", self.skew < revolution, time(self.skew), || {
+            format!("less than a turn, {} with rpm={}", time(revolution), self.rpm)
         })?;
         let average_ok = self.settle <= self.seek_average;
         rule("seek_average", average_ok, time(self.seek_average), || {
             format!("at least settle={}", time(self.settle))
         })?;
-        let rising = SeekCurve::new(self).is_monotonic();
+        let rising = self.seek_curve().is_monotonic();
         rule("seek_full", rising, time(self.seek_full), || {
             format!(
                 "a seek curve that rises with the distance from settle={} over seek_average={}",
@@ -323,9 +321,19 @@ impl HddConfig {
         rule("retries", self.retries > 0, self.retries, at_least_1)
     }
 
+    /// The seek curve of a valid configuration.
+    pub fn seek_curve(&self) -> SeekCurve {
+        SeekCurve::new(self.settle, self.seek_average, self.seek_full)
+    }
+
     /// The limits of the device.
-    pub(super) fn disk_limits(&self, limits: &Limits) -> Limits {
-        // What is to be zeroes is written: disks have no quicker way.
-        Limits { rotational: true, max_write_zeroes_sectors: 0, ..limits.clone() }
+    ///
+    /// # Errors
+    /// The first rule that the configuration breaks.
+    pub(super) fn limits(&self) -> Result<Limits, ConfigError> {
+        self.validate()?;
+        // Disks have no faster way to write zeroes than to write them as data.
+        let limits = self.null_config().limits()?;
+        Ok(Limits { rotational: true, max_write_zeroes_sectors: 0, ..limits })
     }
 }

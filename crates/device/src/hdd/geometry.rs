@@ -1,8 +1,7 @@
-//! Where bytes lie on the disk, and when they pass under the head.
+//! The layout of the disk: the radius, track and angle of each byte address.
 //!
-//! Takes byte addresses; gives radial positions, tracks and angles. Keeps true: within a band,
-//! addresses that follow one another pass under the head one after another, with the skew between
-//! tracks as the only gaps.
+//! Within a band, consecutive addresses pass under the head one after another; the skew between
+//! tracks makes the only gaps.
 //!
 //! ```text
 //!   address 0                                                                      end
@@ -11,12 +10,12 @@
 //!     on head 0   on head 1         on head 0, one band further in
 //! ```
 //!
-//! The rings of a disk are equally wide. The bands of a shingled disk are its zones: each lies on
-//! one surface, as many side by side as there are heads. A conventional disk has a band in each
-//! ring, and its tracks take turns among the heads, cylinder by cylinder.
+//! The rings of a disk are equally wide. The bands of a shingled disk are its zones: each is on one
+//! surface, as many side by side as there are heads. A conventional disk has one band per ring,
+//! whose tracks rotate over the heads, cylinder by cylinder.
 //!
-//! Each surface is formatted for what its head can do, so where a band begins relative to its
-//! neighbours is as good as random; it is made from the number of the band here.
+//! Each surface is formatted for the capabilities of its head, so the angle at which a band begins
+//! is practically random; here it is a hash of the band's number.
 use super::config::{HddConfig, Recording};
 use crate::rng::mix;
 
@@ -24,33 +23,33 @@ use crate::rng::mix;
 #[derive(Clone, Debug)]
 struct Ring {
     start: u64,
-    /// Bytes of a track.
+    /// Bytes per track.
     track: u64,
-    /// Bytes of a band.
+    /// Bytes per band.
     band: u64,
     /// Bands of this ring and the rings before.
     first_band: u64,
     /// Tracks of this ring, on all surfaces, and the rings before.
     first_track: u64,
-    /// Tracks of a band.
+    /// Tracks per band.
     tracks: u64,
-    /// How many tracks of a band, or bands, lie behind one another from rim to hub.
+    /// Number of tracks of a band, or of bands, from rim to hub.
     depth: f64,
     /// Radial position of the start, from 0 at the outer edge to 1.
     outer: f64,
 }
 
-/// Where an address lies.
+/// The location of an address.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DiskLocation {
     /// Radial position, from 0 at the outer edge to 1 at the inner.
     pub radius: f64,
     /// The track, counted over the whole disk.
     pub track: u64,
-    /// When it passes under the head, in nanoseconds from some moment that all addresses of a band
-    /// have in common: the remainder by the duration of a turn is the angle.
+    /// When it passes under the head, in nanoseconds from a moment that all addresses of a band have
+    /// in common: modulo the time of a revolution this is the angle.
     pub time: u64,
-    /// The end of the band: no transfer goes beyond.
+    /// The end of the band, which no transfer crosses.
     pub band_end: u64,
 }
 
@@ -60,10 +59,10 @@ pub struct Geometry {
     rings: Vec<Ring>,
     capacity: u64,
     shingled: bool,
-    turn: u64,
+    revolution: u64,
     skew: u64,
     heads: u64,
-    /// Of a ring, as a part of the stroke.
+    /// Width of a ring, as a fraction of the stroke.
     width: f64,
 }
 
@@ -80,7 +79,7 @@ impl Geometry {
             rings: Vec::new(),
             capacity: config.capacity().0,
             shingled: config.recording == Recording::Smr,
-            turn: config.revolution().0,
+            revolution: config.revolution().0,
             skew: config.skew.0,
             heads,
             width: 1.0 / nr_rings as f64,
@@ -89,7 +88,7 @@ impl Geometry {
         for nr in 0..nr_rings {
             let track = track(nr);
             share += track;
-            // What lies beside one another on all surfaces is in one ring.
+            // Bands or tracks side by side on all surfaces are in one ring.
             let unit = heads * if geometry.shingled { config.zone_size.0 } else { track };
             let wanted = u128::from(geometry.capacity) * u128::from(share) / u128::from(total);
             let wanted = u64::try_from(wanted).expect("no more than the capacity");
@@ -126,7 +125,7 @@ impl Geometry {
         &self.rings[after - 1]
     }
 
-    /// Where an address lies.
+    /// The location of an address.
     pub fn locate(&self, at: u64) -> DiskLocation {
         let ring = self.ring(at);
         let offset = at - ring.start;
@@ -138,17 +137,19 @@ impl Geometry {
             (track / self.heads) as f64
         };
         let number = ring.first_band + band;
-        let begins = if self.shingled { mix(number) % self.turn } else { 0 };
+        let begins = if self.shingled { mix(number) % self.revolution } else { 0 };
         DiskLocation {
             radius: ring.outer + self.width * inward / ring.depth,
             track: ring.first_track + band * ring.tracks + track,
-            time: begins + track * (self.turn + self.skew) + part * self.turn / ring.track,
+            time: begins
+                + track * (self.revolution + self.skew)
+                + part * self.revolution / ring.track,
             band_end: (at - within + ring.band).min(self.capacity),
         }
     }
 
-    /// Duration of a turn, in nanoseconds.
+    /// Duration of a revolution, in nanoseconds.
     pub fn revolution(&self) -> u64 {
-        self.turn
+        self.revolution
     }
 }

@@ -1,278 +1,372 @@
-//! The head: reads what is asked for, writes what the buffer holds, in an order that saves time.
+//! The head: reads what commands want, writes what the buffer holds, in an order that saves time.
 //!
-//! Takes reads and the runs of the buffer; gives reads to the link, and room in the buffer. Keeps
-//! true: reads go first unless a command waits for something to be written; then they take turns.
+//! Reads go first, unless a command waits for the buffer to be written; then reads and writes
+//! alternate.
 //!
-//! # Where to write next
+//! # Which run to write next
 //!
-//! The head goes on with the run that it is at for as long as that holds the oldest data, and
-//! beyond that until it has spent as much time there as the seek to the next place is worth
-//! (`stay`): it leaves a place early for a neighbour, and late for the other end of the disk. The
-//! next place is that with the shortest access time, seek and turn together.
+//! The head continues with the current run for as long as that holds the oldest data, and beyond
+//! that until it has spent as much time there as the seek to the next run is worth (`stay`): it
+//! leaves early for a neighbour, and late for the other end of the disk. The next run is the one
+//! with the shortest access time, seek and rotational latency together.
 use super::buffer::{Run, RunId};
-use super::config::Order;
-use super::drive::{Drive, bytes};
-use super::geometry::DiskLocation;
-use super::trace::{HeadActivity, TraceEntry};
+use super::config::{HddConfig, Order};
+use super::geometry::{DiskLocation, Geometry};
+use super::seek::SeekCurve;
+use super::state::{Counters, HeadActivity, Shared, Trace, TraceEntry, byte_range};
+use crate::rng::Rng;
 use zonal_blk::{Nanos, Request, Status};
 
-/// What the head is busy with.
+/// What the head is doing.
 #[derive(Debug)]
-pub(super) enum Head {
+enum HeadStep {
     /// Nothing.
     Idle,
-    /// Writes so many bytes of a run.
+    /// Writing that many bytes of a run.
     Write(RunId, u64),
-    /// Reads for a command, up to this byte.
+    /// Reading for a command, up to this byte.
     Read(Box<Request>, u64),
-    /// Reads on up to this byte, nobody having asked for it yet.
+    /// Reading ahead, up to this byte.
     ReadAhead(u64),
 }
 
 /// Where the head is, or will be when its step ends.
 #[derive(Debug)]
-pub(super) struct Position {
-    /// The byte behind the last that it passed over.
-    pub(super) at: u64,
-    /// The place of that last byte.
-    pub(super) place: DiskLocation,
+struct Position {
+    /// The end of the last transfer.
+    at: u64,
+    /// The location of its last byte.
+    location: DiskLocation,
 }
 
-impl Drive {
-    pub(super) fn wake_head(&mut self) {
-        if matches!(self.head, Head::Idle) {
-            self.next_for_head();
+/// The arm and its heads, of which one works at a time.
+pub(super) struct Head {
+    geometry: Geometry,
+    curve: SeekCurve,
+    capacity: u64,
+    piece: u64,
+    stay: u64,
+    order: Order,
+    max_age: u64,
+    error_rate: u64,
+    max_retries: u64,
+    rng: Rng,
+    step: HeadStep,
+    /// When the step ends; if idle, when the last one ended.
+    until: u64,
+    position: Position,
+    /// The run that is being written, also between two steps.
+    current: Option<RunId>,
+    /// Time spent writing it.
+    spent: u64,
+    /// Transfer time of the current step.
+    transfer: u64,
+    /// The current step ends in a read error.
+    gave_up: bool,
+    trace: Option<Trace>,
+}
+
+impl Head {
+    /// A head at rest over the first byte. `trace` is the length of its trace.
+    pub(super) fn new(config: &HddConfig, trace: Option<usize>) -> Self {
+        let geometry = Geometry::new(config);
+        Head {
+            curve: config.seek_curve(),
+            capacity: config.capacity().0,
+            piece: config.piece.0,
+            stay: config.stay.into(),
+            order: config.order,
+            max_age: config.max_age.0,
+            error_rate: config.error_rate.into(),
+            max_retries: config.retries.into(),
+            rng: Rng::new(config.seed),
+            step: HeadStep::Idle,
+            until: 0,
+            position: Position { at: 0, location: geometry.locate(0) },
+            current: None,
+            spent: 0,
+            transfer: 0,
+            gave_up: false,
+            trace: trace.map(Trace::new),
+            geometry,
         }
     }
 
-    /// The run that the head is writing just now.
-    pub(super) fn run_being_written(&self) -> Option<RunId> {
-        if let Head::Write(id, _) = self.head { Some(id) } else { None }
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.step, HeadStep::Idle)
     }
 
-    pub(super) fn head_step(&mut self) {
-        match std::mem::replace(&mut self.head, Head::Idle) {
-            Head::Write(id, len) => {
+    /// Whether it reads for a command.
+    pub(super) fn is_reading(&self) -> bool {
+        matches!(self.step, HeadStep::Read(..))
+    }
+
+    /// When its step ends.
+    pub(super) fn step_end(&self) -> Option<u64> {
+        (!self.is_idle()).then_some(self.until)
+    }
+
+    /// For how long it has been idle at `now`.
+    pub(super) fn idle_time(&self, now: u64) -> u64 {
+        if self.is_idle() { now - self.until } else { 0 }
+    }
+
+    /// All of its work is done, at `now`.
+    pub(super) fn drained(&mut self, now: u64) {
+        self.until = now;
+    }
+
+    pub(super) fn trace(&self) -> &[TraceEntry] {
+        self.trace.as_ref().map_or(&[], Trace::entries)
+    }
+
+    /// Begins the next step if the head is idle. `urgent` if a command waits for the buffer to be
+    /// written.
+    pub(super) fn wake(&mut self, shared: &mut Shared, urgent: bool) {
+        if self.is_idle() {
+            self.begin(shared, urgent);
+        }
+    }
+
+    /// The run that is being written.
+    pub(super) fn run_being_written(&self) -> Option<RunId> {
+        if let HeadStep::Write(id, _) = self.step { Some(id) } else { None }
+    }
+
+    /// Finishes the current step and begins the next one. Returns whether the finished step may let
+    /// the link continue.
+    pub(super) fn step(&mut self, shared: &mut Shared, urgent: bool) -> bool {
+        match std::mem::replace(&mut self.step, HeadStep::Idle) {
+            HeadStep::Write(id, len) => {
                 self.spent += self.transfer;
-                if !self.buffer.written(id, len, &mut self.done) {
+                if !shared.buffer.written(id, len, &mut shared.done) {
                     self.current = None;
                 }
             }
-            Head::Read(mut request, end) => {
+            HeadStep::Read(mut request, end) => {
                 if self.gave_up {
                     request.set_status(Status::Medium);
-                    self.responses.push_back(request);
-                } else if end < bytes(&request).1 {
-                    // It goes on in the next band.
-                    self.read_from(request, end);
-                    return;
+                    shared.responses.push_back(request);
+                } else if end < byte_range(&request).1 {
+                    // It continues in the next band.
+                    self.read_from(shared, request, end);
+                    return false;
                 } else {
-                    let (start, end) = bytes(&request);
-                    self.segments.fill(start, end);
-                    self.responses.push_back(request);
+                    let (start, end) = byte_range(&request);
+                    shared.segments.fill(start, end);
+                    shared.responses.push_back(request);
                 }
             }
-            Head::ReadAhead(end) => {
-                self.segments.extend(end);
-                self.complete_hits();
+            HeadStep::ReadAhead(end) => {
+                shared.segments.extend(end);
+                complete_hits(shared);
             }
-            Head::Idle => {}
+            HeadStep::Idle => {}
         }
-        self.next_for_head();
-        self.wake_link();
+        self.begin(shared, urgent);
+        true
     }
 
-    /// Reads that were waiting for what has been read ahead.
-    fn complete_hits(&mut self) {
-        let mut at = 0;
-        while at < self.reads.len() {
-            let (start, end) = bytes(&self.reads[at].1);
-            if self.segments.hit(start, end) {
-                let (_, request) = self.reads.remove(at);
-                self.counters.cache_hits += 1;
-                self.responses.push_back(request);
-            } else {
-                at += 1;
-            }
-        }
-    }
-
-    fn next_for_head(&mut self) {
-        let (reads, writes) = (!self.reads.is_empty(), !self.buffer.is_empty());
-        if reads && !(writes && self.link.needs_writes()) {
-            return self.read_next();
+    fn begin(&mut self, shared: &mut Shared, urgent: bool) {
+        let (reads, writes) = (!shared.reads.is_empty(), !shared.buffer.is_empty());
+        if reads && !(writes && urgent) {
+            return self.read_next(shared);
         }
         if !writes {
-            return self.read_ahead();
+            return self.read_ahead(shared);
         }
         match self.current {
-            Some(id) if self.stays(id) => self.write(id),
-            Some(_) if reads => self.read_next(),
+            Some(id) if self.stays(shared, id) => self.write(shared, id),
+            Some(_) if reads => self.read_next(shared),
             _ => {
-                let id = self.choose_run();
+                let id = self.choose_run(shared);
                 self.current = Some(id);
                 self.spent = 0;
-                self.write(id);
+                self.write(shared, id);
             }
         }
     }
 
-    /// Whether the head goes on with the run that it is at.
-    fn stays(&self, id: RunId) -> bool {
-        let seek = if let Some(read) = self.choose_read() {
-            self.access(self.missing(&self.reads[read].1)).0
-        } else if self.buffer.nr_runs() == 1 || self.holds_oldest(id) {
+    /// Whether the head continues with the current run.
+    fn stays(&self, shared: &Shared, id: RunId) -> bool {
+        let seek = if let Some(read) = self.choose_read(shared) {
+            self.access(shared.now, missing(shared, &shared.reads[read].1)).0
+        } else if shared.buffer.nr_runs() == 1 || holds_oldest(shared, id) {
             return true;
         } else if self.order == Order::Fifo {
             return false;
         } else {
-            self.access(self.buffer.run(self.choose_run()).at).0
+            self.access(shared.now, shared.buffer.run(self.choose_run(shared)).at).0
         };
         self.spent < seek * self.stay / 100
     }
 
-    fn holds_oldest(&self, id: RunId) -> bool {
-        let own = self.buffer.run(id).oldest();
-        self.buffer.runs().all(|(_, run)| run.oldest() >= own)
-    }
-
-    /// Another run than the current one, if there is another.
-    fn choose_run(&self) -> RunId {
+    /// The next run to write: another than the current one, if there is another.
+    fn choose_run(&self, shared: &Shared) -> RunId {
         let age = |&(_, run): &(RunId, &Run)| run.oldest();
-        let (oldest, run) = self.buffer.runs().min_by_key(age).expect("the buffer is not empty");
-        let aged = self.now.saturating_sub(run.oldest()) > self.max_age;
+        let (oldest, run) = shared.buffer.runs().min_by_key(age).expect("the buffer is not empty");
+        let aged = shared.now.saturating_sub(run.oldest()) > self.max_age;
         if self.order == Order::Fifo || aged {
             return oldest;
         }
-        let others = self.buffer.runs().filter(|&(id, _)| self.current != Some(id));
-        others.min_by_key(|(_, run)| self.time_to(run.at)).map_or(oldest, |(id, _)| id)
+        let others = shared.buffer.runs().filter(|&(id, _)| self.current != Some(id));
+        let access = |(_, run): &(RunId, &Run)| self.access_time(shared.now, run.at);
+        others.min_by_key(access).map_or(oldest, |(id, _)| id)
     }
 
-    fn choose_read(&self) -> Option<usize> {
-        let &(arrived, _) = self.reads.first()?;
-        if self.order == Order::Fifo || self.now.saturating_sub(arrived) > self.max_age {
+    fn choose_read(&self, shared: &Shared) -> Option<usize> {
+        let &(arrived, _) = shared.reads.first()?;
+        if self.order == Order::Fifo || shared.now.saturating_sub(arrived) > self.max_age {
             return Some(0);
         }
-        let costs = self.reads.iter().map(|(_, request)| self.time_to(self.missing(request)));
-        costs.enumerate().min_by_key(|&(_, cost)| cost).map(|(at, _)| at)
+        let access = |request| self.access_time(shared.now, missing(shared, request));
+        let times = shared.reads.iter().map(|(_, request)| access(request));
+        times.enumerate().min_by_key(|&(_, time)| time).map(|(at, _)| at)
     }
 
-    /// How long it takes until a byte is under the head.
-    fn time_to(&self, at: u64) -> u64 {
-        let (seek, wait, _) = self.access(at);
+    /// Time until a byte is under the head.
+    fn access_time(&self, now: u64, at: u64) -> u64 {
+        let (seek, wait, _) = self.access(now, at);
         seek + wait
     }
 
-    /// The time to get to a byte: seek, then wait for it to come round. What goes on where the
-    /// head is needs no seek, nor what is on the same track.
-    fn access(&self, at: u64) -> (u64, u64, DiskLocation) {
-        let place = self.geometry.locate(at);
+    /// Seek time and rotational latency of an access to a byte, and the byte's location. An access
+    /// to the same track, or one that continues the last, needs no seek.
+    fn access(&self, now: u64, at: u64) -> (u64, u64, DiskLocation) {
+        let location = self.geometry.locate(at);
         let here = &self.position;
-        let goes_on = at == here.at && place.band_end == here.place.band_end;
-        let seek = if goes_on || place.track == here.place.track {
+        let continues = at == here.at && location.band_end == here.location.band_end;
+        let seek = if continues || location.track == here.location.track {
             0
         } else {
-            self.curve.time((place.radius - here.place.radius).abs())
+            self.curve.time((location.radius - here.location.radius).abs())
         };
-        let turn = self.geometry.revolution();
-        let there = (self.now + seek) % turn;
-        let wait = (place.time % turn + turn - there) % turn;
-        (seek, wait, place)
+        let revolution = self.geometry.revolution();
+        let angle = (now + seek) % revolution;
+        let wait = (location.time % revolution + revolution - angle) % revolution;
+        (seek, wait, location)
     }
 
-    fn write(&mut self, id: RunId) {
-        let run = self.buffer.run(id);
+    fn write(&mut self, shared: &mut Shared, id: RunId) {
+        let run = shared.buffer.run(id);
         let (start, end) = (run.at, run.end);
-        let end = self.access_range(start, end.min(start + self.piece));
-        self.head = Head::Write(id, end - start);
+        let end = self.access_range(shared, start, end.min(start + self.piece));
+        self.step = HeadStep::Write(id, end - start);
     }
 
-    fn read_next(&mut self) {
-        let index = self.choose_read().expect("there are reads");
-        let (_, request) = self.reads.remove(index);
+    fn read_next(&mut self, shared: &mut Shared) {
+        let index = self.choose_read(shared).expect("there are reads");
+        let (_, request) = shared.reads.remove(index);
         self.current = None;
-        let start = self.missing(&request);
-        self.read_from(request, start);
+        let start = missing(shared, &request);
+        self.read_from(shared, request, start);
     }
 
-    /// The first byte of a read that is not here: the head may have read ahead into it.
-    fn missing(&self, request: &Request) -> u64 {
-        let (start, end) = bytes(request);
-        self.segments.missing(start).min(end - 1)
+    fn read_from(&mut self, shared: &mut Shared, request: Box<Request>, start: u64) {
+        let end = self.access_range(shared, start, byte_range(&request).1);
+        self.step = HeadStep::Read(request, end);
     }
 
-    fn read_from(&mut self, request: Box<Request>, start: u64) {
-        let end = self.access_range(start, bytes(&request).1);
-        self.head = Head::Read(request, end);
-    }
-
-    /// Nothing to do: reads on behind the last read.
-    fn read_ahead(&mut self) {
+    /// With nothing else to do, reads ahead of the last read.
+    fn read_ahead(&mut self, shared: &mut Shared) {
         self.current = None;
         let at = self.position.at;
-        let limit = self.segments.ahead(at).map(|limit| limit.min(self.capacity));
+        let limit = shared.segments.ahead(at).map(|limit| limit.min(self.capacity));
         if let Some(limit) = limit.filter(|&limit| limit > at) {
-            let end = self.access_range(at, limit.min(at + self.piece));
-            self.head = Head::ReadAhead(end);
+            let end = self.access_range(shared, at, limit.min(at + self.piece));
+            self.step = HeadStep::ReadAhead(end);
         }
     }
 
-    /// Sends the head to `start` and on to `end`, or to the end of the band; gives where it ends.
-    fn access_range(&mut self, start: u64, end: u64) -> u64 {
-        let (seek, wait, place) = self.access(start);
-        let end = end.min(place.band_end);
+    /// Begins an access to the bytes from `start` to `end` or to the end of the band; returns where
+    /// it ends.
+    fn access_range(&mut self, shared: &mut Shared, start: u64, end: u64) -> u64 {
+        let (seek, wait, location) = self.access(shared.now, start);
+        let end = end.min(location.band_end);
         let last = self.geometry.locate(end - 1);
-        let transfer = last.time - place.time;
+        let transfer = last.time - location.time;
         if self.trace.is_some() {
-            self.record(start, &place, [seek, wait, transfer]);
+            self.record(shared, start, &location, [seek, wait, transfer]);
         }
-        let retries = self.retries();
+        let retries = self.retries(&mut shared.counters);
         self.transfer = transfer;
-        let c = &mut self.counters;
-        c.idle_time.0 += self.now - self.head_until;
+        let c = &mut shared.counters;
+        c.idle_time.0 += shared.now - self.until;
         c.seeks += u64::from(seek > 0);
         c.seek_time.0 += seek;
         c.rotate_time.0 += wait + retries;
         c.transfer_time.0 += transfer;
-        self.head_until = self.now + seek + wait + transfer + retries;
-        self.position = Position { at: end, place: last };
+        self.until = shared.now + seek + wait + transfer + retries;
+        self.position = Position { at: end, location: last };
         end
     }
 
-    /// The time of the turns that are lost because the medium could not be read or written at once.
-    fn retries(&mut self) -> u64 {
+    /// Time of the revolutions lost to retries.
+    fn retries(&mut self, counters: &mut Counters) -> u64 {
         if self.error_rate == 0 {
             return 0;
         }
-        let mut turns = 0;
+        let mut retries = 0;
         let mut failed = self.rng.below(1_000_000) < self.error_rate;
-        while failed && turns < self.max_retries {
-            turns += 1;
+        while failed && retries < self.max_retries {
+            retries += 1;
             failed = self.rng.below(1_000_000) < self.error_rate;
         }
         self.gave_up = failed;
-        self.counters.retries += turns;
-        turns * self.geometry.revolution()
+        counters.retries += retries;
+        retries * self.geometry.revolution()
     }
 
     #[cold]
-    fn record(&mut self, byte: u64, place: &DiskLocation, [seek, wait, transfer]: [u64; 3]) {
-        let buffered = self.buffer.bytes();
-        let here = self.position.place.radius;
-        let idle = self.now - self.head_until;
-        let mut at = self.head_until;
+    fn record(
+        &mut self,
+        shared: &Shared,
+        byte: u64,
+        location: &DiskLocation,
+        [seek, wait, transfer]: [u64; 3],
+    ) {
+        let buffered = shared.buffer.bytes();
+        let here = self.position.location.radius;
+        let idle = shared.now - self.until;
+        let mut at = self.until;
         let Some(trace) = &mut self.trace else { return };
         for (activity, time, byte, radius) in [
             (HeadActivity::Idle, idle, self.position.at, here),
             (HeadActivity::Seek, seek, byte, here),
-            (HeadActivity::Rotate, wait, byte, place.radius),
-            (HeadActivity::Transfer, transfer, byte, place.radius),
+            (HeadActivity::Rotate, wait, byte, location.radius),
+            (HeadActivity::Transfer, transfer, byte, location.radius),
         ] {
-            // Where the last transfer ended is told also if the head is never idle.
+            // An idle entry of no length still records where the last transfer ended.
             if time > 0 || activity == HeadActivity::Idle {
                 trace.push(TraceEntry { at: Nanos(at), activity, byte, radius, buffered });
             }
             at += time;
         }
     }
+}
+
+/// Moves reads that read-ahead has satisfied to the responses.
+fn complete_hits(shared: &mut Shared) {
+    let mut at = 0;
+    while at < shared.reads.len() {
+        let (start, end) = byte_range(&shared.reads[at].1);
+        if shared.segments.hit(start, end) {
+            let (_, request) = shared.reads.remove(at);
+            shared.counters.cache_hits += 1;
+            shared.responses.push_back(request);
+        } else {
+            at += 1;
+        }
+    }
+}
+
+fn holds_oldest(shared: &Shared, id: RunId) -> bool {
+    let own = shared.buffer.run(id).oldest();
+    shared.buffer.runs().all(|(_, run)| run.oldest() >= own)
+}
+
+/// The first byte of a read that is not cached: the head may have read ahead into it.
+fn missing(shared: &Shared, request: &Request) -> u64 {
+    let (start, end) = byte_range(request);
+    shared.segments.missing(start).min(end - 1)
 }

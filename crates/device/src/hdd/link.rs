@@ -1,212 +1,247 @@
-//! The link: takes the commands that write one by one, with their data, and sends responses.
+//! The link: accepts commands that write, one by one with their data, and sends responses.
 //!
-//! Takes the queue of commands; gives pieces of data to the buffer, and ends commands. Keeps true:
-//! commands take effect in the order in which they came; a piece comes only if the buffer has room
-//! for it beside what is kept free for the commands that wait.
-use super::drive::{CommandExecutor, Drive, bytes};
+//! Commands take effect in the order of submission. A piece of data is transferred only if the
+//! buffer has room for it beside what is reserved for the commands that wait.
+use super::config::HddConfig;
+use super::head::Head;
+use super::state::{Medium, Shared, byte_range};
+use std::collections::VecDeque;
 use zonal_blk::{BioFlags, Op, Request, Status};
 
-/// What the link is busy with, or waits for.
+/// What the link is doing or waiting for.
 #[derive(Debug)]
-pub(super) enum Link {
+enum LinkStep {
     /// Nothing to do.
     Idle,
-    /// The controller looks at the first command of the queue.
+    /// The controller decodes the first command of the queue.
     Overhead,
     /// A piece of the first command arrives.
     Piece(u64),
-    /// Room for the next piece of the first command.
+    /// Waiting for room for the next piece of the first command.
     Full,
-    /// All that is in the buffer to be on the medium.
+    /// Waiting for the buffer to drain to the medium.
     Drain,
-    /// The end of a command goes to the host, with the data of a read.
+    /// A completion goes to the host, with the data of a read.
     Response(Box<Request>),
 }
 
-impl Link {
-    /// Whether a step of the link has an end that is known.
-    pub(super) fn is_busy(&self) -> bool {
-        !matches!(self, Link::Idle | Link::Full | Link::Drain)
-    }
-
-    /// Whether a command waits for something to be written.
-    pub(super) fn needs_writes(&self) -> bool {
-        matches!(self, Link::Full | Link::Drain)
-    }
-}
-
-/// The first command of the queue, on its way over the link.
+/// Progress of the first command of the queue.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct CurrentCommand {
+struct CurrentCommand {
     /// Bytes that have arrived.
     moved: u64,
-    /// When it came onto the link.
+    /// When the link began to serve it.
     arrived: u64,
-    /// The controller knows what it is.
+    /// The controller has decoded it.
     begun: bool,
     /// It found the buffer full.
     waited: bool,
 }
 
-impl Drive {
-    fn time_on_link(&self, len: u64) -> u64 {
-        len * 1_000_000_000 / self.link_rate
-    }
+/// The link to the host, with the commands that wait for it.
+pub(super) struct Link {
+    rate: u64,
+    command: u64,
+    piece: u64,
+    reserve: u64,
+    /// However many commands wait, one piece can arrive while another is written.
+    max_reserved: u64,
+    write_cache: bool,
+    reset: u64,
+    finish: u64,
+    step: LinkStep,
+    until: u64,
+    /// All commands but reads, in the order in which they take effect. The first is on the link.
+    queue: VecDeque<Box<Request>>,
+    current: CurrentCommand,
+    /// Bytes of the buffer reserved for the commands in the queue.
+    reserved: u64,
+}
 
-    fn set_link(&mut self, link: Link, time: u64) {
-        self.link = link;
-        self.link_until = self.now + time;
-    }
-
-    /// Something happened that the link may have waited for.
-    pub(super) fn wake_link(&mut self) {
-        if !self.link.is_busy() {
-            self.next_on_link();
+impl Link {
+    pub(super) fn new(config: &HddConfig) -> Self {
+        Link {
+            rate: config.link_rate,
+            command: config.command.0,
+            piece: config.piece.0,
+            reserve: config.reserve.0,
+            max_reserved: config.cache.0.saturating_sub(2 * config.piece.0),
+            write_cache: config.write_cache,
+            reset: config.reset.0,
+            finish: config.finish.0,
+            step: LinkStep::Idle,
+            until: 0,
+            queue: VecDeque::with_capacity(usize::from(config.queue_depth())),
+            current: CurrentCommand::default(),
+            reserved: 0,
         }
     }
 
-    fn next_on_link(&mut self) {
-        self.link = Link::Idle;
-        if let Some(request) = self.responses.pop_front() {
-            let (start, end) = bytes(&request);
-            let time = self.command + self.time_on_link(end - start);
-            self.set_link(Link::Response(request), time);
+    /// Whether a step is in progress whose end is known.
+    pub(super) fn is_busy(&self) -> bool {
+        !matches!(self.step, LinkStep::Idle | LinkStep::Full | LinkStep::Drain)
+    }
+
+    /// Whether a command waits for the buffer to be written.
+    pub(super) fn needs_writes(&self) -> bool {
+        matches!(self.step, LinkStep::Full | LinkStep::Drain)
+    }
+
+    /// Whether a command is queued.
+    pub(super) fn has_commands(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// When the current step ends.
+    pub(super) fn step_end(&self) -> Option<u64> {
+        self.is_busy().then_some(self.until)
+    }
+
+    fn transfer_time(&self, len: u64) -> u64 {
+        len * 1_000_000_000 / self.rate
+    }
+
+    fn begin_step(&mut self, now: u64, step: LinkStep, time: u64) {
+        self.step = step;
+        self.until = now + time;
+    }
+
+    /// Begins the next step unless one is in progress: what the link waits for may have happened.
+    pub(super) fn wake(&mut self, shared: &mut Shared) {
+        if !self.is_busy() {
+            self.begin(shared);
+        }
+    }
+
+    fn begin(&mut self, shared: &mut Shared) {
+        self.step = LinkStep::Idle;
+        if let Some(request) = shared.responses.pop_front() {
+            let (start, end) = byte_range(&request);
+            let time = self.command + self.transfer_time(end - start);
+            self.begin_step(shared.now, LinkStep::Response(request), time);
         } else if self.queue.is_empty() {
-        } else if self.current_command.begun {
-            self.continue_current();
+        } else if self.current.begun {
+            self.continue_current(shared);
         } else {
-            self.current_command =
-                CurrentCommand { arrived: self.now, ..CurrentCommand::default() };
-            self.set_link(Link::Overhead, self.command);
+            self.current = CurrentCommand { arrived: shared.now, ..CurrentCommand::default() };
+            self.begin_step(shared.now, LinkStep::Overhead, self.command);
         }
     }
 
-    pub(super) fn link_step(&mut self, execute: &impl CommandExecutor) {
-        match std::mem::replace(&mut self.link, Link::Idle) {
-            Link::Overhead => self.begin_current(execute),
-            Link::Piece(len) => self.piece_arrived(len),
-            Link::Response(mut request) => {
+    /// Finishes the current step and begins the next one.
+    pub(super) fn step(&mut self, shared: &mut Shared, head: &mut Head, medium: &Medium) {
+        match std::mem::replace(&mut self.step, LinkStep::Idle) {
+            LinkStep::Overhead => self.begin_current(shared, head, medium),
+            LinkStep::Piece(len) => self.piece_arrived(shared, head, len),
+            LinkStep::Response(mut request) => {
                 if request.op() == Op::Read && request.status() == Status::Ok {
-                    execute.execute(&mut request);
+                    medium.execute(&mut request);
                 }
-                self.done.push(request);
-                self.next_on_link();
+                shared.done.push(request);
+                self.begin(shared);
             }
-            Link::Idle | Link::Full | Link::Drain => {}
+            LinkStep::Idle | LinkStep::Full | LinkStep::Drain => {}
         }
     }
 
-    /// The controller has understood the first command of the queue.
-    fn begin_current(&mut self, execute: &impl CommandExecutor) {
-        self.current_command.begun = true;
+    /// The controller has decoded the first command of the queue.
+    fn begin_current(&mut self, shared: &mut Shared, head: &Head, medium: &Medium) {
+        self.current.begun = true;
         let request = self.queue.front_mut().expect("the link serves a command");
         let op = request.op();
         if op == Op::Flush {
-            execute.execute(request);
-            return self.continue_current();
+            medium.execute(request);
+            return self.continue_current(shared);
         }
         if op == Op::Discard {
             request.set_status(Status::NotSupported);
         } else {
-            execute.execute(request);
+            medium.execute(request);
         }
         let failed = request.status() != Status::Ok;
         if op == Op::Write && !failed {
-            return self.continue_current();
+            return self.continue_current(shared);
         }
-        let zone = if op == Op::ZoneResetAll { (0, u64::MAX) } else { execute.zone(request) };
+        let zone = if op == Op::ZoneResetAll { (0, u64::MAX) } else { medium.zone_range(request) };
         let request = self.take_current();
         let time = match op {
             _ if failed => 0,
             Op::ZoneReset | Op::ZoneResetAll => {
-                self.forget(zone);
+                // Buffered writes to the zone are moot, and the read cache is stale.
+                let (start, end) = zone;
+                shared.segments.forget(start, end);
+                shared.buffer.forget(start, end, head.run_being_written(), &mut shared.done);
                 self.reset
             }
             _ => self.finish,
         };
-        self.set_link(Link::Response(request), time);
+        self.begin_step(shared.now, LinkStep::Response(request), time);
     }
 
-    /// A zone is empty: what waits to be written there need not be, what was read there is stale.
-    fn forget(&mut self, (start, end): (u64, u64)) {
-        self.segments.forget(start, end);
-        self.buffer.forget(start, end, self.run_being_written(), &mut self.done);
-    }
-
-    fn continue_current(&mut self) {
+    fn continue_current(&mut self, shared: &mut Shared) {
         let request = self.queue.front().expect("the link serves a command");
         let flags = request.flags();
         let is_flush = request.op() == Op::Flush;
-        let flushes =
-            is_flush || self.current_command.moved == 0 && flags.contains(BioFlags::PREFLUSH);
-        if flushes && !self.buffer.is_empty() {
-            self.link = Link::Drain;
+        let flushes = is_flush || self.current.moved == 0 && flags.contains(BioFlags::PREFLUSH);
+        if flushes && !shared.buffer.is_empty() {
+            self.step = LinkStep::Drain;
             return;
         }
         if is_flush {
             let request = self.take_current();
-            return self.set_link(Link::Response(request), 0);
+            return self.begin_step(shared.now, LinkStep::Response(request), 0);
         }
-        let (start, end) = bytes(request);
-        let from = start + self.current_command.moved;
+        let (start, end) = byte_range(request);
+        let from = start + self.current.moved;
         let len = (end - from).min(self.piece);
-        let kept = self.reserved.saturating_sub(self.share(request)).min(self.max_reserved);
-        if self.buffer.has_room(
-            from,
-            len,
-            kept,
-            self.current_command.arrived,
-            self.current_command.moved == 0,
-        ) {
-            return self.set_link(Link::Piece(len), self.time_on_link(len));
+        let reserved = self.reserved.saturating_sub(self.share(request)).min(self.max_reserved);
+        let CurrentCommand { moved, arrived, waited, .. } = self.current;
+        if shared.buffer.has_room(from, len, reserved, arrived, moved == 0) {
+            let time = self.transfer_time(len);
+            return self.begin_step(shared.now, LinkStep::Piece(len), time);
         }
-        self.counters.full_waits += u64::from(!self.current_command.waited);
-        self.current_command.waited = true;
-        self.link = Link::Full;
+        shared.counters.full_waits += u64::from(!waited);
+        self.current.waited = true;
+        self.step = LinkStep::Full;
     }
 
-    fn piece_arrived(&mut self, len: u64) {
+    fn piece_arrived(&mut self, shared: &mut Shared, head: &mut Head, len: u64) {
         let request = self.queue.front().expect("the link serves a command");
-        let (start, end) = bytes(request);
-        let (from, to) =
-            (start + self.current_command.moved, start + self.current_command.moved + len);
-        self.segments.forget(from, to);
-        let run = self.buffer.add(
-            from,
-            to,
-            self.current_command.arrived,
-            self.current_command.moved == 0,
-        );
-        self.current_command.moved += len;
+        let (start, end) = byte_range(request);
+        let CurrentCommand { moved, arrived, .. } = self.current;
+        let (from, to) = (start + moved, start + moved + len);
+        shared.segments.forget(from, to);
+        let run = shared.buffer.add(from, to, arrived, moved == 0);
+        self.current.moved += len;
         if to == end {
             let request = self.take_current();
             if self.write_cache && !request.flags().contains(BioFlags::FUA) {
-                self.done.push(request);
+                shared.done.push(request);
             } else {
-                self.buffer.keep(run, request);
+                shared.buffer.complete_when_written(run, request);
             }
         }
-        self.wake_head();
-        self.next_on_link();
+        head.wake(shared, false);
+        self.begin(shared);
     }
 
-    /// A command joins the queue.
+    /// Queues a command.
     pub(super) fn enqueue(&mut self, request: Box<Request>) {
         self.reserved += self.share(&request);
         self.queue.push_back(request);
     }
 
-    /// The first command leaves the queue.
+    /// Removes the first command from the queue.
     fn take_current(&mut self) -> Box<Request> {
         let request = self.queue.pop_front().expect("the link serves a command");
         self.reserved -= self.share(&request);
-        self.current_command = CurrentCommand::default();
+        self.current = CurrentCommand::default();
         request
     }
 
-    /// The part of the buffer that is kept free for a command while it waits behind others.
+    /// The bytes of the buffer that are reserved for a command while it waits behind others.
     fn share(&self, request: &Request) -> u64 {
-        let (start, end) = bytes(request);
+        let (start, end) = byte_range(request);
         (end - start).min(self.reserve)
     }
 }

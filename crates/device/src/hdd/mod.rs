@@ -1,50 +1,48 @@
-//! The rotating disk: conventional or shingled, with the times of its mechanics.
-//!
-//! Takes requests through its hardware queue; gives them back when a disk would have done them.
-//! Keeps true: what [`crate::zones`] keeps true; what the files here say each.
+//! The rotating disk: conventional or host-managed shingled, with the times of its mechanics.
 //!
 //! ```text
-//!   config     numbers, and the rules between them
-//!   geometry   address -> radius, track, angle          seek     distance -> time
-//!   buffer     what waits to be written                 segments what has been read
-//!   drive      commands, and time passing               trace    what the head did
-//!   link       commands and data in, answers out        head     reads and writes, in which order
+//!   config     parameters and the rules between them
+//!   geometry   address -> radius, track, angle       seek    distance -> time
+//!   buffer     write buffer and read cache           state   what link and head share
+//!   link       commands and data in, responses out   head    reads and writes, in which order
+//!   drive      link and head in the order of time
 //! ```
 //!
-//! All commands pass through one hardware queue, as AHCI has it.
+//! All commands pass through one hardware queue, as with AHCI.
 mod buffer;
 mod config;
 mod drive;
 mod geometry;
 mod head;
 mod link;
-mod medium;
-mod model;
 mod seek;
-mod segments;
-mod trace;
+mod state;
 
-use crate::null::{ConfigError, NullDevice};
+use crate::control::{CommandObserver, DeviceControl, DeviceStats, Estimate, EstimatedLoad};
+use crate::null::ConfigError;
+use crate::quantity::{format_rate, format_size, format_time};
+use crate::storage::{ModelStorage, Storage, Stored};
 pub use config::{HddConfig, HostInterface, Order, Recording};
 use drive::Drive;
 pub use geometry::{DiskLocation, Geometry};
-use medium::DiskMedium;
 pub use seek::SeekCurve;
-use std::sync::{Arc, Mutex, MutexGuard};
-pub use trace::{Counters, HeadActivity, TraceEntry};
-use zonal_blk::{Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Wake, Zone, ZoneNo};
+use state::Medium;
+pub use state::{Counters, HeadActivity, TraceEntry};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use zonal_blk::{
+    Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Wake, Zone, ZoneCondition, ZoneNo,
+};
 
 /// A rotating disk.
 pub struct HddDevice {
     config: HddConfig,
     limits: Limits,
-    /// Zones and data, which cost no time.
-    store: DiskMedium,
+    medium: Medium,
     drive: Mutex<Drive>,
 }
 
 impl HddDevice {
-    /// Makes a disk, its heads at the outer edge, all of its sequential zones empty.
+    /// Creates a disk, its heads at the outer edge, all of its sequential zones empty.
     ///
     /// # Errors
     /// The first rule that the configuration breaks.
@@ -52,38 +50,35 @@ impl HddDevice {
         Self::with_trace(config, None)
     }
 
-    /// The same, with a record of up to so many activities of the head.
+    /// The same, with a trace of up to `entries` activities of the head.
     ///
     /// # Errors
     /// The first rule that the configuration breaks.
     pub fn with_trace(config: &HddConfig, entries: Option<usize>) -> Result<Self, ConfigError> {
-        config.validate()?;
-        let store = NullDevice::new(&config.null_config())?;
-        let limits = config.disk_limits(store.limits());
-        Ok(Self::with_store(config, limits, DiskMedium::owned(store), entries))
+        let limits = config.limits()?;
+        let storage = config.null_config().storage(&limits);
+        Ok(Self::with_storage(config, limits, ModelStorage::own(storage), entries))
     }
 
-    /// A disk that takes time for commands whose zones and data are elsewhere.
+    /// A disk that only models time, for commands whose zones and data are elsewhere.
     ///
     /// # Errors
     /// The first rule that the configuration breaks.
     pub fn timing(config: &HddConfig) -> Result<Self, ConfigError> {
-        config.validate()?;
-        let limits = config.disk_limits(NullDevice::new(&config.null_config())?.limits());
-        let zone_size = limits.zone_size;
-        Ok(Self::with_store(config, limits, DiskMedium::timing_only(zone_size), None))
+        let limits = config.limits()?;
+        Ok(Self::with_storage(config, limits, ModelStorage::timing_only(), None))
     }
 
-    fn with_store(
+    fn with_storage(
         config: &HddConfig,
         limits: Limits,
-        store: DiskMedium,
+        storage: ModelStorage,
         entries: Option<usize>,
     ) -> Self {
         HddDevice {
             config: config.clone(),
+            medium: Medium::new(storage, limits.zone_size),
             limits,
-            store,
             drive: Mutex::new(Drive::new(config, entries)),
         }
     }
@@ -93,19 +88,19 @@ impl HddDevice {
         self.drive().counters()
     }
 
-    /// What waits in the drive's buffer to be written: bytes, and the commands they are of.
+    /// Bytes and commands in the write buffer.
     pub fn buffered(&self) -> (Bytes, u32) {
         let (bytes, commands) = self.drive().buffered();
         (Bytes(bytes), commands)
     }
 
-    /// What the head did, as far as the record goes; nothing without one.
+    /// The recorded activities of the head; empty without a trace.
     pub fn trace(&self) -> Vec<TraceEntry> {
         self.drive().trace().to_vec()
     }
 
     fn drive(&self) -> MutexGuard<'_, Drive> {
-        self.drive.lock().expect("lock of the drive")
+        self.drive.lock().expect("no thread panics in the drive")
     }
 }
 
@@ -115,7 +110,7 @@ impl Device for HddDevice {
     }
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
-        self.store.device()?.report_zones(first, max, zones)
+        self.storage()?.zones()?.report(first, max, zones)
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
@@ -123,20 +118,147 @@ impl Device for HddDevice {
     }
 }
 
-/// The hardware queue. The drive outlives it, since it may still have something to write.
+/// The hardware queue. The drive may still have data to write when it is dropped.
 struct DriveQueue(Arc<HddDevice>);
 
 impl HwQueue for DriveQueue {
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
-        self.0.drive().start(now, request, &self.0.store);
+        self.0.drive().start(now, request, &self.0.medium);
         Ok(())
     }
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
-        self.0.drive().poll(now, done, &self.0.store);
+        self.0.drive().poll(now, done, &self.0.medium);
     }
 
     fn next_event(&self) -> Wake {
         self.0.drive().next_event().map_or(Wake::Idle, Wake::At)
+    }
+}
+
+impl DeviceControl for HddDevice {
+    fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
+        self.storage()?.set_condition(zone, to)
+    }
+
+    fn characteristics(&self) -> Vec<(&'static str, String)> {
+        let config = &self.config;
+        let seek = config.seek_curve();
+        let millis = |nanos: u64| format!("{:.2} ms", nanos as f64 / 1e6);
+        let track = |bytes: Bytes| format_size(bytes.0);
+        let rings = u64::from(config.rings);
+        let average = (config.track_outer.0 + config.track_inner.0) / 2;
+        vec![
+            (
+                "recording",
+                if config.recording == Recording::Smr { "shingled" } else { "conventional" }
+                    .to_owned(),
+            ),
+            (
+                "rotation",
+                format!("{} a minute, {} a turn", config.rpm, millis(config.revolution().0)),
+            ),
+            ("heads", config.heads.to_string()),
+            (
+                "tracks",
+                format!(
+                    "{} a surface in {rings} rings, of {} to {}",
+                    config.capacity().0 / average / u64::from(config.heads),
+                    track(config.track_outer),
+                    track(config.track_inner)
+                ),
+            ),
+            ("head or track switch", millis(config.skew.0)),
+            (
+                "seek",
+                format!(
+                    "settle {}, average {}, full {}",
+                    millis(seek.time(0.0)),
+                    millis(config.seek_average.0),
+                    millis(seek.time(1.0))
+                ),
+            ),
+            (
+                "link",
+                format!(
+                    "{}, {} a command",
+                    format_rate(config.link_rate),
+                    format_time(config.command.0)
+                ),
+            ),
+            ("commands at once", config.queue_depth().to_string()),
+            (
+                "write buffer",
+                if config.write_cache { format_size(config.cache.0) } else { "off".to_owned() },
+            ),
+            (
+                "read ahead",
+                format!("{} in {} segments", format_size(config.read_ahead.0), config.segments),
+            ),
+        ]
+    }
+
+    fn estimates(&self) -> Vec<Estimate> {
+        let config = &self.config;
+        let rate = |load, track: Bytes, which: &str| {
+            let time = (config.revolution() + config.skew).0 as f64 / 1e9;
+            let from = format!("the {which} track in a turn and a head switch");
+            Estimate { load, value: track.0 as f64 / time, from }
+        };
+        vec![
+            rate(EstimatedLoad::SequentialAtStart, config.track_outer, "outermost"),
+            rate(EstimatedLoad::SequentialAtEnd, config.track_inner, "innermost"),
+            random_reads(config),
+        ]
+    }
+
+    fn stats(&self) -> DeviceStats {
+        let Counters {
+            seeks,
+            seek_time,
+            rotate_time,
+            transfer_time,
+            idle_time,
+            cache_hits,
+            full_waits,
+            retries,
+        } = self.counters();
+        DeviceStats {
+            counts: vec![
+                ("seeks", seeks),
+                ("reads without an access", cache_hits),
+                ("writes that found the buffer full", full_waits),
+                ("turns to try again", retries),
+            ],
+            times: vec![
+                ("seeks", seek_time),
+                ("rotation", rotate_time),
+                ("transfer", transfer_time),
+                ("idle", idle_time),
+            ],
+        }
+    }
+}
+
+fn random_reads(config: &HddConfig) -> Estimate {
+    let nanos = config.command.0 + config.seek_average.0 + config.revolution().0 / 2;
+    Estimate {
+        load: EstimatedLoad::RandomReads,
+        value: 1e9 / nanos as f64,
+        from: "command, average seek and half a turn".to_owned(),
+    }
+}
+
+impl Stored for HddDevice {
+    fn storage(&self) -> Result<&Storage, Status> {
+        self.medium.storage.get()
+    }
+
+    fn complete_pending(&self) {
+        self.drive().drain(&self.medium);
+    }
+
+    fn observe(&self, observer: Weak<dyn CommandObserver>) -> bool {
+        self.medium.storage.set_observer(observer)
     }
 }

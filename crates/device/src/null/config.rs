@@ -1,24 +1,23 @@
-//! What a null device is to be like, and the rules that it must obey.
-//!
-//! Takes a configuration; gives the limits of the device, or the first rule that is broken.
+//! The configuration of a null device, its validation and the limits that follow from it.
 use crate::quantity::format_size;
+use crate::storage::Storage;
 use crate::zones::ZoneLayout;
 use zonal_blk::{Bytes, Limits, Nanos, Sector};
 
-/// A configuration that breaks a rule.
+/// A configuration that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// An option has a value that it cannot have.
+    /// An option has an invalid value.
     #[error("option `{option}`: found {found}, expected {expected}")]
     Value {
         /// The option's name.
         option: &'static str,
         /// Its value.
         found: String,
-        /// The values it may have.
+        /// The values that are allowed.
         expected: String,
     },
-    /// The device would have more bytes than 64 bits can count.
+    /// The capacity does not fit in 64 bits.
     #[error(
         "option `zones`: {zones} zones of {zone_size} each are more than 2^64 bytes, \
          expected fewer or smaller ones"
@@ -26,7 +25,7 @@ pub enum ConfigError {
     CapacityOverflow {
         /// Number of zones.
         zones: u32,
-        /// Their size, written as in an option.
+        /// Their size, as text.
         zone_size: String,
     },
 }
@@ -41,55 +40,53 @@ impl ConfigError {
     }
 }
 
-/// The most zones a device may have: 1 GiB of zone states.
+/// Most zones of a device: 1 GiB of zone states.
 const MAX_ZONES: u32 = 1 << 24;
-/// The largest device that keeps data: 512 MiB of locks, before anything is written.
+/// Largest device that keeps data: 512 MiB of locks before anything is written.
 const MAX_MEMORY: Bytes = Bytes(256 << 40);
-/// The longest command; far beyond what hardware takes.
+/// Longest command; far beyond what hardware takes.
 const MAX_IO: Bytes = Bytes(1 << 30);
-/// Open zones unless said otherwise, as Linux assumes of a device without limits (A42).
+/// Default of `max_open`: what Linux assumes of a device without limits.
 const DEFAULT_MAX_OPEN: u32 = 128;
 
-/// What a null device is to be like. `Default` gives the defaults of the device specification.
+/// The configuration of a null device. `Default` has the defaults of the device spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NullConfig {
     /// Whether the device has zones.
     pub zoned: bool,
-    /// Number of zones; not looked at, as all that concerns zones, if `zoned` is false.
+    /// Number of zones; ignored, as are all zone options, if `zoned` is false.
     pub zones: u32,
-    /// Distance between zone starts. Need not be a power of two.
+    /// Zone size; need not be a power of two.
     pub zone_size: Bytes,
-    /// Writable part of a sequential zone; `None` for all of it.
+    /// Zone capacity; `None` for the zone size.
     pub zone_capacity: Option<Bytes>,
     /// Leading zones that are conventional.
     pub conventional: u32,
-    /// Zones that may be open at once, 0 for no limit; `None` for 128, or `max_active` if that is
-    /// less.
+    /// Maximum open zones, 0 for no limit; `None` for 128 or `max_active`, whichever is less.
     pub max_open: Option<u32>,
-    /// Zones that may be active at once; 0 for no limit.
+    /// Maximum active zones; 0 for no limit.
     pub max_active: u32,
-    /// Longest native zone append; 0 for a device without, so that the layer emulates it. Linux's
-    /// null_blk has native appends as long as its longest command unless told otherwise.
+    /// Longest native zone append; 0 to have the block layer emulate it. The default of Linux's
+    /// null_blk is its longest command.
     pub append_max: Bytes,
-    /// Size of a device without zones.
+    /// Size of a regular device.
     pub size: Bytes,
     /// Logical block size in bytes: 512 or 4096.
     pub lba: u32,
     /// Hardware queues on offer.
     pub queues: u16,
-    /// Commands in flight on one hardware queue. 1024 unless said otherwise, about what NVMe
-    /// drives have; null_blk has 64.
+    /// Queue depth of a hardware queue. The default is 1024, about what NVMe drives have; that of
+    /// null_blk is 64.
     pub depth: u16,
-    /// How long a command takes.
+    /// Latency of a command.
     pub latency: Nanos,
-    /// What a command takes longer than that, at random, up to this much.
+    /// Upper bound of the random latency that is added.
     pub jitter: Nanos,
     /// Seed of the jitter.
     pub seed: u64,
-    /// Longest command. 1 MiB unless said otherwise; null_blk takes its kernel's default, which
-    /// is of that order, unless its `max_sectors` is set.
+    /// Longest command. The default is 1 MiB; that of null_blk is its kernel's, of the same order.
     pub max_io: Bytes,
-    /// Whether data are kept. Otherwise writes are forgotten and reads leave buffers as they are.
+    /// Whether data are kept. If not, writes are discarded and reads leave buffers as they are.
     pub memory: bool,
 }
 
@@ -118,12 +115,12 @@ impl Default for NullConfig {
 }
 
 impl NullConfig {
-    /// Writable part of a sequential zone.
+    /// Zone capacity of a sequential zone.
     pub fn effective_zone_capacity(&self) -> Bytes {
         self.zone_capacity.unwrap_or(self.zone_size)
     }
 
-    /// Zones that may be open at once, as configured; 0 for no limit.
+    /// Maximum open zones as configured; 0 for no limit.
     pub fn open_limit(&self) -> u32 {
         match (self.max_open, self.max_active) {
             (Some(max_open), _) => max_open,
@@ -135,7 +132,7 @@ impl NullConfig {
     /// Size of the device.
     ///
     /// # Errors
-    /// [`ConfigError::CapacityOverflow`] if it has more than 2^64 bytes.
+    /// [`ConfigError::CapacityOverflow`] if it exceeds 2^64 bytes.
     pub fn capacity(&self) -> Result<Bytes, ConfigError> {
         if !self.zoned {
             return Ok(self.size);
@@ -148,7 +145,7 @@ impl NullConfig {
         capacity.map(Bytes).ok_or_else(error)
     }
 
-    /// Checks the configuration.
+    /// Validates the configuration.
     ///
     /// # Errors
     /// The first rule that is broken.
@@ -202,7 +199,7 @@ impl NullConfig {
         })
     }
 
-    /// Whether a length is a whole number of LBAs, and not zero.
+    /// Whether a length is a non-zero multiple of the logical block size.
     fn is_lbas(&self, length: Bytes) -> bool {
         length.0 > 0 && length.0.is_multiple_of(self.lba.into())
     }
@@ -211,7 +208,7 @@ impl NullConfig {
         format!("a non-zero multiple of lba={}", self.lba)
     }
 
-    /// How the zones lie; for a valid configuration with zones.
+    /// The zone layout of a valid configuration with zones.
     pub(crate) fn layout(&self) -> ZoneLayout {
         ZoneLayout {
             nr_zones: self.zones,
@@ -223,22 +220,24 @@ impl NullConfig {
         }
     }
 
-    /// The limits of a device without zones; the zoned device adds to them.
+    /// The device's limits.
     ///
     /// # Errors
     /// The first rule that the configuration breaks.
-    pub(super) fn regular_limits(&self) -> Result<Limits, ConfigError> {
+    pub(crate) fn limits(&self) -> Result<Limits, ConfigError> {
         self.validate()?;
+        let layout = self.zoned.then(|| self.layout());
+        let limit = |limit: fn(&ZoneLayout) -> u32| layout.as_ref().map_or(0, limit);
         let sectors = |bytes: Bytes| {
             u32::try_from(bytes.to_sectors().0).expect("a command is at most 1 GiB long")
         };
         Ok(Limits {
             lba_size: self.lba,
             capacity: self.capacity()?.to_sectors(),
-            zone_size: Sector(0),
-            nr_zones: 0,
-            max_open_zones: 0,
-            max_active_zones: 0,
+            zone_size: layout.as_ref().map_or(Sector(0), |layout| layout.zone_size),
+            nr_zones: limit(|layout| layout.nr_zones),
+            max_open_zones: limit(ZoneLayout::open_limit),
+            max_active_zones: limit(ZoneLayout::active_limit),
             max_sectors: sectors(self.max_io),
             append_max_sectors: if self.zoned { sectors(self.append_max) } else { 0 },
             max_write_zeroes_sectors: u32::MAX,
@@ -247,8 +246,15 @@ impl NullConfig {
             rotational: false,
         })
     }
+
+    /// The storage of a device with these limits.
+    pub(crate) fn storage(&self, limits: &Limits) -> Storage {
+        let layout = self.zoned.then(|| self.layout());
+        Storage::new(limits, layout.as_ref(), self.memory)
+    }
 }
 
+/// An error for `option` unless the rule `holds`.
 pub(crate) fn rule(
     option: &'static str,
     holds: bool,

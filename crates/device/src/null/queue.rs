@@ -1,18 +1,15 @@
-//! The hardware queues of the null device: when a command is taken up, and in which order.
+//! The hardware queues of the null device: when a command executes, and in which order.
 //!
-//! Takes requests; gives them back done, not before they are due. Keeps true: a command touches
-//! the device in `poll`, when it is due, never in `start`; **commands of a queue that are due
-//! together are taken up newest first**. NVMe promises no order among commands that are
-//! outstanding together (NVMe Base 2.0, section 3.4.1), and a host that counts on one fails here
-//! at its first two writes to a zone.
+//! A command executes in `poll`, when it is due, never in `start`, and **commands of a queue that
+//! are due together execute newest first**. NVMe guarantees no order among outstanding commands
+//! (NVMe Base 2.0, section 3.4.1); a host that relies on one fails here with its second write in
+//! flight to a zone.
 //!
-//! Without latency a command is due when the queue is next polled, so whatever has been started
-//! since the last poll is due together. With latency a command is due at its start time plus the
-//! latency, plus its jitter; commands that are due at different times are taken up in the order
-//! of those times, however late the poll.
+//! Without latency a command is due at the next poll, so all commands started since the last poll
+//! are due together. With latency a command is due at its start time plus latency plus jitter;
+//! commands due at different times execute in the order of those times, however late the poll.
 //!
-//! The block layer has no more commands in flight than the device has tags, so no queue refuses
-//! one.
+//! The block layer never exceeds the queue depth, so no queue refuses a command.
 use super::NullDevice;
 use crate::rng::Rng;
 use std::cmp::Ordering;
@@ -53,11 +50,11 @@ impl HwQueue for Immediate {
     }
 }
 
-/// A queue of a device that takes the same time for every command.
+/// A queue of a device with the same latency for every command.
 pub(super) struct Constant {
     device: Arc<NullDevice>,
     latency: Nanos,
-    /// By due time, which is the order in which they came.
+    /// By due time, which is the order in which they were started.
     pending: VecDeque<(Nanos, Box<Request>)>,
 }
 
@@ -70,7 +67,7 @@ impl Constant {
 impl HwQueue for Constant {
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
         let due = now.saturating_add(self.latency);
-        // The clocks of two threads that share the queue can differ a little.
+        // Two threads that share the queue may read slightly different clocks.
         let last = self.pending.back().map_or(due, |&(due, _)| due);
         self.pending.push_back((due.max(last), request));
         Ok(())
@@ -93,7 +90,7 @@ impl HwQueue for Constant {
     }
 }
 
-/// A queue of a device whose commands take a random time.
+/// A queue of a device with random latency.
 pub(super) struct Jittered {
     device: Arc<NullDevice>,
     latency: Nanos,
@@ -138,8 +135,7 @@ impl HwQueue for Jittered {
     }
 }
 
-/// A command in a heap, which has its greatest element first: the earliest due, of those the
-/// newest.
+/// A command in a max-heap: greatest is the earliest due, and among those the newest.
 struct Timed {
     due: Nanos,
     /// Counts the commands of the queue.

@@ -1,33 +1,33 @@
-//! The write buffer: how full it is, and which zones have how much in it.
+//! The write buffer: how full it is, and how much of each zone is in it.
 //!
-//! Takes room for writes, and the data of writes that have ended; gives units to program. Keeps
-//! true: never more bytes in use than there are; a unit is programmed once, when all of it has
-//! arrived or its zone is full; the units of a zone begin in order.
+//! Writes reserve space in it and fill it; full units leave it to be programmed. Invariants: no
+//! more bytes are in use than there are; a unit is programmed once, when all of it has arrived or
+//! its zone is full; the units of a zone begin in order.
 use super::ZnsConfig;
 use zonal_blk::{Nanos, ZoneNo};
 
-/// What the buffer knows of a zone.
+/// The state of a zone in the buffer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ZoneBuffer {
-    /// The zone takes no more data before.
+    /// When the zone can take more data.
     pub(super) busy_until: Nanos,
     /// Bytes from the zone's start that have arrived.
     arrived: u64,
-    /// Bytes of the unit in part that take no room.
+    /// Bytes of the partial unit that take no space.
     unbuffered: u64,
-    /// Units that were given to the flash.
+    /// Units that were sent to the flash.
     sent: u64,
-    /// Units that are programmed.
+    /// Units that have been programmed.
     programmed: u64,
-    /// Counts resets and finishes: what began before one does not count after it.
+    /// Counts resets and finishes: operations from before one do not count after it.
     pub(super) generation: u32,
-    /// Has a unit in part that was not saved.
+    /// Has a partial unit that was not saved.
     unsaved: bool,
 }
 
 impl ZoneBuffer {
-    /// The room that the unit in part takes.
-    fn room(&self, unit: u64) -> u64 {
+    /// The space that the partial unit takes.
+    fn partial_bytes(&self, unit: u64) -> u64 {
         self.arrived.saturating_sub(self.sent * unit + self.unbuffered)
     }
 }
@@ -40,7 +40,7 @@ pub(super) struct Buffer {
     unit: u64,
     capacity: u64,
     zones: Vec<ZoneBuffer>,
-    /// Zones that may have something unsaved; kept only if a flush asks for them.
+    /// Zones that may have an unsaved partial unit; kept only if a flush needs them.
     unsaved: Option<Vec<ZoneNo>>,
 }
 
@@ -65,14 +65,14 @@ impl Buffer {
         self.used
     }
 
-    /// All that was on its way has arrived by `now`.
+    /// All data in flight have arrived, at `now`.
     pub(super) fn drained(&mut self, now: Nanos) {
         for state in &mut self.zones {
             state.busy_until = state.busy_until.min(now);
         }
     }
 
-    /// Takes room if there is some.
+    /// Reserves space; false if there is not enough.
     pub(super) fn reserve(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.size.saturating_sub(self.used);
         if fits {
@@ -82,11 +82,11 @@ impl Buffer {
     }
 
     pub(super) fn release(&mut self, bytes: u64) {
-        self.used = self.used.checked_sub(bytes).expect("no more is given back than was taken");
+        self.used = self.used.checked_sub(bytes).expect("no more is released than was reserved");
     }
 
-    /// Bytes have arrived in a zone, in room that was reserved. Each unit that can now be
-    /// programmed is shown to `send` with its number and the bytes of room that it takes.
+    /// Bytes have arrived in a zone, in reserved space. `send` gets each unit that can be programmed
+    /// now, by its number and the bytes that it has in the buffer.
     pub(super) fn arrive(&mut self, zone: ZoneNo, bytes: u64, mut send: impl FnMut(u64, u64)) {
         let (unit, capacity) = (self.unit, self.capacity);
         let state = &mut self.zones[zone.index()];
@@ -117,20 +117,20 @@ impl Buffer {
         }
     }
 
-    /// Bytes from the zone's start that are read from the flash: programs are taken to end in
-    /// order.
+    /// Bytes from the zone's start that are read from the flash: programs are assumed to complete
+    /// in order.
     pub(super) fn on_flash(&self, zone: ZoneNo) -> u64 {
         let state = &self.zones[zone.index()];
         (state.programmed * self.unit).min(self.capacity)
     }
 
-    /// The zone is filled with padding. Gives the room that a last unit of data in part takes, and
-    /// the units to program, that one included.
+    /// Pads the zone to its end. Returns the space that the partial unit takes, and the units to
+    /// program, the partial one included.
     pub(super) fn finish(&mut self, zone: ZoneNo) -> (u64, std::ops::Range<u64>) {
         let units = self.capacity.div_ceil(self.unit);
         let state = &mut self.zones[zone.index()];
         let sent = state.sent;
-        let partial = state.room(self.unit);
+        let partial = state.partial_bytes(self.unit);
         *state = ZoneBuffer {
             busy_until: state.busy_until,
             arrived: self.capacity,
@@ -143,10 +143,10 @@ impl Buffer {
         (if sent < units { partial } else { 0 }, sent..units)
     }
 
-    /// The zone is empty again. Gives the units that were given to the flash.
+    /// Empties the zone. Returns the number of units that were sent to the flash.
     pub(super) fn reset(&mut self, zone: ZoneNo) -> u64 {
         let state = &mut self.zones[zone.index()];
-        let partial = state.room(self.unit);
+        let partial = state.partial_bytes(self.unit);
         let sent = state.sent;
         let generation = state.generation.wrapping_add(1);
         *state = ZoneBuffer { busy_until: state.busy_until, generation, ..ZoneBuffer::default() };
@@ -154,9 +154,8 @@ impl Buffer {
         sent
     }
 
-    /// So many bytes of a zone are there, all of them on the flash, but for the last unit in part of
-    /// a zone that can be written: that counts as in the buffer, where the drive has put it back, as
-    /// far as there is room.
+    /// Sets a zone to `bytes` written, all of them on the flash but for the partial unit of a
+    /// writable zone: the drive has loaded that into the buffer, if there is space.
     pub(super) fn reload_zone(&mut self, zone: ZoneNo, bytes: u64, writable: bool) {
         self.reset(zone);
         let bytes = bytes.min(self.capacity);
@@ -175,7 +174,7 @@ impl Buffer {
         }
     }
 
-    /// The units in part that a flush has to save, and that from now on count as saved.
+    /// The partial units that a flush has to save; they count as saved from now on.
     pub(super) fn save(&mut self) -> Vec<(ZoneNo, u64)> {
         let zones = self.unsaved.as_mut().map(std::mem::take).unwrap_or_default();
         let mut units = Vec::new();
@@ -196,7 +195,7 @@ mod tests {
 
     const ZONE: ZoneNo = ZoneNo(0);
 
-    /// Units of 8 KiB, a capacity of two and a half, room for four.
+    /// Units of 8 KiB, a zone capacity of two and a half units, a buffer of four.
     fn buffer() -> Buffer {
         Buffer::new(&ZnsConfig {
             zones: 2,
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_refused_beyond_the_size() {
+    fn reservation_beyond_the_size_fails() {
         let mut buffer = buffer();
         assert!(buffer.reserve(30 << 10));
         assert!(!buffer.reserve(4 << 10));
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn reset_gives_back_the_unit_in_part_and_forgets_programs_under_way() {
+    fn reset_releases_the_partial_unit_and_ignores_programs_in_flight() {
         let mut buffer = buffer();
         arrive(&mut buffer, 12);
         assert_eq!(buffer.reset(ZONE), 1);
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn finish_leaves_the_units_that_were_not_sent_to_program() {
+    fn finish_returns_the_units_that_were_not_sent() {
         let mut buffer = buffer();
         arrive(&mut buffer, 12);
         assert_eq!(buffer.finish(ZONE), (4 << 10, 1..3));
@@ -257,12 +256,12 @@ mod tests {
     }
 
     #[test]
-    fn unit_in_part_that_finds_no_room_is_programmed_when_the_rest_has_come() {
+    fn partial_unit_without_space_is_programmed_when_the_rest_has_arrived() {
         let mut buffer = buffer();
         assert!(buffer.reserve(24 << 10));
         buffer.reload_zone(ZONE, 14 << 10, true);
         buffer.reload_zone(ZoneNo(1), 14 << 10, true);
-        assert_eq!(buffer.used(), 30 << 10, "there is room for one of them");
+        assert_eq!(buffer.used(), 30 << 10, "there is space for one of them");
         let mut sent = Vec::new();
         assert!(buffer.reserve(2 << 10));
         buffer.arrive(ZoneNo(1), 2 << 10, |unit, bytes| sent.push((unit, bytes)));
@@ -274,14 +273,14 @@ mod tests {
         buffer.release(2 << 10);
         assert!(buffer.reserve(2 << 10));
         buffer.reload_zone(ZoneNo(1), 2 << 10, true);
-        assert_eq!(buffer.finish(ZoneNo(1)), (0, 0..3), "the unit has no room to give back");
+        assert_eq!(buffer.finish(ZoneNo(1)), (0, 0..3), "the unit has no space to release");
         buffer.reload_zone(ZoneNo(1), 2 << 10, true);
         buffer.reset(ZoneNo(1));
         assert_eq!(buffer.used(), 32 << 10);
     }
 
     #[test]
-    fn zone_that_cannot_be_written_takes_no_room() {
+    fn zone_that_cannot_be_written_takes_no_space() {
         let mut buffer = buffer();
         buffer.reload_zone(ZONE, 14 << 10, false);
         assert_eq!((buffer.used(), buffer.on_flash(ZONE)), (0, 16 << 10));
@@ -290,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn units_in_part_are_saved_once_unless_they_grow() {
+    fn partial_units_are_saved_once_unless_they_grow() {
         let mut buffer = buffer();
         arrive(&mut buffer, 4);
         assert_eq!(buffer.save(), [(ZONE, 0)]);

@@ -1,65 +1,63 @@
-//! What a ZNS drive is to be like, and the rules that it must obey.
-//!
-//! Takes a configuration; gives the limits of the device, or the first rule that is broken: with
-//! numbers that contradict each other there is no drive.
+//! The configuration of a ZNS drive, its validation and the limits that follow from it. Parameters
+//! that contradict each other are refused.
 use crate::null::{ConfigError, rule};
-use crate::quantity::{format_rate, format_size};
+use crate::quantity::{format_rate, format_size, format_time};
 use crate::zones::ZoneLayout;
 use zonal_blk::{Bytes, Limits, Nanos};
 
-/// The most zones a drive may have.
+/// Most zones of a drive.
 const MAX_ZONES: u32 = 1 << 20;
-/// The longest command.
+/// Longest command.
 const MAX_IO: Bytes = Bytes(64 << 20);
-/// The most dies.
+/// Most dies.
 const MAX_DIES: u32 = 1 << 16;
-/// The largest drive that keeps data.
+/// Largest drive that keeps data.
 const MAX_MEMORY: Bytes = Bytes(256 << 40);
-/// The longest that a command or an operation of the flash may take.
+/// Longest time of a command or a flash operation.
 const MAX_TIME: Nanos = Nanos(10_000_000_000);
 
-/// What a ZNS drive is to be like. `Default` gives the defaults of the device specification, which
-/// are those of the profile `zns-1t`; `docs/models.md` says where each comes from.
+/// The configuration of a ZNS drive. `Default` has the defaults of the device spec, which are those
+/// of the profile `zns-1t`; `docs/models.md` says where each comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZnsConfig {
     /// Number of zones.
     pub zones: u32,
-    /// Distance between zone starts.
+    /// Zone size.
     pub zone_size: Bytes,
-    /// Writable part of a zone.
+    /// Zone capacity.
     pub zone_capacity: Bytes,
-    /// Zones that may be open at once; 0 for no limit.
+    /// Maximum open zones; 0 for no limit.
     pub max_open: u32,
-    /// Zones that may be active at once; 0 for no limit.
+    /// Maximum active zones; 0 for no limit.
     pub max_active: u32,
-    /// Longest zone append; 0 for a drive without, so that the layer emulates it.
+    /// Longest zone append; 0 to have the block layer emulate it.
     pub append_max: Bytes,
     /// Logical block size in bytes: 512 or 4096.
     pub lba: u32,
     /// Hardware queues on offer.
     pub queues: u16,
-    /// Commands in flight on one hardware queue.
+    /// Queue depth of a hardware queue.
     pub depth: u16,
     /// Longest command.
     pub max_io: Bytes,
 
-    /// Time of the controller for a write, before its data are moved.
+    /// Controller time of a write, before its data are transferred.
     pub write_time: Nanos,
-    /// The same for a zone append.
+    /// Controller time of a zone append.
     pub append_time: Nanos,
-    /// The same for a read.
+    /// Controller time of a read.
     pub read_time: Nanos,
-    /// The same for anything else.
+    /// Controller time of any other command.
     pub manage_time: Nanos,
-    /// What a write takes longer if the one before was for another zone.
+    /// Extra time of a write to another zone than that of the write before.
     pub zone_switch: Nanos,
-    /// Bytes a second between host and drive, in either direction.
+    /// Bytes per second between host and drive, in each direction.
     pub link_rate: Bytes,
-    /// Bytes a second at which a zone takes data into the write buffer.
+    /// Bytes per second that one zone takes into the write buffer.
     pub zone_rate: Bytes,
     /// Size of the write buffer.
     pub buffer: Bytes,
-    /// Whether the write buffer outlives a loss of power, so that a flush has nothing to do.
+    /// Whether the write buffer survives a loss of power, so that a flush is a no-op.
     pub power_safe: bool,
 
     /// Buses between controller and dies.
@@ -76,7 +74,7 @@ pub struct ZnsConfig {
     pub cell_pages: u32,
     /// Size of an erase block, of one plane.
     pub block: Bytes,
-    /// Bytes a second on a channel.
+    /// Bytes per second on a channel.
     pub channel_rate: Bytes,
     /// Time to sense a page, in all planes at once.
     pub page_read: Nanos,
@@ -84,14 +82,14 @@ pub struct ZnsConfig {
     pub program: Nanos,
     /// Time to erase a block, in all planes at once.
     pub erase: Nanos,
-    /// Whether reads interrupt a program or an erase.
+    /// Whether reads suspend a program or an erase.
     pub suspend: bool,
-    /// What an interruption costs.
+    /// Time that a suspension takes.
     pub suspend_time: Nanos,
 
-    /// Random write area of each active zone, ahead of the write pointer; 0 for none.
+    /// Size of the random write area of an active zone, from the write pointer on; 0 for none.
     pub zrwa: Bytes,
-    /// What the write pointer moves by in a zone with such an area.
+    /// Flush granularity of the random write area.
     pub zrwa_granularity: Bytes,
 
     /// Whether data are kept.
@@ -141,12 +139,12 @@ impl Default for ZnsConfig {
 }
 
 impl ZnsConfig {
-    /// What a die programs at once: a page of each bit of a cell, in all planes.
+    /// The unit that a die programs at once: a page of each bit of a cell, in all planes.
     pub fn unit(&self) -> Bytes {
         Bytes(u64::from(self.planes) * u64::from(self.cell_pages) * self.page.0)
     }
 
-    /// Zones that may be active, with or without a limit.
+    /// The limit on active zones, or the number of zones without one.
     pub fn max_active_or_all(&self) -> u32 {
         match self.layout().active_limit() {
             0 => self.zones,
@@ -154,22 +152,22 @@ impl ZnsConfig {
         }
     }
 
-    /// The smallest write buffer with which every write finds room in the end: each active zone may
-    /// have a unit there that waits for more data, and the longest command must fit beside them,
-    /// with what it moves out of a random write area.
+    /// The smallest write buffer in which every write finds space eventually: each active zone may
+    /// have a partial unit there, and the longest command must fit beside them, with what it commits
+    /// of a random write area.
     pub fn min_buffer(&self) -> Bytes {
         let waiting = u64::from(self.max_active_or_all()) * self.unit().0;
         Bytes(waiting + self.max_io.0 + self.zrwa.0)
     }
 
-    /// Bytes a second that `dies` dies program, were nothing else in their way.
+    /// Bytes per second that `dies` dies can program.
     pub fn program_rate(&self, dies: u32) -> Bytes {
         let per_second = u128::from(self.unit().0) * u128::from(dies) * 1_000_000_000;
         let rate = per_second / u128::from(self.program.0.max(1));
         Bytes(u64::try_from(rate).unwrap_or(u64::MAX))
     }
 
-    /// Checks the configuration.
+    /// Validates the configuration.
     ///
     /// # Errors
     /// The first rule that is broken.
@@ -230,7 +228,7 @@ impl ZnsConfig {
             ("erase", self.erase),
             ("suspend_time", self.suspend_time),
         ] {
-            let found = crate::quantity::format_time(time.0);
+            let found = format_time(time.0);
             rule(option, time <= MAX_TIME, found, || "at most 10s".to_owned())?;
         }
         for (option, rate) in [
@@ -238,7 +236,7 @@ impl ZnsConfig {
             ("zone_rate", self.zone_rate),
             ("channel_rate", self.channel_rate),
         ] {
-            // At 1 MiB a second, the longest command takes a minute.
+            // At 1 MB/s the longest command takes a minute.
             rule(option, rate.0 >= 1_000_000, format_rate(rate.0), || "at least 1MB/s".to_owned())?;
         }
         Ok(())
@@ -274,7 +272,7 @@ impl ZnsConfig {
                  = {} each in {}: {}",
                 self.zone_dies,
                 size(self.unit()),
-                crate::quantity::format_time(self.program.0),
+                format_time(self.program.0),
                 format_rate(needed.0)
             )
         })?;

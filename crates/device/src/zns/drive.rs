@@ -1,44 +1,44 @@
-//! The inside of a drive: the controller, and what it sets going.
+//! The controller of the drive, and the events that its commands cause.
 //!
-//! Takes commands from the hardware queues; gives them back ended. Keeps true: commands are taken
-//! up in the order in which they came, and have their effect then; a write ends when its data are
-//! in the write buffer, in which there is always room for it by then; a flush ends when all that
-//! had ended before it is safe.
+//! Invariants: commands are fetched in the order of submission and take effect when they are
+//! fetched; a write completes when its data are in the write buffer, where it has reserved space; a
+//! flush completes when all writes that completed before it are safe.
 //!
 //! ```text
-//!   commands --> controller + transfer --> zone's way into the buffer --> end of a write
+//!   commands --> controller + transfer --> zone's path into the buffer --> write completes
 //!                (one at a time)           (one command of a zone at a time)
 //!                                               |  a unit is full
 //!                                               v
 //!                                           dies of the zone's stripe
 //! ```
 //!
-//! The controller is held up by a command for the command's time and for the transfer of its
-//! data from the host. Data for the host go out over the link's other direction meanwhile.
+//! A command occupies the controller for the command's time and for the transfer of its data from
+//! the host. Data to the host use the other direction of the link meanwhile.
 use super::buffer::Buffer;
 use super::event_queue::{CommandId, Event, EventQueue};
 use super::flash::{DieOp, Flash};
 use super::medium::{Effect, Medium};
 use super::stripe::Stripe;
 use super::{ZnsConfig, time_of};
+use crate::storage::Storage;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use zonal_blk::{BioFlags, Bytes, Nanos, Op, Request, Sector, Status, Wake, ZoneCondition, ZoneNo};
 
-/// A command that the drive has.
+/// An outstanding command.
 struct Command {
     request: Box<Request>,
     queue: usize,
     effect: Effect,
-    /// The zone's generation when the command was taken up.
+    /// The zone's generation when the command was fetched.
     generation: u32,
-    /// What the flash has yet to do for it.
-    parts: u32,
+    /// Flash operations that it waits for.
+    pending_ops: u32,
     /// A write's data are in the buffer.
     arrived: bool,
 }
 
-/// What all hardware queues share, behind one lock.
+/// State shared by all hardware queues, behind one lock.
 pub(super) struct Drive {
     config: ZnsConfig,
     medium: Arc<Medium>,
@@ -47,9 +47,9 @@ pub(super) struct Drive {
     events: EventQueue,
     commands: Vec<Option<Command>>,
     free: Vec<CommandId>,
-    /// Commands that were not taken up.
+    /// Commands not yet fetched.
     waiting: VecDeque<CommandId>,
-    /// Writes that were taken up and found no room in the buffer.
+    /// Writes that were fetched and found no space in the buffer.
     stalled: VecDeque<CommandId>,
     busy: bool,
     /// The zone of the last write.
@@ -58,9 +58,9 @@ pub(super) struct Drive {
     link_out: Nanos,
     buffer: Buffer,
     flash: Flash,
-    /// For units that are to be programmed; kept for its capacity.
+    /// Scratch list of units to program, kept for its capacity.
     full: Vec<(u64, u64)>,
-    /// By hardware queue, what has ended and what has not.
+    /// By hardware queue.
     queues: Vec<QueueState>,
 }
 
@@ -92,7 +92,7 @@ impl Drive {
         }
     }
 
-    /// Opens one more hardware queue; gives its number.
+    /// Opens a hardware queue and returns its number.
     pub(super) fn open_queue(&mut self) -> usize {
         self.queues.push(QueueState::default());
         self.queues.len() - 1
@@ -103,21 +103,21 @@ impl Drive {
         self.buffer.used()
     }
 
-    /// Moves a zone's write pointer in its random write area.
+    /// Commits part of a zone's random write area.
     pub(super) fn commit(&mut self, now: Nanos, zone: ZoneNo, to: Sector) -> Result<(), Status> {
         self.advance(now);
-        // An area is all that a commit can move.
+        // No commit is longer than the area.
         if !self.stalled.is_empty() || !self.buffer.reserve(self.config.zrwa.0) {
             return Err(Status::Again);
         }
-        let moves = self.medium.commit(zone, to);
-        let bytes = moves.map_or(0, |moves| moves.to_bytes().0);
+        let advance = self.medium.commit(zone, to);
+        let bytes = advance.map_or(0, |advance| advance.to_bytes().0);
         self.buffer.release(self.config.zrwa.0 - bytes);
         self.arrive(zone, bytes);
-        moves.map(|_| ())
+        advance.map(|_| ())
     }
 
-    /// Takes a command from a hardware queue.
+    /// Accepts a command from a hardware queue.
     pub(super) fn start(&mut self, now: Nanos, queue: usize, request: Box<Request>) {
         self.advance(now);
         self.queues[queue].in_flight += 1;
@@ -126,7 +126,7 @@ impl Drive {
             queue,
             effect: Effect::default(),
             generation: 0,
-            parts: 0,
+            pending_ops: 0,
             arrived: false,
         };
         let id = self.free.pop().unwrap_or_else(|| {
@@ -135,29 +135,29 @@ impl Drive {
         });
         self.commands[id.0 as usize] = Some(command);
         self.waiting.push_back(id);
-        // The clocks of two threads can differ a little.
+        // Two threads may read slightly different clocks.
         self.run_controller(self.now);
     }
 
-    /// Moves what has ended on a hardware queue by `now` to the end of `done`.
+    /// Appends the commands of a hardware queue that have completed by `now` to `done`.
     pub(super) fn poll(&mut self, now: Nanos, queue: usize, done: &mut Vec<Box<Request>>) {
         self.advance(now);
-        let ends = &mut self.queues[queue];
-        ends.in_flight -= ends.done.len();
-        done.append(&mut ends.done);
+        let state = &mut self.queues[queue];
+        state.in_flight -= state.done.len();
+        done.append(&mut state.done);
     }
 
-    /// When to poll a hardware queue next: whatever happens next may end one of its commands.
+    /// When to poll a hardware queue next: any event may complete one of its commands.
     pub(super) fn next_event(&self, queue: usize) -> Wake {
-        let ends = &self.queues[queue];
-        match (ends.done.is_empty(), ends.in_flight) {
+        let state = &self.queues[queue];
+        match (state.done.is_empty(), state.in_flight) {
             (false, _) => Wake::Now,
             (true, 0) => Wake::Idle,
             (true, _) => self.events.next().map_or(Wake::Idle, Wake::At),
         }
     }
 
-    /// Lets everything happen that is to happen, now.
+    /// Completes all pending work at once.
     pub(super) fn drain(&mut self) {
         let now = self.now;
         while let Some(at) = self.events.next() {
@@ -169,34 +169,34 @@ impl Drive {
         self.flash.drained(now);
     }
 
-    /// A zone's write pointer or condition was changed by no command. Writes that are on their way
-    /// count no more.
+    /// A zone's write pointer or condition was changed past the hardware queues. Writes in flight
+    /// to it no longer count.
     pub(super) fn reload_zone(&mut self, zone: ZoneNo) {
-        let Ok(zones) = self.medium.zones() else { return };
-        let wp = zones.write_pointer(zone) - self.medium.zone_start(zone);
+        let Ok(zones) = self.medium.storage.get().and_then(Storage::zones) else { return };
+        let wp = zones.write_pointer(zone) - zones.start(zone);
         self.load_zone(zone, wp.to_bytes(), zones.condition(zone));
     }
 
-    /// A zone has so many bytes and is in this condition.
+    /// Sets the written bytes and the condition of a zone.
     pub(super) fn load_zone(&mut self, zone: ZoneNo, written: Bytes, cond: ZoneCondition) {
         use ZoneCondition::{Full, Offline, ReadOnly};
-        // One that was finished is programmed to its end.
+        // A finished zone is programmed to its end.
         let bytes = if cond == Full { u64::MAX } else { written.0 };
         self.buffer.reload_zone(zone, bytes, !matches!(cond, Full | ReadOnly | Offline));
     }
 
-    /// Lets everything happen that happens by `now`.
+    /// Processes all events up to `now`.
     fn advance(&mut self, now: Nanos) {
         while let Some((at, event)) = self.events.pop(now) {
             self.now = self.now.max(at);
             match event {
                 Event::Controller => self.busy = false,
                 Event::Begin(id) => self.begin_command(id),
-                Event::End(id) => self.end(id),
+                Event::Complete(id) => self.complete(id),
                 Event::Die { die, round } => {
-                    let work = self.flash.ended(self.now, die, round, &mut self.events);
-                    if let Some(work) = work {
-                        self.die_op_done(work);
+                    let op = self.flash.step(self.now, die, round, &mut self.events);
+                    if let Some(op) = op {
+                        self.die_op_done(op);
                     }
                     self.begin(die);
                 }
@@ -207,10 +207,10 @@ impl Drive {
     }
 
     fn command(&mut self, id: CommandId) -> &mut Command {
-        self.commands[id.0 as usize].as_mut().expect("the command has not ended")
+        self.commands[id.0 as usize].as_mut().expect("the command is outstanding")
     }
 
-    /// Lets the controller go on, if it is free.
+    /// Has the controller process commands while it is free.
     fn run_controller(&mut self, now: Nanos) {
         while !self.busy {
             if let Some(&id) = self.stalled.front()
@@ -232,14 +232,14 @@ impl Drive {
     }
 
     fn reserve(&mut self, id: CommandId) -> bool {
-        let room = self.command(id).effect.room;
-        self.buffer.reserve(room)
+        let bytes = self.command(id).effect.buffer_bytes;
+        self.buffer.reserve(bytes)
     }
 
-    /// The controller looks at a command: it has its effect.
+    /// The controller fetches a command, which takes effect.
     fn execute(&mut self, id: CommandId, now: Nanos) {
         let medium = Arc::clone(&self.medium);
-        let command = self.commands[id.0 as usize].as_mut().expect("a command that waits");
+        let command = self.commands[id.0 as usize].as_mut().expect("the command is outstanding");
         let request = &mut command.request;
         let (op, zone) = (request.op(), request.zone());
         match medium.execute(command.queue, request) {
@@ -248,18 +248,18 @@ impl Drive {
                 request.set_status(status);
                 let decided = now + self.time_of_command(op, zone);
                 self.occupy_controller(decided);
-                self.events.add(decided, Event::End(id));
+                self.events.add(decided, Event::Complete(id));
                 return;
             }
         }
         request.set_status(Status::Ok);
-        let room = command.effect.room;
+        let bytes = command.effect.buffer_bytes;
         let decided = now + self.time_of_command(op, zone);
         match op {
             Op::Write | Op::WriteZeroes | Op::ZoneAppend => {
                 self.last_zone = Some(zone);
                 self.command(id).generation = self.buffer.zone(zone).generation;
-                if self.stalled.is_empty() && self.buffer.reserve(room) {
+                if self.stalled.is_empty() && self.buffer.reserve(bytes) {
                     self.transfer(id, decided);
                 } else {
                     self.stalled.push_back(id);
@@ -276,22 +276,22 @@ impl Drive {
         }
     }
 
-    /// The controller has decided what a command that is no write needs done.
+    /// The controller is done with a command other than a write, whose flash operations begin.
     fn begin_command(&mut self, id: CommandId) {
         let request = &self.command(id).request;
         let (op, zone) = (request.op(), request.zone());
         match op {
             Op::Read => return self.read(id),
             Op::ZoneReset | Op::ZoneResetAll => self.reset(id),
-            // A zone that was emptied meanwhile, past the drive, has nothing to fill.
+            // A zone that was changed past the queues meanwhile has nothing to pad.
             Op::ZoneFinish if self.buffer.zone(zone).generation == self.command(id).generation => {
                 self.finish(id, zone);
             }
             Op::Flush => self.flush(id),
             _ => {}
         }
-        if self.command(id).parts == 0 {
-            self.end(id);
+        if self.command(id).pending_ops == 0 {
+            self.complete(id);
         }
     }
 
@@ -308,43 +308,43 @@ impl Drive {
         }
     }
 
-    /// Moves a write's data from the host into the buffer, where they have room.
+    /// Transfers a write's data from the host into the buffer, where they have space.
     fn transfer(&mut self, id: CommandId, from: Nanos) {
         let request = &self.command(id).request;
         let zone = request.zone();
         let bytes = Sector(request.nr_sectors().into()).to_bytes().0;
         let moved = from + time_of(bytes, self.config.link_rate);
-        let way = time_of(bytes, self.config.zone_rate);
+        let buffered = time_of(bytes, self.config.zone_rate);
         let state = self.buffer.zone(zone);
-        state.busy_until = from.max(state.busy_until) + way;
+        state.busy_until = from.max(state.busy_until) + buffered;
         let end = moved.max(state.busy_until);
         self.occupy_controller(moved);
-        self.events.add(end, Event::End(id));
+        self.events.add(end, Event::Complete(id));
     }
 
-    /// Something that a command waited for has come: the end of the command, if it was the last.
-    fn part_done(&mut self, id: CommandId) {
+    /// A flash operation of a command is done; the last one completes the command.
+    fn op_done(&mut self, id: CommandId) {
         let command = self.command(id);
-        command.parts -= 1;
-        if command.parts > 0 {
+        command.pending_ops -= 1;
+        if command.pending_ops > 0 {
             return;
         }
         if self.command(id).request.op() == Op::Read {
             self.send(id);
         } else {
-            self.end(id);
+            self.complete(id);
         }
     }
 
-    /// Moves a read's data to the host.
+    /// Transfers a read's data to the host.
     fn send(&mut self, id: CommandId) {
         let sectors = self.command(id).request.nr_sectors();
         let bytes = Sector(sectors.into()).to_bytes().0;
         self.link_out = self.now.max(self.link_out) + time_of(bytes, self.config.link_rate);
-        self.events.add(self.link_out, Event::End(id));
+        self.events.add(self.link_out, Event::Complete(id));
     }
 
-    /// Reads what is on the flash; what is in the buffer or was never written is at hand.
+    /// Reads what is on the flash; data in the buffer and unwritten data take no flash operation.
     fn read(&mut self, id: CommandId) {
         let zone_size = self.config.zone_size.to_sectors().0;
         let request = &self.command(id).request;
@@ -352,54 +352,53 @@ impl Drive {
         let start = Sector(u64::from(zone.0) * zone_size);
         let from = (request.sector() - start).to_bytes().0;
         let to = (request.end() - start).to_bytes().0.min(self.buffer.on_flash(zone));
-        let mut parts = 0;
+        let mut ops = 0;
         for piece in self.stripe.pieces(zone, from, to) {
-            let work = DieOp::Read { command: id, pages: piece.pages, bytes: piece.bytes };
-            self.enqueue(piece.die, work);
-            parts += 1;
+            let op = DieOp::Read { command: id, pages: piece.pages, bytes: piece.bytes };
+            self.enqueue(piece.die, op);
+            ops += 1;
         }
-        self.command(id).parts = parts;
-        if parts == 0 {
+        self.command(id).pending_ops = ops;
+        if ops == 0 {
             self.send(id);
         }
     }
 
-    /// Erases what was written of the zones that a reset has emptied.
+    /// Erases the written blocks of the zones that a reset has emptied.
     fn reset(&mut self, id: CommandId) {
         let zones = std::mem::take(&mut self.command(id).effect.emptied);
-        let mut parts = 0;
+        let mut ops = 0;
         for zone in zones {
             let sent = self.buffer.reset(zone);
             for (die, units) in self.stripe.units_by_die(zone, 0, sent) {
                 let blocks = self.stripe.blocks(units);
-                let work = DieOp::Erase { command: id, blocks };
-                self.enqueue(die, work);
-                parts += 1;
+                self.enqueue(die, DieOp::Erase { command: id, blocks });
+                ops += 1;
             }
         }
-        self.command(id).parts = parts;
+        self.command(id).pending_ops = ops;
     }
 
-    /// Fills the rest of a zone with padding.
+    /// Pads a zone to its end.
     fn finish(&mut self, id: CommandId, zone: ZoneNo) {
         let (partial, units) = self.buffer.finish(zone);
         let generation = self.buffer.zone(zone).generation;
         let mut from = units.start;
         if partial > 0 {
-            let work = DieOp::Program { zone, bytes: partial, generation };
-            self.enqueue(self.stripe.die(zone, from), work);
+            let op = DieOp::Program { zone, bytes: partial, generation };
+            self.enqueue(self.stripe.die(zone, from), op);
             from += 1;
         }
-        let mut parts = 0;
+        let mut ops = 0;
         for (die, units) in self.stripe.units_by_die(zone, from, units.end) {
             self.enqueue(die, DieOp::Pad { command: id, units });
-            parts += 1;
+            ops += 1;
         }
-        self.command(id).parts = parts;
+        self.command(id).pending_ops = ops;
     }
 
-    /// Without a buffer that outlives a loss of power, waits for all that was given to the flash,
-    /// and for copies of the units in part.
+    /// Unless the buffer survives a loss of power, waits for all programs and erases in flight and
+    /// saves partial units.
     fn flush(&mut self, id: CommandId) {
         if self.config.power_safe {
             return;
@@ -407,31 +406,31 @@ impl Drive {
         for (zone, unit) in self.buffer.save() {
             self.enqueue(self.stripe.die(zone, unit), DieOp::Save);
         }
-        let mut parts = 0;
+        let mut ops = 0;
         for die in 0..self.config.dies {
             if self.flash.is_writing(die) {
                 self.flash.add(self.now, die, DieOp::Barrier { command: id }, &mut self.events);
-                parts += 1;
+                ops += 1;
             }
         }
-        self.command(id).parts = parts;
+        self.command(id).pending_ops = ops;
     }
 
-    /// Gives a die something to do, which it begins if it is free.
-    fn enqueue(&mut self, die: u32, work: DieOp) {
-        self.flash.add(self.now, die, work, &mut self.events);
+    /// Queues an operation on a die, which begins it if it is free.
+    fn enqueue(&mut self, die: u32, op: DieOp) {
+        self.flash.add(self.now, die, op, &mut self.events);
         self.begin(die);
     }
 
-    /// Lets a die go on, if it is free.
+    /// Has a die begin its next operation, if it is free.
     fn begin(&mut self, die: u32) {
-        while let Some(work) = self.flash.begin(self.now, die, &mut self.events) {
-            self.die_op_done(work);
+        while let Some(op) = self.flash.begin(self.now, die, &mut self.events) {
+            self.die_op_done(op);
         }
     }
 
-    fn die_op_done(&mut self, work: DieOp) {
-        match work {
+    fn die_op_done(&mut self, op: DieOp) {
+        match op {
             DieOp::Program { zone, bytes, generation } => {
                 self.buffer.programmed(zone, bytes, generation);
             }
@@ -439,43 +438,43 @@ impl Drive {
             DieOp::Pad { command, .. }
             | DieOp::Erase { command, .. }
             | DieOp::Read { command, .. }
-            | DieOp::Barrier { command } => self.part_done(command),
+            | DieOp::Barrier { command } => self.op_done(command),
         }
     }
 
-    /// Data of a zone have arrived in the buffer: the units that they fill are programmed.
+    /// Data of a zone have arrived in the buffer; units that are full now are programmed.
     fn arrive(&mut self, zone: ZoneNo, bytes: u64) {
         let generation = self.buffer.zone(zone).generation;
         let mut full = std::mem::take(&mut self.full);
         self.buffer.arrive(zone, bytes, |unit, bytes| full.push((unit, bytes)));
         for (unit, bytes) in full.drain(..) {
-            let work = DieOp::Program { zone, bytes, generation };
-            self.enqueue(self.stripe.die(zone, unit), work);
+            let op = DieOp::Program { zone, bytes, generation };
+            self.enqueue(self.stripe.die(zone, unit), op);
         }
         self.full = full;
     }
 
-    /// A command ends, unless it is a write that must be safe and is not.
-    fn end(&mut self, id: CommandId) {
+    /// Completes a command, unless it is a write that has to be flushed first.
+    fn complete(&mut self, id: CommandId) {
         let command = self.command(id);
         let request = &command.request;
         let (op, zone, flags) = (request.op(), request.zone(), request.flags());
-        let (room, generation) = (command.effect.room, command.generation);
+        let (bytes, generation) = (command.effect.buffer_bytes, command.generation);
         let writes = op.is_write() && request.status() == Status::Ok;
         if writes && !std::mem::replace(&mut command.arrived, true) {
             if self.buffer.zone(zone).generation == generation {
-                self.arrive(zone, room);
+                self.arrive(zone, bytes);
             } else {
-                self.buffer.release(room);
+                self.buffer.release(bytes);
             }
             if flags.contains(BioFlags::FUA) || flags.contains(BioFlags::PREFLUSH) {
                 self.flush(id);
-                if self.command(id).parts > 0 {
+                if self.command(id).pending_ops > 0 {
                     return;
                 }
             }
         }
-        let command = self.commands[id.0 as usize].take().expect("a command ends once");
+        let command = self.commands[id.0 as usize].take().expect("a command completes once");
         self.free.push(id);
         self.queues[command.queue].done.push(command.request);
     }

@@ -1,7 +1,5 @@
-//! What is to happen in a drive, and when.
-//!
-//! Takes events with their times; gives them back in the order of time, those of one time in the
-//! order in which they came, so that a run repeats itself.
+//! The events to come in a drive, in the order of their times. Events of one time keep the order in
+//! which they were added, so that a run is reproducible.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use zonal_blk::Nanos;
@@ -10,21 +8,20 @@ use zonal_blk::Nanos;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CommandId(pub(super) u32);
 
-/// What happens.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
-    /// The controller is done with a command, as far as it holds the controller up.
+    /// The controller is free again.
     Controller,
-    /// What a command needs done begins.
+    /// The flash operations of a command begin.
     Begin(CommandId),
-    /// A command ends.
-    End(CommandId),
-    /// A die comes to the end of what it does, unless that was interrupted since: then the die is
-    /// at another round.
+    /// A command completes.
+    Complete(CommandId),
+    /// A die finishes its step, unless that was interrupted since: the die is at another round then.
     Die { die: u32, round: u32 },
 }
 
-/// The events to come.
+/// Pending events.
 #[derive(Debug, Default)]
 pub(super) struct EventQueue {
     heap: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
@@ -37,12 +34,12 @@ impl EventQueue {
         self.heap.push(Reverse((at, self.count, event)));
     }
 
-    /// When the next event happens.
+    /// The time of the next event.
     pub(super) fn next(&self) -> Option<Nanos> {
         self.heap.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Takes the next event out if it happens at `now` or before.
+    /// Removes the next event if it is due by `now`.
     pub(super) fn pop(&mut self, now: Nanos) -> Option<(Nanos, Event)> {
         let &Reverse((at, _, event)) = self.heap.peek()?;
         if at > now {

@@ -1,8 +1,7 @@
-//! Dies and the channels that they share.
+//! Flash dies and the channels that they share.
 //!
-//! Takes work for a die; gives it back when it is done. Keeps true: a die does one thing at a time;
-//! a channel moves the data of one die at a time; programs and erases of a die are done in the
-//! order in which they came.
+//! Invariants: a die does one operation at a time; a channel transfers the data of one die at a
+//! time; programs and erases of a die are done in the order in which they were queued.
 //!
 //! ```text
 //!             channel 0               channel 1
@@ -13,43 +12,43 @@
 //!   erase     |============ cells ============|
 //! ```
 //!
-//! Reads go before programs and erases that have not begun, at most [`READS_IN_A_ROW`] of them. One
-//! that has begun they wait for, unless the drive can suspend it: then it stops, which costs a
-//! while, and goes on after them where it was.
+//! Reads overtake queued programs and erases, at most [`READS_IN_A_ROW`] of them. They wait for one
+//! that has begun unless the drive can suspend it; suspending takes time, and the operation resumes
+//! where it was after the reads.
 use super::ZnsConfig;
 use super::event_queue::{CommandId, Event, EventQueue};
 use super::time_of;
 use std::collections::VecDeque;
 use zonal_blk::{Bytes, Nanos, ZoneNo};
 
-/// So many reads may go before a program or an erase.
+/// Reads that may overtake a program or an erase.
 const READS_IN_A_ROW: u32 = 8;
 
-/// What a die does.
+/// An operation of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DieOp {
-    /// Program a unit of a zone, which has so many bytes in the write buffer; the rest is padding.
+    /// Program a unit of a zone, of which `bytes` are in the write buffer; the rest is padding.
     Program { zone: ZoneNo, bytes: u64, generation: u32 },
-    /// Program so many units of padding, one at a time.
+    /// Program units of padding, one at a time.
     Pad { command: CommandId, units: u64 },
-    /// Program a copy of a unit that is not full.
+    /// Program a copy of a partial unit.
     Save,
-    /// Erase so many blocks.
+    /// Erase blocks.
     Erase { command: CommandId, blocks: u64 },
-    /// Read so many pages one after the other, and move so many bytes.
+    /// Read pages one after the other and transfer `bytes` of them.
     Read { command: CommandId, pages: u64, bytes: u64 },
-    /// Nothing: says when what came before is done.
+    /// Completes when the operations queued before it are done.
     Barrier { command: CommandId },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DieState {
-    /// The work ends with the event to come.
+    /// The operation is done with the next event.
     Last(DieOp),
-    /// A read's page is being sensed; its data go over the bus next.
+    /// A read's pages are being sensed; its data go over the bus next.
     Sensing { command: CommandId, bytes: u64 },
-    /// A program or an erase is being stopped.
-    Stopping,
+    /// A program or an erase is being suspended.
+    Suspending,
 }
 
 #[derive(Debug, Default)]
@@ -58,11 +57,11 @@ struct Die {
     others: VecDeque<DieOp>,
     state: Option<DieState>,
     until: Nanos,
-    /// Counts what the die began, so that an event says what it is about.
+    /// Counts steps, so that the event of an interrupted step is recognized as stale.
     round: u32,
-    /// A program or an erase that was interrupted, and what is left of it.
+    /// A suspended program or erase, and the time that it still needs.
     suspended: Option<(DieOp, Nanos)>,
-    /// Reads done since the last program or erase began.
+    /// Reads since the last program or erase began.
     reads_in_a_row: u32,
 }
 
@@ -70,7 +69,7 @@ struct Die {
 #[derive(Debug)]
 pub(super) struct Flash {
     dies: Vec<Die>,
-    /// By channel, when it is free.
+    /// When each channel is free.
     channels: Vec<Nanos>,
     unit: Bytes,
     channel_rate: Bytes,
@@ -94,31 +93,32 @@ impl Flash {
         }
     }
 
-    /// Gives a die something to do.
-    pub(super) fn add(&mut self, now: Nanos, die: u32, work: DieOp, events: &mut EventQueue) {
+    /// Queues an operation on a die.
+    pub(super) fn add(&mut self, now: Nanos, die: u32, op: DieOp, events: &mut EventQueue) {
         let d = &mut self.dies[die as usize];
-        if let DieOp::Read { .. } = work {
-            d.reads.push_back(work);
+        if let DieOp::Read { .. } = op {
+            d.reads.push_back(op);
             if let Some(cost) = self.suspend {
                 d.interrupt(now, die, cost, events);
             }
         } else {
-            d.others.push_back(work);
+            d.others.push_back(op);
         }
     }
 
-    /// Whether the die has programs or erases to do.
+    /// Whether the die has programs or erases pending.
     pub(super) fn is_writing(&self, die: u32) -> bool {
         let d = &self.dies[die as usize];
         let state =
-            matches!(d.state, Some(DieState::Last(work)) if !matches!(work, DieOp::Read { .. }));
+            matches!(d.state, Some(DieState::Last(op)) if !matches!(op, DieOp::Read { .. }));
         state
             || d.suspended.is_some()
             || !d.others.is_empty()
-            || d.state == Some(DieState::Stopping)
+            || d.state == Some(DieState::Suspending)
     }
 
-    /// Lets a die begin what it has to do, if it is free. Gives a [`DieOp::Barrier`] that it comes to.
+    /// Begins the next operation of a die that is free. Returns a [`DieOp::Barrier`] that it
+    /// reaches.
     pub(super) fn begin(&mut self, now: Nanos, die: u32, events: &mut EventQueue) -> Option<DieOp> {
         let nr_channels = self.channels.len();
         let d = &mut self.dies[die as usize];
@@ -136,13 +136,13 @@ impl Flash {
             d.set(die, DieState::Sensing { command, bytes }, sensed, events);
             return None;
         }
-        if let Some((work, left)) = d.suspended.take() {
-            d.set(die, DieState::Last(work), now + left, events);
+        if let Some((op, left)) = d.suspended.take() {
+            d.set(die, DieState::Last(op), now + left, events);
             return None;
         }
-        let work = d.others.pop_front()?;
-        let until = match work {
-            DieOp::Barrier { .. } => return Some(work),
+        let op = d.others.pop_front()?;
+        let until = match op {
+            DieOp::Barrier { .. } => return Some(op),
             DieOp::Erase { blocks, .. } => now + Nanos(self.erase.0.saturating_mul(blocks)),
             _ => {
                 let free = now.max(*bus) + time_of(self.unit.0, self.channel_rate);
@@ -151,19 +151,19 @@ impl Flash {
             }
         };
         d.reads_in_a_row = 0;
-        d.set(die, DieState::Last(work), until, events);
+        d.set(die, DieState::Last(op), until, events);
         None
     }
 
-    /// All that was to happen has happened by `now`.
+    /// All pending operations are done, at `now`.
     pub(super) fn drained(&mut self, now: Nanos) {
         for free in &mut self.channels {
             *free = now.min(*free);
         }
     }
 
-    /// A die has come to the end of something. Gives the work that is done.
-    pub(super) fn ended(
+    /// Finishes a step of a die. Returns the operation that is done with it, if any.
+    pub(super) fn step(
         &mut self,
         now: Nanos,
         die: u32,
@@ -176,20 +176,20 @@ impl Flash {
             return None;
         }
         match d.state.take()? {
-            DieState::Stopping => None,
+            DieState::Suspending => None,
             DieState::Sensing { command, bytes } => {
                 let bus = &mut self.channels[die as usize % nr_channels];
                 *bus = now.max(*bus) + time_of(bytes, self.channel_rate);
-                let work = DieOp::Read { command, pages: 0, bytes };
-                d.set(die, DieState::Last(work), *bus, events);
+                let op = DieOp::Read { command, pages: 0, bytes };
+                d.set(die, DieState::Last(op), *bus, events);
                 None
             }
             DieState::Last(DieOp::Pad { command, units }) if units > 1 => {
-                // Others come between two units.
+                // Other operations may come between two units.
                 d.others.push_back(DieOp::Pad { command, units: units - 1 });
                 None
             }
-            DieState::Last(work) => Some(work),
+            DieState::Last(op) => Some(op),
         }
     }
 }
@@ -202,15 +202,15 @@ impl Die {
         events.add(until, Event::Die { die, round: self.round });
     }
 
-    /// Stops a program or an erase for the sake of a read.
+    /// Suspends a program or an erase in favour of a read.
     fn interrupt(&mut self, now: Nanos, die: u32, cost: Nanos, events: &mut EventQueue) {
-        if let Some(DieState::Last(work)) = self.state
-            && !matches!(work, DieOp::Read { .. })
+        if let Some(DieState::Last(op)) = self.state
+            && !matches!(op, DieOp::Read { .. })
             && self.reads_in_a_row < READS_IN_A_ROW
             && self.until > now + cost
         {
-            self.suspended = Some((work, self.until - now));
-            self.set(die, DieState::Stopping, now + cost, events);
+            self.suspended = Some((op, self.until - now));
+            self.set(die, DieState::Suspending, now + cost, events);
         }
     }
 }
@@ -244,24 +244,24 @@ mod tests {
         DieOp::Read { command: CommandId(nr), pages: 1, bytes: 8 }
     }
 
-    /// Gives the works at their times; what is done when, with the die.
-    fn run(mut flash: Flash, works: &[(u64, u32, DieOp)]) -> Vec<(u64, u32, &'static str)> {
+    /// Queues operations at their times; returns when each was done, and on which die.
+    fn run(mut flash: Flash, ops: &[(u64, u32, DieOp)]) -> Vec<(u64, u32, &'static str)> {
         let mut events = EventQueue::default();
         let mut ends = Vec::new();
-        let mut works = works.iter().peekable();
+        let mut ops = ops.iter().peekable();
         loop {
-            let given = works.peek().map(|(at, ..)| Nanos(*at));
+            let queued = ops.peek().map(|(at, ..)| Nanos(*at));
             let next = events.next();
-            match (given, next) {
+            match (queued, next) {
                 (Some(at), next) if next.is_none_or(|next| at < next) => {
-                    let &(_, die, work) = works.next().expect("peeked");
-                    flash.add(at, die, work, &mut events);
+                    let &(_, die, op) = ops.next().expect("peeked");
+                    flash.add(at, die, op, &mut events);
                     assert!(flash.begin(at, die, &mut events).is_none());
                 }
                 (_, Some(next)) => {
                     let (at, event) = events.pop(next).expect("it is next");
                     let Event::Die { die, round } = event else { panic!("only dies") };
-                    let name = match flash.ended(at, die, round, &mut events) {
+                    let name = match flash.step(at, die, round, &mut events) {
                         Some(DieOp::Program { .. }) => Some("program"),
                         Some(DieOp::Erase { .. }) => Some("erase"),
                         Some(DieOp::Read { .. }) => Some("read"),
@@ -277,17 +277,17 @@ mod tests {
     }
 
     #[test]
-    fn dies_work_side_by_side_and_take_turns_on_the_channel() {
-        let works = [(0, 0, PROGRAM), (0, 1, PROGRAM), (0, 0, PROGRAM)];
+    fn dies_work_in_parallel_and_share_the_channel() {
+        let ops = [(0, 0, PROGRAM), (0, 1, PROGRAM), (0, 0, PROGRAM)];
         let expected = [(164, 0, "program"), (228, 1, "program"), (328, 0, "program")];
-        assert_eq!(run(flash(false), &works), expected);
+        assert_eq!(run(flash(false), &ops), expected);
     }
 
     #[test]
-    fn reads_go_before_programs_that_wait_and_behind_one_that_has_begun() {
-        let works = [(0, 0, PROGRAM), (1, 0, PROGRAM), (2, 0, read(0)), (2, 1, read(1))];
-        let ends = run(flash(false), &works);
-        // The bus of the second die's read is free after the first program's data.
+    fn reads_overtake_queued_programs_but_not_one_that_has_begun() {
+        let ops = [(0, 0, PROGRAM), (1, 0, PROGRAM), (2, 0, read(0)), (2, 1, read(1))];
+        let ends = run(flash(false), &ops);
+        // The second die's read waits for the bus until the first program's data are across.
         let expected = [(72, 1, "read"), (164 + 28, 0, "read"), (192 + 164, 0, "program")];
         assert_eq!(ends[0], expected[0]);
         assert_eq!(ends[1], (164, 0, "program"));
@@ -295,27 +295,27 @@ mod tests {
     }
 
     #[test]
-    fn reads_without_end_do_not_keep_a_program_from_beginning() {
-        let mut works = vec![(0, 0, read(0)), (0, 0, PROGRAM)];
-        works.extend((1..20).map(|nr| (0, 0, read(nr))));
-        let ends = run(flash(false), &works);
+    fn endless_reads_do_not_starve_a_program() {
+        let mut ops = vec![(0, 0, read(0)), (0, 0, PROGRAM)];
+        ops.extend((1..20).map(|nr| (0, 0, read(nr))));
+        let ends = run(flash(false), &ops);
         let at = ends.iter().position(|(.., name)| *name == "program").expect("it was done");
         assert_eq!(at, READS_IN_A_ROW as usize + 1, "the first read was alone");
     }
 
     #[test]
-    fn suspended_program_goes_on_where_it_was() {
-        let works = [(0, 0, PROGRAM), (100, 0, read(0))];
+    fn suspended_program_resumes_where_it_was() {
+        let ops = [(0, 0, PROGRAM), (100, 0, read(0))];
         let expected = [(100 + 5 + 28, 0, "read"), (133 + 64, 0, "program")];
-        assert_eq!(run(flash(true), &works), expected);
+        assert_eq!(run(flash(true), &ops), expected);
         let erase = DieOp::Erase { command: CommandId(1), blocks: 2 };
-        let works = [(0, 0, erase), (500, 0, read(0)), (1000, 0, read(0))];
-        let ends = run(flash(true), &works);
+        let ops = [(0, 0, erase), (500, 0, read(0)), (1000, 0, read(0))];
+        let ends = run(flash(true), &ops);
         assert_eq!(ends[2], (2000 + 2 * 33, 0, "erase"), "{ends:?}");
     }
 
     #[test]
-    fn padding_lets_others_in_between_its_units() {
+    fn other_operations_come_between_units_of_padding() {
         let pad = DieOp::Pad { command: CommandId(0), units: 2 };
         let ends = run(flash(false), &[(0, 0, pad), (1, 0, PROGRAM)]);
         assert_eq!(ends, [(328, 0, "program"), (492, 0, "other")]);

@@ -1,72 +1,60 @@
-//! What a drive's commands do to its zones and data, apart from the time that it takes.
+//! What a command does to the drive's zones, data and write buffer, apart from the time it takes;
+//! and the rules of zone random write areas.
 //!
-//! Takes requests; gives each a status, and what it means for the write buffer. Keeps true: what
-//! [`crate::zones`] keeps true; with `memory=true` reads give what was last written, a reset
-//! forgetting it.
+//! ```text
+//!        write pointer
+//!    ...------|---------------|---------------|
+//!     written       ZRWA         implicit commit region: a write that ends here advances the
+//!                                write pointer by whole granules until its end is in the ZRWA
+//! ```
+//!
+//! The rules are those of NVMe ZNS 1.1, section 5.7 (implicit commits and the ZRWA flush). The
+//! areas are memory of their own: what lies in one takes no space in the write buffer until it is
+//! committed.
 use super::ZnsConfig;
-use super::zrwa::Zrwa;
-use crate::control::CommandObserver;
-use crate::memory::Memory;
-use crate::zones::Zones;
-use std::sync::{OnceLock, Weak};
+use crate::storage::{ModelStorage, Storage};
 use zonal_blk::{Op, Request, Sector, Status, ZoneNo};
 
-/// The zones of a drive and the data that they have.
+/// The zones of a drive and their data.
 pub(super) struct Medium {
-    /// `None` if they are those of the device that asks how long commands take.
-    zones: Option<Zones>,
+    /// Without storage of its own, this is a model of time: commands always succeed.
+    pub(super) storage: ModelStorage,
     nr_zones: u32,
-    memory: Option<Memory>,
-    zone_size: Sector,
-    area: Option<Zrwa>,
-    pub(super) observer: OnceLock<Weak<dyn CommandObserver>>,
+    zrwa: Option<Zrwa>,
 }
 
 /// What a command means for the write buffer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Effect {
-    /// Bytes that the write pointer of the zone moves by, and that need room.
-    pub(super) room: u64,
-    /// Zones that were emptied.
+    /// Bytes by which the write pointer advances; they need space in the buffer.
+    pub(super) buffer_bytes: u64,
+    /// Zones that a reset has emptied.
     pub(super) emptied: Vec<ZoneNo>,
 }
 
+fn bytes_of(request: &Request) -> u64 {
+    Sector(request.nr_sectors().into()).to_bytes().0
+}
+
 impl Medium {
-    pub(super) fn new(config: &ZnsConfig, capacity: Sector) -> Self {
-        Medium {
-            zones: Some(Zones::new(&config.layout())),
-            nr_zones: config.zones,
-            memory: config.memory.then(|| Memory::new(capacity)),
-            zone_size: config.zone_size.to_sectors(),
-            area: Zrwa::new(config),
-            observer: OnceLock::new(),
-        }
+    pub(super) fn new(config: &ZnsConfig, storage: ModelStorage) -> Self {
+        Medium { storage, nr_zones: config.zones, zrwa: Zrwa::new(config) }
     }
 
-    /// A medium whose zones and data are elsewhere: commands always succeed.
-    pub(super) fn timing_only(config: &ZnsConfig) -> Self {
-        Medium {
-            zones: None,
-            nr_zones: config.zones,
-            memory: None,
-            zone_size: config.zone_size.to_sectors(),
-            area: None,
-            observer: OnceLock::new(),
-        }
+    /// Executes a command of a hardware queue.
+    pub(super) fn execute(&self, queue: usize, request: &mut Request) -> Result<Effect, Status> {
+        let queue = u16::try_from(queue).expect("hardware queues are counted in 16 bits");
+        self.storage.observed(Some(queue), request, |storage, request| match storage {
+            Some(storage) => self.apply(storage, request),
+            None => Ok(self.timing_effect(request)),
+        })
     }
 
-    /// The zones, if they are here.
-    pub(super) fn zones(&self) -> Result<&Zones, Status> {
-        self.zones.as_ref().ok_or(Status::NotSupported)
-    }
-
-    /// What a command means that was done elsewhere.
+    /// The effect of a command that was executed elsewhere.
     fn timing_effect(&self, request: &Request) -> Effect {
         let mut effect = Effect::default();
         match request.op() {
-            op if op.is_write() => {
-                effect.room = Sector(request.nr_sectors().into()).to_bytes().0;
-            }
+            op if op.is_write() => effect.buffer_bytes = bytes_of(request),
             Op::ZoneReset => effect.emptied.push(request.zone()),
             Op::ZoneResetAll => effect.emptied.extend((0..self.nr_zones).map(ZoneNo)),
             _ => {}
@@ -74,135 +62,135 @@ impl Medium {
         effect
     }
 
-    pub(super) fn memory(&self) -> Option<&Memory> {
-        self.memory.as_ref()
-    }
-
-    pub(super) fn zone_start(&self, zone: ZoneNo) -> Sector {
-        Sector(u64::from(zone.0) * self.zone_size.0)
-    }
-
-    /// Executes a command of a hardware queue.
-    pub(super) fn execute(&self, queue: usize, request: &mut Request) -> Result<Effect, Status> {
-        let Some(observer) = self.observer.get().and_then(Weak::upgrade) else {
-            return self.take_effect(request);
-        };
-        observer.before(request);
-        let result = self.take_effect(request);
-        let queue = u16::try_from(queue).expect("hardware queues are counted in 16 bits");
-        observer.after(Some(queue), request, result.as_ref().map_or_else(|&e| e, |_| Status::Ok));
-        result
-    }
-
-    fn take_effect(&self, request: &mut Request) -> Result<Effect, Status> {
-        let Some(zones) = &self.zones else {
-            return Ok(self.timing_effect(request));
-        };
-        let zone = request.zone();
-        let (sector, nr_sectors) = (request.sector(), request.nr_sectors());
+    fn apply(&self, storage: &Storage, request: &mut Request) -> Result<Effect, Status> {
         let mut effect = Effect::default();
-        match request.op() {
-            Op::Write | Op::WriteZeroes => {
-                let moves = match &self.area {
-                    None => {
-                        zones.write(zone, sector, nr_sectors, || self.store(request))?;
-                        Sector(nr_sectors.into())
-                    }
-                    Some(area) => self.write_in_area(zones, area, request)?,
-                };
-                effect.room = moves.to_bytes().0;
+        match (&self.zrwa, request.op()) {
+            (Some(zrwa), Op::Write | Op::WriteZeroes) => {
+                effect.buffer_bytes = write_zrwa(storage, zrwa, request)?.to_bytes().0;
             }
-            Op::ZoneAppend => {
-                zones.append(zone, nr_sectors, |landed| {
-                    request.set_append_sector(landed);
-                    self.store(request);
-                })?;
-                effect.room = Sector(nr_sectors.into()).to_bytes().0;
+            (_, op) => {
+                storage.apply(request, |zone| effect.emptied.push(zone))?;
+                if op.is_write() {
+                    effect.buffer_bytes = bytes_of(request);
+                }
             }
-            Op::Read => {
-                zones.check_read(zone)?;
-                self.load(request);
-            }
-            Op::Flush => {}
-            Op::Discard => return Err(Status::NotSupported),
-            Op::ZoneOpen => zones.open(zone)?,
-            Op::ZoneClose => zones.close(zone)?,
-            Op::ZoneFinish => zones.finish(zone)?,
-            Op::ZoneReset => {
-                zones.reset(zone, || {
-                    self.forget(zone, Sector(0));
-                    effect.emptied.push(zone);
-                })?;
-            }
-            Op::ZoneResetAll => zones.reset_all(|zone| {
-                self.forget(zone, Sector(0));
-                effect.emptied.push(zone);
-            }),
         }
         Ok(effect)
     }
 
-    /// A write in a random write area, or behind it; gives how far the write pointer moves.
-    fn write_in_area(
-        &self,
-        zones: &Zones,
-        area: &Zrwa,
-        request: &mut Request,
-    ) -> Result<Sector, Status> {
-        let zone = request.zone();
-        let start = self.zone_start(zone);
-        let wp = zones.write_pointer(zone);
-        let moves = area.write(wp - start, request.sector() - start, request.end() - start)?;
-        let nr_sectors = u32::try_from(moves.0).expect("an area and a command are short");
-        zones.write(zone, wp, nr_sectors, || self.store(request))?;
-        Ok(moves)
-    }
-
-    /// Moves the write pointer of a zone with a random write area up to `to`; gives by how much.
+    /// Commits a zone's ZRWA up to `to`; returns how far the write pointer has advanced.
     pub(super) fn commit(&self, zone: ZoneNo, to: Sector) -> Result<Sector, Status> {
-        let area = self.area.as_ref().ok_or(Status::NotSupported)?;
-        let zones = self.zones()?;
-        let start = self.zone_start(zone);
+        let zrwa = self.zrwa.as_ref().ok_or(Status::NotSupported)?;
+        let zones = self.storage.get()?.zones()?;
+        let start = zones.start(zone);
         let wp = zones.write_pointer(zone);
         let to = to.0.checked_sub(start.0).ok_or(Status::Invalid)?;
-        let moves = area.commit(wp - start, Sector(to))?;
-        let nr_sectors = u32::try_from(moves.0).expect("an area is short");
+        let advance = zrwa.commit(wp - start, Sector(to))?;
+        let nr_sectors = u32::try_from(advance.0).expect("an area is short");
         zones.write(zone, wp, nr_sectors, || {})?;
-        Ok(moves)
+        Ok(advance)
+    }
+}
+
+/// A write in a zone's ZRWA or beyond it; returns how far it advances the write pointer.
+fn write_zrwa(storage: &Storage, zrwa: &Zrwa, request: &mut Request) -> Result<Sector, Status> {
+    let zones = storage.zones()?;
+    let zone = request.zone();
+    let start = zones.start(zone);
+    let wp = zones.write_pointer(zone);
+    let advance = zrwa.write(wp - start, request.sector() - start, request.end() - start)?;
+    let nr_sectors = u32::try_from(advance.0).expect("an area and a command are short");
+    zones.write(zone, wp, nr_sectors, || storage.store(request))?;
+    Ok(advance)
+}
+
+/// The zone random write area (ZRWA) of a drive's zones, in sectors.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Zrwa {
+    size: u64,
+    granularity: u64,
+    capacity: u64,
+}
+
+impl Zrwa {
+    /// `None` for a drive without ZRWA.
+    pub(super) fn new(config: &ZnsConfig) -> Option<Self> {
+        let sectors = |bytes: zonal_blk::Bytes| bytes.to_sectors().0;
+        (config.zrwa.0 > 0).then(|| Zrwa {
+            size: sectors(config.zrwa),
+            granularity: sectors(config.zrwa_granularity),
+            capacity: sectors(config.zone_capacity),
+        })
     }
 
-    /// Keeps a write's data; a bio without a buffer writes zeroes.
-    fn store(&self, request: &mut Request) {
-        if let Some(memory) = &self.memory {
-            request.for_each_segment(|sector, nr_sectors, buf| match buf {
-                Some(buf) => memory.write(sector, buf),
-                None => memory.zero(sector, nr_sectors.into()),
-            });
+    /// How far a write of `from..to` advances the write pointer from `wp`; all are offsets in the
+    /// zone.
+    ///
+    /// # Errors
+    /// [`Status::IoError`] for a write below the write pointer or too far beyond it.
+    pub(super) fn write(&self, wp: Sector, from: Sector, to: Sector) -> Result<Sector, Status> {
+        let zrwa_end = wp.0 + self.size;
+        if from < wp || to.0 > zrwa_end + self.size || to.0 > self.capacity {
+            return Err(Status::IoError);
         }
+        let beyond = to.0.saturating_sub(zrwa_end);
+        Ok(Sector(beyond.next_multiple_of(self.granularity).min(self.capacity - wp.0)))
     }
 
-    /// Gives a read its data.
-    fn load(&self, request: &mut Request) {
-        if let Some(memory) = &self.memory {
-            request.for_each_segment(|sector, _, buf| {
-                if let Some(buf) = buf {
-                    memory.read(sector, buf);
+    /// How far a commit up to `to` advances the write pointer from `wp`.
+    ///
+    /// # Errors
+    /// [`Status::Invalid`] if `to` is not the end of a granule in the ZRWA.
+    pub(super) fn commit(&self, wp: Sector, to: Sector) -> Result<Sector, Status> {
+        let moves = to.0.checked_sub(wp.0).ok_or(Status::Invalid)?;
+        let in_zrwa = to.0 <= (wp.0 + self.size).min(self.capacity);
+        let whole = moves.is_multiple_of(self.granularity) || to.0 == self.capacity;
+        if in_zrwa && whole { Ok(Sector(moves)) } else { Err(Status::Invalid) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ZRWA: Zrwa = Zrwa { size: 8, granularity: 2, capacity: 30 };
+
+    /// One granule at a time, until the end of the write is in the ZRWA.
+    fn model(wp: u64, from: u64, to: u64) -> Option<u64> {
+        let mut moved = wp;
+        while to > moved + ZRWA.size && moved < ZRWA.capacity {
+            moved = (moved + ZRWA.granularity).min(ZRWA.capacity);
+        }
+        (from >= wp && to <= ZRWA.capacity && to <= wp + 2 * ZRWA.size).then_some(moved - wp)
+    }
+
+    #[test]
+    fn every_write_moves_the_pointer_as_if_granule_by_granule() {
+        for wp in 0..=30 {
+            for from in 0..=30 {
+                for to in from + 1..=34 {
+                    let moves = ZRWA.write(Sector(wp), Sector(from), Sector(to));
+                    let moves = moves.ok().map(|moves| moves.0);
+                    assert_eq!(moves, model(wp, from, to), "{wp}: {from}..{to}");
                 }
-            });
+            }
         }
     }
 
-    /// Keeps the first `nr_sectors` of a write that goes to `at`.
-    pub(super) fn store_part(&self, request: &mut Request, at: Sector, nr_sectors: u32) {
-        if let Some(memory) = &self.memory {
-            memory.write_part(request, at, nr_sectors);
-        }
-    }
-
-    /// Forgets the data of a zone from `from` on, from its start.
-    pub(super) fn forget(&self, zone: ZoneNo, from: Sector) {
-        if let Some(memory) = &self.memory {
-            memory.zero(self.zone_start(zone) + from, (self.zone_size - from).0);
+    #[test]
+    fn commits_end_at_granules_of_the_zrwa_or_at_the_capacity() {
+        for (wp, to, expected) in [
+            (4, 4, Ok(0)),
+            (4, 6, Ok(2)),
+            (4, 12, Ok(8)),
+            (4, 14, Err(Status::Invalid)),
+            (4, 7, Err(Status::Invalid)),
+            (4, 2, Err(Status::Invalid)),
+            (25, 30, Ok(5)),
+            (25, 31, Err(Status::Invalid)),
+        ] {
+            let moves = ZRWA.commit(Sector(wp), Sector(to)).map(|moves| moves.0);
+            assert_eq!(moves, expected, "{wp} to {to}");
         }
     }
 }

@@ -1,43 +1,40 @@
-//! The ZNS drive: an NVMe flash drive with zones, as a model of what takes time in it.
+//! The ZNS drive: a model of the parts of an NVMe flash drive with zones that take time.
 //!
-//! Takes requests through its hardware queues; gives them back when a drive of these parts would.
-//! Keeps true: what [`crate::zones`] keeps true, and what each part below says of itself; the same
-//! commands at the same times end at the same times.
+//! The same commands at the same times complete at the same times.
 //!
 //! ```text
 //!  queue --\
-//!  queue ---+--> drive      the controller takes commands up, one at a time
+//!  queue ---+--> drive      the controller fetches commands, one at a time
 //!  queue --/       |
 //!                medium     zones, write pointers, data: what a command does
 //!                  |
 //!                buffer     data of writes, gathered into units that can be programmed
-//!                  |        (stripe: which unit lies on which die)
-//!                flash      dies that read, program and erase, and the channels to them
+//!                  |        (stripe: which unit is on which die)
+//!                flash      dies that read, program and erase, and their channels
 //! ```
 //!
-//! Everything happens at a time that is known when its cause happens, so the drive is a list of
-//! events to come (`events`), and whoever starts or polls a command lets all happen that is due.
-//! The hardware queues share the drive behind one lock, taken once a call.
+//! The time of an event is known when its cause happens, so the drive is a queue of events to come
+//! (`event_queue`), and every call from a hardware queue first processes the events that are due.
+//! The hardware queues share the drive behind one lock, taken once per call.
 //!
-//! `docs/models.md` has the parameters, where they come from, and what the model leaves out.
+//! `docs/models.md` lists the parameters, where they come from, and what the model leaves out.
 mod buffer;
 mod config;
 mod drive;
 mod event_queue;
-mod fault;
 mod flash;
 mod medium;
-mod model;
 mod stripe;
-mod zrwa;
 
+use crate::control::{CommandObserver, DeviceControl, Estimate, EstimatedLoad};
 use crate::null::{ConfigError, rule};
-use crate::quantity::format_size;
+use crate::quantity::{format_rate, format_size, format_time};
+use crate::storage::{ModelStorage, Storage, Stored};
 use crate::zones::Zones;
 pub use config::ZnsConfig;
 use drive::Drive;
 use medium::Medium;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use zonal_blk::{
     Bytes, Device, HwQueue, Limits, Nanos, Request, Sector, Status, Wake, Zone, ZoneCondition,
     ZoneNo,
@@ -52,20 +49,18 @@ pub struct ZnsDevice {
 }
 
 impl ZnsDevice {
-    /// Makes a drive, all of its zones empty.
+    /// Creates a drive, all of its zones empty.
     ///
     /// # Errors
     /// The first rule that the configuration breaks.
     pub fn new(config: &ZnsConfig) -> Result<Self, ConfigError> {
         let limits = config.limits()?;
-        let medium = Arc::new(Medium::new(config, limits.capacity));
-        let drive = Mutex::new(Drive::new(config, Arc::clone(&medium)));
-        Ok(ZnsDevice { config: config.clone(), limits, medium, drive })
+        let storage = Storage::new(&limits, Some(&config.layout()), config.memory);
+        Ok(Self::with_storage(config, limits, ModelStorage::own(storage)))
     }
 
-    /// A drive that takes time for commands whose zones and data are elsewhere; `state` says how
-    /// many bytes each zone has, and its condition. A command that such a drive could not do must not
-    /// come here.
+    /// A drive that only models time, for commands whose zones and data are elsewhere: they always
+    /// succeed. `state` returns the bytes written to each zone, and its condition.
     ///
     /// # Errors
     /// The first rule that the configuration breaks; it must have no random write areas.
@@ -76,22 +71,26 @@ impl ZnsDevice {
         rule("zrwa", config.zrwa == Bytes(0), format_size(config.zrwa.0), || {
             "0 for a drive whose zones are in an image".to_owned()
         })?;
-        let limits = config.limits()?;
-        let medium = Arc::new(Medium::timing_only(config));
-        let mut drive = Drive::new(config, Arc::clone(&medium));
+        let device = Self::with_storage(config, config.limits()?, ModelStorage::timing_only());
         for zone in (0..config.zones).map(ZoneNo) {
             let (written, cond) = state(zone);
-            drive.load_zone(zone, written, cond);
+            device.lock().load_zone(zone, written, cond);
         }
-        Ok(ZnsDevice { config: config.clone(), limits, medium, drive: Mutex::new(drive) })
+        Ok(device)
     }
 
-    /// The drive's zones, if it has them itself.
+    fn with_storage(config: &ZnsConfig, limits: Limits, storage: ModelStorage) -> Self {
+        let medium = Arc::new(Medium::new(config, storage));
+        let drive = Mutex::new(Drive::new(config, Arc::clone(&medium)));
+        ZnsDevice { config: config.clone(), limits, medium, drive }
+    }
+
+    /// The drive's zones; `None` in a model of time.
     pub fn zones(&self) -> Option<&Zones> {
-        self.medium.zones().ok()
+        self.storage().and_then(Storage::zones).ok()
     }
 
-    /// Bytes that the write buffer holds.
+    /// Bytes in the write buffer.
     pub fn buffered(&self) -> Bytes {
         Bytes(self.lock().buffered())
     }
@@ -100,9 +99,9 @@ impl ZnsDevice {
     /// which the block layer has no operation.
     ///
     /// # Errors
-    /// [`Status::NotSupported`] for a drive without such areas; [`Status::Invalid`] for a zone that
-    /// the drive does not have or if `to` is not a granule's end in the area;
-    /// [`Status::Again`] if the write buffer has no room at `now`; as [`Zones::write`].
+    /// [`Status::NotSupported`] for a drive without ZRWA; [`Status::Invalid`] for a zone that does
+    /// not exist or if `to` is not the end of a granule in the area; [`Status::Again`] if the write
+    /// buffer has no space at `now`; and those of [`Zones::write`].
     pub fn commit(&self, now: Nanos, zone: ZoneNo, to: Sector) -> Result<(), Status> {
         if zone.0 >= self.limits.nr_zones {
             return Err(Status::Invalid);
@@ -111,7 +110,7 @@ impl ZnsDevice {
     }
 
     fn lock(&self) -> MutexGuard<'_, Drive> {
-        self.drive.lock().expect("a thread died in the drive")
+        self.drive.lock().expect("no thread panics in the drive")
     }
 }
 
@@ -121,7 +120,7 @@ impl Device for ZnsDevice {
     }
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
-        self.medium.zones()?.report(first, max, zones)
+        self.storage()?.zones()?.report(first, max, zones)
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
@@ -151,8 +150,95 @@ impl HwQueue for Queue {
     }
 }
 
-/// How long so many bytes take at so many bytes a second, rounded up.
+/// Size of a random read, in bytes.
+const READ: u64 = 4096;
+
+impl DeviceControl for ZnsDevice {
+    fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
+        self.storage()?.set_condition(zone, to)?;
+        self.zone_changed(zone);
+        Ok(())
+    }
+
+    fn characteristics(&self) -> Vec<(&'static str, String)> {
+        let config = &self.config;
+        vec![
+            (
+                "controller",
+                format!(
+                    "{} a write, {} a read, {} more for another zone",
+                    format_time(config.write_time.0),
+                    format_time(config.read_time.0),
+                    format_time(config.zone_switch.0)
+                ),
+            ),
+            ("link", format_rate(config.link_rate.0)),
+            ("a zone's way in", format_rate(config.zone_rate.0)),
+            ("write buffer", format_size(config.buffer.0)),
+            (
+                "flash",
+                format!(
+                    "{} dies on {} channels of {}, {} to a zone",
+                    config.dies,
+                    config.channels,
+                    format_rate(config.channel_rate.0),
+                    config.zone_dies
+                ),
+            ),
+            (
+                "unit",
+                format!(
+                    "{} programmed in {}, {} the dies of a zone, {} all",
+                    format_size(config.unit().0),
+                    format_time(config.program.0),
+                    format_rate(config.program_rate(config.zone_dies).0),
+                    format_rate(config.program_rate(config.dies).0)
+                ),
+            ),
+        ]
+    }
+
+    fn estimates(&self) -> Vec<Estimate> {
+        let config = &self.config;
+        let zone = |load| Estimate {
+            load,
+            value: config.zone_rate.0 as f64,
+            from: "zone_rate".to_owned(),
+        };
+        let read = config.read_time + config.page_read + time_of(READ, config.channel_rate);
+        let read = read + time_of(READ, config.link_rate);
+        vec![
+            zone(EstimatedLoad::SequentialAtStart),
+            zone(EstimatedLoad::SequentialAtEnd),
+            Estimate {
+                load: EstimatedLoad::RandomReads,
+                value: 1e9 / read.0 as f64,
+                from: "controller, page read and two transfers".to_owned(),
+            },
+        ]
+    }
+}
+
+impl Stored for ZnsDevice {
+    fn storage(&self) -> Result<&Storage, Status> {
+        self.medium.storage.get()
+    }
+
+    fn zone_changed(&self, zone: ZoneNo) {
+        self.lock().reload_zone(zone);
+    }
+
+    fn complete_pending(&self) {
+        self.lock().drain();
+    }
+
+    fn observe(&self, observer: Weak<dyn CommandObserver>) -> bool {
+        self.medium.storage.set_observer(observer)
+    }
+}
+
+/// The time that `bytes` take at `rate` bytes per second, rounded up.
 fn time_of(bytes: u64, rate: Bytes) -> Nanos {
     let nanos = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(rate.0));
-    Nanos(u64::try_from(nanos).expect("rates of 1 MiB a second and more"))
+    Nanos(u64::try_from(nanos).expect("rates are at least 1 MB/s"))
 }

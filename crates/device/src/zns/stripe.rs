@@ -1,10 +1,10 @@
-//! Where a zone's data lie: a unit on each die of its stripe in turn.
+//! Where a zone's data are: units on the dies of its stripe in turn.
 //!
-//! Takes a zone and an offset in it; gives dies. Keeps true: the zones of one stripe begin on
-//! different dies, so that zones written together from their starts do not all meet on one.
+//! The zones of one stripe begin on different dies, so that zones written together from their
+//! starts do not all contend for one.
 //!
 //! ```text
-//!   4 dies, 2 to a zone         zone 0: d0 d1 d0 d1 ...     zone 2: d1 d0 d1 d0 ...
+//!   4 dies, 2 per zone          zone 0: d0 d1 d0 d1 ...     zone 2: d1 d0 d1 d0 ...
 //!                               zone 1: d2 d3 d2 d3 ...     zone 3: d3 d2 d3 d2 ...
 //! ```
 use super::ZnsConfig;
@@ -22,11 +22,11 @@ pub(super) struct Stripe {
     block: u64,
 }
 
-/// What a read wants of one die.
+/// The part of a read that is on one die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) die: u32,
-    /// Pages, of all planes at once.
+    /// Pages, each of all planes.
     pub(super) pages: u64,
     pub(super) bytes: u64,
 }
@@ -50,7 +50,7 @@ impl Stripe {
         first + u32::try_from(turn).expect("a remainder is less than its divisor")
     }
 
-    /// The dies of a zone, each with how many of the units from `from` up to `to` lie there.
+    /// The dies of a zone, each with its number of units in `from..to`.
     pub(super) fn units_by_die(
         &self,
         zone: ZoneNo,
@@ -63,12 +63,12 @@ impl Stripe {
             .map(move |unit| (this.die(zone, unit), (to - unit).div_ceil(dies)))
     }
 
-    /// Blocks of a die that so many units take.
+    /// Blocks of a die that `units` units occupy.
     pub(super) fn blocks(&self, units: u64) -> u64 {
         (units * self.unit).div_ceil(self.block)
     }
 
-    /// What reading from `from` up to `to`, in bytes from the zone's start, wants of which die.
+    /// The parts of a read of bytes `from..to` of a zone, die by die.
     pub(super) fn pieces(
         &self,
         zone: ZoneNo,
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn units_go_round_the_dies_of_the_zones_stripe() {
+    fn units_rotate_over_the_dies_of_the_zones_stripe() {
         let dies = |zone| (0..4).map(move |unit| stripe().die(ZoneNo(zone), unit));
         assert!(dies(0).eq([0, 1, 0, 1]));
         assert!(dies(1).eq([2, 3, 2, 3]));

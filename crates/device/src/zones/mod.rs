@@ -1,13 +1,12 @@
-//! The zones of a device: conditions, write pointers, and the commands that change them.
+//! The zone state machine: conditions, write pointers, and the commands that change them.
 //!
-//! Takes writes and zone management commands; gives each a status, and the zones as a device
-//! reports them. Keeps true: a sequential zone is written at its write pointer only, never beyond
-//! its capacity; no more zones are open or active than the limits allow.
+//! Invariants: a sequential zone is written only at its write pointer and never beyond its
+//! capacity; no more zones are open or active than the limits allow.
 //!
-//! The conditions are those of NVMe ZNS 1.1 section 2.1.1; where the standards leave a choice, it
-//! is that of Linux's null_blk: an open zone that was not written becomes empty when it is closed,
-//! finishing an empty or closed zone needs the resources that writing it would need, closing a
-//! closed zone and finishing a full one succeed and change nothing.
+//! The conditions are those of NVMe ZNS 1.1 section 2.1.1. Where the standards leave a choice, this
+//! follows Linux's null_blk: closing an open zone that was not written makes it empty; finishing an
+//! empty or closed zone needs the resources that writing it would need; closing a closed zone and
+//! finishing a full one are successful no-ops.
 //!
 //! ```text
 //!               write                      write up to the capacity, finish
@@ -24,64 +23,64 @@
 //!
 //! # Locks
 //!
-//! A zone has its own lock. One more lock guards the accounts of open and active zones. It is
-//! taken by transitions alone, always after the zone's, so a write to a zone that is open takes
-//! one uncontended lock; a device without limits has no accounts.
+//! Each zone has a lock, and one more lock guards the counts of open and active zones. Only
+//! transitions take the counts lock, always after the zone's, so a write to an open zone takes one
+//! uncontended lock. A device without limits has no counts.
 //!
 //! A zone that opens at the limit must close *another* zone, whose lock it cannot wait for: two
 //! zones could wait for each other. So the condition of a zone is an atomic beside its lock, and
-//! the accounts' lock is enough for this one transition:
+//! this one transition, ImplicitOpen to Closed, needs only the counts lock:
 //!
-//! - every transition of a zone holds the accounts' lock; all but ImplicitOpen -> Closed hold the
-//!   zone's lock too. So nobody ever holds or waits for two zones' locks, and the order zone, then
-//!   accounts has no cycle.
-//! - a transition reads the condition that it starts from under the accounts' lock, where it is
-//!   settled, and not before.
-//! - a write that found its zone open and then loses the zone to an implicit close counts as done
-//!   before the close: it holds the zone's lock until its write pointer has moved, and reports
-//!   take that lock, so nobody can see the zone closed with the write still to come.
-//! - an implicitly open zone has been written, or its writer holds its lock and is about to move
-//!   its write pointer. So the implicit close leads to Closed, never to Empty, and need not know
-//!   the write pointer.
+//! - Every transition holds the counts lock; all but ImplicitOpen to Closed also hold the zone's
+//!   lock. So no thread ever holds or waits for the locks of two zones, and the order zone, then
+//!   counts has no cycle.
+//! - A transition reads the condition that it starts from under the counts lock, where it is
+//!   stable, and not before.
+//! - A write that found its zone open and then loses the zone to an implicit close counts as done
+//!   before the close. It holds the zone's lock until its write pointer has moved, and zone reports
+//!   take that lock, so no report shows the zone closed with the write still to come.
+//! - An implicitly open zone has been written, or its writer holds its lock and is about to move
+//!   its write pointer. So an implicit close leads to Closed, never to Empty, and need not read the
+//!   write pointer.
 mod resources;
-mod slot;
 
 pub use resources::ResourceCounts;
 use resources::Resources;
-use slot::Slot;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, Ordering};
+use zonal_blk::lock::{SpinLock, SpinLockGuard};
 use zonal_blk::{Sector, Status, Zone, ZoneCondition, ZoneKind, ZoneNo};
 
-/// How a device's zones lie and what it limits.
+/// Zone geometry and limits of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneLayout {
     /// Number of zones.
     pub nr_zones: u32,
-    /// Distance between zone starts.
+    /// Zone size: the distance between zone starts.
     pub zone_size: Sector,
-    /// Writable sectors of a sequential zone, at most `zone_size`. Conventional zones have all.
+    /// Zone capacity of sequential zones, at most `zone_size`. Conventional zones have no other.
     pub zone_capacity: Sector,
     /// Leading zones that are conventional.
     pub conventional: u32,
-    /// Zones that may be open at once, 0 for no limit. A limit that all sequential zones stay
-    /// within is none.
+    /// Maximum open zones, 0 for no limit. A limit of at least the number of sequential zones is
+    /// no limit.
     pub max_open: u32,
-    /// Zones that may be active at once, with the same rules.
+    /// Maximum active zones, with the same rules.
     pub max_active: u32,
 }
 
 impl ZoneLayout {
-    /// The limit on open zones that can be felt; 0 for none.
+    /// The limit on open zones that can take effect; 0 for none.
     pub fn open_limit(&self) -> u32 {
         self.effective(self.max_open)
     }
 
-    /// The limit on active zones that can be felt; 0 for none.
+    /// The limit on active zones that can take effect; 0 for none.
     pub fn active_limit(&self) -> u32 {
         self.effective(self.max_active)
     }
 
-    /// `limit`, or 0 if the sequential zones cannot exceed it, as null_blk has it.
+    /// `limit`, or 0 if the sequential zones cannot exceed it, as in null_blk.
     fn effective(&self, limit: u32) -> u32 {
         if limit < self.nr_zones.saturating_sub(self.conventional) { limit } else { 0 }
     }
@@ -89,8 +88,8 @@ impl ZoneLayout {
 
 /// The zones of a device. Shared by all of its queues.
 ///
-/// Positions are absolute, in sectors. Zone numbers come from the block layer, which has checked
-/// them; one beyond the last zone is a bug and panics.
+/// Positions are absolute, in sectors. The block layer has checked zone numbers; one beyond the
+/// last zone is a bug and panics.
 pub struct Zones {
     slots: Box<[Slot]>,
     zone_size: u64,
@@ -98,12 +97,12 @@ pub struct Zones {
     conventional: u32,
     max_open: u32,
     max_active: u32,
-    /// In a box, so that taking the lock does not disturb who reads the fields above.
+    /// Boxed, so that taking the lock does not invalidate the cache line of the fields above.
     resources: Option<Box<Mutex<Resources>>>,
 }
 
 impl Zones {
-    /// Makes the zones of a new device: all sequential zones empty.
+    /// The zones of a new device: all sequential zones empty.
     ///
     /// # Panics
     /// If more zones are conventional than there are, or the capacity is larger than the zone.
@@ -133,12 +132,12 @@ impl Zones {
         }
     }
 
-    /// Makes the zones of a device that has been used: `state` gives the condition of each
-    /// sequential zone, and where its next write must begin, from the zone's start. More zones may
-    /// be active than the limit allows; then no other becomes active until some are not.
+    /// The zones of a device that has been used: `state` returns the condition of each sequential
+    /// zone and its write pointer, as an offset in the zone. More zones may be active than the limit
+    /// allows; no other becomes active then until some no longer are.
     ///
     /// # Panics
-    /// As [`Zones::new`]; for a zone that is said to be open, or conventional and is not.
+    /// As [`Zones::new`], or if `state` calls a zone open or conventional.
     pub fn restore(
         layout: &ZoneLayout,
         mut state: impl FnMut(ZoneNo) -> (ZoneCondition, Sector),
@@ -146,7 +145,10 @@ impl Zones {
         let zones = Zones::new(layout);
         for zone in (layout.conventional..layout.nr_zones).map(ZoneNo) {
             let (cond, wp) = state(zone);
-            assert!(!cond.is_open() && cond != ZoneCondition::NotWritePointer, "as after power on");
+            assert!(
+                !cond.is_open() && cond != ZoneCondition::NotWritePointer,
+                "no zone is open after power on"
+            );
             if cond != ZoneCondition::Empty {
                 zones.account(zone, ZoneCondition::Empty, cond);
                 *zones.slots[zone.index()].lock() = wp.0;
@@ -155,20 +157,20 @@ impl Zones {
         zones
     }
 
-    /// Notes a condition that needs no room among the open or active zones.
+    /// Sets a condition that needs no open or active resource.
     fn account(&self, zone: ZoneNo, from: ZoneCondition, to: ZoneCondition) {
         if let Some(resources) = &self.resources {
-            resources.lock().expect(ACCOUNTS).moved(zone, from, to);
+            resources.lock().expect(COUNTS).moved(zone, from, to);
         }
         self.slots[zone.index()].cond.set(to);
     }
 
-    /// Zones that may be open at once; 0 for no limit.
+    /// Maximum open zones; 0 for no limit.
     pub fn max_open(&self) -> u32 {
         self.max_open
     }
 
-    /// Zones that may be active at once; 0 for no limit.
+    /// Maximum active zones; 0 for no limit.
     pub fn max_active(&self) -> u32 {
         self.max_active
     }
@@ -183,8 +185,13 @@ impl Zones {
         zone.0 < self.conventional
     }
 
-    fn start(&self, zone: ZoneNo) -> u64 {
-        u64::from(zone.0) * self.zone_size
+    /// The first sector of a zone.
+    pub(crate) fn start(&self, zone: ZoneNo) -> Sector {
+        Sector(u64::from(zone.0) * self.zone_size)
+    }
+
+    pub(crate) fn zone_size(&self) -> Sector {
+        Sector(self.zone_size)
     }
 
     /// Whether the zone can be read. Takes no lock.
@@ -199,11 +206,11 @@ impl Zones {
         Ok(())
     }
 
-    /// Writes `nr_sectors` at `sector`. `store` runs if the write is accepted; in a sequential
-    /// zone under its lock, so that a reset comes before or after write and data.
+    /// Writes `nr_sectors` at `sector`. `store` runs if the write is accepted; in a sequential zone
+    /// under its lock, so that a reset comes before or after the write and its data.
     ///
     /// # Errors
-    /// [`Status::IoError`] if the write is not at the write pointer or goes beyond the capacity,
+    /// [`Status::IoError`] if the write is not at the write pointer or crosses the zone capacity,
     /// or the zone is full or read-only; [`Status::Offline`] if it is offline;
     /// [`Status::ZoneActiveResource`] or [`Status::ZoneOpenResource`] if it cannot be opened.
     #[inline]
@@ -221,20 +228,20 @@ impl Zones {
             return Ok(());
         }
         let mut wp = slot.lock();
-        let at = sector.0.wrapping_sub(self.start(zone));
+        let at = sector.0.wrapping_sub(self.start(zone).0);
         self.advance(zone, &mut wp, at, nr_sectors)?;
         store();
         Ok(())
     }
 
-    /// Says that a zone will be written soon, so that its state is at hand by then.
+    /// Prefetches the state of a zone that will be written soon.
     #[inline]
     pub fn prefetch_for_write(&self, zone: ZoneNo) {
         self.slots[zone.index()].prefetch();
     }
 
-    /// Writes `nr_sectors` at the write pointer. `store` is told where they land and runs under
-    /// the zone's lock.
+    /// Writes `nr_sectors` at the write pointer. `store` gets their first sector and runs under the
+    /// zone's lock.
     ///
     /// # Errors
     /// As [`Zones::write`]; [`Status::IoError`] for a conventional zone.
@@ -248,11 +255,11 @@ impl Zones {
         let mut wp = self.slots[zone.index()].lock();
         let at = *wp;
         self.advance(zone, &mut wp, at, nr_sectors)?;
-        store(Sector(self.start(zone) + at));
+        store(Sector(self.start(zone).0 + at));
         Ok(())
     }
 
-    /// Moves the write pointer of a locked zone behind a write at `at`, from the zone's start.
+    /// Advances the write pointer of a locked zone for a write at `at`, an offset in the zone.
     #[inline]
     fn advance(&self, zone: ZoneNo, wp: &mut u64, at: u64, nr_sectors: u32) -> Result<(), Status> {
         let end = at.wrapping_add(u64::from(nr_sectors));
@@ -285,9 +292,9 @@ impl Zones {
         Ok(())
     }
 
-    /// Takes back writes that were accepted and then failed: the next write must begin at `to`,
-    /// from the zone's start. A zone that they made full stays full, as a drive may have it: its
-    /// resources are gone to others.
+    /// Rolls back writes that were accepted and then failed: the write pointer moves back to `to`,
+    /// an offset in the zone. A zone that they filled stays full, as on a drive: other zones may
+    /// have its resources already.
     pub fn roll_back(&self, zone: ZoneNo, to: Sector) {
         let slot = &self.slots[zone.index()];
         let mut wp = slot.lock();
@@ -300,16 +307,16 @@ impl Zones {
         *wp = to.0;
     }
 
-    /// Where the next write to a zone must begin; means nothing for a conventional one.
+    /// The write pointer of a zone; meaningless for a conventional one.
     pub fn write_pointer(&self, zone: ZoneNo) -> Sector {
-        Sector(self.start(zone) + *self.slots[zone.index()].lock())
+        Sector(self.start(zone).0 + *self.slots[zone.index()].lock())
     }
 
     /// Opens a zone explicitly.
     ///
     /// # Errors
     /// [`Status::IoError`] if the zone is conventional, full or read-only; [`Status::Offline`];
-    /// [`Status::ZoneActiveResource`] or [`Status::ZoneOpenResource`] if there is no room.
+    /// [`Status::ZoneActiveResource`] or [`Status::ZoneOpenResource`] if the limit is reached.
     pub fn open(&self, zone: ZoneNo) -> Result<(), Status> {
         self.check_sequential(zone)?;
         let slot = &self.slots[zone.index()];
@@ -321,7 +328,7 @@ impl Zones {
         }
     }
 
-    /// Closes an open zone. One that was not written becomes empty.
+    /// Closes an open zone; one that was not written becomes empty.
     ///
     /// # Errors
     /// [`Status::IoError`] if the zone is neither open nor closed; [`Status::Offline`].
@@ -338,11 +345,11 @@ impl Zones {
         }
     }
 
-    /// Makes a zone full. An empty or closed zone is opened for it.
+    /// Finishes a zone. An empty or closed one needs the resources of an open zone for a moment.
     ///
     /// # Errors
     /// [`Status::IoError`] if the zone is conventional or read-only; [`Status::Offline`];
-    /// [`Status::ZoneActiveResource`] or [`Status::ZoneOpenResource`] if there is no room.
+    /// [`Status::ZoneActiveResource`] or [`Status::ZoneOpenResource`] if the limit is reached.
     pub fn finish(&self, zone: ZoneNo) -> Result<(), Status> {
         self.check_sequential(zone)?;
         let slot = &self.slots[zone.index()];
@@ -358,7 +365,7 @@ impl Zones {
         }
     }
 
-    /// Empties a zone. `forget` runs under its lock if there was something to empty.
+    /// Resets a zone. `forget` runs under its lock unless the zone was empty.
     ///
     /// # Errors
     /// [`Status::IoError`] if the zone is conventional or read-only; [`Status::Offline`].
@@ -378,16 +385,16 @@ impl Zones {
         Ok(())
     }
 
-    /// Empties all sequential zones that can be emptied, one after the other.
+    /// Resets all sequential zones that are neither read-only nor offline, one by one.
     pub fn reset_all(&self, mut forget: impl FnMut(ZoneNo)) {
         for zone in (self.conventional..self.nr_zones()).map(ZoneNo) {
-            // A zone that is read-only or offline stays so, and is no failure of the others.
+            // Zones that are read-only or offline are skipped, as the standards have it.
             let _refused = self.reset(zone, || forget(zone));
         }
     }
 
-    /// Moves a zone's write pointer back to `wp`, from the zone's start, and closes the zone.
-    /// `forget` runs under its lock if there was something behind it.
+    /// Moves a zone's write pointer back to `wp`, an offset in the zone, and closes the zone.
+    /// `forget` runs under its lock unless the zone was empty.
     ///
     /// # Errors
     /// As [`Zones::reset`] and [`Zones::write`].
@@ -395,7 +402,7 @@ impl Zones {
         self.reset(zone, forget)?;
         if wp > Sector(0) {
             let len = u32::try_from(wp.0).map_err(|_| Status::Invalid)?;
-            self.write(zone, Sector(self.start(zone)), len, || ())?;
+            self.write(zone, self.start(zone), len, || ())?;
             self.close(zone)?;
         }
         Ok(())
@@ -404,14 +411,14 @@ impl Zones {
     /// Closes all open zones.
     pub fn close_all(&self) {
         for zone in (0..self.nr_zones()).map(ZoneNo) {
-            // A zone that is not open stays as it is.
+            // Fails for a zone that is not open, which stays as it is.
             let _not_open = self.close(zone);
         }
     }
 
-    /// Makes a zone fail, or mends it: `ReadOnly` or `Offline` from any condition; `Empty` for a
-    /// sequential zone and `NotWritePointer` for a conventional one mend it. `forget` runs under
-    /// the lock of a sequential zone that becomes empty.
+    /// Makes a zone fail, or repairs it: `ReadOnly` or `Offline` from any condition; `Empty` repairs
+    /// a sequential zone, `NotWritePointer` a conventional one. `forget` runs under the lock of a
+    /// sequential zone that becomes empty.
     ///
     /// # Errors
     /// [`Status::Invalid`] for a condition that cannot be set.
@@ -435,11 +442,11 @@ impl Zones {
         }
     }
 
-    /// Appends the descriptors of up to `max` zones from `first` on to `zones`. The write pointer
-    /// of a zone that has none, conventional or full, is the end of the zone, as in Linux.
+    /// Appends the descriptors of up to `max` zones from `first` on to `zones`. As in Linux, the
+    /// write pointer of a conventional or full zone is reported as the end of the zone.
     ///
     /// # Errors
-    /// [`Status::Invalid`] if `first` lies beyond the last zone.
+    /// [`Status::Invalid`] if `first` is beyond the last zone.
     pub fn report(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
         if first.0 >= self.nr_zones() {
             return Err(Status::Invalid);
@@ -454,7 +461,7 @@ impl Zones {
         let slot = &self.slots[zone.index()];
         let wp = slot.lock();
         let cond = slot.cond.get();
-        let start = self.start(zone);
+        let start = self.start(zone).0;
         let (kind, capacity) = if self.is_conventional(zone) {
             (ZoneKind::Conventional, self.zone_size)
         } else {
@@ -471,25 +478,25 @@ impl Zones {
         }
     }
 
-    /// How many zones hold resources, at one moment. Looks at every zone.
+    /// How many zones hold open and active resources, at one moment. Visits every zone.
     ///
     /// # Panics
-    /// If the zones do not add up to the accounts, which is a bug.
+    /// If the zones do not add up to the counts, which is a bug.
     pub fn in_use(&self) -> ResourceCounts {
-        let accounts = self.resources.as_ref().map(|r| r.lock().expect(ACCOUNTS));
+        let counts = self.resources.as_ref().map(|r| r.lock().expect(COUNTS));
         let mut in_use = ResourceCounts::default();
         for slot in &self.slots {
             if let Some(count) = in_use.counter(slot.cond.get()) {
                 *count += 1;
             }
         }
-        if let Some(accounts) = accounts {
-            assert_eq!(in_use, accounts.in_use(), "every zone is accounted for");
+        if let Some(counts) = counts {
+            assert_eq!(in_use, counts.in_use(), "every zone is counted");
         }
         in_use
     }
 
-    fn nr_zones(&self) -> u32 {
+    pub(crate) fn nr_zones(&self) -> u32 {
         u32::try_from(self.slots.len()).expect("zones have 32-bit numbers")
     }
 
@@ -503,16 +510,16 @@ impl Zones {
         }
     }
 
-    /// Brings a zone whose lock the caller holds to condition `to`, closing another zone if that
-    /// is what it takes.
+    /// Changes the condition of a zone whose lock the caller holds to `to`, implicitly closing
+    /// another zone if the limit requires it.
     fn transition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
         let cond = &self.slots[zone.index()].cond;
         let Some(resources) = &self.resources else {
             cond.set(to);
             return Ok(());
         };
-        let mut resources = resources.lock().expect(ACCOUNTS);
-        // Only now is it settled: until the lock was ours, the zone could be closed implicitly.
+        let mut resources = resources.lock().expect(COUNTS);
+        // Stable only now: without this lock the zone could be closed implicitly.
         let from = cond.get();
         let opens = to.is_open() || to == ZoneCondition::Full;
         if opens
@@ -528,14 +535,89 @@ impl Zones {
     }
 }
 
-/// The lock that a panicking thread would have poisoned.
-const ACCOUNTS: &str = "lock of the open and active accounts";
+const COUNTS: &str = "no thread panics while it holds the counts of open and active zones";
 
-/// Whether a zone in this condition can be written at all.
+/// Fails for a condition in which no write is accepted.
 fn check_writable(cond: ZoneCondition) -> Result<(), Status> {
     match cond {
         ZoneCondition::Full | ZoneCondition::ReadOnly => Err(Status::IoError),
         ZoneCondition::Offline => Err(Status::Offline),
         _ => Ok(()),
+    }
+}
+
+/// A zone's condition and write pointer. Aligned so that threads that write neighbouring zones do
+/// not share a cache line.
+#[repr(align(64))]
+struct Slot {
+    /// Guarded by the lock below, but for the implicit close that the module documentation explains.
+    cond: Condition,
+    /// The write pointer, in sectors from the zone's start.
+    wp: SpinLock<u64>,
+    /// Written to prefetch the line, never read.
+    touched: AtomicU8,
+}
+
+const _: () = assert!(size_of::<Slot>() == 64, "a zone costs one cache line");
+
+impl Slot {
+    fn new(cond: ZoneCondition) -> Self {
+        Slot {
+            cond: Condition(AtomicU8::new(cond as u8)),
+            wp: SpinLock::new(0),
+            touched: AtomicU8::new(0),
+        }
+    }
+
+    /// Fetches the zone's cache line for writing without waiting for it: a store retires while the
+    /// line is in flight, an atomic read-modify-write does not.
+    #[inline]
+    fn prefetch(&self) {
+        self.touched.store(1, Ordering::Relaxed);
+    }
+
+    /// Locks the zone and returns its write pointer.
+    #[inline]
+    fn lock(&self) -> SpinLockGuard<'_, u64> {
+        self.wp.lock()
+    }
+}
+
+/// A zone's condition, readable without its lock.
+///
+/// Accesses are relaxed: the condition publishes no other data, and a reader that must see a change
+/// is ordered after it by a lock or by the completion that it has received.
+struct Condition(AtomicU8);
+
+const IMPLICIT_OPEN: u8 = ZoneCondition::ImplicitOpen as u8;
+const EXPLICIT_OPEN: u8 = ZoneCondition::ExplicitOpen as u8;
+
+/// Conditions by their 4-bit codes; unused codes are never stored.
+const BY_CODE: [ZoneCondition; 16] = {
+    use ZoneCondition::*;
+    let mut table = [NotWritePointer; 16];
+    let written = [Empty, ImplicitOpen, ExplicitOpen, Closed, ReadOnly, Full, Offline];
+    let mut i = 0;
+    while i < written.len() {
+        table[written[i] as usize] = written[i];
+        i += 1;
+    }
+    table
+};
+
+impl Condition {
+    /// Whether the zone is open, without decoding: every write needs this.
+    #[inline]
+    fn is_open(&self) -> bool {
+        matches!(self.0.load(Ordering::Relaxed), IMPLICIT_OPEN | EXPLICIT_OPEN)
+    }
+
+    #[inline]
+    fn get(&self) -> ZoneCondition {
+        BY_CODE[usize::from(self.0.load(Ordering::Relaxed) & 0xf)]
+    }
+
+    fn set(&self, cond: ZoneCondition) {
+        self.0.store(cond as u8, Ordering::Relaxed);
     }
 }

@@ -1,34 +1,32 @@
 //! Open and active resources: how many zones may be open or active at once, and which zone is
-//! closed when one more must open.
+//! closed implicitly when another must open.
 //!
-//! Takes the transitions of zones; gives room for them, or the status that says there is none.
-//! Keeps true: no more zones are open or active than the device allows. Not consulted by writes to
-//! zones that are already open.
+//! Writes to zones that are already open do not come here.
 use zonal_blk::{Status, ZoneCondition, ZoneNo};
 
-/// How many zones hold resources.
+/// Zones that hold open or active resources, by condition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResourceCounts {
-    /// Zones that a write opened.
+    /// Implicitly open zones.
     pub implicit: u32,
-    /// Zones that an open command opened.
+    /// Explicitly open zones.
     pub explicit: u32,
     /// Closed zones: active, not open.
     pub closed: u32,
 }
 
 impl ResourceCounts {
-    /// Zones that are open.
+    /// Open zones.
     pub const fn open(&self) -> u32 {
         self.implicit + self.explicit
     }
 
-    /// Zones that are active: open or closed.
+    /// Active zones: open or closed.
     pub const fn active(&self) -> u32 {
         self.open() + self.closed
     }
 
-    /// The counter that a zone in condition `cond` is counted by, if it holds a resource.
+    /// The counter of zones in condition `cond`, if they hold a resource.
     pub(super) fn counter(&mut self, cond: ZoneCondition) -> Option<&mut u32> {
         match cond {
             ZoneCondition::ImplicitOpen => Some(&mut self.implicit),
@@ -39,7 +37,7 @@ impl ResourceCounts {
     }
 }
 
-/// The accounts of a device that limits its open or active zones.
+/// The open and active zones of a device that limits them.
 #[derive(Debug)]
 pub(super) struct Resources {
     /// 0 for no limit, as is `max_active`.
@@ -47,7 +45,7 @@ pub(super) struct Resources {
     max_active: u32,
     in_use: ResourceCounts,
     implicit: ZoneSet,
-    /// Where the search for a zone to close goes on, so that they take turns.
+    /// Where the search for a zone to close continues: round robin.
     next_victim: usize,
 }
 
@@ -74,11 +72,11 @@ impl Resources {
         }
     }
 
-    /// Sees to it that a zone in condition `from`, empty or closed, can open. Gives the implicitly
-    /// open zone that the caller must close for that, if one must be.
+    /// Makes room for a zone in condition `from`, empty or closed, to open. Returns the implicitly
+    /// open zone that the caller must close for it, if any.
     ///
-    /// Such a zone is closed only if one more zone could be active, even where the zone to open is
-    /// closed and so active already: null_blk has it that way (drivers/block/null_blk/zoned.c).
+    /// A zone is closed only if one more zone could be active, even if the zone to open is closed
+    /// and so active already, as in null_blk (drivers/block/null_blk/zoned.c).
     pub(super) fn make_room(&mut self, from: ZoneCondition) -> Result<Option<ZoneNo>, Status> {
         if from == ZoneCondition::Empty {
             self.check_active()?;
@@ -95,7 +93,7 @@ impl Resources {
         }
     }
 
-    /// Notes that a zone has changed its condition.
+    /// Counts a change of condition.
     pub(super) fn moved(&mut self, zone: ZoneNo, from: ZoneCondition, to: ZoneCondition) {
         if let Some(count) = self.in_use.counter(from) {
             *count -= 1;
@@ -112,7 +110,7 @@ impl Resources {
     }
 }
 
-/// A set of zones, one bit each: finding a zone to close looks at 64 zones at a time.
+/// A set of zones, one bit each: the search for a zone to close covers 64 zones at a time.
 #[derive(Debug)]
 struct ZoneSet(Box<[u64]>);
 
@@ -129,15 +127,15 @@ impl ZoneSet {
         self.0[zone.index() / 64] &= !(1 << (zone.index() % 64));
     }
 
-    /// The first zone of the set from `start` on, going on at zone 0 after the last.
+    /// The first zone of the set at or after `start`, wrapping around.
     fn first_from(&self, start: usize) -> Option<ZoneNo> {
         let nr_words = self.0.len();
         let (first, bit) = (start / 64, start % 64);
-        let behind_start = self.0.get(first).map_or(0, |word| word & (u64::MAX << bit));
-        if behind_start != 0 {
-            return Some(zone_at(first, behind_start));
+        let from_start = self.0.get(first).map_or(0, |word| word & (u64::MAX << bit));
+        if from_start != 0 {
+            return Some(zone_at(first, from_start));
         }
-        // The first word comes once more, last, for the bits before `start`.
+        // The first word comes again last, for the bits before `start`.
         (first + 1..nr_words)
             .chain(0..nr_words.min(first + 1))
             .find(|&word| self.0[word] != 0)
@@ -155,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn search_begins_at_the_start_and_goes_round() {
+    fn search_begins_at_the_start_and_wraps_around() {
         let mut set = ZoneSet::new(200);
         assert_eq!(set.first_from(0), None);
         for zone in [3, 70, 199] {

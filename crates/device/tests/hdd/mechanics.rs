@@ -1,7 +1,7 @@
 //! Geometry, seeks, rotation, and the order of reads.
 use crate::rig::{PLAIN, Rig, SMR, config, with};
 use zonal_blk::{Bio, Op, Sector, Status, ZoneWrite};
-use zonal_device::hdd::{Geometry, HeadActivity, SeekCurve};
+use zonal_device::hdd::{Geometry, HeadActivity};
 
 const MS: u64 = 1_000_000;
 
@@ -44,7 +44,7 @@ fn addresses_lead_from_the_rim_to_the_hub_and_tracks_get_shorter() {
 #[test]
 fn seek_curve_goes_through_the_figures_of_the_data_sheet() {
     let config = config(PLAIN);
-    let curve = SeekCurve::new(&config);
+    let curve = config.seek_curve();
     assert_eq!(curve.time(0.0), config.settle.0);
     assert!(curve.time(1.0).abs_diff(config.seek_full.0) < 10);
     // All pairs of 400 places.

@@ -1,0 +1,139 @@
+//! What the link and the head of a drive share: commands, buffers and counters. Times are in
+//! nanoseconds, addresses in bytes.
+use super::buffer::{Buffer, Segments};
+use super::config::HddConfig;
+use crate::storage::{ModelStorage, Storage};
+use std::collections::VecDeque;
+use zonal_blk::{Nanos, Request, Sector, Status};
+
+/// The bytes that a request covers: its start and its end.
+pub(super) fn byte_range(request: &Request) -> (u64, u64) {
+    (request.sector().to_bytes().0, request.end().to_bytes().0)
+}
+
+/// State shared by the link and the head.
+pub(super) struct Shared {
+    pub(super) now: u64,
+    /// Reads that need the head, with their arrival times.
+    pub(super) reads: Vec<(u64, Box<Request>)>,
+    /// Completed commands that wait for the link, reads with their data.
+    pub(super) responses: VecDeque<Box<Request>>,
+    /// Commands that the host can collect.
+    pub(super) done: Vec<Box<Request>>,
+    pub(super) buffer: Buffer,
+    pub(super) segments: Segments,
+    pub(super) counters: Counters,
+}
+
+impl Shared {
+    pub(super) fn new(config: &HddConfig) -> Self {
+        let depth = usize::from(config.queue_depth());
+        Shared {
+            now: 0,
+            reads: Vec::with_capacity(depth),
+            responses: VecDeque::with_capacity(depth),
+            done: Vec::with_capacity(depth),
+            buffer: Buffer::new(config.cache.0, config.cache_commands),
+            segments: Segments::new(config.segments as usize, config.read_ahead.0),
+            counters: Counters::default(),
+        }
+    }
+}
+
+/// The zones and data of the disk; access to them takes no time.
+pub(super) struct Medium {
+    pub(super) storage: ModelStorage,
+    zone_size: Sector,
+}
+
+impl Medium {
+    pub(super) fn new(storage: ModelStorage, zone_size: Sector) -> Self {
+        Medium { storage, zone_size }
+    }
+
+    /// Executes a command and sets its status.
+    pub(super) fn execute(&self, request: &mut Request) {
+        let result = self.storage.observed(None, request, |storage, request| {
+            storage.map_or(Ok(()), |storage: &Storage| storage.apply(request, |_| {}))
+        });
+        request.set_status(result.err().unwrap_or(Status::Ok));
+    }
+
+    /// The bytes of a request's zone: their start and end.
+    pub(super) fn zone_range(&self, request: &Request) -> (u64, u64) {
+        let start = Sector(u64::from(request.zone().0) * self.zone_size.0);
+        (start.to_bytes().0, (start + self.zone_size).to_bytes().0)
+    }
+}
+
+/// An activity of the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadActivity {
+    /// The arm seeks.
+    Seek,
+    /// Rotational latency: the head waits for its sector.
+    Rotate,
+    /// The head reads or writes.
+    Transfer,
+    /// The head is idle.
+    Idle,
+}
+
+/// One entry of a trace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TraceEntry {
+    /// When the activity began.
+    pub at: Nanos,
+    /// The activity.
+    pub activity: HeadActivity,
+    /// The byte address that the head is at or moves to.
+    pub byte: u64,
+    /// Its radial position, from 0 at the outer edge to 1.
+    pub radius: f64,
+    /// Bytes in the write buffer.
+    pub buffered: u64,
+}
+
+/// What the drive has done since it was created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Seeks.
+    pub seeks: u64,
+    /// Time spent seeking.
+    pub seek_time: Nanos,
+    /// Time spent waiting for sectors.
+    pub rotate_time: Nanos,
+    /// Time spent reading and writing.
+    pub transfer_time: Nanos,
+    /// Time spent idle.
+    pub idle_time: Nanos,
+    /// Reads that needed no access to the medium.
+    pub cache_hits: u64,
+    /// Writes that found the buffer full.
+    pub full_waits: u64,
+    /// Revolutions spent on retries.
+    pub retries: u64,
+}
+
+/// The first `max` trace entries; later ones are dropped.
+#[derive(Debug)]
+pub(super) struct Trace {
+    entries: Vec<TraceEntry>,
+    max: usize,
+}
+
+impl Trace {
+    pub(super) fn new(max: usize) -> Self {
+        Trace { entries: Vec::with_capacity(max), max }
+    }
+
+    pub(super) fn push(&mut self, entry: TraceEntry) {
+        if self.entries.len() < self.max {
+            self.entries.push(entry);
+        }
+    }
+
+    pub(super) fn entries(&self) -> &[TraceEntry] {
+        &self.entries
+    }
+}
