@@ -1,20 +1,20 @@
-//! A metadata block: 4096 bytes with a header and a checksum.
+//! Metadata blocks: 4096 bytes with a header, a checksum and up to 126 zone entries.
 //!
-//! Takes what goes into a block; gives its bytes, and what is in bytes that were read. Keeps true:
-//! a block that was torn, changed, or is of another image is none.
-use super::entry::ZoneEntry;
+//! A block that was torn, changed, or belongs to another image does not decode.
+use super::geometry::ImageGeometry;
+use zonal_blk::{Sector, ZoneCondition, ZoneNo};
 
-/// Bytes of a metadata block.
+/// Size of a metadata block.
 pub const BLOCK: usize = 4096;
-/// Bytes of a block before its entries.
+/// Size of a block's header.
 const HEADER: usize = 64;
-/// Entries that fit in a block.
+/// Entries of a full block.
 pub(super) const ENTRIES: usize = (BLOCK - HEADER) / ZoneEntry::BYTES;
 
-/// What a block is.
+/// The kind of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Which generation is in force.
+    /// Names the current generation.
     Root,
     /// A part of a zone table.
     Table,
@@ -32,18 +32,18 @@ impl Kind {
     }
 }
 
-/// What a block says of itself.
+/// The header of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) kind: Kind,
     /// The first half of the image's UUID.
     pub(super) image: u64,
     pub(super) generation: u64,
-    /// Which block of its kind it is.
+    /// The block's index in its table or log.
     pub(super) index: u32,
     /// Entries in it.
     pub(super) count: u32,
-    /// In the log: the number of the batch, the block's place in it, and its blocks.
+    /// In the log: the number of the batch, the block's index in it, and the batch's number of blocks.
     pub(super) batch: u32,
     pub(super) part: u32,
     pub(super) parts: u32,
@@ -63,14 +63,14 @@ pub(super) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
-/// The CRC-32C of a block whose checksum lies at `at`, counted as zero.
+/// The CRC-32C of a block, with the checksum at `at` counted as zero.
 pub(super) fn checksum(block: &[u8], at: usize) -> u32 {
     let crc = crc32c::crc32c(&block[..at]);
     let crc = crc32c::crc32c_append(crc, &[0; 4]);
     crc32c::crc32c_append(crc, &block[at + 4..])
 }
 
-/// Makes a block.
+/// Encodes a block.
 pub(super) fn encode_block(block: &mut [u8], header: &Header, entries: &[ZoneEntry]) {
     block.fill(0);
     put(block, 0, &header.kind.magic());
@@ -88,7 +88,7 @@ pub(super) fn encode_block(block: &mut [u8], header: &Header, entries: &[ZoneEnt
     put(block, 4, &crc.to_le_bytes());
 }
 
-/// What a block says of itself, if it is a whole block of this kind and image.
+/// The header of a block; `None` unless the checksum, the kind and the image are right.
 pub(super) fn decode_block(block: &[u8], kind: Kind, image: u64) -> Option<Header> {
     let whole = block[..4] == kind.magic() && u32_at(block, 4) == checksum(block, 4);
     let header = Header {
@@ -107,4 +107,87 @@ pub(super) fn decode_block(block: &[u8], kind: Kind, image: u64) -> Option<Heade
 /// The encoded entries of a block.
 pub(super) fn entries<'a>(block: &'a [u8], header: &Header) -> impl Iterator<Item = &'a [u8]> {
     block[HEADER..].chunks_exact(ZoneEntry::BYTES).take(header.count as usize)
+}
+
+/// A zone without a slot.
+pub(super) const NO_SLOT: u32 = u32::MAX;
+
+/// Data that a log entry covers with a checksum, so that they need not be synchronized before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoveredData {
+    /// Their start, as an offset in the zone. They end where the zone's data end.
+    pub from: Sector,
+    /// Their CRC-32C.
+    pub crc: u32,
+}
+
+/// The state of one zone in the metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneEntry {
+    /// The zone.
+    pub zone: ZoneNo,
+    /// Its condition; no zone is open.
+    pub cond: ZoneCondition,
+    /// The slot of the file with its data; `None` for a zone that was never written.
+    pub slot: Option<u32>,
+    /// Where its data end, as an offset in the zone. 0 for a conventional zone.
+    pub written: Sector,
+    /// In the log: the entry counts only if these data are there.
+    pub covered: Option<CoveredData>,
+}
+
+impl ZoneEntry {
+    pub(super) const BYTES: usize = 32;
+
+    /// A zone that was never written.
+    pub(super) fn new(zone: ZoneNo, geometry: &ImageGeometry) -> Self {
+        let conventional = zone.0 < geometry.conventional;
+        let cond = if conventional { ZoneCondition::NotWritePointer } else { ZoneCondition::Empty };
+        ZoneEntry { zone, cond, slot: None, written: Sector(0), covered: None }
+    }
+
+    pub(super) fn encode(&self, to: &mut [u8]) {
+        to.fill(0);
+        to[0] = self.cond as u8;
+        to[1] = self.covered.is_some().into();
+        put(to, 4, &self.zone.0.to_le_bytes());
+        put(to, 8, &self.slot.unwrap_or(NO_SLOT).to_le_bytes());
+        put(to, 16, &self.written.0.to_le_bytes());
+        if let Some(covered) = self.covered {
+            put(to, 12, &covered.crc.to_le_bytes());
+            put(to, 24, &covered.from.0.to_le_bytes());
+        }
+    }
+
+    /// Decodes an entry; `None` for a state that no zone of this geometry can have.
+    pub(super) fn decode(from: &[u8], geometry: &ImageGeometry) -> Option<Self> {
+        use ZoneCondition::{Closed, Empty, Full, NotWritePointer, Offline, ReadOnly};
+        let known = [NotWritePointer, Empty, Closed, ReadOnly, Full, Offline];
+        let cond = known.into_iter().find(|&cond| cond as u8 == from[0])?;
+        let zone = ZoneNo(u32_at(from, 4));
+        let written = Sector(u64_at(from, 16));
+        let slot = Some(u32_at(from, 8)).filter(|&slot| slot != NO_SLOT);
+        let covered = match from[1] {
+            0 => None,
+            1 => Some(CoveredData { from: Sector(u64_at(from, 24)), crc: u32_at(from, 12) }),
+            _ => return None,
+        };
+        let conventional = zone.0 < geometry.conventional;
+        let capacity = if conventional { Sector(0) } else { geometry.zone_capacity };
+        let fits = match cond {
+            NotWritePointer => conventional,
+            Empty => !conventional && written == Sector(0),
+            Closed => !conventional && written > Sector(0) && written < capacity,
+            Full => !conventional,
+            _ => true,
+        };
+        let valid = zone.0 < geometry.zones
+            && slot.is_none_or(|slot| slot < geometry.zones)
+            && (slot.is_some() || written == Sector(0))
+            && written <= capacity
+            && written.0.is_multiple_of(u64::from(geometry.lba) / 512)
+            && covered.is_none_or(|covered| covered.from < written)
+            && from[2..4] == [0; 2];
+        (fits && valid).then_some(ZoneEntry { zone, cond, slot, written, covered })
+    }
 }

@@ -1,25 +1,26 @@
-//! The device that an image is.
+//! The device in an image: executes commands on its zones, maps them to addresses in the file, and
+//! makes zones durable.
 //!
-//! Takes commands from its hardware queues; gives places in the file, and makes zones durable.
-//! Keeps true: [`Zones`] alone says what a zone takes and where; a flush ends when the data and the
-//! records of all that had ended before are durable, a reset or a finish when its record is; no
-//! write goes to a zone while it is reset.
+//! Invariants: a flush completes when the data and the entries of everything that completed before
+//! are durable, a reset or a finish when its entry is; no write is in flight to a zone that is being
+//! reset.
 //!
 //! # Locks
 //!
-//! Each zone has a lock, that of its [`Tail`]; the journal has one. The order is journal, zone,
-//! then those of [`Zones`]; nobody waits for the journal with a zone locked.
-use super::entry::ZoneEntry;
+//! Each zone has a lock, that of its [`ZoneTail`]; the journal has one. The lock order is journal,
+//! zone, then those of [`Zones`]; no thread waits for the journal with a zone locked.
+use super::block::ZoneEntry;
 use super::error::ImageError;
-use super::file_layout::FileLayout;
+use super::geometry::ImageGeometry;
 use super::journal::{Journal, format, repair_superblock};
 use super::queue::ImageQueue;
 use super::recover::{Recovered, read_superblock, recover};
 use super::store::ImageStore;
-use super::superblock::{ImageGeometry, Profile, Superblock};
-use super::tail::Tail;
+use super::superblock::{FileLayout, Profile, Superblock};
+use super::tail::ZoneTail;
 use crate::control::{DeviceControl, DeviceStats};
 use crate::quantity::format_size;
+use crate::storage::{self, Deferred};
 use crate::zones::Zones;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,42 +29,43 @@ use zonal_blk::{
     Device, HwQueue, Limits, Op, Request, Sector, Status, Zone, ZoneCondition, ZoneNo,
 };
 
-/// Least and most bytes taken ahead of the write pointer, seldom: ext4 waits for all direct writes.
+/// Bounds of the space reserved ahead of the write pointer, in bytes. It is reserved in large steps
+/// because ext4 waits for all direct writes to do so.
 const AHEAD: (u64, u64) = (16 << 20, 128 << 20);
-/// Zones that a reset of all makes durable at a time.
+/// Zones per batch of a reset of all zones.
 const RESET_AT_ONCE: usize = 1024;
-/// The longest command of an image that takes longer ones than the drive that it was made as. With
-/// twice as much outstanding, as much always goes as waits.
+/// Longest command of an image that is not bound to the longest of the drive that it emulates, in
+/// sectors.
 const LONG_COMMAND: u32 = 8 << 11;
-/// Data that a batch of records vouches for at the most: what opening the image has to read.
+/// Most data that a batch covers with checksums: recovery has to read them.
 const MAX_COVERED: u64 = 4 << 20;
 
 /// A zoned device whose zones and data are in a file.
 pub struct ImageDevice {
     pub(super) store: Arc<dyn ImageStore>,
     superblock: Superblock,
-    file_layout: FileLayout,
+    layout: FileLayout,
     limits: Limits,
     zones: Zones,
-    tails: Box<[Mutex<Tail>]>,
+    tails: Box<[Mutex<ZoneTail>]>,
     journal: Mutex<Journal>,
-    /// Zones that have changed since they were last recorded.
+    /// Zones that have changed since their last entries.
     dirty: Mutex<Vec<u32>>,
-    /// Something was written that no record needs: to a conventional zone.
+    /// Data were written to a conventional zone, which needs no entry.
     unsynced: AtomicBool,
     slots: Mutex<Slots>,
-    /// Something was written since the image was opened.
+    /// Data were written since the image was opened.
     used: AtomicBool,
-    /// Something could not be made durable, so nothing more is written.
+    /// Something could not be made durable: all writes fail.
     failed: AtomicBool,
     reserves: AtomicBool,
-    /// What gives the image the latencies of a drive.
+    /// The model whose latencies the image has.
     timing: Option<Arc<dyn DeviceControl>>,
 }
 
-/// Slots of the file that no zone has.
+/// Free slots of the file.
 struct Slots {
-    /// Those in front of the last one that a zone has.
+    /// Those before the last slot in use.
     free: Vec<u32>,
     next: u32,
 }
@@ -84,32 +86,32 @@ impl Slots {
     }
 }
 
-/// What becomes of a command that was taken up.
+/// What an executed command needs next.
 pub(super) enum ExecResult {
-    /// It has ended.
+    /// Nothing: it is complete.
     Done(Status),
-    /// Data move to or from this byte of the file, up to so many bytes; a read's rest is zeroes.
+    /// A transfer of `len` bytes at address `at` of the file; the rest of a read is zeroes.
     Transfer { at: u64, len: u64 },
-    /// It ends when all that has ended before is durable.
+    /// A commit: it completes when everything completed before is durable.
     Flush,
-    /// Another command is in its way; to be taken up again.
+    /// To be executed again: writes to the zone are in flight.
     Retry,
 }
 
 impl ImageDevice {
-    /// Makes an image in an empty file.
+    /// Creates an image in an empty file.
     ///
     /// # Errors
-    /// The file could not be written. It is then no image.
+    /// The file could not be written, and is not an image then.
     pub fn create(store: &dyn ImageStore, superblock: &Superblock) -> Result<(), ImageError> {
         format(store, superblock).map_err(ImageError::io("writing the metadata"))
     }
 
-    /// Opens an image, after a loss of power too. `timing` makes the model, if any, whose
-    /// latencies it has, from the bytes that each zone has.
+    /// Opens an image, recovering it after a loss of power. `timing` creates the model whose
+    /// latencies the image is to have, if any, from the state of its zones.
     ///
     /// # Errors
-    /// What is wrong with the image, or with the model.
+    /// What is wrong with the image or with the model.
     pub fn open<E: From<ImageError>>(
         store: Arc<dyn ImageStore>,
         timing: impl FnOnce(&Superblock, &[ZoneEntry]) -> Result<Option<Arc<dyn DeviceControl>>, E>,
@@ -118,7 +120,8 @@ impl ImageDevice {
         let recovered = recover(&*store, &superblock)?;
         let timing = timing(&superblock, &recovered.zones)?;
         if !damaged.is_empty() {
-            repair_superblock(&*store, &superblock).map_err(ImageError::io("mending"))?;
+            repair_superblock(&*store, &superblock)
+                .map_err(ImageError::io("repairing the superblock"))?;
         }
         let device = Self::with(store, superblock, &recovered, timing);
         device
@@ -152,10 +155,10 @@ impl ImageDevice {
         }
         let (root, generation) = (recovered.root, recovered.generation);
         ImageDevice {
-            file_layout: FileLayout::new(&superblock),
+            layout: superblock.layout(),
             limits: geometry.limits(),
             zones,
-            tails: entries.iter().map(|entry| Mutex::new(Tail::new(entry))).collect(),
+            tails: entries.iter().map(|entry| Mutex::new(ZoneTail::new(entry))).collect(),
             journal: Mutex::new(Journal::new(&superblock, root, generation, entries.clone())),
             dirty: Mutex::default(),
             unsynced: AtomicBool::new(false),
@@ -169,24 +172,24 @@ impl ImageDevice {
         }
     }
 
-    /// The same with commands of up to 8 MiB, if those of the drive that it was made as are
-    /// shorter: a zone has one write at a time on its way, and writes that wait go together.
+    /// The same device with commands of up to 8 MiB, if those of the emulated drive are shorter: a
+    /// zone has one write in flight at a time, and the writes that wait are merged.
     #[must_use]
     pub fn with_long_commands(mut self) -> Self {
         self.limits.max_sectors = self.limits.max_sectors.max(LONG_COMMAND);
         self
     }
 
-    /// Makes what was recovered the state of the file, and gives back the space of what was not.
+    /// Makes the recovered state the state of the file, and frees the space of everything else.
     fn finish_recovery(&self, recovered: &Recovered) -> io::Result<()> {
-        let end = self.file_layout.slot(recovered.slots());
+        let end = self.layout.slot(recovered.slots());
         if self.store.len()? > end {
-            // Slots that no record speaks of.
+            // Slots without an entry.
             self.store.truncate(end)?;
         }
-        // What a zone left in a slot that no record gave it, another one must not find there.
+        // Remains of a zone that never got an entry for the slot: the next zone must read zeroes.
         for &slot in &self.slots().free {
-            self.store.discard(self.file_layout.slot(slot), self.file_layout.stride())?;
+            self.store.discard(self.layout.slot(slot), self.layout.stride())?;
         }
         for &zone in &recovered.touched {
             self.discard_beyond_data(&recovered.zones[zone as usize])?;
@@ -195,28 +198,28 @@ impl ImageDevice {
             return Ok(());
         }
         let mut journal = self.journal();
-        // What was read may be in memory only.
+        // What was read may be in the page cache only.
         self.store.sync()?;
         journal.checkpoint_after_crash(&*self.store)?;
         if recovered.damaged.is_empty() { Ok(()) } else { journal.checkpoint(&*self.store) }
     }
 
-    /// Gives back the space behind a zone's data.
+    /// Frees the space after a zone's data.
     fn discard_beyond_data(&self, entry: &ZoneEntry) -> io::Result<()> {
         let (Some(slot), false) = (entry.slot, self.zones.is_conventional(entry.zone)) else {
             return Ok(());
         };
-        let from = self.file_layout.in_slot(slot, entry.written);
-        let end = self.file_layout.slot(slot) + self.file_layout.stride();
+        let from = self.layout.in_slot(slot, entry.written);
+        let end = self.layout.slot(slot) + self.layout.stride();
         self.store.discard(from, end - from)
     }
 
-    /// What the image is.
+    /// The superblock.
     pub fn superblock(&self) -> &Superblock {
         &self.superblock
     }
 
-    /// Its zones.
+    /// The zones.
     pub fn zones(&self) -> &Zones {
         &self.zones
     }
@@ -235,32 +238,30 @@ impl ImageDevice {
     }
 
     fn journal(&self) -> MutexGuard<'_, Journal> {
-        self.journal.lock().expect("lock of the image's journal")
+        self.journal.lock().expect("no thread panics with the journal locked")
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
-        self.slots.lock().expect("lock of the free slots")
+        self.slots.lock().expect("no thread panics with the slots locked")
     }
 
-    pub(super) fn tail(&self, zone: ZoneNo) -> MutexGuard<'_, Tail> {
-        self.tails[zone.index()].lock().expect("lock of a zone's tail")
+    pub(super) fn tail(&self, zone: ZoneNo) -> MutexGuard<'_, ZoneTail> {
+        self.tails[zone.index()].lock().expect("no thread panics with a zone locked")
     }
 
-    /// Sectors from a zone's start.
+    /// The offset of a sector in its zone.
     pub(super) fn offset_in_zone(&self, zone: ZoneNo, sector: Sector) -> Sector {
         sector - self.limits.zone_start(zone)
     }
 
-    /// Takes up a command.
+    /// Executes a command.
     pub(super) fn execute(&self, request: &mut Request) -> ExecResult {
         let result = match request.op() {
             Op::Read => return self.read(request.zone(), request.sector(), request.end()),
             Op::Write | Op::ZoneAppend => return self.write(request),
             Op::Flush => return ExecResult::Flush,
-            Op::ZoneOpen => self.zones.open(request.zone()),
-            Op::ZoneClose => self.zones.close(request.zone()),
-            Op::ZoneFinish => return self.change(request.zone(), true),
-            Op::ZoneReset => return self.change(request.zone(), false),
+            Op::ZoneOpen | Op::ZoneClose => self.apply(request),
+            Op::ZoneFinish | Op::ZoneReset => return self.change(request),
             Op::ZoneResetAll => return self.reset_all(),
             Op::Discard => self.discard(request),
             Op::WriteZeroes => Err(Status::NotSupported),
@@ -268,7 +269,13 @@ impl ImageDevice {
         ExecResult::Done(result.err().unwrap_or(Status::Ok))
     }
 
-    /// Where a range of one zone is in the file.
+    /// Applies a command to the zones; its data are transferred afterwards.
+    fn apply(&self, request: &mut Request) -> Result<(), Status> {
+        let native_append = self.limits.append_max_sectors > 0;
+        storage::apply(&self.zones, &Deferred, native_append, request, |_| {})
+    }
+
+    /// The address of a range of one zone in the file.
     pub(super) fn read(&self, zone: ZoneNo, sector: Sector, end: Sector) -> ExecResult {
         if let Err(status) = self.zones.check_read(zone) {
             return ExecResult::Done(status);
@@ -278,7 +285,7 @@ impl ImageDevice {
         let to = if self.zones.is_conventional(zone) { to } else { to.min(tail.done) };
         match tail.slot {
             Some(slot) => ExecResult::Transfer {
-                at: self.file_layout.in_slot(slot, from),
+                at: self.layout.in_slot(slot, from),
                 len: Sector(to.0.saturating_sub(from.0)).to_bytes().0,
             },
             None => ExecResult::Transfer { at: 0, len: 0 },
@@ -293,15 +300,7 @@ impl ImageDevice {
             return ExecResult::Done(Status::IoError);
         }
         self.used.store(true, Ordering::Relaxed);
-        let accepted = if request.op() == Op::ZoneAppend {
-            if self.limits.append_max_sectors == 0 {
-                return ExecResult::Done(Status::NotSupported);
-            }
-            self.zones.append(zone, nr_sectors, |landed| request.set_append_sector(landed))
-        } else {
-            self.zones.write(zone, request.sector(), nr_sectors, || ())
-        };
-        if let Err(status) = accepted {
+        if let Err(status) = self.apply(request) {
             return ExecResult::Done(status);
         }
         let slot = *tail.slot.get_or_insert_with(|| self.slots().take());
@@ -317,62 +316,62 @@ impl ImageDevice {
             self.reserve(&mut tail, slot, end);
         }
         ExecResult::Transfer {
-            at: self.file_layout.in_slot(slot, from),
+            at: self.layout.in_slot(slot, from),
             len: Sector(nr_sectors.into()).to_bytes().0,
         }
     }
 
-    /// Takes space to beyond `end`, more in a fuller zone. That there is none shows in the write.
-    fn reserve(&self, tail: &mut Tail, slot: u32, end: Sector) {
+    /// Reserves space beyond `end`, more in a fuller zone. If there is none, the write will fail.
+    fn reserve(&self, tail: &mut ZoneTail, slot: u32, end: Sector) {
         if end <= tail.reserved || !self.reserves.load(Ordering::Relaxed) {
             return;
         }
-        let from = self.file_layout.in_slot(slot, tail.reserved);
-        let most = self.file_layout.slot(slot) + self.file_layout.stride();
+        let from = self.layout.in_slot(slot, tail.reserved);
+        let slot_end = self.layout.slot(slot) + self.layout.stride();
         let ahead = end.to_bytes().0.clamp(AHEAD.0, AHEAD.1);
-        let to = (self.file_layout.in_slot(slot, end) + ahead).min(most);
+        let to = (self.layout.in_slot(slot, end) + ahead).min(slot_end);
         if let Err(error) = self.store.reserve(from, to - from)
             && error.kind() == io::ErrorKind::Unsupported
         {
             self.reserves.store(false, Ordering::Relaxed);
         }
-        tail.reserved = Sector((to - self.file_layout.slot(slot)) / 512);
+        tail.reserved = Sector((to - self.layout.slot(slot)) / 512);
     }
 
-    /// Data of a write are in the file, or could not be written.
-    pub(super) fn landed(&self, request: &Request, ok: bool) {
+    /// The data of a write are in the file, or could not be written.
+    pub(super) fn written(&self, request: &Request, ok: bool) {
         let zone = request.zone();
         if !self.zones.is_conventional(zone) {
-            self.tail(zone).landed(self.offset_in_zone(zone, request.end()), ok);
+            self.tail(zone).written(self.offset_in_zone(zone, request.end()), ok);
         }
     }
 
-    /// Ends a write that has landed; `None` while another one of its zone comes first.
-    pub(super) fn end_write(&self, request: &Request) -> Option<Status> {
+    /// Completes a write whose transfer is done; `None` while an earlier one of its zone is in flight.
+    pub(super) fn complete_write(&self, request: &Request) -> Option<Status> {
         let zone = request.zone();
         let mut tail = self.tail(zone);
         let mut status = Status::Ok;
         if self.zones.is_conventional(zone) {
             self.unsynced.store(true, Ordering::Relaxed);
         } else {
-            status = tail.end(self.offset_in_zone(zone, request.end()))?;
+            status = tail.complete(self.offset_in_zone(zone, request.end()))?;
             if tail.finish_failure() {
                 self.zones.roll_back(zone, tail.done);
                 tail.finished = self.zones.condition(zone) == ZoneCondition::Full;
             }
         }
-        self.note(zone, &mut tail);
+        self.mark_dirty(zone, &mut tail);
         Some(status)
     }
 
-    /// Puts a zone on the list of those to be recorded.
-    fn note(&self, zone: ZoneNo, tail: &mut Tail) {
+    /// Puts a zone on the list of changed zones.
+    fn mark_dirty(&self, zone: ZoneNo, tail: &mut ZoneTail) {
         if !std::mem::replace(&mut tail.dirty, true) {
-            self.dirty.lock().expect("lock of the list of changed zones").push(zone.0);
+            self.dirty.lock().expect("no thread panics with the list locked").push(zone.0);
         }
     }
 
-    /// Makes all that has ended durable.
+    /// Makes everything that has completed durable.
     pub(super) fn commit(&self) -> Status {
         let mut journal = self.journal();
         let result = self.commit_with(&mut journal);
@@ -387,9 +386,10 @@ impl ImageDevice {
     }
 
     fn commit_with(&self, journal: &mut Journal) -> io::Result<()> {
-        // Even if nothing has changed since: what a failure left out was promised to nobody.
+        // Checked even if nothing has changed: a flush must not succeed after a failure.
         journal.check()?;
-        let dirty = std::mem::take(&mut *self.dirty.lock().expect("lock of the list"));
+        let dirty =
+            std::mem::take(&mut *self.dirty.lock().expect("no thread panics with the list locked"));
         let unsynced = self.unsynced.swap(false, Ordering::Relaxed);
         let mut entries: Vec<ZoneEntry> = Vec::with_capacity(dirty.len());
         let (mut covered, mut all_covered) = (0, true);
@@ -414,13 +414,14 @@ impl ImageDevice {
         journal.append(&*self.store, &entries)
     }
 
-    /// Makes what was written durable. After a failure nobody knows what is, so nothing more is.
+    /// Syncs the file. After a failure it is unknown what is durable, so the journal fails.
     fn sync(&self, journal: &mut Journal) -> io::Result<()> {
         self.store.sync().inspect_err(|_| journal.fail())
     }
 
-    /// Resets a zone, or finishes it. Its record is durable before anything else happens to it.
-    fn change(&self, zone: ZoneNo, finish: bool) -> ExecResult {
+    /// Resets or finishes a zone. The entry is durable before the next command executes.
+    fn change(&self, request: &mut Request) -> ExecResult {
+        let (zone, finish) = (request.zone(), request.op() == Op::ZoneFinish);
         let mut journal = self.journal();
         let mut tail = self.tail(zone);
         if tail.is_busy() {
@@ -430,8 +431,7 @@ impl ImageDevice {
             return ExecResult::Done(Status::IoError);
         }
         let before = (tail.done, tail.finished);
-        let result = if finish { self.zones.finish(zone) } else { self.zones.reset(zone, || ()) };
-        if let Err(status) = result {
+        if let Err(status) = self.apply(request) {
             return ExecResult::Done(status);
         }
         if finish {
@@ -453,13 +453,13 @@ impl ImageDevice {
             return ExecResult::Done(Status::IoError);
         }
         if !finish {
-            // What cannot be given back is not in the way: nothing behind the data is ever read.
+            // A failure is harmless: nothing after the data is ever read.
             let _kept = self.discard_beyond_data(&entry);
         }
         ExecResult::Done(Status::Ok)
     }
 
-    /// Resets all zones, many at a time.
+    /// Resets all zones, a batch at a time.
     fn reset_all(&self) -> ExecResult {
         let mut journal = self.journal();
         if journal.has_failed() {
@@ -477,7 +477,7 @@ impl ImageDevice {
                     break;
                 }
                 let was_empty = self.zones.condition(zone) == ZoneCondition::Empty;
-                // A zone that is read-only or offline stays so, and is no failure of the others.
+                // Zones that are read-only or offline are skipped.
                 if was_empty || self.zones.reset(zone, || ()).is_err() {
                     continue;
                 }
@@ -502,31 +502,21 @@ impl ImageDevice {
         ExecResult::Done(Status::Ok)
     }
 
-    /// Forgets data of a conventional zone.
-    fn discard(&self, request: &Request) -> Result<(), Status> {
+    /// Discards data of a conventional zone.
+    fn discard(&self, request: &mut Request) -> Result<(), Status> {
+        self.apply(request)?;
         let zone = request.zone();
-        if !self.zones.is_conventional(zone) {
-            return Err(Status::NotSupported);
-        }
-        let mut result = Ok(());
-        self.zones.write(zone, request.sector(), request.nr_sectors(), || {
-            let slot = self.tail(zone).slot;
-            if let Some(slot) = slot {
-                let at =
-                    self.file_layout.in_slot(slot, self.offset_in_zone(zone, request.sector()));
-                let len = Sector(request.nr_sectors().into()).to_bytes().0;
-                result = self.store.discard(at, len).map_err(Status::from);
-                self.unsynced.store(true, Ordering::Relaxed);
-            }
-        })?;
-        result
+        let Some(slot) = self.tail(zone).slot else { return Ok(()) };
+        let at = self.layout.in_slot(slot, self.offset_in_zone(zone, request.sector()));
+        let len = Sector(request.nr_sectors().into()).to_bytes().0;
+        self.unsynced.store(true, Ordering::Relaxed);
+        self.store.discard(at, len).map_err(Status::from)
     }
 
-    /// Makes everything durable, empties the log and gives back what was reserved, as before the
-    /// power is switched off.
+    /// Makes everything durable, empties the log and frees reserved space: an orderly shutdown.
     ///
     /// # Errors
-    /// Those of the file. Then the image is as after a loss of power.
+    /// Those of the file. The image is as after a loss of power then.
     pub fn close(&self) -> io::Result<()> {
         let mut journal = self.journal();
         self.commit_with(&mut journal)?;
@@ -537,19 +527,23 @@ impl ImageDevice {
         journal.checkpoint(&*self.store)
     }
 
-    /// Gives back all space of the file that holds no data.
+    /// Frees all space of the file that holds no data.
     ///
     /// # Errors
     /// Those of the file.
     pub fn reclaim_space(&self) -> io::Result<()> {
         let journal = self.journal();
         for &slot in &self.slots().free {
-            self.store.discard(self.file_layout.slot(slot), self.file_layout.stride())?;
+            self.store.discard(self.layout.slot(slot), self.layout.stride())?;
         }
         self.discard_unused(&journal, |_| true)
     }
 
-    fn discard_unused(&self, journal: &Journal, which: impl Fn(&Tail) -> bool) -> io::Result<()> {
+    fn discard_unused(
+        &self,
+        journal: &Journal,
+        which: impl Fn(&ZoneTail) -> bool,
+    ) -> io::Result<()> {
         for zone in (0..self.geometry().zones).map(ZoneNo) {
             let tail = self.tail(zone);
             if which(&tail) && !tail.is_busy() {
@@ -562,7 +556,7 @@ impl ImageDevice {
 
 impl Drop for ImageDevice {
     fn drop(&mut self) {
-        // What did not become durable is lost as with the power.
+        // What did not become durable is lost, as with a loss of power.
         let _lost = self.close();
     }
 }
@@ -587,7 +581,7 @@ impl DeviceControl for ImageDevice {
             Profile::Spec(text) => text.clone(),
             Profile::Toml(_) => "a profile of its own".to_owned(),
         };
-        vec![("made as", profile), ("slot", format_size(self.file_layout.stride()))]
+        vec![("made as", profile), ("slot", format_size(self.layout.stride()))]
     }
 
     fn stats(&self) -> DeviceStats {

@@ -1,63 +1,66 @@
-//! Why a file is no image, or one that cannot be used.
-use super::superblock::{MAX_PROFILE, VERSION};
+//! Why a file is not an image, or one that cannot be used.
 use std::io;
 use zonal_blk::ZoneNo;
 
 /// What is wrong with an image.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    /// The file has other contents.
+    /// The file is something else.
     #[error("not an image: found neither copy of a superblock, expected `ZONALIMG` at byte 0")]
     NotAnImage,
     /// Both copies are damaged.
     #[error("both copies of the superblock are damaged, expected one with the right checksum")]
     Superblock,
-    /// The format is that of another version of the program.
-    #[error("found format version {found}, expected {VERSION}")]
+    /// The format version is not supported.
+    #[error("found format version {found}, expected {expected}")]
     Version {
-        /// The version.
+        /// The version of the file.
         found: u32,
+        /// The version that can be read.
+        expected: u32,
     },
-    /// The file ends too early.
+    /// The file is truncated.
     #[error("the file is truncated: found {found} bytes, expected at least {expected} ({what})")]
     Truncated {
         /// Its length.
         found: u64,
-        /// The least that it must have.
+        /// The shortest valid length.
         expected: u64,
         /// What should be there.
         what: String,
     },
-    /// A geometry that no image can have.
+    /// An image cannot have this geometry.
     #[error("found {0}")]
     Geometry(String),
-    /// A profile that the superblock has no room for.
-    #[error("found a profile of {len} bytes, expected at most {MAX_PROFILE}")]
+    /// The profile does not fit in the superblock.
+    #[error("found a profile of {len} bytes, expected at most {max}")]
     LongProfile {
         /// Its length.
         len: usize,
+        /// The longest profile.
+        max: usize,
     },
     /// Both copies of a block are damaged.
     #[error("both copies of {what} are damaged, at bytes {first} and {second}; {lost}")]
     Block {
         /// Which block.
         what: String,
-        /// Where the first copy is.
+        /// Address of the first copy.
         first: u64,
-        /// Where the second one is.
+        /// Address of the second copy.
         second: u64,
-        /// What that means.
+        /// What is lost with it.
         lost: String,
     },
-    /// A block is whole and says something impossible.
-    #[error("{what} says of entry {entry} what no zone can be")]
+    /// A block has the right checksum and invalid contents.
+    #[error("{what}: entry {entry} is not a valid zone state")]
     Entry {
         /// Which block.
         what: String,
         /// Which of its entries.
         entry: usize,
     },
-    /// Two zones have the same place.
+    /// Two zones have the same slot.
     #[error("zones {first} and {second} both have slot {slot} of the file")]
     SharedSlot {
         /// A zone.
@@ -72,7 +75,7 @@ pub enum ImageError {
     Io {
         /// What was being done.
         doing: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }

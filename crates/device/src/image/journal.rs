@@ -1,45 +1,43 @@
-//! The metadata that are durable, and how they come to be.
+//! The journal: makes changes of zones durable.
 //!
-//! Takes the zones that have changed; gives their durable state. Keeps true: whatever is lost or
-//! torn on the way, the file holds the state before or after; a batch goes to the log when the one
-//! before is durable; the zone table of one generation is whole until the next one is in force.
-use super::block::{BLOCK, ENTRIES, Header, Kind, encode_block};
-use super::entry::ZoneEntry;
-use super::file_layout::FileLayout;
+//! Invariants: whatever writes are lost or torn, the file holds the state before or the state after;
+//! a batch is written to the log when the one before is durable; the zone table of a generation
+//! stays intact until the next one is current.
+use super::block::{BLOCK, ENTRIES, Header, Kind, ZoneEntry, encode_block};
 use super::store::ImageStore;
-use super::superblock::Superblock;
+use super::superblock::{FileLayout, Superblock};
 use std::io;
 use zonal_blk::{Buf, ZoneNo};
 
-/// Blocks that are written at a time, both copies counted.
+/// Blocks written at a time, both copies counted.
 const WRITE_BLOCKS: usize = 64;
-/// The longest batch of the log, in blocks; what is longer becomes a table.
+/// Longest batch of the log, in blocks; a longer one becomes a table.
 const BATCH_BLOCKS: usize = WRITE_BLOCKS / 2;
 
 pub(super) struct Journal {
-    file_layout: FileLayout,
+    layout: FileLayout,
     image: u64,
     generation: u64,
-    /// Whether a root names the generation.
+    /// Whether the root of the generation is written.
     rooted: bool,
     /// The next block of the log, and the next batch.
     next: u32,
     batch: u32,
-    /// What is durable, by zone.
+    /// The durable state, by zone.
     table: Vec<ZoneEntry>,
     buf: Buf,
-    /// Something could not be written: what is durable is not known until it is read again.
+    /// A write failed: what is durable is unknown until the image is opened again.
     failed: bool,
 }
 
-/// Why nothing is written any more.
+/// The error of every call after a failure.
 fn failure() -> io::Error {
     io::Error::other("metadata could not be written before; open the image again")
 }
 
 impl Journal {
-    /// For what was recovered. If there is something in the log, or a root lacks, a checkpoint has
-    /// to come first.
+    /// The journal of a recovered image. If the log is not empty or a root is missing, a checkpoint
+    /// must come first.
     pub(super) fn new(
         superblock: &Superblock,
         root: u64,
@@ -47,7 +45,7 @@ impl Journal {
         table: Vec<ZoneEntry>,
     ) -> Self {
         Journal {
-            file_layout: FileLayout::new(superblock),
+            layout: superblock.layout(),
             image: superblock.image(),
             generation,
             rooted: root == generation,
@@ -63,33 +61,33 @@ impl Journal {
         self.generation
     }
 
-    /// What is durable of a zone.
+    /// The durable state of a zone.
     pub(super) fn durable(&self, zone: ZoneNo) -> &ZoneEntry {
         &self.table[zone.index()]
     }
 
-    /// Whether the zone table lacks what the log has.
+    /// Whether the log has entries since the last zone table.
     pub(super) fn has_log(&self) -> bool {
         self.next > 0
     }
 
-    /// Whether nothing can be written any more.
+    /// Whether the journal has failed.
     pub(super) fn has_failed(&self) -> bool {
         self.failed
     }
 
-    /// Whether anything can be written.
+    /// Fails if the journal has failed.
     pub(super) fn check(&self) -> io::Result<()> {
         if self.failed { Err(failure()) } else { Ok(()) }
     }
 
-    /// Nothing is to be written any more.
+    /// Makes all later calls fail.
     pub(super) fn fail(&mut self) {
         self.failed = true;
     }
 
-    /// Makes entries durable, and with them all that was written to the file before. Entries that
-    /// vouch for data spare those a synchronisation of their own.
+    /// Makes entries durable, and with them everything written to the file before. Data that entries
+    /// cover with a checksum need no sync of their own.
     pub(super) fn append(
         &mut self,
         store: &dyn ImageStore,
@@ -97,32 +95,32 @@ impl Journal {
     ) -> io::Result<()> {
         self.guarded(|journal| {
             let parts = entries.len().div_ceil(ENTRIES);
-            let room = (journal.file_layout.log_blocks() - journal.next) as usize;
+            let room = (journal.layout.log_blocks() - journal.next) as usize;
             if parts <= BATCH_BLOCKS.min(room) {
                 journal.write_batch(store, entries, parts)?;
                 store.sync()?;
                 journal.apply(entries);
                 return Ok(());
             }
-            // A table vouches for nothing: the data go first.
+            // A table has no checksums of data, so the data go first.
             store.sync()?;
             journal.apply(entries);
             journal.write_table(store)
         })
     }
 
-    /// Puts all that is durable in a zone table, so that the log is empty.
+    /// Writes the durable state as a zone table and empties the log.
     pub(super) fn checkpoint(&mut self, store: &dyn ImageStore) -> io::Result<()> {
         self.guarded(|journal| journal.write_table(store))
     }
 
-    /// The first checkpoint after a loss of power. A table of the next generation may be there in
-    /// part, and what is written now must not be taken for the rest of it.
+    /// The first checkpoint after a loss of power. Part of a table of the next generation may be in
+    /// the file, and the blocks written now must not be taken for the rest of it.
     pub(super) fn checkpoint_after_crash(&mut self, store: &dyn ImageStore) -> io::Result<()> {
         self.guarded(|journal| {
             let zeroes = Buf::zeroed(WRITE_BLOCKS * BLOCK);
-            let first = journal.file_layout.table(journal.generation + 1, 0);
-            let end = journal.file_layout.log(journal.generation + 1, 0);
+            let first = journal.layout.table(journal.generation + 1, 0);
+            let end = journal.layout.log(journal.generation + 1, 0);
             let mut at = first;
             while at < end {
                 let len = zeroes.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
@@ -158,7 +156,7 @@ impl Journal {
         }
     }
 
-    /// Makes both copies of a block, the `pair`th in the buffer.
+    /// Encodes both copies of a block, pair number `pair` of the buffer.
     fn put(&mut self, pair: usize, header: &Header, entries: &[ZoneEntry]) {
         let (first, second) = self.buf[2 * pair * BLOCK..][..2 * BLOCK].split_at_mut(BLOCK);
         encode_block(first, header, entries);
@@ -177,19 +175,16 @@ impl Journal {
             (header.batch, header.part, header.parts) = (self.batch, part, count);
             self.put(part as usize, &header, entries);
         }
-        store.write(
-            self.file_layout.log(self.generation, self.next),
-            &self.buf[..2 * parts * BLOCK],
-        )?;
+        store.write(self.layout.log(self.generation, self.next), &self.buf[..2 * parts * BLOCK])?;
         self.next += count;
         self.batch += 1;
         Ok(())
     }
 
-    /// Writes the table of the next generation, and puts it in force.
+    /// Writes the table of the next generation and makes it current.
     fn write_table(&mut self, store: &dyn ImageStore) -> io::Result<()> {
         if !self.rooted {
-            // Else the next table, and then a torn root, would leave nothing that goes together.
+            // Otherwise the next table and a torn root would leave no consistent state.
             self.write_root(store)?;
         }
         self.generation += 1;
@@ -228,7 +223,7 @@ impl Journal {
                 self.put(pair, &header, entries);
                 blocks += 2;
             }
-            let at = self.file_layout.table(self.generation, first);
+            let at = self.layout.table(self.generation, first);
             store.write(at, &self.buf[..blocks * BLOCK])?;
         }
         Ok(())
@@ -238,19 +233,19 @@ impl Journal {
 /// Writes the metadata of a new image into an empty file.
 ///
 /// # Errors
-/// Those of the file, which is then no image.
+/// Those of the file, which is not an image then.
 pub fn format(store: &dyn ImageStore, superblock: &Superblock) -> io::Result<()> {
-    let place = FileLayout::new(superblock);
-    // All of the metadata are written once, so that later writes need no new space.
+    let layout = superblock.layout();
+    // Write all metadata once, so that later writes need no new space.
     let zeroes = Buf::zeroed(1 << 20);
-    for at in (0..place.data()).step_by(zeroes.len()) {
+    for at in (0..layout.data()).step_by(zeroes.len()) {
         store.write(at, &zeroes)?;
     }
     let geometry = &superblock.geometry;
     let table = (0..geometry.zones).map(|zone| ZoneEntry::new(ZoneNo(zone), geometry)).collect();
     let mut journal = Journal::new(superblock, 0, 0, table);
     journal.checkpoint(store)?;
-    // Last: until then the file is no image.
+    // Last: until then the file is not an image.
     let block = Buf::from(&superblock.encode()[..]);
     for copy in 0..2 {
         store.write(FileLayout::superblock(copy), &block)?;
@@ -258,14 +253,14 @@ pub fn format(store: &dyn ImageStore, superblock: &Superblock) -> io::Result<()>
     store.sync()
 }
 
-/// Writes the superblock again where a copy is damaged.
+/// Rewrites the superblock if a copy is damaged.
 ///
 /// # Errors
 /// Those of the file.
 pub(super) fn repair_superblock(store: &dyn ImageStore, superblock: &Superblock) -> io::Result<()> {
     let block = Buf::from(&superblock.encode()[..]);
     for copy in 0..2 {
-        // One at a time: a loss of power may tear one of them.
+        // One at a time: a loss of power tears at most one of them.
         store.write(FileLayout::superblock(copy), &block)?;
         store.sync()?;
     }

@@ -1,13 +1,13 @@
 //! A hardware queue of an image.
 //!
-//! Takes requests; gives them back when their data have moved, when what they ask to be durable is,
-//! and not before a model of a drive would. Keeps true: commands are taken up in `poll`, newest
-//! first as by the null device, never in `start`; buffers come back to the bios that they are of.
+//! Commands execute in `poll`, newest first as in the null device, never in `start`. A command
+//! completes when its data are transferred, when what it flushes is durable, and not before the
+//! timing model, if there is one, completes it.
 //!
 //! ```text
-//!   start --> pending --> taken up --> ring ----------> completing --> done
-//!     |                       \--> ended at once --------^   ^ writes before it in its zone
-//!     +--> a stand-in goes through the model -------------+  | flush
+//!   start --> pending --> executed --> ring ---------> completing --> done
+//!     |                      \--> no transfer needed ----^   ^ earlier writes of its zone
+//!     +--> a timing request goes through the model ---------+ | commit
 //! ```
 use super::device::{ExecResult, ImageDevice};
 use super::store::{Ring, Transfer};
@@ -16,26 +16,26 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use zonal_blk::{BioFlags, Buf, Device, HwQueue, Nanos, Op, Request, Sector, Status, Tag, Wake};
 
-/// How far a command has come.
+/// The stage of a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CommandStage {
-    /// Waits to be taken up.
+    /// Not executed yet.
     Pending,
-    /// Data are on their way.
+    /// Its transfer is in flight.
     Moving,
-    /// A write has landed, well or not.
-    Landed(Status),
-    /// Ends with the next commit.
+    /// The transfer of a write is done or failed.
+    Written(Status),
+    /// Completes with the next commit.
     Flush,
-    /// Has ended.
-    Ended(Status),
+    /// Complete.
+    Complete(Status),
 }
 
 /// A command of the queue.
 struct Command {
     request: Box<Request>,
     stage: CommandStage,
-    /// Its stand-in is with the model.
+    /// Its timing request is with the model.
     timed: bool,
 }
 
@@ -45,11 +45,11 @@ pub(super) struct ImageQueue {
     ring: io::Result<Box<dyn Ring>>,
     /// By tag.
     commands: Vec<Option<Command>>,
-    /// Those to be taken up, the newest last.
+    /// To be executed, the newest last.
     pending: Vec<Tag>,
-    /// Those that must be tried again.
+    /// To be executed again.
     later: Vec<Tag>,
-    /// Those whose data are not on their way.
+    /// Executed, without a transfer in flight.
     completing: Vec<Tag>,
     moving: usize,
     timed: usize,
@@ -87,7 +87,7 @@ impl ImageQueue {
         self.commands[usize::from(tag.0)].as_mut().expect("a tag in use has a command")
     }
 
-    /// Sends a stand-in for the request through the model; whether there is one.
+    /// Starts a timing request in the model; returns whether there is one.
     fn start_timing(&mut self, now: Nanos, request: &Request) -> bool {
         let Some(timing) = &mut self.timing else {
             return false;
@@ -106,7 +106,7 @@ impl ImageQueue {
         }
     }
 
-    /// Hears from the model which commands a drive would have done by now.
+    /// Collects the timing requests that the model has completed by `now`.
     fn poll_timing(&mut self, now: Nanos) {
         let Some(timing) = &mut self.timing else {
             return;
@@ -119,7 +119,7 @@ impl ImageQueue {
             let gave_up = timing_request.status() == Status::Medium;
             let command = self.command(tag);
             command.timed = false;
-            if gave_up && let CommandStage::Ended(status) = &mut command.stage {
+            if gave_up && let CommandStage::Complete(status) = &mut command.stage {
                 *status = Status::Medium;
             }
             self.timing_requests.push(timing_request);
@@ -135,18 +135,18 @@ impl ImageQueue {
         if op.is_write() && flags.contains(BioFlags::PREFLUSH) {
             let status = device.commit();
             if status != Status::Ok {
-                return self.set_stage(tag, CommandStage::Ended(status));
+                return self.set_stage(tag, CommandStage::Complete(status));
             }
         }
         if op == Op::Read
             && device.offset_in_zone(request.zone(), request.end()) > device.limits().zone_size
         {
-            // Reads that the scheduler has merged over the border of a zone.
+            // Reads merged across a zone boundary.
             let status = read_parts(&device, request);
-            return self.set_stage(tag, CommandStage::Ended(status));
+            return self.set_stage(tag, CommandStage::Complete(status));
         }
         match device.execute(request) {
-            ExecResult::Done(status) => self.set_stage(tag, CommandStage::Ended(status)),
+            ExecResult::Done(status) => self.set_stage(tag, CommandStage::Complete(status)),
             ExecResult::Flush => self.set_stage(tag, CommandStage::Flush),
             ExecResult::Retry => self.later.push(tag),
             ExecResult::Transfer { at, len } => self.transfer(tag, at, len),
@@ -163,7 +163,7 @@ impl ImageQueue {
         let device = Arc::clone(&self.device);
         let mut bufs = self.lists.pop().unwrap_or_default();
         let placeholders = &mut self.placeholders;
-        let command = self.commands[usize::from(tag.0)].as_mut().expect("it was taken up");
+        let command = self.commands[usize::from(tag.0)].as_mut().expect("it was executed");
         let write = command.request.op() != Op::Read;
         let mut complete = true;
         command.request.for_each_segment(|_, _, buf| complete &= buf.is_some());
@@ -206,7 +206,7 @@ impl ImageQueue {
         self.landed = landed;
     }
 
-    /// Puts buffers back into their bios; what a read found no data for is zeroes.
+    /// Puts buffers back into their bios and zeroes what a read found no data for.
     fn give_back(&mut self, tag: Tag, mut bufs: Vec<Buf>, len: usize) {
         let placeholders = &mut self.placeholders;
         let command = self.commands[usize::from(tag.0)].as_mut().expect("its data were moving");
@@ -233,31 +233,31 @@ impl ImageQueue {
         let command = self.command(tag);
         let status = error.unwrap_or(Status::Ok);
         if command.request.op() == Op::Read {
-            return self.set_stage(tag, CommandStage::Ended(status));
+            return self.set_stage(tag, CommandStage::Complete(status));
         }
-        device.landed(&command.request, status == Status::Ok);
-        self.set_stage(tag, CommandStage::Landed(status));
+        device.written(&command.request, status == Status::Ok);
+        self.set_stage(tag, CommandStage::Written(status));
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
         self.ring.as_ref().ok()?.wait_fd()
     }
 
-    /// Ends what can be ended.
+    /// Completes the commands that can be completed.
     fn complete_ready(&mut self, done: &mut Vec<Box<Request>>) {
         let device = Arc::clone(&self.device);
         let mut flushes = false;
         for at in 0..self.completing.len() {
             let command = self.commands[usize::from(self.completing[at].0)].as_mut();
-            let command = command.expect("a command settles once");
-            if let CommandStage::Landed(own) = command.stage
-                && let Some(status) = device.end_write(&command.request)
+            let command = command.expect("a command completes once");
+            if let CommandStage::Written(own) = command.stage
+                && let Some(status) = device.complete_write(&command.request)
             {
                 let status = if own == Status::Ok { status } else { own };
                 let fua = command.request.flags().contains(BioFlags::FUA);
                 command.stage = match status {
                     Status::Ok if fua => CommandStage::Flush,
-                    status => CommandStage::Ended(status),
+                    status => CommandStage::Complete(status),
                 };
             }
             flushes |= command.stage == CommandStage::Flush;
@@ -266,11 +266,11 @@ impl ImageQueue {
         let commands = &mut self.commands;
         self.completing.retain(|tag| {
             let slot = &mut commands[usize::from(tag.0)];
-            let command = slot.as_mut().expect("a command settles once");
+            let command = slot.as_mut().expect("a command completes once");
             if command.stage == CommandStage::Flush {
-                command.stage = CommandStage::Ended(flushed);
+                command.stage = CommandStage::Complete(flushed);
             }
-            let (CommandStage::Ended(status), false) = (command.stage, command.timed) else {
+            let (CommandStage::Complete(status), false) = (command.stage, command.timed) else {
                 return true;
             };
             let mut command = slot.take().expect("it is there");
@@ -304,7 +304,7 @@ impl HwQueue for ImageQueue {
     fn next_event(&self) -> Wake {
         let waits_for_model = |tag: &Tag| {
             let command = self.commands[usize::from(tag.0)].as_ref();
-            command.is_some_and(|command| matches!(command.stage, CommandStage::Ended(_)))
+            command.is_some_and(|command| matches!(command.stage, CommandStage::Complete(_)))
         };
         if !self.pending.is_empty() || !self.completing.iter().all(waits_for_model) {
             return Wake::Now;

@@ -1,49 +1,49 @@
-//! What an image holds, from what its file says after any loss of power.
+//! Recovery: the state of every zone after a loss of power at any moment; and the check of an image.
 //!
-//! Takes a file and its superblock; gives the state of every zone. Keeps true: nothing is written;
-//! what a completed flush covers is there, or the error says which block lost it.
+//! Nothing is written. Whatever a completed flush covers is there, or the error names the block that
+//! lost it.
 //!
 //! ```text
-//!   roots --> the generation in force --> its zone table, or that of the next one if it is complete
-//!                                             |
-//!                                             v  batches of its log, in order
-//!                                         the zones; the data of the last batch prove it, or not
+//!   roots --> current generation --> its zone table, or the next one's if that is complete
+//!                                         |
+//!                                         v  batches of its log, in order
+//!                                     the zones; entries of the last batch count if the checksums
+//!                                     of their data are right
 //! ```
-use super::block::{BLOCK, Header, Kind, decode_block, entries};
-use super::entry::ZoneEntry;
+use super::block::{BLOCK, Header, Kind, ZoneEntry, decode_block, entries};
 use super::error::ImageError;
-use super::file_layout::FileLayout;
+use super::geometry::ImageGeometry;
 use super::store::ReadAt;
-use super::superblock::{ImageGeometry, Superblock};
+use super::superblock::{FileLayout, Superblock};
 use zonal_blk::{Buf, Sector, ZoneCondition};
 
-/// Bytes that are read at a time to check data.
+/// Bytes read at a time to verify data.
 const PIECE: usize = 256 << 10;
 
-/// What an image holds.
+/// The recovered state of an image.
 #[derive(Debug)]
 pub struct Recovered {
-    /// The generation in force.
+    /// The current generation.
     pub generation: u64,
-    /// The newest generation that a root names; the one before, if the power went between.
+    /// The newest generation that a root names; the previous one if power was lost before its root was
+    /// written.
     pub root: u64,
     /// The zones, in order.
     pub zones: Vec<ZoneEntry>,
-    /// Whether the zone table says it all, so that the image was closed as it should be.
+    /// Whether the log is empty: the image was closed.
     pub clean: bool,
-    /// Zones that the log speaks of.
+    /// Zones with entries in the log.
     pub touched: Vec<u32>,
     /// Batches in the log.
     pub batches: u32,
-    /// Zones of the last batch whose data did not get to the file before the power went.
+    /// Zones of the last batch whose data were not in the file yet when power was lost.
     pub unverified: Vec<u32>,
-    /// Copies of blocks that are damaged or old; their twins are whole. First their names, then
-    /// where they are.
+    /// Copies of blocks that are damaged or stale, by name and address; their twins are intact.
     pub damaged: Vec<(String, u64)>,
 }
 
 impl Recovered {
-    /// Slots of the file that zones have.
+    /// Number of slots up to the last one in use.
     pub fn slots(&self) -> u32 {
         self.zones.iter().filter_map(|zone| zone.slot).map(|slot| slot + 1).max().unwrap_or(0)
     }
@@ -52,7 +52,7 @@ impl Recovered {
 /// Reads the superblock.
 ///
 /// # Errors
-/// What is wrong with both copies. The newer version of one copy goes before the damage of the
+/// What is wrong with both copies. An unsupported version in one takes precedence over damage of the
 /// other.
 pub fn read_superblock(file: &dyn ReadAt) -> Result<(Superblock, Vec<(String, u64)>), ImageError> {
     let mut blocks = Buf::zeroed(2 * BLOCK);
@@ -73,44 +73,39 @@ pub fn read_superblock(file: &dyn ReadAt) -> Result<(Superblock, Vec<(String, u6
 struct Reader<'a> {
     file: &'a dyn ReadAt,
     geometry: &'a ImageGeometry,
-    file_layout: FileLayout,
+    layout: FileLayout,
     image: u64,
     damaged: Vec<(String, u64)>,
 }
 
-/// A table as far as it is there.
+/// A zone table, as far as it could be read.
 struct Table {
-    /// The newest generation that a block has.
+    /// The newest generation of its blocks.
     newest: u64,
-    /// The first block that no copy has of that generation.
+    /// The first block without a copy of that generation.
     missing: Option<u32>,
     zones: Vec<ZoneEntry>,
 }
 
-/// Finds out what an image holds.
+/// Recovers the state of an image.
 ///
 /// # Errors
-/// What is damaged beyond what a loss of power does.
+/// Damage beyond what a loss of power can do.
 pub fn recover(file: &dyn ReadAt, superblock: &Superblock) -> Result<Recovered, ImageError> {
-    let place = FileLayout::new(superblock);
+    let layout = superblock.layout();
     let found = file.len().map_err(ImageError::io("reading the file's length"))?;
-    if found < place.data() {
+    if found < layout.data() {
         let what = "the metadata".to_owned();
-        return Err(ImageError::Truncated { found, expected: place.data(), what });
+        return Err(ImageError::Truncated { found, expected: layout.data(), what });
     }
     let image = superblock.image();
-    let mut reader = Reader {
-        file,
-        geometry: &superblock.geometry,
-        file_layout: place,
-        image,
-        damaged: Vec::new(),
-    };
+    let mut reader =
+        Reader { file, geometry: &superblock.geometry, layout, image, damaged: Vec::new() };
     let root = reader.root()?;
     let next = reader.next_table(root)?;
     let (generation, table) = match next {
         Some(table) => (root + 1, table),
-        None => (root, reader.table_in_force(root)?),
+        None => (root, reader.current_table(root)?),
     };
     let mut recovered = Recovered {
         generation,
@@ -123,7 +118,7 @@ pub fn recover(file: &dyn ReadAt, superblock: &Superblock) -> Result<Recovered, 
         damaged: Vec::new(),
     };
     reader.replay(&mut recovered)?;
-    check_slots(&recovered, &place, found)?;
+    check_slots(&recovered, &layout, found)?;
     recovered.damaged = reader.damaged;
     Ok(recovered)
 }
@@ -135,7 +130,7 @@ impl Reader<'_> {
         Ok(buf)
     }
 
-    /// The newest generation that was put in force.
+    /// The newest generation with a root.
     fn root(&mut self) -> Result<u64, ImageError> {
         let blocks = self.read(FileLayout::root(0), 2)?;
         let generation = |parity: u64, block: &[u8]| {
@@ -148,10 +143,10 @@ impl Reader<'_> {
             what: "the root".to_owned(),
             first: FileLayout::root(0),
             second: FileLayout::root(1),
-            lost: "which zone table is in force cannot be told".to_owned(),
+            lost: "it is unknown which zone table is current".to_owned(),
         })?;
         for (parity, root) in (0..).zip(found) {
-            // A new image has generation 1 in both places but the first root of it.
+            // A new image has a root of generation 1 only.
             if root.is_none() && newest > 1 {
                 self.damaged.push((
                     format!("root of generations {parity} mod 2"),
@@ -162,9 +157,9 @@ impl Reader<'_> {
         Ok(newest)
     }
 
-    /// The table of the generation after the root's, if all of it is there.
+    /// The table of the generation after the root's, if it is complete.
     fn next_table(&mut self, root: u64) -> Result<Option<Table>, ImageError> {
-        let first = self.read(self.file_layout.table(root + 1, 0), 2)?;
+        let first = self.read(self.layout.table(root + 1, 0), 2)?;
         let begun = first.chunks_exact(BLOCK).any(|copy| {
             decode_block(copy, Kind::Table, self.image)
                 .is_some_and(|header| header.generation == root + 1)
@@ -176,13 +171,13 @@ impl Reader<'_> {
         let table = self.table(root + 1)?;
         let complete = table.filter(|table| table.newest == root + 1 && table.missing.is_none());
         if complete.is_none() {
-            // It was being written: that is no damage.
+            // It was being written, which is not damage.
             self.damaged.truncate(before);
         }
         Ok(complete)
     }
 
-    fn table_in_force(&mut self, root: u64) -> Result<Table, ImageError> {
+    fn current_table(&mut self, root: u64) -> Result<Table, ImageError> {
         let table = self.table(root)?;
         let missing = match &table {
             Some(table) if table.newest == root => table.missing,
@@ -192,7 +187,7 @@ impl Reader<'_> {
             return Ok(table);
         }
         let index = missing.unwrap_or(0);
-        let first = self.file_layout.table(root, index);
+        let first = self.layout.table(root, index);
         Err(ImageError::Block {
             what: format!("zone table block {index} of generation {root}"),
             first,
@@ -201,10 +196,10 @@ impl Reader<'_> {
         })
     }
 
-    /// Reads the table in the place of a generation; `None` if there is none.
+    /// Reads the table at the address of a generation; `None` if there is none.
     fn table(&mut self, generation: u64) -> Result<Option<Table>, ImageError> {
-        let blocks = self.file_layout.table_blocks();
-        let bytes = self.read(self.file_layout.table(generation, 0), 2 * blocks as usize)?;
+        let blocks = self.layout.table_blocks();
+        let bytes = self.read(self.layout.table(generation, 0), 2 * blocks as usize)?;
         let header = |index: u32, copy: usize| {
             let block = &bytes[(2 * index as usize + copy) * BLOCK..][..BLOCK];
             let header = decode_block(block, Kind::Table, self.image)?;
@@ -222,7 +217,7 @@ impl Reader<'_> {
             let copies = copies.map(|copy| copy.filter(|(header, _)| header.generation == newest));
             for (copy, found) in (0..).zip(&copies) {
                 if found.is_none() {
-                    let at = self.file_layout.table(generation, index) + copy * BLOCK as u64;
+                    let at = self.layout.table(generation, index) + copy * BLOCK as u64;
                     damaged.push((format!("zone table block {index}, copy {copy}"), at));
                 }
             }
@@ -251,7 +246,7 @@ impl Reader<'_> {
         Ok(Some(Table { newest, missing, zones }))
     }
 
-    /// Shows the entries of a block to `take`, which gives `None` for one that cannot be there.
+    /// Passes the entries of a block to `take`, which returns `None` for an invalid one.
     fn decode(
         &self,
         header: &Header,
@@ -269,74 +264,40 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Does what the batches of the log say, in order.
+    /// Replays the batches of the log, in order.
     fn replay(&mut self, to: &mut Recovered) -> Result<(), ImageError> {
-        let generation = to.generation;
-        let count = self.file_layout.log_blocks();
-        let bytes = self.read(self.file_layout.log(generation, 0), 2 * count as usize)?;
-        let copies = |index: u32| {
-            [0, 1].map(|copy| {
-                let block = &bytes[(2 * index as usize + copy) * BLOCK..][..BLOCK];
-                let header = decode_block(block, Kind::Log, self.image)?;
-                (header.generation == generation && header.index == index)
-                    .then_some((header, block))
-            })
-        };
-        let whole = |index: u32| copies(index).into_iter().flatten().next();
+        let log = Log::read(self, to.generation)?;
         let (mut at, mut batch) = (0, 0);
         let mut last: Vec<ZoneEntry> = Vec::new();
         let mut damaged = Vec::new();
-        while at < count {
-            let parts =
-                whole(at).filter(|(header, _)| header.part == 0).map_or(0, |(h, _)| h.parts);
-            let fits = parts > 0 && parts <= count - at;
-            let is_part = |part: u32| {
-                whole(at + part).is_some_and(|(header, _)| {
-                    header.batch == batch && header.part == part && header.parts == parts
-                })
-            };
-            if !fits || !(0..parts).all(is_part) {
-                break;
-            }
+        while let Some(blocks) = log.batch_at(at, batch) {
             for entry in last.drain(..) {
-                let index = entry.zone.index();
-                to.zones[index] = ZoneEntry { covered: None, ..entry };
+                to.zones[entry.zone.index()] = ZoneEntry { covered: None, ..entry };
             }
-            for index in at..at + parts {
-                let (header, block) = whole(index).expect("it was found whole");
+            for index in at..at + blocks {
+                let (header, block) = log.intact(index).expect("the batch is complete");
                 let take = |entry, last: &mut Vec<ZoneEntry>| {
                     last.push(entry);
                     Some(())
                 };
                 self.decode(&header, block, take, &mut last)?;
-                for (copy, found) in (0..).zip(copies(index)) {
+                for (copy, found) in (0..).zip(log.copies(index)) {
                     if found.is_none() {
-                        let at = self.file_layout.log(generation, index) + copy * BLOCK as u64;
+                        let at = self.layout.log(to.generation, index) + copy * BLOCK as u64;
                         damaged.push((format!("log block {index}, copy {copy}"), at));
                     }
                 }
             }
             to.touched.extend(last.iter().map(|entry| entry.zone.0));
-            at += parts;
+            at += blocks;
             batch += 1;
         }
-        // A batch is written when the one before is durable: what is behind a hole is of its batch.
-        if let Some(later) =
-            (at..count).find(|&index| whole(index).is_some_and(|(h, _)| h.batch != batch))
-        {
-            let first = self.file_layout.log(generation, at);
-            return Err(ImageError::Block {
-                what: format!("log block {at} of generation {generation}"),
-                first,
-                second: first + BLOCK as u64,
-                lost: format!("block {later} shows that it was whole, and flushes since are lost"),
-            });
-        }
+        self.check_log_end(&log, at, batch)?;
         to.batches = batch;
-        // Of a batch that did not get there: the next one must not lie among its remains.
-        to.clean &= batch == 0 && !(at..count).any(|index| whole(index).is_some());
+        // Remains of an incomplete batch: the next batch must not be written among them.
+        to.clean &= batch == 0 && !(at..log.blocks).any(|index| log.intact(index).is_some());
         for entry in last {
-            if verify_data(self.file, &self.file_layout, &entry)? {
+            if verify_data(self.file, &self.layout, &entry)? {
                 to.zones[entry.zone.index()] = ZoneEntry { covered: None, ..entry };
             } else {
                 to.unverified.push(entry.zone.0);
@@ -347,43 +308,174 @@ impl Reader<'_> {
         self.damaged.extend(damaged);
         Ok(())
     }
+
+    /// Checks that no block of a later batch follows the last complete one: a batch is written when
+    /// the one before is durable, so whatever follows a hole is of the incomplete batch.
+    fn check_log_end(&self, log: &Log, at: u32, batch: u32) -> Result<(), ImageError> {
+        let is_later = |&index: &u32| log.intact(index).is_some_and(|(h, _)| h.batch != batch);
+        let Some(later) = (at..log.blocks).find(is_later) else { return Ok(()) };
+        let first = self.layout.log(log.generation, at);
+        Err(ImageError::Block {
+            what: format!("log block {at} of generation {}", log.generation),
+            first,
+            second: first + BLOCK as u64,
+            lost: format!("block {later} shows that it was whole, and flushes since are lost"),
+        })
+    }
 }
 
-/// Whether the data that an entry vouches for are there.
+/// The log of one generation, both copies of each block.
+struct Log {
+    generation: u64,
+    image: u64,
+    blocks: u32,
+    bytes: Buf,
+}
+
+impl Log {
+    fn read(reader: &Reader<'_>, generation: u64) -> Result<Self, ImageError> {
+        let blocks = reader.layout.log_blocks();
+        let bytes = reader.read(reader.layout.log(generation, 0), 2 * blocks as usize)?;
+        Ok(Log { generation, image: reader.image, blocks, bytes })
+    }
+
+    /// The two copies of a block, as far as they are intact.
+    fn copies(&self, index: u32) -> [Option<(Header, &[u8])>; 2] {
+        [0, 1].map(|copy| {
+            let block = &self.bytes[(2 * index as usize + copy) * BLOCK..][..BLOCK];
+            let header = decode_block(block, Kind::Log, self.image)?;
+            (header.generation == self.generation && header.index == index)
+                .then_some((header, block))
+        })
+    }
+
+    /// An intact copy of a block.
+    fn intact(&self, index: u32) -> Option<(Header, &[u8])> {
+        self.copies(index).into_iter().flatten().next()
+    }
+
+    /// The number of blocks of batch `batch`, if it begins at block `at` and is complete.
+    fn batch_at(&self, at: u32, batch: u32) -> Option<u32> {
+        if at >= self.blocks {
+            return None;
+        }
+        let (first, _) = self.intact(at).filter(|(header, _)| header.part == 0)?;
+        let parts = first.parts;
+        let is_part = |part: u32| {
+            self.intact(at + part).is_some_and(|(header, _)| {
+                header.batch == batch && header.part == part && header.parts == parts
+            })
+        };
+        let fits = parts > 0 && parts <= self.blocks - at;
+        (fits && (0..parts).all(is_part)).then_some(parts)
+    }
+}
+
+/// Whether the data that an entry covers are in the file.
 fn verify_data(
     file: &dyn ReadAt,
-    place: &FileLayout,
+    layout: &FileLayout,
     entry: &ZoneEntry,
 ) -> Result<bool, ImageError> {
     let (Some(covered), Some(slot)) = (entry.covered, entry.slot) else {
         return Ok(true);
     };
-    let mut at = place.in_slot(slot, covered.from);
-    let end = place.in_slot(slot, entry.written);
+    let mut at = layout.in_slot(slot, covered.from);
+    let end = layout.in_slot(slot, entry.written);
     let mut buf = Buf::zeroed(PIECE);
     let mut crc = 0;
     while at < end {
         let len = usize::try_from(end - at).map_or(PIECE, |left| left.min(PIECE));
-        file.read(at, &mut buf[..len]).map_err(ImageError::io("reading data to check them"))?;
+        file.read(at, &mut buf[..len]).map_err(ImageError::io("reading data to verify them"))?;
         crc = crc32c::crc32c_append(crc, &buf[..len]);
         at += len as u64;
     }
     Ok(crc == covered.crc)
 }
 
-/// Each zone has a slot of its own, and the file has their data.
-fn check_slots(recovered: &Recovered, place: &FileLayout, found: u64) -> Result<(), ImageError> {
+/// Checks that no two zones share a slot, and that the file is long enough for their data.
+fn check_slots(recovered: &Recovered, layout: &FileLayout, found: u64) -> Result<(), ImageError> {
     let mut owners = vec![None; recovered.slots() as usize];
     for zone in &recovered.zones {
         let Some(slot) = zone.slot else { continue };
         if let Some(first) = owners[slot as usize].replace(zone.zone) {
             return Err(ImageError::SharedSlot { first, second: zone.zone, slot });
         }
-        let expected = place.in_slot(slot, zone.written);
+        let expected = layout.in_slot(slot, zone.written);
         if zone.written > Sector(0) && zone.cond != ZoneCondition::Offline && found < expected {
             let what = format!("the data of zone {}", zone.zone);
             return Err(ImageError::Truncated { found, expected, what });
         }
     }
     Ok(())
+}
+
+/// A finding of [`check`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// Normal after a loss of power; opening the image resolves it.
+    Note(String),
+    /// Damage without loss so far; `--repair` repairs it.
+    Damage(String),
+}
+
+/// Checks all metadata of an image, and the data that the entries of the last batch cover.
+///
+/// # Errors
+/// What makes the image unusable.
+pub fn check(file: &dyn ReadAt) -> Result<(Superblock, Recovered, Vec<Finding>), ImageError> {
+    let (superblock, mut damaged) = read_superblock(file)?;
+    let recovered = recover(file, &superblock)?;
+    damaged.extend(recovered.damaged.iter().cloned());
+    let mut findings: Vec<Finding> = damaged
+        .iter()
+        .map(|(what, at)| {
+            Finding::Damage(format!("{what} is damaged, at byte {at}; its twin is whole"))
+        })
+        .collect();
+    if !recovered.clean {
+        findings.push(Finding::Note(format!(
+            "the image was not closed: {} records of {} zones since the last zone table",
+            recovered.batches,
+            recovered.touched.len()
+        )));
+    }
+    for zone in &recovered.unverified {
+        findings.push(Finding::Note(format!(
+            "zone {zone}: a flush was under way, its data are as before the flush"
+        )));
+    }
+    let geometry = &superblock.geometry;
+    let active = recovered.zones.iter().filter(|zone| zone.cond == ZoneCondition::Closed).count();
+    if geometry.max_active > 0 && active > geometry.max_active as usize {
+        findings.push(Finding::Note(format!(
+            "{active} zones are active, and at most {} are to be: zones were being filled when \
+             the power went",
+            geometry.max_active
+        )));
+    }
+    Ok((superblock, recovered, findings))
+}
+
+impl Recovered {
+    /// The number of zones in each condition, and the bytes written.
+    pub fn summary(&self) -> String {
+        let count = |cond| self.zones.iter().filter(|zone| zone.cond == cond).count();
+        let written: u64 = self.zones.iter().map(|zone| zone.written.0).sum();
+        let conditions = [
+            (ZoneCondition::NotWritePointer, "conventional"),
+            (ZoneCondition::Empty, "empty"),
+            (ZoneCondition::Closed, "closed"),
+            (ZoneCondition::Full, "full"),
+            (ZoneCondition::ReadOnly, "read-only"),
+            (ZoneCondition::Offline, "offline"),
+        ];
+        let mut parts: Vec<String> = conditions
+            .into_iter()
+            .filter(|&(cond, _)| count(cond) > 0)
+            .map(|(cond, name)| format!("{} {name}", count(cond)))
+            .collect();
+        parts.push(format!("{} bytes written", Sector(written).to_bytes()));
+        parts.join(", ")
+    }
 }

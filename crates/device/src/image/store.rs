@@ -1,10 +1,10 @@
-//! What an image needs of the file that it lies in. Real files are in `zonal-host`; tests have one
-//! that loses and tears what was not synchronised.
+//! What an image needs of its file. Real files are in `zonal-host`; tests have one that loses and
+//! tears writes that were not synced.
 use std::io;
 use std::os::fd::RawFd;
 use zonal_blk::{Buf, Tag};
 
-/// Something that can be read at places.
+/// A file that can be read at any address.
 pub trait ReadAt {
     /// Fills `to` from byte `at` on; with zeroes beyond the end.
     ///
@@ -18,7 +18,7 @@ pub trait ReadAt {
     /// Those of the file.
     fn len(&self) -> io::Result<u64>;
 
-    /// Whether there is nothing in it.
+    /// Whether the file is empty.
     ///
     /// # Errors
     /// Those of the file.
@@ -27,7 +27,7 @@ pub trait ReadAt {
     }
 }
 
-/// The file of an image. All calls wait until what they do is done.
+/// The file of an image. All calls are synchronous.
 pub trait ImageStore: ReadAt + Send + Sync {
     /// Writes all of `from` at byte `at`.
     ///
@@ -35,25 +35,25 @@ pub trait ImageStore: ReadAt + Send + Sync {
     /// Those of the file; how much was written is then unknown.
     fn write(&self, at: u64, from: &[u8]) -> io::Result<()>;
 
-    /// Makes all that was done before durable.
+    /// Makes everything done before durable.
     ///
     /// # Errors
     /// Those of the file; what is durable is then unknown.
     fn sync(&self) -> io::Result<()>;
 
-    /// Takes space for what will be written, so that writing is quicker. What is there stays.
+    /// Reserves space for later writes, which makes them faster. Existing data stay.
     ///
     /// # Errors
-    /// There is no space, or the file system cannot do it; neither does harm.
+    /// No space, or not supported by the file system; neither does harm.
     fn reserve(&self, at: u64, len: u64) -> io::Result<()>;
 
-    /// Makes a range read as zeroes, and gives its space back where the file system can do that.
+    /// Makes a range read as zeroes, and frees its space where the file system can do that.
     ///
     /// # Errors
     /// Those of the file.
     fn discard(&self, at: u64, len: u64) -> io::Result<()>;
 
-    /// Cuts the file off at byte `len`, if it is longer.
+    /// Truncates the file to `len` bytes, if it is longer.
     ///
     /// # Errors
     /// Those of the file.
@@ -69,15 +69,15 @@ pub trait ImageStore: ReadAt + Send + Sync {
 /// A transfer between buffers and a range of the file.
 #[derive(Debug)]
 pub struct Transfer {
-    /// Identifies it among those of the ring.
+    /// Identifies the transfer in its ring.
     pub tag: Tag,
-    /// From the buffers to the file.
+    /// A write: from the buffers to the file.
     pub write: bool,
     /// First byte in the file.
     pub at: u64,
-    /// Bytes to move; no more than there are in the buffers.
+    /// Bytes to transfer; no more than the buffers have.
     pub len: usize,
-    /// The buffers, one behind the other.
+    /// The buffers, one after the other.
     pub bufs: Vec<Buf>,
 }
 

@@ -1,191 +1,27 @@
-//! The superblock: what an image is, once and for all.
+//! The superblock, which says what the image is, and the layout of the file that follows from it.
 //!
-//! Takes a geometry and a profile; gives a block, and back. Keeps true: it is written when the image
-//! is made and never again, twice, so no loss of power can tear it; whatever it says makes sense.
-use super::block::{BLOCK, checksum, put, u32_at, u64_at};
+//! The superblock is written twice when the image is created, and never changes, so no loss of power
+//! can tear both copies.
+use super::block::{BLOCK, ENTRIES, checksum, put, u32_at, u64_at};
 use super::error::ImageError;
-use super::file_layout::FileLayout;
-use crate::quantity::format_size;
-use crate::zones::ZoneLayout;
-use zonal_blk::{Bytes, Limits, Sector, Zone, ZoneKind};
+use super::geometry::ImageGeometry;
+use zonal_blk::Sector;
 
 const MAGIC: &[u8; 8] = b"ZONALIMG";
-/// The format that is written, and the newest that can be read.
+/// The format version that is written, and the newest that can be read.
 pub const VERSION: u32 = 1;
-/// Where the profile begins in the superblock.
+/// Offset of the profile in the superblock.
 const PROFILE: usize = 160;
-/// The longest profile, in bytes.
+/// Longest profile, in bytes.
 pub const MAX_PROFILE: usize = BLOCK - PROFILE;
-/// The most zones of an image.
-pub const MAX_ZONES: u32 = 1 << 20;
 /// Blocks of each copy of the log.
 const LOG_BLOCKS: u32 = 128;
 const MAX_LOG_BLOCKS: u32 = 1 << 16;
 
-/// How a device with zones is laid out, and what it takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ImageGeometry {
-    /// Number of zones.
-    pub zones: u32,
-    /// Leading zones that are conventional.
-    pub conventional: u32,
-    /// Distance between zone starts.
-    pub zone_size: Sector,
-    /// Writable sectors of a sequential zone.
-    pub zone_capacity: Sector,
-    /// Zones that may be open at once; 0 for no limit.
-    pub max_open: u32,
-    /// Zones that may be active at once; 0 for no limit.
-    pub max_active: u32,
-    /// Logical block size in bytes.
-    pub lba: u32,
-    /// Longest command in sectors.
-    pub max_sectors: u32,
-    /// Longest native zone append in sectors; 0 for none.
-    pub append_max_sectors: u32,
-    /// Hardware queues.
-    pub nr_queues: u16,
-    /// Commands in flight on one hardware queue.
-    pub queue_depth: u16,
-    /// Whether seeks cost time on the device that it stands for.
-    pub rotational: bool,
-}
-
-impl ImageGeometry {
-    /// The geometry of a device, by its limits and zones.
-    ///
-    /// # Errors
-    /// [`ImageError::Geometry`] for a device that no image can have the geometry of.
-    pub fn of(limits: &Limits, zones: &[Zone]) -> Result<Self, ImageError> {
-        let bad = |what: &str| ImageError::Geometry(what.to_owned());
-        if limits.nr_zones == 0 || zones.len() != limits.nr_zones as usize {
-            return Err(bad("a device without zones; expected one with zones"));
-        }
-        let sequential = |zone: &&Zone| zone.kind == ZoneKind::SequentialRequired;
-        let conventional = zones.iter().position(|zone| sequential(&zone)).unwrap_or(zones.len());
-        let zone_capacity = zones.get(conventional).map_or(limits.zone_size, |zone| zone.capacity);
-        let uniform = |zone: &Zone| sequential(&zone) && zone.capacity == zone_capacity;
-        if !zones[conventional..].iter().all(uniform) {
-            return Err(bad("zones that differ; expected conventional zones only in front"));
-        }
-        let geometry = ImageGeometry {
-            zones: limits.nr_zones,
-            conventional: u32::try_from(conventional).unwrap_or(limits.nr_zones),
-            zone_size: limits.zone_size,
-            zone_capacity,
-            max_open: limits.max_open_zones,
-            max_active: limits.max_active_zones,
-            lba: limits.lba_size,
-            max_sectors: limits.max_sectors,
-            append_max_sectors: limits.append_max_sectors,
-            nr_queues: limits.nr_queues,
-            queue_depth: limits.queue_depth,
-            rotational: limits.rotational,
-        };
-        geometry.check()?;
-        Ok(geometry)
-    }
-
-    /// Checks that it makes sense.
-    fn check(&self) -> Result<(), ImageError> {
-        let lbas = |length: u64| length > 0 && length.is_multiple_of(u64::from(self.lba) / 512);
-        let rules = [
-            (matches!(self.lba, 512 | 4096), "blocks of 512 or 4096 bytes"),
-            ((1..=MAX_ZONES).contains(&self.zones), "from 1 to 1048576 zones"),
-            (self.conventional <= self.zones, "no more conventional zones than zones"),
-            (
-                matches!(self.lba, 512 | 4096) && lbas(self.zone_size.0),
-                "a zone size in whole blocks",
-            ),
-            (
-                matches!(self.lba, 512 | 4096) && lbas(self.zone_capacity.0),
-                "a zone capacity in whole blocks",
-            ),
-            (self.zone_capacity <= self.zone_size, "a zone capacity up to the zone size"),
-            (
-                u64::from(self.zones).checked_mul(self.zone_size.0).is_some_and(|n| n < 1 << 52),
-                "less than 2 EiB",
-            ),
-            (
-                (1..=1 << 21).contains(&self.max_sectors) && lbas(self.max_sectors.into()),
-                "commands of at most 1 GiB, in whole blocks",
-            ),
-            (self.append_max_sectors <= self.max_sectors, "appends no longer than commands"),
-            (self.nr_queues > 0 && self.queue_depth > 0, "hardware queues with commands"),
-        ];
-        match rules.into_iter().find(|(holds, _)| !holds) {
-            Some((_, expected)) => {
-                Err(ImageError::Geometry(format!("{}; expected {expected}", self.summary())))
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// The most important numbers, for people.
-    pub fn summary(&self) -> String {
-        let size = |sectors: Sector| match sectors.0.checked_mul(512) {
-            Some(bytes) => format_size(bytes),
-            None => format!("{sectors} sectors"),
-        };
-        let mut parts = vec![format!("{} zones of {}", self.zones, size(self.zone_size))];
-        if self.zone_capacity != self.zone_size {
-            parts.push(format!("zone capacity {}", size(self.zone_capacity)));
-        }
-        for (count, what) in [
-            (self.conventional, "conventional"),
-            (self.max_open, "open at most"),
-            (self.max_active, "active at most"),
-        ] {
-            if count > 0 {
-                parts.push(format!("{count} {what}"));
-            }
-        }
-        parts.push(format!("{}B blocks", self.lba));
-        parts.join(", ")
-    }
-
-    /// How the zones lie.
-    pub(super) fn layout(&self) -> ZoneLayout {
-        ZoneLayout {
-            nr_zones: self.zones,
-            zone_size: self.zone_size,
-            zone_capacity: self.zone_capacity,
-            conventional: self.conventional,
-            max_open: self.max_open,
-            max_active: self.max_active,
-        }
-    }
-
-    /// What the block layer is to know. Zeroes are written as data.
-    pub(super) fn limits(&self) -> Limits {
-        let layout = self.layout();
-        Limits {
-            lba_size: self.lba,
-            capacity: Sector(u64::from(self.zones) * self.zone_size.0),
-            zone_size: self.zone_size,
-            nr_zones: self.zones,
-            max_open_zones: layout.open_limit(),
-            max_active_zones: layout.active_limit(),
-            max_sectors: self.max_sectors,
-            append_max_sectors: self.append_max_sectors,
-            max_write_zeroes_sectors: 0,
-            nr_queues: self.nr_queues,
-            queue_depth: self.queue_depth,
-            rotational: self.rotational,
-        }
-    }
-
-    /// The most data that a zone has.
-    pub(super) fn most_data(&self) -> Bytes {
-        let conventional = if self.conventional > 0 { self.zone_size } else { Sector(0) };
-        conventional.max(self.zone_capacity).to_bytes()
-    }
-}
-
-/// The device that an image was made as.
+/// The device that the image emulates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// A device specification.
+    /// A device spec.
     Spec(String),
     /// The text of a profile.
     Toml(String),
@@ -199,24 +35,24 @@ impl Profile {
     }
 }
 
-/// What an image is.
+/// The contents of the superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// Its name for ever (RFC 9562).
+    /// The UUID of the image (RFC 9562).
     pub uuid: [u8; 16],
     /// Its zones and limits.
     pub geometry: ImageGeometry,
     /// Blocks of each copy of the log.
     pub log_blocks: u32,
-    /// The device that it was made as.
+    /// The device that the image emulates.
     pub profile: Profile,
 }
 
 impl Superblock {
-    /// What a new image is.
+    /// The superblock of a new image.
     ///
     /// # Errors
-    /// [`ImageError::Geometry`] for a geometry that no image can have; [`ImageError::LongProfile`].
+    /// [`ImageError::Geometry`] if an image cannot have the geometry; [`ImageError::LongProfile`].
     pub fn new(
         uuid: [u8; 16],
         geometry: ImageGeometry,
@@ -225,20 +61,25 @@ impl Superblock {
         geometry.check()?;
         let len = profile.text().len();
         if len > MAX_PROFILE {
-            return Err(ImageError::LongProfile { len });
+            return Err(ImageError::LongProfile { len, max: MAX_PROFILE });
         }
         Ok(Superblock { uuid, geometry, log_blocks: LOG_BLOCKS, profile })
     }
 
-    /// The number by which blocks say which image they are of.
+    /// The number that identifies the image in its blocks.
     pub(super) fn image(&self) -> u64 {
         u64_at(&self.uuid, 0)
     }
 
-    /// Its bytes.
+    /// Where things are in the file.
+    pub(super) fn layout(&self) -> FileLayout {
+        FileLayout::new(&self.geometry, self.log_blocks)
+    }
+
+    /// Encodes the superblock.
     pub fn encode(&self) -> Vec<u8> {
         let mut block = vec![0; BLOCK];
-        let (geometry, place) = (&self.geometry, FileLayout::new(self));
+        let (geometry, layout) = (&self.geometry, self.layout());
         put(&mut block, 0, MAGIC);
         put(&mut block, 8, &VERSION.to_le_bytes());
         put(&mut block, 16, &self.uuid);
@@ -263,8 +104,8 @@ impl Superblock {
         let long = [
             (88, geometry.zone_size.0),
             (96, geometry.zone_capacity.0),
-            (104, place.data()),
-            (112, place.stride()),
+            (104, layout.data()),
+            (112, layout.stride()),
         ];
         for (at, number) in long {
             put(&mut block, at, &number.to_le_bytes());
@@ -275,11 +116,11 @@ impl Superblock {
         block
     }
 
-    /// Reads a block.
+    /// Decodes a superblock.
     ///
     /// # Errors
     /// [`ImageError::NotAnImage`] without the magic number; [`ImageError::Superblock`] if the
-    /// checksum is another; [`ImageError::Version`]; what makes no sense.
+    /// checksum is wrong; [`ImageError::Version`]; [`ImageError::Geometry`] for invalid contents.
     pub fn decode(block: &[u8]) -> Result<Self, ImageError> {
         if block.len() < BLOCK || &block[..8] != MAGIC {
             return Err(ImageError::NotAnImage);
@@ -290,7 +131,7 @@ impl Superblock {
         }
         let version = u32_at(block, 8);
         if version != VERSION {
-            return Err(ImageError::Version { found: version });
+            return Err(ImageError::Version { found: version, expected: VERSION });
         }
         let odd = |what: &str| ImageError::Geometry(format!("{what} that makes no sense"));
         let short = |at: usize, what: &str| u16::try_from(u32_at(block, at)).map_err(|_| odd(what));
@@ -323,10 +164,95 @@ impl Superblock {
         };
         let uuid = block[16..32].try_into().expect("sixteen bytes");
         let superblock = Superblock { uuid, geometry, log_blocks, profile };
-        let place = FileLayout::new(&superblock);
-        if u64_at(block, 104) != place.data() || u64_at(block, 112) != place.stride() {
+        let layout = superblock.layout();
+        if u64_at(block, 104) != layout.data() || u64_at(block, 112) != layout.stride() {
             return Err(odd("a place of the data"));
         }
         Ok(superblock)
+    }
+}
+
+const ROOTS: u64 = 2;
+const HALVES: u64 = 4;
+const MIB: u64 = 1 << 20;
+
+/// Where things are in the file. All addresses are in bytes.
+///
+/// ```text
+///  block 0, 1   superblock, twice
+///        2, 3   roots, of even and of odd generations
+///        4 ...  half 0: zone table, each block twice; log, each block twice
+///               half 1: the same, for odd generations
+///  1 MiB * n    slot 0, slot 1, ...: the data of the zones, in the order of their first writes
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FileLayout {
+    table_blocks: u32,
+    log_blocks: u32,
+    stride: u64,
+}
+
+impl FileLayout {
+    fn new(geometry: &ImageGeometry, log_blocks: u32) -> Self {
+        let entries = u32::try_from(ENTRIES).expect("a block has 126 entries");
+        FileLayout {
+            table_blocks: geometry.zones.div_ceil(entries),
+            log_blocks,
+            stride: geometry.max_zone_data().0.next_multiple_of(BLOCK as u64),
+        }
+    }
+
+    /// Blocks of a zone table.
+    pub(super) fn table_blocks(&self) -> u32 {
+        self.table_blocks
+    }
+
+    /// Blocks of a log.
+    pub(super) fn log_blocks(&self) -> u32 {
+        self.log_blocks
+    }
+
+    pub(super) fn superblock(copy: u64) -> u64 {
+        copy * BLOCK as u64
+    }
+
+    /// The address of a generation's root.
+    pub(super) fn root(generation: u64) -> u64 {
+        (ROOTS + generation % 2) * BLOCK as u64
+    }
+
+    fn half_blocks(&self) -> u64 {
+        2 * (u64::from(self.table_blocks) + u64::from(self.log_blocks))
+    }
+
+    /// The first copy of a table block of a generation; the second follows it.
+    pub(super) fn table(&self, generation: u64, index: u32) -> u64 {
+        let first = HALVES + generation % 2 * self.half_blocks();
+        (first + 2 * u64::from(index)) * BLOCK as u64
+    }
+
+    /// The first copy of a log block of a generation; the second follows it.
+    pub(super) fn log(&self, generation: u64, index: u32) -> u64 {
+        self.table(generation, self.table_blocks + index)
+    }
+
+    /// The start of the data: slot 0.
+    pub(super) fn data(&self) -> u64 {
+        ((HALVES + 2 * self.half_blocks()) * BLOCK as u64).next_multiple_of(MIB)
+    }
+
+    /// Size of a slot.
+    pub(super) fn stride(&self) -> u64 {
+        self.stride
+    }
+
+    /// The start of a slot.
+    pub(super) fn slot(&self, slot: u32) -> u64 {
+        self.data() + u64::from(slot) * self.stride
+    }
+
+    /// The address at offset `at` of a slot.
+    pub(super) fn in_slot(&self, slot: u32, at: Sector) -> u64 {
+        self.slot(slot) + at.to_bytes().0
     }
 }

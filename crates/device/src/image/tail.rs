@@ -1,19 +1,18 @@
-//! The end of a zone's data: what is there, what is on its way, what has to be made durable.
+//! The end of a zone's data: what is in the file, what is in flight, what has to be made durable.
 //!
-//! Takes writes as they are accepted and as they end; gives what a record may say of the zone.
-//! Keeps true: the writes of a zone end in the order of their places, each when all before it have;
-//! behind one that failed, all fail, and then the zone's write pointer goes back to where its data
-//! end. So data are without holes at all times.
-use super::entry::{CoveredData, ZoneEntry};
-use super::superblock::ImageGeometry;
+//! The writes of a zone complete in the order of their addresses. After one that failed all later
+//! ones fail, and then the zone's write pointer moves back to the end of its data. So a zone's data
+//! never have holes.
+use super::block::{CoveredData, ZoneEntry};
+use super::geometry::ImageGeometry;
 use std::collections::VecDeque;
 use zonal_blk::{Sector, Status, ZoneCondition};
 
-/// Unflushed bytes of a zone beyond which no checksum is kept: the data are then synchronised
-/// before the record.
+/// Unflushed data of a zone beyond which no checksum is kept: the data are synced before the entry
+/// then.
 const MAX_COVERED: Sector = Sector(1 << 11);
 
-/// A write on its way, from the end of the one before.
+/// A write in flight, from the end of the one before.
 struct InFlightWrite {
     end: Sector,
     state: State,
@@ -21,38 +20,38 @@ struct InFlightWrite {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    Moving,
-    Landed,
+    InFlight,
+    Written,
     Failed,
 }
 
 /// The end of a zone's data. Positions are sectors from the zone's start.
-pub(super) struct Tail {
-    /// Which slot of the file has the zone.
+pub(super) struct ZoneTail {
+    /// The zone's slot of the file.
     pub(super) slot: Option<u32>,
-    /// Where the data end that are in the file.
+    /// The end of the data in the file.
     pub(super) done: Sector,
-    /// Up to where space was taken for it.
+    /// Up to where space is reserved.
     pub(super) reserved: Sector,
-    /// Was made full by a command.
+    /// Was finished by a command.
     pub(super) finished: bool,
-    /// Has changed since it was last recorded, and is on the list of those that have.
+    /// Has changed since its last entry, and is on the list of changed zones.
     pub(super) dirty: bool,
     /// Read-only or offline.
     fixed: Option<ZoneCondition>,
-    /// A write failed; those behind it have not ended yet.
+    /// A write failed; later ones have not completed yet.
     broken: bool,
     in_flight: VecDeque<InFlightWrite>,
-    /// Where the data begin that the checksum is of.
+    /// The start of the data under the checksum.
     from: Sector,
-    /// The checksum of all that was accepted since, if one is kept.
+    /// The checksum of the data accepted from there on, if one is kept.
     crc: Option<u32>,
 }
 
-impl Tail {
+impl ZoneTail {
     pub(super) fn new(entry: &ZoneEntry) -> Self {
         use ZoneCondition::{Full, Offline, ReadOnly};
-        Tail {
+        ZoneTail {
             slot: entry.slot,
             done: entry.written,
             reserved: entry.written,
@@ -66,17 +65,17 @@ impl Tail {
         }
     }
 
-    /// Whether writes are on their way.
+    /// Whether writes are in flight.
     pub(super) fn is_busy(&self) -> bool {
         !self.in_flight.is_empty()
     }
 
-    /// Whether a write failed and those behind it have not ended.
+    /// Whether a write failed and later ones have not completed.
     pub(super) fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// A write up to `end` was accepted. `data` shows its buffers, if a checksum is worth it.
+    /// A write up to `end` was accepted. `data` passes its buffers on, if a checksum is kept.
     pub(super) fn accept(&mut self, end: Sector, data: impl FnOnce(&mut dyn FnMut(&[u8]))) {
         if end - self.from > MAX_COVERED {
             self.crc = None;
@@ -84,26 +83,27 @@ impl Tail {
         if let Some(crc) = &mut self.crc {
             data(&mut |bytes| *crc = crc32c::crc32c_append(*crc, bytes));
         }
-        self.in_flight.push_back(InFlightWrite { end, state: State::Moving });
+        self.in_flight.push_back(InFlightWrite { end, state: State::InFlight });
     }
 
     /// The write up to `end` is in the file, or failed.
-    pub(super) fn landed(&mut self, end: Sector, ok: bool) {
+    pub(super) fn written(&mut self, end: Sector, ok: bool) {
         let write = self.in_flight.iter_mut().find(|write| write.end == end);
-        write.expect("what lands was accepted").state =
-            if ok { State::Landed } else { State::Failed };
+        write.expect("the write was accepted").state =
+            if ok { State::Written } else { State::Failed };
     }
 
-    /// Ends the write up to `end`, which has landed; `None` while one before it has not ended.
-    pub(super) fn end(&mut self, end: Sector) -> Option<Status> {
-        let first = self.in_flight.front().expect("the write has not ended");
+    /// Completes the write up to `end`, which is in the file or failed; `None` while an earlier one is
+    /// in flight.
+    pub(super) fn complete(&mut self, end: Sector) -> Option<Status> {
+        let first = self.in_flight.front().expect("the write is in flight");
         if first.end != end {
             return None;
         }
         self.broken |= first.state == State::Failed;
         self.in_flight.pop_front();
         if self.broken {
-            // The checksum is of data that are not there.
+            // The checksum covers data that are not there.
             self.crc = None;
             return Some(Status::IoError);
         }
@@ -111,8 +111,8 @@ impl Tail {
         Some(Status::Ok)
     }
 
-    /// Whether the failure is over: all that were behind have failed too. Then the write pointer
-    /// belongs at `done`.
+    /// Whether all writes after a failed one have failed too; the write pointer belongs at `done`
+    /// then.
     pub(super) fn finish_failure(&mut self) -> bool {
         self.broken && self.in_flight.is_empty() && {
             self.broken = false;
@@ -120,7 +120,7 @@ impl Tail {
         }
     }
 
-    /// The zone is empty, and what it had is of no use.
+    /// The zone was reset.
     pub(super) fn empty(&mut self) {
         self.done = Sector(0);
         self.reserved = Sector(0);
@@ -130,7 +130,7 @@ impl Tail {
 
     fn rebase(&mut self) {
         self.from = self.done;
-        // What is on its way went into the old checksum.
+        // Data in flight are under the old checksum.
         self.crc = self.in_flight.is_empty().then_some(0);
     }
 
@@ -144,7 +144,7 @@ impl Tail {
         }
     }
 
-    /// What can be said of the zone now, without vouching for data.
+    /// The zone's state now, covering no data.
     pub(super) fn describe(&self, durable: &ZoneEntry, geometry: &ImageGeometry) -> ZoneEntry {
         let conventional = durable.zone.0 < geometry.conventional;
         ZoneEntry {
@@ -156,8 +156,8 @@ impl Tail {
         }
     }
 
-    /// The record that makes the zone durable as it is; the next one goes on from here. `None` if
-    /// what is durable says so already.
+    /// The entry that makes the zone durable as it is; the next one continues from here. `None` if
+    /// the durable state is the same.
     pub(super) fn record(
         &mut self,
         durable: &ZoneEntry,
@@ -166,7 +166,7 @@ impl Tail {
         self.dirty = false;
         let entry = self.describe(durable, geometry);
         let covers = entry.written > durable.written && self.from == durable.written;
-        // The checksum of what was accepted is that of what is done only if nothing is on its way.
+        // The checksum of accepted data is that of the data in the file only if none are in flight.
         let crc = self.crc.filter(|_| covers && !self.is_busy());
         let covered = crc.map(|crc| CoveredData { from: self.from, crc });
         self.rebase();

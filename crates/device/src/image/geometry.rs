@@ -1,0 +1,168 @@
+//! Zones and limits of the device in an image, and what of them an image can have.
+use super::error::ImageError;
+use crate::quantity::format_size;
+use crate::zones::ZoneLayout;
+use zonal_blk::{Bytes, Limits, Sector, Zone, ZoneKind};
+
+/// Most zones of an image.
+pub const MAX_ZONES: u32 = 1 << 20;
+
+/// Zones and limits of the device in an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageGeometry {
+    /// Number of zones.
+    pub zones: u32,
+    /// Leading zones that are conventional.
+    pub conventional: u32,
+    /// Zone size.
+    pub zone_size: Sector,
+    /// Zone capacity of sequential zones.
+    pub zone_capacity: Sector,
+    /// Maximum open zones; 0 for no limit.
+    pub max_open: u32,
+    /// Maximum active zones; 0 for no limit.
+    pub max_active: u32,
+    /// Logical block size in bytes.
+    pub lba: u32,
+    /// Longest command in sectors.
+    pub max_sectors: u32,
+    /// Longest native zone append in sectors; 0 for none.
+    pub append_max_sectors: u32,
+    /// Hardware queues.
+    pub nr_queues: u16,
+    /// Queue depth of a hardware queue.
+    pub queue_depth: u16,
+    /// Whether the emulated drive is rotational.
+    pub rotational: bool,
+}
+
+impl ImageGeometry {
+    /// The geometry of a device with these limits and zones.
+    ///
+    /// # Errors
+    /// [`ImageError::Geometry`] if an image cannot have it.
+    pub fn of(limits: &Limits, zones: &[Zone]) -> Result<Self, ImageError> {
+        let bad = |what: &str| ImageError::Geometry(what.to_owned());
+        if limits.nr_zones == 0 || zones.len() != limits.nr_zones as usize {
+            return Err(bad("a device without zones; expected one with zones"));
+        }
+        let sequential = |zone: &&Zone| zone.kind == ZoneKind::SequentialRequired;
+        let conventional = zones.iter().position(|zone| sequential(&zone)).unwrap_or(zones.len());
+        let zone_capacity = zones.get(conventional).map_or(limits.zone_size, |zone| zone.capacity);
+        let uniform = |zone: &Zone| sequential(&zone) && zone.capacity == zone_capacity;
+        if !zones[conventional..].iter().all(uniform) {
+            return Err(bad("zones that differ; expected conventional zones only in front"));
+        }
+        let geometry = ImageGeometry {
+            zones: limits.nr_zones,
+            conventional: u32::try_from(conventional).unwrap_or(limits.nr_zones),
+            zone_size: limits.zone_size,
+            zone_capacity,
+            max_open: limits.max_open_zones,
+            max_active: limits.max_active_zones,
+            lba: limits.lba_size,
+            max_sectors: limits.max_sectors,
+            append_max_sectors: limits.append_max_sectors,
+            nr_queues: limits.nr_queues,
+            queue_depth: limits.queue_depth,
+            rotational: limits.rotational,
+        };
+        geometry.check()?;
+        Ok(geometry)
+    }
+
+    /// Validates the geometry.
+    pub(super) fn check(&self) -> Result<(), ImageError> {
+        let lbas = |length: u64| length > 0 && length.is_multiple_of(u64::from(self.lba) / 512);
+        let rules = [
+            (matches!(self.lba, 512 | 4096), "blocks of 512 or 4096 bytes"),
+            ((1..=MAX_ZONES).contains(&self.zones), "from 1 to 1048576 zones"),
+            (self.conventional <= self.zones, "no more conventional zones than zones"),
+            (
+                matches!(self.lba, 512 | 4096) && lbas(self.zone_size.0),
+                "a zone size in whole blocks",
+            ),
+            (
+                matches!(self.lba, 512 | 4096) && lbas(self.zone_capacity.0),
+                "a zone capacity in whole blocks",
+            ),
+            (self.zone_capacity <= self.zone_size, "a zone capacity up to the zone size"),
+            (
+                u64::from(self.zones).checked_mul(self.zone_size.0).is_some_and(|n| n < 1 << 52),
+                "less than 2 EiB",
+            ),
+            (
+                (1..=1 << 21).contains(&self.max_sectors) && lbas(self.max_sectors.into()),
+                "commands of at most 1 GiB, in whole blocks",
+            ),
+            (self.append_max_sectors <= self.max_sectors, "appends no longer than commands"),
+            (self.nr_queues > 0 && self.queue_depth > 0, "hardware queues with commands"),
+        ];
+        match rules.into_iter().find(|(holds, _)| !holds) {
+            Some((_, expected)) => {
+                Err(ImageError::Geometry(format!("{}; expected {expected}", self.summary())))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The most important numbers, for people.
+    pub fn summary(&self) -> String {
+        let size = |sectors: Sector| match sectors.0.checked_mul(512) {
+            Some(bytes) => format_size(bytes),
+            None => format!("{sectors} sectors"),
+        };
+        let mut parts = vec![format!("{} zones of {}", self.zones, size(self.zone_size))];
+        if self.zone_capacity != self.zone_size {
+            parts.push(format!("zone capacity {}", size(self.zone_capacity)));
+        }
+        for (count, what) in [
+            (self.conventional, "conventional"),
+            (self.max_open, "open at most"),
+            (self.max_active, "active at most"),
+        ] {
+            if count > 0 {
+                parts.push(format!("{count} {what}"));
+            }
+        }
+        parts.push(format!("{}B blocks", self.lba));
+        parts.join(", ")
+    }
+
+    /// The zone layout.
+    pub(super) fn layout(&self) -> ZoneLayout {
+        ZoneLayout {
+            nr_zones: self.zones,
+            zone_size: self.zone_size,
+            zone_capacity: self.zone_capacity,
+            conventional: self.conventional,
+            max_open: self.max_open,
+            max_active: self.max_active,
+        }
+    }
+
+    /// The device limits. Zeroes are written as data.
+    pub(super) fn limits(&self) -> Limits {
+        let layout = self.layout();
+        Limits {
+            lba_size: self.lba,
+            capacity: Sector(u64::from(self.zones) * self.zone_size.0),
+            zone_size: self.zone_size,
+            nr_zones: self.zones,
+            max_open_zones: layout.open_limit(),
+            max_active_zones: layout.active_limit(),
+            max_sectors: self.max_sectors,
+            append_max_sectors: self.append_max_sectors,
+            max_write_zeroes_sectors: 0,
+            nr_queues: self.nr_queues,
+            queue_depth: self.queue_depth,
+            rotational: self.rotational,
+        }
+    }
+
+    /// Most data of a zone.
+    pub(super) fn max_zone_data(&self) -> Bytes {
+        let conventional = if self.conventional > 0 { self.zone_size } else { Sector(0) };
+        conventional.max(self.zone_capacity).to_bytes()
+    }
+}
