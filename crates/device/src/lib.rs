@@ -1,23 +1,31 @@
 //! Emulated zoned devices behind [`zonal_blk::Device`].
 //!
+//! The five types to know:
+//!
+//! - [`NullDevice`]: a zoned or regular device that takes no time unless configured to.
+//! - [`HddDevice`]: a rotating disk, conventional or host-managed shingled.
+//! - [`ZnsDevice`]: an NVMe flash drive with zones.
+//! - [`ImageDevice`]: a zoned device in a file.
+//! - [`Zones`]: the zone state machine that they all use.
+//!
 //! ```text
-//!  "null:zones=4096,..." or a profile      spec      text -> validated configuration -> device
-//!                                            |
-//!  Request  ->  hardware queue  ->  hdd      hdd/      a rotating disk: link, buffer, head
-//!                              or  zns      zns/      a flash drive: controller, buffer, dies
-//!                                    |
-//!                                   null     null/     when commands are due, and in which order
-//!                                    |  \
-//!                                    |   memory        the data, if the device keeps any
-//!                                  zones               conditions, write pointers, open resources
+//!  "null:zones=4096,..." or a profile      device_spec   text -> validated configuration -> device
+//!                                               |
+//!  Request  ->  hardware queue  ->  hdd         hdd      link, buffer, head: when a command completes
+//!                               or  zns         zns      controller, buffer, dies: likewise
+//!                               or  null        null     when commands are due, and in which order
+//!                                     \
+//!                                   storage              applies a command to zones and data
+//!                                    /   \
+//!                                zones   memory          zone conditions, write pointers; data
 //! ```
 //!
-//! `inject` wraps a device and makes it fail as its operator says;
-//! `multipath` is a device that is reached over several others.
-//! `image` is a device whose zones and data are in a file, which somebody else opens.
+//! [`image`] keeps zones and data in a file that the caller opens; [`multipath`] is a device that is
+//! reached over several others; [`inject`] wraps a device and makes it fail on demand. [`control`]
+//! is what devices offer beyond I/O.
 //!
-//! Nothing here reads a clock, starts a thread or opens a file: time comes with each call, the
-//! text of a profile from whoever asks for the device.
+//! Nothing here reads a clock, starts a thread or opens a file: time comes with each call, and the
+//! text of a profile from the caller.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation)]
 
@@ -35,6 +43,7 @@ mod storage;
 pub mod zns;
 pub mod zones;
 
+pub use control::{DeviceControl, FaultHooks};
 pub use device_spec::{DeviceSpec, SpecError};
 pub use hdd::{HddConfig, HddDevice};
 pub use image::ImageDevice;

@@ -1,49 +1,46 @@
-//! Device specifications: what a user writes to get a device.
+//! Device specs: the text by which a user names a device.
 //!
-//! Takes `null:zones=4096,zone_size=256M,...`, `smr-30t:cache=64M` or a TOML profile; gives a
-//! validated configuration, and from it a device. Keeps true: no text makes it panic; an error says
-//! which option is wrong, what was found and what was expected.
+//! A spec is `null:zones=4096,zone_size=256M,...`, `smr-30t:cache=64M`, or the name of a profile in
+//! TOML. It is parsed into a validated configuration, from which [`build`] creates the device. An
+//! error names the option, what was found and what was expected.
 //!
 //! ```
 //! let spec = zonal_device::device_spec::parse("null:zones=64,zone_size=96M,max_open=8").unwrap();
 //! let device = zonal_device::device_spec::build(&spec).unwrap();
 //! assert_eq!(device.limits().nr_zones, 64);
 //! ```
-mod calibration;
-mod hdd;
 mod options;
 mod parser;
-mod profile;
-mod zns;
+mod tables;
 
 use crate::control::DeviceControl;
 use crate::hdd::{HddConfig, HddDevice};
 use crate::null::{ConfigError, NullConfig, NullDevice};
-use crate::quantity::{format_size, format_time};
 use crate::zns::{ZnsConfig, ZnsDevice};
-pub use calibration::{CALIBRATED, option_unit, profile_names, profile_text};
-pub use hdd::{HDD_OPTIONS, HDD_PROFILES};
-pub use options::{NULL_OPTIONS, OptionInfo, Scope, Unit, help};
+pub use options::{OptionInfo, Scope, Unit};
 use parser::Parser;
-pub use profile::parse_profile;
+pub use parser::{CALIBRATED, option_unit, parse_profile};
 use std::io;
 use std::sync::Arc;
-pub use zns::{ZNS_OPTIONS, ZNS_PROFILES};
+pub use tables::{
+    HDD_OPTIONS, HDD_PROFILES, NULL_OPTIONS, ZNS_OPTIONS, ZNS_PROFILES, help, profile_names,
+    profile_text,
+};
 use zonal_blk::{Bytes, Nanos, ZoneCondition, ZoneNo};
 
-/// A device that somebody asked for, checked.
+/// A validated device configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceSpec {
     /// A null device.
     Null(NullConfig),
     /// A rotating disk.
     Hdd(Box<HddConfig>),
-    /// A flash drive with zones.
+    /// A ZNS drive.
     Zns(ZnsConfig),
 }
 
 impl DeviceSpec {
-    /// What kind of device it is, as a specification names it.
+    /// The kind of device, as a spec names it.
     pub fn kind(&self) -> &'static str {
         match self {
             DeviceSpec::Null(_) => "null",
@@ -52,7 +49,7 @@ impl DeviceSpec {
         }
     }
 
-    /// Whether the device keeps data, so that bios have to carry them.
+    /// Whether the device keeps data, so that bios need buffers.
     pub fn keeps_data(&self) -> bool {
         match self {
             DeviceSpec::Null(config) => config.memory,
@@ -61,7 +58,7 @@ impl DeviceSpec {
         }
     }
 
-    /// The same device with its random numbers chosen by `seed` as well as by its own.
+    /// The same device with `seed` added to its own seed.
     pub fn with_seed(mut self, seed: u64) -> Self {
         let own = match &mut self {
             DeviceSpec::Null(config) => &mut config.seed,
@@ -75,70 +72,34 @@ impl DeviceSpec {
 
     /// Describes the device in one line, for reports.
     pub fn describe(&self) -> String {
-        let config = match self {
-            DeviceSpec::Null(config) => config,
-            DeviceSpec::Hdd(config) => return hdd::describe(config),
-            DeviceSpec::Zns(config) => return zns::describe(config),
-        };
-        let size = |bytes: Bytes| format_size(bytes.0);
-        let mut parts = vec!["null".to_owned()];
-        if config.zoned {
-            let layout = config.layout();
-            parts.push(format!("{} zones of {}", config.zones, size(config.zone_size)));
-            if layout.zone_capacity != layout.zone_size {
-                parts.push(format!("zone capacity {}", size(config.effective_zone_capacity())));
-            }
-            let (open, active) = (layout.open_limit(), layout.active_limit());
-            for (count, what) in [
-                (config.conventional, "conventional"),
-                (open, "open at most"),
-                (active, "active at most"),
-            ] {
-                if count > 0 {
-                    parts.push(format!("{count} {what}"));
-                }
-            }
-            if config.append_max.0 > 0 {
-                parts.push(format!("appends up to {}", size(config.append_max)));
-            }
-        } else {
-            parts.push(format!("{} without zones", size(config.size)));
+        match self {
+            DeviceSpec::Null(config) => tables::describe_null(config),
+            DeviceSpec::Hdd(config) => tables::describe_hdd(config),
+            DeviceSpec::Zns(config) => tables::describe_zns(config),
         }
-        parts.push(format!("{}B blocks", config.lba));
-        if config.latency.0 > 0 {
-            parts.push(format!("latency {}", format_time(config.latency.0)));
-        }
-        if config.jitter.0 > 0 {
-            let jitter = format_time(config.jitter.0);
-            parts.push(format!("jitter {jitter} from seed {}", config.seed));
-        }
-        if config.memory {
-            parts.push("data in memory".to_owned());
-        }
-        parts.join(", ")
     }
 }
 
-/// Why a specification is none.
+/// An invalid spec.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
-    /// There is no such device.
+    /// Unknown device.
     #[error(
         "unknown device `{found}`, expected `null`, `hdd`, `zns` or a profile ({}), each also with \
          `:option=value,...`, or `NAME.toml`",
         profile_names()
     )]
     UnknownDevice {
-        /// What stands in its place.
+        /// Its name.
         found: String,
     },
-    /// Something else than `name=value` between the commas.
+    /// An option is not `name=value`.
     #[error("found `{found}`, expected `option=value`")]
     NotAnOption {
-        /// What stands there.
+        /// The text.
         found: String,
     },
-    /// The device has no such option.
+    /// Unknown option.
     #[error("unknown option `{found}`{}", suggestion(*nearest, known))]
     UnknownOption {
         /// Its name.
@@ -154,29 +115,29 @@ pub enum SpecError {
         /// Its name.
         option: &'static str,
     },
-    /// A value is not of the option's kind, or too large for it.
+    /// A value has the wrong form or is too large.
     #[error("option `{option}`: found `{found}`, expected {form}{}", at_most(*max))]
     BadValue {
         /// The option's name.
         option: &'static str,
         /// Its value.
         found: String,
-        /// What values look like.
+        /// The expected form.
         form: String,
-        /// The largest, if the value is larger.
+        /// The largest value, if this is larger.
         max: Option<u64>,
     },
-    /// An option is for another kind of device.
+    /// An option applies to another kind of device only.
     #[error("option `{option}` found with {found}, expected with {expected}")]
     WrongScope {
         /// Its name.
         option: &'static str,
-        /// The kind that the device is.
+        /// The kind of the device.
         found: &'static str,
         /// The kind that has the option.
         expected: &'static str,
     },
-    /// The options do not go together, or break a rule of the device.
+    /// The options contradict each other or break a rule of the device.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A profile could not be read.
@@ -194,7 +155,7 @@ pub enum SpecError {
         file: String,
         /// Where, from 1.
         line: usize,
-        /// What the TOML parser says.
+        /// The message of the TOML parser.
         message: String,
     },
     /// A profile does not say which device it describes.
@@ -210,7 +171,7 @@ pub enum SpecError {
         file: String,
         /// The line of the option, from 1.
         line: usize,
-        /// What is wrong there.
+        /// The error.
         error: Box<SpecError>,
     },
 }
@@ -244,10 +205,10 @@ fn at_most(max: Option<u64>) -> String {
     max.map_or(String::new(), |max| format!(", at most {max}"))
 }
 
-/// Reads a specification such as `null:zones=4096,zone_size=256M`.
+/// Parses a spec such as `null:zones=4096,zone_size=256M`.
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+/// The first error in it.
 pub fn parse(text: &str) -> Result<DeviceSpec, SpecError> {
     let (device, options) = match text.split_once(':') {
         Some((device, options)) => (device, options),
@@ -265,11 +226,11 @@ pub fn parse(text: &str) -> Result<DeviceSpec, SpecError> {
     parser.finish()
 }
 
-/// Reads a specification, or the profile that it names if it ends in `.toml`; `read` gives the
-/// text of a file: `|path| std::fs::read_to_string(path)`.
+/// Parses a spec, or the profile that it names if it ends in `.toml`; `read` reads a file, as
+/// `|path| std::fs::read_to_string(path)` does.
 ///
 /// # Errors
-/// What is wrong with the specification or the profile; [`SpecError::Read`] if `read` fails.
+/// The first error in the spec or the profile; [`SpecError::Read`] if `read` fails.
 pub fn load(
     text: &str,
     read: impl FnOnce(&str) -> io::Result<String>,
@@ -281,9 +242,9 @@ pub fn load(
     parse_profile(text, &profile)
 }
 
-/// Makes the device as a model of time alone, for one that has the zones and the data: its commands
-/// always succeed, but for what the drive itself gives up. `state` says how many bytes each zone
-/// has, and its condition. `None` for a device that takes no time.
+/// Creates the device as a model of time only, for an image that has the zones and the data: its
+/// commands always succeed, but for simulated medium errors. `state` returns the bytes written to
+/// each zone, and its condition. `None` for a device that takes no time.
 ///
 /// # Errors
 /// As [`build`].
@@ -293,7 +254,7 @@ pub fn timing(
 ) -> Result<Option<Arc<dyn DeviceControl>>, SpecError> {
     Ok(match spec {
         DeviceSpec::Null(NullConfig { latency: Nanos(0), jitter: Nanos(0), .. }) => None,
-        // Without zones there are none that could be in another state.
+        // A regular device: it has no zones whose state could differ.
         DeviceSpec::Null(config) => {
             let config = NullConfig { zoned: false, memory: false, ..config.clone() };
             Some(Arc::new(NullDevice::new(&config)?))
@@ -303,10 +264,10 @@ pub fn timing(
     })
 }
 
-/// Makes the device.
+/// Creates the device.
 ///
 /// # Errors
-/// [`SpecError::Config`] if the configuration was changed since it was read and now breaks a rule.
+/// [`SpecError::Config`] if the configuration was changed since it was parsed and is invalid now.
 pub fn build(spec: &DeviceSpec) -> Result<Arc<dyn DeviceControl>, SpecError> {
     Ok(match spec {
         DeviceSpec::Null(config) => Arc::new(NullDevice::new(config)?),

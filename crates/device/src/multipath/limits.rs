@@ -1,10 +1,8 @@
-//! What a device can do that is reached over paths of different abilities.
-//!
-//! Takes the limits of the paths; gives the strictest, or the field in which the paths cannot be
-//! those of one device.
+//! Stacked limits: the strictest of the paths' limits, or the field in which the paths cannot belong
+//! to one device.
 use zonal_blk::Limits;
 
-/// Limits that do not go together.
+/// Incompatible limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: found {found}, expected {expected}")]
 pub struct LimitError {
@@ -17,7 +15,7 @@ fn same(field: &'static str, found: u64, expected: u64) -> Result<(), LimitError
     if found == expected { Ok(()) } else { Err(LimitError { field, found, expected }) }
 }
 
-/// Whether two paths have the same blocks and zones.
+/// Checks that two paths have the same blocks and zones.
 fn same_geometry(found: &Limits, expected: &Limits) -> Result<(), LimitError> {
     same("lba_size", found.lba_size.into(), expected.lba_size.into())?;
     same("capacity in sectors", found.capacity.0, expected.capacity.0)?;
@@ -26,21 +24,21 @@ fn same_geometry(found: &Limits, expected: &Limits) -> Result<(), LimitError> {
     same("rotational", found.rotational.into(), expected.rotational.into())
 }
 
-/// The smaller of two limits of which 0 is none.
+/// The smaller of two limits, where 0 means no limit.
 fn smaller(a: u32, b: u32) -> u32 {
     if a == 0 || b == 0 { a.max(b) } else { a.min(b) }
 }
 
-/// Makes `limits` hold for one more path.
+/// Tightens `limits` for one more path.
 ///
 /// # Errors
-/// The field of the geometry in which the path differs.
+/// The field of the geometry that differs.
 pub(super) fn stack_limits(limits: &mut Limits, path: &Limits) -> Result<(), LimitError> {
     same_geometry(path, limits)?;
     limits.max_open_zones = smaller(limits.max_open_zones, path.max_open_zones);
     limits.max_active_zones = smaller(limits.max_active_zones, path.max_active_zones);
     limits.max_sectors = limits.max_sectors.min(path.max_sectors);
-    // What a path has not, the device has not: here 0 is the strictest.
+    // What one path lacks, the device lacks: 0 is the strictest here.
     limits.append_max_sectors = limits.append_max_sectors.min(path.append_max_sectors);
     limits.max_write_zeroes_sectors =
         limits.max_write_zeroes_sectors.min(path.max_write_zeroes_sectors);
@@ -49,11 +47,11 @@ pub(super) fn stack_limits(limits: &mut Limits, path: &Limits) -> Result<(), Lim
     Ok(())
 }
 
-/// Whether a path that was lost and found again can take what was promised for it: limits are
-/// constant while a queue is attached.
+/// Checks that the limits of a reconnected path are no stricter than what was promised for it: limits
+/// are constant while a queue is attached.
 ///
 /// # Errors
-/// The field in which it cannot.
+/// The field that is stricter.
 pub fn check_compatible(found: &Limits, promised: &Limits) -> Result<(), LimitError> {
     same_geometry(found, promised)?;
     let mut both = promised.clone();
@@ -92,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn strictest_limit_of_each_kind_holds() {
+    fn strictest_limits_are_stacked() {
         let mut both = limits();
         let other = Limits {
             max_open_zones: 0,
@@ -131,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn path_that_comes_back_may_do_more_and_not_less() {
+    fn path_that_comes_back_may_have_looser_limits_only() {
         check_compatible(&limits(), &limits()).unwrap();
         check_compatible(&Limits { max_sectors: 512, max_open_zones: 0, ..limits() }, &limits())
             .unwrap();

@@ -1,70 +1,66 @@
-//! A device that is reached over several paths.
+//! Multipath: a device that is reached over several paths.
 //!
-//! Takes requests through its hardware queues; gives each to one of its paths, and to another if
-//! that one fails. Keeps true: every request comes back once; a write to a sequential zone is done
-//! once and in the order of the zone, whatever paths fail and come back; no request waits longer
-//! for a path than it is held ([`MultipathConfig::hold`]).
+//! A request is sent over one of the paths, and over another if that one fails. Invariants: every
+//! request completes once; a write to a sequential zone is executed once and in the order of the
+//! zone, whatever paths fail and return; no request waits for a path longer than
+//! [`MultipathConfig::hold_timeout`].
 //!
 //! ```text
-//!   start --> policy   which of the paths that are live              IoPolicy
-//!         --> zones    writes of a zone that are in flight together  ZoneTable
-//!             |        take one path; if the zone recovers, in line
+//!   start --> policy   which of the live paths                       IoPolicy
+//!         --> zones    writes of a zone in flight together share     ZoneTable
+//!             |        one path; in a recovering zone they queue
 //!             v
-//!           path  . . . its transport fails: was the command done?
+//!           path  . . . its transport fails: was the command executed?
 //!             |                     |
 //!             v                     v
-//!           done        line        in the order of the zone, one at a time: a zone report
-//!                                   over a live path tells                       verdict
+//!           done        recovery    in the order of the zone, one at a time: a zone report
+//!                                   over a live path answers                     Verdict
 //! ```
 //!
-//! # A command whose response was lost
+//! # A command whose completion was lost
 //!
-//! Nobody knows whether the device did it. What follows depends on what it would do twice:
+//! It is unknown whether the device executed it. What to do depends on what a second execution would
+//! do:
 //!
-//! - Reads and flushes change nothing: sent again at once.
-//! - **A write to a sequential zone** cannot be sent again blindly: done twice, the second is not at
-//!   the write pointer and fails, although the data are there. The zone report decides. The pointer
-//!   is at or behind the end of the write: it was done, for nobody else writes there. It is not
-//!   beyond the beginning: it was not, and is sent. Anything between is an I/O error.
-//! - **A zone append** has no place of its own, so that a second one would succeed too. It is sent
-//!   again only if the report proves that it was not done: if the pointer is where the appends and
-//!   writes whose end is known have brought it. Else it ends with [`Status::Transport`], also if the
-//!   pointer moved by just its length, since that does not say where its data lie among others.
-//! - Zone management leads to the same state however often it is done, and writes elsewhere leave
-//!   the same data: sent again.
+//! - Reads and flushes change nothing: they are resent at once.
+//! - **A write to a sequential zone** cannot be resent blindly: the second would miss the write
+//!   pointer and fail, although the data are there. The zone report decides. If the write pointer is
+//!   at or beyond the end of the write, it was executed, since there is no other writer. If it is at
+//!   or below the start, the write was not executed and is resent. Anything between is an I/O error.
+//! - **A zone append** has no address, so a second one would succeed too. It is resent only if the
+//!   report proves that it was not executed: if the write pointer is where all known appends and
+//!   writes have left it. Otherwise it fails with [`Status::Transport`], even if the write pointer
+//!   advanced by exactly its length, since that does not tell where its data are.
+//! - Zone management is idempotent, and writes elsewhere leave the same data: they are resent.
 //!
-//! # A command that is still under way
+//! # A command that may still execute
 //!
-//! What the host has given up may lie in a buffer of the target and be done later. For a write to a
-//! sequential zone that is harmless: of it and its repetition the write pointer lets one pass, and
-//! the other is found out by a second report. Everything else waits for
-//! [`MultipathConfig::quiesce`] before it is repeated, and so does a zone's management after a write
-//! of it was lost: a reset must not come between a write and its repetition. NVMe leaves that time
-//! to host and controller (Base 2.1 section 9.6, communication loss handling; Command Quiesce Time);
-//! Linux 6.12 does not wait.
+//! A command that the host has given up may be in a buffer of the target and execute later. For a
+//! write to a sequential zone that is harmless: the write pointer admits either the write or its
+//! repetition, and a second report resolves the failure of the other. All other commands wait for
+//! [`MultipathConfig::quiesce`] before they are resent, and so does zone management after a lost
+//! write to the zone: a reset must not come between a write and its repetition. NVMe leaves that
+//! time to host and controller (Base 2.1 section 9.6, communication loss handling; Command Quiesce
+//! Time); Linux 6.12 does not wait.
 //!
-//! The device has one writer, this one: who writes its zones past it makes reports say other things.
-mod held;
+//! The device must have no other writer: zone reports would mislead otherwise.
 mod limits;
 mod policy;
 mod queue;
 mod reconnect;
-mod recovery_queue;
-mod verdict;
 mod zones;
 
 use crate::control::{DeviceControl, DeviceStats};
 pub use limits::{LimitError, check_compatible};
 pub use policy::{IoPolicy, ParsePolicyError};
-use queue::MultipathQueue;
+use queue::{MultipathQueue, RecoveryQueue};
 pub use reconnect::{Reconnect, ReconnectAction, ReconnectConfig};
-use recovery_queue::RecoveryQueue;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{Device, HwQueue, Limits, Nanos, Status, Zone, ZoneNo};
 use zones::ZoneTable;
 
-/// The most paths of a device.
+/// Most paths of a device.
 pub const MAX_PATHS: usize = 16;
 
 /// Whether commands can be sent over a path.
@@ -72,40 +68,40 @@ pub const MAX_PATHS: usize = 16;
 pub enum PathState {
     /// They can.
     Live,
-    /// They cannot, and may again.
+    /// They cannot now, and may later.
     Connecting,
     /// They never will again.
     Gone,
 }
 
-/// A way to a device.
+/// A path to a device.
 ///
-/// Its hardware queues outlive the loss of its transport: what is in flight then comes back with
-/// [`Status::Transport`] or [`Status::Timeout`], after the state has ceased to be live, and what is
-/// started while it is not live is handed back and has no effect.
+/// Its hardware queues survive the loss of the transport: commands in flight complete with
+/// [`Status::Transport`] or [`Status::Timeout`] after the state has ceased to be live, and commands
+/// started while it is not live are handed back without effect.
 pub trait Path: Device {
-    /// Whether commands can be sent now.
+    /// The current state.
     fn state(&self) -> PathState;
 
-    /// What it is called in reports.
+    /// Its name in reports.
     fn name(&self) -> String;
 }
 
-/// How the paths are used.
+/// How paths are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MultipathConfig {
-    /// Which path a command takes.
+    /// How the path of a command is chosen.
     pub policy: IoPolicy,
-    /// How long a command is held for a path; `None` for ever.
-    pub hold: Option<Nanos>,
-    /// How long a path's commands may be done after it failed.
+    /// How long a command waits for a path; `None` for ever.
+    pub hold_timeout: Option<Nanos>,
+    /// How long commands of a failed path may still execute.
     pub quiesce: Nanos,
 }
 
-/// Paths that do not make a device.
+/// Why paths do not form a device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MultipathError {
-    /// None, or too many.
+    /// No paths, or too many.
     #[error("found {0} paths, expected 1 to {MAX_PATHS}")]
     Count(usize),
     /// They lead to different devices.
@@ -113,23 +109,23 @@ pub enum MultipathError {
     Limits {
         /// The path that differs from the first.
         path: String,
-        /// In what.
+        /// The difference.
         source: LimitError,
     },
-    /// The zones cannot be had.
+    /// The zone report failed.
     #[error("zone report: {0}")]
     Report(Status),
 }
 
-/// A path with what is counted of it. Written by every thread, so in a line of its own.
+/// A path and its counter. Every thread writes it, so it has its own cache line.
 #[repr(align(64))]
 struct Slot {
     path: Arc<dyn Path>,
-    /// Commands in flight; counted for the policy that goes by it.
+    /// Commands in flight, counted only for [`IoPolicy::QueueDepth`].
     active: AtomicU32,
 }
 
-/// How often things happened that are no everyday matter.
+/// Counters of path failures and their outcomes.
 #[derive(Default)]
 struct Counters {
     path_errors: AtomicU64,
@@ -149,15 +145,15 @@ pub struct MultipathDevice {
     config: MultipathConfig,
     slots: Box<[Slot]>,
     zones: ZoneTable,
-    line: Mutex<RecoveryQueue>,
+    recovery: Mutex<RecoveryQueue>,
     counters: Counters,
 }
 
 impl MultipathDevice {
-    /// A device of `paths`, at least one of them live. Its limits are the strictest of theirs.
+    /// A device over `paths`, at least one of them live. Its limits are the strictest of theirs.
     ///
     /// # Errors
-    /// Why they do not make a device.
+    /// Why they do not form a device.
     pub fn new(
         paths: Vec<Arc<dyn Path>>,
         config: MultipathConfig,
@@ -176,7 +172,7 @@ impl MultipathDevice {
             limits,
             config,
             slots: paths.into_iter().map(slot).collect(),
-            line: Mutex::default(),
+            recovery: Mutex::default(),
             counters: Counters::default(),
         };
         if device.limits.nr_zones > 0 {
@@ -189,8 +185,8 @@ impl MultipathDevice {
         Ok(Arc::new(device))
     }
 
-    fn line(&self) -> MutexGuard<'_, RecoveryQueue> {
-        self.line.lock().expect("a thread died while it held the line")
+    fn recovery(&self) -> MutexGuard<'_, RecoveryQueue> {
+        self.recovery.lock().expect("no thread panics with the recovery queue locked")
     }
 
     /// The paths' states, in order.
@@ -199,7 +195,7 @@ impl MultipathDevice {
     }
 }
 
-/// Whether a path answered so because it failed, and not because of the command.
+/// Whether a status reports a failure of the path rather than of the command.
 fn is_path_error(status: Status) -> bool {
     matches!(status, Status::Transport | Status::Timeout)
 }
@@ -209,7 +205,7 @@ impl Device for MultipathDevice {
         &self.limits
     }
 
-    /// Asks the live paths, in order, until one answers.
+    /// Tries the live paths in order until one succeeds.
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
         let before = zones.len();
         for slot in self.slots.iter().filter(|slot| slot.path.state() == PathState::Live) {

@@ -1,26 +1,24 @@
-//! Which path a command takes.
-//!
-//! Takes the paths, and which one the last command of the queue took; gives one that is live. The
-//! names and what they mean are those of Linux (`iopolicy`; drivers/nvme/host/multipath.c, 6.12).
+//! Path selection. Names and meanings are those of Linux (`iopolicy`; drivers/nvme/host/multipath.c,
+//! 6.12).
 use super::{PathState, Slot};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
 
-/// Which of the live paths a command takes.
+/// How the path of a command is chosen among the live ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoPolicy {
-    /// The nearest; of those that are equally near, the first. Paths over a network are all equally
-    /// near, so here it is the first that is live, in the order in which they were named.
+    /// The nearest. Network paths are all equally near, so here it is the first live one in the order
+    /// given.
     #[default]
     Numa,
-    /// Each in turn, for each hardware queue.
+    /// In turn, per hardware queue.
     RoundRobin,
-    /// The one with the fewest commands in flight, of all hardware queues; the first of several.
+    /// The one with the fewest commands in flight over all hardware queues; the first if several.
     QueueDepth,
 }
 
-/// A name that is none of a policy.
+/// Not the name of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("found `{0}`, expected numa, round-robin or queue-depth")]
 pub struct ParsePolicyError(String);
@@ -48,11 +46,11 @@ impl fmt::Display for IoPolicy {
     }
 }
 
-/// Paths, one bit for each.
+/// A set of paths, one bit each.
 pub(super) type PathSet = u16;
 
 impl IoPolicy {
-    /// The path of the next command, none of `avoid`; `None` if no other is live.
+    /// The path of the next command, not in `avoid`; `None` if no other is live.
     #[inline]
     pub(super) fn choose(self, slots: &[Slot], last: usize, avoid: PathSet) -> Option<usize> {
         let usable =

@@ -1,24 +1,98 @@
-//! A hardware queue over several paths: one hardware queue of each.
+//! A hardware queue over several paths, with one hardware queue of each.
 //!
-//! Takes requests; gives each to a path, and takes back what a path could not do. Keeps true: a
-//! request is with one path, or held, and comes back once; what is sent of a zone while it recovers
-//! goes alone.
-use super::held::{CommandState, Held, HoldReason};
+//! Invariants: a request is either with one path or held, and completes once; while a zone recovers,
+//! one of its commands is in flight at a time.
 use super::policy::{IoPolicy, PathSet};
-use super::verdict::{Verdict, resolve};
-use super::zones::ZoneSnapshot;
+use super::zones::{Verdict, ZoneSnapshot, resolve};
 use super::{MultipathDevice, PathState, Slot, count, is_path_error};
+use std::collections::BTreeSet;
 use std::mem;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use zonal_blk::{Device, HwQueue, Nanos, Op, Request, Status, Wake, Zone};
+use zonal_blk::{Device, HwQueue, Nanos, Op, Request, Sector, Status, Wake, Zone, ZoneNo};
 
-/// How often it is looked whether what is held can go: a path may be back, or the zone's turn may
-/// have come in another queue.
+/// How often held commands are checked: a path may be back, or another queue may have completed the
+/// command that this one waits for.
 const HELD_INTERVAL: Nanos = Nanos(1_000_000);
-/// When to try again over a path that is live and has failed for this command, if there is no other.
+/// When to retry over a live path that has failed for this command, if there is no other.
 const RETRY: Nanos = Nanos(100_000_000);
+
+/// The state of a command beside its request.
+#[derive(Clone, Copy, Debug, Default)]
+struct CommandState {
+    /// The zone when the command was first sent.
+    snapshot: ZoneSnapshot,
+    /// When it was held first.
+    since: Option<Nanos>,
+    /// Paths that have failed for it.
+    avoid: PathSet,
+    path: usize,
+    /// Whether it has been sent before.
+    resent: bool,
+}
+
+/// Why a command is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HoldReason {
+    /// No path has accepted it.
+    Unsent,
+    /// It was sent and its completion was lost.
+    Lost,
+    /// It was resent and failed: the first attempt may have executed meanwhile.
+    Refused(Status),
+}
+
+/// A held command.
+struct Held {
+    request: Box<Request>,
+    state: CommandState,
+    reason: HoldReason,
+    /// Its position in the recovery queue, if it is for a sequential zone.
+    position: Option<RecoveryPosition>,
+    /// The earliest time to send it.
+    at: Nanos,
+}
+
+/// A position in the recovery queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct RecoveryPosition {
+    zone: ZoneNo,
+    sector: Sector,
+    number: u64,
+}
+
+/// The order in which the commands of recovering zones are sent: writes of a zone by sector, whichever
+/// hardware queues they belong to, then its zone management. Used only after a path has failed.
+#[derive(Debug, Default)]
+pub(super) struct RecoveryQueue {
+    positions: BTreeSet<RecoveryPosition>,
+    number: u64,
+}
+
+impl RecoveryQueue {
+    fn join(&mut self, request: &Request) -> RecoveryPosition {
+        let last = Sector(u64::MAX);
+        let writes = request.op().is_write();
+        let sector = if writes { request.sector() } else { last };
+        debug_assert!(writes || request.op() != Op::ZoneResetAll, "it belongs to no zone");
+        self.number += 1;
+        let position = RecoveryPosition { zone: request.zone(), sector, number: self.number };
+        self.positions.insert(position);
+        position
+    }
+
+    /// Whether it is the first of its zone.
+    fn is_first(&self, position: &RecoveryPosition) -> bool {
+        let begin = RecoveryPosition { zone: position.zone, sector: Sector(0), number: 0 };
+        self.positions.range(begin..).next() == Some(position)
+    }
+
+    fn leave(&mut self, position: &RecoveryPosition) {
+        let was_queued = self.positions.remove(position);
+        debug_assert!(was_queued, "it joined the queue");
+    }
+}
 
 struct PathQueue {
     queue: Box<dyn HwQueue>,
@@ -29,23 +103,23 @@ pub(super) struct MultipathQueue {
     device: Arc<MultipathDevice>,
     paths: Vec<PathQueue>,
     /// By tag.
-    sent: Vec<CommandState>,
+    states: Vec<CommandState>,
     held: Vec<Held>,
-    /// What a path gave back; kept for its capacity.
-    out: Vec<Box<Request>>,
+    /// Completions of a path; kept for its capacity.
+    completed: Vec<Box<Request>>,
     /// For a zone report; kept for its capacity.
     zone: Vec<Zone>,
     /// The path of the last command.
     last: usize,
-    /// When what is held was last looked at.
-    looked_at: Nanos,
+    /// When held commands were last checked.
+    checked_at: Nanos,
 }
 
-/// What is to be done with a command that is held.
+/// What to do with a held command.
 enum Next {
     Wait,
     Send(usize),
-    End(Status),
+    Complete(Status),
 }
 
 impl MultipathQueue {
@@ -55,12 +129,12 @@ impl MultipathQueue {
             |slot: &Slot| PathQueue { queue: Arc::clone(&slot.path).open_queue(), in_flight: 0 };
         MultipathQueue {
             paths: device.slots.iter().map(open).collect(),
-            sent: vec![CommandState::default(); depth],
+            states: vec![CommandState::default(); depth],
             held: Vec::with_capacity(depth),
-            out: Vec::with_capacity(depth),
+            completed: Vec::with_capacity(depth),
             zone: Vec::with_capacity(1),
             last: device.slots.len() - 1,
-            looked_at: Nanos(0),
+            checked_at: Nanos(0),
             device,
         }
     }
@@ -81,16 +155,16 @@ impl MultipathQueue {
         counts.then(|| &self.device.slots[path].active)
     }
 
-    /// Gives a request to a path.
+    /// Sends a request over a path.
     #[inline]
     fn submit(
         &mut self,
         now: Nanos,
         request: Box<Request>,
         path: usize,
-        sent: CommandState,
+        state: CommandState,
     ) -> Result<(), Box<Request>> {
-        self.sent[usize::from(request.tag().0)] = CommandState { path, ..sent };
+        self.states[usize::from(request.tag().0)] = CommandState { path, ..state };
         self.paths[path].queue.start(now, request)?;
         self.paths[path].in_flight += 1;
         if let Some(active) = self.active(path) {
@@ -100,7 +174,7 @@ impl MultipathQueue {
         Ok(())
     }
 
-    /// Starts a command that may be done in any order with others.
+    /// Starts a command that has no order among others.
     fn start_free(&mut self, now: Nanos, mut request: Box<Request>) -> Result<(), Box<Request>> {
         let (mut avoid, mut busy) = (0, false);
         if request.op() == Op::ZoneResetAll {
@@ -123,14 +197,15 @@ impl MultipathQueue {
 
     /// Starts a command that writes or manages a sequential zone.
     fn start_ordered(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
-        let (path, seen) = match self.enter(now, &request) {
+        let (path, snapshot) = match self.enter(now, &request) {
             Ok(entered) => entered,
             Err(at) => {
                 self.hold(now, request, CommandState::default(), HoldReason::Unsent, at, false);
                 return Ok(());
             }
         };
-        match self.submit(now, request, path, CommandState { seen, ..CommandState::default() }) {
+        match self.submit(now, request, path, CommandState { snapshot, ..CommandState::default() })
+        {
             Ok(()) => Ok(()),
             Err(request) if self.is_live(path) => {
                 self.device.zones.lock(request.zone()).in_flight -= 1;
@@ -143,8 +218,8 @@ impl MultipathQueue {
         }
     }
 
-    /// The path of a command and what is known of its zone, which then counts it; or else not
-    /// before when it is to be sent.
+    /// Counts a command as in flight in its zone and returns its path and a snapshot of the zone; or
+    /// the earliest time to send it.
     #[inline]
     fn enter(&self, now: Nanos, request: &Request) -> Result<(usize, ZoneSnapshot), Nanos> {
         let mut state = self.device.zones.lock(request.zone());
@@ -154,61 +229,63 @@ impl MultipathQueue {
         let path = match state.in_flight {
             _ if state.held > 0 => None,
             0 => self.choose(0),
-            // Commands over different paths pass one another.
+            // Commands on different paths can overtake each other.
             _ => Some(state.path).filter(|&path| self.is_live(path)),
         };
         let path = path.ok_or(now)?;
         Ok((path, state.send(request, path)))
     }
 
-    /// Keeps a command that no path has; `counted` if its zone counts it as in flight.
+    /// Holds a command that no path has; `counted` if its zone counts it as in flight.
     fn hold(
         &mut self,
         now: Nanos,
         request: Box<Request>,
-        sent: CommandState,
-        doubt: HoldReason,
+        state: CommandState,
+        reason: HoldReason,
         at: Nanos,
         counted: bool,
     ) {
         let device = &self.device;
-        let place = device.zones.is_ordered(&request).then(|| {
-            let mut line = device.line();
-            let place = line.join(&request);
-            let mut state = device.zones.lock(request.zone());
-            state.held += 1;
+        let position = device.zones.is_ordered(&request).then(|| {
+            let mut recovery = device.recovery();
+            let position = recovery.join(&request);
+            let mut zone = device.zones.lock(request.zone());
+            zone.held += 1;
             if counted {
-                state.in_flight -= 1;
+                zone.in_flight -= 1;
             }
-            if doubt == HoldReason::Lost && request.op().is_write() {
-                state.quiesce_until = now + device.config.quiesce;
+            if reason == HoldReason::Lost && request.op().is_write() {
+                zone.quiesce_until = now + device.config.quiesce;
             }
-            place
+            position
         });
-        let sent = CommandState { since: sent.since.or(Some(now)), ..sent };
-        self.held.push(Held { request, sent, doubt, place, at });
+        let state = CommandState { since: state.since.or(Some(now)), ..state };
+        self.held.push(Held { request, state, reason, position, at });
     }
 
-    /// A path gave a request back.
+    /// A path has completed a request.
     #[inline]
-    fn ended(&mut self, now: Nanos, request: Box<Request>, done: &mut Vec<Box<Request>>) {
-        let sent = self.sent[usize::from(request.tag().0)];
-        if let Some(active) = self.active(sent.path) {
+    fn completed(&mut self, now: Nanos, request: Box<Request>, done: &mut Vec<Box<Request>>) {
+        let state = self.states[usize::from(request.tag().0)];
+        if let Some(active) = self.active(state.path) {
             active.fetch_sub(1, Ordering::Relaxed);
         }
         let (op, status) = (request.op(), request.status());
         if is_path_error(status) {
-            return self.lost(now, request, sent);
+            return self.lost(now, request, state);
         }
         if self.device.zones.is_ordered(&request) {
-            if status == Status::IoError && sent.again && matches!(op, Op::Write | Op::WriteZeroes)
+            if status == Status::IoError
+                && state.resent
+                && matches!(op, Op::Write | Op::WriteZeroes)
             {
-                return self.hold(now, request, sent, HoldReason::Refused(status), now, true);
+                return self.hold(now, request, state, HoldReason::Refused(status), now, true);
             }
-            let mut state = self.device.zones.lock(request.zone());
-            state.in_flight -= 1;
+            let mut zone = self.device.zones.lock(request.zone());
+            zone.in_flight -= 1;
             if status == Status::Ok {
-                state.done(&request, sent.seen);
+                zone.done(&request, state.snapshot);
             }
         } else if op == Op::ZoneResetAll && status == Status::Ok {
             self.device.zones.reset_all();
@@ -216,7 +293,7 @@ impl MultipathQueue {
         done.push(request);
     }
 
-    fn lost(&mut self, now: Nanos, request: Box<Request>, sent: CommandState) {
+    fn lost(&mut self, now: Nanos, request: Box<Request>, state: CommandState) {
         count(&self.device.counters.path_errors);
         let harmless = match request.op() {
             Op::Read | Op::Flush => true,
@@ -224,13 +301,14 @@ impl MultipathQueue {
             _ => false,
         };
         let at = if harmless { now } else { now + self.device.config.quiesce };
-        let sent = CommandState { avoid: sent.avoid | 1 << sent.path, again: true, ..sent };
-        self.hold(now, request, sent, HoldReason::Lost, at, true);
+        let avoid = state.avoid | 1 << state.path;
+        let state = CommandState { avoid, resent: true, ..state };
+        self.hold(now, request, state, HoldReason::Lost, at, true);
     }
 
-    /// Sends and ends what is held and can be.
+    /// Sends and completes held commands that can be.
     fn process_held(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
-        self.looked_at = now;
+        self.checked_at = now;
         let mut at = 0;
         while at < self.held.len() {
             match self.next(now, at) {
@@ -239,9 +317,9 @@ impl MultipathQueue {
                     let held = self.held.remove(at);
                     self.send_held(now, held, path);
                 }
-                Next::End(status) => {
+                Next::Complete(status) => {
                     let held = self.held.remove(at);
-                    self.end_held(held, status, done);
+                    self.complete_held(held, status, done);
                 }
             }
         }
@@ -249,102 +327,102 @@ impl MultipathQueue {
 
     fn next(&mut self, now: Nanos, at: usize) -> Next {
         let held = &self.held[at];
-        if self.has_timed_out(now, &held.sent) {
+        if self.has_timed_out(now, &held.state) {
             count(&self.device.counters.no_path);
-            return Next::End(Status::Transport);
+            return Next::Complete(Status::Transport);
         }
         if now < held.at || !self.is_next(held) {
             return Next::Wait;
         }
-        let Some(path) = self.choose(held.sent.avoid) else {
+        let Some(path) = self.choose(held.state.avoid) else {
             if self.choose(0).is_some() {
                 let held = &mut self.held[at];
-                (held.sent.avoid, held.at) = (0, now + RETRY);
+                (held.state.avoid, held.at) = (0, now + RETRY);
             }
             return Next::Wait;
         };
-        let doubt = held.doubt;
-        if doubt == HoldReason::Unsent {
+        let reason = held.reason;
+        if reason == HoldReason::Unsent {
             return Next::Send(path);
         }
-        match (self.verdict(at), doubt) {
+        match (self.verdict(at), reason) {
             (None, _) => {
                 self.held[at].at = now + RETRY;
                 Next::Wait
             }
             (Some(Verdict::Done), _) => {
                 count(&self.device.counters.found_done);
-                Next::End(Status::Ok)
+                Next::Complete(Status::Ok)
             }
-            (Some(_), HoldReason::Refused(status)) => Next::End(status),
+            (Some(_), HoldReason::Refused(status)) => Next::Complete(status),
             (Some(Verdict::Resend), _) => {
                 count(&self.device.counters.resent);
                 Next::Send(path)
             }
-            (Some(Verdict::Torn), _) => Next::End(Status::IoError),
+            (Some(Verdict::Torn), _) => Next::Complete(Status::IoError),
             (Some(Verdict::Unknown), _) => {
                 count(&self.device.counters.in_doubt);
-                Next::End(Status::Transport)
+                Next::Complete(Status::Transport)
             }
         }
     }
 
     /// Whether there will be no path for a command, or not in time.
-    fn has_timed_out(&self, now: Nanos, sent: &CommandState) -> bool {
-        let too_long = |hold: Nanos| sent.since.is_some_and(|since| now >= since + hold);
-        self.device.config.hold.is_some_and(too_long)
+    fn has_timed_out(&self, now: Nanos, state: &CommandState) -> bool {
+        let too_long = |hold: Nanos| state.since.is_some_and(|since| now >= since + hold);
+        self.device.config.hold_timeout.is_some_and(too_long)
             || self.device.states().all(|state| state == PathState::Gone)
     }
 
     fn is_next(&self, held: &Held) -> bool {
-        let Some(place) = &held.place else { return true };
-        let line = self.device.line();
-        line.is_first(place) && self.device.zones.lock(place.zone).in_flight == 0
+        let Some(position) = &held.position else { return true };
+        let recovery = self.device.recovery();
+        recovery.is_first(position) && self.device.zones.lock(position.zone).in_flight == 0
     }
 
-    /// What the device's zones say of a command in doubt; `None` if they cannot be asked.
+    /// What the device's zones say of a command in reason; `None` if they cannot be asked.
     fn verdict(&mut self, at: usize) -> Option<Verdict> {
         let held = &self.held[at];
         let request = &held.request;
-        if held.place.is_none() || !request.op().is_write() {
+        if held.position.is_none() || !request.op().is_write() {
             return Some(Verdict::Resend);
         }
         self.zone.clear();
         self.device.report_zones(request.zone(), 1, &mut self.zone).ok()?;
         let zone = self.zone.first()?;
         let state = self.device.zones.lock(request.zone());
-        Some(resolve(request, held.sent.seen, zone, &state))
+        Some(resolve(request, held.state.snapshot, zone, &state))
     }
 
-    /// Sends what has its turn.
+    /// Sends a held command.
     fn send_held(&mut self, now: Nanos, held: Held, path: usize) {
-        let Held { request, mut sent, place, .. } = held;
+        let Held { request, mut state, position, .. } = held;
         let device = Arc::clone(&self.device);
-        if let Some(place) = &place {
-            let mut line = device.line();
-            line.leave(place);
-            let mut state = device.zones.lock(place.zone);
-            state.held -= 1;
-            let seen = state.send(&request, path);
-            sent.seen = if sent.again { sent.seen.again(seen) } else { seen };
+        if let Some(position) = &position {
+            let mut recovery = device.recovery();
+            recovery.leave(position);
+            let mut zone = device.zones.lock(position.zone);
+            zone.held -= 1;
+            let snapshot = zone.send(&request, path);
+            state.snapshot = if state.resent { state.snapshot.again(snapshot) } else { snapshot };
         }
         if request.op() == Op::ZoneResetAll {
             device.zones.reset_all();
         }
-        if let Err(request) = self.submit(now, request, path, sent) {
-            self.hold(now, request, sent, HoldReason::Unsent, now + HELD_INTERVAL, true);
+        if let Err(request) = self.submit(now, request, path, state) {
+            self.hold(now, request, state, HoldReason::Unsent, now + HELD_INTERVAL, true);
         }
     }
 
-    fn end_held(&mut self, held: Held, status: Status, done: &mut Vec<Box<Request>>) {
-        let Held { mut request, sent, place, .. } = held;
-        if let Some(place) = &place {
-            let mut line = self.device.line();
-            line.leave(place);
-            let mut state = self.device.zones.lock(place.zone);
-            state.held -= 1;
+    fn complete_held(&mut self, held: Held, status: Status, done: &mut Vec<Box<Request>>) {
+        let Held { mut request, state, position, .. } = held;
+        if let Some(position) = &position {
+            let mut recovery = self.device.recovery();
+            recovery.leave(position);
+            let mut zone = self.device.zones.lock(position.zone);
+            zone.held -= 1;
             if status == Status::Ok {
-                state.done(&request, sent.seen);
+                zone.done(&request, state.snapshot);
             }
         }
         request.set_status(status);
@@ -362,15 +440,15 @@ impl HwQueue for MultipathQueue {
     }
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
-        let mut out = mem::take(&mut self.out);
+        let mut completed = mem::take(&mut self.completed);
         for path in 0..self.paths.len() {
             if self.paths[path].in_flight > 0 {
-                self.paths[path].queue.poll(now, &mut out);
-                self.paths[path].in_flight -= out.len();
-                out.drain(..).for_each(|request| self.ended(now, request, done));
+                self.paths[path].queue.poll(now, &mut completed);
+                self.paths[path].in_flight -= completed.len();
+                completed.drain(..).for_each(|request| self.completed(now, request, done));
             }
         }
-        self.out = out;
+        self.completed = completed;
         if !self.held.is_empty() {
             self.process_held(now, done);
         }
@@ -380,10 +458,10 @@ impl HwQueue for MultipathQueue {
         let busy = self.paths.iter().filter(|path| path.in_flight > 0);
         let flying = busy.map(|path| path.queue.next_event());
         let look = |held: &Held| {
-            Wake::At(if held.at > self.looked_at {
+            Wake::At(if held.at > self.checked_at {
                 held.at
             } else {
-                self.looked_at + HELD_INTERVAL
+                self.checked_at + HELD_INTERVAL
             })
         };
         flying.chain(self.held.iter().map(look)).min().unwrap_or(Wake::Idle)

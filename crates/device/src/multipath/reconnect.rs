@@ -1,46 +1,44 @@
-//! When to try to make a lost connection again, and when to give up.
+//! When to try to reconnect, and when to give up.
 //!
-//! Takes the time, and what came of attempts; gives when the next one is due. As Linux does it
-//! (`reconnect_delay` and `ctrl_loss_tmo`; drivers/nvme/host/fabrics.c, 6.12): the first attempt
-//! comes a delay after the loss, the others a delay after the one before has failed, and there are
-//! as many as delays fit in the time, rounded up.
+//! As in Linux (`reconnect_delay` and `ctrl_loss_tmo`; drivers/nvme/host/fabrics.c, 6.12): the first
+//! attempt comes one delay after the loss, each other one delay after the last has failed, and the
+//! number of attempts is the timeout divided by the delay, rounded up.
 use zonal_blk::Nanos;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// How a connection is made again.
+/// Reconnection parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReconnectConfig {
-    /// Between attempts; more than 0.
+    /// Delay between attempts; more than 0.
     pub delay: Nanos,
-    /// How long a connection may be lost (`ctrl_loss_tmo`); 0 to make none again, `None` to try for
-    /// ever.
+    /// How long to try (`ctrl_loss_tmo`); 0 not to reconnect, `None` to try for ever.
     pub ctrl_loss_tmo: Option<Nanos>,
 }
 
 impl Default for ReconnectConfig {
-    /// Linux's: every 10 seconds, for 600 seconds.
+    /// As in Linux: every 10 seconds, for 600 seconds.
     fn default() -> Self {
         ReconnectConfig { delay: Nanos(10 * SECOND), ctrl_loss_tmo: Some(Nanos(600 * SECOND)) }
     }
 }
 
-/// What is to be done about a lost connection.
+/// What to do about a lost connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReconnectAction {
-    /// Wait until then.
+    /// Wait until this time.
     At(Nanos),
     /// Try now.
     Now,
-    /// Nothing more.
+    /// Give up.
     GiveUp,
 }
 
-/// A connection that was lost.
+/// The state of a lost connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Reconnect {
     delay: Nanos,
-    /// Attempts that are left; `None` for any number.
+    /// Attempts left; `None` for no limit.
     left: Option<u64>,
     next: Nanos,
 }
@@ -54,7 +52,7 @@ impl Reconnect {
         Reconnect { delay: config.delay, left, next: now + config.delay }
     }
 
-    /// What is to be done at `now`.
+    /// What to do at `now`.
     pub fn attempt(&self, now: Nanos) -> ReconnectAction {
         match self.left {
             Some(0) => ReconnectAction::GiveUp,
@@ -78,7 +76,7 @@ mod tests {
         ReconnectConfig { delay: Nanos(delay), ctrl_loss_tmo: ctrl_loss_tmo.map(Nanos) }
     }
 
-    /// When attempts are made that each take `takes`, up to 100 of them.
+    /// The times of up to 100 attempts, each of which takes `takes`.
     fn attempts(config: &ReconnectConfig, takes: u64) -> Vec<u64> {
         let (mut now, mut all) = (Nanos(1000), Vec::new());
         let mut reconnect = Reconnect::lost(config, now);

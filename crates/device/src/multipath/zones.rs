@@ -1,33 +1,33 @@
-//! What is known of each zone that is written in order.
+//! What is known of each sequential zone, and whether a command whose completion was lost has been
+//! executed.
 //!
-//! Takes what is sent and what has ended; gives what a verdict needs. Keeps true: what is counted as
-//! written is no more than the device has written since the zone was last emptied, so that the
-//! pointer is there or beyond.
+//! The known write pointer counts only what the device has written since the last reset, so that the
+//! device's own write pointer is there or beyond.
 use zonal_blk::lock::{SpinLock, SpinLockGuard};
 use zonal_blk::{Nanos, Op, Request, Sector, Zone, ZoneCondition, ZoneKind, ZoneNo};
 
-/// A zone.
+/// The known state of a zone.
 #[derive(Debug, Default)]
 pub(super) struct ZoneState {
     start: Sector,
-    /// Where the write pointer is if nothing was written but what is known to be.
+    /// The write pointer after all writes that are known to be done.
     pub known: Sector,
-    /// The end of the farthest write that was sent since the zone was last emptied or finished.
+    /// The highest end of a write sent since the zone was last reset or finished.
     pub reached: Sector,
-    /// Until when a write that was given up may be done.
+    /// Until when a lost write may still execute.
     pub quiesce_until: Nanos,
-    /// Counts resets, when they are sent and when they have ended: a write from before says nothing
-    /// of what is written now.
+    /// Counts resets, when they are sent and when they complete: a write from before one says nothing
+    /// about the zone's contents after it.
     epoch: u32,
-    /// Commands with a path.
+    /// Commands in flight on a path.
     pub in_flight: u16,
-    /// Commands in line.
+    /// Commands in the recovery queue.
     pub held: u16,
-    /// The path of those in flight.
+    /// The path of the commands in flight.
     pub path: usize,
 }
 
-/// What is remembered of a command when it is sent.
+/// The state of a zone when a command is sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ZoneSnapshot {
     epoch: u32,
@@ -36,7 +36,7 @@ pub(super) struct ZoneSnapshot {
 }
 
 impl ZoneSnapshot {
-    /// The same for a command that is sent once more.
+    /// The snapshot of a command that is resent at `now`.
     pub fn again(self, now: ZoneSnapshot) -> ZoneSnapshot {
         ZoneSnapshot { epoch: now.epoch, known: self.known }
     }
@@ -52,7 +52,7 @@ impl ZoneState {
         ZoneState { start: zone.start, known, ..ZoneState::default() }
     }
 
-    /// A command goes to a path.
+    /// A command is sent over a path.
     pub fn send(&mut self, request: &Request, path: usize) -> ZoneSnapshot {
         self.in_flight += 1;
         self.path = path;
@@ -65,11 +65,11 @@ impl ZoneState {
         ZoneSnapshot { epoch: self.epoch, known: self.known }
     }
 
-    /// The device has done a command.
-    pub fn done(&mut self, request: &Request, seen: ZoneSnapshot) {
+    /// The device has executed a command.
+    pub fn done(&mut self, request: &Request, snapshot: ZoneSnapshot) {
         match request.op() {
             Op::ZoneReset => self.reset(),
-            op if op.is_write() && seen.epoch == self.epoch => {
+            op if op.is_write() && snapshot.epoch == self.epoch => {
                 self.known += Sector(u64::from(request.nr_sectors()));
             }
             _ => {}
@@ -97,7 +97,7 @@ impl ZoneTable {
         }
     }
 
-    /// Whether the order matters in which this command and others of its zone are done.
+    /// Whether the command is ordered among others of its zone.
     #[inline]
     pub fn is_ordered(&self, request: &Request) -> bool {
         let op = request.op();
@@ -110,8 +110,61 @@ impl ZoneTable {
         self.zones[zone.index()].lock()
     }
 
-    /// All zones are about to be emptied, or were.
+    /// All zones are being reset, or were.
     pub fn reset_all(&self) {
         self.zones.iter().for_each(|zone| zone.lock().reset());
+    }
+}
+
+/// What a zone report proves about a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It was executed.
+    Done,
+    /// It was not executed, or can safely be executed again.
+    Resend,
+    /// Part of it was executed.
+    Torn,
+    /// Nothing.
+    Unknown,
+}
+
+/// Judges a write or an append by a report of its zone, with nothing of the zone in flight.
+/// `snapshot` is from when the command was first sent.
+pub(super) fn resolve(
+    request: &Request,
+    snapshot: ZoneSnapshot,
+    zone: &Zone,
+    state: &ZoneState,
+) -> Verdict {
+    if !request.op().is_write() || zone.kind == ZoneKind::Conventional {
+        return Verdict::Resend;
+    }
+    let wp = match zone.cond {
+        // A zone that writes have filled was written to its end; a finished one can be full from anywhere.
+        ZoneCondition::Full if state.reached.max(state.known) >= zone.writable_end() => {
+            zone.writable_end()
+        }
+        ZoneCondition::Full | ZoneCondition::ReadOnly | ZoneCondition::Offline => {
+            return Verdict::Unknown;
+        }
+        ZoneCondition::Empty => zone.start,
+        _ => zone.wp,
+    };
+    if request.op() == Op::ZoneAppend {
+        return if wp == state.known { Verdict::Resend } else { Verdict::Unknown };
+    }
+    of_write(request.sector(), request.end(), snapshot.known, wp)
+}
+
+/// Judges a write from `start` to `end` that was sent with the write pointer at `then` or beyond.
+fn of_write(start: Sector, end: Sector, then: Sector, wp: Sector) -> Verdict {
+    // Below the write pointer when it was sent: the device could not execute it, and will fail it.
+    if start < then || wp <= start {
+        Verdict::Resend
+    } else if wp < end {
+        Verdict::Torn
+    } else {
+        Verdict::Done
     }
 }

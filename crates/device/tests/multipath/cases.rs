@@ -197,7 +197,7 @@ fn reads_and_zone_management_are_sent_again() {
 
 #[test]
 fn without_a_path_commands_wait_and_go_in_order_when_one_is_back() {
-    let config = MultipathConfig { hold: Some(Nanos(1_000_000_000)), ..CONFIG };
+    let config = MultipathConfig { hold_timeout: Some(Nanos(1_000_000_000)), ..CONFIG };
     let mut world = World::new(config, Habits::default(), ZoneWrite::Off);
     world.paths.iter().for_each(|path| path.cut());
     (0..4).for_each(|block| world.write(0, ZONE + 8 * block, 1, block + 1));
@@ -211,7 +211,7 @@ fn without_a_path_commands_wait_and_go_in_order_when_one_is_back() {
 
 #[test]
 fn without_a_path_for_too_long_commands_fail() {
-    let config = MultipathConfig { hold: Some(Nanos(1_000_000_000)), ..CONFIG };
+    let config = MultipathConfig { hold_timeout: Some(Nanos(1_000_000_000)), ..CONFIG };
     let mut world = World::new(config, Habits::default(), ZoneWrite::Plug);
     world.write(0, ZONE, 1, 1);
     world.run_until(ARRIVED);

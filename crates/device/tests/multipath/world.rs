@@ -13,7 +13,7 @@ use zonal_device::{NullConfig, NullDevice};
 pub const ZONE: u64 = 128;
 
 pub const CONFIG: MultipathConfig =
-    MultipathConfig { policy: IoPolicy::RoundRobin, hold: None, quiesce: Nanos(0) };
+    MultipathConfig { policy: IoPolicy::RoundRobin, hold_timeout: None, quiesce: Nanos(0) };
 
 pub fn null_device(zones: u32) -> Arc<NullDevice> {
     let config = NullConfig {

@@ -57,7 +57,7 @@ pub fn open(
     }
     let config = MultipathConfig {
         policy: address.policy,
-        hold: address.reconnect.ctrl_loss_tmo,
+        hold_timeout: address.reconnect.ctrl_loss_tmo,
         quiesce: Nanos(u64::try_from(address.quiesce.as_nanos()).unwrap_or(u64::MAX)),
     };
     let paths = paths.into_iter().map(|path| path as Arc<dyn Path>).collect();
