@@ -1,19 +1,18 @@
-//! The data of a device that keeps them, in memory.
+//! The data of a device, in memory.
 //!
-//! Takes writes; gives reads what was last written, or zeroes. Keeps true: memory is spent on
-//! what was written only, in chunks of 64 KiB, and comes back when a range is zeroed, which is
-//! what a zone reset does. Ranges lie within the device; the block layer has checked them.
+//! Memory is allocated for written data only, in chunks of 64 KiB, and freed when a range is zeroed,
+//! as a zone reset does. The block layer has checked that ranges are within the device.
 use std::sync::{Mutex, MutexGuard};
 use zonal_blk::{Op, Request, Sector};
 
-/// What is allocated at a time, in bytes.
+/// Size of an allocation, in bytes.
 const CHUNK: usize = 64 << 10;
-/// What one lock guards, in bytes.
+/// Size of the range that one lock guards, in bytes.
 const REGION: usize = 16 << 20;
 
 type Chunk = Box<[u8; CHUNK]>;
 
-/// The chunks of a region, up to the last that was ever written.
+/// The chunks of a region, up to the last one ever written.
 type Region = Vec<Option<Chunk>>;
 
 pub(crate) struct Memory {
@@ -28,7 +27,7 @@ struct Piece {
     len: usize,
 }
 
-/// The pieces that `len` bytes from byte `at` on consist of.
+/// Splits `len` bytes at byte address `at` into parts of chunks.
 fn pieces(mut at: u64, mut len: u64) -> impl Iterator<Item = Piece> {
     std::iter::from_fn(move || {
         let within = |unit: usize| {
@@ -82,7 +81,7 @@ impl Memory {
         }
     }
 
-    /// Keeps the first `nr_sectors` of a write that goes to `at`.
+    /// Stores the first `nr_sectors` of a write, at `at`.
     pub(crate) fn write_part(&self, request: &mut Request, at: Sector, nr_sectors: u32) {
         let first = request.sector();
         let zeroes = request.op() == Op::WriteZeroes;
@@ -100,7 +99,7 @@ impl Memory {
         });
     }
 
-    /// Makes a range read as zeroes and gives back its memory.
+    /// Makes a range read as zeroes and frees its memory.
     pub(crate) fn zero(&self, sector: Sector, nr_sectors: u64) {
         for piece in pieces(sector.to_bytes().0, Sector(nr_sectors).to_bytes().0) {
             let mut region = self.lock(piece.region);
@@ -117,7 +116,7 @@ impl Memory {
 }
 
 fn zeroed_chunk() -> Chunk {
-    // By way of a slice: a chunk on the stack would be copied into its box.
+    // Through a slice: a chunk on the stack would be copied into the box.
     vec![0; CHUNK].into_boxed_slice().try_into().expect("the slice is as long as a chunk")
 }
 
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_give_what_was_written_and_zeroes_around_it() {
+    fn reads_return_what_was_written_and_zeroes_around_it() {
         let memory = Memory::new(Sector(4 * REGION as u64 / 512));
         let sector = Sector(REGION as u64 / 512 - 130);
         let data: Vec<u8> = (0..200 * 512).map(|i| (i % 251) as u8).collect();
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn zeroing_gives_memory_back_and_leaves_neighbours_alone() {
+    fn zeroing_frees_memory_and_leaves_neighbours_alone() {
         let memory = Memory::new(Sector(REGION as u64 / 512));
         memory.write(Sector(0), &vec![7; 4 * CHUNK]);
         memory.zero(Sector(64), 256);

@@ -1,15 +1,14 @@
-//! Counts, sizes and times as people write them in options.
+//! Counts, sizes, times and rates as text: `4096`, `256M`, `10us`, `245MB/s`.
 //!
-//! Takes text such as `4096`, `256M` or `10us`; gives numbers, and numbers back as text. Keeps
-//! true: what is shown for a size or a time is read back as the same number.
+//! Formatting a size or a time and parsing it again yields the same number.
 
-/// Why a text is no quantity.
+/// Why a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// Not a whole number with one of the suffixes.
     #[error("not a number with a known suffix")]
     Malformed,
-    /// More than 64 bits hold.
+    /// The value does not fit in 64 bits.
     #[error("more than 64 bits hold")]
     TooLarge,
 }
@@ -20,11 +19,11 @@ const SIZES: [(&str, u32); 5] = [("T", 40), ("G", 30), ("M", 20), ("K", 10), (""
 /// Suffixes of times, in nanoseconds.
 const TIMES: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 
-/// Suffixes of rates, in bytes a second.
+/// Suffixes of rates, in bytes per second.
 const RATES: [(&str, u64); 4] =
     [("GB/s", 1_000_000_000), ("MB/s", 1_000_000), ("kB/s", 1_000), ("B/s", 1)];
 
-/// Reads a whole number without a suffix.
+/// Parses a whole number without a suffix.
 ///
 /// # Errors
 /// What is wrong with the text.
@@ -35,8 +34,8 @@ pub fn parse_count(text: &str) -> Result<u64, QuantityError> {
     }
 }
 
-/// Reads a number of bytes: with `K`, `M`, `G` or `T` for powers of 1024, then `B` or `iB` if one
-/// likes, in capitals or not.
+/// Parses a number of bytes: with `K`, `M`, `G` or `T` for powers of 1024, then optionally `B` or
+/// `iB`, in upper or lower case.
 ///
 /// # Errors
 /// What is wrong with the text.
@@ -44,7 +43,7 @@ pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
     let (number, suffix) = split(text)?;
     let suffix = suffix.to_ascii_uppercase();
     let unit = match suffix.strip_suffix("IB") {
-        // "iB" alone is no unit.
+        // "iB" alone is not a unit.
         Some("") => return Err(QuantityError::Malformed),
         Some(unit) => unit,
         None => suffix.strip_suffix('B').unwrap_or(&suffix),
@@ -54,7 +53,7 @@ pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
     number.checked_mul(1 << shift).ok_or(QuantityError::TooLarge)
 }
 
-/// Reads a number of nanoseconds: with `ns`, `us`, `ms` or `s`, or none for `ns`.
+/// Parses a number of nanoseconds: with `ns`, `us`, `ms` or `s`, or none for `ns`.
 ///
 /// # Errors
 /// What is wrong with the text.
@@ -66,7 +65,7 @@ pub fn parse_time(text: &str) -> Result<u64, QuantityError> {
     number.checked_mul(*nanos).ok_or(QuantityError::TooLarge)
 }
 
-/// Reads a rate in bytes a second: a number, with up to three decimals, and `kB/s`, `MB/s` or
+/// Parses a rate in bytes per second: a number, with up to three decimals, and `kB/s`, `MB/s` or
 /// `GB/s` for powers of 1000, or `B/s`.
 ///
 /// # Errors
@@ -89,7 +88,7 @@ pub fn parse_rate(text: &str) -> Result<u64, QuantityError> {
     whole.ok_or(QuantityError::TooLarge)
 }
 
-/// The digits that a text begins with, and the rest.
+/// Splits a text into its leading digits and the rest.
 fn split(text: &str) -> Result<(u64, &str), QuantityError> {
     let end = text.find(|c: char| !c.is_ascii_digit());
     let (digits, suffix) = text.split_at(end.unwrap_or(text.len()));
@@ -100,7 +99,7 @@ fn split(text: &str) -> Result<(u64, &str), QuantityError> {
     Ok((number, suffix))
 }
 
-/// A number of bytes in the largest unit that holds it exactly: `256MiB`, `512B`.
+/// Formats a number of bytes in the largest unit that divides it: `256MiB`, `512B`.
 pub fn format_size(bytes: u64) -> String {
     let fits = |&&(_, shift): &&(&str, u32)| bytes > 0 && bytes.is_multiple_of(1 << shift);
     match SIZES.iter().find(fits) {
@@ -109,7 +108,7 @@ pub fn format_size(bytes: u64) -> String {
     }
 }
 
-/// A number of nanoseconds in the largest unit that holds it exactly: `10us`, `0ns`.
+/// Formats a number of nanoseconds in the largest unit that divides it: `10us`, `0ns`.
 pub fn format_time(nanos: u64) -> String {
     let fits = |&&(_, unit): &&(&str, u64)| nanos > 0 && nanos.is_multiple_of(unit);
     match TIMES.iter().find(fits) {

@@ -1,14 +1,13 @@
-//! Random numbers that are the same on every platform and in every version.
-//!
-//! Takes a seed; gives the sequence of xoshiro256++ (Blackman and Vigna, "Scrambled linear
-//! pseudorandom number generators", 2021), seeded through splitmix64 as its authors advise.
+//! Random numbers that are the same on every platform and in every version: xoshiro256++ (Blackman
+//! and Vigna, "Scrambled linear pseudorandom number generators", 2021), seeded through splitmix64 as
+//! its authors advise.
 
 /// A xoshiro256++ generator.
 #[derive(Clone, Debug)]
 pub struct Rng([u64; 4]);
 
 impl Rng {
-    /// A generator for `seed`. Any seed will do, and neighbouring seeds give unrelated sequences.
+    /// A generator with this seed. Neighbouring seeds yield unrelated sequences.
     pub fn new(mut seed: u64) -> Self {
         Rng(std::array::from_fn(|_| splitmix64(&mut seed)))
     }
@@ -26,14 +25,14 @@ impl Rng {
         result
     }
 
-    /// A number from 0 up to, not including, `bound`; 0 for a bound of 0.
+    /// A number in `0..bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         let scaled = u128::from(self.next()) * u128::from(bound);
         u64::try_from(scaled >> 64).expect("the upper half of 128 bits")
     }
 }
 
-/// A number that is made from another, and looks unrelated to it.
+/// A hash of a number.
 pub(crate) fn mix(mut number: u64) -> u64 {
     splitmix64(&mut number)
 }

@@ -1,4 +1,4 @@
-//! The null device below a real queue: data, order, latency, faults.
+//! The null device below a queue: data, order, latency, faults.
 use std::sync::Arc;
 use zonal_blk::{
     Bio, Buf, Bytes, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector, Status,
@@ -159,7 +159,7 @@ fn native_append_says_where_the_data_landed() {
 }
 
 #[test]
-fn failed_zones_refuse_and_mended_zones_are_empty() {
+fn failed_zones_refuse_commands_and_repaired_zones_are_empty() {
     let null = device(&NullConfig { memory: true, conventional: 1, ..small() });
     let mut io = Runner(channel(null.clone(), ZoneWrite::Off));
     assert_eq!(io.write(ZONE, &pattern(8, 1)), Status::Ok);

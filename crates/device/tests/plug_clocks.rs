@@ -1,5 +1,5 @@
-//! Zone write plugging over a timed device, in virtual and in real time: the layer is told the time
-//! and does the same by both clocks.
+//! Zone write plugging over a timed device, in virtual and in real time: the layer behaves the same
+//! with both clocks.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -56,7 +56,7 @@ fn in_virtual_time(queue: &Arc<Queue>) -> Vec<(u64, usize, Sector)> {
     let mut completions: Vec<Completion> = Vec::new();
     while channels.iter().any(|channel| channel.outstanding() > 0) {
         let next = channels.iter_mut().filter_map(|channel| channel.next_event().at()).min();
-        now = now.max(next.expect("something is on its way"));
+        now = now.max(next.expect("something is in flight"));
         for (i, channel) in channels.iter_mut().enumerate() {
             channel.poll(now, &mut completions);
             for done in completions.drain(..) {

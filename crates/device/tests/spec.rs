@@ -1,4 +1,4 @@
-//! Device specifications and profiles: what is understood, and what is said of what is not.
+//! Device specs and profiles: what is accepted, and the errors for the rest.
 use proptest::prelude::*;
 use std::io;
 use zonal_blk::{Bytes, Nanos};

@@ -1,4 +1,4 @@
-//! The ZNS drive below a real queue, in virtual time: what takes how long, and what never happens.
+//! The ZNS drive below a queue, in virtual time: latencies and invariants.
 use proptest::prelude::*;
 use std::sync::Arc;
 use zonal_blk::{

@@ -1,4 +1,4 @@
-//! Limits on open zones: who is closed for whom, and threads that open zones at the limit.
+//! Limits on open zones: which zone is closed implicitly, and threads that open zones at the limit.
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use zonal_blk::{Sector, Status, ZoneCondition, ZoneNo};

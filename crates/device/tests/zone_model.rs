@@ -1,5 +1,5 @@
-//! The zone state machine against a model that is too simple to be wrong: one thread, no locks,
-//! every question answered by looking at all zones.
+//! The zone state machine against a simple model: one thread, no locks, and every query a scan of all
+//! zones.
 use ZoneCondition::*;
 use proptest::prelude::*;
 use zonal_blk::{Sector, Status, Zone, ZoneCondition, ZoneNo};

@@ -186,7 +186,7 @@ impl ImageQueue {
         }
     }
 
-    /// Takes back the buffers of transfers that have ended.
+    /// Collects completed transfers and their buffers.
     fn poll_transfers(&mut self) {
         let mut landed = std::mem::take(&mut self.landed);
         if let Ok(ring) = &mut self.ring {

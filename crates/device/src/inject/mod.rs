@@ -1,8 +1,7 @@
-//! Faults on demand, around any device while it works.
+//! Fault injection: wraps a device and fails or delays commands as rules say, while it is in use.
 //!
-//! Takes rules from whoever operates the device; gives commands that no rule is about to the device
-//! inside. Keeps true: without rules a command costs one look at a flag; a command that fails here
-//! has not reached the device.
+//! Without rules a command costs one load of a flag. A command that is failed here has not reached
+//! the device.
 mod rule;
 
 use crate::control::{DeviceControl, DeviceStats, Estimate};
@@ -15,10 +14,10 @@ use zonal_blk::{
     Abort, Device, HwQueue, Limits, Nanos, Request, Status, Tag, Wake, Zone, ZoneCondition, ZoneNo,
 };
 
-/// A device that fails as its rules say.
+/// A device whose commands fail as its rules say.
 pub struct InjectDevice {
     inner: Arc<dyn DeviceControl>,
-    /// Whether there are rules: read for every command.
+    /// Whether there are rules; read for every command.
     armed: AtomicBool,
     rules: Mutex<Rules>,
 }
@@ -29,25 +28,25 @@ struct Rules {
 }
 
 impl InjectDevice {
-    /// A device around `inner` that does not fail yet. `seed` chooses whom the rules befall.
+    /// A device around `inner`, without rules. `seed` decides which commands a random rule hits.
     pub fn new(inner: Arc<dyn DeviceControl>, seed: u64) -> Self {
         let rules = Mutex::new(Rules { rules: Vec::new(), rng: Rng::new(seed) });
         InjectDevice { inner, armed: AtomicBool::new(false), rules }
     }
 
-    /// Adds a rule. The first rule that is about a command decides.
+    /// Adds a rule. The first rule that matches a command applies.
     pub fn add(&self, rule: Rule) {
         self.lock().rules.push((rule, 0));
         self.armed.store(true, Ordering::Relaxed);
     }
 
-    /// Removes all rules. Gives their number.
+    /// Removes all rules and returns their number.
     pub fn clear(&self) -> usize {
         self.armed.store(false, Ordering::Relaxed);
         self.lock().rules.drain(..).count()
     }
 
-    /// The rules, each with the number of commands that it has befallen.
+    /// The rules, each with the number of commands that it has hit.
     pub fn rules(&self) -> Vec<(Rule, u64)> {
         self.lock().rules.clone()
     }
@@ -56,7 +55,7 @@ impl InjectDevice {
         self.rules.lock().expect("no thread panics while it holds the rules")
     }
 
-    /// What happens to a command, if anything.
+    /// The fault of a command, if a rule hits it.
     fn fault(&self, request: &Request) -> Option<Fault> {
         let Rules { rules, rng } = &mut *self.lock();
         let (rule, hits) = rules.iter_mut().find(|(rule, hits)| {
@@ -109,7 +108,7 @@ impl DeviceControl for InjectDevice {
 struct Queue {
     device: Arc<InjectDevice>,
     inner: Box<dyn HwQueue>,
-    /// Commands that a rule befell, with what is to become of them when.
+    /// Commands that a rule hit: when they are due, and their status unless they are delayed only.
     pending: Vec<(Nanos, Option<Status>, Box<Request>)>,
 }
 
@@ -187,7 +186,7 @@ mod tests {
         (device, queue.expect("a queue"))
     }
 
-    /// Submits bios at time 0; gives when each completed, and how, in the order of completion.
+    /// Submits bios at time 0; returns time, number and status of each completion, in order.
     fn run(queue: &Arc<Queue>, bios: &[(Op, u64)]) -> Vec<(u64, u64, Status)> {
         let mut channel = queue.channel().expect("a channel");
         for (number, &(op, sector)) in (0..).zip(bios) {
@@ -204,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_a_rule_is_about_fail_and_others_do_not() {
+    fn commands_that_a_rule_matches_fail_and_others_do_not() {
         let (device, queue) = device(&["fail=write,zone=1-2,status=medium,count=1"]);
         let ends = run(&queue, &[(Op::Write, 0), (Op::Write, 2048), (Op::Write, 4096)]);
         let failed: Vec<_> = ends.iter().filter(|end| end.2 != Status::Ok).collect();
         assert_eq!(failed, [&(0, 1, Status::Medium)]);
         assert_eq!(device.rules()[0].1, 1);
-        // The device has not seen the write, and the layer knows it.
+        // The write has not reached the device, and the layer knows it.
         assert_eq!(run(&queue, &[(Op::Write, 2048)]), [(0, 0, Status::Ok)]);
     }
 
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn device_is_whole_again_without_rules() {
+    fn device_works_again_without_rules() {
         let (device, queue) = device(&["fail=any"]);
         assert_eq!(run(&queue, &[(Op::Flush, 0)]), [(0, 0, Status::IoError)]);
         assert_eq!(device.clear(), 1);
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_of_a_zone_leave_commands_without_one_alone() {
+    fn rules_for_zones_ignore_commands_without_one() {
         let (_, queue) = device(&["fail=any,zone=0-3"]);
         assert_eq!(run(&queue, &[(Op::Flush, 0)]), [(0, 0, Status::Ok)]);
         assert_eq!(run(&queue, &[(Op::Read, 0)]), [(0, 0, Status::IoError)]);

@@ -1,34 +1,32 @@
-//! What is to go wrong, as a person says it.
-//!
-//! Takes `fail=write,zone=3,count=2` or `delay=read,time=20ms`; gives a [`Rule`], and the rule back
-//! as text. Keeps true: what is shown for a rule is read back as the same rule.
+//! Rules as text: `fail=write,zone=3,count=2` or `delay=read,time=20ms`. Formatting a rule and parsing
+//! it again yields the same rule.
 use crate::quantity;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use zonal_blk::{Nanos, Op, Request, Status};
 
-/// A fault and the commands that it befalls.
+/// A fault and the commands that it hits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// What happens to them.
+    /// The fault.
     pub fault: Fault,
-    /// Commands of this kind.
+    /// The kind of commands.
     pub kind: Kind,
-    /// To these zones; `None` for all.
+    /// The zones; `None` for all.
     pub zones: Option<RangeInclusive<u32>>,
-    /// One in so many, at random.
+    /// Hits one in this many matching commands, at random.
     pub one_in: u64,
-    /// So many commands and then no more; `None` for ever.
+    /// Stops after this many hits; `None` for never.
     pub count: Option<u64>,
 }
 
-/// What happens to a command.
+/// What happens to a command that a rule hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It ends with this status and has no effect.
+    /// Fails with this status, without effect.
     Fail(Status),
-    /// The device gets it so much later.
+    /// Reaches the device after this delay.
     Delay(Nanos),
 }
 
@@ -43,7 +41,7 @@ pub enum Kind {
     Write,
     /// Flushes.
     Flush,
-    /// Opening, closing, finishing and resetting zones.
+    /// Zone management: open, close, finish, reset.
     Zone,
 }
 
@@ -65,25 +63,25 @@ const STATUSES: [(&str, Status); 6] = [
     ("offline", Status::Offline),
 ];
 
-/// Why a text is no rule.
+/// Why a text is not a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    /// It does not begin with what is to happen.
+    /// It does not begin with a fault.
     #[error("fault `{0}`: expected fail=KIND or delay=KIND first")]
     NoFault(String),
     /// A delay without its time.
     #[error("fault `{0}`: expected time=TIME, such as time=20ms")]
     NoTime(String),
-    /// An option that there is not, or that does not go with the fault.
+    /// An unknown option, or one of the other fault.
     #[error("fault option `{0}`: expected {1}")]
     Unknown(String, &'static str),
-    /// An option's value.
+    /// An invalid value of an option.
     #[error("fault option {0}={1}: expected {2}")]
     Value(&'static str, String, String),
 }
 
 impl Rule {
-    /// Whether the rule is about such a command, chance and count aside.
+    /// Whether the rule matches a command, chance and count aside.
     pub(super) fn matches(&self, request: &Request) -> bool {
         let op = request.op();
         let kind = match self.kind {
@@ -203,7 +201,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_wrong_with_a_rule_is_said_exactly() {
+    fn errors_say_what_is_wrong_with_a_rule() {
         let said = |text: &str| text.parse::<Rule>().expect_err(text).to_string();
         assert_eq!(said("bang"), "fault `bang`: expected fail=KIND or delay=KIND first");
         assert_eq!(
@@ -229,7 +227,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_is_read_back(
+        fn formatted_rules_parse_as_themselves(
             kind in 0..KINDS.len(),
             status in 0..STATUSES.len(),
             delay in proptest::option::of(any::<u64>()),

@@ -1,4 +1,4 @@
-//! The same disk by the clock on the wall and in virtual time.
+//! The same disk in real and in virtual time.
 use crate::rig::{Rig, config};
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! The rotating disk, from outside: through the block layer, in virtual time unless a test says so.
+//! The rotating disk through the block layer, in virtual time unless a test says otherwise.
 mod cache;
 mod clocks;
 mod mechanics;

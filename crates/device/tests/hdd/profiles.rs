@@ -1,4 +1,4 @@
-//! The profiles that the program has, and what is said of numbers that contradict each other.
+//! The built-in profiles, and the errors for parameters that contradict each other.
 use zonal_blk::ZoneWrite;
 use zonal_device::DeviceSpec;
 use zonal_device::device_spec::{HDD_OPTIONS, HDD_PROFILES, build, help, parse, parse_profile};

@@ -1,4 +1,4 @@
-//! What holds for any sequence of commands.
+//! Invariants of any sequence of commands.
 use crate::rig::{End, PLAIN, Rig, SMR, with};
 use proptest::prelude::*;
 use zonal_blk::{Bio, BioFlags, Bytes, Op, Sector, Status, ZoneWrite};

@@ -1,4 +1,4 @@
-//! Shingled disks: zones.
+//! Zones of shingled disks.
 use crate::rig::{Rig, SMR, config, with};
 use zonal_blk::{Bio, BioFlags, Device, Op, Sector, Status, ZoneCondition, ZoneNo, ZoneWrite};
 

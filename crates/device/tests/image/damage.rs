@@ -1,4 +1,4 @@
-//! Damaged metadata: each bit that turns is made good by the twin of its block, or is told.
+//! Damaged metadata: any flipped bit is recovered from the twin of its block, or reported.
 use crate::medium::Medium;
 use crate::model::{User, channel, open};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Images on a file that loses and tears what was not synchronised.
+//! Images on a file that loses and tears unsynced writes.
 mod damage;
 mod medium;
 mod model;

@@ -1,5 +1,5 @@
-//! A file in memory that a loss of power treats as badly as it may: of what was written since the
-//! last synchronisation it keeps a random part, sector by sector.
+//! A file in memory with the worst loss of power that is allowed: of the writes since the last sync it
+//! keeps a random part, sector by sector.
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_device::image::{ImageStore, ReadAt, Ring, Transfer};

@@ -1,4 +1,4 @@
-//! What an image must hold, as far as its user can know.
+//! A model of what an image must hold, as far as its user can know.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zonal_blk::{

@@ -1,4 +1,4 @@
-//! Thousands of runs with losses of power in the middle of anything.
+//! Thousands of runs with losses of power at random moments.
 use crate::medium::Medium;
 use crate::model::{User, channel, open};
 use zonal_blk::Sector;

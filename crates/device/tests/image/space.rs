@@ -1,4 +1,4 @@
-//! A file system that is full: the write fails, the image stays good.
+//! A full file system: the write fails, the image stays intact.
 use crate::medium::Medium;
 use crate::model::{channel, open};
 use zonal_blk::{Bio, Buf, Channel, Nanos, Op, Sector, Status, ZoneCondition, ZoneNo};

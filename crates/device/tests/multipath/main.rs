@@ -1,4 +1,4 @@
-//! A device over several paths that fail and come back, in virtual time.
+//! A device over several paths that fail and return, in virtual time.
 mod cases;
 mod path;
 mod property;

@@ -1,7 +1,7 @@
 //! A path to a null device that can be cut.
 //!
-//! A command takes some time to arrive, is done then, and its answer takes some time back. If the
-//! path is cut, commands on their way are lost, or done later all the same; answers are lost.
+//! A command takes time to arrive, executes then, and its completion takes time back. If the
+//! path is cut, commands in flight are lost, or executed later all the same; completions are lost.
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{
     Bio, Buf, Device, HwQueue, Limits, Nanos, Op, Request, Status, Wake, Zone, ZoneNo,

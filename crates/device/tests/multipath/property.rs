@@ -1,8 +1,8 @@
-//! Random I/O over paths that fail at random, against what a device without failures would hold.
+//! Random I/O over paths that fail at random, compared with a device without failures.
 //!
-//! Regular writes must all succeed, each be done once, and be where they belong. Of appends those
-//! that succeed must be where they say, and those that fail must not be there twice. Where nothing
-//! is done late, the device must not have refused a single command.
+//! Regular writes must all succeed, execute once, and be where they belong. Appends that succeed must
+//! be where they report, and those that fail must not be there twice. If no lost command executes
+//! late, the device must not have failed a single command.
 use crate::path::Habits;
 use crate::world::{CONFIG, World, ZONE, bio};
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ enum Act {
         channel: usize,
         zone: u32,
     },
-    /// Empties a zone, once nothing of it is on its way.
+    /// Resets a zone with nothing in flight to it.
     Reset {
         zone: u32,
     },
@@ -118,7 +118,7 @@ impl Model {
         world.submit(0, bio);
     }
 
-    /// Nothing is on its way.
+    /// Nothing is in flight.
     fn check(&self, world: &World) {
         for (&zone, written) in &self.written {
             assert_eq!(world.blocks(zone)[..written.len()], written[..], "zone {zone}");

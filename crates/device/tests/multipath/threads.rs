@@ -1,4 +1,4 @@
-//! Several threads over paths that are cut and mended under them.
+//! Several threads over paths that fail and return under them.
 use crate::path::{Habits, TestPath};
 use crate::world::{CONFIG, ZONE, bio, null_device};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A device of two paths, channels above it, and virtual time.
+//! A device with two paths, channels on top of it, and virtual time.
 use crate::path::{Habits, TestPath};
 use std::sync::Arc;
 use zonal_blk::{
