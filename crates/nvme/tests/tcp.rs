@@ -1,7 +1,7 @@
 //! NVMe/TCP PDUs: to bytes and back in any pieces, and errors.
 use proptest::prelude::*;
 use zerocopy::FromBytes;
-use zonal_nvme::tcp::pdu::Kind;
+use zonal_nvme::tcp::pdu::PduType;
 use zonal_nvme::tcp::{
     DataLimits, Decoder, Digests, FatalError, Format, Initialize, Payload, Pdu, PduError, Role,
     encode,
@@ -209,7 +209,7 @@ proptest! {
             // Only what this side sends.
             let sent: Vec<Pdu> = pdus
                 .iter()
-                .filter(|pdu| Kind(bytes_of(pdu, format)[0]).sender() == Some(sender))
+                .filter(|pdu| PduType(bytes_of(pdu, format)[0]).sender() == Some(sender))
                 .cloned()
                 .collect();
             let mut bytes = Vec::new();
@@ -250,7 +250,7 @@ proptest! {
         tame: bool,
     ) {
         if tame && bytes.len() > 8 {
-            let kind = Kind(start);
+            let kind = PduType(start);
             bytes[..5].copy_from_slice(&[start, 0, kind.hlen(), kind.hlen(), kind.hlen() + 4]);
             bytes[5..8].fill(0);
         }

@@ -217,11 +217,11 @@ impl Controller {
             responses.push(Response::new(cqe));
         }
         while !self.event_requests.is_empty() {
-            let Some(kind) = self.association.async_events().next(self.features.events) else {
+            let Some(event) = self.association.async_events().next(self.features.events) else {
                 break;
             };
             let cid = self.event_requests.remove(0);
-            let cqe = self.head.complete(cid, NvmeStatus::SUCCESS, kind.result());
+            let cqe = self.head.complete(cid, NvmeStatus::SUCCESS, event.result());
             responses.push(Response::new(cqe));
         }
     }

@@ -14,29 +14,29 @@ const MAX_ZONES: usize = 511;
 
 /// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum EventType {
     Namespaces,
     /// Zones of a namespace.
     Zones(u32),
     Discovery,
 }
 
-impl Kind {
+impl EventType {
     /// The bit of the Asynchronous Event Configuration that enables events of this type.
     fn enabled_by(self) -> u32 {
         match self {
-            Kind::Namespaces => notice::NAMESPACE_ATTRIBUTE,
-            Kind::Zones(_) => notice::ZONE_DESCRIPTOR,
-            Kind::Discovery => notice::DISCOVERY_LOG,
+            EventType::Namespaces => notice::NAMESPACE_ATTRIBUTE,
+            EventType::Zones(_) => notice::ZONE_DESCRIPTOR,
+            EventType::Discovery => notice::DISCOVERY_LOG,
         }
     }
 
     /// The result of the Asynchronous Event Request. Dword 1 is the namespace (ZNS section 3.1.1.1).
     pub fn result(self) -> u64 {
         match self {
-            Kind::Namespaces => event::NAMESPACE_ATTRIBUTE.into(),
-            Kind::Zones(nsid) => u64::from(nsid) << 32 | u64::from(event::ZONE_DESCRIPTOR),
-            Kind::Discovery => event::DISCOVERY_LOG.into(),
+            EventType::Namespaces => event::NAMESPACE_ATTRIBUTE.into(),
+            EventType::Zones(nsid) => u64::from(nsid) << 32 | u64::from(event::ZONE_DESCRIPTOR),
+            EventType::Discovery => event::DISCOVERY_LOG.into(),
         }
     }
 }
@@ -48,9 +48,9 @@ pub(super) struct AsyncEvents {
     /// First LBAs of zones, by namespace.
     zones: BTreeMap<u32, BTreeSet<u64>>,
     /// Types to report to the host.
-    due: BTreeSet<Kind>,
+    due: BTreeSet<EventType>,
     /// Types reported whose log page the host has not read.
-    masked: BTreeSet<Kind>,
+    masked: BTreeSet<EventType>,
 }
 
 impl AsyncEvents {
@@ -58,7 +58,7 @@ impl AsyncEvents {
         if self.namespaces.len() <= MAX_NAMESPACES {
             self.namespaces.insert(nsid);
         }
-        self.due.insert(Kind::Namespaces);
+        self.due.insert(EventType::Namespaces);
     }
 
     pub fn zone_changed(&mut self, nsid: u32, slba: u64) {
@@ -66,25 +66,26 @@ impl AsyncEvents {
         if zones.len() <= MAX_ZONES {
             zones.insert(slba);
         }
-        self.due.insert(Kind::Zones(nsid));
+        self.due.insert(EventType::Zones(nsid));
     }
 
     pub fn discovery_changed(&mut self) {
-        self.due.insert(Kind::Discovery);
+        self.due.insert(EventType::Discovery);
     }
 
     /// The next event that is enabled by `enabled`, the Asynchronous Event Configuration.
-    pub fn next(&mut self, enabled: u32) -> Option<Kind> {
-        let open = |kind: &&Kind| kind.enabled_by() & enabled != 0 && !self.masked.contains(kind);
-        let kind = *self.due.iter().find(open)?;
-        self.due.remove(&kind);
-        self.masked.insert(kind);
-        Some(kind)
+    pub fn next(&mut self, enabled: u32) -> Option<EventType> {
+        let open =
+            |event: &&EventType| event.enabled_by() & enabled != 0 && !self.masked.contains(event);
+        let event = *self.due.iter().find(open)?;
+        self.due.remove(&event);
+        self.masked.insert(event);
+        Some(event)
     }
 
     /// Unmasks a type of event: the host has read its log page.
-    pub fn read(&mut self, kind: Kind) {
-        self.masked.remove(&kind);
+    pub fn read(&mut self, event: EventType) {
+        self.masked.remove(&event);
     }
 
     /// The Changed Namespace List log page; empty afterwards, unless `retain`.
@@ -99,8 +100,8 @@ impl AsyncEvents {
         }
         if !retain {
             self.namespaces.clear();
-            self.due.remove(&Kind::Namespaces);
-            self.read(Kind::Namespaces);
+            self.due.remove(&EventType::Namespaces);
+            self.read(EventType::Namespaces);
         }
         log
     }
@@ -120,8 +121,8 @@ impl AsyncEvents {
         }
         if !retain {
             self.zones.remove(&nsid);
-            self.due.remove(&Kind::Zones(nsid));
-            self.read(Kind::Zones(nsid));
+            self.due.remove(&EventType::Zones(nsid));
+            self.read(EventType::Zones(nsid));
         }
         log
     }
@@ -138,7 +139,7 @@ mod tests {
         let mut async_events = AsyncEvents::default();
         async_events.namespace_changed(3);
         assert_eq!(async_events.next(notice::ZONE_DESCRIPTOR), None, "not enabled");
-        assert_eq!(async_events.next(ALL), Some(Kind::Namespaces));
+        assert_eq!(async_events.next(ALL), Some(EventType::Namespaces));
         async_events.namespace_changed(2);
         assert_eq!(async_events.next(ALL), None, "masked");
         assert_eq!(async_events.namespaces(true).nsids[0].get(), 2);
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!(async_events.next(ALL), None, "the log had it all");
         assert_eq!(async_events.namespaces(false).nsids[0].get(), 0);
         async_events.namespace_changed(2);
-        assert_eq!(async_events.next(ALL), Some(Kind::Namespaces));
+        assert_eq!(async_events.next(ALL), Some(EventType::Namespaces));
     }
 
     #[test]
@@ -155,8 +156,8 @@ mod tests {
         let mut async_events = AsyncEvents::default();
         async_events.zone_changed(1, 64);
         async_events.zone_changed(2, 0);
-        assert_eq!(async_events.next(ALL).map(Kind::result), Some(0x1_00bf_ef02));
-        assert_eq!(async_events.next(ALL).map(Kind::result), Some(0x2_00bf_ef02));
+        assert_eq!(async_events.next(ALL).map(EventType::result), Some(0x1_00bf_ef02));
+        assert_eq!(async_events.next(ALL).map(EventType::result), Some(0x2_00bf_ef02));
         let log = async_events.zones(1, false);
         assert_eq!((log.count.get(), log.zones[0].get()), (1, 64));
         assert_eq!(async_events.zones(1, false).count.get(), 0);

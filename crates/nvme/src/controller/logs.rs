@@ -1,6 +1,6 @@
 //! Get Log Page.
 use super::admin::Controller;
-use super::async_events::Kind;
+use super::async_events::EventType;
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD};
 use crate::NvmeStatus;
 use crate::wire::admin::{LogCommand, RETAIN_EVENT, notice};
@@ -72,7 +72,7 @@ fn full_page(controller: &Controller, command: &LogCommand) -> Result<Vec<u8>, N
         }
         LogId::DISCOVERY => {
             if !retain {
-                association.async_events().read(Kind::Discovery);
+                association.async_events().read(EventType::Discovery);
             }
             discovery_log(controller)
         }

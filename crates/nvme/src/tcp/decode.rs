@@ -11,8 +11,8 @@
 //! socket straight to where they belong ([`Decoder::missing_data`]).
 use super::error::{FatalError, PduError};
 use super::pdu::{
-    CommonHeader, DataBody, Digests, Format, Initialize, InitializeBody, Kind, Payload, Pdu, Role,
-    TerminateBody, flag,
+    CommonHeader, DataBody, Digests, Format, Initialize, InitializeBody, Payload, Pdu, PduType,
+    Role, TerminateBody, flag,
 };
 use crate::buffer_pool::{BufferPool, append};
 use crate::wire::{Cqe, Sqe};
@@ -222,7 +222,7 @@ impl Decoder {
             return Ok(false);
         }
         let common = self.common();
-        let kind = Kind(common.kind);
+        let kind = PduType(common.kind);
         if kind.sender() != Some(self.sender) {
             return Err(self.field(0, "PDU type", common.kind.into(), 0));
         }
@@ -237,7 +237,7 @@ impl Decoder {
         CommonHeader::read_from_prefix(&self.header).expect("eight bytes were received").0
     }
 
-    fn digests(&self, kind: Kind) -> Digests {
+    fn digests(&self, kind: PduType) -> Digests {
         if kind.has_digests() { self.format.digests } else { Digests::default() }
     }
 
@@ -254,14 +254,14 @@ impl Decoder {
         found: u64,
         expected: u64,
     ) -> PduError {
-        let (kind, header) = (Kind(self.header[0]), self.header.clone());
+        let (kind, header) = (PduType(self.header[0]), self.header.clone());
         PduError { fatal, information, kind, what, found, expected, header }
     }
 
     /// Checks a complete header. Returns its PDU and what follows.
     fn read_header(&self) -> Result<(Pdu, Body), PduError> {
         let common = self.common();
-        let kind = Kind(common.kind);
+        let kind = PduType(common.kind);
         let digests = self.digests(kind);
         let hlen = usize::from(common.hlen);
         if digests.header {
@@ -304,7 +304,7 @@ impl Decoder {
         digest: bool,
         body: &mut Body,
     ) -> Result<(), PduError> {
-        let kind = Kind(common.kind);
+        let kind = PduType(common.kind);
         let (pdo, plen) = (usize::from(common.pdo), common.plen.get());
         // A termination request has no data offset; its data follow the header.
         let pdo = if kind.has_digests() { pdo } else { before };
@@ -319,8 +319,8 @@ impl Decoder {
             return Err(self.field(4, "PLEN", plen.into(), after as u64 + 1));
         };
         let most = match kind {
-            Kind::COMMAND => self.limits.in_capsule as usize,
-            Kind::H2C_DATA | Kind::C2H_DATA => self.limits.data as usize,
+            PduType::COMMAND => self.limits.in_capsule as usize,
+            PduType::H2C_DATA | PduType::C2H_DATA => self.limits.data as usize,
             _ => super::error::MAX_HEADER,
         };
         if len > most {
@@ -334,8 +334,8 @@ impl Decoder {
     }
 
     /// Checks DATAL against the length of the data.
-    fn check_length(&self, kind: Kind, len: usize) -> Result<(), PduError> {
-        if matches!(kind, Kind::H2C_DATA | Kind::C2H_DATA) {
+    fn check_length(&self, kind: PduType, len: usize) -> Result<(), PduError> {
+        if matches!(kind, PduType::H2C_DATA | PduType::C2H_DATA) {
             let said = self.data_body().length.get();
             if said as usize != len {
                 return Err(self.field(16, "DATAL", said.into(), len as u64));
@@ -353,12 +353,12 @@ impl Decoder {
     }
 
     /// The PDU of a complete header.
-    fn pdu(&self, kind: Kind, flags: u8) -> Pdu {
+    fn pdu(&self, kind: PduType, flags: u8) -> Pdu {
         const COMPLETE: &str = "the header is complete";
         let (last, success) = (flags & flag::LAST != 0, flags & flag::SUCCESS != 0);
         let data = Payload::default();
         match kind {
-            Kind::IC_REQ | Kind::IC_RESP => {
+            PduType::IC_REQ | PduType::IC_RESP => {
                 let body = InitializeBody::read_from_prefix(self.rest()).expect(COMPLETE).0;
                 let values = Initialize {
                     version: body.version.get(),
@@ -366,23 +366,25 @@ impl Decoder {
                     digests: Digests::from_bits(body.digests),
                     limit: body.limit.get(),
                 };
-                if kind == Kind::IC_REQ { Pdu::IcReq(values) } else { Pdu::IcResp(values) }
+                if kind == PduType::IC_REQ { Pdu::IcReq(values) } else { Pdu::IcResp(values) }
             }
-            Kind::H2C_TERM | Kind::C2H_TERM => {
+            PduType::H2C_TERM | PduType::C2H_TERM => {
                 let body = TerminateBody::read_from_prefix(self.rest()).expect(COMPLETE).0;
                 let (status, information) = (body.status.get(), body.information.get());
                 Pdu::Terminate { sender: self.sender, status, information, header: Vec::new() }
             }
-            Kind::COMMAND => {
+            PduType::COMMAND => {
                 Pdu::Command { sqe: Sqe::read_from_prefix(self.rest()).expect(COMPLETE).0, data }
             }
-            Kind::RESPONSE => Pdu::Response(Cqe::read_from_prefix(self.rest()).expect(COMPLETE).0),
+            PduType::RESPONSE => {
+                Pdu::Response(Cqe::read_from_prefix(self.rest()).expect(COMPLETE).0)
+            }
             _ => {
                 let body = self.data_body();
                 let (cid, ttag, offset) = (body.cid.get(), body.ttag.get(), body.offset.get());
                 match kind {
-                    Kind::H2C_DATA => Pdu::HostData { cid, ttag, offset, last, data },
-                    Kind::C2H_DATA => Pdu::ControllerData { cid, offset, last, success, data },
+                    PduType::H2C_DATA => Pdu::HostData { cid, ttag, offset, last, data },
+                    PduType::C2H_DATA => Pdu::ControllerData { cid, offset, last, success, data },
                     _ => Pdu::ReadyToTransfer { cid, ttag, offset, length: body.length.get() },
                 }
             }

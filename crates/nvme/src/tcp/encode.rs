@@ -1,6 +1,6 @@
 //! PDUs to bytes.
 use super::pdu::{
-    CommonHeader, DataBody, Digests, Format, Initialize, InitializeBody, Kind, Pdu, Role,
+    CommonHeader, DataBody, Digests, Format, Initialize, InitializeBody, Pdu, PduType, Role,
     TerminateBody, flag,
 };
 use crate::wire::Sqe;
@@ -13,16 +13,16 @@ use zerocopy::IntoBytes;
 /// If the data are 4 GiB or more, which no command has.
 pub fn encode(pdu: &Pdu, format: Format, out: &mut Vec<u8>) {
     match pdu {
-        Pdu::IcReq(body) => initialize(Kind::IC_REQ, body, out),
-        Pdu::IcResp(body) => initialize(Kind::IC_RESP, body, out),
+        Pdu::IcReq(body) => initialize(PduType::IC_REQ, body, out),
+        Pdu::IcResp(body) => initialize(PduType::IC_RESP, body, out),
         Pdu::Terminate { sender, status, information, header } => {
-            let kind = if *sender == Role::Host { Kind::H2C_TERM } else { Kind::C2H_TERM };
+            let kind = if *sender == Role::Host { PduType::H2C_TERM } else { PduType::C2H_TERM };
             let mut body = TerminateBody::zeroed();
             (body.status, body.information) = ((*status).into(), (*information).into());
             whole(kind, 0, body.as_bytes(), header, Format::default(), out);
         }
         Pdu::Command { sqe, data } => command(sqe, &data.bytes, format, out),
-        Pdu::Response(cqe) => whole(Kind::RESPONSE, 0, cqe.as_bytes(), &[], format, out),
+        Pdu::Response(cqe) => whole(PduType::RESPONSE, 0, cqe.as_bytes(), &[], format, out),
         Pdu::HostData { cid, ttag, offset, last, data } => {
             host_data(*cid, *ttag, *offset, *last, &data.bytes, format, out);
         }
@@ -31,14 +31,14 @@ pub fn encode(pdu: &Pdu, format: Format, out: &mut Vec<u8>) {
         }
         Pdu::ReadyToTransfer { cid, ttag, offset, length } => {
             let body = transfer(*cid, *ttag, *offset, *length as usize);
-            whole(Kind::R2T, 0, body.as_bytes(), &[], format, out);
+            whole(PduType::R2T, 0, body.as_bytes(), &[], format, out);
         }
     }
 }
 
 /// Appends a CapsuleCmd PDU with borrowed data.
 pub(super) fn command(sqe: &Sqe, data: &[u8], format: Format, out: &mut Vec<u8>) {
-    whole(Kind::COMMAND, 0, sqe.as_bytes(), data, format, out);
+    whole(PduType::COMMAND, 0, sqe.as_bytes(), data, format, out);
 }
 
 /// Appends an H2CData PDU with borrowed data.
@@ -53,7 +53,7 @@ pub(super) fn host_data(
 ) {
     let flags = if last { flag::LAST } else { 0 };
     let body = transfer(cid, ttag, offset, data.len());
-    whole(Kind::H2C_DATA, flags, body.as_bytes(), data, format, out);
+    whole(PduType::H2C_DATA, flags, body.as_bytes(), data, format, out);
 }
 
 /// Appends a C2HData PDU with borrowed data.
@@ -68,7 +68,7 @@ pub(super) fn controller_data(
 ) {
     let flags = if last { flag::LAST } else { 0 } | if success { flag::SUCCESS } else { 0 };
     let body = transfer(cid, 0, offset, data.len());
-    whole(Kind::C2H_DATA, flags, body.as_bytes(), data, format, out);
+    whole(PduType::C2H_DATA, flags, body.as_bytes(), data, format, out);
 }
 
 fn transfer(cid: u16, ttag: u16, offset: u32, length: usize) -> DataBody {
@@ -79,7 +79,7 @@ fn transfer(cid: u16, ttag: u16, offset: u32, length: usize) -> DataBody {
     body
 }
 
-fn initialize(kind: Kind, values: &Initialize, out: &mut Vec<u8>) {
+fn initialize(kind: PduType, values: &Initialize, out: &mut Vec<u8>) {
     let mut body = InitializeBody::zeroed();
     (body.version, body.alignment) = (values.version.into(), values.alignment);
     (body.digests, body.limit) = (values.digests.bits(), values.limit.into());
@@ -87,7 +87,7 @@ fn initialize(kind: Kind, values: &Initialize, out: &mut Vec<u8>) {
 }
 
 /// Header, digest, padding, data, digest (TCP section 3.6.1).
-fn whole(kind: Kind, flags: u8, body: &[u8], data: &[u8], format: Format, out: &mut Vec<u8>) {
+fn whole(kind: PduType, flags: u8, body: &[u8], data: &[u8], format: Format, out: &mut Vec<u8>) {
     let Digests { header: header_digest, data: data_digest } = format.digests;
     let data_digest = data_digest && !data.is_empty();
     let hlen = usize::from(kind.hlen());

@@ -1,5 +1,5 @@
 //! Errors in PDUs.
-use super::pdu::{Kind, Pdu, Role};
+use super::pdu::{Pdu, PduType, Role};
 
 /// Why a connection is terminated (TCP section 3.6.2.4, FES).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct PduError {
     /// FEI: for a field the offset of its first byte, for a header digest the received one.
     pub information: u32,
     /// The type of the PDU.
-    pub kind: Kind,
+    pub kind: PduType,
     /// What is wrong.
     pub what: &'static str,
     /// Its value.

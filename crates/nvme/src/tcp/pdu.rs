@@ -54,7 +54,7 @@ wire! {
 
 values! {
     /// PDU types (TCP section 3.6.1).
-    pub struct Kind(u8) {
+    pub struct PduType(u8) {
         /// Initialize Connection Request.
         IC_REQ = 0x00,
         /// Initialize Connection Response.
@@ -97,14 +97,18 @@ pub enum Role {
     Controller,
 }
 
-impl Kind {
+impl PduType {
     /// The side that sends PDUs of this type; `None` for an unknown type.
     pub fn sender(self) -> Option<Role> {
         match self {
-            Kind::IC_REQ | Kind::H2C_TERM | Kind::COMMAND | Kind::H2C_DATA => Some(Role::Host),
-            Kind::IC_RESP | Kind::C2H_TERM | Kind::RESPONSE | Kind::C2H_DATA | Kind::R2T => {
-                Some(Role::Controller)
+            PduType::IC_REQ | PduType::H2C_TERM | PduType::COMMAND | PduType::H2C_DATA => {
+                Some(Role::Host)
             }
+            PduType::IC_RESP
+            | PduType::C2H_TERM
+            | PduType::RESPONSE
+            | PduType::C2H_DATA
+            | PduType::R2T => Some(Role::Controller),
             _ => None,
         }
     }
@@ -112,8 +116,8 @@ impl Kind {
     /// The length of the header; 0 for an unknown type.
     pub fn hlen(self) -> u8 {
         match self {
-            Kind::IC_REQ | Kind::IC_RESP => 128,
-            Kind::COMMAND => 72,
+            PduType::IC_REQ | PduType::IC_RESP => 128,
+            PduType::COMMAND => 72,
             _ if self.sender().is_some() => 24,
             _ => 0,
         }
@@ -121,12 +125,12 @@ impl Kind {
 
     /// Whether PDUs of this type may have digests (TCP section 3.3).
     pub fn has_digests(self) -> bool {
-        !matches!(self, Kind::IC_REQ | Kind::IC_RESP | Kind::H2C_TERM | Kind::C2H_TERM)
+        !matches!(self, PduType::IC_REQ | PduType::IC_RESP | PduType::H2C_TERM | PduType::C2H_TERM)
     }
 
     /// Whether PDUs of this type may have data.
     pub fn has_data(self) -> bool {
-        !matches!(self, Kind::IC_REQ | Kind::IC_RESP | Kind::RESPONSE | Kind::R2T)
+        !matches!(self, PduType::IC_REQ | PduType::IC_RESP | PduType::RESPONSE | PduType::R2T)
     }
 }
 
