@@ -11,7 +11,7 @@ use zonal_blk::layout::{CACHE_LINE, StructLayout};
 pub fn run(name: Option<&str>) -> Result<ExitCode> {
     let wanted = |layout: &StructLayout| name.is_none_or(|name| layout.name.contains(name));
     let mut text = String::new();
-    for layout in zonal_blk::layout::hot_structs().iter().filter(|layout| wanted(layout)) {
+    for layout in zonal_blk::hot_structs().iter().filter(|layout| wanted(layout)) {
         show(&mut text, "blk", layout, &[])?;
     }
     let (layout, fields) = zonal_nvme::ns::Namespace::layout();

@@ -124,3 +124,20 @@ pub use status::Status;
 pub use units::{Bytes, Lba, Nanos, Sector, Tag, ZoneNo};
 pub use wake::{Clock, Wake, WakeUp};
 pub use zone::{Zone, ZoneCondition, ZoneKind};
+
+/// The structures that every I/O touches, for `zonal layout`.
+#[doc(hidden)]
+pub fn hot_structs() -> Vec<layout::StructLayout> {
+    vec![Bio::layout(), Request::layout(), plug::ZonePlug::layout()]
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn hot_structures_have_no_overlapping_fields() {
+        for layout in super::hot_structs() {
+            let ends = layout.fields.windows(2).all(|f| f[0].offset + f[0].size <= f[1].offset);
+            assert!(ends, "{}", layout.name);
+        }
+    }
+}

@@ -17,7 +17,7 @@
 use super::counters::{ClassCounters, CounterSums};
 use super::elevator::{CompletedRequest, Elevator, InFlight};
 use super::insert_list::{InsertList, PendingUpdates};
-use super::mq_deadline::ZoneLocks;
+use super::zone_lock::ZoneLocks;
 use crate::probe::{contended, mark};
 use crate::request::Request;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering};

@@ -2,8 +2,8 @@
 //!
 //! A scheduler is a plain type without locks and without a clock, used by one thread at a time.
 //! Each request that is inserted is dispatched once, itself or merged behind another.
-use super::mq_deadline::ZoneLocks;
 use super::prio::PrioClass;
+use super::zone_lock::ZoneLocks;
 use crate::bio::{BioFlags, Op};
 use crate::request::Request;
 use crate::units::{Nanos, ZoneNo};

@@ -29,6 +29,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod waiting;
+mod zone_lock;
 
 pub use attr::{AttrError, AttrValue, Attribute, Unit};
 pub use bfq::{Bfq, BfqOptions};
@@ -37,7 +38,8 @@ pub use elevator::{CompletedRequest, Elevator, InFlight};
 pub(crate) use handle::SchedHandle;
 pub use kyber::{Kyber, KyberOptions};
 pub use merge::MergeLimit;
-pub use mq_deadline::{MqDeadline, MqDeadlineOptions, ZoneLocks};
+pub use mq_deadline::{MqDeadline, MqDeadlineOptions};
 pub use prio::{Prio, PrioClass};
 pub(crate) use scheduler::SchedInstance;
 pub use scheduler::{Scheduler, UnknownScheduler};
+pub use zone_lock::ZoneLocks;

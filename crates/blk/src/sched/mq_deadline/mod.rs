@@ -19,17 +19,16 @@ mod options;
 mod reference;
 #[cfg(test)]
 mod tests;
-mod zone_lock;
 
 use super::elevator::{CompletedRequest, Elevator, InFlight, OpClass};
 use super::merge::MergeLimit;
 use super::prio::PrioClass;
 use super::waiting::{Key, Store};
+use super::zone_lock::ZoneLocks;
 use crate::request::{Request, RequestList};
 use crate::units::Nanos;
 use dir_queue::DirQueue;
 pub use options::MqDeadlineOptions;
-pub use zone_lock::ZoneLocks;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Dir {
@@ -225,7 +224,7 @@ impl Elevator for MqDeadline {
 
     fn completed(&mut self, end: &CompletedRequest) {
         if let Some(zones) = &mut self.zones {
-            zones.completed(end);
+            zones.completed(end.op, end.zone);
         }
     }
 

@@ -1,11 +1,10 @@
 //! Zone write locking: one write in flight per sequential zone, the rest kept in the scheduler.
 //!
 //! The policy of kernels up to 6.9. A zone is locked when a write to it is sent and unlocked when
-//! the write ends; the search for the next write passes over locked zones.
+//! the write completes; the search for the next write skips locked zones.
 use crate::bio::Op;
 use crate::limits::Limits;
 use crate::probe::mutant;
-use crate::sched::elevator::CompletedRequest;
 use crate::units::{Sector, ZoneNo};
 use crate::zone::{Zone, ZoneKind};
 
@@ -72,10 +71,10 @@ impl ZoneLocks {
         }
     }
 
-    pub(super) fn completed(&mut self, end: &CompletedRequest) {
-        let state = &mut self.zones[end.zone.index()];
-        let kept = mutant!(ZoneLockKept) && end.op == Op::WriteZeroes;
-        if Self::needs_lock(end.op) && *state == State::Locked && !kept {
+    pub(super) fn completed(&mut self, op: Op, zone: ZoneNo) {
+        let state = &mut self.zones[zone.index()];
+        let kept = mutant!(ZoneLockKept) && op == Op::WriteZeroes;
+        if Self::needs_lock(op) && *state == State::Locked && !kept {
             *state = State::Free;
         }
     }
