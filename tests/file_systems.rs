@@ -139,12 +139,8 @@ fn what_does_not_fit_a_file_system_is_told_by_option() {
             "filesystem=btrfs\nfilesize=4k\nbs=8k\nrw=write",
             "4096 bytes is less than the block size 8192",
         ),
-        (ZONED, "filesystem=xfs\nfilesize=1m\nrw=randwrite", "xfs is modelled for sequential"),
-        (
-            REGULAR,
-            "filesystem=ufs\nfilesize=1m\nfs_disks=2",
-            "job j: fs_disks: ufs lies on one disk",
-        ),
+        (ZONED, "filesystem=xfs\nfilesize=1m\nrw=randwrite", "the model of xfs is for sequential"),
+        (REGULAR, "filesystem=ufs\nfilesize=1m\nfs_disks=2", "job j: fs_disks: ufs uses one disk"),
         (
             REGULAR,
             "filesystem=zfs\nfilesize=1m\nfs_block=100k",
