@@ -1,18 +1,15 @@
-//! Images against fio's plain io_uring writes to a preallocated file, on the same file system; and
-//! how long opening an image of 100,000 zones takes.
+//! Images compared with fio writing a preallocated file by io_uring on the same file system; and the
+//! time to open an image of 100,000 zones.
 //!
-//! A file system that tells its drive of space that became free may do so seconds later, which would
-//! take time from whichever runs then: each begins when that is over.
+//! A file system may discard freed space seconds later, which would slow whatever runs then, so each
+//! run waits until that is over. Load on the machine varies, so the two alternate in short runs, and
+//! the result is the median of the ratios of such pairs.
 //!
-//! Other work on the machine comes and goes, so the two run in turn for a short time each, and what
-//! counts is the median of the ratios of such pairs.
-//!
-//! `setsid -w cargo bench --bench image`; needs fio; words after `--` choose the cases whose names
-//! contain one, `open` the other part. fio's jobs are sessions of their own, which the kernel's
-//! scheduler gives the same time each; without `setsid` the image has to share what its terminal's
-//! other programs leave. With other work on the machine, `chrt -r 1` before all of that puts both
-//! before it. `ZONAL_BENCH_DIR` says where the files go (the directory for temporary files unless
-//! told otherwise).
+//! `setsid -w cargo bench --bench image`; needs fio. Words after `--` select the cases whose names
+//! contain one of them, `open` the other part. fio's jobs run in sessions of their own, to which the
+//! kernel's scheduler gives equal shares of time; without `setsid` the image shares the time of its
+//! terminal's session. On a loaded machine, `chrt -r 1` in front prioritizes both.
+//! `ZONAL_BENCH_DIR` sets the directory of the files (default: that for temporary files).
 use criterion::Criterion;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -25,13 +22,13 @@ use zonal_host::backend::image::{self, ImageName};
 
 /// Pairs of each case.
 const ROUNDS: usize = 9;
-/// How long each of a pair runs.
+/// Duration of a run.
 const TIME: Duration = Duration::from_millis(700);
-/// How long a drive that hears of no more free space has heard of all.
+/// Discards count as done when none came for this long.
 const IDLE_TIME: Duration = Duration::from_millis(100);
-/// How long is waited for that: other programs may remove files all the time.
+/// Longest wait for that: other programs may remove files all the time.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// Bytes that are written at the most: the zones of the image, and the file of fio.
+/// Most bytes written: the zones of the image, and the file of fio.
 const SIZE: u64 = 2 << 30;
 const PROFILE: &str = "null:zones=16,zone_size=256M,lba=4096,depth=64";
 
@@ -60,7 +57,7 @@ fn open(path: &Path) -> Channel {
     queue.channel().expect("a channel")
 }
 
-/// A buffer that has memory of its own, which one of zeroes need not have.
+/// A buffer with memory of its own, which a zeroed one may lack.
 fn filled(len: usize) -> Buf {
     let mut buf = Buf::zeroed(len);
     (0_u64..).zip(buf.chunks_mut(8)).for_each(|(number, word)| {
@@ -69,14 +66,14 @@ fn filled(len: usize) -> Buf {
     buf
 }
 
-/// Bytes a second into the first eight zones of a new image, one after the other.
+/// Bytes per second written to the first eight zones of a new image, one after the other.
 fn zonal_rate(place: &Path, case: &Case) -> f64 {
     let path = place.join("bench.img");
     image::create(&path, Profile::Spec(PROFILE.to_owned())).expect("an image");
     let mut io = open(&path);
     let mut completions = Vec::new();
-    // An image in use has data in several zones: a new one may have just so few extents that ext4
-    // makes a tree of them and gives it up again at each write.
+    // As in an image in use, there are data in several zones: with very few extents ext4 converts
+    // the inode to an extent tree and back at each write.
     for zone in 8..16 {
         io.submit(Nanos(0), Bio::write(Sector(zone << 19), filled(4096), 0));
     }
@@ -122,7 +119,7 @@ fn zonal_rate(place: &Path, case: &Case) -> f64 {
     rate
 }
 
-/// Bytes a second of fio's.
+/// Bytes per second of fio.
 fn fio_rate(place: &Path, case: &Case) -> f64 {
     let mut command = Command::new("fio");
     command.current_dir(place).args([
@@ -154,7 +151,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Waits until the space of files that are gone is known to the drive to be free.
+/// Waits until the space of removed files has been discarded.
 fn settle(place: &Path) {
     let handle = File::open(place).expect("the directory");
     rustix::fs::syncfs(&handle).expect("the file system is written");
