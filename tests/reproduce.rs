@@ -1,8 +1,8 @@
-//! `zonal reproduce` from outside: shape of its output, and the same bytes for the same seed.
+//! `zonal reproduce`: the form of its output, and the same bytes for the same seed.
 use std::path::Path;
 use std::process::Command;
 
-/// Runs `zonal reproduce` in virtual time, a millisecond a round: exit code, output, errors.
+/// Runs `zonal reproduce` in virtual time, a millisecond per round: exit code, output, errors.
 fn reproduce(args: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
     command.args(["reproduce", "--clock=virtual", "--time=0.003"]).args(args);
@@ -13,7 +13,7 @@ fn reproduce(args: &[&str]) -> (i32, String, String) {
 }
 
 #[track_caller]
-fn fine(args: &[&str]) -> String {
+fn run_ok(args: &[&str]) -> String {
     let (code, out, err) = reproduce(args);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     out
@@ -26,9 +26,9 @@ fn published(table: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn csv_is_the_published_lines_with_our_value_and_the_error() {
+fn csv_has_the_published_lines_with_value_and_error() {
     for table in ["zwp-null_blk", "mq-deadline-scaling"] {
-        let csv = fine(&[table, "--format=csv", "--rounds=1"]);
+        let csv = run_ok(&[table, "--format=csv", "--rounds=1"]);
         let mut lines = csv.lines();
         let header = "table,device,config,scheduler,workload,metric,unit,value,source,zonal,error";
         assert_eq!(lines.next(), Some(header));
@@ -44,7 +44,7 @@ fn csv_is_the_published_lines_with_our_value_and_the_error() {
             let error: f64 = error.parse().expect(line);
             assert!(own > 0.0, "{line}");
             let expected = (own / published - 1.0) * 100.0;
-            // Ours is printed with about four digits.
+            // Measured figures are printed with about four digits.
             assert!((error - expected).abs() <= 0.01 * expected.abs() + 0.5, "{line}");
         }
     }
@@ -55,27 +55,27 @@ fn same_seed_gives_the_same_bytes_in_virtual_time() {
     for format in ["text", "csv", "json", "html"] {
         let format = format!("--format={format}");
         let args = ["zwp-null_blk", "mq-deadline-scaling", &format, "--seed=7", "--rounds=1"];
-        assert_eq!(fine(&args), fine(&args));
+        assert_eq!(run_ok(&args), run_ok(&args));
     }
 }
 
 #[test]
-fn tables_are_printed_in_the_order_in_which_they_are_named() {
+fn tables_are_printed_in_the_order_of_the_arguments() {
     let tables = ["mq-deadline-scaling", "zwp-null_blk"];
-    let csv = fine(&[tables[0], tables[1], "--format=csv", "--rounds=1"]);
+    let csv = run_ok(&[tables[0], tables[1], "--format=csv", "--rounds=1"]);
     let first: Vec<&str> = csv.lines().filter_map(|line| line.split(',').next()).collect();
     let mut expected = vec!["table"];
     expected.extend(vec![tables[0]; 6]);
     expected.extend(vec![tables[1]; 24]);
     assert_eq!(first, expected);
-    let text = fine(&[tables[0], tables[1], "--rounds=1"]);
+    let text = run_ok(&[tables[0], tables[1], "--rounds=1"]);
     let last: Vec<&str> = text.lines().rev().take(4).collect();
     assert!(last[3].starts_with(tables[0]) && last[2].starts_with(tables[1]), "{text}");
 }
 
 #[test]
 fn json_has_the_cells_of_every_table() {
-    let json = fine(&["zwp-null_blk", "mq-deadline-scaling", "--format=json", "--rounds=2"]);
+    let json = run_ok(&["zwp-null_blk", "mq-deadline-scaling", "--format=json", "--rounds=2"]);
     let read: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
     let tables = read["tables"].as_array().expect("a list of tables");
     let cells = |table: &serde_json::Value| table["cells"].as_array().map(Vec::len);
@@ -90,7 +90,7 @@ fn json_has_the_cells_of_every_table() {
 
 #[test]
 fn page_is_well_formed() {
-    let page = fine(&["zwp-null_blk", "mq-deadline-scaling", "--format=html", "--rounds=1"]);
+    let page = run_ok(&["zwp-null_blk", "mq-deadline-scaling", "--format=html", "--rounds=1"]);
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
     let document = roxmltree::Document::parse_with_options(&page, options).expect("it is XML");
     let count = |tag| document.descendants().filter(|node| node.tag_name().name() == tag).count();
@@ -101,7 +101,7 @@ fn page_is_well_formed() {
 fn plots_are_written_beside_the_tables() {
     let dir = tempfile::tempdir().expect("a directory");
     let plots = dir.path().join("plots");
-    let text = fine(&["zwp-null_blk", "--rounds=1", "--plot", path(&plots)]);
+    let text = run_ok(&["zwp-null_blk", "--rounds=1", "--plot", path(&plots)]);
     assert!(text.starts_with("zwp-null_blk: "), "{text}");
     let svg = std::fs::read_to_string(plots.join("zwp-null_blk-change.svg")).expect("the plot");
     roxmltree::Document::parse(&svg).expect("it is XML");
@@ -113,8 +113,8 @@ fn path(path: &Path) -> &str {
 }
 
 #[test]
-fn text_has_rows_columns_and_the_verdict() {
-    let text = fine(&["zwp-null_blk", "--rounds=1"]);
+fn text_has_rows_columns_and_remarks() {
+    let text = run_ok(&["zwp-null_blk", "--rounds=1"]);
     for row in ["ZWL mq-deadline", "ZWP mq-deadline", "ZWP bfq", "ZWP none"] {
         let line = text.lines().find(|line| line.starts_with(row)).expect(row);
         assert!(line.contains("published"), "{line}");
@@ -126,7 +126,7 @@ fn text_has_rows_columns_and_the_verdict() {
         text.contains("Published: ZWP none is slower than ZWL mq-deadline in rndw4K16 (-18.9%)")
     );
     assert!(text.contains("Zonal: ZWP none is "), "{text}");
-    let scaling = fine(&["mq-deadline-scaling", "--rounds=1"]);
+    let scaling = run_ok(&["mq-deadline-scaling", "--rounds=1"]);
     let four = "1 drive, 4 threads unpinned, single requests";
     let line = scaling.lines().find(|line| line.starts_with(four)).expect(four);
     assert!(line.contains(" 1.1 ") && line.contains(" 22% "), "{line}");
@@ -134,7 +134,7 @@ fn text_has_rows_columns_and_the_verdict() {
 
 #[test]
 fn commands_are_those_that_measure_the_cells() {
-    let commands = fine(&["--commands"]);
+    let commands = run_ok(&["--commands"]);
     let count = commands.lines().filter(|line| line.starts_with("zonal run ")).count();
     assert_eq!(count, 3 * 24 + 2 * 16 + 10 + 15 + 2 * 6 + 36);
     assert!(commands.contains("--scheduler mq-deadline --zone-write lock"), "{commands}");
@@ -146,7 +146,7 @@ fn commands_are_those_that_measure_the_cells() {
 }
 
 #[test]
-fn wrong_arguments_end_with_2_and_say_what_there_is() {
+fn bad_arguments_exit_with_2_and_list_the_tables() {
     let (code, out, err) = reproduce(&["zwp-null"]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(err.contains("no table is called `zwp-null`"), "{err}");

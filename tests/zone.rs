@@ -1,7 +1,7 @@
-//! `zonal zone` from outside: blkzone's options, its output, and what goes wrong.
+//! `zonal zone`: blkzone's options, its output, and errors.
 use std::process::Command;
 
-/// Eight zones of 1 MiB (2048 sectors), two of them conventional, four open at most.
+/// Eight zones of 1 MiB (2048 sectors), two of them conventional, at most four open.
 const SMALL: &str = "null:zones=8,zone_size=1M,zone_capacity=768K,conventional=2,max_open=4";
 
 /// Runs `zonal zone`: exit code, standard output, standard error.
@@ -13,9 +13,9 @@ fn zone(args: &[&str]) -> (i32, String, String) {
     (code, text(output.stdout), text(output.stderr))
 }
 
-/// Standard output of a run without complaint.
+/// Standard output of a run that succeeds without messages.
 #[track_caller]
-fn fine(args: &[&str]) -> String {
+fn run_ok(args: &[&str]) -> String {
     let (code, out, err) = zone(args);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     out
@@ -34,10 +34,10 @@ fn conditions(report: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn report_is_blkzones_to_the_letter() {
+fn report_is_that_of_blkzone_to_the_byte() {
     let script = "write 0x1000 8; open 6144; write 8192 16; close 8192; finish 10240; \
                   append 12288 24; reset 12288";
-    let report = fine(&["report", SMALL, "--after", script]);
+    let report = run_ok(&["report", SMALL, "--after", script]);
     let expected = "  \
   start: 0x000000000, len 0x000800, cap 0x000800, wptr 0x000000 reset:0 non-seq:0, zcond: 0(nw) [type: 1(CONVENTIONAL)]
   start: 0x000000800, len 0x000800, cap 0x000800, wptr 0x000000 reset:0 non-seq:0, zcond: 0(nw) [type: 1(CONVENTIONAL)]
@@ -52,32 +52,32 @@ fn report_is_blkzones_to_the_letter() {
 }
 
 #[test]
-fn report_goes_over_the_range_and_says_what_it_found() {
-    let all = fine(&["report", SMALL]);
+fn report_covers_the_range_and_prints_the_number_of_zones() {
+    let all = run_ok(&["report", SMALL]);
     let lines: Vec<&str> = all.lines().collect();
-    let part = fine(&["report", "-v", "-o", "4096", "-c", "2", SMALL]);
+    let part = run_ok(&["report", "-v", "-o", "4096", "-c", "2", SMALL]);
     let found: Vec<&str> = part.lines().collect();
     assert_eq!(found, [&["Found 2 zones from 0x1000"], &lines[2..4]].concat());
-    let by_length = fine(&["report", "--offset", "0x1000", "--length", "2K", SMALL]);
+    let by_length = run_ok(&["report", "--offset", "0x1000", "--length", "2K", SMALL]);
     assert_eq!(by_length.lines().collect::<Vec<_>>(), &lines[2..3]);
-    let rest = fine(&["report", "--offset=12288", "--length=1G", SMALL]);
+    let rest = run_ok(&["report", "--offset=12288", "--length=1G", SMALL]);
     assert_eq!(rest.lines().count(), 2, "a range ends with the device");
 }
 
 #[test]
-fn long_reports_come_in_parts_as_blkzone_asks_for_them() {
-    let report = fine(&["report", "-v", "null:zones=5000,zone_size=1M"]);
+fn long_reports_are_split_as_by_blkzone() {
+    let report = run_ok(&["report", "-v", "null:zones=5000,zone_size=1M"]);
     let found: Vec<&str> = report.lines().filter(|line| line.starts_with("Found")).collect();
     assert_eq!(found, ["Found 4096 zones from 0x0", "Found 904 zones from 0x800000"]);
     assert_eq!(report.lines().count(), 5002);
 }
 
 #[test]
-fn filter_picks_zones_and_count_limits_what_is_shown() {
+fn filter_selects_zones_and_count_limits_the_output() {
     let script = "finish 4096; finish 6144; open 8192; write 10240 8";
     let filtered = |filter: &str, more: &[&str]| {
         let args = ["report", SMALL, "--after", script, "-v", "--filter", filter];
-        fine(&[&args, more].concat())
+        run_ok(&[&args, more].concat())
     };
     for (filter, condition, count) in [
         ("full", "fu", 2),
@@ -102,24 +102,25 @@ fn filter_picks_zones_and_count_limits_what_is_shown() {
 
 #[test]
 fn capacity_is_the_sum_over_the_range() {
-    assert_eq!(fine(&["capacity", SMALL]), "0x000003400\n");
-    assert_eq!(fine(&["capacity", "-o", "4096", "-c", "2", SMALL]), "0x000000c00\n");
+    assert_eq!(run_ok(&["capacity", SMALL]), "0x000003400\n");
+    assert_eq!(run_ok(&["capacity", "-o", "4096", "-c", "2", SMALL]), "0x000000c00\n");
 }
 
 #[test]
 fn zones_are_opened_closed_finished_and_reset() {
     let name = |command| format!("{SMALL}: successful {command} of zones in range from");
     for command in ["open", "finish", "reset"] {
-        let out = fine(&[command, "-v", "-o", "4096", "-l", "4096", SMALL]);
+        let out = run_ok(&[command, "-v", "-o", "4096", "-l", "4096", SMALL]);
         assert_eq!(out, format!("{} 4096, to 8192\n", name(command)));
     }
-    let out = fine(&["close", "-f", "-v", "-o", "4096", "-c", "1", "--after", "open 4096", SMALL]);
+    let out =
+        run_ok(&["close", "-f", "-v", "-o", "4096", "-c", "1", "--after", "open 4096", SMALL]);
     assert_eq!(out, format!("{} 4096, to 6144\n", name("close")));
-    assert_eq!(fine(&["reset", SMALL]), "", "conventional zones are left out, as in the kernel");
+    assert_eq!(run_ok(&["reset", SMALL]), "", "conventional zones are left out, as in the kernel");
 }
 
 #[test]
-fn wrong_ranges_and_devices_end_with_2_and_the_option() {
+fn bad_ranges_and_devices_exit_with_2_and_name_the_option() {
     let start = "expected the start of a zone, a multiple of 2048";
     for (args, message) in [
         (&["report", "-o", "7", SMALL][..], format!("--offset 7: {start}")),
@@ -146,7 +147,7 @@ fn wrong_ranges_and_devices_end_with_2_and_the_option() {
 }
 
 #[test]
-fn operation_that_the_device_fails_ends_with_1_and_its_status() {
+fn failed_operation_exits_with_1_and_prints_its_status() {
     for (args, message) in [
         (
             &["open", "-o", "4096", SMALL][..],

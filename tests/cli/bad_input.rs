@@ -1,11 +1,11 @@
-//! Input that cannot be used: exit code 2, one line that says what is wrong and where.
+//! Bad input: exit code 2, and one line that says what is wrong and where.
 use crate::support::{RunOutput, TestDir, zonal};
 
 const SMALL: &str = "--device=null:zones=8,zone_size=1M";
 const JOB: &str = "[a]\nrw=write\nzonemode=zbd\nbs=4k\nsize=1z\n";
 
 #[track_caller]
-fn refused(ran: RunOutput, message: &str) {
+fn expect_error(ran: RunOutput, message: &str) {
     assert_eq!((ran.code, ran.err.as_str(), ran.out.as_str()), (2, message, ""));
 }
 
@@ -38,12 +38,12 @@ fn job_file_that_cannot_be_parsed_names_file_and_line() {
         ),
     ] {
         let dir = TestDir::new().with("bad.fio", text);
-        refused(dir.zonal(&["run", SMALL, "bad.fio"]), &format!("zonal: {message}\n"));
+        expect_error(dir.zonal(&["run", SMALL, "bad.fio"]), &format!("zonal: {message}\n"));
     }
 }
 
 #[test]
-fn files_that_are_not_there_are_named() {
+fn missing_files_are_named() {
     let dir = TestDir::new().with("ok.fio", JOB);
     for (args, message) in [
         (["run", SMALL, "missing.fio"], "missing.fio: No such file or directory (os error 2)"),
@@ -53,14 +53,14 @@ fn files_that_are_not_there_are_named() {
              No such file or directory (os error 2)",
         ),
     ] {
-        refused(dir.zonal(&args), &format!("zonal: {message}\n"));
+        expect_error(dir.zonal(&args), &format!("zonal: {message}\n"));
     }
     let ran = dir.zonal(&["run", SMALL, "--output=no/such/place", "ok.fio"]);
-    refused(ran, "zonal: --output no/such/place: No such file or directory (os error 2)\n");
+    expect_error(ran, "zonal: --output no/such/place: No such file or directory (os error 2)\n");
 }
 
 #[test]
-fn device_that_cannot_be_reached_says_why_once() {
+fn unreachable_device_is_reported_once() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let target = listener.local_addr().expect("an address");
     drop(listener);
@@ -69,11 +69,11 @@ fn device_that_cannot_be_reached_says_why_once() {
     let message = format!(
         "zonal: device {device}: cannot connect to {target}: Connection refused (os error 111)\n"
     );
-    refused(ran, &message);
+    expect_error(ran, &message);
 }
 
 #[test]
-fn device_out_of_range_names_option_value_and_rule() {
+fn bad_device_option_is_reported_with_its_value_and_rule() {
     for (spec, message) in [
         (
             "null:zone_size=1M,zone_capacity=2M",
@@ -109,7 +109,7 @@ fn device_out_of_range_names_option_value_and_rule() {
         ("zns-1t:max_active=905", "option `max_active`: found 905, expected at most zones=904"),
     ] {
         let ran = zonal(&["run", "--device", spec, "--name=a"]);
-        refused(ran, &format!("zonal: device {spec}: {message}\n"));
+        expect_error(ran, &format!("zonal: device {spec}: {message}\n"));
     }
 }
 
@@ -128,7 +128,7 @@ fn profile_errors_name_file_and_line() {
     ] {
         let dir = TestDir::new().with("bad.toml", text);
         let ran = dir.zonal(&["run", "--device=bad.toml", "--name=a"]);
-        refused(ran, &format!("zonal: device bad.toml: {message}\n"));
+        expect_error(ran, &format!("zonal: device bad.toml: {message}\n"));
     }
 }
 
@@ -136,12 +136,12 @@ fn profile_errors_name_file_and_line() {
 fn zone_size_need_not_be_a_power_of_two() {
     let device = "--device=null:zones=4,zone_size=96M,zone_capacity=90M";
     let job = ["--name=a", "--rw=write", "--bs=1m", "--zonemode=zbd", "--io_size=360m"];
-    let out = zonal(&[&["run", device][..], &job].concat()).fine();
+    let out = zonal(&[&["run", device][..], &job].concat()).expect_ok();
     assert!(out.contains("(360MiB/") && out.contains("0 zone resets"), "{out}");
 }
 
 #[test]
-fn jobs_that_do_not_fit_their_device_are_refused_before_anything_runs() {
+fn jobs_that_do_not_fit_their_device_are_rejected_before_anything_runs() {
     for (device, options, message) in [
         (
             "null:lba=4096",
@@ -165,7 +165,7 @@ fn jobs_that_do_not_fit_their_device_are_refused_before_anything_runs() {
         ),
     ] {
         let args = [&["run", "--device", device, "--name=first", "--size=4k", "--name=a"], options];
-        refused(zonal(&args.concat()), &format!("zonal: job a: {message}\n"));
+        expect_error(zonal(&args.concat()), &format!("zonal: job a: {message}\n"));
     }
 }
 
@@ -173,11 +173,11 @@ fn jobs_that_do_not_fit_their_device_are_refused_before_anything_runs() {
 fn job_without_device_says_how_to_give_one() {
     let ran = zonal(&["run", "--name=a"]);
     let message = "job a: no device: give --device or filename (see zonal devices)";
-    refused(ran, &format!("zonal: {message}\n"));
+    expect_error(ran, &format!("zonal: {message}\n"));
 }
 
 #[test]
-fn unknown_options_of_the_command_line_are_named() {
+fn unknown_command_line_options_are_named() {
     for (option, message) in [
         ("--bogus", "command line: unknown option --bogus"),
         ("--iodeph=4", "command line: unknown option --iodeph, did you mean --iodepth?"),
@@ -193,7 +193,7 @@ fn unknown_options_of_the_command_line_are_named() {
         ),
         ("--section=b", "command line: --section=b: the job files have no such section"),
     ] {
-        refused(zonal(&["run", SMALL, "--name=a", option]), &format!("zonal: {message}\n"));
+        expect_error(zonal(&["run", SMALL, "--name=a", option]), &format!("zonal: {message}\n"));
     }
     for args in [&["run", "--clock=sundial"][..], &["run", "--seed=x"], &["frob"], &[]] {
         let ran = zonal(args);
@@ -203,8 +203,8 @@ fn unknown_options_of_the_command_line_are_named() {
 }
 
 #[test]
-fn structure_that_there_is_not_is_refused() {
-    refused(
+fn unknown_structure_is_rejected() {
+    expect_error(
         zonal(&["layout", "Nothing"]),
         "zonal: no structure is called `Nothing`; `zonal layout` shows all\n",
     );

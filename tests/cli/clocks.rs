@@ -1,4 +1,4 @@
-//! Both clocks: the negative control, and virtual time's promise to repeat itself.
+//! Both clocks: the negative control, and the reproducibility of virtual time.
 use crate::support::{RunOutput, TestDir, example, zonal};
 
 fn control(clock: &str, policy: &str) -> RunOutput {
@@ -21,7 +21,7 @@ fn concurrent_writes_pass_with_plugging() {
     for (clock, policy) in
         [("real", "plug"), ("virtual", "plug"), ("real", "qd1"), ("virtual", "qd1")]
     {
-        let out = control(clock, policy).fine();
+        let out = control(clock, policy).expect_ok();
         assert!(out.contains("err= 0"), "{clock} clock: {out}");
         assert!(out.contains("issued rwts: total=0,8192,0,0"), "{clock} clock: {out}");
         assert!(out.contains(&format!("policy={policy}")), "{out}");
@@ -48,7 +48,7 @@ stonewall
 fn virtual_run(seed: &str, format: &str) -> String {
     let dir = TestDir::new().with("random.fio", RANDOM);
     let format = format!("--output-format={format}");
-    dir.zonal(&["run", "--clock=virtual", "--seed", seed, &format, "random.fio"]).fine()
+    dir.zonal(&["run", "--clock=virtual", "--seed", seed, &format, "random.fio"]).expect_ok()
 }
 
 #[test]
@@ -68,17 +68,17 @@ fn virtual_time_passes_faster_than_real_time() {
     let device = "--device=null:zoned=false,size=1T,latency=10ms";
     let job = ["--name=a", "--rw=randread", "--time_based", "--runtime=1h"];
     let run = ["run", device, "--clock=virtual", "--io-cost=0"];
-    let out = zonal(&[&run[..], &job].concat()).fine();
+    let out = zonal(&[&run[..], &job].concat()).expect_ok();
     assert!(out.contains("IOPS=100, "), "{out}");
     assert!(out.contains("/3600000msec)"), "{out}");
 }
 
 #[test]
-fn io_costs_its_thread_the_time_it_is_said_to_in_virtual_time() {
+fn io_cost_is_charged_to_the_thread_in_virtual_time() {
     let job = ["--name=a", "--rw=read", "--size=4m", "--iodepth=1", "--clock=virtual"];
     for (cost, iops) in [("1000", "IOPS=100"), ("500", "IOPS=200")] {
         let args = [&["run", "--device=null", "--io-cost", cost][..], &job].concat();
-        let out = zonal(&args).fine();
+        let out = zonal(&args).expect_ok();
         assert!(out.contains(iops), "{out}");
     }
 }
@@ -88,7 +88,7 @@ fn published_costs_depend_on_the_scheduler() {
     let job = ["--name=a", "--rw=read", "--bs=4k", "--size=4m", "--iodepth=1", "--clock=virtual"];
     for (scheduler, iops) in [("none", "IOPS=645k"), ("mq-deadline", "IOPS=230k")] {
         let run = ["run", "--device=null", "--io-cost=published", "--scheduler", scheduler];
-        let out = zonal(&[&run[..], &job].concat()).fine();
+        let out = zonal(&[&run[..], &job].concat()).expect_ok();
         assert!(out.contains(iops), "{out}");
     }
 }

@@ -1,4 +1,4 @@
-//! Jobs that check their data, as people run them.
+//! Jobs that verify their data.
 use crate::support::{TestDir, example, zonal};
 use serde_json::Value;
 
@@ -6,9 +6,9 @@ const DEVICE: &str = "--device=null:zoned=false,size=1M,memory=true";
 const CHECK: [&str; 5] = ["--name=a", "--bs=4k", "--verify=crc32c", "--clock", "virtual"];
 
 #[test]
-fn example_finds_nothing_and_says_how_much_it_read_and_flushed() {
+fn example_verifies_and_reports_reads_and_flushes() {
     let out = zonal(&["run", "--clock=virtual", "--output-format=json", &example("verify.fio")]);
-    let json: Value = serde_json::from_str(&out.fine()).expect("JSON");
+    let json: Value = serde_json::from_str(&out.expect_ok()).expect("JSON");
     let job = |index: usize, what: &str| json["jobs"][index][what]["total_ios"].as_u64();
     assert_eq!((job(0, "read"), job(0, "write")), (Some(2048), Some(2048)));
     assert_eq!((job(2, "write"), job(2, "sync")), (Some(1024), Some(31)));
@@ -17,8 +17,9 @@ fn example_finds_nothing_and_says_how_much_it_read_and_flushed() {
 }
 
 #[test]
-fn flushes_have_a_paragraph_as_in_fio() {
-    let out = zonal(&[&["run", DEVICE, "--rw=write", "--fsync=16"][..], &CHECK].concat()).fine();
+fn flushes_are_reported_as_in_fio() {
+    let out =
+        zonal(&[&["run", DEVICE, "--rw=write", "--fsync=16"][..], &CHECK].concat()).expect_ok();
     let lines: Vec<&str> = out.lines().collect();
     let at = lines.iter().position(|line| *line == "  fsync/fdatasync/sync_file_range:");
     let at = at.unwrap_or_else(|| panic!("{out}"));
@@ -28,7 +29,7 @@ fn flushes_have_a_paragraph_as_in_fio() {
 }
 
 #[test]
-fn what_is_wrong_is_told_as_by_fio_and_dumped_and_the_exit_code_is_1() {
+fn verification_errors_are_reported_as_by_fio_and_dumped() {
     let dir = TestDir::new();
     let read = ["run", DEVICE, "--rw=read", "--verify_dump=1", "--continue_on_error=verify"];
     let ran = dir.zonal(&[&read[..], &CHECK].concat());
@@ -48,7 +49,7 @@ fn what_is_wrong_is_told_as_by_fio_and_dumped_and_the_exit_code_is_1() {
 }
 
 #[test]
-fn device_that_keeps_no_data_is_refused_unless_nobody_looks() {
+fn device_without_data_is_rejected_for_verification() {
     let run = |method: &str| {
         zonal(&["run", "--device=null", "--parse-only", "--name=a", "--rw=write", method])
     };
@@ -56,11 +57,11 @@ fn device_that_keeps_no_data_is_refused_unless_nobody_looks() {
     let message = "zonal: job a: verify=md5: the device null keeps no data, so nothing could be \
                    read back; give it memory=true\n";
     assert_eq!((ran.code, ran.err.as_str()), (2, message));
-    run("--verify=null").fine();
+    run("--verify=null").expect_ok();
 }
 
 #[test]
-fn job_that_will_have_no_time_to_check_is_told_so_and_runs() {
+fn job_without_time_to_verify_gets_a_warning_and_runs() {
     let time = ["--rw=write", "--time_based", "--runtime=1ms"];
     let ran = zonal(&[&["run", DEVICE][..], &time, &CHECK].concat());
     let message = "zonal: job a: verification read phase will never start because write phase \

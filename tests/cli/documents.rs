@@ -1,4 +1,4 @@
-//! What documents take from the program is what the program says.
+//! Parts of the documents that the program generates are up to date.
 use crate::support::{repository, zonal};
 
 /// The part of a document between the lines `<!-- begin: NAME -->` and `<!-- end: NAME -->`.
@@ -11,16 +11,16 @@ fn part(document: &str, name: &str) -> String {
 }
 
 #[test]
-fn job_options_of_the_manual_are_the_programs() {
-    let markdown = zonal(&["options", "--markdown"]).fine();
+fn job_options_of_the_manual_are_those_of_the_program() {
+    let markdown = zonal(&["options", "--markdown"]).expect_ok();
     assert_eq!(markdown, zonal_fio::options::markdown());
     let same = part("docs/jobs.md", "options") == markdown;
     assert!(same, "docs/jobs.md: put the output of `zonal options --markdown` between the marks");
 }
 
 #[test]
-fn device_options_of_the_manual_are_the_programs() {
-    let help = zonal(&["devices"]).fine();
+fn device_options_of_the_manual_are_those_of_the_program() {
+    let help = zonal(&["devices"]).expect_ok();
     let same = part("docs/devices.md", "options") == format!("```text\n{help}```\n");
     assert!(same, "docs/devices.md: put the output of `zonal devices` between the marks");
 }

@@ -1,4 +1,4 @@
-//! What people do with the program.
+//! Common uses of the program.
 use crate::support::{TestDir, example, zonal};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -10,7 +10,7 @@ const WRITER: [&str; 4] = ["--name=a", "--rw=write", "--zonemode=zbd", "--size=2
 
 #[test]
 fn job_of_the_command_line_is_reported_as_by_fio() {
-    let out = zonal(&[&["run", SMALL][..], &WRITER].concat()).fine();
+    let out = zonal(&[&["run", SMALL][..], &WRITER].concat()).expect_ok();
     let first = out.lines().next().expect("a first line");
     assert!(first.starts_with("a: (g=0): rw=write, bs=(R) 4096B-4096B"), "{out}");
     for part in ["write: IOPS=", "issued rwts: total=0,512,0,0", "Run status group 0 (all jobs):"] {
@@ -19,9 +19,9 @@ fn job_of_the_command_line_is_reported_as_by_fio() {
 }
 
 #[test]
-fn json_is_json_with_the_fields_of_fio() {
+fn json_has_the_fields_of_fio() {
     let args = [&["run", SMALL, "--output-format=json"][..], &WRITER].concat();
-    let json: Value = serde_json::from_str(&zonal(&args).fine()).expect("JSON");
+    let json: Value = serde_json::from_str(&zonal(&args).expect_ok()).expect("JSON");
     let job = &json["jobs"][0];
     assert_eq!(job["jobname"], "a");
     assert_eq!(job["write"]["total_ios"], 512);
@@ -31,12 +31,12 @@ fn json_is_json_with_the_fields_of_fio() {
 }
 
 #[test]
-fn the_six_workloads_end_with_a_table() {
+fn the_six_workloads_are_reported_as_a_table() {
     let text = std::fs::read_to_string(example("zwp.fio")).expect("the example");
     let short = text.replace("runtime=2\n", "runtime=5ms\n");
     assert_ne!(text, short);
     let dir = TestDir::new().with("zwp.fio", &short);
-    let out = dir.zonal(&["run", "--clock=virtual", "zwp.fio"]).fine();
+    let out = dir.zonal(&["run", "--clock=virtual", "zwp.fio"]).expect_ok();
     let table: Vec<&str> = out.lines().skip_while(|line| !line.starts_with("  job ")).collect();
     let names = table.iter().skip(1).map(|line| line.split_whitespace().next());
     let expected =
@@ -45,26 +45,26 @@ fn the_six_workloads_end_with_a_table() {
 }
 
 #[test]
-fn nvme_job_is_taken_as_it_is() {
+fn nvme_job_runs_unchanged() {
     let nvme = example("nvme-read.fio");
-    zonal(&["run", "--device=null:zoned=false", "--parse-only", &nvme]).fine();
+    zonal(&["run", "--device=null:zoned=false", "--parse-only", &nvme]).expect_ok();
     let ran = zonal(&["run", "--parse-only", &nvme]);
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("unknown device `/dev/nvme0n1`"), "{}", ran.err);
 }
 
 #[test]
-fn all_examples_are_understood() {
+fn all_examples_parse() {
     for name in ["zwp.fio", "negative-control.fio", "verify.fio"] {
-        assert_eq!(zonal(&["run", "--parse-only", &example(name)]).fine(), "");
+        assert_eq!(zonal(&["run", "--parse-only", &example(name)]).expect_ok(), "");
     }
 }
 
 #[test]
-fn parse_only_does_nothing() {
+fn parse_only_runs_nothing() {
     let dir = TestDir::new();
     let args = [&["run", SMALL, "--parse-only", "--output=report"][..], &WRITER].concat();
-    assert_eq!(dir.zonal(&args).fine(), "");
+    assert_eq!(dir.zonal(&args).expect_ok(), "");
     assert!(!dir.path().join("report").exists());
 }
 
@@ -79,32 +79,32 @@ filename=null:zones=8,zone_size=1M
 filename=null:zoned=false,size=2M
 ";
     let dir = TestDir::new().with("two.fio", jobs);
-    let out = dir.zonal(&["run", "two.fio"]).fine();
+    let out = dir.zonal(&["run", "two.fio"]).expect_ok();
     assert!(out.contains("8 zones of 1MiB"), "{out}");
     assert!(out.contains("2MiB without zones"), "{out}");
-    let out = dir.zonal(&["run", "--device=null:zoned=false,size=4M", "two.fio"]).fine();
+    let out = dir.zonal(&["run", "--device=null:zoned=false,size=4M", "two.fio"]).expect_ok();
     assert!(out.contains("4MiB without zones") && !out.contains("zones of"), "{out}");
 }
 
 #[test]
 fn profile_names_a_device() {
     let dir = TestDir::new().with("small.toml", "device = \"null\"\nzones = 3\nzone_size = \"1M\"");
-    let out = dir.zonal(&["run", "--device=small.toml", "--name=a"]).fine();
+    let out = dir.zonal(&["run", "--device=small.toml", "--name=a"]).expect_ok();
     assert!(out.contains("null, 3 zones of 1MiB"), "{out}");
 }
 
 #[test]
 fn job_file_comes_from_standard_input() {
-    let out = TestDir::new().zonal_fed(&["run", SMALL, "-"], "[fed]\nsize=64k\n").fine();
+    let out = TestDir::new().zonal_fed(&["run", SMALL, "-"], "[fed]\nsize=64k\n").expect_ok();
     assert!(out.contains("fed: (groupid=0, jobs=1): err= 0"), "{out}");
 }
 
 #[test]
-fn output_goes_to_the_file_that_it_is_to_go_to() {
+fn output_is_written_to_the_file() {
     let dir = TestDir::new();
     let args = [&["run", SMALL, "--clock=virtual"][..], &WRITER].concat();
-    let printed = dir.zonal(&args).fine();
-    let written = dir.zonal(&[&args[..], &["--output", "report"]].concat()).fine();
+    let printed = dir.zonal(&args).expect_ok();
+    let written = dir.zonal(&[&args[..], &["--output", "report"]].concat()).expect_ok();
     assert_eq!(written, "");
     assert_eq!(dir.read("report"), printed);
 }
@@ -118,18 +118,18 @@ fn ignored_options_are_reported_once() {
 }
 
 #[test]
-fn more_jobs_than_hardware_queues_share_them() {
+fn more_jobs_than_hardware_queues_share_queues() {
     for clock in ["real", "virtual"] {
         let device = "--device=null:zones=8,zone_size=1M,queues=2,depth=4,latency=1us";
         let job = ["--name=a", "--rw=write", "--zonemode=zbd", "--size=1z", "--iodepth=8"];
         let clones = ["--numjobs=5", "--offset_increment=1z", "--group_reporting", "--clock"];
-        let out = zonal(&[&["run", device][..], &job, &clones, &[clock]].concat()).fine();
+        let out = zonal(&[&["run", device][..], &job, &clones, &[clock]].concat()).expect_ok();
         assert!(out.contains("issued rwts: total=0,1280,0,0"), "{clock}: {out}");
     }
 }
 
 #[test]
-fn interrupt_ends_the_jobs_and_reports_what_they_did() {
+fn interrupt_stops_the_jobs_and_prints_the_report() {
     let args = ["run", SMALL, "--name=a", "--time_based", "--runtime=600", "--output-format=terse"];
     let args = [&args[..], &["--eta=always"]].concat();
     let dir = TestDir::new();
@@ -148,7 +148,7 @@ fn interrupt_ends_the_jobs_and_reports_what_they_did() {
 }
 
 #[test]
-fn output_that_nobody_reads_is_no_fault_of_the_program() {
+fn closed_output_ends_the_program_silently() {
     let mut child = TestDir::new()
         .command(&["options"])
         .stdout(Stdio::piped())
@@ -162,17 +162,17 @@ fn output_that_nobody_reads_is_no_fault_of_the_program() {
 }
 
 #[test]
-fn layout_shows_the_structures_that_are_named() {
-    let all = zonal(&["layout"]).fine();
+fn layout_shows_the_named_structures() {
+    let all = zonal(&["layout"]).expect_ok();
     for name in ["Bio {", "Request {", "ZonePlug {", "Namespace {"] {
         assert!(all.contains(name), "{name}: {all}");
     }
-    let plug = zonal(&["layout", "ZonePlug"]).fine();
+    let plug = zonal(&["layout", "ZonePlug"]).expect_ok();
     assert!(plug.starts_with("ZonePlug {") && plug.matches(" {").count() == 1, "{plug}");
 }
 
 #[test]
-fn help_is_there() {
+fn help_lists_the_options() {
     for (args, part) in [
         (&["--help"][..], "Run fio jobs through the zoned block layer onto a device"),
         (&["run", "--help"], "--zone-write"),
@@ -181,6 +181,6 @@ fn help_is_there() {
         (&["options"], "iodepth_batch_complete_max"),
         (&["--version"], concat!("zonal ", env!("CARGO_PKG_VERSION"))),
     ] {
-        assert!(zonal(args).fine().contains(part), "{args:?}");
+        assert!(zonal(args).expect_ok().contains(part), "{args:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The program from outside: what it prints and how it exits.
+//! The program: its output and its exit codes.
 mod bad_input;
 mod clocks;
 mod data;

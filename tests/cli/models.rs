@@ -1,4 +1,4 @@
-//! Models from outside: `zonal device`, `zonal fit`, `zonal advise`.
+//! `zonal device`, `zonal fit` and `zonal advise`.
 use crate::support::{TestDir, zonal};
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ fn profiles_of_drives_are_sound() {
 }
 
 #[test]
-fn device_whose_numbers_contradict_each_other_is_refused() {
+fn contradictory_device_parameters_are_rejected() {
     let ran = zonal(&["device", "smr-30t:seek_full=3ms"]);
     assert_eq!(ran.code, 2, "{}", ran.out);
     assert!(ran.err.starts_with("zonal: device smr-30t:seek_full=3ms: option `"), "{}", ran.err);
@@ -32,11 +32,11 @@ const MEASURED: &str = "job,value,unit\n\
     rw=write bs=64k iodepth=1 zonemode=zbd,100,KIOPS\n";
 
 #[test]
-fn fit_finds_the_latency_that_was_measured() {
+fn fit_finds_the_measured_latency() {
     let profile = "device = \"null\"\nlatency = \"20us\" # to be found\n";
     let dir = TestDir::new().with("mine.toml", profile).with("measured.csv", MEASURED);
     let args = ["fit", "mine.toml", "measured.csv", "--free=latency", "--output=fitted.toml"];
-    let out = dir.zonal(&[&args[..], &["--time", "0.01", "--io-cost=0"]].concat()).fine();
+    let out = dir.zonal(&[&args[..], &["--time", "0.01", "--io-cost=0"]].concat()).expect_ok();
     assert!(out.contains("predicted  median error"), "{out}");
     let fitted = dir.read("fitted.toml");
     assert!(fitted.ends_with(" # to be found\n"), "{fitted}");
@@ -46,19 +46,19 @@ fn fit_finds_the_latency_that_was_measured() {
 }
 
 #[test]
-fn what_cannot_be_fitted_is_said_with_file_and_line() {
+fn bad_measurements_are_reported_with_file_and_line() {
     let dir = TestDir::new()
         .with("mine.toml", "device = \"null\"\nlatency = \"20us\"\n")
         .with("bad.csv", &MEASURED.replace("100,KIOPS\nrw", "100,KIOPS\n,"))
         .with("unknown.csv", &MEASURED.replace("bs=64k", "bs=64q"));
-    let refused = |csv: &str| {
+    let expect_error = |csv: &str| {
         let ran = dir.zonal(&["fit", "mine.toml", csv, "--free=latency"]);
         assert_eq!(ran.code, 2, "{}", ran.out);
         ran.err
     };
-    assert!(refused("bad.csv").starts_with("zonal: bad.csv: "), "{}", refused("bad.csv"));
-    assert!(refused("unknown.csv").contains("bs"), "{}", refused("unknown.csv"));
-    assert!(refused("none.csv").starts_with("zonal: none.csv: cannot read"));
+    assert!(expect_error("bad.csv").starts_with("zonal: bad.csv: "), "{}", expect_error("bad.csv"));
+    assert!(expect_error("unknown.csv").contains("bs"), "{}", expect_error("unknown.csv"));
+    assert!(expect_error("none.csv").starts_with("zonal: none.csv: cannot read"));
 }
 
 const WRITER: [&str; 6] = [
@@ -71,16 +71,16 @@ const WRITER: [&str; 6] = [
 ];
 
 #[test]
-fn advice_ranks_all_configurations_and_says_why() {
+fn advice_ranks_configurations_and_gives_reasons() {
     let disk = "--device=smr-30t:zones=2048";
     let args = [&["advise", disk, "--iodepth=8", "--depths=8", "--time=5"][..], &WRITER].concat();
-    let out = zonal(&[&args[..], &["--schedulers=none,mq-deadline"]].concat()).fine();
+    let out = zonal(&[&args[..], &["--schedulers=none,mq-deadline"]].concat()).expect_ok();
     let is_rank =
         |line: &&str| line.split_whitespace().next().is_some_and(|word| word.parse::<u8>().is_ok());
     let ranks = out.lines().filter(is_rank);
     assert_eq!(ranks.count(), 5, "none with two policies, mq-deadline with three: {out}");
     assert!(out.contains("Best: ") && out.contains("of the drive's time goes to"), "{out}");
-    let json = zonal(&[&args[..], &["--schedulers=none", "--format=json"]].concat()).fine();
+    let json = zonal(&[&args[..], &["--schedulers=none", "--format=json"]].concat()).expect_ok();
     let json: Value = serde_json::from_str(&json).expect("JSON");
     let rates: Vec<f64> = (0..2)
         .map(|at| json["tried"][at]["bytes_per_second"].as_f64().expect("a number"))
@@ -90,7 +90,7 @@ fn advice_ranks_all_configurations_and_says_why() {
 }
 
 #[test]
-fn advice_needs_jobs_and_what_suits_the_device() {
+fn advice_needs_jobs_and_suitable_policies() {
     for (args, message) in [
         (vec!["advise", "--device=null"], "no job"),
         (

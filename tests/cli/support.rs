@@ -81,9 +81,9 @@ impl From<Output> for RunOutput {
 }
 
 impl RunOutput {
-    /// Standard output of a run without complaint.
+    /// Standard output of a run that succeeds without messages.
     #[track_caller]
-    pub fn fine(self) -> String {
+    pub fn expect_ok(self) -> String {
         assert_eq!((self.code, self.err.as_str()), (0, ""), "{}", self.out);
         self.out
     }

@@ -1,4 +1,4 @@
-//! Traces and patterns: replayed, recorded, refused.
+//! Traces and patterns: replaying, recording, errors.
 use crate::support::{TestDir, repository, zonal};
 use serde_json::Value;
 
@@ -10,9 +10,9 @@ fn data(name: &str) -> String {
     path.to_str().expect("the repository's path is UTF-8").to_owned()
 }
 
-/// Runs jobs in virtual time; the report.
+/// Runs jobs in virtual time and returns the report.
 fn run(dir: &TestDir, args: &[&str]) -> String {
-    dir.zonal(&[&VIRTUAL[..], args].concat()).fine()
+    dir.zonal(&[&VIRTUAL[..], args].concat()).expect_ok()
 }
 
 fn issued(report: &str) -> &str {
@@ -33,7 +33,7 @@ fn recorded_run_replays_to_the_same_bytes() {
         for format in ["iolog", "blkparse"] {
             let dir = TestDir::new();
             let format = format!("--write_iolog_format={format}");
-            // What the thread takes for an I/O would come on top of the recorded times.
+            // The cost of an I/O would be added to the recorded times.
             let common = ["--io-cost=0", device, "--name=a", &format];
             run(&dir, &[&common[..], job, &["--write_iolog=first"]].concat());
             let depth = job.iter().find(|option| option.starts_with("--iodepth")).expect("a depth");
@@ -46,7 +46,7 @@ fn recorded_run_replays_to_the_same_bytes() {
 }
 
 #[test]
-fn recorded_iolog_names_the_device_and_replays_on_it_without_being_told() {
+fn recorded_iolog_is_replayed_on_the_device_that_it_names() {
     let dir = TestDir::new();
     run(&dir, &["--name=a", "--filename=null:zoned=false,size=1M", "--write_iolog=log"]);
     let log = dir.read("log");
@@ -56,7 +56,7 @@ fn recorded_iolog_names_the_device_and_replays_on_it_without_being_told() {
 }
 
 #[test]
-fn io_is_submitted_when_the_rate_lets_it_while_other_io_is_in_flight() {
+fn rate_limited_io_is_submitted_while_other_io_is_in_flight() {
     let dir = TestDir::new();
     let rate = ["--rate_iops=1000", "--iodepth=16", "--number_ios=5", "--write_iolog=log"];
     let device = "--device=null:zoned=false,size=1M,latency=10ms";
@@ -73,7 +73,8 @@ fn iologs_of_fio_are_replayed_at_their_times() {
         let file = format!("--read_iolog={}", data(name));
         let msec = |options: &[&str]| {
             let args = [&VIRTUAL[..], &[PLAIN, "--name=a", &file, "--output-format=json"], options];
-            let json: Value = serde_json::from_str(&zonal(&args.concat()).fine()).expect("JSON");
+            let json: Value =
+                serde_json::from_str(&zonal(&args.concat()).expect_ok()).expect("JSON");
             let job = &json["jobs"][0];
             assert_eq!(
                 (&job["read"]["total_ios"], &job["write"]["total_ios"]),
@@ -86,12 +87,12 @@ fn iologs_of_fio_are_replayed_at_their_times() {
         assert_eq!(msec(&["--replay_no_stall=1"]), 2, "{name}");
     }
     let file = format!("--read_iolog={}", data("fio-v2.iolog"));
-    let real = zonal(&["run", PLAIN, "--name=a", &file]).fine();
+    let real = zonal(&["run", PLAIN, "--name=a", &file]).expect_ok();
     assert_eq!(issued(&real), "total=6,6,0,0");
 }
 
 #[test]
-fn devices_of_a_trace_are_replayed_together_each_by_a_clone() {
+fn devices_of_a_trace_are_replayed_by_a_clone_each() {
     let file = format!("--read_iolog={}", data("blkparse.txt"));
     let devices = "--replay_devices=8,0=null:zoned=false,size=1G 8,16=null:zoned=false,size=2G";
     let dir = TestDir::new();
@@ -108,10 +109,10 @@ fn devices_of_a_trace_are_replayed_together_each_by_a_clone() {
 }
 
 #[test]
-fn pattern_job_does_what_the_pattern_file_says() {
+fn pattern_job_issues_the_requests_of_the_pattern_file() {
     let dir = TestDir::new();
     let generate = ["pattern", "generate", "raidtest", "--size=1g", "--output=pat"];
-    dir.zonal(&generate).fine();
+    dir.zonal(&generate).expect_ok();
     let common = [PLAIN, "--name=raid", "--numjobs=32", "--write_iolog=log"];
     let made = run(&dir, &[&common[..], &["--pattern=raidtest", "--group_reporting"]].concat());
     assert_eq!(issued(&made), "total=4991,5009,0,0");
@@ -125,23 +126,23 @@ fn pattern_job_does_what_the_pattern_file_says() {
 }
 
 #[test]
-fn pattern_files_have_the_same_bytes_always_and_are_counted() {
+fn pattern_files_are_reproducible_and_summarized() {
     let dir = TestDir::new();
     let args = ["pattern", "generate", "raidtest", "--size=1g", "--requests=2"];
-    let text = dir.zonal(&args).fine();
+    let text = dir.zonal(&args).expect_ok();
     let expected = "zonal pattern 1\n\
         raidtest size=1073741824 requests=2 seed=137 align=512 max_size=131072 writes=0.5\n\
         R 204223488 87040\nR 231605760 109568\nend 2 ";
     assert!(text.starts_with(expected), "{text}");
     let device =
         ["pattern", "generate", "raidtest", "--device=null:zoned=false,size=1G", "--requests=2"];
-    assert_eq!(dir.zonal(&device).fine(), text);
+    assert_eq!(dir.zonal(&device).expect_ok(), text);
     let randomio = ["pattern", "generate", "randomio", "--size=1g", "--requests=400"];
     let mix = ["--writes=0.25", "--fsyncs=0.5", "--io_size=8k", "--output=pat"];
     let mix = mix.map(|option| option.replace('_', "-"));
     let mix: Vec<&str> = mix.iter().map(String::as_str).collect();
-    dir.zonal(&[&randomio[..], &mix].concat()).fine();
-    let shown = dir.zonal(&["pattern", "show", "pat"]).fine();
+    dir.zonal(&[&randomio[..], &mix].concat()).expect_ok();
+    let shown = dir.zonal(&["pattern", "show", "pat"]).expect_ok();
     assert!(shown.starts_with("pat: a pattern\n"), "{shown}");
     let count = |what: &str| -> u64 {
         let line = shown.lines().find(|line| line.trim_start().starts_with(what)).expect(what);
@@ -155,7 +156,7 @@ fn pattern_files_have_the_same_bytes_always_and_are_counted() {
 }
 
 #[test]
-fn pattern_arguments_that_cannot_be_are_named() {
+fn bad_pattern_arguments_are_named() {
     for (options, message) in [
         (&["raidtest"][..], "required arguments were not provided"),
         (&["raidtest", "--size=1g", "--device=null"], "cannot be used with"),
@@ -173,7 +174,7 @@ fn pattern_arguments_that_cannot_be_are_named() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn recording_that_cannot_be_written_is_told_after_the_report() {
+fn failed_recording_is_reported_after_the_report() {
     let ran = zonal(&["run", PLAIN, "--name=a", "--number_ios=1", "--write_iolog=/dev/full"]);
     let message = "zonal: write_iolog: /dev/full: No space left on device (os error 28)\n";
     assert_eq!((ran.code, ran.err.as_str()), (2, message));
@@ -190,13 +191,13 @@ fn randomio_writes_and_flushes_its_shares() {
     let count = |word: &str| log.lines().filter(|line| line.contains(word)).count();
     assert_eq!(count(" read ") + count(" write "), 2000);
     assert!((400..600).contains(&count(" write ")), "{report}");
-    // A clone ends with its number of I/Os: a flush behind the last one is not its any more.
+    // A clone stops at its number of I/Os, without the flush after the last one.
     assert!((0..=2).contains(&(count(" write ") - count(" sync "))), "{log}");
     assert!(report.contains("  tps: job=a, processes=2, requests=2000, "), "{report}");
 }
 
 #[test]
-fn what_cannot_be_replayed_is_refused_before_anything_runs() {
+fn bad_traces_are_rejected_before_anything_runs() {
     let v3 = data("fio-3.33-v3.iolog");
     let small = "--device=null:zoned=false,size=512K";
     let lba = "--device=null:zoned=false,size=1G,lba=4096";
@@ -255,7 +256,7 @@ fn what_cannot_be_replayed_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn options_that_contradict_each_other_are_named() {
+fn contradictory_options_are_named() {
     for (options, message) in [
         (
             &["--pattern=raidtest", "--read_iolog=x"][..],
@@ -283,11 +284,11 @@ fn options_that_contradict_each_other_are_named() {
 }
 
 #[test]
-fn random_writes_to_sequential_zones_fail_where_the_zone_rules_say_so() {
+fn random_writes_to_sequential_zones_fail_off_the_write_pointer() {
     let job = ["--name=a", "--pattern=raidtest", "--pattern_requests=10", "--pattern_writes=1"];
     let ran = zonal(&[&VIRTUAL[..], &["--device=null:zones=8,zone_size=1M"], &job].concat());
     assert_eq!(ran.code, 1, "{}", ran.out);
     let conventional = "--device=null:zones=8,zone_size=1M,conventional=8";
-    let out = zonal(&[&VIRTUAL[..], &[conventional], &job].concat()).fine();
+    let out = zonal(&[&VIRTUAL[..], &[conventional], &job].concat()).expect_ok();
     assert_eq!(issued(&out), "total=0,10,0,0");
 }
