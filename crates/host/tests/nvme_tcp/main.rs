@@ -5,3 +5,4 @@ mod loopback;
 mod paths;
 mod peers;
 mod support;
+mod wake;

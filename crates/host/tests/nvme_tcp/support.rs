@@ -62,6 +62,11 @@ impl Served {
         Served::start(port, device, ServerConfig::default(), uuid, Subsystem::new)
     }
 
+    /// Any device.
+    pub fn over(device: Arc<dyn Device>, config: ServerConfig) -> Self {
+        Served::serve(0, device, config, [7; 16], Subsystem::new)
+    }
+
     fn start(
         port: u16,
         device: &str,
@@ -69,8 +74,17 @@ impl Served {
         uuid: [u8; 16],
         subsystem: impl FnOnce(SubsystemConfig) -> Arc<Subsystem>,
     ) -> Self {
-        let device: Arc<dyn Device> =
-            device_spec::build(&device_spec::parse(device).expect("a spec")).expect("a device");
+        let device = device_spec::build(&device_spec::parse(device).expect("a spec"));
+        Served::serve(port, device.expect("a device"), config, uuid, subsystem)
+    }
+
+    fn serve(
+        port: u16,
+        device: Arc<dyn Device>,
+        config: ServerConfig,
+        uuid: [u8; 16],
+        subsystem: impl FnOnce(SubsystemConfig) -> Arc<Subsystem>,
+    ) -> Self {
         let options = QueueOptions { share_queues: true, ..QueueOptions::default() };
         let queue = Queue::attach(Arc::clone(&device), options).expect("a queue");
         let subsystem = subsystem(SubsystemConfig {

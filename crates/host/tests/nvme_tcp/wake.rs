@@ -1,0 +1,48 @@
+//! A queue with a slow command: others' completions for it do not wait for that command.
+use super::support::*;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use zonal_blk::{Bio, Buf, Op, QueueOptions, Sector, Status};
+use zonal_device::device_spec;
+use zonal_device::inject::InjectDevice;
+use zonal_host::frontend::nvme_tcp::ServerConfig;
+
+/// How long a read takes; what else is done takes milliseconds.
+const SLOW: Duration = Duration::from_secs(5);
+
+/// Expected: the append of one connection completes when the write of the other one, which it was
+/// parked behind, has completed and the other connection has finished both. Buggy: the completion
+/// lies in the mailbox until the connection's own read is done.
+#[test]
+fn append_that_another_connection_finishes_does_not_wait_for_a_slow_read() {
+    let spec = device_spec::parse(&format!("{ZONED},latency=50ms")).expect("a spec");
+    let device = Arc::new(InjectDevice::new(device_spec::build(&spec).expect("a device"), 0));
+    device.add(format!("delay=read,time={}s", SLOW.as_secs()).parse().expect("a rule"));
+    let served = Served::over(device, ServerConfig::default());
+    let connected = Arc::new(served.connect("").expect("a connection"));
+    let queue = zonal_blk::Queue::attach(connected, QueueOptions::default()).expect("a queue");
+    let (mut a, mut b) = (queue.channel().expect("one"), queue.channel().expect("another"));
+    let clock = zonal_host::RealClock::start();
+    let now = || zonal_blk::Clock::now(&clock);
+    let mut done = Vec::new();
+
+    a.submit(now(), Bio::read(Sector(ZONE), 8, 1));
+    a.poll(now(), &mut done);
+    b.submit(now(), Bio::write(Sector(0), Buf::zeroed(4096), 2));
+    b.poll(now(), &mut done);
+    // The server has the write before the append.
+    thread::sleep(Duration::from_millis(20));
+    let append = Bio { buf: Some(Buf::zeroed(4096)), ..Bio::new(Op::ZoneAppend, Sector(0), 8, 3) };
+    a.submit(now(), append);
+    let begin = Instant::now();
+    while done.len() < 2 {
+        a.poll(now(), &mut done);
+        b.poll(now(), &mut done);
+        assert!(begin.elapsed() < SLOW / 2, "{done:?}: the append waits for the read");
+    }
+    assert!(done.iter().all(|completion| completion.status == Status::Ok), "{done:?}");
+    while done.len() < 3 {
+        a.poll(now(), &mut done);
+    }
+}
