@@ -67,13 +67,8 @@ pub fn pure(text: &str) -> Vec<Fault> {
 const WAITS: &[(&str, &str)] = &[
     // A progress line ten times a second, while threads run that are joined.
     ("crates/host/src/jobs.rs", "park_timeout"),
-    // Commands that block a caller's thread by design.
-    ("crates/host/src/frontend/ublk/control.rs", "submit_and_wait"),
-    ("crates/host/src/backend/nvme_tcp/scan.rs", "thread::sleep"),
     // The keep-alive thread, between two commands.
     ("crates/host/src/backend/nvme_tcp/connections.rs", "Condvar"),
-    ("crates/host/src/backend/image/file.rs", "thread::sleep"),
-    ("crates/host/src/control/attributes.rs", "thread::sleep"),
 ];
 
 /// Host sleeps in its folder `poll` and in [`WAITS`], all of which are needed.

@@ -1,11 +1,12 @@
 //! The attributes of a queue by name, like the kernel's in `/sys/block/*/queue`.
-use std::thread;
-use std::time::{Duration, Instant};
+use crate::poll::retry;
+use std::time::Duration;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Nanos, Queue, SwitchError, ZoneWrite};
 
 /// How long a change waits for the queue to drain.
 const FREEZE_TIMEOUT: Duration = Duration::from_secs(10);
+const DRAIN_POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// The attributes that can be set.
 const WRITABLE: &str = "scheduler, scheduler.ATTRIBUTE, zone_write, zoned_qd1_writes, \
@@ -90,11 +91,8 @@ fn while_frozen(
     change: impl FnOnce() -> Result<(), SwitchError>,
 ) -> Result<(), String> {
     queue.freeze();
-    let started = Instant::now();
-    while !queue.is_quiescent() && started.elapsed() < FREEZE_TIMEOUT {
-        thread::sleep(Duration::from_micros(200));
-    }
-    let changed = if queue.is_quiescent() {
+    let drained = retry(DRAIN_POLL_INTERVAL, FREEZE_TIMEOUT, || queue.is_quiescent().then_some(()));
+    let changed = if drained.is_some() {
         change().map_err(|error| error.to_string())
     } else {
         Err(format!(

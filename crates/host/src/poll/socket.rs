@@ -1,9 +1,9 @@
 //! A connected socket that blocks nowhere but in [`Socket::wait`].
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::sockopt::set_socket_keepalive;
 use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// Bytes that are received at a time.
@@ -121,6 +121,19 @@ impl Socket {
     /// Closes the connection, best effort.
     pub fn close(&self) {
         let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+impl Socket {
+    /// An epoll instance: a descriptor that is readable while the socket can be read or written.
+    ///
+    /// # Errors
+    /// The process has no file descriptors left.
+    pub fn readiness(&self) -> io::Result<OwnedFd> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let events = epoll::EventFlags::IN | epoll::EventFlags::OUT;
+        epoll::add(&epoll, &self.stream, epoll::EventData::new_u64(0), events)?;
+        Ok(epoll)
     }
 }
 

@@ -2,6 +2,7 @@
 //! I/O where the file system has it.
 use super::OpenError;
 use super::ring::ImageRing;
+use crate::poll::retry;
 use rustix::fs::{
     FallocateFlags, FlockOperation, OFlags, fallocate, fcntl_setfl, fdatasync, flock,
 };
@@ -10,7 +11,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use zonal_blk::Buf;
 use zonal_device::image::{ImageStore, ReadAt, Ring};
 
@@ -37,16 +38,13 @@ fn lock(file: &File, write: bool) -> Result<(), OpenError> {
     } else {
         FlockOperation::NonBlockingLockShared
     };
-    let until = Instant::now() + LOCK_TIMEOUT;
-    loop {
-        match flock(file, operation) {
-            Ok(()) => return Ok(()),
-            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => {
-                std::thread::sleep(LOCK_RETRY_INTERVAL);
-            }
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(OpenError::InUse),
-            Err(error) => return Err(OpenError::File(error.into())),
-        }
+    let locked = retry(LOCK_RETRY_INTERVAL, LOCK_TIMEOUT, || match flock(file, operation) {
+        Err(rustix::io::Errno::WOULDBLOCK) => None,
+        result => Some(result),
+    });
+    match locked {
+        None => Err(OpenError::InUse),
+        Some(result) => result.map_err(|error| OpenError::File(error.into())),
     }
 }
 

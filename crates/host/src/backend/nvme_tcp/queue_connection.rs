@@ -2,8 +2,6 @@
 use super::address::{Address, HOST_ID};
 use super::authenticate::AuthError;
 use crate::poll::socket::{RECEIVE_BUFFER, Socket};
-use rustix::event::epoll;
-use rustix::io::Errno;
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -127,7 +125,7 @@ pub(super) struct QueueConnection {
     pub tcp: HostConnection,
     pub buffer: Vec<u8>,
     pub events: Vec<HostEvent>,
-    /// An epoll instance that is readable when bytes have arrived or can be sent.
+    /// Readable when bytes have arrived or can be sent.
     readiness: OwnedFd,
     /// There are bytes that the socket did not accept.
     blocked: bool,
@@ -152,20 +150,16 @@ impl QueueConnection {
     pub fn connect(address: &Address, queue: &ConnectParams) -> Result<(Self, u64), ConnectError> {
         let failed = |source| ConnectError::Connect { target: address.target.clone(), source };
         let stream = open(&address.target).map_err(failed)?;
-        let no_epoll =
-            |errno: Errno| ConnectError::Io { doing: "epoll", source: io::Error::from(errno) };
         let config = HostConfig { digests: address.digests, ..HostConfig::default() };
+        let socket = Socket::new(stream).map_err(failed)?;
         let mut connection = QueueConnection {
-            socket: Socket::new(stream).map_err(failed)?,
+            readiness: socket.readiness().map_err(failed)?,
+            socket,
             tcp: HostConnection::new(config),
             buffer: vec![0; RECEIVE_BUFFER],
             events: Vec::new(),
-            readiness: epoll::create(epoll::CreateFlags::CLOEXEC).map_err(no_epoll)?,
             blocked: false,
         };
-        let events = epoll::EventFlags::IN | epoll::EventFlags::OUT;
-        epoll::add(&connection.readiness, &connection.socket, epoll::EventData::new_u64(0), events)
-            .map_err(no_epoll)?;
         connection.wait_for("ICReq", TIMEOUT, |event| matches!(event, HostEvent::Ready))?;
         let mut command = ConnectCommand::zeroed();
         (command.opcode, command.flags) = (FABRICS, PSDT_SGL);

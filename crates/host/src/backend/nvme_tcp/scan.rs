@@ -1,7 +1,7 @@
 //! Connecting to a controller: the admin queue, the namespace, and the I/O queues.
 use super::address::Address;
 use super::queue_connection::{ConnectError, ConnectParams, QueueConnection};
-use std::thread;
+use crate::poll::retry;
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 use zonal_blk::Limits;
@@ -138,15 +138,21 @@ fn enable(admin: &mut QueueConnection) -> Result<u64, ConnectError> {
     admin.execute("Property Set of CC", property_set(Property::CC, cc), Vec::new(), 0)?;
     // CAP.TO in units of 500 ms.
     let (begin, timeout) = (Instant::now(), Duration::from_millis((cap >> 24 & 0xff) * 500));
-    loop {
-        let csts = property_get(admin, Property::CSTS)? & 0xffff_ffff;
-        if csts & u64::from(CSTS_READY) != 0 {
-            return Ok(cap);
+    let mut csts = 0;
+    let ready = retry(READY_POLL_INTERVAL, timeout, || {
+        csts = match property_get(admin, Property::CSTS) {
+            Ok(value) => value & 0xffff_ffff,
+            Err(error) => return Some(Err(error)),
+        };
+        match csts {
+            csts if csts & u64::from(CSTS_READY) != 0 => Some(Ok(true)),
+            csts if csts & u64::from(CSTS_FATAL) != 0 => Some(Ok(false)),
+            _ => None,
         }
-        if csts & u64::from(CSTS_FATAL) != 0 || begin.elapsed() > timeout {
-            return Err(ConnectError::NotReady(begin.elapsed(), csts));
-        }
-        thread::sleep(READY_POLL_INTERVAL);
+    });
+    match ready.transpose()? {
+        Some(true) => Ok(cap),
+        _ => Err(ConnectError::NotReady(begin.elapsed(), csts)),
     }
 }
 

@@ -1,8 +1,9 @@
 //! Commands to `/dev/ublk-control`. Each blocks until the driver has completed it, which for starting
 //! and stopping a device takes threads that serve its queues.
 use super::abi::{ANY_ID, CtrlCmd, DevInfo, NO_QUEUE, Params, ctrl, feature};
+use crate::poll::uring::Uring;
 use io_uring::squeue::Entry128;
-use io_uring::{IoUring, cqueue, opcode, types};
+use io_uring::{cqueue, opcode, types};
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
@@ -51,7 +52,7 @@ pub enum ControlError {
 
 /// The driver.
 pub struct Control {
-    ring: IoUring<Entry128, cqueue::Entry>,
+    ring: Uring<Entry128, cqueue::Entry>,
     file: File,
     /// The driver's features.
     features: u64,
@@ -69,7 +70,7 @@ impl Control {
             ErrorKind::NotFound => ControlError::NoDriver(name()),
             _ => ControlError::Open(name(), error),
         })?;
-        let ring = IoUring::builder().build(4).map_err(ControlError::Ring)?;
+        let ring = Uring::new(4).map_err(ControlError::Ring)?;
         let mut control = Control { ring, file, features: 0 };
         let mut found = 0u64;
         let command = CtrlRequest { id: ANY_ID, ..CtrlRequest::new(ctrl::GET_FEATURES) };
@@ -194,13 +195,13 @@ impl Control {
         let entry = opcode::UringCmd80::new(fd, sent.number).cmd(bytes).build();
         // SAFETY: the file is open, and `buffer` may be written with any bytes and outlives the
         // command, since the loop below ends only with its completion.
-        unsafe { self.ring.submission().push(&entry) }.expect("one command at a time");
+        unsafe { self.ring.push(entry) };
         let result = loop {
-            if self.ring.submit_and_wait(1).is_err() {
-                // A signal, or out of memory for now.
+            if self.ring.wait(None).is_err() {
+                // Out of memory for now.
                 thread::yield_now();
             }
-            if let Some(completion) = self.ring.completion().next() {
+            if let Some(completion) = self.ring.reap() {
                 break completion.result();
             }
         };

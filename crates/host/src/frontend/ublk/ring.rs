@@ -4,11 +4,12 @@ use super::abi::{self, IoCmd, IoDesc, io};
 use super::io_buffers::{IoBuffers, Notify};
 use super::queue::{Command, Driver};
 use crate::poll::fixed_buffers::FixedBuffers;
-use io_uring::{IoUring, opcode, types};
+use crate::poll::uring::Uring;
+use io_uring::{opcode, types};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::ffi::c_void;
 use std::fs::File;
-use std::io::{Error, ErrorKind, Result};
+use std::io::Result;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use zerocopy::IntoBytes;
@@ -53,7 +54,7 @@ impl Drop for Descriptors {
 
 /// The io_uring of a queue.
 pub struct Ring {
-    ring: IoUring,
+    ring: Uring,
     descriptors: Descriptors,
     file: Arc<File>,
     queue: u16,
@@ -75,21 +76,13 @@ impl Ring {
         (zero_copy, notify): (bool, Notify),
     ) -> Result<Self> {
         let descriptors = Descriptors::map(&file, queue, depth)?;
-        let ring = IoUring::builder()
-            // Completions are posted when this thread next enters the kernel or wakes up in it,
-            // without an interrupt.
-            .setup_coop_taskrun()
-            .setup_single_issuer()
-            .build(depth.into())?;
+        let ring = Uring::with_setup(depth.into(), |builder| {
+            builder.setup_single_issuer();
+        })?;
         let pages = Arc::new(IoBuffers::new(Arc::clone(&file), queue, notify));
         let fixed_buffers = zero_copy.then(|| Arc::new(FixedBuffers(Arc::clone(&pages) as _)));
         Ok(Ring { ring, descriptors, file, queue, pages, fixed_buffers })
     }
-}
-
-/// A signal came, or the completion queue was full: the next submission tries again.
-fn is_harmless(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::ResourceBusy)
 }
 
 impl Driver for Ring {
@@ -127,22 +120,20 @@ impl Driver for Ring {
         let fd = types::Fd(self.file.as_raw_fd());
         let entry = opcode::UringCmd16::new(fd, number).cmd(command).build().user_data(tag.into());
         // SAFETY: the command has no pointers, and the file is open as long as the ring is.
-        unsafe { self.ring.submission().push(&entry) }.expect("one command for each tag");
+        unsafe { self.ring.push(entry) };
     }
 
     fn submit(&mut self) -> Result<()> {
-        match self.ring.submit() {
-            Err(error) if !is_harmless(&error) => Err(error),
-            _ => Ok(()),
-        }
+        self.ring.submit()
     }
 
     fn completions(&mut self, completions: &mut Vec<(u64, i32)>) {
-        let arrived = self.ring.completion();
-        completions.extend(arrived.map(|entry| (entry.user_data(), entry.result())));
+        while let Some(entry) = self.ring.reap() {
+            completions.push((entry.user_data(), entry.result()));
+        }
     }
 
     fn fd(&self) -> RawFd {
-        self.ring.as_raw_fd()
+        self.ring.fd()
     }
 }
