@@ -21,9 +21,9 @@ pub fn arrows(page: &str) -> Arrows {
         .collect()
 }
 
-/// The block of a page in which each line is a folder and uses only lines below it.
+/// The block of a page in which each line is a folder and uses only folders below it.
 fn tree(page: &str) -> &str {
-    let block = page.split("Each line uses only lines below it").nth(1);
+    let block = page.split("each of which uses only parts listed below it").nth(1);
     block.and_then(|rest| rest.split("```").nth(1)).expect("the tree as a fenced block")
 }
 
@@ -91,6 +91,32 @@ pub fn dependencies(arrows: &Arrows, members: &[(String, String)]) -> Vec<String
     faults
 }
 
+/// What a registry shows of each crate is there, and what it must not have is not.
+pub fn metadata(members: &[(String, String)], names: &[String]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (member, manifest) in members {
+        let manifest: Table = manifest.parse().expect("a manifest is TOML");
+        let package = &manifest["package"];
+        let count =
+            |key: &str| package.get(key).and_then(|list| list.as_array()).map_or(0, Vec::len);
+        for key in ["description", "repository", "license", "readme"] {
+            if package.get(key).is_none() {
+                faults.push(format!("{member}: the manifest has no {key}"));
+            }
+        }
+        for key in ["keywords", "categories"] {
+            if !(1..=5).contains(&count(key)) {
+                faults.push(format!("{member}: {} {key}, expected 1 to 5", count(key)));
+            }
+        }
+        let folder = if member == "zonal" { String::new() } else { format!("crates/{member}/") };
+        if !names.contains(&format!("{folder}README.md")) {
+            faults.push(format!("{member}: no README.md"));
+        }
+    }
+    faults
+}
+
 /// Checks the paths to other crates in a source file of a crate, given by its path and text. That
 /// also finds what a test drags into the library, unless it is a file of tests.
 pub fn uses(arrows: &Arrows, path: &str, text: &str) -> Vec<Fault> {
@@ -149,8 +175,9 @@ mod tests {
 
     #[test]
     fn tree_that_is_not_the_sources_is_found() {
-        let tree =
-            |lines: &str| format!("Each line uses only lines below it:\n```text\n{lines}```\n");
+        let tree = |lines: &str| {
+            format!("each of which uses only parts listed below it:\n```text\n{lines}```\n")
+        };
         let names = ["src/main.rs", "crates/host/src/poll/mod.rs", "crates/blk/src/lib.rs"];
         let names = names.map(str::to_owned);
         let arrows: Arrows = [
@@ -171,6 +198,16 @@ mod tests {
     #[test]
     fn new_crate_must_be_put_in_its_place() {
         assert_eq!(dependencies(&arrows(PAGE), &[member("cache", "")]).len(), 1);
+    }
+
+    #[test]
+    fn crate_without_metadata_is_found() {
+        let good = "[package]\ndescription = \"x\"\nrepository.workspace = true\nlicense = \"x\"\n\
+                    readme = \"README.md\"\nkeywords = [\"a\"]\ncategories = [\"b\"]\n";
+        let names = ["crates/blk/README.md".to_owned()];
+        assert!(metadata(&[member("blk", good)], &names).is_empty());
+        assert_eq!(metadata(&[member("blk", good)], &[]).len(), 1);
+        assert_eq!(metadata(&[member("blk", "[package]\n")], &names).len(), 6);
     }
 
     #[test]

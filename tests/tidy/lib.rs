@@ -91,6 +91,11 @@ fn crates_are_where_architecture_md_shows_them_and_use_what_it_says() {
 }
 
 #[test]
+fn crates_say_what_they_are() {
+    none(crates::metadata(&members(), &file_names()));
+}
+
+#[test]
 fn links_between_documents_resolve() {
     let names = file_names();
     let pages = names.iter().filter(|name| name.ends_with(".md"));
