@@ -162,7 +162,7 @@ fn round(row: &Row) -> Measured {
         channel.poll(Nanos(0), &mut done);
     }
     let iops = count as f64 / spent.as_secs_f64();
-    // Little's law: as many as the depth are on their way all the time.
+    // Little's law: as many commands as the depth are in flight all the time.
     Measured { iops, mean: Duration::from_secs_f64(row.depth as f64 / iops) }
 }
 

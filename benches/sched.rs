@@ -267,7 +267,7 @@ impl Run {
         })
     }
 
-    /// Reads until it is told to stop; gives the number of reads and when it began.
+    /// Reads until it is told to stop. Returns the number of reads and when it began.
     fn job(&self, seed: u64) -> (u64, Instant) {
         let mut channel = self.queue.channel().expect("a hardware queue for each thread");
         let (mut out, mut bios) = (Vec::new(), Vec::new());

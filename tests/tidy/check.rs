@@ -39,6 +39,40 @@ pub fn banned_words(text: &str) -> Vec<Fault> {
     })
 }
 
+/// Phrases that read like a translation, and what to say instead.
+const PHRASES: [(&str, &str); 14] = [
+    ("keeps true:", "invariants:"),
+    ("; gives", "a plain sentence"),
+    ("at the most", "at most"),
+    ("mended", "fixed, writable again"),
+    ("let go", "released, unlocked"),
+    ("told from", "distinguished from"),
+    ("taken up", "started, fetched"),
+    ("befall", "apply to"),
+    ("also not", "not ... either"),
+    ("who is told", "the observer"),
+    ("in the midst", "during"),
+    ("has to say", "reports"),
+    ("on its way", "in flight"),
+    ("on their way", "in flight"),
+];
+
+/// No phrase that a reader stumbles over.
+pub fn phrases(text: &str) -> Vec<Fault> {
+    each_line(text, |line| {
+        let line = line.to_lowercase();
+        let (phrase, plain) = PHRASES.iter().find(|(phrase, _)| has_words(&line, phrase))?;
+        Some(format!("\"{phrase}\": say {plain}"))
+    })
+}
+
+/// Whether a line has these words, and not as part of longer ones or as a name in quotes.
+fn has_words(line: &str, words: &str) -> bool {
+    let joins = |c: char| c.is_alphanumeric() || matches!(c, '_' | '"');
+    line.match_indices(words)
+        .any(|(at, _)| !line[..at].ends_with(joins) && !line[at + words.len()..].starts_with(joins))
+}
+
 /// No clock, no thread, no file. Tests in a file's `mod tests` may have them.
 pub fn pure(text: &str) -> Vec<Fault> {
     let banned = [
@@ -191,6 +225,17 @@ mod tests {
             "unimplemented!(\"x\")",
         ] {
             assert_eq!(lines(banned_words(&format!("//! Doc.\n{bad}\n"))), [2], "{bad}");
+        }
+    }
+
+    #[test]
+    fn phrase_of_a_translation_is_found() {
+        let good = "// At most four are in flight.\nlet goal = \"mended\"; // recommended\n";
+        assert!(phrases(good).is_empty());
+        for bad in
+            ["// Keeps true: x", "four at the most", "/// It is let go.", "nothing, also not y"]
+        {
+            assert_eq!(lines(phrases(bad)), [1], "{bad}");
         }
     }
 

@@ -55,6 +55,19 @@ fn nothing_is_left_half_done() {
 }
 
 #[test]
+fn text_is_plain_english() {
+    let mut faults = Vec::new();
+    for name in file_names() {
+        let text = [".rs", ".md", ".sh"].iter().any(|ending| name.ends_with(ending));
+        if text && not_tidy(&name) {
+            let found = check::phrases(&read(&name)).into_iter();
+            faults.extend(found.map(|fault| format!("{name}:{}: {}", fault.line, fault.what)));
+        }
+    }
+    none(faults);
+}
+
+#[test]
 fn time_threads_and_files_stay_out_of_the_pure_crates() {
     every_file(check::pure, |path| {
         let pure = ["blk", "device", "nvme"];

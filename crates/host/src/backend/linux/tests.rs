@@ -51,7 +51,7 @@ impl<C: Commands + 'static> Device for Files<C> {
     }
 }
 
-/// Runs bios; gives their completions in the order of their numbers, or `None` if the kernel has no
+/// Runs bios and returns their completions in the order of their numbers, or `None` if the kernel has no
 /// such rings.
 fn run<C: Commands + 'static>(
     file: &Arc<File>,
