@@ -12,7 +12,7 @@ use zonal_device::rng::Rng;
 
 use crate::medium::Medium;
 
-/// A sector of a write, told from all others.
+/// A sector of a write, distinguished from all others.
 fn stamp(id: u64, number: u64) -> [u8; 512] {
     let word = (id << 16 | number).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     std::array::from_fn(|at| word.to_le_bytes()[at % 8])
