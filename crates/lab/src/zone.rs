@@ -2,6 +2,7 @@
 use crate::devices::AttachedDevice;
 use anyhow::{Context, Result};
 use std::fmt;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::thread;
 use zonal_blk::{Bio, Channel, Completion, Nanos, Op, Queue, Sector, Status, Wake, ZoneNo};
@@ -44,6 +45,8 @@ pub struct SyncChannel {
     channel: Channel,
     now: Nanos,
     completions: Vec<Completion>,
+    /// Kept for its capacity.
+    wait_fds: Vec<RawFd>,
 }
 
 /// An operation that failed.
@@ -64,7 +67,7 @@ impl SyncChannel {
     /// The device has no free hardware queue.
     pub fn new(device: &AttachedDevice) -> Result<Self> {
         let channel = device.queue.channel().with_context(|| format!("device {}", device.name))?;
-        Ok(SyncChannel { channel, now: Nanos(0), completions: Vec::new() })
+        Ok(SyncChannel { channel, now: Nanos(0), completions: Vec::new(), wait_fds: Vec::new() })
     }
 
     /// The block layer of the device.
@@ -127,8 +130,12 @@ impl SyncChannel {
                     status => Err(status),
                 };
             }
+            self.wait_fds.clear();
+            self.channel.wait_fds(&mut self.wait_fds);
             match self.channel.next_event() {
                 Wake::Now => {}
+                // The operating system or a peer has the command: its time cannot be skipped.
+                Wake::At(_) if !self.wait_fds.is_empty() => thread::yield_now(),
                 Wake::At(at) => self.now = self.now.max(at),
                 Wake::External => thread::yield_now(),
                 Wake::Idle => panic!("a bio in flight is outstanding"),
