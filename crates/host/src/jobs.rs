@@ -49,7 +49,7 @@ pub fn run(
     let pollers: io::Result<Vec<Poller>> =
         threads.iter().map(|_| Poller::new(WaitPolicy::default())).collect();
     let left = AtomicUsize::new(threads.len());
-    let outcomes = thread::scope(|scope| {
+    thread::scope(|scope| {
         let watcher = thread::current();
         let handles: Vec<_> = threads
             .into_iter()
@@ -74,8 +74,7 @@ pub fn run(
             handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
         Ok(handles.into_iter().flat_map(join).collect())
-    });
-    outcomes
+    })
 }
 
 fn run_job(

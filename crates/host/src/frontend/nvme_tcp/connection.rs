@@ -148,10 +148,8 @@ impl Frontend for Connection {
     type Error = DisconnectReason;
 
     fn poll(&mut self, clock: &RealClock) -> Result<Progress, DisconnectReason> {
-        self.try_poll(clock.now()).map_err(|reason| {
-            self.close(&reason);
-            reason
-        })
+        let polled = self.try_poll(clock.now());
+        polled.inspect_err(|reason| self.close(reason))
     }
 
     fn drain(&mut self, now: Nanos) -> bool {
