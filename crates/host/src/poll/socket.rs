@@ -1,4 +1,4 @@
-//! A connected socket that blocks nowhere but in [`Socket::wait`].
+//! A connected socket that blocks nowhere but in `Socket::wait`.
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::sockopt::set_socket_keepalive;
 use std::io::{self, ErrorKind, IoSliceMut, Read, Write};

@@ -209,7 +209,7 @@ impl FaultDevice {
     /// Makes a zone fail, or restores it.
     ///
     /// # Errors
-    /// As [`FaultHooks::set_condition`].
+    /// As [`DeviceControl::set_condition`](zonal_device::DeviceControl::set_condition).
     pub fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
         self.inner.set_condition(zone, to)?;
         if let Some(cache) = &mut self.state().cache
