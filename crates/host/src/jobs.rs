@@ -17,6 +17,9 @@ use zonal_fio::stats::Usage;
 const STEPS_PER_STOP_CHECK: u32 = 64;
 /// The longest sleep of a runner, which is not woken when the stop flag is set.
 const STOP_CHECK_INTERVAL: Nanos = Nanos(100_000_000);
+/// A runner's sleeps end this long before their deadline: it measures latencies, to which a late
+/// wake-up and cold caches would add.
+const SLACK: Nanos = Nanos(100_000);
 /// How often the progress of the runners is shown.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -47,7 +50,7 @@ pub fn run(
     mut watch: impl FnMut(),
 ) -> io::Result<Vec<Outcome>> {
     let pollers: io::Result<Vec<Poller>> =
-        threads.iter().map(|_| Poller::new(WaitPolicy::default())).collect();
+        threads.iter().map(|_| Ok(Poller::new(WaitPolicy::default())?.with_slack(SLACK))).collect();
     let left = AtomicUsize::new(threads.len());
     thread::scope(|scope| {
         let watcher = thread::current();

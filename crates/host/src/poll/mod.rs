@@ -120,6 +120,7 @@ impl WaitSet {
 #[derive(Debug)]
 pub struct Poller {
     policy: WaitPolicy,
+    slack: Nanos,
     waker: Arc<Waker>,
     set: WaitSet,
     spin: SpinWait,
@@ -132,7 +133,19 @@ impl Poller {
     /// The process has no file descriptors left.
     pub fn new(policy: WaitPolicy) -> io::Result<Self> {
         let waker = Arc::new(Waker::new()?);
-        Ok(Poller { policy, waker, set: WaitSet::default(), spin: SpinWait::default() })
+        Ok(Poller {
+            policy,
+            slack: SLEEP_SLACK,
+            waker,
+            set: WaitSet::default(),
+            spin: SpinWait::default(),
+        })
+    }
+
+    /// The same with sleeps that end `slack` before their deadline, for a thread whose wake-ups must not
+    /// show in what it measures.
+    pub fn with_slack(self, slack: Nanos) -> Self {
+        Poller { slack, ..self }
     }
 
     /// Wakes the thread that uses this poller.
@@ -151,7 +164,7 @@ impl Poller {
     fn wait<F: Frontend>(&mut self, frontend: &mut F, clock: &RealClock, draining: bool) {
         let now = clock.now();
         let wake = next_event(frontend, now, draining);
-        if wake.is_due(now + SLEEP_SLACK) {
+        if wake.is_due(now + self.slack) {
             return self.relax();
         }
         match frontend.wait_policy(self.policy) {
@@ -189,8 +202,8 @@ impl Poller {
         // What others did until then is in this answer; what they do from now on wakes.
         let now = clock.now();
         let wake = next_event(frontend, now, draining);
-        if idle && !wake.is_due(now + SLEEP_SLACK) {
-            let timeout = wake.at().map(|at| Duration::from_nanos((at - now - SLEEP_SLACK).0));
+        if idle && !wake.is_due(now + self.slack) {
+            let timeout = wake.at().map(|at| Duration::from_nanos((at - now - self.slack).0));
             self.set.sleep(timeout);
         }
         frontend.for_each_channel(&mut |channel| channel.awake());
