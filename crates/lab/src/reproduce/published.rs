@@ -11,7 +11,7 @@ pub const COLUMNS: [&str; 9] =
 /// One published figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figure {
-    /// Its fields in the file, in the order of [`COLUMNS`].
+    /// Its fields in the file, in the order of `COLUMNS`.
     pub fields: [String; 9],
 }
 
