@@ -1,4 +1,4 @@
-//! Points at which a torture test gets inside the layer. Without the feature `torture` they are
+//! Points at which a torture test gets inside the layer. Without `--cfg torture` they are
 //! nothing: the macros expand to `false` or to nothing.
 //!
 //! - `mutant!(Name)` is a mistake that can be switched on, to prove that the test would find it.

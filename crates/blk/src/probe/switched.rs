@@ -1,4 +1,4 @@
-//! What the probes do with the feature `torture`. All of it belongs to the calling thread, so that
+//! What the probes do with `--cfg torture`. All of it belongs to the calling thread, so that
 //! tests can run side by side.
 use std::cell::Cell;
 
