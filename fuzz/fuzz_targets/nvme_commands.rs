@@ -10,9 +10,8 @@ use zonal_device::device_spec;
 use zonal_nvme::auth::{AuthConfig, AwaitChallenge, Group, AuthState};
 use zonal_nvme::controller::{ConnectedQueue, Namespace, Subsystem, SubsystemConfig, Target};
 use zonal_nvme::wire::auth::AuthCommand;
-use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectCommand, ConnectData, PropertyCommand};
+use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectCommand, ConnectData, Property, PropertyCommand};
 use zonal_nvme::wire::opcode::{FABRICS, FabricsType};
-use zonal_nvme::wire::property::Property;
 use zonal_nvme::wire::{Sgl, Sqe, terminated};
 
 const NOW: Nanos = Nanos(0);

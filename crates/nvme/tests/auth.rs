@@ -50,15 +50,15 @@ fn begin(config: &Arc<AuthConfig>) -> (Vec<u8>, AwaitChallenge) {
 }
 
 fn receive(controller: &mut ControllerAuth) -> Vec<u8> {
-    controller.receive(4096).expect("a message")
+    controller.auth_receive(4096).expect("a message")
 }
 
 /// A host that has sent its reply.
 fn replied(controller: &mut ControllerAuth, config: &Arc<AuthConfig>) -> AwaitSuccess {
     let (negotiate, waits) = begin(config);
-    controller.send(&negotiate);
+    controller.auth_send(&negotiate);
     let (reply, waits) = waits.take(&receive(controller)).expect("a challenge");
-    controller.send(&reply);
+    controller.auth_send(&reply);
     waits
 }
 
@@ -69,15 +69,15 @@ fn authenticate(
 ) -> (AuthState, Result<(), HostAuthError>) {
     let mut controller = controller(of_controller);
     let (negotiate, waits) = begin(of_host);
-    controller.send(&negotiate);
+    controller.auth_send(&negotiate);
     let outcome = waits.take(&receive(&mut controller)).and_then(|(reply, waits)| {
-        controller.send(&reply);
+        controller.auth_send(&reply);
         waits.take(&receive(&mut controller))
     });
     match &outcome {
-        Ok(Some(success2)) => controller.send(success2),
+        Ok(Some(success2)) => controller.auth_send(success2),
         Ok(None) | Err(HostAuthError::Refused(_)) => {}
-        Err(HostAuthError::ControllerRejected { failure2, .. }) => controller.send(failure2),
+        Err(HostAuthError::ControllerRejected { failure2, .. }) => controller.auth_send(failure2),
     }
     (controller.auth_state(), outcome.map(drop))
 }
@@ -143,7 +143,7 @@ fn controller_prefers_the_first_of_its_list_that_the_host_offers() {
         let with = |hashes| Arc::new(AuthConfig { hashes, ..all.clone() });
         let mut controller = controller(&with(ours));
         let (negotiate, waits) = begin(&with(theirs));
-        controller.send(&negotiate);
+        controller.auth_send(&negotiate);
         let message = receive(&mut controller);
         match chosen {
             Ok(hash) => assert_eq!((message[8], message[9]), (hash as u8, 1), "{hash}, ffdhe2048"),
@@ -173,15 +173,15 @@ fn failed_reauthentication_revokes_the_state() {
     for _ in 0..2 {
         let waits = replied(&mut controller, &config);
         let success2 = waits.take(&receive(&mut controller)).expect("a success");
-        controller.send(&success2.expect("both ways"));
+        controller.auth_send(&success2.expect("both ways"));
         assert_eq!(controller.auth_state(), AuthState::Authenticated);
     }
-    controller.send(&begin(&config).0);
+    controller.auth_send(&begin(&config).0);
     receive(&mut controller);
     assert_eq!(controller.auth_state(), AuthState::Authenticated);
-    controller.send(Failure::new(MessageId::FAILURE2, 7, Explanation::FAILED).as_bytes());
+    controller.auth_send(Failure::new(MessageId::FAILURE2, 7, Explanation::FAILED).as_bytes());
     assert_eq!(controller.auth_state(), AuthState::Failed(Explanation::FAILED));
-    controller.send(&begin(&config).0);
+    controller.auth_send(&begin(&config).0);
     assert_eq!(controller.auth_state(), AuthState::Failed(Explanation::FAILED), "for good");
 }
 
@@ -192,11 +192,11 @@ fn states() -> Vec<(&'static str, ControllerAuth, Vec<u8>)> {
     let (message, _) = begin(&config);
     let mut all = vec![("negotiate", controller(&config), message.clone())];
     let mut challenge = controller(&config);
-    challenge.send(&message);
+    challenge.auth_send(&message);
     all.push(("challenge", challenge, Vec::new()));
     let (message, waits) = begin(&config);
     let mut reply = controller(&config);
-    reply.send(&message);
+    reply.auth_send(&message);
     let (message, _) = waits.take(&receive(&mut reply)).expect("a challenge");
     all.push(("reply", reply, message));
     let mut success1 = controller(&config);
@@ -209,13 +209,13 @@ fn states() -> Vec<(&'static str, ControllerAuth, Vec<u8>)> {
     let mut done = controller(&config);
     replied(&mut done, &config);
     receive(&mut done);
-    done.send(&message);
+    done.auth_send(&message);
     all.push(("done", done, Vec::new()));
     let mut failure1 = controller(&config);
-    failure1.send(&message);
+    failure1.auth_send(&message);
     all.push(("failure1", failure1, Vec::new()));
     let mut failed = controller(&config);
-    failed.send(&message);
+    failed.auth_send(&message);
     receive(&mut failed);
     all.push(("failed", failed, Vec::new()));
     all
@@ -224,7 +224,7 @@ fn states() -> Vec<(&'static str, ControllerAuth, Vec<u8>)> {
 /// The message that the host can fetch next, or else its state.
 fn next(controller: &mut ControllerAuth) -> &'static str {
     let before = controller.auth_state();
-    let message = controller.receive(4096);
+    let message = controller.auth_receive(4096);
     let id = message.map(|message| Header::read_from_prefix(&message).expect("a header").0);
     match (before, id.map(|header| header.message())) {
         (_, Some(MessageId::CHALLENGE)) => "challenge",
@@ -275,7 +275,7 @@ fn every_message_in_every_state() {
             let (state, mut controller, right) = states().remove(row);
             assert_eq!(state, *name);
             let reply = if state == "reply" { right } else { head(MessageId::REPLY, 7) };
-            controller.send(if column == 0 { &reply } else { bytes });
+            controller.auth_send(if column == 0 { &reply } else { bytes });
             assert_eq!(next(&mut controller), outcomes[column], "{message} in {state}");
         }
         let (state, mut controller, _) = states().remove(row);
@@ -287,8 +287,8 @@ fn every_message_in_every_state() {
 fn message_longer_than_the_buffer_fails() {
     let config = one_way();
     let mut controller = controller(&config);
-    controller.send(&begin(&config).0);
-    assert!(controller.receive(47).is_none());
+    controller.auth_send(&begin(&config).0);
+    assert!(controller.auth_receive(47).is_none());
     assert_eq!(controller.auth_state(), AuthState::Failed(Explanation::PAYLOAD));
 }
 
@@ -307,7 +307,7 @@ fn invalid_negotiation_fails_with_its_reason() {
         let mut controller = controller(&one_way());
         let (mut negotiate, _) = begin(&one_way());
         negotiate[place] = byte;
-        controller.send(&negotiate);
+        controller.auth_send(&negotiate);
         receive(&mut controller);
         assert_eq!(controller.auth_state(), AuthState::Failed(why), "byte {place}");
     }
@@ -319,7 +319,7 @@ fn response_is_the_one_of_the_specification() {
     let config = one_way();
     let mut controller = controller(&config);
     let (negotiate, waits) = begin(&config);
-    controller.send(&negotiate);
+    controller.auth_send(&negotiate);
     let challenge = receive(&mut controller);
     let (reply, _) = waits.take(&challenge).expect("a challenge");
     let key = EXAMPLE.parse::<Secret>().expect("a secret").key(HOST);
@@ -406,8 +406,8 @@ proptest! {
         let mut controller = controller(&both_ways());
         for message in messages {
             match message {
-                Ok(bytes) => controller.send(&bytes),
-                Err(room) => drop(controller.receive(room)),
+                Ok(bytes) => controller.auth_send(&bytes),
+                Err(len) => drop(controller.auth_receive(len)),
             }
             prop_assert!(controller.auth_state() != AuthState::Authenticated);
         }
@@ -419,11 +419,11 @@ proptest! {
         prop_assume!(!matches!(place, 2 | 3 | 7..=9 | 12..16));
         let mut controller = controller(&one_way());
         let (negotiate, waits) = begin(&one_way());
-        controller.send(&negotiate);
+        controller.auth_send(&negotiate);
         let (mut reply, waits) = waits.take(&receive(&mut controller)).expect("a challenge");
         reply[place] ^= change;
-        controller.send(&reply);
-        let believed = controller.receive(4096).is_some_and(|message| waits.take(&message).is_ok());
+        controller.auth_send(&reply);
+        let believed = controller.auth_receive(4096).is_some_and(|message| waits.take(&message).is_ok());
         prop_assert!(!believed, "byte {place}");
         prop_assert!(controller.auth_state() != AuthState::Authenticated);
     }

@@ -8,14 +8,14 @@ use zonal_nvme::wire::admin::{FeatureCommand, IdentifyCommand, LogCommand};
 use zonal_nvme::wire::auth::{
     AuthCommand, Challenge, Failure, Header, Negotiate, Protocol, ReplyMessage, Success1,
 };
-use zonal_nvme::wire::fabrics::{ConnectCommand, ConnectData, PropertyCommand};
+use zonal_nvme::wire::fabrics::{ConnectCommand, ConnectData, PropertyCommand, capabilities};
 use zonal_nvme::wire::identify::{
     IdentifyController, IdentifyNamespace, NvmController, NvmNamespace, ZnsNamespace,
 };
 use zonal_nvme::wire::io::{DsmCommand, DsmRange, RwCommand};
 use zonal_nvme::wire::log::{DiscoveryEntry, EffectsLog, ErrorEntry, SmartLog};
 use zonal_nvme::wire::zone::{Filter, ZoneDescriptor, ZoneReceive, ZoneSend};
-use zonal_nvme::wire::{Cqe, Sgl, Sqe, padded, property, sqe::Transfer, terminated, text};
+use zonal_nvme::wire::{Cqe, Sgl, Sqe, padded, queue::Transfer, terminated, text};
 
 /// Field, its offset, its offset in the specification.
 macro_rules! offsets {
@@ -86,7 +86,7 @@ fn fields_are_where_the_specifications_have_them() {
 
 #[test]
 fn capabilities_are_those_that_linux_requires() {
-    let cap = property::capabilities(1024, 15);
+    let cap = capabilities(1024, 15);
     assert_eq!(cap, 0x820_0f01_03ff);
     assert_eq!(cap >> 37 & 0xff, 1 << 0 | 1 << 6, "CSS: NVM, and all I/O command sets");
 }

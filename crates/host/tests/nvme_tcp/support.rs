@@ -13,10 +13,11 @@ use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
 use zonal_nvme::auth::AuthConfig;
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 use zonal_nvme::tcp::{Digests, Format, Initialize, Payload, Pdu, encode};
-use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectCommand, ConnectData, PropertyCommand};
+use zonal_nvme::wire::fabrics::{
+    CNTLID_ANY, ConnectCommand, ConnectData, Property, PropertyCommand,
+};
 use zonal_nvme::wire::opcode::{FABRICS, FabricsType, IoOpcode};
-use zonal_nvme::wire::property::Property;
-use zonal_nvme::wire::sqe::PSDT_SGL;
+use zonal_nvme::wire::queue::PSDT_SGL;
 use zonal_nvme::wire::{Sgl, Sqe, terminated};
 
 pub const NQN: &str = "nqn.2026-11.org.example:zns";

@@ -90,8 +90,8 @@ impl ControllerAuth {
         }
     }
 
-    /// Handles a message from the host.
-    pub fn send(&mut self, message: &[u8]) {
+    /// Handles the message of Authentication Send.
+    pub fn auth_send(&mut self, message: &[u8]) {
         let header = Header::read_from_prefix(message).ok().map(|(header, _)| header);
         let transaction = header.map_or(0, |header| header.transaction.get());
         let id = header.map(|header| header.message());
@@ -117,9 +117,9 @@ impl ControllerAuth {
         };
     }
 
-    /// The message for the host to fetch. `None` if there is none, which is an error of the host, or if
-    /// it is longer than `room` bytes.
-    pub fn receive(&mut self, room: usize) -> Option<Vec<u8>> {
+    /// The message for Authentication Receive. `None` if there is none, which is an error of the host,
+    /// or if it is longer than the allocation length (AL).
+    pub fn auth_receive(&mut self, allocation_len: usize) -> Option<Vec<u8>> {
         let (message, next) = match std::mem::replace(&mut self.state, State::Negotiate) {
             State::Challenge(chosen) => {
                 let (message, asked) = self.challenge(chosen);
@@ -136,7 +136,7 @@ impl ControllerAuth {
             State::Failed(explanation) => (Vec::new(), State::Failed(explanation)),
             _ => (Vec::new(), State::Failed(Explanation::MESSAGE)),
         };
-        let fits = !message.is_empty() && message.len() <= room;
+        let fits = !message.is_empty() && message.len() <= allocation_len;
         self.state = if fits || matches!(next, State::Failed(_)) {
             next
         } else {

@@ -11,11 +11,10 @@ use super::{MAX_EVENT_REQUESTS, MAX_QUEUE, VERSION, identify, logs};
 use crate::NvmeStatus;
 use crate::auth::AuthState;
 use crate::wire::Sqe;
-use crate::wire::fabrics::PropertyCommand;
-use crate::wire::opcode::{AdminOpcode, FABRICS, FabricsType};
-use crate::wire::property::{
-    CSTS_FATAL, CSTS_READY, CSTS_SHUTDOWN_COMPLETE, Cc, Property, capabilities,
+use crate::wire::fabrics::{
+    CSTS_FATAL, CSTS_READY, CSTS_SHUTDOWN_COMPLETE, Cc, Property, PropertyCommand, capabilities,
 };
+use crate::wire::opcode::{AdminOpcode, FABRICS, FabricsType};
 use std::sync::Arc;
 use zonal_blk::{Nanos, WakeUp};
 

@@ -9,7 +9,7 @@ use crate::NvmeStatus;
 use crate::wire::admin::IdentifyCommand;
 use crate::wire::identify::{IdentifyController, NamespaceList, NvmController, ZnsController};
 use crate::wire::opcode::{Cns, Csi};
-use crate::wire::sqe::NSID_ALL;
+use crate::wire::queue::NSID_ALL;
 use crate::wire::{padded, terminated};
 use zerocopy::{Immutable, IntoBytes};
 

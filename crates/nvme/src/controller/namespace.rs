@@ -1,6 +1,7 @@
 //! A namespace of the emulated subsystem: a Zonal queue and its Identify data.
 //! A zoned one is one that the ZNS Command Set can describe.
 use super::MDTS;
+use crate::NvmeStatus;
 use crate::wire::identify::{
     IdDescriptor, IdentifyNamespace, IndependentNamespace, NvmNamespace, ZnsNamespace, id_type,
 };
@@ -118,6 +119,24 @@ impl Namespace {
     /// The number of sectors of `blocks`; `None` if a bio cannot have as many.
     pub(super) fn to_sectors(&self, blocks: u32) -> Option<u32> {
         blocks.checked_mul(1 << self.shift)
+    }
+
+    /// The sectors of a command's blocks, which must be in the namespace.
+    pub(super) fn range(&self, lba: u64, blocks: u32) -> Result<(Sector, u32), NvmeStatus> {
+        let end = lba.checked_add(blocks.into());
+        if end.is_none_or(|end| end > self.blocks()) {
+            return Err(NvmeStatus::LBA_RANGE.do_not_retry());
+        }
+        let len = self.to_sectors(blocks).ok_or(NvmeStatus::INVALID_FIELD.do_not_retry())?;
+        Ok((self.to_sector(lba), len))
+    }
+
+    /// The zone of a block, as the device reports it.
+    pub(super) fn report_zone(&self, lba: u64) -> Option<Zone> {
+        let mut zones = Vec::with_capacity(1);
+        let zone = self.limits().zone_of(self.to_sector(lba));
+        self.queue.report_zones(zone, 1, &mut zones).ok()?;
+        zones.pop()
     }
 
     /// Identify Namespace (CNS 00h).

@@ -8,7 +8,7 @@ use crate::wire::auth::{AuthCommand, SECURITY_PROTOCOL};
 use crate::wire::opcode::{FABRICS, FabricsType};
 
 /// Maximum length of a message for the host, in bytes.
-const MAX_ROOM: u32 = 64 << 10;
+const MAX_MESSAGE: u32 = 64 << 10;
 
 /// Authentication of a queue; `None` if it is not required.
 pub(super) struct QueueAuth(Option<Box<ControllerAuth>>);
@@ -52,14 +52,14 @@ fn check_form(command: &AuthCommand) -> Result<(), NvmeStatus> {
 fn send(auth: &mut ControllerAuth, command: &AuthCommand, data: &[u8]) -> CommandResult {
     check_form(command)?;
     let message = data.get(..command.length.get() as usize);
-    auth.send(message.ok_or(NvmeStatus::SGL_LENGTH.do_not_retry())?);
+    auth.auth_send(message.ok_or(NvmeStatus::SGL_LENGTH.do_not_retry())?);
     Ok(CommandOutput::EMPTY)
 }
 
 fn receive(auth: &mut ControllerAuth, command: &AuthCommand) -> CommandResult {
     check_form(command)?;
-    let room = command.length.get().min(command.dptr.length.get()).min(MAX_ROOM) as usize;
-    let mut message = auth.receive(room).ok_or(NvmeStatus::SEQUENCE.do_not_retry())?;
-    message.resize(room, 0);
+    let len = command.length.get().min(command.dptr.length.get()).min(MAX_MESSAGE) as usize;
+    let mut message = auth.auth_receive(len).ok_or(NvmeStatus::SEQUENCE.do_not_retry())?;
+    message.resize(len, 0);
     Ok(CommandOutput::data(message))
 }

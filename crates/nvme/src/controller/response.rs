@@ -118,7 +118,7 @@ impl SqHead {
 pub(super) fn check_form(sqe: &Sqe) -> Result<(), NvmeStatus> {
     use crate::wire::Sgl;
     // FUSE in bits 1:0, PSDT in bits 7:6: no fused commands, always an SGL.
-    if sqe.flags & 0b11 != 0 || sqe.flags & 0b1100_0000 != crate::wire::sqe::PSDT_SGL {
+    if sqe.flags & 0b11 != 0 || sqe.flags & 0b1100_0000 != crate::wire::queue::PSDT_SGL {
         return Err(INVALID_FIELD);
     }
     match sqe.dptr.kind {

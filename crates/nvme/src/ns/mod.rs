@@ -16,5 +16,5 @@ mod setup;
 
 pub use info::{Ids, NamespaceInfo, ScanError, ZoneInfo};
 pub use path::{Namespace, NamespaceHead, NamespaceLayout, NamespaceMismatch};
-pub use scan::{ControllerInfo, page, scan};
+pub use scan::{ControllerInfo, identify_data, scan};
 pub use setup::{Protection, SpecialPayload, setup, setup_rw};

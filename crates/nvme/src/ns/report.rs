@@ -2,7 +2,7 @@
 //! rejected.
 use super::info::NamespaceInfo;
 use crate::wire::opcode::IoOpcode;
-use crate::wire::sqe::PSDT_SGL;
+use crate::wire::queue::PSDT_SGL;
 use crate::wire::zone::{
     NO_WRITE_POINTER, ReportHeader, SEQUENTIAL_WRITE_REQUIRED, ZoneDescriptor, ZoneReceive,
 };
@@ -24,14 +24,14 @@ impl NamespaceInfo {
         (sector.0 / size.0 == u64::from(zone.0)).then_some(sector)
     }
 
-    /// The command that reports up to `most` zones, from the one at `first` on, into at most `room`
+    /// The command that reports up to `most` zones, from the one at `first` on, into at most `buffer_len`
     /// bytes, and the length of its data.
     ///
     /// # Panics
-    /// If `room` is too small for a zone, or the report 4 GiB or longer.
-    pub fn report(&self, first: Sector, most: usize, room: usize) -> (ZoneReceive, u32) {
-        let fits = room.saturating_sub(ReportHeader::SIZE) / ZoneDescriptor::SIZE;
-        assert!(fits > 0, "{room} bytes for a zone report");
+    /// If `buffer_len` is too small for a zone, or the report 4 GiB or longer.
+    pub fn report(&self, first: Sector, most: usize, buffer_len: usize) -> (ZoneReceive, u32) {
+        let fits = buffer_len.saturating_sub(ReportHeader::SIZE) / ZoneDescriptor::SIZE;
+        assert!(fits > 0, "{buffer_len} bytes for a zone report");
         let len = ReportHeader::SIZE + most.min(fits) * ZoneDescriptor::SIZE;
         let len = u32::try_from(len).expect("a report of less than 4 GiB");
         let command = ZoneReceive {

@@ -34,20 +34,20 @@ pub fn scan<E>(
     mut identify: impl FnMut(Cns, Csi) -> Result<Vec<u8>, E>,
 ) -> Result<Result<NamespaceInfo, ScanError>, E> {
     let (ids, csi) = descriptors(&identify(Cns::NAMESPACE_DESCRIPTORS, Csi::NVM)?);
-    let id: IdentifyNamespace = page(&identify(Cns::NAMESPACE, Csi::NVM)?);
+    let id: IdentifyNamespace = identify_data(&identify(Cns::NAMESPACE, Csi::NVM)?);
     let zns: Option<ZnsNamespace> = match csi {
-        Csi::ZNS => Some(page(&identify(Cns::CSI_NAMESPACE, Csi::ZNS)?)),
+        Csi::ZNS => Some(identify_data(&identify(Cns::CSI_NAMESPACE, Csi::ZNS)?)),
         Csi::NVM => None,
         _ => return Ok(Err(ScanError::CommandSet(csi))),
     };
     Ok(NamespaceInfo::new(nsid, ids, &id, zns.as_ref()))
 }
 
-/// An Identify data structure.
+/// Identify data as the structure of their CNS.
 ///
 /// # Panics
 /// If there are too few bytes.
-pub fn page<T: FromBytes + KnownLayout + Immutable>(bytes: &[u8]) -> T {
+pub fn identify_data<T: FromBytes + KnownLayout + Immutable>(bytes: &[u8]) -> T {
     T::read_from_prefix(bytes).expect("4096 bytes of Identify data").0
 }
 
@@ -141,8 +141,8 @@ mod tests {
         fn no_answers_make_it_panic(pages in prop::collection::vec(any::<u8>(), 4096)) {
             let scanned = scan(1, |_, _| Ok::<_, ()>(pages.clone())).expect("answered");
             let reach = ControllerInfo {
-                controller: &page(&pages),
-                zns: Some(&page(&pages)),
+                controller: &identify_data(&pages),
+                zns: Some(&identify_data(&pages)),
                 mpsmin: 15,
                 default_max_sectors: 2048,
             };

@@ -5,7 +5,7 @@
 use super::path::NamespaceLayout;
 use crate::wire::io::{DSM_DEALLOCATE, DsmCommand, DsmRange, RwCommand, control};
 use crate::wire::opcode::IoOpcode;
-use crate::wire::sqe::PSDT_SGL;
+use crate::wire::queue::PSDT_SGL;
 use crate::wire::zone::{SELECT_ALL, SendAction, ZoneSend};
 use crate::wire::{Sgl, Sqe};
 use zonal_blk::units::SECTOR_SHIFT;

@@ -9,10 +9,9 @@
 //! [`Decoder::decode`] collects whole PDUs; a connection that knows where the data belong uses the
 //! steps ([`Decoder::header`], [`Decoder::data`], [`Decoder::finish`]) and may read data from its
 //! socket straight to where they belong ([`Decoder::missing_data`]).
-use super::error::{FatalError, PduError};
 use super::pdu::{
-    CommonHeader, DataBody, Digests, Format, Initialize, InitializeBody, Payload, Pdu, PduType,
-    Role, TerminateBody, flag,
+    CommonHeader, DataBody, Digests, FatalError, Format, Initialize, InitializeBody,
+    MAX_TERMINATE_DATA, Payload, Pdu, PduError, PduType, Role, TerminateBody, flag,
 };
 use crate::buffer_pool::{BufferPool, append};
 use crate::wire::{Cqe, Sqe};
@@ -321,7 +320,7 @@ impl Decoder {
         let most = match kind {
             PduType::COMMAND => self.limits.in_capsule as usize,
             PduType::H2C_DATA | PduType::C2H_DATA => self.limits.data as usize,
-            _ => super::error::MAX_HEADER,
+            _ => MAX_TERMINATE_DATA,
         };
         if len > most {
             let fatal = FatalError::LimitExceeded;

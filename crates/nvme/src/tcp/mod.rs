@@ -11,7 +11,6 @@
 mod connection;
 mod decode;
 mod encode;
-mod error;
 pub mod pdu;
 
 pub use connection::{
@@ -20,5 +19,4 @@ pub use connection::{
 };
 pub use decode::{DataLimits, Decoder};
 pub use encode::encode;
-pub use error::{FatalError, PduError};
-pub use pdu::{Digests, Format, Initialize, Payload, Pdu, Role};
+pub use pdu::{Digests, FatalError, Format, Initialize, Payload, Pdu, PduError, Role};

@@ -9,20 +9,15 @@
 //! Command Set Specification 1.1, *TCP* the TCP Transport Specification 1.0.
 pub mod admin;
 pub mod auth;
-pub mod cqe;
 pub mod fabrics;
 pub mod identify;
 pub mod io;
 pub mod log;
 pub mod opcode;
-pub mod property;
-pub mod sgl;
-pub mod sqe;
+pub mod queue;
 pub mod zone;
 
-pub use cqe::Cqe;
-pub use sgl::Sgl;
-pub use sqe::Sqe;
+pub use queue::{Cqe, Sgl, Sqe};
 pub use zerocopy::little_endian::{U16, U32, U64, U128};
 
 /// Declares wire structures: C layout, any bytes valid, the size in bytes checked when compiled.

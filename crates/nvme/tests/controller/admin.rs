@@ -4,10 +4,10 @@ use zonal_blk::{ZoneCondition, ZoneNo};
 use zonal_device::NullConfig;
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::wire::admin::{FeatureCommand, IdentifyCommand, LogCommand};
+use zonal_nvme::wire::fabrics::Property;
 use zonal_nvme::wire::identify::{IndependentNamespace, NamespaceList, ZnsController};
 use zonal_nvme::wire::log::{ChangedNamespaces, ErrorEntry, SmartLog};
 use zonal_nvme::wire::opcode::{AdminOpcode, Cns, FabricsType, FeatureId, IoOpcode, LogId};
-use zonal_nvme::wire::property::Property;
 use zonal_nvme::wire::zone::ChangedZoneList;
 use zonal_nvme::wire::{Sgl, Sqe};
 

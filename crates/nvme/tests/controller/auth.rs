@@ -10,9 +10,8 @@ use zonal_nvme::NvmeStatus;
 use zonal_nvme::auth::{AuthConfig, AuthState, AwaitChallenge, Group};
 use zonal_nvme::controller::{ConnectedQueue, Subsystem, Target};
 use zonal_nvme::wire::auth::{AuthCommand, Explanation};
-use zonal_nvme::wire::fabrics::CNTLID_ANY;
+use zonal_nvme::wire::fabrics::{CNTLID_ANY, Property};
 use zonal_nvme::wire::opcode::{AdminOpcode, FABRICS, FabricsType, IoOpcode};
-use zonal_nvme::wire::property::Property;
 use zonal_nvme::wire::{Sgl, Sqe};
 
 const SECRET: &str = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";

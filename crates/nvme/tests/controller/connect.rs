@@ -10,11 +10,10 @@ use zonal_nvme::NvmeStatus;
 use zonal_nvme::controller::{
     AddNamespaceError, ConnectedQueue, Namespace, NamespaceError, Subsystem, Target,
 };
-use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectCommand, DISCOVERY_NQN};
+use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectCommand, DISCOVERY_NQN, Property};
 use zonal_nvme::wire::identify::IdentifyController;
 use zonal_nvme::wire::log::{DiscoveryEntry, DiscoveryHeader};
 use zonal_nvme::wire::opcode::{Cns, FeatureId, LogId};
-use zonal_nvme::wire::property::Property;
 use zonal_nvme::wire::{Sqe, terminated, text};
 
 /// The status and the parameter of a refused Connect.

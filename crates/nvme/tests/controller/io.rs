@@ -5,9 +5,9 @@ use zonal_blk::Bytes;
 use zonal_device::NullConfig;
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::controller::Data;
+use zonal_nvme::wire::fabrics::Property;
 use zonal_nvme::wire::io::{DsmCommand, DsmRange, RwCommand};
 use zonal_nvme::wire::opcode::IoOpcode;
-use zonal_nvme::wire::property::Property;
 use zonal_nvme::wire::{Sgl, Sqe};
 
 fn pattern(blocks: usize, seed: u8) -> Vec<u8> {

@@ -13,9 +13,8 @@ use zonal_nvme::tcp::{
     CloseReason, Digests, FatalError, Format, HostConfig, HostConnection, HostEvent, Initialize,
     Payload, Pdu, SubmitError, TargetConfig, TargetConnection, TargetEvent, encode,
 };
-use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectData};
+use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectData, Property};
 use zonal_nvme::wire::opcode::{FabricsType, IoOpcode};
-use zonal_nvme::wire::property::Property;
 use zonal_nvme::wire::{Cqe, Sgl, Sqe, terminated};
 use zonal_nvme::{Admission, NvmeStatus, Refusal, Session, SessionConfig, SessionError};
 

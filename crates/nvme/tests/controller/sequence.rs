@@ -1,12 +1,12 @@
 //! The commands that a Linux host (6.12) sends to a ZNS subsystem, in its order, and the data it needs.
 use crate::support::{Ended, Host, NQN, ZONE, ZONES, null, property_command};
 use zonal_nvme::NvmeStatus;
+use zonal_nvme::wire::fabrics::Property;
 use zonal_nvme::wire::identify::{
     IdentifyController, IdentifyNamespace, NamespaceList, ZnsController, ZnsNamespace,
 };
 use zonal_nvme::wire::log::EffectsLog;
 use zonal_nvme::wire::opcode::{AdminOpcode, Cns, FabricsType, FeatureId, LogId};
-use zonal_nvme::wire::property::Property;
 use zonal_nvme::wire::{Sqe, text};
 
 /// A command of the host.

@@ -9,12 +9,13 @@ use zonal_nvme::controller::{
     SubsystemConfig, Target,
 };
 use zonal_nvme::wire::admin::{FeatureCommand, IdentifyCommand, LogCommand};
-use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectCommand, ConnectData, PropertyCommand};
+use zonal_nvme::wire::fabrics::{
+    CNTLID_ANY, ConnectCommand, ConnectData, Property, PropertyCommand,
+};
 use zonal_nvme::wire::io::RwCommand;
 use zonal_nvme::wire::opcode::{
     AdminOpcode, Cns, FABRICS, FabricsType, FeatureId, IoOpcode, LogId,
 };
-use zonal_nvme::wire::property::Property;
 use zonal_nvme::wire::zone::{ReportHeader, ZoneDescriptor, ZoneReceive, ZoneSend};
 use zonal_nvme::wire::{Sgl, Sqe, terminated};
 

@@ -9,7 +9,7 @@ use zonal_nvme::auth::{AwaitChallenge, HostAuthError};
 use zonal_nvme::wire::auth::{AuthCommand, SECURITY_PROTOCOL};
 use zonal_nvme::wire::fabrics::{AUTH_SECURE_CHANNEL, AUTH_TRANSACTION};
 use zonal_nvme::wire::opcode::{FABRICS, FabricsType};
-use zonal_nvme::wire::sqe::PSDT_SGL;
+use zonal_nvme::wire::queue::PSDT_SGL;
 
 /// Allocation length for a message, in bytes: longer than any.
 const MAX_MESSAGE: u32 = 4096;

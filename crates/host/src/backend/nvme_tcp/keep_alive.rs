@@ -19,8 +19,8 @@ use zonal_blk::{Limits, Nanos};
 use zonal_device::multipath::{PathState, Reconnect, ReconnectAction, check_compatible};
 use zonal_nvme::ns::NamespaceHead;
 use zonal_nvme::wire::Sqe;
+use zonal_nvme::wire::fabrics::Property;
 use zonal_nvme::wire::opcode::AdminOpcode;
-use zonal_nvme::wire::property::Property;
 
 /// How long the target may take to complete the shutdown command.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);

@@ -13,7 +13,7 @@ use zonal_nvme::ns::{NamespaceMismatch, ScanError};
 use zonal_nvme::tcp::{CloseReason, HostConfig, HostConnection, HostEvent, SubmitError};
 use zonal_nvme::wire::fabrics::{ConnectCommand, ConnectData};
 use zonal_nvme::wire::opcode::{FABRICS, FabricsType};
-use zonal_nvme::wire::sqe::PSDT_SGL;
+use zonal_nvme::wire::queue::PSDT_SGL;
 use zonal_nvme::wire::{Cqe, Sqe, terminated};
 
 /// How long connect(2) may take.

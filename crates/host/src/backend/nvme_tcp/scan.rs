@@ -5,15 +5,14 @@ use crate::poll::retry;
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 use zonal_blk::Limits;
-use zonal_nvme::ns::{self, ControllerInfo, NamespaceInfo, page};
+use zonal_nvme::ns::{self, ControllerInfo, NamespaceInfo, identify_data};
 use zonal_nvme::wire::admin::{FeatureCommand, IdentifyCommand};
-use zonal_nvme::wire::fabrics::{CNTLID_ANY, PropertyCommand};
+use zonal_nvme::wire::fabrics::{CNTLID_ANY, CSTS_FATAL, CSTS_READY, Property, PropertyCommand};
 use zonal_nvme::wire::identify::{
     IdentifyController, IndependentNamespace, NamespaceList, ZnsController,
 };
 use zonal_nvme::wire::opcode::{AdminOpcode, Cns, Csi, FABRICS, FabricsType, FeatureId};
-use zonal_nvme::wire::property::{CSTS_FATAL, CSTS_READY, Property};
-use zonal_nvme::wire::sqe::PSDT_SGL;
+use zonal_nvme::wire::queue::PSDT_SGL;
 use zonal_nvme::wire::{Sqe, text};
 
 /// Keep alive timeout in milliseconds.
@@ -174,7 +173,7 @@ fn identify<T: FromBytes + KnownLayout + Immutable>(
     nsid: u32,
     csi: Csi,
 ) -> Result<T, ConnectError> {
-    Ok(page(&identify_bytes(admin, cns, nsid, csi)?))
+    Ok(identify_data(&identify_bytes(admin, cns, nsid, csi)?))
 }
 
 /// The NSID of the address, or the first.

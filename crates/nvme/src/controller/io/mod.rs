@@ -5,7 +5,6 @@
 //! the channels that it opens.
 mod pending;
 mod rw;
-mod status;
 mod zones;
 
 use super::association::Association;
@@ -19,7 +18,7 @@ use crate::buffer_pool::BufferPool;
 use crate::slab::Slab;
 use crate::wire::Sqe;
 use crate::wire::opcode::{FABRICS, IoOpcode};
-use crate::wire::sqe::NSID_ALL;
+use crate::wire::queue::NSID_ALL;
 use pending::{CompletionKind, Pending};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -190,8 +189,10 @@ impl IoQueue {
                 let data = data.as_deref().unwrap_or_default();
                 rw::deallocate(namespace, &(*sqe).into(), data)?
             }
-            IoOpcode::ZONE_MANAGEMENT_SEND => zones::send(namespace, &(*sqe).into())?,
-            IoOpcode::ZONE_MANAGEMENT_RECEIVE => zones::receive(namespace, &(*sqe).into())?,
+            IoOpcode::ZONE_MANAGEMENT_SEND => zones::management_send(namespace, &(*sqe).into())?,
+            IoOpcode::ZONE_MANAGEMENT_RECEIVE => {
+                zones::management_receive(namespace, &(*sqe).into())?
+            }
             _ => return Err(NvmeStatus::INVALID_OPCODE.do_not_retry()),
         };
         Ok(self.begin(now, sqe, start, &[nsid]))
@@ -361,7 +362,7 @@ fn report_failed_zone(subsystem: &Subsystem, namespace: &Namespace, sqe: &Sqe, s
         return;
     }
     // If the whole device is offline, its zones are as they were.
-    let report = status::zone(namespace, sqe.slba()).filter(is_failed);
+    let report = namespace.report_zone(sqe.slba()).filter(is_failed);
     let Some(zone) = report.map(|zone| namespace.limits().zone_of(zone.start)) else { return };
     if namespace.mark_failed(zone) {
         subsystem.zone_changed(sqe.nsid.get(), zone);

@@ -1,13 +1,14 @@
-//! Commands whose bios are in flight.
-use super::status::{check_compare, of_zone};
+//! Commands whose bios are in flight, and the status that their completions give them.
 use crate::NvmeStatus;
 use crate::controller::logs;
 use crate::controller::namespace::Namespace;
 use crate::controller::response::{Data, Response, SqHead};
 use crate::controller::subsystem::Totals;
 use crate::wire::Sqe;
+use crate::wire::io::RwCommand;
+use crate::wire::opcode::IoOpcode;
 use std::sync::atomic::Ordering;
-use zonal_blk::{Buf, Completion, Sector, Status};
+use zonal_blk::{Buf, Completion, Sector, Status, Zone, ZoneCondition};
 
 /// What the completion of a bio means for its command.
 #[derive(Debug)]
@@ -117,5 +118,60 @@ impl Pending {
         let cqe = head.complete(self.sqe.cid.get(), self.status, self.result);
         let data = self.data.filter(|_| self.status.is_success());
         Response { cqe, data: data.map(Data::Buf), received }
+    }
+}
+
+/// The status of a command whose bio completed with `status`.
+fn of_zone(namespace: &Namespace, sqe: &Sqe, status: Status) -> NvmeStatus {
+    let unclear = matches!(status, Status::IoError | Status::Offline);
+    if !namespace.is_zoned() || !unclear {
+        return general(sqe, status);
+    }
+    match IoOpcode(sqe.opcode) {
+        IoOpcode::ZONE_MANAGEMENT_SEND => NvmeStatus::ZONE_TRANSITION.do_not_retry(),
+        IoOpcode::WRITE | IoOpcode::WRITE_ZEROES | IoOpcode::ZONE_APPEND => {
+            let command = RwCommand::from(*sqe);
+            match namespace.report_zone(command.slba.get()) {
+                Some(zone) => of_write(namespace, &command, &zone),
+                None => general(sqe, status),
+            }
+        }
+        _ => general(sqe, status),
+    }
+}
+
+fn general(sqe: &Sqe, status: Status) -> NvmeStatus {
+    let reads =
+        matches!(IoOpcode(sqe.opcode), IoOpcode::READ | IoOpcode::COMPARE | IoOpcode::VERIFY);
+    match status {
+        Status::IoError if reads => NvmeStatus::UNRECOVERED_READ.do_not_retry(),
+        Status::IoError => NvmeStatus::WRITE_FAULT,
+        status => NvmeStatus::from_blk_status(status),
+    }
+}
+
+/// Why a write to `zone` failed (ZNS section 2.1.1.2.1). If the write was valid, the medium failed.
+fn of_write(namespace: &Namespace, command: &RwCommand, zone: &Zone) -> NvmeStatus {
+    let append = command.opcode == IoOpcode::ZONE_APPEND.0;
+    let len = u64::from(command.blocks());
+    let at = if append { zone.wp } else { namespace.to_sector(command.slba.get()) };
+    match zone.cond {
+        ZoneCondition::Full => NvmeStatus::ZONE_FULL.do_not_retry(),
+        ZoneCondition::ReadOnly => NvmeStatus::ZONE_READ_ONLY.do_not_retry(),
+        ZoneCondition::Offline => NvmeStatus::ZONE_OFFLINE.do_not_retry(),
+        _ if at + namespace.to_sector(len) > zone.writable_end() => {
+            NvmeStatus::ZONE_BOUNDARY.do_not_retry()
+        }
+        _ if at != zone.wp => NvmeStatus::ZONE_INVALID_WRITE.do_not_retry(),
+        _ => NvmeStatus::WRITE_FAULT,
+    }
+}
+
+/// The status of a Compare.
+fn check_compare(expected: &Buf, found: Option<&Buf>) -> NvmeStatus {
+    if found.is_some_and(|found| found[..] == expected[..]) {
+        NvmeStatus::SUCCESS
+    } else {
+        NvmeStatus::COMPARE_FAILURE.do_not_retry()
     }
 }

@@ -1,6 +1,5 @@
 //! Commands of the NVM Command Set, and zone append, as bios.
 use super::pending::CompletionKind;
-use super::status::range;
 use super::{CommandOutput, Namespace, Submission};
 use crate::NvmeStatus;
 use crate::buffer_pool::BufferPool;
@@ -33,7 +32,7 @@ fn check_control(command: &RwCommand) -> Result<(), NvmeStatus> {
 /// The sectors of a command that transfers data, whose length must be that of its data.
 fn transfer(namespace: &Namespace, command: &RwCommand) -> Result<(Sector, u32), NvmeStatus> {
     check_control(command)?;
-    let (sector, len) = range(namespace, command.slba.get(), command.blocks())?;
+    let (sector, len) = namespace.range(command.slba.get(), command.blocks())?;
     // MDTS (Base section 5.17.2.1).
     if len > 8 << MDTS {
         return Err(INVALID_FIELD);
@@ -105,7 +104,7 @@ pub(super) fn append(
 
 pub(super) fn write_zeroes(namespace: &Namespace, command: &RwCommand) -> SubmissionResult {
     check_control(command)?;
-    let (sector, len) = range(namespace, command.slba.get(), command.blocks())?;
+    let (sector, len) = namespace.range(command.slba.get(), command.blocks())?;
     check_zone(namespace, sector, len)?;
     let bio = Bio::new(Op::WriteZeroes, sector, len, 0);
     one(Bio { flags: flags(command), ..bio }, CompletionKind::Write(len))
@@ -123,7 +122,7 @@ pub(super) fn compare(
 /// Verify: reads, and returns no data to the host.
 pub(super) fn verify(namespace: &Namespace, command: &RwCommand) -> SubmissionResult {
     check_control(command)?;
-    let (sector, len) = range(namespace, command.slba.get(), command.blocks())?;
+    let (sector, len) = namespace.range(command.slba.get(), command.blocks())?;
     one(Bio::read(sector, len, 0), CompletionKind::Plain)
 }
 
@@ -147,7 +146,7 @@ pub(super) fn deallocate(
     let mut bios = Vec::new();
     for chunk in data.chunks_exact(size).take(count) {
         let entry = DsmRange::read_from_bytes(chunk).expect("a chunk has a range's length");
-        let (sector, len) = range(namespace, entry.slba.get(), entry.nlb.get())?;
+        let (sector, len) = namespace.range(entry.slba.get(), entry.nlb.get())?;
         if len > 0 {
             bios.push(Bio::new(Op::Discard, sector, len, 0));
         }

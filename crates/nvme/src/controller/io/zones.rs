@@ -1,6 +1,5 @@
 //! Zone Management Send and Receive.
 use super::pending::CompletionKind;
-use super::status::zone;
 use super::{CommandOutput, Namespace, Submission};
 use crate::NvmeStatus;
 use crate::controller::response::INVALID_FIELD;
@@ -27,7 +26,10 @@ fn zone_at(namespace: &Namespace, slba: u64) -> Result<ZoneNo, NvmeStatus> {
 }
 
 /// The bios of Zone Management Send (ZNS section 3.4.3).
-pub(super) fn send(namespace: &Namespace, command: &ZoneSend) -> Result<Submission, NvmeStatus> {
+pub(super) fn management_send(
+    namespace: &Namespace,
+    command: &ZoneSend,
+) -> Result<Submission, NvmeStatus> {
     let action = SendAction(command.action);
     let op = match action {
         SendAction::CLOSE => Op::ZoneClose,
@@ -85,7 +87,7 @@ fn offline(namespace: &Namespace, command: &ZoneSend) -> Result<Submission, Nvme
         })?;
     } else {
         let start = first_of_zone(namespace, command.slba.get())?;
-        let report = zone(namespace, command.slba.get()).ok_or(NvmeStatus::INTERNAL)?;
+        let report = namespace.report_zone(command.slba.get()).ok_or(NvmeStatus::INTERNAL)?;
         match report.cond {
             ZoneCondition::Offline => {}
             ZoneCondition::ReadOnly => wanted.push(namespace.limits().zone_of(start)),
@@ -137,7 +139,7 @@ fn describe(namespace: &Namespace, zone: &Zone) -> ZoneDescriptor {
 }
 
 /// Executes Zone Management Receive (ZNS section 3.4.2).
-pub(super) fn receive(
+pub(super) fn management_receive(
     namespace: &Namespace,
     command: &ZoneReceive,
 ) -> Result<Submission, NvmeStatus> {

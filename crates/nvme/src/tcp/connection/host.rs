@@ -2,8 +2,7 @@
 use super::{CloseReason, Endpoint, protocol_error};
 use crate::tcp::decode::DataLimits;
 use crate::tcp::encode::{command, host_data};
-use crate::tcp::error::FatalError;
-use crate::tcp::pdu::{Digests, Format, Initialize, Payload, Pdu, Role};
+use crate::tcp::pdu::{Digests, FatalError, Format, Initialize, Payload, Pdu, Role};
 use crate::wire::{Cqe, Sgl, Sqe};
 
 /// Limits and preferences of a host.
@@ -75,7 +74,7 @@ struct PendingCommand {
     outgoing: Vec<u8>,
     incoming: Payload,
     /// Maximum length of `incoming` in bytes.
-    room: u32,
+    read_len: u32,
 }
 
 impl HostConnection {
@@ -104,7 +103,7 @@ impl HostConnection {
         self.link.decoder.recycle(data);
     }
 
-    /// Submits a command with data for the target, or up to `room` bytes from it. Sets the command's
+    /// Submits a command with data for the target, or up to `read_len` bytes from it. Sets the command's
     /// data pointer. Commands are kept in a table by their identifiers, which should be small.
     ///
     /// # Errors
@@ -112,7 +111,12 @@ impl HostConnection {
     ///
     /// # Panics
     /// If the data are 4 GiB or more.
-    pub fn submit(&mut self, mut sqe: Sqe, data: Vec<u8>, room: u32) -> Result<(), SubmitError> {
+    pub fn submit(
+        &mut self,
+        mut sqe: Sqe,
+        data: Vec<u8>,
+        read_len: u32,
+    ) -> Result<(), SubmitError> {
         if self.max_data.is_none() || self.link.closed.is_some() {
             return Err(SubmitError::NotReady);
         }
@@ -125,10 +129,12 @@ impl HostConnection {
         }
         let len = u32::try_from(data.len()).expect("less than 4 GiB");
         let in_capsule = len > 0 && len <= self.config.in_capsule;
-        sqe.dptr = if in_capsule { Sgl::in_capsule(len) } else { Sgl::transport(len.max(room)) };
+        sqe.dptr =
+            if in_capsule { Sgl::in_capsule(len) } else { Sgl::transport(len.max(read_len)) };
         let travels = if in_capsule { &data[..] } else { &[] };
         command(&sqe, travels, self.link.format, &mut self.link.output);
-        let mut sent = PendingCommand { outgoing: Vec::new(), incoming: Payload::default(), room };
+        let mut sent =
+            PendingCommand { outgoing: Vec::new(), incoming: Payload::default(), read_len };
         if in_capsule {
             self.recycle(data);
         } else {
@@ -229,14 +235,14 @@ impl HostConnection {
 
     fn data(&mut self, cid: u16, offset: u32, data: Payload) -> Result<(), CloseReason> {
         let sent = sent(&mut self.commands, cid)?;
-        let (received, room) = (sent.incoming.bytes.len(), sent.room as usize);
-        if offset as usize != received || received + data.bytes.len() > room {
+        let (received, read_len) = (sent.incoming.bytes.len(), sent.read_len as usize);
+        if offset as usize != received || received + data.bytes.len() > read_len {
             return Err(protocol_error(
                 FatalError::OutOfRange,
                 "data out of order, or more than requested",
             ));
         }
-        self.link.decoder.append_data(&mut sent.incoming, room, data);
+        self.link.decoder.append_data(&mut sent.incoming, read_len, data);
         Ok(())
     }
 

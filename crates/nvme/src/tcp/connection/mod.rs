@@ -22,8 +22,7 @@ pub use target::{TargetConfig, TargetConnection, TargetEvent};
 
 use super::decode::{DataLimits, Decoder};
 use super::encode::encode;
-use super::error::{FatalError, PduError};
-use super::pdu::{Format, Pdu, Role};
+use super::pdu::{FatalError, Format, Pdu, PduError, Role};
 
 /// Why a connection is closed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use zonal_nvme::wire::io::RwCommand;
     use zonal_nvme::wire::opcode::IoOpcode;
-    use zonal_nvme::wire::sqe::PSDT_SGL;
+    use zonal_nvme::wire::queue::PSDT_SGL;
     use zonal_nvme::wire::{Sgl, zone};
 
     #[test]

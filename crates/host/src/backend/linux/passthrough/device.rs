@@ -161,9 +161,9 @@ fn probe(
     if info.metadata > 0 {
         return Err(NodeError::Metadata(info.metadata));
     }
-    let controller = ns::page(&identify(file, 0, Cns::CONTROLLER, Csi::NVM)?);
+    let controller = ns::identify_data(&identify(file, 0, Cns::CONTROLLER, Csi::NVM)?);
     let zns = match info.zones {
-        Some(_) => Some(ns::page(&identify(file, 0, Cns::CSI_CONTROLLER, Csi::ZNS)?)),
+        Some(_) => Some(ns::identify_data(&identify(file, 0, Cns::CSI_CONTROLLER, Csi::ZNS)?)),
         None => None,
     };
     // CAP cannot be read from here. No page is smaller than 4 KiB, so that lengths are rather too
