@@ -209,7 +209,7 @@ mod shared_zones {
                 thread::yield_now();
             }
         }
-        channel.retire();
+        channel.drain();
         while !channel.is_idle() {
             channel.poll(Nanos(0), &mut done);
             thread::yield_now();

@@ -309,7 +309,7 @@ impl Run {
             reads += channel.poll(self.now(), &mut out) as u64;
             thread::yield_now();
         }
-        channel.retire();
+        channel.drain();
         while !channel.is_idle() {
             channel.poll(self.now(), &mut out);
             thread::yield_now();

@@ -76,7 +76,7 @@ fn append(name: &str, mut channel: Channel, start: Instant) {
     for number in 0..4 {
         channel.submit(now(), Bio::new(Op::ZoneAppend, Sector(0), 8, number));
     }
-    channel.retire();
+    channel.drain();
     let mut completions = Vec::new();
     while !channel.is_idle() {
         channel.poll(now(), &mut completions);

@@ -157,7 +157,7 @@ struct Reader {
     number: usize,
     log: Arc<Mutex<Log>>,
     enough: fn(&Log) -> bool,
-    retired: bool,
+    draining: bool,
 }
 
 impl Reader {
@@ -180,13 +180,13 @@ impl Reader {
             log.submits[self.number].push(sent);
         }
         if enough && self.channel.outstanding() == 0 {
-            self.channel.retire();
-            self.retired = true;
+            self.channel.drain();
+            self.draining = true;
         }
     }
 
     fn is_done(&mut self) -> bool {
-        self.retired && self.channel.is_idle()
+        self.draining && self.channel.is_idle()
     }
 }
 
@@ -211,7 +211,14 @@ fn run(
     let readers = [0, 1].map(|number| {
         let mut channel = queue.channel().expect("a channel");
         channel.set_weight(jobs[number].weight);
-        Reader { channel, job: jobs[number], number, log: Arc::clone(&log), enough, retired: false }
+        Reader {
+            channel,
+            job: jobs[number],
+            number,
+            log: Arc::clone(&log),
+            enough,
+            draining: false,
+        }
     });
     match clock_kind {
         ClockKind::Virtual => run_virtual(readers),

@@ -63,9 +63,9 @@ pub struct Channel {
     limits: Limits,
     /// [`Gate::changes`](crate::gate::Gate::changes) as of the configuration in use.
     changes: u32,
-    retiring: bool,
-    /// [`Channel::is_idle`] has said so after `retire`. Remembered, because the other users of a shared
-    /// hardware queue may retire later.
+    draining: bool,
+    /// [`Channel::is_idle`] has said so after `drain`. Remembered, because the other users of a shared
+    /// hardware queue may drain later.
     told_may_close: bool,
 }
 
@@ -111,7 +111,7 @@ impl Channel {
             fast_path,
             limits,
             changes,
-            retiring: false,
+            draining: false,
             told_may_close: false,
         }
     }
@@ -417,7 +417,7 @@ impl Channel {
         }
         if let Some(next) = self.queue.release(now, &request, &mut self.aborted) {
             mark!(FrozenWithWaiting if self.queue.gate().is_frozen());
-            if self.retiring && next.owner != self.id {
+            if self.draining && next.owner != self.id {
                 mark!(MailedWrite if true);
                 self.mail(next);
             } else {
@@ -476,7 +476,7 @@ impl Channel {
     /// Delivers the outbox.
     fn send_mail(&mut self) {
         for Outgoing { mailbox, requests, .. } in &mut self.outbox {
-            if requests.is_empty() || mutant!(MailLost) && self.retiring {
+            if requests.is_empty() || mutant!(MailLost) && self.draining {
                 continue;
             }
             mailbox.push_all(requests);
@@ -554,7 +554,7 @@ impl Channel {
 
     /// Whether the channel leaves what waits in the scheduler to others.
     fn is_leaving(&self) -> bool {
-        self.retiring && self.nr_bios == 0
+        self.draining && self.nr_bios == 0
     }
 
     /// Requests wait in the scheduler: wakes others for them if this channel cannot send them.
@@ -583,11 +583,11 @@ impl Channel {
         !self.held.is_empty()
     }
 
-    /// From now on leaves the waiting writes of other channels to those. Once [`Channel::is_idle`], the
-    /// channel can be dropped.
-    pub fn retire(&mut self) {
-        if !std::mem::replace(&mut self.retiring, true) {
-            self.hctx.retire();
+    /// Begins to drain the channel: from now on it leaves the waiting writes of other channels to those.
+    /// Once [`Channel::is_idle`], it can be dropped.
+    pub fn drain(&mut self) {
+        if !std::mem::replace(&mut self.draining, true) {
+            self.hctx.drain();
             if self.sched.as_ref().is_some_and(SchedHandle::has_work) {
                 self.offer_work();
             }
@@ -596,8 +596,8 @@ impl Channel {
 
     /// Whether nothing depends on this channel any more.
     pub fn is_idle(&mut self) -> bool {
-        let may_close = self.hctx.may_close(self.retiring);
-        self.told_may_close = self.retiring && may_close;
+        let may_close = self.hctx.may_close(self.draining);
+        self.told_may_close = self.draining && may_close;
         self.outstanding() == 0 && !self.has_mail() && may_close
     }
 }
@@ -612,7 +612,7 @@ impl Drop for Channel {
             }
             return;
         }
-        self.retire();
+        self.drain();
         let idle = self.outstanding() == 0 && !self.has_mail() && self.told_may_close;
         assert!(idle || self.is_idle(), "a channel was dropped with I/O outstanding");
         // The others have to see to what is left on a shared hardware queue.

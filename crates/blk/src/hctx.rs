@@ -43,7 +43,7 @@ pub(crate) struct Hctx {
     aborting: Vec<Tag>,
     /// When the device last refused a request.
     refused_at: Nanos,
-    /// Channels that share the queue and have not retired.
+    /// Channels that share the queue and are not draining.
     sharers: u32,
 }
 
@@ -276,12 +276,12 @@ impl HctxRef {
     }
 
     /// The channel will stop polling as soon as it may.
-    pub(crate) fn retire(&mut self) {
+    pub(crate) fn drain(&mut self) {
         self.with(|hctx| hctx.sharers = hctx.sharers.saturating_sub(1));
     }
 
     /// Whether the channel need not poll any more: nothing is in flight, or another channel polls too.
-    pub(crate) fn may_close(&mut self, retiring: bool) -> bool {
-        self.with(|hctx| hctx.is_idle() || hctx.sharers > u32::from(!retiring))
+    pub(crate) fn may_close(&mut self, draining: bool) -> bool {
+        self.with(|hctx| hctx.is_idle() || hctx.sharers > u32::from(!draining))
     }
 }

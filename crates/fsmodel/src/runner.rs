@@ -189,7 +189,7 @@ impl FsRunner {
             if self.processes.iter().all(Process::is_over) || self.has_failed() {
                 self.stopped = true;
                 self.fs.stop();
-                self.disks.iter_mut().for_each(|disk| disk.channel.retire());
+                self.disks.iter_mut().for_each(|disk| disk.channel.drain());
             } else {
                 self.processes.iter_mut().for_each(|process| process.restart(now));
                 self.counters = FsCounters {

@@ -392,7 +392,7 @@ impl<A: Admission> Session<A> {
     /// then the session can be dropped.
     pub fn drain(&mut self, now: Nanos) -> bool {
         let Some(ConnectedQueue::Io(io)) = &mut self.queue else { return true };
-        io.retire();
+        io.drain();
         if io.is_idle() {
             return true;
         }

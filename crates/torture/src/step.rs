@@ -66,8 +66,8 @@ pub enum Action {
         #[serde(rename = "hasty")]
         without_drain: bool,
     },
-    /// Retires a channel and opens another in its place.
-    Retire {
+    /// Drains a channel and opens another in its place.
+    ReplaceChannel {
         /// The channel.
         channel: u8,
     },
@@ -281,7 +281,7 @@ enum ActionKind {
     Poll,
     Freeze,
     Thaw,
-    Retire,
+    ReplaceChannel,
     Report,
     Fault,
     Busy,
@@ -322,7 +322,7 @@ fn weights(random: &mut Random, config: &Config, profile: Profile) -> Vec<(u32, 
     add(random, 30, 20, ActionKind::Io(OpKind::Flush));
     add(random, 20, 10, ActionKind::Io(OpKind::Discard));
     add(random, 100, 300, ActionKind::Poll);
-    add(random, 30, 4, ActionKind::Retire);
+    add(random, 30, 4, ActionKind::ReplaceChannel);
     add(random, 30, 4, ActionKind::Freeze);
     add(random, 90, 20, ActionKind::Thaw);
     add(random, 20, 2, ActionKind::Jump);
@@ -451,7 +451,7 @@ impl StepGenerator {
                 let change = random.percent(40).then(|| change(random, config));
                 Action::Thaw { change, without_drain: random.percent(10) }
             }
-            ActionKind::Retire => Action::Retire { channel },
+            ActionKind::ReplaceChannel => Action::ReplaceChannel { channel },
             ActionKind::Report => Action::Report { zone, count: random.range(1, 3) as u16 },
             ActionKind::Fault => Action::Fault(draw_fault(random, config)),
             ActionKind::Busy => Action::Busy { starts: random.skewed(1, 40) as u8 },

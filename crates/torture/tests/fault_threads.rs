@@ -70,7 +70,7 @@ fn work(mut channel: Channel, seed: u64, working: &AtomicUsize, clock: &AtomicU6
         }
     }
     working.fetch_sub(1, Ordering::AcqRel);
-    channel.retire();
+    channel.drain();
     while !channel.is_idle() {
         channel.poll(now(), &mut done);
         yield_now();

@@ -124,7 +124,7 @@ impl World {
             threads::yield_now();
         }
         self.working.fetch_sub(1, Ordering::Relaxed);
-        channel.retire();
+        channel.drain();
         while !channel.is_idle() {
             channel.poll(self.now(), &mut done);
             threads::yield_now();

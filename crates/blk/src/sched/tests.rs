@@ -173,7 +173,7 @@ fn a_channel_that_sleeps_is_woken_for_what_one_that_retires_leaves_to_it() {
     assert!(a.prepare_to_sleep());
     b.submit(NOW, read(100));
     b.submit(NOW, read(200));
-    c.retire();
+    c.drain();
     assert_eq!(alarm.rings(), 1);
     a.awake();
     assert!(!a.prepare_to_sleep());
@@ -187,7 +187,7 @@ fn a_channel_that_retires_takes_no_more_work_and_strands_none() {
     let (mut a, mut b) = (queue.channel().unwrap(), queue.channel().unwrap());
     a.submit(NOW, read(100));
     a.submit(NOW, read(200));
-    b.retire();
+    b.drain();
     let mut out = Vec::new();
     b.poll(NOW, &mut out);
     assert_eq!(b.next_event(), Wake::Idle);
@@ -412,7 +412,7 @@ fn drive(queue: &Arc<Queue>, thread: u64) {
             assert!(!std::mem::replace(&mut seen[id], true), "bio {id} completed twice");
         }
     }
-    channel.retire();
+    channel.drain();
     while !channel.is_idle() {
         now += 1000;
         channel.poll(Nanos(now), &mut out);

@@ -62,7 +62,7 @@ pub struct JobRunner {
     /// I/Os and bytes completed.
     done: (u64, u64),
     progress: Arc<Progress>,
-    retired: bool,
+    draining: bool,
     run_state: Option<Box<RunState>>,
     findings: Findings,
 }
@@ -114,7 +114,7 @@ impl JobRunner {
             step_bytes: 0,
             done: (0, 0),
             progress: Arc::default(),
-            retired: false,
+            draining: false,
             run_state: None,
             findings: Findings::default(),
             job,
@@ -415,9 +415,9 @@ impl JobRunner {
 
     /// The job has finished; plugged writes of other channels may still need this one.
     fn end(&mut self, now: Nanos) -> Step {
-        if !self.retired {
-            self.retired = true;
-            self.channel.retire();
+        if !self.draining {
+            self.draining = true;
+            self.channel.drain();
             self.generator.finish();
             self.stats.finish(now);
             if let Some(run_state) = &mut self.run_state {

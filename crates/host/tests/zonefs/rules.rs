@@ -187,7 +187,7 @@ fn changes_through_other_exports_are_visible_at_once() {
     other(Bio::new(Op::ZoneReset, start, 0, 0));
     assert_eq!(files.size("seq/0"), 0);
     assert_eq!(files.write("seq/0", 0, PAGE, DIRECT), Ok(Answer::Written(PAGE)));
-    channel.retire();
+    channel.drain();
 }
 
 #[test]

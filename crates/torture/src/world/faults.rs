@@ -1,4 +1,4 @@
-//! Steps that change the queue or the device: new policies, retired channels, faults.
+//! Steps that change the queue or the device: new policies, replaced channels, faults.
 use super::{World, all_zones};
 use crate::config::{Policy, scheduler};
 use crate::fault::{AbortResponse, Effect, FaultDevice, FaultSpec};
@@ -79,8 +79,8 @@ impl World {
         self.model.no_reports_left()
     }
 
-    /// Retires a channel and opens another in its place.
-    pub(super) fn retire(&mut self, index: usize) -> CheckResult {
+    /// Drains a channel and opens another in its place.
+    pub(super) fn replace_channel(&mut self, index: usize) -> CheckResult {
         let index = index % self.channels.len();
         // A frozen channel cannot become idle, and without shared hardware queues the next channel
         // needs this one's.
@@ -88,10 +88,10 @@ impl World {
             return Ok(());
         }
         let (number, mut channel) = self.channels.remove(index);
-        channel.retire();
-        self.retiring.push((number, channel));
+        channel.drain();
+        self.draining.push((number, channel));
         if !self.config.share_queues {
-            self.drain("retiring a channel", |world| world.retiring.is_empty())?;
+            self.drain("draining a channel", |world| world.draining.is_empty())?;
         }
         let channel = self.queue.channel().map_err(|error| error.to_string())?;
         let number = self.model.open_channel();

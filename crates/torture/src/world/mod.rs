@@ -23,8 +23,8 @@ pub(super) struct World {
     queue: Arc<Queue>,
     /// Channels that accept bios, with their number in the model.
     channels: Vec<(usize, Channel)>,
-    /// Retired channels that still have bios.
-    retiring: Vec<(usize, Channel)>,
+    /// Draining channels that still have bios.
+    draining: Vec<(usize, Channel)>,
     /// The name of the scheduler.
     scheduler: String,
     pub(super) model: Model,
@@ -48,7 +48,7 @@ impl World {
             device,
             queue,
             channels: Vec::new(),
-            retiring: Vec::new(),
+            draining: Vec::new(),
             scheduler: config.scheduler.clone(),
             model,
             now: Nanos(0),
@@ -98,7 +98,7 @@ impl World {
                 Ok(())
             }
             Action::Thaw { change, without_drain } => self.thaw(change.as_ref(), *without_drain),
-            Action::Retire { channel } => self.retire(usize::from(*channel)),
+            Action::ReplaceChannel { channel } => self.replace_channel(usize::from(*channel)),
             Action::Report { zone, count } => self.report(*zone, (*count).into()),
             Action::Fault(fault) => {
                 self.device.inject(fault.writes_only, device_fault(fault));
@@ -136,7 +136,7 @@ impl World {
     fn check(&self) -> CheckResult {
         let (live, expected) = (self.queue.live_plugs(), self.model.live_plugs());
         require!(live == expected, "{live} plugs live, expected {expected}");
-        for (number, channel) in self.channels.iter().chain(&self.retiring) {
+        for (number, channel) in self.channels.iter().chain(&self.draining) {
             let (has, expected) = (channel.outstanding(), self.model.outstanding(*number));
             require!(
                 has == expected as usize,

@@ -13,7 +13,7 @@ impl World {
         let now = self.now;
         let (number, channel) = match index.checked_sub(self.channels.len()) {
             None => &mut self.channels[index],
-            Some(retiring) => &mut self.retiring[retiring],
+            Some(draining) => &mut self.draining[draining],
         };
         let number = *number;
         self.completions.clear();
@@ -26,24 +26,24 @@ impl World {
     }
 
     pub(super) fn poll_all(&mut self) -> CheckResult {
-        for index in 0..self.channels.len() + self.retiring.len() {
+        for index in 0..self.channels.len() + self.draining.len() {
             self.poll(index)?;
             self.check()?;
         }
         self.drop_retired()
     }
 
-    /// Drops retired channels that are idle.
+    /// Drops draining channels that are idle.
     pub(super) fn drop_retired(&mut self) -> CheckResult {
         let mut index = 0;
-        while index < self.retiring.len() {
-            let (number, channel) = &mut self.retiring[index];
+        while index < self.draining.len() {
+            let (number, channel) = &mut self.draining[index];
             if channel.is_idle() {
                 require!(
                     self.model.outstanding(*number) == 0,
                     "channel {number} is idle with bios outstanding"
                 );
-                drop(self.retiring.swap_remove(index));
+                drop(self.draining.swap_remove(index));
             } else {
                 index += 1;
             }
@@ -84,7 +84,7 @@ impl World {
 
     /// Advances the time to the earliest event of any channel. Returns whether that is now.
     pub(super) fn wait(&mut self, what: &str) -> Result<bool, String> {
-        let channels = self.channels.iter_mut().chain(&mut self.retiring);
+        let channels = self.channels.iter_mut().chain(&mut self.draining);
         match channels.filter_map(|(_, channel)| channel.next_event().at()).min() {
             Some(at) if at > self.now => {
                 self.now = at;
@@ -102,7 +102,7 @@ impl World {
         loop {
             let now = self.now;
             let mut next: Option<Nanos> = None;
-            let mut channels = self.channels.iter_mut().chain(&mut self.retiring);
+            let mut channels = self.channels.iter_mut().chain(&mut self.draining);
             let woken = channels.position(|(_, channel)| {
                 let due = channel.next_event().at();
                 next = next.into_iter().chain(due).min();
@@ -143,7 +143,7 @@ impl World {
         self.drain(when, |world| {
             let idle = |(_, channel): &mut (usize, Channel)| channel.is_idle();
             world.model.all_outstanding() == 0
-                && world.retiring.is_empty()
+                && world.draining.is_empty()
                 && world.channels.iter_mut().all(idle)
         })?;
         require!(
@@ -189,7 +189,7 @@ impl World {
         }
         for index in (0..self.channels.len()).rev() {
             let (number, mut channel) = self.channels.remove(index);
-            channel.retire();
+            channel.drain();
             require!(channel.is_idle(), "channel {number} is not idle");
             drop(channel);
         }

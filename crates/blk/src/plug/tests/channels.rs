@@ -39,7 +39,7 @@ fn retiring_channel_leaves_the_writes_of_others_to_them() {
         let mut rig = Setup::new().policy(policy).channels(2).build();
         let first = rig.write_on(0, 0, 8);
         let second = rig.write_on(1, 8, 8);
-        rig.channels[0].retire();
+        rig.channels[0].drain();
         assert_eq!(rig.end_on(0, End::ByZoneRules), [(first, Status::Ok)]);
         assert!(rig.channels[0].is_idle());
         drop(rig.channels.remove(0));
@@ -101,9 +101,9 @@ fn last_channel_on_a_shared_queue_stays_until_the_writes_of_others_on_it_are_don
     rig.ok();
     assert_eq!((rig.device.in_flight(0), rig.channels[0].outstanding()), (1, 0));
     assert!(rig.channels[0].is_idle(), "the third channel polls the queue as well");
-    rig.channels[2].retire();
+    rig.channels[2].drain();
     assert!(!rig.channels[0].is_idle() && rig.channels[2].is_idle());
-    rig.channels[0].retire();
+    rig.channels[0].drain();
     assert!(!rig.channels[0].is_idle() && !rig.channels[2].is_idle());
     rig.device.end(0, Status::Ok);
     assert_eq!(rig.poll_on(0), []);

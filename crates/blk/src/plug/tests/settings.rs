@@ -98,9 +98,9 @@ fn channel_that_was_told_that_it_can_go_may_go_though_the_last_sharer_retires_to
     let shares = |o: &mut QueueOptions| o.share_queues = true;
     let mut rig = Setup::new().channels(2).limits(|l| l.nr_queues = 1).options(shares).build();
     let write = rig.write_on(1, 0, 8);
-    rig.channels[0].retire();
+    rig.channels[0].drain();
     assert!(rig.channels[0].is_idle(), "the other sees to the hardware queue");
-    rig.channels[1].retire();
+    rig.channels[1].drain();
     drop(rig.channels.remove(0));
     rig.device.end(0, Status::Ok);
     assert_eq!(rig.poll(), [(write, Status::Ok)]);

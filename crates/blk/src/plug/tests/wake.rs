@@ -61,7 +61,7 @@ fn last_channel_on_a_shared_queue_is_woken_for_what_another_leaves_there() {
     assert_eq!(rig.channels[2].next_event(), rig.channels[0].next_event(), "they share a queue");
     rig.end_on(0, End::ByZoneRules);
     assert!(rig.channels[2].prepare_to_sleep());
-    rig.channels[0].retire();
+    rig.channels[0].drain();
     assert!(rig.channels[0].is_idle());
     drop(rig.channels.remove(0));
     assert_eq!(alarm.rings(), 1);

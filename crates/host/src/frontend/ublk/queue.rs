@@ -266,7 +266,7 @@ impl<D: Driver> Frontend for Queue<D> {
     }
 
     fn drain(&mut self, now: Nanos) -> bool {
-        self.channel.retire();
+        self.channel.drain();
         self.channel.submit_batch(now, &mut self.bios);
         self.channel.poll(now, &mut self.completions);
         self.completions.clear();

@@ -275,7 +275,7 @@ impl IoQueue {
         }
         self.attached.retain(|_, attached| {
             if attached.removed {
-                attached.channel.retire();
+                attached.channel.drain();
             }
             !attached.removed || !attached.channel.is_idle()
         });
@@ -324,8 +324,8 @@ impl IoQueue {
 
     /// Begins to drain the queue: no commands may be submitted, and plugged writes of other queues are
     /// left to them. When [`IoQueue::is_idle`], the queue can be dropped.
-    pub fn retire(&mut self) {
-        self.channels().for_each(Channel::retire);
+    pub fn drain(&mut self) {
+        self.channels().for_each(Channel::drain);
     }
 
     /// Whether nothing depends on this queue. Until then it has to be polled and must not be dropped,

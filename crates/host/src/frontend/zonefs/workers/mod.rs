@@ -268,7 +268,7 @@ impl Frontend for WorkerThread<'_> {
 
     fn drain(&mut self, now: Nanos) -> bool {
         let mut engine = self.worker.engine();
-        engine.channel.retire();
+        engine.channel.drain();
         engine.poll(now);
         engine.channel.is_idle()
     }
