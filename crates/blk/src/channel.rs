@@ -506,16 +506,15 @@ impl Channel {
         if admits || !self.ended.is_empty() || self.has_mail() {
             return Wake::Now;
         }
-        let device = self.hctx.with(|hctx| hctx.next_event());
-        let dispatches = !self.is_leaving();
-        let sched = match &self.sched {
-            Some(sched) if dispatches => sched.next_event(&mut self.hctx),
-            _ => Wake::Idle,
-        };
+        let mut wake = self.hctx.with(|hctx| hctx.next_event());
+        if let Some(sched) = &self.sched
+            && !self.is_leaving()
+        {
+            wake = wake.min(sched.next_event(&mut self.hctx));
+        }
         // What is not on this hardware queue waits in a plug, in the scheduler, on another channel's
         // hardware queue or for the queue to be unfrozen.
-        let elsewhere = if self.outstanding() > 0 { Wake::External } else { Wake::Idle };
-        device.min(sched).min(elsewhere)
+        if wake == Wake::Idle && self.outstanding() > 0 { Wake::External } else { wake }
     }
 
     /// Appends the file descriptors that become readable when [`Channel::poll`] may find something

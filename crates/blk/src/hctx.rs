@@ -232,7 +232,11 @@ impl Hctx {
 
     pub(crate) fn next_event(&self) -> Wake {
         if self.free_tags.len() < self.depth {
-            self.hw.next_event().min(Wake::At(self.next_timeout_check))
+            match self.hw.next_event() {
+                Wake::Now => Wake::Now,
+                Wake::At(at) => Wake::At(at.min(self.next_timeout_check)),
+                Wake::External | Wake::Idle => Wake::At(self.next_timeout_check),
+            }
         } else if self.waiting.is_empty() {
             Wake::Idle
         } else {
