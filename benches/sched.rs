@@ -1,13 +1,14 @@
-//! What schedulers cost, against no scheduler and against the same scheduler behind one lock: 512 B
+//! What schedulers cost, against no scheduler and against an elevator behind one lock: 512 B
 //! random reads on a device that takes no time, one hardware queue of 128 tags a thread.
 //!
 //! `cargo bench --bench sched`; words after `--` choose the rows whose names contain one. Ways are
 //! measured in turn, round after round, on machines that other work shares; the best round counts.
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use zonal_blk::sched::{Elevator, InFlight, MergeLimit, MqDeadline, MqDeadlineOptions, Scheduler};
+use zonal_blk::sched::Scheduler;
 use zonal_blk::{
     Bio, Channel, Device, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Sector, Status,
     Wake, Zone, ZoneNo,
@@ -36,9 +37,35 @@ fn limits(queue_depth: u16) -> Limits {
 /// Ends everything at the next poll.
 struct Null(Limits);
 
-/// The same with a scheduler in front, behind a mutex: what schedulers are like without the
-/// layer's dispatcher.
-struct OneLock(Limits, Mutex<(MqDeadline, InFlight)>);
+/// The same with an elevator in front, behind a mutex: what schedulers are like without the layer's
+/// dispatcher.
+struct OneLock(Limits, Mutex<Elevator>);
+
+/// Requests in the order of sectors, and of arrival at one sector.
+#[derive(Default)]
+struct Elevator {
+    waiting: BTreeMap<(Sector, u64), Box<Request>>,
+    arrived: u64,
+    /// Where the request that was dispatched last begins.
+    position: Sector,
+    in_flight: u64,
+}
+
+impl Elevator {
+    fn insert(&mut self, request: Box<Request>) {
+        self.arrived += 1;
+        self.waiting.insert((request.sector(), self.arrived), request);
+    }
+
+    /// The next request upwards, else the lowest.
+    fn dispatch(&mut self) -> Option<Box<Request>> {
+        let ahead = self.waiting.range((self.position, 0)..).next();
+        let key = *ahead.or_else(|| self.waiting.first_key_value())?.0;
+        self.position = key.0;
+        self.in_flight += 1;
+        self.waiting.remove(&key)
+    }
+}
 
 struct NullQueue(Vec<Box<Request>>);
 
@@ -94,10 +121,9 @@ impl HwQueue for OneLockQueue {
     /// Inserts and dispatches, each under the lock, as the kernel's schedulers did up to 6.8.
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
         let lock = || self.0.1.lock().expect("the one lock");
-        lock().0.insert(now, request);
-        let (sched, flight) = &mut *lock();
-        if let Some(request) = sched.dispatch(now, flight) {
-            flight.sent(&request);
+        lock().insert(request);
+        let next = lock().dispatch();
+        if let Some(request) = next {
             self.1.start(now, request)?;
         }
         Ok(())
@@ -106,8 +132,8 @@ impl HwQueue for OneLockQueue {
     fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
         let before = done.len();
         self.1.poll(now, done);
-        for request in &done[before..] {
-            self.0.1.lock().expect("the one lock").1.completed(request);
+        for _ in &done[before..] {
+            self.0.1.lock().expect("the one lock").in_flight -= 1;
         }
     }
 
@@ -234,9 +260,7 @@ impl Run {
     fn new(variant: &str, row: Row) -> Self {
         let scheduler = variant.parse().unwrap_or(Scheduler::None);
         let device: Arc<dyn Device> = if variant == "one lock" {
-            let merge = MergeLimit { max_sectors: 2560 };
-            let sched = MqDeadline::new(MqDeadlineOptions::default(), merge, None);
-            Arc::new(OneLock(limits(row.tags), Mutex::new((sched, InFlight::default()))))
+            Arc::new(OneLock(limits(row.tags), Mutex::default()))
         } else {
             Arc::new(Null(limits(row.tags)))
         };

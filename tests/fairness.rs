@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 use zonal_blk::Clock;
-use zonal_blk::sched::{Prio, PrioClass, Scheduler};
+use zonal_blk::sched::Scheduler;
 use zonal_blk::{
-    Bio, Channel, Device, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Sector, Status,
-    Wake, Zone, ZoneNo,
+    Bio, Channel, Device, HwQueue, Limits, Nanos, Op, Prio, PrioClass, Queue, QueueOptions,
+    Request, Sector, Status, Wake, Zone, ZoneNo,
 };
 use zonal_host::RealClock;
 

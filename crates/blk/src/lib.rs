@@ -110,7 +110,7 @@ pub mod units;
 mod wake;
 pub mod zone;
 
-pub use bio::{Bio, BioFlags, Completion, Op};
+pub use bio::{Bio, BioFlags, Completion, Op, Prio, PrioClass};
 pub use buf::Buf;
 pub use channel::Channel;
 pub use device::{Abort, Device, HwQueue};

@@ -15,7 +15,7 @@ use crate::plug::{
 };
 use crate::probe::mark;
 use crate::request::{Request, RequestList};
-use crate::sched::Scheduler;
+use crate::sched::{MergeLimit, Scheduler};
 use crate::split;
 use crate::status::Status;
 use crate::sync::{AtomicBool, AtomicU8, Mutex, MutexGuard, Ordering, fence, store_before_load};
@@ -23,7 +23,7 @@ use crate::units::{Nanos, Sector, ZoneNo};
 use crate::wake::Sleeper;
 use crate::zone::Zone;
 pub(crate) use settings::ChannelConfig;
-use settings::Settings;
+use settings::{Settings, zones_to_lock};
 use std::sync::Arc;
 
 /// How a queue treats its I/O.
@@ -197,17 +197,25 @@ impl Queue {
         options: QueueOptions,
     ) -> Result<Arc<Self>, AttachError> {
         attach::check_limits(device.limits(), options.power_of_two_zones)?;
-        let mut limits = attach::normalise(device.limits(), &options);
+        let mut limits = attach::normalise(device.limits(), options.emulate_append);
+        let merge = MergeLimit { max_sectors: if options.merge { limits.max_sectors } else { 0 } };
         let plugs = if limits.nr_zones > 0 {
-            let (plugs, sequential) = ZonePlugs::attach(Arc::clone(&device), &limits, &options)?;
+            let (plugs, sequential) = ZonePlugs::attach(
+                Arc::clone(&device),
+                &limits,
+                merge.max_sectors,
+                options.wp_recovery,
+            )?;
             attach::drop_unreachable(&mut limits, sequential);
             Some(plugs)
         } else {
             None
         };
         let zone_write = options.zone_write.unwrap_or(ZoneWrite::default_for(&limits));
-        let settings = Settings::new(&limits, &options);
-        let queue = Queue {
+        let zones = zones_to_lock(&*device, &limits, zone_write, &options.scheduler)
+            .map_err(|error| error.at_attach(&options.scheduler))?;
+        let settings = Settings::new(&limits, &options, merge, zones);
+        Ok(Arc::new(Queue {
             device,
             limits,
             plugs,
@@ -219,9 +227,7 @@ impl Queue {
             gate: Gate::new(),
             sleepers_with_room: AtomicBool::new(false),
             channels: Mutex::default(),
-        };
-        queue.lock_zones(zone_write).map_err(|e| e.at_attach(&options.scheduler))?;
-        Ok(Arc::new(queue))
+        }))
     }
 
     /// The limits of the device as the layer found them; [`Queue::max_sectors`] and
@@ -307,8 +313,11 @@ impl Queue {
             // Without plugs nothing kept track of the write pointers.
             plugs.resync_all().map_err(SwitchError::Report)?;
         }
-        self.lock_zones(policy)?;
         mark!(PolicyChanged if policy != self.zone_write());
+        if [policy, self.zone_write()].contains(&ZoneWrite::Lock) {
+            // The zone locks are the scheduler's.
+            return self.rebuild_scheduler(policy, |_| ());
+        }
         self.zone_write.store(policy as u8, Ordering::Relaxed);
         Ok(())
     }

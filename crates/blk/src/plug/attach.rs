@@ -1,9 +1,8 @@
 //! Reads and checks a device's zones when a queue is attached (A39).
-use super::{Qd1, Slot, ZonePlug, ZonePlugs};
+use super::{Qd1, Slot, WpRecovery, ZonePlug, ZonePlugs};
 use crate::device::Device;
 use crate::limits::Limits;
 use crate::lock::SpinLock;
-use crate::queue::QueueOptions;
 use crate::status::Status;
 use crate::sync::AtomicU32;
 use crate::units::{Sector, ZoneNo};
@@ -77,9 +76,9 @@ pub(crate) fn check_limits(limits: &Limits, power_of_two: bool) -> Result<(), At
 
 /// The limits as the layer uses them: appends that are emulated have none of the device's (A23);
 /// write zeroes end at whole LBAs.
-pub(crate) fn normalise(limits: &Limits, options: &QueueOptions) -> Limits {
+pub(crate) fn normalise(limits: &Limits, emulate_append: bool) -> Limits {
     let mut limits = limits.clone();
-    if options.emulate_append {
+    if emulate_append {
         limits.append_max_sectors = 0;
     }
     limits.max_write_zeroes_sectors -= limits.max_write_zeroes_sectors % limits.lba_sectors();
@@ -100,7 +99,8 @@ impl ZonePlugs {
     pub(crate) fn attach(
         device: Arc<dyn Device>,
         limits: &Limits,
-        options: &QueueOptions,
+        merge_max_sectors: u32,
+        recovery: WpRecovery,
     ) -> Result<(Self, u32), AttachError> {
         let nr_zones = limits.nr_zones as usize;
         let mut slots = Vec::with_capacity(nr_zones);
@@ -144,9 +144,9 @@ impl ZonePlugs {
             zone_size: limits.zone_size,
             capacity,
             last_capacity,
-            merge_max_sectors: AtomicU32::new(if options.merge { limits.max_sectors } else { 0 }),
+            merge_max_sectors: AtomicU32::new(merge_max_sectors),
             emulate_append: limits.append_max_sectors == 0,
-            recovery: options.wp_recovery,
+            recovery,
             qd1: Qd1::new(),
             alive: AtomicU32::new(0),
         };

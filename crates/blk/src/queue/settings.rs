@@ -6,12 +6,13 @@
 //! ([`Gate::changes`](crate::gate::Gate::changes)). Every change rebuilds the scheduler, so a
 //! channel that has not seen it cannot dispatch the others' requests under the old configuration.
 use super::{Queue, QueueOptions, SwitchError};
+use crate::device::Device;
 use crate::limits::Limits;
 use crate::plug::ZoneWrite;
 use crate::probe::{mark, mutant};
 use crate::sched::{ClassCounters, MergeLimit, SchedHandle, SchedInstance, Scheduler, ZoneLocks};
 use crate::split::FastPath;
-use crate::sync::MutexGuard;
+use crate::sync::{MutexGuard, Ordering};
 use crate::units::{Nanos, ZoneNo};
 
 #[derive(Clone)]
@@ -25,10 +26,15 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub(super) fn new(limits: &Limits, options: &QueueOptions) -> Self {
+    pub(super) fn new(
+        limits: &Limits,
+        options: &QueueOptions,
+        merge: MergeLimit,
+        zones: Option<ZoneLocks>,
+    ) -> Self {
         Settings {
             scheduler: options.scheduler,
-            sched: SchedInstance::new(options.scheduler, limits, options.merge),
+            sched: SchedInstance::new(options.scheduler, limits, merge, zones),
             max_sectors: limits.max_sectors,
             nr_requests: limits.queue_depth,
             io_timeout: options.io_timeout,
@@ -113,7 +119,7 @@ impl Queue {
     /// # Errors
     /// [`SwitchError`] says what is missing; the scheduler is then unchanged.
     pub fn set_scheduler(&self, scheduler: Scheduler) -> Result<(), SwitchError> {
-        self.rebuild_scheduler(|settings| {
+        self.rebuild_scheduler(self.zone_write(), |settings| {
             mark!(SchedulerChanged if settings.scheduler != scheduler);
             settings.scheduler = scheduler;
         })
@@ -132,7 +138,7 @@ impl Queue {
                 "the longest command is a number of blocks up to the device's longest",
             ));
         }
-        self.rebuild_scheduler(|settings| {
+        self.rebuild_scheduler(self.zone_write(), |settings| {
             mark!(LimitsChanged if settings.max_sectors != max_sectors);
             settings.max_sectors = max_sectors;
         })?;
@@ -144,20 +150,23 @@ impl Queue {
         Ok(())
     }
 
-    /// Applies a change and rebuilds the scheduler.
-    fn rebuild_scheduler(&self, change: impl FnOnce(&mut Settings)) -> Result<(), SwitchError> {
+    /// Applies a change of the settings or of the zone-write policy, and rebuilds the scheduler.
+    pub(super) fn rebuild_scheduler(
+        &self,
+        policy: ZoneWrite,
+        change: impl FnOnce(&mut Settings),
+    ) -> Result<(), SwitchError> {
         self.require_quiescent()?;
         let mut next = self.settings().clone();
         change(&mut next);
-        let zones = self.zones_to_lock(self.zone_write(), &next.scheduler)?;
         let limits = Limits { max_sectors: next.max_sectors, ..self.limits.clone() };
+        let zones = zones_to_lock(&*self.device, &limits, policy, &next.scheduler)?;
         if !mutant!(SchedulerStays) {
-            next.sched = SchedInstance::new(next.scheduler, &limits, self.merge);
-        }
-        if let Some(sched) = &next.sched {
-            sched.set_zone_locks(zones);
+            let merge = self.merge_limit(next.max_sectors);
+            next.sched = SchedInstance::new(next.scheduler, &limits, merge, zones);
         }
         *self.settings() = next;
+        self.zone_write.store(policy as u8, Ordering::Relaxed);
         self.gate.changed();
         Ok(())
     }
@@ -173,7 +182,7 @@ impl Queue {
                 "requests in flight are 1 up to the device's most",
             ));
         }
-        self.rebuild_scheduler(|settings| settings.nr_requests = nr_requests)
+        self.rebuild_scheduler(self.zone_write(), |settings| settings.nr_requests = nr_requests)
     }
 
     /// Changes how long requests may be with the device, while the queue is frozen and quiescent.
@@ -181,35 +190,26 @@ impl Queue {
     /// # Errors
     /// [`SwitchError`] says what is missing; the timeout is then unchanged.
     pub fn set_io_timeout(&self, io_timeout: Nanos) -> Result<(), SwitchError> {
-        self.rebuild_scheduler(|settings| settings.io_timeout = io_timeout)
+        self.rebuild_scheduler(self.zone_write(), |settings| settings.io_timeout = io_timeout)
     }
+}
 
-    /// Has the scheduler hold back writes by zone if that is the policy.
-    pub(super) fn lock_zones(&self, policy: ZoneWrite) -> Result<(), SwitchError> {
-        let scheduler = self.scheduler();
-        let zones = self.zones_to_lock(policy, &scheduler)?;
-        if let Some(sched) = &self.settings().sched {
-            sched.set_zone_locks(zones);
-        }
-        Ok(())
+/// The zones of which mq-deadline keeps all writes but one, if that is the policy.
+pub(super) fn zones_to_lock(
+    device: &dyn Device,
+    limits: &Limits,
+    policy: ZoneWrite,
+    scheduler: &Scheduler,
+) -> Result<Option<ZoneLocks>, SwitchError> {
+    if policy != ZoneWrite::Lock || limits.nr_zones == 0 {
+        return Ok(None);
     }
-
-    fn zones_to_lock(
-        &self,
-        policy: ZoneWrite,
-        scheduler: &Scheduler,
-    ) -> Result<Option<ZoneLocks>, SwitchError> {
-        if policy != ZoneWrite::Lock || self.limits.nr_zones == 0 {
-            return Ok(None);
-        }
-        if !scheduler.locks_zones() {
-            return Err(SwitchError::Unsuitable(
-                "zone write locking needs the scheduler mq-deadline",
-            ));
-        }
-        let mut zones = Vec::new();
-        self.report_zones(ZoneNo(0), self.limits.nr_zones as usize, &mut zones)
-            .map_err(SwitchError::Report)?;
-        Ok(Some(ZoneLocks::new(&self.limits, &zones)))
+    if !scheduler.locks_zones() {
+        return Err(SwitchError::Unsuitable("zone write locking needs the scheduler mq-deadline"));
     }
+    let mut zones = Vec::new();
+    device
+        .report_zones(ZoneNo(0), limits.nr_zones as usize, &mut zones)
+        .map_err(SwitchError::Report)?;
+    Ok(Some(ZoneLocks::new(limits, &zones)))
 }

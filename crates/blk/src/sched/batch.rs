@@ -4,7 +4,7 @@
 //! dispatch them if it had just these: ascending from where this channel's last batch ended, then
 //! from the oldest that is left, until none is. Touches nothing shared, so threads that submit
 //! batches at the same time do not meet.
-use super::merge::MergeLimit;
+use super::elevator::MergeLimit;
 use crate::bio::Op;
 use crate::request::Request;
 
@@ -229,7 +229,8 @@ fn can_front_merge(
 #[cfg(test)]
 mod tests {
     use super::super::elevator::{Elevator, InFlight};
-    use super::super::mq_deadline::{MqDeadline, MqDeadlineOptions};
+    use super::super::mq_deadline::MqDeadline;
+    use super::super::options::MqDeadlineOptions;
     use super::super::testing::{Spec, ids};
     use super::*;
     use crate::units::Nanos;

@@ -14,12 +14,10 @@
 //! `rerun`. The one exchanges `rerun` before it looks at the lock, the other after it has released it
 //! the lock: the later of the two exchanges sees what the other thread did before. Only a holder
 //! takes `rerun` back, before it collects.
-use super::counters::{ClassCounters, CounterSums};
 use super::elevator::{CompletedRequest, Elevator, InFlight};
-use super::insert_list::{InsertList, PendingUpdates};
-use super::zone_lock::ZoneLocks;
-use crate::probe::{contended, mark};
-use crate::request::Request;
+use crate::bio::{Op, PrioClass};
+use crate::probe::{contended, mark, mutant};
+use crate::request::{Request, RequestList};
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::units::Nanos;
 use std::sync::{Arc, TryLockError};
@@ -35,8 +33,9 @@ struct SharedFlags {
     /// The priority classes that are about, as a set of bits, or [`NO_BYPASS`].
     classes: AtomicU8,
     /// Writes go through the scheduler even when nothing waits.
-    no_write_bypass: AtomicBool,
-    wants_completions: AtomicBool,
+    no_write_bypass: bool,
+    /// [`Elevator::wants_completions`].
+    wants_completions: bool,
 }
 
 /// A scheduler with its lock and its flags.
@@ -86,8 +85,8 @@ impl Dispatcher {
             flags: SharedFlags {
                 has_work: AtomicBool::new(false),
                 classes: AtomicU8::new(classes),
-                no_write_bypass: AtomicBool::new(bypass.limits_writes || wants_completions),
-                wants_completions: AtomicBool::new(wants_completions),
+                no_write_bypass: bypass.limits_writes || wants_completions,
+                wants_completions,
             },
             rerun: AtomicBool::new(false),
             closing: AtomicBool::new(false),
@@ -163,7 +162,7 @@ impl Dispatcher {
     pub(super) fn may_bypass(&self, class: usize, read: bool) -> bool {
         !self.has_work()
             && self.flags.classes.load(Ordering::Relaxed) == 1 << class
-            && (read || !self.flags.no_write_bypass.load(Ordering::Relaxed))
+            && (read || !self.flags.no_write_bypass)
     }
 
     /// The class of everything that is with the device, if there is but one and nobody asks what
@@ -172,15 +171,13 @@ impl Dispatcher {
     #[inline]
     pub(super) fn only_class(&self) -> Option<usize> {
         let classes = self.flags.classes.load(Ordering::Relaxed);
-        let one = classes.is_power_of_two()
-            && classes != NO_BYPASS
-            && !self.flags.no_write_bypass.load(Ordering::Relaxed);
+        let one = classes.is_power_of_two() && classes != NO_BYPASS && !self.flags.no_write_bypass;
         one.then(|| classes.trailing_zeros() as usize)
     }
 
     #[inline]
     pub(super) fn wants_completions(&self) -> bool {
-        self.flags.wants_completions.load(Ordering::Relaxed)
+        self.flags.wants_completions
     }
 
     /// When to dispatch next, with room to send; `None` if that depends on what happens.
@@ -229,18 +226,6 @@ impl Dispatcher {
     /// Sets the weight of a process.
     pub(super) fn set_weight(&self, process: u32, weight: u16) {
         self.with_core(|core| core.elevator.set_weight(process, weight));
-    }
-
-    /// Changes whether writes are held back by zone. Nothing may be inside.
-    pub(super) fn set_zone_locks(&self, zones: Option<ZoneLocks>) {
-        let (wants_completions, limits_writes) = self.with_core(|core| {
-            core.collect(&mut PendingUpdates::default(), false);
-            core.elevator.set_zone_locks(zones);
-            (core.elevator.wants_completions(), core.limits_writes)
-        });
-        let keeps = limits_writes || wants_completions;
-        self.flags.no_write_bypass.store(keeps, Ordering::Relaxed);
-        self.flags.wants_completions.store(wants_completions, Ordering::Relaxed);
     }
 
     /// The counters of each class, the most urgent first.
@@ -315,7 +300,7 @@ impl Core {
             let class = request.prio().class.index();
             self.totals.classes[class].dispatched += 1;
             self.totals.not_reads =
-                self.totals.not_reads.wrapping_add(u64::from(request.op() != crate::Op::Read));
+                self.totals.not_reads.wrapping_add(u64::from(request.op() != Op::Read));
             out.push(request);
             has_work = !self.elevator.is_empty();
         }
@@ -416,5 +401,183 @@ impl Core {
             totals.add(&insert_list.counters);
         }
         totals
+    }
+}
+
+/// What a channel has for the scheduler, in the order it happened within each list.
+#[derive(Debug, Default)]
+pub(super) struct PendingUpdates {
+    pub(super) requests: RequestList,
+    pub(super) completions: Vec<CompletedRequest>,
+}
+
+impl PendingUpdates {
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.is_empty() && self.completions.is_empty()
+    }
+}
+
+/// The list of one channel, and its counters. A cache line of its own: each channel writes its counters
+/// with every I/O.
+#[repr(align(128))]
+#[derive(Debug)]
+pub(super) struct InsertList {
+    pub(super) counters: ChannelCounters,
+    /// Read without the lock.
+    filled: AtomicBool,
+    /// The channel was dropped and adds nothing more.
+    closed: AtomicBool,
+    updates: Mutex<PendingUpdates>,
+}
+
+impl InsertList {
+    pub(super) fn new() -> Self {
+        InsertList {
+            counters: ChannelCounters::new(),
+            filled: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            updates: Mutex::new(PendingUpdates::default()),
+        }
+    }
+
+    /// Appends what the channel has.
+    pub(super) fn put(&self, updates: &mut PendingUpdates) {
+        let mut here = self.updates.lock().expect("insertion list lock");
+        while let Some(request) = updates.requests.pop_front() {
+            here.requests.push_back(request);
+        }
+        here.completions.append(&mut updates.completions);
+        self.filled.store(!mutant!(IntakeUnseen), Ordering::Release);
+    }
+
+    pub(super) fn is_filled(&self) -> bool {
+        self.filled.load(Ordering::Acquire)
+    }
+
+    /// Takes what is there, leaving `empty` in its place for its capacity.
+    pub(super) fn take(&self, empty: &mut PendingUpdates) {
+        debug_assert!(empty.is_empty());
+        let mut here = self.updates.lock().expect("insertion list lock");
+        std::mem::swap(&mut *here, empty);
+        self.filled.store(false, Ordering::Relaxed);
+    }
+
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+}
+
+/// The requests of one priority class. What was inserted and neither merged nor dispatched waits;
+/// what was dispatched and has not completed is with the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassCounters {
+    /// Requests that came to the scheduler.
+    pub inserted: u64,
+    /// Requests that went on as part of another's command.
+    pub merged: u64,
+    /// Commands sent to the device.
+    pub dispatched: u64,
+    /// Commands that the device has ended.
+    pub completed: u64,
+}
+
+/// What one channel sent past the waiting line and what ended on it. One thread writes, any may
+/// read.
+///
+/// What ended is counted in the one order of all sequentially consistent operations: a thread
+/// counts and then looks for waiting requests, the dispatcher announces them and then sums the
+/// counters, so one of the two sees the other ([`super::dispatcher`]).
+#[derive(Debug)]
+pub(super) struct ChannelCounters {
+    sent: [AtomicU64; 3],
+    merged: [AtomicU64; 3],
+    completed: [AtomicU64; 3],
+    not_reads_sent: AtomicU64,
+    not_reads_ended: AtomicU64,
+}
+
+fn zero() -> AtomicU64 {
+    AtomicU64::new(0)
+}
+
+/// Adds without the cost of an atomic addition: nobody else writes.
+fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+}
+
+impl ChannelCounters {
+    pub(super) fn new() -> Self {
+        ChannelCounters {
+            sent: std::array::from_fn(|_| zero()),
+            merged: std::array::from_fn(|_| zero()),
+            completed: std::array::from_fn(|_| zero()),
+            not_reads_sent: zero(),
+            not_reads_ended: zero(),
+        }
+    }
+
+    /// Commands of one class went straight to the device.
+    #[inline]
+    pub(super) fn sent(&self, class: PrioClass, commands: u64, reads: bool) {
+        add(&self.sent[class.index()], commands);
+        if !reads {
+            add(&self.not_reads_sent, commands);
+        }
+    }
+
+    pub(super) fn merged(&self, class: PrioClass, requests: u64) {
+        add(&self.merged[class.index()], requests);
+    }
+
+    /// Commands of one class have ended. Whether they were reads is not counted.
+    #[inline]
+    pub(super) fn completed_in(&self, class: usize, commands: u64) {
+        self.completed[class].fetch_add(commands, Ordering::SeqCst);
+    }
+
+    /// Commands have ended.
+    pub(super) fn completed(&self, done: &[Box<Request>]) {
+        let (mut classes, mut not_reads) = ([0; 3], 0);
+        for request in done {
+            classes[request.prio().class.index()] += 1;
+            not_reads += u64::from(request.op() != Op::Read);
+        }
+        self.not_reads_ended.fetch_add(not_reads, Ordering::SeqCst);
+        for (counter, n) in self.completed.iter().zip(classes) {
+            counter.fetch_add(n, Ordering::SeqCst);
+        }
+    }
+}
+
+/// The sums of what went through the waiting line and of tallies.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CounterSums {
+    pub(super) classes: [ClassCounters; 3],
+    pub(super) not_reads: u64,
+}
+
+impl CounterSums {
+    pub(super) fn add(&mut self, counters: &ChannelCounters) {
+        let get = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
+        for (class, total) in self.classes.iter_mut().enumerate() {
+            let (sent, merged) = (get(&counters.sent[class]), get(&counters.merged[class]));
+            total.inserted += sent + merged;
+            total.merged += merged;
+            total.dispatched += sent;
+            total.completed += get(&counters.completed[class]);
+        }
+        let not_reads = get(&counters.not_reads_sent).wrapping_sub(get(&counters.not_reads_ended));
+        self.not_reads = self.not_reads.wrapping_add(not_reads);
+    }
+
+    /// What is with the device. A command that one thread sends while another counts may be
+    /// missing, its end never counts without it.
+    pub(super) fn in_flight(&self) -> InFlight {
+        let flying = |c: ClassCounters| c.dispatched.saturating_sub(c.completed);
+        InFlight { by_class: self.classes.map(flying), not_reads: self.not_reads }
     }
 }

@@ -2,14 +2,12 @@
 //!
 //! A scheduler is a plain type without locks and without a clock, used by one thread at a time.
 //! Each request that is inserted is dispatched once, itself or merged behind another.
-use super::prio::PrioClass;
-use super::zone_lock::ZoneLocks;
 use crate::bio::{BioFlags, Op};
 use crate::request::Request;
 use crate::units::{Nanos, ZoneNo};
 
 /// A scheduler (`struct elevator_mq_ops`, Linux 6.12).
-pub trait Elevator: Send {
+pub(super) trait Elevator: Send {
     /// Inserts a request. Requests come in the order of [`Request::queued_at`].
     fn insert(&mut self, now: Nanos, request: Box<Request>);
 
@@ -57,16 +55,11 @@ pub trait Elevator: Send {
 
     /// Sets the weight of a process, 1 to 1000.
     fn set_weight(&mut self, _process: u32, _weight: u16) {}
-
-    /// Turns zone write locking on or off. Only for [`Scheduler::locks_zones`](super::Scheduler::locks_zones).
-    fn set_zone_locks(&mut self, zones: Option<ZoneLocks>) {
-        assert!(zones.is_none(), "the scheduler has no zone write locking");
-    }
 }
 
 /// What is in flight, by what schedulers distinguish; counted by whoever sends the requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InFlight {
+pub(super) struct InFlight {
     /// Commands by priority class.
     pub by_class: [u64; 3],
     /// Commands that are not reads.
@@ -79,17 +72,11 @@ impl InFlight {
         self.by_class[request.prio().class.index()] += 1;
         self.not_reads += u64::from(request.op() != Op::Read);
     }
-
-    /// A request has completed.
-    pub fn completed(&mut self, request: &Request) {
-        self.by_class[request.prio().class.index()] -= 1;
-        self.not_reads -= u64::from(request.op() != Op::Read);
-    }
 }
 
 /// What a scheduler needs to know about a completed request.
 #[derive(Clone, Copy, Debug)]
-pub struct CompletedRequest {
+pub(super) struct CompletedRequest {
     /// When.
     pub at: Nanos,
     /// When the request came to the scheduler.
@@ -102,8 +89,6 @@ pub struct CompletedRequest {
     pub nr_sectors: u32,
     /// Its operation.
     pub op: Op,
-    /// Its class.
-    pub class: PrioClass,
     /// Whether it was asynchronous ([`BioFlags::ASYNC`]).
     pub is_async: bool,
     /// Its zone.
@@ -131,7 +116,6 @@ impl CompletedRequest {
             process: request.process(),
             nr_sectors: request.nr_sectors(),
             op: request.op(),
-            class: request.prio().class,
             is_async: request.flags().contains(BioFlags::ASYNC),
             zone: request.zone(),
         }
@@ -160,5 +144,31 @@ impl OpClass {
             | Op::ZoneReset
             | Op::ZoneResetAll => OpClass::First,
         }
+    }
+}
+
+/// What commands may be merged into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MergeLimit {
+    /// The longest command in sectors; 0 for no merging.
+    pub max_sectors: u32,
+}
+
+impl MergeLimit {
+    /// Whether `back` can go out behind `front` in one command. A write that holds its zone's plug
+    /// cannot: the plug lets one through at a time and has merged what waits there already.
+    pub(crate) fn joins(self, front: &Request, back: &Request) -> bool {
+        front.can_append(back, self.max_sectors)
+            && matches!(front.op(), Op::Read | Op::Write)
+            && front.zone() == back.zone()
+            && front.prio() == back.prio()
+            && !front.plugged
+            && !back.plugged
+    }
+
+    /// Whether a request that begins at `sector` can be the front of one at `next`, as far as the
+    /// sectors say.
+    pub(super) fn reaches(self, sector: u64, next: u64) -> bool {
+        next - sector < u64::from(self.max_sectors)
     }
 }

@@ -3,9 +3,8 @@
 
 mod tests {
     use crate::request::{Request, RequestList};
-    use crate::sched::dispatcher::{BypassPolicy, Dispatcher};
+    use crate::sched::dispatcher::{BypassPolicy, Dispatcher, InsertList, PendingUpdates};
     use crate::sched::elevator::{Elevator, InFlight};
-    use crate::sched::insert_list::{InsertList, PendingUpdates};
     use crate::sched::testing::{Spec, ids};
     use crate::units::Nanos;
     use loom::sync::atomic::{AtomicU32, Ordering};

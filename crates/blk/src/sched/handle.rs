@@ -10,11 +10,9 @@
 //!   else         queued --> Dispatcher: collect, order, up to room -> hctx
 //! ```
 use super::batch::{self, Batch};
-use super::dispatcher::Dispatcher;
-use super::elevator::{CompletedRequest, OpClass};
-use super::insert_list::{InsertList, PendingUpdates};
-use super::merge::MergeLimit;
-use super::prio::PrioClass;
+use super::dispatcher::{Dispatcher, InsertList, PendingUpdates};
+use super::elevator::{CompletedRequest, MergeLimit, OpClass};
+use crate::bio::PrioClass;
 use crate::hctx::HctxRef;
 use crate::request::Request;
 use crate::units::Nanos;

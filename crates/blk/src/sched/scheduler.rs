@@ -1,14 +1,11 @@
 //! Which scheduler a queue has, by name and with its attributes.
-use super::attr::{self, AttrError, AttrValue};
-use super::bfq::{Bfq, BfqOptions};
-use super::counters::ClassCounters;
-use super::dispatcher::{BypassPolicy, Dispatcher};
-use super::elevator::Elevator;
+use super::bfq::Bfq;
+use super::dispatcher::{BypassPolicy, ClassCounters, Dispatcher};
+use super::elevator::{Elevator, MergeLimit};
 use super::handle::{self, BatchSorting, SchedHandle};
-use super::kyber::{Kyber, KyberOptions};
-use super::merge::MergeLimit;
-use super::mq_deadline::{MqDeadline, MqDeadlineOptions};
-use super::zone_lock::ZoneLocks;
+use super::kyber::Kyber;
+use super::mq_deadline::{MqDeadline, ZoneLocks};
+use super::options::{self, AttrError, AttrValue, BfqOptions, KyberOptions, MqDeadlineOptions};
 use crate::limits::Limits;
 use crate::units::Nanos;
 use std::fmt;
@@ -77,12 +74,14 @@ impl Scheduler {
     pub fn set(&mut self, attribute: &str, value: &str) -> Result<(), AttrError> {
         let name = self.name();
         match self {
-            Scheduler::None => attr::set::<()>(name, &[], &mut (), attribute, value),
+            Scheduler::None => options::set::<()>(name, &[], &mut (), attribute, value),
             Scheduler::MqDeadline(o) => {
-                attr::set(name, MqDeadlineOptions::ATTRIBUTES, o, attribute, value)
+                options::set(name, MqDeadlineOptions::ATTRIBUTES, o, attribute, value)
             }
-            Scheduler::Bfq(o) => attr::set(name, BfqOptions::ATTRIBUTES, o, attribute, value),
-            Scheduler::Kyber(o) => attr::set(name, KyberOptions::ATTRIBUTES, o, attribute, value),
+            Scheduler::Bfq(o) => options::set(name, BfqOptions::ATTRIBUTES, o, attribute, value),
+            Scheduler::Kyber(o) => {
+                options::set(name, KyberOptions::ATTRIBUTES, o, attribute, value)
+            }
         }
     }
 
@@ -90,9 +89,9 @@ impl Scheduler {
     pub fn attributes(&self) -> Vec<AttrValue> {
         match self {
             Scheduler::None => Vec::new(),
-            Scheduler::MqDeadline(o) => attr::list(MqDeadlineOptions::ATTRIBUTES, o),
-            Scheduler::Bfq(o) => attr::list(BfqOptions::ATTRIBUTES, o),
-            Scheduler::Kyber(o) => attr::list(KyberOptions::ATTRIBUTES, o),
+            Scheduler::MqDeadline(o) => options::list(MqDeadlineOptions::ATTRIBUTES, o),
+            Scheduler::Bfq(o) => options::list(BfqOptions::ATTRIBUTES, o),
+            Scheduler::Kyber(o) => options::list(KyberOptions::ATTRIBUTES, o),
         }
     }
 
@@ -110,9 +109,14 @@ pub(crate) struct SchedInstance {
 }
 
 impl SchedInstance {
-    /// Sets up a queue's scheduler; `None` for [`Scheduler::None`].
-    pub(crate) fn new(scheduler: Scheduler, limits: &Limits, merge: bool) -> Option<Self> {
-        let limit = MergeLimit { max_sectors: if merge { limits.max_sectors } else { 0 } };
+    /// Sets up a queue's scheduler; `None` for [`Scheduler::None`]. With `zones`, which only
+    /// mq-deadline has a use for, it keeps to one write per sequential zone.
+    pub(crate) fn new(
+        scheduler: Scheduler,
+        limits: &Limits,
+        limit: MergeLimit,
+        zones: Option<ZoneLocks>,
+    ) -> Option<Self> {
         let mut sorting = BatchSorting { limit, front_merges: true, longest: 0 };
         let mut bypass = BypassPolicy::default();
         let elevator: Box<dyn Elevator> = match scheduler {
@@ -126,24 +130,18 @@ impl SchedInstance {
                 }
                 bypass =
                     BypassPolicy { bypass_allowed: true, limits_writes: options.async_depth > 0 };
-                Box::new(MqDeadline::new(options, limit, None))
+                Box::new(MqDeadline::new(options, limit, zones))
             }
             Scheduler::Bfq(options) => Box::new(Bfq::new(options, limit, limits.rotational)),
             Scheduler::Kyber(options) => Box::new(Kyber::new(options, limit)),
         };
-        let dispatcher = Dispatcher::new(elevator, bypass);
-        let dispatcher = Arc::new(dispatcher);
+        let dispatcher = Arc::new(Dispatcher::new(elevator, bypass));
         Some(SchedInstance { dispatcher, sorting })
     }
 
     /// Connects a channel, of which nothing is inside.
     pub(crate) fn handle(&self, channel: u32) -> SchedHandle {
         SchedHandle::new(Arc::clone(&self.dispatcher), self.sorting, channel)
-    }
-
-    /// Changes whether writes are held back by zone. Nothing may be inside.
-    pub(crate) fn set_zone_locks(&self, zones: Option<ZoneLocks>) {
-        self.dispatcher.set_zone_locks(zones);
     }
 
     pub(crate) fn counters(&self) -> [ClassCounters; 3] {

@@ -1,6 +1,5 @@
 //! Requests for the tests of schedulers.
-use super::prio::Prio;
-use crate::bio::{Bio, BioFlags, Op};
+use crate::bio::{Bio, BioFlags, Op, Prio};
 use crate::request::Request;
 use crate::units::{Nanos, Sector, ZoneNo};
 

@@ -1,6 +1,6 @@
 //! The stage at work between channels and a device.
 use super::*;
-use crate::bio::{Bio, Op};
+use crate::bio::{Bio, Op, Prio, PrioClass};
 use crate::device::{Device, HwQueue};
 use crate::hctx::IO_TIMEOUT;
 use crate::limits::Limits;

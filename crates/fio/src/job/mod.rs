@@ -14,8 +14,7 @@ pub use trace::{
     RecordOptions, ReplayOptions,
 };
 
-use zonal_blk::Nanos;
-use zonal_blk::sched::Prio;
+use zonal_blk::{Nanos, Prio};
 
 /// The default seed, as in fio: a job file runs the same each time.
 pub const FIXED_SEED: u64 = 0x89;

@@ -6,7 +6,7 @@ use super::number::format_size;
 use crate::job::{DataDir, Extent, FIXED_SEED, Job, PatternProgram, Rw, VerifyMethod, ZoneMode};
 use crate::verify::header_fits;
 use thiserror::Error;
-use zonal_blk::sched::Prio;
+use zonal_blk::Prio;
 
 /// The values set so far. A section of a job file starts with a copy of those of `[global]`.
 #[derive(Clone, Debug)]

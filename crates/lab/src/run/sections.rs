@@ -4,7 +4,7 @@ use crate::devices::{AttachedDevice, Devices};
 use crate::executor::FinishedTask;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use zonal_blk::sched::PrioClass;
+use zonal_blk::PrioClass;
 use zonal_fio::job::DataDir;
 use zonal_fio::stats::IoStats;
 

@@ -1,8 +1,7 @@
 //! Each bio from submission to completion.
 use super::{CheckResult, Violation, require};
 use crate::fault::BioPart;
-use zonal_blk::sched::Prio;
-use zonal_blk::{BioFlags, Completion, Op, Sector, Status};
+use zonal_blk::{BioFlags, Completion, Op, Prio, Sector, Status};
 
 /// A bio as it was submitted.
 #[derive(Clone, Debug)]

@@ -3,8 +3,7 @@ use super::bios::Part;
 use super::{CheckResult, Model, Violation, require};
 use crate::config::Policy;
 use std::collections::VecDeque;
-use zonal_blk::sched::Prio;
-use zonal_blk::{BioFlags, Op, Sector, Status, Zone, ZoneCondition, ZoneKind};
+use zonal_blk::{BioFlags, Op, Prio, Sector, Status, Zone, ZoneCondition, ZoneKind};
 
 /// What the layer knows about a write pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

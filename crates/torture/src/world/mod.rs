@@ -11,8 +11,10 @@ use crate::model::{CheckResult, Model, Spec, filled, require};
 use crate::step::{Action, Step, Submit, UNALIGNED};
 use faults::device_fault;
 use std::sync::Arc;
-use zonal_blk::sched::{Prio, PrioClass};
-use zonal_blk::{Bio, BioFlags, Buf, Channel, Completion, Nanos, Op, Queue, Sector, Zone, ZoneNo};
+use zonal_blk::{
+    Bio, BioFlags, Buf, Channel, Completion, Nanos, Op, Prio, PrioClass, Queue, Sector, Zone,
+    ZoneNo,
+};
 
 /// The latest time that the clock jumps to: 36 years.
 const MAX_TIME: u64 = 1 << 60;

@@ -2,10 +2,10 @@
 use crate::bio::{Bio, BioFlags, Op};
 use crate::buf::Buf;
 use crate::plug::ZoneWrite;
-use crate::sched::{Prio, PrioClass};
 use crate::status::Status;
 use crate::testing::Setup;
 use crate::units::Sector;
+use crate::{Prio, PrioClass};
 
 #[test]
 fn a10_writes_write_zeroes_and_emulated_appends_go_through_the_plug() {

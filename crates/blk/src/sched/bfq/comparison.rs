@@ -1,8 +1,7 @@
 //! bfq against its model: the same steps, the same commands, the same waiting.
 use super::reference::Reference;
 use super::*;
-use crate::bio::Op;
-use crate::sched::prio::Prio;
+use crate::bio::{Op, Prio};
 use crate::sched::testing::{Spec, ids};
 use proptest::prelude::*;
 

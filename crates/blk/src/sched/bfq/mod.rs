@@ -18,7 +18,6 @@
 //! Documentation/block/bfq-iosched.rst); `docs/schedulers.md` lists what differs.
 #[cfg(test)]
 mod comparison;
-mod options;
 mod queue;
 mod rate;
 #[cfg(test)]
@@ -27,14 +26,12 @@ mod service;
 #[cfg(test)]
 mod tests;
 
-use super::elevator::{CompletedRequest, Elevator, InFlight, OpClass};
-use super::merge::MergeLimit;
-use super::prio::PrioClass;
+use super::elevator::{CompletedRequest, Elevator, InFlight, MergeLimit, OpClass};
+use super::options::BfqOptions;
 use super::waiting::Store;
-use crate::bio::BioFlags;
+use crate::bio::{BioFlags, PrioClass};
 use crate::request::{Request, RequestList};
 use crate::units::Nanos;
-pub use options::BfqOptions;
 use queue::Queue;
 use rate::Rate;
 use service::Tree;
@@ -65,7 +62,7 @@ enum ExpireReason {
 }
 
 /// The bfq scheduler.
-pub struct Bfq {
+pub(super) struct Bfq {
     options: BfqOptions,
     limit: MergeLimit,
     rotational: bool,
@@ -89,7 +86,7 @@ pub struct Bfq {
 
 impl Bfq {
     /// A scheduler in which nothing waits, for a device on which seeks cost time or not.
-    pub fn new(options: BfqOptions, limit: MergeLimit, rotational: bool) -> Self {
+    pub(super) fn new(options: BfqOptions, limit: MergeLimit, rotational: bool) -> Self {
         Bfq {
             options,
             limit,

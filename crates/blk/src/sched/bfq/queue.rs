@@ -1,8 +1,8 @@
 //! The queue of one process: its requests, its share, and what is known of its habits.
 use super::BfqOptions;
 use super::service::Timestamps;
+use crate::bio::PrioClass;
 use crate::request::Request;
-use crate::sched::prio::PrioClass;
 use crate::sched::waiting::{Key, Store, WaitQueue};
 use crate::units::Nanos;
 

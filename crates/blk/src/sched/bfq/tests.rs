@@ -301,7 +301,7 @@ fn an_expired_request_begins_the_next_stretch() {
 
 #[test]
 fn classes_are_served_in_their_order() {
-    use crate::sched::prio::Prio;
+    use crate::bio::Prio;
     let mut sched = scheduler(BfqOptions { slice_idle: Nanos(0), ..steady() }, false);
     for class in [PrioClass::Idle, PrioClass::BestEffort, PrioClass::Realtime] {
         let id = class.index() as u64;
@@ -315,7 +315,7 @@ fn classes_are_served_in_their_order() {
 
 #[test]
 fn a_process_that_changes_its_class_waits_for_none_of_what_it_was_served_before() {
-    use crate::sched::prio::Prio;
+    use crate::bio::Prio;
     let options = BfqOptions { slice_idle: Nanos(0), max_budget: 8, ..steady() };
     let mut sched = scheduler(options, false);
     let urgent = Prio::new(PrioClass::Realtime, 4);

@@ -7,21 +7,15 @@
 //! The rules are those of the kernel (Linux 6.12, block/kyber-iosched.c); `docs/schedulers.md` lists
 //! what differs.
 #[cfg(test)]
-mod comparison;
-mod latency;
-mod options;
-#[cfg(test)]
 mod reference;
 #[cfg(test)]
 mod tests;
 
-use super::elevator::{CompletedRequest, Elevator, InFlight};
-use super::merge::MergeLimit;
+use super::elevator::{CompletedRequest, Elevator, InFlight, MergeLimit};
+use super::options::KyberOptions;
 use crate::bio::Op;
 use crate::request::{Request, RequestList};
 use crate::units::Nanos;
-use latency::{GOOD, Latencies};
-pub use options::KyberOptions;
 
 /// Reads, writes, discards, all else.
 const NR_DOMAINS: usize = 4;
@@ -61,7 +55,7 @@ struct DomainState {
 }
 
 /// The kyber scheduler.
-pub struct Kyber {
+pub(super) struct Kyber {
     options: KyberOptions,
     limit: MergeLimit,
     domains: [DomainState; NR_DOMAINS],
@@ -75,17 +69,12 @@ pub struct Kyber {
 
 impl Kyber {
     /// A scheduler in which nothing waits.
-    pub fn new(options: KyberOptions, limit: MergeLimit) -> Self {
+    pub(super) fn new(options: KyberOptions, limit: MergeLimit) -> Self {
         let mut domains: [DomainState; NR_DOMAINS] = Default::default();
         for (domain, tokens) in domains.iter_mut().zip(MAX_TOKENS) {
             domain.tokens = tokens;
         }
         Kyber { options, limit, domains, turn: READ, sent: 0, resize_at: None, merged: [0; 3] }
-    }
-
-    /// The tokens that reads and writes have now: commands that may be with the device.
-    pub fn tokens(&self) -> (u32, u32) {
-        (self.domains[READ].tokens, self.domains[WRITE].tokens)
     }
 
     fn take(&mut self, domain: usize) -> Option<Box<Request>> {
@@ -186,5 +175,51 @@ impl Elevator for Kyber {
 
     fn merged(&self) -> [u64; 3] {
         self.merged
+    }
+}
+
+/// Parts of the target that latencies are sorted into, and parts in all: what is in the upper half
+/// missed the target.
+const GOOD: u32 = 4;
+const BUCKETS: usize = 8;
+
+/// Fewer samples than this say something only after [`MAX_WAIT`].
+const ENOUGH_SAMPLES: u64 = 500;
+const MAX_WAIT: Nanos = Nanos(1_000_000_000);
+
+/// Latencies since they were last looked at.
+#[derive(Debug, Default)]
+struct Latencies {
+    buckets: [u64; BUCKETS],
+    /// When few samples will do.
+    settle_by: Option<Nanos>,
+}
+
+impl Latencies {
+    fn add(&mut self, latency: Nanos, target: Nanos) {
+        let part = (target.0 / u64::from(GOOD)).max(1);
+        let bucket = latency.0.saturating_sub(1) / part;
+        let bucket = usize::try_from(bucket).map_or(BUCKETS - 1, |b| b.min(BUCKETS - 1));
+        self.buckets[bucket] += 1;
+    }
+
+    /// The bucket that `percent` of the latencies do not exceed, if there are enough to say; they
+    /// are forgotten then.
+    fn percentile(&mut self, now: Nanos, percent: u64) -> Option<u32> {
+        let samples: u64 = self.buckets.iter().sum();
+        if samples == 0 {
+            return None;
+        }
+        let settle_by = *self.settle_by.get_or_insert(now + MAX_WAIT);
+        if samples < ENOUGH_SAMPLES && now < settle_by {
+            return None;
+        }
+        let mut needed = (samples * percent).div_ceil(100);
+        let bucket = (0..).zip(self.buckets).find(|(_, n)| {
+            needed = needed.saturating_sub(*n);
+            needed == 0
+        });
+        *self = Latencies::default();
+        bucket.map(|(bucket, _)| bucket)
     }
 }

@@ -1,9 +1,9 @@
 //! The waiting requests of one priority class and direction.
+use super::ZoneLocks;
 use crate::probe::mark;
 use crate::request::Request;
-use crate::sched::merge::MergeLimit;
+use crate::sched::elevator::MergeLimit;
 use crate::sched::waiting::{Key, Sorted, Store, WaitQueue};
-use crate::sched::zone_lock::ZoneLocks;
 use crate::units::{Nanos, Sector};
 
 /// One elevator: requests in the order of sectors and in the order of arrival.

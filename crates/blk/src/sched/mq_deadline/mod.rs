@@ -14,21 +14,20 @@
 //! The rules are those of the kernel (Linux 6.12, block/mq-deadline.c and
 //! Documentation/block/deadline-iosched.rst); `docs/schedulers.md` lists what differs.
 mod dir_queue;
-mod options;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
 mod tests;
+mod zone_lock;
 
-use super::elevator::{CompletedRequest, Elevator, InFlight, OpClass};
-use super::merge::MergeLimit;
-use super::prio::PrioClass;
+use super::elevator::{CompletedRequest, Elevator, InFlight, MergeLimit, OpClass};
+use super::options::MqDeadlineOptions;
 use super::waiting::{Key, Store};
-use super::zone_lock::ZoneLocks;
+use crate::bio::PrioClass;
 use crate::request::{Request, RequestList};
 use crate::units::Nanos;
 use dir_queue::DirQueue;
-pub use options::MqDeadlineOptions;
+pub(crate) use zone_lock::ZoneLocks;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Dir {
@@ -38,7 +37,7 @@ enum Dir {
 }
 
 /// The mq-deadline scheduler.
-pub struct MqDeadline {
+pub(super) struct MqDeadline {
     options: MqDeadlineOptions,
     limit: MergeLimit,
     zones: Option<ZoneLocks>,
@@ -61,7 +60,11 @@ pub struct MqDeadline {
 
 impl MqDeadline {
     /// A scheduler in which nothing waits. With `zones` it keeps to one write per sequential zone.
-    pub fn new(options: MqDeadlineOptions, limit: MergeLimit, zones: Option<ZoneLocks>) -> Self {
+    pub(super) fn new(
+        options: MqDeadlineOptions,
+        limit: MergeLimit,
+        zones: Option<ZoneLocks>,
+    ) -> Self {
         MqDeadline {
             options,
             limit,
@@ -230,10 +233,6 @@ impl Elevator for MqDeadline {
 
     fn wants_completions(&self) -> bool {
         self.zones.is_some()
-    }
-
-    fn set_zone_locks(&mut self, zones: Option<ZoneLocks>) {
-        self.zones = zones;
     }
 
     fn next_event(&self) -> Option<Nanos> {

@@ -1,8 +1,8 @@
 //! mq-deadline once more, slow and obvious: one list of what waits, searched from end to end.
 use super::MqDeadlineOptions;
 use crate::bio::Op;
+use crate::bio::PrioClass;
 use crate::sched::elevator::InFlight;
-use crate::sched::prio::PrioClass;
 use crate::sched::testing::Spec;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

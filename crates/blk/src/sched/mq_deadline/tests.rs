@@ -1,8 +1,7 @@
 //! The order of mq-deadline, case by case and against a plain model of it.
 use super::reference::Reference;
 use super::*;
-use crate::bio::Op;
-use crate::sched::prio::Prio;
+use crate::bio::{Op, Prio};
 use crate::sched::testing::{Spec, ids};
 use crate::testing::{limits, sequential_zones};
 use proptest::prelude::*;
@@ -283,9 +282,8 @@ fn compare(
             Step::End(which) => {
                 if let Some(which) = which.checked_rem(flying.len()) {
                     let (spec, end) = flying.remove(which);
-                    let request = spec.build();
-                    flight.completed(&request);
-                    ids(request);
+                    flight.by_class[spec.prio.class.index()] -= 1;
+                    flight.not_reads -= u64::from(spec.op != Op::Read);
                     sched.completed(&end);
                     if let (Some(locked), Op::Write) = (&mut model.locked, spec.op) {
                         locked[usize::try_from(spec.zone()).unwrap()] = false;

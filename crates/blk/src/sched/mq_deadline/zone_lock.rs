@@ -10,7 +10,7 @@ use crate::zone::{Zone, ZoneKind};
 
 /// The zones of a device: which are sequential and which are being written.
 #[derive(Clone, Debug)]
-pub struct ZoneLocks {
+pub(crate) struct ZoneLocks {
     zones: Vec<State>,
     limits: Limits,
 }
@@ -24,7 +24,7 @@ enum State {
 
 impl ZoneLocks {
     /// The zones of a report, all free.
-    pub fn new(limits: &Limits, zones: &[Zone]) -> Self {
+    pub(crate) fn new(limits: &Limits, zones: &[Zone]) -> Self {
         let state = |zone: &Zone| match zone.kind {
             ZoneKind::Conventional => State::Conventional,
             ZoneKind::SequentialRequired => State::Free,
