@@ -6,7 +6,7 @@
 //! [`MultipathConfig::hold_timeout`].
 //!
 //! ```text
-//!   start --> policy   which of the live paths                       IoPolicy
+//!   start --> path     which of the live paths                       IoPolicy
 //!         --> zones    writes of a zone in flight together share     ZoneTable
 //!             |        one path; in a recovering zone they queue
 //!             v
@@ -45,14 +45,15 @@
 //!
 //! The device must have no other writer: zone reports would mislead otherwise.
 mod limits;
-mod policy;
+mod path;
 mod queue;
 mod reconnect;
 mod zones;
 
 use crate::control::{DeviceControl, DeviceStats};
 pub use limits::{LimitError, check_compatible};
-pub use policy::{IoPolicy, ParsePolicyError};
+use path::Slot;
+pub use path::{IoPolicy, ParsePolicyError, Path, PathState};
 use queue::{MultipathQueue, RecoveryQueue};
 pub use reconnect::{Reconnect, ReconnectAction, ReconnectConfig};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -62,30 +63,6 @@ use zones::ZoneTable;
 
 /// Most paths of a device.
 pub const MAX_PATHS: usize = 16;
-
-/// Whether commands can be sent over a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PathState {
-    /// They can.
-    Live,
-    /// They cannot now, and may later.
-    Connecting,
-    /// They never will again.
-    Gone,
-}
-
-/// A path to a device.
-///
-/// Its hardware queues survive the loss of the transport: commands in flight complete with
-/// [`Status::Transport`] or [`Status::Timeout`] after the state has ceased to be live, and commands
-/// started while it is not live are handed back without effect.
-pub trait Path: Device {
-    /// The current state.
-    fn state(&self) -> PathState;
-
-    /// Its name in reports.
-    fn name(&self) -> String;
-}
 
 /// How paths are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,14 +92,6 @@ pub enum MultipathError {
     /// The zone report failed.
     #[error("zone report: {0}")]
     Report(Status),
-}
-
-/// A path and its counter. Every thread writes it, so it has its own cache line.
-#[repr(align(64))]
-struct Slot {
-    path: Arc<dyn Path>,
-    /// Commands in flight, counted only for [`IoPolicy::QueueDepth`].
-    active: AtomicU32,
 }
 
 /// Counters of path failures and their outcomes.

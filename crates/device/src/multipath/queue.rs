@@ -2,9 +2,9 @@
 //!
 //! Invariants: a request is either with one path or held, and completes once; while a zone recovers,
 //! one of its commands is in flight at a time.
-use super::policy::{IoPolicy, PathSet};
+use super::path::{IoPolicy, PathSet, PathState, Slot};
 use super::zones::{Verdict, ZoneSnapshot, resolve};
-use super::{MultipathDevice, PathState, Slot, count, is_path_error};
+use super::{MultipathDevice, count, is_path_error};
 use std::collections::BTreeSet;
 use std::mem;
 use std::os::fd::RawFd;

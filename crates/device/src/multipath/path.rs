@@ -1,9 +1,42 @@
-//! Path selection. Names and meanings are those of Linux (`iopolicy`; drivers/nvme/host/multipath.c,
-//! 6.12).
-use super::{PathState, Slot};
+//! The paths of a device, and which of them a command takes. Names and meanings of policies are those of
+//! Linux (`iopolicy`; drivers/nvme/host/multipath.c, 6.12).
 use std::fmt;
 use std::str::FromStr;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use zonal_blk::Device;
+
+/// Whether commands can be sent over a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathState {
+    /// They can.
+    Live,
+    /// They cannot now, and may later.
+    Connecting,
+    /// They never will again.
+    Gone,
+}
+
+/// A path to a device.
+///
+/// Its hardware queues survive the loss of the transport: commands in flight complete with
+/// [`Status::Transport`] or [`Status::Timeout`] after the state has ceased to be live, and commands
+/// started while it is not live are handed back without effect.
+pub trait Path: Device {
+    /// The current state.
+    fn state(&self) -> PathState;
+
+    /// Its name in reports.
+    fn name(&self) -> String;
+}
+
+/// A path and its counter. Every thread writes it, so it has its own cache line.
+#[repr(align(64))]
+pub(super) struct Slot {
+    pub path: Arc<dyn Path>,
+    /// Commands in flight, counted only for [`IoPolicy::QueueDepth`].
+    pub active: AtomicU32,
+}
 
 /// How the path of a command is chosen among the live ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
