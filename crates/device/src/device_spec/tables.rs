@@ -5,6 +5,7 @@ use crate::hdd::{HddConfig, HostInterface, Order, Recording};
 use crate::null::NullConfig;
 use crate::quantity::{format_rate, format_size, format_time};
 use crate::zns::ZnsConfig;
+use std::convert::identity;
 use zonal_blk::{Bytes, Nanos};
 
 pub(super) const U16: u64 = u16::MAX as u64;
@@ -48,6 +49,12 @@ macro_rules! count {
     };
     ($name:ident, $default:literal, $scope:ident, $meaning:literal) => {
         field!($name, Unit::Count, $default, $scope, $meaning, U32, to_u32)
+    };
+}
+
+macro_rules! count16 {
+    ($name:ident, $default:literal, $meaning:literal) => {
+        field!($name, Unit::Count, $default, Any, $meaning, U16, to_u16)
     };
 }
 
@@ -123,38 +130,12 @@ pub const NULL_OPTIONS: &[OptionInfo<NullConfig>] = &[
     count!(max_active, "0", Zoned, "zones that may be open or closed at once; 0 for no limit"),
     size!(append_max, "0", Zoned, "longest native zone append; 0 to have it emulated"),
     size!(size, "1T", Regular, "size of the device"),
-    option!(
-        "lba",
-        Unit::Size,
-        "512",
-        Any,
-        "logical block size, 512 or 4096",
-        U32,
-        |config, value| config.lba = to_u32(value)
-    ),
-    option!(
-        "queues",
-        Unit::Count,
-        "65535",
-        Any,
-        "hardware queues on offer, opened as they are needed",
-        U16,
-        |config, value| config.queues = to_u16(value)
-    ),
-    option!(
-        "depth",
-        Unit::Count,
-        "1024",
-        Any,
-        "commands in flight on one hardware queue",
-        U16,
-        |config, value| config.depth = to_u16(value)
-    ),
+    field!(lba, Unit::Size, "512", Any, "logical block size, 512 or 4096", U32, to_u32),
+    count16!(queues, "65535", "hardware queues on offer, opened as they are needed"),
+    count16!(depth, "1024", "commands in flight on one hardware queue"),
     time!(latency, "0", "how long a command takes"),
     time!(jitter, "0", "what a command takes longer, at random, less than this much"),
-    option!("seed", Unit::Count, "0", Any, "seed of the jitter", u64::MAX, |config, value| {
-        config.seed = value
-    }),
+    field!(seed, Unit::Count, "0", Any, "seed of the jitter", u64::MAX, identity),
     size!(max_io, "1M", "longest command"),
     flag!(memory, "false", "whether data are kept, in memory"),
 ];
@@ -177,15 +158,7 @@ pub const HDD_OPTIONS: &[OptionInfo<HddConfig>] = &[
     count!(conventional, "0", Zoned, "leading zones that are conventional"),
     count!(max_open, "128", Zoned, "zones that may be open at once; 0 for no limit"),
     size!(size, "1T", Regular, "size of the disk"),
-    option!(
-        "lba",
-        Unit::Size,
-        "512",
-        Any,
-        "logical block size, 512 or 4096",
-        U32,
-        |config, value| config.lba = to_u32(value)
-    ),
+    field!(lba, Unit::Size, "512", Any, "logical block size, 512 or 4096", U32, to_u32),
     option!(
         "host",
         Unit::Choice(&["ata", "ahci"]),
@@ -197,25 +170,9 @@ pub const HDD_OPTIONS: &[OptionInfo<HddConfig>] = &[
             config.host = if value == 0 { HostInterface::Ata } else { HostInterface::Ahci }
         }
     ),
-    option!(
-        "depth",
-        Unit::Count,
-        "32",
-        Any,
-        "commands in flight with host=ahci",
-        U16,
-        |config, value| config.depth = to_u16(value)
-    ),
+    count16!(depth, "32", "commands in flight with host=ahci"),
     size!(max_io, "1M", "longest command that the host adapter sends"),
-    option!(
-        "link_rate",
-        Unit::Rate,
-        "550MB/s",
-        Any,
-        "speed of the link",
-        u64::MAX,
-        |config, value| config.link_rate = value
-    ),
+    field!(link_rate, Unit::Rate, "550MB/s", Any, "speed of the link", u64::MAX, identity),
     time!(command, "20us", "what the controller spends on a command"),
     count!(rpm, "7200", "revolutions a minute"),
     count!(heads, "8", "recording surfaces"),
@@ -223,14 +180,14 @@ pub const HDD_OPTIONS: &[OptionInfo<HddConfig>] = &[
     size!(track_outer, "1536K", "size of the outermost tracks"),
     size!(track_inner, "768K", "size of the innermost tracks"),
     time!(skew, "800us", "from the end of a track to the start of the next"),
-    option!(
-        "rate",
+    field!(
+        rate,
         Unit::Rate,
         "0B/s",
         Any,
         "sustained rate at the outer edge, checked against tracks and rpm; 0B/s for none",
         u64::MAX,
-        |config, value| config.rate = value
+        identity
     ),
     time!(settle, "1200us", "shortest seek, and a change of heads"),
     time!(seek_average, "8500us", "seek between random places, on average"),
@@ -261,9 +218,7 @@ pub const HDD_OPTIONS: &[OptionInfo<HddConfig>] = &[
     time!(finish, "100us", "what opening, closing or finishing a zone takes"),
     count!(error_rate, "0", "accesses in a million that need another turn"),
     count!(retries, "8", "turns after which the drive gives up"),
-    option!("seed", Unit::Count, "0", Any, "seed of the errors", u64::MAX, |config, value| {
-        config.seed = value
-    }),
+    field!(seed, Unit::Count, "0", Any, "seed of the errors", u64::MAX, identity),
     flag!(memory, "false", "whether data are kept, in memory"),
 ];
 
@@ -275,27 +230,9 @@ pub const ZNS_OPTIONS: &[OptionInfo<ZnsConfig>] = &[
     count!(max_open, "14", "zones that may be open at once; 0 for no limit"),
     count!(max_active, "14", "zones that may be open or closed at once; 0 for no limit"),
     size!(append_max, "1M", "longest zone append; 0 to have it emulated"),
-    option!(
-        "lba",
-        Unit::Size,
-        "4096",
-        Any,
-        "logical block size, 512 or 4096",
-        U32,
-        |config, value| config.lba = to_u32(value)
-    ),
-    option!("queues", Unit::Count, "32", Any, "hardware queues on offer", U16, |config, value| {
-        config.queues = to_u16(value)
-    }),
-    option!(
-        "depth",
-        Unit::Count,
-        "1023",
-        Any,
-        "commands in flight on one hardware queue",
-        U16,
-        |config, value| config.depth = to_u16(value)
-    ),
+    field!(lba, Unit::Size, "4096", Any, "logical block size, 512 or 4096", U32, to_u32),
+    count16!(queues, "32", "hardware queues on offer"),
+    count16!(depth, "1023", "commands in flight on one hardware queue"),
     size!(max_io, "1M", "longest command"),
     time!(write_time, "17us", "controller, for a write before its data are moved"),
     time!(append_time, "17us", "controller, for a zone append before its data are moved"),
