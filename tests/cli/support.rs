@@ -89,6 +89,13 @@ impl RunOutput {
     }
 }
 
+/// Runs `zonal` with the arguments `first` and then `args`, where it needs no files: exit code, standard
+/// output, standard error.
+pub fn run(first: &[&str], args: &[&str]) -> (i32, String, String) {
+    let RunOutput { code, out, err } = zonal(&[first, args].concat());
+    (code, out, err)
+}
+
 /// Runs `zonal` where it needs no files.
 pub fn zonal(args: &[&str]) -> RunOutput {
     TestDir::new().zonal(args)

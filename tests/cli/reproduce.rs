@@ -1,27 +1,23 @@
 //! `zonal reproduce`: the form of its output, and the same bytes for the same seed.
+use crate::support::{run, zonal};
 use std::path::Path;
-use std::process::Command;
 
-/// Runs `zonal reproduce` in virtual time, a millisecond per round: exit code, output, errors.
+/// Virtual time, a millisecond per round.
+const FAST: [&str; 3] = ["reproduce", "--clock=virtual", "--time=0.003"];
+
+/// Runs `zonal reproduce`: exit code, standard output, standard error.
 fn reproduce(args: &[&str]) -> (i32, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
-    command.args(["reproduce", "--clock=virtual", "--time=0.003"]).args(args);
-    let output = command.output().expect("the program starts");
-    let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
-    let code = output.status.code().expect("the program was not killed");
-    (code, text(output.stdout), text(output.stderr))
+    run(&FAST, args)
 }
 
 #[track_caller]
 fn run_ok(args: &[&str]) -> String {
-    let (code, out, err) = reproduce(args);
-    assert_eq!((code, err.as_str()), (0, ""), "{out}");
-    out
+    zonal(&[&FAST[..], args].concat()).expect_ok()
 }
 
 /// The lines of the published figures that belong to a table.
 fn published(table: &str) -> Vec<&'static str> {
-    let figures = include_str!("../crates/lab/data/published.csv").lines();
+    let figures = include_str!("../../crates/lab/data/published.csv").lines();
     figures.filter(|line| line.split(',').next() == Some(table)).collect()
 }
 
@@ -140,9 +136,8 @@ fn commands_are_those_that_measure_the_cells() {
     assert!(commands.contains("--scheduler mq-deadline --zone-write lock"), "{commands}");
     let first = commands.lines().nth(1).expect("a command");
     let args: Vec<&str> = first.split(' ').skip(1).collect();
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_zonal")).args(args).output().expect("the program starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (code, _, err) = run(&args, &[]);
+    assert_eq!(code, 0, "{err}");
 }
 
 #[test]

@@ -1,16 +1,11 @@
 //! `zonal torture`: it finds nothing in the layer as it is, is reproducible, and finds mutants.
+use crate::support::run;
 use std::path::PathBuf;
-use std::process::Command;
 use zonal_torture::{self as torture, History, Profile};
 
 /// Runs `zonal torture`: exit code, standard output, standard error.
 fn zonal(args: &[&str]) -> (i32, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
-    let output = command.args(["torture", "--eta=never"]).args(args).output();
-    let output = output.expect("the program starts");
-    let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
-    let code = output.status.code().expect("the program was not killed");
-    (code, text(output.stdout), text(output.stderr))
+    run(&["torture", "--eta=never"], args)
 }
 
 /// A file for a history, in a temporary directory.

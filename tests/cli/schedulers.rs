@@ -1,23 +1,18 @@
 //! Schedulers from outside: named on the command line and by jobs, and what the report tells.
+use crate::support;
 use serde_json::Value;
-use std::process::Command;
 
 /// Runs `zonal run` in virtual time: exit code, standard output, standard error.
 fn run(args: &[&str]) -> (i32, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
-    let output = command.args(["run", "--clock=virtual"]).args(args).output();
-    let output = output.expect("the program starts");
-    let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
-    let code = output.status.code().expect("the program was not killed");
-    (code, text(output.stdout), text(output.stderr))
+    support::run(&["run", "--clock=virtual"], args)
 }
 
-/// The JSON report of a run without complaint.
+/// The JSON report of a run that succeeds without messages.
 #[track_caller]
 fn json(args: &[&str]) -> Value {
-    let (code, out, err) = run(&[&["--output-format=json"], args].concat());
-    assert_eq!((code, err.as_str()), (0, ""), "{out}");
-    serde_json::from_str(&out).expect("JSON")
+    let first = ["run", "--clock=virtual", "--output-format=json"];
+    let report = support::zonal(&[&first[..], args].concat()).expect_ok();
+    serde_json::from_str(&report).expect("JSON")
 }
 
 /// One command at a time, a tenth of a millisecond each.

@@ -1,24 +1,18 @@
 //! `zonal zone`: blkzone's options, its output, and errors.
-use std::process::Command;
+use crate::support::{run, zonal};
 
 /// Eight zones of 1 MiB (2048 sectors), two of them conventional, at most four open.
 const SMALL: &str = "null:zones=8,zone_size=1M,zone_capacity=768K,conventional=2,max_open=4";
 
 /// Runs `zonal zone`: exit code, standard output, standard error.
 fn zone(args: &[&str]) -> (i32, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_zonal")).arg("zone").args(args).output();
-    let output = output.expect("the program starts");
-    let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
-    let code = output.status.code().expect("the program was not killed");
-    (code, text(output.stdout), text(output.stderr))
+    run(&["zone"], args)
 }
 
 /// Standard output of a run that succeeds without messages.
 #[track_caller]
 fn run_ok(args: &[&str]) -> String {
-    let (code, out, err) = zone(args);
-    assert_eq!((code, err.as_str()), (0, ""), "{out}");
-    out
+    zonal(&[&["zone"][..], args].concat()).expect_ok()
 }
 
 /// The zone conditions of a report in their short names, with the write pointers.
