@@ -23,10 +23,18 @@ struct Inner {
 
 impl Buf {
     /// A buffer of `len` zero bytes.
+    ///
+    /// # Panics
+    /// If there is no memory for it.
     pub fn zeroed(len: usize) -> Self {
-        let pages = <[Page]>::new_box_zeroed_with_elems(len.div_ceil(4096))
-            .expect("memory for a data buffer");
-        Buf(Box::new(Inner { pages, len, external: None }))
+        Buf::try_zeroed(len).expect("memory for a data buffer")
+    }
+
+    /// A buffer of `len` zero bytes, for lengths that a client chooses; `None` if there is no memory
+    /// for it.
+    pub fn try_zeroed(len: usize) -> Option<Self> {
+        let pages = <[Page]>::new_box_zeroed_with_elems(len.div_ceil(4096)).ok()?;
+        Some(Buf(Box::new(Inner { pages, len, external: None })))
     }
 
     /// The first `len` bytes of memory that somebody lends. To look at them here is an error in the

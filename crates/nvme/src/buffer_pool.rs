@@ -73,19 +73,19 @@ fn size_class(len: usize) -> usize {
 }
 
 impl BufferPool<Buf> {
-    /// A buffer of `len` bytes of any value.
-    pub fn sized(&mut self, len: usize) -> Buf {
-        self.fitting(len).unwrap_or_else(|| Buf::zeroed(len))
+    /// A buffer of `len` bytes of any value; `None` if there is no memory for it.
+    pub fn sized(&mut self, len: usize) -> Option<Buf> {
+        self.fitting(len).or_else(|| Buf::try_zeroed(len))
     }
 
-    /// A buffer of `len` zero bytes.
-    pub fn zeroed(&mut self, len: usize) -> Buf {
+    /// A buffer of `len` zero bytes; `None` if there is no memory for it.
+    pub fn zeroed(&mut self, len: usize) -> Option<Buf> {
         match self.fitting(len) {
             Some(mut buf) => {
                 buf.fill(0);
-                buf
+                Some(buf)
             }
-            None => Buf::zeroed(len),
+            None => Buf::try_zeroed(len),
         }
     }
 
@@ -120,16 +120,18 @@ mod tests {
             pool.put(Buf::zeroed(len), 1 << 20);
         }
         assert_eq!(pool.bytes, 4096 + 4096 + 20480);
-        let mut ones = pool.sized(20000);
+        let mut ones = pool.sized(20000).expect("memory");
         ones.fill(1);
         assert_eq!((ones.capacity(), &ones[..]), (20480, &[1; 20000][..]));
         pool.put(ones, 1 << 20);
-        let zeroes = pool.zeroed(20480);
+        let zeroes = pool.zeroed(20480).expect("memory");
         assert_eq!(zeroes[..], [0; 20480], "nothing of the previous use is left");
         assert!(pool.take(20480).is_none(), "it is in use");
         pool.put(zeroes, 1 << 20);
-        assert_eq!(pool.zeroed(24576).len(), 24576, "one that is too short is not used");
-        assert_eq!((pool.zeroed(4095).len(), pool.bytes), (4095, 4096));
+        let longer = pool.zeroed(24576).expect("memory");
+        assert_eq!(longer.len(), 24576, "one that is too short is not used");
+        let shorter = pool.zeroed(4095).expect("memory");
+        assert_eq!((shorter.len(), pool.bytes), (4095, 4096));
     }
 
     #[test]

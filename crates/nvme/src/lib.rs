@@ -41,5 +41,5 @@ pub mod status;
 pub mod tcp;
 pub mod wire;
 
-pub use session::{Admission, Refusal, Session, SessionConfig, SessionError};
+pub use session::{Admission, QueueIdentity, Refusal, Session, SessionConfig, SessionError};
 pub use status::NvmeStatus;

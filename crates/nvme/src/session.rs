@@ -5,9 +5,10 @@
 //!  bytes <- TargetConnection <- responses <-'
 //! ```
 //!
-//! A host that may not connect gets no further than Connect. A command is started only while the data
-//! in flight and the bytes that the host has not taken are within bounds, and nothing is received
-//! while commands wait. Bytes and time are arguments; sockets, threads and waiting are the caller's.
+//! A host that may not connect gets no further than Connect, and until it has authenticated it can
+//! send and be sent little, so that it costs little. A command is started only while the data in
+//! flight and the bytes that the host has not taken are within bounds, and nothing is received while
+//! commands wait. Bytes and time are arguments; sockets, threads and waiting are the caller's.
 use crate::NvmeStatus;
 use crate::auth::AuthState;
 use crate::controller::{ConnectedQueue, Response, Subsystem, Target};
@@ -16,6 +17,7 @@ use crate::wire::auth::Explanation;
 use crate::wire::fabrics::{ConnectCommand, ConnectData, DISCOVERY_NQN};
 use crate::wire::{Cqe, Sqe, text};
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::FromBytes;
@@ -23,6 +25,11 @@ use zonal_blk::{Channel, Nanos, Wake, WakeUp};
 
 /// Bytes that the host has not taken from which on no command is started.
 const MAX_UNSENT: usize = 4 << 20;
+/// The same before the host has authenticated.
+const MAX_UNSENT_UNAUTHENTICATED: usize = 16 << 10;
+/// Data of a command before the host has authenticated, in bytes: the maximum of a capsule with a
+/// Fabrics command (TCP section 3.5). Connect has 1024, messages of authentication less than 2048.
+const MAX_UNAUTHENTICATED_DATA: u32 = 8192;
 
 /// Limits of a session.
 #[derive(Clone, Debug)]
@@ -31,15 +38,19 @@ pub struct SessionConfig {
     pub tcp: TargetConfig,
     /// I/O queues of a controller.
     pub io_queues: u16,
+    /// How long a connection may take to send ICReq.
+    pub init_timeout: Duration,
     /// How long a connection may take to Connect.
     pub connect_timeout: Duration,
     /// How long a host may take to authenticate, where it must.
     pub auth_timeout: Duration,
+    /// How long a discovery controller without a Keep Alive Timer may get no command.
+    pub discovery_timeout: Duration,
 }
 
 /// What a server decides about the hosts that connect.
 pub trait Admission {
-    /// Whether a host may connect.
+    /// Whether a host that says that this is its name may connect.
     ///
     /// # Errors
     /// Why not.
@@ -48,17 +59,42 @@ pub trait Admission {
     /// The subsystem that this connection reaches, or its discovery subsystem.
     fn subsystem(&mut self, discovery: bool) -> Arc<Subsystem>;
 
-    /// The connection is the queue `name`.
-    fn connected(&mut self, _name: &str) {}
-
-    /// The connection is the admin queue of a controller.
-    fn admin_connected(&mut self, cntlid: u16);
-
-    /// The connection is an I/O queue of a controller.
+    /// The connection becomes this queue. The host may not have authenticated yet.
     ///
     /// # Errors
-    /// The controller is gone.
-    fn io_connected(&mut self, cntlid: u16) -> Result<(), Refusal>;
+    /// Why not.
+    fn connected(&mut self, queue: &QueueIdentity) -> Result<(), Refusal>;
+
+    /// The host of the queue is the one that it says, as far as the server requires a proof. Not
+    /// called for discovery controllers, which anybody can reach.
+    ///
+    /// # Errors
+    /// Why it may not stay.
+    fn authenticated(&mut self) -> Result<(), Refusal>;
+}
+
+/// What a connection has become.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueIdentity {
+    /// The name that the host gave.
+    pub hostnqn: String,
+    /// The controller.
+    pub cntlid: u16,
+    /// The queue; 0 for the admin queue.
+    pub qid: u16,
+    /// The controller is a discovery controller.
+    pub discovery: bool,
+}
+
+impl fmt::Display for QueueIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let QueueIdentity { hostnqn, cntlid, qid, .. } = self;
+        match (self.discovery, qid) {
+            (true, _) => write!(f, "discovery of {hostnqn}"),
+            (false, 0) => write!(f, "controller {cntlid} of {hostnqn}"),
+            (false, _) => write!(f, "controller {cntlid}, queue {qid} of {hostnqn}"),
+        }
+    }
 }
 
 /// Why a Connect is refused.
@@ -76,6 +112,9 @@ pub enum SessionError {
     /// A side broke the protocol.
     #[error(transparent)]
     Protocol(#[from] CloseReason),
+    /// The host did not send ICReq in time.
+    #[error("no ICReq within {0:?}")]
+    NoInitialize(Duration),
     /// The host did not Connect in time.
     #[error("no Connect within {0:?}")]
     NoConnect(Duration),
@@ -85,12 +124,18 @@ pub enum SessionError {
     /// The host did not prove who it is.
     #[error("authentication failed: {0}")]
     Authentication(Explanation),
+    /// A host that has authenticated may not stay.
+    #[error("closed after authentication: {0}")]
+    NotAdmitted(String),
     /// The host did not authenticate in time.
     #[error("no authentication within {0:?}")]
     NoAuthentication(Duration),
     /// More commands in flight than the queue has entries.
     #[error("more commands than the queue has entries")]
     Overrun,
+    /// Nobody uses the discovery controller.
+    #[error("no command to the discovery controller within {0:?}")]
+    IdleDiscovery(Duration),
     /// The host did not keep the controller alive.
     #[error("keep alive timeout")]
     KeepAlive,
@@ -102,13 +147,15 @@ pub struct Session<A> {
     admission: A,
     tcp: TargetConnection,
     queue: Option<ConnectedQueue>,
-    /// What the queue is, in words.
-    name: Option<String>,
+    identity: Option<QueueIdentity>,
+    /// The host has connected and, where it must, authenticated; not to a discovery controller.
+    authenticated: bool,
     /// Why Connect failed.
     refused: Option<String>,
     /// Entries of the queue.
     entries: usize,
     accepted: Nanos,
+    last_command: Nanos,
     /// Received and not started.
     commands: VecDeque<TargetEvent>,
     events: Vec<TargetEvent>,
@@ -119,15 +166,25 @@ pub struct Session<A> {
 impl<A: Admission> Session<A> {
     /// A session on a connection accepted at `now`.
     pub fn new(now: Nanos, config: SessionConfig, admission: A) -> Self {
+        let mut tcp = TargetConnection::new(config.tcp);
+        tcp.set_limits(TargetConfig {
+            in_capsule: MAX_UNAUTHENTICATED_DATA,
+            max_transfer: MAX_UNAUTHENTICATED_DATA,
+            max_r2ts: 1,
+            max_r2t_bytes: MAX_UNAUTHENTICATED_DATA.into(),
+            ..config.tcp
+        });
         Session {
-            tcp: TargetConnection::new(config.tcp),
+            tcp,
             config,
             admission,
             queue: None,
-            name: None,
+            identity: None,
+            authenticated: false,
             refused: None,
             entries: 0,
             accepted: now,
+            last_command: now,
             commands: VecDeque::new(),
             events: Vec::new(),
             responses: Vec::new(),
@@ -135,9 +192,15 @@ impl<A: Admission> Session<A> {
         }
     }
 
-    /// The controller or queue, and its host; `None` before Connect.
-    pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
+    /// The queue that the connection has become; `None` before Connect.
+    pub fn identity(&self) -> Option<&QueueIdentity> {
+        self.identity.as_ref()
+    }
+
+    /// Whether the host has connected and, where it must, authenticated. Never true of a discovery
+    /// controller, which anybody can reach.
+    pub fn is_authenticated(&self) -> bool {
+        self.authenticated
     }
 
     /// Whether the queue is an I/O queue.
@@ -194,13 +257,18 @@ impl<A: Admission> Session<A> {
     /// [drained](Session::drain).
     pub fn poll(&mut self, now: Nanos, sent: usize) -> Result<bool, SessionError> {
         let mut worked = false;
-        while self.has_room(sent)
+        // What follows Connect is for the next call, which another thread may make.
+        let mut connected = false;
+        while !connected
+            && self.has_room(sent)
             && let Some(command) = self.commands.pop_front()
         {
             worked = true;
+            connected = self.queue.is_none();
             self.start(now, command)?;
             // At once, so that the next command waits if there is too much to send.
             self.respond();
+            self.note_authentication()?;
         }
         match &mut self.queue {
             None => {}
@@ -218,11 +286,13 @@ impl<A: Admission> Session<A> {
             Some(ConnectedQueue::Io(io)) => io.has_room(),
             _ => self.refused.is_none(),
         };
-        has_room && self.tcp.output().len() - sent <= MAX_UNSENT
+        let most = if self.authenticated { MAX_UNSENT } else { MAX_UNSENT_UNAUTHENTICATED };
+        has_room && self.tcp.output().len() - sent <= most
     }
 
     fn start(&mut self, now: Nanos, event: TargetEvent) -> Result<(), SessionError> {
         let responses = &mut self.responses;
+        self.last_command = now;
         match (&mut self.queue, event) {
             (None, TargetEvent::Command { sqe, data }) => {
                 let response = self.connect(now, &sqe, data.as_deref().unwrap_or_default());
@@ -286,9 +356,8 @@ impl<A: Admission> Session<A> {
         sqe: &Sqe,
         data: &[u8],
     ) -> Result<Response, (Response, String)> {
-        let refuse = |Refusal { status, reason }| {
-            (Response::new(Cqe::new(sqe.cid.get(), status.do_not_retry())), reason)
-        };
+        let refuse =
+            |Refusal { status, reason }| (Response::new(Cqe::new(sqe.cid.get(), status)), reason);
         let names = ConnectData::read_from_bytes(data).ok();
         let name = |field: fn(&ConnectData) -> &[u8; 256]| {
             names.as_ref().and_then(|data| text(field(data))).unwrap_or_default()
@@ -301,29 +370,52 @@ impl<A: Admission> Session<A> {
             let reason = format!("{:?}, {host:?} to {nqn:?}", response.cqe.status());
             (response, reason)
         })?;
-        let name = match &queue {
+        let (cntlid, qid) = match &queue {
             ConnectedQueue::Admin(admin) => {
                 admin.limit_queues(self.config.io_queues);
                 if let Some(waker) = &self.waker {
                     admin.set_waker(Arc::clone(waker));
                 }
-                if discovery {
-                    "discovery".to_owned()
-                } else {
-                    self.admission.admin_connected(admin.cntlid());
-                    format!("controller {}", admin.cntlid())
-                }
+                (admin.cntlid(), 0)
             }
             ConnectedQueue::Io(io) => {
-                let cntlid = names.as_ref().map_or(0, |data| data.cntlid.get());
-                self.admission.io_connected(cntlid).map_err(refuse)?;
-                format!("controller {cntlid}, queue {}", io.qid())
+                (names.as_ref().map_or(0, |data| data.cntlid.get()), io.qid())
             }
         };
+        let identity = QueueIdentity { hostnqn: host.to_owned(), cntlid, qid, discovery };
+        self.admission.connected(&identity).map_err(refuse)?;
         self.entries = usize::from(ConnectCommand::from(*sqe).sqsize.get()) + 1;
-        self.admission.connected(self.name.insert(format!("{name} of {host}")));
-        self.queue = Some(queue);
+        (self.identity, self.queue) = (Some(identity), Some(queue));
+        self.try_authenticated().map_err(refuse)?;
         Ok(response)
+    }
+
+    /// Raises the limits of the connection when its host has authenticated.
+    fn note_authentication(&mut self) -> Result<(), SessionError> {
+        if self.refused.is_some() {
+            return Ok(());
+        }
+        self.try_authenticated().map_err(|refusal| SessionError::NotAdmitted(refusal.reason))
+    }
+
+    fn try_authenticated(&mut self) -> Result<(), Refusal> {
+        if self.authenticated
+            || self.identity.as_ref().is_none_or(|queue| queue.discovery)
+            || self.auth_state() != AuthState::Authenticated
+        {
+            return Ok(());
+        }
+        if let Some(ConnectedQueue::Io(io)) = &mut self.queue
+            && !io.open()
+        {
+            let reason = format!("queue {} is connected already", io.qid());
+            let status = NvmeStatus::CONNECT_PARAMETERS.do_not_retry();
+            return Err(Refusal { status, reason });
+        }
+        self.admission.authenticated()?;
+        self.tcp.set_limits(self.config.tcp);
+        self.authenticated = true;
+        Ok(())
     }
 
     /// Before Connect there is nobody to authenticate.
@@ -335,18 +427,34 @@ impl<A: Admission> Session<A> {
         }
     }
 
-    /// When the host must have connected, or authenticated.
+    /// When the host must have gone a step further.
     fn deadline(&self) -> Option<(Nanos, SessionError)> {
-        let after = |timeout: Duration| {
+        let after = |begin: Nanos, timeout: Duration| {
             let timeout = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-            Nanos(self.accepted.0.saturating_add(timeout))
+            Nanos(begin.0.saturating_add(timeout))
         };
-        let SessionConfig { connect_timeout, auth_timeout, .. } = self.config;
-        if self.queue.is_none() {
-            return Some((after(connect_timeout), SessionError::NoConnect(connect_timeout)));
+        let SessionConfig { init_timeout, connect_timeout, auth_timeout, .. } = self.config;
+        match &self.queue {
+            None if !self.tcp.is_initialized() => {
+                let due = after(self.accepted, init_timeout.min(connect_timeout));
+                Some((due, SessionError::NoInitialize(init_timeout.min(connect_timeout))))
+            }
+            None => {
+                let due = after(self.accepted, connect_timeout);
+                Some((due, SessionError::NoConnect(connect_timeout)))
+            }
+            Some(_) if self.auth_state() == AuthState::Unauthenticated => {
+                let due = after(self.accepted, auth_timeout);
+                Some((due, SessionError::NoAuthentication(auth_timeout)))
+            }
+            Some(ConnectedQueue::Admin(admin))
+                if !self.authenticated && admin.next_event().is_none() =>
+            {
+                let timeout = self.config.discovery_timeout;
+                Some((after(self.last_command, timeout), SessionError::IdleDiscovery(timeout)))
+            }
+            Some(_) => None,
         }
-        (self.auth_state() == AuthState::Unauthenticated)
-            .then(|| (after(auth_timeout), SessionError::NoAuthentication(auth_timeout)))
     }
 
     /// Whether the session may go on.

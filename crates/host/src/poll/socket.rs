@@ -4,6 +4,7 @@ use rustix::net::sockopt::set_socket_keepalive;
 use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Bytes that are received at a time.
@@ -15,7 +16,7 @@ const COMPACT_THRESHOLD: usize = 1 << 20;
 /// A connected socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     /// Bytes at the front of the output that have been sent.
     sent: usize,
     /// When bytes were last sent.
@@ -28,7 +29,12 @@ impl Socket {
         stream.set_nodelay(true)?;
         // A peer that has vanished is noticed, within hours, even where no other timeout runs.
         set_socket_keepalive(&stream, true)?;
-        Ok(Socket { stream, sent: 0, progress: Instant::now() })
+        Ok(Socket { stream: Arc::new(stream), sent: 0, progress: Instant::now() })
+    }
+
+    /// The stream, for another thread to shut down.
+    pub fn stream(&self) -> &Arc<TcpStream> {
+        &self.stream
     }
 
     /// Reads what has arrived into `buffer`. Returns the number of bytes, 0 if nothing has arrived.
@@ -45,10 +51,11 @@ impl Socket {
     /// As [`Socket::receive`].
     pub fn receive_vectored(&mut self, data: &mut [u8], buffer: &mut [u8]) -> io::Result<usize> {
         loop {
+            let mut stream = &*self.stream;
             let received = if data.is_empty() {
-                self.stream.read(buffer)
+                stream.read(buffer)
             } else {
-                self.stream.read_vectored(&mut [IoSliceMut::new(data), IoSliceMut::new(buffer)])
+                stream.read_vectored(&mut [IoSliceMut::new(data), IoSliceMut::new(buffer)])
             };
             return match received {
                 Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
@@ -68,7 +75,7 @@ impl Socket {
     pub fn send(&mut self, output: &mut Vec<u8>) -> io::Result<usize> {
         let before = self.sent;
         while self.sent < output.len() {
-            match self.stream.write(&output[self.sent..]) {
+            match (&*self.stream).write(&output[self.sent..]) {
                 Ok(len) => self.sent += len,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -115,7 +122,7 @@ impl Socket {
             tv_nsec: timeout.subsec_nanos().into(),
         });
         // Interrupted or not, the caller looks again.
-        let _ = poll(&mut [PollFd::new(&self.stream, events)], timeout.as_ref());
+        let _ = poll(&mut [PollFd::new(&*self.stream, events)], timeout.as_ref());
     }
 
     /// Closes the connection, best effort.
@@ -132,7 +139,7 @@ impl Socket {
     pub fn readiness(&self) -> io::Result<OwnedFd> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let events = epoll::EventFlags::IN | epoll::EventFlags::OUT;
-        epoll::add(&epoll, &self.stream, epoll::EventData::new_u64(0), events)?;
+        epoll::add(&epoll, &*self.stream, epoll::EventData::new_u64(0), events)?;
         Ok(epoll)
     }
 }

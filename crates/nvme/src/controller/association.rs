@@ -77,6 +77,11 @@ impl Association {
         !self.queues.lock().expect("queues lock").is_empty()
     }
 
+    /// Whether there is an I/O queue with this identifier.
+    pub fn has_queue(&self, qid: u16) -> bool {
+        self.queues.lock().expect("queues lock").contains(&qid)
+    }
+
     /// Adds an I/O queue. Returns false if there is one with this identifier.
     pub fn open_queue(&self, qid: u16) -> bool {
         self.queues.lock().expect("queues lock").insert(qid)

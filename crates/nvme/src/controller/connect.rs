@@ -140,11 +140,15 @@ fn io(
         return Err(Refused(NvmeStatus::SEQUENCE.do_not_retry(), 0));
     }
     let qid = command.qid.get();
-    if subsystem.is_discovery() || qid > controller.granted() || !controller.open_queue(qid) {
+    if subsystem.is_discovery() || qid > controller.granted() || controller.has_queue(qid) {
         return Err(Refused::parameter(42));
     }
     let cntlid = controller.cntlid;
-    let queue =
+    let authenticated = queue_auth.is_authenticated();
+    let mut queue =
         IoQueue::new(Arc::clone(subsystem), controller, queue_auth, qid, command.sqsize.get());
+    if authenticated && !queue.open() {
+        return Err(Refused::parameter(42));
+    }
     Ok((ConnectedQueue::Io(Box::new(queue)), cntlid))
 }

@@ -7,8 +7,9 @@ use crate::wire::Sqe;
 use crate::wire::auth::{AuthCommand, SECURITY_PROTOCOL};
 use crate::wire::opcode::{FABRICS, FabricsType};
 
-/// Maximum length of a message for the host, in bytes.
-const MAX_MESSAGE: u32 = 64 << 10;
+/// Maximum length of a message for the host, in bytes. The longest is a challenge with a DH value of
+/// 1024 bytes.
+const MAX_MESSAGE: u32 = 4096;
 
 /// Authentication of a queue; `None` if it is not required.
 pub(super) struct QueueAuth(Option<Box<ControllerAuth>>);

@@ -128,6 +128,11 @@ impl Decoder {
         self.recycle(next.bytes);
     }
 
+    /// Sets the limits on data, from the next PDU on.
+    pub fn set_limits(&mut self, limits: DataLimits) {
+        self.limits = limits;
+    }
+
     /// Sets what the sides agreed on, from the next PDU on. `format.alignment` is that of received
     /// data.
     pub fn set_format(&mut self, format: Format) {

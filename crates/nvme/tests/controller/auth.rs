@@ -118,6 +118,28 @@ fn queue_executes_nothing_before_authentication() {
 }
 
 #[test]
+fn queue_identifier_is_that_of_the_connection_that_authenticates() {
+    let target = target(&format!("{HOST_NQN} {SECRET}"));
+    let (mut admin, _) = Queue::connect(&target, CNTLID_ANY, 0);
+    admin.authenticate();
+    admin.send(property_command(FabricsType::PROPERTY_SET, Property::CC, 0x46_0061), &[]).fine();
+    let (mut fake, _) = Queue::connect(&target, 1, 1);
+    let (mut io, _) = Queue::connect(&target, 1, 1);
+    io.authenticate();
+    let flush = Sqe::new(IoOpcode::FLUSH.0, 1, 1);
+    io.send(flush, &[]).fine();
+    fake.authenticate();
+    assert_eq!(fake.send(flush, &[]).status, NvmeStatus::SEQUENCE, "there is a queue 1");
+    drop(fake);
+    let connect =
+        || target.connect(NOW, &connect_command(1, 31, 0), connect_data(1, NQN).as_bytes());
+    let Err(answer) = connect() else { panic!("connected") };
+    assert_eq!(Ended::of(answer).status, NvmeStatus::CONNECT_PARAMETERS);
+    drop(io);
+    assert!(connect().is_ok(), "the identifier is free again");
+}
+
+#[test]
 fn hosts_without_a_secret_are_refused() {
     let target = target(&format!("nqn.2026-11.org.example:other {SECRET}"));
     let data = connect_data(CNTLID_ANY, NQN);

@@ -13,10 +13,12 @@ use zonal_nvme::tcp::{
     CloseReason, Digests, FatalError, Format, HostConfig, HostConnection, HostEvent, Initialize,
     Payload, Pdu, SubmitError, TargetConfig, TargetConnection, TargetEvent, encode,
 };
-use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectData, Property};
+use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectData, DISCOVERY_NQN, Property};
 use zonal_nvme::wire::opcode::{FabricsType, IoOpcode};
 use zonal_nvme::wire::{Cqe, Sgl, Sqe, terminated};
-use zonal_nvme::{Admission, NvmeStatus, Refusal, Session, SessionConfig, SessionError};
+use zonal_nvme::{
+    Admission, NvmeStatus, QueueIdentity, Refusal, Session, SessionConfig, SessionError,
+};
 
 /// Lets hosts connect to one subsystem.
 pub struct Anybody(Arc<Subsystem>);
@@ -33,9 +35,11 @@ impl Admission for Anybody {
         if discovery { Subsystem::discovery(config(), Vec::new()) } else { Arc::clone(&self.0) }
     }
 
-    fn admin_connected(&mut self, _cntlid: u16) {}
+    fn connected(&mut self, _queue: &QueueIdentity) -> Result<(), Refusal> {
+        Ok(())
+    }
 
-    fn io_connected(&mut self, _cntlid: u16) -> Result<(), Refusal> {
+    fn authenticated(&mut self) -> Result<(), Refusal> {
         Ok(())
     }
 }
@@ -102,8 +106,10 @@ fn session_config(tcp: TargetConfig) -> SessionConfig {
     SessionConfig {
         tcp,
         io_queues: 4,
+        init_timeout: Duration::from_secs(5),
         connect_timeout: Duration::from_secs(10),
-        auth_timeout: Duration::from_secs(30),
+        auth_timeout: Duration::from_secs(20),
+        discovery_timeout: Duration::from_secs(30),
     }
 }
 
@@ -418,6 +424,73 @@ fn session_ends_if_the_host_does_not_connect_or_may_not() {
     let mut lost = session(&host.subsystem);
     send(&mut lost, &connect(0, &connect_data(CNTLID_ANY, "nqn.nothing")));
     assert!(matches!(lost.poll(NOW, 0), Err(SessionError::Refused(_))));
+}
+
+#[test]
+fn each_step_of_a_connection_has_its_deadline() {
+    let host = Host::new(&null());
+    let config = session_config(TargetConfig::default());
+    let due = |session: &mut Session<Anybody>| {
+        let Wake::At(due) = session.next_event() else { panic!("no deadline") };
+        assert!(session.poll(Nanos(due.0 - 1), 0).is_ok());
+        (due - NOW, session.poll(due, 0))
+    };
+    let after = |seconds: u64, error: fn(Duration) -> SessionError| {
+        (Nanos(seconds * 1_000_000_000 + 1), Err(error(Duration::from_secs(seconds))))
+    };
+    let mut silent = Session::new(NOW, config, Anybody(Arc::clone(&host.subsystem)));
+    assert_eq!(due(&mut silent), after(5, SessionError::NoInitialize));
+    let mut initialized = session(&host.subsystem);
+    assert_eq!(due(&mut initialized), after(10, SessionError::NoConnect));
+    let mut discovery = session(&host.subsystem);
+    let sqe = connect_command(0, 7, 0);
+    let data = connect_data(CNTLID_ANY, DISCOVERY_NQN).as_bytes().to_vec().into();
+    send(&mut discovery, &Pdu::Command { sqe, data });
+    assert_eq!(discovery.poll(NOW, 0), Ok(true));
+    assert!(!discovery.is_authenticated(), "anybody can reach it");
+    assert_eq!(due(&mut discovery), after(30, SessionError::IdleDiscovery));
+}
+
+#[test]
+fn host_can_send_little_before_it_has_authenticated() {
+    let host = Host::new(&null());
+    let mut asks = session(&host.subsystem);
+    send(&mut asks, &write(1, 8193));
+    assert!(matches!(asks.poll(NOW, 0), Err(SessionError::Refused(_))));
+    let mut long = session(&host.subsystem);
+    let data = vec![0; 8193].into();
+    send(&mut long, &Pdu::Command { sqe: connect_command(0, 7, 0), data });
+    let error = long.poll(NOW, 0).expect_err("closed");
+    assert!(matches!(error, SessionError::Protocol(CloseReason::Pdu(_))), "{error}");
+    let mut two = session(&host.subsystem);
+    send(&mut two, &write(1, 8192));
+    send(&mut two, &write(2, 8192));
+    let error = two.poll(NOW, 0).expect_err("closed");
+    assert_eq!(error.to_string(), "too many commands wait for data");
+
+    let mut io = session(&host.subsystem);
+    send(&mut io, &connect(1, &connect_data(host.admin.cntlid(), NQN)));
+    assert_eq!(io.poll(NOW, 0), Ok(true));
+    assert!(io.is_authenticated());
+    send(&mut io, &write(1, 1 << 20));
+    send(&mut io, &write(2, 1 << 20));
+    assert!(io.poll(NOW, 0).is_ok(), "both get an R2T");
+}
+
+#[test]
+fn commands_behind_connect_wait_for_the_next_poll() {
+    let host = Host::new(&null());
+    let mut io = session(&host.subsystem);
+    send(&mut io, &connect(1, &connect_data(host.admin.cntlid(), NQN)));
+    send(&mut io, &Pdu::Command { sqe: rw(IoOpcode::READ, 0, 1).into(), data: Payload::default() });
+    assert_eq!(io.poll(NOW, 0), Ok(true));
+    let mut channels = 0;
+    io.for_each_channel(&mut |_| channels += 1);
+    assert_eq!((channels, io.wants_input()), (0, false));
+    assert_eq!(io.poll(NOW, 0), Ok(true));
+    io.for_each_channel(&mut |_| channels += 1);
+    assert_eq!((channels, io.wants_input()), (1, true));
+    while !io.drain(NOW) {}
 }
 
 #[test]

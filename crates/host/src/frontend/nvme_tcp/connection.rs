@@ -1,8 +1,9 @@
-//! One connection: a socket and the session that it carries.
+//! One connection: a socket and the session that it carries. The listening thread serves it until
+//! Connect, then a thread of its own.
 //!
 //! A host that breaks a rule is told so, as far as it takes that, and its connection is closed. I/O in
 //! flight is drained, also if the host is gone.
-use super::registry::Registration;
+use super::registry::{Registration, RegistryError};
 use super::server::Shared;
 use crate::RealClock;
 use crate::poll::socket::{RECEIVE_BUFFER, Socket};
@@ -18,13 +19,17 @@ use zonal_nvme::controller::Subsystem;
 use zonal_nvme::tcp::TargetConfig;
 use zonal_nvme::wire::log::DiscoveryEntry;
 use zonal_nvme::wire::{padded, terminated};
-use zonal_nvme::{Admission, NvmeStatus, Refusal, Session, SessionConfig, SessionError};
+use zonal_nvme::{
+    Admission, NvmeStatus, QueueIdentity, Refusal, Session, SessionConfig, SessionError,
+};
 
 /// The longest transfer in bytes: MDTS of the emulated controllers.
 const MAX_TRANSFER: u32 = 1 << 20;
 /// Bytes received at a time while data of an R2T may follow: what the header of a data PDU leaves of
 /// them is copied, the rest is received where it belongs.
 const HEADER_BUFFER: usize = 16 << 10;
+/// Bytes received at a time before the host has authenticated: Connect with its data, and more.
+const UNAUTHENTICATED_BUFFER: usize = 2 << 10;
 /// How often a host that takes no data is looked at.
 const STALL_CHECK_INTERVAL: Nanos = Nanos(100_000_000);
 /// How long the last words for a host may take.
@@ -41,6 +46,8 @@ pub(super) enum DisconnectReason {
     Session(#[from] SessionError),
     #[error("the host took none of its data for {0:?}")]
     SlowReader(Duration),
+    #[error("another connection took its place before it did Connect")]
+    Evicted,
     #[error("the server stops")]
     Stopping,
 }
@@ -64,27 +71,41 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub fn new(
-        stream: TcpStream,
-        peer: SocketAddr,
-        shared: Arc<Shared>,
-        registration: Registration,
-    ) -> io::Result<Self> {
+    pub fn new(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) -> io::Result<Self> {
         let config = SessionConfig {
             tcp: TargetConfig { max_transfer: MAX_TRANSFER, ..TargetConfig::default() },
             io_queues: shared.config.io_queues,
+            init_timeout: shared.config.init_timeout,
             connect_timeout: shared.config.peer_timeout,
             auth_timeout: shared.config.auth_timeout,
+            discovery_timeout: shared.config.discovery_timeout,
         };
         let local = stream.local_addr()?;
-        let admission = ServerAdmission { shared: Arc::clone(&shared), registration, local };
+        let socket = Socket::new(stream)?;
+        let admission = ServerAdmission {
+            shared: Arc::clone(&shared),
+            stream: Arc::clone(socket.stream()),
+            registration: None,
+            local,
+            peer,
+        };
         Ok(Connection {
             peer,
-            socket: Socket::new(stream)?,
+            socket,
             session: Session::new(shared.config.clock.now(), config, admission),
-            buffer: vec![0; RECEIVE_BUFFER],
+            buffer: Vec::new(),
             shared,
         })
+    }
+
+    /// The address of the host.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Whether the connection has become a queue.
+    pub fn is_connected(&self) -> bool {
+        self.session.identity().is_some()
     }
 
     /// Serves the connection until it ends.
@@ -112,7 +133,16 @@ impl Connection {
 
     /// Receives what has arrived, data of commands straight into their buffers.
     fn receive(&mut self) -> io::Result<bool> {
-        let len = if self.session.expects_data() { HEADER_BUFFER } else { RECEIVE_BUFFER };
+        let len = if !self.session.is_authenticated() {
+            UNAUTHENTICATED_BUFFER
+        } else if self.session.expects_data() || !self.session.is_io() {
+            HEADER_BUFFER
+        } else {
+            RECEIVE_BUFFER
+        };
+        if self.buffer.len() < len {
+            self.buffer = vec![0; len];
+        }
         let buffer = &mut self.buffer[..len];
         let Some(data) = self.session.data_buffer() else {
             let len = self.socket.receive(buffer)?;
@@ -129,18 +159,26 @@ impl Connection {
     /// Reports why the connection ends, sends the host what it has to know, and closes the socket.
     fn close(&mut self, reason: &DisconnectReason) {
         let peer = self.peer;
-        (self.shared.config.notify)(&match self.session.name() {
-            Some(name) => format!("{peer}: {name}: {reason}"),
+        (self.shared.config.notify)(&match self.session.identity() {
+            Some(queue) => format!("{peer}: {queue}: {reason}"),
             None => format!("{peer}: {reason}"),
         });
+        // Others wait for the thread that serves this one before Connect; what it has to say then
+        // fits an empty socket.
+        let patience = if self.is_connected() { FLUSH_TIMEOUT } else { Duration::ZERO };
         let begin = Instant::now();
-        while self.socket.unsent(self.session.output()) > 0 && begin.elapsed() < FLUSH_TIMEOUT {
-            if self.socket.send(self.session.output()).is_err() {
+        while self.socket.unsent(self.session.output()) > 0 {
+            if self.socket.send(self.session.output()).is_err() || begin.elapsed() >= patience {
                 break;
             }
             self.socket.wait(false, true, Some(FLUSH_TIMEOUT / 10));
         }
         self.socket.close();
+    }
+
+    /// Ends a connection before Connect, to make room.
+    pub fn evict(mut self) {
+        self.close(&DisconnectReason::Evicted);
     }
 }
 
@@ -185,25 +223,22 @@ impl Frontend for Connection {
 /// Who may connect to a server, and to what.
 struct ServerAdmission {
     shared: Arc<Shared>,
-    registration: Registration,
+    stream: Arc<TcpStream>,
+    /// From Connect on.
+    registration: Option<Registration>,
     /// The address that the host has connected to.
     local: SocketAddr,
+    peer: SocketAddr,
 }
 
 impl Admission for ServerAdmission {
     fn admit(&mut self, hostnqn: &str) -> Result<(), Refusal> {
-        let config = &self.shared.config;
-        let refuse =
-            |status, why| Err(Refusal { status, reason: format!("host {hostnqn:?} {why}") });
-        if !config.allowed_hosts.is_empty()
-            && !config.allowed_hosts.iter().any(|host| host == hostnqn)
-        {
-            return refuse(NvmeStatus::CONNECT_HOST, "is not allowed");
+        let allowed = &self.shared.config.allowed_hosts;
+        if allowed.is_empty() || allowed.iter().any(|host| host == hostnqn) {
+            return Ok(());
         }
-        if !self.registration.set_host(hostnqn, config.max_host_connections) {
-            return refuse(NvmeStatus::CONTROLLER_BUSY, "has too many connections");
-        }
-        Ok(())
+        let reason = format!("host {hostnqn:?} is not allowed");
+        Err(Refusal { status: NvmeStatus::CONNECT_HOST.do_not_retry(), reason })
     }
 
     fn subsystem(&mut self, discovery: bool) -> Arc<Subsystem> {
@@ -223,19 +258,25 @@ impl Admission for ServerAdmission {
         Subsystem::discovery(config.clone(), vec![entry])
     }
 
-    fn connected(&mut self, name: &str) {
-        (self.shared.config.notify)(&format!("{name}: connected"));
+    fn connected(&mut self, queue: &QueueIdentity) -> Result<(), Refusal> {
+        let address = self.peer.ip();
+        let registered = self.shared.registry.register(queue, address, Arc::clone(&self.stream));
+        self.registration = Some(registered.map_err(refusal)?);
+        (self.shared.config.notify)(&format!("{queue}: connected"));
+        Ok(())
     }
 
-    fn admin_connected(&mut self, cntlid: u16) {
-        self.registration.set_admin_of(cntlid);
+    fn authenticated(&mut self) -> Result<(), Refusal> {
+        let registration = self.registration.as_ref().expect("authenticated after Connect");
+        registration.authenticated().map_err(refusal)
     }
+}
 
-    fn io_connected(&mut self, cntlid: u16) -> Result<(), Refusal> {
-        if self.registration.join_controller(cntlid) {
-            return Ok(());
-        }
-        let reason = format!("controller {cntlid} is gone");
-        Err(Refusal { status: NvmeStatus::CONNECT_PARAMETERS, reason })
-    }
+/// What passes is Controller Busy, so that the host tries again.
+fn refusal(error: RegistryError) -> Refusal {
+    let status = match error {
+        RegistryError::ControllerGone(_) => NvmeStatus::CONNECT_PARAMETERS.do_not_retry(),
+        _ => NvmeStatus::CONTROLLER_BUSY,
+    };
+    Refusal { status, reason: error.to_string() }
 }

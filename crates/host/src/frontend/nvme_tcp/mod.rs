@@ -1,12 +1,14 @@
-//! The NVMe/TCP target: a listener, and a thread for each connection.
+//! The NVMe/TCP target: a listener, and a thread for each queue.
 //!
 //! ```text
-//!  Server      accepts connections, up to a limit
-//!  Registry    the connections; closes the I/O queues of a host whose admin queue is gone
+//!  Server      a listening target, its limits and settings
+//!  Acceptor    accepts connections and serves them until Connect, all in one thread
+//!  Registry    the queues, within limits; closes the I/O queues of a host whose admin queue is gone
 //!  Connection  a socket <-> zonal_nvme::Session, which has the protocol and the commands
 //! ```
 //!
 //! What a host does affects at most its own connection; what a connection costs is bounded.
+mod acceptor;
 mod connection;
 mod registry;
 mod server;

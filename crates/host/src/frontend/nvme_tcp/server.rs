@@ -1,38 +1,43 @@
-//! Listens, and starts a thread for each connection.
-use super::connection::Connection;
-use super::registry::Registry;
+//! A listening target, its limits and settings.
+use super::acceptor::Acceptor;
+use super::registry::{Limits, Registry};
 use crate::RealClock;
-use crate::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, Waker, serve};
-use std::convert::Infallible;
-use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use crate::poll::{Poller, WaitPolicy, Waker};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use zonal_blk::{Channel, Clock, Nanos, Wake, WakeUp};
+use zonal_blk::WakeUp;
 use zonal_nvme::controller::Subsystem;
-
-/// How long nothing is accepted after an error.
-const RETRY_INTERVAL: Nanos = Nanos(50_000_000);
 
 /// Limits and settings of a server.
 #[derive(Clone)]
 pub struct ServerConfig {
     /// Host NQNs that may connect; empty for all.
     pub allowed_hosts: Vec<String>,
-    /// Maximum number of connections: admin and I/O queues of all hosts.
+    /// Maximum number of connections: admin and I/O queues of all hosts that have authenticated, where
+    /// they must.
     pub max_connections: usize,
-    /// Maximum number of connections of one host NQN.
+    /// Maximum number of these of one host NQN.
     pub max_host_connections: usize,
+    /// Maximum number of connections that have not sent Connect. One more takes the place of another.
+    pub max_pending: usize,
+    /// Maximum number of connections of hosts that have not authenticated, and of discovery. One more
+    /// takes the place of another.
+    pub max_unauthenticated: usize,
     /// I/O queues of one controller.
     pub io_queues: u16,
+    /// How long a connection may take to send ICReq.
+    pub init_timeout: Duration,
     /// How long a connection may take to Connect, and how long a host may read none of the data sent
     /// to it.
     pub peer_timeout: Duration,
     /// How long a host may take to authenticate, where it must.
     pub auth_timeout: Duration,
+    /// How long a discovery controller without a Keep Alive Timer may get no command.
+    pub discovery_timeout: Duration,
     /// How the threads wait.
     pub waiting: WaitPolicy,
     /// The clock, the same for all users of a device.
@@ -47,9 +52,13 @@ impl Default for ServerConfig {
             allowed_hosts: Vec::new(),
             max_connections: 256,
             max_host_connections: 128,
+            max_pending: 64,
+            max_unauthenticated: 32,
             io_queues: 32,
+            init_timeout: Duration::from_secs(5),
             peer_timeout: Duration::from_secs(10),
-            auth_timeout: Duration::from_secs(30),
+            auth_timeout: Duration::from_secs(20),
+            discovery_timeout: Duration::from_secs(30),
             waiting: WaitPolicy::default(),
             clock: RealClock::start(),
             notify: Arc::new(|_| ()),
@@ -61,6 +70,10 @@ impl Default for ServerConfig {
 pub(super) struct Shared {
     pub config: ServerConfig,
     pub subsystem: Arc<Subsystem>,
+    /// The connections that have become queues.
+    pub registry: Arc<Registry>,
+    /// The number of those that have not.
+    pub pending: AtomicUsize,
     pub stopping: AtomicBool,
 }
 
@@ -68,7 +81,6 @@ pub(super) struct Shared {
 pub struct Server {
     address: SocketAddr,
     shared: Arc<Shared>,
-    registry: Arc<Registry>,
     acceptor: Option<JoinHandle<()>>,
     waker: Arc<Waker>,
 }
@@ -87,21 +99,19 @@ impl Server {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let stopping = AtomicBool::new(false);
-        let shared = Shared { config, subsystem, stopping };
-        let (shared, registry) = (Arc::new(shared), Arc::new(Registry::default()));
+        let registry = Arc::new(Registry::new(Limits {
+            hosts: config.max_connections,
+            of_host: config.max_host_connections,
+            unauthenticated: config.max_unauthenticated,
+        }));
+        let (pending, stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let shared = Arc::new(Shared { config, subsystem, registry, pending, stopping });
         let poller = Poller::new(WaitPolicy::Sleep(Duration::ZERO))?;
         let waker = poller.waker();
-        let acceptor = Acceptor {
-            listener,
-            shared: Arc::clone(&shared),
-            registry: Arc::clone(&registry),
-            threads: Vec::new(),
-            retry: None,
-        };
+        let acceptor = Acceptor::new(listener, Arc::clone(&shared));
         let thread = thread::Builder::new().name("nvme-tcp".to_owned());
         let acceptor = Some(thread.spawn(move || acceptor.run(poller))?);
-        Ok(Server { address, shared, registry, acceptor, waker })
+        Ok(Server { address, shared, acceptor, waker })
     }
 
     /// The address it listens on.
@@ -111,7 +121,7 @@ impl Server {
 
     /// The number of connections.
     pub fn connections(&self) -> usize {
-        self.registry.len()
+        self.shared.pending.load(Ordering::Relaxed) + self.shared.registry.len()
     }
 }
 
@@ -124,87 +134,4 @@ impl Drop for Server {
             let _ = acceptor.join();
         }
     }
-}
-
-/// Accepts connections.
-struct Acceptor {
-    listener: TcpListener,
-    shared: Arc<Shared>,
-    registry: Arc<Registry>,
-    threads: Vec<JoinHandle<()>>,
-    /// When to accept again after an error.
-    retry: Option<Nanos>,
-}
-
-impl Frontend for Acceptor {
-    type Error = Infallible;
-
-    fn poll(&mut self, clock: &RealClock) -> Result<Progress, Infallible> {
-        if self.shared.stopping.load(Ordering::Acquire) {
-            return Ok(Progress::Done);
-        }
-        let now = clock.now();
-        if self.retry.is_some_and(|retry| now < retry) {
-            return Ok(Progress::Idle);
-        }
-        self.retry = None;
-        self.threads.retain(|thread| !thread.is_finished());
-        let notify = &self.shared.config.notify;
-        match self.listener.accept() {
-            Ok((stream, peer)) => match start(stream, peer, &self.shared, &self.registry) {
-                Ok(thread) => self.threads.push(thread),
-                Err(error) => notify(&format!("{peer}: {error}")),
-            },
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Progress::Idle),
-            Err(error) => {
-                // No descriptors left, or the peer is gone already: others may do better later.
-                notify(&format!("cannot accept a connection: {error}"));
-                self.retry = Some(now + RETRY_INTERVAL);
-            }
-        }
-        Ok(Progress::Worked)
-    }
-
-    fn drain(&mut self, _now: Nanos) -> bool {
-        true
-    }
-
-    fn for_each_channel(&mut self, _visit: &mut dyn FnMut(&mut Channel)) {}
-
-    fn wait_fds(&mut self, set: &mut WaitSet) {
-        if self.retry.is_none() {
-            set.read(self.listener.as_raw_fd());
-        }
-    }
-
-    fn next_event(&mut self, _now: Nanos) -> Wake {
-        self.retry.map_or(Wake::Idle, Wake::At)
-    }
-}
-
-impl Acceptor {
-    fn run(mut self, mut poller: Poller) {
-        let clock = self.shared.config.clock.clone();
-        let Ok(()) = serve(&mut self, &clock, &mut poller);
-        self.registry.close();
-        for thread in self.threads {
-            // A thread that panicked has said so.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn start(
-    stream: TcpStream,
-    peer: SocketAddr,
-    shared: &Arc<Shared>,
-    registry: &Arc<Registry>,
-) -> io::Result<JoinHandle<()>> {
-    let most = shared.config.max_connections;
-    let registration = registry.register(stream.try_clone()?, most);
-    let registration =
-        registration.ok_or_else(|| io::Error::other(format!("more than {most} connections")))?;
-    let poller = Poller::new(shared.config.waiting)?;
-    let connection = Connection::new(stream, peer, Arc::clone(shared), registration)?;
-    thread::Builder::new().name("nvme-tcp".to_owned()).spawn(move || connection.run(poller))
 }

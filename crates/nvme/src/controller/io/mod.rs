@@ -34,6 +34,8 @@ pub struct IoQueue {
     association: Arc<Association>,
     queue_auth: QueueAuth,
     qid: u16,
+    /// The identifier is this queue's.
+    open: bool,
     head: SqHead,
     /// The subsystem's generation when `attached` was last compared with it.
     generation: u64,
@@ -81,6 +83,7 @@ impl IoQueue {
             association,
             queue_auth,
             qid,
+            open: false,
             head,
             attached: BTreeMap::new(),
             pending: Slab::default(),
@@ -98,6 +101,13 @@ impl IoQueue {
     /// Whether the host has authenticated, where it must.
     pub fn auth_state(&self) -> AuthState {
         self.queue_auth.auth_state()
+    }
+
+    /// Takes the queue's identifier, when the host has authenticated: before, anybody could keep it
+    /// from the host. Returns false if another queue has it.
+    pub fn open(&mut self) -> bool {
+        self.open = self.open || self.association.open_queue(self.qid);
+        self.open
     }
 
     /// Commands in flight.
@@ -155,6 +165,9 @@ impl IoQueue {
     ) -> Result<Option<CommandOutput>, NvmeStatus> {
         if let Some(result) = self.queue_auth.check(sqe, data.as_deref().unwrap_or_default()) {
             return result.map(Some);
+        }
+        if !self.open() {
+            return Err(NvmeStatus::SEQUENCE.do_not_retry());
         }
         check_form(sqe)?;
         if !self.association.is_ready() || sqe.opcode == FABRICS {
@@ -371,6 +384,8 @@ fn report_failed_zone(subsystem: &Subsystem, namespace: &Namespace, sqe: &Sqe, s
 
 impl Drop for IoQueue {
     fn drop(&mut self) {
-        self.association.close_queue(self.qid);
+        if self.open {
+            self.association.close_queue(self.qid);
+        }
     }
 }

@@ -72,7 +72,7 @@ pub(super) fn read(
 ) -> SubmissionResult {
     let (sector, len) = transfer(namespace, command)?;
     // A device may leave the buffer as it is: the host then gets zeroes.
-    let buf = Some(bufs.zeroed(len as usize * 512));
+    let buf = Some(bufs.zeroed(len as usize * 512).ok_or(NvmeStatus::INTERNAL)?);
     one(Bio { buf, ..Bio::new(Op::Read, sector, len, 0) }, CompletionKind::Read)
 }
 

@@ -11,6 +11,9 @@ use crate::wire::{Cqe, Sgl, Sqe};
 use std::collections::VecDeque;
 use zonal_blk::Buf;
 
+/// Bytes of a PDU for the host besides its data, at most: header, digests and padding.
+const MAX_FRAMING: usize = 24 + 4 + 128 + 4;
+
 /// Limits and preferences of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetConfig {
@@ -86,8 +89,8 @@ pub struct TargetConnection {
 /// Where the data of a PDU belong.
 #[derive(Debug)]
 enum Receiving {
-    /// A command and the data in its capsule.
-    Command { sqe: Sqe, data: Option<Buf> },
+    /// A command and the data in its capsule; without memory for these it is refused.
+    Command { sqe: Sqe, data: Option<Buf>, refused: Option<NvmeStatus> },
     /// The next `len` bytes for an R2T.
     Transfer { ttag: u16, len: usize },
     /// The PDU has no data, or nobody uses them.
@@ -98,13 +101,14 @@ enum Receiving {
 #[derive(Debug)]
 struct AwaitingData {
     sqe: Sqe,
-    /// Allocated when the first data arrive.
+    /// Allocated when the first data arrive; `None` if there is no memory for them.
     data: Option<Buf>,
     /// Bytes of the data.
     len: u32,
     /// Bytes of them in the PDUs received.
     received: usize,
-    damaged: bool,
+    /// Why the command will be refused.
+    refused: Option<NvmeStatus>,
 }
 
 impl TargetConnection {
@@ -121,6 +125,19 @@ impl TargetConnection {
             r2t_queue: VecDeque::new(),
             bufs: BufferPool::default(),
         }
+    }
+
+    /// Whether ICReq has been answered.
+    pub fn is_initialized(&self) -> bool {
+        self.initialized
+    }
+
+    /// Sets the limits on what the host sends from now on: on its commands, their data and R2Ts. What
+    /// was agreed on in ICResp stays.
+    pub fn set_limits(&mut self, limits: TargetConfig) {
+        let TargetConfig { digests, alignment, max_data, .. } = self.config;
+        self.config = TargetConfig { digests, alignment, max_data, ..limits };
+        self.link.decoder.set_limits(DataLimits { in_capsule: limits.in_capsule, data: max_data });
     }
 
     /// Takes received bytes. Appends the commands that they complete to `events`.
@@ -189,8 +206,9 @@ impl TargetConnection {
                 Ok(Receiving::Other)
             }
             Pdu::Command { sqe, .. } if self.initialized => {
-                let data = (len > 0).then(|| self.bufs.sized(len));
-                Ok(Receiving::Command { sqe, data })
+                let data = if len > 0 { self.bufs.sized(len) } else { None };
+                let refused = (len > 0 && data.is_none()).then_some(NvmeStatus::INTERNAL);
+                Ok(Receiving::Command { sqe, data, refused })
             }
             Pdu::HostData { cid, ttag, offset, last, .. } if self.initialized => {
                 self.begin_transfer(cid, ttag, offset, last, len)
@@ -203,7 +221,10 @@ impl TargetConnection {
     fn finish(&mut self, events: &mut Vec<TargetEvent>) -> bool {
         let Some(damaged) = self.link.decoder.finish() else { return false };
         let finished = match self.receiving.take() {
-            Some(Receiving::Command { sqe, data }) => self.command(sqe, data, damaged, events),
+            Some(Receiving::Command { sqe, data, refused }) => {
+                let refused = if damaged { Some(NvmeStatus::TRANSPORT) } else { refused };
+                self.command(sqe, data, refused, events)
+            }
             Some(Receiving::Transfer { ttag, len }) => {
                 self.finish_transfer(ttag, len, damaged, events);
                 Ok(())
@@ -239,15 +260,15 @@ impl TargetConnection {
         &mut self,
         sqe: Sqe,
         data: Option<Buf>,
-        damaged: bool,
+        refused: Option<NvmeStatus>,
         events: &mut Vec<TargetEvent>,
     ) -> Result<(), CloseReason> {
         let length = sqe.dptr.length.get();
         let needs_r2t = sqe.transfer() == Direction::ToController
             && sqe.dptr.kind == Sgl::TRANSPORT
             && length > 0;
-        if damaged {
-            events.push(TargetEvent::Refuse { sqe, status: NvmeStatus::TRANSPORT });
+        if let Some(status) = refused {
+            events.push(TargetEvent::Refuse { sqe, status });
         } else if !needs_r2t {
             events.push(TargetEvent::Command { sqe, data });
             return Ok(());
@@ -286,7 +307,7 @@ impl TargetConnection {
         {
             self.r2t_bytes += u64::from(len);
             let cid = sqe.cid.get();
-            let awaiting = AwaitingData { sqe, data: None, len, received: 0, damaged: false };
+            let awaiting = AwaitingData { sqe, data: None, len, received: 0, refused: None };
             let ttag = self.awaiting.insert(awaiting);
             let ttag = u16::try_from(ttag).expect("fewer R2Ts than TTAGs");
             self.link.send(&Pdu::ReadyToTransfer { cid, ttag, offset: 0, length: len });
@@ -318,7 +339,10 @@ impl TargetConnection {
                 "LAST_PDU not set on the last data, or set on others",
             ));
         }
-        awaiting.data.get_or_insert_with(|| self.bufs.sized(expected));
+        if awaiting.data.is_none() && awaiting.refused.is_none() {
+            awaiting.data = self.bufs.sized(expected);
+            awaiting.refused = awaiting.data.is_none().then_some(NvmeStatus::INTERNAL);
+        }
         Ok(Receiving::Transfer { ttag, len })
     }
 
@@ -331,29 +355,37 @@ impl TargetConnection {
     ) {
         let awaiting = self.awaiting.get_mut(ttag.into()).expect("checked with the header");
         awaiting.received += len;
-        awaiting.damaged |= damaged;
+        if damaged {
+            awaiting.refused = Some(NvmeStatus::TRANSPORT);
+        }
         if awaiting.received < awaiting.len as usize {
             return;
         }
-        let AwaitingData { sqe, data, len, damaged, .. } =
+        let AwaitingData { sqe, data, len, refused, .. } =
             self.awaiting.remove(ttag.into()).expect("just seen");
         self.r2t_bytes -= u64::from(len);
         self.send_r2ts();
-        if !damaged {
+        let Some(status) = refused else {
             return events.push(TargetEvent::Command { sqe, data });
-        }
-        events.push(TargetEvent::Refuse { sqe, status: NvmeStatus::TRANSPORT });
+        };
+        events.push(TargetEvent::Refuse { sqe, status });
         if let Some(unused) = data {
             self.recycle(unused);
         }
     }
 
-    /// Sends the completion of a command, after its data for the host.
+    /// Sends the completion of a command, after its data for the host. Without memory for these, the
+    /// command fails with Internal Error.
     pub fn respond(&mut self, cqe: Cqe, data: &[u8]) {
         if self.link.closed.is_some() {
             return;
         }
         let chunk = self.config.max_data as usize;
+        let framing = (data.len() / chunk + 2) * MAX_FRAMING;
+        if self.link.output.try_reserve(data.len() + framing).is_err() {
+            let failed = Cqe::new(cqe.cid.get(), NvmeStatus::INTERNAL);
+            return self.link.send(&Pdu::Response(Cqe { sqhd: cqe.sqhd, ..failed }));
+        }
         let mut offset = 0;
         for piece in data.chunks(chunk) {
             let last = offset as usize + piece.len() == data.len();

@@ -1,0 +1,127 @@
+//! `zonal serve --nvme-tcp` and hosts that misbehave: they keep nobody out, and leave nothing behind.
+#[path = "../hostile/mod.rs"]
+mod hostile;
+mod server;
+mod soak;
+
+use hostile::attacks::{ATTACKS, Hoard, Victim};
+use hostile::{Client, Connect, Target, is};
+use server::{HOST, NULL, Server};
+use zonal_nvme::NvmeStatus;
+use zonal_nvme::wire::Sgl;
+use zonal_nvme::wire::fabrics::DISCOVERY_NQN;
+use zonal_nvme::wire::io::RwCommand;
+use zonal_nvme::wire::opcode::IoOpcode;
+
+/// Connects an admin queue and an I/O queue, reads a block, and disconnects.
+fn connect_and_read(target: &Target) {
+    let (admin, mut queue) = target.queues(HOST).expect("connected");
+    let mut read = RwCommand::zeroed();
+    (read.opcode, read.nsid) = (IoOpcode::READ.0, 1.into());
+    read.dptr = Sgl::transport(4096);
+    let cqe = queue.command(read.into(), &[]).expect("an answer");
+    assert!(cqe.status().is_success(), "{:?}", cqe.status());
+    assert_eq!(queue.answers.data, 4096);
+    drop((queue, admin));
+}
+
+/// What a server uses stays the same over many reconnects.
+fn reconnects_leave_nothing_behind(server: &Server, cycles: u32) {
+    let begin = server.usage();
+    let run = |cycles| (0..cycles).for_each(|_| connect_and_read(&server.target));
+    // What is allocated once is.
+    run(200);
+    let first = server.idle_usage(begin.descriptors + HELD_BY_QUEUES);
+    run(cycles / 4);
+    let second = server.usage();
+    run(cycles / 2);
+    let third = server.usage();
+    run(cycles / 4);
+    let last = server.idle_usage(begin.descriptors + HELD_BY_QUEUES);
+    println!("{cycles} cycles: at first {first:?}, at last {last:?}");
+    assert_eq!(last.descriptors, first.descriptors, "descriptors");
+    let grown = last.resident_kib.saturating_sub(first.resident_kib);
+    assert!(grown < 2048, "{grown} KiB more after {cycles} cycles");
+    // Time of the processor, which other processes do not use up.
+    let (early, late) = (second.ticks - first.ticks, last.ticks - third.ticks);
+    println!("{early} ticks for the first quarter, {late} for the last");
+    assert!(late <= 2 * early + 20, "a connection costs {late} ticks now, {early} before");
+}
+
+/// Descriptors of the hardware queues that stay open for the next connection.
+const HELD_BY_QUEUES: usize = 16;
+/// Sixteen zones, for an image.
+const ZONED: &str = "null:zones=16,zone_size=1M,lba=4096,max_open=4";
+
+/// How often to reconnect: by default so often that a leak of a descriptor or of 1 KiB shows.
+fn cycles(default: u32) -> u32 {
+    let set = std::env::var("ZONAL_RECONNECTS").ok();
+    set.map_or(default, |count| count.parse().expect("ZONAL_RECONNECTS is a number"))
+}
+
+#[test]
+fn reconnects_to_a_null_device_leave_nothing_behind() {
+    reconnects_leave_nothing_behind(&Server::start(&[NULL]), cycles(4000));
+}
+
+#[test]
+fn reconnects_to_an_image_leave_nothing_behind() {
+    reconnects_leave_nothing_behind(&Server::on_image(ZONED, &[]), cycles(2000));
+}
+
+#[test]
+fn connections_in_the_name_of_a_host_do_not_count_against_it() {
+    let server = Server::authenticating();
+    let fake = Connect { hostnqn: HOST, ..Connect::default() };
+    let fakes: Vec<Client> = (0..128)
+        .map(|_| {
+            let (client, cqe) = server.target.connected(&fake).expect("an answer");
+            assert!(cqe.status().is_success(), "it may try to authenticate: {:?}", cqe.status());
+            client
+        })
+        .collect();
+    server.assert_serves("&dhchap_secrets=secrets");
+    let open = fakes.into_iter().filter_map(|mut client| client.is_open().then_some(())).count();
+    assert!(open <= 32, "{open} are open");
+}
+
+#[test]
+fn idle_connections_keep_nobody_out() {
+    let server = Server::start(&[NULL]);
+    let _silent: Vec<_> = (0..254).map(|_| server.target.open().expect("a connection")).collect();
+    server.assert_serves("");
+    let _mute: Vec<_> = (0..254).map(|_| server.target.initialized().expect("ICResp")).collect();
+    server.assert_serves("");
+    let discovery = || {
+        let mut client = server.target.initialized().expect("ICResp");
+        let cqe = client.connect(DISCOVERY_NQN, &Connect::default()).expect("an answer");
+        assert!(cqe.status().is_success(), "{:?}", cqe.status());
+        client
+    };
+    let _discovering: Vec<_> = (0..254).map(|_| discovery()).collect();
+    server.assert_serves("");
+}
+
+#[test]
+fn busy_server_lets_hosts_try_again() {
+    let server = Server::start(&[NULL, "--max-host-connections", "1"]);
+    let (_first, cqe) = server.target.connected(&Connect::default()).expect("an answer");
+    assert!(cqe.status().is_success());
+    let (mut second, cqe) = server.target.connected(&Connect::default()).expect("an answer");
+    assert!(is(&cqe, NvmeStatus::CONTROLLER_BUSY));
+    assert_eq!(cqe.status().0 & NvmeStatus::DO_NOT_RETRY, 0, "no Do Not Retry");
+    assert!(second.is_closed());
+}
+
+#[test]
+fn hostile_hosts_disturb_nobody() {
+    let server = Server::start(&[NULL]);
+    let victim = Victim { target: server.target.clone(), hostnqn: HOST.to_owned(), nsid: 1 };
+    let mut hoard = Hoard::default();
+    for (name, attack) in ATTACKS {
+        // Whatever the server answers or does not: it has to go on.
+        let _ = attack(&victim, &mut hoard);
+        server.assert_serves("");
+        println!("{name}: {:?}", hoard.answers);
+    }
+}

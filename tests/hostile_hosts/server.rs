@@ -1,0 +1,129 @@
+//! `zonal serve` in a process of its own.
+use crate::hostile::Target;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+pub const NULL: &str = "null:zones=16,zone_size=1M,lba=4096,max_open=4,memory=true";
+/// The name of the honest host.
+pub const HOST: &str = "nqn.2026-11.org.example:honest";
+const SECRET: &str = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
+/// How long what must happen may take.
+const LONG: Duration = Duration::from_secs(30);
+
+/// A server of its own process, with at most 256 file descriptors.
+pub struct Server {
+    child: Child,
+    pub target: Target,
+    dir: TempDir,
+}
+
+/// What a process uses.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    pub resident_kib: u64,
+    pub descriptors: usize,
+    /// Ticks of the processor, of 10 ms.
+    pub ticks: u64,
+}
+
+impl Server {
+    /// `options` are those of `zonal serve`, devices among them.
+    pub fn start(options: &[&str]) -> Self {
+        Server::start_in(tempfile::tempdir().expect("a directory"), options)
+    }
+
+    fn start_in(dir: TempDir, options: &[&str]) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -n 256 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_zonal")]);
+        command.args(["serve", "--nvme-tcp", "127.0.0.1:0"]).args(options);
+        let mut child = command.current_dir(dir.path()).stdout(Stdio::piped()).spawn();
+        let out = child.as_mut().expect("the program starts").stdout.take().expect("a pipe");
+        let mut line = String::new();
+        BufReader::new(out).read_line(&mut line).expect("a line");
+        let target = Target::parse(line.trim_end());
+        Server { child: child.expect("it has started"), target, dir }
+    }
+
+    /// On an image like this device, and others.
+    pub fn on_image(profile: &str, others: &[&str]) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
+        command.args(["create", "disk.img", "--profile", profile]).current_dir(dir.path());
+        assert!(command.status().expect("the program starts").success());
+        Server::start_in(dir, &[&["disk.img"], others].concat())
+    }
+
+    /// With hosts that have to authenticate; HOST can.
+    pub fn authenticating() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("secrets");
+        std::fs::write(&path, format!("{HOST} {SECRET}\n")).expect("a file");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&path, mode).expect("permissions");
+        Server::start_in(dir, &[NULL, "--dhchap-secrets", "secrets"])
+    }
+
+    /// The program, in the server's directory.
+    pub fn zonal(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
+        command.current_dir(self.dir.path());
+        command
+    }
+
+    /// The address of the device for the honest host.
+    pub fn device(&self, options: &str) -> String {
+        let Target { address, nqn } = &self.target;
+        format!("nvme-tcp://{address}/{nqn}?hostnqn={HOST}{options}")
+    }
+
+    /// Asks for a zone report as the honest host.
+    #[track_caller]
+    pub fn assert_serves(&self, options: &str) {
+        let mut command = self.zonal();
+        let output = command.args(["zone", "report", &self.device(options)]).output();
+        let output = output.expect("the program starts");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "the honest host is refused: {error}");
+    }
+
+    pub fn usage(&self) -> Usage {
+        let process = format!("/proc/{}", self.child.id());
+        let read = |file| std::fs::read_to_string(format!("{process}/{file}")).expect("it runs");
+        let status = read("status");
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let resident = resident.and_then(|value| value.trim().strip_suffix(" kB"));
+        // Fields 14 and 15, after the name in parentheses, which is field 2.
+        let stat = read("stat");
+        let (_, fields) = stat.rsplit_once(") ").expect("a name");
+        let fields = fields.split(' ').skip(11).take(2);
+        Usage {
+            resident_kib: resident.expect("VmRSS").parse().expect("a number"),
+            descriptors: std::fs::read_dir(format!("{process}/fd")).expect("it runs").count(),
+            ticks: fields.map(|ticks| ticks.parse::<u64>().expect("a number")).sum(),
+        }
+    }
+
+    /// Waits until all connections are closed and reports what the server uses then.
+    pub fn idle_usage(&self, descriptors: usize) -> Usage {
+        wait_until("the connections are closed", || self.usage().descriptors <= descriptors);
+        self.usage()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[track_caller]
+pub fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !reached() {
+        assert!(begin.elapsed() < LONG, "not within {LONG:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

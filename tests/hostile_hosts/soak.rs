@@ -1,0 +1,103 @@
+//! An honest host that writes, reads back and verifies, alone and then beside every attack.
+//!
+//! 20 seconds, which look for errors and growth. For half an hour, which looks at latency too, on a
+//! machine without other work:
+//!
+//! ```text
+//! ZONAL_SOAK_SECONDS=1800 cargo test --release --test hostile_hosts soak -- --nocapture
+//! ```
+use crate::hostile::attacks::{ATTACKS, Hoard, Victim};
+use crate::server::{HOST, Server};
+use serde_json::Value;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// The honest host's device, for an image.
+const HONEST: &str = "null:zones=64,zone_size=1M,lba=4096,max_open=8";
+/// The device that attacks read and write.
+const ATTACKED: &str = "null:zones=16,zone_size=64M,lba=4096,max_open=4";
+/// Runs shorter than this have too few samples for a percentile of latency.
+const LATENCY_COUNTS: Duration = Duration::from_secs(60);
+/// Between two attacks.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How much more memory the server may use in the last third of the attacks than in the first.
+const MAX_GROWTH_KIB: u64 = 8 << 10;
+
+/// The honest host: a job in a process of its own.
+struct Job(Child);
+
+/// How a job ended.
+#[derive(Debug)]
+struct Report {
+    errors: u64,
+    ios: u64,
+    /// 99th percentiles of the completion latency of reads and writes, in ns.
+    p99: [u64; 2],
+}
+
+impl Job {
+    fn start(server: &Server, runtime: Duration) -> Self {
+        let mut command = server.zonal();
+        command.args(["run", "--eta", "never", "--output-format", "json", "--name=honest"]);
+        command.args(["--device", &server.device("&nsid=1"), "--zonemode=zbd", "--rw=randrw"]);
+        command.args(["--bs=4k", "--iodepth=8", "--verify=crc32c", "--verify_backlog=64"]);
+        command.args(["--time_based", &format!("--runtime={}", runtime.as_secs())]);
+        Job(command.stdout(Stdio::piped()).spawn().expect("the program starts"))
+    }
+
+    fn end(self) -> Report {
+        let output = self.0.wait_with_output().expect("it ends");
+        let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let job = &json["jobs"][0];
+        let number = |value: &Value| value.as_u64().expect("a number");
+        let p99 = |dir: &str| number(&job[dir]["clat_ns"]["percentile"]["99.000000"]);
+        let report = Report {
+            errors: number(&job["error"]),
+            ios: number(&job["read"]["total_ios"]) + number(&job["write"]["total_ios"]),
+            p99: ["read", "write"].map(p99),
+        };
+        assert!(output.status.success(), "{report:?}");
+        report
+    }
+}
+
+#[test]
+fn soak_with_an_honest_host_beside_hostile_ones() {
+    let seconds = std::env::var("ZONAL_SOAK_SECONDS").ok();
+    let seconds = seconds.map_or(20, |text| text.parse().expect("ZONAL_SOAK_SECONDS: a number"));
+    let (alone, attacked) =
+        (Duration::from_secs(seconds / 4), Duration::from_secs(seconds * 3 / 4));
+    let server = Server::on_image(HONEST, &[ATTACKED]);
+    let undisturbed = Job::start(&server, alone).end();
+    let start = server.usage();
+
+    let target = server.target.clone();
+    let victim = Victim { target, hostnqn: HOST.to_owned(), nsid: 2 };
+    let (mut hoard, mut rounds, begin) = (Hoard::default(), 0, Instant::now());
+    // The most memory in each third of the time, in KiB.
+    let mut resident = [0; 3];
+    let job = Job::start(&server, attacked);
+    while begin.elapsed() < attacked {
+        let (_, attack) = ATTACKS[rounds % ATTACKS.len()];
+        // The server may answer as it likes, and end the connection.
+        let _ = attack(&victim, &mut hoard);
+        rounds += 1;
+        let third = (begin.elapsed().as_secs() * 3 / attacked.as_secs()).min(2);
+        let most = &mut resident[usize::try_from(third).expect("below 3")];
+        *most = server.usage().resident_kib.max(*most);
+        std::thread::sleep(PAUSE);
+    }
+    let disturbed = job.end();
+    println!("undisturbed: {undisturbed:?}\ndisturbed: {disturbed:?}");
+    println!("{rounds} attacks, answers: {:?}", hoard.answers);
+    println!("resident KiB: {} at first, then at most {resident:?}", start.resident_kib);
+    assert_eq!((undisturbed.errors, disturbed.errors), (0, 0));
+    assert!(undisturbed.ios > 0 && disturbed.ios > 0 && rounds >= ATTACKS.len());
+    let grown = resident[2].saturating_sub(resident[0]);
+    assert!(grown <= MAX_GROWTH_KIB, "{grown} KiB more in the last third than in the first");
+    if seconds >= LATENCY_COUNTS.as_secs() {
+        for (disturbed, undisturbed) in disturbed.p99.into_iter().zip(undisturbed.p99) {
+            assert!(disturbed <= 3 * undisturbed, "p99 of {disturbed} ns, {undisturbed} alone");
+        }
+    }
+}
