@@ -296,3 +296,95 @@ fn data_in_flight_are_limited_to_16_mib() {
     io.queue.poll(zonal_blk::Nanos(io.now.0 + 2000), &mut responses);
     assert!(io.queue.has_room());
 }
+
+/// A device without zones of 512 MiB, each of whose commands takes 1000 ns.
+fn slow() -> NullConfig {
+    let latency = zonal_blk::Nanos(1000);
+    NullConfig { zoned: false, size: Bytes(512 << 20), latency, memory: false, ..null() }
+}
+
+/// Lets the device complete what is in flight.
+fn step(io: &mut Io, responses: &mut Vec<zonal_nvme::controller::Response>) {
+    io.now = zonal_blk::Nanos(io.now.0 + 1000);
+    io.queue.poll(io.now, responses);
+}
+
+#[test]
+fn command_of_many_bios_goes_on_as_earlier_ones_complete() {
+    let host = Host::new(&slow());
+    let mut io = host.io(1);
+    for opcode in [IoOpcode::VERIFY, IoOpcode::WRITE_ZEROES] {
+        let mut responses = Vec::new();
+        io.queue.submit(io.now, &rw(opcode, 0, 65_536).into(), None, &mut responses);
+        for steps in 1..16 {
+            assert!(!io.queue.has_room() && responses.is_empty(), "{steps} of 16: 16 MiB each");
+            step(&mut io, &mut responses);
+        }
+        assert_eq!(io.queue.outstanding(), 1);
+        step(&mut io, &mut responses);
+        assert_eq!(responses.len(), 1);
+        assert_eq!(responses[0].cqe.status(), NvmeStatus::SUCCESS);
+        assert!(io.queue.has_room() && io.queue.outstanding() == 0);
+    }
+    let ranges: Vec<_> = (0..256).map(|at| (at * 2, 1)).collect();
+    let (command, data) = deallocate(&ranges, 1);
+    let mut responses = Vec::new();
+    io.queue.submit(io.now, &command.into(), received(&data), &mut responses);
+    assert!(!io.queue.has_room(), "64 of 256 are in flight");
+    for _ in 0..4 {
+        assert!(responses.is_empty());
+        step(&mut io, &mut responses);
+    }
+    assert_eq!(responses[0].cqe.status(), NvmeStatus::SUCCESS);
+}
+
+#[test]
+fn zeroes_in_parts_cover_their_range_and_no_more() {
+    let plain = NullConfig { zoned: false, size: Bytes(8 << 20), ..null() };
+    let host = Host::new(&plain);
+    let mut io = host.io(1);
+    for at in 0..8 {
+        io.write(at * 256, &pattern(256, 1)).fine();
+    }
+    io.send(rw(IoOpcode::WRITE_ZEROES, 100, 1000), &[]).fine();
+    io.send(rw(IoOpcode::VERIFY, 0, 2048), &[]).fine();
+    let blocks = |at: u64| if (100..1100).contains(&at) { vec![0; 4096] } else { pattern(1, 1) };
+    for at in [0, 99, 100, 355, 356, 611, 612, 1099, 1100, 2047] {
+        assert_eq!(io.read(at, 1).fine().data, blocks(at), "block {at}");
+    }
+}
+
+#[test]
+fn command_of_many_bios_ends_with_the_first_that_fails() {
+    let host = Host::new(&slow());
+    let mut io = host.io(1);
+    let verify = rw(IoOpcode::VERIFY, 0, 65_536);
+    let mut responses = Vec::new();
+    io.queue.submit(io.now, &verify.into(), None, &mut responses);
+    host.subsystem.remove(1);
+    step(&mut io, &mut responses);
+    assert_eq!(responses.len(), 1, "the rest is not submitted");
+    assert_eq!(responses[0].cqe.status().code(), NvmeStatus::INVALID_NAMESPACE);
+    assert!(io.queue.has_room() && io.queue.outstanding() == 0);
+
+    let zone = NullConfig { zone_size: Bytes(64 << 20), zone_capacity: None, ..null() };
+    let host = Host::new(&zone);
+    let mut io = host.io(1);
+    let zeroes = io.send(rw(IoOpcode::WRITE_ZEROES, 1, 16_383), &[]);
+    assert_eq!(zeroes.status, NvmeStatus::ZONE_INVALID_WRITE);
+    assert_eq!(io.zone(0).write_pointer.get(), 0, "nothing was written");
+    io.send(rw(IoOpcode::WRITE_ZEROES, 0, 16_384), &[]).fine();
+    assert_eq!(io.zone(0).condition(), Some(zonal_blk::ZoneCondition::Full));
+}
+
+#[test]
+fn queue_that_is_drained_submits_no_more() {
+    let host = Host::new(&slow());
+    let mut io = host.io(1);
+    let mut responses = Vec::new();
+    io.queue.submit(io.now, &rw(IoOpcode::VERIFY, 0, 65_536).into(), None, &mut responses);
+    io.queue.drain();
+    assert!(!io.queue.is_idle());
+    step(&mut io, &mut responses);
+    assert!(io.queue.is_idle());
+}

@@ -3,6 +3,7 @@
 //! Responses are in the order in which the bios complete. A command with several bios completes with
 //! the last of them, with the status of the first that failed. A queue belongs to one thread, like
 //! the channels that it opens.
+mod long;
 mod pending;
 mod rw;
 mod zones;
@@ -19,6 +20,7 @@ use crate::slab::Slab;
 use crate::wire::Sqe;
 use crate::wire::opcode::{FABRICS, IoOpcode};
 use crate::wire::queue::NSID_ALL;
+use long::{MAX_BIOS, Remaining};
 use pending::{CompletionKind, Pending};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,6 +46,8 @@ pub struct IoQueue {
     pending: Slab<Pending>,
     /// Bytes of their buffers.
     in_flight: usize,
+    /// The command that has bios left to submit.
+    long: Option<LongCommand>,
     /// For reads.
     bufs: BufferPool<Buf>,
     done: Vec<Completion>,
@@ -57,14 +61,22 @@ struct AttachedNamespace {
     removed: bool,
 }
 
+/// A command that has bios left to submit.
+struct LongCommand {
+    /// Its number in `pending`.
+    slot: usize,
+    nsid: u32,
+    remaining: Remaining,
+}
+
 /// What a command becomes.
 enum Submission {
     /// Complete.
     Done(CommandOutput),
     /// A bio, whose completion is the command's.
     Bio(Bio, CompletionKind),
-    /// Bios without data. The command completes with the last.
-    Bios(Vec<Bio>, CompletionKind),
+    /// Bios without data for the host or from it. The command completes with the last.
+    Bios(Remaining, CompletionKind),
 }
 
 impl IoQueue {
@@ -88,6 +100,7 @@ impl IoQueue {
             attached: BTreeMap::new(),
             pending: Slab::default(),
             in_flight: 0,
+            long: None,
             bufs: BufferPool::default(),
             done: Vec::new(),
         }
@@ -115,9 +128,10 @@ impl IoQueue {
         self.pending.len()
     }
 
-    /// Whether one more command may be submitted. The data in flight are bounded.
+    /// Whether one more command may be submitted. The data in flight are bounded, and a command of
+    /// many bios goes on before the next begins.
     pub fn has_room(&self) -> bool {
-        self.in_flight < MAX_IN_FLIGHT
+        self.in_flight < MAX_IN_FLIGHT && self.long.is_none()
     }
 
     /// Executes a command with the data that the host sends with it. Its response follows here or
@@ -195,7 +209,7 @@ impl IoQueue {
             IoOpcode::READ => rw::read(namespace, &command, bufs)?,
             IoOpcode::WRITE => rw::write(namespace, &command, data)?,
             IoOpcode::WRITE_ZEROES => rw::write_zeroes(namespace, &command)?,
-            IoOpcode::COMPARE => rw::compare(namespace, &command, data)?,
+            IoOpcode::COMPARE => rw::compare(namespace, &command, data, bufs)?,
             IoOpcode::VERIFY => rw::verify(namespace, &command)?,
             IoOpcode::ZONE_APPEND => rw::append(namespace, &command, data)?,
             IoOpcode::DATASET_MANAGEMENT => {
@@ -208,7 +222,7 @@ impl IoQueue {
             }
             _ => return Err(NvmeStatus::INVALID_OPCODE.do_not_retry()),
         };
-        Ok(self.begin(now, sqe, start, &[nsid]))
+        self.begin(now, sqe, start, &[nsid])
     }
 
     /// Submits the bios of a command to each of `nsids`, which are attached.
@@ -218,7 +232,7 @@ impl IoQueue {
         sqe: &Sqe,
         start: Submission,
         nsids: &[u32],
-    ) -> Option<CommandOutput> {
+    ) -> Result<Option<CommandOutput>, NvmeStatus> {
         let [first, others @ ..] = nsids else { unreachable!("a command has a namespace") };
         let mut submit = |nsid, bio| {
             self.attached
@@ -228,7 +242,7 @@ impl IoQueue {
                 .submit(now, bio);
         };
         match start {
-            Submission::Done(output) => return Some(output),
+            Submission::Done(output) => return Ok(Some(output)),
             Submission::Bio(bio, kind) => {
                 let bytes = kind.bytes() + bio.buf.as_ref().map_or(0, Buf::capacity);
                 let pending = Pending::new(*sqe, kind, nsids.len(), bytes);
@@ -241,15 +255,54 @@ impl IoQueue {
                 }
                 submit(first, Bio { user_data, ..bio });
             }
-            Submission::Bios(bios, _) if bios.is_empty() => return Some(CommandOutput::EMPTY),
-            Submission::Bios(bios, kind) => {
-                let pending = Pending::new(*sqe, kind, bios.len(), 0);
-                let user_data = self.pending.insert(pending) as u64;
-                for bio in bios {
-                    submit(first, Bio { user_data, ..bio });
+            Submission::Bios(remaining, _) if remaining.is_empty() => {
+                return Ok(Some(CommandOutput::EMPTY));
+            }
+            Submission::Bios(remaining, kind) => {
+                let slot = self.pending.insert(Pending::long(*sqe, kind, remaining.bytes()));
+                self.long = Some(LongCommand { slot, nsid: *first, remaining });
+                if let Some(pending) = self.submit_remaining(now) {
+                    pending.status()?;
                 }
             }
         }
+        Ok(None)
+    }
+
+    /// Submits bios of the long command within the bounds. Returns the command if it has failed with
+    /// no bios in flight, and so is complete.
+    fn submit_remaining(&mut self, now: Nanos) -> Option<Pending> {
+        while let Some(LongCommand { slot, nsid, remaining }) = &mut self.long {
+            let slot = *slot;
+            let pending = self.pending.get_mut(slot).expect("a command that is not complete");
+            let full =
+                pending.bios() >= MAX_BIOS || self.in_flight + pending.bytes_of_bio > MAX_IN_FLIGHT;
+            if full && pending.bios() > 0 {
+                return None;
+            }
+            let attached = self.attached.get_mut(nsid).filter(|attached| !attached.removed);
+            let invalid = NvmeStatus::INVALID_NAMESPACE.do_not_retry();
+            let next = attached.ok_or(invalid).and_then(|attached| {
+                let bio = remaining.next(&attached.namespace, &mut self.bufs)?;
+                Ok((attached, bio))
+            });
+            let last = next.is_err() || remaining.is_empty();
+            match next {
+                Ok((attached, bio)) => {
+                    pending.add_bio(last);
+                    self.in_flight += pending.bytes_of_bio;
+                    attached.channel.submit(now, Bio { user_data: slot as u64, ..bio });
+                }
+                Err(status) => pending.fail(status),
+            }
+            if last {
+                self.long = None;
+            }
+            if pending.is_done() {
+                return self.pending.remove(slot);
+            }
+        }
+        self.bufs.shrink(MAX_IN_FLIGHT.saturating_sub(self.in_flight));
         None
     }
 
@@ -261,7 +314,7 @@ impl IoQueue {
         for nsid in &nsids {
             self.attach(*nsid)?;
         }
-        Ok(self.begin(now, sqe, rw::flush(), &nsids))
+        self.begin(now, sqe, rw::flush(), &nsids)
     }
 
     /// Opens a channel for a namespace when it is first used.
@@ -302,8 +355,14 @@ impl IoQueue {
             for completion in done.drain(..) {
                 let slot = usize::try_from(completion.user_data).expect("a number of the slab");
                 let pending = self.pending.get_mut(slot).expect("a bio completes once");
+                self.in_flight -= pending.bytes_of_bio;
                 if let Some(buf) = pending.complete(&attached.namespace, completion) {
                     self.bufs.put(buf, MAX_IN_FLIGHT.saturating_sub(self.in_flight));
+                }
+                if pending.status().is_err()
+                    && self.long.take_if(|long| long.slot == slot).is_some()
+                {
+                    pending.stop();
                 }
                 if pending.is_done() {
                     let pending = self.pending.remove(slot).expect("a command completes once");
@@ -326,6 +385,12 @@ impl IoQueue {
         if self.generation != self.subsystem.generation() {
             self.refresh_namespaces();
         }
+        if self.long.is_some()
+            && let Some(failed) = self.submit_remaining(now)
+        {
+            let result = failed.status().map(|()| CommandOutput::EMPTY);
+            self.respond(&failed.sqe, result, None, responses);
+        }
     }
 
     /// Takes back the data of a response, to reuse the buffer.
@@ -338,6 +403,7 @@ impl IoQueue {
     /// Begins to drain the queue: no commands may be submitted, and plugged writes of other queues are
     /// left to them. When [`IoQueue::is_idle`], the queue can be dropped.
     pub fn drain(&mut self) {
+        self.long = None;
         self.channels().for_each(Channel::drain);
     }
 

@@ -38,8 +38,12 @@ pub(super) struct Pending {
     kind: CompletionKind,
     /// Bios in flight.
     parts: usize,
+    /// Bios are left to submit.
+    unfinished: bool,
     /// Bytes of the buffers.
     pub bytes: usize,
+    /// Bytes that each bio is charged in addition.
+    pub bytes_of_bio: usize,
     status: NvmeStatus,
     result: u64,
     /// For the host.
@@ -51,7 +55,46 @@ pub(super) struct Pending {
 impl Pending {
     pub fn new(sqe: Sqe, kind: CompletionKind, parts: usize, bytes: usize) -> Self {
         let status = NvmeStatus::SUCCESS;
-        Pending { sqe, kind, parts, bytes, status, result: 0, data: None, received: None }
+        Pending {
+            sqe,
+            kind,
+            parts,
+            unfinished: false,
+            bytes,
+            bytes_of_bio: 0,
+            status,
+            result: 0,
+            data: None,
+            received: None,
+        }
+    }
+
+    /// A command whose bios are added one by one, until the last or
+    /// until it fails.
+    pub fn long(sqe: Sqe, kind: CompletionKind, bytes_of_bio: usize) -> Self {
+        Pending { unfinished: true, bytes_of_bio, ..Pending::new(sqe, kind, 0, 0) }
+    }
+
+    /// Bios in flight.
+    pub fn bios(&self) -> usize {
+        self.parts
+    }
+
+    /// One more bio is in flight, perhaps the last.
+    pub fn add_bio(&mut self, last: bool) {
+        self.parts += 1;
+        self.unfinished = !last;
+    }
+
+    /// No bio will be added.
+    pub fn stop(&mut self) {
+        self.unfinished = false;
+    }
+
+    /// The command fails, and no bio will be added.
+    pub fn fail(&mut self, status: NvmeStatus) {
+        self.status = status;
+        self.unfinished = false;
     }
 
     /// Handles the completion of one of the bios. Returns its buffer if that is not needed any more.
@@ -82,7 +125,7 @@ impl Pending {
     }
 
     pub fn is_done(&self) -> bool {
-        self.parts == 0
+        self.parts == 0 && !self.unfinished
     }
 
     pub fn status(&self) -> Result<(), NvmeStatus> {

@@ -1,4 +1,5 @@
 //! Commands of the NVM Command Set, and zone append, as bios.
+use super::long::Remaining;
 use super::pending::CompletionKind;
 use super::{CommandOutput, Namespace, Submission};
 use crate::NvmeStatus;
@@ -106,24 +107,30 @@ pub(super) fn write_zeroes(namespace: &Namespace, command: &RwCommand) -> Submis
     check_control(command)?;
     let (sector, len) = namespace.range(command.slba.get(), command.blocks())?;
     check_zone(namespace, sector, len)?;
-    let bio = Bio::new(Op::WriteZeroes, sector, len, 0);
-    one(Bio { flags: flags(command), ..bio }, CompletionKind::Write(len))
+    let range =
+        Remaining::Range { op: Op::WriteZeroes, flags: flags(command), sector, nr_sectors: len };
+    Ok(Submission::Bios(range, CompletionKind::Write(len)))
 }
 
 pub(super) fn compare(
     namespace: &Namespace,
     command: &RwCommand,
     data: &mut Option<Buf>,
+    bufs: &mut BufferPool<Buf>,
 ) -> SubmissionResult {
     let (sector, len) = transfer(namespace, command)?;
-    one(Bio::read(sector, len, 0), CompletionKind::Compare(take_data(len, data)?))
+    let buf = Some(bufs.zeroed(len as usize * 512).ok_or(NvmeStatus::INTERNAL)?);
+    let expected = CompletionKind::Compare(take_data(len, data)?);
+    one(Bio { buf, ..Bio::new(Op::Read, sector, len, 0) }, expected)
 }
 
 /// Verify: reads, and returns no data to the host.
 pub(super) fn verify(namespace: &Namespace, command: &RwCommand) -> SubmissionResult {
     check_control(command)?;
     let (sector, len) = namespace.range(command.slba.get(), command.blocks())?;
-    one(Bio::read(sector, len, 0), CompletionKind::Plain)
+    let flags = BioFlags::NONE;
+    let range = Remaining::Range { op: Op::Read, flags, sector, nr_sectors: len };
+    Ok(Submission::Bios(range, CompletionKind::Plain))
 }
 
 /// Dataset Management. Deallocation is a hint; in sequential zones it does nothing, since they are
@@ -143,16 +150,16 @@ pub(super) fn deallocate(
     if data.len() != sent {
         return Err(NvmeStatus::DATA_TRANSFER);
     }
-    let mut bios = Vec::new();
+    let mut ranges = Vec::new();
     for chunk in data.chunks_exact(size).take(count) {
         let entry = DsmRange::read_from_bytes(chunk).expect("a chunk has a range's length");
         let (sector, len) = namespace.range(entry.slba.get(), entry.nlb.get())?;
         if len > 0 {
-            bios.push(Bio::new(Op::Discard, sector, len, 0));
+            ranges.push((sector, len));
         }
     }
     if namespace.is_zoned() || command.attributes.get() & DSM_DEALLOCATE == 0 {
         return Ok(Submission::Done(CommandOutput::EMPTY));
     }
-    Ok(Submission::Bios(bios, CompletionKind::Plain))
+    Ok(Submission::Bios(Remaining::Discards(ranges.into_iter()), CompletionKind::Plain))
 }

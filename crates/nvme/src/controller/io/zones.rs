@@ -1,4 +1,5 @@
 //! Zone Management Send and Receive.
+use super::long::Remaining;
 use super::pending::CompletionKind;
 use super::{CommandOutput, Namespace, Submission};
 use crate::NvmeStatus;
@@ -45,8 +46,9 @@ pub(super) fn management_send(
     if command.options & !SELECT_ALL != 0 {
         return Err(INVALID_FIELD);
     }
-    let bios = match (all, op) {
-        (true, Op::ZoneReset) => vec![Bio::new(Op::ZoneResetAll, Sector(0), 0, 0)],
+    let one = |op, sector| Ok(Submission::Bio(Bio::new(op, sector, 0, 0), CompletionKind::Plain));
+    match (all, op) {
+        (true, Op::ZoneReset) => one(Op::ZoneResetAll, Sector(0)),
         (true, _) => {
             // The zones that Select All applies to (ZNS section 3.4.3.1).
             let selected = |cond: ZoneCondition| match op {
@@ -54,18 +56,18 @@ pub(super) fn management_send(
                 Op::ZoneFinish => cond.is_active(),
                 _ => cond == ZoneCondition::Closed,
             };
-            let mut bios = Vec::new();
+            let mut zones = Vec::new();
             for_each_zone(namespace, ZoneNo(0), |zone| {
                 if selected(zone.cond) {
-                    bios.push(Bio::new(op, zone.start, 0, 0));
+                    zones.push(namespace.limits().zone_of(zone.start));
                 }
                 ControlFlow::Continue(())
             })?;
-            bios
+            let zones = Remaining::Zones(op, zones.into_iter());
+            Ok(Submission::Bios(zones, CompletionKind::Plain))
         }
-        (false, _) => vec![Bio::new(op, first_of_zone(namespace, command.slba.get())?, 0, 0)],
-    };
-    Ok(Submission::Bios(bios, CompletionKind::Plain))
+        (false, _) => one(op, first_of_zone(namespace, command.slba.get())?),
+    }
 }
 
 /// The sector of a block that must be the first of its zone.
