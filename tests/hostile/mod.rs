@@ -271,8 +271,7 @@ impl Client {
     /// Enables the controller.
     pub fn enable(&mut self) -> io::Result<Cqe> {
         let mut command = PropertyCommand::zeroed();
-        (command.opcode, command.flags) = (FABRICS, PSDT_SGL);
-        command.fctype = FabricsType::PROPERTY_SET.0;
+        (command.opcode, command.fctype) = (FABRICS, FabricsType::PROPERTY_SET.0);
         (command.offset, command.value) = (Property::CC.0.into(), 0x46_0061.into());
         self.command(command.into(), &[])
     }

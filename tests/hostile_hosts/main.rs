@@ -27,17 +27,16 @@ fn connect_and_read(target: &Target) {
 
 /// What a server uses stays the same over many reconnects.
 fn reconnects_leave_nothing_behind(server: &Server, cycles: u32) {
-    let begin = server.usage();
     let run = |cycles| (0..cycles).for_each(|_| connect_and_read(&server.target));
     // What is allocated once is.
     run(200);
-    let first = server.idle_usage(begin.descriptors + HELD_BY_QUEUES);
+    let first = server.idle_usage();
     run(cycles / 4);
     let second = server.usage();
     run(cycles / 2);
     let third = server.usage();
     run(cycles / 4);
-    let last = server.idle_usage(begin.descriptors + HELD_BY_QUEUES);
+    let last = server.idle_usage();
     println!("{cycles} cycles: at first {first:?}, at last {last:?}");
     assert_eq!(last.descriptors, first.descriptors, "descriptors");
     let grown = last.resident_kib.saturating_sub(first.resident_kib);
@@ -48,8 +47,6 @@ fn reconnects_leave_nothing_behind(server: &Server, cycles: u32) {
     assert!(late <= 2 * early + 20, "a connection costs {late} ticks now, {early} before");
 }
 
-/// Descriptors of the hardware queues that stay open for the next connection.
-const HELD_BY_QUEUES: usize = 16;
 /// Sixteen zones, for an image.
 const ZONED: &str = "null:zones=16,zone_size=1M,lba=4096,max_open=4";
 

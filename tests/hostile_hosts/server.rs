@@ -105,10 +105,16 @@ impl Server {
         }
     }
 
-    /// Waits until all connections are closed and reports what the server uses then.
-    pub fn idle_usage(&self, descriptors: usize) -> Usage {
-        wait_until("the connections are closed", || self.usage().descriptors <= descriptors);
-        self.usage()
+    /// What the server uses when its connections have ended.
+    pub fn idle_usage(&self) -> Usage {
+        let (mut last, mut unchanged) = (self.usage(), 0);
+        wait_until("the server is idle", || {
+            let now = self.usage();
+            unchanged = if now.descriptors == last.descriptors { unchanged + 1 } else { 0 };
+            last = now;
+            unchanged == 20
+        });
+        last
     }
 }
 
@@ -120,10 +126,10 @@ impl Drop for Server {
 }
 
 #[track_caller]
-pub fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
+fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !reached() {
         assert!(begin.elapsed() < LONG, "not within {LONG:?}: {what}");
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -23,10 +23,12 @@ mod blk_zone;
 pub mod control;
 pub mod frontend;
 mod jobs;
+mod memory;
 pub mod poll;
 pub mod secrets;
 
 pub use jobs::{JobThread, allowed_cpus, run};
+pub use memory::return_freed_buffers;
 
 use quanta::{Clock as Counter, Instant};
 use zonal_blk::{Clock, Nanos};

@@ -71,6 +71,7 @@ pub fn start(args: &ServeArgs, devices: &[AttachedDevice], clock: &RealClock) ->
             .with_context(|| format!("device {}", device.name))?;
         subsystem.add(nsid, Arc::new(namespace)).context("too many devices")?;
     }
+    zonal_host::return_freed_buffers();
     let limits = limits(args, clock);
     let listen = |&address| {
         warn(address, options.dhchap_secrets.is_some());
