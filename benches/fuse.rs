@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use zonal_blk::{Buf, Device, Queue, QueueOptions};
 use zonal_device::device_spec;
 use zonal_host::RealClock;
-use zonal_host::frontend::zonefs::{Mount, Options, View, WorkerPool};
+use zonal_host::frontend::zonefs::{Mount, Options, WorkerPool, ZoneFs};
 
 const ROUNDS: usize = 7;
 const ROUND: Duration = Duration::from_millis(400);
@@ -155,9 +155,9 @@ fn zones(dir: &Path) -> Mount {
         device_spec::build(&device_spec::parse(&text).expect("a spec")).expect("a device");
     let options = QueueOptions { share_queues: true, ..QueueOptions::default() };
     let queue = Queue::attach(device, options).expect("a queue");
-    let view = View::new(queue, Options::default(), Arc::new(|what| panic!("{what}")));
+    let fs = ZoneFs::new(queue, Options::default(), Arc::new(|what| panic!("{what}")));
     let workers =
-        WorkerPool::start(Arc::new(view.expect("zones")), RealClock::start(), 4).expect("threads");
+        WorkerPool::start(Arc::new(fs.expect("zones")), RealClock::start(), 4).expect("threads");
     Mount::start(dir, "bench", workers, |_| ()).expect("the right to mount")
 }
 

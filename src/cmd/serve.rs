@@ -25,7 +25,7 @@ use std::sync::{Arc, mpsc};
 use zonal_blk::QueueOptions;
 use zonal_device::inject::InjectDevice;
 use zonal_host::RealClock;
-use zonal_host::frontend::zonefs::View;
+use zonal_host::frontend::zonefs::ZoneFs;
 use zonal_lab::devices::{self, AttachedDevice};
 
 /// An export of devices. Dropping it ends it.
@@ -33,8 +33,8 @@ trait Export {
     /// Its address, as users write it.
     fn location(&self) -> String;
 
-    /// The view of the zones as files, if the export has one.
-    fn files(&self) -> Option<Arc<View>> {
+    /// The zones as files, if the export has one.
+    fn files(&self) -> Option<Arc<ZoneFs>> {
         None
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use zonal_host::RealClock;
-use zonal_host::frontend::zonefs::{Mount, Options, View, WorkerPool};
+use zonal_host::frontend::zonefs::{Mount, Options, WorkerPool, ZoneFs};
 use zonal_lab::devices::AttachedDevice;
 
 impl Export for Mount {
@@ -15,8 +15,8 @@ impl Export for Mount {
         self.dir().display().to_string()
     }
 
-    fn files(&self) -> Option<Arc<View>> {
-        Some(Arc::clone(self.view()))
+    fn files(&self) -> Option<Arc<ZoneFs>> {
+        Some(Arc::clone(self.fs()))
     }
 }
 
@@ -39,8 +39,8 @@ pub fn start(
     let in_device = || format!("device {}", device.name);
     let queue = Arc::clone(&device.queue);
     let notify = Arc::new(|what: &str| eprintln!("zonal: {what}"));
-    let view = View::new(queue, options, notify).with_context(in_device)?;
-    let workers = WorkerPool::start(Arc::new(view), clock.clone(), args.fuse.threads.into())
+    let fs = ZoneFs::new(queue, options, notify).with_context(in_device)?;
+    let workers = WorkerPool::start(Arc::new(fs), clock.clone(), args.fuse.threads.into())
         .with_context(in_device)?;
     let ended = move |why: &str| {
         // Without a receiver the server is already shutting down.

@@ -2,7 +2,7 @@
 use super::attributes;
 use super::command::{Command, ZoneChange};
 use super::metrics;
-use crate::frontend::zonefs::View;
+use crate::frontend::zonefs::ZoneFs;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use zonal_blk::{Queue, ZoneCondition, ZoneKind, ZoneNo};
@@ -21,7 +21,7 @@ pub struct ManagedDevice {
     /// The device, with fault injection.
     pub device: Arc<InjectDevice>,
     /// Its zones as files, if they are mounted.
-    pub files: Option<Arc<View>>,
+    pub files: Option<Arc<ZoneFs>>,
 }
 
 /// The served devices.

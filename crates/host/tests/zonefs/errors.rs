@@ -68,7 +68,7 @@ fn failed_writes_follow_the_table() {
         let other = row(&files, "seq/1");
         assert_eq!((other.write, other.open, other.perm), (others, others, 0o640), "{case}");
         let attr = files.attr("seq/1").unwrap();
-        assert_eq!(files.view().setattr(attr.node, SetAttr::default()), others, "{case}");
+        assert_eq!(files.fs().setattr(attr.node, SetAttr::default()), others, "{case}");
         assert_eq!(files.truncate("seq/1", 0).map(|_| ()), others, "{case}");
         let said = files.said.lock().unwrap().join("; ");
         assert!(said.contains("seq/0: ") && said.contains("; the zone is "), "{case}: {said}");
@@ -128,14 +128,14 @@ fn zones_that_have_failed_before_are_empty_files_without_permissions() {
     files.write("seq/0", 0, PAGE, DIRECT).unwrap();
     files.fail(0, ZoneCondition::ReadOnly);
     files.fail(1, ZoneCondition::Offline);
-    // A new view cannot know how much a read-only zone holds.
+    // A new file system cannot know how much a read-only zone holds.
     let files = Files::of(files.device.clone(), "");
     for path in ["seq/0", "seq/1"] {
         assert_eq!((files.size(path), files.perm(path)), (0, 0), "{path}");
         assert_eq!(files.read(path, 0, PAGE), Err(Errno::PERM), "{path}");
         assert_eq!(files.open(path), Err(Errno::PERM), "{path}");
         let node = files.attr(path).unwrap().node;
-        assert_eq!(files.view().setattr(node, SetAttr::default()), Err(Errno::PERM), "{path}");
+        assert_eq!(files.fs().setattr(node, SetAttr::default()), Err(Errno::PERM), "{path}");
     }
     assert_eq!(files.size("seq/2"), 0);
     assert_eq!(files.perm("seq/2"), 0o640);
@@ -146,7 +146,7 @@ fn zone_management_that_fails_fails_its_caller() {
     let files = Files::new("explicit-open");
     files.inject(Effect::Nothing);
     assert_eq!(files.open("seq/0"), Err(Errno::IO));
-    assert_eq!(files.view().open_for_writing(), 0);
+    assert_eq!(files.fs().open_for_writing(), 0);
     assert_eq!(files.open("seq/0"), Ok(Answer::Done));
     files.write("seq/0", 0, PAGE, DIRECT).unwrap();
     files.inject(Effect::Nothing);
@@ -156,7 +156,7 @@ fn zone_management_that_fails_fails_its_caller() {
     files.inject(Effect::Nothing);
     files.close("seq/0");
     assert_eq!(files.open("seq/1"), Err(Errno::ROFS));
-    assert_eq!(files.view().open_for_writing(), 0);
+    assert_eq!(files.fs().open_for_writing(), 0);
 }
 
 #[test]

@@ -141,27 +141,27 @@ fn attributes_of_files_can_be_changed_and_directories_stay_unwritable() {
         accessed: Some(then),
         modified: Some(then),
     };
-    files.view().setattr(file.node, change).unwrap();
+    files.fs().setattr(file.node, change).unwrap();
     let changed = files.attr("seq/3").unwrap();
     assert_eq!((changed.perm, changed.uid, changed.gid), (0o604, 1, 2));
     assert_eq!((changed.accessed, changed.modified), (then, then));
     assert!(changed.changed >= file.changed);
     let dir = files.attr("seq").unwrap().node;
     let perm = |perm| SetAttr { perm: Some(perm), ..SetAttr::default() };
-    assert_eq!(files.view().setattr(dir, perm(0o755)), Err(Errno::PERM));
-    assert_eq!(files.view().setattr(dir, perm(0o500)), Ok(()));
+    assert_eq!(files.fs().setattr(dir, perm(0o755)), Err(Errno::PERM));
+    assert_eq!(files.fs().setattr(dir, perm(0o500)), Ok(()));
     assert_eq!(files.perm("seq"), 0o500);
 }
 
 #[test]
 fn usage_counts_what_is_written() {
     let files = Files::new("");
-    let before = files.view().statfs();
+    let before = files.fs().statfs();
     let total = (2 * ZONE + 6 * CAPACITY) / BLOCK;
     let free = 6 * CAPACITY / BLOCK;
     assert_eq!((before.blocks, before.free, before.files), (total, free, 8 + 2));
     files.write("seq/1", 0, 3 * PAGE, DIRECT).unwrap();
-    assert_eq!(files.view().statfs().free, free - 3);
+    assert_eq!(files.fs().statfs().free, free - 3);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn explicit_open_opens_zones_and_counts_them() {
     assert_eq!(files.open("seq/3"), Err(Errno::BUSY));
     assert_eq!(files.ask("seq/3", FileOp::Open { writes: false }), Ok(Answer::Done));
     assert_eq!(files.open("cnv/0"), Ok(Answer::Done));
-    assert_eq!(files.view().open_for_writing(), 3);
+    assert_eq!(files.fs().open_for_writing(), 3);
     // It stays open when truncated to 0, but not when truncated to its capacity.
     files.write("seq/0", 0, PAGE, DIRECT).unwrap();
     files.truncate("seq/0", 0).unwrap();
@@ -216,7 +216,7 @@ fn explicit_open_opens_zones_and_counts_them() {
     files.close("seq/2");
     assert_eq!(files.condition(2), ZoneCondition::Closed);
     files.close("seq/1");
-    assert_eq!(files.view().open_for_writing(), 0);
+    assert_eq!(files.fs().open_for_writing(), 0);
     assert_eq!(files.open("seq/3"), Ok(Answer::Done));
     files.close("seq/3");
 }
@@ -229,7 +229,7 @@ fn full_zone_is_not_closed() {
     assert_eq!(files.write("seq/0", 0, full, DIRECT), Ok(Answer::Written(full)));
     files.close("seq/0");
     assert_eq!(files.condition(0), ZoneCondition::Full);
-    assert_eq!(files.view().open_for_writing(), 0);
+    assert_eq!(files.fs().open_for_writing(), 0);
     assert!(files.said.lock().unwrap().is_empty(), "no error of the device");
     assert_eq!(files.open("seq/1"), Ok(Answer::Done), "files can be written still");
     files.close("seq/1");
@@ -243,5 +243,5 @@ fn without_explicit_open_the_device_opens_and_closes_zones() {
         assert_eq!(files.open(&path), Ok(Answer::Done));
         assert_eq!(files.write(&path, 0, PAGE, DIRECT), Ok(Answer::Written(PAGE)));
     }
-    assert_eq!(files.view().open_for_writing(), 6);
+    assert_eq!(files.fs().open_for_writing(), 6);
 }

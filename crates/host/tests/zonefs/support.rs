@@ -1,4 +1,4 @@
-//! A view of a device with injected faults.
+//! The file system of a device with injected faults.
 use rustix::io::Errno;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use zonal_device::quantity::parse_size;
 use zonal_device::{NullConfig, NullDevice};
 use zonal_host::RealClock;
 use zonal_host::frontend::zonefs::{
-    Attr, FileOp, OpenMode, Options, ROOT, Reply, View, WorkerPool,
+    Attr, FileOp, OpenMode, Options, ROOT, Reply, WorkerPool, ZoneFs,
 };
 use zonal_torture::fault::{AbortResponse, Effect, FaultSpec};
 use zonal_torture::{FaultConfig, FaultDevice};
@@ -72,23 +72,23 @@ impl Files {
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
         let notes = Arc::clone(&said);
         let notify = Arc::new(move |what: &str| notes.lock().unwrap().push(what.to_owned()));
-        let view = View::new(Arc::clone(&queue), options, notify).unwrap();
+        let fs = ZoneFs::new(Arc::clone(&queue), options, notify).unwrap();
         Files {
-            workers: WorkerPool::start(Arc::new(view), RealClock::start(), 2).unwrap(),
+            workers: WorkerPool::start(Arc::new(fs), RealClock::start(), 2).unwrap(),
             device,
             queue,
             said,
         }
     }
 
-    pub fn view(&self) -> &View {
-        self.workers.view()
+    pub fn fs(&self) -> &ZoneFs {
+        self.workers.fs()
     }
 
     /// The attributes of a path such as `seq/0`.
     pub fn attr(&self, path: &str) -> Result<Attr, Errno> {
-        let root = self.view().attr(ROOT);
-        path.split('/').fold(root, |parent, name| self.view().lookup(parent?.node, name))
+        let root = self.fs().attr(ROOT);
+        path.split('/').fold(root, |parent, name| self.fs().lookup(parent?.node, name))
     }
 
     pub fn size(&self, path: &str) -> u64 {
@@ -101,7 +101,7 @@ impl Files {
 
     /// Submits an operation.
     pub fn begin(&self, path: &str, work: FileOp) -> Receiver<Result<Answer, Errno>> {
-        let file = self.view().file(self.attr(path).unwrap().node).unwrap();
+        let file = self.fs().file(self.attr(path).unwrap().node).unwrap();
         let (sender, receiver) = channel();
         self.workers.submit(file, work, move |ended| {
             let answer = ended.map(|reply| match reply {

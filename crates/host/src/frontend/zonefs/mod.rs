@@ -6,23 +6,23 @@
 //!
 //!  options    the options of mkzonefs(8) and mount(8), and what an I/O error does to a file
 //!  tree       which zones are which file; names and numbers of files
-//!  view       the rules: attributes, what may be opened, read, written, truncated
+//!  fs         the rules: attributes, what may be opened, read, written, truncated
 //!  workers    threads, each with a channel, that do the I/O
 //!  fuse       the files behind a mount point (feature `fuse`)
 //! ```
 //!
 //! File sizes are not cached: write pointers are read from the device each time, so zones may also be
 //! written through another export.
+mod fs;
 #[cfg(feature = "fuse")]
 mod fuse;
 mod options;
 mod tree;
-mod view;
 mod workers;
 
+pub use fs::{Attr, OpenMode, SetAttr, StatFs, ZoneFs, ZoneFsError};
 #[cfg(feature = "fuse")]
 pub use fuse::{Mount, MountError};
 pub use options::{Access, Health, OnError, OptionError, Options, RecoveryAction, recovery_action};
 pub use tree::{Entry, FileNo, ROOT};
-pub use view::{Attr, OpenMode, SetAttr, StatFs, View, ViewError};
 pub use workers::{FileOp, Reply, WorkerPool};

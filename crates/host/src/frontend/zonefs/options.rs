@@ -1,4 +1,4 @@
-//! The options of a view, with zonefs' names, and the table of its `errors=` option
+//! The options of a file system, with zonefs' names, and the table of its `errors=` option
 //! (Documentation/filesystems/zonefs.rst, "IO error handling").
 /// What to do after an I/O error (zonefs' `errors=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

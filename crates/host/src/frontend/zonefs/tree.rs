@@ -11,7 +11,7 @@ const SEQ: u64 = 3;
 /// The node of the first file.
 const FIRST: u64 = 16;
 
-/// A file of the view.
+/// A file of the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileNo(pub usize);
 

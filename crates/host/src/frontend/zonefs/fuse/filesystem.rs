@@ -1,4 +1,4 @@
-//! FUSE requests, answered by the view and the workers. The kernel caches nothing but the pages of
+//! FUSE requests, answered by the file system and the workers. The kernel caches nothing but the pages of
 //! conventional files, which may be mapped.
 use super::RemountReadOnly;
 use crate::frontend::zonefs::{Attr, FileNo, FileOp, OpenMode, Reply, SetAttr, WorkerPool};
@@ -30,7 +30,7 @@ pub(super) struct FuseFs {
 }
 
 impl FuseFs {
-    /// For a view mounted on `dir`.
+    /// For a file system mounted on `dir`.
     pub fn new(workers: WorkerPool, dir: PathBuf) -> Self {
         FuseFs { workers, read_only: Arc::new(RemountReadOnly::new(dir)) }
     }
@@ -41,15 +41,15 @@ impl FuseFs {
         work: FileOp,
         on_done: impl FnOnce(Result<Reply<'_>, fuser::Errno>) + Send + 'static,
     ) {
-        match self.workers.view().file(ino) {
+        match self.workers.fs().file(ino) {
             Ok(file) => self.workers.submit(file, work, |ended| on_done(ended.map_err(errno))),
             Err(error) => on_done(Err(errno(error))),
         }
     }
 
     fn is_sequential(&self, INodeNo(ino): INodeNo) -> bool {
-        let view = self.workers.view();
-        view.file(ino).is_ok_and(|file: FileNo| view.is_sequential(file))
+        let fs = self.workers.fs();
+        fs.file(ino).is_ok_and(|file: FileNo| fs.is_sequential(file))
     }
 }
 
@@ -103,14 +103,14 @@ impl Filesystem for FuseFs {
 
     fn lookup(&self, _: &Request, INodeNo(parent): INodeNo, name: &OsStr, reply: ReplyEntry) {
         let found = name.to_str().ok_or(Errno::NOENT);
-        match found.and_then(|name| self.workers.view().lookup(parent, name)) {
+        match found.and_then(|name| self.workers.fs().lookup(parent, name)) {
             Ok(attr) => reply.entry(&TTL, &file_attr(&attr, attr.node), Generation(0)),
             Err(error) => reply.error(errno(error)),
         }
     }
 
     fn getattr(&self, _: &Request, INodeNo(ino): INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.workers.view().attr(ino) {
+        match self.workers.fs().attr(ino) {
             Ok(attr) => reply.attr(&TTL, &file_attr(&attr, attr.ino)),
             Err(error) => reply.error(errno(error)),
         }
@@ -145,15 +145,15 @@ impl Filesystem for FuseFs {
             accessed: atime.map(time),
             modified: mtime.map(time),
         };
-        let view = Arc::clone(self.workers.view());
+        let fs = Arc::clone(self.workers.fs());
         let finish = move |truncated: Result<Reply<'_>, fuser::Errno>| {
             let changed = truncated.and_then(|_| {
                 // A truncation that sets no other attributes leaves them alone.
                 let others = SetAttr::default();
                 if size.is_none() || change != others {
-                    view.setattr(ino.0, change).map_err(errno)?;
+                    fs.setattr(ino.0, change).map_err(errno)?;
                 }
-                view.attr(ino.0).map_err(errno)
+                fs.attr(ino.0).map_err(errno)
             });
             match changed {
                 Ok(attr) => reply.attr(&TTL, &file_attr(&attr, attr.ino)),
@@ -186,13 +186,13 @@ impl Filesystem for FuseFs {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        let (view, read_only) = (Arc::clone(self.workers.view()), Arc::clone(&self.read_only));
+        let (fs, read_only) = (Arc::clone(self.workers.fs()), Arc::clone(&self.read_only));
         self.submit(ino, FileOp::Close { wrote: writes(flags) }, move |ended| {
             match ended {
                 Ok(_) => reply.ok(),
                 Err(error) => reply.error(error),
             }
-            read_only.closed(&view);
+            read_only.closed(&fs);
         });
     }
 
@@ -263,7 +263,7 @@ impl Filesystem for FuseFs {
         mut reply: ReplyDirectory,
     ) {
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
-        let entries = match self.workers.view().entries(ino, from) {
+        let entries = match self.workers.fs().entries(ino, from) {
             Ok(entries) => entries,
             Err(error) => return reply.error(errno(error)),
         };
@@ -276,7 +276,7 @@ impl Filesystem for FuseFs {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let usage = self.workers.view().statfs();
+        let usage = self.workers.fs().statfs();
         let (free, block) = (usage.free, usage.block_size);
         reply.statfs(usage.blocks, free, free, usage.files, 0, block, 255, block);
     }

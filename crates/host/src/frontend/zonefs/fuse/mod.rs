@@ -1,4 +1,4 @@
-//! A view mounted through /dev/fuse.
+//! A file system mounted through /dev/fuse.
 //!
 //! ```text
 //!  kernel --> /dev/fuse --> one thread that reads --> WorkerPool --> the device
@@ -9,7 +9,7 @@
 //! parts of a long asynchronous write without waiting for each other.
 mod filesystem;
 
-use super::view::View;
+use super::fs::ZoneFs;
 use super::workers::WorkerPool;
 use crate::poll::retry;
 use filesystem::FuseFs;
@@ -53,17 +53,17 @@ pub enum MountError {
     Refused(PathBuf, io::Error),
 }
 
-/// A view that is mounted. Dropping it unmounts it.
+/// The file system that is mounted. Dropping it unmounts it.
 pub struct Mount {
     dir: PathBuf,
-    view: Arc<View>,
+    fs: Arc<ZoneFs>,
     unmounter: SessionUnmounter,
     session: Option<JoinHandle<()>>,
     stopping: Arc<AtomicBool>,
 }
 
 impl Mount {
-    /// Mounts a view on a directory; mount(8) lists it as `source`. `ended` is called with the reason
+    /// Mounts a file system on a directory; mount(8) lists it as `source`. `ended` is called with the reason
     /// when another program unmounts it, or when the session fails.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Mount {
         check(dir)?;
         let refused = |error| MountError::Refused(dir.to_owned(), error);
         let path = dir.canonicalize().map_err(refused)?;
-        let view = Arc::clone(workers.view());
+        let fs = Arc::clone(workers.fs());
         let binding = FuseFs::new(workers, path.clone());
         let mut config = Config::default();
         config.mount_options = vec![
@@ -105,7 +105,7 @@ impl Mount {
             }
         };
         let session = thread::Builder::new().name("fuse".to_owned()).spawn(run).map_err(refused)?;
-        Ok(Mount { dir: path, view, unmounter, session: Some(session), stopping })
+        Ok(Mount { dir: path, fs, unmounter, session: Some(session), stopping })
     }
 
     /// The mount point.
@@ -113,9 +113,9 @@ impl Mount {
         &self.dir
     }
 
-    /// The view that is mounted.
-    pub fn view(&self) -> &Arc<View> {
-        &self.view
+    /// The file system that is mounted.
+    pub fn fs(&self) -> &Arc<ZoneFs> {
+        &self.fs
     }
 }
 
@@ -164,9 +164,9 @@ const READ_ONLY_FLAGS: MountFlags = MountFlags::RDONLY
     .union(MountFlags::NOEXEC)
     .union(MountFlags::NOATIME);
 
-/// Remounts the file system read-only, as zonefs does, once its view is read-only and no file is open
-/// for writing: mount(8) then shows `ro`, and the kernel refuses writes. Without the right to remount,
-/// only the view refuses them.
+/// Remounts the file system read-only, as zonefs does, once [`ZoneFs`] is and no file is open for
+/// writing: mount(8) then shows `ro`, and the kernel refuses writes. Without the right to remount, only
+/// `ZoneFs` refuses them.
 struct RemountReadOnly {
     dir: Arc<PathBuf>,
     /// Done, or in progress.
@@ -180,8 +180,8 @@ impl RemountReadOnly {
     }
 
     /// A file was closed.
-    fn closed(&self, view: &View) {
-        if !view.is_read_only() || self.begun.swap(true, Ordering::AcqRel) {
+    fn closed(&self, fs: &ZoneFs) {
+        if !fs.is_read_only() || self.begun.swap(true, Ordering::AcqRel) {
             return;
         }
         let (dir, begun) = (Arc::clone(&self.dir), Arc::clone(&self.begun));

@@ -3,13 +3,13 @@
 //! Reads, aligned writes and flushes are in flight together. Any other operation waits until nothing
 //! is in flight and then has the worker to itself, for up to two bios.
 use super::{FileOp, Job, OnDone, Reply};
+use crate::frontend::zonefs::fs::{OpenMode, ReadPlan, WritePlan, ZoneFs, errno};
 use crate::frontend::zonefs::tree::FileNo;
-use crate::frontend::zonefs::view::{OpenMode, ReadPlan, View, WritePlan, errno};
 use std::sync::Arc;
 use zonal_blk::{Bio, Buf, Channel, Completion, Nanos, Op, Sector, Status};
 
 pub(super) struct Engine {
-    view: Arc<View>,
+    fs: Arc<ZoneFs>,
     pub(super) channel: Channel,
     /// By `user_data`, what is in flight.
     in_flight: Vec<Option<InFlight>>,
@@ -63,9 +63,9 @@ enum ExclusiveOp {
 }
 
 impl Engine {
-    pub fn new(view: Arc<View>, channel: Channel) -> Self {
+    pub fn new(fs: Arc<ZoneFs>, channel: Channel) -> Self {
         Engine {
-            view,
+            fs,
             channel,
             in_flight: Vec::new(),
             free: Vec::new(),
@@ -95,7 +95,7 @@ impl Engine {
         let Job { file, work, on_done } = job;
         match work {
             FileOp::Read { offset, len, open_mode } => {
-                match self.view.read(file, offset, len, open_mode) {
+                match self.fs.read(file, offset, len, open_mode) {
                     Ok(Some(plan)) => {
                         let bio = Bio::read(plan.sector, plan.nr_sectors, 0);
                         self.submit(now, bio, InFlight { file, step: Step::Read(plan), on_done });
@@ -107,7 +107,7 @@ impl Engine {
             FileOp::Write { offset, data, open_mode } => {
                 self.write(now, file, (offset, data, open_mode), on_done);
             }
-            FileOp::Sync => match self.view.sync(file) {
+            FileOp::Sync => match self.fs.sync(file) {
                 Ok(()) => {
                     let bio = Bio::new(Op::Flush, Sector(0), 0, 0);
                     self.submit(now, bio, InFlight { file, step: Step::Sync, on_done });
@@ -133,7 +133,7 @@ impl Engine {
         (offset, data, open_mode): (u64, Buf, OpenMode),
         on_done: OnDone,
     ) {
-        let plan = match self.view.write(file, offset, data.len(), open_mode) {
+        let plan = match self.fs.write(file, offset, data.len(), open_mode) {
             Ok(plan) if plan.len == 0 => return on_done(Ok(Reply::Written(0))),
             Ok(plan) => plan,
             Err(errno) => return on_done(Err(errno)),
@@ -142,7 +142,7 @@ impl Engine {
             return self.defer(now, file, ExclusiveOp::PartialWrite { plan, data }, on_done);
         }
         let data = if plan.len < data.len() { Buf::from(&data[..plan.len]) } else { data };
-        let bio = Bio::write(self.view.start(file) + Sector(plan.offset >> 9), data, 0);
+        let bio = Bio::write(self.fs.start(file) + Sector(plan.offset >> 9), data, 0);
         self.submit(now, bio, InFlight { file, step: Step::Write(plan), on_done });
     }
 
@@ -178,17 +178,17 @@ impl Engine {
             ExclusiveOp::PartialWrite { plan, data } => {
                 self.read_around(now, file, (plan, data), on_done);
             }
-            ExclusiveOp::Truncate { size } => match self.view.truncate(file, size) {
+            ExclusiveOp::Truncate { size } => match self.fs.truncate(file, size) {
                 Ok(Some(op)) => self.manage(now, op, file, Step::Truncate { size }, on_done),
                 Ok(None) => on_done(Ok(Reply::Done)),
                 Err(errno) => on_done(Err(errno)),
             },
-            ExclusiveOp::Open { writes } => match self.view.open(file, writes) {
+            ExclusiveOp::Open { writes } => match self.fs.open(file, writes) {
                 Ok(true) => self.manage(now, Op::ZoneOpen, file, Step::Open, on_done),
                 Ok(false) => on_done(Ok(Reply::Done)),
                 Err(errno) => on_done(Err(errno)),
             },
-            ExclusiveOp::Close { wrote } => match self.view.close(file, wrote) {
+            ExclusiveOp::Close { wrote } => match self.fs.close(file, wrote) {
                 Some(op) => self.manage(now, op, file, Step::Close, on_done),
                 None => on_done(Ok(Reply::Done)),
             },
@@ -196,7 +196,7 @@ impl Engine {
     }
 
     fn manage(&mut self, now: Nanos, op: Op, file: FileNo, step: Step, on_done: OnDone) {
-        let bio = Bio::new(op, self.view.start(file), 0, 0);
+        let bio = Bio::new(op, self.fs.start(file), 0, 0);
         self.submit(now, bio, InFlight { file, step, on_done });
     }
 
@@ -211,7 +211,7 @@ impl Engine {
         if plan.len < data.len() {
             data = Buf::from(&data[..plan.len]);
         }
-        match self.view.read(file, plan.offset, plan.len, OpenMode::default()) {
+        match self.fs.read(file, plan.offset, plan.len, OpenMode::default()) {
             Ok(Some(ReadPlan { sector, nr_sectors, skip, .. })) => {
                 let step = Step::ReadAround { plan, data, sector, skip };
                 self.submit(
@@ -226,7 +226,7 @@ impl Engine {
     }
 
     fn write_done(&mut self, file: FileNo, plan: WritePlan, status: Status, on_done: OnDone) {
-        let result = self.view.write_done(file, plan, status);
+        let result = self.fs.write_done(file, plan, status);
         on_done(result.map(|()| Reply::Written(plan.len)));
     }
 
@@ -255,7 +255,7 @@ impl Engine {
             }
             Step::Sync if status == Status::Ok => on_done(Ok(Reply::Done)),
             Step::Read(_) | Step::Sync => {
-                self.view.recover(file, status, matches!(step, Step::Sync));
+                self.fs.recover(file, status, matches!(step, Step::Sync));
                 on_done(Err(errno(status)));
             }
             Step::Write(plan) => self.write_done(file, plan, status, on_done),
@@ -267,16 +267,16 @@ impl Engine {
                 }
                 _ => self.write_done(file, plan, status, on_done),
             },
-            Step::Truncate { size } => match self.view.truncate_done(file, size, status) {
+            Step::Truncate { size } => match self.fs.truncate_done(file, size, status) {
                 Ok(true) => self.manage(now, Op::ZoneOpen, file, Step::Reopen, on_done),
                 Ok(false) => on_done(Ok(Reply::Done)),
                 Err(errno) => on_done(Err(errno)),
             },
             Step::Reopen if status == Status::Ok => on_done(Ok(Reply::Done)),
-            Step::Reopen => on_done(Err(self.view.reopen_failed(file, status))),
-            Step::Open => on_done(self.view.open_done(file, status).map(|()| Reply::Done)),
+            Step::Reopen => on_done(Err(self.fs.reopen_failed(file, status))),
+            Step::Open => on_done(self.fs.open_done(file, status).map(|()| Reply::Done)),
             Step::Close => {
-                self.view.close_done(file, status);
+                self.fs.close_done(file, status);
                 on_done(Ok(Reply::Done));
             }
         }

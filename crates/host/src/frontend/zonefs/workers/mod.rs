@@ -11,8 +11,8 @@
 //! one of them has the worker to itself.
 mod engine;
 
+use super::fs::{OpenMode, ZoneFs};
 use super::tree::FileNo;
-use super::view::{OpenMode, View};
 use crate::RealClock;
 use crate::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, Waker, serve};
 use engine::Engine;
@@ -88,9 +88,9 @@ struct Job {
     on_done: OnDone,
 }
 
-/// The workers of a view. Dropping them completes the operations that were submitted.
+/// The workers of a file system. Dropping them completes the operations that were submitted.
 pub struct WorkerPool {
-    view: Arc<View>,
+    fs: Arc<ZoneFs>,
     clock: RealClock,
     workers: Vec<Arc<Worker>>,
     threads: Vec<JoinHandle<()>>,
@@ -115,18 +115,18 @@ struct Inbox {
 }
 
 impl WorkerPool {
-    /// Starts `count` workers for a view. `clock` is the one of all exports of the device.
+    /// Starts `count` workers for a file system. `clock` is the one of all exports of the device.
     ///
     /// # Errors
     /// The device has too few hardware queues, or the process no threads or file descriptors left.
-    pub fn start(view: Arc<View>, clock: RealClock, count: usize) -> io::Result<Self> {
-        let mut workers = WorkerPool { view, clock, workers: Vec::new(), threads: Vec::new() };
+    pub fn start(fs: Arc<ZoneFs>, clock: RealClock, count: usize) -> io::Result<Self> {
+        let mut workers = WorkerPool { fs, clock, workers: Vec::new(), threads: Vec::new() };
         for _ in 0..count {
-            let channel = workers.view.queue().channel().map_err(io::Error::other)?;
+            let channel = workers.fs.queue().channel().map_err(io::Error::other)?;
             let mut poller = Poller::new(WaitPolicy::Sleep(Duration::ZERO))?;
             let worker = Arc::new(Worker {
-                block: workers.view.queue().limits().lba_size.into(),
-                engine: Mutex::new(Engine::new(Arc::clone(&workers.view), channel)),
+                block: workers.fs.queue().limits().lba_size.into(),
+                engine: Mutex::new(Engine::new(Arc::clone(&workers.fs), channel)),
                 inbox: Mutex::default(),
                 waker: poller.waker(),
             });
@@ -141,9 +141,9 @@ impl WorkerPool {
         Ok(workers)
     }
 
-    /// The view that they serve.
-    pub fn view(&self) -> &Arc<View> {
-        &self.view
+    /// The file system that they serve.
+    pub fn fs(&self) -> &Arc<ZoneFs> {
+        &self.fs
     }
 
     /// Submits an operation. `on_done` is called with its result, before this returns or by a worker's
@@ -156,11 +156,11 @@ impl WorkerPool {
     ) {
         match work {
             // They need no I/O.
-            FileOp::Open { writes } if !self.view.opens_zones(file) => {
-                on_done(self.view.open(file, writes).map(|_| Reply::Done));
+            FileOp::Open { writes } if !self.fs.opens_zones(file) => {
+                on_done(self.fs.open(file, writes).map(|_| Reply::Done));
             }
-            FileOp::Close { wrote } if !self.view.opens_zones(file) => {
-                self.view.close(file, wrote);
+            FileOp::Close { wrote } if !self.fs.opens_zones(file) => {
+                self.fs.close(file, wrote);
                 on_done(Ok(Reply::Done));
             }
             work => {

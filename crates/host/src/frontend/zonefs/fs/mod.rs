@@ -14,7 +14,7 @@ use std::time::SystemTime;
 use zonal_blk::{Op, Queue, Status, Zone, ZoneCondition, ZoneKind, ZoneNo};
 
 /// A device's zones as files.
-pub struct View {
+pub struct ZoneFs {
     queue: Arc<Queue>,
     options: Options,
     tree: Tree,
@@ -28,9 +28,9 @@ pub struct View {
     notify: Notify,
 }
 
-/// Why a device has no view.
+/// Why a device has no file system.
 #[derive(Debug, thiserror::Error)]
-pub enum ViewError {
+pub enum ZoneFsError {
     /// It has no zones.
     #[error("the device has no zones: expected a zoned device")]
     NoZones,
@@ -126,15 +126,19 @@ pub struct StatFs {
     pub files: u64,
 }
 
-impl View {
-    /// A view of a device.
+impl ZoneFs {
+    /// The file system of a device.
     ///
     /// # Errors
-    /// [`ViewError`].
-    pub fn new(queue: Arc<Queue>, mut options: Options, notify: Notify) -> Result<Self, ViewError> {
+    /// [`ZoneFsError`].
+    pub fn new(
+        queue: Arc<Queue>,
+        mut options: Options,
+        notify: Notify,
+    ) -> Result<Self, ZoneFsError> {
         let limits = queue.limits();
         if limits.nr_zones == 0 {
-            return Err(ViewError::NoZones);
+            return Err(ZoneFsError::NoZones);
         }
         if options.explicit_open && limits.max_open_zones == 0 {
             notify("explicit-open: the device has no limit of open zones; ignored, as by zonefs");
@@ -142,7 +146,7 @@ impl View {
         }
         let mut zones = Vec::new();
         let count = limits.nr_zones as usize;
-        queue.report_zones(ZoneNo(0), count, &mut zones).map_err(ViewError::Report)?;
+        queue.report_zones(ZoneNo(0), count, &mut zones).map_err(ZoneFsError::Report)?;
         let tree = Tree::new(&zones, options.aggregate);
         let now = SystemTime::now();
         let meta =
@@ -163,7 +167,7 @@ impl View {
                 next: 0,
             })
         };
-        Ok(View {
+        Ok(ZoneFs {
             files: tree.extents.iter().map(state).collect(),
             dirs: std::array::from_fn(|_| Mutex::new(meta(0o555, 0, 0))),
             tree,
@@ -353,7 +357,7 @@ impl View {
         self.options.explicit_open && self.is_sequential(file)
     }
 
-    /// Opens a file. Returns whether its zone has to be opened, after which [`View::open_done`] is to be
+    /// Opens a file. Returns whether its zone has to be opened, after which [`ZoneFs::open_done`] is to be
     /// called.
     ///
     /// # Errors
@@ -394,7 +398,7 @@ impl View {
         Err(errno(status))
     }
 
-    /// Closes a file. Returns the operation that its zone needs, after which [`View::close_done`] is to be
+    /// Closes a file. Returns the operation that its zone needs, after which [`ZoneFs::close_done`] is to be
     /// called.
     pub(super) fn close(&self, file: FileNo, wrote: bool) -> Option<Op> {
         if !wrote {
@@ -416,7 +420,7 @@ impl View {
         Some(if size == 0 { Op::ZoneReset } else { Op::ZoneClose })
     }
 
-    /// The operation of [`View::close`] completed with this status.
+    /// The operation of [`ZoneFs::close`] completed with this status.
     pub(super) fn close_done(&self, file: FileNo, status: Status) {
         self.written.fetch_sub(1, Ordering::AcqRel);
         if status != Status::Ok {

@@ -2,7 +2,7 @@
 //!
 //! Each operation is planned here, done by a worker, and reported back with its status. Invariant: a
 //! sequential file is written only at its end, also while writes are in flight.
-use super::{FileNo, State, View, errno};
+use super::{FileNo, State, ZoneFs, errno};
 use crate::frontend::zonefs::options::{Access, Health, recovery_action};
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
@@ -40,7 +40,7 @@ pub(in crate::frontend::zonefs) struct WritePlan {
     pub is_partial: bool,
 }
 
-impl View {
+impl ZoneFs {
     /// The first sector of a file.
     pub(in crate::frontend::zonefs) fn start(&self, file: FileNo) -> Sector {
         self.extent(file).start
@@ -118,7 +118,7 @@ impl View {
         }))
     }
 
-    /// What to write. A plan that is not empty is to be carried out and [`View::write_done`] to be told.
+    /// What to write. A plan that is not empty is to be carried out and [`ZoneFs::write_done`] to be told.
     ///
     /// # Errors
     /// `EPERM` if the zone failed, `EROFS` after an error with `remount-ro`, `EFBIG` beyond the
@@ -207,7 +207,7 @@ impl View {
         Ok((self.refresh(file, &mut state) != size).then_some(op))
     }
 
-    /// The operation of [`View::truncate`] completed with this status. Returns whether the zone has to be
+    /// The operation of [`ZoneFs::truncate`] completed with this status. Returns whether the zone has to be
     /// opened again, for programs that have the file open.
     pub(in crate::frontend::zonefs) fn truncate_done(
         &self,
