@@ -11,27 +11,15 @@ use std::time::{Duration, Instant};
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{
     Bio, Channel, Device, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Sector, Status,
-    Wake, Zone, ZoneNo,
+    Wake,
 };
 
 const CAPACITY: u64 = 1 << 31;
 const ROUNDS: usize = 25;
 
 fn limits(queue_depth: u16) -> Limits {
-    Limits {
-        lba_size: 512,
-        capacity: Sector(CAPACITY),
-        zone_size: Sector(0),
-        nr_zones: 0,
-        max_open_zones: 0,
-        max_active_zones: 0,
-        max_sectors: 2560,
-        append_max_sectors: 0,
-        max_write_zeroes_sectors: 0,
-        nr_queues: 64,
-        queue_depth,
-        rotational: false,
-    }
+    let regular = Limits::regular(Sector(CAPACITY));
+    Limits { max_sectors: 2560, nr_queues: 64, queue_depth, ..regular }
 }
 
 /// Ends everything at the next poll.
@@ -76,10 +64,6 @@ impl Device for Null {
         &self.0
     }
 
-    fn report_zones(&self, _: ZoneNo, _: usize, _: &mut Vec<Zone>) -> Result<(), Status> {
-        Ok(())
-    }
-
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
         Box::new(NullQueue(Vec::new()))
     }
@@ -106,10 +90,6 @@ impl HwQueue for NullQueue {
 impl Device for OneLock {
     fn limits(&self) -> &Limits {
         &self.0
-    }
-
-    fn report_zones(&self, _: ZoneNo, _: usize, _: &mut Vec<Zone>) -> Result<(), Status> {
-        Ok(())
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

@@ -19,7 +19,6 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 use zonal_blk::{
     Bio, Device, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Sector, Status, Wake,
-    Zone, ZoneNo,
 };
 use zonal_nvme::ns::{Ids, Namespace, NamespaceInfo, Protection, setup_rw};
 use zonal_nvme::wire::Sqe;
@@ -78,20 +77,8 @@ fn info(nsid: u32) -> NamespaceInfo {
 
 impl<A: Layout> CommandDevice<A> {
     fn new(namespaces: u32, repeat: u64) -> Arc<Self> {
-        let limits = Limits {
-            lba_size: 4096,
-            capacity: Sector(CAPACITY),
-            zone_size: Sector(0),
-            nr_zones: 0,
-            max_open_zones: 0,
-            max_active_zones: 0,
-            max_sectors: 2048,
-            append_max_sectors: 0,
-            max_write_zeroes_sectors: 0,
-            nr_queues: 64,
-            queue_depth: 1023,
-            rotational: false,
-        };
+        let regular = Limits::regular(Sector(CAPACITY));
+        let limits = Limits { lba_size: 4096, nr_queues: 64, queue_depth: 1023, ..regular };
         let namespaces = (1..=namespaces).map(|nsid| A::new(&info(nsid))).collect();
         Arc::new(CommandDevice { namespaces, limits, repeat, best: AtomicU64::new(u64::MAX) })
     }
@@ -100,10 +87,6 @@ impl<A: Layout> CommandDevice<A> {
 impl<A: Layout> Device for CommandDevice<A> {
     fn limits(&self) -> &Limits {
         &self.limits
-    }
-
-    fn report_zones(&self, _: ZoneNo, _: usize, _: &mut Vec<Zone>) -> Result<(), Status> {
-        Err(Status::NotSupported)
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

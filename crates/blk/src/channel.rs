@@ -383,7 +383,7 @@ impl Channel {
             return;
         }
         if self.nr_bios > 0 || self.usage.enter(self.queue.gate()) && self.refresh_config() {
-            mark!(Thawed if true);
+            mark!(Unfrozen if true);
             if mutant!(HeldOutOfOrder) {
                 self.held.make_contiguous().reverse();
             }
@@ -457,7 +457,7 @@ impl Channel {
         if request.owner == self.id {
             self.finish(request, completions);
         } else {
-            mark!(MailedEnd if true);
+            mark!(MailedCompletion if true);
             self.mail(request);
         }
     }
@@ -549,6 +549,15 @@ impl Channel {
     /// The thread no longer sleeps.
     pub fn awake(&mut self) {
         self.mailbox.sleeper().awake();
+    }
+
+    /// Unless there is something to poll, calls `wait` to sleep until the time that it is given or until
+    /// the thread is woken ([`Channel::set_waker`]). For a thread that waits for nothing else.
+    pub fn wait_with(&mut self, wait: impl FnOnce(Wake)) {
+        if self.prepare_to_sleep() {
+            wait(self.next_event());
+            self.awake();
+        }
     }
 
     /// Whether the channel leaves what waits in the scheduler to others.

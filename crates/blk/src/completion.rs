@@ -110,7 +110,7 @@ impl SplitBios {
             to[at..at + from.len()].copy_from_slice(&from);
         }
         parent.parts -= 1;
-        let ends_early = mutant!(SplitEndsEarly) && parent.status != Status::Ok;
+        let ends_early = mutant!(SplitCompletesEarly) && parent.status != Status::Ok;
         if parent.parts > 0 && !ends_early {
             return None;
         }

@@ -5,6 +5,7 @@ use crate::status::Status;
 use crate::units::{Nanos, Tag, ZoneNo};
 use crate::wake::Wake;
 use crate::zone::Zone;
+use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -13,11 +14,19 @@ pub trait Device: Send + Sync {
     /// What the device can do. Constant while a queue is attached.
     fn limits(&self) -> &Limits;
 
-    /// Appends the descriptors of up to `max` zones from `first` on to `zones`.
+    /// Appends the descriptors of up to `max` zones from `first` on to `zones`. By default there are
+    /// none.
     ///
     /// # Errors
     /// The status with which the device refused the report.
-    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status>;
+    fn report_zones(
+        &self,
+        _first: ZoneNo,
+        _max: usize,
+        _zones: &mut Vec<Zone>,
+    ) -> Result<(), Status> {
+        Ok(())
+    }
 
     /// Whether its queues take bios with [external buffers](crate::Buf::external), and the alignment in
     /// memory, in bytes, that these must have. A device around another one passes this on only if it
@@ -66,6 +75,48 @@ pub trait HwQueue: Send {
     }
 }
 
+/// A hardware queue of a device that knows, when a command is started, how it ends and when. Commands
+/// that are due at the same time complete in the order in which they were started.
+pub struct TimedQueue<F> {
+    execute: F,
+    /// By the time when they are due.
+    in_flight: VecDeque<(Nanos, Box<Request>)>,
+}
+
+impl<F> TimedQueue<F>
+where
+    F: FnMut(Nanos, &mut Request) -> (Status, Nanos) + Send,
+{
+    /// A queue that executes each command with `execute`, at the time of its start. That returns the
+    /// command's status, and when it completes.
+    pub fn new(execute: F) -> Self {
+        TimedQueue { execute, in_flight: VecDeque::new() }
+    }
+}
+
+impl<F> HwQueue for TimedQueue<F>
+where
+    F: FnMut(Nanos, &mut Request) -> (Status, Nanos) + Send,
+{
+    fn start(&mut self, now: Nanos, mut request: Box<Request>) -> Result<(), Box<Request>> {
+        let (status, due) = (self.execute)(now, &mut request);
+        request.set_status(status);
+        let behind = self.in_flight.iter().rev().take_while(|(other, _)| *other > due).count();
+        self.in_flight.insert(self.in_flight.len() - behind, (due, request));
+        Ok(())
+    }
+
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
+        while let Some((_, request)) = self.in_flight.pop_front_if(|(due, _)| *due <= now) {
+            done.push(request);
+        }
+    }
+
+    fn next_event(&self) -> Wake {
+        self.in_flight.front().map_or(Wake::Idle, |&(due, _)| Wake::At(due))
+    }
+}
+
 /// What a device does about a request that has timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Abort {
@@ -75,4 +126,44 @@ pub enum Abort {
     /// It goes on with the request (`BLK_EH_RESET_TIMER`); after another timeout `abort` is called
     /// again.
     ResetTimer,
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::{Bio, Op, Queue, QueueOptions, Sector};
+
+    /// Reads take as many nanoseconds as their sector says.
+    struct Timed(Limits);
+
+    impl Device for Timed {
+        fn limits(&self) -> &Limits {
+            &self.0
+        }
+
+        fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
+            Box::new(TimedQueue::new(|now, request: &mut Request| {
+                (Status::Ok, now + Nanos(request.sector().0))
+            }))
+        }
+    }
+
+    #[test]
+    fn timed_queue_completes_commands_when_due_and_in_order_of_start_at_one_time() {
+        let device = Arc::new(Timed(Limits::regular(Sector(1024))));
+        let queue = Queue::attach(device, QueueOptions::default()).unwrap();
+        let mut channel = queue.channel().unwrap();
+        for (id, sector) in [(0, 50), (1, 20), (2, 50), (3, 10), (4, 20)] {
+            channel.submit(Nanos(0), Bio::new(Op::Read, Sector(sector), 1, id));
+        }
+        let mut completions = Vec::new();
+        let mut completed = |now| {
+            channel.poll(Nanos(now), &mut completions);
+            let ids: Vec<u64> = completions.drain(..).map(|done| done.user_data).collect();
+            (ids, channel.next_event())
+        };
+        assert_eq!(completed(9), (vec![], Wake::At(Nanos(10))));
+        assert_eq!(completed(20), (vec![3, 1, 4], Wake::At(Nanos(50))));
+        assert_eq!(completed(50), (vec![0, 2], Wake::Idle));
+    }
 }

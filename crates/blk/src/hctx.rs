@@ -190,7 +190,7 @@ impl Hctx {
         let before = done.len();
         match self.hw.abort(now, tag, done) {
             Abort::ResetTimer => {
-                mark!(TimeoutPutOff if true);
+                mark!(TimeoutReset if true);
             }
             Abort::Accepted => {
                 mark!(TimedOutAtOnce if done.len() > before);
@@ -210,9 +210,9 @@ impl Hctx {
             let request = &mut done[at];
             if let Some(place) = self.aborting.iter().position(|&tag| tag == request.tag) {
                 self.aborting.swap_remove(place);
-                mark!(StoppedWasDone if request.status() == Status::Ok);
+                mark!(AbortedWasDone if request.status() == Status::Ok);
                 request.set_status(Status::Timeout);
-                if mutant!(TimeoutEndsTwice) {
+                if mutant!(TimeoutCompletesTwice) {
                     let again = request.duplicate();
                     done.push(again);
                 }

@@ -28,48 +28,25 @@
 //! use std::sync::Arc;
 //! use zonal_blk::*;
 //!
-//! /// A device without zones that does every command at once.
+//! /// A device without zones that does every command in 10 us.
 //! struct Null(Limits);
 //!
 //! impl Device for Null {
 //!     fn limits(&self) -> &Limits {
 //!         &self.0
 //!     }
-//!     fn report_zones(&self, _: ZoneNo, _: usize, _: &mut Vec<Zone>) -> Result<(), Status> {
-//!         Ok(())
-//!     }
 //!     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
-//!         Box::new(NullQueue(Vec::new()))
+//!         Box::new(TimedQueue::new(|now, _: &mut Request| (Status::Ok, now + Nanos(10_000))))
 //!     }
 //! }
 //!
-//! struct NullQueue(Vec<Box<Request>>);
-//!
-//! impl HwQueue for NullQueue {
-//!     fn start(&mut self, _now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
-//!         self.0.push(request);
-//!         Ok(())
-//!     }
-//!     fn poll(&mut self, _now: Nanos, done: &mut Vec<Box<Request>>) {
-//!         self.0.iter_mut().for_each(|request| request.set_status(Status::Ok));
-//!         done.append(&mut self.0);
-//!     }
-//!     fn next_event(&self) -> Wake {
-//!         if self.0.is_empty() { Wake::Idle } else { Wake::Now }
-//!     }
-//! }
-//!
-//! # let limits = Limits {
-//! #     lba_size: 512, capacity: Sector(2048), zone_size: Sector(0), nr_zones: 0, max_open_zones: 0,
-//! #     max_active_zones: 0, max_sectors: 1024, append_max_sectors: 0, max_write_zeroes_sectors: 0,
-//! #     nr_queues: 1, queue_depth: 32, rotational: false,
-//! # };
-//! let queue = Queue::attach(Arc::new(Null(limits)), QueueOptions::default())?;
+//! let device = Arc::new(Null(Limits::regular(Sector(2048))));
+//! let queue = Queue::attach(device, QueueOptions::default())?;
 //! let mut channel = queue.channel()?;
 //! channel.submit(Nanos(0), Bio::write(Sector(8), Buf::zeroed(4096), 7));
+//! assert_eq!(channel.next_event(), Wake::At(Nanos(10_000)));
 //! let mut completions = Vec::new();
-//! assert_eq!(channel.next_event(), Wake::Now);
-//! channel.poll(Nanos(0), &mut completions);
+//! channel.poll(Nanos(10_000), &mut completions);
 //! assert_eq!((completions[0].user_data, completions[0].status), (7, Status::Ok));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -113,7 +90,7 @@ pub mod zone;
 pub use bio::{Bio, BioFlags, Completion, Op, Prio, PrioClass};
 pub use buf::Buf;
 pub use channel::Channel;
-pub use device::{Abort, Device, HwQueue};
+pub use device::{Abort, Device, HwQueue, TimedQueue};
 pub use external::{ExternalBuf, ExternalMemory};
 pub use iostat::IoStat;
 pub use limits::Limits;

@@ -1,5 +1,6 @@
 //! What a device can do, and the rules that follow from it.
 use crate::units::{Sector, ZoneNo};
+use crate::zone::{Zone, ZoneCondition, ZoneKind};
 
 /// A device's limits (`struct queue_limits`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,31 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// A device without zones, of 512-byte blocks: commands of up to 1 MiB, one hardware queue of 64
+    /// commands.
+    pub const fn regular(capacity: Sector) -> Self {
+        Limits {
+            lba_size: 512,
+            capacity,
+            zone_size: Sector(0),
+            nr_zones: 0,
+            max_open_zones: 0,
+            max_active_zones: 0,
+            max_sectors: 2048,
+            append_max_sectors: 0,
+            max_write_zeroes_sectors: 0,
+            nr_queues: 1,
+            queue_depth: 64,
+            rotational: false,
+        }
+    }
+
+    /// The same with zones, any number of which may be open. Zone append is left to the layer.
+    pub const fn zoned(nr_zones: u32, zone_size: Sector) -> Self {
+        let capacity = Sector(nr_zones as u64 * zone_size.0);
+        Limits { nr_zones, zone_size, ..Limits::regular(capacity) }
+    }
+
     /// The number of sectors in an LBA.
     pub const fn lba_sectors(&self) -> u32 {
         self.lba_size >> crate::units::SECTOR_SHIFT
@@ -50,5 +76,15 @@ impl Limits {
     /// The first sector of a zone.
     pub fn zone_start(&self, zone: ZoneNo) -> Sector {
         Sector(u64::from(zone.0) * self.zone_size.0)
+    }
+
+    /// Up to `max` zones from `first` on, as a new device reports them: sequential, writable to their
+    /// ends, and empty.
+    pub fn empty_zones(&self, first: ZoneNo, max: usize) -> impl Iterator<Item = Zone> {
+        let (kind, cond) = (ZoneKind::SequentialRequired, ZoneCondition::Empty);
+        (first.0..self.nr_zones).take(max).map(move |zone| {
+            let (start, len) = (self.zone_start(ZoneNo(zone)), self.zone_size);
+            Zone { start, len, capacity: len, wp: start, kind, cond }
+        })
     }
 }

@@ -1,11 +1,9 @@
-//! Points at which a torture test gets inside the layer. Without `--cfg torture` they are
-//! nothing: the macros expand to `false` or to nothing.
+//! Probes for the torture tests. Without `--cfg torture` the macros expand to `false` or to nothing.
 //!
-//! - `mutant!(Name)` is a mistake that can be switched on, to prove that the test would find it.
-//! - `mark!(Name if condition)` notes that a rare path was reached, to prove that the test goes
-//!   there.
-//! - `contended!()` says now and then that another thread holds a lock, which it never does where
-//!   one thread plays all.
+//! - `mutant!(Name)` is a bug that can be switched on, to prove that the tests would find it.
+//! - `mark!(Name if condition)` marks a rare path as reached, to prove that the tests cover it.
+//! - `contended!()` pretends now and then that another thread holds a lock, which never happens where
+//!   one thread drives all channels.
 
 #[cfg(torture)]
 macro_rules! mutant {

@@ -450,7 +450,7 @@ impl Queue {
             return plugs.complete(now, request, self.zone_write() == ZoneWrite::Qd1, aborted);
         }
         if request.op() == Op::ZoneResetAll && self.zone_write().plugs() {
-            mark!(ResetAllEnded if request.status() == Status::Ok);
+            mark!(ResetAllCompleted if request.status() == Status::Ok);
             plugs.end_reset_all(request.status(), aborted);
         }
         None

@@ -17,35 +17,16 @@ pub(crate) use rig::{Rig, Setup, ZONE};
 /// Limits of a device of `nr_zones` zones of `zone_size` sectors.
 pub(crate) fn limits(nr_zones: u32, zone_size: u64) -> Limits {
     Limits {
-        lba_size: 512,
-        capacity: Sector(u64::from(nr_zones) * zone_size),
-        zone_size: Sector(zone_size),
-        nr_zones,
-        max_open_zones: 0,
-        max_active_zones: 0,
         max_sectors: 2560,
-        append_max_sectors: 0,
         max_write_zeroes_sectors: u32::MAX,
         nr_queues: u16::MAX,
-        queue_depth: 64,
-        rotational: false,
+        ..Limits::zoned(nr_zones, Sector(zone_size))
     }
 }
 
 /// The zones of a device with `limits`, all sequential and empty.
 pub(crate) fn sequential_zones(limits: &Limits) -> Vec<Zone> {
-    let zone = |zone| {
-        let start = limits.zone_start(ZoneNo(zone));
-        Zone {
-            start,
-            len: limits.zone_size,
-            capacity: limits.zone_size,
-            wp: start,
-            kind: ZoneKind::SequentialRequired,
-            cond: ZoneCondition::Empty,
-        }
-    };
-    (0..limits.nr_zones).map(zone).collect()
+    limits.empty_zones(ZoneNo(0), usize::MAX).collect()
 }
 
 /// A device that starts what it is given and ends it when the test says so.

@@ -61,6 +61,12 @@ pub trait WakeUp: Send + Sync {
     fn wake(&self);
 }
 
+impl<F: Fn() + Send + Sync> WakeUp for F {
+    fn wake(&self) {
+        self();
+    }
+}
+
 const AWAKE: u8 = 0;
 const ASLEEP: u8 = 1;
 /// Asleep, with room on its hardware queue for requests that wait in the scheduler.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use zonal_blk::{
     Bio, Channel, Device, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Sector, Status,
-    Wake, Zone, ZoneCondition, ZoneKind, ZoneNo, ZoneWrite,
+    TimedQueue, Zone, ZoneNo, ZoneWrite,
 };
 
 #[global_allocator]
@@ -26,20 +26,7 @@ struct Tiny {
 
 impl Tiny {
     fn new(nr_zones: u32) -> Arc<Self> {
-        let limits = Limits {
-            lba_size: 512,
-            capacity: Sector(u64::from(nr_zones) * ZONE),
-            zone_size: Sector(ZONE),
-            nr_zones,
-            max_open_zones: 0,
-            max_active_zones: 0,
-            max_sectors: 2048,
-            append_max_sectors: 0,
-            max_write_zeroes_sectors: 0,
-            nr_queues: 4,
-            queue_depth: 64,
-            rotational: false,
-        };
+        let limits = Limits { nr_queues: 4, ..Limits::zoned(nr_zones, Sector(ZONE)) };
         Arc::new(Tiny { limits, opened: AtomicU32::new(0) })
     }
 }
@@ -50,43 +37,13 @@ impl Device for Tiny {
     }
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
-        zones.extend((first.0..self.limits.nr_zones).take(max).map(|zone| {
-            let start = self.limits.zone_start(ZoneNo(zone));
-            Zone {
-                start,
-                len: Sector(ZONE),
-                capacity: Sector(ZONE),
-                wp: start,
-                kind: ZoneKind::SequentialRequired,
-                cond: ZoneCondition::Empty,
-            }
-        }));
+        zones.extend(self.limits.empty_zones(first, max));
         Ok(())
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
         self.opened.fetch_add(1, Ordering::Relaxed);
-        Box::new(TinyQueue(Vec::with_capacity(64)))
-    }
-}
-
-struct TinyQueue(Vec<Box<Request>>);
-
-impl HwQueue for TinyQueue {
-    fn start(&mut self, _now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
-        self.0.push(request);
-        Ok(())
-    }
-
-    fn poll(&mut self, _now: Nanos, done: &mut Vec<Box<Request>>) {
-        for mut request in self.0.drain(..) {
-            request.set_status(Status::Ok);
-            done.push(request);
-        }
-    }
-
-    fn next_event(&self) -> Wake {
-        if self.0.is_empty() { Wake::Idle } else { Wake::Now }
+        Box::new(TimedQueue::new(|now, _: &mut Request| (Status::Ok, now)))
     }
 }
 

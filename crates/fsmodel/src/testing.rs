@@ -9,20 +9,9 @@ pub(super) const FILE: FileId = FileId { owner: 0, number: 0 };
 
 /// A disk with commands of up to 64 KiB; with zones of 256 KiB or without.
 pub(super) fn limits(zones: u32) -> Limits {
-    Limits {
-        lba_size: 512,
-        capacity: Sector(1 << 20),
-        zone_size: Sector(if zones > 0 { 512 } else { 0 }),
-        nr_zones: zones,
-        max_open_zones: 0,
-        max_active_zones: 0,
-        max_sectors: 128,
-        append_max_sectors: 0,
-        max_write_zeroes_sectors: 0,
-        nr_queues: 1,
-        queue_depth: 32,
-        rotational: false,
-    }
+    let regular = Limits::regular(Sector(1 << 20));
+    let zone_size = Sector(if zones > 0 { 512 } else { 0 });
+    Limits { nr_zones: zones, zone_size, max_sectors: 128, queue_depth: 32, ..regular }
 }
 
 /// Empty zones of 256 KiB, the first `conventional` of them conventional.

@@ -312,15 +312,15 @@ impl ZonePlugs {
         let asks = self.recovery == WpRecovery::Report && settled;
         let report = if asks { self.report_zone(zone) } else { None };
         mark!(ErrorRecovery if report.is_some());
-        mark!(RecoveryPutOff if !asks);
+        mark!(RecoveryDeferred if !asks);
         mark!(ReportRefused if asks && report.is_none());
         mark!(AbortByFailure if plug.nr_parked() > 0);
         let offline = report.is_some_and(|zone| zone.cond == ZoneCondition::Offline);
         mark!(AbortOffline if offline && plug.nr_parked() > 0);
         plug.abort(if offline { Status::Offline } else { Status::IoError }, aborted);
-        mark!(PointerAfterTimeout if status == Status::Timeout && report.is_some());
-        let forgets = mutant!(SyncForgotten);
-        if !(forgets || status == Status::Timeout && mutant!(TimedOutPointerKept)) {
+        mark!(WpAfterTimeout if status == Status::Timeout && report.is_some());
+        let forgets = mutant!(WpKeptAfterError);
+        if !(forgets || status == Status::Timeout && mutant!(WpKeptAfterTimeout)) {
             plug.sync(report.as_ref());
         }
     }
@@ -345,8 +345,8 @@ impl ZonePlugs {
     fn leave_qd1_list(&self, zone: ZoneNo, plug: &mut ZonePlug) {
         let drained = plug.is_listed() && plug.nr_parked() == 0 && !plug.in_flight();
         let left = drained && self.qd1.leave(zone);
-        mark!(Qd1LeftLine if left);
-        if left || mutant!(Qd1ListingDroppedTwice) {
+        mark!(Qd1LeftQueue if left);
+        if left || mutant!(Qd1ReferenceDroppedTwice) {
             plug.delist();
         }
     }

@@ -26,7 +26,7 @@ impl Qd1 {
     pub(crate) fn acquire_or_wait(&self, zone: ZoneNo) -> bool {
         let mut state = self.0.lock();
         if state.taken {
-            if state.waiting.is_empty() || !mutant!(Qd1LostFromLine) {
+            if state.waiting.is_empty() || !mutant!(Qd1NotQueued) {
                 state.waiting.push_back(zone);
             }
             return false;

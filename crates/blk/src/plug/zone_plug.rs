@@ -294,7 +294,7 @@ impl ZonePlug {
 
     /// Enters the disk's list; whether it was not in it.
     pub(crate) fn enlist(&mut self) -> bool {
-        !std::mem::replace(&mut self.listed, true) || mutant!(Qd1ListedTwice)
+        !std::mem::replace(&mut self.listed, true) || mutant!(Qd1QueuedTwice)
     }
 
     pub(crate) fn is_listed(&self) -> bool {
@@ -302,7 +302,7 @@ impl ZonePlug {
     }
 
     pub(crate) fn delist(&mut self) {
-        self.listed = mutant!(Qd1ListingLeaked);
+        self.listed = mutant!(Qd1ReferenceLeaked);
     }
 
     /// Notes whether the plug still lives: `Some` on a change.

@@ -447,7 +447,7 @@ impl InsertList {
             here.requests.push_back(request);
         }
         here.completions.append(&mut updates.completions);
-        self.filled.store(!mutant!(IntakeUnseen), Ordering::Release);
+        self.filled.store(!mutant!(InsertListUnseen), Ordering::Release);
     }
 
     pub(super) fn is_filled(&self) -> bool {

@@ -8,9 +8,8 @@ use crate::queue::{AttachError, Queue, QueueOptions};
 use crate::request::Request;
 use crate::status::Status;
 use crate::testing::{Alarm, ScriptedDevice, limits, outcomes};
-use crate::units::{Nanos, Sector, ZoneNo};
+use crate::units::{Nanos, Sector};
 use crate::wake::Wake;
-use crate::zone::Zone;
 use crate::{Channel, ZoneWrite};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -318,10 +317,6 @@ struct QuickQueue(Arc<Quick>, Vec<Box<Request>>);
 impl Device for Quick {
     fn limits(&self) -> &Limits {
         &self.limits
-    }
-
-    fn report_zones(&self, _: ZoneNo, _: usize, _: &mut Vec<Zone>) -> Result<(), Status> {
-        Ok(())
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

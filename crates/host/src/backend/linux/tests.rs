@@ -16,20 +16,8 @@ use zonal_blk::{
 };
 
 /// The limits of 1 MiB without zones.
-pub(crate) const LIMITS: Limits = Limits {
-    lba_size: 512,
-    capacity: Sector(2048),
-    zone_size: Sector(0),
-    nr_zones: 0,
-    max_open_zones: 0,
-    max_active_zones: 0,
-    max_sectors: 256,
-    append_max_sectors: 0,
-    max_write_zeroes_sectors: 0,
-    nr_queues: 1,
-    queue_depth: 4,
-    rotational: false,
-};
+pub(crate) const LIMITS: Limits =
+    Limits { max_sectors: 256, queue_depth: 4, ..Limits::regular(Sector(2048)) };
 
 /// A device without zones, with commands for some file.
 struct Files<C> {
