@@ -224,6 +224,9 @@ pub struct Completion {
     pub user_data: u64,
     /// The result.
     pub status: Status,
+    /// It failed because of its zone's condition or write pointer when it was executed, or because
+    /// the bio itself is wrong: the medium is not at fault. Not every device knows.
+    pub refused: bool,
     /// The bio's first sector; for a zone append, where the data landed.
     pub sector: Sector,
     /// The bio's buffer.

@@ -258,7 +258,7 @@ impl Channel {
     /// Completes a bio that failed the check.
     fn end(&mut self, bio: Bio, status: Status) {
         let Bio { user_data, sector, buf, .. } = bio;
-        self.ended.push(Completion { user_data, status, sector, buf });
+        self.ended.push(Completion { user_data, status, refused: true, sector, buf });
     }
 
     /// A request for a bio.
@@ -302,7 +302,7 @@ impl Channel {
     #[cold]
     fn plug_refused(&mut self, now: Nanos, mut request: Box<Request>, status: Status) {
         if !request.is_merged() {
-            request.set_status(status);
+            request.refuse(status);
             self.aborted.push_back(request);
             return;
         }
@@ -444,10 +444,11 @@ impl Channel {
             return self.deliver_one(request, completions);
         }
         let mut merged = request.unmerge();
-        let status = request.status();
+        let (status, refused) = (request.status(), request.is_refused());
         self.deliver_one(request, completions);
         while let Some(mut request) = merged.pop_front() {
             request.set_status(status);
+            request.refused = refused;
             self.deliver_one(request, completions);
         }
     }
@@ -489,10 +490,10 @@ impl Channel {
         match request.parent {
             Some(parent) => completions.extend(self.parents.part_done(parent, &mut request)),
             None => {
-                let status = request.status();
+                let (status, refused) = (request.status(), request.is_refused());
                 let (bio, buf) = request.take_bio();
                 let (user_data, sector) = (bio.user_data, bio.sector);
-                completions.push(Completion { user_data, status, sector, buf });
+                completions.push(Completion { user_data, status, refused, sector, buf });
             }
         }
         self.pool.put(request);

@@ -68,6 +68,8 @@ struct SplitBio {
     bio: Bio,
     parts: u32,
     status: Status,
+    /// Of the same part as the status.
+    refused: bool,
 }
 
 /// The split bios of a channel.
@@ -80,7 +82,7 @@ pub(crate) struct SplitBios {
 impl SplitBios {
     /// Adds a bio that is issued in `parts` parts.
     pub(crate) fn insert(&mut self, bio: Bio, parts: u32) -> u32 {
-        let parent = Some(SplitBio { bio, parts, status: Status::Ok });
+        let parent = Some(SplitBio { bio, parts, status: Status::Ok, refused: false });
         if let Some(slot) = self.free.pop() {
             self.entries[slot as usize] = parent;
             slot
@@ -96,7 +98,7 @@ impl SplitBios {
         let entry = &mut self.entries[slot as usize];
         let parent = entry.as_mut().expect("a part has a parent");
         if parent.status == Status::Ok {
-            parent.status = request.status();
+            (parent.status, parent.refused) = (request.status(), request.is_refused());
         }
         mark!(SplitPartFailed if request.status() != Status::Ok);
         let (part, buf) = request.take_bio();
@@ -114,8 +116,9 @@ impl SplitBios {
         if parent.parts > 0 && !ends_early {
             return None;
         }
-        let SplitBio { bio, status, .. } = entry.take().expect("the entry was just used");
+        let SplitBio { bio, status, refused, .. } = entry.take().expect("the entry was just used");
         self.free.push(slot);
-        Some(Completion { user_data: bio.user_data, status, sector: bio.sector, buf: bio.buf })
+        let Bio { user_data, sector, buf, .. } = bio;
+        Some(Completion { user_data, status, refused, sector, buf })
     }
 }

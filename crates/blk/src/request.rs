@@ -34,6 +34,8 @@ pub struct Request {
     done: bool,
     /// Went through the zone's plug and holds it.
     pub(crate) plugged: bool,
+    /// Failed because of its zone's condition or write pointer.
+    pub(crate) refused: bool,
     // The second cache line: what only the owner looks at, or few requests have.
     pub(crate) parked_at: Nanos,
     merged: RequestList,
@@ -62,6 +64,7 @@ impl Request {
             live,
             done,
             plugged,
+            refused,
             parked_at,
             merged,
             parent,
@@ -78,6 +81,7 @@ impl Request {
             live: false,
             done: false,
             plugged: false,
+            refused: false,
             tag: Tag(0),
             owner: 0,
             parent: None,
@@ -127,6 +131,7 @@ impl Request {
         self.live = true;
         self.done = false;
         self.plugged = false;
+        self.refused = false;
         self.owner = owner;
         self.zone = zone;
         self.parent = parent;
@@ -213,7 +218,21 @@ impl Request {
     /// For the device: says how the command ended.
     pub fn set_status(&mut self, status: Status) {
         self.status = status;
+        self.refused = false;
         self.done = true;
+    }
+
+    /// For the device: fails a command that its zone does not allow, by its condition or its write
+    /// pointer. The medium is not at fault, and [`Completion::refused`](crate::Completion::refused)
+    /// says so: by then the zone may have changed.
+    pub fn refuse(&mut self, status: Status) {
+        self.set_status(status);
+        self.refused = true;
+    }
+
+    /// Whether the command failed because of its zone's condition or write pointer.
+    pub fn is_refused(&self) -> bool {
+        self.refused
     }
 
     /// Whether the command has ended.

@@ -117,7 +117,8 @@ impl Harness {
                 self.appended.remove(&io.sector);
             }
             let (user_data, sector) = (io.id, io.sector);
-            let completion = Completion { user_data, status: Status::Ok, sector, buf: None };
+            let completion =
+                Completion { user_data, status: Status::Ok, refused: false, sector, buf: None };
             self.done.push(io);
             self.fs.complete(self.now, &completion, &mut self.effects);
         } else {

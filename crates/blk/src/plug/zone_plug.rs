@@ -249,7 +249,7 @@ impl ZonePlug {
                 std::mem::forget(request);
                 continue;
             }
-            request.set_status(status);
+            request.refuse(status);
             aborted.push_back(request);
         }
     }

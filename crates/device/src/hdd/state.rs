@@ -56,7 +56,10 @@ impl Medium {
         let result = self.storage.observed(None, request, |storage, request| {
             storage.map_or(Ok(()), |storage: &Storage| storage.apply(request, |_| {}))
         });
-        request.set_status(result.err().unwrap_or(Status::Ok));
+        match result {
+            Ok(()) => request.set_status(Status::Ok),
+            Err(status) => request.refuse(status),
+        }
     }
 
     /// The bytes of a request's zone: their start and end.

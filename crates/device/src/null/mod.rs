@@ -69,7 +69,10 @@ impl NullDevice {
     #[inline]
     fn execute(&self, request: &mut Request) {
         let result = self.storage.apply(request, |_| {});
-        request.set_status(result.err().unwrap_or(Status::Ok));
+        match result {
+            Ok(()) => request.set_status(Status::Ok),
+            Err(status) => request.refuse(status),
+        }
     }
 
     /// Prepares for a request that is executed soon: another thread may have written the zone last.

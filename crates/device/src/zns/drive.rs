@@ -245,7 +245,7 @@ impl Drive {
         match medium.execute(command.queue, request) {
             Ok(effect) => command.effect = effect,
             Err(status) => {
-                request.set_status(status);
+                request.refuse(status);
                 let decided = now + self.time_of_command(op, zone);
                 self.occupy_controller(decided);
                 self.events.add(decided, Event::Complete(id));

@@ -223,7 +223,7 @@ impl<D: Driver> Queue<D> {
     }
 
     fn complete(&mut self, completion: Completion) {
-        let Completion { user_data, status, sector, buf } = completion;
+        let Completion { user_data, status, sector, buf, .. } = completion;
         let tag = u16::try_from(user_data).expect("as it was submitted");
         let bio_desc = self.bio_desc[usize::from(tag)].take().expect("a bio is of a request");
         let result = match (status, bio_desc.op) {
