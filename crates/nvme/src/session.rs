@@ -15,7 +15,7 @@ use crate::controller::{ConnectedQueue, Response, Subsystem, Target};
 use crate::tcp::{CloseReason, TargetConfig, TargetConnection, TargetEvent};
 use crate::wire::auth::Explanation;
 use crate::wire::fabrics::{ConnectCommand, ConnectData, DISCOVERY_NQN};
-use crate::wire::{Cqe, Sqe, text};
+use crate::wire::{Cqe, Sqe, nqn};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -136,6 +136,9 @@ pub enum SessionError {
     /// Nobody uses the discovery controller.
     #[error("no command to the discovery controller within {0:?}")]
     IdleDiscovery(Duration),
+    /// The controller was reset or shut down, or its admin queue has ended, and with it this I/O queue.
+    #[error("the controller was reset or shut down, or its admin queue has ended")]
+    Reset,
     /// The host did not keep the controller alive.
     #[error("keep alive timeout")]
     KeepAlive,
@@ -211,8 +214,10 @@ impl<A: Admission> Session<A> {
     /// Sets what to wake when an event for the host comes up in another thread. Channels have
     /// [wakers of their own](Channel::set_waker).
     pub fn set_waker(&mut self, waker: Arc<dyn WakeUp>) {
-        if let Some(ConnectedQueue::Admin(admin)) = &self.queue {
-            admin.set_waker(Arc::clone(&waker));
+        match &self.queue {
+            None => {}
+            Some(ConnectedQueue::Admin(admin)) => admin.set_waker(Arc::clone(&waker)),
+            Some(ConnectedQueue::Io(io)) => io.set_waker(Arc::clone(&waker)),
         }
         self.waker = Some(waker);
     }
@@ -256,6 +261,11 @@ impl<A: Admission> Session<A> {
     /// Why the session has ended. The output may still be sent, and the session must be
     /// [drained](Session::drain).
     pub fn poll(&mut self, now: Nanos, sent: usize) -> Result<bool, SessionError> {
+        if let Some(ConnectedQueue::Io(io)) = &self.queue
+            && io.has_ended()
+        {
+            return Err(SessionError::Reset);
+        }
         let mut worked = false;
         // What follows Connect is for the next call, which another thread may make.
         let mut connected = false;
@@ -360,14 +370,17 @@ impl<A: Admission> Session<A> {
             |Refusal { status, reason }| (Response::new(Cqe::new(sqe.cid.get(), status)), reason);
         let names = ConnectData::read_from_bytes(data).ok();
         let name = |field: fn(&ConnectData) -> &[u8; 256]| {
-            names.as_ref().and_then(|data| text(field(data))).unwrap_or_default()
+            names.as_ref().and_then(|data| nqn(field(data))).unwrap_or_default()
         };
-        let (host, nqn) = (name(|data| &data.hostnqn), name(|data| &data.subnqn));
-        self.admission.admit(host).map_err(refuse)?;
-        let discovery = nqn == DISCOVERY_NQN;
+        let (host, subsystem) = (name(|data| &data.hostnqn), name(|data| &data.subnqn));
+        // The target refuses a host without a name.
+        if !host.is_empty() {
+            self.admission.admit(host).map_err(refuse)?;
+        }
+        let discovery = subsystem == DISCOVERY_NQN;
         let target = Target::new(vec![self.admission.subsystem(discovery)]);
         let (queue, response) = target.connect(now, sqe, data).map_err(|response| {
-            let reason = format!("{:?}, {host:?} to {nqn:?}", response.cqe.status());
+            let reason = format!("{:?}, {host:?} to {subsystem:?}", response.cqe.status());
             (response, reason)
         })?;
         let (cntlid, qid) = match &queue {
@@ -411,6 +424,9 @@ impl<A: Admission> Session<A> {
             let reason = format!("queue {} is connected already", io.qid());
             let status = NvmeStatus::CONNECT_PARAMETERS.do_not_retry();
             return Err(Refusal { status, reason });
+        }
+        if let (Some(ConnectedQueue::Io(io)), Some(waker)) = (&self.queue, &self.waker) {
+            io.set_waker(Arc::clone(waker));
         }
         self.admission.authenticated()?;
         self.tcp.set_limits(self.config.tcp);

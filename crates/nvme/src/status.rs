@@ -66,6 +66,8 @@ values! {
         NOT_SAVEABLE = 0x10d,
         /// Feature Not Changeable.
         NOT_CHANGEABLE = 0x10e,
+        /// Feature Not Namespace Specific.
+        NOT_NAMESPACE_SPECIFIC = 0x10f,
         /// Incompatible Format (fabrics, Connect).
         INCOMPATIBLE_FORMAT = 0x180,
         /// Controller Busy (fabrics, Connect).
@@ -129,6 +131,14 @@ impl NvmeStatus {
     /// DNR: a retry of the command would fail.
     pub const DO_NOT_RETRY: u16 = 1 << 14;
 
+    /// M: the Error Information log page has an entry for the command.
+    pub const MORE: u16 = 1 << 13;
+
+    /// The same status with M set.
+    pub const fn with_more(self) -> Self {
+        NvmeStatus(self.0 | Self::MORE)
+    }
+
     /// The same status with DNR set.
     pub const fn do_not_retry(self) -> Self {
         NvmeStatus(self.0 | Self::DO_NOT_RETRY)
@@ -142,6 +152,25 @@ impl NvmeStatus {
     /// Whether the command succeeded.
     pub fn is_success(self) -> bool {
         self.code() == NvmeStatus::SUCCESS
+    }
+
+    /// Whether the command failed because of its zone's state or write pointer (ZNS section 3.1), with
+    /// a status for which the block layer has an I/O error only.
+    pub const fn is_zone_error(self) -> bool {
+        matches!(
+            self.code(),
+            NvmeStatus::ZONE_BOUNDARY
+                | NvmeStatus::ZONE_FULL
+                | NvmeStatus::ZONE_READ_ONLY
+                | NvmeStatus::ZONE_INVALID_WRITE
+                | NvmeStatus::ZONE_TRANSITION
+        )
+    }
+
+    /// Whether the medium failed the command (Base section 3.3.3.2.1.3, status code type 2h): all
+    /// but Compare Failure.
+    pub const fn is_media_error(self) -> bool {
+        self.0 & 0x700 == 0x200 && !matches!(self.code(), NvmeStatus::COMPARE_FAILURE)
     }
 
     /// Whether the command failed because of its path and may be retried on another: status code type
@@ -161,6 +190,8 @@ impl NvmeStatus {
             NvmeStatus::INVALID_FIELD | NvmeStatus::LBA_RANGE => Status::Invalid,
             NvmeStatus::INVALID_NAMESPACE | NvmeStatus::ZONE_OFFLINE => Status::Offline,
             NvmeStatus::ABORT_REQUESTED => Status::Timeout,
+            // With Do Not Retry it is permanent.
+            NvmeStatus::NOT_READY if self.0 & Self::DO_NOT_RETRY != 0 => Status::Offline,
             NvmeStatus::NOT_READY => Status::Again,
             NvmeStatus::WRITE_FAULT
             | NvmeStatus::UNRECOVERED_READ
@@ -174,8 +205,8 @@ impl NvmeStatus {
         }
     }
 
-    /// For the controller: the status of a command whose bio completed with `status`. For an I/O error
-    /// the state of the zone can tell more.
+    /// For the controller: the status of a read whose bio completed with `status`. Other commands have
+    /// other errors of the medium, and for an I/O error the state of the zone can tell more.
     pub const fn from_blk_status(status: Status) -> Self {
         match status {
             Status::Ok => NvmeStatus::SUCCESS,

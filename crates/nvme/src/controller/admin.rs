@@ -86,9 +86,7 @@ impl Controller {
             Some(outcome) => outcome,
             None => return self.poll(now, responses),
         };
-        if let Err(status) = outcome {
-            self.association.note_error(0, sqe, status);
-        }
+        let outcome = outcome.map_err(|status| self.association.log_error(0, sqe, status));
         responses.push(self.head.response(sqe, outcome));
         self.poll(now, responses);
     }
@@ -97,7 +95,7 @@ impl Controller {
     /// should.
     pub fn refuse(&mut self, sqe: &Sqe, status: NvmeStatus, responses: &mut Vec<Response>) {
         self.head.advance();
-        self.association.note_error(0, sqe, status);
+        let status = self.association.log_error(0, sqe, status);
         responses.push(self.head.response(sqe, Err(status)));
     }
 
@@ -196,16 +194,18 @@ impl Controller {
             // Entries of 64 and 16 bytes; the NVM Command Set, or all supported ones.
             let fits = cc.0 >> 16 & 0xff == 0x46 && matches!(cc.css(), 0 | 0b110);
             self.csts = if fits { CSTS_READY } else { CSTS_FATAL };
-            self.association.set_ready(fits);
+            if fits {
+                self.association.set_ready();
+            }
         } else if !cc.enabled() && before.enabled() {
             self.stop();
             self.csts &= CSTS_SHUTDOWN_COMPLETE;
         }
     }
 
-    /// Stops I/O and events.
+    /// Ends the I/O queues, and stops events.
     fn stop(&mut self) {
-        self.association.set_ready(false);
+        self.association.stop();
         self.aborted.append(&mut self.event_requests);
     }
 
@@ -243,6 +243,6 @@ impl Controller {
 
 impl Drop for Controller {
     fn drop(&mut self) {
-        self.association.set_ready(false);
+        self.association.stop();
     }
 }

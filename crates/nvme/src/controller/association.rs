@@ -4,8 +4,8 @@ use super::async_events::AsyncEvents;
 use crate::NvmeStatus;
 use crate::wire::Sqe;
 use crate::wire::log::ErrorEntry;
-use std::collections::{BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::WakeUp;
 
@@ -20,7 +20,10 @@ pub(super) struct Association {
     granted: AtomicU16,
     /// Limit of `granted`.
     max_queues: AtomicU16,
-    queues: Mutex<BTreeSet<u16>>,
+    /// Counts controller resets and shutdowns, each of which ends the I/O queues.
+    resets: AtomicU32,
+    /// By identifier, what to wake when the queue has ended.
+    queues: Mutex<BTreeMap<u16, Option<Arc<dyn WakeUp>>>>,
     async_events: Mutex<AsyncEvents>,
     /// Wakes the thread of the admin queue.
     waker: Mutex<Option<Arc<dyn WakeUp>>>,
@@ -42,6 +45,7 @@ impl Association {
             ready: AtomicBool::new(false),
             granted: AtomicU16::new(super::MAX_IO_QUEUES),
             max_queues: AtomicU16::new(super::MAX_IO_QUEUES),
+            resets: AtomicU32::new(0),
             queues: Mutex::default(),
             async_events: Mutex::default(),
             waker: Mutex::default(),
@@ -53,8 +57,8 @@ impl Association {
         self.ready.load(Ordering::Acquire)
     }
 
-    pub fn set_ready(&self, ready: bool) {
-        self.ready.store(ready, Ordering::Release);
+    pub fn set_ready(&self) {
+        self.ready.store(true, Ordering::Release);
     }
 
     pub fn granted(&self) -> u16 {
@@ -72,23 +76,63 @@ impl Association {
         self.granted.fetch_min(queues, Ordering::Relaxed);
     }
 
+    fn queues(&self) -> MutexGuard<'_, BTreeMap<u16, Option<Arc<dyn WakeUp>>>> {
+        self.queues.lock().expect("queues lock")
+    }
+
     /// Whether any I/O queue is connected.
     pub fn has_queues(&self) -> bool {
-        !self.queues.lock().expect("queues lock").is_empty()
+        !self.queues().is_empty()
     }
 
     /// Whether there is an I/O queue with this identifier.
     pub fn has_queue(&self, qid: u16) -> bool {
-        self.queues.lock().expect("queues lock").contains(&qid)
+        self.queues().contains_key(&qid)
     }
 
-    /// Adds an I/O queue. Returns false if there is one with this identifier.
-    pub fn open_queue(&self, qid: u16) -> bool {
-        self.queues.lock().expect("queues lock").insert(qid)
+    /// Adds an I/O queue that was connected after `resets`. Returns false if there is one with this
+    /// identifier, or has been another reset.
+    pub fn open_queue(&self, qid: u16, resets: u32) -> bool {
+        let mut queues = self.queues();
+        let free = resets == self.resets() && !queues.contains_key(&qid);
+        if free {
+            queues.insert(qid, None);
+        }
+        free
     }
 
-    pub fn close_queue(&self, qid: u16) {
-        self.queues.lock().expect("queues lock").remove(&qid);
+    /// Sets what to wake when the queue, connected after `resets`, has ended.
+    pub fn set_queue_waker(&self, qid: u16, resets: u32, waker: Arc<dyn WakeUp>) {
+        let mut queues = self.queues();
+        if resets == self.resets() {
+            queues.insert(qid, Some(waker));
+        } else {
+            waker.wake();
+        }
+    }
+
+    /// Removes an I/O queue that was connected after `resets`, unless a reset has.
+    pub fn close_queue(&self, qid: u16, resets: u32) {
+        let mut queues = self.queues();
+        if resets == self.resets() {
+            queues.remove(&qid);
+        }
+    }
+
+    /// Changes under the lock of the queues.
+    pub fn resets(&self) -> u32 {
+        self.resets.load(Ordering::Acquire)
+    }
+
+    /// The controller is reset or shut down: takes no more commands, and ends the I/O queues (Base
+    /// sections 3.6 and 3.7.2).
+    pub fn stop(&self) {
+        self.ready.store(false, Ordering::Release);
+        let mut queues = self.queues();
+        self.resets.fetch_add(1, Ordering::Release);
+        for waker in std::mem::take(&mut *queues).into_values().flatten() {
+            waker.wake();
+        }
     }
 
     pub fn async_events(&self) -> MutexGuard<'_, AsyncEvents> {
@@ -107,8 +151,9 @@ impl Association {
         }
     }
 
-    /// Adds a failed command to the error log.
-    pub fn note_error(&self, qid: u16, sqe: &Sqe, status: NvmeStatus) {
+    /// Adds a failed command to the error log. Returns its status, which says that it is there.
+    pub fn log_error(&self, qid: u16, sqe: &Sqe, status: NvmeStatus) -> NvmeStatus {
+        let status = status.with_more();
         let mut errors = self.errors.lock().expect("errors lock");
         errors.count += 1;
         let mut entry = ErrorEntry::zeroed();
@@ -122,6 +167,7 @@ impl Association {
         entry.lba = if qid == 0 { 0 } else { sqe.slba() }.into();
         errors.newest_first.push_front(entry);
         errors.newest_first.truncate(ERROR_ENTRIES);
+        status
     }
 
     /// The number of errors since the controller was created, and the latest of them.

@@ -1,4 +1,4 @@
-//! Asynchronous events: changed namespaces, changed zones.
+//! Asynchronous events: changed namespaces, changed zones, the temperature.
 //!
 //! An event is not repeated until the host has read its log page (Base section 5.2, masking). The
 //! changes kept for log pages are bounded; the pages have a value for more.
@@ -19,6 +19,8 @@ pub(super) enum EventType {
     /// Zones of a namespace.
     Zones(u32),
     Discovery,
+    /// The temperature is beyond a threshold.
+    Temperature,
 }
 
 impl EventType {
@@ -28,6 +30,7 @@ impl EventType {
             EventType::Namespaces => notice::NAMESPACE_ATTRIBUTE,
             EventType::Zones(_) => notice::ZONE_DESCRIPTOR,
             EventType::Discovery => notice::DISCOVERY_LOG,
+            EventType::Temperature => notice::TEMPERATURE,
         }
     }
 
@@ -37,6 +40,7 @@ impl EventType {
             EventType::Namespaces => event::NAMESPACE_ATTRIBUTE.into(),
             EventType::Zones(nsid) => u64::from(nsid) << 32 | u64::from(event::ZONE_DESCRIPTOR),
             EventType::Discovery => event::DISCOVERY_LOG.into(),
+            EventType::Temperature => event::TEMPERATURE.into(),
         }
     }
 }
@@ -71,6 +75,10 @@ impl AsyncEvents {
 
     pub fn discovery_changed(&mut self) {
         self.due.insert(EventType::Discovery);
+    }
+
+    pub fn temperature_warning(&mut self) {
+        self.due.insert(EventType::Temperature);
     }
 
     /// The next event that is enabled by `enabled`, the Asynchronous Event Configuration.

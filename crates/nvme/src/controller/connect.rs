@@ -9,7 +9,7 @@ use super::subsystem::Subsystem;
 use crate::NvmeStatus;
 use crate::wire::fabrics::{AUTH_TRANSACTION, CNTLID_ANY, ConnectCommand, ConnectData};
 use crate::wire::opcode::{FABRICS, FabricsType};
-use crate::wire::{Sqe, text};
+use crate::wire::{Sqe, nqn};
 use std::sync::Arc;
 use zerocopy::FromBytes;
 use zonal_blk::Nanos;
@@ -86,11 +86,10 @@ impl Target {
         if sqsize == 0 || sqsize >= MAX_QUEUE {
             return Err(Refused::parameter(44));
         }
-        let name = text(&data.subnqn).unwrap_or_default();
+        let name = nqn(&data.subnqn).unwrap_or_default();
         let subsystem = self.subsystems.iter().find(|known| known.config().nqn == name);
         let subsystem = subsystem.ok_or(Refused::parameter(IN_DATA | 256))?;
-        let host = text(&data.hostnqn).filter(|name| !name.is_empty());
-        let host = host.ok_or(Refused::parameter(IN_DATA | 512))?;
+        let host = nqn(&data.hostnqn).ok_or(Refused::parameter(IN_DATA | 512))?;
         let queue_auth = subsystem.queue_auth(host);
         let queue_auth = queue_auth.ok_or(Refused(NvmeStatus::CONNECT_HOST.do_not_retry(), 0))?;
         let authenticate = if queue_auth.is_authenticated() { 0 } else { AUTH_TRANSACTION };
@@ -136,6 +135,8 @@ fn io(
     if controller.hostnqn != host || controller.host_id != data.host_id {
         return Err(Refused(NvmeStatus::CONNECT_HOST.do_not_retry(), 0));
     }
+    // Before it is known to be ready: a reset from now on ends the queue.
+    let resets = controller.resets();
     if !controller.is_ready() {
         return Err(Refused(NvmeStatus::SEQUENCE.do_not_retry(), 0));
     }
@@ -145,8 +146,9 @@ fn io(
     }
     let cntlid = controller.cntlid;
     let authenticated = queue_auth.is_authenticated();
+    let id = (qid, resets);
     let mut queue =
-        IoQueue::new(Arc::clone(subsystem), controller, queue_auth, qid, command.sqsize.get());
+        IoQueue::new(Arc::clone(subsystem), controller, queue_auth, id, command.sqsize.get());
     if authenticated && !queue.open() {
         return Err(Refused::parameter(42));
     }

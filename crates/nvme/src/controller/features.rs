@@ -1,10 +1,12 @@
 //! Get Features and Set Features.
 use super::admin::Controller;
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD};
-use super::{MAX_IO_QUEUES, logs};
+use super::{KAS, MAX_IO_QUEUES, TEMPERATURE, WARNING_TEMPERATURE, logs};
 use crate::NvmeStatus;
-use crate::wire::admin::{FeatureCommand, Timestamp};
+use crate::wire::admin::{FeatureCommand, Timestamp, notice};
 use crate::wire::opcode::FeatureId;
+use crate::wire::queue::NSID_ALL;
+use std::collections::BTreeMap;
 use zerocopy::{FromBytes, IntoBytes};
 use zonal_blk::Nanos;
 
@@ -23,18 +25,57 @@ pub(super) struct Features {
     timestamp: Option<(u64, Nanos)>,
     created: Nanos,
     host_behavior: Vec<u8>,
+    arbitration: u32,
+    power_management: u32,
+    /// The temperatures in kelvins from which on, and up to which, there is a warning.
+    temperature_thresholds: [u16; 2],
+    /// By namespace.
+    error_recovery: BTreeMap<u32, u32>,
+    write_atomicity: u32,
+}
+
+/// A keep alive timeout in milliseconds, rounded up to the granularity KAS (Base section 5.27.1.12).
+fn round_kato(kato: u32) -> u32 {
+    let unit = u32::from(KAS) * 100;
+    kato.div_ceil(unit).saturating_mul(unit)
+}
+
+/// Which of the temperature thresholds dword 11 selects (Base section 5.27.1.3): TMPSEL in bits 19:16,
+/// 0 for the composite temperature, the only one; THSEL in bits 21:20, 0 for over, 1 for under.
+fn threshold(value: u32) -> Result<usize, NvmeStatus> {
+    match value >> 16 {
+        0 => Ok(0),
+        0x10 => Ok(1),
+        _ => Err(INVALID_FIELD),
+    }
+}
+
+/// Fails for a value that has other bits than those of `mask`.
+fn check_bits(value: u32, mask: u32) -> Result<u32, NvmeStatus> {
+    if value & !mask == 0 { Ok(value) } else { Err(INVALID_FIELD) }
 }
 
 impl Features {
     pub fn new(now: Nanos, kato: u32) -> Self {
         Features {
             events: 0,
-            kato,
+            kato: round_kato(kato),
             last_alive: now,
             timestamp: None,
             created: now,
             host_behavior: vec![0; HOST_BEHAVIOR],
+            arbitration: 0,
+            power_management: 0,
+            temperature_thresholds: [WARNING_TEMPERATURE, 0],
+            error_recovery: BTreeMap::new(),
+            write_atomicity: 0,
         }
+    }
+
+    /// Whether the temperature is beyond a threshold, which is a critical warning.
+    pub fn warns_of_temperature(&self) -> bool {
+        let [over, under] = self.temperature_thresholds;
+        TEMPERATURE >= over || TEMPERATURE <= under
     }
 
     /// Restarts the keep alive timer.
@@ -70,18 +111,28 @@ impl Controller {
         if command.save & 1 << 7 != 0 {
             return Err(NvmeStatus::NOT_SAVEABLE.do_not_retry());
         }
+        let (fid, nsid) = (FeatureId(command.fid), command.nsid.get());
+        if fid != FeatureId::ERROR_RECOVERY && self.subsystem.namespace(nsid).is_some() {
+            return Err(NvmeStatus::NOT_NAMESPACE_SPECIFIC.do_not_retry());
+        }
         let value = command.value.get();
-        match FeatureId(command.fid) {
+        match fid {
+            // Weights in bits 31:8, which nothing uses, and the burst in bits 2:0.
+            FeatureId::ARBITRATION => self.features.arbitration = check_bits(value, !0xf8)?,
+            // The workload hint in bits 7:5; bits 4:0 are the power state, of which there is one.
+            FeatureId::POWER_MANAGEMENT => {
+                self.features.power_management = check_bits(value, 0b111 << 5)?;
+            }
+            FeatureId::TEMPERATURE_THRESHOLD => self.set_temperature_threshold(value)?,
+            FeatureId::ERROR_RECOVERY => self.set_error_recovery(nsid, value)?,
+            FeatureId::WRITE_ATOMICITY => self.features.write_atomicity = check_bits(value, 1)?,
             FeatureId::NUMBER_OF_QUEUES => return self.set_queues(value),
             FeatureId::ASYNC_EVENT => {
                 let discovery = self.subsystem.is_discovery();
-                if value & !logs::events(discovery) & !HEALTH_EVENTS != 0 {
-                    return Err(INVALID_FIELD);
-                }
-                self.features.events = value;
+                self.features.events = check_bits(value, logs::events(discovery) | notice::HEALTH)?;
             }
             FeatureId::KEEP_ALIVE_TIMER => {
-                self.features.kato = value;
+                self.features.kato = round_kato(value);
                 self.features.alive(now);
             }
             FeatureId::TIMESTAMP => {
@@ -105,6 +156,35 @@ impl Controller {
         Ok(CommandOutput::EMPTY)
     }
 
+    fn set_temperature_threshold(&mut self, value: u32) -> Result<(), NvmeStatus> {
+        let [low, high, ..] = value.to_le_bytes();
+        self.features.temperature_thresholds[threshold(value)?] = u16::from_le_bytes([low, high]);
+        if self.features.warns_of_temperature() {
+            self.association.raise(|events| events.temperature_warning());
+        }
+        Ok(())
+    }
+
+    /// Error Recovery: TLER in bits 15:0, which nothing uses. DULBE in bit 16 is refused, since reads
+    /// of deallocated blocks do not fail (NSFEAT bit 2).
+    fn set_error_recovery(&mut self, nsid: u32, value: u32) -> Result<(), NvmeStatus> {
+        let value = check_bits(value, 0xffff)?;
+        let all = nsid == NSID_ALL;
+        if !all && self.subsystem.namespace(nsid).is_none() {
+            return Err(NvmeStatus::INVALID_NAMESPACE.do_not_retry());
+        }
+        let nsids = if all { self.subsystem.namespaces_after(0, |_| true) } else { vec![nsid] };
+        self.features.error_recovery.extend(nsids.into_iter().map(|nsid| (nsid, value)));
+        Ok(())
+    }
+
+    fn error_recovery(&self, nsid: u32) -> Result<u32, NvmeStatus> {
+        if self.subsystem.namespace(nsid).is_none() {
+            return Err(NvmeStatus::INVALID_NAMESPACE.do_not_retry());
+        }
+        Ok(self.features.error_recovery.get(&nsid).copied().unwrap_or(0))
+    }
+
     /// Number of Queues: completion queues in bits 31:16, submission queues in 15:0, minus one.
     fn set_queues(&mut self, value: u32) -> CommandResult {
         let (completion, submission) = (value >> 16, value & 0xffff);
@@ -125,32 +205,44 @@ impl Controller {
     }
 
     pub(super) fn get_feature(&mut self, now: Nanos, command: &FeatureCommand) -> CommandResult {
-        /// Supported capabilities (Base section 5.15, SEL): changeable, for the controller.
+        /// Supported capabilities (Base section 5.15, SEL): changeable.
         const CHANGEABLE: u64 = 1 << 2;
+        /// For a namespace, not for the controller.
+        const NAMESPACE_SPECIFIC: u64 = 1 << 1;
         let fid = FeatureId(command.fid);
         let known = FeatureId::NAMED.iter().any(|(known, _)| *known == fid);
         match command.select & 0b111 {
             0 if known => {}
             3 if known => {
-                let fixed = fid == FeatureId::VOLATILE_WRITE_CACHE;
-                return Ok(CommandOutput::result(if fixed { 0 } else { CHANGEABLE }));
+                return Ok(CommandOutput::result(match fid {
+                    FeatureId::VOLATILE_WRITE_CACHE => 0,
+                    FeatureId::ERROR_RECOVERY => CHANGEABLE | NAMESPACE_SPECIFIC,
+                    _ => CHANGEABLE,
+                }));
             }
             _ => return Err(INVALID_FIELD),
         }
-        Ok(match fid {
-            FeatureId::NUMBER_OF_QUEUES => CommandOutput::result(self.queues()),
-            FeatureId::ASYNC_EVENT => CommandOutput::result(self.features.events.into()),
-            FeatureId::KEEP_ALIVE_TIMER => CommandOutput::result(self.features.kato.into()),
+        let features = &self.features;
+        let value = match fid {
             FeatureId::TIMESTAMP => {
-                CommandOutput::data(self.features.timestamp(now).as_bytes().to_vec())
+                return Ok(CommandOutput::data(features.timestamp(now).as_bytes().to_vec()));
             }
-            FeatureId::HOST_BEHAVIOR => CommandOutput::data(self.features.host_behavior.clone()),
-            // Writes may stay in a cache until a flush.
-            _ => CommandOutput::result(1),
-        })
+            FeatureId::HOST_BEHAVIOR => {
+                return Ok(CommandOutput::data(features.host_behavior.clone()));
+            }
+            FeatureId::NUMBER_OF_QUEUES => return Ok(CommandOutput::result(self.queues())),
+            FeatureId::ARBITRATION => features.arbitration,
+            FeatureId::POWER_MANAGEMENT => features.power_management,
+            FeatureId::TEMPERATURE_THRESHOLD => {
+                features.temperature_thresholds[threshold(command.value.get())?].into()
+            }
+            FeatureId::ERROR_RECOVERY => self.error_recovery(command.nsid.get())?,
+            FeatureId::WRITE_ATOMICITY => features.write_atomicity,
+            FeatureId::ASYNC_EVENT => features.events,
+            FeatureId::KEEP_ALIVE_TIMER => features.kato,
+            // Volatile Write Cache: writes may stay in a cache until a flush.
+            _ => 1,
+        };
+        Ok(CommandOutput::result(value.into()))
     }
 }
-
-/// SMART / Health critical warnings, in bits 7:0 of the Asynchronous Event Configuration. They may be
-/// enabled and never occur.
-const HEALTH_EVENTS: u32 = 0xff;

@@ -3,7 +3,8 @@ use super::admin::Controller;
 use super::namespace::append_shift;
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD};
 use super::{
-    ERROR_ENTRIES, IN_CAPSULE, MAX_EVENT_REQUESTS, MAX_NAMESPACES, MAX_QUEUE, MDTS, VERSION, logs,
+    CRITICAL_TEMPERATURE, ERROR_ENTRIES, IN_CAPSULE, KAS, MAX_EVENT_REQUESTS, MAX_NAMESPACES,
+    MAX_QUEUE, MDTS, VERSION, WARNING_TEMPERATURE, logs,
 };
 use crate::NvmeStatus;
 use crate::wire::admin::IdentifyCommand;
@@ -114,11 +115,11 @@ fn identify_controller(controller: &Controller) -> IdentifyController {
     id.aerl = zero_based(MAX_EVENT_REQUESTS);
     // One read-only firmware slot.
     id.frmw = 1 << 1 | 1;
-    // The effects log, offsets and lengths in log pages.
+    // The effects log, offsets and lengths in log pages; no SMART log of a namespace (bit 0).
     id.lpa = 1 << 1 | 1 << 2;
     id.elpe = zero_based(ERROR_ENTRIES);
-    // Linux hosts expect a keep alive granularity: a second.
-    id.kas = 10.into();
+    (id.wctemp, id.cctemp) = (WARNING_TEMPERATURE.into(), CRITICAL_TEMPERATURE.into());
+    id.kas = KAS.into();
     id.maxcmd = MAX_QUEUE.into();
     id.sgls = (1 | 1 << 20 | 1 << 21).into();
     if discovery {

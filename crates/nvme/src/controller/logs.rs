@@ -1,4 +1,5 @@
 //! Get Log Page.
+use super::TEMPERATURE;
 use super::admin::Controller;
 use super::async_events::EventType;
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD};
@@ -6,14 +7,13 @@ use crate::NvmeStatus;
 use crate::wire::admin::{LogCommand, RETAIN_EVENT, notice};
 use crate::wire::log::{DiscoveryEntry, DiscoveryHeader, EffectsLog, SmartLog, effect};
 use crate::wire::opcode::{AdminOpcode, Csi, IoOpcode, LogId};
+use crate::wire::queue::NSID_ALL;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::IntoBytes;
 use zonal_blk::Sector;
 
 /// Maximum length of a Get Log Page transfer in bytes.
 const MAX_LENGTH: u64 = 1 << 20;
-/// 20 degrees Celsius in kelvins.
-const TEMPERATURE: u16 = 293;
 
 /// The asynchronous events that a controller supports (OAES).
 pub(super) fn events(discovery: bool) -> u32 {
@@ -55,7 +55,14 @@ fn full_page(controller: &Controller, command: &LogCommand) -> Result<Vec<u8>, N
         LogId::ERROR => {
             association.errors().1.iter().flat_map(|entry| entry.as_bytes().to_vec()).collect()
         }
-        LogId::SMART => smart(controller).as_bytes().to_vec(),
+        // LPA bit 0: of the controller only (Base section 5.16.1.3).
+        LogId::SMART if !matches!(command.nsid.get(), 0 | NSID_ALL) => return Err(INVALID_FIELD),
+        LogId::SMART => {
+            if !retain {
+                association.async_events().read(EventType::Temperature);
+            }
+            smart(controller).as_bytes().to_vec()
+        }
         LogId::FIRMWARE => firmware(controller),
         LogId::CHANGED_NAMESPACES => {
             association.async_events().namespaces(retain).as_bytes().to_vec()
@@ -104,6 +111,7 @@ fn smart(controller: &Controller) -> SmartLog {
     let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let units = |sectors: &AtomicU64| u128::from(load(sectors).div_ceil(1000)).into();
     let mut log = SmartLog::zeroed();
+    log.critical_warning = u8::from(controller.features.warns_of_temperature()) << 1;
     log.temperature = TEMPERATURE.into();
     log.spare = 100;
     log.spare_threshold = 10;

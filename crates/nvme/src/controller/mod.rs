@@ -47,6 +47,14 @@ const MAX_NAMESPACES: u32 = 1024;
 const MAX_EVENT_REQUESTS: usize = 4;
 /// Entries of the error log.
 const ERROR_ENTRIES: usize = 64;
+/// Granularity of the keep alive timer in units of 100 ms (KAS): a second.
+const KAS: u16 = 10;
+/// The temperature of the emulated drive, 20 degrees Celsius, in kelvins.
+const TEMPERATURE: u16 = 293;
+/// The temperature from which on there is a warning (WCTEMP), 70 degrees Celsius, in kelvins.
+const WARNING_TEMPERATURE: u16 = 343;
+/// A temperature at which the drive would stop (CCTEMP), 80 degrees Celsius, in kelvins.
+const CRITICAL_TEMPERATURE: u16 = 353;
 /// log2 of the longest transfer in units of 4 KiB (MDTS): 1 MiB.
 const MDTS: u8 = 8;
 /// Data that a command capsule may carry, in bytes.

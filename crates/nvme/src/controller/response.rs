@@ -116,13 +116,17 @@ impl SqHead {
 
 /// Checks the flags and the data pointer of a command against what this controller supports.
 pub(super) fn check_form(sqe: &Sqe) -> Result<(), NvmeStatus> {
-    use crate::wire::Sgl;
+    use crate::wire::{Sgl, queue::Transfer};
     // FUSE in bits 1:0, PSDT in bits 7:6: no fused commands, always an SGL.
     if sqe.flags & 0b11 != 0 || sqe.flags & 0b1100_0000 != crate::wire::queue::PSDT_SGL {
         return Err(INVALID_FIELD);
     }
     match sqe.dptr.kind {
         Sgl::TRANSPORT => Ok(()),
+        // Response capsules carry no data (TCP section 3.3.2).
+        Sgl::IN_CAPSULE if sqe.transfer() == Transfer::ToHost => {
+            Err(NvmeStatus::SGL_TYPE.do_not_retry())
+        }
         Sgl::IN_CAPSULE if sqe.dptr.address.get() != 0 => {
             Err(NvmeStatus::SGL_OFFSET.do_not_retry())
         }

@@ -36,8 +36,10 @@ pub struct Decoder {
     sender: Role,
     format: Format,
     limits: DataLimits,
-    /// The header and its digest, as far as received.
+    /// The header and its digest, as far as received; kept until the next PDU begins.
     header: Vec<u8>,
+    /// The PDU of `header` has ended.
+    finished: bool,
     /// What follows the header, once that is complete.
     body: Option<Body>,
     /// The PDU that [`Decoder::decode`] collects, with its data.
@@ -87,6 +89,7 @@ impl Decoder {
             format: Format::default(),
             limits,
             header: Vec::with_capacity(MAX_HEADER),
+            finished: false,
             body: None,
             partial: None,
             pool: BufferPool::default(),
@@ -167,6 +170,9 @@ impl Decoder {
     /// If the PDU before is not finished.
     pub fn header(&mut self, input: &mut &[u8]) -> Result<Option<(Pdu, usize)>, PduError> {
         assert!(self.body.is_none(), "the PDU before is not finished");
+        if std::mem::take(&mut self.finished) {
+            self.header.clear();
+        }
         if !self.take_header(input)? {
             return Ok(None);
         }
@@ -216,8 +222,13 @@ impl Decoder {
     pub fn finish(&mut self) -> Option<bool> {
         let damaged = self.body.as_ref()?.is_complete()?;
         self.body = None;
-        self.header.clear();
+        self.finished = true;
         Some(damaged)
+    }
+
+    /// The header of the current PDU, or of the last one, for a termination request.
+    pub(super) fn last_header(&self) -> &[u8] {
+        &self.header
     }
 
     /// Whether the header is complete, digest included.

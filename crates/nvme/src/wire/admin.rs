@@ -111,6 +111,10 @@ impl LogCommand {
 
 /// Bits of the Asynchronous Event Configuration feature (Base section 5.27.1.8), and of OAES.
 pub mod notice {
+    /// SMART / Health critical warnings, of which OAES has none.
+    pub const HEALTH: u32 = 0xff;
+    /// The one about the temperature.
+    pub const TEMPERATURE: u32 = 1 << 1;
     /// Attached namespaces changed.
     pub const NAMESPACE_ATTRIBUTE: u32 = 1 << 8;
     /// Asymmetric namespace access changed.
@@ -124,6 +128,8 @@ pub mod notice {
 /// Dword 0 of the completion of an Asynchronous Event Request (Base section 5.2.1): the type in
 /// bits 2:0, the information in bits 15:8, the log page in bits 23:16.
 pub mod event {
+    /// SMART / Health status: Temperature Threshold; see log page 02h.
+    pub const TEMPERATURE: u32 = 0x02_01_01;
     /// Notice: Attached Namespace Attribute Changed; see log page 04h.
     pub const NAMESPACE_ATTRIBUTE: u32 = 0x04_00_02;
     /// Notice: Zone Descriptor Changed (ZNS section 3.1.1.1); see log page BFh.

@@ -131,6 +131,22 @@ fn filled<const N: usize>(text: &str, padding: u8) -> [u8; N] {
     field
 }
 
+/// The longest NVMe Qualified Name, in bytes (Base section 4.5).
+const MAX_NQN: usize = 223;
+
+/// Whether a text can be an NVMe Qualified Name: `nqn.` and more, up to 223 printable bytes. The date
+/// and the domain of Base section 4.5 are not required, as hosts in use do not have them.
+pub fn is_nqn(name: &str) -> bool {
+    let rest = name.strip_prefix("nqn.").unwrap_or_default();
+    !rest.is_empty() && name.len() <= MAX_NQN && name.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// The NVMe Qualified Name in a field, which a zero has to end.
+pub fn nqn(field: &[u8; 256]) -> Option<&str> {
+    let end = field.iter().position(|&byte| byte == 0)?;
+    std::str::from_utf8(&field[..end]).ok().filter(|name| is_nqn(name))
+}
+
 /// The text of a field that is padded with zeroes or spaces; `None` if it is not UTF-8.
 pub fn text(field: &[u8]) -> Option<&str> {
     let end = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());

@@ -115,10 +115,20 @@ values! {
 
     /// Features (Base section 5.27.1, FID).
     pub struct FeatureId(u8) {
+        /// Arbitration.
+        ARBITRATION = 0x01,
+        /// Power Management.
+        POWER_MANAGEMENT = 0x02,
+        /// Temperature Threshold.
+        TEMPERATURE_THRESHOLD = 0x04,
+        /// Error Recovery (NVM section 4.1.3.2).
+        ERROR_RECOVERY = 0x05,
         /// Volatile Write Cache.
         VOLATILE_WRITE_CACHE = 0x06,
         /// Number of Queues.
         NUMBER_OF_QUEUES = 0x07,
+        /// Write Atomicity Normal (NVM section 4.1.3.3).
+        WRITE_ATOMICITY = 0x0a,
         /// Asynchronous Event Configuration.
         ASYNC_EVENT = 0x0b,
         /// Timestamp.

@@ -1,11 +1,14 @@
 //! Admin commands beyond those that every host sends.
-use crate::support::{Host, ZONE, feature, namespace, null, property_command, rw};
+use crate::support::{Ended, Host, ZONE, feature, namespace, null, property_command, received, rw};
 use zonal_blk::{ZoneCondition, ZoneNo};
 use zonal_device::NullConfig;
 use zonal_nvme::NvmeStatus;
+use zonal_nvme::controller::Response;
 use zonal_nvme::wire::admin::{FeatureCommand, IdentifyCommand, LogCommand};
 use zonal_nvme::wire::fabrics::Property;
-use zonal_nvme::wire::identify::{IndependentNamespace, NamespaceList, ZnsController};
+use zonal_nvme::wire::identify::{
+    IdentifyController, IndependentNamespace, NamespaceList, ZnsController,
+};
 use zonal_nvme::wire::log::{ChangedNamespaces, ErrorEntry, SmartLog};
 use zonal_nvme::wire::opcode::{AdminOpcode, Cns, FabricsType, FeatureId, IoOpcode, LogId};
 use zonal_nvme::wire::zone::ChangedZoneList;
@@ -64,13 +67,20 @@ fn flags_and_data_pointers_are_checked() {
         command
     };
     type Change = fn(&mut IdentifyCommand);
-    let table: [(Change, NvmeStatus); 7] = [
+    let table: [(Change, NvmeStatus); 8] = [
         (|_| {}, NvmeStatus::SUCCESS),
         (|c| c.flags = 0, NvmeStatus::INVALID_FIELD),
         (|c| c.flags = 0x41, NvmeStatus::INVALID_FIELD),
         (|c| c.dptr = Sgl::transport(4095), NvmeStatus::SGL_LENGTH),
         (|c| c.dptr.kind = 0x30, NvmeStatus::SGL_TYPE),
-        (|c| (c.dptr.kind, c.dptr.address) = (1, 8.into()), NvmeStatus::SGL_OFFSET),
+        (|c| c.dptr = Sgl::in_capsule(4096), NvmeStatus::SGL_TYPE),
+        (
+            |c| {
+                (c.opcode, c.cns) = (AdminOpcode::SET_FEATURES.0, FeatureId::TIMESTAMP.0);
+                (c.dptr.kind, c.dptr.address) = (1, 8.into());
+            },
+            NvmeStatus::SGL_OFFSET,
+        ),
         (|c| c.opcode = 0x7e, NvmeStatus::INVALID_OPCODE),
     ];
     for (change, expected) in table {
@@ -186,6 +196,128 @@ fn features_that_cannot_be_set_fail() {
     }
 }
 
+/// Sets a feature of a namespace, or gets its value.
+fn of_namespace(
+    host: &mut Host,
+    opcode: AdminOpcode,
+    fid: FeatureId,
+    nsid: u32,
+    value: u32,
+) -> Ended {
+    let mut command = FeatureCommand::from(feature(opcode, fid, value, 0));
+    command.nsid = nsid.into();
+    host.send(command, &[])
+}
+
+#[test]
+fn mandatory_features_can_be_set_to_what_the_specification_allows() {
+    use FeatureId as F;
+    let (ok, field) = (NvmeStatus::SUCCESS, NvmeStatus::INVALID_FIELD);
+    // Feature, its value before, a value to set, the status.
+    for (fid, before, value, expected) in [
+        (F::ARBITRATION, 0, 0xff01_0207, ok),
+        (F::ARBITRATION, 0, 0x08, field),
+        (F::POWER_MANAGEMENT, 0, 0x20, ok),
+        (F::POWER_MANAGEMENT, 0, 0x01, field),
+        (F::TEMPERATURE_THRESHOLD, 343, 0x0150, ok),
+        (F::TEMPERATURE_THRESHOLD, 343, 0x0001_0150, field),
+        (F::TEMPERATURE_THRESHOLD, 343, 0x0020_0150, field),
+        (F::WRITE_ATOMICITY, 0, 1, ok),
+        (F::WRITE_ATOMICITY, 0, 2, field),
+    ] {
+        let mut host = Host::new(&null());
+        assert_eq!(host.get_feature(fid).fine().result, before, "{fid:?}");
+        assert_eq!(host.set_feature(fid, value, &[]).status, expected, "{fid:?} {value:#x}");
+        let after = if expected == ok { value.into() } else { before };
+        assert_eq!(host.get_feature(fid).fine().result, after, "{fid:?} {value:#x}");
+        let set = of_namespace(&mut host, AdminOpcode::SET_FEATURES, fid, 1, value);
+        assert_eq!(set.status, NvmeStatus::NOT_NAMESPACE_SPECIFIC, "{fid:?}");
+    }
+}
+
+#[test]
+fn error_recovery_is_a_feature_of_each_namespace() {
+    let mut host = Host::new(&null());
+    host.subsystem.add(3, namespace(&null()).1).unwrap();
+    let mut set = |nsid, value| {
+        of_namespace(&mut host, AdminOpcode::SET_FEATURES, FeatureId::ERROR_RECOVERY, nsid, value)
+            .status
+    };
+    assert_eq!(set(u32::MAX, 7), NvmeStatus::SUCCESS, "all namespaces");
+    assert_eq!(set(3, 9), NvmeStatus::SUCCESS);
+    assert_eq!(set(2, 9), NvmeStatus::INVALID_NAMESPACE);
+    assert_eq!(set(1, 1 << 16), NvmeStatus::INVALID_FIELD, "DULBE without NSFEAT bit 2");
+    let mut get = |nsid| {
+        of_namespace(&mut host, AdminOpcode::GET_FEATURES, FeatureId::ERROR_RECOVERY, nsid, 0)
+    };
+    assert_eq!((get(1).fine().result, get(3).fine().result), (7, 9));
+    assert_eq!(get(u32::MAX).status, NvmeStatus::INVALID_NAMESPACE);
+}
+
+#[test]
+fn temperature_beyond_a_threshold_is_a_critical_warning_and_an_event() {
+    // The temperature is 293 K. THSEL is bit 20: under.
+    for threshold in [293, 1 << 20 | 293] {
+        let mut host = Host::new(&null());
+        host.set_feature(FeatureId::ASYNC_EVENT, 0x02, &[]).fine();
+        host.set_feature(FeatureId::TEMPERATURE_THRESHOLD, threshold, &[]).fine();
+        assert_eq!(host.ask_for_event(7), Some((NvmeStatus::SUCCESS, 0x02_0101)));
+        let log: SmartLog = host.log(LogId::SMART, 0, 0, 512, 0).fine().structure();
+        assert_eq!(log.critical_warning, 1 << 1);
+        let calm = threshold & !0xffff | if threshold >> 20 == 0 { 294 } else { 292 };
+        host.set_feature(FeatureId::TEMPERATURE_THRESHOLD, calm, &[]).fine();
+        let log: SmartLog = host.log(LogId::SMART, 0, 0, 512, 0).fine().structure();
+        assert_eq!(log.critical_warning, 0);
+        assert_eq!(host.ask_for_event(8), None);
+    }
+}
+
+#[test]
+fn keep_alive_timeout_is_rounded_up_to_seconds() {
+    let mut host = Host::new(&null());
+    let id: IdentifyController = host.identify(Cns::CONTROLLER, 0, 0).fine().structure();
+    assert_eq!(id.kas.get(), 10, "in units of 100 ms");
+    for (asked, rounded) in [(1, 1000), (1000, 1000), (1001, 2000), (u32::MAX, u32::MAX), (0, 0)] {
+        host.set_feature(FeatureId::KEEP_ALIVE_TIMER, asked, &[]).fine();
+        let found = host.get_feature(FeatureId::KEEP_ALIVE_TIMER).fine().result;
+        assert_eq!(found, rounded.into());
+    }
+}
+
+#[test]
+fn failed_commands_say_that_the_error_log_has_more() {
+    let mut host = Host::new(&null());
+    let more = |answer: &Response| answer.cqe.status().0 & NvmeStatus::MORE != 0;
+    let failed = host.responses(Sqe::new(0x7e, 3, 0), &[]);
+    assert!(more(&failed[0]), "an admin command");
+    let mut io = host.io(1);
+    let mut responses = Vec::new();
+    io.queue.submit(io.now, &Sqe::new(0x7c, 4, 1), None, &mut responses);
+    let invalid = rw(IoOpcode::WRITE, 1, 1);
+    io.queue.submit(io.now, &invalid.into(), received(&[0; 4096]), &mut responses);
+    io.queue.poll(io.now, &mut responses);
+    assert!(responses.len() == 2 && responses.iter().all(more), "I/O commands");
+    let fine = host.responses(Sqe::new(AdminOpcode::KEEP_ALIVE.0, 5, 0), &[]);
+    assert!(!more(&fine[0]));
+    let log: SmartLog = host.log(LogId::SMART, 0, 0, 512, 0).fine().structure();
+    assert_eq!(log.error_entries.get(), 3);
+}
+
+#[test]
+fn smart_log_is_that_of_the_controller() {
+    let mut host = Host::new(&null());
+    let id: IdentifyController = host.identify(Cns::CONTROLLER, 0, 0).fine().structure();
+    assert_eq!(id.lpa & 1, 0, "none of a namespace");
+    for (nsid, expected) in [
+        (0, NvmeStatus::SUCCESS),
+        (u32::MAX, NvmeStatus::SUCCESS),
+        (1, NvmeStatus::INVALID_FIELD),
+        (7, NvmeStatus::INVALID_FIELD),
+    ] {
+        assert_eq!(host.log(LogId::SMART, nsid, 0, 512, 0).status, expected, "{nsid}");
+    }
+}
+
 #[test]
 fn adding_or_removing_a_namespace_is_an_event() {
     let mut host = Host::new(&null());
@@ -287,6 +419,7 @@ fn smart_and_error_logs_count_commands() {
     let entry: ErrorEntry = host.log(LogId::ERROR, 0, 0, 64, 0).fine().structure();
     assert_eq!((entry.count.get(), entry.sqid.get(), entry.nsid.get()), (1, 1, 1));
     let status = NvmeStatus(entry.status.get() >> 1);
-    assert_eq!(status, NvmeStatus::ZONE_INVALID_WRITE.do_not_retry());
+    assert_eq!(status, NvmeStatus::ZONE_INVALID_WRITE.do_not_retry().with_more());
+    assert_eq!(log.media_errors.get(), 0, "the host's mistake");
     assert_eq!(rw(IoOpcode::WRITE, 0, 1).blocks(), 1);
 }

@@ -33,9 +33,19 @@ fn connect_reports_the_invalid_parameter() {
 
     let wrong = connect_data(CNTLID_ANY, "nqn.2026-11.org.example:none");
     assert_eq!(refused(target, &admin, wrong.as_bytes()), parameter(0x1_0100));
-    let mut nameless = data(CNTLID_ANY);
-    nameless.hostnqn = [0; 256];
-    assert_eq!(refused(target, &admin, nameless.as_bytes()), parameter(0x1_0200));
+    let named = |len: usize| format!("nqn.{}", "a".repeat(len - 4));
+    let mut unterminated = data(CNTLID_ANY);
+    unterminated.hostnqn.fill(b'a');
+    unterminated.hostnqn[..4].copy_from_slice(b"nqn.");
+    assert_eq!(refused(target, &admin, unterminated.as_bytes()), parameter(0x1_0200));
+    for name in ["", "nqn.", "host", "nqn.a b", "nqn.a\n", "nqn.\u{e9}", &named(224)] {
+        let mut nameless = data(CNTLID_ANY);
+        nameless.hostnqn = terminated(name);
+        assert_eq!(refused(target, &admin, nameless.as_bytes()), parameter(0x1_0200), "{name:?}");
+    }
+    let mut longest = data(CNTLID_ANY);
+    longest.hostnqn = terminated(&named(223));
+    assert!(target.connect(NOW, &admin, longest.as_bytes()).is_ok());
     assert_eq!(refused(target, &admin, data(1).as_bytes()), parameter(0x1_0010));
     let short = data(CNTLID_ANY);
     assert_eq!(refused(target, &admin, &short.as_bytes()[1..]).0, NvmeStatus::SGL_LENGTH);

@@ -57,6 +57,7 @@ fn ranges_lengths_and_bits_are_checked() {
         (IoOpcode::READ, u64::MAX, 1, nothing, NvmeStatus::LBA_RANGE),
         (IoOpcode::WRITE_ZEROES, end, 1, nothing, NvmeStatus::LBA_RANGE),
         (IoOpcode::READ, 0, 1, |c| c.dptr.length = 4097.into(), NvmeStatus::SGL_LENGTH),
+        (IoOpcode::READ, 0, 1, |c| c.dptr = Sgl::in_capsule(4096), NvmeStatus::SGL_TYPE),
         (IoOpcode::READ, 0, 1, |c| c.control = 0x2000.into(), NvmeStatus::INVALID_FIELD),
         (IoOpcode::READ, 0, 1, |c| c.control = 0x0400.into(), NvmeStatus::INVALID_FIELD),
         (IoOpcode::READ, 0, 1, |c| c.nsid = 2.into(), NvmeStatus::INVALID_NAMESPACE),

@@ -6,5 +6,6 @@ mod connect;
 mod io;
 mod network;
 mod sequence;
+mod status;
 mod support;
 mod zones;

@@ -5,13 +5,15 @@ use crate::support::{
 };
 use proptest::prelude::*;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use zerocopy::IntoBytes;
-use zonal_blk::{Nanos, Wake};
+use zonal_blk::{Nanos, Wake, WakeUp};
 use zonal_nvme::controller::Subsystem;
 use zonal_nvme::tcp::{
-    CloseReason, Digests, FatalError, Format, HostConfig, HostConnection, HostEvent, Initialize,
-    Payload, Pdu, SubmitError, TargetConfig, TargetConnection, TargetEvent, encode,
+    CloseReason, DataLimits, Decoder, Digests, FatalError, Format, HostConfig, HostConnection,
+    HostEvent, Initialize, Payload, Pdu, Role, SubmitError, TargetConfig, TargetConnection,
+    TargetEvent, encode,
 };
 use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectData, DISCOVERY_NQN, Property};
 use zonal_nvme::wire::opcode::{FabricsType, IoOpcode};
@@ -203,50 +205,78 @@ fn data(cid: u16, ttag: u16, offset: u32, last: bool, len: usize) -> Pdu {
     Pdu::HostData { cid, ttag, offset, last, data: vec![1; len].into() }
 }
 
+/// What the peer is told: FES, FEI, and the header of the PDU that is at fault.
+fn termination(output: &[u8], sender: Role) -> (u16, u32, Vec<u8>) {
+    let limits = DataLimits { in_capsule: 0, data: 4096 };
+    let mut decoder = Decoder::new(sender, limits);
+    let (mut output, mut last) = (output, None);
+    while let Some(pdu) = decoder.decode(&mut output).expect("valid PDUs") {
+        last = Some(pdu);
+    }
+    let Some(Pdu::Terminate { status, information, header, .. }) = last else {
+        panic!("no termination request: {last:?}")
+    };
+    (status, information, header)
+}
+
+/// The header of a PDU without digests.
+fn header_of(pdu: &Pdu) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode(pdu, Format::default(), &mut bytes);
+    bytes.truncate(bytes[2].into());
+    bytes
+}
+
 #[test]
 fn host_that_breaks_a_rule_is_told_which() {
-    let fault = |fatal, what| Some(CloseReason::ProtocolError { fatal, what });
-    let sequence = || fault(FatalError::Sequence, "a PDU that may not come now");
+    let sequence = || Some((FatalError::Sequence, 0, "a PDU that may not come now"));
     let out = FatalError::OutOfRange;
+    let field = FatalError::HeaderField;
     let marks = "LAST_PDU not set on the last data, or set on others";
     let r2t = |pdus: &[Pdu]| [&[write(7, 100)], pdus].concat();
     for (pdus, expected) in [
         (vec![Pdu::IcReq(Initialize::default())], sequence()),
-        (vec![data(7, 0, 0, true, 10)], fault(FatalError::HeaderField, "data for no transfer")),
-        (r2t(&[data(8, 0, 0, true, 10)]), fault(FatalError::HeaderField, "data for no transfer")),
-        (r2t(&[data(7, 0, 4, true, 96)]), fault(out, "data out of order")),
-        (r2t(&[data(7, 0, 0, false, 101)]), fault(out, "more data than requested")),
-        (r2t(&[data(7, 0, 0, true, 99)]), fault(FatalError::Sequence, marks)),
-        (r2t(&[data(7, 0, 0, false, 100)]), fault(FatalError::Sequence, marks)),
+        (vec![data(7, 0, 0, true, 10)], Some((field, 10, "data for no transfer"))),
+        (r2t(&[data(8, 0, 0, true, 10)]), Some((field, 8, "data for no transfer"))),
+        (r2t(&[data(7, 0, 4, true, 96)]), Some((out, 0, "data out of order"))),
+        (r2t(&[data(7, 0, 0, false, 101)]), Some((out, 0, "more data than requested"))),
+        (r2t(&[data(7, 0, 0, true, 99)]), Some((FatalError::Sequence, 0, marks))),
+        (r2t(&[data(7, 0, 0, false, 100)]), Some((FatalError::Sequence, 0, marks))),
         (r2t(&[data(7, 0, 0, false, 50), data(7, 0, 50, true, 50)]), None),
         (
             vec![write(1, 8), write(2, 8), write(3, 8)],
-            fault(FatalError::LimitExceeded, "too many commands wait for data"),
+            Some((FatalError::LimitExceeded, 0, "too many commands wait for data")),
         ),
     ] {
         let mut target = initialized(TargetConfig { max_r2ts: 2, ..TargetConfig::default() });
         pdus.iter().for_each(|pdu| {
             receive(&mut target, pdu);
         });
-        assert_eq!(target.close_reason(), expected.as_ref());
-        let Some(CloseReason::ProtocolError { fatal, .. }) = expected else { continue };
-        let output = std::mem::take(target.output());
-        let terminate = &output[output.len() - 24..];
-        assert_eq!((terminate[0], terminate[8]), (3, fatal as u8), "C2HTermReq with FES");
+        let Some((fatal, information, what)) = expected else {
+            assert_eq!(target.close_reason(), None);
+            continue;
+        };
+        let reason = CloseReason::ProtocolError { fatal, information, what };
+        assert_eq!(target.close_reason(), Some(&reason));
+        let told = termination(&std::mem::take(target.output()), Role::Controller);
+        let header = header_of(pdus.last().expect("a PDU is at fault"));
+        assert_eq!(told, (fatal as u16, information, header), "{what}");
         assert!(receive(&mut target, &write(9, 0)).is_empty(), "later PDUs are ignored");
     }
-    let mut early = TargetConnection::new(TargetConfig::default());
-    receive(&mut early, &write(1, 0));
-    assert_eq!(early.close_reason(), sequence().as_ref());
-    for (request, expected) in [
-        (Initialize { version: 1, ..Initialize::default() }, FatalError::Unsupported),
-        (Initialize { alignment: 32, ..Initialize::default() }, FatalError::HeaderField),
+    let request = |change: fn(&mut Initialize)| {
+        let mut request = Initialize::default();
+        change(&mut request);
+        Pdu::IcReq(request)
+    };
+    for (pdu, fatal, information) in [
+        (write(1, 0), FatalError::Sequence, 0),
+        (request(|request| request.version = 1), FatalError::Unsupported, 8),
+        (request(|request| request.alignment = 32), FatalError::HeaderField, 10),
     ] {
         let mut target = TargetConnection::new(TargetConfig::default());
-        receive(&mut target, &Pdu::IcReq(request));
-        assert!(
-            matches!(target.close_reason(), Some(CloseReason::ProtocolError { fatal, .. }) if *fatal == expected)
-        );
+        receive(&mut target, &pdu);
+        let told = termination(target.output(), Role::Controller);
+        assert_eq!(told, (fatal as u16, information, header_of(&pdu)));
     }
 }
 
@@ -313,25 +343,24 @@ fn target_that_breaks_a_rule_is_told_which() {
         data: vec![1; len].into(),
     };
     let r2t = |cid, offset, length| Pdu::ReadyToTransfer { cid, ttag: 1, offset, length };
-    for (pdu, fatal) in [
-        (Pdu::IcResp(Initialize::default()), FatalError::Sequence),
-        (Pdu::Response(Cqe::new(9, NvmeStatus::SUCCESS)), FatalError::HeaderField),
-        (incoming(9, 0, true, false, 1), FatalError::HeaderField),
-        (incoming(7, 1, true, false, 1), FatalError::OutOfRange),
-        (incoming(7, 0, true, false, 101), FatalError::OutOfRange),
-        (incoming(7, 0, false, true, 1), FatalError::HeaderField),
-        (r2t(8, 0, 10001), FatalError::OutOfRange),
-        (r2t(8, u32::MAX, u32::MAX), FatalError::OutOfRange),
-        (r2t(8, 0, 0), FatalError::OutOfRange),
-        (r2t(7, 0, 1), FatalError::OutOfRange),
+    for (pdu, fatal, information) in [
+        (Pdu::IcResp(Initialize::default()), FatalError::Sequence, 0),
+        (Pdu::Response(Cqe::new(9, NvmeStatus::SUCCESS)), FatalError::HeaderField, 20),
+        (incoming(9, 0, true, false, 1), FatalError::HeaderField, 8),
+        (incoming(7, 1, true, false, 1), FatalError::OutOfRange, 0),
+        (incoming(7, 0, true, false, 101), FatalError::OutOfRange, 0),
+        (incoming(7, 0, false, true, 1), FatalError::HeaderField, 1),
+        (r2t(8, 0, 10001), FatalError::OutOfRange, 0),
+        (r2t(8, u32::MAX, u32::MAX), FatalError::OutOfRange, 0),
+        (r2t(8, 0, 0), FatalError::OutOfRange, 0),
+        (r2t(7, 0, 1), FatalError::OutOfRange, 0),
+        (r2t(9, 0, 1), FatalError::HeaderField, 8),
     ] {
         let mut host = begin();
+        host.output().clear();
         assert!(host_receives(&mut host, &pdu).is_empty());
-        let found = host.close_reason();
-        assert!(
-            matches!(found, Some(CloseReason::ProtocolError { fatal: f, .. }) if *f == fatal),
-            "{found:?}"
-        );
+        let told = termination(host.output(), Role::Host);
+        assert_eq!(told, (fatal as u16, information, header_of(&pdu)), "{pdu:?}");
     }
     let mut host = begin();
     let ended = host_receives(&mut host, &incoming(7, 0, true, true, 100));
@@ -345,23 +374,20 @@ fn target_that_breaks_a_rule_is_told_which() {
     host_receives(&mut host, &r2t(8, 0, 10000));
     assert_eq!(host.output().len(), 10000 + 3 * 24, "pieces of MAXH2CDATA");
 
-    for (response, fatal) in [
-        (Initialize { version: 1, limit: 4096, ..Initialize::default() }, FatalError::Unsupported),
-        (Initialize { limit: 4095, ..Initialize::default() }, FatalError::HeaderField),
-        (
-            Initialize {
-                limit: 4096,
-                digests: Digests { header: true, data: false },
-                ..Initialize::default()
-            },
-            FatalError::HeaderField,
-        ),
+    let response = Initialize { limit: 4096, ..Initialize::default() };
+    let digests = Digests { header: true, data: false };
+    for (response, fatal, information) in [
+        (Initialize { version: 1, ..response }, FatalError::Unsupported, 8),
+        (Initialize { alignment: 32, ..response }, FatalError::HeaderField, 10),
+        (Initialize { digests, ..response }, FatalError::HeaderField, 11),
+        (Initialize { limit: 4095, ..response }, FatalError::HeaderField, 12),
     ] {
         let mut host = HostConnection::new(HostConfig::default());
-        host_receives(&mut host, &Pdu::IcResp(response));
-        assert!(
-            matches!(host.close_reason(), Some(CloseReason::ProtocolError { fatal: f, .. }) if *f == fatal)
-        );
+        host.output().clear();
+        let response = Pdu::IcResp(response);
+        host_receives(&mut host, &response);
+        let told = termination(host.output(), Role::Host);
+        assert_eq!(told, (fatal as u16, information, header_of(&response)));
     }
 }
 
@@ -375,7 +401,7 @@ fn host_receives(host: &mut HostConnection, pdu: &Pdu) -> Vec<HostEvent> {
 #[test]
 fn termination_request_closes_the_connection_without_an_answer() {
     let mut target = initialized(TargetConfig::default());
-    let sender = zonal_nvme::tcp::Role::Host;
+    let sender = Role::Host;
     receive(
         &mut target,
         &Pdu::Terminate { sender, status: 6, information: 8, header: vec![1; 24] },
@@ -503,6 +529,56 @@ fn admin_session_ends_without_keep_alive() {
     assert_eq!(due, Nanos(NOW.0 + 5_000_000_000), "KATO");
     assert_eq!(admin.poll(due, 0), Err(SessionError::KeepAlive));
     assert!(admin.drain(due), "no I/O");
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Bell(AtomicU32);
+
+impl WakeUp for Bell {
+    fn wake(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn io_queues_end_with_a_reset_a_shutdown_and_the_admin_queue() {
+    type End = fn(Host) -> Option<Host>;
+    let cases: [(&str, End); 3] = [
+        ("reset", |mut host| {
+            host.set(Property::CC, 0x46_0060);
+            Some(host)
+        }),
+        ("shutdown", |mut host| {
+            host.set(Property::CC, 0x46_4061);
+            Some(host)
+        }),
+        ("admin queue", |_host| None),
+    ];
+    for (what, end) in cases {
+        let host = Host::new(&null());
+        let subsystem = Arc::clone(&host.subsystem);
+        let data = connect_data(host.admin.cntlid(), NQN);
+        let mut io = session(&subsystem);
+        let bell = Arc::new(Bell::default());
+        io.set_waker(Arc::clone(&bell) as _);
+        send(&mut io, &connect(1, &data));
+        assert_eq!(io.poll(NOW, 0), Ok(true));
+        let host = end(host);
+        assert_eq!(bell.0.load(Ordering::Relaxed), 1, "{what} wakes the queue's thread");
+        assert_eq!(io.poll(NOW, 0), Err(SessionError::Reset), "{what}");
+        let Some(mut host) = host else { continue };
+        // Its identifier is free at once, and stays in use when the old queue goes.
+        host.set(Property::CC, 0x46_0060);
+        host.set(Property::CC, 0x46_0061);
+        let mut next = session(&subsystem);
+        send(&mut next, &connect(1, &data));
+        assert_eq!(next.poll(NOW, 0), Ok(true), "{what}");
+        drop(io);
+        let mut twice = session(&subsystem);
+        send(&mut twice, &connect(1, &data));
+        assert!(matches!(twice.poll(NOW, 0), Err(SessionError::Refused(_))), "{what}");
+    }
 }
 
 #[test]

@@ -128,6 +128,7 @@ impl Ended {
 pub struct Host {
     pub target: Arc<Target>,
     pub subsystem: Arc<Subsystem>,
+    /// The null device; with [`Host::of`] one that nobody uses.
     pub device: Arc<NullDevice>,
     pub admin: Controller,
     pub now: Nanos,
@@ -146,6 +147,17 @@ impl Host {
         let (device, namespace) = namespace(null);
         let subsystem = Subsystem::new(config());
         subsystem.add(1, namespace).expect("a free identifier");
+        Host::connected_to(subsystem, device)
+    }
+
+    /// Connected to any subsystem, enabled.
+    pub fn of(subsystem: Arc<Subsystem>) -> Self {
+        let mut host = Host::connected_to(subsystem, queue_of(&null()).0);
+        host.set(Property::CC, 0x46_0061);
+        host
+    }
+
+    fn connected_to(subsystem: Arc<Subsystem>, device: Arc<NullDevice>) -> Self {
         let target = Arc::new(Target::new(vec![Arc::clone(&subsystem)]));
         let data = connect_data(CNTLID_ANY, NQN);
         let connected = target.connect(NOW, &connect_command(0, 31, 5000), data.as_bytes());

@@ -328,9 +328,19 @@ fn management_of_no_zone_is_refused() {
     let mut extended = receive(0, 0, 128);
     extended.action = 1;
     assert_eq!(io.send(extended, &[]).status, NvmeStatus::INVALID_FIELD);
-    let mut huge = receive(0, 0, 128);
-    huge.ndw = u32::MAX.into();
-    assert_eq!(io.send(huge, &[]).status, NvmeStatus::INVALID_FIELD);
+}
+
+#[test]
+fn reports_are_as_long_as_mdts_allows() {
+    let host = Host::new(&null());
+    let mut io = host.io(1);
+    let mdts = 1 << 20;
+    let report = |len| zone_receive(0, 0, false, len);
+    assert_eq!(io.send(report(mdts), &[]).fine().data.len(), mdts);
+    assert_eq!(io.send(report(mdts + 4), &[]).status, NvmeStatus::INVALID_FIELD);
+    let mut longest = report(128);
+    longest.ndw = u32::MAX.into();
+    assert_eq!(io.send(longest, &[]).status, NvmeStatus::INVALID_FIELD);
 }
 
 #[test]

@@ -136,6 +136,10 @@ impl Queue {
                 None => status = Status::IoError,
             }
         }
+        if cqe.status().is_zone_error() {
+            request.refuse(status);
+            return self.completed.push(request);
+        }
         self.complete(request, status);
     }
 

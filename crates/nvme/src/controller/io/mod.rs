@@ -24,7 +24,7 @@ use long::{MAX_BIOS, Remaining};
 use pending::{CompletionKind, Pending};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use zonal_blk::{Bio, Buf, Channel, Completion, Nanos, Wake};
+use zonal_blk::{Bio, Buf, Channel, Completion, Nanos, Wake, WakeUp};
 
 /// Bytes of buffers of commands in flight from which on no command may be submitted. Together with
 /// the buffers kept for reuse they are no more either, but for one command.
@@ -36,6 +36,8 @@ pub struct IoQueue {
     association: Arc<Association>,
     queue_auth: QueueAuth,
     qid: u16,
+    /// The controller's resets before the queue was connected.
+    resets: u32,
     /// The identifier is this queue's.
     open: bool,
     head: SqHead,
@@ -84,7 +86,7 @@ impl IoQueue {
         subsystem: Arc<Subsystem>,
         association: Arc<Association>,
         queue_auth: QueueAuth,
-        qid: u16,
+        (qid, resets): (u16, u32),
         sqsize: u16,
     ) -> Self {
         let mut head = SqHead::new(sqsize);
@@ -95,6 +97,7 @@ impl IoQueue {
             association,
             queue_auth,
             qid,
+            resets,
             open: false,
             head,
             attached: BTreeMap::new(),
@@ -111,15 +114,30 @@ impl IoQueue {
         self.qid
     }
 
+    /// Whether the controller was reset or shut down, or its admin queue has ended: then this queue has
+    /// ended too, and its connection has to be closed.
+    pub fn has_ended(&self) -> bool {
+        self.association.resets() != self.resets
+    }
+
+    /// Sets what to wake when the queue [has ended](IoQueue::has_ended). Does nothing before it is
+    /// [open](IoQueue::open).
+    pub fn set_waker(&self, waker: Arc<dyn WakeUp>) {
+        if self.open {
+            self.association.set_queue_waker(self.qid, self.resets, waker);
+        }
+    }
+
     /// Whether the host has authenticated, where it must.
     pub fn auth_state(&self) -> AuthState {
         self.queue_auth.auth_state()
     }
 
     /// Takes the queue's identifier, when the host has authenticated: before, anybody could keep it
-    /// from the host. Returns false if another queue has it.
+    /// from the host. Returns false if another queue has it, or this one
+    /// [has ended](IoQueue::has_ended).
     pub fn open(&mut self) -> bool {
-        self.open = self.open || self.association.open_queue(self.qid);
+        self.open = self.open || self.association.open_queue(self.qid, self.resets);
         self.open
     }
 
@@ -163,9 +181,7 @@ impl IoQueue {
         received: Option<Buf>,
         responses: &mut Vec<Response>,
     ) {
-        if let Err(status) = result {
-            self.association.note_error(self.qid, sqe, status);
-        }
+        let result = result.map_err(|status| self.association.log_error(self.qid, sqe, status));
         responses.push(Response { received, ..self.head.response(sqe, result) });
     }
 
@@ -365,11 +381,11 @@ impl IoQueue {
                     pending.stop();
                 }
                 if pending.is_done() {
-                    let pending = self.pending.remove(slot).expect("a command completes once");
+                    let mut pending = self.pending.remove(slot).expect("a command completes once");
                     self.in_flight -= pending.bytes;
                     pending.count(&self.subsystem.totals);
                     if let Err(status) = pending.status() {
-                        self.association.note_error(self.qid, &pending.sqe, status);
+                        pending.fail(self.association.log_error(self.qid, &pending.sqe, status));
                         report_failed_zone(
                             &self.subsystem,
                             &attached.namespace,
@@ -451,7 +467,7 @@ fn report_failed_zone(subsystem: &Subsystem, namespace: &Namespace, sqe: &Sqe, s
 impl Drop for IoQueue {
     fn drop(&mut self) {
         if self.open {
-            self.association.close_queue(self.qid);
+            self.association.close_queue(self.qid, self.resets);
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Commands whose bios are in flight, and the status that their completions give them.
 use crate::NvmeStatus;
 use crate::controller::logs;
-use crate::controller::namespace::Namespace;
+use crate::controller::namespace::{Namespace, is_failed};
 use crate::controller::response::{Data, Response, SqHead};
 use crate::controller::subsystem::Totals;
 use crate::wire::Sqe;
 use crate::wire::io::RwCommand;
 use crate::wire::opcode::IoOpcode;
+use crate::wire::zone::{SELECT_ALL, SendAction, ZoneSend};
 use std::sync::atomic::Ordering;
 use zonal_blk::{Buf, Completion, Sector, Status, Zone, ZoneCondition};
 
@@ -44,6 +45,7 @@ pub(super) struct Pending {
     pub bytes: usize,
     /// Bytes that each bio is charged in addition.
     pub bytes_of_bio: usize,
+    /// Success, or how the first of the bios that failed did.
     status: NvmeStatus,
     result: u64,
     /// For the host.
@@ -107,7 +109,8 @@ impl Pending {
             return completion.buf;
         }
         if completion.status != Status::Ok {
-            self.status = of_zone(namespace, &self.sqe, completion.status);
+            let Completion { status, refused, .. } = completion;
+            self.status = failure(namespace, &self.sqe, status, refused);
             return completion.buf;
         }
         match &self.kind {
@@ -134,9 +137,7 @@ impl Pending {
 
     /// Adds the command to the totals of the SMART log page.
     pub fn count(&self, totals: &Totals) {
-        if self.status == NvmeStatus::UNRECOVERED_READ.do_not_retry()
-            || self.status == NvmeStatus::WRITE_FAULT
-        {
+        if self.status.is_media_error() {
             totals.media_errors.fetch_add(1, Ordering::Relaxed);
         }
         match self.kind {
@@ -164,50 +165,76 @@ impl Pending {
     }
 }
 
-/// The status of a command whose bio completed with `status`.
-fn of_zone(namespace: &Namespace, sqe: &Sqe, status: Status) -> NvmeStatus {
-    let unclear = matches!(status, Status::IoError | Status::Offline);
-    if !namespace.is_zoned() || !unclear {
-        return general(sqe, status);
-    }
-    match IoOpcode(sqe.opcode) {
-        IoOpcode::ZONE_MANAGEMENT_SEND => NvmeStatus::ZONE_TRANSITION.do_not_retry(),
-        IoOpcode::WRITE | IoOpcode::WRITE_ZEROES | IoOpcode::ZONE_APPEND => {
+/// The status of a command whose bio failed with `status`. `refused` if the layer or the device says
+/// that the zone did not allow it: only then is the medium not to blame for an I/O error, whatever has
+/// become of the zone since.
+fn failure(namespace: &Namespace, sqe: &Sqe, status: Status, refused: bool) -> NvmeStatus {
+    let opcode = IoOpcode(sqe.opcode);
+    let of_zone = namespace.is_zoned() && matches!(status, Status::IoError | Status::Offline);
+    match opcode {
+        IoOpcode::ZONE_MANAGEMENT_SEND if of_zone => of_management(namespace, sqe, refused),
+        IoOpcode::WRITE | IoOpcode::WRITE_ZEROES | IoOpcode::ZONE_APPEND if of_zone => {
             let command = RwCommand::from(*sqe);
-            match namespace.report_zone(command.slba.get()) {
-                Some(zone) => of_write(namespace, &command, &zone),
-                None => general(sqe, status),
+            let zone = namespace.report_zone(command.slba.get());
+            let reason = zone.and_then(|zone| of_write(namespace, &command, &zone));
+            match reason {
+                Some(reason) => reason,
+                // Nothing was written: the host may append again.
+                None if refused && opcode == IoOpcode::ZONE_APPEND => NvmeStatus::INTERNAL,
+                None if refused => NvmeStatus::ZONE_INVALID_WRITE.do_not_retry(),
+                None => general(opcode, status),
             }
         }
-        _ => general(sqe, status),
+        // ZNS has a status for a zone, the NVM Command Set none for one that is not there.
+        _ if status == Status::Offline && !namespace.is_zoned() => {
+            NvmeStatus::NOT_READY.do_not_retry()
+        }
+        _ => general(opcode, status),
     }
 }
 
-fn general(sqe: &Sqe, status: Status) -> NvmeStatus {
-    let reads =
-        matches!(IoOpcode(sqe.opcode), IoOpcode::READ | IoOpcode::COMPARE | IoOpcode::VERIFY);
+fn general(opcode: IoOpcode, status: Status) -> NvmeStatus {
+    let reads = matches!(opcode, IoOpcode::READ | IoOpcode::COMPARE | IoOpcode::VERIFY);
     match status {
-        Status::IoError if reads => NvmeStatus::UNRECOVERED_READ.do_not_retry(),
-        Status::IoError => NvmeStatus::WRITE_FAULT,
+        Status::Medium | Status::IoError if reads => NvmeStatus::UNRECOVERED_READ.do_not_retry(),
+        Status::Medium | Status::IoError => NvmeStatus::WRITE_FAULT,
         status => NvmeStatus::from_blk_status(status),
     }
 }
 
-/// Why a write to `zone` failed (ZNS section 2.1.1.2.1). If the write was valid, the medium failed.
-fn of_write(namespace: &Namespace, command: &RwCommand, zone: &Zone) -> NvmeStatus {
+/// Why a zone was not opened, closed, finished or reset (ZNS section 3.4.3): its state has no such
+/// transition, or something else failed.
+fn of_management(namespace: &Namespace, sqe: &Sqe, refused: bool) -> NvmeStatus {
+    let command = ZoneSend::from(*sqe);
+    let one = command.options & SELECT_ALL == 0;
+    let zone = one.then(|| namespace.report_zone(command.slba.get())).flatten();
+    let failed = zone.is_some_and(|zone| is_failed(&zone));
+    let allowed = zone.is_some_and(|zone| match SendAction(command.action) {
+        SendAction::OPEN => zone.cond != ZoneCondition::Full,
+        SendAction::CLOSE => zone.cond.is_active(),
+        _ => true,
+    });
+    if refused || failed || !allowed {
+        NvmeStatus::ZONE_TRANSITION.do_not_retry()
+    } else {
+        NvmeStatus::INTERNAL
+    }
+}
+
+/// Why `zone`, as it is now, does not allow a write (ZNS section 2.1.1.2.1); `None` if it does.
+fn of_write(namespace: &Namespace, command: &RwCommand, zone: &Zone) -> Option<NvmeStatus> {
     let append = command.opcode == IoOpcode::ZONE_APPEND.0;
     let len = u64::from(command.blocks());
     let at = if append { zone.wp } else { namespace.to_sector(command.slba.get()) };
-    match zone.cond {
-        ZoneCondition::Full => NvmeStatus::ZONE_FULL.do_not_retry(),
-        ZoneCondition::ReadOnly => NvmeStatus::ZONE_READ_ONLY.do_not_retry(),
-        ZoneCondition::Offline => NvmeStatus::ZONE_OFFLINE.do_not_retry(),
-        _ if at + namespace.to_sector(len) > zone.writable_end() => {
-            NvmeStatus::ZONE_BOUNDARY.do_not_retry()
-        }
-        _ if at != zone.wp => NvmeStatus::ZONE_INVALID_WRITE.do_not_retry(),
-        _ => NvmeStatus::WRITE_FAULT,
-    }
+    let reason = match zone.cond {
+        ZoneCondition::Full => NvmeStatus::ZONE_FULL,
+        ZoneCondition::ReadOnly => NvmeStatus::ZONE_READ_ONLY,
+        ZoneCondition::Offline => NvmeStatus::ZONE_OFFLINE,
+        _ if at + namespace.to_sector(len) > zone.writable_end() => NvmeStatus::ZONE_BOUNDARY,
+        _ if at != zone.wp => NvmeStatus::ZONE_INVALID_WRITE,
+        _ => return None,
+    };
+    Some(reason.do_not_retry())
 }
 
 /// The status of a Compare.

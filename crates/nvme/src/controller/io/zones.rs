@@ -3,6 +3,7 @@ use super::long::Remaining;
 use super::pending::CompletionKind;
 use super::{CommandOutput, Namespace, Submission};
 use crate::NvmeStatus;
+use crate::controller::MDTS;
 use crate::controller::response::INVALID_FIELD;
 use crate::wire::zone::{
     Filter, NO_WRITE_POINTER, ReceiveAction, ReportHeader, SELECT_ALL, SEQUENTIAL_WRITE_REQUIRED,
@@ -15,8 +16,8 @@ use zonal_blk::{Bio, Op, Sector, Zone, ZoneCondition, ZoneNo};
 /// Zones read from the device at a time, to bound the memory for a report of a large device.
 const BATCH: usize = 1024;
 
-/// Maximum length of a report in bytes.
-const MAX_REPORT: u64 = 16 << 20;
+/// Maximum length of a report in bytes: that of any transfer (ZNS section 3.4.2).
+const MAX_REPORT: u64 = 4096 << MDTS;
 
 /// The zone of a block.
 fn zone_at(namespace: &Namespace, slba: u64) -> Result<ZoneNo, NvmeStatus> {

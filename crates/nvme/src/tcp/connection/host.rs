@@ -1,5 +1,5 @@
 //! The host's side.
-use super::{CloseReason, Endpoint, protocol_error};
+use super::{CloseReason, Endpoint, invalid_field, protocol_error};
 use crate::tcp::decode::DataLimits;
 use crate::tcp::encode::{command, host_data};
 use crate::tcp::pdu::{Digests, FatalError, Format, Initialize, Payload, Pdu, Role};
@@ -168,10 +168,8 @@ impl HostConnection {
             (Pdu::ControllerData { cid, offset, last, success, data }, Some(_)) => {
                 self.data(cid, offset, data)?;
                 if success && !last {
-                    return Err(protocol_error(
-                        FatalError::HeaderField,
-                        "success before the last data",
-                    ));
+                    let what = "success before the last data";
+                    return Err(invalid_field(FatalError::HeaderField, 1, what));
                 }
                 if success {
                     self.complete(Cqe::new(cid, crate::NvmeStatus::SUCCESS), events)
@@ -188,20 +186,19 @@ impl HostConnection {
         /// The minimum of MAXH2CDATA (TCP section 3.6.2.3).
         const MIN_DATA: u32 = 4096;
         if response.version != 0 {
-            return Err(protocol_error(FatalError::Unsupported, "PFV of ICResp is not 0"));
+            return Err(invalid_field(FatalError::Unsupported, 8, "PFV of ICResp is not 0"));
         }
-        if response.alignment > 31 || response.limit < MIN_DATA {
-            return Err(protocol_error(
-                FatalError::HeaderField,
-                "CPDA or MAXH2CDATA of ICResp is invalid",
-            ));
+        if response.alignment > 31 {
+            return Err(invalid_field(FatalError::HeaderField, 10, "CPDA of ICResp is above 31"));
+        }
+        if response.limit < MIN_DATA {
+            let what = "MAXH2CDATA of ICResp is below 4096";
+            return Err(invalid_field(FatalError::HeaderField, 12, what));
         }
         let (asked, granted) = (self.config.digests, response.digests);
         if granted.header && !asked.header || granted.data && !asked.data {
-            return Err(protocol_error(
-                FatalError::HeaderField,
-                "ICResp has digests that were not requested",
-            ));
+            let what = "ICResp has digests that were not requested";
+            return Err(invalid_field(FatalError::HeaderField, 11, what));
         }
         self.link.format = Format { digests: granted, alignment: response.alignment };
         let alignment = self.config.alignment;
@@ -219,7 +216,7 @@ impl HostConnection {
         length: u32,
         max: u32,
     ) -> Result<(), CloseReason> {
-        let sent = sent(&mut self.commands, cid)?;
+        let sent = sent(&mut self.commands, cid, 8)?;
         let end = (offset as usize).saturating_add(length as usize);
         let range = sent.outgoing.get(offset as usize..end).filter(|range| !range.is_empty());
         let range =
@@ -234,7 +231,7 @@ impl HostConnection {
     }
 
     fn data(&mut self, cid: u16, offset: u32, data: Payload) -> Result<(), CloseReason> {
-        let sent = sent(&mut self.commands, cid)?;
+        let sent = sent(&mut self.commands, cid, 8)?;
         let (received, read_len) = (sent.incoming.bytes.len(), sent.read_len as usize);
         if offset as usize != received || received + data.bytes.len() > read_len {
             return Err(protocol_error(
@@ -248,7 +245,8 @@ impl HostConnection {
 
     fn complete(&mut self, cqe: Cqe, events: &mut Vec<HostEvent>) -> Result<(), CloseReason> {
         let cid = cqe.cid.get();
-        sent(&mut self.commands, cid)?;
+        // CID is behind twelve bytes of the completion; the one of C2HData has been checked.
+        sent(&mut self.commands, cid, 20)?;
         let sent = self.commands[usize::from(cid)].take().expect("just seen");
         self.outstanding -= 1;
         self.link.decoder.recycle(sent.outgoing);
@@ -272,11 +270,13 @@ impl HostConnection {
     }
 }
 
-/// A command in flight.
+/// A command in flight. `offset` is that of its identifier in the header.
 fn sent(
     commands: &mut [Option<PendingCommand>],
     cid: u16,
+    offset: u32,
 ) -> Result<&mut PendingCommand, CloseReason> {
     let sent = commands.get_mut(usize::from(cid)).and_then(Option::as_mut);
-    sent.ok_or(protocol_error(FatalError::HeaderField, "a PDU for a command that was not sent"))
+    let what = "a PDU for a command that was not sent";
+    sent.ok_or(invalid_field(FatalError::HeaderField, offset, what))
 }

@@ -35,6 +35,8 @@ pub enum CloseReason {
     ProtocolError {
         /// The error that the peer is told.
         fatal: FatalError,
+        /// FEI: for a field or parameter the offset of its first byte in the header.
+        information: u32,
         /// What is wrong.
         what: &'static str,
     },
@@ -49,7 +51,12 @@ pub enum CloseReason {
 }
 
 fn protocol_error(fatal: FatalError, what: &'static str) -> CloseReason {
-    CloseReason::ProtocolError { fatal, what }
+    CloseReason::ProtocolError { fatal, information: 0, what }
+}
+
+/// As [`protocol_error`], for the field or parameter at byte `offset` of the header.
+fn invalid_field(fatal: FatalError, offset: u32, what: &'static str) -> CloseReason {
+    CloseReason::ProtocolError { fatal, information: offset, what }
 }
 
 /// What both sides share.
@@ -110,11 +117,10 @@ impl Endpoint {
 
     /// Closes the connection because the peer broke a rule.
     fn fail(&mut self, closed: CloseReason) {
-        let (status, sender) = match &closed {
-            CloseReason::ProtocolError { fatal, .. } => (*fatal as u16, self.role),
-            _ => return,
-        };
-        let terminate = Pdu::Terminate { sender, status, information: 0, header: Vec::new() };
+        let CloseReason::ProtocolError { fatal, information, .. } = closed else { return };
+        let header = self.decoder.last_header().to_vec();
+        let (sender, status) = (self.role, fatal as u16);
+        let terminate = Pdu::Terminate { sender, status, information, header };
         self.close(closed, &terminate);
     }
 

@@ -1,5 +1,5 @@
 //! The target's side.
-use super::{CloseReason, Endpoint, protocol_error};
+use super::{CloseReason, Endpoint, invalid_field, protocol_error};
 use crate::NvmeStatus;
 use crate::buffer_pool::BufferPool;
 use crate::slab::Slab;
@@ -239,10 +239,10 @@ impl TargetConnection {
 
     fn initialize(&mut self, request: &Initialize) -> Result<(), CloseReason> {
         if request.version != 0 {
-            return Err(protocol_error(FatalError::Unsupported, "PFV of ICReq is not 0"));
+            return Err(invalid_field(FatalError::Unsupported, 8, "PFV of ICReq is not 0"));
         }
         if request.alignment > 31 {
-            return Err(protocol_error(FatalError::HeaderField, "HPDA of ICReq is above 31"));
+            return Err(invalid_field(FatalError::HeaderField, 10, "HPDA of ICReq is above 31"));
         }
         let TargetConfig { digests: granted, alignment, max_data: limit, .. } = self.config;
         let digests = Digests {
@@ -322,10 +322,11 @@ impl TargetConnection {
         last: bool,
         len: usize,
     ) -> Result<Receiving, CloseReason> {
-        let awaiting = self.awaiting.get_mut(ttag.into());
-        let awaiting = awaiting.filter(|awaiting| awaiting.sqe.cid.get() == cid);
-        let awaiting =
-            awaiting.ok_or(protocol_error(FatalError::HeaderField, "data for no transfer"))?;
+        let unknown = |field| invalid_field(FatalError::HeaderField, field, "data for no transfer");
+        let awaiting = self.awaiting.get_mut(ttag.into()).ok_or(unknown(10))?;
+        if awaiting.sqe.cid.get() != cid {
+            return Err(unknown(8));
+        }
         if offset as usize != awaiting.received {
             return Err(protocol_error(FatalError::OutOfRange, "data out of order"));
         }
