@@ -26,6 +26,7 @@ mod jobs;
 mod memory;
 pub mod poll;
 pub mod secrets;
+pub mod uuid;
 
 pub use jobs::{JobThread, allowed_cpus, run};
 pub use memory::return_freed_buffers;

@@ -141,6 +141,35 @@ fn paths_to_different_namespaces_are_refused() {
 }
 
 #[test]
+fn paths_whose_zones_contradict_are_refused_though_their_identifiers_are_equal() {
+    let (one, other) = (Served::new(ZONED), Served::new(ZONED));
+    let mut host = one.host("");
+    assert_eq!(host.write(2 * ZONE, &pattern(4096, 0)).status, Status::Ok);
+    let both = address(&[&one.server, &other.server], "");
+    let error = open(&both, 1, &Heard::default().notify()).err().expect("two devices");
+    assert!(matches!(error, ConnectError::Zone { .. }), "{error}");
+    assert!(error.to_string().contains("zone 2: found Empty"), "{error}");
+}
+
+#[test]
+fn path_that_comes_back_with_other_zones_is_refused() {
+    let served = Served::new(ZONED);
+    let (second, heard) = (served.another(), Heard::default());
+    let port = second.address().port();
+    let device = connect(&[&served.server, &second], QUICK, &heard);
+    let mut host = Host::over(device, QueueOptions::default());
+    assert_eq!(host.write(0, &pattern(4096, 0)).status, Status::Ok);
+    drop(second);
+    wait_until(|| {
+        host.channel.poll(Nanos(0), &mut host.done);
+        heard.has("lost: ")
+    });
+    let _impostor = Served::on(port, ZONED, ServerConfig::default());
+    wait_until(|| heard.has("cannot connect again: path") && heard.has("zone 0: found Empty"));
+    assert_eq!(host.write(8, &pattern(4096, 0)).status, Status::Ok, "over the first path");
+}
+
+#[test]
 fn path_that_is_missing_at_first_is_connected_later() {
     let served = Served::new(ZONED);
     let place = TcpListener::bind("127.0.0.1:0").unwrap();

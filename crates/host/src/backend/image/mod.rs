@@ -6,6 +6,7 @@ mod ring;
 pub use file::ImageFile;
 pub use name::{ImageName, Latency, NameError};
 
+use crate::uuid;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -95,7 +96,7 @@ fn geometry_of(spec: &DeviceSpec) -> Result<ImageGeometry, OpenError> {
 /// What is wrong with the profile or the file. An incomplete file is removed.
 pub fn create(path: &Path, profile: Profile) -> Result<Superblock, OpenError> {
     let geometry = geometry_of(&spec_of(&profile)?)?;
-    let superblock = Superblock::new(random_uuid().map_err(OpenError::File)?, geometry, profile)?;
+    let superblock = Superblock::new(uuid::random().map_err(OpenError::File)?, geometry, profile)?;
     let file = ImageFile::create(path)?;
     if let Err(error) = ImageDevice::create(&file, &superblock) {
         // It was created above.
@@ -103,18 +104,6 @@ pub fn create(path: &Path, profile: Profile) -> Result<Superblock, OpenError> {
         return Err(error.into());
     }
     Ok(superblock)
-}
-
-/// A UUID of random numbers (RFC 9562 section 5.4).
-fn random_uuid() -> io::Result<[u8; 16]> {
-    let mut uuid = [0; 16];
-    let filled = rustix::rand::getrandom(&mut uuid, rustix::rand::GetRandomFlags::empty())?;
-    if filled < uuid.len() {
-        return Err(io::Error::other("too few random numbers"));
-    }
-    uuid[6] = uuid[6] & 0x0f | 0x40;
-    uuid[8] = uuid[8] & 0x3f | 0x80;
-    Ok(uuid)
 }
 
 /// Opens the image of a name.

@@ -1,20 +1,17 @@
 //! One path to a namespace: limits, zone reports, hardware queues.
 use super::address::Address;
 use super::connections::PathConnections;
-use super::keep_alive::{KeepAliveThread, PathConfig};
+use super::keep_alive::{KeepAliveThread, PathConfig, Siblings};
 use super::queue::Queue;
 use super::queue_connection::{ConnectError, QueueConnection};
 use super::scan::{ScanResult, scan};
+use super::zones::Reported;
 use crate::Notify;
 use std::sync::Arc;
 use zonal_blk::{Device, HwQueue, Limits, Nanos, Status, Zone, ZoneNo};
 use zonal_device::control::DeviceControl;
 use zonal_device::multipath::{Path, PathState, ReconnectConfig};
 use zonal_nvme::ns::NamespaceHead;
-use zonal_nvme::wire::Sqe;
-
-/// The longest zone report to request, in bytes.
-const MAX_REPORT: usize = 256 << 10;
 
 /// A namespace of an NVMe/TCP target, over one path.
 pub struct NvmeTcpDevice {
@@ -39,13 +36,14 @@ impl NvmeTcpDevice {
         let reconnect = ReconnectConfig { ctrl_loss_tmo: Some(Nanos(0)), ..address.reconnect };
         let address = Address { reconnect, ..address.clone() };
         let silent: Notify = Arc::new(|_: &str| ());
-        let mut device = NvmeTcpDevice::path(&address, queues, None, false, &silent)?;
+        let siblings = Siblings::default();
+        let mut device = NvmeTcpDevice::path(&address, queues, None, &siblings, &silent)?;
         device.is_only_path = true;
         Ok(device)
     }
 
     /// Connects a path that is reconnected when it is lost. It has to lead to the namespace of `head`,
-    /// if there is one. `shared` if there are more paths.
+    /// if there is one, and to the zones that the live ones of its `siblings` report.
     ///
     /// # Errors
     /// Why it cannot be connected, or is unsuitable.
@@ -53,14 +51,14 @@ impl NvmeTcpDevice {
         address: &Address,
         queues: u16,
         head: Option<&Arc<NamespaceHead>>,
-        shared: bool,
+        siblings: &Siblings,
         notify: &Notify,
     ) -> Result<Self, ConnectError> {
         let found = scan(address, queues.max(1))?;
         let path_config = PathConfig {
             address: address.clone(),
             head: head.map_or_else(|| NamespaceHead::new(&found.info), Arc::clone),
-            shared,
+            siblings: Arc::clone(siblings),
             limits: found.limits.clone(),
             notify: Arc::clone(notify),
         };
@@ -74,12 +72,13 @@ impl NvmeTcpDevice {
     pub(super) fn disconnected(
         address: &Address,
         other: &NvmeTcpDevice,
+        siblings: &Siblings,
         notify: &Notify,
     ) -> Result<Self, ConnectError> {
         let path_config = PathConfig {
             address: address.clone(),
             head: Arc::clone(&other.head),
-            shared: true,
+            siblings: Arc::clone(siblings),
             limits: other.limits.clone(),
             notify: Arc::clone(notify),
         };
@@ -149,14 +148,10 @@ impl NvmeTcpDevice {
         max: usize,
         zones: &mut Vec<Zone>,
     ) -> Result<usize, Status> {
-        let room = MAX_REPORT.min(self.limits.max_sectors as usize * 512);
-        let (command, len) = self.head.info.report(self.limits.zone_start(first), max, room);
-        let sqe = Sqe::from(command);
         let timeout = self.address.io_timeout;
-        let (_, data) = reports
-            .execute_within(timeout, "zone report", sqe, Vec::new(), len)
-            .map_err(|error| self.report_failed(generation, &error))?;
-        self.head.info.parse_report(&data, zones).ok_or(Status::IoError)
+        let reported = Reported { info: &self.head.info, limits: &self.limits, timeout };
+        let part = reported.part(reports, first, max, zones);
+        part.map_err(|error| self.report_failed(generation, &error))?.ok_or(Status::IoError)
     }
 
     /// The status of a zone report that failed. Unless the target failed it, the path is lost.

@@ -9,14 +9,16 @@
 //! ```
 use super::address::Address;
 use super::connections::PathConnections;
+use super::device::NvmeTcpDevice;
 use super::queue_connection::{ConnectError, QueueConnection};
 use super::scan::{CC_SHUTDOWN, ScanResult, property_set, scan};
+use super::zones::{Reported, contradiction};
 use crate::Notify;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use zonal_blk::{Limits, Nanos};
-use zonal_device::multipath::{PathState, Reconnect, ReconnectAction, check_compatible};
+use zonal_blk::{Device, Limits, Nanos, Zone, ZoneNo};
+use zonal_device::multipath::{Path, PathState, Reconnect, ReconnectAction, check_compatible};
 use zonal_nvme::ns::NamespaceHead;
 use zonal_nvme::wire::Sqe;
 use zonal_nvme::wire::fabrics::Property;
@@ -25,12 +27,15 @@ use zonal_nvme::wire::opcode::AdminOpcode;
 /// How long the target may take to complete the shutdown command.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The paths of a namespace; `None` if there is one only.
+pub(super) type Siblings = Arc<Mutex<Option<Vec<Weak<NvmeTcpDevice>>>>>;
+
 /// What a path has to be, each time that it is connected.
 pub(super) struct PathConfig {
     pub address: Address,
     pub head: Arc<NamespaceHead>,
-    /// The head has other paths.
-    pub shared: bool,
+    /// The paths of the namespace, this one among them, if there may be several.
+    pub siblings: Siblings,
     pub limits: Limits,
     pub notify: Notify,
 }
@@ -47,14 +52,56 @@ impl PathConfig {
     ) -> Result<AdminQueue, ConnectError> {
         let target = || self.address.target.clone();
         let (head, info) = (&self.head, &found.info);
-        let admitted = if self.shared { head.validate_shared(info) } else { head.validate(info) };
+        let live = self.live_sibling();
+        let admitted =
+            if self.is_shared() { head.validate_shared(info) } else { head.validate(info) };
         admitted.map_err(|source| ConnectError::Head { target: target(), source })?;
         check_compatible(&found.limits, &self.limits)
             .map_err(|source| ConnectError::Limits { target: target(), source })?;
         let ScanResult { admin, keep_alive, mut queues, .. } = found;
-        let reports = if self.limits.nr_zones > 0 { queues.pop() } else { None };
+        let mut reports = if self.limits.nr_zones > 0 { queues.pop() } else { None };
+        if let (Some(live), Some(reports)) = (live, &mut reports) {
+            self.check_zones(&live, reports)?;
+        }
         connections.connected(self.head.path(), queues, reports);
         Ok(AdminQueue { connection: admin, period: keep_alive })
+    }
+
+    fn is_shared(&self) -> bool {
+        self.siblings.lock().expect("siblings lock").is_some()
+    }
+
+    /// Another path that is live. This one is not, so that no two of their threads wait for each other
+    /// when they drop the last reference to a path.
+    fn live_sibling(&self) -> Option<Arc<NvmeTcpDevice>> {
+        let siblings = self.siblings.lock().expect("siblings lock");
+        let mut paths = siblings.as_ref()?.iter().filter_map(Weak::upgrade);
+        paths.find(|path| path.state() == PathState::Live)
+    }
+
+    /// Checks that the zones which this path reports are those of a live one: equal identifiers alone
+    /// may be a mistake of who chose them.
+    fn check_zones(
+        &self,
+        live: &NvmeTcpDevice,
+        reports: &mut QueueConnection,
+    ) -> Result<(), ConnectError> {
+        let (limits, timeout) = (&self.limits, self.address.io_timeout);
+        let all = |zones: &mut Vec<Zone>| live.report_zones(ZoneNo(0), usize::MAX, zones);
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        let asked = all(&mut before);
+        let found = Reported { info: &self.head.info, limits, timeout }.all(reports)?;
+        // If the other path was lost meanwhile, there is nothing to compare with.
+        if asked.and_then(|()| all(&mut after)).is_err() {
+            return Ok(());
+        }
+        match contradiction(&found, &before, &after) {
+            None => Ok(()),
+            Some((zone, &found, &expected)) => {
+                let target = self.address.target.clone();
+                Err(ConnectError::Zone { target, zone, found, expected })
+            }
+        }
     }
 
     fn notify(&self, notice: &str) {

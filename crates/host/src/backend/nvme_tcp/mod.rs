@@ -4,6 +4,7 @@
 //!  QueueConnection   a connection to one queue; commands that are waited for
 //!  authenticate      DH-HMAC-CHAP, after Connect
 //!  scan              admin queue, namespace, limits, I/O queues
+//!  zones             zone reports, compared between paths
 //!  Queue             a hardware queue: a connection with many commands in flight
 //!  NvmeTcpDevice     one path to a namespace
 //!  PathConnections   the connections of a path, while there are some
@@ -20,10 +21,12 @@ mod keep_alive;
 mod queue;
 mod queue_connection;
 mod scan;
+mod zones;
 
 pub use address::{Address, AddressError, SCHEME, check_nqn};
 pub use authenticate::AuthError;
 pub use device::NvmeTcpDevice;
+use keep_alive::Siblings;
 pub use queue_connection::ConnectError;
 
 use crate::Notify;
@@ -71,11 +74,23 @@ fn connect_all(
 ) -> Result<Vec<Arc<NvmeTcpDevice>>, ConnectError> {
     let mut connected: Vec<(usize, Arc<NvmeTcpDevice>)> = Vec::new();
     let mut disconnected = Vec::new();
-    let shared = !address.more_targets.is_empty();
+    let siblings = Siblings::default();
+    if !address.more_targets.is_empty() {
+        *siblings.lock().expect("siblings lock") = Some(Vec::new());
+    }
+    let add = |path: &Arc<NvmeTcpDevice>| {
+        if let Some(siblings) = &mut *siblings.lock().expect("siblings lock") {
+            siblings.push(Arc::downgrade(path));
+        }
+    };
     for (number, path) in address.paths().enumerate() {
         let head = connected.first().map(|(_, first)| first.head());
-        match NvmeTcpDevice::path(&path, queues, head, shared, notify) {
-            Ok(device) => connected.push((number, Arc::new(device))),
+        match NvmeTcpDevice::path(&path, queues, head, &siblings, notify) {
+            Ok(device) => {
+                let device = Arc::new(device);
+                add(&device);
+                connected.push((number, device));
+            }
             Err(error) if error.is_transient() => disconnected.push((number, path, error)),
             Err(error) => return Err(error),
         }
@@ -85,7 +100,10 @@ fn connect_all(
     };
     for (number, path, error) in disconnected {
         notify(&format!("{}: not connected: {error}", path.target));
-        connected.push((number, Arc::new(NvmeTcpDevice::disconnected(&path, &first, notify)?)));
+        let device = NvmeTcpDevice::disconnected(&path, &first, &siblings, notify)?;
+        let device = Arc::new(device);
+        add(&device);
+        connected.push((number, device));
     }
     connected.sort_by_key(|&(number, _)| number);
     Ok(connected.into_iter().map(|(_, path)| path).collect())

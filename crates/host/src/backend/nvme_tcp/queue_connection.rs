@@ -7,6 +7,7 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
+use zonal_blk::{Zone, ZoneNo};
 use zonal_device::multipath::{LimitError, MultipathError};
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::ns::{NamespaceMismatch, ScanError};
@@ -105,6 +106,26 @@ pub enum ConnectError {
         /// How they differ.
         source: NamespaceMismatch,
     },
+    /// A path reports a zone otherwise than the others: its device is another one, whatever its
+    /// identifiers.
+    #[error(
+        "path {target}: zone {zone}: found {:?} with the write pointer at sector {}, expected {:?} at \
+         {} as on the other paths: it is another device with the same identifiers",
+        found.cond, found.wp, expected.cond, expected.wp
+    )]
+    Zone {
+        /// Host and port.
+        target: String,
+        /// The first zone that differs.
+        zone: ZoneNo,
+        /// What the path reports.
+        found: Zone,
+        /// What another one reports.
+        expected: Zone,
+    },
+    /// The report of this zone and those after it is invalid.
+    #[error("zone report: found no valid descriptor of zone {0}")]
+    Report(ZoneNo),
     /// A reconnected path has lower limits than before.
     #[error("path {target}: {source}")]
     Limits {
