@@ -95,17 +95,56 @@ fn jobs_and_zone_commands_run_on_a_served_device() {
     assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "", ""));
 }
 
+/// The NQN of a server, which is then ended.
+fn served_nqn(args: &[&str], signal: Signal) -> String {
+    let server = Server::start(&[&["--nvme-tcp", "127.0.0.1:0"], args].concat());
+    let nqn = server.address.rsplit('/').next().expect("a name").to_owned();
+    assert_eq!(server.end(signal).0, Some(0));
+    nqn
+}
+
 #[test]
-fn default_nqn_is_the_same_each_time() {
-    let name = |signal| {
-        let server = Server::start(&[SMALL, "--nvme-tcp", "127.0.0.1:0"]);
-        let name = server.address.rsplit('/').next().expect("a name").to_owned();
-        assert_eq!(server.end(signal).0, Some(0));
-        name
+fn image_keeps_its_identity_and_memory_has_a_new_one_each_time() {
+    let uuid = "nqn.2014-08.org.nvmexpress:uuid:";
+    let memory = served_nqn(&[SMALL], Signal::INT);
+    assert!(memory.starts_with(uuid), "{memory}");
+    assert_ne!(served_nqn(&[SMALL], Signal::TERM), memory);
+    let directory = tempfile::tempdir().expect("a directory");
+    let image = directory.path().join("a.img").display().to_string();
+    let size = "zones=16,zone_size=1M,max_open=4,lba=4096";
+    let made = fine(&["create", &image, "--profile", &format!("null:{size}")]);
+    let kept = served_nqn(&[&image], Signal::INT);
+    assert!(made.contains(kept.strip_prefix(uuid).expect("a UUID")), "{made} {kept}");
+    assert_eq!(served_nqn(&[&image], Signal::TERM), kept);
+    let chosen = "01234567-89ab-4def-8123-456789abcdef";
+    assert_eq!(served_nqn(&[SMALL, "--uuid", chosen], Signal::TERM), format!("{uuid}{chosen}"));
+}
+
+#[test]
+fn servers_of_the_same_spec_are_not_paths_of_one_namespace() {
+    let nqn = "nqn.2026-11.org.example:same";
+    let start = |more: &[&str]| {
+        let args = [SMALL, "--nvme-tcp", "127.0.0.1:0", "--nqn", nqn];
+        Server::start(&[&args, more].concat())
     };
-    let first = name(Signal::INT);
-    assert!(first.starts_with("nqn.2014-08.org.nvmexpress:uuid:"), "{first}");
-    assert_eq!(name(Signal::TERM), first);
+    let both = |one: &Server, other: &Server| {
+        let port = |server: &Server| {
+            let rest = server.address.strip_prefix("nvme-tcp://").expect("an address");
+            rest.split('/').next().expect("host and port").to_owned()
+        };
+        format!("nvme-tcp://{},{}/{nqn}", port(one), port(other))
+    };
+    let (one, other) = (start(&[]), start(&[]));
+    let (code, _, err) = ran(&["zone", "report", &both(&one, &other)]);
+    assert_eq!(code, 2);
+    assert!(err.contains("NGUID: found"), "{err}");
+    // Who chooses equal identifiers for different devices is found out by their zones.
+    let chosen = ["--uuid", "01234567-89ab-4def-8123-456789abcdef", "--serial", "A1"];
+    let (one, other) = (start(&chosen), start(&chosen));
+    fine(&["zone", "open", "-o", "2048", "-c", "1", &one.address]);
+    let (code, _, err) = ran(&["zone", "report", &both(&one, &other)]);
+    assert_eq!(code, 2);
+    assert!(err.contains("zone 1: found Empty"), "{err}");
 }
 
 #[test]
@@ -222,6 +261,17 @@ fn wrong_arguments_name_the_option() {
         (ran(&["serve", SMALL, "--nvme-tcp", "here"]), "--nvme-tcp"),
         (served("nil", &[]), "device nil: unknown device"),
         (served(SMALL, &["--nqn", "zns"]), "--nqn: found `zns`, expected nqn."),
+        (served(SMALL, &["--serial", "a b"]), "--serial: found `a b`, expected 1 to 20 printable"),
+        (served(SMALL, &["--serial", ""]), "--serial: found ``, expected 1 to 20 printable"),
+        (served(SMALL, &["--uuid", "1"]), "--uuid: found `1`, expected hexadecimal digits"),
+        (
+            served(SMALL, &["--uuid", "00000000-0000-0000-0000-000000000000"]),
+            "expected hexadecimal digits that are not all 0",
+        ),
+        (
+            served(SMALL, &[SMALL, "--uuid", "01234567-89ab-4def-8123-456789abcdef"]),
+            "--uuid: found 1 for 2 devices, expected one for each",
+        ),
         (served(SMALL, &["--allow-host", "x"]), "--allow-host: found `x`, expected nqn."),
         (served(SMALL, &["--scheduler", "fifo"]), "--scheduler"),
         (served(SMALL, &["--max-connections", "0"]), "--max-connections 0: expected 1 or more"),

@@ -13,6 +13,7 @@ pub mod args;
 mod control;
 #[cfg(feature = "fuse")]
 mod fuse;
+mod identity;
 mod nvme_tcp;
 mod ublk;
 

@@ -50,9 +50,17 @@ pub struct NvmeTcpArgs {
     /// free. Repeated, each address is a path to the same subsystem
     #[arg(long = "nvme-tcp", value_name = "ADDRESS:PORT", group = "exports")]
     pub addresses: Vec<SocketAddr>,
-    /// NVMe Qualified Name of the subsystem [default: one made from the device's spec]
+    /// NVMe Qualified Name of the subsystem [default: one made from the UUIDs of images; else a random
+    /// one for as long as the server runs]
     #[arg(long)]
     pub nqn: Option<String>,
+    /// Serial number of the subsystem, up to 20 characters [default: as --nqn]
+    #[arg(long)]
+    pub serial: Option<String>,
+    /// UUID of a namespace; repeated, one for each device [default: that of an image, else a random
+    /// one]
+    #[arg(long)]
+    pub uuid: Vec<String>,
     /// Let only hosts with this NVMe Qualified Name connect; can be repeated. Without
     /// --dhchap-secrets hosts do not have to prove their name
     #[arg(long, value_name = "NQN")]

@@ -25,13 +25,15 @@ serve() {
 
 # start NAME: again, on the same port.
 on_start() {
-    local name=$1 line args ready
+    local name=$1 line args ready uuid
+    # The same each time: the guest keeps its disk when a server is restarted.
+    uuid=$(printf %s "$name" | md5sum | sed -E 's/(.{8})(.{4})(.{4})(.{4})(.{12}).*/\1-\2-\3-\4-\5/')
     ready=${work:?}/$name.ready
     eval "args=(${server_args[$name]})"
     rm -f "$ready"
     # shellcheck disable=SC2154
     "${zonal:?}" serve "${args[@]}" --nvme-tcp "127.0.0.1:${server_ports[$name]}" \
-        --nqn "nqn.2026-11.org.example:$name" --verbose >"$ready" 2>>"${out:?}/$name.log" {turn}>&- &
+        --nqn "nqn.2026-11.org.example:$name" --uuid "$uuid" --verbose >"$ready" 2>>"${out:?}/$name.log" {turn}>&- &
     server_pids[$name]=$!
     for _ in $(seq 100); do
         line=$(head -n 1 "$ready" 2>/dev/null) && [[ -n $line ]] && break

@@ -1,0 +1,112 @@
+//! Who a served subsystem and its namespaces are: to a host, two servers with equal identities are two
+//! paths to the same data.
+use super::args::NvmeTcpArgs;
+use anyhow::{Context, Result, ensure};
+use zonal_host::backend::nvme_tcp::check_nqn;
+use zonal_host::uuid;
+use zonal_lab::devices::{AttachedDevice, format_uuid};
+
+/// The identifiers of a subsystem.
+pub struct Identity {
+    pub nqn: String,
+    pub serial: String,
+    /// Of the namespaces, in the order of the devices.
+    pub uuids: Vec<[u8; 16]>,
+}
+
+impl Identity {
+    /// The identity of `devices`: what the options choose, else what images have, else random numbers,
+    /// for the life of this process.
+    ///
+    /// # Errors
+    /// An option is malformed.
+    pub fn new(options: &NvmeTcpArgs, devices: &[AttachedDevice]) -> Result<Self> {
+        let kept: Vec<Option<[u8; 16]>> = devices.iter().map(|device| device.uuid).collect();
+        let kept =
+            if options.uuid.is_empty() { kept } else { chosen(&options.uuid, devices.len())? };
+        let random = || uuid::random().context("no random numbers for an identity");
+        // The subsystem is the same again only if all of its namespaces are.
+        let id = match kept.iter().copied().collect::<Option<Vec<_>>>().as_deref() {
+            Some([only]) => *only,
+            Some(all) => derived(all),
+            None => random()?,
+        };
+        let nqn = match &options.nqn {
+            Some(nqn) => nqn.clone(),
+            None => format!("nqn.2014-08.org.nvmexpress:uuid:{}", format_uuid(&id)),
+        };
+        check_nqn("--nqn", &nqn)?;
+        let serial = match &options.serial {
+            Some(serial) => checked_serial(serial)?,
+            None => format_uuid(&id).replace('-', "")[..20].to_owned(),
+        };
+        let uuids = kept.into_iter().map(|kept| kept.map_or_else(random, Ok));
+        Ok(Identity { nqn, serial, uuids: uuids.collect::<Result<_>>()? })
+    }
+}
+
+/// The UUIDs of `--uuid`, one for each device.
+fn chosen(texts: &[String], devices: usize) -> Result<Vec<Option<[u8; 16]>>> {
+    ensure!(
+        texts.len() == devices,
+        "--uuid: found {} for {devices} devices, expected one for each",
+        texts.len()
+    );
+    let mut uuids = Vec::new();
+    for text in texts {
+        let uuid = uuid::parse(text).filter(|uuid| *uuid != [0; 16]);
+        let uuid = uuid.with_context(|| {
+            format!(
+                "--uuid: found `{text}`, expected hexadecimal digits that are not all 0, such as \
+                 01234567-89ab-4def-8123-456789abcdef"
+            )
+        })?;
+        ensure!(
+            !uuids.contains(&Some(uuid)),
+            "--uuid: found {text} twice, expected another for each device"
+        );
+        uuids.push(Some(uuid));
+    }
+    Ok(uuids)
+}
+
+fn checked_serial(serial: &str) -> Result<String> {
+    let printable = serial.bytes().all(|byte| byte.is_ascii_graphic());
+    ensure!(
+        (1..=20).contains(&serial.len()) && printable,
+        "--serial: found `{serial}`, expected 1 to 20 printable ASCII characters without spaces"
+    );
+    Ok(serial.to_owned())
+}
+
+/// A UUID derived from those of several namespaces (RFC 9562 section 5.8, version 8). Two 64-bit FNV-1a
+/// hashes.
+fn derived(uuids: &[[u8; 16]]) -> [u8; 16] {
+    let hash = |basis: u64| {
+        uuids
+            .as_flattened()
+            .iter()
+            .fold(basis, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    };
+    let first = hash(0xcbf2_9ce4_8422_2325);
+    let bits = u128::from(first) << 64 | u128::from(hash(first ^ 0x9e37_79b9_7f4a_7c15));
+    let mut uuid = bits.to_be_bytes();
+    uuid[6] = uuid[6] & 0x0f | 0x80;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    uuid
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespaces_make_the_subsystem_and_their_order_counts() {
+        let shown = |uuids: &[[u8; 16]]| format_uuid(&derived(uuids));
+        assert_eq!(shown(&[[1; 16], [2; 16]]), shown(&[[1; 16], [2; 16]]));
+        assert_ne!(shown(&[[1; 16], [2; 16]]), shown(&[[2; 16], [1; 16]]));
+        let text = shown(&[[1; 16], [2; 16]]);
+        assert_eq!((text.len(), &text[14..15]), (36, "8"), "version 8: {text}");
+        assert!(matches!(&text[19..20], "8" | "9" | "a" | "b"), "the variant: {text}");
+    }
+}
