@@ -126,6 +126,11 @@ fn glossary_has_the_names_of_the_sources() {
 }
 
 #[test]
+fn requirements_of_nvme_have_the_tests_that_the_checklist_names() {
+    none(links::unknown_tests(&read("docs/nvme-compliance.md"), &rust_files()));
+}
+
+#[test]
 fn nothing_generated_is_kept() {
     none(check::generated(&file_names()));
 }

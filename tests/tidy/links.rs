@@ -109,6 +109,20 @@ pub fn unknown_names(glossary: &str, sources: &[(String, String)]) -> Vec<String
     faults
 }
 
+/// Rows of a checklist, with a section, a requirement and its test, whose test the sources do not have.
+pub fn unknown_tests(page: &str, sources: &[(String, String)]) -> Vec<String> {
+    let mut faults = Vec::new();
+    let rows = outside_code(page).filter(|(_, line)| line.starts_with("| "));
+    for (line, row) in rows.filter(|(_, row)| *row != "| Section | Requirement | Test |") {
+        let column = row.split('|').nth(3).unwrap_or_default().trim();
+        let test = format!("fn {}() {{", column.trim_matches('`'));
+        if !sources.iter().any(|(_, text)| text.contains(&test)) {
+            faults.push(format!("docs/nvme-compliance.md:{line}: no test {column}"));
+        }
+    }
+    faults
+}
+
 /// A path relative to a page's folder, from the root.
 fn resolve(page: &str, target: &str) -> String {
     let mut parts: Vec<&str> = page.split('/').collect();
@@ -161,5 +175,15 @@ mod tests {
         let sources = [("crates/blk/src/bio.rs".to_owned(), "pub struct Bio;".to_owned())];
         assert!(unknown_names("| `Bio` | `struct bio` |\n", &sources).is_empty());
         assert_eq!(unknown_names("| a `Bia` | x |\n", &sources).len(), 1);
+    }
+    #[test]
+    fn test_that_no_source_has_is_found() {
+        let sources = [("tests/a.rs".to_owned(), "#[test]\nfn it_works() {}".to_owned())];
+        let page = |test: &str| {
+            format!("| Section | Requirement | Test |\n|---|---|---|\n| 1 | it works | {test} |\n")
+        };
+        assert!(unknown_tests(&page("`it_works`"), &sources).is_empty());
+        assert_eq!(unknown_tests(&page("`it`"), &sources).len(), 1);
+        assert_eq!(unknown_tests(&page(""), &sources).len(), 1);
     }
 }
