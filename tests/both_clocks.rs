@@ -30,7 +30,7 @@ fn run(clock_kind: ClockKind, device: &str, policy: ZoneWrite, text: &str) -> Ru
     let device = zonal_device::device_spec::build(&spec).expect("a device");
     let set = parse_str("scenario.fio", text, &MemoryEnvironment::default()).expect("a job file");
     let jobs: Vec<Arc<Job>> = set.jobs.into_iter().map(Arc::new).collect();
-    let mut phases = plan::phases(&jobs);
+    let mut phases = plan::phases(&jobs).expect("a few jobs");
     assert_eq!(phases.len(), 1, "a scenario is one phase");
     let tasks = phases.remove(0);
     let share_queues = tasks.len() > usize::from(device.limits().nr_queues);

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use zonal_fio::text_file;
 use zonal_torture::{self as torture, Config, Failure, History, Outcome, Profile};
 
 /// Options of `zonal torture`.
@@ -190,7 +191,7 @@ impl Search<'_> {
 
 fn replay(args: &TortureArgs, file: &Path) -> Result<ExitCode> {
     let name = file.display();
-    let text = std::fs::read_to_string(file).with_context(|| format!("{name}"))?;
+    let text = text_file::read_string(file).with_context(|| format!("{name}"))?;
     let history: History =
         serde_json::from_str(&text).with_context(|| format!("{name}: expected a history"))?;
     let outcome = torture::run(&history).map_err(|error| anyhow!("{name}: {error}"))?;

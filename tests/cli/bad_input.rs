@@ -1,5 +1,7 @@
 //! Bad input: exit code 2, and one line that says what is wrong and where.
 use crate::support::{RunOutput, TestDir, zonal};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use std::fs::File;
 
 const SMALL: &str = "--device=null:zones=8,zone_size=1M";
 const JOB: &str = "[a]\nrw=write\nzonemode=zbd\nbs=4k\nsize=1z\n";
@@ -57,6 +59,77 @@ fn missing_files_are_named() {
     }
     let ran = dir.zonal(&["run", SMALL, "--output=no/such/place", "ok.fio"]);
     expect_error(ran, "zonal: --output no/such/place: No such file or directory (os error 2)\n");
+}
+
+#[test]
+fn files_that_may_never_end_are_refused() {
+    let dir = TestDir::new().with("ok.fio", JOB).with("zero.fio", "[a]\ninclude /dev/zero\n");
+    let fifo = |name| {
+        let (mode, kind) = (Mode::RUSR | Mode::WUSR, FileType::Fifo);
+        mknodat(CWD, dir.path().join(name), kind, mode, 0).expect("a FIFO");
+    };
+    ["fifo", "fifo.toml", "fifo.img"].into_iter().for_each(fifo);
+    let regular = "expected a regular file";
+    let cannot_read = "cannot read the device profile";
+    for (args, message) in [
+        (&["run", SMALL, "fifo"][..], format!("fifo: found a FIFO, {regular}")),
+        (&["run", SMALL, "/dev/zero"], format!("/dev/zero: found a device, {regular}")),
+        (
+            &["run", SMALL, "zero.fio"],
+            format!("zero.fio:2: include /dev/zero: found a device, {regular}"),
+        ),
+        (
+            &["run", "--device=fifo.toml", "ok.fio"],
+            format!("device fifo.toml: fifo.toml: {cannot_read}: found a FIFO, {regular}"),
+        ),
+        (
+            &["create", "a.img", "--profile", "fifo.toml"],
+            format!("device fifo.toml: fifo.toml: {cannot_read}: found a FIFO, {regular}"),
+        ),
+        (&["fit", "zns-1t", "fifo"], format!("fifo: cannot read: found a FIFO, {regular}")),
+        (&["torture", "--replay", "fifo"], format!("fifo: found a FIFO, {regular}")),
+        (
+            &["check", "fifo"],
+            "image fifo: cannot open the file: it is not a regular file".to_owned(),
+        ),
+        (
+            &["check", "/dev/zero"],
+            "image /dev/zero: cannot open the file: it is not a regular file".to_owned(),
+        ),
+        (
+            &["zone", "report", "fifo.img"],
+            "image fifo.img: cannot open the file: it is not a regular file".to_owned(),
+        ),
+    ] {
+        expect_error(dir.zonal(args), &format!("zonal: {message}\n"));
+    }
+}
+
+#[test]
+fn endless_standard_input_is_refused() {
+    let dir = TestDir::new();
+    let mut endless = dir.command(&["run", SMALL, "-"]);
+    let output = endless.stdin(File::open("/dev/zero").expect("it is there")).output();
+    let message = "zonal: -: found more than 16 MiB, expected less\n";
+    expect_error(RunOutput::from(output.expect("it starts")), message);
+}
+
+#[test]
+fn jobs_that_would_take_all_memory_are_refused() {
+    for (options, message) in [
+        (
+            &["--numjobs=4096", "--iodepth=1048576"][..],
+            "iodepth: job a and those that run with it would have 4294967296 I/Os in flight, \
+             expected at most 2097152",
+        ),
+        (
+            &["--numjobs=4096", "--name=b"],
+            "numjobs: the jobs have 4097 clones in total, expected at most 4096",
+        ),
+    ] {
+        let ran = zonal(&[&["run", SMALL, "--name=a"][..], options].concat());
+        expect_error(ran, &format!("zonal: {message}\n"));
+    }
 }
 
 #[test]

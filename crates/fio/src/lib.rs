@@ -10,5 +10,6 @@ pub mod report;
 pub mod rng;
 pub mod runner;
 pub mod stats;
+pub mod text_file;
 pub mod trace;
 pub mod verify;

@@ -13,6 +13,11 @@ use zonal_blk::{Channel, Limits};
 /// The stream of random numbers for written data; the generator uses 0 and 1.
 const DATA_STREAM: u64 = 2;
 
+/// Most clones of all jobs of a run, as in fio.
+const MAX_CLONES: u64 = 4096;
+/// Most I/Os in flight in a phase: those of two clones with the largest `iodepth`.
+const MAX_IN_FLIGHT: u64 = 2 << 20;
+
 /// One clone of a job.
 #[derive(Clone, Debug)]
 pub struct Task {
@@ -32,8 +37,31 @@ pub struct Task {
     pub recording: Option<Arc<Recording>>,
 }
 
+/// Why jobs cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// There are too many clones.
+    #[error("numjobs: the jobs have {0} clones in total, expected at most {MAX_CLONES}")]
+    Clones(u64),
+    /// Too many I/Os would be in flight at the same time.
+    #[error(
+        "iodepth: job {job} and those that run with it would have {found} I/Os in flight, expected \
+         at most {MAX_IN_FLIGHT}"
+    )]
+    InFlight {
+        /// The first of the jobs.
+        job: String,
+        /// `numjobs` times `iodepth`, over all jobs of the phase.
+        found: u64,
+    },
+}
+
 /// Divides the jobs into phases. A job with `stonewall` starts a phase and, as in fio, a group.
-pub fn phases(jobs: &[Arc<Job>]) -> Vec<Vec<Task>> {
+///
+/// # Errors
+/// The jobs are too many or too deep; nothing has been allocated for them then.
+pub fn phases(jobs: &[Arc<Job>]) -> Result<Vec<Vec<Task>>, PlanError> {
+    check_sizes(jobs)?;
     let mut phases: Vec<Vec<Task>> = Vec::new();
     let mut group = 0;
     for (index, job) in (0..).zip(jobs) {
@@ -47,7 +75,21 @@ pub fn phases(jobs: &[Arc<Job>]) -> Vec<Vec<Task>> {
         let clone = |clone| Task { index, clone, group, ..Task::of(job) };
         phase.extend((0..job.numjobs).map(clone));
     }
-    phases
+    Ok(phases)
+}
+
+fn check_sizes(jobs: &[Arc<Job>]) -> Result<(), PlanError> {
+    let clones = jobs.iter().map(|job| u64::from(job.numjobs)).sum();
+    if clones > MAX_CLONES {
+        return Err(PlanError::Clones(clones));
+    }
+    for phase in jobs.chunk_by(|_, next| !next.stonewall) {
+        let found = phase.iter().map(|job| u64::from(job.numjobs) * u64::from(job.iodepth)).sum();
+        if found > MAX_IN_FLIGHT {
+            return Err(PlanError::InFlight { job: phase[0].name.clone(), found });
+        }
+    }
+    Ok(())
 }
 
 /// The limit of zones being written in a phase: the lowest `max_open_zones` of its jobs, 0 if none
@@ -155,13 +197,32 @@ mod tests {
     #[test]
     fn stonewall_starts_a_phase_and_a_group_new_group_only_a_group() {
         let jobs = [job("a", 2, true, false), job("b", 1, false, true), job("c", 1, true, false)];
-        let phases = phases(&jobs);
+        let phases = phases(&jobs).expect("a few jobs");
         let seen: Vec<Vec<_>> = phases
             .iter()
             .map(|phase| phase.iter().map(|t| (t.job.name.as_str(), t.clone, t.group)).collect())
             .collect();
         let expected = vec![vec![("a", 0, 0), ("a", 1, 0), ("b", 0, 1)], vec![("c", 0, 2)]];
         assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn too_many_clones_or_ios_are_refused() {
+        let deep = |numjobs, iodepth, stonewall| {
+            Arc::new(Job { name: "d".into(), numjobs, iodepth, stonewall, ..Job::default() })
+        };
+        let error = |jobs: &[_]| phases(jobs).expect_err("too much").to_string();
+        assert_eq!(
+            error(&[deep(4096, 1 << 20, false)]),
+            "iodepth: job d and those that run with it would have 4294967296 I/Os in flight, \
+             expected at most 2097152"
+        );
+        assert_eq!(
+            error(&[deep(4096, 1, false), deep(1, 1, true)]),
+            "numjobs: the jobs have 4097 clones in total, expected at most 4096"
+        );
+        let most = deep(2, 1 << 20, true);
+        assert!(phases(&[Arc::clone(&most), most]).is_ok(), "one after the other");
     }
 
     #[test]

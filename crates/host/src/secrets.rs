@@ -1,7 +1,8 @@
 //! Secrets for authentication, from a file, and the system's random numbers for it.
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::{fs, io};
+use zonal_fio::text_file;
 use zonal_nvme::auth::{AuthConfig, SecretsError};
 
 /// Why a file of secrets cannot be used.
@@ -31,7 +32,7 @@ pub enum SecretsFileError {
 /// The file cannot be read or parsed.
 pub fn load_secrets(path: &Path) -> Result<AuthConfig, SecretsFileError> {
     let file = || path.display().to_string();
-    let text = fs::read_to_string(path);
+    let text = text_file::read_string(path);
     let text = text.map_err(|source| SecretsFileError::Read { file: file(), source })?;
     let secrets = text.parse();
     let secrets = secrets.map_err(|source| SecretsFileError::Content { file: file(), source })?;

@@ -13,7 +13,7 @@ use zonal_blk::{Nanos, ZoneCounters, ZoneNo};
 use zonal_device::control::DeviceStats;
 use zonal_fio::job::{DataDir, Job};
 use zonal_fio::jobfile::{self, SystemEnvironment};
-use zonal_fio::plan::{self, Task};
+use zonal_fio::plan::{self, PlanError, Task};
 use zonal_fio::stats::{Histogram, IoStats};
 
 /// The name of a job that prepares the device for the others and is not measured.
@@ -160,7 +160,7 @@ pub fn run_jobs(
     length: Option<RunLength>,
     executor: &mut Executor,
 ) -> Result<Outcome> {
-    let phases = phases(jobs, length);
+    let phases = phases(jobs, length)?;
     let devices = Devices::attach(device_options, &phases)?;
     let mut finished = Vec::new();
     for phase in phases {
@@ -172,7 +172,10 @@ pub fn run_jobs(
 }
 
 /// The clones of jobs, phase by phase, limited to `length` if there is one.
-pub fn phases(mut jobs: Vec<Job>, length: Option<RunLength>) -> Vec<Vec<Task>> {
+///
+/// # Errors
+/// The jobs are too many or too deep.
+pub fn phases(mut jobs: Vec<Job>, length: Option<RunLength>) -> Result<Vec<Vec<Task>>, PlanError> {
     if let Some(RunLength { ramp, measured }) = length {
         for job in &mut jobs {
             job.ramp_time = Nanos((ramp * 1e9) as u64);

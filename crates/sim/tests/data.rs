@@ -49,7 +49,7 @@ impl Rig {
     /// Runs the phases of a job file, one after another.
     fn run(&self, text: &str) -> Vec<Outcome> {
         let jobs: Vec<Arc<Job>> = jobs(text).into_iter().map(Arc::new).collect();
-        let phases = plan::phases(&jobs);
+        let phases = plan::phases(&jobs).expect("a few jobs");
         phases.iter().flat_map(|tasks| self.phase(tasks)).collect()
     }
 

@@ -226,8 +226,7 @@ pub fn parse(text: &str) -> Result<DeviceSpec, SpecError> {
     parser.finish()
 }
 
-/// Parses a spec, or the profile that it names if it ends in `.toml`; `read` reads a file, as
-/// `|path| std::fs::read_to_string(path)` does.
+/// Parses a spec, or the profile that it names if it ends in `.toml`; `read` reads a file.
 ///
 /// # Errors
 /// The first error in the spec or the profile; [`SpecError::Read`] if `read` fails.

@@ -1,9 +1,10 @@
 //! The environment of a job file: other files, environment variables and the machine. It is a trait
 //! so that the parser can be tested and fuzzed without a file system.
+use crate::text_file;
 use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// What a job file can refer to.
@@ -32,11 +33,9 @@ const AT_PAGESZ: usize = 6;
 impl Environment for SystemEnvironment {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         if path == Path::new("-") {
-            let mut bytes = Vec::new();
-            io::stdin().lock().read_to_end(&mut bytes)?;
-            return Ok(bytes);
+            return text_file::read_input(io::stdin().lock());
         }
-        fs::read(path)
+        text_file::read(path)
     }
 
     fn variable(&self, name: &str) -> Option<String> {

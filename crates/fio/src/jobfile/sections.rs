@@ -5,6 +5,7 @@
 //! suffixes of numbers.
 use super::environment::Environment;
 use super::error::{JobError, Origin};
+use crate::text_file;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -100,11 +101,7 @@ pub(super) fn read(
 }
 
 fn read_text(path: &Path, env: &dyn Environment) -> io::Result<String> {
-    String::from_utf8(env.read(path)?).map_err(|error| {
-        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
-        io::Error::new(io::ErrorKind::InvalidData, format!("line {line} is not valid UTF-8"))
-    })
+    text_file::utf8(env.read(path)?)
 }
 
 struct Reader<'a> {

@@ -11,10 +11,12 @@
 //! The form of the name alone decides the kind of device, whether or not it exists.
 use super::{AttachedDevice, Notices};
 use anyhow::{Context, Result, ensure};
+use std::path::Path;
 use std::sync::Arc;
 use zonal_blk::{Queue, QueueOptions};
 use zonal_device::control::DeviceControl;
 use zonal_device::device_spec::{self, DeviceSpec};
+use zonal_fio::text_file;
 use zonal_host::backend::image::{self, ImageName};
 use zonal_host::backend::linux::LinuxDevice;
 use zonal_host::backend::linux::passthrough::{self, NvmeDevice};
@@ -154,7 +156,7 @@ pub fn load(name: &str) -> Result<DeviceSpec> {
         "device {name}: found an image or a device of another program, expected a model, which is \
          made here; the others are for `zonal run` in real time, `zonal zone` and `zonal serve`"
     );
-    device_spec::load(name, |path| std::fs::read_to_string(path))
+    device_spec::load(name, |path| text_file::read_string(Path::new(path)))
         .with_context(|| format!("device {name}"))
 }
 
@@ -171,7 +173,8 @@ pub fn profile_text(name: &str) -> Result<String> {
         "unknown profile `{name}`, expected {} or a file NAME.toml",
         device_spec::profile_names()
     );
-    std::fs::read_to_string(name).with_context(|| format!("{name}: cannot read the device profile"))
+    text_file::read_string(Path::new(name))
+        .with_context(|| format!("{name}: cannot read the device profile"))
 }
 
 /// Whether this names a device that exists independently of this program.

@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value};
 use std::path::Path;
 use zonal_blk::ZoneWrite;
+use zonal_fio::text_file;
 
 /// The columns of a CSV file; the first three are required.
 const COLUMNS: [&str; 6] = ["job", "value", "unit", "zone_write", "scheduler", "name"];
@@ -44,7 +45,7 @@ pub struct Measurement {
 /// The file cannot be read or is malformed.
 pub fn read(path: &Path) -> Result<Vec<Measurement>> {
     let name = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("{name}: cannot read"))?;
+    let text = text_file::read_string(path).with_context(|| format!("{name}: cannot read"))?;
     let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
     let parsed = match text.trim_start().starts_with('{') {
         true => fio(&stem, &text),

@@ -53,7 +53,7 @@ pub fn chart(measured: &MeasuredTable) -> Result<Chart> {
 fn trace(cell: &Cell, settings: &MeasureSettings) -> Result<(Vec<TraceEntry>, u64)> {
     let setup = &cell.setup;
     let jobs = jobfile::parse_args(&setup.jobs, &SystemEnvironment)?.jobs;
-    let phases = experiment::phases(jobs, Some(RunLength { ramp: 0.0, measured: SECONDS }));
+    let phases = experiment::phases(jobs, Some(RunLength { ramp: 0.0, measured: SECONDS }))?;
     let name = phases.iter().flatten().find_map(|task| task.job.filename.as_deref());
     let name = name.context("a cell's job names its device")?.to_owned();
     let spec = devices::load(&name)?.with_seed(settings.seed);

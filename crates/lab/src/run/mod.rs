@@ -39,7 +39,7 @@ impl Run {
     /// # Errors
     /// A trace or a device cannot be used, or a job does not fit its device.
     pub fn prepare(jobs: &[Arc<Job>], options: &DeviceOptions) -> Result<Self> {
-        let mut phases = plan::phases(jobs);
+        let mut phases = plan::phases(jobs)?;
         traces::load(&mut phases, options.device.as_deref())?;
         let devices = Devices::attach(options, &phases)?;
         check_regions(&phases, &devices)?;

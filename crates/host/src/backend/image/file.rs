@@ -8,7 +8,7 @@ use rustix::fs::{
 };
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,11 +69,12 @@ impl ImageFile {
     /// # Errors
     /// It does not exist, cannot be opened, or is locked by another process.
     pub fn open(path: &Path, write: bool) -> Result<Self, OpenError> {
-        let file = OpenOptions::new().read(true).write(write).open(path).map_err(|error| {
-            match error.kind() {
-                io::ErrorKind::NotFound => OpenError::Missing,
-                _ => OpenError::File(error),
-            }
+        let mut options = OpenOptions::new();
+        // A FIFO would wait for its other end.
+        options.read(true).write(write).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+        let file = options.open(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => OpenError::Missing,
+            _ => OpenError::File(error),
         })?;
         let kind = file.metadata().map_err(OpenError::File)?.file_type();
         if !kind.is_file() {
