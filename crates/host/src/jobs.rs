@@ -105,7 +105,7 @@ fn pin(cpus: &[usize]) {
     let mut set = CpuSet::new();
     cpus.iter().for_each(|&cpu| set.set(cpu));
     if let Err(error) = sched_setaffinity(None, &set) {
-        eprintln!("zonal: cannot run on CPUs {cpus:?}: {error}");
+        tracing::warn!("cannot run on CPUs {cpus:?}: {error}");
     }
 }
 

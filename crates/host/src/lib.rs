@@ -5,7 +5,7 @@
 //!  frontend   what a device is offered as: ublk, NVMe/TCP target, files (zonefs over FUSE)
 //!  poll       the loop that drives any frontend over any backend, and the only code that sleeps
 //!  backend    what storage is reached through: block devices, NVMe pass-through, images, NVMe/TCP
-//!  control    a running server: its socket, metrics
+//!  control    a running server: its socket, metrics, log
 //! ```
 //!
 //! The most important types:
@@ -17,6 +17,8 @@
 //!
 //! The one crate that uses `unsafe`: for io_uring and memory that is shared with the kernel.
 #![warn(clippy::undocumented_unsafe_blocks)]
+// What nobody may be reading: see `control::log`.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod backend;
 mod blk_zone;

@@ -1,16 +1,18 @@
 //! Metrics in Prometheus' text format 0.0.4, served over HTTP at `/metrics`.
 //!
 //! Names end in their unit, and those of counters in `_total`.
+use super::http::{HttpServer, Limits, Page, Route};
 use super::manager::{DeviceManager, ManagedDevice};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
-use tiny_http::{Header, Response, Server};
 use zonal_blk::{IoStat, ZoneNo};
 use zonal_device::control::DeviceControl;
+
+/// The media type of the format.
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
 
 /// Type, help and samples of metrics by name: the format wants all samples of a metric together.
 #[derive(Default)]
@@ -145,12 +147,8 @@ fn of_device(managed: &ManagedDevice, samples: &mut Samples) {
     }
 }
 
-/// The HTTP server. Dropping it stops it.
-pub struct MetricsServer {
-    server: Arc<Server>,
-    address: SocketAddr,
-    thread: Option<JoinHandle<()>>,
-}
+/// The HTTP server. Dropping it stops it, and waits for no client.
+pub struct MetricsServer(HttpServer);
 
 impl MetricsServer {
     /// Answers `GET /metrics` on `address`; port 0 for any free one.
@@ -158,40 +156,13 @@ impl MetricsServer {
     /// # Errors
     /// Those of listening on the address.
     pub fn start(address: SocketAddr, manager: Arc<DeviceManager>) -> io::Result<Self> {
-        let server = Arc::new(Server::http(address).map_err(io::Error::other)?);
-        let address = server.server_addr().to_ip().unwrap_or(address);
-        let shared = Arc::clone(&server);
-        let serve = move || serve(&shared, &manager);
-        let thread = thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;
-        Ok(MetricsServer { server, address, thread: Some(thread) })
+        let page = move || Page { content_type: CONTENT_TYPE, text: text(&manager) };
+        let routes = vec![Route { path: "/metrics", page: Box::new(page) }];
+        HttpServer::start("metrics", address, routes, Limits::default()).map(MetricsServer)
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-impl Drop for MetricsServer {
-    fn drop(&mut self) {
-        self.server.unblock();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn serve(server: &Server, manager: &DeviceManager) {
-    for request in server.incoming_requests() {
-        let path = request.url().split('?').next().unwrap_or_default();
-        let is_metrics = *request.method() == tiny_http::Method::Get && path == "/metrics";
-        // The client may be gone.
-        let _ = if is_metrics {
-            let kind = Header::from_bytes("Content-Type", "text/plain; version=0.0.4")
-                .expect("a header in ASCII");
-            request.respond(Response::from_string(text(manager)).with_header(kind))
-        } else {
-            request.respond(Response::from_string("GET /metrics\n").with_status_code(404))
-        };
+        self.0.address()
     }
 }

@@ -5,13 +5,18 @@
 //!                  Command          the words of a request, parsed
 //!                  DeviceManager    executes it on a queue and its device
 //!                    attributes       reads and sets the attributes of a queue
-//!  Prometheus -> MetricsServer    counters as text, over HTTP
+//!  Prometheus -> MetricsServer    counters as text
+//!                  http             paths and pages, for clients that are not trusted
+//!
+//!  tracing ----> log              lines on standard error
 //! ```
 //!
 //! A command is executed completely or refused. One that changes a queue freezes it and waits until it
 //! has drained, and if that takes too long changes nothing.
 mod attributes;
 mod command;
+mod http;
+pub mod log;
 mod manager;
 mod metrics;
 mod socket;

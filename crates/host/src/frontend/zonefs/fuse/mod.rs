@@ -128,9 +128,9 @@ impl Drop for Mount {
             Ok(()) => drop(session.join()),
             Err(error) => {
                 let dir = self.dir.display();
-                eprintln!("zonal: {dir}: {error}; detached: open files return errors");
+                tracing::warn!("{dir}: {error}; detached: open files return errors");
                 if let Err(error) = rustix::mount::unmount(&self.dir, UnmountFlags::DETACH) {
-                    eprintln!("zonal: {dir}: still mounted, without a server: {error}");
+                    tracing::error!("{dir}: still mounted, without a server: {error}");
                 }
             }
         }
