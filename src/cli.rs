@@ -16,6 +16,8 @@ use crate::cmd::torture::TortureArgs;
 use crate::cmd::zone::ZoneCommand;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::{OsStr, OsString};
+use tracing::Level;
+use zonal_host::control::log::{Format, LogOptions};
 
 /// A parsed command line.
 pub struct Invocation {
@@ -83,6 +85,16 @@ pub enum Command {
         #[arg(long)]
         markdown: bool,
     },
+}
+
+impl Command {
+    /// How its messages are written.
+    pub fn log_options(&self) -> LogOptions {
+        match self {
+            Command::Serve(args) => args.log.options(),
+            _ => LogOptions { format: Format::Plain, level: Level::INFO, limited: false },
+        }
+    }
 }
 
 /// Parses the command line. Exits where clap does (help, version, errors).

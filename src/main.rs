@@ -1,14 +1,20 @@
 //! The `zonal` program.
 #![forbid(unsafe_code)]
+// They panic if nobody reads.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
 mod cli;
 mod cmd;
+mod interrupt;
 mod terminal;
 
 use cli::{Command, Invocation};
+use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
+use terminal::print_error;
+use zonal_host::control::log::Log;
 
 /// Exit code for bad input: arguments, job files, device specs.
 const EXIT_BAD_INPUT: u8 = 2;
@@ -18,7 +24,27 @@ const EXIT_BROKEN_PIPE: u8 = 128 + 13;
 
 fn main() -> ExitCode {
     let Invocation { command, job_args } = cli::parse(std::env::args_os());
-    let outcome = match command {
+    let log = match Log::start(command.log_options()) {
+        Ok(log) => log,
+        Err(error) => {
+            print_error(format_args!("zonal: cannot start the log: {error}"));
+            return ExitCode::from(EXIT_BAD_INPUT);
+        }
+    };
+    let outcome = run(command, job_args, &log);
+    // Messages about what led to an error come before it.
+    log.flush();
+    outcome.unwrap_or_else(|error| {
+        if error.chain().any(is_broken_pipe) {
+            return ExitCode::from(EXIT_BROKEN_PIPE);
+        }
+        print_error(format_args!("zonal: {}", describe(&error)));
+        ExitCode::from(EXIT_BAD_INPUT)
+    })
+}
+
+fn run(command: Command, job_args: Vec<OsString>, log: &Log) -> anyhow::Result<ExitCode> {
+    match command {
         Command::Run(args) => cmd::run::run(&args, job_args),
         Command::Zone(command) => cmd::zone::run(&command),
         Command::Reproduce(args) => cmd::reproduce::run(&args),
@@ -27,21 +53,14 @@ fn main() -> ExitCode {
         Command::Fit(args) => cmd::fit::run(&args),
         Command::Pattern(command) => cmd::pattern::run(&command),
         Command::Torture(args) => cmd::torture::run(&args),
-        Command::Serve(args) => cmd::serve::run(&args),
+        Command::Serve(args) => cmd::serve::run(&args, log),
         Command::Ctl(args) => cmd::ctl::run(&args),
         Command::Create(args) => cmd::image::create(&args),
         Command::Check(args) => cmd::image::check(&args),
         Command::Devices => cmd::info::devices(),
         Command::Layout { name } => cmd::layout::run(name.as_deref()),
         Command::Options { markdown } => cmd::info::options(markdown),
-    };
-    outcome.unwrap_or_else(|error| {
-        if error.chain().any(is_broken_pipe) {
-            return ExitCode::from(EXIT_BROKEN_PIPE);
-        }
-        eprintln!("zonal: {}", describe(&error));
-        ExitCode::from(EXIT_BAD_INPUT)
-    })
+    }
 }
 
 /// An error with its causes. Some errors of libraries contain their cause, which is not repeated.

@@ -1,32 +1,22 @@
-//! The terminal: lines of progress, notices and interrupts.
+//! The terminal: lines of progress, notices and errors.
 use crate::args::Eta;
-use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use zonal_fio::runner::Progress;
 use zonal_lab::devices::Notices;
 use zonal_lab::progress::{JobProgress, PhaseProgress, StepProgress};
 
-/// Sets `stop` on an interrupt (SIGINT or SIGTERM). Only the first call has an effect: a process has
-/// one handler.
-///
-/// # Errors
-/// The handler cannot be installed.
-pub fn set_on_interrupt(stop: &Arc<AtomicBool>) -> Result<()> {
-    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-    if FLAG.set(Arc::clone(stop)).is_err() {
-        return Ok(());
-    }
-    let flag = Arc::clone(stop);
-    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
-        .context("cannot handle interrupts")
+/// Prints a line on standard error. If nobody reads it, there is nobody to tell.
+pub fn print_error(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// Notices about devices, printed on standard error.
+/// Notices about devices, in the log.
 pub fn notices() -> Notices {
-    Notices::new(|notice| eprintln!("zonal: {notice}"))
+    Notices::new(|notice| tracing::warn!("{notice}"))
 }
 
 /// A bar for work in steps, shown on a terminal only.
@@ -150,7 +140,7 @@ impl Line {
             eta as u64 % 60,
         );
         if self.lines {
-            eprintln!("{message}");
+            print_error(format_args!("{message}"));
         } else {
             self.bar.set_message(message);
         }

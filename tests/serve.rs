@@ -1,10 +1,17 @@
 //! `zonal serve`, with `zonal run` and `zonal zone` as hosts.
+#[path = "serve/attacks.rs"]
+mod attacks;
 #[path = "serve/control.rs"]
 mod control;
+#[path = "serve/log.rs"]
+mod log;
+#[path = "serve/shutdown.rs"]
+mod shutdown;
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Sixteen zones of 1 MiB.
 const SMALL: &str = "null:zones=16,zone_size=1M,zone_capacity=768K,max_open=4,lba=4096,memory=true";
@@ -42,22 +49,47 @@ impl Server {
         let mut command = zonal(&["serve"]);
         command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
-        let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+        let out = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut server = Server { child, out, address: String::new() };
+        server.address = server.line();
+        server
+    }
+
+    /// The next line of standard output.
+    fn line(&mut self) -> String {
         let mut line = String::new();
-        out.read_line(&mut line).expect("a line");
-        Server { child, out, address: line.trim_end().to_owned() }
+        self.out.read_line(&mut line).expect("a line");
+        line.trim_end().to_owned()
     }
 
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
-    /// Ends it with a signal: exit code, the rest of standard output, standard error.
-    fn end(mut self, signal: Signal) -> (Option<i32>, String, String) {
+    /// As [`Server::end`], unless the server is still there after `patience`.
+    #[track_caller]
+    fn end_within(mut self, patience: Duration, signal: Signal) -> (Option<i32>, String, String) {
         self.signal(signal);
+        let begin = Instant::now();
+        while self.child.try_wait().expect("a child").is_none() {
+            assert!(begin.elapsed() < patience, "the server does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.rest()
+    }
+
+    /// Ends it with a signal: exit code, the rest of standard output, standard error.
+    fn end(self, signal: Signal) -> (Option<i32>, String, String) {
+        self.signal(signal);
+        self.rest()
+    }
+
+    fn rest(mut self) -> (Option<i32>, String, String) {
         let (mut out, mut err) = (String::new(), String::new());
         self.out.read_to_string(&mut out).expect("UTF-8");
-        self.child.stderr.take().expect("a pipe").read_to_string(&mut err).expect("UTF-8");
+        if let Some(mut stderr) = self.child.stderr.take() {
+            stderr.read_to_string(&mut err).expect("UTF-8");
+        }
         (self.child.wait().expect("it ends").code(), out, err)
     }
 }

@@ -2,6 +2,7 @@
 use crate::terminal::notices;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use zonal_device::image::{Finding, Profile};
@@ -47,11 +48,12 @@ pub fn create(args: &CreateArgs) -> Result<ExitCode> {
     let in_image = || format!("image {}", args.image.display());
     let superblock = image::create(&args.image, profile(args)?).with_context(in_image)?;
     let name = ImageName::of_path(&args.image.to_string_lossy());
-    println!(
+    writeln!(
+        io::stdout(),
         "{name}: {}, UUID {}",
         superblock.geometry.summary(),
         devices::format_uuid(&superblock.uuid)
-    );
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -85,25 +87,26 @@ fn profile(args: &CreateArgs) -> Result<Profile> {
 /// The file cannot be read or is not an image.
 pub fn check(args: &CheckArgs) -> Result<ExitCode> {
     let path = args.image.as_path();
+    let mut out = io::stdout().lock();
     if args.repair {
-        repair(path)?;
+        repair(path, &mut out)?;
     }
     match image::inspect(path) {
         Ok((superblock, recovered, findings)) => {
-            println!("{}: {}", path.display(), superblock.geometry.summary());
-            println!("UUID {}", devices::format_uuid(&superblock.uuid));
-            println!("generation {}: {}", recovered.generation, recovered.summary());
+            writeln!(out, "{}: {}", path.display(), superblock.geometry.summary())?;
+            writeln!(out, "UUID {}", devices::format_uuid(&superblock.uuid))?;
+            writeln!(out, "generation {}: {}", recovered.generation, recovered.summary())?;
             for finding in &findings {
                 match finding {
-                    Finding::Note(what) => println!("note: {what}"),
-                    Finding::Damage(what) => println!("damage: {what}"),
+                    Finding::Note(what) => writeln!(out, "note: {what}")?,
+                    Finding::Damage(what) => writeln!(out, "damage: {what}")?,
                 }
             }
             let damaged = findings.iter().any(|found| matches!(found, Finding::Damage(_)));
             Ok(if damaged { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
         Err(error) if is_damage(&error) => {
-            println!("{}: {error}", path.display());
+            writeln!(out, "{}: {error}", path.display())?;
             Ok(ExitCode::FAILURE)
         }
         Err(error) => Err(error).with_context(|| format!("image {}", path.display())),
@@ -117,7 +120,7 @@ fn is_damage(error: &OpenError) -> bool {
 }
 
 /// Opens the image, which recovers from a power loss and rewrites damaged copies of metadata.
-fn repair(path: &Path) -> Result<()> {
+fn repair(path: &Path, out: &mut impl Write) -> Result<()> {
     let Some(text) = path.to_str() else {
         bail!("image {}: found a name that is not UTF-8, expected one that is", path.display());
     };
@@ -127,8 +130,8 @@ fn repair(path: &Path) -> Result<()> {
     drop(opened);
     for finding in before.2 {
         match finding {
-            Finding::Note(what) => println!("settled: {what}"),
-            Finding::Damage(what) => println!("written again: {what}"),
+            Finding::Note(what) => writeln!(out, "settled: {what}")?,
+            Finding::Damage(what) => writeln!(out, "written again: {what}")?,
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! `zonal reproduce`.
 use crate::args::{ClockArg, seconds};
-use crate::terminal::{StepBar, set_on_interrupt};
+use crate::interrupt::set_on_interrupt;
+use crate::terminal::StepBar;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use std::fs;

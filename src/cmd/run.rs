@@ -1,6 +1,7 @@
 //! `zonal run`.
 use crate::args::{ClockArg, Eta, ZoneWriteArg};
-use crate::terminal::{JobLine, notices, set_on_interrupt};
+use crate::interrupt::set_on_interrupt;
+use crate::terminal::{JobLine, notices, print_error};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::collections::BTreeSet;
@@ -79,7 +80,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         bail!("no jobs: name a job file, or give a job with --name=... (see zonal run --help)");
     }
     for option in &ignored {
-        eprintln!("zonal: {option}");
+        tracing::warn!("{option}");
     }
     let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
     let clock = ClockKind::from(args.clock);
@@ -91,7 +92,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         report_missing_cpus(&jobs);
     }
     for warning in run.warnings() {
-        eprintln!("zonal: {warning}");
+        tracing::warn!("{warning}");
     }
     let mut output = open_output(args)?;
     run.start_recording()?;
@@ -112,7 +113,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     let report = run.report(&finished, info);
     write!(output, "{}", report::render(&report, &formats)).context("writing the report")?;
     if args.dump_plugs {
-        dump_plugs(run.devices());
+        dump_plugs(run.devices())?;
     }
     run.check_recordings()?;
     let failed = finished.iter().any(|finished| finished.outcome.error.is_some());
@@ -162,8 +163,8 @@ fn report_missing_cpus(jobs: &[Arc<Job>]) {
     let wanted = jobs.iter().flat_map(|job| &job.cpus_allowed);
     let missing: BTreeSet<usize> = wanted.copied().filter(|cpu| !allowed.contains(cpu)).collect();
     if !missing.is_empty() {
-        eprintln!(
-            "zonal: cpus_allowed: CPUs {missing:?} are not online; {allowed:?} are used instead"
+        tracing::warn!(
+            "cpus_allowed: CPUs {missing:?} are not online; {allowed:?} are used instead"
         );
     }
 }
@@ -174,7 +175,7 @@ fn report_findings(finished: &[FinishedTask], devices: &Devices) -> Result<()> {
     for FinishedTask { task, outcome, .. } in finished {
         let (name, findings) = (&task.job.name, &outcome.findings);
         for finding in findings.kept() {
-            eprintln!("{}", finding.text(&devices.of(task).name));
+            print_error(format_args!("{}", finding.text(&devices.of(task).name)));
             let Some(Dump { received, expected }) = &finding.dump else { continue };
             let dumps = [("received", Some(received)), ("expected", expected.as_ref())];
             for (what, bytes) in dumps.into_iter().filter_map(|(what, it)| Some((what, it?))) {
@@ -183,17 +184,21 @@ fn report_findings(finished: &[FinishedTask], devices: &Devices) -> Result<()> {
             }
         }
         if findings.not_kept() > 0 {
-            eprintln!("zonal: job {name}: {} more such errors", findings.not_kept());
+            let more = findings.not_kept();
+            print_error(format_args!("zonal: job {name}: {more} more such errors"));
         }
     }
     Ok(())
 }
 
-fn dump_plugs(devices: &Devices) {
+fn dump_plugs(devices: &Devices) -> io::Result<()> {
+    let mut out = io::stdout().lock();
     for device in devices.iter() {
-        println!("{}: {} zone write plugs live", device.name, device.queue.live_plugs());
+        let live = device.queue.live_plugs();
+        writeln!(out, "{}: {live} zone write plugs live", device.name)?;
         for plug in device.queue.dump_plugs(false) {
-            println!("  {plug}");
+            writeln!(out, "  {plug}")?;
         }
     }
+    Ok(())
 }

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! All exports of a device share its block layer. They run until an interrupt, or until the last one
-//! has ended by itself. Once an export is ready, a line on standard output says where it is.
+//! has ended by itself; I/O in flight then completes, unless that takes too long. Once an export is
+//! ready, a line on standard output says where it is.
 pub mod args;
 mod control;
 #[cfg(feature = "fuse")]
@@ -17,15 +18,18 @@ mod identity;
 mod nvme_tcp;
 mod ublk;
 
+use crate::interrupt::end_on_interrupt;
 use crate::terminal::notices;
 use anyhow::{Context, Result, ensure};
 pub use args::ServeArgs;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 use zonal_blk::QueueOptions;
 use zonal_device::inject::InjectDevice;
 use zonal_host::RealClock;
+use zonal_host::control::log::Log;
 use zonal_host::frontend::zonefs::ZoneFs;
 use zonal_lab::devices::{self, AttachedDevice};
 
@@ -55,17 +59,17 @@ enum Event {
 ///
 /// # Errors
 /// A device or an option is bad, or a device cannot be exported.
-pub fn run(args: &ServeArgs) -> Result<ExitCode> {
+pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
     let (sender, events) = mpsc::channel();
     let interrupted = sender.clone();
-    ctrlc::set_handler(move || {
-        // After the first interrupt the receiver may be gone.
+    let interrupt = move || {
+        // Without a receiver the server is already shutting down.
         let _ = interrupted.send(Event::Interrupted);
-    })
-    .context("cannot handle interrupts")?;
+    };
+    end_on_interrupt(interrupt, Duration::from_secs_f64(args.shutdown_timeout), log.clone())?;
     let (devices, injects) = attach(args)?;
     for device in devices.iter().filter(|device| !device.keeps_data) {
-        eprintln!("zonal: device {} keeps no data: reads give zeroes (memory=true)", device.name);
+        tracing::warn!("device {} keeps no data: reads give zeroes (memory=true)", device.name);
     }
     let mut exports = start(args, &devices, &sender)?;
     let mut left = exports.len();
@@ -78,11 +82,11 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
         match events.recv().context("waiting for an interrupt")? {
             Event::Interrupted => break,
             Event::Ended(why) => {
-                eprintln!("zonal: {why}");
+                tracing::info!("{why}");
                 left -= 1;
             }
             Event::Failed(why) => {
-                eprintln!("zonal: {why}");
+                tracing::error!("{why}");
                 code = ExitCode::FAILURE;
                 break;
             }

@@ -7,7 +7,7 @@ mod range;
 mod report;
 mod script;
 
-use crate::terminal::notices;
+use crate::terminal::{notices, print_error};
 use anyhow::{Context, Result, bail};
 pub use args::ZoneCommand;
 use args::{ActionArgs, RangeArgs};
@@ -26,7 +26,7 @@ pub fn run(command: &ZoneCommand) -> Result<ExitCode> {
     match result {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) if error.is::<OpError>() => {
-            eprintln!("zonal: {error:#}");
+            print_error(format_args!("zonal: {error:#}"));
             Ok(ExitCode::FAILURE)
         }
         Err(error) => Err(error),

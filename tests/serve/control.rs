@@ -2,7 +2,7 @@
 use super::{SMALL, Server, fine, ran};
 use rustix::process::Signal;
 use serde_json::Value;
-use std::io::{BufRead, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -24,13 +24,8 @@ impl ControlledServer {
         let path = socket.to_str().expect("UTF-8");
         let exports = ["--nvme-tcp", "127.0.0.1:0", "--ctl", path, "--metrics", "127.0.0.1:0"];
         let mut server = Server::start(&[&[device][..], &exports].concat());
-        let mut line = || {
-            let mut line = String::new();
-            server.out.read_line(&mut line).expect("a line");
-            line.trim_end().to_owned()
-        };
-        assert_eq!(line(), format!("ctl {path}"));
-        let metrics = line();
+        assert_eq!(server.line(), format!("ctl {path}"));
+        let metrics = server.line();
         ControlledServer { server, _dir: dir, socket, metrics }
     }
 

@@ -1,8 +1,10 @@
 //! `zonal serve`.
-use crate::args::ZoneWriteArg;
-use clap::{ArgGroup, Args};
+use crate::args::{ZoneWriteArg, seconds};
+use clap::{ArgGroup, Args, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use tracing::Level;
+use zonal_host::control::log::{Format, LogOptions};
 use zonal_nvme::auth::{Group, Hash};
 
 /// Options of `zonal serve`.
@@ -38,9 +40,60 @@ pub struct ServeArgs {
     pub seed: u64,
     #[command(flatten)]
     pub control: ControlArgs,
-    /// Report connections and why they end on standard error
-    #[arg(short, long)]
+    #[command(flatten)]
+    pub log: LogArgs,
+    /// How long an interrupt (SIGINT, SIGTERM, SIGHUP) waits for I/O in flight before it ends the
+    /// server as a power loss would; a second interrupt does not wait
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
+    pub shutdown_timeout: f64,
+}
+
+/// Options of the log, which goes to standard error.
+#[derive(Args, Debug)]
+pub struct LogArgs {
+    /// Lines of text, or JSON objects
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+    /// The lowest level that is logged; `debug` has connections and why they end
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = LogLevel::Info)]
+    pub log_level: LogLevel,
+    /// The same as --log-level debug
+    #[arg(short, long, conflicts_with = "log_level")]
     pub verbose: bool,
+}
+
+/// `--log-format`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// `--log-level`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+impl LogArgs {
+    /// The log of a server, whose clients may cause any number of messages.
+    pub fn options(&self) -> LogOptions {
+        let format = match self.log_format {
+            LogFormat::Text => Format::Text,
+            LogFormat::Json => Format::Json,
+        };
+        let level = match self.log_level {
+            _ if self.verbose => Level::DEBUG,
+            LogLevel::Error => Level::ERROR,
+            LogLevel::Warn => Level::WARN,
+            LogLevel::Info => Level::INFO,
+            LogLevel::Debug => Level::DEBUG,
+        };
+        LogOptions { format, level, limited: true }
+    }
 }
 
 /// Options of the export over NVMe/TCP.

@@ -38,7 +38,7 @@ pub fn start(
     }
     let in_device = || format!("device {}", device.name);
     let queue = Arc::clone(&device.queue);
-    let notify = Arc::new(|what: &str| eprintln!("zonal: {what}"));
+    let notify = Arc::new(|what: &str| tracing::warn!("{what}"));
     let fs = ZoneFs::new(queue, options, notify).with_context(in_device)?;
     let workers = WorkerPool::start(Arc::new(fs), clock.clone(), args.fuse.threads.into())
         .with_context(in_device)?;

@@ -83,7 +83,7 @@ fn authentication(file: &Path, args: &ServeArgs) -> Result<AuthConfig> {
         auth.groups.clone_from(&options.dhchap_dhgroup);
     }
     if file.metadata().is_ok_and(|metadata| metadata.mode() & 0o077 != 0) {
-        eprintln!("zonal: {}: others on this machine can read the secrets", file.display());
+        tracing::warn!("{}: others on this machine can read the secrets", file.display());
     }
     Ok(auth)
 }
@@ -96,13 +96,11 @@ fn limits(args: &ServeArgs, clock: &RealClock) -> ServerConfig {
         max_host_connections: options.max_host_connections,
         io_queues: options.io_queues,
         clock: clock.clone(),
+        notify: Arc::new(|what| tracing::debug!("{what}")),
         ..ServerConfig::default()
     };
     if options.poll {
         config.waiting = WaitPolicy::Yield;
-    }
-    if args.verbose {
-        config.notify = Arc::new(|what| eprintln!("zonal: {what}"));
     }
     config
 }
@@ -117,13 +115,13 @@ fn warn(address: SocketAddr, authenticates: bool) {
         return;
     }
     if authenticates {
-        eprintln!(
-            "zonal: --nvme-tcp {address}: hosts authenticate, but there is no encryption: whoever is \
+        tracing::warn!(
+            "--nvme-tcp {address}: hosts authenticate, but there is no encryption: whoever is \
              on the way can read and change the data"
         );
     } else {
-        eprintln!(
-            "zonal: --nvme-tcp {address}: whoever reaches this address can read and write the \
+        tracing::warn!(
+            "--nvme-tcp {address}: whoever reaches this address can read and write the \
              devices; there is no authentication and no encryption"
         );
     }

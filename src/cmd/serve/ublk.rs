@@ -34,8 +34,8 @@ pub fn start(
          the device"
     );
     if options.recover && !device.is_persistent {
-        eprintln!(
-            "zonal: --recover: device {} is in the memory of this program: the next server has \
+        tracing::warn!(
+            "--recover: device {} is in the memory of this program: the next server has \
              empty zones, or zeroes, where the last one had data",
             device.name
         );
@@ -48,7 +48,7 @@ pub fn start(
         recover: options.recover,
         force_copy: options.copies,
         clock: clock.clone(),
-        notify: Arc::new(|what| eprintln!("zonal: {what}")),
+        notify: Arc::new(|what| tracing::info!("{what}")),
         ended: Arc::new(move |why| {
             // Without a receiver the server is already shutting down.
             let _ = events.send(Event::Failed(format!("ublk device: {why}")));

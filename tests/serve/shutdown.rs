@@ -1,0 +1,117 @@
+//! The end of `zonal serve` and `zonal run` while a device waits for an hour.
+use super::{SMALL, Server, fine, ran, zonal};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Longer than any of these tests takes, and shorter than the hour.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The image of a server whose reads take an hour, and a reader that waits for one.
+struct Stuck {
+    reader: Child,
+    image: String,
+    _dir: TempDir,
+}
+
+impl Stuck {
+    fn start(more: &[&str]) -> (Server, Self) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = |name| dir.path().join(name).to_str().expect("UTF-8").to_owned();
+        let (image, socket) = (path("disk.img"), path("ctl"));
+        fine(&["create", &image, "--profile", "null:zones=16,zone_size=1M,max_open=4,lba=4096"]);
+        let exports = ["--nvme-tcp", "127.0.0.1:0", "--ctl", &socket];
+        let mut server = Server::start(&[&[image.as_str()][..], &exports, more].concat());
+        server.line();
+        let write = "--rw=write --bs=4k --size=1M --io_size=64k --zonemode=zbd --end_fsync=1";
+        fine(&job(&server.address, write));
+        fine(&["ctl", &socket, "fault", "add", "delay=read,time=3600s"]);
+        let read = job(&server.address, "--rw=read --bs=4k --size=1M --zonemode=zbd");
+        let reader = zonal(&read).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let reader = reader.expect("the program starts");
+        let faults = || fine(&["ctl", &socket, "fault"]);
+        wait_until(|| !faults().ends_with(": 0 commands\n"));
+        (server, Stuck { reader, image, _dir: dir })
+    }
+
+    /// What was flushed is there, and the image is not locked.
+    fn is_left_as_by_a_power_loss(mut self) {
+        self.reader.kill().expect("it runs");
+        self.reader.wait().expect("it ends");
+        let (code, out, err) = ran(&["check", &self.image]);
+        assert_eq!(code, 0, "{out}{err}");
+        let zones = fine(&["zone", "report", "-c", "1", &self.image]);
+        assert!(zones.contains("wptr 0x000080"), "64 KiB were flushed: {zones}");
+    }
+}
+
+fn job<'a>(device: &'a str, options: &'a str) -> Vec<&'a str> {
+    let own = ["run", "--device", device, "--eta", "never", "--name=a"];
+    own.into_iter().chain(options.split(' ')).collect()
+}
+
+#[track_caller]
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "it does not come about");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn second_signal_ends_a_server_that_waits_for_its_device() {
+    let (server, stuck) = Stuck::start(&["--shutdown-timeout", "3600"]);
+    server.signal(Signal::TERM);
+    std::thread::sleep(Duration::from_millis(300));
+    let (code, _, err) = server.end_within(PATIENCE, Signal::TERM);
+    assert_eq!((code, err.as_str()), (Some(128 + 15), ""));
+    stuck.is_left_as_by_a_power_loss();
+}
+
+#[test]
+fn shutdown_timeout_ends_a_server_that_waits_for_its_device() {
+    let (server, stuck) = Stuck::start(&["--shutdown-timeout", "0.5"]);
+    let (code, _, err) = server.end_within(PATIENCE, Signal::INT);
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("still waiting 0.5 s after an interrupt"), "{err}");
+    stuck.is_left_as_by_a_power_loss();
+}
+
+#[test]
+fn second_interrupt_ends_a_run_whose_device_waits() {
+    let run = zonal(&[
+        "run",
+        "--device=null:zones=4,zone_size=1M,latency=3600s",
+        "--name=a",
+        "--rw=read",
+        "--bs=4k",
+    ])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::null())
+    .spawn();
+    let mut run = run.expect("the program starts");
+    let mut out = BufReader::new(run.stdout.take().expect("a pipe"));
+    out.read_line(&mut String::new()).expect("the line before the jobs");
+    std::thread::sleep(Duration::from_millis(300));
+    let interrupt = |run: &Child| kill_process(Pid::from_child(run), Signal::INT).expect("it runs");
+    interrupt(&run);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(run.try_wait().expect("a child").is_none(), "it waits for I/O in flight");
+    interrupt(&run);
+    let mut code = None;
+    wait_until(|| {
+        code = run.try_wait().expect("a child");
+        code.is_some()
+    });
+    assert_eq!(code.and_then(|status| status.code()), Some(128 + 2));
+}
+
+#[test]
+fn signal_ends_an_idle_server_at_once() {
+    let server = Server::start(&[SMALL, "--nvme-tcp", "127.0.0.1:0"]);
+    let (code, out, err) = server.end_within(PATIENCE, Signal::HUP);
+    assert_eq!((code, out.as_str()), (Some(0), ""), "{err}");
+}
