@@ -38,7 +38,8 @@ fn reconnects_leave_nothing_behind(server: &Server, cycles: u32) {
     run(cycles / 4);
     let last = server.idle_usage();
     println!("{cycles} cycles: at first {first:?}, at last {last:?}");
-    assert_eq!(last.descriptors, first.descriptors, "descriptors");
+    // A queue that had not ended when the next one began makes one more hardware queue, which is kept.
+    assert!(last.descriptors <= first.descriptors + 4, "descriptors are not closed");
     let grown = last.resident_kib.saturating_sub(first.resident_kib);
     assert!(grown < 2048, "{grown} KiB more after {cycles} cycles");
     // Time of the processor, which other processes do not use up.
@@ -85,8 +86,10 @@ fn connections_in_the_name_of_a_host_do_not_count_against_it() {
 #[test]
 fn idle_connections_keep_nobody_out() {
     let server = Server::start(&[NULL]);
-    let _silent: Vec<_> = (0..254).map(|_| server.target.open().expect("a connection")).collect();
+    let silent: Vec<_> = (0..254).map(|_| server.target.open().expect("a connection")).collect();
     server.assert_serves("");
+    let open = silent.into_iter().filter_map(|mut client| client.is_open().then_some(())).count();
+    assert!(open <= 64, "{open} are open");
     let _mute: Vec<_> = (0..254).map(|_| server.target.initialized().expect("ICResp")).collect();
     server.assert_serves("");
     let discovery = || {

@@ -65,6 +65,18 @@ fn given_paths(attribute: TokenStream, found: &mut Vec<String>) {
     }
 }
 
+/// A path from the root, of one that is given from a folder.
+fn resolved(folder: &str, path: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').collect();
+    for part in path.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
 /// Files that no crate root reaches by `mod`.
 pub fn orphans(files: &[(String, String)], roots: &[String]) -> Vec<String> {
     let mut left: BTreeSet<&str> = files.iter().map(|(path, _)| path.as_str()).collect();
@@ -79,7 +91,7 @@ pub fn orphans(files: &[(String, String)], roots: &[String]) -> Vec<String> {
         for (names, given) in declarations(text) {
             let module = format!("{own}/{}", names.join("/"));
             let by_place = [format!("{module}.rs"), format!("{module}/mod.rs")];
-            let given = given.into_iter().map(|path| format!("{folder}/{path}"));
+            let given = given.into_iter().map(|path| resolved(folder, &path));
             let candidates = given.chain(by_place);
             let reached = candidates.filter(|name| left.contains(name.as_str()));
             waiting.extend(reached.map(|name| (name, false)));
@@ -99,7 +111,11 @@ mod tests {
                 "src/lib.rs",
                 "mod a;\nmod b { mod c; }\n#[cfg_attr(x, path = \"other/d.rs\")]\nmod d;\n",
             ),
-            file("src/a.rs", "#[cfg(test)]\nmod tests;\n// mod gone;\n"),
+            file(
+                "src/a.rs",
+                "#[cfg(test)]\nmod tests;\n// mod gone;\n#[path = \"../shared/mod.rs\"]\nmod shared;\n",
+            ),
+            file("shared/mod.rs", ""),
             file("src/a/tests.rs", ""),
             file("src/b/c/mod.rs", "cfg! { mod deep; }"),
             file("src/b/c/deep.rs", ""),

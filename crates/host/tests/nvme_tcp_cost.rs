@@ -128,7 +128,7 @@ fn connections_cost_little_before_authentication() {
     let message = cost(&served, &message, 128 + 24);
     println!(
         "bytes: {silent} silent, {unfinished} before the end of Connect, {unauthenticated} \
-              after Connect, {message} in the midst of authentication"
+              after Connect, {message} during authentication"
     );
     assert!(silent <= 16 << 10 && unfinished <= 16 << 10, "before Connect");
     assert!(unauthenticated <= 64 << 10 && message <= 64 << 10, "before authentication");

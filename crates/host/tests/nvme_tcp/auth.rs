@@ -1,5 +1,5 @@
 //! Hosts and controllers that authenticate.
-use crate::support::{HOST, Host, Raw, Served, ZONED, pattern};
+use crate::support::{HOST, Host, Served, ZONED, pattern};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,7 +122,9 @@ fn host_that_does_not_authenticate_in_time_is_disconnected() {
     let auth_timeout = Duration::from_millis(50);
     let config = ServerConfig { auth_timeout, ..ServerConfig::default() };
     let served = served(&files.path("one-way"), config);
-    let mut raw = Raw::admin(&served, Digests::default(), 0);
-    assert_eq!(raw.rest(), [0; 0], "nothing but the end");
+    let mut fake = served.admin(Digests::default(), 0);
+    let before = fake.answers.clone();
+    assert!(fake.is_closed());
+    assert_eq!(fake.answers, before, "nothing but the end");
     served.wait_for_connections(0);
 }

@@ -1,5 +1,7 @@
 //! NVMe/TCP on the loopback: both ends, and misbehaving peers.
 mod auth;
+#[path = "../../../../tests/hostile/mod.rs"]
+mod hostile;
 mod limits;
 mod loopback;
 mod paths;

@@ -1,7 +1,7 @@
 //! Misbehaving peers lose their own connection and no other.
-use crate::support::{
-    NQN, Raw, Served, ZONED, connect, connect_to, pattern, read, report, wait_until,
-};
+use crate::hostile::{Client, Connect, connect_pdu};
+use crate::support::{HOST, NQN, Served, ZONED, pattern, read, report, wait_until};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
@@ -9,9 +9,10 @@ use zerocopy::FromBytes;
 use zonal_blk::{Bio, Buf, Op, Sector, Status};
 use zonal_host::backend::nvme_tcp::{Address, ConnectError, NvmeTcpDevice};
 use zonal_host::frontend::nvme_tcp::ServerConfig;
+use zonal_nvme::NvmeStatus;
 use zonal_nvme::tcp::{Digests, FatalError, Pdu, Role};
 use zonal_nvme::wire::admin::LogCommand;
-use zonal_nvme::wire::fabrics::{CNTLID_ANY, DISCOVERY_NQN};
+use zonal_nvme::wire::fabrics::DISCOVERY_NQN;
 use zonal_nvme::wire::log::DiscoveryEntry;
 use zonal_nvme::wire::opcode::{AdminOpcode, IoOpcode, LogId};
 use zonal_nvme::wire::{Sgl, Sqe, text};
@@ -19,9 +20,12 @@ use zonal_nvme::wire::{Sgl, Sqe, text};
 const NONE: Digests = Digests { header: false, data: false };
 const BOTH: Digests = Digests { header: true, data: true };
 
-/// C2HTermReq with a fatal error status.
-fn is_termination(bytes: &[u8], fatal: FatalError) -> bool {
-    bytes.len() >= 24 && bytes[0] == 3 && bytes[8] == fatal as u8
+/// Checks that the server closes the connection without a word after its response to Connect.
+#[track_caller]
+fn assert_ends_silently(client: &mut Client) {
+    let before = client.answers.clone();
+    assert!(client.is_closed());
+    assert_eq!(client.answers, before);
 }
 
 #[test]
@@ -38,7 +42,7 @@ fn malformed_bytes_close_their_connection_only() {
         ("second ICReq", NONE, FatalError::Sequence),
         ("data for nothing", NONE, FatalError::HeaderField),
     ] {
-        let mut raw = Raw::admin(&served, digests, 0);
+        let mut raw = served.admin(digests, 0);
         let bytes = match what {
             "garbage" => vec![0xff; 4096],
             "header digest" => {
@@ -48,7 +52,7 @@ fn malformed_bytes_close_their_connection_only() {
             }
             "length" => {
                 // 4 GiB of data in a capsule.
-                let mut bytes = raw.bytes(&connect(0, CNTLID_ANY, 0));
+                let mut bytes = raw.bytes(&connect_pdu(NQN, &Connect::default()));
                 bytes[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
                 bytes.truncate(72);
                 bytes
@@ -59,9 +63,9 @@ fn malformed_bytes_close_their_connection_only() {
                 raw.bytes(&Pdu::HostData { cid: 1, ttag: 1, offset: 0, last: true, data })
             }
         };
-        raw.stream.write_all(&bytes).unwrap();
-        let rest = raw.rest();
-        assert!(is_termination(&rest, fatal), "{what}: {:?}", rest.get(..16));
+        raw.send_bytes(&bytes).unwrap();
+        assert!(raw.is_closed(), "{what}");
+        assert_eq!(raw.answers.terminations, BTreeMap::from([(fatal as u16, 1)]), "{what}");
         assert_eq!(host.read(0, 8).status, Status::Ok, "{what}");
     }
     for begin in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 128]] {
@@ -77,21 +81,20 @@ fn malformed_bytes_close_their_connection_only() {
 #[test]
 fn wrong_data_digest_fails_the_command_only() {
     let served = Served::new(ZONED);
-    let mut raw = Raw::new(&served, BOTH);
-    let mut bytes = raw.bytes(&connect(0, CNTLID_ANY, 0));
+    let mut raw = served.target().open().unwrap();
+    raw.initialize(BOTH).unwrap();
+    let mut bytes = raw.bytes(&connect_pdu(NQN, &Connect::default()));
     *bytes.last_mut().unwrap() ^= 1;
-    raw.stream.write_all(&bytes).unwrap();
-    // A response with Transient Transport Error; a connection without a queue is of no use then.
-    let response = raw.rest();
-    assert_eq!(response[0], 5);
-    assert_eq!(u16::from_le_bytes([response[22], response[23]]) >> 1 & 0xff, 0x22);
+    raw.send_bytes(&bytes).unwrap();
+    // A connection without a queue is of no use then.
+    assert!(raw.is_closed());
+    assert_eq!(raw.answers.responses, BTreeMap::from([(NvmeStatus::TRANSPORT.0, 1)]));
 }
 
 #[test]
 fn silent_host_is_disconnected_after_its_keep_alive_timeout() {
     let served = Served::new(ZONED);
-    let mut raw = Raw::admin(&served, NONE, 100);
-    assert!(raw.rest().is_empty(), "it ends without a word");
+    assert_ends_silently(&mut served.admin(NONE, 100));
     served.wait_for_connections(0);
 }
 
@@ -102,10 +105,10 @@ fn connection_without_connect_is_closed() {
     let mut silent = served.stream();
     let mut half = served.stream();
     half.write_all(&[0, 0, 128]).unwrap();
-    let mut initialized = Raw::new(&served, NONE);
+    let mut initialized = served.target().initialized().unwrap();
     assert_eq!(silent.read(&mut [0]).unwrap(), 0);
     assert_eq!(half.read(&mut [0]).unwrap(), 0);
-    initialized.rest();
+    assert_ends_silently(&mut initialized);
     served.wait_for_connections(0);
 }
 
@@ -115,12 +118,10 @@ fn host_that_takes_no_data_is_disconnected_and_costs_little() {
     let served = Served::with(ZONED, ServerConfig { peer_timeout, ..ServerConfig::default() });
     let host = served.host("");
     let before = served.server.connections();
-    let mut admin = Raw::admin(&served, NONE, 0);
-    admin.enable();
-    let mut slow = Raw::queue(&served, 2);
+    let (admin, mut slow) = served.target().queues(HOST).unwrap();
     // 32 reads of 1 MiB, of which the socket's buffers take some.
     let reads: Vec<u8> = (0..32).flat_map(|cid| slow.bytes(&read(cid, 256))).collect();
-    slow.stream.write_all(&reads).unwrap();
+    slow.send_bytes(&reads).unwrap();
     served.wait_for_connections(before + 1);
     drop((admin, host));
     served.wait_for_connections(0);
@@ -129,11 +130,9 @@ fn host_that_takes_no_data_is_disconnected_and_costs_little() {
 #[test]
 fn io_queues_are_closed_with_the_admin_queue() {
     let served = Served::new(ZONED);
-    let mut admin = Raw::admin(&served, NONE, 0);
-    admin.enable();
-    let mut queue = Raw::queue(&served, 1);
+    let (admin, mut queue) = served.target().queues(HOST).unwrap();
     drop(admin);
-    assert!(queue.rest().is_empty());
+    assert_ends_silently(&mut queue);
     served.wait_for_connections(0);
 }
 
@@ -147,10 +146,8 @@ fn host_that_disconnects_with_io_in_flight_blocks_no_zone() {
         let bio = Bio::write(Sector(0), Buf::from(&pattern(4096, 0)[..]), 0);
         Bio { op: Op::ZoneAppend, ..bio }
     };
-    for cntlid in 2..8 {
-        let mut admin = Raw::admin(&served, NONE, 0);
-        admin.enable();
-        let mut queue = Raw::queue(&served, cntlid);
+    for _ in 0..6 {
+        let (_admin, mut queue) = served.target().queues(HOST).unwrap();
         let appends: Vec<u8> = (0..16)
             .flat_map(|cid| {
                 let mut sqe = Sqe::new(IoOpcode::ZONE_APPEND.0, cid, 1);
@@ -159,7 +156,7 @@ fn host_that_disconnects_with_io_in_flight_blocks_no_zone() {
                 queue.bytes(&Pdu::Command { sqe, data: vec![1; 4096].into() })
             })
             .collect();
-        queue.stream.write_all(&appends).unwrap();
+        queue.send_bytes(&appends).unwrap();
         // The plug of the zone has writes of both.
         (0..4).for_each(|_| host.submit(append()));
         drop(queue);
@@ -173,18 +170,17 @@ fn host_that_disconnects_with_io_in_flight_blocks_no_zone() {
 #[test]
 fn discovery_log_has_the_address_of_the_subsystem() {
     let served = Served::new(ZONED);
-    let mut raw = Raw::new(&served, NONE);
-    raw.send(&connect_to(DISCOVERY_NQN, 0, CNTLID_ANY, 0));
-    raw.receive(24);
-    raw.enable();
+    let mut raw = served.target().initialized().unwrap();
+    raw.connect(DISCOVERY_NQN, &Connect::default()).unwrap();
+    raw.enable().unwrap();
     let mut log = LogCommand::zeroed();
     (log.opcode, log.flags) = (AdminOpcode::GET_LOG_PAGE.0, 0x40);
     (log.lid, log.numdl) = (LogId::DISCOVERY.0, (2048 / 4 - 1).into());
     log.dptr = Sgl::transport(2048);
-    raw.send(&Pdu::Command { sqe: log.into(), data: Vec::new().into() });
-    let answer = raw.receive(24 + 2048);
-    assert_eq!(answer[24 + 8], 1, "one entry");
-    let entry = DiscoveryEntry::read_from_bytes(&answer[24 + 1024..]).unwrap();
+    raw.send(&Pdu::Command { sqe: log.into(), data: Vec::new().into() }).unwrap();
+    let Ok(Pdu::ControllerData { data, .. }) = raw.receive() else { panic!("no data") };
+    assert_eq!(data.bytes[8], 1, "one entry");
+    let entry = DiscoveryEntry::read_from_bytes(&data.bytes[1024..]).unwrap();
     assert_eq!((entry.transport, entry.family, entry.subsystem_type), (3, 1, 2));
     let (ip, port) = (text(&entry.address).unwrap(), text(&entry.service).unwrap());
     assert_eq!(format!("{ip}:{port}"), served.server.address().to_string());
@@ -194,9 +190,10 @@ fn discovery_log_has_the_address_of_the_subsystem() {
 #[test]
 fn termination_by_the_host_is_reported() {
     let served = Served::new(ZONED);
-    let mut raw = Raw::admin(&served, NONE, 0);
-    raw.send(&Pdu::Terminate { sender: Role::Host, status: 1, information: 0, header: vec![0; 8] });
-    assert!(raw.rest().is_empty());
+    let mut raw = served.admin(NONE, 0);
+    let (sender, header) = (Role::Host, vec![0; 8]);
+    raw.send(&Pdu::Terminate { sender, status: 1, information: 0, header }).unwrap();
+    assert_ends_silently(&mut raw);
     served.wait_for_connections(0);
 }
 

@@ -1,9 +1,8 @@
-//! A server, devices connected to it, and a raw connection.
-use std::io::{Read, Write};
+//! A server, devices connected to it, and hosts that send what they like.
+use crate::hostile::{Client, Connect, Target};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
-use zerocopy::IntoBytes;
 use zonal_blk::{
     Bio, Buf, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector, Zone, ZoneNo,
 };
@@ -12,13 +11,9 @@ use zonal_host::backend::nvme_tcp::{Address, ConnectError, NvmeTcpDevice};
 use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
 use zonal_nvme::auth::AuthConfig;
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
-use zonal_nvme::tcp::{Digests, Format, Initialize, Payload, Pdu, encode};
-use zonal_nvme::wire::fabrics::{
-    CNTLID_ANY, ConnectCommand, ConnectData, Property, PropertyCommand,
-};
-use zonal_nvme::wire::opcode::{FABRICS, FabricsType, IoOpcode};
-use zonal_nvme::wire::queue::PSDT_SGL;
-use zonal_nvme::wire::{Sgl, Sqe, terminated};
+use zonal_nvme::tcp::{Digests, Payload, Pdu};
+use zonal_nvme::wire::opcode::IoOpcode;
+use zonal_nvme::wire::{Sgl, Sqe};
 
 pub const NQN: &str = "nqn.2026-11.org.example:zns";
 pub const HOST: &str = "nqn.2026-11.org.example:host";
@@ -129,6 +124,21 @@ impl Served {
         wait_until(|| self.server.connections() == count);
     }
 
+    /// For hosts that misbehave.
+    pub fn target(&self) -> Target {
+        Target { address: self.server.address(), nqn: NQN.to_owned() }
+    }
+
+    /// An admin queue of a host that may misbehave.
+    pub fn admin(&self, digests: Digests, kato: u32) -> Client {
+        let mut client = self.target().open().expect("a connection");
+        client.initialize(digests).expect("ICResp");
+        let connect = Connect { hostnqn: HOST, kato, ..Connect::default() };
+        let cqe = client.connect(NQN, &connect).expect("an answer");
+        assert!(cqe.status().is_success(), "{:?}", cqe.status());
+        client
+    }
+
     pub fn stream(&self) -> TcpStream {
         let stream = TcpStream::connect(self.server.address()).expect("it listens");
         stream.set_read_timeout(Some(LONG)).expect("a timeout");
@@ -218,96 +228,6 @@ pub fn report(device: &dyn Device) -> Vec<Zone> {
 pub fn pattern(len: usize, seed: u64) -> Vec<u8> {
     let word = |at: u64| (at ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
     (0..len as u64 / 8).flat_map(word).collect()
-}
-
-/// A host that sends raw bytes.
-pub struct Raw {
-    pub stream: TcpStream,
-    pub format: Format,
-}
-
-impl Raw {
-    /// Initialized, not connected to a queue.
-    pub fn new(served: &Served, digests: Digests) -> Self {
-        let mut raw = Raw { stream: served.stream(), format: Format::default() };
-        raw.send(&Pdu::IcReq(Initialize { digests, ..Initialize::default() }));
-        raw.receive(128);
-        raw.format = Format { digests, alignment: 0 };
-        raw
-    }
-
-    /// With an admin queue.
-    pub fn admin(served: &Served, digests: Digests, kato: u32) -> Self {
-        let mut raw = Raw::new(served, digests);
-        raw.send(&connect(0, CNTLID_ANY, kato));
-        let digest = if digests.header { 4 } else { 0 };
-        let response = raw.receive(24 + digest);
-        assert_eq!(response[22..24], [0, 0], "success");
-        raw
-    }
-
-    /// With I/O queue 1 of an enabled controller.
-    pub fn queue(served: &Served, cntlid: u16) -> Self {
-        let mut raw = Raw::new(served, Digests::default());
-        raw.send(&connect(1, cntlid, 0));
-        assert_eq!(raw.receive(24)[22..24], [0, 0], "success");
-        raw
-    }
-
-    /// Enables the controller: Property Set of CC.
-    pub fn enable(&mut self) {
-        let mut command = PropertyCommand::zeroed();
-        (command.opcode, command.fctype) = (FABRICS, FabricsType::PROPERTY_SET.0);
-        (command.offset, command.value) = (Property::CC.0.into(), 0x46_0061.into());
-        self.send(&Pdu::Command { sqe: command.into(), data: Payload::default() });
-        assert_eq!(self.receive(24)[22..24], [0, 0], "success");
-    }
-
-    pub fn send(&mut self, pdu: &Pdu) {
-        let bytes = self.bytes(pdu);
-        self.stream.write_all(&bytes).expect("the server receives");
-    }
-
-    pub fn bytes(&self, pdu: &Pdu) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        encode(pdu, self.format, &mut bytes);
-        bytes
-    }
-
-    pub fn receive(&mut self, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        self.stream.read_exact(&mut bytes).expect("an answer");
-        bytes
-    }
-
-    /// All bytes up to the end of the connection, which must be closed.
-    #[track_caller]
-    pub fn rest(&mut self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        match self.stream.read_to_end(&mut bytes) {
-            Ok(_) => {}
-            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset),
-        }
-        bytes
-    }
-}
-
-pub fn connect(qid: u16, cntlid: u16, kato: u32) -> Pdu {
-    connect_to(NQN, qid, cntlid, kato)
-}
-
-pub fn connect_to(nqn: &str, qid: u16, cntlid: u16, kato: u32) -> Pdu {
-    let mut command = ConnectCommand::zeroed();
-    (command.opcode, command.flags) = (FABRICS, PSDT_SGL);
-    command.fctype = FabricsType::CONNECT.0;
-    (command.qid, command.sqsize, command.kato) = (qid.into(), 31.into(), kato.into());
-    command.dptr = Sgl::in_capsule(1024);
-    let mut data = ConnectData::zeroed();
-    data.host_id = [9; 16];
-    data.cntlid = cntlid.into();
-    data.subnqn = terminated(nqn);
-    data.hostnqn = terminated(HOST);
-    Pdu::Command { sqe: command.into(), data: data.as_bytes().to_vec().into() }
 }
 
 /// A read of `blocks` from the start.

@@ -6,6 +6,7 @@ mod connect;
 mod io;
 mod network;
 mod sequence;
+mod stages;
 mod status;
 mod support;
 mod zones;

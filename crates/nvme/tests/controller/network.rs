@@ -23,7 +23,7 @@ use zonal_nvme::{
 };
 
 /// Lets hosts connect to one subsystem.
-pub struct Anybody(Arc<Subsystem>);
+pub struct Anybody(pub Arc<Subsystem>);
 
 impl Admission for Anybody {
     fn admit(&mut self, hostnqn: &str) -> Result<(), Refusal> {

@@ -163,8 +163,7 @@ impl Connection {
             Some(queue) => format!("{peer}: {queue}: {reason}"),
             None => format!("{peer}: {reason}"),
         });
-        // Others wait for the thread that serves this one before Connect; what it has to say then
-        // fits an empty socket.
+        // Before Connect others wait for this thread, and what is sent then fits an empty socket.
         let patience = if self.is_connected() { FLUSH_TIMEOUT } else { Duration::ZERO };
         let begin = Instant::now();
         while self.socket.unsent(self.session.output()) > 0 {

@@ -57,7 +57,7 @@ impl Default for ServerConfig {
             io_queues: 32,
             init_timeout: Duration::from_secs(5),
             peer_timeout: Duration::from_secs(10),
-            auth_timeout: Duration::from_secs(20),
+            auth_timeout: Duration::from_secs(30),
             discovery_timeout: Duration::from_secs(30),
             waiting: WaitPolicy::default(),
             clock: RealClock::start(),
