@@ -4,7 +4,7 @@ use super::namespace::append_shift;
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD};
 use super::{
     CRITICAL_TEMPERATURE, ERROR_ENTRIES, IN_CAPSULE, KAS, MAX_EVENT_REQUESTS, MAX_NAMESPACES,
-    MAX_QUEUE, MDTS, VERSION, WARNING_TEMPERATURE, logs,
+    MAX_QUEUE, VERSION, WARNING_TEMPERATURE, logs,
 };
 use crate::NvmeStatus;
 use crate::wire::admin::IdentifyCommand;
@@ -105,7 +105,7 @@ fn identify_controller(controller: &Controller) -> IdentifyController {
     id.fr = padded(&config.firmware);
     id.subnqn = terminated(&config.nqn);
     id.cmic = 1 << 1;
-    id.mdts = MDTS;
+    id.mdts = subsystem.mdts();
     id.cntlid = controller.cntlid().into();
     id.ver = VERSION.into();
     id.oaes = logs::events(discovery).into();

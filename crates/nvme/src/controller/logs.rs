@@ -2,7 +2,7 @@
 use super::TEMPERATURE;
 use super::admin::Controller;
 use super::async_events::EventType;
-use super::response::{CommandOutput, CommandResult, INVALID_FIELD};
+use super::response::{CommandOutput, CommandResult, INVALID_FIELD, zeroes};
 use crate::NvmeStatus;
 use crate::wire::admin::{LogCommand, RETAIN_EVENT, notice};
 use crate::wire::log::{DiscoveryEntry, DiscoveryHeader, EffectsLog, SmartLog, effect};
@@ -11,9 +11,6 @@ use crate::wire::queue::NSID_ALL;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::IntoBytes;
 use zonal_blk::Sector;
-
-/// Maximum length of a Get Log Page transfer in bytes.
-const MAX_LENGTH: u64 = 1 << 20;
 
 /// The asynchronous events that a controller supports (OAES).
 pub(super) fn events(discovery: bool) -> u32 {
@@ -27,7 +24,7 @@ pub(super) fn events(discovery: bool) -> u32 {
 /// Executes Get Log Page (Base section 5.16).
 pub(super) fn page(controller: &Controller, command: &LogCommand) -> CommandResult {
     let (offset, len) = (command.offset.get(), command.length());
-    if offset % 4 != 0 || len > MAX_LENGTH {
+    if offset % 4 != 0 || len > 4096 << controller.subsystem.mdts() {
         return Err(INVALID_FIELD);
     }
     let page = full_page(controller, command)?;
@@ -36,9 +33,9 @@ pub(super) fn page(controller: &Controller, command: &LogCommand) -> CommandResu
         return Err(INVALID_FIELD);
     }
     // Beyond the end of the page are zeroes.
-    let len = usize::try_from(len).expect("MAX_LENGTH fits");
-    let mut data = page[offset..].to_vec();
-    data.resize(len, 0);
+    let mut data = zeroes(usize::try_from(len).expect("MDTS fits"))?;
+    let there = data.len().min(page.len() - offset);
+    data[..there].copy_from_slice(&page[offset..offset + there]);
     Ok(CommandOutput::data(data))
 }
 

@@ -57,5 +57,7 @@ const WARNING_TEMPERATURE: u16 = 343;
 const CRITICAL_TEMPERATURE: u16 = 353;
 /// log2 of the longest transfer in units of 4 KiB (MDTS): 1 MiB.
 const MDTS: u8 = 8;
+/// The same of discovery controllers, which anybody can reach: 16 KiB.
+const DISCOVERY_MDTS: u8 = 2;
 /// Data that a command capsule may carry, in bytes.
 pub const IN_CAPSULE: u32 = 16 << 10;

@@ -62,6 +62,17 @@ impl CommandOutput {
     }
 }
 
+/// Zeroes for the host, as many as it chose.
+///
+/// # Errors
+/// There is no memory for them.
+pub(super) fn zeroes(len: usize) -> Result<Vec<u8>, NvmeStatus> {
+    let mut data = Vec::new();
+    data.try_reserve_exact(len).map_err(|_| NvmeStatus::INTERNAL)?;
+    data.resize(len, 0);
+    Ok(data)
+}
+
 /// The result of a command that completes immediately.
 pub(super) type CommandResult = Result<CommandOutput, NvmeStatus>;
 

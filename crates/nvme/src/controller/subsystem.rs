@@ -1,8 +1,8 @@
 //! An NVM subsystem: its namespaces and controllers.
-use super::MAX_NAMESPACES;
 use super::association::Association;
 use super::namespace::Namespace;
 use super::queue_auth::QueueAuth;
+use super::{DISCOVERY_MDTS, MAX_NAMESPACES, MDTS};
 use crate::auth::{AuthConfig, ControllerAuth};
 use crate::wire::fabrics::DISCOVERY_NQN;
 use crate::wire::log::DiscoveryEntry;
@@ -170,6 +170,11 @@ impl Subsystem {
 
     pub(super) fn is_discovery(&self) -> bool {
         self.state().discovery.is_some()
+    }
+
+    /// MDTS of its controllers.
+    pub(super) fn mdts(&self) -> u8 {
+        if self.is_discovery() { DISCOVERY_MDTS } else { MDTS }
     }
 
     /// The generation and the entries of a discovery log.

@@ -127,6 +127,10 @@ fn discovery_log_lists_subsystems_and_its_change_is_an_event() {
 
     let id: IdentifyController = host.identify(Cns::CONTROLLER, 0, 0).fine().structure();
     assert_eq!((id.cntrltype, text(&id.subnqn)), (2, Some(DISCOVERY_NQN)));
+    assert_eq!(id.mdts, 2, "16 KiB for whoever asks");
+    host.log(LogId::DISCOVERY, 0, 0, 16 << 10, 0).fine();
+    let longer = host.log(LogId::DISCOVERY, 0, 0, (16 << 10) + 4, 0);
+    assert_eq!(longer.status, NvmeStatus::INVALID_FIELD);
     host.set_feature(FeatureId::ASYNC_EVENT, 0x8000_0000, &[]).fine();
     let header: DiscoveryHeader = host.log(LogId::DISCOVERY, 0, 0, 1024, 0).fine().structure();
     assert_eq!((header.generation.get(), header.count.get()), (1, 1));

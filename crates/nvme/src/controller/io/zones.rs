@@ -4,7 +4,7 @@ use super::pending::CompletionKind;
 use super::{CommandOutput, Namespace, Submission};
 use crate::NvmeStatus;
 use crate::controller::MDTS;
-use crate::controller::response::INVALID_FIELD;
+use crate::controller::response::{INVALID_FIELD, zeroes};
 use crate::wire::zone::{
     Filter, NO_WRITE_POINTER, ReceiveAction, ReportHeader, SELECT_ALL, SEQUENTIAL_WRITE_REQUIRED,
     SendAction, ZoneDescriptor, ZoneReceive, ZoneSend,
@@ -160,20 +160,23 @@ pub(super) fn management_receive(
     let len = usize::try_from(len).expect("MAX_REPORT fits");
     let room = (len - ReportHeader::SIZE) / ZoneDescriptor::SIZE;
     let partial = command.partial & 1 != 0;
-    let mut data = ReportHeader::zeroed().as_bytes().to_vec();
+    let mut data = zeroes(len)?;
+    let descriptors = &mut data[ReportHeader::SIZE..];
     let (mut matching, mut listed) = (0u64, 0);
     for_each_zone(namespace, first, |zone| {
         if filter.lists(zone.cond) == Some(true) {
             matching += 1;
             if listed < room {
+                let place = listed * ZoneDescriptor::SIZE;
+                let descriptor = describe(namespace, zone);
+                descriptors[place..place + ZoneDescriptor::SIZE]
+                    .copy_from_slice(descriptor.as_bytes());
                 listed += 1;
-                data.extend_from_slice(describe(namespace, zone).as_bytes());
             }
         }
         if partial && listed == room { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     let nr_zones = if partial { listed as u64 } else { matching };
     data[..8].copy_from_slice(&nr_zones.to_le_bytes());
-    data.resize(len, 0);
     Ok(Submission::Done(CommandOutput::data(data)))
 }
