@@ -1,4 +1,5 @@
-//! A batch that goes to an idle scheduler and a device with room for it: sorted on the spot.
+//! A batch that comes to an idle scheduler and a device with room for all of it: sorted by the
+//! channel.
 //!
 //! Sorts requests of one direction and one priority class into the order in which mq-deadline would
 //! dispatch them if it had just these: ascending from where this channel's last batch ended, then
@@ -28,7 +29,7 @@ pub(super) struct Batch {
     requests: Requests,
     /// Sector and place in the batch.
     keys: [u64; LONGEST],
-    /// What came when the batch was full.
+    /// Requests beyond the longest batch that is sorted.
     rest: Vec<Box<Request>>,
 }
 
@@ -102,8 +103,8 @@ impl Batch {
         std::mem::take(&mut self.len)
     }
 
-    /// Empties the batch in mq-deadline's order, from `latest_pos` on. Returns where that leads to
-    /// and the number of requests that went on merged behind another.
+    /// Empties the batch in mq-deadline's order, from `latest_pos` on. Returns the position that it
+    /// ends at and the number of requests that were merged behind another.
     #[inline]
     pub(super) fn drain_sorted(
         &mut self,
@@ -139,10 +140,10 @@ fn any_mergeable(keys: &[u64], limit: MergeLimit) -> bool {
     gaps.fold(0, |any, gap| any | gap.wrapping_sub(reach)) >> 63 != 0
 }
 
-/// The ways up through sorted keys: first from a given place to the end; then, as often as
-/// something is left, from the oldest of that to where the way before began. The oldest of a
+/// The ascending sweeps over sorted keys: the first goes from `from` to the end; then, while keys
+/// are left, the next goes from the oldest of them to where the one before began. The oldest of a
 /// prefix is the last key in it that is older than all before it, so one pass finds where all
-/// ways begin. It has no branch that the order of the keys decides: on random sectors that would
+/// sweeps begin. It has no branch that the order of the keys decides: on random sectors that would
 /// cost more than the sort.
 fn ascending_sweeps(keys: &[u64], from: usize) -> impl Iterator<Item = &[u64]> {
     let mut starts = [0u8; LONGEST + 1];
@@ -162,7 +163,7 @@ fn ascending_sweeps(keys: &[u64], from: usize) -> impl Iterator<Item = &[u64]> {
     })
 }
 
-/// The same with neighbours merged. Returns where the order led and how many were merged.
+/// The same with neighbours merged. Returns the last position and the number of merged requests.
 fn send_merged(
     requests: &mut Requests,
     keys: &[u64],
@@ -172,7 +173,7 @@ fn send_merged(
     mut send: impl FnMut(Box<Request>),
 ) -> (u64, u64) {
     let (mut end_pos, mut merged) = (0, 0);
-    // All that is left lies before `left`: a way up takes everything from where it begins.
+    // All that is left lies before `left`: a sweep takes everything from where it begins.
     let mut left = keys.len();
     while left > 0 {
         if from >= left {

@@ -1,19 +1,20 @@
-//! What the channels of a queue share of its scheduler: whoever gets the lock dispatches.
+//! The scheduler of a queue, shared by its channels: whoever gets the lock dispatches for all.
 //!
-//! The thread that dispatches collects what all channels have for the scheduler and takes as many
-//! requests as its hardware queue has room for. Nobody waits for the lock: what a thread leaves
-//! behind because another one holds it is collected by that one or by a later one.
+//! The thread that dispatches collects the updates of all channels and takes as many requests from
+//! the scheduler as its hardware queue has room for. No thread waits for the lock: updates that are
+//! left in an insertion list while another thread holds it are collected by that thread or by a
+//! later one.
 //!
 //! ```text
-//!   try_lock --> got it:   collect all insert_lists, order, take up to `room`
-//!           \--> failed:   updates into my insert_list, rerun = true, look once more, leave
+//!   try_lock --> got it:   collect all insertion lists, order, take up to `room`
+//!           \--> failed:   updates into my insertion list, rerun = true, look once more, leave
 //!   unlocked, rerun is true?  start over
 //! ```
 //!
-//! A lost wake-up would need a thread that finds the lock taken and a holder that does not find
-//! `rerun`. The one exchanges `rerun` before it looks at the lock, the other after it has released it
-//! the lock: the later of the two exchanges sees what the other thread did before. Only a holder
-//! takes `rerun` back, before it collects.
+//! A wake-up could be lost only if a thread finds the lock taken and the holder does not see its
+//! `rerun`. The thread exchanges `rerun` before it tries the lock again, the holder after it has
+//! released the lock: the later of the two exchanges sees what the other thread did before. Only a
+//! holder clears `rerun`, before it collects.
 use super::elevator::{CompletedRequest, Elevator, InFlight};
 use crate::bio::{Op, PrioClass};
 use crate::probe::{contended, mark, mutant};
@@ -22,15 +23,16 @@ use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::units::Nanos;
 use std::sync::{Arc, TryLockError};
 
-/// In place of the set of classes: every request goes through the scheduler.
+/// Instead of a set of classes: no request may bypass the scheduler.
 const NO_BYPASS: u8 = 1 << 7;
 
-/// What every submission reads, apart from what dispatching writes.
+/// Read by every submission, so kept apart from what dispatching writes.
 #[repr(align(128))]
 struct SharedFlags {
-    /// Something waits in the scheduler. What is in an insert_list, somebody is about to collect.
+    /// Something waits in the scheduler. What is in an insertion list is about to be collected.
     has_work: AtomicBool,
-    /// The priority classes that are about, as a set of bits, or [`NO_BYPASS`].
+    /// The priority classes in use: those with requests in the scheduler or in flight, as a set of
+    /// bits; or [`NO_BYPASS`].
     classes: AtomicU8,
     /// Writes go through the scheduler even when nothing waits.
     no_write_bypass: bool,
@@ -45,7 +47,7 @@ pub(crate) struct Dispatcher {
     rerun: AtomicBool,
     /// A channel was dropped; its list is to be removed.
     closing: AtomicBool,
-    /// When there will be something to dispatch though nothing happens; 0 for now.
+    /// When there will be something to dispatch without a further request or completion; 0 for now.
     stalled_until: AtomicU64,
     core: Mutex<Core>,
 }
@@ -55,11 +57,11 @@ struct Core {
     /// The newest request, for [`Elevator::insert_and_dispatch`] when there is room for it.
     newest: Option<Box<Request>>,
     insert_lists: Vec<Arc<InsertList>>,
-    /// What went through here, and the tallies of channels that have gone.
+    /// What was inserted and dispatched here, and the counters of channels that have closed.
     totals: CounterSums,
-    /// The writes that may be with the device are counted.
+    /// The number of writes in flight is limited.
     limits_writes: bool,
-    /// Whether one class at a time may go past the waiting line.
+    /// Whether requests may bypass the scheduler while a single class is in use.
     bypass_allowed: bool,
     /// For collecting; kept for its capacity.
     updates: PendingUpdates,
@@ -67,13 +69,13 @@ struct Core {
     completions: Vec<CompletedRequest>,
 }
 
-/// How requests may get past the waiting line.
+/// Which requests may bypass the scheduler.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BypassPolicy {
     /// A request may go straight to a device with room if nothing waits: the order of one request
     /// needs no scheduler.
     pub(super) bypass_allowed: bool,
-    /// ... but writes are counted, so they may not.
+    /// ... except writes, whose number in flight is limited.
     pub(super) limits_writes: bool,
 }
 
@@ -105,7 +107,7 @@ impl Dispatcher {
         }
     }
 
-    /// Opens the insertion list of one more channel, whose number may have been another's.
+    /// Adds the insertion list of a new channel, whose number may have been that of a closed one.
     pub(super) fn open(&self, process: u32) -> Arc<InsertList> {
         let insert_list = Arc::new(InsertList::new());
         self.with_core(|core| {
@@ -131,8 +133,8 @@ impl Dispatcher {
         self.closing.store(true, Ordering::Release);
     }
 
-    /// Waits for the lock: not for use in the I/O path. Who finds it taken meanwhile leaves its updates
-    /// to a holder that dispatches; this one does not, so it shows that there is something to do.
+    /// Waits for the lock, so not for the I/O path. A channel that finds it taken leaves its
+    /// updates to the holder; this one does not dispatch, so it announces them as work.
     fn with_core<R>(&self, f: impl FnOnce(&mut Core) -> R) -> R {
         let result = f(&mut self.core.lock().expect("scheduler lock"));
         if self.rerun.fetch_or(false, Ordering::AcqRel) {
@@ -156,8 +158,8 @@ impl Dispatcher {
         self.flags.has_work.load(Ordering::SeqCst)
     }
 
-    /// Whether requests of the class may go past the waiting line: nothing waits, and no other
-    /// class is about that they would have to wait for or that would have to wait for them.
+    /// Whether requests of the class may bypass the scheduler: nothing waits, and no other class is
+    /// in use, which they would have to wait for or which would have to wait for them.
     #[inline]
     pub(super) fn may_bypass(&self, class: usize, read: bool) -> bool {
         !self.has_work()
@@ -165,9 +167,9 @@ impl Dispatcher {
             && (read || !self.flags.no_write_bypass)
     }
 
-    /// The class of everything that is with the device, if there is but one and nobody asks what
-    /// is a read. Another class is about from before its first command is sent until after the end
-    /// of its last was counted.
+    /// The class of all commands in flight, if there is only one and reads need not be told from
+    /// the rest. Another class is in use from before its first command is sent until after the
+    /// completion of its last was counted.
     #[inline]
     pub(super) fn only_class(&self) -> Option<usize> {
         let classes = self.flags.classes.load(Ordering::Relaxed);
@@ -180,14 +182,15 @@ impl Dispatcher {
         self.flags.wants_completions
     }
 
-    /// When to dispatch next, with room to send; `None` if that depends on what happens.
+    /// When to dispatch next, given room; `None` if that depends on further requests and
+    /// completions.
     pub(super) fn next_event(&self) -> Option<Nanos> {
         let at = self.stalled_until.load(Ordering::SeqCst);
         (self.has_work() && at != u64::MAX).then_some(Nanos(at))
     }
 
-    /// Brings the scheduler the channel's updates and takes up to `room` requests from it, unless
-    /// another thread is at it: that one finds the updates, and dispatches for all.
+    /// Passes the channel's updates to the scheduler and takes up to `room` requests from it,
+    /// unless another thread holds the lock: that one finds the updates, and dispatches for all.
     pub(super) fn dispatch(
         &self,
         now: Nanos,
@@ -203,7 +206,7 @@ impl Dispatcher {
                 insert_list.put(updates);
             }
             self.rerun.swap(true, Ordering::AcqRel);
-            // The other may have gone before it could see.
+            // The holder may have released the lock before it could see `rerun`.
             self.try_lock()
         });
         while let Some(mut core) = holds {
@@ -215,7 +218,7 @@ impl Dispatcher {
             }
             core.run(self, now, room, updates, out);
             drop(core);
-            // An exchange that changes nothing: a load could miss what is just being said.
+            // An exchange that changes nothing: a load could miss a `rerun` that is just being set.
             if !self.rerun.fetch_or(false, Ordering::AcqRel) {
                 return;
             }
@@ -250,7 +253,7 @@ impl Core {
         let mixed = self.bypass_allowed && !classes.is_power_of_two();
         let mut flight = if mixed || self.limits_writes {
             if self.has_work() && !shared.has_work() {
-                // Who counts an end after this sum sees that something waits for it.
+                // A channel that counts a completion after this sum sees that there is work.
                 flags.has_work.store(true, Ordering::SeqCst);
             }
             self.counted().in_flight()
@@ -259,9 +262,9 @@ impl Core {
         };
         let has_work = self.send(shared, now, room, &mut flight, out);
         if mixed && !has_work {
-            let about = flight.by_class.map(|n| u8::from(n > 0));
-            let about = about[0] | about[1] << 1 | about[2] << 2;
-            flags.classes.store(about, Ordering::Relaxed);
+            let in_use = flight.by_class.map(|n| u8::from(n > 0));
+            let in_use = in_use[0] | in_use[1] << 1 | in_use[2] << 2;
+            flags.classes.store(in_use, Ordering::Relaxed);
         }
         if has_work != shared.has_work() {
             flags.has_work.store(has_work, Ordering::SeqCst);
@@ -273,7 +276,8 @@ impl Core {
         self.newest.is_some() || !self.elevator.is_empty()
     }
 
-    /// Takes requests from the scheduler while there is room. Whether something waits still.
+    /// Takes requests from the scheduler while there is room. Returns whether something still
+    /// waits.
     fn send(
         &mut self,
         shared: &Dispatcher,
@@ -339,27 +343,27 @@ impl Core {
         classes
     }
 
-    /// Tells the scheduler what has completed and what has arrived, in the order of time. With room at the
-    /// device the newest request is kept for [`Core::send`].
+    /// Passes completions and requests to the scheduler, in the order of time. If the device has
+    /// room, the newest request is kept for [`Core::send`].
     fn deliver(&mut self, updates: &mut PendingUpdates, has_room: bool) -> u8 {
-        let (mut classes, mut told) = (0, 0);
+        let (mut classes, mut passed) = (0, 0);
         while let Some(request) = updates.requests.pop_front() {
             while let Some(end) =
-                updates.completions.get(told).filter(|end| end.at <= request.queued_at)
+                updates.completions.get(passed).filter(|end| end.at <= request.queued_at)
             {
                 self.elevator.completed(end);
-                told += 1;
+                passed += 1;
             }
             let class = request.prio().class.index();
             self.totals.classes[class].inserted += 1;
             classes |= 1 << class;
-            if has_room && updates.requests.is_empty() && told == updates.completions.len() {
+            if has_room && updates.requests.is_empty() && passed == updates.completions.len() {
                 self.newest = Some(request);
             } else {
                 self.elevator.insert(request.queued_at, request);
             }
         }
-        updates.completions[told..].iter().for_each(|end| self.elevator.completed(end));
+        updates.completions[passed..].iter().for_each(|end| self.elevator.completed(end));
         updates.completions.clear();
         classes
     }
@@ -404,7 +408,8 @@ impl Core {
     }
 }
 
-/// What a channel has for the scheduler, in the order it happened within each list.
+/// Requests and completions of a channel that the scheduler does not know yet, each in the order of
+/// time.
 #[derive(Debug, Default)]
 pub(super) struct PendingUpdates {
     pub(super) requests: RequestList,
@@ -417,8 +422,9 @@ impl PendingUpdates {
     }
 }
 
-/// The list of one channel, and its counters. A cache line of its own: each channel writes its counters
-/// with every I/O.
+/// The insertion list of one channel, and its counters. Its thread adds updates, whichever thread
+/// dispatches takes them; the lock is held only to append a list or to take one. A cache line of
+/// its own: each channel writes its counters with every I/O.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(super) struct InsertList {
@@ -440,7 +446,7 @@ impl InsertList {
         }
     }
 
-    /// Appends what the channel has.
+    /// Appends the channel's updates.
     pub(super) fn put(&self, updates: &mut PendingUpdates) {
         let mut here = self.updates.lock().expect("insertion list lock");
         while let Some(request) = updates.requests.pop_front() {
@@ -454,7 +460,7 @@ impl InsertList {
         self.filled.load(Ordering::Acquire)
     }
 
-    /// Takes what is there, leaving `empty` in its place for its capacity.
+    /// Takes the updates, leaving `empty` in their place for its capacity.
     pub(super) fn take(&self, empty: &mut PendingUpdates) {
         debug_assert!(empty.is_empty());
         let mut here = self.updates.lock().expect("insertion list lock");
@@ -472,39 +478,39 @@ impl InsertList {
 }
 
 /// The requests of one priority class. What was inserted and neither merged nor dispatched waits;
-/// what was dispatched and has not completed is with the device.
+/// what was dispatched and has not completed is in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassCounters {
     /// Requests that came to the scheduler.
     pub inserted: u64,
-    /// Requests that went on as part of another's command.
+    /// Requests that were merged behind another.
     pub merged: u64,
     /// Commands sent to the device.
     pub dispatched: u64,
-    /// Commands that the device has ended.
+    /// Commands that have completed.
     pub completed: u64,
 }
 
-/// What one channel sent past the waiting line and what ended on it. One thread writes, any may
-/// read.
+/// What one channel sent to the device past the scheduler, and what completed on it. One thread
+/// writes, any may read.
 ///
-/// What ended is counted in the one order of all sequentially consistent operations: a thread
-/// counts and then looks for waiting requests, the dispatcher announces them and then sums the
-/// counters, so one of the two sees the other ([`super::dispatcher`]).
+/// Completions are counted by sequentially consistent operations: a channel counts and then looks
+/// for waiting requests, the dispatcher announces them and then sums the counters, so one of the
+/// two sees the other.
 #[derive(Debug)]
 pub(super) struct ChannelCounters {
     sent: [AtomicU64; 3],
     merged: [AtomicU64; 3],
     completed: [AtomicU64; 3],
     not_reads_sent: AtomicU64,
-    not_reads_ended: AtomicU64,
+    not_reads_completed: AtomicU64,
 }
 
 fn zero() -> AtomicU64 {
     AtomicU64::new(0)
 }
 
-/// Adds without the cost of an atomic addition: nobody else writes.
+/// Adds without the cost of an atomic addition: no other thread writes.
 fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
 }
@@ -516,7 +522,7 @@ impl ChannelCounters {
             merged: std::array::from_fn(|_| zero()),
             completed: std::array::from_fn(|_| zero()),
             not_reads_sent: zero(),
-            not_reads_ended: zero(),
+            not_reads_completed: zero(),
         }
     }
 
@@ -533,27 +539,27 @@ impl ChannelCounters {
         add(&self.merged[class.index()], requests);
     }
 
-    /// Commands of one class have ended. Whether they were reads is not counted.
+    /// Commands of one class have completed. Whether they were reads is not counted.
     #[inline]
     pub(super) fn completed_in(&self, class: usize, commands: u64) {
         self.completed[class].fetch_add(commands, Ordering::SeqCst);
     }
 
-    /// Commands have ended.
+    /// Commands have completed.
     pub(super) fn completed(&self, done: &[Box<Request>]) {
         let (mut classes, mut not_reads) = ([0; 3], 0);
         for request in done {
             classes[request.prio().class.index()] += 1;
             not_reads += u64::from(request.op() != Op::Read);
         }
-        self.not_reads_ended.fetch_add(not_reads, Ordering::SeqCst);
+        self.not_reads_completed.fetch_add(not_reads, Ordering::SeqCst);
         for (counter, n) in self.completed.iter().zip(classes) {
             counter.fetch_add(n, Ordering::SeqCst);
         }
     }
 }
 
-/// The sums of what went through the waiting line and of tallies.
+/// The counters of the dispatcher and of all channels together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CounterSums {
     pub(super) classes: [ClassCounters; 3],
@@ -570,12 +576,13 @@ impl CounterSums {
             total.dispatched += sent;
             total.completed += get(&counters.completed[class]);
         }
-        let not_reads = get(&counters.not_reads_sent).wrapping_sub(get(&counters.not_reads_ended));
+        let not_reads =
+            get(&counters.not_reads_sent).wrapping_sub(get(&counters.not_reads_completed));
         self.not_reads = self.not_reads.wrapping_add(not_reads);
     }
 
-    /// What is with the device. A command that one thread sends while another counts may be
-    /// missing, its end never counts without it.
+    /// The commands in flight. One that is sent while another thread sums may be missing; its
+    /// completion is never counted without it.
     pub(super) fn in_flight(&self) -> InFlight {
         let flying = |c: ClassCounters| c.dispatched.saturating_sub(c.completed);
         InFlight { by_class: self.classes.map(flying), not_reads: self.not_reads }

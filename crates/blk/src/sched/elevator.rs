@@ -57,7 +57,7 @@ pub(super) trait Elevator: Send {
     fn set_weight(&mut self, _process: u32, _weight: u16) {}
 }
 
-/// What is in flight, by what schedulers distinguish; counted by whoever sends the requests.
+/// Commands in flight, as far as schedulers distinguish them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct InFlight {
     /// Commands by priority class.
@@ -125,8 +125,8 @@ impl CompletedRequest {
 /// How a scheduler treats an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OpClass {
-    /// Before all others, in the order of arrival: flushes and zone management, which have no place in
-    /// the order of sectors and which somebody waits for.
+    /// Flushes and zone management: dispatched before all others, in the order of arrival. They
+    /// have no place in the order of sectors, and somebody waits for them.
     First,
     Read,
     Write,
@@ -147,7 +147,8 @@ impl OpClass {
     }
 }
 
-/// What commands may be merged into.
+/// The limit on merging requests into commands. Requests are merged when they are dispatched:
+/// neighbours are then side by side in the order of sectors, and insertion searches nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MergeLimit {
     /// The longest command in sectors; 0 for no merging.

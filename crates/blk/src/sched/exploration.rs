@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn news_left_while_a_channel_opens_show() {
+    fn updates_left_while_a_channel_opens_are_announced() {
         loom::model(|| {
             let dispatcher =
                 Arc::new(Dispatcher::new(Box::<Fifo>::default(), BypassPolicy::default()));
@@ -103,7 +103,7 @@ mod tests {
             };
             let sent = dispatch(&dispatcher, &insert_list, 1, updates());
             other.join().unwrap();
-            assert!(sent == 1 || dispatcher.has_work(), "nobody would ever look for it");
+            assert!(sent == 1 || dispatcher.has_work(), "no channel would ever look for it");
             let rest = dispatch(&dispatcher, &insert_list, 1, PendingUpdates::default());
             assert_eq!(sent + rest, 1);
         });

@@ -1,8 +1,8 @@
 //! A channel's connection to the scheduler.
 //!
 //! Requests come from the plug and go to the channel's hardware queue when the scheduler dispatches
-//! them. With nothing waiting and room at the device, a request costs the scheduler two loads of
-//! cache lines that nobody writes.
+//! them. With nothing waiting and room on the hardware queue, that costs two loads of cache lines
+//! that no thread writes.
 //!
 //! ```text
 //!   issue        nothing waits, room  ------------------------------> hctx
@@ -28,13 +28,13 @@ pub(super) struct BatchSorting {
     pub(super) longest: usize,
 }
 
-/// What a channel has of its queue's scheduler.
+/// A channel's handle on the scheduler of its queue.
 pub(crate) struct SchedHandle {
     dispatcher: Arc<Dispatcher>,
     insert_list: Arc<InsertList>,
     /// What the scheduler does not know yet.
     updates: PendingUpdates,
-    /// What it gave; kept for its capacity.
+    /// Requests that it dispatched; kept for its capacity.
     out: Vec<Box<Request>>,
     batch: Box<Batch>,
     sorting: BatchSorting,
@@ -56,7 +56,7 @@ impl SchedHandle {
         }
     }
 
-    /// Sends a request now or when the scheduler will have it.
+    /// Sends a request to the device, now or when the scheduler dispatches it.
     #[inline]
     pub(crate) fn issue(&mut self, now: Nanos, mut request: Box<Request>, hctx: &mut HctxRef) {
         let class = request.prio().class;
@@ -79,7 +79,7 @@ impl SchedHandle {
         self.batch.push(request);
     }
 
-    /// Sends the batch, or as much of it as the scheduler will have now.
+    /// Sends the batch, or as much of it as the scheduler dispatches now.
     pub(crate) fn issue_batch(&mut self, now: Nanos, hctx: &mut HctxRef) {
         if let Some(first) = self.batch.uniform()
             && self.batch.len() <= self.sorting.longest
@@ -188,7 +188,7 @@ impl Drop for SchedHandle {
     }
 }
 
-/// How a channel may sort batches for a device of `capacity` sectors.
+/// The longest batch that a channel may sort for a device of `capacity` sectors.
 pub(super) fn longest_sorted(capacity: u64) -> usize {
     if capacity <= batch::SECTORS_MAX { batch::LONGEST } else { 0 }
 }

@@ -164,7 +164,7 @@ fn a_channel_that_sleeps_is_woken_for_what_another_has_no_room_for() {
 }
 
 #[test]
-fn a_channel_that_sleeps_is_woken_for_what_one_that_retires_leaves_to_it() {
+fn a_channel_that_sleeps_is_woken_for_what_one_that_drains_leaves_to_it() {
     let device = ScriptedDevice::new(plain_limits(1));
     let queue = queue(&device, mq_deadline());
     let [mut a, mut b, mut c] = [(); 3].map(|()| queue.channel().unwrap());
@@ -180,7 +180,7 @@ fn a_channel_that_sleeps_is_woken_for_what_one_that_retires_leaves_to_it() {
 }
 
 #[test]
-fn a_channel_that_retires_takes_no_more_work_and_strands_none() {
+fn a_channel_that_drains_takes_no_more_work_and_strands_none() {
     let device = ScriptedDevice::new(plain_limits(1));
     let queue = queue(&device, mq_deadline());
     let (mut a, mut b) = (queue.channel().unwrap(), queue.channel().unwrap());

@@ -129,7 +129,7 @@ impl Pair {
         self.check(request)
     }
 
-    /// Whether the scheduler gave something; it is what the model gives.
+    /// Whether the scheduler dispatched something, which must be what the model dispatches.
     fn check(&mut self, request: Option<Box<Request>>) -> Result<bool, TestCaseError> {
         let expected = self.model.dispatch(self.now);
         let Some(mut request) = request else {

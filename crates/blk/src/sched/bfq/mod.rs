@@ -2,7 +2,7 @@
 //!
 //! Dispatches the requests of one process at a time, in the order of sectors, then those of the
 //! process that [`service`] chooses. Processes that always have requests waiting share the device
-//! in proportion to their weights. A process that is about to continue does not lose its turn
+//! in proportion to their weights. A process that is about to continue does not lose its slot
 //! because it has nothing waiting at the moment.
 //!
 //! ```text
@@ -13,8 +13,9 @@
 //!                  Tree (one a class): B-WF2Q+                 worth waiting for, or slice_idle is over
 //! ```
 //!
-//! A process is a channel. A request of the process in service that comes when nothing of it waits
-//! goes on at once, past the orders ([`Elevator::insert_and_dispatch`]). The rules are those of the kernel (Linux 6.12, block/bfq-iosched.c and
+//! A process is a channel. A request of the process in service that arrives when none of its
+//! requests waits is dispatched without being queued ([`Elevator::insert_and_dispatch`]). The rules
+//! are those of the kernel (Linux 6.12, block/bfq-iosched.c and
 //! Documentation/block/bfq-iosched.rst); `docs/schedulers.md` lists what differs.
 #[cfg(test)]
 mod comparison;
@@ -37,23 +38,23 @@ use rate::Rate;
 use service::Tree;
 use std::collections::BTreeSet;
 
-/// How long a process that begins is raised: as the kernel's reference devices need to load a
-/// large program.
+/// How long the weight of a process that begins is raised: as long as the kernel's reference
+/// devices take to load a large program.
 const RAISE_FOR_ROTATING: Nanos = Nanos(7_000_000_000);
 const RAISE_FOR: Nanos = Nanos(3_000_000_000);
 
-/// The stretch of service that is going on.
+/// The service slot of the queue in service.
 #[derive(Clone, Copy, Debug)]
 struct Service {
     queue: usize,
     since: Nanos,
     /// Sectors charged.
     served: u64,
-    /// Nothing waits and the device is kept for the process, until then.
+    /// Nothing waits, and the device idles for the process until then.
     idle_until: Option<Nanos>,
 }
 
-/// Why a stretch of service is over.
+/// Why a service slot is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExpireReason {
     BudgetExhausted,
@@ -69,9 +70,9 @@ pub(super) struct Bfq {
     store: Store,
     first: RequestList,
     queues: Vec<Queue>,
-    /// Queues of processes that have gone; they may still be in service.
+    /// Queues of processes that are gone, for reuse; one may still be in service.
     left: BTreeSet<usize>,
-    /// Two a process: what somebody waits for, and what nobody waits for.
+    /// Two for each process: for synchronous and for asynchronous requests.
     by_process: Vec<[Option<usize>; 2]>,
     /// Set before the process did I/O.
     weights: Vec<Option<u16>>,
@@ -146,7 +147,7 @@ impl Bfq {
         index
     }
 
-    /// A request comes to a queue in which nothing waits.
+    /// A request comes to an empty queue.
     fn wake(&mut self, index: usize, now: Nanos) {
         let queue = &mut self.queues[index];
         if queue.in_flight == 0 {
@@ -159,11 +160,11 @@ impl Bfq {
         }
     }
 
-    /// Something waits in a queue in which nothing did.
+    /// A queue is no longer empty.
     fn activate(&mut self, index: usize, now: Nanos) {
         self.wake(index, now);
         match &mut self.service {
-            // It was waited for.
+            // The device idled for it.
             Some(service) if service.queue == index => service.idle_until = None,
             _ => self.add_to_tree(index, now, false),
         }
@@ -179,7 +180,7 @@ impl Bfq {
         tree.add(index, &mut queue.stamps, queue.budget, weight, still);
     }
 
-    /// Whether the device is kept for a process that has nothing waiting.
+    /// Whether the device idles for a process that has nothing waiting.
     fn better_to_idle(&self, index: usize) -> bool {
         if self.options.strict_guarantees {
             return true;
@@ -189,12 +190,12 @@ impl Bfq {
             && !queue.is_async
             && queue.class != PrioClass::Idle
             && queue.think_time_within(self.options.slice_idle);
-        // If all count the same, who goes on gets its turn soon enough; on a disk that would cost
-        // two seeks.
+        // If all processes weigh the same, this one is served again soon enough; on a disk that
+        // would cost two seeks.
         goes_on && (self.rotational || queue.is_raised || self.is_asymmetric(index))
     }
 
-    /// Whether some other process that wants service counts more or less than this one.
+    /// Whether another backlogged process has a class or weight other than this one's.
     fn is_asymmetric(&self, index: usize) -> bool {
         let counts = |index: usize| {
             let queue = &self.queues[index];
@@ -204,12 +205,13 @@ impl Bfq {
         others.any(|&other| counts(other) != counts(index))
     }
 
-    /// The stretch of service that goes on at `now`, a new one if the last is over.
+    /// The service slot at `now`, a new one if the last is over.
     fn select_queue(&mut self, now: Nanos) -> Option<Service> {
         if let Some(service) = self.service {
             let queue = &self.queues[service.queue];
             let waits = queue.waiting_requests.len() > 0;
-            // Who is waited for is owed its turn: only who has something waiting runs out of time.
+            // A slot times out only while requests wait, not while the device idles for its
+            // process.
             if waits && now >= service.since + self.options.timeout_sync {
                 self.expire(now, ExpireReason::BudgetTimeout);
             } else if waits {
@@ -229,7 +231,7 @@ impl Bfq {
         Some(service)
     }
 
-    /// Ends the stretch of service.
+    /// Ends the service slot.
     fn expire(&mut self, now: Nanos, why: ExpireReason) {
         let Some(service) = self.service.take() else {
             return;
@@ -238,7 +240,8 @@ impl Bfq {
         let queue = &mut self.queues[service.queue];
         self.trees[queue.class.index()].remove(service.queue, &queue.stamps);
         queue.stamps.end(service.served);
-        // Who uses up its budget in time gets a greater one, who does not use it a smaller one.
+        // A process that uses up its budget in time gets a larger one, one that does not a smaller
+        // one.
         queue.budget = match why {
             ExpireReason::BudgetExhausted => queue.budget * 4,
             ExpireReason::BudgetTimeout => queue.budget * 2,
@@ -253,7 +256,7 @@ impl Bfq {
 
     fn take(&mut self, service: Service, now: Nanos) -> Option<Box<Request>> {
         let queue = &mut self.queues[service.queue];
-        // The oldest is looked at once a stretch: it would be in the way of the order of sectors.
+        // The oldest is checked once a slot: more often would upset the order of sectors.
         let expired = match service.served {
             0 => queue.expired(&self.store, &self.options, now),
             _ => None,
@@ -281,8 +284,8 @@ impl Bfq {
         self.in_flight += 1;
     }
 
-    /// The stretch of service in which a request can be sent that has just come: its queue is in
-    /// service, nothing waits in it, and it may go on.
+    /// The service slot in which a request that has just come can be dispatched at once: its queue
+    /// is in service and empty, and the slot is not over.
     fn service_for(&mut self, now: Nanos, request: &Request) -> Option<Service> {
         let service = self.service?;
         if OpClass::of(request.op()) == OpClass::First || !self.first.is_empty() {

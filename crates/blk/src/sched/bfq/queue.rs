@@ -1,4 +1,5 @@
-//! The queue of one process: its requests, its share, and what is known of its habits.
+//! The queue of one process: its requests, weight and budget, and how long it thinks between
+//! requests.
 use super::BfqOptions;
 use super::service::Timestamps;
 use crate::bio::PrioClass;
@@ -6,12 +7,12 @@ use crate::request::Request;
 use crate::sched::waiting::{Key, Store, WaitQueue};
 use crate::units::Nanos;
 
-/// How many times its weight a process counts while it is raised (Linux 6.12 `bfq_wr_coeff`).
+/// The factor by which a weight is raised (Linux 6.12 `bfq_wr_coeff`).
 const RAISE: u64 = 30;
-/// How long a process must have been idle to be raised when it comes back.
+/// How long a process must have been idle for its weight to be raised when it continues.
 pub(super) const RAISE_AFTER: Nanos = Nanos(2_000_000_000);
 
-/// Requests of one process that somebody waits for, or those that nobody waits for.
+/// The synchronous or the asynchronous requests of one process.
 pub(super) struct Queue {
     pub(super) waiting_requests: WaitQueue,
     pub(super) is_async: bool,
@@ -20,14 +21,14 @@ pub(super) struct Queue {
     weight: u16,
     weight_is_set: bool,
     pub(super) raised_until: Nanos,
-    /// Whether it is raised in the stretch of service that it wants or has.
+    /// Whether the weight is raised in the slot that it waits for or has.
     pub(super) is_raised: bool,
     pub(super) stamps: Timestamps,
-    /// Sectors that it may be served at the next stretch.
+    /// Sectors that may be served in the next slot.
     pub(super) budget: u64,
     pub(super) in_flight: u32,
-    /// When nothing of it was left, and how long it thinks then before it goes on: an average in
-    /// which the last counts for an eighth, and the number of samples up to eight.
+    /// When it became idle; its think time from then to the next request, an average in which the
+    /// last sample counts for an eighth; and the number of samples up to eight.
     idle_since: Nanos,
     think_time: u64,
     think_samples: u32,
@@ -60,8 +61,8 @@ impl Queue {
         self.weight_is_set = true;
     }
 
-    /// Takes over the class and, unless one was set, the weight of a request's priority. Whether
-    /// the class is another one.
+    /// Takes over the class and, unless one was set, the weight of a request's priority. Returns
+    /// whether the class has changed.
     pub(super) fn update_prio(&mut self, request: &Request) -> bool {
         let prio = request.prio();
         if !self.weight_is_set {
@@ -71,13 +72,13 @@ impl Queue {
             return false;
         }
         self.class = prio.class;
-        // Each class has a virtual time of its own: by the old one's the queue might have to wait
-        // for all that it was ever served.
+        // Each class has a virtual time of its own: with timestamps of the old one the queue might
+        // have to wait for as much service as it ever got.
         self.stamps = Timestamps::default();
         true
     }
 
-    /// The weight that counts in a stretch of service that is wanted at `now`.
+    /// The weight in a slot that the queue begins to wait for at `now`.
     pub(super) fn effective_weight(&mut self, now: Nanos) -> u64 {
         self.is_raised = now < self.raised_until;
         u64::from(self.weight) * if self.is_raised { RAISE } else { 1 }
@@ -88,13 +89,13 @@ impl Queue {
         self.think_samples == 0 || self.idle_since + RAISE_AFTER <= now
     }
 
-    /// Nothing waits any more and the last command has ended.
+    /// Nothing waits any more and the last command has completed.
     pub(super) fn becomes_idle(&mut self, now: Nanos) {
         self.idle_since = now;
         self.think_samples = self.think_samples.max(1);
     }
 
-    /// The process goes on after it had nothing waiting and nothing in flight.
+    /// The process continues after it was idle.
     pub(super) fn resume(&mut self, now: Nanos, longest: Nanos) {
         let sample = (now.0.saturating_sub(self.idle_since.0)).min(2 * longest.0);
         self.think_time = match self.think_samples {
@@ -104,20 +105,20 @@ impl Queue {
         self.think_samples = (self.think_samples + 1).min(8);
     }
 
-    /// Whether the process has been seen to go on within `time`, or not been seen enough.
+    /// Whether the process thinks no longer than `time`, as far as is known.
     pub(super) fn think_time_within(&self, time: Nanos) -> bool {
         self.think_samples < 2 || self.think_time <= time.0
     }
 
-    /// What a command costs of the budget: what nobody waits for costs more, so that it does not
+    /// What a command is charged against the budget: asynchronous ones more, so that they do not
     /// crowd out the rest.
     pub(super) fn charge(&self, sectors: u32) -> u64 {
         const ASYNC_CHARGE: u64 = 3;
         u64::from(sectors) * if self.is_async { ASYNC_CHARGE } else { 1 }
     }
 
-    /// The request to send next: the nearest, where a way back is short and counts more, and
-    /// beyond that the one at the lowest sector.
+    /// The request to dispatch next: the nearest, where distances backwards are limited and count
+    /// more; else the one at the lowest sector.
     pub(super) fn next(&mut self, store: &Store, options: &BfqOptions) -> Option<Key> {
         if self.waiting_requests.len() == 0 {
             return None;
@@ -143,7 +144,7 @@ impl Queue {
         Some(key)
     }
 
-    /// The oldest request, if it has waited too long.
+    /// The oldest request, if it has expired.
     pub(super) fn expired(
         &mut self,
         store: &Store,
@@ -158,7 +159,7 @@ impl Queue {
         (store.get(key).queued_at() + expire <= now).then_some(key)
     }
 
-    /// Notes that a command is sent.
+    /// A command is dispatched.
     pub(super) fn note_sent(&mut self, command: &Request) {
         self.position = command.end().0;
         self.in_flight += 1;

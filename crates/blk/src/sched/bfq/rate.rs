@@ -1,4 +1,4 @@
-//! How much the device does in the time that a process may be served at a stretch.
+//! The rate of the device: how much it does in the longest slot of a process.
 use crate::sched::elevator::CompletedRequest;
 use crate::units::Nanos;
 
@@ -24,8 +24,8 @@ impl Rate {
         self.sectors
     }
 
-    /// Counts a command that has ended. A window begins when one ends and others are with the
-    /// device; it is dropped if the device runs dry before it is over.
+    /// Counts a completed command. A window begins when a command completes and others are in
+    /// flight; it is discarded if the device becomes idle before it is over.
     pub(super) fn ended(&mut self, end: &CompletedRequest, busy: bool, window: Nanos) {
         let Some(since) = self.since else {
             self.since = busy.then_some(end.at);
@@ -37,7 +37,7 @@ impl Rate {
             let time = u128::from((end.at - since).0.max(1));
             let rate = u128::from(self.done) * u128::from(window.0) / time;
             let rate = u64::try_from(rate).unwrap_or(u64::MAX >> 8);
-            // The past counts seven eighths, so that a budget does not follow every whim.
+            // The past counts for seven eighths, so that budgets do not follow every fluctuation.
             self.sectors = ((7 * self.sectors + rate) / 8).max(32);
             self.since = busy.then_some(end.at);
             self.done = 0;

@@ -7,7 +7,7 @@ use crate::sched::testing::Spec;
 
 const MS: u64 = 1_000_000;
 
-/// What somebody waits for of a process, or what nobody waits for.
+/// The synchronous or the asynchronous requests of a process.
 #[derive(Clone)]
 struct Process {
     number: u32,
@@ -33,7 +33,7 @@ struct Process {
 
 #[derive(Clone)]
 struct Turn {
-    who: usize,
+    owner: usize,
     since: u64,
     served: u64,
 }
@@ -89,7 +89,7 @@ impl Reference {
         if passes_the_sort(spec.op) {
             return self.first.push(spec);
         }
-        let who = self.find(spec.process, spec.is_async).unwrap_or_else(|| {
+        let owner = self.find(spec.process, spec.is_async).unwrap_or_else(|| {
             self.processes.push(Process {
                 number: spec.process,
                 is_async: spec.is_async,
@@ -109,16 +109,16 @@ impl Reference {
             });
             self.processes.len() - 1
         });
-        let turn = self.turn.as_ref().filter(|turn| turn.who == who);
+        let turn = self.turn.as_ref().filter(|turn| turn.owner == owner);
         let mut serving = turn.is_some();
         if let Some(served) = turn.map(|turn| turn.served)
-            && self.processes[who].waiting.is_empty()
-            && self.processes[who].class != spec.prio.class
+            && self.processes[owner].waiting.is_empty()
+            && self.processes[owner].class != spec.prio.class
         {
             self.end_turn(now, served);
             serving = false;
         }
-        let p = &mut self.processes[who];
+        let p = &mut self.processes[owner];
         p.waiting.push(spec);
         if p.waiting.len() > 1 {
             return;
@@ -133,14 +133,14 @@ impl Reference {
             }
         }
         if !serving {
-            self.enter(who, now, false);
+            self.enter(owner, now, false);
         }
     }
 
     /// Puts a process into the tree. One that still wants service goes on from where its last turn
     /// ended, though virtual time be ahead; but each class has a time of its own.
-    fn enter(&mut self, who: usize, now: u64, still: bool) {
-        let p = &mut self.processes[who];
+    fn enter(&mut self, owner: usize, now: u64, still: bool) {
+        let p = &mut self.processes[owner];
         let prio = p.waiting[0].prio;
         let same = p.class == prio.class;
         (p.class, p.level) = (prio.class, prio.level());
@@ -150,8 +150,8 @@ impl Reference {
             (true, false) => p.ends.max(virtual_now),
             (false, _) => virtual_now,
         };
-        let weight = self.weight(who);
-        let p = &mut self.processes[who];
+        let weight = self.weight(owner);
+        let p = &mut self.processes[owner];
         p.raised = now < p.raised_until;
         let weight = if p.raised { weight * 30 } else { weight };
         p.counted = Some(weight);
@@ -159,8 +159,8 @@ impl Reference {
         p.ends = begins + virtual_time(p.budget, weight);
     }
 
-    fn weight(&self, who: usize) -> u64 {
-        let p = &self.processes[who];
+    fn weight(&self, owner: usize) -> u64 {
+        let p = &self.processes[owner];
         let set = self.weights.iter().rev().find(|(process, _)| *process == p.number);
         match set {
             Some(&(_, weight)) => u64::from(weight),
@@ -179,14 +179,14 @@ impl Reference {
             return None;
         }
         loop {
-            let Some(Turn { who, since, served }) = self.turn.clone() else {
-                let who = self.choose()?;
-                self.turn = Some(Turn { who, since: now, served: 0 });
+            let Some(Turn { owner, since, served }) = self.turn.clone() else {
+                let owner = self.choose()?;
+                self.turn = Some(Turn { owner, since: now, served: 0 });
                 continue;
             };
-            let budget = self.processes[who].budget;
-            if self.processes[who].waiting.is_empty() {
-                if self.is_kept(who, now) {
+            let budget = self.processes[owner].budget;
+            if self.processes[owner].waiting.is_empty() {
+                if self.is_kept(owner, now) {
                     return None;
                 }
                 self.end_turn(now, served);
@@ -196,17 +196,17 @@ impl Reference {
                 self.end_turn(now, budget * 2);
                 continue;
             }
-            let next = self.next(who, now, served == 0);
-            let charge = self.charge(who, self.processes[who].waiting[next].len);
+            let next = self.next(owner, now, served == 0);
+            let charge = self.charge(owner, self.processes[owner].waiting[next].len);
             if served > 0 && served + charge > budget {
                 self.end_turn(now, budget * 4);
                 continue;
             }
-            return Some(self.take(who, next));
+            return Some(self.take(owner, next));
         }
     }
 
-    /// The first time after `now` at which something is given, if nobody does anything.
+    /// The first time after `now` at which something is given, without a further request or completion.
     pub(super) fn when_next(&self, now: u64) -> Option<u64> {
         let raised = self.processes.iter().map(|p| p.raised_until);
         let idle = self.processes.iter().filter_map(|p| p.idle_since);
@@ -217,21 +217,21 @@ impl Reference {
     }
 
     /// Whether the device is kept for a process with nothing waiting.
-    fn is_kept(&self, who: usize, now: u64) -> bool {
-        let p = &self.processes[who];
+    fn is_kept(&self, owner: usize, now: u64) -> bool {
+        let p = &self.processes[owner];
         let slice_idle = self.options.slice_idle.0;
         let in_time = p.flying > 0 || p.idle_since.is_some_and(|since| now < since + slice_idle);
         let mut backlogged = self.processes.iter().filter(|other| other.counted.is_some());
         let differ = backlogged.any(|other| (other.class, other.counted) != (p.class, p.counted));
-        let soon = self.pause(who).is_none_or(|pause| pause <= slice_idle);
+        let soon = self.pause(owner).is_none_or(|pause| pause <= slice_idle);
         let pays = self.rotational || p.raised || differ;
         let wise = slice_idle > 0 && !p.is_async && p.class != PrioClass::Idle && soon && pays;
         in_time && (wise || self.options.strict_guarantees)
     }
 
     /// The mean pause, the last counting for an eighth.
-    fn pause(&self, who: usize) -> Option<u64> {
-        let pauses = self.processes[who].pauses.iter().copied();
+    fn pause(&self, owner: usize) -> Option<u64> {
+        let pauses = self.processes[owner].pauses.iter().copied();
         pauses.reduce(|mean, pause| (7 * mean + pause) / 8)
     }
 
@@ -255,14 +255,14 @@ impl Reference {
     }
 
     fn end_turn(&mut self, now: u64, budget: u64) {
-        let Turn { who, served, .. } = self.turn.take().expect("it is somebody's turn");
+        let Turn { owner, served, .. } = self.turn.take().expect("a process has its turn");
         let max_budget = self.max_budget();
-        let p = &mut self.processes[who];
-        let weight = p.counted.take().expect("who is served is in the tree");
+        let p = &mut self.processes[owner];
+        let weight = p.counted.take().expect("the process in service is in the tree");
         p.ends = p.begins + virtual_time(served, weight);
         p.budget = budget.min(max_budget).max(max_budget / 32).max(1);
         if !p.waiting.is_empty() {
-            self.enter(who, now, true);
+            self.enter(owner, now, true);
         }
     }
 
@@ -291,13 +291,13 @@ impl Reference {
         budget
     }
 
-    fn charge(&self, who: usize, sectors: u32) -> u64 {
-        u64::from(sectors) * if self.processes[who].is_async { 3 } else { 1 }
+    fn charge(&self, owner: usize, sectors: u32) -> u64 {
+        u64::from(sectors) * if self.processes[owner].is_async { 3 } else { 1 }
     }
 
     /// What a process sends next.
-    fn next(&self, who: usize, now: u64, begins: bool) -> usize {
-        let p = &self.processes[who];
+    fn next(&self, owner: usize, now: u64, begins: bool) -> usize {
+        let p = &self.processes[owner];
         let expire = match p.is_async {
             true => self.options.fifo_expire_async.0,
             false => self.options.fifo_expire_sync.0,
@@ -319,8 +319,8 @@ impl Reference {
     }
 
     /// Sends a request with its neighbours.
-    fn take(&mut self, who: usize, at: usize) -> Vec<Spec> {
-        let p = &mut self.processes[who];
+    fn take(&mut self, owner: usize, at: usize) -> Vec<Spec> {
+        let p = &mut self.processes[owner];
         let mut order = p.waiting.clone();
         order.sort_by_key(|spec| spec.sector);
         let mut low = order.iter().position(|spec| spec.id == p.waiting[at].id).unwrap();
@@ -345,9 +345,9 @@ impl Reference {
         p.waiting.retain(|spec| !taken.iter().any(|taken| taken.id == spec.id));
         p.position = order[high].end();
         p.flying += 1;
-        let charge = self.charge(who, taken.iter().map(|spec| spec.len).sum());
-        self.turn.as_mut().expect("it is somebody's turn").served += charge;
-        let class = self.processes[who].class;
+        let charge = self.charge(owner, taken.iter().map(|spec| spec.len).sum());
+        self.turn.as_mut().expect("a process has its turn").served += charge;
+        let class = self.processes[owner].class;
         let in_class = self.processes.iter().filter(|p| p.class == class);
         let weights = in_class.filter_map(|p| p.counted).sum();
         self.virtual_now[class.index()] += virtual_time(charge, weights);
@@ -358,8 +358,8 @@ impl Reference {
         if passes_the_sort(end.op) {
             return;
         }
-        let who = self.find(end.process, end.is_async).expect("it has done I/O");
-        let p = &mut self.processes[who];
+        let owner = self.find(end.process, end.is_async).expect("it has done I/O");
+        let p = &mut self.processes[owner];
         p.flying -= 1;
         if p.flying == 0 && p.waiting.is_empty() {
             p.idle_since = Some(end.at.0);

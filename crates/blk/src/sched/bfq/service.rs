@@ -1,11 +1,10 @@
-//! Who is served next: B-WF2Q+ in integers.
+//! Which queue is served next: B-WF2Q+ in integers.
 //!
-//! Each queue that has something waiting has a time at which its service is to begin and one at
-//! which it is to end, in virtual time: the service done so far divided by the weights of those who
-//! want it. Of the queues whose beginning has come, the one with the earliest end is served. So each
-//! gets its share of the sectors, and none waits longer than one budget of each of the others
-//! (P. Valente, "Reducing the Execution Time of Fair-Queueing Packet Schedulers", 2014; Linux 6.12
-//! block/bfq-wf2q.c names the same source).
+//! Each backlogged queue has a start and a finish time, in virtual time: the service done so far
+//! divided by the sum of the weights of backlogged queues. Of the queues whose start has come, the
+//! one with the earliest finish is served. So each gets its share of the sectors, and none waits
+//! longer than one budget of each of the others (P. Valente, "Reducing the Execution Time of
+//! Fair-Queueing Packet Schedulers", 2014; Linux 6.12 block/bfq-wf2q.c names the same source).
 
 /// Virtual time has this many binary places, so that a sector at the greatest weight counts.
 const PLACES: u32 = 24;
@@ -29,8 +28,7 @@ pub(super) struct Timestamps {
 }
 
 impl Timestamps {
-    /// The queue wants service from virtual time `at` on, and not before its last service was to
-    /// end.
+    /// The queue is backlogged from virtual time `at` on, and starts not before its last finish.
     fn begin(&mut self, at: VirtualTime, budget: u64, weight: u64) {
         self.start = self.finish.max(at);
         self.finish = self.start + span(budget, weight);
@@ -43,10 +41,10 @@ impl Timestamps {
     }
 }
 
-/// The queues of one priority class that want service.
+/// The backlogged queues of one priority class.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    /// Indices of queues. Few: one a process. Searched once a budget.
+    /// Indices of queues. Few, one for each process, and searched once a slot.
     pub(super) backlogged: Vec<usize>,
     pub(super) now: VirtualTime,
     /// The sum of their weights.
@@ -54,8 +52,8 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// A queue wants service. One that wants it still begins where its last service ended, however
-    /// late that was: what it lacks it is owed.
+    /// Adds a backlogged queue. One that has been backlogged all along (`still`) starts at its last
+    /// finish, however long ago that is, so that it gets what it is owed.
     pub(super) fn add(
         &mut self,
         queue: usize,
@@ -75,17 +73,17 @@ impl Tree {
         self.weight -= stamps.weight;
     }
 
-    /// Virtual time goes on with the service done.
+    /// Advances virtual time by the service done.
     pub(super) fn served(&mut self, sectors: u64) {
         self.now += span(sectors, self.weight);
     }
 
-    /// The queue to serve. Time jumps ahead if nobody's beginning has come.
+    /// The queue to serve. Virtual time jumps ahead if no start has come.
     pub(super) fn choose(&mut self, stamps: impl Fn(usize) -> Timestamps) -> Option<usize> {
         let starts = self.backlogged.iter().map(|&q| stamps(q).start);
         self.now = self.now.max(starts.min()?);
         let eligible = self.backlogged.iter().filter(|&&q| stamps(q).start <= self.now);
-        // The index settles ties: the process that was there first.
+        // Ties go to the lower index: the process that was there first.
         eligible.copied().min_by_key(|&q| (stamps(q).finish, q))
     }
 }

@@ -147,7 +147,7 @@ fn without_idling_throughput_rises_and_fairness_goes() {
 }
 
 #[test]
-fn what_nobody_waits_for_is_charged_three_times() {
+fn asynchronous_requests_are_charged_three_times() {
     let sync = Job::default();
     let r#async = Job { is_async: true, ..sync };
     let got = run(scheduler(steady(), false), &[sync, r#async], 2, 60_000 * MS);
@@ -226,7 +226,7 @@ fn the_device_is_kept_for_slice_idle_to_the_nanosecond() {
 }
 
 #[test]
-fn a_stretch_of_service_is_over_at_timeout_sync_to_the_nanosecond() {
+fn a_service_slot_is_over_at_timeout_sync_to_the_nanosecond() {
     let timeout = steady().timeout_sync.0;
     for (at, expected) in [(timeout - 1, 1), (timeout, 9)] {
         let mut sched = scheduler(steady(), false);
@@ -276,7 +276,7 @@ fn strict_guarantees_send_one_command_at_a_time() {
 }
 
 #[test]
-fn an_expired_request_begins_the_next_stretch() {
+fn an_expired_request_begins_the_next_slot() {
     let options = BfqOptions { max_budget: 16, slice_idle: Nanos(0), ..steady() };
     let mut sched = scheduler(options, false);
     let sectors = [800, 0, 8, 16, 24];
@@ -288,7 +288,7 @@ fn an_expired_request_begins_the_next_stretch() {
     for at in [0, 0, expire - 1, expire - 1, expire] {
         order.push(send(&mut sched, at).unwrap().0);
     }
-    // Two a budget. The oldest lies far off, and goes first in the stretch in which it expired.
+    // Two a budget. The oldest lies far off, and goes first in the slot in which it expired.
     assert_eq!(order, [1, 2, 3, 4, 0]);
     let mut sched = scheduler(options, false);
     for (id, sector) in (0..).zip(sectors) {
@@ -345,7 +345,7 @@ struct Sent {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Any weights, any depths: who always wants service gets its share.
+    /// Any weights, any depths: a process that is always backlogged gets its share.
     #[test]
     fn shares_follow_weights(
         jobs in prop::collection::vec((20..500u16, 1..8u32), 2..5),
@@ -363,11 +363,11 @@ proptest! {
             assert_ratio(got.sectors, all, u64::from(job.weight), weights);
         }
     }
-    /// After its expiry a request waits for the stretch that is going on and for those that older
-    /// ones begin; between two stretches of its process, others get what their weights say and two
-    /// stretches each.
+    /// After its expiry a request waits for the current slot and for those that older
+    /// ones begin; between two slots of its process, others get what their weights say and two
+    /// slots each.
     #[test]
-    fn no_one_waits_longer_than_the_expiry_and_a_stretch_of_each(
+    fn none_waits_longer_than_the_expiry_and_a_slot_of_each(
         weights in prop::collection::vec(10..1000u16, 2..5),
         arrivals in prop::collection::vec((any::<usize>(), 0..500u64), 100..400),
         budget in 8..65u32,
@@ -381,7 +381,7 @@ proptest! {
         for (process, &weight) in (0..).zip(&weights) {
             sched.set_weight(process, weight);
         }
-        let stretch = u64::from(budget) + LEN;
+        let slot = u64::from(budget) + LEN;
         let mut waiting = vec![0; weights.len()];
         let mut backlogged_since = vec![0; weights.len()];
         let mut log: Vec<Sent> = Vec::new();
@@ -403,11 +403,11 @@ proptest! {
             let after = log.iter().filter(|s| s.process == process && s.at >= id + expire);
             let (older, younger): (Vec<_>, Vec<_>) = after.partition(|s| s.id < id);
             let overtaken_by = younger.len() as u64 * LEN;
-            prop_assert!(overtaken_by <= (older.len() as u64 + 1) * stretch, "{overtaken_by}");
+            prop_assert!(overtaken_by <= (older.len() as u64 + 1) * slot, "{overtaken_by}");
             let others = (log.len() - backlogged_since[process]) as u64 * LEN;
             let own = u64::from(weights[process]);
             let all: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
-            let bound = all * 2 * stretch / own + 2 * stretch * weights.len() as u64;
+            let bound = all * 2 * slot / own + 2 * slot * weights.len() as u64;
             prop_assert!(others <= bound, "{others} sectors, not more than {bound}");
             waiting[process] -= 1;
             log.push(Sent { process, id, at: now });

@@ -1,8 +1,9 @@
-//! Kyber: few enough commands with the device that reads and writes meet their latency targets.
+//! Kyber: limits the commands in flight so that reads and writes meet their latency targets.
 //!
-//! Requests are dispatched in the order of arrival, in turns of the domains. A domain never has
-//! more commands in flight than tokens. Every tenth of a second in which commands complete, domains
-//! lose or regain tokens, depending on how the latencies compare with the targets.
+//! Requests are dispatched in the order of arrival within a domain; the domains take turns. A
+//! domain never has more commands in flight than tokens. Every tenth of a second in which commands
+//! complete, domains lose or regain tokens, depending on how the latencies compare with the
+//! targets.
 //!
 //! The rules are those of the kernel (Linux 6.12, block/kyber-iosched.c); `docs/schedulers.md` lists
 //! what differs.
@@ -28,9 +29,9 @@ const OTHER: usize = 3;
 const MAX_TOKENS: [u32; NR_DOMAINS] = [256, 128, 64, 16];
 /// Commands of each domain in a turn.
 const BATCH_SIZE: [u32; NR_DOMAINS] = [16, 8, 1, 1];
-/// The latency that discards are to have.
+/// The target latency of discards.
 const DISCARD_TARGET: Nanos = Nanos(5_000_000_000);
-/// How often tokens are counted anew.
+/// How often the numbers of tokens are adjusted.
 const PERIOD: Nanos = Nanos(100_000_000);
 
 fn domain_of(op: Op) -> usize {
@@ -47,7 +48,7 @@ struct DomainState {
     queue: RequestList,
     tokens: u32,
     in_flight: u32,
-    /// From the scheduler on, and from the device on.
+    /// Latencies since insertion, and since dispatch.
     total: Latencies,
     device: Latencies,
     /// The total latency's percentile that was not acted upon.
@@ -59,10 +60,10 @@ pub(super) struct Kyber {
     options: KyberOptions,
     limit: MergeLimit,
     domains: [DomainState; NR_DOMAINS],
-    /// Whose turn it is, and what was sent in it.
+    /// The domain whose turn it is, and its commands dispatched in this turn.
     turn: usize,
     sent: u32,
-    /// When tokens are counted next; `None` if nothing has ended since the last time.
+    /// When tokens are adjusted next; `None` if nothing has completed since the last time.
     resize_at: Option<Nanos>,
     merged: [u64; 3],
 }
@@ -94,7 +95,7 @@ impl Kyber {
         Some(request)
     }
 
-    /// Counts tokens anew if it is time.
+    /// Adjusts the numbers of tokens if it is time.
     fn resize_tokens(&mut self, now: Nanos) {
         if self.resize_at.is_none_or(|at| at > now) {
             return;
@@ -178,20 +179,20 @@ impl Elevator for Kyber {
     }
 }
 
-/// Parts of the target that latencies are sorted into, and parts in all: what is in the upper half
-/// missed the target.
+/// Buckets up to the target, each a quarter of it wide, and buckets in all: latencies in the upper
+/// half missed the target.
 const GOOD: u32 = 4;
 const BUCKETS: usize = 8;
 
-/// Fewer samples than this say something only after [`MAX_WAIT`].
+/// Fewer samples than this are used only after [`MAX_WAIT`].
 const ENOUGH_SAMPLES: u64 = 500;
 const MAX_WAIT: Nanos = Nanos(1_000_000_000);
 
-/// Latencies since they were last looked at.
+/// A histogram of the latencies since they were last used.
 #[derive(Debug, Default)]
 struct Latencies {
     buckets: [u64; BUCKETS],
-    /// When few samples will do.
+    /// When fewer samples will do.
     settle_by: Option<Nanos>,
 }
 
@@ -203,8 +204,8 @@ impl Latencies {
         self.buckets[bucket] += 1;
     }
 
-    /// The bucket that `percent` of the latencies do not exceed, if there are enough to say; they
-    /// are forgotten then.
+    /// The bucket that `percent` of the latencies do not exceed, if there are enough samples, which
+    /// are then discarded.
     fn percentile(&mut self, now: Nanos, percent: u64) -> Option<u32> {
         let samples: u64 = self.buckets.iter().sum();
         if samples == 0 {

@@ -10,7 +10,7 @@ use crate::units::{Nanos, Sector};
 #[derive(Default)]
 pub(super) struct DirQueue {
     requests: WaitQueue,
-    /// Where the elevator stands: the first sector of the bio that was sent last.
+    /// The position of the elevator: the first sector of the bio that was dispatched last.
     latest_pos: u64,
 }
 
@@ -19,7 +19,7 @@ impl DirQueue {
         self.requests.insert(store, request);
     }
 
-    /// The next request on the way up.
+    /// The next request in ascending order of sectors.
     pub(super) fn next(&mut self, store: &Store, zones: Option<&ZoneLocks>) -> Option<Key> {
         if self.requests.len() == 0 {
             return None;
@@ -32,7 +32,7 @@ impl DirQueue {
         Some(first_of_zone(self.requests.sorted(), zones, key))
     }
 
-    /// The request that came first.
+    /// The oldest request.
     pub(super) fn oldest(&mut self, store: &Store, zones: Option<&ZoneLocks>) -> Option<Key> {
         match zones {
             None => self.requests.oldest(store),
@@ -51,13 +51,13 @@ impl DirQueue {
         }
     }
 
-    /// When the request came that came first.
+    /// When the oldest request was queued.
     pub(super) fn oldest_queued_at(&mut self, store: &Store) -> Option<Nanos> {
         self.requests.oldest_queued_at(store)
     }
 
-    /// Takes a request out, with those that can go in one command with it. Returns the number of
-    /// requests that it was merged with.
+    /// Removes a request, with those that can be merged with it into one command. Returns the
+    /// number of the latter.
     pub(super) fn take(
         &mut self,
         store: &mut Store,
@@ -70,9 +70,9 @@ impl DirQueue {
         (taken.request, taken.merged)
     }
 
-    /// The first request from `key` on whose zone is free. On a disk that seeks, what follows a
-    /// locked zone's writes without a break is left alone with them: it is one stream, and the
-    /// head would go back for its beginning.
+    /// The first request from `key` on whose zone is free. On a rotating disk, requests that follow
+    /// the writes of a locked zone without a gap are skipped too: they are one stream, and the head
+    /// would have to go back for its beginning.
     fn skip_locked(&mut self, store: &Store, zones: &ZoneLocks, mut key: Key) -> Option<Key> {
         while zones.is_locked(Sector(key.sector())) {
             mark!(ZoneLockWaited if true);
@@ -92,7 +92,7 @@ impl DirQueue {
     }
 }
 
-/// A sequential zone is written from the lowest sector that waits, whatever led to it.
+/// A sequential zone is written from its lowest waiting sector, whichever request was found.
 fn first_of_zone(sorted: &mut Sorted, zones: &ZoneLocks, key: Key) -> Key {
     let sector = Sector(key.sector());
     if zones.is_sequential(sector) {

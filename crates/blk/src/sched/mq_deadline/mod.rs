@@ -1,4 +1,4 @@
-//! mq-deadline: the order of sectors in batches, and no one waits too long.
+//! mq-deadline: batches in the order of sectors, and a deadline for each request.
 //!
 //! Dispatches by priority class, and within a class in batches of one direction in the order of
 //! sectors. A request past its expiry is served at the next choice of its direction. Reads are
@@ -46,7 +46,7 @@ pub(super) struct MqDeadline {
     first: RequestList,
     /// By class and direction.
     queues: [[DirQueue; 2]; 3],
-    /// The direction of the batch and how much of it was sent.
+    /// The direction of the batch, and the number of its requests dispatched so far.
     dir: Dir,
     batch: u32,
     /// How often reads were preferred while writes waited.

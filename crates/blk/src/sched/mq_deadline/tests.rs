@@ -318,7 +318,7 @@ proptest! {
     /// With nothing above it and room at the device, a request is sent no later than one batch
     /// after its expiry.
     #[test]
-    fn no_one_waits_longer_than_the_expiry_and_a_round_of_batches(
+    fn none_waits_longer_than_the_expiry_and_a_round_of_batches(
         sectors in prop::collection::vec((0..1000u64, any::<bool>()), 50..300),
     ) {
         let options = MqDeadlineOptions {

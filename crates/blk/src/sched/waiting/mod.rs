@@ -1,4 +1,4 @@
-//! Where requests wait, in the order of their sectors and in the order of their arrival at once.
+//! Waiting requests, ordered by sector and by arrival.
 //!
 //! Finds the first waiting request at or after a sector, and the oldest. Requests live in
 //! [`Store`]; the orders hold [`Key`]s. Nothing is allocated once the tables have grown to the
@@ -7,7 +7,7 @@
 //! ```text
 //!   insert --> Store[slot]                      the request itself
 //!          --> Sorted.fresh  --sort when asked--> runs, each sorted, sizes falling by half
-//!          --> Fifo                             (slot, seq), the dead skipped when they are met
+//!          --> Fifo                             (slot, seq), stale entries skipped when they are met
 //! ```
 //!
 //! Inserting is three appends. Sorting waits for the first dispatch after it, so a batch is sorted
@@ -21,8 +21,8 @@ use crate::units::Nanos;
 pub(super) use sorted::Sorted;
 use std::collections::VecDeque;
 
-/// A waiting request's place in the order of sectors: its sector, then its arrival, then where it
-/// is kept. One integer, so that sorting does not branch.
+/// A waiting request's place in the order of sectors: its sector, then its arrival, then its slot.
+/// One integer, so that sorting does not branch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key(u128);
 
@@ -55,11 +55,11 @@ impl Key {
 #[derive(Default)]
 struct Entry {
     request: Option<Box<Request>>,
-    /// Tells a key to this request from one to an earlier request in the same place.
+    /// Distinguishes the keys of this request from those of an earlier one in the slot.
     seq: u32,
 }
 
-/// The waiting requests, each in a place of its own.
+/// The waiting requests, each in a slot of its own.
 #[derive(Default)]
 pub(super) struct Store {
     entries: Vec<Entry>,
@@ -87,7 +87,7 @@ impl Store {
         entry.request.take().expect("a key leads to a request")
     }
 
-    /// The request of a key that is in some order.
+    /// The request of a key.
     pub(super) fn get(&self, key: Key) -> &Request {
         let request = self.entries[key.slot() as usize].request.as_deref();
         request.expect("a key leads to a request")
@@ -101,8 +101,8 @@ impl Store {
     }
 }
 
-/// The order of arrival. Requests leave it by leaving the [`Store`]; what is left of them here is
-/// skipped when it is met.
+/// The order of arrival. Requests leave it by leaving the [`Store`]; the stale entries are skipped
+/// when they are met.
 #[derive(Default)]
 pub(super) struct Fifo {
     /// Slot and sequence number.
@@ -110,7 +110,7 @@ pub(super) struct Fifo {
 }
 
 impl Fifo {
-    /// Takes in a request that comes when `live` wait.
+    /// Adds a request behind the `live` ones that wait.
     pub(super) fn push(&mut self, key: Key, store: &Store, live: usize) {
         self.compact(store, live);
         self.arrivals.push_back((key.slot(), key.seq()));
@@ -142,7 +142,7 @@ impl Fifo {
         waiting.filter_map(|&(slot, seq)| store.find(slot, seq)).find(|&key| fits(key))
     }
 
-    /// A request that is never reached keeps all that came after it: drop the dead when they are
+    /// A request that stays at the front keeps the stale entries behind it: drop them when they are
     /// the greater part.
     fn compact(&mut self, store: &Store, live: usize) {
         if live == 0 {
@@ -161,10 +161,10 @@ pub(super) struct WaitQueue {
     len: usize,
 }
 
-/// A command taken from a line.
+/// A command to dispatch.
 pub(super) struct TakenCommand {
     pub(super) request: Box<Request>,
-    /// Requests that go out merged behind it.
+    /// Requests merged behind it.
     pub(super) merged: usize,
     /// First sector of the last of them.
     pub(super) last: u64,
@@ -192,18 +192,18 @@ impl WaitQueue {
         (&mut self.sorted, &mut self.fifo)
     }
 
-    /// The request that came first.
+    /// The oldest request.
     pub(super) fn oldest(&mut self, store: &Store) -> Option<Key> {
         self.fifo.oldest(store, self.len)
     }
 
-    /// When the request came that came first.
+    /// When the oldest request was queued.
     pub(super) fn oldest_queued_at(&mut self, store: &Store) -> Option<Nanos> {
         let key = self.oldest(store)?;
         Some(store.get(key).queued_at())
     }
 
-    /// Takes a request out, with its neighbours that can go out in one command with it.
+    /// Removes a request, with the neighbours that can be merged with it into one command.
     pub(super) fn take(
         &mut self,
         store: &mut Store,
@@ -233,7 +233,7 @@ impl WaitQueue {
             taken.merged += 1;
         }
         if taken.merged > 0 {
-            // Back to the end of what is merged, for what follows it.
+            // Back to the last merged request, for those that follow it.
             self.sorted.at_or_after(taken.last);
         }
     }
@@ -270,8 +270,8 @@ mod tests {
         request
     }
 
-    /// Zone write locking asks for the oldest write of a free zone before each that it sends; as
-    /// long as one waited, what had left was looked through again each time.
+    /// Zone write locking asks for the oldest write of an unlocked zone before each dispatch; as
+    /// long as one write waited, the stale entries were searched each time.
     #[test]
     fn requests_that_left_do_not_pile_up_behind_a_search() {
         let (mut store, mut fifo) = (Store::default(), Fifo::default());

@@ -1,13 +1,12 @@
 //! Waiting requests in the order of their sectors: sorted runs of keys.
 use super::Key;
 
-/// The order of sectors: sorted runs, the sizes falling by half at the least, and what came since
-/// it was last asked.
+/// The order of sectors: sorted runs, each at most half as long as the one before, and the keys
+/// added since the last search.
 #[derive(Default)]
 pub(in crate::sched) struct Sorted {
     fresh: Vec<Key>,
-    /// The only request there is, if it came when there was none: a queue that is never deeper
-    /// sorts nothing.
+    /// The only key, if it was added to an empty queue: a queue that is never deeper sorts nothing.
     single: Option<Key>,
     runs: Vec<Run>,
     spare: Vec<Run>,
@@ -25,7 +24,7 @@ impl Sorted {
         }
     }
 
-    /// The only request there is, if that is known without looking.
+    /// The only request, if that is known without a search.
     #[inline]
     pub(in crate::sched) fn single(&self) -> Option<Key> {
         self.single
@@ -38,7 +37,7 @@ impl Sorted {
         self.head()
     }
 
-    /// The next request after the one that was taken last.
+    /// The next request after the one that was removed last.
     pub(in crate::sched) fn head(&self) -> Option<Key> {
         if self.runs.is_empty() {
             return self.single.filter(|&single| single >= self.at);
@@ -46,7 +45,7 @@ impl Sorted {
         self.runs.iter().filter_map(Run::head).min()
     }
 
-    /// The last request before the one that was taken last.
+    /// The last request before the one that was removed last.
     pub(in crate::sched) fn before(&self) -> Option<Key> {
         if self.runs.is_empty() {
             return self.single.filter(|&single| single < self.at);
@@ -54,7 +53,7 @@ impl Sorted {
         self.runs.iter().filter_map(Run::before).max()
     }
 
-    /// Takes a request out, and stands where it was.
+    /// Removes a request. The cursors then stand where it was.
     pub(in crate::sched) fn take(&mut self, key: Key) {
         if self.single == Some(key) {
             self.single = None;
@@ -87,7 +86,7 @@ impl Sorted {
         self.at = to;
     }
 
-    /// Sorts what came, and merges runs until each is more than twice as long as the next.
+    /// Sorts the added keys, and merges runs until each is more than twice as long as the next.
     #[inline]
     fn settle(&mut self) {
         if !self.fresh.is_empty() {
@@ -111,15 +110,15 @@ impl Sorted {
     }
 }
 
-/// Lengths of the stretch of taken keys that begins, or ends, at a place; 0 if its key is there.
-/// At both ends of a stretch they are exact, within it they are no longer than the way to the end.
+/// Lengths of the gap of removed keys that begins, or ends, at an index; 0 if its key is there. At
+/// both ends of a gap they are exact, within it at most the distance to its end.
 #[derive(Clone, Copy, Default)]
 struct Gap {
     ahead: usize,
     behind: usize,
 }
 
-/// A sorted list with holes and a cursor that stands on a key or at the end.
+/// A sorted list with gaps and a cursor that stands on a key or at the end.
 #[derive(Default)]
 struct Run {
     keys: Vec<Key>,
@@ -141,7 +140,7 @@ impl Run {
         self.settle();
     }
 
-    /// Becomes what is left of two runs.
+    /// Becomes the merge of two runs.
     fn fill_from(&mut self, a: &Run, b: &Run) {
         self.clear();
         let (mut i, mut j) = (a.live_from(0), b.live_from(0));
@@ -163,7 +162,7 @@ impl Run {
         self.settle();
     }
 
-    /// Whether most of the run is holes.
+    /// Whether most keys of the run have been removed.
     fn is_sparse(&self) -> bool {
         self.keys.len() > 4 * self.live + 64
     }
@@ -211,7 +210,7 @@ impl Run {
         Some(self.keys[at])
     }
 
-    /// Takes the key under the cursor, which goes on to the next.
+    /// Removes the key under the cursor, which moves to the next.
     fn take_head(&mut self) {
         let at = self.cursor;
         let behind = at.checked_sub(1).map_or(0, |i| self.gaps[i].behind);
@@ -231,8 +230,7 @@ impl Run {
         at
     }
 
-    /// Puts the cursor on the first key from `at` on, and shortens the way for the next that comes
-    /// by.
+    /// Puts the cursor on the first key from `at` on, and shortens the way for the next search.
     fn set_cursor(&mut self, mut at: usize) {
         self.cursor = self.live_from(at);
         while at < self.cursor {
@@ -249,8 +247,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever is taken in whatever order, the cursor and the key before it are those of the
-        /// plain sorted list of what is left.
+        /// Whatever keys are removed, in whatever order, the cursor and the key before it are those
+        /// of a plain sorted list.
         #[test]
         fn a_run_with_holes_is_a_sorted_list(
             sectors in prop::collection::vec(0..60u64, 1..60),
