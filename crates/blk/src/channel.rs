@@ -1,4 +1,4 @@
-//! A thread's connection to the block layer: straight down, and straight up again.
+//! A thread's connection to the block layer: bios go down, completions come up.
 //!
 //! Bios go in with [`Channel::submit`] and come out as completions of [`Channel::poll`]. Every bio
 //! completes exactly once, on the channel that submitted it. A channel belongs to one thread: its
@@ -22,21 +22,21 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-/// How many requests one [`Channel::poll`] completes at most, so that a thread that issues the
-/// waiting writes of others comes back to its own work.
+/// The number of requests after which [`Channel::poll`] returns, so that a thread that issues the
+/// waiting writes of others returns to its own work.
 const POLL_BUDGET: usize = 256;
 
 /// A thread's connection to a [`Queue`].
 ///
-/// Must be polled when [`Channel::next_event`] says, for the sake of other channels too: writes that
-/// wait in a plug are issued by the channel whose write they wait for.
+/// Must be polled when [`Channel::next_event`] says, also without bios outstanding: writes of other
+/// channels that wait in a plug are issued by the channel whose write they wait for.
 pub struct Channel {
     queue: Arc<Queue>,
     id: u32,
     hctx: HctxRef,
     /// `None` without a scheduler.
     sched: Option<SchedHandle>,
-    /// Requests are gathered for the scheduler, if there is one, to have as a batch.
+    /// Requests are gathered for the scheduler, if there is one, as a batch.
     batching: bool,
     mailbox: Arc<Mailbox>,
     outbox: Vec<Outgoing>,
@@ -44,9 +44,9 @@ pub struct Channel {
     mail: Vec<Box<Request>>,
     pool: RequestPool,
     parents: SplitBios,
-    /// Completions of bios that never reached the device.
+    /// Completions of bios that failed the checks.
     ended: Vec<Completion>,
-    /// Waiting requests that the failure or completion of another made impossible.
+    /// Waiting requests that were aborted because of another one's failure or completion.
     aborted: RequestList,
     /// Scratch space for requests that came back from the device.
     done: Vec<Box<Request>>,
@@ -64,12 +64,12 @@ pub struct Channel {
     /// [`Gate::changes`](crate::gate::Gate::changes) as of the configuration in use.
     changes: u32,
     draining: bool,
-    /// [`Channel::is_idle`] has said so after `drain`. Remembered, because the other users of a shared
-    /// hardware queue may drain later.
+    /// [`Channel::is_idle`] has returned true after `drain`. Remembered, because the other users of
+    /// a shared hardware queue may drain later.
     told_may_close: bool,
 }
 
-/// Requests that are to go back to the channel that they came from.
+/// Requests to return to the channel that submitted them.
 struct Outgoing {
     owner: u32,
     mailbox: Arc<Mailbox>,
@@ -144,7 +144,8 @@ impl Channel {
         self.batching = true;
         let mut last: Option<Box<Request>> = None;
         for bio in bios.drain(..) {
-            // First: entering the queue may reload the configuration that `fast_path` belongs to.
+            // Before `fast_path` is used: entering the queue may reload the configuration that it
+            // belongs to.
             let zone = if self.is_open() { self.fast_path.zone_of(&bio) } else { None };
             let Some(zone) = zone else {
                 if let Some(request) = last.take() {
@@ -297,8 +298,8 @@ impl Channel {
         }
     }
 
-    /// The plug refused a request. Merged bios are tried one by one: a misplaced one must not fail the
-    /// others (A17).
+    /// The plug refused a request. Merged bios are retried one by one: one that is not at the write
+    /// pointer must not fail the others (A17).
     #[cold]
     fn plug_refused(&mut self, now: Nanos, mut request: Box<Request>, status: Status) {
         if !request.is_merged() {
@@ -341,8 +342,8 @@ impl Channel {
                 break;
             }
             budget = budget.saturating_sub(done.len());
-            // On a shared hardware queue they may belong to other channels and to a configuration that
-            // is newer than this channel's; it cannot change again while they are inside.
+            // On a shared hardware queue they may belong to other channels and to a newer
+            // configuration than this channel's, which cannot change again while they are inside.
             if self.is_config_stale() {
                 self.reload_config();
             }
@@ -409,7 +410,8 @@ impl Channel {
         self.mail = mail;
     }
 
-    /// The device is done with a request: issues the next write of its plug, then completes the bios.
+    /// The device has completed a request: issues the next write of its plug, then completes the
+    /// bios.
     #[inline]
     fn complete(&mut self, now: Nanos, request: Box<Request>, completions: &mut Vec<Completion>) {
         if let Some(iostat) = &self.iostat {
@@ -437,7 +439,7 @@ impl Channel {
         }
     }
 
-    /// Completes the bios of a request, each on the channel that it came from.
+    /// Completes the bios of a request, each on the channel that submitted it.
     #[inline]
     fn deliver(&mut self, mut request: Box<Request>, completions: &mut Vec<Completion>) {
         if !request.is_merged() {
@@ -500,7 +502,7 @@ impl Channel {
     }
 
     /// When to call [`Channel::poll`] next. Holds until then unless the channel is woken
-    /// ([`Channel::set_waker`]): what other channels do can bring the time forward. To be heeded also
+    /// ([`Channel::set_waker`]): what other channels do can bring the time forward. Follow it also
     /// without bios outstanding, as a write of another channel may be in flight here.
     pub fn next_event(&mut self) -> Wake {
         let admits = !self.held.is_empty() && !self.queue.gate().is_frozen();
@@ -531,7 +533,7 @@ impl Channel {
 
     /// Announces that the thread is about to sleep: from now on the channel is woken, once, when
     /// other threads leave it something to do. Returns false if there is something to poll already;
-    /// do not sleep then. Else ask [`Channel::next_event`] for how long to sleep, sleep, and call
+    /// do not sleep then. Otherwise sleep until [`Channel::next_event`], then call
     /// [`Channel::awake`].
     pub fn prepare_to_sleep(&mut self) -> bool {
         let dispatches = self.sched.is_some() && !self.is_leaving();
@@ -561,12 +563,12 @@ impl Channel {
         }
     }
 
-    /// Whether the channel leaves what waits in the scheduler to others.
+    /// Whether the channel leaves requests that wait in the scheduler to others.
     fn is_leaving(&self) -> bool {
         self.draining && self.nr_bios == 0
     }
 
-    /// Requests wait in the scheduler: wakes others for them if this channel cannot send them.
+    /// Requests wait in the scheduler: wakes other channels if this one cannot send them.
     #[cold]
     fn offer_work(&mut self) {
         if self.is_leaving() || self.hctx.with(|hctx| hctx.room()) == 0 {
@@ -612,8 +614,8 @@ impl Channel {
 }
 
 impl Drop for Channel {
-    /// Leaves its number and its hardware queue to the next channel. If the thread panics neither is
-    /// used again, as the channel may have bios outstanding.
+    /// Leaves its number and its hardware queue to the next channel. If the thread panics neither
+    /// is reused, as the channel may have bios outstanding.
     fn drop(&mut self) {
         if std::thread::panicking() {
             if let HctxRef::Own(_) = self.hctx {
@@ -624,7 +626,7 @@ impl Drop for Channel {
         self.drain();
         let idle = self.outstanding() == 0 && !self.has_mail() && self.told_may_close;
         assert!(idle || self.is_idle(), "a channel was dropped with I/O outstanding");
-        // The others have to see to what is left on a shared hardware queue.
+        // The others have to poll what is left on a shared hardware queue.
         if !self.hctx.with(|hctx| hctx.is_idle()) {
             self.queue.wake_all();
         }

@@ -12,20 +12,20 @@ use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, store_befo
 /// Whether a queue is frozen.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// How often: freezes nest.
+    /// The number of freezes, which nest.
     frozen: AtomicU32,
-    /// Counts configuration changes, all made with nothing inside. A channel that enters compares it
-    /// to know whether to reload its configuration.
+    /// Counts configuration changes, all made with nothing inside. A channel that enters compares
+    /// it, to reload its configuration if it has changed.
     changes: AtomicU32,
     drain: Mutex<Drain>,
 }
 
-/// How far the draining of a frozen queue has come.
+/// The state of draining a frozen queue.
 #[derive(Debug, Default)]
 struct Drain {
     freezes: u32,
-    /// The queue was found quiescent since it was frozen, so it stays so until it is unfrozen. Needed
-    /// because a channel that tries to enter looks for a moment as if it were inside.
+    /// The queue was found quiescent since it was frozen, so it stays so until it is unfrozen.
+    /// Remembered, because a channel that tries to enter looks for a moment as if it were inside.
     done: bool,
 }
 
@@ -53,7 +53,7 @@ impl Gate {
         self.frozen.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether nobody is inside. Once true on a frozen queue, it stays so until the queue is
+    /// Whether no bio is inside. Once true on a frozen queue, it stays so until the queue is
     /// unfrozen.
     pub(crate) fn is_quiescent<'a>(
         &self,
@@ -65,7 +65,7 @@ impl Gate {
         quiet
     }
 
-    /// The configuration has changed, with nothing inside: whoever enters later sees it.
+    /// The configuration has changed, with nothing inside: channels that enter later see it.
     pub(crate) fn changed(&self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
     }

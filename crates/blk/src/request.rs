@@ -30,13 +30,13 @@ pub struct Request {
     status: Status,
     /// Carries a bio that has not completed.
     live: bool,
-    /// The device, or the layer in its place, has said how the command ended.
+    /// The device, or the layer in its place, has set the status.
     done: bool,
-    /// Went through the zone's plug and holds it.
+    /// Passed the zone's plug and holds a reference to it.
     pub(crate) plugged: bool,
     /// Failed because of its zone's condition or write pointer.
     pub(crate) refused: bool,
-    // The second cache line: what only the owner looks at, or few requests have.
+    // The second cache line: what only the owner reads, or few requests have.
     pub(crate) parked_at: Nanos,
     merged: RequestList,
     /// The entry of the split bio that this one is a part of, in the owner's table.
@@ -95,13 +95,13 @@ impl Request {
         }
     }
 
-    /// For a device that asks another one how long commands take: a request without a bio, which
-    /// [`Request::copy_command`] makes like one that has one.
+    /// For a device that asks a model how long commands take: a request without a bio, to which
+    /// [`Request::copy_command`] copies a command.
     pub fn for_timing() -> Box<Self> {
         Box::new(Request::empty())
     }
 
-    /// Makes a stand-in the same command as `other`, without data and with nothing to complete.
+    /// Copies the command of `other`, without its data and its bio.
     ///
     /// # Panics
     /// If this request carries a bio.
@@ -137,7 +137,7 @@ impl Request {
         self.parent = parent;
     }
 
-    /// Another request for the same bio, without its data: a mistake, for the probes.
+    /// Another request for the same bio, without its data: a bug, for the probes.
     pub(crate) fn duplicate(&self) -> Box<Request> {
         let mut other = Box::new(Request::empty());
         let Bio { op, sector, nr_sectors, user_data, .. } = self.bio;
@@ -210,12 +210,12 @@ impl Request {
         self.sent_at
     }
 
-    /// How the device ended the command.
+    /// The status of the command.
     pub fn status(&self) -> Status {
         self.status
     }
 
-    /// For the device: says how the command ended.
+    /// For the device: sets the status of the command.
     pub fn set_status(&mut self, status: Status) {
         self.status = status;
         self.refused = false;
@@ -240,14 +240,14 @@ impl Request {
         self.done
     }
 
-    /// Emulates a zone append: the write goes to `sector`, and the completion will say so (A22).
+    /// Emulates a zone append: the write goes to `sector`, which the completion returns (A22).
     pub(crate) fn make_append_a_write(&mut self, sector: Sector) {
         self.op = Op::Write;
         self.bio.sector = sector;
         self.bio.flags = self.bio.flags | BioFlags::NOMERGE;
     }
 
-    /// For the device, after a native zone append: says where the data landed.
+    /// For the device, after a native zone append: sets the sector that the data were written to.
     ///
     /// # Panics
     /// If the request is not a zone append: no other command may land elsewhere than asked for.
@@ -263,7 +263,7 @@ impl Request {
         self.merged.for_each(|m| visit(m.bio.sector, m.bio.nr_sectors, m.bio.buf.as_mut()));
     }
 
-    /// For the device: where the data are, if they are lent and all of one bio.
+    /// For the device: the external buffer with the data, if all of them are in one.
     pub fn external_buf(&self) -> Option<&ExternalBuf> {
         if self.is_merged() { None } else { self.bio.buf.as_ref()?.as_external() }
     }
@@ -279,7 +279,7 @@ impl Request {
         self.can_append_behind(self.nr_sectors, next, max_sectors)
     }
 
-    /// Whether `next` may go out with this request if that already has `total` sectors.
+    /// Whether `next` can be merged with this request if that already has `total` sectors.
     #[inline]
     fn can_append_behind(&self, total: u32, next: &Request, max_sectors: u32) -> bool {
         let follows = self.bio.sector + Sector(u64::from(total)) == next.sector()
@@ -301,8 +301,8 @@ impl Request {
         }
     }
 
-    /// Merges those at the front of `from` that follow this one on the medium, up to `max_sectors`
-    /// in all; each is shown to `visit`. Gives their number.
+    /// Merges the requests at the front of `from` that follow this one on the medium, up to
+    /// `max_sectors` in all; each is shown to `visit`. Returns their number.
     pub(crate) fn append_from(
         &mut self,
         from: &mut RequestFifo,

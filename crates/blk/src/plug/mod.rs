@@ -49,20 +49,19 @@ pub enum ZoneWrite {
     /// Zone write plugging: one write in flight per zone.
     Plug,
     /// One write to sequential zones in flight per disk: plugs take turns in the order in which
-    /// they got something to write, each drained before the next (the kernel's
-    /// `zoned_qd1_writes`). For rotating disks, which lose a seek with each change of zone.
+    /// they got something to write, each drained before the next (the kernel's `zoned_qd1_writes`).
+    /// For rotating disks, where each change of zone costs a seek.
     Qd1,
     /// Zone write locking, the policy before plugging (kernels up to 6.9): the scheduler
     /// mq-deadline holds back the writes of a zone that has one in flight.
     Lock,
-    /// Not at all: writes go to the device as they come. It fails those that it takes up out of
-    /// order.
+    /// Not at all: writes go to the device as they are submitted. It fails those that it executes
+    /// out of order.
     Off,
 }
 
 impl ZoneWrite {
-    /// What a device gets if nothing else is said: [`ZoneWrite::Qd1`] if it rotates, else
-    /// [`ZoneWrite::Plug`] (A33).
+    /// The default for a device: [`ZoneWrite::Qd1`] if it rotates, else [`ZoneWrite::Plug`] (A33).
     pub fn default_for(limits: &crate::Limits) -> Self {
         if limits.rotational { ZoneWrite::Qd1 } else { ZoneWrite::Plug }
     }
@@ -86,25 +85,25 @@ impl ZoneWrite {
 /// What the layer does about a zone's write pointer after a write to it failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WpRecovery {
-    /// Asks the device at once; the next write finds the plug in order.
+    /// Asks the device at once, so that the next write can be checked.
     #[default]
     Report,
     /// As the kernel: all writes fail until a zone report, reset or finish (A30).
     OnRequest,
 }
 
-/// What became of a request that entered its zone's plug.
+/// What to do with a request that entered its zone's plug.
 pub(crate) enum PlugResult {
-    /// It is its turn.
+    /// Send it to the device.
     Issue(Box<Request>),
     /// It waits in the plug.
     Parked,
-    /// It ended here.
+    /// It failed here.
     Failed(Box<Request>, Status),
 }
 
 impl PlugResult {
-    /// The plug did not take the request, which holds nothing of it.
+    /// The plug refused the request, which holds no reference to it.
     fn refused(mut request: Box<Request>, status: Status) -> Self {
         request.plugged = false;
         PlugResult::Failed(request, status)
@@ -131,13 +130,13 @@ pub(crate) struct ZonePlugs {
     emulate_append: bool,
     recovery: WpRecovery,
     qd1: Qd1,
-    /// Plugs that live.
+    /// Live plugs.
     alive: AtomicU32,
 }
 
 impl ZonePlugs {
-    /// Passes an ordinary write through the plug of its zone: what [`ZonePlugs::enter`] does, for
-    /// the case that nothing is out of the ordinary. `Err` gives the request back for the long way.
+    /// Passes a write through the plug of its zone: the fast path of [`ZonePlugs::enter`]. `Err`
+    /// hands back a request that needs the slow path.
     #[inline]
     pub(crate) fn enter_write<const ONE_PER_DISK: bool>(
         &self,
@@ -162,7 +161,7 @@ impl ZonePlugs {
         Ok(issue.map_or(PlugResult::Parked, PlugResult::Issue))
     }
 
-    /// Passes a write, append, reset or finish through the plug of its zone. Writes that this one
+    /// Passes a write, append, reset or finish through the plug of its zone. Waiting writes that it
     /// makes impossible go to `aborted`.
     pub(crate) fn enter(
         &self,
@@ -210,7 +209,7 @@ impl ZonePlugs {
         }
         let len = Sector(u64::from(request.nr_sectors()));
         if let Err(status) = plug.accept(at, len, self.capacity(zone)) {
-            // The device may just have said that the zone is empty or full.
+            // The device may just have reported that the zone is empty or full.
             self.update_alive(zone, &mut plug);
             return PlugResult::refused(request, status);
         }
@@ -235,7 +234,7 @@ impl ZonePlugs {
         request: Box<Request>,
         one_per_disk: bool,
     ) -> Option<Box<Request>> {
-        // Of a plug in the disk's list the turn has not come, or its write is in flight.
+        // A plug in the disk's list waits for its turn, or has a write in flight.
         if one_per_disk && (!plug.enlist() || !self.qd1.acquire_or_wait(zone)) {
             plug.park(now, request);
             return None;
@@ -243,9 +242,9 @@ impl ZonePlugs {
         plug.start_or_park(now, request)
     }
 
-    /// Asks the device where the write pointer is if a write at `at` would fail and the plug may
-    /// be mistaken: somebody may have reset or written the zone past the layer (A31), a native
-    /// append may have moved the pointer, an earlier report may have failed.
+    /// Asks the device for the write pointer if a write at `at` would fail and the plug may be out
+    /// of date: the zone may have been reset or written past the layer (A31), a native append may
+    /// have moved the pointer, an earlier report may have failed.
     fn resync_if_stale(&self, zone: ZoneNo, plug: &mut ZonePlug, at: Sector) {
         let stale = match plug.state() {
             ZoneState::Appended => true,
@@ -258,8 +257,8 @@ impl ZonePlugs {
         }
     }
 
-    /// A request that went through its plug has completed. Returns the write to issue next;
-    /// writes that cannot be done any more go to `aborted`.
+    /// A request that went through its plug has completed. Returns the write to issue next; waiting
+    /// writes that have become impossible go to `aborted`.
     pub(crate) fn complete(
         &self,
         now: Nanos,
@@ -305,8 +304,8 @@ impl ZonePlugs {
         next
     }
 
-    /// A write failed: those behind it cannot be done either (A30), and the write pointer is where
-    /// the device says. Those that wait for a zone that went offline learn that.
+    /// A write failed: those behind it are aborted (A30), with the status Offline if the zone went
+    /// offline, and the write pointer is read from the device.
     fn fail(&self, zone: ZoneNo, plug: &mut ZonePlug, status: Status, aborted: &mut RequestList) {
         let settled = plug.has_no_zone_ops() || mutant!(StaleReport);
         let asks = self.recovery == WpRecovery::Report && settled;
@@ -325,8 +324,8 @@ impl ZonePlugs {
         }
     }
 
-    /// QD=1: the plug whose turn it was has nothing left. Returns the first write of the next that
-    /// has.
+    /// QD=1: the plug that had the disk is drained. Returns the first write of the next plug that
+    /// has one.
     fn next_plug(&self, now: Nanos) -> Option<Box<Request>> {
         while let Some(zone) = self.qd1.next() {
             let mut plug = self.lock(zone);
@@ -340,8 +339,8 @@ impl ZonePlugs {
         None
     }
 
-    /// QD=1: a plug whose waiting writes were aborted gives up its place in the line (A37). One
-    /// whose turn it is finds out when its write has completed.
+    /// QD=1: a plug whose waiting writes were aborted leaves the queue (A37). The one that has the
+    /// disk leaves when its write has completed.
     fn leave_qd1_list(&self, zone: ZoneNo, plug: &mut ZonePlug) {
         let drained = plug.is_listed() && plug.nr_parked() == 0 && !plug.in_flight();
         let left = drained && self.qd1.leave(zone);
@@ -366,7 +365,7 @@ impl ZonePlugs {
         Ok(())
     }
 
-    /// Notes that a reset of all zones has ended (A27, A28).
+    /// A reset of all zones has completed (A27, A28).
     pub(crate) fn end_reset_all(&self, status: Status, aborted: &mut RequestList) {
         self.for_each(|zone, plug| {
             plug.end_management();
@@ -403,7 +402,7 @@ impl ZonePlugs {
         (0..zones).map(ZoneNo)
     }
 
-    /// What the device says of a zone now.
+    /// The zone as the device reports it now.
     fn report_zone(&self, zone: ZoneNo) -> Option<Zone> {
         let mut report = Vec::with_capacity(1);
         self.device.report_zones(zone, 1, &mut report).ok()?;

@@ -1,7 +1,7 @@
-//! QD=1 writes: the disk's list of plugs with something to write (A33 to A37).
+//! QD=1 writes: the disk's list of plugs with waiting writes (A33 to A37).
 //!
 //! With QD=1 for the whole disk, one plug at a time may write; the others follow in the order in
-//! which their first write came.
+//! which they got their first waiting write.
 use crate::lock::SpinLock;
 use crate::probe::mutant;
 use crate::units::ZoneNo;
@@ -22,7 +22,7 @@ impl Qd1 {
         Qd1(SpinLock::new(Qd1State::default()))
     }
 
-    /// A plug wants the disk: it has it at once (`true`), or gets it in its turn.
+    /// A plug wants the disk. Returns whether it gets it at once; otherwise it is queued.
     pub(crate) fn acquire_or_wait(&self, zone: ZoneNo) -> bool {
         let mut state = self.0.lock();
         if state.taken {
@@ -35,7 +35,7 @@ impl Qd1 {
         true
     }
 
-    /// The plug that had the disk is drained: whose turn is it?
+    /// The plug that had the disk is drained. Returns the zone of the next.
     pub(crate) fn next(&self) -> Option<ZoneNo> {
         let mut state = self.0.lock();
         let next = state.waiting.pop_front();
@@ -43,7 +43,7 @@ impl Qd1 {
         next
     }
 
-    /// A plug that waits no longer wants the disk; whether it was still waiting.
+    /// A queued plug no longer wants the disk. Returns whether it was still queued.
     pub(crate) fn leave(&self, zone: ZoneNo) -> bool {
         let mut state = self.0.lock();
         let place = state.waiting.iter().position(|&waiting| waiting == zone);

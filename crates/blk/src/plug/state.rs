@@ -1,4 +1,4 @@
-//! What can be seen of the plugs from outside, and what outsiders may ask of them.
+//! The state of plugs for reports, and the operations on them that are not I/O.
 use super::zone_plug::{ZonePlug, ZoneState};
 use super::{ZoneCounters, ZonePlugs};
 use crate::status::Status;
@@ -30,13 +30,13 @@ pub enum ZonePhase {
     Empty,
     /// Partially written.
     Active,
-    /// Nothing can be written any more.
+    /// Nothing more can be written.
     Full,
     /// Can only be read.
     ReadOnly,
     /// Cannot be used.
     Offline,
-    /// The device has to be asked.
+    /// Unknown until it is read from the device.
     Unknown,
 }
 
@@ -47,7 +47,7 @@ pub struct PlugInfo {
     pub zone: ZoneNo,
     /// Flags.
     pub flags: PlugFlags,
-    /// Holders that keep the plug.
+    /// References to the plug.
     pub references: u32,
     /// What the layer knows of the zone's condition.
     pub phase: ZonePhase,
@@ -55,7 +55,7 @@ pub struct PlugInfo {
     pub wp_offset: Sector,
     /// Writes that wait.
     pub waiting: u32,
-    /// What went through the plug.
+    /// Counters of its I/O.
     pub counters: ZoneCounters,
 }
 
@@ -136,7 +136,7 @@ impl ZonePlugs {
         (plug.phase(self.capacity(zone)), plug.wp())
     }
 
-    /// Reads all zones anew, nothing being in flight.
+    /// Reads all zones anew. Nothing may be in flight.
     pub(crate) fn resync_all(&self) -> Result<(), Status> {
         let mut report = Vec::with_capacity(self.slots.len());
         self.device.report_zones(ZoneNo(0), self.slots.len(), &mut report)?;

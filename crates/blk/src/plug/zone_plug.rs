@@ -8,16 +8,16 @@ use crate::struct_layout;
 use crate::units::{Nanos, Sector};
 use crate::zone::{Zone, ZoneCondition, ZoneKind};
 
-/// What the layer knows of a zone's condition. Whether a zone is open is the device's affair.
+/// What the layer knows of a zone's condition. Whether a zone is open, only the device knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ZoneState {
     Conventional,
     /// Writable, at the write pointer.
     Sequential,
-    /// A write failed; where the write pointer is has yet to be asked (the kernel's
+    /// A write failed, and the write pointer has not been read from the device since (the kernel's
     /// `BLK_ZONE_WPLUG_NEED_WP_UPDATE`).
     NeedWpUpdate,
-    /// Native appends moved the write pointer; the next write asks for it.
+    /// Native appends moved the write pointer; the next write reads it from the device.
     Appended,
     ReadOnly,
     Offline,
@@ -30,18 +30,18 @@ pub struct ZoneCounters {
     pub writes: u32,
     /// Emulated and native appends accepted.
     pub appends: u32,
-    /// Waiting writes that went out merged behind another.
+    /// Waiting writes that were merged behind another.
     pub merges: u32,
     /// Nanoseconds that writes waited, summed.
     pub parked_ns: u64,
 }
 
-/// The plug lives while the zone is partially written or has I/O in the layer; else it is only
-/// room in a table.
+/// The plug of a zone. It is live while the zone is partially written or has I/O in the layer;
+/// otherwise it is an unused slot of the table.
 #[derive(Debug)]
 pub(crate) struct ZonePlug {
-    /// Where the next write to come must begin, from the zone's start: behind all that are in
-    /// flight or wait.
+    /// Where the next write must begin, from the zone's start: behind all writes that are in flight
+    /// or wait.
     wp: Sector,
     parked: RequestFifo,
     nr_parked: u32,
@@ -50,7 +50,7 @@ pub(crate) struct ZonePlug {
     /// Native appends in flight.
     appending: u16,
     in_flight: bool,
-    /// In the disk's list of plugs with writes to do (QD=1), or the one being drained.
+    /// In the disk's list of plugs with waiting writes (QD=1), or the one being drained.
     listed: bool,
     alive: bool,
     state: ZoneState,
@@ -125,8 +125,8 @@ impl ZonePlug {
         self.alive
     }
 
-    /// Whether the plug's view of the write pointer can be replaced by the device's: nothing that
-    /// moves it is in flight.
+    /// Whether the write pointer can be replaced by the device's: nothing that moves it is in
+    /// flight.
     pub(crate) fn is_idle(&self) -> bool {
         !self.in_flight && self.nr_parked == 0 && self.has_no_zone_ops()
     }
@@ -136,7 +136,8 @@ impl ZonePlug {
         ZoneCounters { writes, appends, merges, parked_ns }
     }
 
-    /// Takes over what the device reports; without a report, the write pointer is not known.
+    /// Takes over the state that the device reports; without a report, the write pointer is
+    /// unknown.
     pub(crate) fn sync(&mut self, report: Option<&Zone>) {
         debug_assert!(self.nr_parked == 0, "waiting writes were checked against the old pointer");
         let Some(zone) = report else {
@@ -151,15 +152,15 @@ impl ZonePlug {
             _ => Sector(zone.wp.0.wrapping_sub(zone.start.0)),
         };
         self.state = match (zone.kind, zone.cond) {
-            // Whatever its condition, or the plug would take it for a zone with a write pointer
-            // when that changes. Whether it can be written, the device says each time.
+            // Whatever its condition: otherwise the plug would take it for a zone with a write
+            // pointer when the condition changes. The device decides on each write.
             (ZoneKind::Conventional, _) => ZoneState::Conventional,
             (_, ZoneCondition::ReadOnly) => ZoneState::ReadOnly,
             (_, ZoneCondition::Offline) => ZoneState::Offline,
             (ZoneKind::SequentialRequired, _) => ZoneState::Sequential,
         };
         if self.wp > zone.capacity {
-            // A pointer outside of the zone is none.
+            // A pointer outside of the zone is invalid.
             self.state = ZoneState::NeedWpUpdate;
         }
     }
@@ -215,7 +216,7 @@ impl ZonePlug {
         self.nr_parked += 1;
     }
 
-    /// No write is in flight any more: gives the next, merged with those behind it (A20).
+    /// No write is in flight any more: returns the next, merged with those behind it (A20).
     #[inline]
     pub(crate) fn next(&mut self, now: Nanos, merge_max_sectors: u32) -> Option<Box<Request>> {
         let Some(mut request) = self.unpark(now) else {
@@ -241,7 +242,7 @@ impl ZonePlug {
         Some(request)
     }
 
-    /// Ends all that wait.
+    /// Aborts all waiting writes.
     pub(crate) fn abort(&mut self, status: Status, aborted: &mut RequestList) {
         self.nr_parked = 0;
         while let Some(mut request) = self.parked.pop_front() {
@@ -254,7 +255,7 @@ impl ZonePlug {
         }
     }
 
-    /// A reset or finish goes down.
+    /// A reset or finish is issued.
     ///
     /// # Errors
     /// [`Status::Again`] if more are in flight than can be counted.
@@ -267,8 +268,8 @@ impl ZonePlug {
         self.managing -= 1;
     }
 
-    /// A native append goes down, past the plug: the write pointer is no longer known here, and
-    /// what waits is aborted (A24).
+    /// A native append is issued, past the plug: the write pointer is no longer known here, and
+    /// waiting writes are aborted (A24).
     ///
     /// # Errors
     /// [`Status::Again`] if more are in flight than can be counted.
@@ -283,7 +284,7 @@ impl ZonePlug {
         self.appending -= 1;
     }
 
-    /// The zone was reset or finished: what waits can no longer be written where it was to go.
+    /// The zone was reset or finished: waiting writes no longer begin at the write pointer.
     pub(crate) fn set_wp(&mut self, wp: Sector, aborted: &mut RequestList) {
         if !mutant!(ResetKeepsWaiting) {
             self.abort(Status::IoError, aborted);
@@ -292,7 +293,7 @@ impl ZonePlug {
         self.state = if self.appending > 0 { ZoneState::Appended } else { ZoneState::Sequential };
     }
 
-    /// Enters the disk's list; whether it was not in it.
+    /// Enters the disk's list. Returns whether it was not in it.
     pub(crate) fn enlist(&mut self) -> bool {
         !std::mem::replace(&mut self.listed, true) || mutant!(Qd1QueuedTwice)
     }
@@ -305,7 +306,7 @@ impl ZonePlug {
         self.listed = mutant!(Qd1ReferenceLeaked);
     }
 
-    /// Notes whether the plug still lives: `Some` on a change.
+    /// Updates whether the plug is live. Returns `Some` on a change.
     #[inline]
     pub(crate) fn update_alive(&mut self, capacity: Sector) -> Option<bool> {
         let partial = match self.state {
@@ -318,8 +319,8 @@ impl ZonePlug {
         (std::mem::replace(&mut self.alive, alive) != alive).then_some(alive)
     }
 
-    /// The number of holders that keep the plug: the table while it lives, each write in the layer,
-    /// each management operation, and the disk's list.
+    /// The number of references to the plug: of the table while it is live, of each write in the
+    /// layer, of each management operation, and of the disk's list.
     pub(crate) fn references(&self) -> u32 {
         u32::from(self.alive)
             + u32::from(self.in_flight)
