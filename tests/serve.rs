@@ -3,6 +3,8 @@
 mod attacks;
 #[path = "serve/control.rs"]
 mod control;
+#[path = "hostile/mod.rs"]
+mod hostile;
 #[path = "serve/log.rs"]
 mod log;
 #[path = "serve/shutdown.rs"]

@@ -1,4 +1,5 @@
 //! The log of `zonal serve` on standard error: its form, and that nobody has to read it.
+use super::hostile::{Connect, Target};
 use super::{SMALL, Server, fine, ran, zonal};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -46,7 +47,8 @@ fn json_lines_have_time_level_and_message() {
     let line = lines.last().expect("a line");
     assert_eq!(line["level"], "debug");
     assert!(line["time"].as_str().is_some_and(|time| time.ends_with('Z')), "{line}");
-    assert!(line["message"].as_str().is_some_and(|text| text.contains("127.0.0.1:")), "{line}");
+    assert!(line["message"].as_str().is_some_and(|text| text.starts_with("disconnected: ")));
+    assert!(line["peer"].as_str().is_some_and(|peer| peer.starts_with("127.0.0.1:")), "{line}");
 }
 
 #[test]
@@ -59,10 +61,29 @@ fn levels_select_what_is_logged() {
         err
     };
     assert_eq!(lines(&[]), "");
-    assert!(lines(&["--verbose"]).contains(" DEBUG 127.0.0.1:"));
+    let verbose = lines(&["--verbose"]);
+    assert!(verbose.contains(" DEBUG disconnected: ") && verbose.contains(" peer=\"127.0.0.1:"));
     let (code, _, err) = ran(&["serve", SMALL, "--nvme-tcp", "127.0.0.1:0", "--log-level", "loud"]);
     assert_eq!(code, 2);
     assert!(err.contains("'loud'") && err.contains("debug"), "{err}");
+}
+
+#[test]
+fn names_that_hosts_send_stay_on_their_line() {
+    let server = server(&["--verbose"], Stdio::piped());
+    let target = Target::parse(&server.address);
+    for name in ["a\x1b[2J\n2026-11-22T00:00:00.000Z ERROR forged", "b\u{202e}desrever"] {
+        let hostnqn = &format!("nqn.2026-11.org.example:{name}");
+        // Whether they are refused or not, they are logged.
+        let _ = target.connected(&Connect { hostnqn, ..Connect::default() });
+        let other = Target { nqn: hostnqn.clone(), ..target.clone() };
+        let _ = other.connected(&Connect::default());
+    }
+    let (code, _, err) = server.end(Signal::TERM);
+    assert_eq!(code, Some(0));
+    assert!(err.lines().count() >= 4 && err.lines().all(|line| line.contains(" DEBUG ")), "{err}");
+    let hidden = |c: char| c != '\n' && c.is_control() || c == '\u{202e}';
+    assert!(!err.contains(hidden), "{err:?}");
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl Stuck {
     }
 
     /// What was flushed is there, and the image is not locked.
-    fn is_left_as_by_a_power_loss(mut self) {
+    fn expect_state_of_a_power_loss(mut self) {
         self.reader.kill().expect("it runs");
         self.reader.wait().expect("it ends");
         let (code, out, err) = ran(&["check", &self.image]);
@@ -68,7 +68,7 @@ fn second_signal_ends_a_server_that_waits_for_its_device() {
     std::thread::sleep(Duration::from_millis(300));
     let (code, _, err) = server.end_within(PATIENCE, Signal::TERM);
     assert_eq!((code, err.as_str()), (Some(128 + 15), ""));
-    stuck.is_left_as_by_a_power_loss();
+    stuck.expect_state_of_a_power_loss();
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn shutdown_timeout_ends_a_server_that_waits_for_its_device() {
     let (code, _, err) = server.end_within(PATIENCE, Signal::INT);
     assert_eq!(code, Some(1), "{err}");
     assert!(err.contains("still waiting 0.5 s after an interrupt"), "{err}");
-    stuck.is_left_as_by_a_power_loss();
+    stuck.expect_state_of_a_power_loss();
 }
 
 #[test]

@@ -96,7 +96,6 @@ fn limits(args: &ServeArgs, clock: &RealClock) -> ServerConfig {
         max_host_connections: options.max_host_connections,
         io_queues: options.io_queues,
         clock: clock.clone(),
-        notify: Arc::new(|what| tracing::debug!("{what}")),
         ..ServerConfig::default()
     };
     if options.poll {

@@ -139,6 +139,22 @@ mod tests {
         assert_eq!((long.chars().count(), long.ends_with("x…")), (MAX_CHARS + 1, true));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_one_line_without_control_characters(message: String, value: String) {
+            let fields = vec![("value", Value::from(cleaned(&value)))];
+            let content = Content { message: cleaned(&message), fields };
+            for format in [Format::Plain, Format::Text, Format::Json] {
+                let line = line(format, UNIX_EPOCH, Level::WARN, &content);
+                let text = line.strip_suffix('\n').expect("an end");
+                proptest::prop_assert!(!text.contains(char::is_control), "{text:?}");
+                if format == Format::Json {
+                    proptest::prop_assert!(serde_json::from_str::<Value>(text).is_ok());
+                }
+            }
+        }
+    }
+
     #[test]
     fn times_are_those_of_the_calendar() {
         for (seconds, expected) in [

@@ -65,7 +65,7 @@ impl Acceptor {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
             Err(error) => {
                 // No descriptors left, or the peer is gone already: others may do better later.
-                (self.shared.config.notify)(&format!("cannot accept a connection: {error}"));
+                tracing::warn!("cannot accept a connection: {error}");
                 self.retry = Some(now + RETRY_INTERVAL);
                 self.evict();
             }
@@ -115,7 +115,7 @@ impl Acceptor {
         });
         match started {
             Ok(thread) => self.threads.push(thread),
-            Err(error) => (self.shared.config.notify)(&format!("{peer}: {error}")),
+            Err(error) => tracing::warn!(%peer, "cannot serve a connection: {error}"),
         }
     }
 }

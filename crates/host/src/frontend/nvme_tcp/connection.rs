@@ -158,11 +158,8 @@ impl Connection {
 
     /// Reports why the connection ends, sends the host what it has to know, and closes the socket.
     fn close(&mut self, reason: &DisconnectReason) {
-        let peer = self.peer;
-        (self.shared.config.notify)(&match self.session.identity() {
-            Some(queue) => format!("{peer}: {queue}: {reason}"),
-            None => format!("{peer}: {reason}"),
-        });
+        let queue = self.session.identity().map(tracing::field::display);
+        tracing::debug!(peer = %self.peer, queue, "disconnected: {reason}");
         // Before Connect others wait for this thread, and what is sent then fits an empty socket.
         let patience = if self.is_connected() { FLUSH_TIMEOUT } else { Duration::ZERO };
         let begin = Instant::now();
@@ -261,7 +258,7 @@ impl Admission for ServerAdmission {
         let address = self.peer.ip();
         let registered = self.shared.registry.register(queue, address, Arc::clone(&self.stream));
         self.registration = Some(registered.map_err(refusal)?);
-        (self.shared.config.notify)(&format!("{queue}: connected"));
+        tracing::debug!(peer = %self.peer, %queue, "connected");
         Ok(())
     }
 

@@ -42,8 +42,6 @@ pub struct ServerConfig {
     pub waiting: WaitPolicy,
     /// The clock, the same for all users of a device.
     pub clock: RealClock,
-    /// Receives messages about connections.
-    pub notify: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Default for ServerConfig {
@@ -61,7 +59,6 @@ impl Default for ServerConfig {
             discovery_timeout: Duration::from_secs(30),
             waiting: WaitPolicy::default(),
             clock: RealClock::start(),
-            notify: Arc::new(|_| ()),
         }
     }
 }
