@@ -1,12 +1,12 @@
-//! Images compared with fio writing a preallocated file by io_uring on the same file system; and the
-//! time to open an image of 100,000 zones.
+//! Images compared with fio writing a preallocated file by io_uring on the same file system; images
+//! with checksums compared with images without; and the time to open an image of 100,000 zones.
 //!
 //! A file system may discard freed space seconds later, which would slow whatever runs then, so each
 //! run waits until that is over. Load on the machine varies, so the two alternate in short runs, and
 //! the result is the median of the ratios of such pairs.
 //!
 //! `setsid -w cargo bench --bench image`; needs fio. Words after `--` select the cases whose names
-//! contain one of them, `open` the other part. fio's jobs run in sessions of their own, to which the
+//! contain one of them, `checksums` and `open` the other parts. fio's jobs run in sessions of their own, to which the
 //! kernel's scheduler gives equal shares of time; without `setsid` the image shares the time of its
 //! terminal's session. On a loaded machine, `chrt -r 1` in front prioritizes both.
 //! `ZONAL_BENCH_DIR` sets the directory of the files (default: that for temporary files).
@@ -18,6 +18,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use zonal_blk::{Bio, Buf, Channel, Nanos, Op, Queue, QueueOptions, Sector, Status};
 use zonal_device::image::Profile;
+use zonal_device::rng::Rng;
 use zonal_host::backend::image::{self, ImageName};
 
 /// Pairs of each case.
@@ -30,7 +31,9 @@ const IDLE_TIME: Duration = Duration::from_millis(100);
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Most bytes written: the zones of the image, and the file of fio.
 const SIZE: u64 = 2 << 30;
-const PROFILE: &str = "null:zones=16,zone_size=256M,lba=4096,depth=64";
+const PROFILE: &str = "null:zones=16,zone_size=256M,depth=64";
+/// Data that random reads read.
+const READ_SIZE: u64 = 512 << 20;
 
 struct Case {
     name: &'static str,
@@ -40,6 +43,28 @@ struct Case {
     /// Least share of fio's rate, in percent.
     goal: u32,
 }
+
+/// A load whose rates with and without checksums are compared.
+struct Load {
+    name: &'static str,
+    read: bool,
+    case: Case,
+    lba: u32,
+}
+
+/// The goal is the least share of the rate without checksums.
+const fn load(name: &'static str, read: bool, block: usize, depth: usize, lba: u32) -> Load {
+    Load { name, read, case: Case { name, block, depth, flush: false, goal: 90 }, lba }
+}
+
+const LOADS: [Load; 6] = [
+    load("4k randread qd1", true, 4 << 10, 1, 4096),
+    load("4k randread qd16", true, 4 << 10, 16, 4096),
+    load("4k randread qd16, 512 B blocks", true, 4 << 10, 16, 512),
+    load("128k write qd1", false, 128 << 10, 1, 4096),
+    load("128k write qd16", false, 128 << 10, 16, 4096),
+    load("128k write qd16, 512 B blocks", false, 128 << 10, 16, 512),
+];
 
 const CASES: [Case; 6] = [
     Case { name: "4k qd1", block: 4 << 10, depth: 1, flush: false, goal: 90 },
@@ -66,10 +91,17 @@ fn filled(len: usize) -> Buf {
     buf
 }
 
+/// A new image, with blocks of `lba` bytes.
+fn create(place: &Path, name: &str, lba: u32, checksums: bool) -> PathBuf {
+    let path = place.join(name);
+    let profile = Profile::Spec(format!("{PROFILE},lba={lba}"));
+    image::create(&path, profile, checksums).expect("an image");
+    path
+}
+
 /// Bytes per second written to the first eight zones of a new image, one after the other.
-fn zonal_rate(place: &Path, case: &Case) -> f64 {
-    let path = place.join("bench.img");
-    image::create(&path, Profile::Spec(PROFILE.to_owned())).expect("an image");
+fn zonal_rate(place: &Path, case: &Case, lba: u32, checksums: bool) -> f64 {
+    let path = create(place, "bench.img", lba, checksums);
     let mut io = open(&path);
     let mut completions = Vec::new();
     // As in an image in use, there are data in several zones: with very few extents ext4 converts
@@ -151,6 +183,71 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// An image with [`READ_SIZE`] bytes of data.
+fn filled_image(place: &Path, lba: u32, checksums: bool) -> Channel {
+    let mut io = open(&create(place, &format!("{checksums}.img"), lba, checksums));
+    let mut completions = Vec::new();
+    for at in (0..READ_SIZE).step_by(1 << 20) {
+        io.submit(Nanos(0), Bio::write(Sector(at / 512), filled(1 << 20), 0));
+        while io.outstanding() > 0 {
+            io.poll(Nanos(0), &mut completions);
+        }
+    }
+    io.submit(Nanos(0), Bio::new(Op::Flush, Sector(0), 0, 0));
+    while io.outstanding() > 0 {
+        io.poll(Nanos(0), &mut completions);
+    }
+    assert!(completions.iter().all(|completion| completion.status == Status::Ok));
+    io
+}
+
+/// Bytes per second of random reads.
+fn read_rate(io: &mut Channel, case: &Case, rng: &mut Rng) -> f64 {
+    let mut completions = Vec::new();
+    let blocks = READ_SIZE / case.block as u64;
+    let mut done = 0;
+    let begun = Instant::now();
+    while begun.elapsed() < TIME || io.outstanding() > 0 {
+        while begun.elapsed() < TIME && io.outstanding() < case.depth {
+            let sector = Sector(rng.below(blocks) * case.block as u64 / 512);
+            let nr_sectors = u32::try_from(case.block / 512).expect("a short read");
+            io.submit(Nanos(0), Bio::read(sector, nr_sectors, 0));
+        }
+        io.poll(Nanos(0), &mut completions);
+        for completion in completions.drain(..) {
+            assert_eq!(completion.status, Status::Ok);
+            done += case.block;
+        }
+    }
+    done as f64 / begun.elapsed().as_secs_f64()
+}
+
+/// The rates with checksums and without, of all pairs.
+fn compare_checksums(place: &Path, load: &Load) -> Vec<(f64, f64)> {
+    let mut rates = Vec::new();
+    let mut rng = Rng::new(1);
+    let mut images =
+        load.read.then(|| [true, false].map(|checksums| filled_image(place, load.lba, checksums)));
+    for round in 0..ROUNDS {
+        let mut rate = |checksums: bool| {
+            settle(place);
+            match &mut images {
+                Some([on, off]) => {
+                    read_rate(if checksums { on } else { off }, &load.case, &mut rng)
+                }
+                None => zonal_rate(place, &load.case, load.lba, checksums),
+            }
+        };
+        let first = (round % 2 == 1).then(|| rate(false));
+        let with = rate(true);
+        rates.push((with, first.unwrap_or_else(|| rate(false))));
+    }
+    for name in ["true.img", "false.img"].iter().filter(|_| load.read) {
+        std::fs::remove_file(place.join(name)).expect("it is ours");
+    }
+    rates
+}
+
 /// Waits until the space of removed files has been discarded.
 fn settle(place: &Path) {
     let handle = File::open(place).expect("the directory");
@@ -179,7 +276,7 @@ fn compare(place: &Path, case: &Case) -> Vec<(f64, f64)> {
     let pair = |round| {
         // Each comes first every other time.
         let first = (round % 2 == 1).then(|| run(fio_rate));
-        let ours = run(zonal_rate);
+        let ours = run(|place, case| zonal_rate(place, case, 4096, true));
         (ours, first.unwrap_or_else(|| run(fio_rate)))
     };
     (0..ROUNDS).map(pair).collect()
@@ -189,7 +286,7 @@ fn print_case(case: &Case, pairs: &[(f64, f64)]) {
     let mut ratios: Vec<f64> = pairs.iter().map(|(own, fio)| 100.0 * own / fio).collect();
     ratios.sort_by(f64::total_cmp);
     println!(
-        "{:14} {:10.1}  {:8.1}  {:4.0} %  {:4.0} to {:3.0} %  {:3} %",
+        "{:30} {:10.1}  {:8.1}  {:4.0} %  {:4.0} to {:3.0} %  {:3} %",
         case.name,
         median(pairs.iter().map(|(own, _)| own / 1e6).collect()),
         median(pairs.iter().map(|(_, fio)| fio / 1e6).collect()),
@@ -206,16 +303,24 @@ fn main() {
     let chosen = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
     let base = std::env::var_os("ZONAL_BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
     let place = tempfile::tempdir_in(base).expect("a directory");
-    println!("               image MB/s  fio MB/s  ratio  middle half   goal");
+    println!("{:30} image MB/s  fio MB/s  ratio  middle half   goal", "");
     for case in CASES.iter().filter(|case| chosen(case.name)) {
         print_case(case, &compare(place.path(), case));
+    }
+    let loads: Vec<&Load> =
+        LOADS.iter().filter(|load| chosen("checksums") || chosen(load.name)).collect();
+    if !loads.is_empty() {
+        println!("{:30}  with MB/s  w/o MB/s  ratio  middle half   goal", "");
+    }
+    for load in loads {
+        print_case(&load.case, &compare_checksums(place.path(), load));
     }
     if !chosen("open") {
         return;
     }
     let path = place.path().join("large.img");
     let profile = "null:zones=100000,zone_size=256M,lba=4096";
-    image::create(&path, Profile::Spec(profile.to_owned())).expect("an image");
+    image::create(&path, Profile::Spec(profile.to_owned()), true).expect("an image");
     let name: ImageName = ImageName::of_path(&path.to_string_lossy()).parse().expect("a name");
     let mut criterion = Criterion::default().sample_size(20);
     criterion.bench_function("open an image of 100,000 zones (goal: 100 ms)", |bench| {

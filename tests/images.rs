@@ -169,6 +169,54 @@ fn check_finds_damage_and_repairs_it_from_the_other_copy() {
 }
 
 #[test]
+fn damaged_data_fail_reads_and_are_found_by_a_check_of_the_data() {
+    let dir = TestDir::new();
+    dir.create("a.img");
+    dir.fine(
+        &[&["run", "--device", "a.img"][..], &JOB, &["--verify=pattern", "--verify_pattern=0x5a"]]
+            .concat(),
+    );
+    let path = dir.path("a.img");
+    let bytes = std::fs::read(&path).expect("the image");
+    let block = bytes.chunks(4096).position(|block| block.iter().all(|&byte| byte == 0x5a));
+    let at = block.expect("the data are in the file") as u64 * 4096;
+    let skipped = dir.fine(&["check", "a.img"]);
+    assert!(skipped.contains("data: not read; --data compares them"), "{skipped}");
+    let check = dir.fine(&["check", "--data", "a.img"]);
+    assert!(check.contains("note: 1572864 bytes of data were read and compared"), "{check}");
+    let file = std::fs::OpenOptions::new().write(true).open(&path).expect("the image");
+    file.write_all_at(&[0x5b], at + 9).expect("it is written");
+    dir.fine(&["check", "a.img"]);
+    let (code, out, _) = dir.ran(&["check", "--data", "a.img"]);
+    let damage = format!("do not match their checksums, at byte {at}");
+    assert!(code == 1 && out.contains(&damage), "{code}: {out}");
+    let read = ["run", "--device", "a.img", "--name=b", "--rw=read", "--bs=4k", "--size=1536k"];
+    let (code, out, err) = dir.ran(&read);
+    assert_eq!(code, 1, "a read of the block fails: {out}{err}");
+    dir.fine(&["zone", "reset", "a.img"]);
+    dir.fine(&["check", "--data", "a.img"]);
+}
+
+#[test]
+fn image_without_checksums_is_made_on_request_and_says_so() {
+    let dir = TestDir::new();
+    let profile = "null:zones=16,zone_size=1M";
+    dir.fine(&["create", "off.img", "--profile", profile, "--checksums", "off"]);
+    let check = dir.fine(&["check", "--data", "off.img"]);
+    assert!(check.contains("data were not checked: the image has no checksums"), "{check}");
+    let error = dir.refused(&["create", "x.img", "--profile", profile, "--checksums", "yes"]);
+    assert!(error.contains("invalid value 'yes'") && error.contains("on, off"), "{error}");
+}
+
+#[test]
+fn image_is_readable_by_its_owner_only() {
+    let dir = TestDir::new();
+    dir.create("a.img");
+    let mode = std::fs::metadata(dir.path("a.img")).expect("the image").mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
 fn image_has_the_latencies_of_its_model_on_request() {
     let dir = TestDir::new();
     let profile = "null:zones=4,zone_size=1M,latency=5ms";

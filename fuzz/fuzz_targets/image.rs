@@ -4,7 +4,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::io;
-use zonal_device::image::{ReadAt, check};
+use zonal_device::image::{ReadAt, check, check_data};
+
+/// Most sectors of data that are compared with their checksums.
+const MAX_DATA: u64 = 1 << 13;
 
 struct Bytes<'a>(&'a [u8]);
 
@@ -37,6 +40,11 @@ fuzz_target!(|bytes: &[u8]| {
     if bytes.len() >= 76 && bytes[33..36] == [0; 3] && bytes[73..76] == [0; 3] {
         if let Ok((superblock, recovered, _)) = check(&Bytes(&bytes)) {
             assert_eq!(recovered.zones.len(), superblock.geometry.zones as usize);
+            let data: u64 = recovered.zones.iter().map(|zone| zone.written.0).sum();
+            let conventional = u64::from(superblock.geometry.conventional);
+            if data + conventional * superblock.geometry.zone_size.0 < MAX_DATA {
+                let _findings = check_data(&Bytes(&bytes), &superblock, &recovered, &mut |_| ());
+            }
         }
     }
 });

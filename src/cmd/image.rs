@@ -1,13 +1,15 @@
 //! `zonal create` and `zonal check`: images in files.
-use crate::terminal::notices;
+use crate::terminal::{StepBar, notices};
 use anyhow::{Context, Result, bail, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use zonal_device::image::{Finding, Profile};
+use zonal_device::image::{Finding, Profile, Superblock};
 use zonal_host::backend::image::{self, ImageName, OpenError};
 use zonal_lab::devices;
+use zonal_lab::progress::StepProgress;
 
 /// Options of `zonal create`.
 #[derive(Args, Debug)]
@@ -27,6 +29,18 @@ pub struct CreateArgs {
     /// Another option of the spec, OPTION=VALUE; can be repeated
     #[arg(short = 'o', long = "option", value_name = "OPTION=VALUE")]
     pub options: Vec<String>,
+    /// Whether each block of data gets a checksum, which reads verify
+    #[arg(long, value_name = "ON|OFF", default_value = "on")]
+    pub checksums: Switch,
+}
+
+/// Whether something is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// It is.
+    On,
+    /// It is not.
+    Off,
 }
 
 /// Options of `zonal check`.
@@ -35,6 +49,9 @@ pub struct CheckArgs {
     /// The image: a file
     #[arg(value_name = "IMAGE")]
     pub image: PathBuf,
+    /// Also read all data and compare them with their checksums
+    #[arg(long)]
+    pub data: bool,
     /// Recover from a power loss, rewrite damaged copies of metadata, and release unused space
     #[arg(long)]
     pub repair: bool,
@@ -46,7 +63,9 @@ pub struct CheckArgs {
 /// The profile is malformed, or the file cannot be created.
 pub fn create(args: &CreateArgs) -> Result<ExitCode> {
     let in_image = || format!("image {}", args.image.display());
-    let superblock = image::create(&args.image, profile(args)?).with_context(in_image)?;
+    let checksums = args.checksums == Switch::On;
+    let superblock =
+        image::create(&args.image, profile(args)?, checksums).with_context(in_image)?;
     let name = ImageName::of_path(&args.image.to_string_lossy());
     writeln!(
         io::stdout(),
@@ -81,7 +100,8 @@ fn profile(args: &CreateArgs) -> Result<Profile> {
     Ok(Profile::Spec(text))
 }
 
-/// Checks an image. Exits with 1 if copies of its metadata are damaged or it cannot be opened.
+/// Checks an image. Exits with 1 if its data or copies of its metadata are damaged, or it cannot be
+/// opened.
 ///
 /// # Errors
 /// The file cannot be read or is not an image.
@@ -91,11 +111,26 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode> {
     if args.repair {
         repair(path, &mut out)?;
     }
-    match image::inspect(path) {
+    let bar = StepBar::new("{prefix} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left");
+    let inspected = if args.data {
+        let mut read = 0;
+        bar.start("data", std::fs::metadata(path).map_or(0, |file| file.blocks() * 512));
+        image::inspect(
+            path,
+            Some(&mut |bytes| bar.advance(bytes - std::mem::replace(&mut read, bytes))),
+        )
+    } else {
+        image::inspect(path, None)
+    };
+    bar.finish();
+    match inspected {
         Ok((superblock, recovered, findings)) => {
             writeln!(out, "{}: {}", path.display(), superblock.geometry.summary())?;
             writeln!(out, "UUID {}", devices::format_uuid(&superblock.uuid))?;
             writeln!(out, "generation {}: {}", recovered.generation, recovered.summary())?;
+            if !args.data {
+                writeln!(out, "{}", skipped(&superblock))?;
+            }
             for finding in &findings {
                 match finding {
                     Finding::Note(what) => writeln!(out, "note: {what}")?,
@@ -113,10 +148,20 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode> {
     }
 }
 
+/// What a check of the metadata alone says about the data.
+fn skipped(superblock: &Superblock) -> &'static str {
+    if superblock.checksums {
+        "data: not read; --data compares them with their checksums"
+    } else {
+        "data: not checked, the image has no checksums of them"
+    }
+}
+
 /// Whether the file is an image that is damaged beyond what opening it repairs.
 fn is_damage(error: &OpenError) -> bool {
-    use zonal_device::image::ImageError::{Io, NotAnImage, Version};
-    matches!(error, OpenError::Image(error) if !matches!(error, NotAnImage | Version { .. } | Io { .. }))
+    use zonal_device::image::ImageError::{Features, Io, NotAnImage, Version};
+    let OpenError::Image(error) = error else { return false };
+    !matches!(error, NotAnImage | Version { .. } | Features { .. } | Io { .. })
 }
 
 /// Opens the image, which recovers from a power loss and rewrites damaged copies of metadata.
@@ -124,7 +169,7 @@ fn repair(path: &Path, out: &mut impl Write) -> Result<()> {
     let Some(text) = path.to_str() else {
         bail!("image {}: found a name that is not UTF-8, expected one that is", path.display());
     };
-    let before = image::inspect(path).with_context(|| format!("image {text}"))?;
+    let before = image::inspect(path, None).with_context(|| format!("image {text}"))?;
     let opened = devices::open_image(&format!("image:{text}:latency=none"), &notices())?;
     opened.device.reclaim_space().with_context(|| format!("image {text}: giving back space"))?;
     drop(opened);

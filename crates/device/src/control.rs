@@ -33,6 +33,26 @@ pub trait DeviceControl: Device {
     fn set_condition(&self, _zone: ZoneNo, _to: ZoneCondition) -> Result<(), Status> {
         Err(Status::NotSupported)
     }
+
+    /// Reads a piece of the stored data, the first from sector `from` on, and compares it with its
+    /// checksums. Waits for the storage.
+    ///
+    /// # Errors
+    /// [`Status::NotSupported`] if the device has no checksums.
+    fn scrub(&self, _from: Sector) -> Result<ScrubStep, Status> {
+        Err(Status::NotSupported)
+    }
+}
+
+/// A piece of stored data that was compared with its checksums.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScrubStep {
+    /// Where the next piece begins; `None` after the last.
+    pub next: Option<Sector>,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// The first sectors of blocks that do not match or cannot be read.
+    pub damaged: Vec<Sector>,
 }
 
 /// A workload whose performance can be estimated.

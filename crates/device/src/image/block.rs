@@ -2,6 +2,7 @@
 //!
 //! A block that was torn, changed, or belongs to another image does not decode.
 use super::geometry::ImageGeometry;
+use super::tail::MAX_COVERED;
 use zonal_blk::{Sector, ZoneCondition, ZoneNo};
 
 /// Size of a metadata block.
@@ -186,7 +187,7 @@ impl ZoneEntry {
             && (slot.is_some() || written == Sector(0))
             && written <= capacity
             && written.0.is_multiple_of(u64::from(geometry.lba) / 512)
-            && covered.is_none_or(|covered| covered.from < written)
+            && covered.is_none_or(|data| data.from < written && written - data.from <= MAX_COVERED)
             && from[2..4] == [0; 2];
         (fits && valid).then_some(ZoneEntry { zone, cond, slot, written, covered })
     }

@@ -7,23 +7,28 @@
 //!
 //! # Locks
 //!
-//! Each zone has a lock, that of its [`ZoneTail`]; the journal has one. The lock order is journal,
-//! zone, then those of [`Zones`]; no thread waits for the journal with a zone locked.
+//! Each zone has a lock, that of its [`ZoneTail`]; the journal and the list of regions have one. The
+//! lock order is journal, zone, then those of [`Zones`], of the list and of [`Sums`]; no thread waits
+//! for the journal with a zone locked.
 use super::block::ZoneEntry;
 use super::error::ImageError;
 use super::geometry::ImageGeometry;
 use super::journal::{Journal, format, repair_superblock};
 use super::queue::ImageQueue;
 use super::recover::{Recovered, read_superblock, recover};
+use super::regions::{Begun, Region, Regions};
 use super::store::ImageStore;
+use super::sums::Sums;
 use super::superblock::{FileLayout, Profile, Superblock};
 use super::tail::ZoneTail;
-use crate::control::{DeviceControl, DeviceStats};
+use super::verify::sum_request;
+use crate::control::{DeviceControl, DeviceStats, ScrubStep};
 use crate::quantity::format_size;
 use crate::storage::{self, Deferred};
 use crate::zones::Zones;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{
     Device, HwQueue, Limits, Op, Request, Sector, Status, Zone, ZoneCondition, ZoneNo,
@@ -59,6 +64,11 @@ pub struct ImageDevice {
     /// Something could not be made durable: all writes fail.
     failed: AtomicBool,
     reserves: AtomicBool,
+    /// `None` in an image without checksums.
+    pub(super) sums: Option<Sums>,
+    regions: Mutex<Regions>,
+    /// Reads and scrubs of blocks that do not match their checksums.
+    pub(super) damaged_blocks: AtomicU64,
     /// The model whose latencies the image has.
     timing: Option<Arc<dyn DeviceControl>>,
 }
@@ -96,6 +106,8 @@ pub(super) enum ExecResult {
     Flush,
     /// To be executed again: writes to the zone are in flight.
     Retry,
+    /// A write that its zone has accepted and that cannot be transferred.
+    Failed(Status),
 }
 
 impl ImageDevice {
@@ -166,6 +178,13 @@ impl ImageDevice {
             used: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             reserves: AtomicBool::new(true),
+            sums: superblock.checksums.then(|| Sums::new(superblock.layout())),
+            regions: Mutex::new(Regions::new(
+                superblock.layout(),
+                superblock.image(),
+                &recovered.list,
+            )),
+            damaged_blocks: AtomicU64::new(0),
             store,
             superblock,
             timing,
@@ -189,11 +208,12 @@ impl ImageDevice {
         }
         // Remains of a zone that never got an entry for the slot: the next zone must read zeroes.
         for &slot in &self.slots().free {
-            self.store.discard(self.layout.slot(slot), self.layout.stride())?;
+            self.store.discard(self.layout.slot(slot), self.layout.slot_size())?;
         }
         for &zone in &recovered.touched {
             self.discard_beyond_data(&recovered.zones[zone as usize])?;
         }
+        self.recover_sums(recovered)?;
         if recovered.clean && recovered.damaged.is_empty() {
             return Ok(());
         }
@@ -204,13 +224,41 @@ impl ImageDevice {
         if recovered.damaged.is_empty() { Ok(()) } else { journal.checkpoint(&*self.store) }
     }
 
+    /// Computes the checksums that a loss of power may have left wrong.
+    fn recover_sums(&self, recovered: &Recovered) -> io::Result<()> {
+        let Some(sums) = &self.sums else { return Ok(()) };
+        if !recovered.damaged.is_empty() {
+            // Both lists, each in its turn.
+            self.regions().write(&*self.store)?;
+            self.regions().write(&*self.store)?;
+        }
+        for &(zone, from, to) in &recovered.covered {
+            self.resum_zone(zone, &(from..to))?;
+        }
+        for region in recovered.overwritten() {
+            self.resum_zone(region.zone, &region.sectors(&self.layout, self.geometry()))?;
+        }
+        if recovered.covered.is_empty() && recovered.overwritten().is_empty() {
+            return Ok(());
+        }
+        sums.flush(&*self.store)?;
+        // The data as well: what was read may be in the page cache only.
+        self.store.sync()?;
+        self.regions().clear(&*self.store)
+    }
+
+    fn resum_zone(&self, zone: ZoneNo, range: &Range<Sector>) -> io::Result<()> {
+        let slot = self.tail(zone).slot;
+        slot.map_or(Ok(()), |slot| self.resum(slot, range))
+    }
+
     /// Frees the space after a zone's data.
     fn discard_beyond_data(&self, entry: &ZoneEntry) -> io::Result<()> {
         let (Some(slot), false) = (entry.slot, self.zones.is_conventional(entry.zone)) else {
             return Ok(());
         };
         let from = self.layout.in_slot(slot, entry.written);
-        let end = self.layout.slot(slot) + self.layout.stride();
+        let end = self.layout.slot_data(slot) + self.layout.stride();
         self.store.discard(from, end - from)
     }
 
@@ -241,6 +289,10 @@ impl ImageDevice {
         self.journal.lock().expect("no thread panics with the journal locked")
     }
 
+    fn regions(&self) -> MutexGuard<'_, Regions> {
+        self.regions.lock().expect("no thread panics with the list locked")
+    }
+
     fn slots(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().expect("no thread panics with the slots locked")
     }
@@ -254,16 +306,33 @@ impl ImageDevice {
         sector - self.limits.zone_start(zone)
     }
 
-    /// Executes a command.
-    pub(super) fn execute(&self, request: &mut Request) -> ExecResult {
+    pub(super) fn layout(&self) -> &FileLayout {
+        &self.layout
+    }
+
+    pub(super) fn zone_of(&self, sector: Sector) -> ZoneNo {
+        self.limits.zone_of(sector)
+    }
+
+    /// The end of a zone's data, as an offset in the zone.
+    pub(super) fn data_end(&self, zone: ZoneNo) -> Sector {
+        let tail = self.tail(zone);
+        match tail.slot {
+            Some(_) if self.zones.is_conventional(zone) => self.limits.zone_size,
+            _ => tail.done,
+        }
+    }
+
+    /// Executes a command. `sums` is memory for checksums.
+    pub(super) fn execute(&self, request: &mut Request, sums: &mut Vec<u8>) -> ExecResult {
         let result = match request.op() {
             Op::Read => return self.read(request.zone(), request.sector(), request.end()),
-            Op::Write | Op::ZoneAppend => return self.write(request),
+            Op::Write | Op::ZoneAppend => return self.write(request, sums),
             Op::Flush => return ExecResult::Flush,
             Op::ZoneOpen | Op::ZoneClose => self.apply(request),
             Op::ZoneFinish | Op::ZoneReset => return self.change(request),
             Op::ZoneResetAll => return self.reset_all(),
-            Op::Discard => self.discard(request),
+            Op::Discard => return self.discard(request),
             Op::WriteZeroes => Err(Status::NotSupported),
         };
         ExecResult::Done(result.err().unwrap_or(Status::Ok))
@@ -280,21 +349,37 @@ impl ImageDevice {
         if let Err(status) = self.zones.check_read(zone) {
             return ExecResult::Done(status);
         }
-        let tail = self.tail(zone);
-        let (from, to) = (self.offset_in_zone(zone, sector), self.offset_in_zone(zone, end));
-        let to = if self.zones.is_conventional(zone) { to } else { to.min(tail.done) };
+        let range = self.offset_in_zone(zone, sector)..self.offset_in_zone(zone, end);
+        let (at, len) = self.locate(&self.tail(zone), zone, &range);
+        ExecResult::Transfer { at, len }
+    }
+
+    /// The address of a range of one zone in the file, and how many bytes of it have data.
+    pub(super) fn locate(
+        &self,
+        tail: &ZoneTail,
+        zone: ZoneNo,
+        range: &Range<Sector>,
+    ) -> (u64, u64) {
+        let all = self.zones.is_conventional(zone);
+        let to = if all { range.end } else { range.end.min(tail.done) };
         match tail.slot {
-            Some(slot) => ExecResult::Transfer {
-                at: self.layout.in_slot(slot, from),
-                len: Sector(to.0.saturating_sub(from.0)).to_bytes().0,
-            },
-            None => ExecResult::Transfer { at: 0, len: 0 },
+            Some(slot) => {
+                let len = Sector(to.0.saturating_sub(range.start.0)).to_bytes().0;
+                (self.layout.in_slot(slot, range.start), len)
+            }
+            None => (0, 0),
         }
     }
 
-    fn write(&self, request: &mut Request) -> ExecResult {
+    fn write(&self, request: &mut Request, sums: &mut Vec<u8>) -> ExecResult {
         let zone = request.zone();
-        let nr_sectors = request.nr_sectors();
+        if self.zones.is_conventional(zone) {
+            return self.overwrite(request);
+        }
+        if let Some(own) = &self.sums {
+            sum_request(own.summer(), request, sums);
+        }
         let mut tail = self.tail(zone);
         if tail.is_broken() || self.failed.load(Ordering::Relaxed) {
             return ExecResult::Done(Status::IoError);
@@ -303,22 +388,137 @@ impl ImageDevice {
         if let Err(status) = self.apply(request) {
             return ExecResult::Done(status);
         }
-        let slot = *tail.slot.get_or_insert_with(|| self.slots().take());
         let from = self.offset_in_zone(zone, request.sector());
         let end = self.offset_in_zone(zone, request.end());
-        if !self.zones.is_conventional(zone) {
-            tail.accept(end, |crc| {
-                request.for_each_segment(|_, nr_sectors, buf| match buf {
-                    Some(buf) => crc(buf),
-                    None => (0..nr_sectors).for_each(|_| crc(&[0; 512])),
-                });
-            });
-            self.reserve(&mut tail, slot, end);
+        tail.accept(end, |crc| match self.sums {
+            Some(_) => crc(sums),
+            None => request.for_each_segment(|_, nr_sectors, buf| match buf {
+                Some(buf) => crc(buf),
+                None => (0..nr_sectors).for_each(|_| crc(&[0; 512])),
+            }),
+        });
+        match self.place(&mut tail, from, sums) {
+            Ok(slot) => {
+                self.reserve(&mut tail, slot, end);
+                let len = Sector(request.nr_sectors().into()).to_bytes().0;
+                ExecResult::Transfer { at: self.layout.in_slot(slot, from), len }
+            }
+            Err(error) => ExecResult::Failed(error.into()),
         }
-        ExecResult::Transfer {
-            at: self.layout.in_slot(slot, from),
-            len: Sector(nr_sectors.into()).to_bytes().0,
+    }
+
+    /// The slot for data that are appended at `from`, whose checksums are set.
+    fn place(&self, tail: &mut ZoneTail, from: Sector, sums: &[u8]) -> io::Result<u32> {
+        let slot = self.slot_of(tail)?;
+        if let Some(own) = &self.sums {
+            let first = self.layout.block_at(self.layout.in_slot(slot, from));
+            own.set(&*self.store, first, sums, true)?;
         }
+        Ok(slot)
+    }
+
+    /// The slot of a zone, which gets one if it has none.
+    fn slot_of(&self, tail: &mut ZoneTail) -> io::Result<u32> {
+        if let Some(slot) = tail.slot {
+            return Ok(slot);
+        }
+        let slot = self.slots().take();
+        if self.sums.is_some() && self.reserves.load(Ordering::Relaxed) {
+            // Checksums that do not fit into the file system would fail all writes, so the first
+            // write of the zone fails instead.
+            use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull, Unsupported};
+            match self.store.reserve(self.layout.slot(slot), self.layout.sums()) {
+                Err(error) if error.kind() == Unsupported => {
+                    self.reserves.store(false, Ordering::Relaxed);
+                }
+                Err(error)
+                    if matches!(error.kind(), FileTooLarge | QuotaExceeded | StorageFull) =>
+                {
+                    self.slots().free.push(slot);
+                    return Err(error);
+                }
+                _ => {}
+            }
+        }
+        Ok(*tail.slot.insert(slot))
+    }
+
+    /// Writes to a conventional zone, in place.
+    fn overwrite(&self, request: &mut Request) -> ExecResult {
+        let zone = request.zone();
+        let mut tail = self.tail(zone);
+        if self.failed.load(Ordering::Relaxed) {
+            return ExecResult::Done(Status::IoError);
+        }
+        self.used.store(true, Ordering::Relaxed);
+        let range = self.range_in_zone(request);
+        if tail.overlaps(&range) {
+            return ExecResult::Retry;
+        }
+        if let Err(status) = self.apply(request) {
+            return ExecResult::Done(status);
+        }
+        let slot = match self.slot_of(&mut tail) {
+            Ok(slot) => slot,
+            Err(error) => return ExecResult::Done(error.into()),
+        };
+        if let Some(wait) = self.begin_overwrite(&mut tail, zone, &range) {
+            return wait;
+        }
+        let len = (range.end - range.start).to_bytes().0;
+        ExecResult::Transfer { at: self.layout.in_slot(slot, range.start), len }
+    }
+
+    /// The range of a request, as offsets in its zone.
+    fn range_in_zone(&self, request: &Request) -> Range<Sector> {
+        let zone = request.zone();
+        self.offset_in_zone(zone, request.sector())..self.offset_in_zone(zone, request.end())
+    }
+
+    /// Puts the regions of a range on the durable list of those being overwritten. Returns why the
+    /// command cannot go ahead, if it cannot.
+    fn begin_overwrite(
+        &self,
+        tail: &mut ZoneTail,
+        zone: ZoneNo,
+        range: &Range<Sector>,
+    ) -> Option<ExecResult> {
+        let sums = self.sums.as_ref()?;
+        let settle = || sums.flush(&*self.store).and_then(|()| self.store.sync());
+        let regions = Region::of(zone, range, &self.layout);
+        match self.regions().begin(&*self.store, &regions, settle) {
+            Ok(Begun::Yes) => {
+                tail.begin_overwrite(range.clone());
+                None
+            }
+            Ok(Begun::Later) => Some(ExecResult::Retry),
+            Err(_) => {
+                self.failed.store(true, Ordering::Relaxed);
+                Some(ExecResult::Done(Status::IoError))
+            }
+        }
+    }
+
+    /// Sets the checksums of a range that was overwritten. `new` are those of the data, unless it is
+    /// unknown what of them was written.
+    fn end_overwrite(
+        &self,
+        tail: &mut ZoneTail,
+        zone: ZoneNo,
+        range: &Range<Sector>,
+        new: Option<&[u8]>,
+    ) -> io::Result<()> {
+        let (Some(sums), Some(slot)) = (&self.sums, tail.slot) else { return Ok(()) };
+        let result = match new {
+            Some(new) => {
+                let first = self.layout.block_at(self.layout.in_slot(slot, range.start));
+                sums.set(&*self.store, first, new, false)
+            }
+            None => self.resum(slot, range),
+        };
+        self.regions().end(&Region::of(zone, range, &self.layout));
+        tail.end_overwrite(range);
+        result
     }
 
     /// Reserves space beyond `end`, more in a fuller zone. If there is none, the write will fail.
@@ -327,7 +527,7 @@ impl ImageDevice {
             return;
         }
         let from = self.layout.in_slot(slot, tail.reserved);
-        let slot_end = self.layout.slot(slot) + self.layout.stride();
+        let slot_end = self.layout.slot_data(slot) + self.layout.stride();
         let ahead = end.to_bytes().0.clamp(AHEAD.0, AHEAD.1);
         let to = (self.layout.in_slot(slot, end) + ahead).min(slot_end);
         if let Err(error) = self.store.reserve(from, to - from)
@@ -335,15 +535,29 @@ impl ImageDevice {
         {
             self.reserves.store(false, Ordering::Relaxed);
         }
-        tail.reserved = Sector((to - self.layout.slot(slot)) / 512);
+        tail.reserved = Sector((to - self.layout.slot_data(slot)) / 512);
     }
 
     /// The data of a write are in the file, or could not be written.
-    pub(super) fn written(&self, request: &Request, ok: bool) {
+    ///
+    /// # Errors
+    /// Its checksums could not be set.
+    pub(super) fn written(
+        &self,
+        request: &mut Request,
+        ok: bool,
+        sums: &mut Vec<u8>,
+    ) -> io::Result<()> {
         let zone = request.zone();
         if !self.zones.is_conventional(zone) {
             self.tail(zone).written(self.offset_in_zone(zone, request.end()), ok);
+            return Ok(());
         }
+        let Some(own) = &self.sums else { return Ok(()) };
+        sum_request(own.summer(), request, sums);
+        let range = self.range_in_zone(request);
+        let new = ok.then_some(&sums[..]);
+        self.end_overwrite(&mut self.tail(zone), zone, &range, new)
     }
 
     /// Completes a write whose transfer is done; `None` while an earlier one of its zone is in flight.
@@ -387,6 +601,9 @@ impl ImageDevice {
 
     fn commit_with(&self, journal: &mut Journal) -> io::Result<()> {
         // Checked even if nothing has changed: a flush must not succeed after a failure.
+        if self.failed.load(Ordering::Relaxed) {
+            journal.fail();
+        }
         journal.check()?;
         let dirty =
             std::mem::take(&mut *self.dirty.lock().expect("no thread panics with the list locked"));
@@ -404,6 +621,7 @@ impl ImageDevice {
             }
             entries.push(entry);
         }
+        self.flush_sums(journal)?;
         if entries.is_empty() {
             return if unsynced { self.sync(journal) } else { Ok(()) };
         }
@@ -412,6 +630,12 @@ impl ImageDevice {
             entries.iter_mut().for_each(|entry| entry.covered = None);
         }
         journal.append(&*self.store, &entries)
+    }
+
+    /// Writes the checksums of everything that has been accepted, for the next sync.
+    fn flush_sums(&self, journal: &mut Journal) -> io::Result<()> {
+        let flushed = self.sums.iter().try_for_each(|sums| sums.flush(&*self.store));
+        flushed.inspect_err(|_| journal.fail())
     }
 
     /// Syncs the file. After a failure it is unknown what is durable, so the journal fails.
@@ -444,7 +668,9 @@ impl ImageDevice {
         }
         let entry = tail.describe(journal.durable(zone), self.geometry());
         let durable = if entry.written > journal.durable(zone).written {
-            self.sync(&mut journal).and_then(|()| journal.append(&*self.store, &[entry]))
+            self.flush_sums(&mut journal)
+                .and_then(|()| self.sync(&mut journal))
+                .and_then(|()| journal.append(&*self.store, &[entry]))
         } else {
             journal.append(&*self.store, &[entry])
         };
@@ -503,14 +729,32 @@ impl ImageDevice {
     }
 
     /// Discards data of a conventional zone.
-    fn discard(&self, request: &mut Request) -> Result<(), Status> {
-        self.apply(request)?;
+    fn discard(&self, request: &mut Request) -> ExecResult {
         let zone = request.zone();
-        let Some(slot) = self.tail(zone).slot else { return Ok(()) };
-        let at = self.layout.in_slot(slot, self.offset_in_zone(zone, request.sector()));
-        let len = Sector(request.nr_sectors().into()).to_bytes().0;
+        let mut tail = self.tail(zone);
+        if let Err(status) = self.apply(request) {
+            return ExecResult::Done(status);
+        }
+        let Some(slot) = tail.slot else { return ExecResult::Done(Status::Ok) };
+        let range = self.range_in_zone(request);
+        if tail.overlaps(&range) {
+            return ExecResult::Retry;
+        }
+        self.used.store(true, Ordering::Relaxed);
+        if let Some(wait) = self.begin_overwrite(&mut tail, zone, &range) {
+            return wait;
+        }
+        let len = (range.end - range.start).to_bytes().0;
+        let discarded = self.store.discard(self.layout.in_slot(slot, range.start), len);
+        let mut zeroes = Vec::new();
+        if let Some(sums) = &self.sums {
+            let len = usize::try_from(len).expect("a zone's checksums fit in memory");
+            sums.summer().append_zeroes(&mut zeroes, len);
+        }
+        let new = discarded.is_ok().then_some(&zeroes[..]);
+        let summed = self.end_overwrite(&mut tail, zone, &range, new);
         self.unsynced.store(true, Ordering::Relaxed);
-        self.store.discard(at, len).map_err(Status::from)
+        ExecResult::Done(discarded.and(summed).map_or_else(Status::from, |()| Status::Ok))
     }
 
     /// Makes everything durable, empties the log and frees reserved space: an orderly shutdown.
@@ -524,6 +768,8 @@ impl ImageDevice {
             return Ok(());
         }
         self.discard_unused(&journal, |tail| tail.reserved > tail.done)?;
+        // No command is in flight, and the commit has made all of them durable.
+        self.regions().clear(&*self.store).inspect_err(|_| journal.fail())?;
         journal.checkpoint(&*self.store)
     }
 
@@ -534,7 +780,7 @@ impl ImageDevice {
     pub fn reclaim_space(&self) -> io::Result<()> {
         let journal = self.journal();
         for &slot in &self.slots().free {
-            self.store.discard(self.layout.slot(slot), self.layout.stride())?;
+            self.store.discard(self.layout.slot(slot), self.layout.slot_size())?;
         }
         self.discard_unused(&journal, |_| true)
     }
@@ -581,11 +827,24 @@ impl DeviceControl for ImageDevice {
             Profile::Spec(text) => text.clone(),
             Profile::Toml(_) => "a profile of its own".to_owned(),
         };
-        vec![("made as", profile), ("slot", format_size(self.layout.stride()))]
+        let checksums = if self.sums.is_some() { "CRC-32C of each block" } else { "none" };
+        vec![
+            ("made as", profile),
+            ("slot", format_size(self.layout.slot_size())),
+            ("checksums", checksums.to_owned()),
+        ]
     }
 
     fn stats(&self) -> DeviceStats {
         let generation = self.journal().generation();
-        DeviceStats { counts: vec![("zone tables written", generation)], times: Vec::new() }
+        let mut counts = vec![("zone tables written", generation)];
+        if self.sums.is_some() {
+            counts.push(("damaged blocks read", self.damaged_blocks.load(Ordering::Relaxed)));
+        }
+        DeviceStats { counts, times: Vec::new() }
+    }
+
+    fn scrub(&self, from: Sector) -> Result<ScrubStep, Status> {
+        self.scrub_step(from)
     }
 }

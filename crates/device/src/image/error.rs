@@ -12,12 +12,18 @@ pub enum ImageError {
     #[error("both copies of the superblock are damaged, expected one with the right checksum")]
     Superblock,
     /// The format version is not supported.
-    #[error("found format version {found}, expected {expected}")]
+    #[error("found format version {found}, expected 1 to {expected}")]
     Version {
         /// The version of the file.
         found: u32,
-        /// The version that can be read.
+        /// The newest version that can be read.
         expected: u32,
+    },
+    /// The image has features that are not supported.
+    #[error("found features {found:#x} that this version of zonal does not know")]
+    Features {
+        /// Their bits.
+        found: u32,
     },
     /// The file is truncated.
     #[error("the file is truncated: found {found} bytes, expected at least {expected} ({what})")]
@@ -57,6 +63,12 @@ pub enum ImageError {
     Entry {
         /// Which block.
         what: String,
+        /// Which of its entries.
+        entry: usize,
+    },
+    /// The list of regions has the right checksum and an invalid region.
+    #[error("list of overwritten regions: entry {entry} is not a region of a conventional zone")]
+    Region {
         /// Which of its entries.
         entry: usize,
     },

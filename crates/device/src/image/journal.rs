@@ -4,6 +4,7 @@
 //! a batch is written to the log when the one before is durable; the zone table of a generation
 //! stays intact until the next one is current.
 use super::block::{BLOCK, ENTRIES, Header, Kind, ZoneEntry, encode_block};
+use super::regions::{RegionList, Regions};
 use super::store::ImageStore;
 use super::superblock::{FileLayout, Superblock};
 use std::io;
@@ -244,7 +245,14 @@ pub fn format(store: &dyn ImageStore, superblock: &Superblock) -> io::Result<()>
     let geometry = &superblock.geometry;
     let table = (0..geometry.zones).map(|zone| ZoneEntry::new(ZoneNo(zone), geometry)).collect();
     let mut journal = Journal::new(superblock, 0, 0, table);
+    // Without it, damage to the root of generation 1 would leave none.
+    journal.write_root(store)?;
     journal.checkpoint(store)?;
+    if superblock.checksums {
+        let mut regions = Regions::new(layout, superblock.image(), &RegionList::default());
+        regions.write(store)?;
+        regions.write(store)?;
+    }
     // Last: until then the file is not an image.
     let block = Buf::from(&superblock.encode()[..]);
     for copy in 0..2 {

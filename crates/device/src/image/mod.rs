@@ -8,7 +8,9 @@
 //!   geometry    zones and limits                    recover   file -> zones; check of an image
 //!   journal     zones -> file                       tail      the end of a zone's data
 //!   device      commands and their order            queue     hardware queues
-//!   store       what is needed of a file            error     why a file is not an image
+//!   sums        checksums of data, and their cache  verify    data against their checksums
+//!   regions     where data are being overwritten    store     what is needed of a file
+//!   error       why a file is not an image
 //! ```
 //!
 //! The format is described in `docs/images.md`. Files are opened in `zonal-host`.
@@ -19,14 +21,19 @@ mod geometry;
 mod journal;
 mod queue;
 mod recover;
+mod regions;
 mod store;
+mod sums;
 mod superblock;
 mod tail;
+mod verify;
 
 pub use block::{CoveredData, ZoneEntry};
 pub use device::ImageDevice;
 pub use error::ImageError;
 pub use geometry::{ImageGeometry, MAX_ZONES};
 pub use recover::{Finding, Recovered, check, read_superblock, recover};
+pub use regions::Region;
 pub use store::{ImageStore, ReadAt, Ring, Transfer};
 pub use superblock::{MAX_PROFILE, Profile, Superblock, VERSION};
+pub use verify::check_data;

@@ -11,6 +11,7 @@
 //! ```
 use super::device::{ExecResult, ImageDevice};
 use super::store::{Ring, Transfer};
+use super::verify::ReadResult;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -60,6 +61,8 @@ pub(super) struct ImageQueue {
     landed: Vec<(Transfer, io::Result<usize>)>,
     lists: Vec<Vec<Buf>>,
     placeholders: Vec<Buf>,
+    /// For the checksums of a command.
+    sums: Vec<u8>,
 }
 
 impl ImageQueue {
@@ -79,6 +82,7 @@ impl ImageQueue {
             landed: Vec::new(),
             lists: Vec::new(),
             placeholders: Vec::new(),
+            sums: Vec::new(),
             device,
         }
     }
@@ -142,14 +146,25 @@ impl ImageQueue {
             && device.offset_in_zone(request.zone(), request.end()) > device.limits().zone_size
         {
             // Reads merged across a zone boundary.
-            let status = read_parts(&device, request);
-            return self.set_stage(tag, CommandStage::Complete(status));
+            let result = read_parts(&device, request);
+            return self.complete_read(tag, result);
         }
-        match device.execute(request) {
+        let mut sums = std::mem::take(&mut self.sums);
+        let result = device.execute(&mut self.command(tag).request, &mut sums);
+        self.sums = sums;
+        match result {
             ExecResult::Done(status) => self.set_stage(tag, CommandStage::Complete(status)),
             ExecResult::Flush => self.set_stage(tag, CommandStage::Flush),
             ExecResult::Retry => self.later.push(tag),
+            ExecResult::Failed(status) => self.moved(tag, Some(status), (0, 0)),
             ExecResult::Transfer { at, len } => self.transfer(tag, at, len),
+        }
+    }
+
+    fn complete_read(&mut self, tag: Tag, result: ReadResult) {
+        match result {
+            ReadResult::Done(status) => self.set_stage(tag, CommandStage::Complete(status)),
+            ReadResult::Retry => self.later.push(tag),
         }
     }
 
@@ -171,7 +186,7 @@ impl ImageQueue {
         if !complete || len == 0 || self.ring.is_err() {
             self.lists.push(bufs);
             let result = move_segments(&device, &mut command.request, at, len);
-            return self.moved(tag, result.map_err(Status::from).err());
+            return self.moved(tag, result.map_err(Status::from).err(), (at, len));
         }
         command.request.for_each_segment(|_, _, buf| {
             if let Some(buf) = buf {
@@ -201,7 +216,8 @@ impl ImageQueue {
                 other => other.map(|_| ()),
             };
             self.give_back(transfer.tag, transfer.bufs, transfer.len);
-            self.moved(transfer.tag, result.map_err(Status::from).err());
+            let moved = (transfer.at, transfer.len);
+            self.moved(transfer.tag, result.map_err(Status::from).err(), moved);
         }
         self.landed = landed;
     }
@@ -227,16 +243,23 @@ impl ImageQueue {
         self.lists.push(bufs);
     }
 
-    /// The data of a command have moved, or not.
-    fn moved(&mut self, tag: Tag, error: Option<Status>) {
+    /// The data of a command have moved, or not: bytes at an address.
+    fn moved(&mut self, tag: Tag, error: Option<Status>, (at, len): (u64, usize)) {
         let device = Arc::clone(&self.device);
-        let command = self.command(tag);
-        let status = error.unwrap_or(Status::Ok);
-        if command.request.op() == Op::Read {
-            return self.set_stage(tag, CommandStage::Complete(status));
+        let mut sums = std::mem::take(&mut self.sums);
+        let request = &mut self.command(tag).request;
+        if request.op() == Op::Read {
+            let result = match error {
+                Some(status) => ReadResult::Done(status),
+                None => device.check_read(request, at, len),
+            };
+            self.sums = sums;
+            return self.complete_read(tag, result);
         }
-        device.written(&command.request, status == Status::Ok);
-        self.set_stage(tag, CommandStage::Written(status));
+        let summed = device.written(request, error.is_none(), &mut sums);
+        self.sums = sums;
+        let error = error.or(summed.map_err(Status::from).err());
+        self.set_stage(tag, CommandStage::Written(error.unwrap_or(Status::Ok)));
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
@@ -295,8 +318,8 @@ impl HwQueue for ImageQueue {
         while let Some(tag) = self.pending.pop() {
             self.execute(tag);
         }
-        std::mem::swap(&mut self.pending, &mut self.later);
         self.poll_transfers();
+        std::mem::swap(&mut self.pending, &mut self.later);
         self.poll_timing(now);
         self.complete_ready(done);
     }
@@ -398,25 +421,12 @@ fn move_segments(
 }
 
 /// Reads bio by bio.
-fn read_parts(device: &ImageDevice, request: &mut Request) -> Status {
-    let mut status = Status::Ok;
-    request.for_each_segment(|sector, nr_sectors, buf| {
-        let Some(buf) = buf else { return };
-        let end = sector + Sector(nr_sectors.into());
-        match device.read(device.limits().zone_of(sector), sector, end) {
-            ExecResult::Transfer { at, len } => {
-                let len = usize::try_from(len).expect("no longer than the buffer");
-                let (there, beyond) = buf.split_at_mut(len);
-                beyond.fill(0);
-                if !there.is_empty()
-                    && let Err(error) = device.store.read(at, there)
-                {
-                    status = error.into();
-                }
-            }
-            ExecResult::Done(refused) => status = refused,
-            ExecResult::Flush | ExecResult::Retry => {}
+fn read_parts(device: &ImageDevice, request: &mut Request) -> ReadResult {
+    let mut result = ReadResult::Done(Status::Ok);
+    request.for_each_segment(|sector, _, buf| {
+        if let (Some(buf), ReadResult::Done(Status::Ok)) = (buf, &result) {
+            result = device.read_now(sector, buf);
         }
     });
-    status
+    result
 }

@@ -13,12 +13,16 @@
 use super::block::{BLOCK, Header, Kind, ZoneEntry, decode_block, entries};
 use super::error::ImageError;
 use super::geometry::ImageGeometry;
+use super::regions::{RegionList, read_list};
 use super::store::ReadAt;
+use super::sums::Summer;
 use super::superblock::{FileLayout, Superblock};
-use zonal_blk::{Buf, Sector, ZoneCondition};
+use zonal_blk::{Buf, Sector, ZoneCondition, ZoneNo};
 
 /// Bytes read at a time to verify data.
-const PIECE: usize = 256 << 10;
+pub(super) const PIECE: usize = 256 << 10;
+/// Most blocks of a log that losses of power make unreadable: those of a batch.
+const TORN_BLOCKS: u32 = 32;
 
 /// The recovered state of an image.
 #[derive(Debug)]
@@ -40,6 +44,13 @@ pub struct Recovered {
     pub unverified: Vec<u32>,
     /// Copies of blocks that are damaged or stale, by name and address; their twins are intact.
     pub damaged: Vec<(String, u64)>,
+    /// Blocks of the log that have contents, and no copy that can be read.
+    pub unreadable: u32,
+    /// Data, as offsets in their zones, that entries of the last batch cover: they are verified, and
+    /// the checksums of their blocks may not be in the file.
+    pub(super) covered: Vec<(ZoneNo, Sector, Sector)>,
+    /// Regions that were being overwritten.
+    pub(super) list: RegionList,
 }
 
 impl Recovered {
@@ -75,6 +86,9 @@ struct Reader<'a> {
     geometry: &'a ImageGeometry,
     layout: FileLayout,
     image: u64,
+    checksums: bool,
+    /// Whether both roots are written at creation.
+    both_roots: bool,
     damaged: Vec<(String, u64)>,
 }
 
@@ -99,8 +113,16 @@ pub fn recover(file: &dyn ReadAt, superblock: &Superblock) -> Result<Recovered, 
         return Err(ImageError::Truncated { found, expected: layout.data(), what });
     }
     let image = superblock.image();
-    let mut reader =
-        Reader { file, geometry: &superblock.geometry, layout, image, damaged: Vec::new() };
+    let geometry = &superblock.geometry;
+    let mut reader = Reader {
+        file,
+        geometry,
+        layout,
+        image,
+        checksums: superblock.checksums,
+        both_roots: superblock.version > 1,
+        damaged: Vec::new(),
+    };
     let root = reader.root()?;
     let next = reader.next_table(root)?;
     let (generation, table) = match next {
@@ -116,9 +138,16 @@ pub fn recover(file: &dyn ReadAt, superblock: &Superblock) -> Result<Recovered, 
         batches: 0,
         unverified: Vec::new(),
         damaged: Vec::new(),
+        unreadable: 0,
+        covered: Vec::new(),
+        list: RegionList::default(),
     };
     reader.replay(&mut recovered)?;
     check_slots(&recovered, &layout, found)?;
+    if superblock.checksums {
+        recovered.list = read_list(file, &layout, geometry, image)?;
+        reader.damaged.append(&mut recovered.list.damaged);
+    }
     recovered.damaged = reader.damaged;
     Ok(recovered)
 }
@@ -146,8 +175,8 @@ impl Reader<'_> {
             lost: "it is unknown which zone table is current".to_owned(),
         })?;
         for (parity, root) in (0..).zip(found) {
-            // A new image has a root of generation 1 only.
-            if root.is_none() && newest > 1 {
+            // A new image of version 1 has a root of generation 1 only.
+            if root.is_none() && (newest > 1 || self.both_roots) {
                 self.damaged.push((
                     format!("root of generations {parity} mod 2"),
                     FileLayout::root(parity),
@@ -296,8 +325,11 @@ impl Reader<'_> {
         to.batches = batch;
         // Remains of an incomplete batch: the next batch must not be written among them.
         to.clean &= batch == 0 && !(at..log.blocks).any(|index| log.intact(index).is_some());
+        to.unreadable = (0..log.blocks).filter(|&index| log.is_unreadable(index)).count() as u32;
         for entry in last {
-            if verify_data(self.file, &self.layout, &entry)? {
+            if self.verify_data(&entry)? {
+                let covered = entry.covered.filter(|_| self.checksums);
+                to.covered.extend(covered.map(|data| (entry.zone, data.from, entry.written)));
                 to.zones[entry.zone.index()] = ZoneEntry { covered: None, ..entry };
             } else {
                 to.unverified.push(entry.zone.0);
@@ -321,6 +353,30 @@ impl Reader<'_> {
             second: first + BLOCK as u64,
             lost: format!("block {later} shows that it was whole, and flushes since are lost"),
         })
+    }
+
+    /// Whether the data that an entry covers are in the file.
+    fn verify_data(&self, entry: &ZoneEntry) -> Result<bool, ImageError> {
+        let (Some(covered), Some(slot)) = (entry.covered, entry.slot) else {
+            return Ok(true);
+        };
+        let mut at = self.layout.in_slot(slot, covered.from);
+        let end = self.layout.in_slot(slot, entry.written);
+        let mut buf = Buf::zeroed(PIECE);
+        let summer = Summer::new(self.layout.lba());
+        let (mut crc, mut sums) = (0, Vec::new());
+        while at < end {
+            let len = usize::try_from(end - at).map_or(PIECE, |left| left.min(PIECE));
+            let data = &mut buf[..len];
+            self.file.read(at, data).map_err(ImageError::io("reading data to verify them"))?;
+            if self.checksums {
+                sums.clear();
+                summer.append(&mut sums, data);
+            }
+            crc = crc32c::crc32c_append(crc, if self.checksums { &sums } else { data });
+            at += len as u64;
+        }
+        Ok(crc == covered.crc)
     }
 }
 
@@ -349,6 +405,14 @@ impl Log {
         })
     }
 
+    /// Whether a block has contents and neither copy is a block of this image's log, of any
+    /// generation.
+    fn is_unreadable(&self, index: u32) -> bool {
+        let both = &self.bytes[2 * index as usize * BLOCK..][..2 * BLOCK];
+        let read = |copy| decode_block(copy, Kind::Log, self.image).is_some();
+        !both.chunks_exact(BLOCK).any(read) && both.iter().any(|&byte| byte != 0)
+    }
+
     /// An intact copy of a block.
     fn intact(&self, index: u32) -> Option<(Header, &[u8])> {
         self.copies(index).into_iter().flatten().next()
@@ -369,28 +433,6 @@ impl Log {
         let fits = parts > 0 && parts <= self.blocks - at;
         (fits && (0..parts).all(is_part)).then_some(parts)
     }
-}
-
-/// Whether the data that an entry covers are in the file.
-fn verify_data(
-    file: &dyn ReadAt,
-    layout: &FileLayout,
-    entry: &ZoneEntry,
-) -> Result<bool, ImageError> {
-    let (Some(covered), Some(slot)) = (entry.covered, entry.slot) else {
-        return Ok(true);
-    };
-    let mut at = layout.in_slot(slot, covered.from);
-    let end = layout.in_slot(slot, entry.written);
-    let mut buf = Buf::zeroed(PIECE);
-    let mut crc = 0;
-    while at < end {
-        let len = usize::try_from(end - at).map_or(PIECE, |left| left.min(PIECE));
-        file.read(at, &mut buf[..len]).map_err(ImageError::io("reading data to verify them"))?;
-        crc = crc32c::crc32c_append(crc, &buf[..len]);
-        at += len as u64;
-    }
-    Ok(crc == covered.crc)
 }
 
 /// Checks that no two zones share a slot, and that the file is long enough for their data.
@@ -440,6 +482,7 @@ pub fn check(file: &dyn ReadAt) -> Result<(Superblock, Recovered, Vec<Finding>),
             recovered.touched.len()
         )));
     }
+    findings.extend(unreadable_log(&recovered, superblock.log_blocks));
     for zone in &recovered.unverified {
         findings.push(Finding::Note(format!(
             "zone {zone}: a flush was under way, its data are as before the flush"
@@ -455,6 +498,18 @@ pub fn check(file: &dyn ReadAt) -> Result<(Superblock, Recovered, Vec<Finding>),
         )));
     }
     Ok((superblock, recovered, findings))
+}
+
+/// What there is to say of log blocks that could not be read: entries in them are not in effect.
+fn unreadable_log(recovered: &Recovered, blocks: u32) -> Option<Finding> {
+    let found = recovered.unreadable;
+    let what = format!("log: {found} of {blocks} blocks cannot be read and were skipped");
+    if found > TORN_BLOCKS {
+        let lost = "flushes since the last zone table may be lost";
+        return Some(Finding::Damage(format!("{what}; {lost}")));
+    }
+    let torn = "a flush was under way when the power was lost, or they are damaged";
+    (found > 0).then(|| Finding::Note(format!("{what}: {torn}")))
 }
 
 impl Recovered {

@@ -97,3 +97,71 @@ pub trait Ring: Send {
         None
     }
 }
+
+/// A store for tests.
+#[cfg(test)]
+pub(super) mod testing {
+    use super::{ImageStore, ReadAt, Ring};
+    use std::io;
+    use std::sync::Mutex;
+
+    #[derive(Default)]
+    pub struct Contents {
+        pub bytes: Vec<u8>,
+        pub writes: usize,
+        pub syncs: usize,
+    }
+
+    /// A file in memory that counts writes and syncs.
+    #[derive(Default)]
+    pub struct Memory(pub Mutex<Contents>);
+
+    impl ReadAt for Memory {
+        fn read(&self, at: u64, to: &mut [u8]) -> io::Result<()> {
+            let file = self.0.lock().unwrap();
+            let at = usize::try_from(at).unwrap().min(file.bytes.len());
+            let len = to.len().min(file.bytes.len() - at);
+            to[..len].copy_from_slice(&file.bytes[at..at + len]);
+            to[len..].fill(0);
+            Ok(())
+        }
+
+        fn len(&self) -> io::Result<u64> {
+            Ok(self.0.lock().unwrap().bytes.len() as u64)
+        }
+    }
+
+    impl ImageStore for Memory {
+        fn write(&self, at: u64, from: &[u8]) -> io::Result<()> {
+            let mut file = self.0.lock().unwrap();
+            let at = usize::try_from(at).unwrap();
+            if file.bytes.len() < at + from.len() {
+                file.bytes.resize(at + from.len(), 0);
+            }
+            file.bytes[at..at + from.len()].copy_from_slice(from);
+            file.writes += 1;
+            Ok(())
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            self.0.lock().unwrap().syncs += 1;
+            Ok(())
+        }
+
+        fn reserve(&self, _at: u64, _len: u64) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn discard(&self, _at: u64, _len: u64) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn truncate(&self, _len: u64) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn open_ring(&self, _depth: u16) -> io::Result<Box<dyn Ring>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+}

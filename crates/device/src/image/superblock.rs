@@ -8,15 +8,18 @@ use super::geometry::ImageGeometry;
 use zonal_blk::Sector;
 
 const MAGIC: &[u8; 8] = b"ZONALIMG";
-/// The format version that is written, and the newest that can be read.
-pub const VERSION: u32 = 1;
+/// The format version that is written, and the newest that can be read. Version 1 has no features.
+pub const VERSION: u32 = 2;
+/// Bit of the features: the blocks of data have checksums.
+const CHECKSUMS: u32 = 1;
 /// Offset of the profile in the superblock.
 const PROFILE: usize = 160;
 /// Longest profile, in bytes.
 pub const MAX_PROFILE: usize = BLOCK - PROFILE;
 /// Blocks of each copy of the log.
 const LOG_BLOCKS: u32 = 128;
-const MAX_LOG_BLOCKS: u32 = 1 << 16;
+/// Most that can be read: the log is read at once.
+const MAX_LOG_BLOCKS: u32 = 1 << 12;
 
 /// The device that the image emulates.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,10 +49,14 @@ pub struct Superblock {
     pub log_blocks: u32,
     /// The device that the image emulates.
     pub profile: Profile,
+    /// The format version.
+    pub version: u32,
+    /// Whether each block of data has a checksum.
+    pub checksums: bool,
 }
 
 impl Superblock {
-    /// The superblock of a new image.
+    /// The superblock of a new image, with checksums.
     ///
     /// # Errors
     /// [`ImageError::Geometry`] if an image cannot have the geometry; [`ImageError::LongProfile`].
@@ -63,7 +70,8 @@ impl Superblock {
         if len > MAX_PROFILE {
             return Err(ImageError::LongProfile { len, max: MAX_PROFILE });
         }
-        Ok(Superblock { uuid, geometry, log_blocks: LOG_BLOCKS, profile })
+        let (version, log_blocks) = (VERSION, LOG_BLOCKS);
+        Ok(Superblock { uuid, geometry, log_blocks, profile, version, checksums: true })
     }
 
     /// The number that identifies the image in its blocks.
@@ -73,7 +81,7 @@ impl Superblock {
 
     /// Where things are in the file.
     pub(super) fn layout(&self) -> FileLayout {
-        FileLayout::new(&self.geometry, self.log_blocks)
+        FileLayout::new(&self.geometry, self.log_blocks, self.checksums)
     }
 
     /// Encodes the superblock.
@@ -81,7 +89,7 @@ impl Superblock {
         let mut block = vec![0; BLOCK];
         let (geometry, layout) = (&self.geometry, self.layout());
         put(&mut block, 0, MAGIC);
-        put(&mut block, 8, &VERSION.to_le_bytes());
+        put(&mut block, 8, &self.version.to_le_bytes());
         put(&mut block, 16, &self.uuid);
         let numbers = [
             (32, geometry.zones),
@@ -97,6 +105,7 @@ impl Superblock {
             (72, self.log_blocks),
             (76, u32::from(matches!(self.profile, Profile::Toml(_)))),
             (80, u32::try_from(self.profile.text().len()).expect("a profile fits in a block")),
+            (84, if self.checksums { CHECKSUMS } else { 0 }),
         ];
         for (at, number) in numbers {
             put(&mut block, at, &number.to_le_bytes());
@@ -120,7 +129,8 @@ impl Superblock {
     ///
     /// # Errors
     /// [`ImageError::NotAnImage`] without the magic number; [`ImageError::Superblock`] if the
-    /// checksum is wrong; [`ImageError::Version`]; [`ImageError::Geometry`] for invalid contents.
+    /// checksum is wrong; [`ImageError::Version`]; [`ImageError::Features`];
+    /// [`ImageError::Geometry`] for invalid contents.
     pub fn decode(block: &[u8]) -> Result<Self, ImageError> {
         if block.len() < BLOCK || &block[..8] != MAGIC {
             return Err(ImageError::NotAnImage);
@@ -130,8 +140,12 @@ impl Superblock {
             return Err(ImageError::Superblock);
         }
         let version = u32_at(block, 8);
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             return Err(ImageError::Version { found: version, expected: VERSION });
+        }
+        let features = if version == 1 { 0 } else { u32_at(block, 84) };
+        if features & !CHECKSUMS != 0 {
+            return Err(ImageError::Features { found: features & !CHECKSUMS });
         }
         let odd = |what: &str| ImageError::Geometry(format!("{what} that makes no sense"));
         let short = |at: usize, what: &str| u16::try_from(u32_at(block, at)).map_err(|_| odd(what));
@@ -163,7 +177,8 @@ impl Superblock {
             _ => return Err(odd("a profile")),
         };
         let uuid = block[16..32].try_into().expect("sixteen bytes");
-        let superblock = Superblock { uuid, geometry, log_blocks, profile };
+        let checksums = features & CHECKSUMS != 0;
+        let superblock = Superblock { uuid, geometry, log_blocks, profile, version, checksums };
         let layout = superblock.layout();
         if u64_at(block, 104) != layout.data() || u64_at(block, 112) != layout.stride() {
             return Err(odd("a place of the data"));
@@ -175,6 +190,14 @@ impl Superblock {
 const ROOTS: u64 = 2;
 const HALVES: u64 = 4;
 const MIB: u64 = 1 << 20;
+/// Blocks of the lists of regions: two lists, each twice.
+const LIST_BLOCKS: u64 = 4;
+/// Checksums in a block.
+pub(super) const SUMS_PER_PAGE: u64 = (BLOCK / SUM_BYTES) as u64;
+/// Size of a checksum.
+pub(super) const SUM_BYTES: usize = 4;
+/// Most regions of a conventional zone.
+const MAX_REGIONS: u64 = 64;
 
 /// Where things are in the file. All addresses are in bytes.
 ///
@@ -183,22 +206,31 @@ const MIB: u64 = 1 << 20;
 ///        2, 3   roots, of even and of odd generations
 ///        4 ...  half 0: zone table, each block twice; log, each block twice
 ///               half 1: the same, for odd generations
-///  1 MiB * n    slot 0, slot 1, ...: the data of the zones, in the order of their first writes
+///               with checksums: two lists of regions, each block twice
+///  1 MiB * n    slot 0, slot 1, ...: the checksums of a zone's data, then the data; slots are in
+///               the order of the zones' first writes
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileLayout {
     table_blocks: u32,
     log_blocks: u32,
     stride: u64,
+    lba: u64,
+    /// Blocks of checksums in a slot; 0 without checksums.
+    sum_pages: u64,
 }
 
 impl FileLayout {
-    fn new(geometry: &ImageGeometry, log_blocks: u32) -> Self {
+    fn new(geometry: &ImageGeometry, log_blocks: u32, checksums: bool) -> Self {
         let entries = u32::try_from(ENTRIES).expect("a block has 126 entries");
+        let stride = geometry.max_zone_data().0.next_multiple_of(BLOCK as u64);
+        let lba = u64::from(geometry.lba);
         FileLayout {
             table_blocks: geometry.zones.div_ceil(entries),
             log_blocks,
-            stride: geometry.max_zone_data().0.next_multiple_of(BLOCK as u64),
+            stride,
+            lba,
+            sum_pages: if checksums { (stride / lba).div_ceil(SUMS_PER_PAGE) } else { 0 },
         }
     }
 
@@ -236,23 +268,76 @@ impl FileLayout {
         self.table(generation, self.table_blocks + index)
     }
 
-    /// The start of the data: slot 0.
-    pub(super) fn data(&self) -> u64 {
-        ((HALVES + 2 * self.half_blocks()) * BLOCK as u64).next_multiple_of(MIB)
+    /// The first copy of list number `list % 2` of regions; the second follows it.
+    pub(super) fn region_list(&self, list: u64) -> u64 {
+        (HALVES + 2 * self.half_blocks() + 2 * (list % 2)) * BLOCK as u64
     }
 
-    /// Size of a slot.
+    /// The start of slot 0.
+    pub(super) fn data(&self) -> u64 {
+        let lists = if self.sum_pages > 0 { LIST_BLOCKS } else { 0 };
+        ((HALVES + 2 * self.half_blocks() + lists) * BLOCK as u64).next_multiple_of(MIB)
+    }
+
+    /// Bytes of data in a slot.
     pub(super) fn stride(&self) -> u64 {
         self.stride
     }
 
-    /// The start of a slot.
-    pub(super) fn slot(&self, slot: u32) -> u64 {
-        self.data() + u64::from(slot) * self.stride
+    /// Bytes of checksums in a slot.
+    pub(super) fn sums(&self) -> u64 {
+        self.sum_pages * BLOCK as u64
     }
 
-    /// The address at offset `at` of a slot.
+    /// Size of a slot.
+    pub(super) fn slot_size(&self) -> u64 {
+        self.sums() + self.stride
+    }
+
+    /// The start of a slot, with its checksums.
+    pub(super) fn slot(&self, slot: u32) -> u64 {
+        self.data() + u64::from(slot) * self.slot_size()
+    }
+
+    /// The start of the data in a slot.
+    pub(super) fn slot_data(&self, slot: u32) -> u64 {
+        self.slot(slot) + self.sums()
+    }
+
+    /// The address at offset `at` of the data in a slot.
     pub(super) fn in_slot(&self, slot: u32, at: Sector) -> u64 {
-        self.slot(slot) + at.to_bytes().0
+        self.slot_data(slot) + at.to_bytes().0
+    }
+
+    /// Slot and block in it of the data at an address.
+    pub(super) fn block_at(&self, address: u64) -> (u32, u64) {
+        let at = address - self.data();
+        let slot = u32::try_from(at / self.slot_size()).expect("an image has up to 2^20 slots");
+        (slot, (at % self.slot_size() - self.sums()) / self.lba)
+    }
+
+    /// The address of a page of checksums of a slot.
+    pub(super) fn sum_page(&self, slot: u32, page: u64) -> u64 {
+        self.slot(slot) + page * BLOCK as u64
+    }
+
+    /// Pages of checksums of a slot.
+    pub(super) fn sum_pages(&self) -> u64 {
+        self.sum_pages
+    }
+
+    /// Size of a logical block.
+    pub(super) fn lba(&self) -> u64 {
+        self.lba
+    }
+
+    /// Blocks of data in a region of a conventional zone.
+    pub(super) fn region_blocks(&self) -> u64 {
+        self.sum_pages.div_ceil(MAX_REGIONS) * SUMS_PER_PAGE
+    }
+
+    /// Regions of a conventional zone.
+    pub(super) fn regions(&self) -> u64 {
+        (self.stride / self.lba).div_ceil(self.region_blocks())
     }
 }

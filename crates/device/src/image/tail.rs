@@ -6,11 +6,12 @@
 use super::block::{CoveredData, ZoneEntry};
 use super::geometry::ImageGeometry;
 use std::collections::VecDeque;
+use std::ops::Range;
 use zonal_blk::{Sector, Status, ZoneCondition};
 
 /// Unflushed data of a zone beyond which no checksum is kept: the data are synced before the entry
 /// then.
-const MAX_COVERED: Sector = Sector(1 << 11);
+pub(super) const MAX_COVERED: Sector = Sector(1 << 11);
 
 /// A write in flight, from the end of the one before.
 struct InFlightWrite {
@@ -46,6 +47,8 @@ pub(super) struct ZoneTail {
     from: Sector,
     /// The checksum of the data accepted from there on, if one is kept.
     crc: Option<u32>,
+    /// In a conventional zone with checksums: ranges that are being overwritten.
+    overwriting: Vec<Range<Sector>>,
 }
 
 impl ZoneTail {
@@ -62,7 +65,23 @@ impl ZoneTail {
             in_flight: VecDeque::new(),
             from: entry.written,
             crc: Some(0),
+            overwriting: Vec::new(),
         }
+    }
+
+    /// Whether a part of a range is being overwritten.
+    pub(super) fn overlaps(&self, range: &Range<Sector>) -> bool {
+        self.overwriting.iter().any(|other| range.start < other.end && other.start < range.end)
+    }
+
+    /// A range is going to be overwritten; no part of it is.
+    pub(super) fn begin_overwrite(&mut self, range: Range<Sector>) {
+        self.overwriting.push(range);
+    }
+
+    /// A range was overwritten.
+    pub(super) fn end_overwrite(&mut self, range: &Range<Sector>) {
+        self.overwriting.retain(|other| other != range);
     }
 
     /// Whether writes are in flight.
@@ -75,7 +94,8 @@ impl ZoneTail {
         self.broken
     }
 
-    /// A write up to `end` was accepted. `data` passes its buffers on, if a checksum is kept.
+    /// A write up to `end` was accepted. `data` passes on what the checksum is of, if one is kept: the
+    /// checksums of its blocks, or its buffers in an image without those.
     pub(super) fn accept(&mut self, end: Sector, data: impl FnOnce(&mut dyn FnMut(&[u8]))) {
         if end - self.from > MAX_COVERED {
             self.crc = None;

@@ -4,14 +4,15 @@
 //! the device.
 mod rule;
 
-use crate::control::{DeviceControl, DeviceStats, Estimate};
+use crate::control::{DeviceControl, DeviceStats, Estimate, ScrubStep};
 use crate::rng::Rng;
 pub use rule::{Fault, Kind, Rule, RuleError};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{
-    Abort, Device, HwQueue, Limits, Nanos, Request, Status, Tag, Wake, Zone, ZoneCondition, ZoneNo,
+    Abort, Device, HwQueue, Limits, Nanos, Request, Sector, Status, Tag, Wake, Zone, ZoneCondition,
+    ZoneNo,
 };
 
 /// A device whose commands fail as its rules say.
@@ -102,6 +103,10 @@ impl DeviceControl for InjectDevice {
 
     fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
         self.inner.set_condition(zone, to)
+    }
+
+    fn scrub(&self, from: Sector) -> Result<ScrubStep, Status> {
+        self.inner.scrub(from)
     }
 }
 

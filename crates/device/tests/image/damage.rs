@@ -30,8 +30,9 @@ fn superblock() -> Superblock {
     superblock
 }
 
-/// Metadata blocks: superblocks, roots, two halves of two table blocks and four log blocks twice.
-const METADATA: usize = (4 + 2 * 2 * (2 + 4)) * 4096;
+/// Metadata blocks: superblocks, roots, two halves of two table blocks and four log blocks twice, two
+/// lists of regions twice.
+const METADATA: usize = (4 + 2 * 2 * (2 + 4) + 4) * 4096;
 
 /// An image that was in use when its power went, with some batches in its log.
 fn used() -> &'static (Vec<u8>, Vec<ZoneEntry>) {
@@ -143,17 +144,27 @@ fn what_is_lost_in_both_copies_is_told_exactly() {
     assert!(data.contains("the data of zone"), "{data}");
 }
 
+/// Corrects the checksum of a superblock.
+fn seal(block: &mut [u8]) {
+    block[12..16].fill(0);
+    let crc = crc32c::crc32c(block);
+    block[12..16].copy_from_slice(&crc.to_le_bytes());
+}
+
 #[test]
 fn a_newer_format_is_refused_by_its_number() {
     let newer = |block: &mut [u8]| {
-        block[8] = 2;
-        block[12..16].fill(0);
-        let crc = crc32c::crc32c(block);
-        block[12..16].copy_from_slice(&crc.to_le_bytes());
+        block[8] = 3;
+        seal(block);
     };
     let mut bytes = used().0.clone();
     newer(&mut bytes[..4096]);
     newer(&mut bytes[4096..8192]);
     let error = same_or_error(bytes).unwrap_err().to_string();
-    assert_eq!(error, "found format version 2, expected 1");
+    assert_eq!(error, "found format version 3, expected 1 to 2");
+    let mut block = superblock().encode();
+    block[85] = 1;
+    seal(&mut block);
+    let error = Superblock::decode(&block).unwrap_err().to_string();
+    assert_eq!(error, "found features 0x100 that this version of zonal does not know");
 }

@@ -1,4 +1,5 @@
 //! Images on a file that loses and tears unsynced writes.
+mod checksums;
 mod damage;
 mod medium;
 mod model;

@@ -2,7 +2,9 @@
 use crate::medium::Medium;
 use crate::model::{User, channel, open};
 use zonal_blk::Sector;
-use zonal_device::image::{ImageDevice, ImageGeometry, Profile, Superblock};
+use zonal_device::image::{
+    Finding, ImageDevice, ImageGeometry, Profile, Superblock, check, check_data,
+};
 use zonal_device::rng::Rng;
 
 /// Runs, unless `ZONAL_CASES` says another number.
@@ -27,6 +29,14 @@ fn geometry(rng: &mut Rng) -> ImageGeometry {
     }
 }
 
+/// No checksum is wrong, whatever data the loss of power has left.
+fn assert_no_damage(medium: &Medium, what: &str) {
+    let (superblock, recovered, _) = check(medium).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let findings = check_data(medium, &superblock, &recovered, &mut |_| ()).unwrap();
+    let damaged = findings.iter().any(|found| matches!(found, Finding::Damage(_)));
+    assert!(!damaged, "{what}: {findings:?}");
+}
+
 /// One run; gives how many commands ended, and how many failed.
 fn run(seed: u64) -> (u64, u64) {
     let mut rng = Rng::new(seed);
@@ -35,6 +45,7 @@ fn run(seed: u64) -> (u64, u64) {
     let profile = Profile::Spec("null".to_owned());
     let mut superblock = Superblock::new([7; 16], geometry, profile).unwrap();
     superblock.log_blocks = 1 + u32::try_from(rng.below(5)).unwrap();
+    superblock.checksums = rng.below(4) > 0;
     let medium = Medium::new(seed);
     ImageDevice::create(&medium, &superblock).unwrap();
     let is_short = rng.below(4) == 0;
@@ -71,6 +82,7 @@ fn run(seed: u64) -> (u64, u64) {
             drop(opened);
             medium.lose_power(sector, rng.below(5));
         }
+        assert_no_damage(&medium, &what);
         device = open(&medium).unwrap_or_else(|error| panic!("{what}: {error}"));
         io = channel(&device);
         user.check(&device, &mut io, &what);

@@ -49,13 +49,13 @@ fn lock(file: &File, write: bool) -> Result<(), OpenError> {
 }
 
 impl ImageFile {
-    /// Creates an empty file.
+    /// Creates an empty file that only its owner can read and write.
     ///
     /// # Errors
     /// The file exists, or cannot be created.
     pub fn create(path: &Path) -> Result<Self, OpenError> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true);
+        options.read(true).write(true).create_new(true).mode(0o600);
         let file = options.open(path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => OpenError::Exists,
             _ => OpenError::File(error),

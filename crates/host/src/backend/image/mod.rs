@@ -90,13 +90,15 @@ fn geometry_of(spec: &DeviceSpec) -> Result<ImageGeometry, OpenError> {
     Ok(ImageGeometry::of(model.limits(), &zones)?)
 }
 
-/// Creates an image of the device that a profile describes. Returns its superblock.
+/// Creates an image of the device that a profile describes, with or without checksums of its data.
+/// Returns its superblock.
 ///
 /// # Errors
 /// What is wrong with the profile or the file. An incomplete file is removed.
-pub fn create(path: &Path, profile: Profile) -> Result<Superblock, OpenError> {
+pub fn create(path: &Path, profile: Profile, checksums: bool) -> Result<Superblock, OpenError> {
     let geometry = geometry_of(&spec_of(&profile)?)?;
-    let superblock = Superblock::new(uuid::random().map_err(OpenError::File)?, geometry, profile)?;
+    let uuid = uuid::random().map_err(OpenError::File)?;
+    let superblock = Superblock { checksums, ..Superblock::new(uuid, geometry, profile)? };
     let file = ImageFile::create(path)?;
     if let Err(error) = ImageDevice::create(&file, &superblock) {
         // It was created above.
@@ -115,6 +117,13 @@ pub fn open(name: &ImageName) -> Result<OpenImage, OpenError> {
     let (superblock, _) = image::read_superblock(&file)?;
     let mut notices: Vec<String> =
         file.try_direct_io(superblock.geometry.lba).into_iter().collect();
+    if superblock.version == 1 {
+        notices.push(
+            "format version 1: nothing protects the data, since blocks have no checksums; to get \
+             them, copy the data to a new image"
+                .to_owned(),
+        );
+    }
     let direct = file.is_direct();
     let file = Arc::new(file);
     if let Err(error) = ring::ImageRing::new(file.handle(), 1) {
@@ -160,12 +169,21 @@ fn timing(
     model.map(Some).ok_or(OpenError::Timing("the profile has no time in it"))
 }
 
-/// Checks all metadata of an image without changing it.
+/// Checks all metadata of an image without changing it; with `progress` also its data, and calls
+/// that with the number of bytes read so far.
 ///
 /// # Errors
 /// Why it cannot be used.
-pub fn inspect(path: &Path) -> Result<(Superblock, Recovered, Vec<Finding>), OpenError> {
-    Ok(check(&ImageFile::open(path, false)?)?)
+pub fn inspect(
+    path: &Path,
+    progress: Option<&mut dyn FnMut(u64)>,
+) -> Result<(Superblock, Recovered, Vec<Finding>), OpenError> {
+    let file = ImageFile::open(path, false)?;
+    let (superblock, recovered, mut findings) = check(&file)?;
+    if let Some(progress) = progress {
+        findings.extend(image::check_data(&file, &superblock, &recovered, progress)?);
+    }
+    Ok((superblock, recovered, findings))
 }
 
 #[cfg(test)]
@@ -178,7 +196,7 @@ mod tests {
         let place = tempfile::tempdir().expect("a directory");
         let longest = |number: u32, profile: Profile, options: &str| {
             let path = place.path().join(format!("{number}.img"));
-            create(&path, profile).expect("an image");
+            create(&path, profile, true).expect("an image");
             let name = format!("image:{}{options}", path.display()).parse().expect("a name");
             open(&name).expect("it opens").device.limits().max_sectors
         };
