@@ -188,3 +188,51 @@ fn malformed_requests_do_not_disturb_other_clients() {
     assert!(answer.is_empty() || answer.contains("expected"), "{answer}");
     assert_eq!(server.ask("get nr_requests"), "1024");
 }
+
+#[test]
+fn an_image_is_scrubbed_while_it_is_served() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("a.img");
+    let image = path.to_str().expect("UTF-8");
+    fine(&["create", image, "--profile", "null:zones=16,zone_size=1M,lba=4096"]);
+    let server = ControlledServer::start(image);
+    fine(&server.job(&[
+        "--rw=write",
+        "--bs=64k",
+        "--size=8M",
+        "--verify=pattern",
+        "--verify_pattern=0x5a",
+    ]));
+    assert_eq!(server.ask("scrub")["state"], "idle");
+    fine(&server.args("scrub start 1"));
+    assert!(server.refusal("scrub start").contains("one is running; stop it first"));
+    assert_eq!(server.ask("scrub stop")["state"], "stopped");
+    let scrubbed = || {
+        fine(&server.args("scrub start 1000"));
+        loop {
+            let status = server.ask("scrub status");
+            if status["state"] == "finished" {
+                return status;
+            }
+        }
+    };
+    let status = scrubbed();
+    assert_eq!(
+        (status["bytes"].as_u64(), status["damaged_blocks"].as_u64()),
+        (Some(8 << 20), Some(0))
+    );
+    let bytes = std::fs::read(image).expect("the image");
+    let block = bytes.chunks(4096).position(|block| block.iter().all(|&byte| byte == 0x5a));
+    let file = std::fs::OpenOptions::new().write(true).open(image).expect("the image");
+    let at = block.expect("the data are in the file") as u64 * 4096;
+    std::os::unix::fs::FileExt::write_all_at(&file, &[0x5b], at).expect("it is written");
+    let status = scrubbed();
+    assert_eq!(status["damaged_blocks"], 1);
+    assert_eq!(status["damaged_sectors"], serde_json::json!([0]));
+}
+
+#[test]
+fn a_device_without_checksums_is_not_scrubbed() {
+    let server = ControlledServer::start(SMALL);
+    assert!(server.refusal("scrub start").contains("the device has no checksums of its data"));
+}

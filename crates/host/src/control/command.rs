@@ -1,4 +1,5 @@
 //! Commands for a served device.
+use super::scrub::DEFAULT_RATE;
 use std::ops::RangeInclusive;
 use zonal_device::inject::{Rule, RuleError};
 
@@ -38,6 +39,15 @@ pub enum Command {
     ClearFaults,
     /// Shows all metrics, in the format of Prometheus.
     Metrics,
+    /// Compares all data with their checksums.
+    StartScrub {
+        /// The rate in MiB/s.
+        rate: u32,
+    },
+    /// Stops the scrub.
+    StopScrub,
+    /// Shows how far the scrub is and what it has found.
+    ScrubStatus,
 }
 
 /// A change of the condition of a zone.
@@ -55,7 +65,7 @@ pub enum ZoneChange {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// There is no such command.
-    #[error("command `{0}`: expected status, stat, plugs, get, set, zone, fault or metrics")]
+    #[error("command `{0}`: expected status, stat, plugs, get, set, zone, fault, scrub or metrics")]
     Unknown(String),
     /// Wrong arguments.
     #[error("{0}: found `{1}`, expected {2}")]
@@ -100,12 +110,21 @@ impl Command {
             ["fault", "clear"] => Command::ClearFaults,
             ["fault", ..] => return wrong("fault", "list, add RULE or clear"),
             ["metrics"] => Command::Metrics,
+            ["scrub", "start"] => Command::StartScrub { rate: DEFAULT_RATE },
+            ["scrub", "start", rate] => match rate.parse() {
+                Ok(rate @ 1..) => Command::StartScrub { rate },
+                _ => return wrong("scrub", SCRUB_ARGUMENTS),
+            },
+            ["scrub", "stop"] => Command::StopScrub,
+            ["scrub"] | ["scrub", "status"] => Command::ScrubStatus,
+            ["scrub", ..] => return wrong("scrub", SCRUB_ARGUMENTS),
             ["status" | "stat" | "metrics", ..] => return wrong("arguments", "none"),
             _ => return Err(CommandError::Unknown(words.join(" "))),
         })
     }
 }
 
+const SCRUB_ARGUMENTS: &str = "start [MIB_PER_SECOND], stop or status";
 const ZONE_ARGUMENTS: &str = "ZONE or FIRST-LAST, and read-only, offline or mend";
 
 fn range(text: &str) -> Option<RangeInclusive<u32>> {
@@ -130,6 +149,9 @@ mod tests {
         let zones = Command::Zones { zones: 3..=5, change: ZoneChange::Offline };
         assert_eq!(parse("zone 3-5 offline"), Ok(zones));
         assert!(matches!(parse("fault add fail=read"), Ok(Command::AddFault(_))));
+        assert_eq!(parse("scrub"), Ok(Command::ScrubStatus));
+        assert_eq!(parse("scrub start"), Ok(Command::StartScrub { rate: 100 }));
+        assert_eq!(parse("scrub start 7"), Ok(Command::StartScrub { rate: 7 }));
     }
 
     #[test]
@@ -137,7 +159,8 @@ mod tests {
         let error = |text| parse(text).expect_err(text).to_string();
         assert_eq!(
             error("reboot now"),
-            "command `reboot now`: expected status, stat, plugs, get, set, zone, fault or metrics"
+            "command `reboot now`: expected status, stat, plugs, get, set, zone, fault, scrub or \
+             metrics"
         );
         assert_eq!(error("set x"), "set: found `x`, expected an attribute and its value");
         let expected = "expected ZONE or FIRST-LAST, and read-only, offline or mend";
@@ -149,5 +172,9 @@ mod tests {
         );
         assert_eq!(error("stat all"), "arguments: found `all`, expected none");
         assert!(error("fault add fail=trim").starts_with("fault option fail=trim"));
+        let expected = "expected start [MIB_PER_SECOND], stop or status";
+        assert_eq!(error("scrub start 0"), format!("scrub: found `start 0`, {expected}"));
+        assert_eq!(error("scrub start -1"), format!("scrub: found `start -1`, {expected}"));
+        assert_eq!(error("scrub now"), format!("scrub: found `now`, {expected}"));
     }
 }

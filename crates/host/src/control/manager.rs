@@ -2,6 +2,7 @@
 use super::attributes;
 use super::command::{Command, ZoneChange};
 use super::metrics;
+use super::scrub::Scrubber;
 use crate::frontend::zonefs::ZoneFs;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -27,13 +28,17 @@ pub struct ManagedDevice {
 /// The served devices.
 pub struct DeviceManager {
     devices: Vec<ManagedDevice>,
+    /// One for each device.
+    scrubbers: Vec<Scrubber>,
     exports: Vec<String>,
 }
 
 impl DeviceManager {
     /// A manager of `devices`, which are exported at `exports`.
     pub fn new(devices: Vec<ManagedDevice>, exports: Vec<String>) -> Self {
-        DeviceManager { devices, exports }
+        let scrubber = |managed: &ManagedDevice| Scrubber::new(Arc::clone(&managed.device) as _);
+        let scrubbers = devices.iter().map(scrubber).collect();
+        DeviceManager { devices, scrubbers, exports }
     }
 
     pub(super) fn devices(&self) -> &[ManagedDevice] {
@@ -45,9 +50,10 @@ impl DeviceManager {
     /// # Errors
     /// Why it was refused. Nothing has changed then.
     pub fn execute(&self, device: usize, command: Command) -> Result<Value, String> {
-        let known = device.checked_sub(1).and_then(|index| self.devices.get(index));
-        let managed = known
+        let known = device.checked_sub(1).filter(|&index| index < self.devices.len());
+        let index = known
             .ok_or_else(|| format!("device {device}: expected 1 to {}", self.devices.len()))?;
+        let (managed, scrubber) = (&self.devices[index], &self.scrubbers[index]);
         let ManagedDevice { queue, device, .. } = managed;
         match command {
             Command::Status => Ok(self.status()),
@@ -79,6 +85,12 @@ impl DeviceManager {
             }
             Command::ClearFaults => Ok(json!(device.clear())),
             Command::Metrics => Ok(Value::from(metrics::text(self))),
+            Command::StartScrub { rate } => scrubber.start(rate).map(|()| Value::Null),
+            Command::StopScrub => {
+                scrubber.stop();
+                Ok(scrubber.status())
+            }
+            Command::ScrubStatus => Ok(scrubber.status()),
         }
     }
 

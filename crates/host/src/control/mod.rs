@@ -5,6 +5,7 @@
 //!                  Command          the words of a request, parsed
 //!                  DeviceManager    executes it on a queue and its device
 //!                    attributes       reads and sets the attributes of a queue
+//!                    scrub            compares a device's data with their checksums
 //!  Prometheus -> MetricsServer    counters as text
 //!                  http             paths and pages, for clients that are not trusted
 //!
@@ -19,6 +20,7 @@ mod http;
 pub mod log;
 mod manager;
 mod metrics;
+mod scrub;
 mod socket;
 
 pub use command::{Command, CommandError};
