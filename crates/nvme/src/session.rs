@@ -50,7 +50,8 @@ pub struct SessionConfig {
 
 /// What a server decides about the hosts that connect.
 pub trait Admission {
-    /// Whether a host that says that this is its name may connect.
+    /// Whether a host that says that this is its name may connect to the subsystem. Any host may
+    /// connect to the discovery subsystem.
     ///
     /// # Errors
     /// Why not.
@@ -373,11 +374,11 @@ impl<A: Admission> Session<A> {
             names.as_ref().and_then(|data| nqn(field(data))).unwrap_or_default()
         };
         let (host, subsystem) = (name(|data| &data.hostnqn), name(|data| &data.subnqn));
+        let discovery = subsystem == DISCOVERY_NQN;
         // The target refuses a host without a name.
-        if !host.is_empty() {
+        if !host.is_empty() && !discovery {
             self.admission.admit(host).map_err(refuse)?;
         }
-        let discovery = subsystem == DISCOVERY_NQN;
         let target = Target::new(vec![self.admission.subsystem(discovery)]);
         let (queue, response) = target.connect(now, sqe, data).map_err(|response| {
             let reason = format!("{:?}, {host:?} to {subsystem:?}", response.cqe.status());

@@ -1,9 +1,9 @@
 //! Misbehaving peers lose their own connection and no other.
-use crate::hostile::{Client, Connect, connect_pdu};
+use crate::hostile::{Client, Connect, Target, connect_pdu};
 use crate::support::{HOST, NQN, Served, ZONED, pattern, read, report, wait_until};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 use zerocopy::FromBytes;
 use zonal_blk::{Bio, Buf, Op, Sector, Status};
@@ -167,11 +167,11 @@ fn host_that_disconnects_with_io_in_flight_blocks_no_zone() {
     assert_eq!(host.one(append()).sector, before);
 }
 
-#[test]
-fn discovery_log_has_the_address_of_the_subsystem() {
-    let served = Served::new(ZONED);
-    let mut raw = served.target().initialized().unwrap();
-    raw.connect(DISCOVERY_NQN, &Connect::default()).unwrap();
+/// The only entry of the discovery log at an address.
+fn discovered(address: SocketAddr) -> DiscoveryEntry {
+    let target = Target { address, nqn: DISCOVERY_NQN.to_owned() };
+    let (mut raw, cqe) = target.connected(&Connect::default()).unwrap();
+    assert!(cqe.status().is_success(), "{:?}", cqe.status());
     raw.enable().unwrap();
     let mut log = LogCommand::zeroed();
     (log.opcode, log.flags) = (AdminOpcode::GET_LOG_PAGE.0, 0x40);
@@ -180,11 +180,32 @@ fn discovery_log_has_the_address_of_the_subsystem() {
     raw.send(&Pdu::Command { sqe: log.into(), data: Vec::new().into() }).unwrap();
     let Ok(Pdu::ControllerData { data, .. }) = raw.receive() else { panic!("no data") };
     assert_eq!(data.bytes[8], 1, "one entry");
-    let entry = DiscoveryEntry::read_from_bytes(&data.bytes[1024..]).unwrap();
-    assert_eq!((entry.transport, entry.family, entry.subsystem_type), (3, 1, 2));
-    let (ip, port) = (text(&entry.address).unwrap(), text(&entry.service).unwrap());
-    assert_eq!(format!("{ip}:{port}"), served.server.address().to_string());
-    assert_eq!(text(&entry.subnqn), Some(NQN));
+    DiscoveryEntry::read_from_bytes(&data.bytes[1024..]).unwrap()
+}
+
+#[test]
+fn discovery_log_has_the_address_of_the_subsystem() {
+    let served = Served::new(ZONED);
+    // One of several, and one for IPv6 that is reached over IPv4.
+    let other = served.another();
+    let any = served.another_at("[::]:0".parse().unwrap());
+    let over_ipv4 = SocketAddr::from((Ipv4Addr::LOCALHOST, any.address().port()));
+    for address in [served.server.address(), other.address(), over_ipv4] {
+        let entry = discovered(address);
+        assert_eq!((entry.transport, entry.family, entry.subsystem_type), (3, 1, 2));
+        let (ip, port) = (text(&entry.address).unwrap(), text(&entry.service).unwrap());
+        assert_eq!(format!("{ip}:{port}"), address.to_string());
+        assert_eq!(text(&entry.subnqn), Some(NQN));
+    }
+}
+
+#[test]
+fn anybody_reads_the_discovery_log_also_a_host_that_is_not_allowed() {
+    let allowed_hosts = vec![HOST.to_owned()];
+    let served = Served::with(ZONED, ServerConfig { allowed_hosts, ..ServerConfig::default() });
+    let (_, cqe) = served.target().connected(&Connect::default()).unwrap();
+    assert_eq!(cqe.status().code(), NvmeStatus::CONNECT_HOST);
+    assert_eq!(text(&discovered(served.server.address()).subnqn), Some(NQN));
 }
 
 #[test]

@@ -104,6 +104,11 @@ impl Served {
         listen(port, &self.subsystem, &self.config)
     }
 
+    pub fn another_at(&self, address: SocketAddr) -> Server {
+        Server::start(address, Arc::clone(&self.subsystem), self.config.clone())
+            .expect("an address")
+    }
+
     pub fn address(&self, options: &str) -> Address {
         let text = format!("nvme-tcp://{}/{NQN}?{options}", self.server.address());
         text.parse().expect("an address")

@@ -6,12 +6,10 @@ use std::time::Duration;
 use zonal_blk::Nanos;
 use zonal_device::multipath::{IoPolicy, MAX_PATHS, ReconnectConfig};
 use zonal_nvme::tcp::Digests;
+use zonal_nvme::wire::is_nqn;
 
 /// The beginning of an address.
 pub const SCHEME: &str = "nvme-tcp://";
-
-/// The longest NVMe Qualified Name, in bytes (Base section 4.5).
-const MAX_NQN: usize = 223;
 
 /// How long a command may take, as in Linux (`nvme_core.io_timeout`).
 const IO_TIMEOUT: Duration = Duration::from_secs(30);
@@ -68,8 +66,7 @@ fn wrong(what: &'static str, found: &str, expected: &'static str) -> AddressErro
 /// # Errors
 /// What is wrong with it; `what` names it.
 pub fn check_nqn(what: &'static str, nqn: &str) -> Result<(), AddressError> {
-    let printable = nqn.bytes().all(|byte| byte.is_ascii_graphic());
-    if !nqn.starts_with("nqn.") || nqn.len() > MAX_NQN || !printable {
+    if !is_nqn(nqn) {
         return Err(wrong(what, nqn, "nqn. and more, up to 223 printable bytes"));
     }
     Ok(())

@@ -245,11 +245,13 @@ impl Admission for ServerAdmission {
         let mut entry = DiscoveryEntry::zeroed();
         // TCP; IPv4 or IPv6; an NVM subsystem; no secure channel.
         (entry.transport, entry.subsystem_type, entry.requirements) = (3, 2, 2);
-        entry.family = if self.local.is_ipv4() { 1 } else { 2 };
+        // A socket of both families has IPv4 addresses in IPv6 form.
+        let ip = self.local.ip().to_canonical();
+        entry.family = if ip.is_ipv4() { 1 } else { 2 };
         entry.cntlid = u16::MAX.into();
         entry.admin_queue = 32.into();
         entry.service = padded(&self.local.port().to_string());
-        entry.address = padded(&self.local.ip().to_string());
+        entry.address = padded(&ip.to_string());
         entry.subnqn = terminated(&config.nqn);
         Subsystem::discovery(config.clone(), vec![entry])
     }
