@@ -19,6 +19,27 @@ fn a30_failed_write_aborts_those_behind_it_and_the_next_finds_the_plug_in_order(
 }
 
 #[test]
+fn writes_that_the_layer_does_not_send_are_refused_and_those_that_the_device_fails_are_not() {
+    let refused = |rig: &mut Rig, how: Option<End>| {
+        if let Some(how) = how {
+            rig.device.end_nth(0, 0, how);
+        }
+        let done = rig.completions_on(0);
+        done.iter().map(|done| (done.user_data, done.refused)).collect::<Vec<_>>()
+    };
+    let mut rig = Setup::new().build();
+    let misplaced = rig.write(8, 8);
+    assert_eq!(refused(&mut rig, None), [(misplaced, true)]);
+    let (failed, behind) = (rig.write(0, 8), rig.write(8, 8));
+    let failure = Some(End::Forced(Status::IoError));
+    assert_eq!(refused(&mut rig, failure), [(failed, false), (behind, true)]);
+    let reset = rig.reset(0);
+    let early = rig.write(0, 8);
+    assert_eq!(refused(&mut rig, None), [(early, true)]);
+    assert_eq!(refused(&mut rig, Some(End::Forced(Status::Ok))), [(reset, false)]);
+}
+
+#[test]
 fn a30_torn_write_goes_on_where_the_device_stopped() {
     for policy in [ZoneWrite::Plug, ZoneWrite::Qd1] {
         let mut rig = Setup::new().policy(policy).build();
