@@ -130,6 +130,13 @@ fn jobs_that_would_take_all_memory_are_refused() {
         let ran = zonal(&[&["run", SMALL, "--name=a"][..], options].concat());
         expect_error(ran, &format!("zonal: {message}\n"));
     }
+    let with_data = format!("{SMALL},memory=true");
+    let options = ["--name=a", "--numjobs=4096", "--iodepth=512", "--bs=1m"];
+    expect_error(
+        zonal(&[&["run", &with_data][..], &options].concat()),
+        "zonal: iodepth: job a and those that run with it would have 2199023255552 bytes of data in \
+         flight, expected at most 68719476736\n",
+    );
 }
 
 #[test]

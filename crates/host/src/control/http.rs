@@ -1,10 +1,11 @@
 //! A small HTTP/1.1 server: paths, and what answers a GET of each.
 //!
-//! Its clients have no password, so none is waited for. One thread serves all connections; a
-//! connection carries one request and has a limited time; of more than [`Limits::connections`], one
+//! Its clients have no password, so none is waited for. One thread serves all connections. A
+//! connection carries one request and has a limited time; when there are [`Limits::connections`], one
 //! that has not sent its request yet is closed for the new one, else the oldest. Bodies of requests
-//! are refused and not read. One answer at a time is made, on a thread of its own, since it may wait
-//! for a device; whoever has gone by then costs nothing. Dropping the server waits for nobody.
+//! are refused and not read. A page is made on another thread, since that may wait for a device, one
+//! page at a time; one whose client has disconnected is not made. Dropping the server waits for
+//! nobody.
 use http_body_util::Full;
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE};

@@ -12,6 +12,9 @@ use zonal_fio::job::{Job, Rw};
 use zonal_fio::plan::{self, Task};
 use zonal_fio::report::{self, JobReport, Report};
 
+/// Most bytes of data in flight in a phase: 64 GiB.
+const MAX_BUFFERS: u64 = 64 << 30;
+
 /// Jobs with their devices.
 pub struct Run {
     phases: Vec<Vec<Task>>,
@@ -44,6 +47,7 @@ impl Run {
         let devices = Devices::attach(options, &phases)?;
         check_regions(&phases, &devices)?;
         check_data(&phases, &devices)?;
+        phases.iter().try_for_each(|phase| check_buffers(phase, &devices))?;
         traces::fit(&mut phases, &devices)?;
         Ok(Run { phases, devices, recordings: Recordings::new() })
     }
@@ -144,6 +148,27 @@ fn check_regions(phases: &[Vec<Task>], devices: &Devices) -> Result<()> {
         } else {
             task.region(limits)?;
         }
+    }
+    Ok(())
+}
+
+/// Checks that the buffers of all I/Os that may be in flight in a phase are not absurdly many.
+fn check_buffers(phase: &[Task], devices: &Devices) -> Result<()> {
+    let bytes = |task: &Task| {
+        let largest = task.job.bs.iter().max().expect("three sizes");
+        if devices.of(task).keeps_data {
+            u64::from(task.job.iodepth).saturating_mul(*largest)
+        } else {
+            0
+        }
+    };
+    let total = phase.iter().map(bytes).fold(0, u64::saturating_add);
+    if total > MAX_BUFFERS {
+        bail!(
+            "iodepth: job {} and those that run with it would have {total} bytes of data in \
+             flight, expected at most {MAX_BUFFERS}",
+            phase[0].job.name
+        );
     }
     Ok(())
 }
