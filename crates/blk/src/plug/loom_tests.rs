@@ -121,10 +121,10 @@ struct Layer {
 impl Layer {
     fn new(zones: u32, one_per_disk: bool) -> Arc<Self> {
         let device = Strict::new(zones);
-        let options =
-            QueueOptions { wp_recovery: WpRecovery::Report, merge: false, ..Default::default() };
-        let limits = &device.limits;
-        let (plugs, _) = ZonePlugs::attach(Arc::clone(&device) as _, limits, &options).unwrap();
+        // Without merging.
+        let (plugs, _) =
+            ZonePlugs::attach(Arc::clone(&device) as _, &device.limits, 0, WpRecovery::Report)
+                .unwrap();
         Arc::new(Layer { plugs, device, one_per_disk, ended: Mutex::default() })
     }
 
