@@ -94,10 +94,9 @@ fn cost(served: &Served, bytes: &[u8], answer: usize) -> usize {
     cost
 }
 
-/// A Connect, a command or a message of authentication with as much data as may be sent with it, but
-/// for the last byte.
-fn all_but_the_last_byte(of: &Pdu, before: &[Pdu]) -> Vec<u8> {
-    let mut bytes = bytes(&[before, std::slice::from_ref(of)].concat());
+/// PDUs of which the last is not complete.
+fn all_but_the_last_byte(pdus: &[Pdu]) -> Vec<u8> {
+    let mut bytes = bytes(pdus);
     bytes.pop();
     bytes
 }
@@ -116,7 +115,7 @@ fn connections_cost_little_before_authentication() {
 
     let silent = cost(&served, &[], 0);
     let longest = Pdu::Command { sqe: Sqe::new(FABRICS, 1, 1), data: vec![0; 8192].into() };
-    let unfinished = all_but_the_last_byte(&longest, &[initialize.clone()]);
+    let unfinished = all_but_the_last_byte(&[initialize.clone(), longest]);
     let unfinished = cost(&served, &unfinished, 128);
     let unauthenticated = bytes(&[initialize.clone(), connect.clone()]);
     let unauthenticated = cost(&served, &unauthenticated, 128 + 24);
@@ -124,7 +123,7 @@ fn connections_cost_little_before_authentication() {
     (send.opcode, send.flags) = (FABRICS, 0x40);
     send.fctype = FabricsType::AUTH_SEND.0;
     let message = Pdu::Command { sqe: send.into(), data: vec![0; 8192].into() };
-    let message = all_but_the_last_byte(&message, &[initialize, connect]);
+    let message = all_but_the_last_byte(&[initialize, connect, message]);
     let message = cost(&served, &message, 128 + 24);
     println!(
         "bytes: {silent} silent, {unfinished} before the end of Connect, {unauthenticated} \

@@ -1,6 +1,8 @@
 //! Every kind of PDU at every stage of a connection.
 use crate::network::Anybody;
 use crate::support::{HOST_NQN, NOW, NQN, config, connect_command, connect_data, namespace, null};
+use proptest::collection::vec;
+use proptest::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::IntoBytes;
@@ -111,65 +113,81 @@ fn with_data(len: u32) -> Pdu {
     Pdu::Command { sqe, data: Vec::new().into() }
 }
 
+const STAGES: [Stage; 5] = [
+    Stage::Accepted,
+    Stage::Initialized,
+    Stage::Unauthenticated,
+    Stage::Authenticated,
+    Stage::Discovery,
+];
+
+fn pdus() -> [Pdu; 7] {
+    let alive = Sqe::new(AdminOpcode::KEEP_ALIVE.0, 1, 0);
+    [
+        Pdu::IcReq(Initialize::default()),
+        connect(NQN),
+        Pdu::Command { sqe: alive, data: Vec::new().into() },
+        with_data(8192),
+        with_data(1 << 20),
+        Pdu::HostData { cid: 1, ttag: 0, offset: 0, last: true, data: vec![0; 4].into() },
+        Pdu::Terminate { sender: Role::Host, status: 1, information: 0, header: vec![0; 8] },
+    ]
+}
+
 #[test]
 fn every_pdu_at_every_stage() {
     use Answer::{Closed, Initialized, R2t, Refused, Status, Terminated};
     use NvmeStatus as S;
     let sequence = || Terminated(FatalError::Sequence);
     let header = || Terminated(FatalError::HeaderField);
-    let alive = Sqe::new(AdminOpcode::KEEP_ALIVE.0, 1, 0);
-    let data = Pdu::HostData { cid: 1, ttag: 0, offset: 0, last: true, data: vec![0; 4].into() };
-    let terminate =
-        Pdu::Terminate { sender: Role::Host, status: 1, information: 0, header: vec![0; 8] };
-    let stages = [
-        Stage::Accepted,
-        Stage::Initialized,
-        Stage::Unauthenticated,
-        Stage::Authenticated,
-        Stage::Discovery,
-    ];
+    let no = || Status(S::SEQUENCE);
+    let invalid = || Status(S::INVALID_FIELD);
+    let required = || Status(S::AUTH_REQUIRED);
     let table = [
-        (
-            Pdu::IcReq(Initialize::default()),
-            [Initialized, sequence(), sequence(), sequence(), sequence()],
-        ),
-        (
-            connect(NQN),
-            [
-                sequence(),
-                Status(S::SUCCESS),
-                Status(S::AUTH_REQUIRED),
-                Status(S::SEQUENCE),
-                Status(S::SEQUENCE),
-            ],
-        ),
-        (
-            Pdu::Command { sqe: alive, data: Vec::new().into() },
-            [
-                sequence(),
-                Refused(S::SEQUENCE),
-                Status(S::AUTH_REQUIRED),
-                Status(S::SEQUENCE),
-                Status(S::SEQUENCE),
-            ],
-        ),
-        (with_data(8192), [sequence(), R2t, R2t, R2t, R2t]),
-        (
-            with_data(1 << 20),
-            [
-                sequence(),
-                Refused(S::INVALID_FIELD),
-                Status(S::INVALID_FIELD),
-                R2t,
-                Status(S::INVALID_FIELD),
-            ],
-        ),
-        (data, [sequence(), header(), header(), header(), header()]),
-        (terminate, [Closed, Closed, Closed, Closed, Closed]),
+        [Initialized, sequence(), sequence(), sequence(), sequence()],
+        [sequence(), Status(S::SUCCESS), required(), no(), no()],
+        [sequence(), Refused(S::SEQUENCE), required(), no(), no()],
+        [sequence(), R2t, R2t, R2t, R2t],
+        [sequence(), Refused(S::INVALID_FIELD), invalid(), R2t, invalid()],
+        [sequence(), header(), header(), header(), header()],
+        [Closed, Closed, Closed, Closed, Closed],
     ];
-    for (pdu, answers) in table {
-        for (stage, expected) in stages.into_iter().zip(answers) {
+    for (pdu, answers) in pdus().into_iter().zip(table) {
+        for (stage, expected) in STAGES.into_iter().zip(answers) {
             assert_eq!(answer(stage, &pdu), expected, "{stage:?}: {pdu:?}");
         }
+    }
+}
+
+proptest! {
+    /// Whatever a host sends, its connection goes on or ends with an error, and until it has
+    /// authenticated it gets no more output than it may leave unread, and one response.
+    #[test]
+    fn damaged_pdus_at_every_stage(
+        stage in 0..STAGES.len(),
+        sent in vec((0..7_usize, 0..128_usize, any::<u8>()), 1..40),
+    ) {
+        let stage = STAGES[stage];
+        let mut session = session(stage);
+        let pdus = pdus();
+        for (pdu, at, xor) in sent {
+            let mut bytes = Vec::new();
+            encode(&pdus[pdu], Format::default(), &mut bytes);
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= xor;
+            }
+            if session.wants_input() {
+                session.receive(&bytes);
+            }
+            let ended = session.poll(NOW, 0).is_err();
+            prop_assert!(session.is_authenticated() || session.output().len() <= 36 << 10);
+            if ended {
+                let len = session.output().len();
+                session.receive(&bytes);
+                prop_assert!(session.poll(NOW, 0).is_err() && session.output().len() == len);
+                break;
+            }
+        }
+        while !session.drain(NOW) {}
     }
 }
