@@ -44,7 +44,7 @@ fn round_kato(kato: u32) -> u32 {
 /// 0 for the composite temperature, the only one; THSEL in bits 21:20, 0 for over, 1 for under.
 fn threshold(value: u32) -> Result<usize, NvmeStatus> {
     match value >> 16 {
-        0 => Ok(0),
+        0x00 => Ok(0),
         0x10 => Ok(1),
         _ => Err(INVALID_FIELD),
     }
@@ -157,8 +157,12 @@ impl Controller {
     }
 
     fn set_temperature_threshold(&mut self, value: u32) -> Result<(), NvmeStatus> {
+        /// TMPSEL: all temperatures, in Set Features only.
+        const ALL: u32 = 0xf << 16;
+        let selected = if value & ALL == ALL { value & !ALL } else { value };
         let [low, high, ..] = value.to_le_bytes();
-        self.features.temperature_thresholds[threshold(value)?] = u16::from_le_bytes([low, high]);
+        self.features.temperature_thresholds[threshold(selected)?] =
+            u16::from_le_bytes([low, high]);
         if self.features.warns_of_temperature() {
             self.association.raise(|events| events.temperature_warning());
         }

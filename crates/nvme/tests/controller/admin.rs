@@ -256,8 +256,8 @@ fn error_recovery_is_a_feature_of_each_namespace() {
 
 #[test]
 fn temperature_beyond_a_threshold_is_a_critical_warning_and_an_event() {
-    // The temperature is 293 K. THSEL is bit 20: under.
-    for threshold in [293, 1 << 20 | 293] {
+    // The temperature is 293 K. THSEL is bit 20: under. TMPSEL is in bits 19:16: all.
+    for threshold in [293, 1 << 20 | 293, 0xf << 16 | 293] {
         let mut host = Host::new(&null());
         host.set_feature(FeatureId::ASYNC_EVENT, 0x02, &[]).fine();
         host.set_feature(FeatureId::TEMPERATURE_THRESHOLD, threshold, &[]).fine();
