@@ -208,8 +208,8 @@ fn data_in_the_buffer_are_read_without_the_flash() {
 }
 
 /// How long a read takes that meets a program just begun, and when the program is done then.
-fn read_behind_a_program(suspend: bool) -> (u64, Bytes) {
-    let mut rig = Rig::new(&ZnsConfig { suspend, ..small() });
+fn read_behind_a_program(suspend: bool, suspend_step: Nanos) -> (u64, Bytes) {
+    let mut rig = Rig::new(&ZnsConfig { suspend, suspend_step, ..small() });
     rig.time(write(0, 0, 128));
     rig.settle();
     // The third unit is the next on the die of the first.
@@ -223,12 +223,15 @@ fn read_behind_a_program(suspend: bool) -> (u64, Bytes) {
 #[test]
 fn read_waits_for_the_program_on_its_die_unless_that_can_be_suspended() {
     let read = 40_000 + 4096 + 4096;
-    let (waited, buffered) = read_behind_a_program(false);
+    let (waited, buffered) = read_behind_a_program(false, Nanos(0));
     assert_eq!(waited, 200_000 + read);
     assert_eq!(buffered, Bytes(0));
-    let (interrupted, buffered) = read_behind_a_program(true);
+    let (interrupted, buffered) = read_behind_a_program(true, Nanos(0));
     assert_eq!(interrupted, 5_000 + 5_000 + read, "the controller, and the interruption");
     assert_eq!(buffered, Bytes(128 << 10), "both programs go on");
+    let (stepwise, _) = read_behind_a_program(true, Nanos(100_000));
+    let wait = 100_000 - (65_536 + 5_000);
+    assert_eq!(stepwise, interrupted + wait, "until 100 us of the program are done");
 }
 
 #[test]
@@ -242,6 +245,92 @@ fn reset_takes_as_long_as_the_erase_of_what_was_written() {
     // Six units on each die; a block of both planes holds two.
     assert_eq!(rig.time(of_zone(Op::ZoneReset, 0)), 3 * 1_000_000 + 2_000);
     assert_eq!(rig.time(write(0, 0, 8)), 10_000 + 2 * 4096);
+}
+
+#[test]
+fn reset_that_erases_later_takes_a_base_the_data_and_the_program_of_an_open_zone() {
+    let config =
+        ZnsConfig { reset_time: Nanos(50_000), reset_rate: Bytes(1_000_000_000), ..small() };
+    let mut rig = Rig::new(&config);
+    rig.time(write(0, 0, 136));
+    rig.settle();
+    let data = 136 * 512;
+    assert_eq!(rig.time(of_zone(Op::ZoneReset, 0)), 2_000 + 50_000 + data + 200_000);
+    rig.time(write(0, 0, 8));
+    assert_eq!(rig.time(of_zone(Op::ZoneReset, 0)), 2_000 + 50_000 + 4096, "no unit was full");
+    rig.time(write(0, 0, 136));
+    rig.time(of_zone(Op::ZoneFinish, 0));
+    let finished = rig.time(of_zone(Op::ZoneReset, 0));
+    assert_eq!(finished, 2_000 + 50_000 + data, "padding costs nothing");
+}
+
+#[test]
+fn commands_overlap_in_their_latency() {
+    let mut rig = Rig::new(&ZnsConfig { latency: Nanos(7_000), ..small() });
+    rig.submit(write(0, 0, 8));
+    rig.submit(write(1, 0, 8));
+    rig.run();
+    let ends: Vec<u64> = rig.ends.iter().map(|(_, end, _)| end.0).collect();
+    let first = 10_000 + 2 * 4096 + 7_000;
+    assert_eq!(ends, [first, first + 4096 + 11_000]);
+    rig.settle();
+    assert_eq!(rig.time(Bio::new(Op::Read, Sector(0), 8, 0)), 7_000 + 5_000 + 4096);
+}
+
+#[test]
+fn writes_in_small_lbas_pay_for_pages_and_blocks_written_in_part() {
+    let config = ZnsConfig { lba: 512, partial_time: Nanos(100_000), ..small() };
+    let mut rig = Rig::new(&config);
+    let writes =
+        [(0, 1, 1), (1, 7, 1), (8, 8, 1), (16, 16, 1), (32, 32, 0), (64, 40, 1), (104, 48, 2)];
+    for (at, sectors, parts) in writes {
+        let time = rig.time(write(0, at, sectors));
+        let expected = 10_000 + parts * 100_000 + 2 * u64::from(sectors) * 512;
+        assert_eq!(time, expected, "{sectors} sectors at {at}");
+        rig.settle();
+    }
+    rig.time(write(0, 152, 1));
+    let after = rig.time(write(0, 153, 7));
+    assert!(after > 2 * 100_000, "the controller still writes a part of 4 KiB: {after}");
+    let mut large = Rig::new(&ZnsConfig { lba: 4096, ..config });
+    assert_eq!(large.time(write(0, 0, 8)), 10_000 + 2 * 4096);
+}
+
+#[test]
+fn buffer_is_given_back_in_blocks() {
+    let mut rig = Rig::new(&ZnsConfig { buffer_block: Bytes(128 << 10), ..small() });
+    for (at, buffered) in [(0, 64 << 10), (128, 0)] {
+        rig.time(write(0, at, 128));
+        rig.settle();
+        rig.time(Bio::read(Sector(0), 8, 0));
+        assert_eq!(rig.device.buffered(), Bytes(buffered));
+    }
+}
+
+#[test]
+fn page_that_was_sensed_last_is_not_sensed_again() {
+    let config = ZnsConfig { page_hit: Nanos(3_000), page_spread: 50, ..small() };
+    let mut rig = Rig::new(&config);
+    rig.time(write(0, 0, 128));
+    rig.settle();
+    let mut read = |sector| rig.time(Bio::new(Op::Read, Sector(sector), 8, 0));
+    let way = 5_000 + 2 * 4096;
+    assert_eq!(read(0), way + 40_000);
+    assert_eq!(read(8), way + 3_000);
+    assert_eq!(read(32), way + 40_000);
+    assert_eq!(read(64), way + 60_000, "the slowest page of three");
+}
+
+#[test]
+fn stream_is_read_ahead_of_and_pages_of_a_read_overlap() {
+    let config = ZnsConfig { read_ahead: true, cache_read: true, ..small() };
+    let mut rig = Rig::new(&config);
+    rig.time(write(0, 0, 256));
+    rig.settle();
+    let mut read = |sector, sectors| rig.time(Bio::new(Op::Read, Sector(sector), sectors, 0));
+    assert_eq!(read(0, 128), 5_000 + 40_000 + 2 * 65_536, "two pages of both planes");
+    assert_eq!(read(128, 8), 5_000 + 4096);
+    assert_eq!(read(8, 8), 5_000 + 40_000 + 2 * 4096, "another stream");
 }
 
 #[test]

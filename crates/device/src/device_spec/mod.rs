@@ -12,10 +12,12 @@
 mod options;
 mod parser;
 mod tables;
+mod written;
 
 use crate::control::DeviceControl;
-use crate::hdd::{HddConfig, HddDevice};
+use crate::hdd::{HddConfig, HddDevice, Recording};
 use crate::null::{ConfigError, NullConfig, NullDevice};
+use crate::storage::{Storage, Stored};
 use crate::zns::{ZnsConfig, ZnsDevice};
 pub use options::{OptionInfo, Scope, Unit};
 use parser::Parser;
@@ -26,6 +28,7 @@ pub use tables::{
     HDD_OPTIONS, HDD_PROFILES, NULL_OPTIONS, ZNS_OPTIONS, ZNS_PROFILES, help, profile_names,
     profile_text,
 };
+pub use written::Written;
 use zonal_blk::{Bytes, Nanos, ZoneCondition, ZoneNo};
 
 /// A validated device configuration.
@@ -68,6 +71,53 @@ impl DeviceSpec {
         };
         *own = own.wrapping_add(seed);
         self
+    }
+
+    /// The same device with this logical block size.
+    ///
+    /// # Errors
+    /// The options contradict the block size.
+    pub fn with_lba(mut self, lba: u32) -> Result<Self, SpecError> {
+        match &mut self {
+            DeviceSpec::Null(config) => config.lba = lba,
+            DeviceSpec::Hdd(config) => config.lba = lba,
+            DeviceSpec::Zns(config) => config.lba = lba,
+        }
+        self.validate()?;
+        Ok(self)
+    }
+
+    /// The same device with these zones written.
+    ///
+    /// # Errors
+    /// The device has no such zones.
+    pub fn with_written(mut self, written: Written) -> Result<Self, SpecError> {
+        match &mut self {
+            DeviceSpec::Null(config) => config.written = written,
+            DeviceSpec::Hdd(config) => config.written = written,
+            DeviceSpec::Zns(config) => config.written = written,
+        }
+        self.validate()?;
+        Ok(self)
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        let (written, zones) = match self {
+            DeviceSpec::Null(config) => {
+                config.validate()?;
+                (&config.written, if config.zoned { config.zones } else { 0 })
+            }
+            DeviceSpec::Hdd(config) => {
+                config.validate()?;
+                let smr = config.recording == Recording::Smr;
+                (&config.written, if smr { config.zones } else { 0 })
+            }
+            DeviceSpec::Zns(config) => {
+                config.validate()?;
+                (&config.written, config.zones)
+            }
+        };
+        written.check(zones)
     }
 
     /// Describes the device in one line, for reports.
@@ -268,9 +318,23 @@ pub fn timing(
 /// # Errors
 /// [`SpecError::Config`] if the configuration was changed since it was parsed and is invalid now.
 pub fn build(spec: &DeviceSpec) -> Result<Arc<dyn DeviceControl>, SpecError> {
+    spec.validate()?;
     Ok(match spec {
-        DeviceSpec::Null(config) => Arc::new(NullDevice::new(config)?),
-        DeviceSpec::Hdd(config) => Arc::new(HddDevice::new(config)?),
-        DeviceSpec::Zns(config) => Arc::new(ZnsDevice::new(config)?),
+        DeviceSpec::Null(config) => fill(NullDevice::new(config)?, &config.written),
+        DeviceSpec::Hdd(config) => fill(HddDevice::new(config)?, &config.written),
+        DeviceSpec::Zns(config) => fill(ZnsDevice::new(config)?, &config.written),
     })
+}
+
+/// Finishes the zones of a new device that are written.
+fn fill(device: impl Stored + 'static, written: &Written) -> Arc<dyn DeviceControl> {
+    if let Ok(zones) = device.storage().and_then(Storage::zones) {
+        for zone in written.zones(zones.nr_zones()) {
+            // Conventional zones have no write pointer.
+            if zones.finish(zone).is_ok() {
+                device.zone_changed(zone);
+            }
+        }
+    }
+    Arc::new(device)
 }

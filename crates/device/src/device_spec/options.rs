@@ -17,6 +17,8 @@ pub enum Unit {
     Rate,
     /// `true` or `false`.
     Flag,
+    /// Zones, as [`Written`](super::Written) reads them.
+    Zones,
     /// One of these words; its value is its index.
     Choice(&'static [&'static str]),
 }
@@ -30,6 +32,7 @@ impl Unit {
             Unit::Time => "time",
             Unit::Rate => "rate",
             Unit::Flag => "flag",
+            Unit::Zones => "zones",
             Unit::Choice(_) => "word",
         }
     }
@@ -42,6 +45,7 @@ impl Unit {
             Unit::Time => "a time such as 500ns, 10us or 8ms".to_owned(),
             Unit::Rate => "a rate such as 245MB/s or 244.5MB/s".to_owned(),
             Unit::Flag => "true or false".to_owned(),
+            Unit::Zones => super::written::FORM.to_owned(),
             Unit::Choice(words) => words.join(" or "),
         }
     }
@@ -49,7 +53,7 @@ impl Unit {
     /// Formats a value.
     pub fn show(self, value: u64) -> String {
         match self {
-            Unit::Count => value.to_string(),
+            Unit::Count | Unit::Zones => value.to_string(),
             Unit::Size => format_size(value),
             Unit::Time => format_time(value),
             Unit::Rate => format_rate(value),
@@ -71,6 +75,7 @@ impl Unit {
             Unit::Size => parse_size(text),
             Unit::Time => parse_time(text),
             Unit::Rate => parse_rate(text),
+            Unit::Zones => Err(QuantityError::Malformed),
             Unit::Choice(words) => {
                 let known = words.iter().position(|word| *word == text);
                 known.map(|at| at as u64).ok_or(QuantityError::Malformed)

@@ -4,7 +4,7 @@ use super::options::{OptionInfo, Scope, Unit, nearest};
 use super::tables::{
     HDD_OPTIONS, HDD_PROFILES, HDD_SCOPES, NULL_OPTIONS, NULL_SCOPES, ZNS_OPTIONS, profile_text,
 };
-use super::{DeviceSpec, SpecError};
+use super::{DeviceSpec, SpecError, Written};
 use crate::hdd::{HddConfig, Recording};
 use crate::null::NullConfig;
 use crate::quantity::QuantityError;
@@ -53,6 +53,16 @@ impl Parser {
             false => Ok(()),
         };
         let (option, scope) = match &mut self.kind {
+            kind if name == "written" => {
+                once("written")?;
+                let written = Written::parse(value)?;
+                match kind {
+                    Kind::Null(config) => config.written = written,
+                    Kind::Hdd(config) => config.written = written,
+                    Kind::Zns(config) => config.written = written,
+                }
+                ("written", Scope::Zoned)
+            }
             Kind::Null(config) => set(NULL_OPTIONS, config, name, value, once)?,
             Kind::Hdd(config) if name == "profile" => {
                 once("profile")?;
@@ -78,20 +88,13 @@ impl Parser {
         if let Some(&(option, _)) = self.given.iter().find(|(_, scope)| *scope == other) {
             return Err(SpecError::WrongScope { option, found, expected });
         }
-        match self.kind {
-            Kind::Null(config) => {
-                config.validate()?;
-                Ok(DeviceSpec::Null(config))
-            }
-            Kind::Hdd(config) => {
-                config.validate()?;
-                Ok(DeviceSpec::Hdd(Box::new(config)))
-            }
-            Kind::Zns(config) => {
-                config.validate()?;
-                Ok(DeviceSpec::Zns(config))
-            }
-        }
+        let spec = match self.kind {
+            Kind::Null(config) => DeviceSpec::Null(config),
+            Kind::Hdd(config) => DeviceSpec::Hdd(Box::new(config)),
+            Kind::Zns(config) => DeviceSpec::Zns(config),
+        };
+        spec.validate()?;
+        Ok(spec)
     }
 }
 

@@ -85,6 +85,21 @@ macro_rules! flag {
     };
 }
 
+/// The zones that are written, which the parser sets.
+macro_rules! written {
+    () => {
+        option!(
+            "written",
+            Unit::Zones,
+            "0%",
+            Zoned,
+            "zones that are written to their end, such as 100% or 0-99+200",
+            0,
+            |_, _| {}
+        )
+    };
+}
+
 const fn is_set(value: u64) -> bool {
     value != 0
 }
@@ -101,7 +116,10 @@ pub const HDD_PROFILES: &[(&str, &str)] = &[
 ];
 
 /// The built-in ZNS drive profiles: name and text.
-pub const ZNS_PROFILES: &[(&str, &str)] = &[("zns-1t", include_str!("../../profiles/zns-1t.toml"))];
+pub const ZNS_PROFILES: &[(&str, &str)] = &[
+    ("zns-1t", include_str!("../../profiles/zns-1t.toml")),
+    ("zn540", include_str!("../../profiles/zn540.toml")),
+];
 
 /// The options of the null device, in the order of the help text.
 pub const NULL_OPTIONS: &[OptionInfo<NullConfig>] = &[
@@ -138,6 +156,7 @@ pub const NULL_OPTIONS: &[OptionInfo<NullConfig>] = &[
     field!(seed, Unit::Count, "0", Any, "seed of the jitter", u64::MAX, identity),
     size!(max_io, "1M", "longest command"),
     flag!(memory, "false", "whether data are kept, in memory"),
+    written!(),
 ];
 
 /// The options of rotating disks, in the order of the help text.
@@ -220,6 +239,7 @@ pub const HDD_OPTIONS: &[OptionInfo<HddConfig>] = &[
     count!(retries, "8", "turns after which the drive gives up"),
     field!(seed, Unit::Count, "0", Any, "seed of the errors", u64::MAX, identity),
     flag!(memory, "false", "whether data are kept, in memory"),
+    written!(),
 ];
 
 /// The options of the ZNS drive, in the order of the help text.
@@ -239,9 +259,26 @@ pub const ZNS_OPTIONS: &[OptionInfo<ZnsConfig>] = &[
     time!(read_time, "10us", "controller, for a read"),
     time!(manage_time, "17us", "controller, for any other command"),
     time!(zone_switch, "4700ns", "what a write takes longer if the one before had another zone"),
-    rate!(link_rate, "2517MB/s", "between host and drive"),
-    rate!(zone_rate, "1117MB/s", "what one zone takes into the write buffer"),
+    time!(
+        latency,
+        "0",
+        "of each command besides controller, data and flash; commands overlap in it"
+    ),
+    time!(
+        partial_time,
+        "0",
+        "with lba=512: a write, for each page and each 4K that it writes in part"
+    ),
+    rate!(link_rate, "2517MB/s", "from the host to the drive"),
+    rate!(read_link_rate, "0", "from the drive to the host; 0 for link_rate"),
+    time!(send_time, "0", "link to the host, for a read besides its data"),
+    rate!(
+        zone_rate,
+        "1117MB/s",
+        "what one zone takes into the write buffer; 0 for no limit of its own"
+    ),
     size!(buffer, "32M", "write buffer"),
+    size!(buffer_block, "0", "the buffer is given back in blocks of this size"),
     flag!(power_safe, "true", "whether the buffer outlives a loss of power: flushes cost nothing"),
     count!(channels, "8", "buses between controller and dies"),
     count!(dies, "32", "dies, spread evenly over the channels"),
@@ -252,13 +289,25 @@ pub const ZNS_OPTIONS: &[OptionInfo<ZnsConfig>] = &[
     size!(block, "18M", "erase block of a plane"),
     rate!(channel_rate, "1258MB/s", "on a channel"),
     time!(page_read, "65us", "sensing a page, in all planes"),
+    count!(page_spread, "0", "what the slowest page of a cell takes longer to sense, in percent"),
+    time!(page_hit, "0", "access to the page that a die sensed last; 0 to sense it again"),
+    flag!(cache_read, "false", "whether a die senses the next page of a read while it sends one"),
+    flag!(read_ahead, "false", "whether the drive reads ahead of a sequential stream"),
     time!(program, "1200us", "programming a unit: planes * cell_pages * page"),
     time!(erase, "3500us", "erasing a block, in all planes"),
     flag!(suspend, "false", "whether reads interrupt a program or an erase"),
     time!(suspend_time, "20us", "what an interruption costs"),
+    time!(
+        suspend_step,
+        "0",
+        "an interruption is possible each time that this much is done; 0 for any"
+    ),
+    time!(reset_time, "0", "a reset, besides the data; 0 to erase the zone's blocks at once"),
+    rate!(reset_rate, "0", "data that a reset releases, with reset_time"),
     size!(zrwa, "0", "random write area of each active zone; 0 for none"),
     size!(zrwa_granularity, "16K", "what the write pointer moves by where there is such an area"),
     flag!(memory, "false", "whether data are kept, in memory"),
+    written!(),
 ];
 
 /// The text of a built-in profile.
@@ -305,6 +354,8 @@ fn add_options<C>(help: &mut String, options: &[OptionInfo<C>], scopes: [&str; 2
     for option in options {
         let scope = match option.scope {
             Scope::Any => String::new(),
+            // All of these devices have zones.
+            Scope::Zoned if scopes[0].is_empty() => String::new(),
             Scope::Zoned => format!(" ({})", scopes[0]),
             Scope::Regular => format!(" ({})", scopes[1]),
         };

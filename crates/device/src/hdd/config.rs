@@ -1,5 +1,6 @@
 //! The configuration of a rotating disk, its validation and the limits that follow from it.
 use super::seek::SeekCurve;
+use crate::device_spec::Written;
 use crate::null::{ConfigError, NullConfig, rule};
 use crate::quantity::{format_rate, format_size, format_time};
 use zonal_blk::{Bytes, Limits, Nanos};
@@ -115,6 +116,8 @@ pub struct HddConfig {
     pub seed: u64,
     /// Whether data are kept.
     pub memory: bool,
+    /// The zones that a new device has written to their end.
+    pub written: Written,
 }
 
 impl Default for HddConfig {
@@ -158,6 +161,7 @@ impl Default for HddConfig {
             retries: 8,
             seed: 0,
             memory: false,
+            written: Written::default(),
         }
     }
 }

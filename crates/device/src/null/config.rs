@@ -1,4 +1,5 @@
 //! The configuration of a null device, its validation and the limits that follow from it.
+use crate::device_spec::Written;
 use crate::quantity::format_size;
 use crate::storage::Storage;
 use crate::zones::ZoneLayout;
@@ -88,6 +89,8 @@ pub struct NullConfig {
     pub max_io: Bytes,
     /// Whether data are kept. If not, writes are discarded and reads leave buffers as they are.
     pub memory: bool,
+    /// The zones that a new device has written to their end.
+    pub written: Written,
 }
 
 impl Default for NullConfig {
@@ -110,6 +113,7 @@ impl Default for NullConfig {
             seed: 0,
             max_io: Bytes(1 << 20),
             memory: false,
+            written: Written::default(),
         }
     }
 }

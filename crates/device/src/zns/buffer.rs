@@ -13,6 +13,8 @@ pub(super) struct ZoneBuffer {
     pub(super) busy_until: Nanos,
     /// Bytes from the zone's start that have arrived.
     arrived: u64,
+    /// Those of them that are not padding.
+    data: u64,
     /// Bytes of the partial unit that take no space.
     unbuffered: u64,
     /// Units that were sent to the flash.
@@ -37,6 +39,9 @@ impl ZoneBuffer {
 pub(super) struct Buffer {
     size: u64,
     used: u64,
+    /// Space that was programmed and is given back when it is a block.
+    programmed: u64,
+    block: u64,
     unit: u64,
     capacity: u64,
     zones: Vec<ZoneBuffer>,
@@ -49,6 +54,8 @@ impl Buffer {
         Buffer {
             size: config.buffer.0,
             used: 0,
+            programmed: 0,
+            block: config.buffer_block.0,
             unit: config.unit().0,
             capacity: config.zone_capacity.0,
             zones: vec![ZoneBuffer::default(); config.zones as usize],
@@ -91,6 +98,7 @@ impl Buffer {
         let (unit, capacity) = (self.unit, self.capacity);
         let state = &mut self.zones[zone.index()];
         state.arrived += bytes;
+        state.data += bytes;
         while state.arrived >= ((state.sent + 1) * unit).min(capacity)
             && state.sent * unit < capacity
         {
@@ -110,7 +118,11 @@ impl Buffer {
 
     /// A unit of a zone is programmed.
     pub(super) fn programmed(&mut self, zone: ZoneNo, bytes: u64, generation: u32) {
-        self.release(bytes);
+        self.programmed += bytes;
+        if self.programmed >= self.block {
+            let bytes = std::mem::take(&mut self.programmed);
+            self.release(bytes);
+        }
         let state = &mut self.zones[zone.index()];
         if state.generation == generation {
             state.programmed += 1;
@@ -134,6 +146,7 @@ impl Buffer {
         *state = ZoneBuffer {
             busy_until: state.busy_until,
             arrived: self.capacity,
+            data: state.data,
             unbuffered: 0,
             sent: units,
             programmed: units,
@@ -141,6 +154,12 @@ impl Buffer {
             unsaved: false,
         };
         (if sent < units { partial } else { 0 }, sent..units)
+    }
+
+    /// Bytes of the zone that are not padding, and whether it can take more.
+    pub(super) fn written(&self, zone: ZoneNo) -> (u64, bool) {
+        let state = &self.zones[zone.index()];
+        (state.data, state.arrived < self.capacity)
     }
 
     /// Empties the zone. Returns the number of units that were sent to the flash.
@@ -166,6 +185,7 @@ impl Buffer {
         let state = &mut self.zones[zone.index()];
         (state.arrived, state.unbuffered, state.sent, state.programmed) =
             (bytes, unbuffered, sent, sent);
+        state.data = bytes;
         state.unsaved = partial > 0;
         if let Some(unsaved) = &mut self.unsaved
             && partial > 0

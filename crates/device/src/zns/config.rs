@@ -1,5 +1,6 @@
 //! The configuration of a ZNS drive, its validation and the limits that follow from it. Parameters
 //! that contradict each other are refused.
+use crate::device_spec::Written;
 use crate::null::{ConfigError, rule};
 use crate::quantity::{format_rate, format_size, format_time};
 use crate::zones::ZoneLayout;
@@ -51,12 +52,24 @@ pub struct ZnsConfig {
     pub manage_time: Nanos,
     /// Extra time of a write to another zone than that of the write before.
     pub zone_switch: Nanos,
-    /// Bytes per second between host and drive, in each direction.
+    /// Time from the fetch of a command until the controller works on it, and from the end of that
+    /// until the host sees the completion, together. Commands overlap in it.
+    pub latency: Nanos,
+    /// Extra controller time of a write for each page that it writes in part, and once more if it
+    /// writes a part of 4 KiB; in the format with LBAs of 512 bytes only.
+    pub partial_time: Nanos,
+    /// Bytes per second from the host to the drive.
     pub link_rate: Bytes,
-    /// Bytes per second that one zone takes into the write buffer.
+    /// Bytes per second from the drive to the host; 0 for `link_rate`.
+    pub read_link_rate: Bytes,
+    /// Time of the link to the host for a read, besides its data.
+    pub send_time: Nanos,
+    /// Bytes per second that one zone takes into the write buffer; 0 if only the link limits them.
     pub zone_rate: Bytes,
     /// Size of the write buffer.
     pub buffer: Bytes,
+    /// The write buffer is given back in blocks of this size: the drive programs as much at once.
+    pub buffer_block: Bytes,
     /// Whether the write buffer survives a loss of power, so that a flush is a no-op.
     pub power_safe: bool,
 
@@ -78,6 +91,14 @@ pub struct ZnsConfig {
     pub channel_rate: Bytes,
     /// Time to sense a page, in all planes at once.
     pub page_read: Nanos,
+    /// What the slowest page of a cell takes longer to sense, in percent.
+    pub page_spread: u32,
+    /// Time to access a page that a die sensed last; 0 if it is sensed again.
+    pub page_hit: Nanos,
+    /// Whether the next page of a read is sensed while one is transferred.
+    pub cache_read: bool,
+    /// Whether the drive reads ahead of a sequential stream.
+    pub read_ahead: bool,
     /// Time to program a unit.
     pub program: Nanos,
     /// Time to erase a block, in all planes at once.
@@ -86,6 +107,14 @@ pub struct ZnsConfig {
     pub suspend: bool,
     /// Time that a suspension takes.
     pub suspend_time: Nanos,
+    /// A program or an erase can be suspended each time that this much of it is done; 0 for any
+    /// time.
+    pub suspend_step: Nanos,
+    /// Time of a reset, without that for the data in the zone; 0 if a reset takes what erasing the
+    /// zone's blocks takes.
+    pub reset_time: Nanos,
+    /// Bytes of a zone that a reset releases per second, with `reset_time`.
+    pub reset_rate: Bytes,
 
     /// Size of the random write area of an active zone, from the write pointer on; 0 for none.
     pub zrwa: Bytes,
@@ -94,6 +123,8 @@ pub struct ZnsConfig {
 
     /// Whether data are kept.
     pub memory: bool,
+    /// The zones that a new device has written to their end.
+    pub written: Written,
 }
 
 impl Default for ZnsConfig {
@@ -114,9 +145,14 @@ impl Default for ZnsConfig {
             read_time: Nanos(10_000),
             manage_time: Nanos(17_000),
             zone_switch: Nanos(4_700),
+            latency: Nanos(0),
+            partial_time: Nanos(0),
             link_rate: Bytes(2_517_000_000),
+            read_link_rate: Bytes(0),
+            send_time: Nanos(0),
             zone_rate: Bytes(1_117_000_000),
             buffer: Bytes(32 << 20),
+            buffer_block: Bytes(0),
             power_safe: true,
             channels: 8,
             dies: 32,
@@ -127,13 +163,21 @@ impl Default for ZnsConfig {
             block: Bytes(18 << 20),
             channel_rate: Bytes(1_258_000_000),
             page_read: Nanos(65_000),
+            page_spread: 0,
+            page_hit: Nanos(0),
+            cache_read: false,
+            read_ahead: false,
             program: Nanos(1_200_000),
             erase: Nanos(3_500_000),
             suspend: false,
             suspend_time: Nanos(20_000),
+            suspend_step: Nanos(0),
+            reset_time: Nanos(0),
+            reset_rate: Bytes(0),
             zrwa: Bytes(0),
             zrwa_granularity: Bytes(16 << 10),
             memory: false,
+            written: Written::default(),
         }
     }
 }
@@ -223,6 +267,12 @@ impl ZnsConfig {
             ("read_time", self.read_time),
             ("manage_time", self.manage_time),
             ("zone_switch", self.zone_switch),
+            ("latency", self.latency),
+            ("partial_time", self.partial_time),
+            ("send_time", self.send_time),
+            ("page_hit", self.page_hit),
+            ("suspend_step", self.suspend_step),
+            ("reset_time", self.reset_time),
             ("page_read", self.page_read),
             ("program", self.program),
             ("erase", self.erase),
@@ -231,10 +281,14 @@ impl ZnsConfig {
             let found = format_time(time.0);
             rule(option, time <= MAX_TIME, found, || "at most 10s".to_owned())?;
         }
+        let or_none = |rate: Bytes| if rate.0 == 0 { Bytes(u64::MAX) } else { rate };
+        let reset_rate = if self.reset_time.0 > 0 { self.reset_rate } else { Bytes(u64::MAX) };
         for (option, rate) in [
             ("link_rate", self.link_rate),
-            ("zone_rate", self.zone_rate),
+            ("read_link_rate", or_none(self.read_link_rate)),
+            ("zone_rate", or_none(self.zone_rate)),
             ("channel_rate", self.channel_rate),
+            ("reset_rate", reset_rate),
         ] {
             // At 1 MB/s the longest command takes a minute.
             rule(option, rate.0 >= 1_000_000, format_rate(rate.0), || "at least 1MB/s".to_owned())?;
@@ -313,6 +367,16 @@ impl ZnsConfig {
         let append_ok = self.zrwa.0 == 0 || self.append_max.0 == 0;
         rule("append_max", append_ok, size(self.append_max), || {
             format!("0 with zrwa={}: zones with a random write area take none", size(self.zrwa))
+        })?;
+        let spread_ok = self.page_spread <= 1000;
+        rule("page_spread", spread_ok, self.page_spread, || "at most 1000 percent".to_owned())?;
+        let most = self.buffer.0.saturating_sub(self.min_buffer().0);
+        rule("buffer_block", self.buffer_block.0 <= most, size(self.buffer_block), || {
+            format!(
+                "at most {}: what buffer={} has beyond the smallest one",
+                size(Bytes(most)),
+                size(self.buffer)
+            )
         })?;
         let least = self.min_buffer();
         rule("buffer", self.buffer >= least, size(self.buffer), || {

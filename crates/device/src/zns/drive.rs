@@ -18,7 +18,8 @@ use super::buffer::Buffer;
 use super::event_queue::{CommandId, Event, EventQueue};
 use super::flash::{DieOp, Flash};
 use super::medium::{Effect, Medium};
-use super::stripe::Stripe;
+use super::stream::{Stream, Streams};
+use super::stripe::{Piece, Stripe};
 use super::{ZnsConfig, time_of};
 use crate::storage::Storage;
 use std::collections::VecDeque;
@@ -51,9 +52,15 @@ pub(super) struct Drive {
     waiting: VecDeque<CommandId>,
     /// Writes that were fetched and found no space in the buffer.
     stalled: VecDeque<CommandId>,
-    busy: bool,
+    /// When the controller is free.
+    free_at: Nanos,
+    /// Time that the controller needs for the write in hand after its data.
+    held: Nanos,
+    /// An event will have the controller go on when it is free.
+    wakes: bool,
     /// The zone of the last write.
     last_zone: Option<ZoneNo>,
+    streams: Streams,
     /// When the link to the host is free.
     link_out: Nanos,
     buffer: Buffer,
@@ -81,8 +88,11 @@ impl Drive {
             free: Vec::new(),
             waiting: VecDeque::new(),
             stalled: VecDeque::new(),
-            busy: false,
+            free_at: Nanos(0),
+            held: Nanos(0),
+            wakes: false,
             last_zone: None,
+            streams: Streams::new(config),
             link_out: Nanos(0),
             buffer: Buffer::new(config),
             flash: Flash::new(config),
@@ -164,6 +174,7 @@ impl Drive {
             self.advance(at);
         }
         self.now = now;
+        self.free_at = self.free_at.min(now);
         self.link_out = self.link_out.min(now);
         self.buffer.drained(now);
         self.flash.drained(now);
@@ -190,9 +201,10 @@ impl Drive {
         while let Some((at, event)) = self.events.pop(now) {
             self.now = self.now.max(at);
             match event {
-                Event::Controller => self.busy = false,
+                Event::Controller => self.wakes = false,
                 Event::Begin(id) => self.begin_command(id),
                 Event::Complete(id) => self.complete(id),
+                Event::Released(id) => self.op_done(id),
                 Event::Die { die, round } => {
                     let op = self.flash.step(self.now, die, round, &mut self.events);
                     if let Some(op) = op {
@@ -212,7 +224,7 @@ impl Drive {
 
     /// Has the controller process commands while it is free.
     fn run_controller(&mut self, now: Nanos) {
-        while !self.busy {
+        while self.free_at <= now {
             if let Some(&id) = self.stalled.front()
                 && self.reserve(id)
             {
@@ -224,11 +236,14 @@ impl Drive {
                 return;
             }
         }
+        if !self.wakes && !(self.waiting.is_empty() && self.stalled.is_empty()) {
+            self.wakes = true;
+            self.events.add(self.free_at, Event::Controller);
+        }
     }
 
     fn occupy_controller(&mut self, until: Nanos) {
-        self.busy = true;
-        self.events.add(until, Event::Controller);
+        self.free_at = until + std::mem::take(&mut self.held);
     }
 
     fn reserve(&mut self, id: CommandId) -> bool {
@@ -254,10 +269,15 @@ impl Drive {
         }
         request.set_status(Status::Ok);
         let bytes = command.effect.buffer_bytes;
-        let decided = now + self.time_of_command(op, zone);
+        let length = request.nr_sectors();
+        let sector = request.sector();
+        let mut decided = now + self.time_of_command(op, zone);
         match op {
             Op::Write | Op::WriteZeroes | Op::ZoneAppend => {
                 self.last_zone = Some(zone);
+                let (before, after) = self.time_of_partial_pages(sector, length);
+                decided += before;
+                self.held = after;
                 self.command(id).generation = self.buffer.zone(zone).generation;
                 if self.stalled.is_empty() && self.buffer.reserve(bytes) {
                     self.transfer(id, decided);
@@ -270,10 +290,32 @@ impl Drive {
                 if op == Op::ZoneFinish {
                     self.command(id).generation = self.buffer.zone(zone).generation;
                 }
-                self.events.add(decided, Event::Begin(id));
+                let latency = if op == Op::Read { self.config.latency } else { Nanos(0) };
+                self.events.add(decided + latency, Event::Begin(id));
                 self.occupy_controller(decided);
             }
         }
+    }
+
+    /// In the format with LBAs of 512 bytes, the controller's time for the pages that a write writes
+    /// in part, and that for a part of 4 KiB, which comes after the data.
+    fn time_of_partial_pages(&self, sector: Sector, nr_sectors: u32) -> (Nanos, Nanos) {
+        const BLOCK: u64 = 4096;
+        let each = self.config.partial_time;
+        if self.config.lba == 4096 || each == Nanos(0) {
+            return (Nanos(0), Nanos(0));
+        }
+        let zone_size = self.config.zone_size.to_sectors().0;
+        let from = Sector(sector.0 % zone_size).to_bytes().0;
+        let to = from + Sector(nr_sectors.into()).to_bytes().0;
+        let page = self.config.page.0;
+        let cut = |at: u64, unit: u64| u64::from(!at.is_multiple_of(unit));
+        let parts = match from / page == (to - 1) / page {
+            true => cut(from, page).max(cut(to, page)),
+            false => cut(from, page) + cut(to, page),
+        };
+        let below = cut(from, BLOCK).max(cut(to, BLOCK));
+        (Nanos(each.0 * parts), Nanos(each.0 * below))
     }
 
     /// The controller is done with a command other than a write, whose flash operations begin.
@@ -314,12 +356,16 @@ impl Drive {
         let zone = request.zone();
         let bytes = Sector(request.nr_sectors().into()).to_bytes().0;
         let moved = from + time_of(bytes, self.config.link_rate);
-        let buffered = time_of(bytes, self.config.zone_rate);
-        let state = self.buffer.zone(zone);
-        state.busy_until = from.max(state.busy_until) + buffered;
-        let end = moved.max(state.busy_until);
+        let end = if self.config.zone_rate.0 == 0 {
+            moved
+        } else {
+            let buffered = time_of(bytes, self.config.zone_rate);
+            let state = self.buffer.zone(zone);
+            state.busy_until = from.max(state.busy_until) + buffered;
+            moved.max(state.busy_until)
+        };
         self.occupy_controller(moved);
-        self.events.add(end, Event::Complete(id));
+        self.events.add(end + self.config.latency, Event::Complete(id));
     }
 
     /// A flash operation of a command is done; the last one completes the command.
@@ -340,22 +386,39 @@ impl Drive {
     fn send(&mut self, id: CommandId) {
         let sectors = self.command(id).request.nr_sectors();
         let bytes = Sector(sectors.into()).to_bytes().0;
-        self.link_out = self.now.max(self.link_out) + time_of(bytes, self.config.link_rate);
+        let rate = match self.config.read_link_rate {
+            Bytes(0) => self.config.link_rate,
+            rate => rate,
+        };
+        let taken = self.config.send_time + time_of(bytes, rate);
+        self.link_out = self.now.max(self.link_out) + taken;
         self.events.add(self.link_out, Event::Complete(id));
     }
 
-    /// Reads what is on the flash; data in the buffer and unwritten data take no flash operation.
+    /// Reads what is on the flash; data in the buffer, data that were read ahead and unwritten data
+    /// take no flash operation.
     fn read(&mut self, id: CommandId) {
         let zone_size = self.config.zone_size.to_sectors().0;
         let request = &self.command(id).request;
         let zone = request.zone();
         let start = Sector(u64::from(zone.0) * zone_size);
         let from = (request.sector() - start).to_bytes().0;
-        let to = (request.end() - start).to_bytes().0.min(self.buffer.on_flash(zone));
+        let end = (request.end() - start).to_bytes().0;
+        let on_flash = self.buffer.on_flash(zone);
+        let page = self.config.page.0;
+        let mut to = end.min(on_flash);
+        let mut rest = 0;
+        match self.streams.read(zone, from, end) {
+            Stream::None => {}
+            Stream::Continued => rest = end.next_multiple_of(page).min(on_flash).saturating_sub(to),
+            Stream::Ahead => to = from,
+        }
         let mut ops = 0;
-        for piece in self.stripe.pieces(zone, from, to) {
-            let op = DieOp::Read { command: id, pages: piece.pages, bytes: piece.bytes };
-            self.enqueue(piece.die, op);
+        let mut pieces = self.stripe.pieces(zone, from, to).peekable();
+        while let Some(Piece { die, first, pages, bytes }) = pieces.next() {
+            let rest = if pieces.peek().is_none() { rest } else { 0 };
+            let op = DieOp::Read { command: id, first: (zone.0, first), pages, bytes, rest };
+            self.enqueue(die, op);
             ops += 1;
         }
         self.command(id).pending_ops = ops;
@@ -367,6 +430,9 @@ impl Drive {
     /// Erases the written blocks of the zones that a reset has emptied.
     fn reset(&mut self, id: CommandId) {
         let zones = std::mem::take(&mut self.command(id).effect.emptied);
+        if self.config.reset_time > Nanos(0) {
+            return self.release(id, &zones);
+        }
         let mut ops = 0;
         for zone in zones {
             let sent = self.buffer.reset(zone);
@@ -377,6 +443,22 @@ impl Drive {
             }
         }
         self.command(id).pending_ops = ops;
+    }
+
+    /// Releases the blocks of the zones that a reset has emptied; they are erased when they are
+    /// written again. A zone that could take more data has the unit in progress programmed first.
+    fn release(&mut self, id: CommandId, zones: &[ZoneNo]) {
+        let mut end = self.now;
+        for &zone in zones {
+            let (written, open) = self.buffer.written(zone);
+            let sent = self.buffer.reset(zone);
+            end += self.config.reset_time + time_of(written, self.config.reset_rate);
+            if open && sent > 0 {
+                end += self.config.program;
+            }
+        }
+        self.events.add(end, Event::Released(id));
+        self.command(id).pending_ops = 1;
     }
 
     /// Pads a zone to its end.
@@ -473,6 +555,9 @@ impl Drive {
                     return;
                 }
             }
+        }
+        if op == Op::Read {
+            self.streams.done();
         }
         let command = self.commands[id.0 as usize].take().expect("a command completes once");
         self.free.push(id);

@@ -17,6 +17,8 @@ pub(super) enum Event {
     Begin(CommandId),
     /// A command completes.
     Complete(CommandId),
+    /// A reset has released the blocks of its zones.
+    Released(CommandId),
     /// A die finishes its step, unless that was interrupted since: the die is at another round then.
     Die { die: u32, round: u32 },
 }

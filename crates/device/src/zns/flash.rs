@@ -24,6 +24,9 @@ use zonal_blk::{Bytes, Nanos, ZoneNo};
 /// Reads that may overtake a program or an erase.
 const READS_IN_A_ROW: u32 = 8;
 
+/// A page of the drive: the zone, and the number of the page in it.
+pub(super) type PageNo = (u32, u64);
+
 /// An operation of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DieOp {
@@ -35,8 +38,9 @@ pub(super) enum DieOp {
     Save,
     /// Erase blocks.
     Erase { command: CommandId, blocks: u64 },
-    /// Read pages one after the other and transfer `bytes` of them.
-    Read { command: CommandId, pages: u64, bytes: u64 },
+    /// Read pages one after the other and transfer `bytes` of them, and `rest` of the last page unless
+    /// that was sensed before.
+    Read { command: CommandId, first: PageNo, pages: u64, bytes: u64, rest: u64 },
     /// Completes when the operations queued before it are done.
     Barrier { command: CommandId },
 }
@@ -59,6 +63,10 @@ struct Die {
     until: Nanos,
     /// Counts steps, so that the event of an interrupted step is recognized as stale.
     round: u32,
+    /// When the program or erase began or was resumed.
+    since: Nanos,
+    /// The page that was sensed last.
+    page: Option<PageNo>,
     /// A suspended program or erase, and the time that it still needs.
     suspended: Option<(DieOp, Nanos)>,
     /// Reads since the last program or erase began.
@@ -74,9 +82,22 @@ pub(super) struct Flash {
     unit: Bytes,
     channel_rate: Bytes,
     page_read: Nanos,
+    /// Of each third page.
+    slow_page_read: Nanos,
+    page_hit: Option<Nanos>,
+    cache_read: bool,
     program: Nanos,
     erase: Nanos,
-    suspend: Option<Nanos>,
+    suspend: Option<Suspend>,
+}
+
+/// How a program or an erase is suspended.
+#[derive(Clone, Copy, Debug)]
+struct Suspend {
+    /// What it takes.
+    cost: Nanos,
+    /// It can be suspended each time that this much of it is done; 0 for any time.
+    step: Nanos,
 }
 
 impl Flash {
@@ -87,9 +108,14 @@ impl Flash {
             unit: config.unit(),
             channel_rate: config.channel_rate,
             page_read: config.page_read,
+            slow_page_read: Nanos(config.page_read.0 * u64::from(100 + config.page_spread) / 100),
+            page_hit: (config.page_hit > Nanos(0)).then_some(config.page_hit),
+            cache_read: config.cache_read,
             program: config.program,
             erase: config.erase,
-            suspend: config.suspend.then_some(config.suspend_time),
+            suspend: config
+                .suspend
+                .then_some(Suspend { cost: config.suspend_time, step: config.suspend_step }),
         }
     }
 
@@ -98,8 +124,8 @@ impl Flash {
         let d = &mut self.dies[die as usize];
         if let DieOp::Read { .. } = op {
             d.reads.push_back(op);
-            if let Some(cost) = self.suspend {
-                d.interrupt(now, die, cost, events);
+            if let Some(suspend) = self.suspend {
+                d.interrupt(now, die, suspend, events);
             }
         } else {
             d.others.push_back(op);
@@ -117,6 +143,15 @@ impl Flash {
             || d.state == Some(DieState::Suspending)
     }
 
+    /// How long a die senses pages from `first` on, one after the other.
+    fn sensing(&self, first: PageNo, pages: u64) -> Nanos {
+        let page = |page: u64| if page % 3 == 2 { self.slow_page_read } else { self.page_read };
+        if self.cache_read {
+            return page(first.1);
+        }
+        Nanos(page(first.1).0.saturating_mul(pages))
+    }
+
     /// Begins the next operation of a die that is free. Returns a [`DieOp::Barrier`] that it
     /// reaches.
     pub(super) fn begin(&mut self, now: Nanos, die: u32, events: &mut EventQueue) -> Option<DieOp> {
@@ -129,14 +164,22 @@ impl Flash {
         let waits = d.suspended.is_some() || !d.others.is_empty();
         if !d.reads.is_empty()
             && (d.reads_in_a_row < READS_IN_A_ROW || !waits)
-            && let Some(DieOp::Read { command, pages, bytes }) = d.reads.pop_front()
+            && let Some(DieOp::Read { command, first, pages, bytes, rest }) = d.reads.pop_front()
         {
             d.reads_in_a_row = if waits { d.reads_in_a_row + 1 } else { 0 };
-            let sensed = now + Nanos(self.page_read.0.saturating_mul(pages));
+            let last = d.page.replace((first.0, first.1 + pages.saturating_sub(1)));
+            let hit = self.page_hit.filter(|_| last == Some(first));
+            let (sensing, bytes) = match hit {
+                Some(hit) => (hit, bytes),
+                None => (self.sensing(first, pages), bytes + rest),
+            };
+            let sensed = now + sensing;
+            let d = &mut self.dies[die as usize];
             d.set(die, DieState::Sensing { command, bytes }, sensed, events);
             return None;
         }
         if let Some((op, left)) = d.suspended.take() {
+            d.since = now;
             d.set(die, DieState::Last(op), now + left, events);
             return None;
         }
@@ -151,6 +194,7 @@ impl Flash {
             }
         };
         d.reads_in_a_row = 0;
+        d.since = now;
         d.set(die, DieState::Last(op), until, events);
         None
     }
@@ -180,7 +224,7 @@ impl Flash {
             DieState::Sensing { command, bytes } => {
                 let bus = &mut self.channels[die as usize % nr_channels];
                 *bus = now.max(*bus) + time_of(bytes, self.channel_rate);
-                let op = DieOp::Read { command, pages: 0, bytes };
+                let op = DieOp::Read { command, first: (0, 0), pages: 0, bytes, rest: 0 };
                 d.set(die, DieState::Last(op), *bus, events);
                 None
             }
@@ -203,14 +247,18 @@ impl Die {
     }
 
     /// Suspends a program or an erase in favour of a read.
-    fn interrupt(&mut self, now: Nanos, die: u32, cost: Nanos, events: &mut EventQueue) {
+    fn interrupt(&mut self, now: Nanos, die: u32, suspend: Suspend, events: &mut EventQueue) {
+        let done = now.0.saturating_sub(self.since.0);
+        let begun = if suspend.step.0 == 0 { 0 } else { done % suspend.step.0 };
+        let wait = if begun == 0 { 0 } else { suspend.step.0 - begun };
+        let at = now + Nanos(wait);
         if let Some(DieState::Last(op)) = self.state
             && !matches!(op, DieOp::Read { .. })
             && self.reads_in_a_row < READS_IN_A_ROW
-            && self.until > now + cost
+            && self.until > at + suspend.cost
         {
-            self.suspended = Some((op, self.until - now));
-            self.set(die, DieState::Suspending, now + cost, events);
+            self.suspended = Some((op, self.until - at));
+            self.set(die, DieState::Suspending, at + suspend.cost, events);
         }
     }
 }
@@ -241,7 +289,13 @@ mod tests {
     const PROGRAM: DieOp = DieOp::Program { zone: ZoneNo(0), bytes: 64, generation: 0 };
 
     fn read(nr: u32) -> DieOp {
-        DieOp::Read { command: CommandId(nr), pages: 1, bytes: 8 }
+        DieOp::Read {
+            command: CommandId(nr),
+            first: (0, u64::from(nr)),
+            pages: 1,
+            bytes: 8,
+            rest: 0,
+        }
     }
 
     /// Queues operations at their times; returns when each was done, and on which die.

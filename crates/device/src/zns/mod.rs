@@ -24,6 +24,7 @@ mod drive;
 mod event_queue;
 mod flash;
 mod medium;
+mod stream;
 mod stripe;
 
 use crate::control::{CommandObserver, DeviceControl, Estimate, EstimatedLoad};

@@ -16,6 +16,8 @@ pub(super) struct Stripe {
     stripes: u32,
     zone_dies: u32,
     unit: u64,
+    /// A page of one plane.
+    page: u64,
     /// A page of all planes.
     row: u64,
     /// A block of all planes.
@@ -26,6 +28,8 @@ pub(super) struct Stripe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) die: u32,
+    /// The number of the first page in the zone.
+    pub(super) first: u64,
     /// Pages, each of all planes.
     pub(super) pages: u64,
     pub(super) bytes: u64,
@@ -38,6 +42,7 @@ impl Stripe {
             stripes: config.dies / config.zone_dies,
             zone_dies: config.zone_dies,
             unit: config.unit().0,
+            page: config.page.0,
             row: config.page.0 * planes,
             block: config.block.0 * planes,
         }
@@ -82,6 +87,7 @@ impl Stripe {
             let (a, b) = (from.max(start) - start, to.min(start + this.unit) - start);
             Piece {
                 die: this.die(zone, unit),
+                first: (start + a) / this.page,
                 pages: b.div_ceil(this.row) - a / this.row,
                 bytes: b - a,
             }
@@ -94,7 +100,7 @@ mod tests {
     use super::*;
 
     fn stripe() -> Stripe {
-        Stripe { stripes: 2, zone_dies: 2, unit: 96, row: 32, block: 192 }
+        Stripe { stripes: 2, zone_dies: 2, unit: 96, page: 16, row: 32, block: 192 }
     }
 
     #[test]

@@ -47,7 +47,7 @@ fn every_default_in_the_table_is_the_configurations() {
     let plain = parse("hdd").unwrap();
     for option in HDD_OPTIONS {
         let given = match option.name {
-            "zones" | "zone_size" | "conventional" | "max_open" => "recording=smr,",
+            "zones" | "zone_size" | "conventional" | "max_open" | "written" => "recording=smr,",
             _ => "",
         };
         let spec = parse(&format!("hdd:{given}{}={}", option.name, option.default));
