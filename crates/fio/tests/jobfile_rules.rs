@@ -176,7 +176,8 @@ fn every_option_of_fio_is_known() {
 }
 
 /// Options that fio does not have, besides those whose names start with `fs_`.
-const OUR_OWN: [&str; 13] = [
+const OUR_OWN: [&str; 14] = [
+    "zone_append",
     "filesystem",
     "weight",
     "sched_opt",

@@ -284,7 +284,7 @@ impl FsRunner {
         });
         let at = disks.chain(paces).chain(self.fs.next_event()).min();
         match at {
-            Some(at) if at <= now => Step::Busy { ios: 0, bytes: 0 },
+            Some(at) if at <= now => Step::NOTHING,
             at => Step::Wait(at),
         }
     }
@@ -405,7 +405,7 @@ impl<C: Clock> SteppedBy<C> for FsRunner {
         worked |= self.submit(now);
         if worked {
             // The model includes the CPU time.
-            return Step::Busy { ios: 0, bytes: 0 };
+            return Step::NOTHING;
         }
         if self.stopped && self.disks.iter_mut().all(|disk| disk.channel.is_idle()) {
             return Step::Done;

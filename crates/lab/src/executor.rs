@@ -10,7 +10,7 @@ use zonal_blk::{Clock, Nanos};
 use zonal_fio::generate::ZbdTable;
 use zonal_fio::job::ZoneMode;
 use zonal_fio::plan::{self, Task};
-use zonal_fio::runner::{Outcome, SteppedBy};
+use zonal_fio::runner::{Flow, FlowTotals, Outcome, SteppedBy};
 use zonal_fsmodel as fs;
 use zonal_host::{JobThread, RealClock};
 use zonal_sim::CostModel;
@@ -153,6 +153,7 @@ fn make_runners<C: Clock>(
     seed: u64,
 ) -> Result<Vec<Box<dyn SteppedBy<C>>>> {
     let mut tables: BTreeMap<&str, Arc<ZbdTable>> = BTreeMap::new();
+    let mut flows: BTreeMap<u32, Arc<FlowTotals>> = BTreeMap::new();
     let mut runners: Vec<Box<dyn SteppedBy<C>>> = Vec::with_capacity(phase.len());
     for (id, task) in (0..).zip(phase).filter(|(_, task)| leads(task)) {
         let device = devices.of(task);
@@ -199,7 +200,11 @@ fn make_runners<C: Clock>(
         };
         let region = task.region(queue.limits())?;
         let channel = queue.channel().with_context(|| format!("job {}", task.job.name))?;
-        let runner = task.runner(region, channel, zbd, id, seed, device.keeps_data);
+        let mut runner = task.runner(region, channel, zbd, id, seed, device.keeps_data);
+        if task.job.flow > 0 {
+            let totals = flows.entry(task.job.flow_id).or_default();
+            runner.set_flow(Flow::join(totals, task.job.flow));
+        }
         runners.push(Box::new(runner));
     }
     Ok(runners)

@@ -4,14 +4,39 @@ use std::str::FromStr;
 use zonal_blk::Nanos;
 use zonal_blk::sched::Scheduler;
 
-/// CPU time of an I/O, half of it at submission and half at completion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// CPU time of an I/O.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoCost {
-    /// Per I/O.
-    pub io: Nanos,
-    /// Per MiB.
+    /// Twice the time of a submission: half of an odd number of nanoseconds must not be lost.
+    pub twice_submit: Nanos,
+    /// Twice the time of a completion.
+    pub twice_complete: Nanos,
+    /// Per MiB, half of it at submission and half at completion.
     pub mib: Nanos,
+    /// From the device's completion until a thread that waits for it runs: an interrupt, or the
+    /// poll of another thread.
+    pub wake: Nanos,
 }
+
+/// What I/O costs a host, whatever the drive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostCost {
+    /// CPU time of a submission.
+    pub submit: Nanos,
+    /// CPU time of a completion.
+    pub complete: Nanos,
+    /// From the device's completion until a thread that waits for it runs.
+    pub wake: Nanos,
+    /// What a scheduler adds to `wake`: each request passes through it.
+    pub scheduler: Nanos,
+}
+
+/// The named hosts. `docs/models.md` says what they were calibrated to.
+const HOSTS: [(&str, HostCost); 3] = [
+    ("spdk", HostCost::new(250, 350, 0, 0)),
+    ("io_uring", HostCost::new(300, 400, 1_700, 2_500)),
+    ("libaio", HostCost::new(1_100, 1_000, 2_000, 2_700)),
+];
 
 /// CPU time of I/Os, by the scheduler of their device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +45,8 @@ pub enum CostModel {
     Flat(Nanos),
     /// That of the machine of the published zone write plugging table, see [`CostModel::of`].
     Published,
+    /// That of a host.
+    Host(HostCost),
 }
 
 /// The text is not a [`CostModel`].
@@ -28,7 +55,8 @@ pub struct ParseCostError(String);
 
 impl fmt::Display for ParseCostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "found `{}`, expected a number of nanoseconds or `published`", self.0)
+        let names = HostCost::names();
+        write!(f, "found `{}`, expected a number of nanoseconds, published, {names}", self.0)
     }
 }
 
@@ -37,15 +65,26 @@ impl std::error::Error for ParseCostError {}
 impl FromStr for CostModel {
     type Err = ParseCostError;
 
-    /// A number of nanoseconds, or `published`.
+    /// A number of nanoseconds, `published`, or the name of a host.
     fn from_str(text: &str) -> Result<Self, ParseCostError> {
         match text {
             "published" => Ok(CostModel::Published),
-            _ => text
-                .parse()
-                .map(|io| CostModel::Flat(Nanos(io)))
-                .map_err(|_| ParseCostError(text.to_owned())),
+            _ => {
+                let flat = || text.parse().ok().map(|io| CostModel::Flat(Nanos(io)));
+                let known = HostCost::named(text).map(CostModel::Host).or_else(flat);
+                known.ok_or_else(|| ParseCostError(text.to_owned()))
+            }
         }
+    }
+}
+
+impl fmt::Display for HostCost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let HostCost { submit, complete, wake, .. } = self;
+        write!(
+            f,
+            "{submit} ns to submit an I/O, {complete} to complete it, {wake} to wake a thread"
+        )
     }
 }
 
@@ -54,6 +93,7 @@ impl fmt::Display for CostModel {
         match self {
             CostModel::Flat(io) => write!(f, "{io} ns of a thread an I/O"),
             CostModel::Published => f.write_str("the published machine's time of a thread an I/O"),
+            CostModel::Host(host) => write!(f, "{host}"),
         }
     }
 }
@@ -67,9 +107,14 @@ impl CostModel {
     /// rows with zone write locking and with plugging are averaged. There is no row for kyber; it
     /// is given the costs of mq-deadline.
     pub fn of(self, scheduler: Scheduler) -> IoCost {
-        if let CostModel::Flat(io) = self {
-            return IoCost { io, mib: Nanos(0) };
+        match self {
+            CostModel::Flat(io) => IoCost::halves(io, Nanos(0)),
+            CostModel::Published => Self::published(scheduler),
+            CostModel::Host(host) => host.of(scheduler),
         }
+    }
+
+    fn published(scheduler: Scheduler) -> IoCost {
         let (io, mib) = match scheduler {
             // 2639 and 28190 MB/s.
             Scheduler::None => (1_412, 35_784),
@@ -78,16 +123,60 @@ impl CostModel {
             // 756 and 16020 MB/s.
             Scheduler::Bfq(_) => (5_183, 60_271),
         };
-        IoCost { io: Nanos(io), mib: Nanos(mib) }
+        IoCost::halves(Nanos(io), Nanos(mib))
+    }
+}
+
+impl HostCost {
+    /// The host of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        HOSTS.iter().find(|(known, _)| *known == name).map(|(_, host)| *host)
+    }
+
+    /// The names of the hosts, for messages.
+    pub fn names() -> String {
+        HOSTS.map(|(name, _)| name).join(", ")
+    }
+
+    /// The name of these costs, if they have one.
+    pub fn name(&self) -> Option<&'static str> {
+        HOSTS.iter().find(|(_, known)| known == self).map(|(name, _)| *name)
+    }
+
+    const fn new(submit: u64, complete: u64, wake: u64, scheduler: u64) -> Self {
+        HostCost {
+            submit: Nanos(submit),
+            complete: Nanos(complete),
+            wake: Nanos(wake),
+            scheduler: Nanos(scheduler),
+        }
+    }
+
+    fn of(self, scheduler: Scheduler) -> IoCost {
+        let HostCost { submit, complete, wake, scheduler: extra } = self;
+        IoCost {
+            twice_submit: submit + submit,
+            twice_complete: complete + complete,
+            mib: Nanos(0),
+            wake: if scheduler == Scheduler::None { wake } else { wake + extra },
+        }
     }
 }
 
 impl IoCost {
-    /// Half of the CPU time of `ios` I/Os with `bytes` in total.
-    pub(crate) fn half(self, ios: u32, bytes: u64) -> Nanos {
+    /// Half of `io` at submission and half at completion.
+    fn halves(io: Nanos, mib: Nanos) -> Self {
+        IoCost { twice_submit: io, twice_complete: io, mib, wake: Nanos(0) }
+    }
+
+    /// The CPU time of a step that submitted and completed this many I/Os, with `bytes` in total.
+    pub(crate) fn of_step(self, submitted: u32, completed: u32, bytes: u64) -> Nanos {
         let by_length = u128::from(bytes) * u128::from(self.mib.0) / (1 << 20);
         let by_length = u64::try_from(by_length).unwrap_or(u64::MAX / 2);
-        Nanos(u64::from(ios).saturating_mul(self.io.0).saturating_add(by_length) / 2)
+        let ios = u64::from(submitted)
+            .saturating_mul(self.twice_submit.0)
+            .saturating_add(u64::from(completed).saturating_mul(self.twice_complete.0));
+        Nanos(ios.saturating_add(by_length) / 2)
     }
 }
 
@@ -106,7 +195,7 @@ mod tests {
             ("bfq", 1 << 20, 16020.0),
         ] {
             let cost = CostModel::Published.of(scheduler.parse().expect("a scheduler"));
-            let time = 2 * cost.half(1, bs).0;
+            let time = 2 * cost.of_step(1, 0, bs).0;
             let bandwidth = bs as f64 * 1e3 / time as f64;
             assert!((bandwidth / published - 1.0).abs() < 0.002, "{scheduler} {bs}: {bandwidth}");
         }
@@ -117,13 +206,17 @@ mod tests {
         assert_eq!("1000".parse(), Ok(CostModel::Flat(Nanos(1000))));
         assert_eq!("published".parse(), Ok(CostModel::Published));
         let error = "-1".parse::<CostModel>().unwrap_err().to_string();
-        assert_eq!(error, "found `-1`, expected a number of nanoseconds or `published`");
+        assert_eq!(
+            error,
+            "found `-1`, expected a number of nanoseconds, published, spdk, io_uring, libaio"
+        );
     }
 
     #[test]
     fn flat_costs_do_not_depend_on_scheduler_or_length() {
         let cost = CostModel::Flat(Nanos(1000)).of(Scheduler::default());
-        assert_eq!(cost.half(3, 1 << 30), Nanos(1500));
-        assert_eq!(cost.half(0, 0), Nanos(0));
+        assert_eq!(cost.of_step(3, 0, 1 << 30), Nanos(1500));
+        assert_eq!(cost.of_step(1, 2, 1 << 30), Nanos(1500));
+        assert_eq!(cost.of_step(0, 0, 0), Nanos(0));
     }
 }

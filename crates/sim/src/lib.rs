@@ -3,7 +3,7 @@
 
 mod costs;
 
-pub use costs::{CostModel, IoCost, ParseCostError};
+pub use costs::{CostModel, HostCost, IoCost, ParseCostError};
 
 use std::cell::Cell;
 use zonal_blk::{Clock, Nanos};
@@ -110,13 +110,13 @@ impl SimThread {
             return done;
         }
         match runner.step(clock) {
-            Step::Busy { ios, bytes } => {
-                self.busy_until = now + self.cost.half(ios, bytes);
+            Step::Busy { submitted, completed, bytes } => {
+                self.busy_until = now + self.cost.of_step(submitted, completed, bytes);
                 self.keep_busy(now);
-                ios > 0
+                submitted + completed > 0
             }
             Step::Wait(until) => {
-                self.due = until;
+                self.due = until.map(|until| until + self.cost.wake);
                 false
             }
             Step::Done => {
@@ -139,7 +139,8 @@ impl SimThread {
     /// When the shared I/O scheduler has something for the runner: the step of another runner may have
     /// brought it forward, or have finished the runner that would have dispatched it.
     fn brought_forward(&mut self) -> Option<Nanos> {
-        self.runner.as_mut().filter(|runner| runner.is_scheduled())?.next_event()
+        let at = self.runner.as_mut().filter(|runner| runner.is_scheduled())?.next_event()?;
+        Some(at + self.cost.wake)
     }
 
     /// Whether to step the runner early, after another one did something.

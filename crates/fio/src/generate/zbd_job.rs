@@ -19,6 +19,8 @@ pub(super) struct ZbdJob {
     random: bool,
     /// Block size of writes: a zone with less room is full.
     write_len: u64,
+    /// Writes are appends.
+    appends: bool,
     first: u32,
     /// By zone from `first` on.
     slots: Vec<ZoneSlot>,
@@ -63,6 +65,7 @@ impl ZbdJob {
             id,
             random: job.random,
             write_len: job.bs[DataDir::Write as usize],
+            appends: job.zone_append,
             first,
             slots: vec![ZoneSlot::default(); count as usize],
             max_owned: if job.job_max_open_zones == 0 { u32::MAX } else { job.job_max_open_zones },
@@ -164,13 +167,16 @@ impl ZbdJob {
                 return NextIo::Wait;
             }
             if slot.owned.wp + len <= slot.owned.capacity {
-                let offset = slot.owned.start + slot.owned.wp;
+                let (op, offset) = match self.appends {
+                    true => (Op::ZoneAppend, slot.owned.start),
+                    false => (Op::Write, slot.owned.start + slot.owned.wp),
+                };
                 slot.owned.wp += len;
                 slot.in_flight += 1;
                 if !self.random && slot.owned.wp + len > slot.owned.capacity {
                     self.advance();
                 }
-                return NextIo::Io(Self::io(Op::Write, DataDir::Write, offset, len, zone));
+                return NextIo::Io(Self::io(op, DataDir::Write, offset, len, zone));
             }
             // Full with writes in flight: it is released when they complete.
             if self.random {

@@ -132,6 +132,12 @@ pub struct Job {
     pub max_open_zones: u32,
     /// Limit of zones being written by one clone; 0 for no limit.
     pub job_max_open_zones: u32,
+    /// Sequential zones are written by zone appends.
+    pub zone_append: bool,
+    /// Weight of each clone among those of its flow (`flow=`); 0 for no flow.
+    pub flow: u32,
+    /// The flow that the job belongs to, with `flow`.
+    pub flow_id: u32,
     /// Zone size in bytes; must be the device's.
     pub zonesize: Option<u64>,
     /// Bytes of a zone that are used in `zonemode=none` (fio: strided).
@@ -229,6 +235,9 @@ impl Default for Job {
             zonemode: ZoneMode::None,
             max_open_zones: 0,
             job_max_open_zones: 0,
+            zone_append: false,
+            flow: 0,
+            flow_id: 0,
             zonesize: None,
             zonerange: None,
             group_reporting: false,

@@ -319,6 +319,7 @@ fn zone_option(job: &Job) -> Option<&'static str> {
     let zones = |extent| matches!(extent, Some(Extent::Zones(_)));
     [
         ("zonesize", job.zonesize.is_some()),
+        ("zone_append", job.zone_append),
         ("size", zones(job.size)),
         ("io_size", zones(job.io_size)),
         ("offset", zones(Some(job.offset))),

@@ -31,7 +31,6 @@ const fn change(
 
 const PRIORITY: &str = "all I/O of a job has the priority of prio and prioclass";
 const LATENCY: &str = "latency does not govern the depth";
-const FLOW: &str = "jobs are not coordinated";
 const STEADY: &str = "the job does not end at a steady state";
 const FILES: &str = "the job uses one device, not files";
 const BLOCKS: &str = "blocks have the size of bs";
@@ -78,7 +77,6 @@ const CHANGES: &[Change] = &[
     change(&["max_latency"], &["0"], LATENCY),
     change(&["latency_target"], &["0"], LATENCY),
     change(&["latency_run"], &["0"], LATENCY),
-    change(&["flow"], &["0"], FLOW),
     change(&["steadystate", "ss"], &[], STEADY),
     change(&["exitall"], &["0"], EXIT),
     change(&["exitall_on_error"], &["0"], EXIT),
@@ -106,7 +104,7 @@ const HARMLESS: &[&str] = &[
     // Details of options above.
     "verify_async verify_async_cpus experimental_verify verify_state_load verify_state_save \
      trim_verify_zero trim_backlog trim_backlog_batch read_iolog_chunked merge_blktrace_scalars merge_blktrace_iters rate_cycle ratecycle \
-     latency_window latency_percentile flow_id flow_sleep steadystate_duration ss_dur \
+     latency_window latency_percentile flow_sleep steadystate_duration ss_dur \
      steadystate_ramp_time ss_ramp exit_what thinktime_spin cmdprio cmdprio_class",
     // Logs and reports.
     "per_job_logs write_bw_log bwavgtime write_lat_log write_iops_log iopsavgtime \

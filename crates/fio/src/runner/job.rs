@@ -1,11 +1,12 @@
 //! Runs one clone of a job: keeps its queue full until its I/O is done.
 //!
 //! Invariants: at most `iodepth` I/Os are in flight; none after the last step.
+use super::flow::Flow;
 use super::pace::Pace;
 use super::run_state::{IoRole, RunState};
 use super::{Outcome, Progress, Runner, Step, SteppedBy};
 use crate::generate::{Generator, Io, NextIo};
-use crate::job::{DataDir, ErrorKind, Job};
+use crate::job::{DataDir, ErrorKind, Job, ZoneMode};
 use crate::stats::{IoStats, SAMPLE_PERIOD};
 use crate::verify::{Finding, Findings, Mismatch};
 use std::sync::Arc;
@@ -54,6 +55,9 @@ pub struct JobRunner {
     /// Completions to reap before anything more is submitted.
     owed: u32,
     contended: bool,
+    flow: Option<Flow>,
+    /// The job is ahead of its share of the flow.
+    flow_waits: bool,
     stats: IoStats,
     error: Option<Status>,
     next_sample: Nanos,
@@ -108,6 +112,8 @@ impl JobRunner {
             filling: false,
             owed: 0,
             contended: false,
+            flow: None,
+            flow_waits: false,
             stats: IoStats::new(),
             error: None,
             next_sample: Nanos(0),
@@ -119,6 +125,11 @@ impl JobRunner {
             findings: Findings::default(),
             job,
         }
+    }
+
+    /// Has the job issue its share of a flow.
+    pub fn set_flow(&mut self, flow: Flow) {
+        self.flow = Some(flow);
     }
 
     /// Adds recording, flushes or verification.
@@ -282,10 +293,15 @@ impl JobRunner {
         if self.in_flight <= self.job.iodepth_low {
             self.refilling = true;
         }
-        if self.owed > 0 || !self.refilling || self.contended && self.in_flight > 0 {
+        let drains = self.contended || self.flow_waits && self.job.zonemode == ZoneMode::Zbd;
+        if self.owed > 0 || !self.refilling || drains && self.in_flight > 0 {
             return submitted;
         }
         while self.in_flight < self.depth && self.pace.may_submit(now) {
+            self.flow_waits = self.flow.as_mut().is_some_and(|flow| !flow.issue());
+            if self.flow_waits {
+                break;
+            }
             let next = match &mut self.run_state {
                 None => self.generator.next_io(),
                 Some(run_state) => run_state.next(&mut self.generator),
@@ -402,13 +418,13 @@ impl JobRunner {
         let device = self.channel.next_event().at();
         let pace = if self.in_flight > 0 {
             self.pace.opens(now)
-        } else if self.contended {
+        } else if self.contended || self.flow_waits {
             self.pace.deadline()
         } else {
             Some(self.pace.next_submit())
         };
         match device.into_iter().chain(pace).min() {
-            Some(at) if at <= now => Step::Busy { ios: 0, bytes: 0 },
+            Some(at) if at <= now => Step::NOTHING,
             at => Step::Wait(at),
         }
     }
@@ -428,7 +444,7 @@ impl JobRunner {
             return Step::Done;
         }
         match self.channel.next_event().at() {
-            Some(at) if at <= now => Step::Busy { ios: 0, bytes: 0 },
+            Some(at) if at <= now => Step::NOTHING,
             at => Step::Wait(at),
         }
     }
@@ -460,7 +476,7 @@ impl Runner for JobRunner {
     }
 
     fn is_contended(&self) -> bool {
-        self.contended && self.in_flight == 0
+        (self.contended || self.flow_waits) && self.in_flight == 0
     }
 
     fn is_scheduled(&self) -> bool {
@@ -518,7 +534,7 @@ impl<C: Clock> SteppedBy<C> for JobRunner {
         }
         if C::IS_VIRTUAL && completed > 0 {
             self.filling = true;
-            return Step::Busy { ios: completed, bytes };
+            return Step::Busy { submitted: 0, completed, bytes };
         }
         let submitted = self.fill(now, C::IS_VIRTUAL);
         self.filling = C::IS_VIRTUAL && submitted > 0;
@@ -533,7 +549,7 @@ impl<C: Clock> SteppedBy<C> for JobRunner {
         }
         if completed + submitted > 0 || filling {
             let bytes = bytes + std::mem::take(&mut self.step_bytes);
-            return Step::Busy { ios: completed + submitted, bytes };
+            return Step::Busy { submitted, completed, bytes };
         }
         self.wait(now)
     }

@@ -15,12 +15,14 @@ use std::sync::atomic::AtomicU64;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Channel, Clock, Nanos, Status};
 
+mod flow;
 mod job;
 mod pace;
 mod record;
 pub(crate) mod run_state;
 pub(crate) mod verifier;
 
+pub use flow::{Flow, FlowTotals};
 pub use job::JobRunner;
 pub use pace::Pace;
 pub use record::Recording;
@@ -30,8 +32,10 @@ pub use record::Recording;
 pub enum Step {
     /// Something was done: step again.
     Busy {
-        /// I/Os submitted and completed, which cost the thread time.
-        ios: u32,
+        /// I/Os submitted, which cost the thread time.
+        submitted: u32,
+        /// I/Os completed, which cost the thread time as well.
+        completed: u32,
         /// Their length in bytes.
         bytes: u64,
     },
@@ -39,6 +43,11 @@ pub enum Step {
     Wait(Option<Nanos>),
     /// The job has finished.
     Done,
+}
+
+impl Step {
+    /// Step again at once, at no cost.
+    pub const NOTHING: Step = Step::Busy { submitted: 0, completed: 0, bytes: 0 };
 }
 
 /// The progress of a job, to be read by other threads.
@@ -96,7 +105,7 @@ pub trait Runner: Send {
     /// Whether another thread has left a completion, or a write to issue, for this one.
     fn has_mail(&self) -> bool;
 
-    /// Whether the job waits for another one to release a zone.
+    /// Whether the job waits for another one to release a zone, or to do its share of a flow.
     fn is_contended(&self) -> bool {
         false
     }

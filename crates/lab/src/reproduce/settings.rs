@@ -50,6 +50,7 @@ impl MeasureSettings {
         match self.costs {
             CostModel::Flat(nanos) => nanos.to_string(),
             CostModel::Published => "published".to_owned(),
+            CostModel::Host(host) => host.name().unwrap_or("FILE").to_owned(),
         }
     }
 

@@ -161,3 +161,18 @@ fn a_device_without_writable_zones_leaves_nothing_to_do() {
         assert_eq!(job(&table, 0, random, 0..2).next(DataDir::Write, BLOCK), NextIo::Exhausted);
     }
 }
+
+#[test]
+fn appends_go_to_the_zones_start_and_move_on_when_it_is_full() {
+    let table = table("null:zones=2,zone_size=64k,max_open=0,written=1", 0);
+    let mut job = job(&table, 0, false, 0..2);
+    job.appends = true;
+    let blocks = ZONE / BLOCK;
+    for _ in 0..blocks {
+        let next = io(job.next(DataDir::Write, BLOCK));
+        assert_eq!((next.op, next.offset, next.zone), (Op::ZoneAppend, 0, Some(0)));
+    }
+    let next = job.next(DataDir::Write, BLOCK);
+    let reset = matches!(next, NextIo::Manage(Io { op: Op::ZoneReset, offset: ZONE, .. }));
+    assert!(reset, "the second zone is written already: {next:?}");
+}

@@ -207,6 +207,12 @@ pub(super) const ZONES: &[OptionSpec] = &[
         "Limit of zones being written by each clone; 0 for no limit.",
     ),
     OptionSpec::new(
+        "zone_append",
+        ValueKind::Bool(|draft, on| draft.job.zone_append = on),
+        "0",
+        "Write sequential zones by zone appends, native or emulated; with zonemode=zbd. Zonal's own.",
+    ),
+    OptionSpec::new(
         "zonesize",
         ValueKind::Size(|draft, bytes| draft.job.zonesize = (bytes > 0).then_some(bytes)),
         "the device's",

@@ -4,6 +4,8 @@ use crate::job::CpusPolicy;
 
 /// Each clone is a thread; fio allows as many jobs.
 const MAX_CLONES: u64 = 4096;
+/// fio's limit for weights in a flow.
+const MAX_FLOW: u64 = 1000;
 
 pub(super) const JOB: &[OptionSpec] = &[
     OptionSpec::new(
@@ -146,6 +148,18 @@ pub(super) const TIME: &[OptionSpec] = &[
         ValueKind::Flag(|draft, on| draft.job.time_based = on),
         "0",
         "Run for the whole runtime, starting over when all I/O is done.",
+    ),
+    OptionSpec::new(
+        "flow",
+        number(0, MAX_FLOW, |draft, n| draft.job.flow = to_u32(n)),
+        "0",
+        "Weight of each clone: clones with the same flow_id issue I/Os in proportion to their weights.",
+    ),
+    OptionSpec::new(
+        "flow_id",
+        number(0, ANY_U32, |draft, n| draft.job.flow_id = to_u32(n)),
+        "0",
+        "The flow that the weight is for.",
     ),
     OptionSpec::new(
         "ramp_time",
