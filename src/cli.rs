@@ -13,6 +13,7 @@ use crate::cmd::reproduce::ReproduceArgs;
 use crate::cmd::run::RunArgs;
 use crate::cmd::serve::ServeArgs;
 use crate::cmd::torture::TortureArgs;
+use crate::cmd::validate::ValidateArgs;
 use crate::cmd::zone::ZoneCommand;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::{OsStr, OsString};
@@ -56,6 +57,8 @@ pub enum Command {
     Advise(AdviseArgs),
     /// Show the parameters and the performance of a device model, and check that they make sense
     Device(DeviceArgs),
+    /// Predict measured cells of a drive by a model, and print how far off it is
+    Validate(ValidateArgs),
     /// Adjust a device profile to measurements of a drive
     Fit(FitArgs),
     /// Generate request patterns of raidtest or randomio, or summarize patterns and traces

@@ -50,6 +50,7 @@ fn run(command: Command, job_args: Vec<OsString>, log: &Log) -> anyhow::Result<E
         Command::Reproduce(args) => cmd::reproduce::run(&args),
         Command::Advise(args) => cmd::advise::run(&args, job_args),
         Command::Device(args) => cmd::info::device(&args),
+        Command::Validate(args) => cmd::validate::run(&args),
         Command::Fit(args) => cmd::fit::run(&args),
         Command::Pattern(command) => cmd::pattern::run(&command),
         Command::Torture(args) => cmd::torture::run(&args),

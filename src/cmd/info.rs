@@ -6,7 +6,7 @@ use clap::Args;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use zonal_fio::options;
-use zonal_lab::validate::{ValidateOptions, validate};
+use zonal_lab::device_check::{self, CheckOptions};
 use zonal_sim::CostModel;
 
 /// Options of `zonal device`.
@@ -26,13 +26,13 @@ pub struct DeviceArgs {
 
 /// Describes and checks a device.
 pub fn device(args: &DeviceArgs) -> Result<ExitCode> {
-    let validation = validate(&ValidateOptions {
+    let check = device_check::check(&CheckOptions {
         device: args.device.clone(),
         seconds: args.time,
         io_cost: args.io_cost,
     })?;
-    write!(io::stdout(), "{validation}")?;
-    Ok(if validation.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    write!(io::stdout(), "{check}")?;
+    Ok(if check.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Explains device specs.

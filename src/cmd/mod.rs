@@ -10,4 +10,5 @@ pub mod reproduce;
 pub mod run;
 pub mod serve;
 pub mod torture;
+pub mod validate;
 pub mod zone;

@@ -160,15 +160,40 @@ pub fn run_jobs(
     length: Option<RunLength>,
     executor: &mut Executor,
 ) -> Result<Outcome> {
+    let (finished, devices) = run_phases(jobs, device_options, length, executor)?;
+    let devices = devices.iter().map(DeviceOutcome::of).collect::<Result<_>>()?;
+    summarize(&merged(&finished)?, devices)
+}
+
+/// As [`run`], but returns the statistics of all jobs, also of directions that did nothing.
+///
+/// # Errors
+/// As [`run`].
+pub fn stats(
+    jobs: &[String],
+    device_options: &DeviceOptions,
+    length: RunLength,
+    executor: &mut Executor,
+) -> Result<IoStats> {
+    let jobs = jobfile::parse_args(jobs, &SystemEnvironment)?.jobs;
+    merged(&run_phases(jobs, device_options, Some(length), executor)?.0)
+}
+
+/// Runs jobs on devices of their own. Returns the clones that are measured, and the devices.
+fn run_phases(
+    jobs: Vec<Job>,
+    device_options: &DeviceOptions,
+    length: Option<RunLength>,
+    executor: &mut Executor,
+) -> Result<(Vec<FinishedTask>, Devices)> {
     let phases = phases(jobs, length)?;
     let devices = Devices::attach(device_options, &phases)?;
     let mut finished = Vec::new();
     for phase in phases {
         finished.extend(executor.run(phase, &devices, device_options.seed)?);
     }
-    let devices = devices.iter().map(DeviceOutcome::of).collect::<Result<_>>()?;
     finished.retain(|finished| finished.task.job.name != PREPARATION);
-    summarize(&finished, devices)
+    Ok((finished, devices))
 }
 
 /// The clones of jobs, phase by phase, limited to `length` if there is one.
@@ -187,8 +212,8 @@ pub fn phases(mut jobs: Vec<Job>, length: Option<RunLength>) -> Result<Vec<Vec<T
     plan::phases(&jobs)
 }
 
-/// The I/O of all clones, over the time of the longest.
-fn summarize(finished: &[FinishedTask], devices: Vec<DeviceOutcome>) -> Result<Outcome> {
+/// The statistics of all clones together.
+fn merged(finished: &[FinishedTask]) -> Result<IoStats> {
     let mut all = IoStats::new();
     for FinishedTask { task, outcome, .. } in finished {
         if let Some(status) = outcome.error {
@@ -196,6 +221,11 @@ fn summarize(finished: &[FinishedTask], devices: Vec<DeviceOutcome>) -> Result<O
         }
         all.merge(&outcome.stats);
     }
+    Ok(all)
+}
+
+/// The I/O of all clones, over the time of the longest.
+fn summarize(all: &IoStats, devices: Vec<DeviceOutcome>) -> Result<Outcome> {
     let (mut ios, mut bytes, mut time) = (0, 0, Nanos(0));
     let mut latencies = Histogram::new();
     for dir in [DataDir::Read, DataDir::Write] {

@@ -4,7 +4,8 @@
 //!  reproduce   published tables, measured again and compared with the published figures
 //!  advise      which scheduler, zone-write policy and queue depth suit jobs on a device
 //!  fit         device profiles adjusted to what was measured on a drive
-//!  validate    what a device model can do, checked against arithmetic on its parameters
+//!  validate    measured cells of a drive, predicted by a model
+//!  device_check  what a device model can do, checked against arithmetic on its parameters
 //!  run         jobs made ready to run: traces, devices, checks, reports
 //!       \          |
 //!        \     experiment      one load on devices of its own; many of them side by side
@@ -24,10 +25,12 @@
 
 pub mod advise;
 pub mod chart;
+pub mod device_check;
 pub mod devices;
 pub mod executor;
 pub mod experiment;
 pub mod fit;
+pub mod host_cost;
 mod page;
 pub mod progress;
 pub mod reproduce;

@@ -75,6 +75,16 @@ impl SyncChannel {
         self.channel.queue()
     }
 
+    /// The time, which starts at 0.
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Lets this much time pass, in which the device may finish what it does on its own.
+    pub fn pass(&mut self, time: Nanos) {
+        self.now = self.now + time;
+    }
+
     /// Runs one step.
     ///
     /// # Errors

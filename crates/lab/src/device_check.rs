@@ -20,9 +20,9 @@ const POSITIONS: [u32; 5] = [0, 25, 50, 75, 99];
 /// wait for one another.
 const TOLERANCE: f64 = 25.0;
 
-/// What to validate, and for how long.
+/// What to check, and for how long.
 #[derive(Clone, Debug)]
-pub struct ValidateOptions {
+pub struct CheckOptions {
     /// The device: a spec or a TOML profile.
     pub device: String,
     /// Virtual seconds per load.
@@ -32,7 +32,7 @@ pub struct ValidateOptions {
 }
 
 /// What a device is and can do.
-pub struct Validation {
+pub struct DeviceCheck {
     /// The device, as it was named.
     pub device: String,
     /// One line that describes it.
@@ -72,7 +72,7 @@ struct ProbeResults {
 ///
 /// # Errors
 /// The device does not exist, or a load cannot run on it.
-pub fn validate(options: &ValidateOptions) -> Result<Validation> {
+pub fn check(options: &CheckOptions) -> Result<DeviceCheck> {
     let spec = devices::load(&options.device)?;
     let model = device_spec::build(&spec).with_context(|| format!("device {}", options.device))?;
     let limits = model.limits();
@@ -91,7 +91,7 @@ pub fn validate(options: &ValidateOptions) -> Result<Validation> {
         });
     }
     checks.extend(results.rules());
-    Ok(Validation {
+    Ok(DeviceCheck {
         device: options.device.clone(),
         description: spec.describe(),
         characteristics,
@@ -100,14 +100,14 @@ pub fn validate(options: &ValidateOptions) -> Result<Validation> {
     })
 }
 
-impl Validation {
+impl DeviceCheck {
     /// Whether all checks passed.
     pub fn is_sound(&self) -> bool {
         self.checks.iter().all(|check| check.ok)
     }
 }
 
-impl fmt::Display for Validation {
+impl fmt::Display for DeviceCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}\n", self.device, self.description)?;
         for (name, value) in &self.characteristics {
@@ -156,7 +156,7 @@ fn general(model: &dyn DeviceControl) -> Result<Vec<(&'static str, String)>> {
 }
 
 /// Runs a load on a device of its own.
-fn measure(options: &ValidateOptions, limits: &Limits, probe: Probe) -> Result<Outcome> {
+fn measure(options: &CheckOptions, limits: &Limits, probe: Probe) -> Result<Outcome> {
     let zoned = limits.nr_zones > 0;
     let mut jobs = vec!["--name=probe".to_owned()];
     jobs.extend(match probe {
@@ -189,7 +189,7 @@ fn measure(options: &ValidateOptions, limits: &Limits, probe: Probe) -> Result<O
 }
 
 impl ProbeResults {
-    fn measure(options: &ValidateOptions, limits: &Limits) -> Result<Self> {
+    fn measure(options: &CheckOptions, limits: &Limits) -> Result<Self> {
         let probes = POSITIONS.map(Probe::Sequential).into_iter();
         let probes: Vec<Probe> = probes.chain([1, 32].map(Probe::Random)).collect();
         let outcomes =
