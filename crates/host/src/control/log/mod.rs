@@ -122,3 +122,51 @@ impl<S: Subscriber> Layer<S> for Lines {
         self.write(level, &content);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// Sends each line, once it may.
+    struct Gate {
+        open: Receiver<()>,
+        lines: Sender<String>,
+    }
+
+    impl Write for Gate {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            // Without a sender it is open.
+            let _ = self.open.recv();
+            let line = String::from_utf8(bytes.to_vec()).expect("a whole line");
+            self.lines.send(line).map_err(io::Error::other)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn messages_that_nobody_reads_are_lost_and_counted() {
+        const MESSAGES: usize = 5000;
+        let ((gate, open), (lines, written)) = (channel(), channel());
+        let writer = Writer::start(Gate { open, lines }).expect("a thread");
+        let lost = AtomicU64::new(0);
+        let layer = Lines { writer: writer.clone(), format: Format::Plain, limit: None, lost };
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            (0..MESSAGES).for_each(|number| tracing::info!(number, "one of many"));
+            drop(gate);
+            writer.flush();
+            tracing::info!("the next");
+        });
+        writer.flush();
+        let lines: Vec<String> = written.try_iter().collect();
+        let messages = lines.len() - 2;
+        assert!(messages < MESSAGES, "{messages}");
+        let report = format!("zonal: messages were lost count={}\n", MESSAGES - messages);
+        assert_eq!(lines[messages..], [report.as_str(), "zonal: the next\n"]);
+    }
+}
