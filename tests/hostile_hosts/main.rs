@@ -57,6 +57,10 @@ fn cycles(default: u32) -> u32 {
     set.map_or(default, |count| count.parse().expect("ZONAL_RECONNECTS is a number"))
 }
 
+fn count_open(clients: Vec<Client>) -> usize {
+    clients.into_iter().filter_map(|mut client| client.is_open().then_some(())).count()
+}
+
 #[test]
 fn reconnects_to_a_null_device_leave_nothing_behind() {
     reconnects_leave_nothing_behind(&Server::start(&[NULL]), cycles(4000));
@@ -79,8 +83,9 @@ fn connections_in_the_name_of_a_host_do_not_count_against_it() {
         })
         .collect();
     server.assert_serves("&dhchap_secrets=secrets");
-    let open = fakes.into_iter().filter_map(|mut client| client.is_open().then_some(())).count();
-    assert!(open <= 32, "{open} are open");
+    // Others made room: the host did not wait for them to time out.
+    let open = count_open(fakes);
+    assert!((1..=32).contains(&open), "{open} are open");
 }
 
 #[test]
@@ -88,8 +93,8 @@ fn idle_connections_keep_nobody_out() {
     let server = Server::start(&[NULL]);
     let silent: Vec<_> = (0..254).map(|_| server.target.open().expect("a connection")).collect();
     server.assert_serves("");
-    let open = silent.into_iter().filter_map(|mut client| client.is_open().then_some(())).count();
-    assert!(open <= 64, "{open} are open");
+    let open = count_open(silent);
+    assert!((1..=64).contains(&open), "{open} are open");
     let _mute: Vec<_> = (0..254).map(|_| server.target.initialized().expect("ICResp")).collect();
     server.assert_serves("");
     let discovery = || {
