@@ -51,13 +51,13 @@ impl Mailbox {
         !self.full.load(Ordering::Acquire)
     }
 
-    /// Swaps the contents for `room`, an empty list.
-    pub(crate) fn take(&self, room: &mut Vec<Box<Request>>) {
-        debug_assert!(room.is_empty(), "what is in the list would be delivered elsewhere");
+    /// Swaps the contents for `empty`, an empty list.
+    pub(crate) fn take(&self, empty: &mut Vec<Box<Request>>) {
+        debug_assert!(empty.is_empty(), "what is in the list would be delivered elsewhere");
         if !self.is_empty() {
             let mut requests = self.requests.lock();
             self.full.store(false, Ordering::Relaxed);
-            std::mem::swap(&mut *requests, room);
+            std::mem::swap(&mut *requests, empty);
         }
     }
 }
@@ -92,8 +92,8 @@ impl SplitBios {
         }
     }
 
-    /// Notes that the part `request` has completed. Returns the completion of the bio with the last
-    /// part; its status is that of the first part that failed.
+    /// The part `request` has completed. Returns the completion of the bio with the last part; its
+    /// status is that of the first part that failed.
     pub(crate) fn part_done(&mut self, slot: u32, request: &mut Request) -> Option<Completion> {
         let entry = &mut self.entries[slot as usize];
         let parent = entry.as_mut().expect("a part has a parent");

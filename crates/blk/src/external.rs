@@ -1,7 +1,7 @@
 //! Data of a bio in memory that is not the layer's, such as registered memory of a frontend.
 //!
 //! A handle that a device can resolve to the memory, or copy through. Nothing in the layer looks at
-//! the bytes, so whoever submits a bio with such a buffer checks first that the device can take it
+//! the bytes, so the submitter of a bio with such a buffer checks first that the device can take it
 //! ([`Device::external_buf_alignment`](crate::Device::external_buf_alignment)).
 use crate::status::Status;
 use std::any::Any;

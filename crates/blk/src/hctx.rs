@@ -1,15 +1,14 @@
 //! The hardware queue: tags, dispatch, requeue, timeout.
 //!
-//! Requests go to the device, each with a tag, and come back completed. No more requests are with
-//! the device than there are tags. A request that the device was too busy for is sent first when
-//! there is room again. A tag is free when its request is back and not before, also after a
-//! timeout.
+//! Requests go to the device, each with a tag, and come back completed. There are no more requests
+//! in flight than tags. A request that the device was too busy for is sent first when there is room
+//! again. A tag is released when its request is back and not before, also after a timeout.
 //!
 //! # Timeouts
 //!
 //! Each tag has the time when its request was started, and the queue has one time at which to check
-//! them all, never later than the first is overdue. So an I/O costs a store, a poll a comparison,
-//! and the tags are scanned every thirty seconds.
+//! them all, never later than the first timeout. So an I/O costs a store, a poll costs a
+//! comparison, and the tags are scanned every thirty seconds.
 use crate::device::{Abort, Device, HwQueue};
 use crate::probe::{mark, mutant};
 use crate::request::{Request, RequestList};
@@ -202,8 +201,8 @@ impl Hctx {
         }
     }
 
-    /// Aborted requests have come back. Whether they were done is unknown, whatever status the device
-    /// gave them.
+    /// Aborted requests have come back. Whether they were executed is unknown, whatever status the
+    /// device gave them.
     #[cold]
     fn end_aborted(&mut self, before: usize, done: &mut Vec<Box<Request>>) {
         for at in before..done.len() {
@@ -258,7 +257,7 @@ impl Hctx {
 pub(crate) enum HctxRef {
     Own(Hctx),
     Shared(Arc<Mutex<Hctx>>),
-    /// Nothing any more: the channel is being dropped.
+    /// None: the channel is being dropped.
     Closed,
 }
 

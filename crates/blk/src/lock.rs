@@ -1,8 +1,8 @@
 //! The lock of a zone: held for a few dozen instructions, taken several times for each I/O.
 //!
 //! A mutex of the standard library costs two atomic read-modify-writes each time; a spin lock is
-//! unlocked with a plain store, which is half. It is held so shortly that there is hardly ever a wait;
-//! a waiter yields after a moment, in case the holder was preempted.
+//! unlocked with a plain store, which is half. It is held so briefly that threads hardly ever wait;
+//! one that does yields after a moment, in case the holder was preempted.
 #[cfg(any(loom, shuttle))]
 use crate::sync::{Mutex as Inner, MutexGuard as Guard};
 #[cfg(not(any(loom, shuttle)))]

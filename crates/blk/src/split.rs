@@ -1,4 +1,4 @@
-//! Checks a bio against the device's limits and cuts it where a command must end.
+//! Checks a bio against the device's limits and splits it where a command must end.
 //!
 //! Parts fit the largest command and lie in one zone each; they are in order, aligned and cover the
 //! bio. A bio that breaks a rule fails here.
@@ -9,7 +9,7 @@ use crate::probe::{mark, mutant};
 use crate::status::Status;
 use crate::units::{Sector, ZoneNo};
 
-/// What the check of the usual bio needs, worked out once.
+/// What the check of the usual bio needs, computed once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FastPath {
     zone_size: u64,
@@ -32,9 +32,9 @@ impl FastPath {
         }
     }
 
-    /// The zone of a read or write that needs no further check and no cut: aligned, with the
+    /// The zone of a read or write that needs no further check and no split: aligned, with the
     /// buffer it should have, in one zone and no longer than the largest command. `None` for every
-    /// other bio, right or wrong.
+    /// other bio, valid or not.
     #[inline]
     pub(crate) fn zone_of(&self, bio: &Bio) -> Option<ZoneNo> {
         let (sector, len) = (bio.sector.0, u64::from(bio.nr_sectors));
@@ -58,7 +58,7 @@ impl FastPath {
     }
 }
 
-/// Whether the bio may enter the layer.
+/// Checks that a bio may enter the layer.
 ///
 /// # Errors
 /// [`Status::Invalid`] for a bio that is empty, unaligned, beyond the capacity or whose buffer has
@@ -98,7 +98,7 @@ fn check_zoned(limits: &Limits, op: Op) -> Result<(), Status> {
 }
 
 /// The longest append in sectors: the device's own, or for an emulated one what a write may have
-/// (A23). It is never cut, so it must fit a command and a zone (A25).
+/// (A23). It is never split, so it must fit a command and a zone (A25).
 pub(crate) fn append_max(limits: &Limits) -> u32 {
     let zone = u32::try_from(limits.zone_size.0).unwrap_or(u32::MAX);
     let native = limits.append_max_sectors;
@@ -106,8 +106,8 @@ pub(crate) fn append_max(limits: &Limits) -> u32 {
     append.min(limits.max_sectors).min(zone)
 }
 
-/// Whether the bio goes out in parts. So does a write of zeroes that the device cannot do, even if
-/// it is short: its parts have buffers (A21).
+/// Whether the bio is split. So is a write zeroes that the device does not have, even if it is
+/// short: its parts have buffers (A21).
 #[inline]
 pub(crate) fn needs_split(limits: &Limits, bio: &Bio) -> bool {
     bio.op.has_range()
@@ -136,10 +136,10 @@ pub(crate) fn max_len_at(limits: &Limits, op: Op, sector: Sector, len: u32) -> u
     fits
 }
 
-/// Cuts a checked bio in parts. The parts of a read have buffers of their own, copied back when
-/// they complete; the parts of a write have copies: a buffer in flight has one owner. The parts of
-/// what is lent are lent. Zeroes that the device cannot write without data become writes of zero
-/// buffers (A21).
+/// Splits a checked bio. The parts of a read have buffers of their own, copied back when they
+/// complete; the parts of a write have copies: a buffer in flight has one owner. The parts of an
+/// external buffer are external. Zeroes that the device cannot write without data become writes of
+/// zero buffers (A21).
 pub(crate) fn parts(limits: &Limits, bio: &Bio) -> Vec<Bio> {
     let as_data = writes_zeroes_as_data(limits, bio.op);
     let op = if as_data { Op::Write } else { bio.op };

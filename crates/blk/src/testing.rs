@@ -1,4 +1,4 @@
-//! Helpers for tests of this crate: limits, and a device that does what the test tells it.
+//! Helpers for tests of this crate: limits, and a scripted device.
 use crate::device::{Abort, Device, HwQueue};
 use crate::limits::Limits;
 use crate::request::Request;
@@ -29,7 +29,7 @@ pub(crate) fn sequential_zones(limits: &Limits) -> Vec<Zone> {
     limits.empty_zones(ZoneNo(0), usize::MAX).collect()
 }
 
-/// A device that starts what it is given and ends it when the test says so.
+/// A device that completes requests when the test says so.
 pub(crate) struct ScriptedDevice {
     pub(crate) limits: Limits,
     pub(crate) zones: Mutex<Vec<Zone>>,
@@ -41,30 +41,30 @@ pub(crate) struct ScriptedDevice {
 struct State {
     /// Everything ever started: operation, sector, length.
     log: Vec<(Op, u64, u32)>,
-    /// Started on each queue and not ended.
+    /// Requests in flight on each queue.
     in_flight: Vec<VecDeque<Box<Request>>>,
     ended: Vec<Vec<Box<Request>>>,
     busy: bool,
     refuses_reports: bool,
-    /// What the device does about requests that take too long: nothing unless told otherwise.
+    /// What the device does about requests that time out: nothing by default.
     on_abort: Option<OnAbort>,
     most_per_zone: usize,
     most_per_disk: usize,
 }
 
-/// What a device does about a request that takes too long.
+/// What a device does about a request that has timed out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OnAbort {
     /// Gives it back at once.
     GivesBack,
-    /// Gives it back when the test ends it.
+    /// Gives it back when the test completes it.
     Later,
 }
 
-/// How a request ends.
+/// How a request completes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
-    /// As told; a success has its effect, and must be one that a device can have.
+    /// With this status; a success has its effect, and must be possible for a device.
     Forced(Status),
     /// An I/O error after so many sectors were written.
     Torn(u32),
@@ -72,7 +72,7 @@ pub(crate) enum End {
     ByZoneRules,
 }
 
-/// What a device that keeps the rules of its zones says to a request.
+/// The status that a device that follows the rules of zones gives a request.
 fn check_zone_rules(zones: &[Zone], request: &Request) -> Status {
     let Some(zone) = zones.get(request.zone().index()) else {
         return Status::Ok;
@@ -127,7 +127,7 @@ fn advance(zone: &mut Zone, sectors: u64) {
     move_to(zone, (zone.wp - zone.start).0 + sectors);
 }
 
-/// Moves a zone's write pointer, to be counted from the zone's start.
+/// Moves a zone's write pointer, given from the zone's start.
 pub(crate) fn move_to(zone: &mut Zone, wp: u64) {
     assert!(wp <= zone.capacity.0, "a write pointer stays in its zone");
     zone.wp = zone.start + Sector(wp);
@@ -154,12 +154,12 @@ impl ScriptedDevice {
         std::mem::take(&mut self.state.lock().unwrap().log)
     }
 
-    /// Ends the oldest request in flight on a queue, with its effect if the status is success.
+    /// Completes the oldest request in flight on a queue, with its effect if the status is success.
     pub(crate) fn end(&self, queue: usize, status: Status) {
         self.end_nth(queue, 0, End::Forced(status));
     }
 
-    /// Ends one of the requests in flight on a queue.
+    /// Completes one of the requests in flight on a queue.
     pub(crate) fn end_nth(&self, queue: usize, nth: usize, how: End) {
         let mut state = self.state.lock().unwrap();
         let mut request = state.in_flight[queue].remove(nth).expect("it is in flight");

@@ -1,4 +1,4 @@
-//! A queue over a scripted device with its channels, so that a test can say what it means.
+//! A queue over a scripted device, with its channels.
 use super::{End, ScriptedDevice, limits, outcomes};
 use crate::bio::{Bio, BioFlags, Completion, Op};
 use crate::channel::Channel;
@@ -10,10 +10,10 @@ use crate::units::{Nanos, Sector, ZoneNo};
 use crate::zone::{Zone, ZoneCondition, ZoneKind};
 use std::sync::Arc;
 
-/// Sectors of a zone unless said otherwise.
+/// Sectors of a zone by default.
 pub(crate) const ZONE: u64 = 64;
 
-/// What a test's queue is to be like.
+/// The configuration of a test's queue.
 pub(crate) struct Setup {
     limits: Limits,
     options: QueueOptions,
@@ -40,13 +40,13 @@ impl Setup {
         self
     }
 
-    /// Write pointers are asked for as the kernel does it.
+    /// Write pointers are recovered as in the kernel ([`WpRecovery::OnRequest`]).
     pub(crate) fn like_the_kernel(mut self) -> Self {
         self.options.wp_recovery = WpRecovery::OnRequest;
         self
     }
 
-    /// The device appends, up to 32 sectors at a time.
+    /// The device has native zone append, of up to 32 sectors.
     pub(crate) fn native_append(self) -> Self {
         self.limits(|limits| limits.append_max_sectors = 32)
     }
@@ -100,7 +100,7 @@ impl Setup {
 }
 
 /// A queue, the device below it and the channels above it. Bios are numbered from 0 as they are
-/// submitted. What is said of no channel is about the first.
+/// submitted. Methods without a channel use the first.
 pub(crate) struct Rig {
     pub(crate) device: Arc<ScriptedDevice>,
     pub(crate) queue: Arc<Queue>,
@@ -174,8 +174,7 @@ impl Rig {
         self.poll_on(0)
     }
 
-    /// Ends the oldest request on a hardware queue and looks what that completes on the channel of
-    /// the same number.
+    /// Completes the oldest request on a hardware queue and polls the channel of the same number.
     pub(crate) fn end_on(&mut self, queue: usize, how: End) -> Vec<(u64, Status)> {
         self.device.end_nth(queue, 0, how);
         self.poll_on(queue)
@@ -195,7 +194,7 @@ impl Rig {
         self.end(Status::IoError)
     }
 
-    /// Lets the device do all that is asked of it until nothing is outstanding; the completions of
+    /// Lets the device execute everything until nothing is outstanding. Returns the completions of
     /// all channels, by bio.
     pub(crate) fn drain(&mut self) -> Vec<(u64, Status)> {
         let mut all = Vec::new();
@@ -219,18 +218,18 @@ impl Rig {
         all
     }
 
-    /// What reached the device since last asked.
+    /// What reached the device since the last call.
     pub(crate) fn started(&self) -> Vec<(Op, u64, u32)> {
         self.device.started()
     }
 
-    /// The writes that reached the device since last asked: first sector and length.
+    /// The writes that reached the device since the last call: first sector and length.
     pub(crate) fn writes(&self) -> Vec<(u64, u32)> {
         let only_writes = |&(op, ..): &(Op, u64, u32)| op == Op::Write;
         self.started().into_iter().filter(only_writes).map(|(_, at, len)| (at, len)).collect()
     }
 
-    /// The plug of a zone, if it lives.
+    /// The plug of a zone, if it is live.
     pub(crate) fn plug(&self, zone: u32) -> Option<PlugInfo> {
         self.queue.dump_plugs(false).into_iter().find(|plug| plug.zone == ZoneNo(zone))
     }
@@ -246,7 +245,7 @@ impl Rig {
         self.queue.dump_plugs(true).iter().map(|plug| plug.references).sum()
     }
 
-    /// How often the device was asked for zones since last asked.
+    /// The number of zone reports since the last call.
     pub(crate) fn reports(&self) -> u32 {
         std::mem::take(&mut self.device.reports.lock().unwrap())
     }

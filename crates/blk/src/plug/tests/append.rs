@@ -1,4 +1,4 @@
-//! Zone append, the layer's own and the device's (A22 to A25).
+//! Zone append, emulated and native (A22 to A25).
 use crate::bio::{Bio, Op};
 use crate::plug::ZonePhase;
 use crate::split::append_max;
@@ -52,7 +52,7 @@ fn a23_appends_are_emulated_if_the_device_has_none_or_if_asked_to() {
         rig.append(0, 8);
         assert_eq!(rig.started(), [(Op::Write, 0, 8)]);
         rig.drain();
-        // At most a command, and at most a zone.
+        // At most the longest command, and at most a zone.
         assert_eq!(append_max(rig.queue.limits()), 64);
     }
     let longest = |max_sectors| {
@@ -87,7 +87,7 @@ fn a24_mixing_aborts_the_waiting_writes_and_fails_those_that_come_while_appends_
     let mixed = rig.write(16, 8);
     assert_eq!(rig.poll(), [(mixed, Status::IoError)]);
     assert_eq!(rig.drain(), [(first, Status::Ok), (append, Status::Ok)]);
-    // Nothing is out any more: the device says where to go on.
+    // Nothing is in flight any more: the write pointer is read from the device.
     let write = rig.write(16, 8);
     assert_eq!(rig.drain(), [(write, Status::Ok)]);
     assert_eq!(rig.reports(), 1);

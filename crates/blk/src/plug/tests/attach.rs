@@ -11,7 +11,7 @@ fn error(setup: Setup) -> Option<AttachError> {
     Queue::attach(setup.device(), setup.queue_options()).err()
 }
 
-/// What is said of a report in which zone 1 is changed.
+/// The error for a report in which zone 1 is changed.
 fn lie(change: fn(&mut Zone)) -> String {
     error(Setup::new().zone(1, change)).expect("a lie").to_string()
 }

@@ -1,4 +1,5 @@
-//! Several channels: whoever completes a write issues the next, and bios go home to complete.
+//! Several channels: the one that completes a write issues the next, and bios complete on the
+//! channel that submitted them.
 use crate::bio::{Bio, Op};
 use crate::buf::Buf;
 use crate::plug::ZoneWrite;
@@ -70,7 +71,7 @@ fn dropping_a_channel_with_io_outstanding_stops_the_program() {
     let mut rig = Setup::new().build();
     let queue = std::sync::Arc::clone(&rig.queue);
     rig.write(0, 8);
-    // The device would notice the loss too, as nobody takes back its request.
+    // The device would notice the loss too, as its request is not taken back.
     std::mem::forget(std::sync::Arc::clone(&rig.device));
     std::mem::forget(queue);
     drop(rig);
@@ -85,7 +86,7 @@ fn channels_share_the_hardware_queues_that_there_are() {
     assert_eq!((rig.device.in_flight(0), rig.device.in_flight(1)), (2, 1));
     rig.device.end(0, Status::Ok);
     rig.device.end(0, Status::Ok);
-    // Either finds what the other had started.
+    // Either completes what the other has started.
     assert_eq!(rig.poll_on(2), [(2, Status::Ok)]);
     assert_eq!(rig.poll_on(0), [(0, Status::Ok)]);
     assert_eq!(rig.drain(), [(1, Status::Ok)]);

@@ -1,4 +1,4 @@
-//! A write fails: what becomes of those behind it and of the write pointer (A30 to A32).
+//! After a failed write: the writes that wait behind it, and the write pointer (A30 to A32).
 use crate::bio::Op;
 use crate::plug::{ZonePhase, ZoneWrite};
 use crate::status::Status;

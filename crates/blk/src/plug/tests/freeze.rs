@@ -1,4 +1,4 @@
-//! Freezing, draining, changing the policy and thawing: nothing is lost (A19, A33, A44).
+//! Freezing, draining, changing the policy and unfreezing: nothing is lost (A19, A33, A44).
 use crate::plug::{ZonePhase, ZoneWrite};
 use crate::queue::SwitchError;
 use crate::status::Status;
@@ -86,7 +86,7 @@ fn nothing_is_lost_when_the_policy_changes_under_load() {
         rig.queue.freeze();
         let held = rig.write_on(0, wp, 4);
         wp += 4;
-        // Draining lets nobody in: the held write is still held.
+        // Draining admits no bio: the held write is still held.
         done.extend(rig.drain());
         assert!(rig.queue.is_quiescent() && !done.iter().any(|&(id, _)| id == held));
         assert_eq!(rig.queue.set_zone_write(policy), Ok(()));

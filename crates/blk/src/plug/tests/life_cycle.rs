@@ -1,4 +1,4 @@
-//! Plugs come with activity and go exactly once (A1 to A9).
+//! Plugs become live with activity and are released exactly once (A1 to A9).
 use crate::plug::ZonePhase;
 use crate::status::Status;
 use crate::testing::{End, Rig, Setup};
@@ -72,7 +72,7 @@ fn a04_reset_and_finished_zones_let_their_plugs_go() {
 #[test]
 fn a04_plug_of_a_full_zone_goes_when_the_completion_comes_while_another_write_is_submitted() {
     // The first fault: the last write of a zone completes on one thread while another holds the
-    // plug to submit there. Whoever comes second must let the plug go.
+    // plug to submit there. The second of the two must release the plug.
     let mut rig = Setup::new().channels(2).build();
     let last = rig.write(0, 64);
     let late = rig.write_on(1, 64 - 8, 8);
@@ -149,7 +149,7 @@ fn a07_write_right_after_a_completed_reset_succeeds() {
     rig.drain();
     let reset = rig.reset(0);
     assert_eq!(rig.ok(), [(reset, Status::Ok)]);
-    // Another thread than the one that reset the zone.
+    // Another thread than the one that resets the zone.
     let write = rig.write_on(1, 0, 8);
     assert_eq!(rig.drain(), [(write, Status::Ok)]);
     assert_eq!(rig.known(0), (ZonePhase::Active, 8));

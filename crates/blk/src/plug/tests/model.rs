@@ -1,5 +1,4 @@
-//! Zone write plugging as one would explain it, without locks, slots or reuse: what the properties
-//! compare the layer with.
+//! A plain model of zone write plugging, without locks, slots or reuse, for the property tests.
 use crate::bio::Op;
 use crate::status::Status;
 use std::collections::VecDeque;
@@ -58,7 +57,7 @@ struct Zone {
 pub(super) struct Model {
     rules: Rules,
     zones: Vec<Zone>,
-    /// QD=1: the zone that has the disk, and those that want it.
+    /// QD=1: the zone that has the disk, and those that are queued.
     disk: Option<usize>,
     line: Vec<usize>,
     pub(super) in_flight: [Vec<Command>; 2],
@@ -90,7 +89,7 @@ impl Model {
         }
     }
 
-    /// Where a write to the zone would have to begin, for all that the layer or the device knows.
+    /// Where a write to the zone has to begin, as far as the layer or the device knows.
     pub(super) fn pointer(&self, zone: usize) -> u64 {
         match self.zones[zone].known {
             Known::At(at) => at,
@@ -102,7 +101,7 @@ impl Model {
         self.zones[zone].device_wp
     }
 
-    /// Zones whose plug is to live when nothing is out.
+    /// Zones whose plug is live when nothing is in flight.
     pub(super) fn live(&self) -> usize {
         let lives = |zone: &&Zone| match zone.known {
             Known::At(at) => at > 0 && at < CAPACITY,
@@ -194,7 +193,7 @@ impl Model {
         }
     }
 
-    /// What cannot be done together may be done in part.
+    /// If they are refused together, each is tried alone.
     fn refuse(
         &mut self,
         channel: usize,
@@ -210,7 +209,7 @@ impl Model {
         }
     }
 
-    /// Sends the first waiting write with those behind it that can go along.
+    /// Issues the first waiting write, merged with those behind it that can be.
     fn send_next(&mut self, zone: usize, channel: usize) -> bool {
         let z = &mut self.zones[zone];
         z.write_out = false;
@@ -242,17 +241,17 @@ impl Model {
         self.in_flight[channel].push(command);
     }
 
-    /// What waits can no longer be done.
+    /// The waiting writes are aborted.
     fn abort(&mut self, zone: usize) {
         for write in std::mem::take(&mut self.zones[zone].waiting) {
-            // Its own channel hears of it, whoever found out.
+            // It completes on its own channel, whichever aborted it.
             let failed = write.bios.iter().map(|&(id, _)| (id, Status::IoError));
             self.completed[write.channel].extend(failed);
         }
         self.line.retain(|&waiting| waiting != zone);
     }
 
-    /// Whether the device can do a command in flight.
+    /// Whether the device can execute a command in flight.
     pub(super) fn possible(&self, queue: usize, nth: usize) -> bool {
         let command = &self.in_flight[queue][nth];
         let wp = self.zones[command.zone].device_wp;
@@ -264,13 +263,13 @@ impl Model {
         }
     }
 
-    /// With nothing out, the policy becomes the other one, and all zones are read anew.
+    /// With nothing in flight, the policy is changed to the other one, and all zones are read anew.
     pub(super) fn switch(&mut self) {
         self.rules.one_per_disk = !self.rules.one_per_disk;
         self.zones.iter_mut().for_each(|zone| zone.known = Known::At(zone.device_wp));
     }
 
-    /// The device ends a command: all of it is done, or it fails after `written` sectors.
+    /// The device completes a command: it succeeds, or fails after `written` sectors.
     pub(super) fn end(&mut self, queue: usize, nth: usize, fails_after: Option<u32>) {
         let possible = self.possible(queue, nth);
         let command = self.in_flight[queue].remove(nth);
@@ -295,7 +294,7 @@ impl Model {
         self.ended[queue].push((command, status));
     }
 
-    /// What a channel finds when it polls.
+    /// The completions that a channel finds when it polls.
     pub(super) fn poll(&mut self, channel: usize) -> Vec<(u64, Status)> {
         for (command, status) in std::mem::take(&mut self.ended[channel]) {
             self.complete(channel, &command, status);

@@ -1,5 +1,4 @@
-//! Random operations, completions and failures: the layer does what the model does, at the device
-//! and to the submitters.
+//! Random operations, completions and failures: commands and completions are those of the model.
 use super::model::{CAPACITY, LONGEST, Model, Rules, SIZE, ZONES};
 use crate::bio::{Bio, Op};
 use crate::plug::{WpRecovery, ZoneWrite};
@@ -14,11 +13,11 @@ enum Step {
     Submit { channel: usize, op: Op, zone: usize, off: u64, len: u32 },
     /// Writes submitted together, one behind the other, `off` sectors from where they should be.
     Batch { channel: usize, zone: usize, off: u64, lens: Vec<u32> },
-    /// All is drained, and the policy is changed.
+    /// The queue is drained, and the policy is changed.
     Switch,
-    /// The device ends one of a queue's commands, or fails it after some sectors.
+    /// The device completes one of a queue's commands, or fails it after some sectors.
     End { queue: usize, nth: usize, fails_after: Option<u32> },
-    /// A channel looks what has come.
+    /// A channel polls.
     Poll { channel: usize },
 }
 
@@ -175,7 +174,7 @@ impl Both {
         self.completed.extend(layer.into_iter().map(|(id, _)| id));
     }
 
-    /// All that is out is done; the submitters hear of it.
+    /// All that is in flight completes.
     fn finish(&mut self) {
         let mut rounds = 0;
         while self.completed.len() < self.rig.next_id as usize {

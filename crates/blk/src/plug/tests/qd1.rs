@@ -73,7 +73,7 @@ fn a08_a35_plug_is_listed_once_however_often_it_gets_writes() {
     rig.write(8, 8);
     rig.ok();
     rig.ok();
-    // Zone 1 has the disk; zone 0 is not in the line until it has something to write again.
+    // Zone 1 has the disk; zone 0 is not queued until it has a waiting write again.
     rig.write(128, 8);
     rig.write(16, 8);
     rig.drain();
@@ -119,7 +119,7 @@ fn a37_aborted_plug_gives_up_its_place_in_the_line() {
     assert_eq!(ended, [(aborted, Status::IoError), (reset, Status::Ok)]);
     assert_eq!(listed(&rig), [0, 2]);
     assert_eq!(rig.queue.dump_plugs(true)[1].references, 0);
-    // It joins again behind the others.
+    // It is queued again behind the others.
     rig.write(64, 8);
     rig.drain();
     assert_eq!(rig.writes(), [(0, 8), (128, 8), (64, 8)]);

@@ -1,4 +1,4 @@
-//! What can be seen from outside (A45 to A47).
+//! The state of plugs and zones in reports (A45 to A47).
 use crate::bio::{Bio, Op};
 use crate::iostat::IoStat;
 use crate::plug::{PlugFlags, PlugInfo, ZoneCounters, ZonePhase, ZoneWrite};
@@ -117,7 +117,7 @@ fn requests_are_counted_as_the_device_gets_them_if_somebody_wants_to_know() {
     rig.write(8, 8);
     rig.write(16, 8);
     rig.ok();
-    // The two that waited went out as one.
+    // The two that waited were issued as one.
     rig.fail();
     rig.submit_bio(1, Bio::new(Op::Read, Sector(0), 8, 0));
     rig.submit(Op::Flush, 0, 0);

@@ -8,7 +8,7 @@ use crate::units::{Sector, ZoneNo};
 use crate::zone::{Zone, ZoneCondition, ZoneKind};
 use std::fmt::Write;
 
-/// How a zone gets into its state; the table's zone is the second.
+/// How a zone is brought into its state; the table's zone is the second.
 type Prepare = fn(&mut Rig);
 
 const START: u64 = ZONE;
@@ -79,7 +79,7 @@ const OPERATIONS: [(&str, Op, Option<u32>); 9] = [
     ("reset all", Op::ZoneResetAll, Some(0)),
 ];
 
-/// The pointer as the device will have it when all that is out has been done.
+/// The write pointer of the device after all that is in flight has been executed.
 fn pointer(rig: &Rig) -> u64 {
     let plug = rig.queue.dump_plugs(true).into_iter().find(|plug| plug.zone == ZoneNo(1));
     let device = rig.device.zones.lock().unwrap()[1];

@@ -1,4 +1,4 @@
-//! Writes wait for their turn, are checked when submitted and leave in order (A10 to A21).
+//! Writes wait for their turn, are checked when submitted and are issued in order (A10 to A21).
 use crate::bio::{Bio, BioFlags, Op};
 use crate::buf::Buf;
 use crate::plug::ZoneWrite;
