@@ -48,130 +48,61 @@ const CONTINUE_ON_ERROR: &[Choice] = &[
     ("1", Ok(|draft| draft.job.errors.continue_on_error = [true, true, true])),
 ];
 
-pub(super) const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::new(
-        "verify",
-        ValueKind::Word(METHODS),
+options! {
+    pub(super) const OPTIONS;
+    "verify": ValueKind::Word(METHODS),
         "0",
-        "Verify what was written: a checksum stores a header with it in each block, meta the header \
-         alone, pattern compares with verify_pattern, null reads without verifying.",
-    ),
-    OptionSpec::new(
-        "do_verify",
-        ValueKind::Bool(|draft, on| draft.job.verify.do_verify = on),
-        "1",
-        "Read back and verify what was written, after each loop.",
-    ),
-    OptionSpec::new(
-        "verify_only",
-        ValueKind::Flag(|draft, on| draft.job.verify.only = on),
-        "0",
-        "Write nothing: verify what the job wrote in an earlier run.",
-    ),
-    OptionSpec::new(
-        "verify_interval",
+        "Verify what was written: a checksum stores a header with it in each block, meta the \
+         header alone, pattern compares with verify_pattern, null reads without verifying.";
+    "do_verify": ValueKind::Bool(|draft, on| draft.job.verify.do_verify = on),
+        "1", "Read back and verify what was written, after each loop.";
+    "verify_only": ValueKind::Flag(|draft, on| draft.job.verify.only = on),
+        "0", "Write nothing: verify what the job wrote in an earlier run.";
+    "verify_interval":
         number(MIN_INTERVAL, ANY_U32, |draft, n| draft.job.verify.interval = Some(to_u32(n))),
-        "bs",
-        "Bytes per header.",
-    ),
-    OptionSpec::new(
-        "verify_offset",
-        number(MIN_OFFSET, ANY_U32, |draft, n| draft.job.verify.offset = to_u32(n)),
-        "the start",
-        "Offset of the header in each interval.",
-    ),
-    OptionSpec::new(
-        "verify_pattern",
-        ValueKind::FillPattern(|draft, pattern| {
-            let VerifyOptions { pattern: to, .. } = &mut draft.job.verify;
-            *to = Some(pattern);
-        }),
+        "bs", "Bytes per header.";
+    "verify_offset": number(MIN_OFFSET, ANY_U32, |draft, n| draft.job.verify.offset = to_u32(n)),
+        "the start", "Offset of the header in each interval.";
+    "verify_pattern": ValueKind::FillPattern(|draft, pattern| {
+        let VerifyOptions { pattern: to, .. } = &mut draft.job.verify;
+        *to = Some(pattern);
+    }),
         "random bytes",
-        "Pattern to fill blocks with: numbers, quoted strings, and %o for the offset of the I/O.",
-    ),
-    OptionSpec::new(
-        "verify_backlog",
-        number(0, ANY_U32, |draft, n| draft.job.verify.backlog = to_u32(n)),
-        "0",
-        "Verify after this many writes; 0 for at the end only.",
-    ),
-    OptionSpec::new(
-        "verify_backlog_batch",
+        "Pattern to fill blocks with: numbers, quoted strings, and %o for the offset of the I/O.";
+    "verify_backlog": number(0, ANY_U32, |draft, n| draft.job.verify.backlog = to_u32(n)),
+        "0", "Verify after this many writes; 0 for at the end only.";
+    "verify_backlog_batch":
         number(0, ANY_U32, |draft, n| draft.job.verify.backlog_batch = to_u32(n)),
-        "verify_backlog",
-        "Blocks to verify each time.",
-    ),
-    OptionSpec::new(
-        "verify_fatal",
-        ValueKind::Bool(|draft, on| draft.job.verify.fatal = on),
-        "0",
-        "The first verification error ends the job, whatever continue_on_error says.",
-    ),
-    OptionSpec::new(
-        "verify_dump",
-        ValueKind::Bool(|draft, on| draft.job.verify.dump = on),
-        "0",
-        "Dump received and expected data to the files JOB.OFFSET.received and .expected.",
-    ),
-    OptionSpec::new(
-        "fsync",
-        number(0, ANY_U32, |draft, n| draft.job.sync.fsync = to_u32(n)),
-        "0",
-        "Flush the device after this many writes, and wait for it; 0 for never.",
-    ),
-    OptionSpec::new(
-        "fdatasync",
-        number(0, ANY_U32, |draft, n| draft.job.sync.fdatasync = to_u32(n)),
-        "0",
-        "Same as fsync.",
-    ),
-    OptionSpec::new(
-        "end_fsync",
-        ValueKind::Bool(|draft, on| draft.job.sync.end_fsync = on),
-        "0",
-        "Flush the device when all writes have completed.",
-    ),
-    OptionSpec::new(
-        "fsync_on_close",
-        ValueKind::Bool(|draft, on| draft.job.sync.on_close = on),
-        "0",
-        "Same as end_fsync: the device is closed then.",
-    ),
-    OptionSpec::new(
-        "sync",
-        ValueKind::Word(&[
-            ("none", Ok(|draft| draft.job.sync.sync = false)),
-            ("sync", Ok(|draft| draft.job.sync.sync = true)),
-            ("dsync", Ok(|draft| draft.job.sync.sync = true)),
-            ("0", Ok(|draft| draft.job.sync.sync = false)),
-            ("1", Ok(|draft| draft.job.sync.sync = true)),
-        ]),
+        "verify_backlog", "Blocks to verify each time.";
+    "verify_fatal": ValueKind::Bool(|draft, on| draft.job.verify.fatal = on),
+        "0", "The first verification error ends the job, whatever continue_on_error says.";
+    "verify_dump": ValueKind::Bool(|draft, on| draft.job.verify.dump = on),
+        "0", "Dump received and expected data to the files JOB.OFFSET.received and .expected.";
+    "fsync": number(0, ANY_U32, |draft, n| draft.job.sync.fsync = to_u32(n)),
+        "0", "Flush the device after this many writes, and wait for it; 0 for never.";
+    "fdatasync": number(0, ANY_U32, |draft, n| draft.job.sync.fdatasync = to_u32(n)),
+        "0", "Same as fsync.";
+    "end_fsync": ValueKind::Bool(|draft, on| draft.job.sync.end_fsync = on),
+        "0", "Flush the device when all writes have completed.";
+    "fsync_on_close": ValueKind::Bool(|draft, on| draft.job.sync.on_close = on),
+        "0", "Same as end_fsync: the device is closed then.";
+    "sync": ValueKind::Word(&[
+        ("none", Ok(|draft| draft.job.sync.sync = false)),
+        ("sync", Ok(|draft| draft.job.sync.sync = true)),
+        ("dsync", Ok(|draft| draft.job.sync.sync = true)),
+        ("0", Ok(|draft| draft.job.sync.sync = false)),
+        ("1", Ok(|draft| draft.job.sync.sync = true)),
+    ]),
+        "none", "Issue writes with FUA, so that they are durable when they complete.";
+    "write_barrier": number(0, ANY_U32, |draft, n| draft.job.sync.barrier = to_u32(n)),
+        "0", "Issue every Nth write with PREFLUSH and FUA; 0 for none.";
+    "continue_on_error": ValueKind::Word(CONTINUE_ON_ERROR),
         "none",
-        "Issue writes with FUA, so that they are durable when they complete.",
-    ),
-    OptionSpec::new(
-        "write_barrier",
-        number(0, ANY_U32, |draft, n| draft.job.sync.barrier = to_u32(n)),
-        "0",
-        "Issue every Nth write with PREFLUSH and FUA; 0 for none.",
-    ),
-    OptionSpec::new(
-        "continue_on_error",
-        ValueKind::Word(CONTINUE_ON_ERROR),
-        "none",
-        "Errors that do not end the job, if they are EIO or EILSEQ; io means read and write.",
-    ),
-    OptionSpec::new(
-        "ignore_error",
-        ValueKind::Errors(|draft, lists| draft.job.errors.ignored = lists),
+        "Errors that do not end the job, if they are EIO or EILSEQ; io means read and write.";
+    "ignore_error": ValueKind::Errors(|draft, lists| draft.job.errors.ignored = lists),
         "",
         "Errors that do not end the job: names or numbers separated by colons; with commas for \
-         reads, writes and verification.",
-    ),
-    OptionSpec::new(
-        "error_dump",
-        ValueKind::Bool(|draft, on| draft.job.errors.dump = on),
-        "0",
-        "Print each failed I/O, up to a hundred per clone.",
-    ),
-];
+         reads, writes and verification.";
+    "error_dump": ValueKind::Bool(|draft, on| draft.job.errors.dump = on),
+        "0", "Print each failed I/O, up to a hundred per clone.";
+}

@@ -8,130 +8,60 @@ const MAX_DISKS: u64 = 64;
 /// Highest cost in nanoseconds: a second.
 const MAX_COST: u64 = 1_000_000_000;
 
-pub(super) const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::new(
-        "filesystem",
-        ValueKind::Word(&[
-            ("none", Ok(|draft| draft.job.fs.kind = None)),
-            ("btrfs", Ok(|draft| draft.job.fs.kind = Some(FsKind::Btrfs))),
-            ("xfs", Ok(|draft| draft.job.fs.kind = Some(FsKind::Xfs))),
-            ("ufs", Ok(|draft| draft.job.fs.kind = Some(FsKind::Ufs))),
-            ("zfs", Ok(|draft| draft.job.fs.kind = Some(FsKind::Zfs))),
-        ]),
-        "none",
-        "File system model to create on the device; all clones share it. Zonal's own.",
-    ),
-    OptionSpec::new(
-        "filesize",
-        ValueKind::SizeRange(|draft, min, max| draft.job.fs.filesize = Some((min, max))),
-        "",
-        "File size, or a range to draw sizes from.",
-    ),
-    OptionSpec::new(
-        "nrfiles",
-        number(1, ANY_U32, |draft, n| draft.job.fs.nrfiles = Some(to_u32(n))),
-        "1",
-        "Files per clone.",
-    )
-    .or(&["nr_files"]),
-    OptionSpec::new(
-        "openfiles",
-        number(1, ANY_U32, |draft, n| draft.job.fs.openfiles = Some(to_u32(n))),
-        "nrfiles",
-        "Files that a clone keeps open at a time.",
-    ),
-    OptionSpec::new(
-        "file_service_type",
-        ValueKind::Word(&[
-            ("roundrobin", Ok(|draft| draft.job.fs.service = FileService::RoundRobin)),
-            ("sequential", Ok(|draft| draft.job.fs.service = FileService::Sequential)),
-            ("random", Err("use roundrobin or sequential")),
-        ]),
-        "roundrobin",
-        "Whether a clone's open files take turns or are finished one after another.",
-    ),
-    OptionSpec::new(
-        "fs_shared",
-        ValueKind::Flag(|draft, on| draft.job.fs.shared = on),
-        "0",
-        "All clones use the same files.",
-    ),
-    OptionSpec::new(
-        "fs_disks",
-        number(1, MAX_DISKS, |draft, n| draft.job.fs.disks = to_u32(n)),
-        "1",
-        "Number of identical devices in the pool; zfs only.",
-    ),
-    OptionSpec::new(
-        "fs_warm_runs",
-        number(0, ANY_U32, |draft, n| draft.job.fs.warm_runs = to_u32(n)),
-        "0",
-        "Unmeasured runs of all I/O before the measured one.",
-    ),
-    OptionSpec::new(
-        "fs_memory",
-        ValueKind::Size(|draft, bytes| draft.job.fs.memory = Some(bytes)),
+options! {
+    pub(super) const OPTIONS;
+    "filesystem": ValueKind::Word(&[
+        ("none", Ok(|draft| draft.job.fs.kind = None)),
+        ("btrfs", Ok(|draft| draft.job.fs.kind = Some(FsKind::Btrfs))),
+        ("xfs", Ok(|draft| draft.job.fs.kind = Some(FsKind::Xfs))),
+        ("ufs", Ok(|draft| draft.job.fs.kind = Some(FsKind::Ufs))),
+        ("zfs", Ok(|draft| draft.job.fs.kind = Some(FsKind::Zfs))),
+    ]),
+        "none", "File system model to create on the device; all clones share it. Zonal's own.";
+    "filesize": ValueKind::SizeRange(|draft, min, max| draft.job.fs.filesize = Some((min, max))),
+        "", "File size, or a range to draw sizes from.";
+    "nrfiles" or "nr_files": number(1, ANY_U32, |draft, n| draft.job.fs.nrfiles = Some(to_u32(n))),
+        "1", "Files per clone.";
+    "openfiles": number(1, ANY_U32, |draft, n| draft.job.fs.openfiles = Some(to_u32(n))),
+        "nrfiles", "Files that a clone keeps open at a time.";
+    "file_service_type": ValueKind::Word(&[
+        ("roundrobin", Ok(|draft| draft.job.fs.service = FileService::RoundRobin)),
+        ("sequential", Ok(|draft| draft.job.fs.service = FileService::Sequential)),
+        ("random", Err("use roundrobin or sequential")),
+    ]),
+        "roundrobin", "Whether a clone's open files take turns or are finished one after another.";
+    "fs_shared": ValueKind::Flag(|draft, on| draft.job.fs.shared = on),
+        "0", "All clones use the same files.";
+    "fs_disks": number(1, MAX_DISKS, |draft, n| draft.job.fs.disks = to_u32(n)),
+        "1", "Number of identical devices in the pool; zfs only.";
+    "fs_warm_runs": number(0, ANY_U32, |draft, n| draft.job.fs.warm_runs = to_u32(n)),
+        "0", "Unmeasured runs of all I/O before the measured one.";
+    "fs_memory": ValueKind::Size(|draft, bytes| draft.job.fs.memory = Some(bytes)),
         "btrfs, xfs 4g, ufs 1536m, zfs 640m",
-        "Memory for file data: page cache, buffer cache, ARC.",
-    ),
-    OptionSpec::new(
-        "fs_dirty",
-        ValueKind::Size(|draft, bytes| draft.job.fs.dirty = Some(bytes)),
+        "Memory for file data: page cache, buffer cache, ARC.";
+    "fs_dirty": ValueKind::Size(|draft, bytes| draft.job.fs.dirty = Some(bytes)),
         "btrfs, xfs 20% of fs_memory, zfs an eighth",
-        "Dirty and in-flight bytes at which writers are throttled.",
-    ),
-    OptionSpec::new(
-        "fs_dirty_background",
-        ValueKind::Size(|draft, bytes| draft.job.fs.background = Some(bytes)),
-        "btrfs, xfs 10% of fs_memory, ufs 28m",
-        "Dirty bytes at which write-back starts.",
-    ),
-    OptionSpec::new(
-        "fs_chunk",
-        ValueKind::Size(|draft, bytes| draft.job.fs.chunk = Some(bytes.max(1))),
+        "Dirty and in-flight bytes at which writers are throttled.";
+    "fs_dirty_background": ValueKind::Size(|draft, bytes| draft.job.fs.background = Some(bytes)),
+        "btrfs, xfs 10% of fs_memory, ufs 28m", "Dirty bytes at which write-back starts.";
+    "fs_chunk": ValueKind::Size(|draft, bytes| draft.job.fs.chunk = Some(bytes.max(1))),
         "btrfs, xfs 120m, ufs 1m",
-        "Bytes to write back of a file before the next one's turn; for ufs, limit of bytes in flight.",
-    ),
-    OptionSpec::new(
-        "fs_block",
-        ValueKind::Size(|draft, bytes| draft.job.fs.block = Some(bytes)),
-        "ufs 16k, zfs 128k",
-        "Block size (ufs) or record size (zfs).",
-    ),
-    OptionSpec::new(
-        "fs_queue_depth",
-        number(1, ANY_U32, |draft, n| draft.job.fs.queue_depth = Some(to_u32(n))),
-        "zfs 35",
-        "Commands in flight per disk; zfs only.",
-    ),
-    OptionSpec::new(
-        "fs_open_zones",
-        number(1, ANY_U32, |draft, n| draft.job.fs.open_zones = Some(to_u32(n))),
-        "xfs 128, btrfs 1",
-        "Limit of zones open for data.",
-    ),
-    OptionSpec::new(
-        "fs_commit",
-        ValueKind::Seconds(|draft, time| draft.job.fs.commit = Some(time)),
-        "30s",
-        "Interval of metadata commits, which also write back dirty data.",
-    ),
-    OptionSpec::new(
-        "fs_op_cost",
-        number(0, MAX_COST, |draft, n| draft.job.fs.op_cost = Some(Nanos(n))),
+        "Bytes to write back of a file before the next one's turn; for ufs, limit of bytes in \
+         flight.";
+    "fs_block": ValueKind::Size(|draft, bytes| draft.job.fs.block = Some(bytes)),
+        "ufs 16k, zfs 128k", "Block size (ufs) or record size (zfs).";
+    "fs_queue_depth": number(1, ANY_U32, |draft, n| draft.job.fs.queue_depth = Some(to_u32(n))),
+        "zfs 35", "Commands in flight per disk; zfs only.";
+    "fs_open_zones": number(1, ANY_U32, |draft, n| draft.job.fs.open_zones = Some(to_u32(n))),
+        "xfs 128, btrfs 1", "Limit of zones open for data.";
+    "fs_commit": ValueKind::Seconds(|draft, time| draft.job.fs.commit = Some(time)),
+        "30s", "Interval of metadata commits, which also write back dirty data.";
+    "fs_op_cost": number(0, MAX_COST, |draft, n| draft.job.fs.op_cost = Some(Nanos(n))),
         "xfs 2000, btrfs 8390, ufs 20000, zfs 50000",
-        "CPU time of a file operation of any length, in nanoseconds.",
-    ),
-    OptionSpec::new(
-        "fs_byte_rate",
-        ValueKind::Size(|draft, bytes| draft.job.fs.byte_rate = Some(bytes.max(1))),
+        "CPU time of a file operation of any length, in nanoseconds.";
+    "fs_byte_rate": ValueKind::Size(|draft, bytes| draft.job.fs.byte_rate = Some(bytes.max(1))),
         "xfs 4g, btrfs 8g, ufs 1g, zfs 500m",
-        "Bytes per second at which the CPU processes an operation's data.",
-    ),
-    OptionSpec::new(
-        "fs_issue_cost",
-        number(0, MAX_COST, |draft, n| draft.job.fs.issue_cost = Some(Nanos(n))),
-        "2000",
-        "CPU time to issue a block command, in nanoseconds.",
-    ),
-];
+        "Bytes per second at which the CPU processes an operation's data.";
+    "fs_issue_cost": number(0, MAX_COST, |draft, n| draft.job.fs.issue_cost = Some(Nanos(n))),
+        "2000", "CPU time to issue a block command, in nanoseconds.";
+}

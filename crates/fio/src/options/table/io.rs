@@ -4,75 +4,35 @@ use crate::job::{Extent, ZoneMode};
 use crate::options::RwPattern;
 use crate::options::draft::assign;
 
-pub(super) const PATTERN: &[OptionSpec] = &[
-    OptionSpec::new(
-        "rw",
-        ValueKind::Pattern(|draft, RwPattern { rw, random, modifier }| {
-            draft.job.rw = rw;
-            draft.job.random = random;
-            draft.job.rw_modifier = modifier;
-        }),
+options! {
+    pub(super) const PATTERN;
+    "rw" or "readwrite": ValueKind::Pattern(|draft, RwPattern { rw, random, modifier }| {
+        draft.job.rw = rw;
+        draft.job.random = random;
+        draft.job.rw_modifier = modifier;
+    }),
         "read",
-        "read, write, trim, rw, randread, randwrite, randtrim or randrw. A number after a colon is \
-         the I/Os per random offset, or the bytes to skip after each sequential I/O.",
-    )
-    .or(&["readwrite"]),
-    OptionSpec::new(
-        "bs",
-        triple(1, u64::MAX, |draft, values| assign(&mut draft.job.bs, values)),
-        "4k",
-        "Block size; with commas for reads, writes and trims.",
-    )
-    .or(&["blocksize"]),
-    OptionSpec::new(
-        "rwmixread",
-        number(0, 100, |draft, n| draft.job.rwmixread = to_u8(n)),
-        "50",
-        "Percentage of reads in mixed I/O.",
-    ),
-    OptionSpec::new(
-        "rwmixwrite",
-        number(0, 100, |draft, n| draft.job.rwmixread = 100 - to_u8(n)),
-        "50",
-        "Percentage of writes in mixed I/O; the last one of rwmixread and rwmixwrite counts.",
-    ),
-    OptionSpec::new(
-        "norandommap",
-        ValueKind::Flag(|draft, on| draft.job.norandommap = on),
-        "0",
-        "Allow random offsets to repeat before all blocks have been visited.",
-    ),
-    OptionSpec::new(
-        "randseed",
-        number(0, u64::MAX, |draft, n| draft.randseed = Some(n)),
-        "0x89",
-        "Seed of the random number generator.",
-    ),
-    OptionSpec::new(
-        "randrepeat",
-        ValueKind::Bool(|draft, on| draft.randrepeat = on),
-        "1",
-        "Use the same seed for every run; 0 draws a new one unless randseed is set.",
-    ),
-    OptionSpec::new(
-        "allrandrepeat",
-        ValueKind::Bool(|draft, on| draft.allrandrepeat = on),
-        "0",
-        "Use the same seed for all random numbers; overrides randrepeat=0.",
-    ),
-    OptionSpec::new(
-        "direct",
-        ValueKind::Bool(|draft, on| draft.job.direct = on),
-        "0",
-        "Bypass the cache of the file system; without one, only reported.",
-    ),
-    OptionSpec::new(
-        "buffered",
-        ValueKind::Bool(|draft, on| draft.job.direct = !on),
-        "1",
-        "The opposite of direct.",
-    ),
-];
+        "read, write, trim, rw, randread, randwrite, randtrim or randrw. A number after a colon \
+         is the I/Os per random offset, or the bytes to skip after each sequential I/O.";
+    "bs" or "blocksize": triple(1, u64::MAX, |draft, values| assign(&mut draft.job.bs, values)),
+        "4k", "Block size; with commas for reads, writes and trims.";
+    "rwmixread": number(0, 100, |draft, n| draft.job.rwmixread = to_u8(n)),
+        "50", "Percentage of reads in mixed I/O.";
+    "rwmixwrite": number(0, 100, |draft, n| draft.job.rwmixread = 100 - to_u8(n)),
+        "50", "Percentage of writes in mixed I/O; the last one of rwmixread and rwmixwrite counts.";
+    "norandommap": ValueKind::Flag(|draft, on| draft.job.norandommap = on),
+        "0", "Allow random offsets to repeat before all blocks have been visited.";
+    "randseed": number(0, u64::MAX, |draft, n| draft.randseed = Some(n)),
+        "0x89", "Seed of the random number generator.";
+    "randrepeat": ValueKind::Bool(|draft, on| draft.randrepeat = on),
+        "1", "Use the same seed for every run; 0 draws a new one unless randseed is set.";
+    "allrandrepeat": ValueKind::Bool(|draft, on| draft.allrandrepeat = on),
+        "0", "Use the same seed for all random numbers; overrides randrepeat=0.";
+    "direct": ValueKind::Bool(|draft, on| draft.job.direct = on),
+        "0", "Bypass the cache of the file system; without one, only reported.";
+    "buffered": ValueKind::Bool(|draft, on| draft.job.direct = !on),
+        "1", "The opposite of direct.";
+}
 
 /// As in fio, a size of zero counts as not given.
 fn unless_zero(extent: Extent) -> Option<Extent> {
@@ -80,148 +40,77 @@ fn unless_zero(extent: Extent) -> Option<Extent> {
     (!zero).then_some(extent)
 }
 
-pub(super) const AMOUNT: &[OptionSpec] = &[
-    OptionSpec::new(
-        "size",
-        ValueKind::Extent(|draft, extent| draft.job.size = unless_zero(extent)),
+options! {
+    pub(super) const AMOUNT;
+    "size": ValueKind::Extent(|draft, extent| draft.job.size = unless_zero(extent)),
         "the rest of the device",
-        "Size of the region: bytes, a percentage of the device or, with zonemode=zbd, zones.",
-    ),
-    OptionSpec::new(
-        "io_size",
+        "Size of the region: bytes, a percentage of the device or, with zonemode=zbd, zones.";
+    "io_size" or "io_limit":
         ValueKind::Extent(|draft, extent| draft.job.io_size = unless_zero(extent)),
-        "size",
-        "Amount of I/O to do in the region.",
-    )
-    .or(&["io_limit"]),
-    OptionSpec::new(
-        "offset",
-        ValueKind::Extent(|draft, extent| draft.job.offset = extent),
-        "0",
-        "Start of the region.",
-    )
-    .or(&["fileoffset"]),
-    OptionSpec::new(
-        "offset_increment",
-        ValueKind::Extent(|draft, extent| draft.job.offset_increment = extent),
-        "0",
-        "Added to offset for each clone after the first.",
-    ),
-    OptionSpec::new(
-        "number_ios",
-        number(0, u64::MAX, |draft, n| draft.job.number_ios = (n > 0).then_some(n)),
-        "",
-        "Stop after this many I/Os; 0 for no limit.",
-    ),
-];
+        "size", "Amount of I/O to do in the region.";
+    "offset" or "fileoffset": ValueKind::Extent(|draft, extent| draft.job.offset = extent),
+        "0", "Start of the region.";
+    "offset_increment": ValueKind::Extent(|draft, extent| draft.job.offset_increment = extent),
+        "0", "Added to offset for each clone after the first.";
+    "number_ios": number(0, u64::MAX, |draft, n| draft.job.number_ios = (n > 0).then_some(n)),
+        "", "Stop after this many I/Os; 0 for no limit.";
+}
 
 /// The state of this many I/Os in flight still fits in memory.
 const MAX_DEPTH: u64 = 1 << 20;
 
-pub(super) const DEPTH: &[OptionSpec] = &[
-    OptionSpec::new(
-        "iodepth",
-        number(1, MAX_DEPTH, |draft, n| draft.job.iodepth = to_u32(n)),
-        "1",
-        "I/Os in flight per clone.",
-    ),
-    OptionSpec::new(
-        "iodepth_batch",
+options! {
+    pub(super) const DEPTH;
+    "iodepth": number(1, MAX_DEPTH, |draft, n| draft.job.iodepth = to_u32(n)),
+        "1", "I/Os in flight per clone.";
+    "iodepth_batch" or "iodepth_batch_submit":
         number(0, ANY_U32, |draft, n| draft.job.iodepth_batch = to_u32(n)),
-        "1",
-        "I/Os to submit at a time; 0 or more than iodepth counts as iodepth.",
-    )
-    .or(&["iodepth_batch_submit"]),
-    OptionSpec::new(
-        "iodepth_batch_complete_min",
+        "1", "I/Os to submit at a time; 0 or more than iodepth counts as iodepth.";
+    "iodepth_batch_complete_min" or "iodepth_batch_complete":
         number(0, ANY_U32, |draft, n| draft.job.iodepth_batch_complete_min = to_u32(n)),
-        "1",
-        "Completions to wait for at a time; 0 polls.",
-    )
-    .or(&["iodepth_batch_complete"]),
-    OptionSpec::new(
-        "iodepth_batch_complete_max",
+        "1", "Completions to wait for at a time; 0 polls.";
+    "iodepth_batch_complete_max":
         number(0, ANY_U32, |draft, n| draft.job.iodepth_batch_complete_max = to_u32(n)),
-        "iodepth (fio: iodepth_batch_complete_min)",
-        "Most completions to reap at a time.",
-    ),
-    OptionSpec::new(
-        "iodepth_low",
-        number(0, ANY_U32, |draft, n| draft.job.iodepth_low = to_u32(n)),
-        "iodepth",
-        "Depth to drain to before the queue is refilled.",
-    ),
-];
+        "iodepth (fio: iodepth_batch_complete_min)", "Most completions to reap at a time.";
+    "iodepth_low": number(0, ANY_U32, |draft, n| draft.job.iodepth_low = to_u32(n)),
+        "iodepth", "Depth to drain to before the queue is refilled.";
+}
 
-pub(super) const RATE: &[OptionSpec] = &[
-    OptionSpec::new(
-        "rate",
-        triple(0, u64::MAX, |draft, values| assign(&mut draft.job.rate, values)),
-        "",
-        "Limit in bytes per second; with commas for reads, writes and trims.",
-    ),
-    OptionSpec::new(
-        "rate_iops",
-        triple(0, ANY_U32, |draft, values| assign(&mut draft.job.rate_iops, values)),
-        "",
-        "Limit in I/Os per second; with commas for reads, writes and trims.",
-    ),
-    OptionSpec::new(
-        "thinktime",
-        ValueKind::Micros(|draft, time| draft.job.thinktime = time),
-        "0",
-        "Pause after each thinktime_blocks I/Os; microseconds without a unit.",
-    ),
-    OptionSpec::new(
-        "thinktime_blocks",
+options! {
+    pub(super) const RATE;
+    "rate": triple(0, u64::MAX, |draft, values| assign(&mut draft.job.rate, values)),
+        "", "Limit in bytes per second; with commas for reads, writes and trims.";
+    "rate_iops": triple(0, ANY_U32, |draft, values| assign(&mut draft.job.rate_iops, values)),
+        "", "Limit in I/Os per second; with commas for reads, writes and trims.";
+    "thinktime": ValueKind::Micros(|draft, time| draft.job.thinktime = time),
+        "0", "Pause after each thinktime_blocks I/Os; microseconds without a unit.";
+    "thinktime_blocks":
         number(0, ANY_U32, |draft, n| draft.job.thinktime_blocks = to_u32(n).max(1)),
-        "1",
-        "I/Os between pauses; 0 counts as 1.",
-    ),
-];
+        "1", "I/Os between pauses; 0 counts as 1.";
+}
 
 /// fio's limit for the options that count open zones.
 const MAX_OPEN_ZONES: u64 = 4096;
 
-pub(super) const ZONES: &[OptionSpec] = &[
-    OptionSpec::new(
-        "zonemode",
-        ValueKind::Word(&[
-            ("none", Ok(|draft| draft.job.zonemode = ZoneMode::None)),
-            ("zbd", Ok(|draft| draft.job.zonemode = ZoneMode::Zbd)),
-            ("strided", Err("use zonemode=none or zonemode=zbd")),
-        ]),
-        "none",
-        "zbd writes at write pointers and resets full zones; none ignores zones.",
-    ),
-    OptionSpec::new(
-        "max_open_zones",
-        number(0, MAX_OPEN_ZONES, |draft, n| draft.job.max_open_zones = to_u32(n)),
-        "0",
-        "Limit of zones being written by all jobs; 0 for the device's limit.",
-    ),
-    OptionSpec::new(
-        "job_max_open_zones",
+options! {
+    pub(super) const ZONES;
+    "zonemode": ValueKind::Word(&[
+        ("none", Ok(|draft| draft.job.zonemode = ZoneMode::None)),
+        ("zbd", Ok(|draft| draft.job.zonemode = ZoneMode::Zbd)),
+        ("strided", Err("use zonemode=none or zonemode=zbd")),
+    ]),
+        "none", "zbd writes at write pointers and resets full zones; none ignores zones.";
+    "max_open_zones": number(0, MAX_OPEN_ZONES, |draft, n| draft.job.max_open_zones = to_u32(n)),
+        "0", "Limit of zones being written by all jobs; 0 for the device's limit.";
+    "job_max_open_zones":
         number(0, MAX_OPEN_ZONES, |draft, n| draft.job.job_max_open_zones = to_u32(n)),
+        "0", "Limit of zones being written by each clone; 0 for no limit.";
+    "zone_append": ValueKind::Bool(|draft, on| draft.job.zone_append = on),
         "0",
-        "Limit of zones being written by each clone; 0 for no limit.",
-    ),
-    OptionSpec::new(
-        "zone_append",
-        ValueKind::Bool(|draft, on| draft.job.zone_append = on),
-        "0",
-        "Write sequential zones by zone appends, native or emulated; with zonemode=zbd. Zonal's own.",
-    ),
-    OptionSpec::new(
-        "zonesize",
-        ValueKind::Size(|draft, bytes| draft.job.zonesize = (bytes > 0).then_some(bytes)),
-        "the device's",
-        "Zone size with zonemode=zbd; must be that of a zoned device.",
-    ),
-    OptionSpec::new(
-        "zonerange",
-        ValueKind::Size(|draft, bytes| draft.job.zonerange = (bytes > 0).then_some(bytes)),
-        "",
-        "No effect without zonemode=strided, as in fio.",
-    ),
-];
+        "Write sequential zones by zone appends, native or emulated; with zonemode=zbd. Zonal's \
+         own.";
+    "zonesize": ValueKind::Size(|draft, bytes| draft.job.zonesize = (bytes > 0).then_some(bytes)),
+        "the device's", "Zone size with zonemode=zbd; must be that of a zoned device.";
+    "zonerange": ValueKind::Size(|draft, bytes| draft.job.zonerange = (bytes > 0).then_some(bytes)),
+        "", "No effect without zonemode=strided, as in fio.";
+}

@@ -5,6 +5,21 @@
 use super::draft::Draft;
 use super::kind::ValueKind;
 
+/// Declares the options of a group: name and aliases, kind of value with its setter, default as shown
+/// in the help text, and help.
+macro_rules! options {
+    ($visibility:vis const $group:ident;
+     $($name:literal $(or $alias:literal)*: $kind:expr, $default:literal, $help:literal;)*) => {
+        $visibility const $group: &[OptionSpec] = &[$(OptionSpec {
+            name: $name,
+            aliases: &[$($alias),*],
+            kind: $kind,
+            default: $default,
+            help: $help,
+        }),*];
+    };
+}
+
 mod data;
 mod files;
 mod io;
@@ -52,19 +67,6 @@ pub struct OptionSpec {
 }
 
 impl OptionSpec {
-    const fn new(
-        name: &'static str,
-        kind: ValueKind,
-        default: &'static str,
-        help: &'static str,
-    ) -> Self {
-        OptionSpec { name, aliases: &[], kind, default, help }
-    }
-
-    const fn or(self, aliases: &'static [&'static str]) -> Self {
-        OptionSpec { aliases, ..self }
-    }
-
     /// The name and the aliases.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
