@@ -167,8 +167,8 @@ impl Dispatcher {
             && (read || !self.flags.no_write_bypass)
     }
 
-    /// The class of all commands in flight, if there is only one and reads need not be told from
-    /// the rest. Another class is in use from before its first command is sent until after the
+    /// The class of all commands in flight, if there is only one and reads need not be counted apart
+    /// from the rest. Another class is in use from before its first command is sent until after the
     /// completion of its last was counted.
     #[inline]
     pub(super) fn only_class(&self) -> Option<usize> {
