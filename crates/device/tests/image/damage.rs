@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use std::sync::OnceLock;
 use zonal_blk::Sector;
 use zonal_device::image::{
-    ImageDevice, ImageError, ImageGeometry, Profile, Superblock, ZoneEntry, check, read_superblock,
-    recover,
+    ImageDevice, ImageError, ImageGeometry, Profile, Superblock, ZoneEntry, check, check_data,
+    read_superblock, recover,
 };
 
 fn superblock() -> Superblock {
@@ -96,6 +96,27 @@ proptest! {
         let medium = Medium::of(bytes, 0);
         if let Ok((superblock, _, _)) = check(&medium) {
             prop_assert_eq!(superblock, self::superblock());
+        }
+    }
+
+    #[test]
+    fn changes_with_right_checksums_are_read_or_refused(
+        changes in prop::collection::vec((0..METADATA, any::<u8>()), 1..40)
+    ) {
+        let mut bytes = used().0.clone();
+        changes.iter().for_each(|&(at, byte)| bytes[at] = byte);
+        for block in bytes[..METADATA].chunks_exact_mut(4096) {
+            let at = if block.starts_with(b"ZONALIMG") { 12 } else { 4 };
+            block[at..at + 4].fill(0);
+            let crc = crc32c::crc32c(block);
+            block[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+        }
+        let medium = Medium::of(bytes, 0);
+        if let Ok((superblock, recovered, _)) = check(&medium)
+            && superblock.geometry.zone_size < Sector(1 << 16)
+        {
+            let _findings = check_data(&medium, &superblock, &recovered, &mut |_| ());
+            let _either = open(&medium).map_err(|error| error.to_string());
         }
     }
 

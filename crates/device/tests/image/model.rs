@@ -58,6 +58,8 @@ struct ZoneModel {
 /// What may be in a sector of a conventional zone.
 #[derive(Clone, Copy, Debug)]
 struct Value {
+    /// The command that wrote or discarded it.
+    id: u64,
     /// When its write was submitted and when it ended, in events of the user.
     begun: u64,
     ended: Option<u64>,
@@ -65,7 +67,7 @@ struct Value {
     stamp: Option<(u64, u64)>,
 }
 
-const NEVER: Value = Value { begun: 0, ended: Some(1), stamp: None };
+const NEVER: Value = Value { id: 0, begun: 0, ended: Some(1), stamp: None };
 
 /// A user of an image, and what it knows.
 pub struct User {
@@ -126,6 +128,7 @@ impl User {
             14..=16 => Op::Flush,
             17 if !conventional => Op::ZoneReset,
             18 if !conventional && self.rng.below(3) == 0 => Op::ZoneFinish,
+            17 => Op::Discard,
             19 if self.flights.is_empty() => Op::ZoneResetAll,
             _ => Op::Write,
         };
@@ -133,7 +136,7 @@ impl User {
         self.next_id += 1;
         self.clock += 1;
         let (mut sector, mut nr_sectors) = (descriptor.start.0, 0);
-        if op.is_write() {
+        if op.is_write() || op == Op::Discard {
             nr_sectors = (1 + self.rng.below(16 / lba.min(16) + 1)) * lba;
             if conventional {
                 let room = descriptor.len.0 / lba - nr_sectors / lba;
@@ -158,10 +161,11 @@ impl User {
         if fua {
             bio.flags = BioFlags::FUA;
         }
-        if conventional && op == Op::Write {
+        if conventional && matches!(op, Op::Write | Op::Discard) {
             for number in 0..nr_sectors {
                 let values = self.loose.entry(sector + number).or_insert(vec![NEVER]);
-                values.push(Value { begun: self.clock, ended: None, stamp: Some((id, number)) });
+                let stamp = (op == Op::Write).then_some((id, number));
+                values.push(Value { id, begun: self.clock, ended: None, stamp });
             }
         }
         let ended = |zone| (self.resets[zone], self.data_end(zone));
@@ -202,11 +206,9 @@ impl User {
         self.ended += 1;
         self.clock += 1;
         match flight.op {
-            Op::Write if self.is_conventional(flight.zone) => {
-                for value in self.loose.values_mut().flatten() {
-                    if value.stamp.is_some_and(|(of, _)| of == id) {
-                        value.ended = Some(self.clock);
-                    }
+            Op::Write | Op::Discard if self.is_conventional(flight.zone) => {
+                for value in self.loose.values_mut().flatten().filter(|value| value.id == id) {
+                    value.ended = Some(self.clock);
                 }
                 if flight.fua {
                     // It made durable what had ended before it, if not more.
@@ -250,7 +252,8 @@ impl User {
     /// What failed left nothing behind, but in conventional zones.
     fn note_failure(&mut self, id: u64, flight: &Flight) {
         let conventional = self.is_conventional(flight.zone) && flight.op == Op::Write;
-        assert!(conventional || !self.loose.values().flatten().any(|v| v.stamp == Some((id, 0))));
+        let conventional = conventional || flight.op == Op::Discard;
+        assert!(conventional || !self.loose.values().flatten().any(|value| value.id == id));
         if flight.op.is_write() {
             // One that would have filled its zone leaves it full.
             self.zones[flight.zone].maybe_full = true;
@@ -271,7 +274,7 @@ impl User {
     /// The same for one write.
     fn settle_fua(&mut self, id: u64) {
         for values in self.loose.values_mut() {
-            let durable = values.iter().find(|value| value.stamp.is_some_and(|(of, _)| of == id));
+            let durable = values.iter().find(|value| value.id == id);
             if let Some(begun) = durable.map(|value| value.begun) {
                 values.retain(|value| value.ended.is_none_or(|at| at > begun));
             }
