@@ -192,3 +192,41 @@ impl ZoneEntry {
         (fits && valid).then_some(ZoneEntry { zone, cond, slot, written, covered })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_covers_no_more_data_than_recovery_may_read() {
+        let geometry = ImageGeometry {
+            zones: 2,
+            conventional: 0,
+            zone_size: Sector(1 << 20),
+            zone_capacity: Sector(1 << 20),
+            max_open: 0,
+            max_active: 0,
+            lba: 512,
+            max_sectors: 64,
+            append_max_sectors: 0,
+            nr_queues: 1,
+            queue_depth: 8,
+            rotational: false,
+        };
+        let decoded = |from| {
+            let entry = ZoneEntry {
+                zone: ZoneNo(1),
+                cond: ZoneCondition::Closed,
+                slot: Some(0),
+                written: Sector(1 << 16),
+                covered: Some(CoveredData { from: Sector(from), crc: 7 }),
+            };
+            let mut bytes = [0; ZoneEntry::BYTES];
+            entry.encode(&mut bytes);
+            ZoneEntry::decode(&bytes, &geometry) == Some(entry)
+        };
+        assert!(decoded((1 << 16) - MAX_COVERED.0));
+        assert!(!decoded((1 << 16) - MAX_COVERED.0 - 1));
+        assert!(!decoded(1 << 16), "nothing is covered");
+    }
+}

@@ -165,6 +165,16 @@ fn what_is_lost_in_both_copies_is_told_exactly() {
     assert!(data.contains("the data of zone"), "{data}");
 }
 
+#[test]
+fn a_log_too_long_to_be_read_at_once_is_refused() {
+    let mut long = superblock();
+    long.log_blocks = 4096;
+    assert_eq!(Superblock::decode(&long.encode()).unwrap(), long);
+    long.log_blocks = 4097;
+    let error = Superblock::decode(&long.encode()).unwrap_err().to_string();
+    assert_eq!(error, "found a log length that makes no sense");
+}
+
 /// Corrects the checksum of a superblock.
 fn seal(block: &mut [u8]) {
     block[12..16].fill(0);
