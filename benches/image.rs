@@ -92,8 +92,8 @@ fn filled(len: usize) -> Buf {
 }
 
 /// A new image, with blocks of `lba` bytes.
-fn create(place: &Path, name: &str, lba: u32, checksums: bool) -> PathBuf {
-    let path = place.join(name);
+fn create(place: &Path, lba: u32, checksums: bool) -> PathBuf {
+    let path = place.join("bench.img");
     let profile = Profile::Spec(format!("{PROFILE},lba={lba}"));
     image::create(&path, profile, checksums).expect("an image");
     path
@@ -101,7 +101,7 @@ fn create(place: &Path, name: &str, lba: u32, checksums: bool) -> PathBuf {
 
 /// Bytes per second written to the first eight zones of a new image, one after the other.
 fn zonal_rate(place: &Path, case: &Case, lba: u32, checksums: bool) -> f64 {
-    let path = create(place, "bench.img", lba, checksums);
+    let path = create(place, lba, checksums);
     let mut io = open(&path);
     let mut completions = Vec::new();
     // As in an image in use, there are data in several zones: with very few extents ext4 converts
@@ -183,9 +183,10 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// An image with [`READ_SIZE`] bytes of data.
-fn filled_image(place: &Path, lba: u32, checksums: bool) -> Channel {
-    let mut io = open(&create(place, &format!("{checksums}.img"), lba, checksums));
+/// Bytes per second of random reads of a new image with [`READ_SIZE`] bytes of data.
+fn read_rate(place: &Path, case: &Case, lba: u32, checksums: bool) -> f64 {
+    let path = create(place, lba, checksums);
+    let mut io = open(&path);
     let mut completions = Vec::new();
     for at in (0..READ_SIZE).step_by(1 << 20) {
         io.submit(Nanos(0), Bio::write(Sector(at / 512), filled(1 << 20), 0));
@@ -197,13 +198,9 @@ fn filled_image(place: &Path, lba: u32, checksums: bool) -> Channel {
     while io.outstanding() > 0 {
         io.poll(Nanos(0), &mut completions);
     }
-    assert!(completions.iter().all(|completion| completion.status == Status::Ok));
-    io
-}
-
-/// Bytes per second of random reads.
-fn read_rate(io: &mut Channel, case: &Case, rng: &mut Rng) -> f64 {
-    let mut completions = Vec::new();
+    assert!(completions.drain(..).all(|completion| completion.status == Status::Ok));
+    settle(place);
+    let mut rng = Rng::new(1);
     let blocks = READ_SIZE / case.block as u64;
     let mut done = 0;
     let begun = Instant::now();
@@ -219,33 +216,25 @@ fn read_rate(io: &mut Channel, case: &Case, rng: &mut Rng) -> f64 {
             done += case.block;
         }
     }
-    done as f64 / begun.elapsed().as_secs_f64()
+    let rate = done as f64 / begun.elapsed().as_secs_f64();
+    drop(io);
+    std::fs::remove_file(&path).expect("it is ours");
+    rate
 }
 
 /// The rates with checksums and without, of all pairs.
 fn compare_checksums(place: &Path, load: &Load) -> Vec<(f64, f64)> {
-    let mut rates = Vec::new();
-    let mut rng = Rng::new(1);
-    let mut images =
-        load.read.then(|| [true, false].map(|checksums| filled_image(place, load.lba, checksums)));
-    for round in 0..ROUNDS {
-        let mut rate = |checksums: bool| {
-            settle(place);
-            match &mut images {
-                Some([on, off]) => {
-                    read_rate(if checksums { on } else { off }, &load.case, &mut rng)
-                }
-                None => zonal_rate(place, &load.case, load.lba, checksums),
-            }
-        };
+    let rate = |checksums: bool| {
+        settle(place);
+        let rate = if load.read { read_rate } else { zonal_rate };
+        rate(place, &load.case, load.lba, checksums)
+    };
+    let pair = |round| {
         let first = (round % 2 == 1).then(|| rate(false));
         let with = rate(true);
-        rates.push((with, first.unwrap_or_else(|| rate(false))));
-    }
-    for name in ["true.img", "false.img"].iter().filter(|_| load.read) {
-        std::fs::remove_file(place.join(name)).expect("it is ours");
-    }
-    rates
+        (with, first.unwrap_or_else(|| rate(false)))
+    };
+    (0..ROUNDS).map(pair).collect()
 }
 
 /// Waits until the space of removed files has been discarded.
@@ -303,8 +292,11 @@ fn main() {
     let chosen = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
     let base = std::env::var_os("ZONAL_BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
     let place = tempfile::tempdir_in(base).expect("a directory");
-    println!("{:30} image MB/s  fio MB/s  ratio  middle half   goal", "");
-    for case in CASES.iter().filter(|case| chosen(case.name)) {
+    let cases: Vec<&Case> = CASES.iter().filter(|case| chosen(case.name)).collect();
+    if !cases.is_empty() {
+        println!("{:30} image MB/s  fio MB/s  ratio  middle half   goal", "");
+    }
+    for case in cases {
         print_case(case, &compare(place.path(), case));
     }
     let loads: Vec<&Load> =
