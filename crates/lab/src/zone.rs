@@ -82,7 +82,7 @@ impl SyncChannel {
 
     /// Lets this much time pass, in which the device may finish what it does on its own.
     pub fn pass(&mut self, time: Nanos) {
-        self.now = self.now + time;
+        self.now += time;
     }
 
     /// Runs one step.

@@ -325,7 +325,8 @@ impl Reader<'_> {
         to.batches = batch;
         // Remains of an incomplete batch: the next batch must not be written among them.
         to.clean &= batch == 0 && !(at..log.blocks).any(|index| log.intact(index).is_some());
-        to.unreadable = (0..log.blocks).filter(|&index| log.is_unreadable(index)).count() as u32;
+        let unreadable = (0..log.blocks).filter(|&index| log.is_unreadable(index)).count();
+        to.unreadable = u32::try_from(unreadable).expect("not more than there are blocks");
         for entry in last {
             if self.verify_data(&entry)? {
                 let covered = entry.covered.filter(|_| self.checksums);

@@ -236,7 +236,8 @@ impl Drive {
                 return;
             }
         }
-        if !self.wakes && !(self.waiting.is_empty() && self.stalled.is_empty()) {
+        let waits = !self.waiting.is_empty() || !self.stalled.is_empty();
+        if waits && !self.wakes {
             self.wakes = true;
             self.events.add(self.free_at, Event::Controller);
         }

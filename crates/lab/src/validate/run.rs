@@ -128,7 +128,7 @@ fn manage(load: &Load, spec: DeviceSpec) -> Result<Predicted> {
         let start = channel.now();
         channel.run_step(&Step { op, sector, length: 0 })?;
         latencies.record((channel.now() - start).0, 1);
-        sum = sum + (channel.now() - start);
+        sum += channel.now() - start;
         if op != Op::ZoneReset {
             channel.run_step(&Step { op: Op::ZoneReset, sector, length: 0 })?;
         }
