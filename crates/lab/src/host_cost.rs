@@ -7,8 +7,10 @@
 //! scheduler = 2500    # what an I/O scheduler adds to that
 //! ```
 use anyhow::{Context, Result, bail};
+use std::path::Path;
 use toml_edit::DocumentMut;
 use zonal_blk::Nanos;
+use zonal_fio::text_file;
 use zonal_sim::HostCost;
 
 /// Longest time of a host: a second.
@@ -23,7 +25,7 @@ pub fn load(name: &str) -> Result<HostCost> {
         return Ok(host);
     }
     let known = HostCost::names();
-    let text = std::fs::read_to_string(name)
+    let text = text_file::read_string(Path::new(name))
         .with_context(|| format!("found `{name}`, expected {known} or a file"))?;
     parse(&text).with_context(|| name.to_owned())
 }

@@ -34,7 +34,7 @@ pub struct HostCost {
 /// The named hosts. `docs/models.md` says what they were calibrated to.
 const HOSTS: [(&str, HostCost); 3] = [
     ("spdk", HostCost::new(250, 350, 0, 0)),
-    ("io_uring", HostCost::new(300, 400, 1_700, 2_500)),
+    ("io_uring", HostCost::new(300, 400, 1_700, 3_700)),
     ("libaio", HostCost::new(1_100, 1_000, 2_000, 2_700)),
 ];
 

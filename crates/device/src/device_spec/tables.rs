@@ -290,9 +290,14 @@ pub const ZNS_OPTIONS: &[OptionInfo<ZnsConfig>] = &[
     rate!(channel_rate, "1258MB/s", "on a channel"),
     time!(page_read, "65us", "sensing a page, in all planes"),
     count!(page_spread, "0", "what the slowest page of a cell takes longer to sense, in percent"),
-    time!(page_hit, "0", "access to the page that a die sensed last; 0 to sense it again"),
+    time!(page_hit, "0", "access to the page that was last read from its die; 0 to read it again"),
     flag!(cache_read, "false", "whether a die senses the next page of a read while it sends one"),
     flag!(read_ahead, "false", "whether the drive reads ahead of a sequential stream"),
+    time!(
+        stream_time,
+        "0",
+        "controller, for a read that continues a stream and was not read ahead"
+    ),
     time!(program, "1200us", "programming a unit: planes * cell_pages * page"),
     time!(erase, "3500us", "erasing a block, in all planes"),
     flag!(suspend, "false", "whether reads interrupt a program or an erase"),

@@ -93,12 +93,15 @@ pub struct ZnsConfig {
     pub page_read: Nanos,
     /// What the slowest page of a cell takes longer to sense, in percent.
     pub page_spread: u32,
-    /// Time to access a page that a die sensed last; 0 if it is sensed again.
+    /// Time to access a page that was the last one read from its die; 0 if it is read again.
     pub page_hit: Nanos,
     /// Whether the next page of a read is sensed while one is transferred.
     pub cache_read: bool,
     /// Whether the drive reads ahead of a sequential stream.
     pub read_ahead: bool,
+    /// Extra controller time of a read that continues the last one of its zone and was not read
+    /// ahead.
+    pub stream_time: Nanos,
     /// Time to program a unit.
     pub program: Nanos,
     /// Time to erase a block, in all planes at once.
@@ -167,6 +170,7 @@ impl Default for ZnsConfig {
             page_hit: Nanos(0),
             cache_read: false,
             read_ahead: false,
+            stream_time: Nanos(0),
             program: Nanos(1_200_000),
             erase: Nanos(3_500_000),
             suspend: false,
@@ -271,6 +275,7 @@ impl ZnsConfig {
             ("partial_time", self.partial_time),
             ("send_time", self.send_time),
             ("page_hit", self.page_hit),
+            ("stream_time", self.stream_time),
             ("suspend_step", self.suspend_step),
             ("reset_time", self.reset_time),
             ("page_read", self.page_read),

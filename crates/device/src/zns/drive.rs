@@ -33,6 +33,8 @@ struct Command {
     effect: Effect,
     /// The zone's generation when the command was fetched.
     generation: u32,
+    /// What a read continues.
+    stream: Stream,
     /// Flash operations that it waits for.
     pending_ops: u32,
     /// A write's data are in the buffer.
@@ -136,6 +138,7 @@ impl Drive {
             queue,
             effect: Effect::default(),
             generation: 0,
+            stream: Stream::None,
             pending_ops: 0,
             arrived: false,
         };
@@ -291,11 +294,30 @@ impl Drive {
                 if op == Op::ZoneFinish {
                     self.command(id).generation = self.buffer.zone(zone).generation;
                 }
-                let latency = if op == Op::Read { self.config.latency } else { Nanos(0) };
+                let mut latency = Nanos(0);
+                if op == Op::Read {
+                    latency = self.config.latency;
+                    decided += self.time_of_stream(id, zone, sector, length);
+                }
                 self.events.add(decided + latency, Event::Begin(id));
                 self.occupy_controller(decided);
             }
         }
+    }
+
+    /// Notes what a read continues; returns the controller's extra time for it.
+    fn time_of_stream(
+        &mut self,
+        id: CommandId,
+        zone: ZoneNo,
+        sector: Sector,
+        nr_sectors: u32,
+    ) -> Nanos {
+        let zone_size = self.config.zone_size.to_sectors().0;
+        let from = Sector(sector.0 % zone_size).to_bytes().0;
+        let stream = self.streams.read(zone, from, from + Sector(nr_sectors.into()).to_bytes().0);
+        self.command(id).stream = stream;
+        if stream == Stream::Continued { self.config.stream_time } else { Nanos(0) }
     }
 
     /// In the format with LBAs of 512 bytes, the controller's time for the pages that a write writes
@@ -409,7 +431,7 @@ impl Drive {
         let page = self.config.page.0;
         let mut to = end.min(on_flash);
         let mut rest = 0;
-        match self.streams.read(zone, from, end) {
+        match self.command(id).stream {
             Stream::None => {}
             Stream::Continued => rest = end.next_multiple_of(page).min(on_flash).saturating_sub(to),
             Stream::Ahead => to = from,
@@ -447,7 +469,8 @@ impl Drive {
     }
 
     /// Releases the blocks of the zones that a reset has emptied; they are erased when they are
-    /// written again. A zone that could take more data has the unit in progress programmed first.
+    /// written again. In a zone that could take more data it waits for a program in progress and
+    /// programs what is in the buffer.
     fn release(&mut self, id: CommandId, zones: &[ZoneNo]) {
         let mut end = self.now;
         for &zone in zones {
@@ -455,7 +478,7 @@ impl Drive {
             let sent = self.buffer.reset(zone);
             end += self.config.reset_time + time_of(written, self.config.reset_rate);
             if open && sent > 0 {
-                end += self.config.program;
+                end += Nanos(2 * self.config.program.0);
             }
         }
         self.events.add(end, Event::Released(id));

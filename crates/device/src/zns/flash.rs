@@ -38,8 +38,8 @@ pub(super) enum DieOp {
     Save,
     /// Erase blocks.
     Erase { command: CommandId, blocks: u64 },
-    /// Read pages one after the other and transfer `bytes` of them, and `rest` of the last page unless
-    /// that was sensed before.
+    /// Read pages one after the other and transfer `bytes` of them, and `rest` of the last page; nothing
+    /// of a page that the die read last.
     Read { command: CommandId, first: PageNo, pages: u64, bytes: u64, rest: u64 },
     /// Completes when the operations queued before it are done.
     Barrier { command: CommandId },
@@ -170,7 +170,7 @@ impl Flash {
             let last = d.page.replace((first.0, first.1 + pages.saturating_sub(1)));
             let hit = self.page_hit.filter(|_| last == Some(first));
             let (sensing, bytes) = match hit {
-                Some(hit) => (hit, bytes),
+                Some(hit) => (hit, 0),
                 None => (self.sensing(first, pages), bytes + rest),
             };
             let sensed = now + sensing;

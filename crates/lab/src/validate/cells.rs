@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::path::Path;
 use zonal_fio::job::DataDir;
+use zonal_fio::text_file;
 
 /// The columns, in order.
 pub const COLUMNS: [&str; 10] =
@@ -87,7 +88,7 @@ pub struct Cells {
 /// The file cannot be read, a line is malformed, or there is no cell.
 pub fn read(path: &Path) -> Result<Cells> {
     let name = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("{name}: cannot read"))?;
+    let text = text_file::read_string(path).with_context(|| format!("{name}: cannot read"))?;
     let cells = parse(&text).with_context(|| format!("{name}"))?;
     ensure!(!cells.cells.is_empty(), "{name}: expected at least one cell, found none");
     Ok(cells)

@@ -227,6 +227,12 @@ impl Load {
         }
     }
 
+    /// Whether Linux merges the blocks: segments of an NVMe command meet at the ends of memory pages
+    /// (`virt_boundary_mask`).
+    pub fn merges(&self) -> bool {
+        self.block.is_multiple_of(4096)
+    }
+
     /// Bytes that are in flight at once, at most.
     pub fn bytes_in_flight(&self) -> u64 {
         let depth = match self.kind {

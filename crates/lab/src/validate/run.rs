@@ -85,6 +85,7 @@ fn run_jobs(
         spec: Some(spec.with_written(Written::all())?),
         queue: QueueOptions {
             zone_write: scheduled.then_some(ZoneWrite::Lock),
+            merge: load.merges(),
             ..QueueOptions::default()
         },
         scheduler: Some(if scheduled { "mq-deadline" } else { "none" }.to_owned()),
