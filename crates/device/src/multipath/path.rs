@@ -20,7 +20,8 @@ pub enum PathState {
 /// A path to a device.
 ///
 /// Its hardware queues survive the loss of the transport: commands in flight complete with
-/// [`Status::Transport`] or [`Status::Timeout`] after the state has ceased to be live, and commands
+/// [`Status::Transport`](zonal_blk::Status::Transport) or
+/// [`Status::Timeout`](zonal_blk::Status::Timeout) after the state has ceased to be live, and commands
 /// started while it is not live are handed back without effect.
 pub trait Path: Device {
     /// The current state.
