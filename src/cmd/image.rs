@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use zonal_device::image::{Finding, Profile, Superblock};
 use zonal_host::backend::image::{self, ImageName, OpenError};
+use zonal_host::uuid;
 use zonal_lab::devices;
 use zonal_lab::progress::StepProgress;
 
@@ -71,7 +72,7 @@ pub fn create(args: &CreateArgs) -> Result<ExitCode> {
         io::stdout(),
         "{name}: {}, UUID {}",
         superblock.geometry.summary(),
-        devices::format_uuid(&superblock.uuid)
+        uuid::format(&superblock.uuid)
     )?;
     Ok(ExitCode::SUCCESS)
 }
@@ -126,7 +127,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode> {
     match inspected {
         Ok((superblock, recovered, findings)) => {
             writeln!(out, "{}: {}", path.display(), superblock.geometry.summary())?;
-            writeln!(out, "UUID {}", devices::format_uuid(&superblock.uuid))?;
+            writeln!(out, "UUID {}", uuid::format(&superblock.uuid))?;
             writeln!(out, "generation {}: {}", recovered.generation, recovered.summary())?;
             if !args.data {
                 writeln!(out, "{}", skipped(&superblock))?;

@@ -1,4 +1,4 @@
-//! UUIDs (RFC 9562) of what has no identity of its own.
+//! UUIDs (RFC 9562): random ones, derived ones, and their text.
 use std::io;
 
 /// A UUID of random numbers (RFC 9562 section 5.4, version 4).
@@ -7,13 +7,34 @@ use std::io;
 /// The system has no random numbers.
 pub fn random() -> io::Result<[u8; 16]> {
     let mut uuid = [0; 16];
-    let filled = rustix::rand::getrandom(&mut uuid, rustix::rand::GetRandomFlags::empty())?;
-    if filled < uuid.len() {
-        return Err(io::Error::other("too few random numbers"));
-    }
-    uuid[6] = uuid[6] & 0x0f | 0x40;
+    getrandom::fill(&mut uuid)?;
+    Ok(of_version(4, uuid))
+}
+
+/// A UUID derived from others, in their order (RFC 9562 section 5.8, version 8). Two 64-bit FNV-1a
+/// hashes.
+pub fn derived(from: &[[u8; 16]]) -> [u8; 16] {
+    let hash = |basis: u64| {
+        from.as_flattened()
+            .iter()
+            .fold(basis, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    };
+    let first = hash(0xcbf2_9ce4_8422_2325);
+    let bits = u128::from(first) << 64 | u128::from(hash(first ^ 0x9e37_79b9_7f4a_7c15));
+    of_version(8, bits.to_be_bytes())
+}
+
+/// Sets the version and the variant (RFC 9562 section 4).
+fn of_version(version: u8, mut uuid: [u8; 16]) -> [u8; 16] {
+    uuid[6] = uuid[6] & 0x0f | version << 4;
     uuid[8] = uuid[8] & 0x3f | 0x80;
-    Ok(uuid)
+    uuid
+}
+
+/// A UUID as text (RFC 9562 section 4).
+pub fn format(uuid: &[u8; 16]) -> String {
+    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
 /// The UUID of a text of hexadecimal digits in groups of 8, 4, 4, 4 and 12 (RFC 9562 section 4);
@@ -61,6 +82,16 @@ mod tests {
         ] {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn derived_uuids_depend_on_the_others_and_their_order() {
+        let shown = |uuids: &[[u8; 16]]| format(&derived(uuids));
+        assert_eq!(shown(&[[1; 16], [2; 16]]), shown(&[[1; 16], [2; 16]]));
+        assert_ne!(shown(&[[1; 16], [2; 16]]), shown(&[[2; 16], [1; 16]]));
+        let text = shown(&[[1; 16], [2; 16]]);
+        assert_eq!((text.len(), &text[14..15]), (36, "8"), "version 8: {text}");
+        assert!(matches!(&text[19..20], "8" | "9" | "a" | "b"), "the variant: {text}");
     }
 
     proptest! {

@@ -4,7 +4,7 @@ use super::args::NvmeTcpArgs;
 use anyhow::{Context, Result, ensure};
 use zonal_host::backend::nvme_tcp::check_nqn;
 use zonal_host::uuid;
-use zonal_lab::devices::{AttachedDevice, format_uuid};
+use zonal_lab::devices::AttachedDevice;
 
 /// The identifiers of a subsystem.
 pub struct Identity {
@@ -28,17 +28,17 @@ impl Identity {
         // The subsystem is the same again only if all of its namespaces are.
         let id = match kept.iter().copied().collect::<Option<Vec<_>>>().as_deref() {
             Some([only]) => *only,
-            Some(all) => derived(all),
+            Some(all) => uuid::derived(all),
             None => random()?,
         };
         let nqn = match &options.nqn {
             Some(nqn) => nqn.clone(),
-            None => format!("nqn.2014-08.org.nvmexpress:uuid:{}", format_uuid(&id)),
+            None => format!("nqn.2014-08.org.nvmexpress:uuid:{}", uuid::format(&id)),
         };
         check_nqn("--nqn", &nqn)?;
         let serial = match &options.serial {
             Some(serial) => checked_serial(serial)?,
-            None => format_uuid(&id).replace('-', "")[..20].to_owned(),
+            None => uuid::format(&id).replace('-', "")[..20].to_owned(),
         };
         let uuids = kept.into_iter().map(|kept| kept.map_or_else(random, Ok));
         Ok(Identity { nqn, serial, uuids: uuids.collect::<Result<_>>()? })
@@ -77,36 +77,4 @@ fn checked_serial(serial: &str) -> Result<String> {
         "--serial: found `{serial}`, expected 1 to 20 printable ASCII characters without spaces"
     );
     Ok(serial.to_owned())
-}
-
-/// A UUID derived from those of several namespaces (RFC 9562 section 5.8, version 8). Two 64-bit FNV-1a
-/// hashes.
-fn derived(uuids: &[[u8; 16]]) -> [u8; 16] {
-    let hash = |basis: u64| {
-        uuids
-            .as_flattened()
-            .iter()
-            .fold(basis, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
-    };
-    let first = hash(0xcbf2_9ce4_8422_2325);
-    let bits = u128::from(first) << 64 | u128::from(hash(first ^ 0x9e37_79b9_7f4a_7c15));
-    let mut uuid = bits.to_be_bytes();
-    uuid[6] = uuid[6] & 0x0f | 0x80;
-    uuid[8] = uuid[8] & 0x3f | 0x80;
-    uuid
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn namespaces_make_the_subsystem_and_their_order_counts() {
-        let shown = |uuids: &[[u8; 16]]| format_uuid(&derived(uuids));
-        assert_eq!(shown(&[[1; 16], [2; 16]]), shown(&[[1; 16], [2; 16]]));
-        assert_ne!(shown(&[[1; 16], [2; 16]]), shown(&[[2; 16], [1; 16]]));
-        let text = shown(&[[1; 16], [2; 16]]);
-        assert_eq!((text.len(), &text[14..15]), (36, "8"), "version 8: {text}");
-        assert!(matches!(&text[19..20], "8" | "9" | "a" | "b"), "the variant: {text}");
-    }
 }

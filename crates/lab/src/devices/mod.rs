@@ -3,8 +3,8 @@ mod open;
 
 use anyhow::{Context, Result, bail, ensure};
 pub use open::{
-    OpenDevice, create, format_uuid, is_block_device, is_device, is_external, load, open,
-    open_image, profile_text,
+    OpenDevice, create, is_block_device, is_device, is_external, load, open, open_image,
+    profile_text,
 };
 use std::collections::BTreeMap;
 use std::fmt;

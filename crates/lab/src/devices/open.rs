@@ -195,9 +195,3 @@ pub fn is_device(name: &str) -> bool {
             || name.parse::<ImageName>().is_ok()
             || load(name).is_ok())
 }
-
-/// A UUID as text (RFC 9562 section 4).
-pub fn format_uuid(uuid: &[u8; 16]) -> String {
-    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
-}
