@@ -21,6 +21,7 @@ use std::str::FromStr;
 use zonal_blk::Status;
 
 pub use normal::announce;
+pub use units::date;
 
 /// The contents of a report.
 #[derive(Clone, Debug)]

@@ -164,39 +164,23 @@ const MONTHS: [&str; 12] =
 pub(super) fn ctime(seconds: u64) -> String {
     let (day, second) = (seconds / 86_400, seconds % 86_400);
     let weekday = DAYS[(day % 7) as usize];
-    let (year, day_of_year) = year_of(day);
-    let (month, day_of_month) = month_of(year, day_of_year);
+    let (year, month, day_of_month) = date(day);
+    let month = MONTHS[month as usize - 1];
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{weekday} {month} {day_of_month:2} {hour:02}:{minute:02}:{second:02} {year}")
 }
 
-fn is_leap(year: u64) -> bool {
-    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-}
-
-/// The year of the day `day` days after 1970-01-01, and the days before it in that year.
-fn year_of(day: u64) -> (u64, u64) {
-    // Whole cycles of the calendar first, so that the loop is short for any date.
-    let (mut year, mut left) = (1970 + day / 146_097 * 400, day % 146_097);
-    loop {
-        let length = 365 + u64::from(is_leap(year));
-        if left < length {
-            return (year, left);
-        }
-        left -= length;
-        year += 1;
-    }
-}
-
-/// The name of the month and the day in it, from 1.
-fn month_of(year: u64, day_of_year: u64) -> (&'static str, u64) {
-    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30];
-    let (mut month, mut left) = (0, day_of_year);
-    while month < lengths.len() && left >= lengths[month] {
-        left -= lengths[month];
-        month += 1;
-    }
-    (MONTHS[month], left + 1)
+/// Year, month and day of the day `days` days after 1970-01-01. Counts from 0000-03-01, so that a
+/// leap day is the last of its year.
+pub fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day_of_month = day - (153 * month + 2) / 5 + 1;
+    let january = u64::from(month >= 10);
+    (era * 400 + year + january, if month < 10 { month + 3 } else { month - 9 }, day_of_month)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::fmt::{self, Debug, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::Level;
 use tracing::field::{Field, Visit};
+use zonal_fio::report::date;
 
 /// Most characters of a message or a value.
 const MAX_CHARS: usize = 1024;
@@ -107,19 +108,6 @@ fn timestamp(time: SystemTime) -> String {
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     let millis = since.subsec_millis();
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
-}
-
-/// Year, month and day of the day `days` days after 1970-01-01. Counts from 0000-03-01, so that a
-/// leap day is the last of its year.
-fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day_of_month = day - (153 * month + 2) / 5 + 1;
-    let january = u64::from(month >= 10);
-    (era * 400 + year + january, if month < 10 { month + 3 } else { month - 9 }, day_of_month)
 }
 
 #[cfg(test)]
