@@ -199,20 +199,7 @@ mod tests {
 
     #[test]
     fn an_entry_covers_no_more_data_than_recovery_may_read() {
-        let geometry = ImageGeometry {
-            zones: 2,
-            conventional: 0,
-            zone_size: Sector(1 << 20),
-            zone_capacity: Sector(1 << 20),
-            max_open: 0,
-            max_active: 0,
-            lba: 512,
-            max_sectors: 64,
-            append_max_sectors: 0,
-            nr_queues: 1,
-            queue_depth: 8,
-            rotational: false,
-        };
+        let geometry = ImageGeometry::simple(2, 0, Sector(1 << 20));
         let decoded = |from| {
             let entry = ZoneEntry {
                 zone: ZoneNo(1),

@@ -166,3 +166,24 @@ impl ImageGeometry {
         conventional.max(self.zone_capacity).to_bytes()
     }
 }
+
+#[cfg(test)]
+impl ImageGeometry {
+    /// Blocks of 512 bytes, a queue of depth 8 and no limits, for tests.
+    pub(super) fn simple(zones: u32, conventional: u32, zone_size: Sector) -> Self {
+        ImageGeometry {
+            zones,
+            conventional,
+            zone_size,
+            zone_capacity: zone_size,
+            max_open: 0,
+            max_active: 0,
+            lba: 512,
+            max_sectors: 64,
+            append_max_sectors: 0,
+            nr_queues: 1,
+            queue_depth: 8,
+            rotational: false,
+        }
+    }
+}

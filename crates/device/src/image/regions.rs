@@ -236,21 +236,7 @@ mod tests {
     use std::cell::Cell;
 
     fn superblock() -> Superblock {
-        let zone = Sector(64 * 1024);
-        let geometry = ImageGeometry {
-            zones: 10,
-            conventional: 10,
-            zone_size: zone,
-            zone_capacity: zone,
-            max_open: 0,
-            max_active: 0,
-            lba: 512,
-            max_sectors: 64,
-            append_max_sectors: 0,
-            nr_queues: 1,
-            queue_depth: 8,
-            rotational: false,
-        };
+        let geometry = ImageGeometry::simple(10, 10, Sector(64 * 1024));
         Superblock::new([1; 16], geometry, Profile::Spec("null".to_owned())).unwrap()
     }
 

@@ -297,21 +297,7 @@ mod tests {
 
     /// Slots with 5 pages of checksums.
     fn layout() -> FileLayout {
-        let zone = Sector(5000);
-        let geometry = ImageGeometry {
-            zones: 4,
-            conventional: 1,
-            zone_size: zone,
-            zone_capacity: zone,
-            max_open: 0,
-            max_active: 0,
-            lba: 512,
-            max_sectors: 64,
-            append_max_sectors: 0,
-            nr_queues: 1,
-            queue_depth: 8,
-            rotational: false,
-        };
+        let geometry = ImageGeometry::simple(4, 1, Sector(5000));
         Superblock::new([1; 16], geometry, Profile::Spec("null".to_owned())).unwrap().layout()
     }
 
