@@ -16,8 +16,9 @@ const MAX_LISTED: usize = 64;
 /// How soon a scrub that waits for its rate sees that it is to stop.
 const STOP_INTERVAL: Duration = Duration::from_millis(20);
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum State {
+    #[default]
     Idle,
     Running,
     Stopped,
@@ -36,6 +37,7 @@ impl State {
 }
 
 /// How far a scrub is.
+#[derive(Default)]
 struct Progress {
     state: State,
     rate: u32,
@@ -45,6 +47,7 @@ struct Progress {
     listed: Vec<u64>,
 }
 
+#[derive(Default)]
 struct Shared {
     stop: AtomicBool,
     progress: Mutex<Progress>,
@@ -65,11 +68,7 @@ pub(super) struct Scrubber {
 
 impl Scrubber {
     pub fn new(device: Arc<dyn DeviceControl>) -> Self {
-        let listed = Vec::new();
-        let (state, next) = (State::Idle, Sector(0));
-        let progress = Progress { state, rate: 0, next, bytes: 0, damaged: 0, listed };
-        let shared = Shared { stop: AtomicBool::new(false), progress: Mutex::new(progress) };
-        Scrubber { device, shared: Arc::new(shared), thread: Mutex::new(None) }
+        Scrubber { device, shared: Arc::default(), thread: Mutex::new(None) }
     }
 
     /// Starts a scrub of all data, at up to `rate` MiB/s.
@@ -93,10 +92,7 @@ impl Scrubber {
             let _ = ended.join();
         }
         self.shared.stop.store(false, Ordering::Relaxed);
-        let next = Sector(0);
-        let (bytes, damaged, listed) = (0, 0, Vec::new());
-        let state = State::Running;
-        *self.shared.progress() = Progress { state, rate, next, bytes, damaged, listed };
+        *self.shared.progress() = Progress { state: State::Running, rate, ..Progress::default() };
         let (device, shared) = (Arc::clone(&self.device), Arc::clone(&self.shared));
         let scrub = move || scrub(&*device, &shared, rate);
         let spawned = thread::Builder::new().name("scrub".to_owned()).spawn(scrub);

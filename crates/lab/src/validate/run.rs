@@ -128,8 +128,9 @@ fn manage(load: &Load, spec: DeviceSpec) -> Result<Predicted> {
         channel.pass(SETTLE);
         let start = channel.now();
         channel.run_step(&Step { op, sector, length: 0 })?;
-        latencies.record((channel.now() - start).0, 1);
-        sum += channel.now() - start;
+        let took = channel.now() - start;
+        latencies.record(took.0, 1);
+        sum += took;
         if op != Op::ZoneReset {
             channel.run_step(&Step { op: Op::ZoneReset, sector, length: 0 })?;
         }
