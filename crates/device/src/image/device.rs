@@ -100,6 +100,8 @@ impl Slots {
 pub(super) enum ExecResult {
     /// Nothing: it is complete.
     Done(Status),
+    /// Nothing: its zone does not allow it.
+    Refused(Status),
     /// A transfer of `len` bytes at address `at` of the file; the rest of a read is zeroes.
     Transfer { at: u64, len: u64 },
     /// A commit: it completes when everything completed before is durable.
@@ -325,17 +327,19 @@ impl ImageDevice {
 
     /// Executes a command. `sums` is memory for checksums.
     pub(super) fn execute(&self, request: &mut Request, sums: &mut Vec<u8>) -> ExecResult {
-        let result = match request.op() {
-            Op::Read => return self.read(request.zone(), request.sector(), request.end()),
-            Op::Write | Op::ZoneAppend => return self.write(request, sums),
-            Op::Flush => return ExecResult::Flush,
-            Op::ZoneOpen | Op::ZoneClose => self.apply(request),
-            Op::ZoneFinish | Op::ZoneReset => return self.change(request),
-            Op::ZoneResetAll => return self.reset_all(),
-            Op::Discard => return self.discard(request),
-            Op::WriteZeroes => Err(Status::NotSupported),
-        };
-        ExecResult::Done(result.err().unwrap_or(Status::Ok))
+        match request.op() {
+            Op::Read => self.read(request.zone(), request.sector(), request.end()),
+            Op::Write | Op::ZoneAppend => self.write(request, sums),
+            Op::Flush => ExecResult::Flush,
+            Op::ZoneOpen | Op::ZoneClose => match self.apply(request) {
+                Ok(()) => ExecResult::Done(Status::Ok),
+                Err(status) => ExecResult::Refused(status),
+            },
+            Op::ZoneFinish | Op::ZoneReset => self.change(request),
+            Op::ZoneResetAll => self.reset_all(),
+            Op::Discard => self.discard(request),
+            Op::WriteZeroes => ExecResult::Done(Status::NotSupported),
+        }
     }
 
     /// Applies a command to the zones; its data are transferred afterwards.
@@ -347,7 +351,7 @@ impl ImageDevice {
     /// The address of a range of one zone in the file.
     pub(super) fn read(&self, zone: ZoneNo, sector: Sector, end: Sector) -> ExecResult {
         if let Err(status) = self.zones.check_read(zone) {
-            return ExecResult::Done(status);
+            return ExecResult::Refused(status);
         }
         let range = self.offset_in_zone(zone, sector)..self.offset_in_zone(zone, end);
         let (at, len) = self.locate(&self.tail(zone), zone, &range);
@@ -386,7 +390,7 @@ impl ImageDevice {
         }
         self.used.store(true, Ordering::Relaxed);
         if let Err(status) = self.apply(request) {
-            return ExecResult::Done(status);
+            return ExecResult::Refused(status);
         }
         let from = self.offset_in_zone(zone, request.sector());
         let end = self.offset_in_zone(zone, request.end());
@@ -456,7 +460,7 @@ impl ImageDevice {
             return ExecResult::Retry;
         }
         if let Err(status) = self.apply(request) {
-            return ExecResult::Done(status);
+            return ExecResult::Refused(status);
         }
         let slot = match self.slot_of(&mut tail) {
             Ok(slot) => slot,
@@ -656,7 +660,7 @@ impl ImageDevice {
         }
         let before = (tail.done, tail.finished);
         if let Err(status) = self.apply(request) {
-            return ExecResult::Done(status);
+            return ExecResult::Refused(status);
         }
         if finish {
             tail.finished = true;
@@ -733,7 +737,7 @@ impl ImageDevice {
         let zone = request.zone();
         let mut tail = self.tail(zone);
         if let Err(status) = self.apply(request) {
-            return ExecResult::Done(status);
+            return ExecResult::Refused(status);
         }
         let Some(slot) = tail.slot else { return ExecResult::Done(Status::Ok) };
         let range = self.range_in_zone(request);

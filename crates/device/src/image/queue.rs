@@ -30,6 +30,8 @@ enum CommandStage {
     Flush,
     /// Complete.
     Complete(Status),
+    /// Complete: its zone does not allow it.
+    Refused(Status),
 }
 
 /// A command of the queue.
@@ -154,6 +156,7 @@ impl ImageQueue {
         self.sums = sums;
         match result {
             ExecResult::Done(status) => self.set_stage(tag, CommandStage::Complete(status)),
+            ExecResult::Refused(status) => self.set_stage(tag, CommandStage::Refused(status)),
             ExecResult::Flush => self.set_stage(tag, CommandStage::Flush),
             ExecResult::Retry => self.later.push(tag),
             ExecResult::Failed(status) => self.moved(tag, Some(status), (0, 0)),
@@ -164,6 +167,7 @@ impl ImageQueue {
     fn complete_read(&mut self, tag: Tag, result: ReadResult) {
         match result {
             ReadResult::Done(status) => self.set_stage(tag, CommandStage::Complete(status)),
+            ReadResult::Refused(status) => self.set_stage(tag, CommandStage::Refused(status)),
             ReadResult::Retry => self.later.push(tag),
         }
     }
@@ -293,12 +297,15 @@ impl ImageQueue {
             if command.stage == CommandStage::Flush {
                 command.stage = CommandStage::Complete(flushed);
             }
-            let (CommandStage::Complete(status), false) = (command.stage, command.timed) else {
+            if command.timed {
                 return true;
-            };
-            let mut command = slot.take().expect("it is there");
-            command.request.set_status(status);
-            done.push(command.request);
+            }
+            match command.stage {
+                CommandStage::Complete(status) => command.request.set_status(status),
+                CommandStage::Refused(status) => command.request.refuse(status),
+                _ => return true,
+            }
+            done.push(slot.take().expect("it is there").request);
             false
         });
     }
@@ -327,7 +334,9 @@ impl HwQueue for ImageQueue {
     fn next_event(&self) -> Wake {
         let waits_for_model = |tag: &Tag| {
             let command = self.commands[usize::from(tag.0)].as_ref();
-            command.is_some_and(|command| matches!(command.stage, CommandStage::Complete(_)))
+            command.is_some_and(|command| {
+                matches!(command.stage, CommandStage::Complete(_) | CommandStage::Refused(_))
+            })
         };
         if !self.pending.is_empty() || !self.completing.iter().all(waits_for_model) {
             return Wake::Now;

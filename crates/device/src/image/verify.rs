@@ -24,6 +24,8 @@ const MAX_LISTED: usize = 100;
 pub(super) enum ReadResult {
     /// The data are in the buffers, or why they are not.
     Done(Status),
+    /// The zone does not allow it.
+    Refused(Status),
     /// A block is being overwritten: to be executed again.
     Retry,
 }
@@ -74,6 +76,7 @@ impl ImageDevice {
         let end = sector + Sector(buf.len() as u64 / 512);
         let (at, len) = match self.read(self.zone_of(sector), sector, end) {
             ExecResult::Transfer { at, len } => (at, len),
+            ExecResult::Refused(status) => return ReadResult::Refused(status),
             ExecResult::Done(status) | ExecResult::Failed(status) => {
                 return ReadResult::Done(status);
             }

@@ -1,7 +1,11 @@
-//! A full file system: the write fails, the image stays intact.
+//! Commands that fail, for want of space or because of their zone: the image stays intact.
 use crate::medium::Medium;
 use crate::model::{channel, open};
-use zonal_blk::{Bio, Buf, Channel, Nanos, Op, Sector, Status, ZoneCondition, ZoneNo};
+use std::sync::Arc;
+use zonal_blk::{
+    Bio, Buf, Channel, Completion, Nanos, Op, Queue, QueueOptions, Sector, Status, ZoneCondition,
+    ZoneNo, ZoneWrite,
+};
 use zonal_device::image::{ImageDevice, ImageGeometry, Profile, Superblock};
 
 fn medium() -> Medium {
@@ -26,12 +30,16 @@ fn medium() -> Medium {
 }
 
 fn run(io: &mut Channel, bio: Bio) -> Status {
+    complete(io, bio).status
+}
+
+fn complete(io: &mut Channel, bio: Bio) -> Completion {
     io.submit(Nanos(0), bio);
     let mut completions = Vec::new();
     while io.outstanding() > 0 {
         io.poll(Nanos(0), &mut completions);
     }
-    completions[0].status
+    completions.pop().unwrap()
 }
 
 fn write(io: &mut Channel, sector: u64, nr_sectors: usize) -> Status {
@@ -92,4 +100,28 @@ fn when_the_metadata_cannot_be_written_everything_that_promises_fails() {
     drop(io);
     drop(device);
     assert!(open(&medium).is_ok(), "opened again, it is as after a loss of power");
+}
+
+#[test]
+fn a_command_that_its_zone_does_not_allow_is_refused_and_one_that_the_file_fails_is_not() {
+    let medium = medium();
+    let device = open(&medium).unwrap();
+    let options = QueueOptions { zone_write: Some(ZoneWrite::Off), ..QueueOptions::default() };
+    let mut io = Queue::attach(Arc::clone(&device) as _, options).unwrap().channel().unwrap();
+    let write = |sector| Bio::write(Sector(sector), Buf::zeroed(4096), 0);
+    let mut refused = |bio| {
+        let Completion { status, refused, .. } = complete(&mut io, bio);
+        (status, refused)
+    };
+    assert_eq!(refused(write(0)), (Status::Ok, false));
+    assert_eq!(refused(write(16)), (Status::IoError, true), "not at the write pointer");
+    medium.set_full(1);
+    assert_eq!(refused(write(8)), (Status::NoSpace, false));
+    medium.set_full(0);
+    assert_eq!(refused(Bio::new(Op::ZoneFinish, Sector(64), 0, 0)), (Status::Ok, false));
+    assert_eq!(refused(Bio::new(Op::ZoneOpen, Sector(64), 0, 0)), (Status::IoError, true));
+    device.zones().set_condition(ZoneNo(2), ZoneCondition::Offline, || ()).unwrap();
+    assert_eq!(refused(Bio::read(Sector(128), 8, 0)), (Status::Offline, true));
+    medium.set_fuse(0);
+    assert_eq!(refused(Bio::new(Op::ZoneReset, Sector(0), 0, 0)), (Status::IoError, false));
 }
