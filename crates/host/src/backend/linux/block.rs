@@ -2,17 +2,18 @@
 //! by ioctl (include/uapi/linux/blkzoned.h, Linux 6.12).
 //!
 //! The ioctls block until the device is done. io_uring has no zone management.
-use super::queue::{Commands, data_len};
+use super::queue::{Commands, Failure, data_len};
 use crate::blk_zone::BlkZone;
 use crate::poll::fixed_buffers::FixedBuffers;
 use io_uring::{cqueue, opcode, squeue, types};
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-use zonal_blk::{BioFlags, Limits, Op, Request, Sector, Status};
+use zonal_blk::{BioFlags, Limits, Op, Request, Sector, Status, Zone, ZoneCondition, ZoneKind};
 
 /// Flags of a write, which with FUA is durable when it completes.
 fn durability(request: &Request) -> i32 {
@@ -37,6 +38,25 @@ impl BlockCommands {
         let managed = manage_zones(&self.file, request.op(), start, len);
         managed.map_or_else(Status::from, |()| Status::Ok)
     }
+
+    /// Whether a write failed with an I/O error because of its zone. The kernel has no error of its
+    /// own for that, so the zone is asked.
+    fn is_zone_error(&self, request: &Request, status: Status) -> bool {
+        if status != Status::IoError || request.op() != Op::Write || self.limits.nr_zones == 0 {
+            return false;
+        }
+        let start = self.limits.zone_start(request.zone());
+        let report = report_zones(&self.file, start, 1).unwrap_or_default();
+        let zone = report.first().and_then(BlkZone::zone);
+        zone.is_some_and(|zone| forbids(&zone, &(request.sector()..=request.end())))
+    }
+}
+
+/// Whether a zone, as a failed write of `range` left it, does not allow that write. A medium that
+/// fails leaves the write pointer at the start of the write or behind what was written.
+fn forbids(zone: &Zone, range: &RangeInclusive<Sector>) -> bool {
+    let is_gone = matches!(zone.cond, ZoneCondition::ReadOnly | ZoneCondition::Offline);
+    zone.kind == ZoneKind::SequentialRequired && (is_gone || !range.contains(&zone.wp))
 }
 
 // SAFETY: the file is held open, and reads and writes are of the `data_len` bytes at `data`.
@@ -81,9 +101,12 @@ unsafe impl Commands for BlockCommands {
         Some([register, transfer.flags(squeue::Flags::IO_HARDLINK), unregister])
     }
 
-    fn result(&self, completion: &cqueue::Entry) -> Result<u64, Status> {
+    fn result(&self, request: &Request, completion: &cqueue::Entry) -> Result<u64, Failure> {
         let result = completion.result();
-        u64::try_from(result).map_err(|_| Status::from_errno(-result))
+        u64::try_from(result).map_err(|_| {
+            let status = Status::from_errno(result.wrapping_neg());
+            Failure { status, zone_error: self.is_zone_error(request, status) }
+        })
     }
 
     /// The result is the number of bytes transferred.
@@ -161,4 +184,32 @@ fn manage_zones(file: &File, op: Op, start: Sector, len: Sector) -> io::Result<(
         libc::ioctl(file.as_raw_fd(), request, std::ptr::from_ref(&range).cast::<c_void>())
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_is_to_blame_unless_its_write_pointer_is_where_the_write_failed() {
+        let zone = Zone {
+            start: Sector(0),
+            len: Sector(64),
+            capacity: Sector(64),
+            wp: Sector(16),
+            kind: ZoneKind::SequentialRequired,
+            cond: ZoneCondition::ImplicitOpen,
+        };
+        let write = |first: u64| Sector(first)..=Sector(first + 8);
+        for (first, expected) in [(0, true), (8, false), (12, false), (16, false), (24, true)] {
+            assert_eq!(forbids(&zone, &write(first)), expected, "a write of sector {first}");
+        }
+        for cond in [ZoneCondition::ReadOnly, ZoneCondition::Offline] {
+            assert!(forbids(&Zone { cond, wp: Sector(64), ..zone }, &write(56)), "{cond:?}");
+        }
+        let full = Zone { cond: ZoneCondition::Full, wp: Sector(64), ..zone };
+        assert!(forbids(&full, &write(0)));
+        let kind = ZoneKind::Conventional;
+        assert!(!forbids(&Zone { kind, cond: ZoneCondition::NotWritePointer, ..full }, &write(0)));
+    }
 }

@@ -8,6 +8,7 @@
 //!
 //! Completions may come in any order. The transfer is complete when all three are: only then do the
 //! pages belong to their owner again.
+use super::queue::Failure;
 use zonal_blk::Status;
 
 /// The commands, in order.
@@ -29,7 +30,7 @@ impl Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// With the result of its command.
-    Transferred(Result<u64, Status>),
+    Transferred(Result<u64, Failure>),
     /// The kernel did not register the pages, or the device cannot take data with their alignment.
     /// Nothing was transferred.
     Refused,
@@ -40,7 +41,7 @@ pub(super) enum Outcome {
 pub(super) struct Chain {
     completed: u8,
     refused: bool,
-    transferred: Option<Result<u64, Status>>,
+    transferred: Option<Result<u64, Failure>>,
 }
 
 impl Chain {
@@ -48,7 +49,7 @@ impl Chain {
     ///
     /// # Panics
     /// If there are more completions than commands.
-    pub fn on_completion(&mut self, step: Step, result: Result<u64, Status>) -> Option<Outcome> {
+    pub fn on_completion(&mut self, step: Step, result: Result<u64, Failure>) -> Option<Outcome> {
         match step {
             Step::Register => self.refused = result.is_err(),
             Step::Transfer => self.transferred = Some(result),
@@ -62,7 +63,7 @@ impl Chain {
         }
         Some(match self.transferred.expect("each has completed once") {
             _ if self.refused => Outcome::Refused,
-            Err(Status::Invalid) => Outcome::Refused,
+            Err(Failure { status: Status::Invalid, .. }) => Outcome::Refused,
             result => Outcome::Transferred(result),
         })
     }
@@ -75,7 +76,8 @@ mod tests {
 
     #[test]
     fn transfer_is_complete_after_all_commands_in_any_order() {
-        let cancelled = Err(Status::IoError);
+        let failed = |status: Status| Err(Failure::from(status));
+        let cancelled = failed(Status::IoError);
         for order in [
             [Register, Transfer, Unregister],
             [Register, Unregister, Transfer],
@@ -87,9 +89,9 @@ mod tests {
             for (registered, transferred, expected) in [
                 (Ok(0), Ok(4096), Outcome::Transferred(Ok(4096))),
                 (Ok(0), Ok(512), Outcome::Transferred(Ok(512))),
-                (Ok(0), Err(Status::Medium), Outcome::Transferred(Err(Status::Medium))),
-                (Ok(0), Err(Status::Invalid), Outcome::Refused),
-                (Err(Status::NotSupported), cancelled, Outcome::Refused),
+                (Ok(0), failed(Status::Medium), Outcome::Transferred(failed(Status::Medium))),
+                (Ok(0), failed(Status::Invalid), Outcome::Refused),
+                (failed(Status::NotSupported), cancelled, Outcome::Refused),
             ] {
                 let mut chain = Chain::default();
                 let last = if registered.is_ok() { Ok(0) } else { cancelled };

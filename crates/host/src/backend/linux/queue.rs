@@ -25,6 +25,21 @@ struct InFlight {
     refused: bool,
 }
 
+/// How a command failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub status: Status,
+    /// The command's zone does not allow it: see [`Request::refuse`].
+    pub zone_error: bool,
+}
+
+impl From<Status> for Failure {
+    /// A failure that is not the zone's.
+    fn from(status: Status) -> Self {
+        Failure { status, zone_error: false }
+    }
+}
+
 /// What requests become, and what completions mean.
 ///
 /// # Safety
@@ -52,11 +67,11 @@ pub(super) unsafe trait Commands: Send {
     /// command.
     fn start_external(&self, request: &Request, index: u16) -> Option<[Self::Entry; 3]>;
 
-    /// The result of a command.
+    /// The result of a command for a request.
     ///
     /// # Errors
     /// How it failed.
-    fn result(&self, completion: &Self::Cqe) -> Result<u64, Status>;
+    fn result(&self, request: &Request, completion: &Self::Cqe) -> Result<u64, Failure>;
 
     /// Completes a request whose command had this result.
     fn finish(&self, request: &mut Request, result: u64) -> Status;
@@ -148,7 +163,7 @@ impl<C: Commands> Queue<C> {
         let user_data = cqueue::EntryMarker::user_data(completion);
         let tag = Tag((user_data & u64::from(u16::MAX)) as u16);
         let mut entry = self.in_flight.remove(tag).expect("the command was in flight");
-        let mut result = self.commands.result(completion);
+        let mut result = self.commands.result(&entry.request, completion);
         if let Some(chain) = &mut entry.chain {
             let step = Step::ALL[usize::try_from(user_data >> 16).expect("the number of a step")];
             result = match chain.on_completion(step, result) {
@@ -161,7 +176,11 @@ impl<C: Commands> Queue<C> {
             };
         }
         let mut status = match result {
-            Err(status) => status,
+            Err(Failure { status, zone_error: true }) if !entry.preflush => {
+                entry.request.refuse(status);
+                return self.completed.push(entry.request);
+            }
+            Err(failure) => failure.status,
             Ok(_) if std::mem::take(&mut entry.preflush) => return self.issue(entry),
             Ok(result) => self.commands.finish(&mut entry.request, result),
         };
@@ -192,7 +211,7 @@ pub(super) fn data_len(request: &Request) -> u32 {
 /// Where a request's data are, in one piece; null if it has none.
 ///
 /// # Errors
-/// An external buffer cannot be copied.
+/// There is no memory for a copy, or an external buffer cannot be copied.
 fn data(entry: &mut InFlight) -> Result<*mut u8, Status> {
     let request = &mut entry.request;
     let len = data_len(request);
@@ -209,7 +228,7 @@ fn data(entry: &mut InFlight) -> Result<*mut u8, Status> {
     if segments == 1 && !start.is_null() {
         return Ok(start);
     }
-    let bounce = entry.bounce.insert(Buf::zeroed(len as usize));
+    let bounce = entry.bounce.insert(Buf::try_zeroed(len as usize).ok_or(Status::Again)?);
     if request.op() != Op::Read {
         gather(request, bounce)?;
     }

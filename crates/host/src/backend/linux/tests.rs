@@ -1,10 +1,10 @@
 //! Queues of both kinds, over plain files.
 use super::block::BlockCommands;
 use super::passthrough::testing;
-use super::queue::{Commands, Queue};
+use super::queue::{Commands, Failure, Queue};
 use crate::poll::fixed_buffers::{FixedBuffers, RegisterBuffer};
 use crate::poll::uring::Uring;
-use io_uring::{opcode, squeue, types};
+use io_uring::{cqueue, opcode, squeue, types};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use zonal_blk::{
     Bio, BioFlags, Buf, Completion, Device, ExternalBuf, ExternalMemory, HwQueue, Limits, Nanos,
-    Op, QueueOptions, Sector, Status, Zone, ZoneNo,
+    Op, QueueOptions, Request, Sector, Status, Zone, ZoneNo,
 };
 
 /// The limits of 1 MiB without zones.
@@ -182,6 +182,51 @@ fn reads_beyond_the_end_of_a_file_fail() {
     let read = vec![bio(0, Op::Read, 0, Some(Buf::zeroed(4096)))];
     let Some(read) = run(&file, commands, read) else { return };
     assert_eq!(read[0].status, Status::IoError);
+}
+
+/// Commands of which each that fails does so because of its zone.
+struct ZoneErrors(BlockCommands);
+
+// SAFETY: the commands are those of `BlockCommands`.
+unsafe impl Commands for ZoneErrors {
+    type Entry = squeue::Entry;
+    type Cqe = cqueue::Entry;
+
+    fn flush(&self) -> squeue::Entry {
+        self.0.flush()
+    }
+
+    fn start(&self, request: &Request, data: *mut u8) -> Result<squeue::Entry, Status> {
+        self.0.start(request, data)
+    }
+
+    fn start_external(&self, _: &Request, _: u16) -> Option<[squeue::Entry; 3]> {
+        None
+    }
+
+    fn result(&self, request: &Request, completion: &cqueue::Entry) -> Result<u64, Failure> {
+        let result = self.0.result(request, completion);
+        result.map_err(|failure| Failure { zone_error: true, ..failure })
+    }
+
+    fn finish(&self, request: &mut Request, result: u64) -> Status {
+        self.0.finish(request, result)
+    }
+}
+
+#[test]
+fn a_command_is_refused_if_its_zone_does_not_allow_it() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let file = Arc::new(File::open(file.path()).expect("it can be read"));
+    let refused = |commands: Option<Vec<Completion>>| {
+        commands.map(|done| (done[0].status == Status::Ok, done[0].refused))
+    };
+    let write = || vec![bio(0, Op::Write, 0, Some(Buf::zeroed(4096)))];
+    let zones = run(&file, |file| ZoneErrors(BlockCommands { file, limits: LIMITS }), write());
+    let Some(found) = refused(zones) else { return };
+    assert_eq!(found, (false, true));
+    let plain = run(&file, |file| BlockCommands { file, limits: LIMITS }, write());
+    assert_eq!(refused(plain), Some((false, false)));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Submission entries have 128 bytes, for the command, and completions 32, for the 64-bit result of
 //! a zone append: where its data are.
 use super::abi::{URING_CMD_IO, UringCmd};
-use crate::backend::linux::queue::{Commands, data_len};
+use crate::backend::linux::queue::{Commands, Failure, data_len};
 use crate::poll::fixed_buffers::FixedBuffers;
 use io_uring::{cqueue, opcode, squeue, types};
 use std::fs::File;
@@ -65,7 +65,7 @@ unsafe impl Commands for NvmeCommands {
         Some([register.into(), transfer, unregister.into()])
     }
 
-    fn result(&self, completion: &cqueue::Entry32) -> Result<u64, Status> {
+    fn result(&self, _: &Request, completion: &cqueue::Entry32) -> Result<u64, Failure> {
         status_of(completion.result()).map(|()| completion.big_cqe()[0])
     }
 
@@ -83,15 +83,15 @@ unsafe impl Commands for NvmeCommands {
 
 /// The result of a command: the status field of its completion queue entry, or a negative error
 /// number.
-fn status_of(result: i32) -> Result<(), Status> {
+fn status_of(result: i32) -> Result<(), Failure> {
     match (u16::try_from(result), result.wrapping_neg()) {
         (Ok(status), _) => match NvmeStatus(status).to_blk_status() {
             Status::Ok => Ok(()),
-            status => Err(status),
+            blk => Err(Failure { status: blk, zone_error: NvmeStatus(status).is_zone_error() }),
         },
         // The driver cancelled the command, as when it resets the controller.
-        (_, libc::EINTR) => Err(Status::Transport),
-        (_, errno) => Err(Status::from_errno(errno)),
+        (_, libc::EINTR) => Err(Status::Transport.into()),
+        (_, errno) => Err(Status::from_errno(errno).into()),
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
         let too_many = NvmeStatus::TOO_MANY_OPEN.do_not_retry();
         for (result, expected) in [
             (i32::from(too_many.0), Status::ZoneOpenResource),
-            (i32::from(NvmeStatus::ZONE_INVALID_WRITE.0), Status::IoError),
+            (i32::from(NvmeStatus::WRITE_FAULT.0), Status::Medium),
             (i32::from(NvmeStatus::ABORTED_BY_HOST.0), Status::Transport),
             (-libc::EINTR, Status::Transport),
             (-libc::ENODEV, Status::Offline),
@@ -129,7 +129,10 @@ mod tests {
             (0x1_0000, Status::IoError),
             (i32::MIN, Status::IoError),
         ] {
-            assert_eq!(status_of(result), Err(expected), "{result}");
+            assert_eq!(status_of(result), Err(expected.into()), "{result}");
         }
+        let refused = Failure { status: Status::IoError, zone_error: true };
+        let out_of_order = NvmeStatus::ZONE_INVALID_WRITE.do_not_retry();
+        assert_eq!(status_of(out_of_order.0.into()), Err(refused));
     }
 }
