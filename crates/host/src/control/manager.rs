@@ -3,6 +3,7 @@ use super::attributes;
 use super::command::{Command, ZoneChange};
 use super::metrics;
 use super::scrub::Scrubber;
+use super::snapshot::Snapshot;
 use crate::frontend::zonefs::ZoneFs;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub struct DeviceManager {
     devices: Vec<ManagedDevice>,
     /// One for each device.
     scrubbers: Vec<Scrubber>,
+    /// One for each device.
+    snapshots: Vec<Snapshot>,
     exports: Vec<String>,
 }
 
@@ -38,11 +41,17 @@ impl DeviceManager {
     pub fn new(devices: Vec<ManagedDevice>, exports: Vec<String>) -> Self {
         let scrubber = |managed: &ManagedDevice| Scrubber::new(Arc::clone(&managed.device) as _);
         let scrubbers = devices.iter().map(scrubber).collect();
-        DeviceManager { devices, scrubbers, exports }
+        let snapshots = devices.iter().map(|_| Snapshot::default()).collect();
+        DeviceManager { devices, scrubbers, snapshots, exports }
     }
 
     pub(super) fn devices(&self) -> &[ManagedDevice] {
         &self.devices
+    }
+
+    /// One for each device.
+    pub(super) fn snapshots(&self) -> &[Snapshot] {
+        &self.snapshots
     }
 
     /// Executes a command on a device, counted from 1.

@@ -3,13 +3,13 @@
 //! Names end in their unit, and those of counters in `_total`.
 use super::http::{HttpServer, Limits, Page, Route};
 use super::manager::{DeviceManager, ManagedDevice};
+use super::snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use zonal_blk::{IoStat, ZoneNo};
-use zonal_device::control::DeviceControl;
+use zonal_blk::IoStat;
 
 /// The media type of the format.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
@@ -60,13 +60,20 @@ const EVENTS: (&str, &str, &str) =
     ("zonal_device_events_total", "counter", "Events in the device.");
 const BUSY: (&str, &str, &str) =
     ("zonal_device_busy_seconds_total", "counter", "Time that parts of the device were busy.");
+const OWED: (&str, &str, &str) = (
+    "zonal_device_answer_overdue_seconds",
+    "gauge",
+    "Time that the device has not answered for: zones and events are those of before.",
+);
 const FAULTS: (&str, &str, &str) =
     ("zonal_fault_hits_total", "counter", "Requests that a fault rule applied to.");
 
-/// All metrics.
+/// All metrics. A device that waits is waited for only briefly: see [`Snapshot`].
 pub(super) fn text(manager: &DeviceManager) -> String {
     let mut samples = Samples::default();
-    manager.devices().iter().for_each(|device| of_device(device, &mut samples));
+    let devices = || manager.devices().iter().zip(manager.snapshots());
+    devices().for_each(|(device, snapshot)| snapshot.ask(device));
+    devices().for_each(|(device, snapshot)| of_device(device, snapshot, &mut samples));
     let mut text = String::new();
     for (name, (kind, help, lines)) in samples.by_name {
         // Writing to a string does not fail.
@@ -75,7 +82,7 @@ pub(super) fn text(manager: &DeviceManager) -> String {
     text
 }
 
-fn of_device(managed: &ManagedDevice, samples: &mut Samples) {
+fn of_device(managed: &ManagedDevice, snapshot: &Snapshot, samples: &mut Samples) {
     let ManagedDevice { name, description, queue, device, files } = managed;
     let name = ("device", name.as_str());
     let scheduler = queue.scheduler();
@@ -109,16 +116,11 @@ fn of_device(managed: &ManagedDevice, samples: &mut Samples) {
     }
     samples.add(MERGES, &[name], merges as f64);
     samples.add(WAITED, &[name], waited as f64 / 1e9);
-    let mut zones = Vec::new();
-    if queue.report_zones(ZoneNo(0), queue.limits().nr_zones as usize, &mut zones).is_ok() {
-        let mut conditions: BTreeMap<String, u32> = BTreeMap::new();
-        for zone in &zones {
-            *conditions.entry(format!("{:?}", zone.cond)).or_default() += 1;
-        }
-        for (condition, count) in conditions {
-            samples.add(ZONES, &[name, ("condition", &condition)], f64::from(count));
-        }
+    let (answer, overdue) = snapshot.answer();
+    for (condition, &count) in &answer.zones {
+        samples.add(ZONES, &[name, ("condition", condition)], f64::from(count));
     }
+    samples.add(OWED, &[name], overdue.as_secs_f64());
     if let Some(files) = files {
         samples.add(FILES, &[name], f64::from(files.open_for_writing()));
     }
@@ -135,11 +137,10 @@ fn of_device(managed: &ManagedDevice, samples: &mut Samples) {
             samples.add(SCHEDULER, &labels, count as f64);
         }
     }
-    let activity = device.stats();
-    for (event, count) in activity.counts {
+    for &(event, count) in &answer.stats.counts {
         samples.add(EVENTS, &[name, ("event", event)], count as f64);
     }
-    for (part, time) in activity.times {
+    for &(part, time) in &answer.stats.times {
         samples.add(BUSY, &[name, ("part", part)], time.0 as f64 / 1e9);
     }
     for (rule, hits) in device.rules() {
@@ -164,5 +165,70 @@ impl MetricsServer {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.0.address()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{self, Receiver};
+    use std::sync::{Mutex, PoisonError};
+    use zonal_blk::{Device, HwQueue, Limits, Queue, QueueOptions, Status, Zone, ZoneNo};
+    use zonal_device::control::DeviceControl;
+    use zonal_device::inject::InjectDevice;
+    use zonal_device::{NullConfig, NullDevice};
+
+    /// A device that reports its zones when it is told to.
+    struct Slow {
+        device: Arc<NullDevice>,
+        told: Mutex<Option<Receiver<()>>>,
+    }
+
+    impl Device for Slow {
+        fn limits(&self) -> &Limits {
+            self.device.limits()
+        }
+
+        fn report_zones(&self, at: ZoneNo, max: usize, to: &mut Vec<Zone>) -> Result<(), Status> {
+            if let Some(told) = &*self.told.lock().unwrap_or_else(PoisonError::into_inner) {
+                let _ = told.recv();
+            }
+            self.device.report_zones(at, max, to)
+        }
+
+        fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
+            Arc::clone(&self.device).open_queue()
+        }
+    }
+
+    impl DeviceControl for Slow {}
+
+    #[test]
+    fn a_device_that_waits_delays_one_page_and_no_other() {
+        let config = NullConfig { zones: 4, ..NullConfig::default() };
+        let device = Arc::new(NullDevice::new(&config).expect("a device"));
+        let device = Arc::new(Slow { device, told: Mutex::new(None) });
+        let inject = Arc::new(InjectDevice::new(Arc::clone(&device) as _, 1));
+        let queue = Queue::attach(Arc::clone(&inject) as _, QueueOptions::default());
+        let managed = ManagedDevice {
+            name: "a".to_owned(),
+            description: String::new(),
+            queue: queue.expect("a queue"),
+            device: inject,
+            files: None,
+        };
+        let manager = DeviceManager::new(vec![managed], Vec::new());
+        let zones = "zonal_zones{device=\"a\",condition=\"Empty\"} 4\n";
+        let answered = "zonal_device_answer_overdue_seconds{device=\"a\"} 0\n";
+        let page = text(&manager);
+        assert!(page.contains(zones) && page.contains(answered), "{page}");
+        let (tell, told) = mpsc::channel();
+        *device.told.lock().expect("nobody panics") = Some(told);
+        for _ in 0..3 {
+            let page = text(&manager);
+            assert!(page.contains(zones) && !page.contains(answered), "{page}");
+        }
+        drop(tell);
+        while !text(&manager).contains(answered) {}
     }
 }

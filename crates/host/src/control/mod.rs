@@ -7,6 +7,7 @@
 //!                    attributes       reads and sets the attributes of a queue
 //!                    scrub            compares a device's data with their checksums
 //!  Prometheus -> MetricsServer    counters as text
+//!                  snapshot         what a device has said last about its zones and events
 //!                  http             paths and pages, for clients that are not trusted
 //!
 //!  tracing ----> log              lines on standard error
@@ -21,6 +22,7 @@ pub mod log;
 mod manager;
 mod metrics;
 mod scrub;
+mod snapshot;
 mod socket;
 
 pub use command::{Command, CommandError};
