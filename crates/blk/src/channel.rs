@@ -243,7 +243,9 @@ impl Channel {
             return;
         }
         if split::needs_split(&self.limits, &bio) {
-            let parts = split::parts(&self.limits, &bio);
+            let Some(parts) = split::parts(&self.limits, &bio) else {
+                return self.end(bio, Status::Again);
+            };
             let count = u32::try_from(parts.len()).expect("a bio has fewer parts than sectors");
             let parent = self.parents.insert(bio, count);
             for part in parts {
@@ -256,7 +258,7 @@ impl Channel {
         }
     }
 
-    /// Completes a bio that failed the check.
+    /// Completes a bio that does not enter the layer.
     fn end(&mut self, bio: Bio, status: Status) {
         let Bio { user_data, sector, buf, .. } = bio;
         self.ended.push(Completion { user_data, status, refused: true, sector, buf });

@@ -139,8 +139,8 @@ pub(crate) fn max_len_at(limits: &Limits, op: Op, sector: Sector, len: u32) -> u
 /// Splits a checked bio. The parts of a read have buffers of their own, copied back when they
 /// complete; the parts of a write have copies: a buffer in flight has one owner. The parts of an
 /// external buffer are external. Zeroes that the device cannot write without data become writes of
-/// zero buffers (A21).
-pub(crate) fn parts(limits: &Limits, bio: &Bio) -> Vec<Bio> {
+/// zero buffers (A21). `None` if there is no memory for the buffers.
+pub(crate) fn parts(limits: &Limits, bio: &Bio) -> Option<Vec<Bio>> {
     let as_data = writes_zeroes_as_data(limits, bio.op);
     let op = if as_data { Op::Write } else { bio.op };
     mark!(ZeroesAsData if as_data);
@@ -152,24 +152,28 @@ pub(crate) fn parts(limits: &Limits, bio: &Bio) -> Vec<Bio> {
         let len = max_len_at(limits, bio.op, sector, bio.nr_sectors - done);
         let bytes = len as usize * 512;
         let buf = match &bio.buf {
-            _ if as_data => Some(Buf::zeroed(bytes)),
+            _ if as_data => Some(Buf::try_zeroed(bytes)?),
             None => None,
-            Some(whole) => Some(part(whole, op, done as usize * 512, bytes)),
+            Some(whole) => Some(part(whole, op, done as usize * 512, bytes)?),
         };
         let part = Bio::new(op, sector, len, bio.user_data);
         parts.push(Bio { flags, prio: bio.prio, buf, ..part });
         done += len;
     }
-    parts
+    Some(parts)
 }
 
-/// The buffer for `len` bytes of a bio that begin at byte `at` of it.
-fn part(whole: &Buf, op: Op, at: usize, len: usize) -> Buf {
-    match whole.as_external() {
-        Some(lent) => Buf::external(lent.advanced_by(at), len),
-        None if op == Op::Read => Buf::zeroed(len),
-        None => Buf::from(&whole[at..][..len]),
+/// The buffer for `len` bytes of a bio that begin at byte `at` of it; `None` if there is no memory
+/// for it.
+fn part(whole: &Buf, op: Op, at: usize, len: usize) -> Option<Buf> {
+    if let Some(lent) = whole.as_external() {
+        return Some(Buf::external(lent.advanced_by(at), len));
     }
+    let mut buf = Buf::try_zeroed(len)?;
+    if op != Op::Read {
+        buf.copy_from_slice(&whole[at..][..len]);
+    }
+    Some(buf)
 }
 
 #[cfg(test)]
@@ -179,11 +183,15 @@ mod tests {
     use crate::testing::limits;
     use std::sync::Arc;
 
+    fn cut(limits: &Limits, bio: &Bio) -> Vec<Bio> {
+        parts(limits, bio).expect("memory")
+    }
+
     #[test]
     fn a15_bio_across_zones_is_cut_at_the_border_and_at_the_largest_command() {
         let limits = Limits { max_sectors: 1024, ..limits(4, 4096) };
         let bio = Bio::new(Op::Write, Sector(3000), 2048, 0);
-        let cut: Vec<_> = parts(&limits, &bio).iter().map(|p| (p.sector.0, p.nr_sectors)).collect();
+        let cut: Vec<_> = cut(&limits, &bio).iter().map(|p| (p.sector.0, p.nr_sectors)).collect();
         assert_eq!(cut, [(3000, 1024), (4024, 72), (4096, 952)]);
     }
 
@@ -194,7 +202,7 @@ mod tests {
             let buf = Buf::external(ExternalBuf::new(Arc::new(Nobody), 7), 16 * 512);
             let bio = Bio { buf: Some(buf), ..Bio::new(op, Sector(4), 16, 0) };
             assert_eq!(check(&limits, &bio), Ok(()));
-            let cut: Vec<_> = parts(&limits, &bio)
+            let cut: Vec<_> = cut(&limits, &bio)
                 .iter()
                 .map(|part| part.buf.as_ref().expect("data"))
                 .map(|buf| (buf.len(), buf.as_external().expect("lent")))

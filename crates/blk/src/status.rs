@@ -34,7 +34,8 @@ pub enum Status {
     /// `EIO`).
     #[error("I/O error")]
     IoError,
-    /// The bio would have had to wait and must not (`BLK_STS_AGAIN`, `EAGAIN`).
+    /// The bio would have had to wait and must not, as when there is no memory to split it
+    /// (`BLK_STS_AGAIN`, `EAGAIN`).
     #[error("would block")]
     Again,
     /// The write needs one more open zone than the device allows (`BLK_STS_ZONE_OPEN_RESOURCE`,

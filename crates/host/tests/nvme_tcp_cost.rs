@@ -1,4 +1,4 @@
-//! What a connection can make the target allocate. A single test, since the allocator counts for all
+//! What a connection can make the target allocate, and what happens without memory. A single test, since the allocator counts for all
 //! threads; the hosts are streams with bytes made before, so that they allocate nothing.
 #[path = "../../../tests/hostile/mod.rs"]
 mod hostile;
@@ -13,6 +13,8 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use support::{HOST, NQN, Served};
+use zonal_blk::{Bio, Buf, Completion, Nanos, Op, Queue, QueueOptions, Sector, Status};
+use zonal_device::device_spec;
 use zonal_host::frontend::nvme_tcp::ServerConfig;
 use zonal_host::secrets::load_secrets;
 use zonal_nvme::NvmeStatus;
@@ -198,6 +200,31 @@ fn command_without_memory_fails_and_the_next_does_not(target: &Target) {
     assert!(cqe.status().is_success());
 }
 
+fn bio_without_memory_for_its_parts_fails_and_the_next_does_not() {
+    let spec = device_spec::parse("null:zones=4,zone_size=16M,max_io=1M").expect("a spec");
+    let device = device_spec::build(&spec).expect("a device");
+    let queue = Queue::attach(device, QueueOptions::default()).expect("a queue");
+    let mut channel = queue.channel().expect("a channel");
+    let mut run = |bio| {
+        channel.submit(Nanos(0), bio);
+        let mut done = Vec::new();
+        while done.is_empty() {
+            channel.poll(Nanos(0), &mut done);
+        }
+        let Completion { status, buf, .. } = done.remove(0);
+        (status, buf)
+    };
+    let buf = Some(Buf::zeroed(2 << 20));
+    MEMORY.too_long.store(1 << 20, Relaxed);
+    let write = |buf| Bio { buf, ..Bio::new(Op::Write, Sector(0), 2 << 11, 0) };
+    let (status, buf) = run(write(buf));
+    assert_eq!(status, Status::Again);
+    let (status, buf) = run(Bio { op: Op::Read, ..write(buf) });
+    assert_eq!(status, Status::Again);
+    MEMORY.too_long.store(usize::MAX, Relaxed);
+    assert_eq!(run(write(buf)).0, Status::Ok);
+}
+
 #[test]
 fn memory_that_a_host_can_use_is_bounded() {
     connections_cost_little_before_authentication();
@@ -205,4 +232,5 @@ fn memory_that_a_host_can_use_is_bounded() {
     let target = Target { address: served.server.address(), nqn: NQN.to_owned() };
     long_commands_use_no_more_than_the_bound_of_a_connection(&target);
     command_without_memory_fails_and_the_next_does_not(&target);
+    bio_without_memory_for_its_parts_fails_and_the_next_does_not();
 }
