@@ -152,6 +152,15 @@ fn paths_whose_zones_contradict_are_refused_though_their_identifiers_are_equal()
 }
 
 #[test]
+fn paths_to_subsystems_with_different_serial_numbers_are_refused() {
+    let (one, other) = (Served::new(ZONED), Served::with_serial(ZONED, "2"));
+    let both = address(&[&one.server, &other.server], "");
+    let error = open(&both, 1, &Heard::default().notify()).err().expect("two devices");
+    let expected = "serial number: found `2`, expected `1` as on the other paths";
+    assert!(error.to_string().contains(expected), "{error}");
+}
+
+#[test]
 fn path_that_comes_back_with_other_zones_is_refused() {
     let served = Served::new(ZONED);
     let (second, heard) = (served.another(), Heard::default());

@@ -58,6 +58,13 @@ impl Served {
         Served::start(port, device, ServerConfig::default(), uuid, Subsystem::new)
     }
 
+    /// A device of a subsystem that has this serial number.
+    pub fn with_serial(device: &str, serial: &str) -> Self {
+        let serial = serial.to_owned();
+        let subsystem = |config| Subsystem::new(SubsystemConfig { serial, ..config });
+        Served::start(0, device, ServerConfig::default(), [7; 16], subsystem)
+    }
+
     /// Any device.
     pub fn over(device: Arc<dyn Device>, config: ServerConfig) -> Self {
         Served::serve(0, device, config, [7; 16], Subsystem::new)

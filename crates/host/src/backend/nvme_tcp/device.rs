@@ -17,6 +17,7 @@ use zonal_nvme::ns::NamespaceHead;
 pub struct NvmeTcpDevice {
     address: Address,
     model: String,
+    serial: String,
     head: Arc<NamespaceHead>,
     limits: Limits,
     pub(super) connections: Arc<PathConnections>,
@@ -42,22 +43,26 @@ impl NvmeTcpDevice {
         Ok(device)
     }
 
-    /// Connects a path that is reconnected when it is lost. It has to lead to the namespace of `head`,
-    /// if there is one, and to the zones that the live ones of its `siblings` report.
+    /// Connects a path that is reconnected when it is lost. It has to lead to the namespace of
+    /// `first`, if there is one, and to the zones that the live ones of its `siblings` report.
     ///
     /// # Errors
     /// Why it cannot be connected, or is unsuitable.
     pub(super) fn path(
         address: &Address,
         queues: u16,
-        head: Option<&Arc<NamespaceHead>>,
+        first: Option<&NvmeTcpDevice>,
         siblings: &Siblings,
         notify: &Notify,
     ) -> Result<Self, ConnectError> {
         let found = scan(address, queues.max(1))?;
         let path_config = PathConfig {
             address: address.clone(),
-            head: head.map_or_else(|| NamespaceHead::new(&found.info), Arc::clone),
+            head: match first {
+                Some(first) => Arc::clone(&first.head),
+                None => NamespaceHead::new(&found.info),
+            },
+            serial: first.map_or(&found.serial, |first| &first.serial).clone(),
             siblings: Arc::clone(siblings),
             limits: found.limits.clone(),
             notify: Arc::clone(notify),
@@ -78,6 +83,7 @@ impl NvmeTcpDevice {
         let path_config = PathConfig {
             address: address.clone(),
             head: Arc::clone(&other.head),
+            serial: other.serial.clone(),
             siblings: Arc::clone(siblings),
             limits: other.limits.clone(),
             notify: Arc::clone(notify),
@@ -95,11 +101,13 @@ impl NvmeTcpDevice {
         let admin = found.map(|found| path_config.admit(&connections, found)).transpose()?;
         let address = path_config.address.clone();
         let (head, limits) = (Arc::clone(&path_config.head), path_config.limits.clone());
+        let serial = path_config.serial.clone();
         let keep_alive = KeepAliveThread::start(&connections, path_config, admin)
             .map_err(failed("keep alive"))?;
         Ok(NvmeTcpDevice {
             address,
             model,
+            serial,
             head,
             limits,
             connections,

@@ -34,6 +34,8 @@ pub(super) type Siblings = Arc<Mutex<Option<Vec<Weak<NvmeTcpDevice>>>>>;
 pub(super) struct PathConfig {
     pub address: Address,
     pub head: Arc<NamespaceHead>,
+    /// The serial number of the subsystem.
+    pub serial: String,
     /// The paths of the namespace, this one among them, if there may be several.
     pub siblings: Siblings,
     pub limits: Limits,
@@ -53,6 +55,10 @@ impl PathConfig {
         let target = || self.address.target.clone();
         let (head, info) = (&self.head, &found.info);
         let live = self.live_sibling();
+        if self.is_shared() && found.serial != self.serial {
+            let (found, expected) = (found.serial, self.serial.clone());
+            return Err(ConnectError::Serial { target: target(), found, expected });
+        }
         let admitted =
             if self.is_shared() { head.validate_shared(info) } else { head.validate(info) };
         admitted.map_err(|source| ConnectError::Head { target: target(), source })?;

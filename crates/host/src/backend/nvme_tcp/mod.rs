@@ -84,8 +84,8 @@ fn connect_all(
         }
     };
     for (number, path) in address.paths().enumerate() {
-        let head = connected.first().map(|(_, first)| first.head());
-        match NvmeTcpDevice::path(&path, queues, head, &siblings, notify) {
+        let first = connected.first().map(|(_, first)| &**first);
+        match NvmeTcpDevice::path(&path, queues, first, &siblings, notify) {
             Ok(device) => {
                 let device = Arc::new(device);
                 add(&device);

@@ -106,6 +106,20 @@ pub enum ConnectError {
         /// How they differ.
         source: NamespaceMismatch,
     },
+    /// The subsystem of a path has another serial number than that of the others: equal identifiers may
+    /// be a mistake of who chose them.
+    #[error(
+        "path {target}: serial number: found `{found}`, expected `{expected}` as on the other paths: it \
+         is another subsystem with the same NQN"
+    )]
+    Serial {
+        /// Host and port.
+        target: String,
+        /// What the path has.
+        found: String,
+        /// What the others have.
+        expected: String,
+    },
     /// A path reports a zone otherwise than the others: its device is another one, whatever its
     /// identifiers.
     #[error(

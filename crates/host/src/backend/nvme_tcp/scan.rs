@@ -40,6 +40,8 @@ pub(super) struct ScanResult {
     pub limits: Limits,
     /// The controller's model number.
     pub model: String,
+    /// The subsystem's serial number.
+    pub serial: String,
     /// I/O queues; with zones, the last is for zone reports.
     pub queues: Vec<QueueConnection>,
 }
@@ -105,6 +107,7 @@ pub(super) fn scan(address: &Address, queues: u16) -> Result<ScanResult, Connect
         info,
         limits,
         model: text(&controller.mn).unwrap_or_default().to_owned(),
+        serial: text(&controller.sn).unwrap_or_default().to_owned(),
         queues: connections,
     })
 }
