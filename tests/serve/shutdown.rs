@@ -9,6 +9,9 @@ use tempfile::TempDir;
 /// Longer than any of these tests takes, and shorter than the hour.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Blocks say where they belong, and have a checksum.
+const VERIFY: &str = "--verify=crc32c";
+
 /// The image of a server whose reads take an hour, and a reader that waits for one.
 struct Stuck {
     reader: Child,
@@ -26,7 +29,7 @@ impl Stuck {
         let mut server = Server::start(&[&[image.as_str()][..], &exports, more].concat());
         server.line();
         let write = "--rw=write --bs=4k --size=1M --io_size=64k --zonemode=zbd --end_fsync=1";
-        fine(&job(&server.address, write));
+        fine(&[job(&server.address, write), vec![VERIFY, "--do_verify=0"]].concat());
         fine(&["ctl", &socket, "fault", "add", "delay=read,time=3600s"]);
         let read = job(&server.address, "--rw=read --bs=4k --size=1M --zonemode=zbd");
         let reader = zonal(&read).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
@@ -44,6 +47,9 @@ impl Stuck {
         assert_eq!(code, 0, "{out}{err}");
         let zones = fine(&["zone", "report", "-c", "1", &self.image]);
         assert!(zones.contains("wptr 0x000080"), "64 KiB were flushed: {zones}");
+        let read = "--rw=read --bs=4k --size=1M --io_size=64k --zonemode=zbd";
+        let report = fine(&[job(&self.image, read), vec![VERIFY]].concat());
+        assert!(report.contains("issued rwts: total=16,0,0,0"), "{report}");
     }
 }
 
