@@ -22,6 +22,11 @@ pub trait DeviceControl: Device {
         DeviceStats::default()
     }
 
+    /// How often the model was polled too late; `None` if it models no times.
+    fn lateness(&self) -> Option<Lateness> {
+        None
+    }
+
     /// Makes a zone read-only or offline, or repairs it: see [`Zones::set_condition`]. A sequential
     /// zone loses its data when it is repaired.
     ///
@@ -84,6 +89,31 @@ pub struct DeviceStats {
     pub counts: Vec<(&'static str, u64)>,
     /// Busy time by activity; activities may overlap.
     pub times: Vec<(&'static str, Nanos)>,
+}
+
+/// How much later than its due time a command of a model may complete before it counts as late.
+pub const LATE_AFTER: Nanos = Nanos(20_000);
+
+/// How many commands of a model completed late: by more than [`LATE_AFTER`] after the time that the
+/// model computed, since it was not polled in time. In real time, such a run shows the load of this
+/// machine as well as the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lateness {
+    /// Commands completed.
+    pub completions: u64,
+    /// Those that were late.
+    pub late: u64,
+}
+
+impl Lateness {
+    /// Counts commands that were due at `due` and complete at `now`.
+    #[inline]
+    pub(crate) fn count(&mut self, completions: u64, due: Nanos, now: Nanos) {
+        self.completions += completions;
+        if now.0.saturating_sub(due.0) > LATE_AFTER.0 {
+            self.late += completions;
+        }
+    }
 }
 
 /// Access past the hardware queues, for a fault simulator: partial writes, corruption, loss of

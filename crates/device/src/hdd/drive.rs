@@ -12,6 +12,7 @@ use super::config::HddConfig;
 use super::head::Head;
 use super::link::Link;
 use super::state::{Counters, Medium, Shared, TraceEntry, byte_range};
+use crate::control::Lateness;
 use zonal_blk::{Nanos, Op, Request};
 
 /// Link, head and memory of a drive.
@@ -19,6 +20,7 @@ pub(super) struct Drive {
     shared: Shared,
     link: Link,
     head: Head,
+    lateness: Lateness,
 }
 
 impl Drive {
@@ -28,6 +30,7 @@ impl Drive {
             shared: Shared::new(config),
             link: Link::new(config),
             head: Head::new(config, trace),
+            lateness: Lateness::default(),
         }
     }
 
@@ -36,6 +39,11 @@ impl Drive {
         let mut counters = self.shared.counters;
         counters.idle_time.0 += self.head.idle_time(self.shared.now);
         counters
+    }
+
+    /// Commands that completed late.
+    pub(super) fn lateness(&self) -> Lateness {
+        self.lateness
     }
 
     /// The activities of the head.
@@ -105,11 +113,14 @@ impl Drive {
             && step <= now.0
         {
             self.shared.now = step;
+            let completed = self.shared.done.len();
             if self.link.step_end() == Some(step) {
                 self.link.step(&mut self.shared, &mut self.head, medium);
             } else if self.head.step(&mut self.shared, self.link.needs_writes()) {
                 self.link.wake(&mut self.shared);
             }
+            let completed = self.shared.done.len() - completed;
+            self.lateness.count(completed as u64, Nanos(step), now);
         }
         // Two threads may read slightly different clocks.
         self.shared.now = self.shared.now.max(now.0);

@@ -18,7 +18,9 @@ mod link;
 mod seek;
 mod state;
 
-use crate::control::{CommandObserver, DeviceControl, DeviceStats, Estimate, EstimatedLoad};
+use crate::control::{
+    CommandObserver, DeviceControl, DeviceStats, Estimate, EstimatedLoad, Lateness,
+};
 use crate::null::ConfigError;
 use crate::quantity::{format_rate, format_size, format_time};
 use crate::storage::{ModelStorage, Storage, Stored};
@@ -210,6 +212,10 @@ impl DeviceControl for HddDevice {
             rate(EstimatedLoad::SequentialAtEnd, config.track_inner, "innermost"),
             random_reads(config),
         ]
+    }
+
+    fn lateness(&self) -> Option<Lateness> {
+        Some(self.drive().lateness())
     }
 
     fn stats(&self) -> DeviceStats {

@@ -22,7 +22,7 @@ use super::sums::Sums;
 use super::superblock::{FileLayout, Profile, Superblock};
 use super::tail::ZoneTail;
 use super::verify::sum_request;
-use crate::control::{DeviceControl, DeviceStats, ScrubStep};
+use crate::control::{DeviceControl, DeviceStats, Lateness, ScrubStep};
 use crate::quantity::format_size;
 use crate::storage::{self, Deferred};
 use crate::zones::Zones;
@@ -837,6 +837,10 @@ impl DeviceControl for ImageDevice {
             ("slot", format_size(self.layout.slot_size())),
             ("checksums", checksums.to_owned()),
         ]
+    }
+
+    fn lateness(&self) -> Option<Lateness> {
+        self.timing.as_ref()?.lateness()
     }
 
     fn stats(&self) -> DeviceStats {

@@ -4,7 +4,7 @@
 //! the device.
 mod rule;
 
-use crate::control::{DeviceControl, DeviceStats, Estimate, ScrubStep};
+use crate::control::{DeviceControl, DeviceStats, Estimate, Lateness, ScrubStep};
 use crate::rng::Rng;
 pub use rule::{Fault, Kind, Rule, RuleError};
 use std::os::fd::RawFd;
@@ -99,6 +99,10 @@ impl DeviceControl for InjectDevice {
 
     fn stats(&self) -> DeviceStats {
         self.inner.stats()
+    }
+
+    fn lateness(&self) -> Option<Lateness> {
+        self.inner.lateness()
     }
 
     fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {

@@ -6,7 +6,7 @@
 mod config;
 mod queue;
 
-use crate::control::DeviceControl;
+use crate::control::{DeviceControl, Lateness};
 use crate::rng::Rng;
 use crate::storage::{Storage, Stored};
 use crate::zones::Zones;
@@ -26,6 +26,9 @@ pub struct NullDevice {
     seed: u64,
     /// Hardware queues opened so far: each has its own random sequence.
     opened: AtomicU64,
+    /// Commands that have completed, and those of them that were late, if commands take time.
+    completions: AtomicU64,
+    late: AtomicU64,
 }
 
 impl NullDevice {
@@ -42,7 +45,17 @@ impl NullDevice {
             jitter: config.jitter,
             seed: config.seed,
             opened: AtomicU64::new(0),
+            completions: AtomicU64::new(0),
+            late: AtomicU64::new(0),
         })
+    }
+
+    /// Counts what a hardware queue has completed.
+    fn count(&self, Lateness { completions, late }: Lateness) {
+        self.completions.fetch_add(completions, Ordering::Relaxed);
+        if late > 0 {
+            self.late.fetch_add(late, Ordering::Relaxed);
+        }
     }
 
     /// The random numbers of one more hardware queue.
@@ -109,6 +122,13 @@ impl Device for NullDevice {
 }
 
 impl DeviceControl for NullDevice {
+    fn lateness(&self) -> Option<Lateness> {
+        let takes_time = self.latency > Nanos(0) || self.jitter > Nanos(0);
+        let [completions, late] =
+            [&self.completions, &self.late].map(|count| count.load(Ordering::Relaxed));
+        takes_time.then_some(Lateness { completions, late })
+    }
+
     fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
         NullDevice::set_condition(self, zone, to)
     }

@@ -11,6 +11,7 @@
 //!
 //! The block layer never exceeds the queue depth, so no queue refuses a command.
 use super::NullDevice;
+use crate::control::Lateness;
 use crate::rng::Rng;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -74,6 +75,7 @@ impl HwQueue for Constant {
     }
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
+        let mut lateness = Lateness::default();
         while let Some(&(due, _)) = self.pending.front()
             && due <= now
         {
@@ -82,6 +84,10 @@ impl HwQueue for Constant {
                 self.device.execute(&mut request);
                 done.push(request);
             }
+            lateness.count(together as u64, due, now);
+        }
+        if lateness.completions > 0 {
+            self.device.count(lateness);
         }
     }
 
@@ -117,12 +123,17 @@ impl HwQueue for Jittered {
     }
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
+        let mut lateness = Lateness::default();
         while let Some(first) = self.pending.peek()
             && first.due <= now
-            && let Some(Timed { mut request, .. }) = self.pending.pop()
+            && let Some(Timed { due, mut request, .. }) = self.pending.pop()
         {
             self.device.execute(&mut request);
             done.push(request);
+            lateness.count(1, due, now);
+        }
+        if lateness.completions > 0 {
+            self.device.count(lateness);
         }
     }
 

@@ -21,6 +21,7 @@ use super::medium::{Effect, Medium};
 use super::stream::{Stream, Streams};
 use super::stripe::{Piece, Stripe};
 use super::{ZnsConfig, time_of};
+use crate::control::Lateness;
 use crate::storage::Storage;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,6 +48,9 @@ pub(super) struct Drive {
     medium: Arc<Medium>,
     stripe: Stripe,
     now: Nanos,
+    /// Where [`Drive::advance`] goes to: the time of the call, when `now` is that of an event.
+    advances_to: Nanos,
+    lateness: Lateness,
     events: EventQueue,
     commands: Vec<Option<Command>>,
     free: Vec<CommandId>,
@@ -85,6 +89,8 @@ impl Drive {
             medium,
             stripe: Stripe::new(config),
             now: Nanos(0),
+            advances_to: Nanos(0),
+            lateness: Lateness::default(),
             events: EventQueue::default(),
             commands: Vec::new(),
             free: Vec::new(),
@@ -160,6 +166,11 @@ impl Drive {
         done.append(&mut state.done);
     }
 
+    /// Commands that completed late.
+    pub(super) fn lateness(&self) -> Lateness {
+        self.lateness
+    }
+
     /// When to poll a hardware queue next: any event may complete one of its commands.
     pub(super) fn next_event(&self, queue: usize) -> Wake {
         let state = &self.queues[queue];
@@ -201,6 +212,7 @@ impl Drive {
 
     /// Processes all events up to `now`.
     fn advance(&mut self, now: Nanos) {
+        self.advances_to = now;
         while let Some((at, event)) = self.events.pop(now) {
             self.now = self.now.max(at);
             match event {
@@ -586,5 +598,6 @@ impl Drive {
         let command = self.commands[id.0 as usize].take().expect("a command completes once");
         self.free.push(id);
         self.queues[command.queue].done.push(command.request);
+        self.lateness.count(1, self.now, self.advances_to);
     }
 }

@@ -27,7 +27,7 @@ mod medium;
 mod stream;
 mod stripe;
 
-use crate::control::{CommandObserver, DeviceControl, Estimate, EstimatedLoad};
+use crate::control::{CommandObserver, DeviceControl, Estimate, EstimatedLoad, Lateness};
 use crate::null::{ConfigError, rule};
 use crate::quantity::{format_rate, format_size, format_time};
 use crate::storage::{ModelStorage, Storage, Stored};
@@ -155,6 +155,10 @@ impl HwQueue for Queue {
 const READ: u64 = 4096;
 
 impl DeviceControl for ZnsDevice {
+    fn lateness(&self) -> Option<Lateness> {
+        Some(self.lock().lateness())
+    }
+
     fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
         self.storage()?.set_condition(zone, to)?;
         self.zone_changed(zone);
