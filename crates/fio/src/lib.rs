@@ -4,6 +4,7 @@
 pub mod generate;
 pub mod job;
 pub mod jobfile;
+pub mod logs;
 pub mod options;
 pub mod plan;
 pub mod report;

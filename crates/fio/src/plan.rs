@@ -2,6 +2,7 @@
 //! run at the same time.
 use crate::generate::{Generator, Region, RegionError, ZbdTable};
 use crate::job::{CpusPolicy, Job, ZoneMode};
+use crate::logs::{LogFiles, Logs};
 use crate::rng::Rng;
 use crate::runner::run_state::RunState;
 use crate::runner::verifier::Verifier;
@@ -35,6 +36,8 @@ pub struct Task {
     pub device: Option<String>,
     /// The trace to record.
     pub recording: Option<Arc<Recording>>,
+    /// The files of the logs to write.
+    pub logs: LogFiles,
 }
 
 /// Why jobs cannot be run.
@@ -109,6 +112,7 @@ impl Task {
             trace_slice: None,
             device: None,
             recording: None,
+            logs: LogFiles::default(),
         }
     }
 
@@ -157,7 +161,9 @@ impl Task {
             Some(_) => (region.io_size, self.job.loops),
             None => (region.io_size.saturating_mul(self.job.loops), 1),
         };
-        let run_state = RunState::new(&self.job, self.recording.as_ref(), verifier, bytes, loops);
+        let logs = Logs::new(&self.job, &self.logs);
+        let recording = self.recording.as_ref();
+        let run_state = RunState::new(&self.job, recording, logs, verifier, bytes, loops);
         let job = Arc::clone(&self.job);
         let mut runner = JobRunner::new(job, channel, generator, bytes, with_data);
         runner.set_run_state(run_state);

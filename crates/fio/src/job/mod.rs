@@ -2,6 +2,7 @@
 //! names are fio's option names (fio 3.33, HOWTO).
 mod data;
 mod file_system;
+mod logs;
 mod trace;
 
 pub use data::{
@@ -9,6 +10,7 @@ pub use data::{
     VerifyOptions,
 };
 pub use file_system::{FileService, FsKind, FsOptions};
+pub use logs::{LogKind, LogOptions};
 pub use trace::{
     BlkparseAction, Fraction, ParseFractionError, PatternOptions, PatternProgram, RecordFormat,
     RecordOptions, ReplayOptions,
@@ -175,6 +177,8 @@ pub struct Job {
     pub pattern: PatternOptions,
     /// The trace to record (`write_iolog`).
     pub record: RecordOptions,
+    /// Logs (`write_bw_log`, `log_avg_msec`, ...).
+    pub logs: LogOptions,
     /// Verification (`verify`, `verify_*`).
     pub verify: VerifyOptions,
     /// Durability (`fsync`, `sync`, ...).
@@ -256,6 +260,7 @@ impl Default for Job {
             replay: ReplayOptions::default(),
             pattern: PatternOptions::default(),
             record: RecordOptions::default(),
+            logs: LogOptions::default(),
             verify: VerifyOptions::default(),
             sync: SyncOptions::default(),
             errors: ErrorOptions::default(),

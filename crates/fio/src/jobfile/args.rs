@@ -43,7 +43,7 @@ struct Arguments {
 }
 
 fn classify(args: impl Iterator<Item = OsString>) -> Result<Arguments, JobError> {
-    let mut args = args.map(unicode);
+    let mut args = args.map(unicode).peekable();
     let mut arguments =
         Arguments { sections: vec![begin(GLOBAL)], files: Vec::new(), only: Vec::new() };
     while let Some(argument) = args.next().transpose()? {
@@ -68,7 +68,9 @@ fn classify(args: impl Iterator<Item = OsString>) -> Result<Arguments, JobError>
             arguments.sections.push(section);
         } else {
             let known = find(key).ok_or_else(|| unknown(key, Origin::CommandLine))?;
-            let value = match known.is_flag() {
+            let is_bare = known.is_flag()
+                || known.is_value_optional() && args.peek().is_none_or(starts_option);
+            let value = match is_bare {
                 true => value,
                 false => Some(required(key, expected(&known), value, &mut args)?),
             };
@@ -77,6 +79,10 @@ fn classify(args: impl Iterator<Item = OsString>) -> Result<Arguments, JobError>
         }
     }
     Ok(arguments)
+}
+
+fn starts_option(argument: &Result<String, JobError>) -> bool {
+    argument.as_ref().is_ok_and(|argument| argument.starts_with("--"))
 }
 
 fn begin(name: &str) -> Section {

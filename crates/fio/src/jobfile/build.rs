@@ -107,7 +107,8 @@ impl<'a> Builder<'a> {
         match known {
             FioOption::Supported(spec) => {
                 spec.kind.apply(value.as_deref(), draft).map_err(wrong)?;
-                Ok(Some((spec.name, value.unwrap_or_else(|| "1".to_owned()))))
+                let bare = if known.is_flag() { "1" } else { "" };
+                Ok(Some((spec.name, value.unwrap_or_else(|| bare.to_owned()))))
             }
             FioOption::Unsupported(unused) => {
                 self.report(unused, value.as_deref(), origin());

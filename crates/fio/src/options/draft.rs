@@ -8,6 +8,11 @@ use crate::verify::header_fits;
 use thiserror::Error;
 use zonal_blk::Prio;
 
+/// The number of the class of best effort in the kernel.
+const BEST_EFFORT: u8 = 2;
+/// Where the class is in an ioprio.
+const IOPRIO_CLASS_SHIFT: u32 = 13;
+
 /// The values set so far. A section of a job file starts with a copy of those of `[global]`.
 #[derive(Clone, Debug)]
 pub struct Draft {
@@ -153,6 +158,8 @@ impl Draft {
             // As in fio, the one that is not set is 0.
             let (class, level) = (self.prio_class.unwrap_or(0), self.prio_level.unwrap_or(0));
             job.prio = Prio::from_ioprio(class, level).expect("the table limits the class to 3");
+            let class = if class == 0 { BEST_EFFORT } else { class };
+            job.logs.ioprio = u16::from(class) << IOPRIO_CLASS_SHIFT | u16::from(level);
         }
         fill_depths(&mut job);
         if job.pattern.program.is_some() {
@@ -271,6 +278,10 @@ fn check_data(job: &Job) -> Result<(), Conflict> {
         ("write_barrier", sync.barrier > 0),
         ("continue_on_error", errors.continue_on_error != [false; 3]),
         ("ignore_error", errors.ignored.iter().any(|list| !list.is_empty())),
+        ("write_bw_log", job.logs.bw.is_some()),
+        ("write_iops_log", job.logs.iops.is_some()),
+        ("write_lat_log", job.logs.lat.is_some()),
+        ("write_hist_log", job.logs.hist.is_some()),
     ];
     if let Some((option, _)) = with_fs.into_iter().find(|(_, given)| *given)
         && job.fs.kind.is_some()

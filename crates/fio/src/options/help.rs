@@ -59,7 +59,9 @@ fn synopsis(spec: &OptionSpec) -> String {
     let names: Vec<&str> = spec.names().collect();
     let form = form(&spec.kind);
     match spec.kind {
-        ValueKind::Flag(_) => format!("{}[={form}]", names.join(", ")),
+        ValueKind::Flag(_) | ValueKind::OptionalText(_) => {
+            format!("{}[={form}]", names.join(", "))
+        }
         _ => format!("{}={form}", names.join(", ")),
     }
 }
@@ -82,7 +84,7 @@ fn form(kind: &ValueKind) -> String {
         ValueKind::Fraction(_) => "0...1".to_owned(),
         ValueKind::FillPattern(_) => "bytes".to_owned(),
         ValueKind::Errors(_) => "list[,list][,list]".to_owned(),
-        ValueKind::Text(_) => "text".to_owned(),
+        ValueKind::Text(_) | ValueKind::OptionalText(_) => "text".to_owned(),
     }
 }
 

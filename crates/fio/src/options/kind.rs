@@ -61,6 +61,8 @@ pub enum ValueKind {
     Errors(fn(&mut Draft, [Vec<i32>; 3])),
     /// Any text.
     Text(fn(&mut Draft, &str)),
+    /// Any text, or nothing for an empty one.
+    OptionalText(fn(&mut Draft, &str)),
 }
 
 /// Why a value cannot be used.
@@ -134,7 +136,7 @@ impl ValueKind {
             ValueKind::Errors(_) => {
                 "errors for reads, writes and verification, such as EIO:28,ENOSPC"
             }
-            ValueKind::Text(_) => "a text",
+            ValueKind::Text(_) | ValueKind::OptionalText(_) => "a text",
         }
     }
 
@@ -143,6 +145,10 @@ impl ValueKind {
         let text = match (self, text) {
             (ValueKind::Flag(set), None) => {
                 set(draft, true);
+                return Ok(());
+            }
+            (ValueKind::OptionalText(set), None) => {
+                set(draft, "");
                 return Ok(());
             }
             (_, None | Some("")) => {
@@ -192,7 +198,7 @@ impl ValueKind {
             ValueKind::Fraction(set) => set(draft, text.parse().map_err(|_| malformed())?),
             ValueKind::FillPattern(set) => set(draft, text.parse().map_err(|_| malformed())?),
             ValueKind::Errors(set) => set(draft, parse_errnos(text).map_err(invalid)?),
-            ValueKind::Text(set) => set(draft, text),
+            ValueKind::Text(set) | ValueKind::OptionalText(set) => set(draft, text),
         }
         Ok(())
     }

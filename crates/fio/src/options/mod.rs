@@ -68,6 +68,12 @@ impl FioOption {
         }
     }
 
+    /// Whether the option may be given without a value, but takes the next argument of a command line
+    /// if that is one.
+    pub fn is_value_optional(&self) -> bool {
+        matches!(self, FioOption::Supported(spec) if matches!(spec.kind, ValueKind::OptionalText(_)))
+    }
+
     /// Whether the option may be given without a value.
     pub fn is_flag(&self) -> bool {
         match self {

@@ -35,6 +35,7 @@ const STEADY: &str = "the job does not end at a steady state";
 const FILES: &str = "the job uses one device, not files";
 const BLOCKS: &str = "blocks have the size of bs";
 const DURABLE: &str = "no flushes are issued";
+const LOG_TIMES: &str = "the times in logs are those since the start of the job";
 const EXIT: &str = "jobs end independently";
 
 const CHANGES: &[Change] = &[
@@ -58,6 +59,9 @@ const CHANGES: &[Change] = &[
     change(&["trim_percentage"], &["0"], "written blocks are not trimmed"),
     change(&["replay_skip"], &[], "the whole trace is replayed"),
     change(&["merge_blktrace_file"], &[], "traces are not merged"),
+    change(&["log_store_compressed"], &["0"], "logs are plain text"),
+    change(&["log_unix_epoch"], &["0"], LOG_TIMES),
+    change(&["log_alternate_epoch"], &["0"], LOG_TIMES),
     change(&["exec_prerun"], &[], "no command is run"),
     change(&["exec_postrun"], &[], "no command is run"),
     change(&["zonecapacity"], &["0"], "the zone capacity is the device's"),
@@ -107,10 +111,8 @@ const HARMLESS: &[&str] = &[
      latency_window latency_percentile flow_sleep steadystate_duration ss_dur \
      steadystate_ramp_time ss_ramp exit_what thinktime_spin cmdprio cmdprio_class",
     // Logs and reports.
-    "per_job_logs write_bw_log bwavgtime write_lat_log write_iops_log iopsavgtime \
-     log_entries log_avg_msec log_hist_msec log_hist_coarseness write_hist_log log_max_value \
-     log_offset log_prio log_compression log_compression_cpus log_store_compressed log_unix_epoch \
-     log_alternate_epoch log_alternate_epoch_clock_id block_error_percentiles clat_percentiles \
+    "bwavgtime iopsavgtime log_entries log_compression log_compression_cpus \
+     log_alternate_epoch_clock_id block_error_percentiles clat_percentiles \
      lat_percentiles slat_percentiles percentile_list significant_figures disk_util gtod_reduce \
      disable_lat disable_clat disable_slat disable_bw_measurement disable_bw gtod_cpu \
      unified_rw_reporting clocksource",

@@ -7,6 +7,7 @@ use super::run_state::{IoRole, RunState};
 use super::{Outcome, Progress, Runner, Step, SteppedBy};
 use crate::generate::{Generator, Io, NextIo};
 use crate::job::{DataDir, ErrorKind, Job, ZoneMode};
+use crate::logs::{LoggedIo, Logs};
 use crate::stats::{IoStats, SAMPLE_PERIOD};
 use crate::verify::{Finding, Findings, Mismatch};
 use std::sync::Arc;
@@ -60,7 +61,9 @@ pub struct JobRunner {
     flow_waits: bool,
     stats: IoStats,
     error: Option<Status>,
+    /// When to look whether a sample of the statistics or of a log is due.
     next_sample: Nanos,
+    next_stats_sample: Nanos,
     /// Bytes of the I/Os of this step.
     step_bytes: u64,
     /// I/Os and bytes completed.
@@ -117,6 +120,7 @@ impl JobRunner {
             stats: IoStats::new(),
             error: None,
             next_sample: Nanos(0),
+            next_stats_sample: Nanos(0),
             step_bytes: 0,
             done: (0, 0),
             progress: Arc::default(),
@@ -148,19 +152,49 @@ impl JobRunner {
             return Some(Step::Wait(Some(self.pace.start_after())));
         }
         if now >= self.next_sample {
-            if self.pace.begin(now) {
-                self.stats.start(now);
-                self.next_sample = now;
-            } else {
-                self.stats.sample(now);
-            }
-            self.next_sample += SAMPLE_PERIOD;
+            self.sample(now);
         }
         if self.pace.ramp_ends(now) {
             self.stats.reset(now);
-            self.next_sample = now + SAMPLE_PERIOD;
+            self.start_samples(now);
         }
         None
+    }
+
+    /// Samples what is due. The first call starts the job.
+    #[cold]
+    fn sample(&mut self, now: Nanos) {
+        if self.pace.begin(now) {
+            self.stats.start(now);
+            return self.start_samples(now);
+        }
+        if now >= self.next_stats_sample {
+            self.stats.sample(now);
+            self.next_stats_sample += SAMPLE_PERIOD;
+        }
+        let counts = self.stats.counts();
+        if let Some(logs) = self.logs() {
+            logs.sample(now, counts);
+        }
+        self.set_next_sample();
+    }
+
+    fn start_samples(&mut self, now: Nanos) {
+        self.next_stats_sample = now + SAMPLE_PERIOD;
+        let is_measured = !self.pace.is_ramping();
+        if let Some(logs) = self.logs().filter(|_| is_measured) {
+            logs.start(now);
+        }
+        self.set_next_sample();
+    }
+
+    fn set_next_sample(&mut self) {
+        let log = self.logs().and_then(|logs| logs.next_sample());
+        self.next_sample = log.map_or(self.next_stats_sample, |at| at.min(self.next_stats_sample));
+    }
+
+    fn logs(&mut self) -> Option<&mut Logs> {
+        self.run_state.as_mut()?.logs.as_mut()
     }
 
     fn take_completions(&mut self, now: Nanos) -> u32 {
@@ -227,9 +261,9 @@ impl JobRunner {
         status: Status,
         landed: Sector,
     ) -> Status {
-        let Slot { start, role, .. } = self.slots[slot as usize];
+        let Slot { start, issued, len, dir, role, .. } = self.slots[slot as usize];
         let Some(run_state) = &mut self.run_state else { return status };
-        match (role, &mut run_state.verifier) {
+        let status = match (role, &mut run_state.verifier) {
             (IoRole::Flush, _) => {
                 run_state.flushed();
                 if status == Status::Ok {
@@ -242,7 +276,13 @@ impl JobRunner {
                 verifier.completed(slot, role, status, landed, buf, &mut self.findings)
             }
             _ => status,
+        };
+        let is_logged = status == Status::Ok && !matches!(role, IoRole::ZoneMgmt | IoRole::Flush);
+        if let Some(logs) = run_state.logs.as_mut().filter(|_| is_logged) {
+            let (slat, clat) = (issued - start, now - issued);
+            logs.record(now, LoggedIo { dir, bytes: len, offset: landed.to_bytes().0, slat, clat });
         }
+        status
     }
 
     /// Counts an error, and ends the job if it is fatal.
@@ -437,7 +477,7 @@ impl JobRunner {
             self.generator.finish();
             self.stats.finish(now);
             if let Some(run_state) = &mut self.run_state {
-                run_state.finish();
+                run_state.finish(now);
             }
         }
         if self.channel.is_idle() {

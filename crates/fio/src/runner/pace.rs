@@ -96,6 +96,11 @@ impl Pace {
         ends
     }
 
+    /// Whether what is done is not measured yet.
+    pub fn is_ramping(&self) -> bool {
+        self.ramping
+    }
+
     /// End of the runtime, including the ramp, if it is limited.
     pub fn deadline(&self) -> Option<Nanos> {
         (self.deadline != Nanos(u64::MAX)).then_some(self.deadline)

@@ -1,4 +1,4 @@
-//! The state of a clone that does more than the I/O of its generator: recording, flushes and
+//! The state of a clone that does more than the I/O of its generator: recording, logs, flushes and
 //! verification.
 //!
 //! ```text
@@ -15,6 +15,7 @@ use super::record::{Recorder, Recording};
 use super::verifier::Verifier;
 use crate::generate::{Generator, Io, NextIo};
 use crate::job::{DataDir, Job, SyncOptions, VerifyOptions};
+use crate::logs::Logs;
 use crate::stats::IoStats;
 use std::sync::Arc;
 use zonal_blk::{Bio, BioFlags, Nanos, Op};
@@ -24,6 +25,8 @@ use zonal_blk::{Bio, BioFlags, Nanos, Op};
 pub(crate) enum IoRole {
     /// An I/O of the job.
     Plain,
+    /// The same in a job with logs.
+    Logged,
     /// A zone reset or finish, or a flush, that is not accounted.
     ZoneMgmt,
     /// A flush of `fsync`, accounted as such.
@@ -43,6 +46,7 @@ enum Stage {
 
 pub(crate) struct RunState {
     recorder: Option<Box<Recorder>>,
+    pub logs: Option<Logs>,
     pub verifier: Option<Verifier>,
     sync: SyncOptions,
     /// Whether to read back and verify writes.
@@ -71,17 +75,20 @@ impl RunState {
     pub fn new(
         job: &Job,
         recording: Option<&Arc<Recording>>,
+        logs: Option<Logs>,
         verifier: Option<Verifier>,
         bytes: u64,
         loops: u64,
     ) -> Option<Box<Self>> {
         let (sync, recorder) = (job.sync, recording.and_then(Recording::take));
         let &VerifyOptions { do_verify, only, .. } = &job.verify;
-        if recorder.is_none() && verifier.is_none() && sync == SyncOptions::default() {
+        let records = recorder.is_some() || logs.is_some();
+        if !records && verifier.is_none() && sync == SyncOptions::default() {
             return None;
         }
         Some(Box::new(RunState {
             recorder,
+            logs,
             verifies: verifier.is_some() && (do_verify || only),
             verifier,
             sync,
@@ -155,10 +162,11 @@ impl RunState {
         if io.op == Op::Flush && self.flushing {
             return IoRole::Flush;
         }
-        match &mut self.verifier {
+        let role = match &mut self.verifier {
             Some(verifier) => verifier.submit(now, slot, bio, role),
             None => role,
-        }
+        };
+        if role == IoRole::Plain && self.logs.is_some() { IoRole::Logged } else { role }
     }
 
     /// The flush of `fsync` has completed.
@@ -221,7 +229,10 @@ impl RunState {
     }
 
     /// The last I/O has completed.
-    pub fn finish(&mut self) {
+    pub fn finish(&mut self, now: Nanos) {
+        if let Some(logs) = &mut self.logs {
+            logs.finish(now);
+        }
         if let Some(recorder) = self.recorder.take() {
             recorder.finish();
         }

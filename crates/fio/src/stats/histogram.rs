@@ -69,6 +69,11 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
+    /// The counts of all buckets in ascending order.
+    pub fn counts(&self) -> &[u64; BUCKETS] {
+        &self.counts
+    }
+
     /// The non-empty buckets in ascending order: the nanoseconds that represent the bucket, and its
     /// count. These are the `bins` of fio's `json+`.
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {

@@ -1,11 +1,13 @@
 //! Jobs made ready to run: traces read, devices attached, everything checked; and the report of a
 //! run.
+mod logs;
 mod sections;
 mod traces;
 
 use crate::devices::{DeviceOptions, Devices};
 use crate::executor::{ClockKind, Executor, FinishedTask};
 use anyhow::{Result, bail};
+use logs::Logs;
 use std::sync::Arc;
 use traces::Recordings;
 use zonal_fio::job::{Job, Rw};
@@ -20,6 +22,7 @@ pub struct Run {
     phases: Vec<Vec<Task>>,
     devices: Devices,
     recordings: Recordings,
+    logs: Logs,
 }
 
 /// What a report says of the run as a whole.
@@ -49,7 +52,7 @@ impl Run {
         check_data(&phases, &devices)?;
         phases.iter().try_for_each(|phase| check_buffers(phase, &devices))?;
         traces::fit(&mut phases, &devices)?;
-        Ok(Run { phases, devices, recordings: Recordings::new() })
+        Ok(Run { phases, devices, recordings: Recordings::new(), logs: Logs::default() })
     }
 
     /// The devices.
@@ -76,11 +79,12 @@ impl Run {
         first_clones.filter(never_verifies).map(warning).collect()
     }
 
-    /// Creates the files of `write_iolog`.
+    /// Creates the files of `write_iolog` and of logs.
     ///
     /// # Errors
-    /// A file cannot be created, or two jobs name the same one.
+    /// A file cannot be created, or two jobs record to the same one.
     pub fn start_recording(&mut self) -> Result<()> {
+        self.logs = Logs::create(&mut self.phases)?;
         self.recordings = traces::record(&mut self.phases, &self.devices)?;
         Ok(())
     }
@@ -103,11 +107,12 @@ impl Run {
         Ok(finished)
     }
 
-    /// Checks that everything was recorded.
+    /// Checks that everything was recorded and logged.
     ///
     /// # Errors
     /// A file could not be written.
     pub fn check_recordings(&self) -> Result<()> {
+        self.logs.check()?;
         traces::check(&self.recordings)
     }
 

@@ -24,6 +24,7 @@ mod data;
 mod files;
 mod io;
 mod job;
+mod log;
 mod trace;
 
 /// A section of the help text.
@@ -49,6 +50,8 @@ pub enum Group {
     Files,
     /// Traces and patterns of other programs.
     Trace,
+    /// Logs.
+    Log,
 }
 
 /// One supported option.
@@ -85,6 +88,7 @@ pub(super) const GROUPS: &[(Group, &str, &[OptionSpec])] = &[
     (Group::Zones, "Zones", io::ZONES),
     (Group::Files, "File systems", files::OPTIONS),
     (Group::Trace, "Traces and patterns", trace::OPTIONS),
+    (Group::Log, "Logs", log::OPTIONS),
 ];
 
 /// All supported options in the order of the help text.

@@ -1,0 +1,88 @@
+//! Options for logs of bandwidth, IOPS and latencies.
+
+/// Which logs a job writes, and what their lines hold (`write_bw_log`, `log_avg_msec`, ...).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    /// `write_bw_log`: the prefix of the file name; empty for the job's name.
+    pub bw: Option<String>,
+    /// `write_iops_log`.
+    pub iops: Option<String>,
+    /// `write_lat_log`: submission, completion and total latency.
+    pub lat: Option<String>,
+    /// `write_hist_log`: histograms of completion latency.
+    pub hist: Option<String>,
+    /// Milliseconds that a line sums up; 0 for a line for each I/O.
+    pub avg_msec: u32,
+    /// Milliseconds between histograms; 0 for none.
+    pub hist_msec: u32,
+    /// Each step halves the number of bins of a histogram; at most 6.
+    pub hist_coarseness: u8,
+    /// Lines of several I/Os hold the largest value, not the mean.
+    pub max_value: bool,
+    /// Lines hold the offset.
+    pub offset: bool,
+    /// Lines hold the priority, not only whether it is real time.
+    pub prio: bool,
+    /// The priority as in ioprio_set(2); 0 if the job has none.
+    pub ioprio: u16,
+    /// Each clone has files of its own.
+    pub per_job: bool,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        LogOptions {
+            bw: None,
+            iops: None,
+            lat: None,
+            hist: None,
+            avg_msec: 0,
+            hist_msec: 0,
+            hist_coarseness: 0,
+            max_value: false,
+            offset: false,
+            prio: false,
+            ioprio: 0,
+            per_job: true,
+        }
+    }
+}
+
+impl LogOptions {
+    /// The logs to write: option, prefix of the file name, and the words between it and `.log`.
+    pub fn wanted(&self) -> impl Iterator<Item = (&'static str, &str, &'static [LogKind])> {
+        use LogKind::{Bandwidth, Clat, Histogram, Iops, Lat, Slat};
+        let all: [(_, _, &'static [LogKind]); 4] = [
+            ("write_bw_log", &self.bw, &[Bandwidth]),
+            ("write_iops_log", &self.iops, &[Iops]),
+            ("write_lat_log", &self.lat, &[Slat, Clat, Lat]),
+            ("write_hist_log", &self.hist, &[Histogram]),
+        ];
+        all.into_iter().filter_map(|(option, name, kinds)| Some((option, name.as_deref()?, kinds)))
+    }
+}
+
+/// What a log holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum LogKind {
+    /// Bandwidth in KiB/s; of single I/Os, as in fio, in kB/s.
+    Bandwidth = 0,
+    /// I/Os per second; 1 for a single I/O.
+    Iops = 1,
+    /// Submission latency in nanoseconds.
+    Slat = 2,
+    /// Completion latency in nanoseconds.
+    Clat = 3,
+    /// Total latency in nanoseconds.
+    Lat = 4,
+    /// Histograms of completion latency.
+    Histogram = 5,
+}
+
+impl LogKind {
+    /// The word for it in names of files.
+    pub fn word(self) -> &'static str {
+        ["bw", "iops", "slat", "clat", "lat", "clat_hist"][self as usize]
+    }
+}

@@ -1,0 +1,82 @@
+//! Files of logs.
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// Bytes of lines that are written at a time.
+const BUFFER: usize = 32 << 10;
+
+/// A file that the lines of one clone, or with `per_job_logs=0` of several, are appended to.
+///
+/// It is opened anew for each append: a run may have more logs than a process may have open files.
+#[derive(Debug)]
+pub struct LogFile {
+    path: PathBuf,
+    /// The first error.
+    result: Mutex<io::Result<()>>,
+}
+
+impl LogFile {
+    /// Creates the file, or empties it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn create(path: impl Into<PathBuf>) -> io::Result<Arc<Self>> {
+        let path = path.into();
+        File::create(&path)?;
+        Ok(Arc::new(LogFile { path, result: Mutex::new(Ok(())) }))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether all lines were written; the error is returned once.
+    ///
+    /// # Errors
+    /// The first one.
+    pub fn result(&self) -> io::Result<()> {
+        let mut result = self.result.lock().expect("log lock");
+        std::mem::replace(&mut *result, Ok(()))
+    }
+
+    fn append(&self, lines: &str) {
+        let mut result = self.result.lock().expect("log lock");
+        if result.is_ok() {
+            let file = OpenOptions::new().append(true).open(&self.path);
+            *result = file.and_then(|mut file| file.write_all(lines.as_bytes()));
+        }
+    }
+}
+
+/// Lines on their way to a file.
+pub(super) struct Lines {
+    file: Arc<LogFile>,
+    text: String,
+}
+
+impl Lines {
+    pub fn new(file: Arc<LogFile>) -> Self {
+        Lines { file, text: String::new() }
+    }
+
+    /// Adds a line.
+    pub fn line(&mut self, write: impl FnOnce(&mut String) -> fmt::Result) {
+        write(&mut self.text).expect("a string takes all text");
+        self.text.push('\n');
+        if self.text.len() >= BUFFER {
+            self.flush();
+        }
+    }
+
+    /// Writes what has been added.
+    pub fn flush(&mut self) {
+        if !self.text.is_empty() {
+            self.file.append(&self.text);
+            self.text.clear();
+        }
+    }
+}
