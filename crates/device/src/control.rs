@@ -1,5 +1,6 @@
 //! What devices offer beyond I/O: a description and statistics for whoever manages them, and access
 //! past the hardware queues for a fault simulator.
+use crate::hdd::HeadTraceSink;
 use std::sync::Weak;
 use zonal_blk::{Device, Nanos, Request, Sector, Status, ZoneCondition, ZoneNo};
 
@@ -20,6 +21,12 @@ pub trait DeviceControl: Device {
     /// What the device has done since it was created.
     fn stats(&self) -> DeviceStats {
         DeviceStats::default()
+    }
+
+    /// Sends the activities of a rotating disk's head to `sink` from now on. Returns false if the
+    /// device has no head.
+    fn trace_head(&self, _sink: HeadTraceSink) -> bool {
+        false
     }
 
     /// How often the model was polled too late; `None` if it models no times.

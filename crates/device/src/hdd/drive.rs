@@ -11,7 +11,7 @@
 use super::config::HddConfig;
 use super::head::Head;
 use super::link::Link;
-use super::state::{Counters, Medium, Shared, TraceEntry, byte_range};
+use super::state::{Counters, HeadTraceSink, Medium, Shared, TraceEntry, byte_range};
 use crate::control::Lateness;
 use zonal_blk::{Nanos, Op, Request};
 
@@ -49,6 +49,11 @@ impl Drive {
     /// The activities of the head.
     pub(super) fn trace(&self) -> &[TraceEntry] {
         self.head.trace()
+    }
+
+    /// Sends the activities of the head to `sink` from now on.
+    pub(super) fn trace_to(&mut self, sink: HeadTraceSink) {
+        self.head.trace_to(sink);
     }
 
     /// Bytes and commands in the write buffer.

@@ -13,7 +13,7 @@ use super::buffer::{Run, RunId};
 use super::config::{HddConfig, Order};
 use super::geometry::{DiskLocation, Geometry};
 use super::seek::SeekCurve;
-use super::state::{Counters, HeadActivity, Shared, Trace, TraceEntry, byte_range};
+use super::state::{Counters, HeadActivity, HeadTraceSink, Shared, Trace, TraceEntry, byte_range};
 use crate::rng::Rng;
 use zonal_blk::{Nanos, Request, Status};
 
@@ -118,6 +118,10 @@ impl Head {
 
     pub(super) fn trace(&self) -> &[TraceEntry] {
         self.trace.as_ref().map_or(&[], Trace::entries)
+    }
+
+    pub(super) fn trace_to(&mut self, sink: HeadTraceSink) {
+        self.trace = Some(Trace::Sink(sink));
     }
 
     /// Begins the next step if the head is idle. `urgent` if a command waits for the buffer to be

@@ -29,7 +29,7 @@ use drive::Drive;
 pub use geometry::{DiskLocation, Geometry};
 pub use seek::SeekCurve;
 use state::Medium;
-pub use state::{Counters, HeadActivity, TraceEntry};
+pub use state::{Counters, HeadActivity, HeadTraceSink, TraceEntry};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use zonal_blk::{
     Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Wake, Zone, ZoneCondition, ZoneNo,
@@ -212,6 +212,11 @@ impl DeviceControl for HddDevice {
             rate(EstimatedLoad::SequentialAtEnd, config.track_inner, "innermost"),
             random_reads(config),
         ]
+    }
+
+    fn trace_head(&self, sink: HeadTraceSink) -> bool {
+        self.drive().trace_to(sink);
+        true
     }
 
     fn lateness(&self) -> Option<Lateness> {

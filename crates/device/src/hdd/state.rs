@@ -82,6 +82,18 @@ pub enum HeadActivity {
     Idle,
 }
 
+impl HeadActivity {
+    /// Its name in traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            HeadActivity::Seek => "seek",
+            HeadActivity::Rotate => "rotate",
+            HeadActivity::Transfer => "transfer",
+            HeadActivity::Idle => "idle",
+        }
+    }
+}
+
 /// One entry of a trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TraceEntry {
@@ -96,6 +108,9 @@ pub struct TraceEntry {
     /// Bytes in the write buffer.
     pub buffered: u64,
 }
+
+/// Takes the activities of a disk's head, in order. Called while the disk is locked.
+pub type HeadTraceSink = Box<dyn FnMut(&TraceEntry) + Send>;
 
 /// What the drive has done since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,25 +133,31 @@ pub struct Counters {
     pub retries: u64,
 }
 
-/// The first `max` trace entries; later ones are dropped.
-#[derive(Debug)]
-pub(super) struct Trace {
-    entries: Vec<TraceEntry>,
-    max: usize,
+/// Where the activities of the head go.
+pub(super) enum Trace {
+    /// The first `max` entries are kept; later ones are dropped.
+    First { entries: Vec<TraceEntry>, max: usize },
+    /// Elsewhere.
+    Sink(HeadTraceSink),
 }
 
 impl Trace {
     pub(super) fn new(max: usize) -> Self {
-        Trace { entries: Vec::with_capacity(max), max }
+        Trace::First { entries: Vec::with_capacity(max), max }
     }
 
     pub(super) fn push(&mut self, entry: TraceEntry) {
-        if self.entries.len() < self.max {
-            self.entries.push(entry);
+        match self {
+            Trace::First { entries, max } if entries.len() < *max => entries.push(entry),
+            Trace::First { .. } => {}
+            Trace::Sink(sink) => sink(&entry),
         }
     }
 
     pub(super) fn entries(&self) -> &[TraceEntry] {
-        &self.entries
+        match self {
+            Trace::First { entries, .. } => entries,
+            Trace::Sink(_) => &[],
+        }
     }
 }

@@ -23,6 +23,7 @@ use super::superblock::{FileLayout, Profile, Superblock};
 use super::tail::ZoneTail;
 use super::verify::sum_request;
 use crate::control::{DeviceControl, DeviceStats, Lateness, ScrubStep};
+use crate::hdd::HeadTraceSink;
 use crate::quantity::format_size;
 use crate::storage::{self, Deferred};
 use crate::zones::Zones;
@@ -837,6 +838,10 @@ impl DeviceControl for ImageDevice {
             ("slot", format_size(self.layout.slot_size())),
             ("checksums", checksums.to_owned()),
         ]
+    }
+
+    fn trace_head(&self, sink: HeadTraceSink) -> bool {
+        self.timing.as_ref().is_some_and(|model| model.trace_head(sink))
     }
 
     fn lateness(&self) -> Option<Lateness> {

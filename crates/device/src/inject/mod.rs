@@ -5,6 +5,7 @@
 mod rule;
 
 use crate::control::{DeviceControl, DeviceStats, Estimate, Lateness, ScrubStep};
+use crate::hdd::HeadTraceSink;
 use crate::rng::Rng;
 pub use rule::{Fault, Kind, Rule, RuleError};
 use std::os::fd::RawFd;
@@ -99,6 +100,10 @@ impl DeviceControl for InjectDevice {
 
     fn stats(&self) -> DeviceStats {
         self.inner.stats()
+    }
+
+    fn trace_head(&self, sink: HeadTraceSink) -> bool {
+        self.inner.trace_head(sink)
     }
 
     fn lateness(&self) -> Option<Lateness> {

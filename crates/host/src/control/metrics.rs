@@ -3,13 +3,14 @@
 //! Names end in their unit, and those of counters in `_total`.
 use super::http::{HttpServer, Limits, Page, Route};
 use super::manager::{DeviceManager, ManagedDevice};
-use super::snapshot::Snapshot;
+use super::snapshot::{Answer, Snapshot};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use zonal_blk::IoStat;
+use zonal_device::control::Lateness;
 
 /// The media type of the format.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
@@ -64,6 +65,13 @@ const OWED: (&str, &str, &str) = (
     "zonal_device_answer_overdue_seconds",
     "gauge",
     "Time that the device has not answered for: zones and events are those of before.",
+);
+const MODEL: (&str, &str, &str) =
+    ("zonal_model_completions_total", "counter", "Commands that the device's model has completed.");
+const MODEL_LATE: (&str, &str, &str) = (
+    "zonal_model_late_completions_total",
+    "counter",
+    "Commands that the device's model completed more than 20 us after they were due.",
 );
 const FAULTS: (&str, &str, &str) =
     ("zonal_fault_hits_total", "counter", "Requests that a fault rule applied to.");
@@ -137,14 +145,23 @@ fn of_device(managed: &ManagedDevice, snapshot: &Snapshot, samples: &mut Samples
             samples.add(SCHEDULER, &labels, count as f64);
         }
     }
+    of_model(&answer, name, samples);
+    for (rule, hits) in device.rules() {
+        samples.add(FAULTS, &[name, ("rule", &rule.to_string())], hits as f64);
+    }
+}
+
+/// What the device itself counts.
+fn of_model(answer: &Answer, name: (&str, &str), samples: &mut Samples) {
     for &(event, count) in &answer.stats.counts {
         samples.add(EVENTS, &[name, ("event", event)], count as f64);
     }
     for &(part, time) in &answer.stats.times {
         samples.add(BUSY, &[name, ("part", part)], time.0 as f64 / 1e9);
     }
-    for (rule, hits) in device.rules() {
-        samples.add(FAULTS, &[name, ("rule", &rule.to_string())], hits as f64);
+    if let Some(Lateness { completions, late }) = answer.lateness {
+        samples.add(MODEL, &[name], completions as f64);
+        samples.add(MODEL_LATE, &[name], late as f64);
     }
 }
 

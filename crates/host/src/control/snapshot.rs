@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 use zonal_blk::{Queue, ZoneNo};
-use zonal_device::control::{DeviceControl, DeviceStats};
+use zonal_device::control::{DeviceControl, DeviceStats, Lateness};
 
 /// How long a page waits for a device, from when that was asked.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -23,6 +23,8 @@ pub(super) struct Answer {
     pub zones: BTreeMap<String, u32>,
     /// Its events.
     pub stats: DeviceStats,
+    /// How often its model was late.
+    pub lateness: Option<Lateness>,
 }
 
 impl Answer {
@@ -34,7 +36,7 @@ impl Answer {
         for zone in &report {
             *zones.entry(format!("{:?}", zone.cond)).or_default() += 1;
         }
-        Answer { zones, stats: device.stats() }
+        Answer { zones, stats: device.stats(), lateness: device.lateness() }
     }
 }
 
