@@ -145,7 +145,8 @@ fn takes_value(command: &clap::Command, arg: &OsStr) -> Option<bool> {
         None => (text.strip_prefix("--")?, None),
     };
     let known = command.get_arguments().find(|known| known.get_long() == Some(name))?;
-    Some(value.is_none() && known.get_action().takes_values())
+    let takes = known.get_action().takes_values() && !known.is_require_equals_set();
+    Some(value.is_none() && takes)
 }
 
 #[cfg(test)]

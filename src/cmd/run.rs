@@ -14,6 +14,7 @@ use std::sync::Arc;
 use zonal_blk::QueueOptions;
 use zonal_fio::job::Job;
 use zonal_fio::jobfile::{self, JobSet, SystemEnvironment};
+use zonal_fio::options;
 use zonal_fio::report::{self, Format};
 use zonal_fio::verify::Dump;
 use zonal_lab::devices::{DeviceOptions, Devices};
@@ -57,6 +58,9 @@ pub struct RunArgs {
     /// Output formats, separated by commas: normal, json, json+, terse
     #[arg(long, value_name = "LIST", default_value = "normal")]
     pub output_format: String,
+    /// The same as --output-format=terse
+    #[arg(long)]
+    pub minimal: bool,
     /// Write the report to a file
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -66,6 +70,17 @@ pub struct RunArgs {
     /// After the run, show the live zone write plugs
     #[arg(long)]
     pub dump_plugs: bool,
+    /// Write what the heads of rotating disks do to a file, as CSV: when an activity begins, where
+    /// the head is, and how much is in the write buffer
+    #[arg(long, value_name = "FILE")]
+    pub head_trace: Option<PathBuf>,
+    /// Print the jobs as a command line, and run nothing
+    #[arg(long)]
+    pub showcmd: bool,
+    /// Explain a job option, or list them all, and run nothing
+    #[arg(long, value_name = "OPTION", require_equals = true, num_args = 0..=1,
+          default_missing_value = "all")]
+    pub cmdhelp: Option<String>,
     /// Parse and check everything, but run nothing
     #[arg(long)]
     pub parse_only: bool,
@@ -73,9 +88,20 @@ pub struct RunArgs {
 
 /// Runs the jobs that `job_args` describe. Exits with 1 if a job failed.
 pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
-    let formats = Format::parse_list(&args.output_format).context("--output-format")?;
+    if let Some(option) = &args.cmdhelp {
+        return explain(option);
+    }
+    let mut formats = Format::parse_list(&args.output_format).context("--output-format")?;
+    if args.minimal {
+        formats = vec![Format::Terse];
+    }
+    let command_line = args.showcmd.then(|| jobfile::command_line(&job_args, &SystemEnvironment));
     let JobSet { jobs, ignored, global_options } =
         jobfile::parse_args(job_args, &SystemEnvironment)?;
+    if let Some(words) = command_line {
+        writeln!(io::stdout(), "zonal run {}", words?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if jobs.is_empty() {
         bail!("no jobs: name a job file, or give a job with --name=... (see zonal run --help)");
     }
@@ -96,6 +122,9 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     }
     let mut output = open_output(args)?;
     run.start_recording()?;
+    if let Some(file) = &args.head_trace {
+        run.trace_heads(file)?;
+    }
     if formats.contains(&Format::Normal) {
         write!(output, "{}", run.announcement())?;
         output.flush()?;
@@ -118,6 +147,19 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     run.check_recordings()?;
     let failed = finished.iter().any(|finished| finished.outcome.error.is_some());
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Explains a job option, or lists them all (fio's `--cmdhelp`).
+fn explain(option: &str) -> Result<ExitCode> {
+    let text = match option {
+        "all" => options::list(),
+        option => options::describe(option).with_context(|| {
+            let nearest = options::nearest(option).map(|name| format!(", did you mean {name}?"));
+            format!("--cmdhelp: unknown option {option:?}{}", nearest.unwrap_or_default())
+        })?,
+    };
+    write!(io::stdout(), "{text}")?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn device_options(args: &RunArgs, clock: ClockKind) -> DeviceOptions {

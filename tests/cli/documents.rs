@@ -1,5 +1,5 @@
 //! Parts of the documents that the program generates are up to date.
-use crate::support::{repository, zonal};
+use crate::support::{TestDir, repository, zonal};
 
 /// The part of a document between the lines `<!-- begin: NAME -->` and `<!-- end: NAME -->`.
 fn part(document: &str, name: &str) -> String {
@@ -16,6 +16,17 @@ fn job_options_of_the_manual_are_those_of_the_program() {
     assert_eq!(markdown, zonal_fio::options::markdown());
     let same = part("docs/jobs.md", "options") == markdown;
     assert!(same, "docs/jobs.md: put the output of `zonal options --markdown` between the marks");
+}
+
+#[test]
+fn picture_of_the_head_is_what_the_program_draws() {
+    let dir = TestDir::new();
+    let args = ["reproduce", "smr-seq-qd", "--time", "1", "--rounds", "1", "--plot", "plots"];
+    dir.zonal(&args).expect_ok();
+    let name = "smr-seq-qd-head.svg";
+    let drawn = dir.read(&format!("plots/{name}"));
+    let shown = std::fs::read_to_string(repository(&format!("docs/images/{name}")));
+    assert!(drawn == shown.expect("the picture"), "docs/images/{name}: draw it anew");
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod data;
 mod documents;
 mod flows;
 mod models;
+mod reports;
 mod reproduce;
 mod schedulers;
 mod support;

@@ -36,6 +36,53 @@ where
     builder.finish()
 }
 
+/// The jobs of the arguments as arguments without job files (fio's `--showcmd`), each quoted for a
+/// shell where necessary.
+///
+/// # Errors
+/// An argument or a job file cannot be read. Values are not looked at.
+pub fn command_line<A>(
+    args: impl IntoIterator<Item = A>,
+    env: &dyn Environment,
+) -> Result<String, JobError>
+where
+    A: Into<OsString>,
+{
+    let Arguments { mut sections, files, only } = classify(args.into_iter().map(Into::into))?;
+    for file in &files {
+        let of_file = sections::read_file(Path::new(file), env)?.into_iter();
+        let wanted = |section: &Section| {
+            section.is_global() || only.is_empty() || only.contains(&section.name)
+        };
+        sections.extend(of_file.filter(wanted));
+    }
+    let mut words = Vec::new();
+    for section in &mut sections {
+        section.options.sort_by_key(|option| option.key != "kb_base");
+        // Before the first name everything is global.
+        if !section.is_global() || !words.is_empty() && !section.options.is_empty() {
+            words.push(format!("--name={}", quoted(&section.name)));
+        }
+        for RawOption { key, value, .. } in &section.options {
+            match value {
+                _ if key == "name" => {}
+                Some(value) => words.push(format!("--{key}={}", quoted(value))),
+                None => words.push(format!("--{key}")),
+            }
+        }
+    }
+    Ok(words.join(" "))
+}
+
+/// A word for a shell. Variables are expanded by it, as in a job file.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+=:,./%@^".contains(c);
+    match word {
+        _ if word.chars().all(is_plain) => word.to_owned(),
+        _ => format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"").replace('`', "\\`")),
+    }
+}
+
 struct Arguments {
     sections: Vec<Section>,
     files: Vec<String>,

@@ -23,7 +23,7 @@ mod environment;
 mod error;
 mod sections;
 
-pub use args::parse_args;
+pub use args::{command_line, parse_args};
 pub use environment::{Environment, MemoryEnvironment, SystemEnvironment};
 pub use error::{JobError, Origin};
 

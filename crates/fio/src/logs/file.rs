@@ -52,7 +52,7 @@ impl LogFile {
     }
 }
 
-/// Lines on their way to a file.
+/// Lines to be written to a file.
 pub(super) struct Lines {
     file: Arc<LogFile>,
     text: String,

@@ -1,3 +1,4 @@
+//! The lines of logs, against those of fio 3.33.
 use super::*;
 use std::fs;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Help text and documentation, generated from the table of options.
 use super::kind::ValueKind;
-use super::table::{GROUPS, OptionSpec};
-use super::unsupported;
+use super::table::{GROUPS, OptionSpec, supported};
+use super::{FioOption, find, unsupported};
 use std::fmt::Write;
 
 /// Width of the help text in columns.
@@ -53,6 +53,56 @@ pub fn markdown() -> String {
     let harmless: Vec<String> = unsupported::harmless().map(|name| format!("`{name}`")).collect();
     let _ = writeln!(text, "{}.", harmless.join(", "));
     text
+}
+
+/// A line for each supported option, as fio's `--cmdhelp` prints them.
+pub fn list() -> String {
+    supported().map(|spec| format!("{:<24}: {}\n", spec.name, spec.help)).collect()
+}
+
+/// What fio's `--cmdhelp=NAME` prints of an option; `None` for an unknown name.
+pub fn describe(name: &str) -> Option<String> {
+    let (mut lines, mut last) = (String::new(), "");
+    let mut line = |label: &'static str, text: &str| {
+        let label = if std::mem::replace(&mut last, label) == label { "" } else { label };
+        let _ = writeln!(lines, "{label:>20}: {text}");
+    };
+    let spec = match find(name)? {
+        FioOption::Supported(spec) => spec,
+        FioOption::Unsupported(unused) => {
+            line(unused.name, "an option of fio that Zonal does not have");
+            return Some(lines);
+        }
+    };
+    line(spec.name, spec.help);
+    spec.aliases.iter().for_each(|alias| line("alias", alias));
+    line("type", fio_type(&spec.kind));
+    line("default", if spec.default.is_empty() { "no default" } else { spec.default });
+    match &spec.kind {
+        ValueKind::Number { min, max, .. } | ValueKind::Triple { min, max, .. } => {
+            line("range", &format!("min={min}, max={max}"));
+        }
+        ValueKind::Word(words) => {
+            let supported = words.iter().filter(|(_, set)| set.is_ok());
+            supported.for_each(|(word, _)| line("valid values", word));
+        }
+        _ => {}
+    }
+    Some(lines)
+}
+
+/// A kind of value in the words of fio's `--cmdhelp`.
+fn fio_type(kind: &ValueKind) -> &'static str {
+    match kind {
+        ValueKind::Flag(_) => "empty or boolean value ([0|1])",
+        ValueKind::Bool(_) => "boolean value (opt=1)",
+        ValueKind::Seconds(_) | ValueKind::Micros(_) => "string with time postfix (opt=10s)",
+        ValueKind::Number { .. } | ValueKind::Triple { .. } => "integer value (opt=100)",
+        ValueKind::Size(_) | ValueKind::SizeRange(_) | ValueKind::Extent(_) => {
+            "string with possible k/m/g postfix (opt=4k)"
+        }
+        _ => "string (opt=bla)",
+    }
 }
 
 fn synopsis(spec: &OptionSpec) -> String {
@@ -111,7 +161,6 @@ fn wrap(text: &mut String, help: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::supported;
 
     #[test]
     fn help_lists_every_option_and_alias_within_its_width() {
@@ -122,6 +171,20 @@ mod tests {
         for line in help.lines() {
             assert!(line.len() <= WIDTH, "{line}");
         }
+    }
+
+    #[test]
+    fn descriptions_have_the_lines_of_fio() {
+        let iodepth = "             iodepth: I/Os in flight per clone.\n\
+                       \u{20}               type: integer value (opt=100)\n\
+                       \u{20}            default: 1\n\
+                       \u{20}              range: min=1, max=1048576\n";
+        assert_eq!(describe("iodepth").as_deref(), Some(iodepth));
+        let zonemode = describe("zonemode").expect("an option");
+        assert!(zonemode.ends_with("        valid values: none\n                    : zbd\n"));
+        assert!(describe("readwrite").expect("an alias").contains("alias: readwrite\n"));
+        assert_eq!(describe("iodeph"), None);
+        assert_eq!(list().lines().count(), supported().count());
     }
 
     #[test]

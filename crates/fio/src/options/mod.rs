@@ -22,7 +22,7 @@ mod unsupported;
 
 pub(crate) use draft::note;
 pub use draft::{Conflict, Draft};
-pub use help::{help_text, markdown};
+pub use help::{describe, help_text, list, markdown};
 pub use kind::{Choice, ValueError, ValueKind};
 pub use list::RwPattern;
 pub(crate) use number::evaluate_plain;

@@ -58,6 +58,9 @@ pub struct JobReport<'a> {
     pub groupid: u32,
     /// Process or thread ID; 0 in virtual time.
     pub pid: u32,
+    /// Whether its device transfers data, or models the time that takes. Otherwise the bandwidth says
+    /// no more than the IOPS.
+    pub transfers: bool,
     /// Its statistics.
     pub stats: IoStats,
     /// The error that ended it.

@@ -3,6 +3,7 @@
 //! The lines, their order and their padding are those of fio 3.33. Zonal adds the section `Zonal` and,
 //! after a run of several groups, a table with a line for each, to compare them: what the jobs of a
 //! group have in common is printed once, differences are separated by commas, directions are summed.
+//! A device that transfers nothing and takes no time has no bandwidth there.
 use super::summary::{
     DIRS, Entry, Group, GroupDir, MIN_BAND_PERCENT, MIN_DEPTH_PERCENT, Summary, msec, percents,
     rw_name,
@@ -275,7 +276,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-const HEADINGS: [&str; COLUMNS] = ["job", "rw", "bs", "qd", "IOPS", "BW", "lat avg", "clat 99th"];
+const HEADINGS: [&str; COLUMNS] = ["job", "rw", "bs", "qd", "IOPS", "BW", "clat avg", "clat 99th"];
 const COLUMNS: usize = 8;
 /// The first columns are words, aligned left; the others are numbers, aligned right.
 const WORDS: usize = 3;
@@ -313,16 +314,17 @@ fn comparison(summary: &Summary<'_>) -> String {
 
 fn cells(group: &Group, entries: &[&Entry<'_>]) -> [String; COLUMNS] {
     let mut stats = IoStats::new();
-    let (mut lat, mut clat) = (LatStat::default(), Histogram::new());
+    let (mut clat, mut histogram) = (LatStat::default(), Histogram::new());
     for entry in entries {
         stats.merge(&entry.stats);
     }
     for dir in DIRS {
-        lat.merge(stats.lat(dir));
-        clat.merge(stats.clat_histogram(dir));
+        clat.merge(stats.clat(dir));
+        histogram.merge(stats.clat_histogram(dir));
     }
     let iops: f64 = DIRS.iter().map(|&dir| stats.ios_per_second(dir)).sum();
     let bandwidth = group.dirs.iter().map(|dir| dir.bandwidth).sum();
+    let transfers = entries.iter().all(|entry| entry.head.transfers);
     let each = |text: fn(&Job) -> String| {
         let mut texts: Vec<_> = entries.iter().map(|entry| text(entry.head.job)).collect();
         texts.dedup();
@@ -334,9 +336,9 @@ fn cells(group: &Group, entries: &[&Entry<'_>]) -> [String; COLUMNS] {
         each(block_size),
         each(depth),
         count(iops as u64, 4),
-        group.units.rate(bandwidth),
-        duration(lat.mean()),
-        duration(clat.percentiles(&[99.0])[0] as f64),
+        if transfers { group.units.rate(bandwidth) } else { "-".to_owned() },
+        duration(clat.mean()),
+        duration(histogram.percentiles(&[99.0])[0] as f64),
     ]
 }
 

@@ -29,7 +29,7 @@ pub fn job(name: &str) -> Job {
 
 /// A finished clone of `job` in group 0.
 pub fn clone_of(job: &Job, stats: IoStats) -> JobReport<'_> {
-    JobReport { job, groupid: 0, pid: 1, stats, error: None, eta: 0, elapsed: 3 }
+    JobReport { job, groupid: 0, pid: 1, transfers: true, stats, error: None, eta: 0, elapsed: 3 }
 }
 
 /// A report of `jobs` made in virtual time.

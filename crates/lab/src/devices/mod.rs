@@ -37,6 +37,13 @@ pub struct AttachedDevice {
     pub queue: Arc<Queue>,
 }
 
+impl AttachedDevice {
+    /// Whether it transfers data, or models the time that takes.
+    pub fn transfers(&self) -> bool {
+        self.keeps_data || self.model.lateness().is_some()
+    }
+}
+
 /// Receives notices for people about devices, such as a connection that was lost. The default
 /// discards them.
 #[derive(Clone)]

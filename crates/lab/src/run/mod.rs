@@ -1,5 +1,6 @@
 //! Jobs made ready to run: traces read, devices attached, everything checked; and the report of a
 //! run.
+mod head_trace;
 mod logs;
 mod sections;
 mod traces;
@@ -7,7 +8,9 @@ mod traces;
 use crate::devices::{DeviceOptions, Devices};
 use crate::executor::{ClockKind, Executor, FinishedTask};
 use anyhow::{Result, bail};
+use head_trace::HeadTrace;
 use logs::Logs;
+use std::path::Path;
 use std::sync::Arc;
 use traces::Recordings;
 use zonal_fio::job::{Job, Rw};
@@ -23,6 +26,7 @@ pub struct Run {
     devices: Devices,
     recordings: Recordings,
     logs: Logs,
+    head_trace: Option<HeadTrace>,
 }
 
 /// What a report says of the run as a whole.
@@ -52,7 +56,13 @@ impl Run {
         check_data(&phases, &devices)?;
         phases.iter().try_for_each(|phase| check_buffers(phase, &devices))?;
         traces::fit(&mut phases, &devices)?;
-        Ok(Run { phases, devices, recordings: Recordings::new(), logs: Logs::default() })
+        Ok(Run {
+            phases,
+            devices,
+            recordings: Recordings::new(),
+            logs: Logs::default(),
+            head_trace: None,
+        })
     }
 
     /// The devices.
@@ -107,12 +117,22 @@ impl Run {
         Ok(finished)
     }
 
+    /// Writes the activities of the heads of all rotating disks to a file.
+    ///
+    /// # Errors
+    /// The file cannot be created, or no device is a rotating disk.
+    pub fn trace_heads(&mut self, file: &Path) -> Result<()> {
+        self.head_trace = Some(HeadTrace::start(&self.devices, file)?);
+        Ok(())
+    }
+
     /// Checks that everything was recorded and logged.
     ///
     /// # Errors
     /// A file could not be written.
     pub fn check_recordings(&self) -> Result<()> {
         self.logs.check()?;
+        self.head_trace.as_ref().map_or(Ok(()), HeadTrace::finish)?;
         traces::check(&self.recordings)
     }
 
@@ -125,6 +145,7 @@ impl Run {
             job: &finished.task.job,
             groupid: finished.task.group,
             pid: finished.outcome.thread_id,
+            transfers: devices.of(&finished.task).transfers(),
             stats: finished.outcome.stats.clone(),
             error: finished.outcome.error,
             eta: 0,
@@ -139,7 +160,7 @@ impl Run {
             clock: info.clock.name(),
             seed: info.seed,
             policy: policies.join("; "),
-            extra: sections::sections(finished, devices),
+            extra: sections::sections(finished, devices, info.clock),
         }
     }
 }

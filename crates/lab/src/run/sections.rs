@@ -1,19 +1,28 @@
 //! Sections of a report about the layers below the jobs: counters of file systems, schedulers and
 //! zone write plugs.
 use crate::devices::{AttachedDevice, Devices};
-use crate::executor::FinishedTask;
+use crate::executor::{ClockKind, FinishedTask};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use zonal_blk::PrioClass;
+use zonal_device::control::Lateness;
 use zonal_fio::job::DataDir;
 use zonal_fio::stats::IoStats;
 
-/// The sections that are not empty.
-pub fn sections(finished: &[FinishedTask], devices: &Devices) -> Vec<(String, Value)> {
+/// The sections that are not empty. How late models were is a question of real time only.
+pub fn sections(
+    finished: &[FinishedTask],
+    devices: &Devices,
+    clock: ClockKind,
+) -> Vec<(String, Value)> {
     let file_systems: Vec<Value> = finished.iter().filter_map(file_system).collect();
     let file_systems =
         (!file_systems.is_empty()).then(|| ("file_systems".to_owned(), Value::Array(file_systems)));
-    let all = [("scheduler", scheduler as fn(&AttachedDevice) -> _), ("zone_write_plugs", plugs)];
+    let mut all =
+        vec![("scheduler", scheduler as fn(&AttachedDevice) -> _), ("zone_write_plugs", plugs)];
+    if clock == ClockKind::Real {
+        all.push(("late_completions", lateness));
+    }
     let section = |(name, of): (&str, fn(&AttachedDevice) -> Option<Value>)| {
         let values: Vec<Value> = devices.iter().filter_map(of).collect();
         (!values.is_empty()).then(|| (name.to_owned(), Value::Array(values)))
@@ -105,6 +114,18 @@ fn scheduler(device: &AttachedDevice) -> Option<Value> {
         "name": scheduler.name(),
         "attributes": attributes,
         "classes": classes,
+    }))
+}
+
+/// How often a device's model was late.
+fn lateness(device: &AttachedDevice) -> Option<Value> {
+    let Lateness { completions, late } = device.model.lateness()?;
+    let percent = late as f64 * 100.0 / completions.max(1) as f64;
+    Some(json!({
+        "device": device.name,
+        "completions": completions,
+        "late": late,
+        "percent": (percent * 100.0).round() / 100.0,
     }))
 }
 

@@ -1,0 +1,184 @@
+//! Logs and reports.
+use crate::support::{TestDir, zonal};
+
+const JOB: [&str; 11] = [
+    "run",
+    "--clock=virtual",
+    "--device=null:zoned=false,size=1m,latency=100us",
+    "--name=a",
+    "--rw=randrw",
+    "--bs=4k",
+    "--iodepth=2",
+    "--numjobs=2",
+    "--runtime=2",
+    "--time_based",
+    "--output=report",
+];
+
+fn with<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    [&JOB, args].concat()
+}
+
+const LOGS: [&str; 5] = [
+    "--write_bw_log",
+    "--write_iops_log=x",
+    "--write_lat_log=x",
+    "--write_hist_log=x",
+    "--log_hist_msec=500",
+];
+
+#[test]
+fn each_clone_has_the_files_that_fio_writes() {
+    let runs = [(), ()].map(|()| {
+        let dir = TestDir::new();
+        dir.zonal(&with(&[&LOGS[..], &["--log_avg_msec=500"]].concat())).expect_ok();
+        dir
+    });
+    for (kind, lines) in
+        [("x_iops", 4 * 2), ("x_slat", 4 * 2), ("x_lat", 4 * 2), ("x_clat_hist", 3 * 2)]
+    {
+        for clone in [1, 2] {
+            let name = format!("{kind}.{clone}.log");
+            let text = runs[0].read(&name);
+            let found = text.lines().count();
+            assert!((lines..=lines + 2).contains(&found), "{name}: {text}");
+            assert_eq!(text, runs[1].read(&name), "virtual time repeats itself");
+        }
+    }
+    let bandwidth = runs[0].read("a_bw.1.log");
+    let line = bandwidth.lines().next().expect("a sample");
+    let columns: Vec<u64> = line.split(", ").map(|it| it.parse().expect("a number")).collect();
+    assert_eq!(([columns[0]], &columns[2..]), ([500], &[0, 0, 0][..]), "{line}");
+    // Two I/Os at a time of 100 us and some of the thread, half of them reads.
+    assert!((30_000..40_000).contains(&columns[1]), "{line}");
+}
+
+#[test]
+fn clones_share_a_log_without_per_job_logs() {
+    let dir = TestDir::new();
+    dir.zonal(&with(&["--write_lat_log=x", "--per_job_logs=0"])).expect_ok();
+    let report = dir.read("report");
+    let issued: u64 = report
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("issued rwts: total="))
+        .flat_map(|line| line.split([',', ' ']).take(2))
+        .map(|count| count.parse::<u64>().expect("a count"))
+        .sum();
+    assert_eq!(dir.read("x_clat.log").lines().count() as u64, issued);
+}
+
+#[test]
+fn logs_change_nothing_in_the_report() {
+    let (with_logs, without) = (TestDir::new(), TestDir::new());
+    with_logs.zonal(&with(&LOGS)).expect_ok();
+    without.zonal(&with(&[])).expect_ok();
+    assert_eq!(with_logs.read("report"), without.read("report"));
+}
+
+#[test]
+fn log_that_cannot_be_created_is_an_error_before_the_run() {
+    let dir = TestDir::new();
+    let run = dir.zonal(&with(&["--write_lat_log=missing/x"]));
+    assert_eq!(run.code, 2);
+    let expected = "zonal: job a: write_lat_log: missing/x_slat.1.log: ";
+    assert!(run.err.starts_with(expected), "{}", run.err);
+    assert_eq!(dir.read("report"), "", "nothing ran");
+    let run = dir.zonal(&["run", "--name=a", "--filesystem=xfs", "--write_bw_log"]);
+    assert_eq!(run.code, 2);
+    assert!(run.err.contains("write_bw_log: cannot be combined with filesystem"), "{}", run.err);
+}
+
+#[test]
+fn real_time_says_how_often_a_model_was_late() {
+    let args = ["--name=a", "--rw=read", "--number_ios=100", "--output-format=json"];
+    for (clock, latency, has) in
+        [("real", "1us", true), ("virtual", "1us", false), ("real", "0", false)]
+    {
+        let device = format!("--device=null:zoned=false,size=1m,latency={latency}");
+        let out = zonal(&[&["run", "--clock", clock, &device], &args[..]].concat()).expect_ok();
+        let report: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+        let lateness = &report["zonal"]["late_completions"][0];
+        assert_eq!(lateness["completions"].as_u64(), has.then_some(100), "{clock} {latency}");
+    }
+}
+
+#[test]
+fn minimal_is_the_terse_format() {
+    let [minimal, terse] = ["--minimal", "--output-format=terse"].map(|format| {
+        let dir = TestDir::new();
+        dir.zonal(&with(&[format])).expect_ok();
+        dir.read("report")
+    });
+    assert!(minimal.starts_with("3;zonal-"), "{minimal}");
+    assert_eq!(minimal, terse);
+}
+
+#[test]
+fn shown_command_line_does_what_the_job_file_does() {
+    let file = "[global]\nbs=8k\nfilename=null:zoned=false,size=1m\n[one]\nrw=randread\n\
+                description=two \"words\"\n[global]\nthread\n[two]\nstonewall\nrw=write\n";
+    let dir = TestDir::new().with("jobs.fio", file);
+    let shown = dir.zonal(&["run", "jobs.fio", "--showcmd"]).expect_ok();
+    let expected = "zonal run --bs=8k --filename=null:zoned=false,size=1m --name=one \
+                    --rw=randread --description=\"two \\\"words\\\"\" --name=global --thread \
+                    --name=two --stonewall --rw=write\n";
+    assert_eq!(shown, expected);
+    let report =
+        |jobs: &[&str]| dir.zonal(&[&["run", "--clock=virtual"], jobs].concat()).expect_ok();
+    let words = expected.trim_end().replace("\"two \\\"words\\\"\"", "two\u{a0}\"words\"");
+    let words: Vec<String> =
+        words.split(' ').skip(2).map(|word| word.replace('\u{a0}', " ")).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    assert_eq!(report(&words), report(&["jobs.fio"]));
+}
+
+#[test]
+fn job_options_are_explained_as_in_fio() {
+    let out = zonal(&["run", "--cmdhelp=iodepth"]).expect_ok();
+    assert!(out.starts_with("             iodepth: I/Os in flight per clone.\n"), "{out}");
+    assert!(zonal(&["run", "--cmdhelp"]).expect_ok().contains("\niodepth "));
+    let run = zonal(&["run", "--cmdhelp=iodeph"]);
+    assert_eq!(run.code, 2);
+    let expected = "zonal: --cmdhelp: unknown option \"iodeph\", did you mean iodepth?\n";
+    assert_eq!(run.err, expected);
+}
+
+#[test]
+fn table_of_groups_has_bandwidths_of_devices_that_transfer_only() {
+    let groups = [
+        "--name=a",
+        "--rw=read",
+        "--number_ios=9",
+        "--name=b",
+        "--stonewall",
+        "--rw=read",
+        "--number_ios=9",
+    ];
+    for (spec, has) in [("", false), (",latency=1ms", true), (",memory=true", true)] {
+        let device = format!("--device=null:zoned=false,size=1m{spec}");
+        let out = zonal(&[&["run", "--clock=virtual", &device], &groups[..]].concat()).expect_ok();
+        let row = out.lines().find(|line| line.starts_with("  b  ")).expect("a row");
+        assert_eq!(row.contains("/s"), has, "{row}");
+    }
+}
+
+#[test]
+fn head_of_a_disk_is_traced() {
+    let dir = TestDir::new();
+    let args = ["--rw=randread", "--bs=4k", "--number_ios=5", "--head-trace=head.csv"];
+    let run = |device| {
+        let args = [&["run", "--clock=virtual", device, "--name=a"], &args[..]].concat();
+        dir.zonal(&args)
+    };
+    run("--device=smr-30t:written=100%").expect_ok();
+    let trace = dir.read("head.csv");
+    let mut lines = trace.lines();
+    assert_eq!(lines.next(), Some("disk,time_ns,activity,byte,radius,buffered_bytes"));
+    let activities: Vec<&str> = lines.filter_map(|line| line.split(',').nth(2)).collect();
+    let count = |activity| activities.iter().filter(|it| **it == activity).count();
+    assert!(count("transfer") >= 5 && count("seek") >= 5, "{trace}");
+    let run = run("--device=null");
+    assert_eq!(run.code, 2);
+    let expected = "zonal: --head-trace: expected a rotating disk such as smr-30t, found null\n";
+    assert_eq!(run.err, expected);
+}
