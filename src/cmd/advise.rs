@@ -81,7 +81,11 @@ pub enum AdviceFormat {
 
 /// Measures the jobs in all configurations and prints these, best first.
 pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
-    let jobs = jobfile::parse_args(job_args, &SystemEnvironment)?.jobs;
+    let set = jobfile::parse_args(job_args, &SystemEnvironment)?;
+    for notice in set.notices(false)? {
+        tracing::warn!("{notice}");
+    }
+    let jobs = set.jobs;
     let scheduler = |name: &String| name.parse::<Scheduler>().context("--schedulers");
     let options = AdviseOptions {
         device: args.device.clone(),

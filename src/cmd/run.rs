@@ -81,6 +81,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "OPTION", require_equals = true, num_args = 0..=1,
           default_missing_value = "all")]
     pub cmdhelp: Option<String>,
+    /// Run jobs whose fio options Zonal lacks without them, even if that changes their I/O
+    #[arg(long)]
+    pub allow_unsupported: bool,
     /// Parse and check everything, but run nothing
     #[arg(long)]
     pub parse_only: bool,
@@ -96,8 +99,9 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         formats = vec![Format::Terse];
     }
     let command_line = args.showcmd.then(|| jobfile::command_line(&job_args, &SystemEnvironment));
-    let JobSet { jobs, ignored, global_options } =
-        jobfile::parse_args(job_args, &SystemEnvironment)?;
+    let set = jobfile::parse_args(job_args, &SystemEnvironment)?;
+    let notices = set.notices(args.allow_unsupported)?;
+    let JobSet { jobs, global_options, .. } = set;
     if let Some(words) = command_line {
         writeln!(io::stdout(), "zonal run {}", words?)?;
         return Ok(ExitCode::SUCCESS);
@@ -105,8 +109,8 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     if jobs.is_empty() {
         bail!("no jobs: name a job file, or give a job with --name=... (see zonal run --help)");
     }
-    for option in &ignored {
-        tracing::warn!("{option}");
+    for notice in notices {
+        tracing::warn!("{notice}");
     }
     let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
     let clock = ClockKind::from(args.clock);

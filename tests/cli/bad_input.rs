@@ -22,11 +22,13 @@ fn job_file_that_cannot_be_parsed_names_file_and_line() {
         ("[a]\nsize=200%\n", "bad.fio:2: size: percentage above 100 in \"200%\""),
         (
             "[a]\nrw=wriet\n",
-            "bad.fio:2: rw: expected one of read, write, trim, rw, readwrite, randread, randwrite, randtrim, randrw, found \"wriet\"",
+            "bad.fio:2: rw: expected one of read, write, trim, rw, readwrite, randread, randwrite, randtrim, randrw, trimwrite, randtrimwrite, found \"wriet\"",
         ),
+        ("[a]\nzonemode=strided\n", "bad.fio:2: zonemode: needs zonesize"),
         (
-            "[a]\nzonemode=strided\n",
-            "bad.fio:2: zonemode: \"strided\" is not supported: use zonemode=none or zonemode=zbd",
+            "[a]\nopendir=d\n",
+            "bad.fio:2: opendir is not supported: the job uses one device, not files; \
+             --allow-unsupported runs the job without it",
         ),
         ("[a]\ntime_based\n", "bad.fio:2: time_based: needs a runtime"),
         ("[a]\noffset=9z\n", "bad.fio:2: offset: needs zonemode=zbd"),

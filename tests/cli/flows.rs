@@ -110,9 +110,11 @@ fn output_is_written_to_the_file() {
 }
 
 #[test]
-fn ignored_options_are_reported_once() {
+fn options_that_change_the_job_need_to_be_allowed() {
     let jobs = "[a]\nopendir=d\nsize=4k\n[b]\nopendir=e\nsize=4k\n";
-    let ran = TestDir::new().with("odd.fio", jobs).zonal(&["run", SMALL, "odd.fio"]);
+    let dir = TestDir::new().with("odd.fio", jobs);
+    assert_eq!(dir.zonal(&["run", SMALL, "odd.fio"]).code, 2);
+    let ran = dir.zonal(&["run", SMALL, "--allow-unsupported", "odd.fio"]);
     let message = "zonal: odd.fio:2: opendir is not supported, the job runs differently: the job uses one device, not files\n";
     assert_eq!((ran.code, ran.err.as_str()), (0, message));
 }

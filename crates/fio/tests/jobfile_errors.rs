@@ -77,23 +77,31 @@ fn words() {
     option(
         "rw=randomread",
         "rw: expected one of read, write, trim, rw, readwrite, randread, randwrite, randtrim, \
-         randrw, found \"randomread\"",
-    );
-    option(
-        "rw=trimwrite",
-        "rw: \"trimwrite\" is not supported: trims cannot be paired with writes; use separate jobs",
+         randrw, trimwrite, randtrimwrite, found \"randomread\"",
     );
     option(
         "rw=randread:4k",
         r#"rw: expected a count of I/Os after the colon, found "randread:4k""#,
     );
     option("rw=read:q", r#"rw: expected a size such as 4k after the colon, found "read:q""#);
-    option(
-        "zonemode=strided",
-        r#"zonemode: "strided" is not supported: use zonemode=none or zonemode=zbd"#,
-    );
+    option("zonemode=strided", "zonemode: needs zonesize");
     option("zonemode=zoned", r#"zonemode: expected one of none, zbd, strided, found "zoned""#);
     option("cpus_allowed=3-1", r#"cpus_allowed: expected CPU numbers such as 0,2-5, found "3-1""#);
+}
+
+#[test]
+fn lengths_and_offsets() {
+    let split = "sizes with percentages of at most 100 in total, such as 4k/60:64k/40";
+    option("bssplit=4k/60:8k/60", &format!(r#"bssplit: expected {split}, found "4k/60:8k/60""#));
+    option("bsrange=8k-4k", r#"bsrange: expected a range of sizes such as 1k-4k, found "8k-4k""#);
+    option(
+        "random_distribution=zipf:1",
+        "random_distribution: expected random, zipf:THETA, pareto:H, normal:DEVIATION, \
+         zoned:IO%/REGION%:... or zoned_abs:IO%/SIZE:..., found \"zipf:1\"",
+    );
+    option("percentage_random=101", r#"percentage_random: expected 0 to 100, found "101""#);
+    option("zoneskip=1m", "zoneskip: needs zonemode=strided");
+    option("zonesize=1m", "zonesize: needs zonemode=zbd");
 }
 
 #[test]

@@ -149,18 +149,23 @@ fn the_command_line_leaves_variables_to_the_shell() {
 }
 
 #[test]
-fn unsupported_options_are_reported_once() {
+fn options_that_change_the_job_are_errors_unless_allowed_and_the_others_share_a_line() {
     let set = file(
-        "[global]\noffset_align=0\nhipri\n[a]\nopendir=d\nbssplit=4k/50:8k/50\n[b]\nopendir=e\n",
+        "[global]\noffset_align=0\nhipri\n[a]\nmem=malloc\nopendir=d\nbs_unaligned\n[b]\nopendir=e\n",
     );
-    let reports: Vec<String> = set.ignored.iter().map(ToString::to_string).collect();
+    let refused = set.notices(false).expect_err("opendir changes the job").to_string();
     assert_eq!(
-        reports,
+        refused,
+        "t.fio:6: opendir is not supported: the job uses one device, not files; \
+         --allow-unsupported runs the job without it"
+    );
+    assert_eq!(
+        set.notices(true).expect("allowed"),
         [
-            "t.fio:3: hipri has no effect here",
-            "t.fio:5: opendir is not supported, the job runs differently: \
+            "without effect here: hipri (t.fio:3), mem (t.fio:5)",
+            "t.fio:6: opendir is not supported, the job runs differently: \
              the job uses one device, not files",
-            "t.fio:6: bssplit is not supported, the job runs differently: \
+            "t.fio:7: bs_unaligned is not supported, the job runs differently: \
              blocks have the size of bs",
         ]
     );
@@ -206,7 +211,7 @@ fn options_that_fio_does_not_have_say_so() {
 
 #[test]
 fn documentation_says_how_unsupported_options_change_the_job() {
-    for name in ["bssplit", "random_distribution", "sync_file_range", "opendir", "zoneskip"] {
+    for name in ["bs_unaligned", "sync_file_range", "opendir", "atomic"] {
         let Some(FioOption::Unsupported(unused)) = find(name) else { panic!("{name}") };
         let Effect::Changes(instead) = unused.effect else { panic!("{name}") };
         assert!(markdown().contains(instead));

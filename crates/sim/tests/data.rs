@@ -58,7 +58,7 @@ impl Rig {
         let of_all = ZbdTable::new(&**queue.device(), 0).map(Arc::new);
         let runner = |(id, task): (u32, &Task)| {
             let table = match task.job.zonemode {
-                ZoneMode::None => None,
+                ZoneMode::None | ZoneMode::Strided => None,
                 ZoneMode::Zbd if task.job.verify.only => {
                     ZbdTable::all_empty(&**queue.device(), 0).map(Arc::new).ok()
                 }

@@ -2,7 +2,10 @@
 //!
 //! The same seed gives the same I/Os, whatever else runs; with `zonemode=zbd` the zones are shared
 //! by all jobs.
+mod addresses;
+mod distribution;
 mod linear;
+mod random_map;
 mod randomio;
 mod region;
 mod replay;
@@ -16,6 +19,7 @@ pub use zbd::ZbdTable;
 use crate::job::{DataDir, Job, PatternProgram, Rw, ZoneMode};
 use crate::rng::Rng;
 use crate::trace::TraceSlice;
+use addresses::{Addresses, Lengths};
 use linear::Linear;
 use replay::Replay;
 use std::sync::Arc;
@@ -59,6 +63,7 @@ pub enum NextIo {
 
 enum Pattern {
     Linear(Linear),
+    Addresses(Box<Addresses>),
     Zbd(ZbdJob),
     Replay(Replay),
     Randomio(Randomio),
@@ -68,11 +73,15 @@ enum Pattern {
 pub struct Generator {
     rw: Rw,
     bs: [u64; 3],
+    /// With `zonemode=zbd` and several block sizes.
+    lengths: Option<Box<Lengths>>,
     rwmixread: u64,
     rng: Rng,
     pattern: Pattern,
     /// Direction of the I/O that [`NextIo::Wait`] or [`NextIo::Contended`] deferred.
     deferred: Option<DataDir>,
+    /// With [`Rw::TrimWrite`], first and end byte of what has been trimmed and not written.
+    trimmed: (u64, u64),
 }
 
 impl Generator {
@@ -95,19 +104,25 @@ impl Generator {
             _ if job.pattern.program == Some(PatternProgram::Randomio) => {
                 Pattern::Randomio(Randomio::new(job, region, rng(1)))
             }
-            ZoneMode::None => Pattern::Linear(Linear::new(job, region, rng(1))),
+            ZoneMode::None | ZoneMode::Strided if Addresses::needed(job) => {
+                Pattern::Addresses(Box::new(Addresses::new(job, region, rng(1), rng(3))))
+            }
+            ZoneMode::None | ZoneMode::Strided => Pattern::Linear(Linear::new(job, region, rng(1))),
             ZoneMode::Zbd => {
                 let table = zbd.expect("zonemode=zbd needs the table of zones");
                 Pattern::Zbd(ZbdJob::new(job, region, table, zone_size, id, rng(1)))
             }
         };
+        let zbd_varies = job.zonemode == ZoneMode::Zbd && Addresses::needed(job);
         Generator {
             rw: job.rw,
             bs: job.bs,
+            lengths: zbd_varies.then(|| Box::new(Lengths::new(job, rng(3)))),
             rwmixread: u64::from(job.rwmixread),
             rng: rng(0),
             pattern,
             deferred: None,
+            trimmed: (0, 0),
         }
     }
 
@@ -117,10 +132,12 @@ impl Generator {
         Generator {
             rw: job.rw,
             bs: job.bs,
+            lengths: None,
             rwmixread: u64::from(job.rwmixread),
             rng: Rng::new(0, [0; 4]),
             pattern: Pattern::Replay(Replay::new(trace_slice, passes)),
             deferred: None,
+            trimmed: (0, 0),
         }
     }
 
@@ -129,26 +146,46 @@ impl Generator {
         match &mut self.pattern {
             Pattern::Replay(replay) => return replay.next(),
             Pattern::Randomio(randomio) => return randomio.next(),
-            Pattern::Linear(_) | Pattern::Zbd(_) => {}
+            Pattern::Linear(_) | Pattern::Addresses(_) | Pattern::Zbd(_) => {}
+        }
+        if self.trimmed.0 < self.trimmed.1 {
+            return NextIo::Io(self.write_trimmed());
         }
         let dir = self.deferred.take().unwrap_or_else(|| self.direction());
-        let len = self.bs[dir as usize];
+        let len = match &mut self.lengths {
+            None => self.bs[dir as usize],
+            Some(lengths) => lengths.next(dir, u64::MAX),
+        };
         let next = match &mut self.pattern {
             Pattern::Linear(linear) => NextIo::Io(linear.next(dir, len)),
+            Pattern::Addresses(addresses) => NextIo::Io(addresses.next(dir)),
             Pattern::Zbd(zbd) => zbd.next(dir, len),
             Pattern::Replay(_) | Pattern::Randomio(_) => unreachable!("returned above"),
         };
-        if !matches!(next, NextIo::Io(_)) {
-            self.deferred = Some(dir);
+        match next {
+            NextIo::Io(Io { offset, len, .. }) if self.rw == Rw::TrimWrite => {
+                self.trimmed = (offset, offset + len);
+            }
+            NextIo::Io(_) => {}
+            _ => self.deferred = Some(dir),
         }
         next
+    }
+
+    /// The next write to the blocks that have been trimmed last.
+    fn write_trimmed(&mut self) -> Io {
+        let (offset, end) = self.trimmed;
+        let len = self.bs[DataDir::Write as usize].min(end - offset);
+        self.trimmed.0 += len;
+        let (op, dir, flags) = (Op::Write, DataDir::Write, BioFlags::NONE);
+        Io { op, dir, offset, len, zone: None, flags }
     }
 
     fn direction(&mut self) -> DataDir {
         match self.rw {
             Rw::Read => DataDir::Read,
             Rw::Write => DataDir::Write,
-            Rw::Trim => DataDir::Trim,
+            Rw::Trim | Rw::TrimWrite => DataDir::Trim,
             Rw::Mixed if self.rng.below(100) < self.rwmixread => DataDir::Read,
             Rw::Mixed => DataDir::Write,
         }

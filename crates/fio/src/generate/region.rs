@@ -1,6 +1,6 @@
 //! The region of the device that a clone of a job uses, and the amount of I/O. A region lies on the
 //! device and is aligned to its LBA and, with `zonemode=zbd`, to zones.
-use crate::job::{Extent, Job, ZoneMode};
+use crate::job::{BlockSizes, DataDir, Extent, Job, ZoneMode};
 use zonal_blk::Limits;
 
 /// A clone's region of the device, in bytes.
@@ -26,6 +26,21 @@ pub struct RegionError {
     pub problem: String,
 }
 
+/// The block sizes and alignments of a job, each with its option.
+fn lengths(job: &Job) -> impl Iterator<Item = (&'static str, u64)> {
+    let of = |dir: DataDir| {
+        let (largest, align) = (job.bs[dir as usize], job.address.align[dir as usize]);
+        let (option, sizes) = match &job.address.sizes[dir as usize] {
+            BlockSizes::Fixed => ("bs", vec![largest]),
+            BlockSizes::Range { min } => ("bsrange", vec![*min, largest]),
+            BlockSizes::Split(sizes) => ("bssplit", sizes.iter().map(|(size, _)| *size).collect()),
+        };
+        let align = align.map(|align| ("blockalign", align));
+        sizes.into_iter().map(move |size| (option, size)).chain(align)
+    };
+    DataDir::ALL.into_iter().flat_map(of)
+}
+
 impl Region {
     /// The region of clone number `clone` of `job`.
     ///
@@ -35,11 +50,11 @@ impl Region {
         let fail =
             |option, problem: String| Err(RegionError { job: job.name.clone(), option, problem });
         let lba = u64::from(limits.lba_size);
-        for bs in job.bs {
-            if bs == 0 || bs % lba != 0 {
-                let problem = format!("{bs} bytes is not a multiple of the device's LBA of {lba}");
-                return fail("bs", problem);
-            }
+        if let Some((option, bytes)) =
+            lengths(job).find(|(_, bytes)| *bytes == 0 || bytes % lba != 0)
+        {
+            let problem = format!("{bytes} bytes is not a multiple of the device's LBA of {lba}");
+            return fail(option, problem);
         }
         let device = limits.capacity.to_bytes().0;
         let zone = limits.zone_size.to_bytes().0;

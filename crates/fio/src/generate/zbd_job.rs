@@ -3,9 +3,10 @@
 //! Writes go to the write pointer of the zone that the offset falls in; a full zone is reset before
 //! it is written again; a zone with less room than a block is finished. Reads stay below write
 //! pointers. A trim resets its zone.
+use super::distribution::BlockPicker;
 use super::zbd::{Acquire, OwnedZone, ZbdTable};
 use super::{Io, NextIo, Region};
-use crate::job::{DataDir, Job};
+use crate::job::{DataDir, Distribution, Job};
 use crate::rng::Rng;
 use std::sync::Arc;
 use zonal_blk::{BioFlags, Op};
@@ -17,8 +18,10 @@ pub(super) struct ZbdJob {
     table: Arc<ZbdTable>,
     id: u32,
     random: bool,
-    /// Block size of writes: a zone with less room is full.
+    /// Smallest block size of writes: a zone with less room is full.
     write_len: u64,
+    /// The zone that a random offset falls in, unless all are equally likely, by direction.
+    pickers: [Option<Box<ZonePicker>>; 3],
     /// Writes are appends.
     appends: bool,
     first: u32,
@@ -34,6 +37,22 @@ pub(super) struct ZbdJob {
     /// A zone to try again: another job had it, or it is being reset.
     wanted: Option<u32>,
     rng: Rng,
+}
+
+/// Draws offsets from a distribution that is not uniform.
+struct ZonePicker {
+    blocks: BlockPicker,
+    align: u64,
+    zone_size: u64,
+}
+
+impl ZonePicker {
+    /// A zone and an offset in it.
+    fn next(&self, rng: &mut Rng) -> (u32, u64) {
+        let at = self.blocks.next(rng) * self.align;
+        let zone = u32::try_from(at / self.zone_size).expect("zones are counted in u32");
+        (zone, at % self.zone_size)
+    }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -54,8 +73,16 @@ impl ZbdJob {
         table: Arc<ZbdTable>,
         zone_size: u64,
         id: u32,
-        rng: Rng,
+        mut rng: Rng,
     ) -> Self {
+        let pickers = DataDir::ALL.map(|dir| {
+            let distribution = &job.address.distribution[dir as usize];
+            let align = job.min_bs(dir);
+            (job.random && *distribution != Distribution::Uniform).then(|| {
+                let blocks = BlockPicker::new(distribution, region.len() / align, align, &mut rng);
+                Box::new(ZonePicker { blocks, align, zone_size })
+            })
+        });
         let zone_no = |at: u64| u32::try_from(at / zone_size).expect("zones are counted in u32");
         let first = zone_no(region.start);
         let count = zone_no(region.end.next_multiple_of(zone_size)) - first;
@@ -64,7 +91,8 @@ impl ZbdJob {
             table,
             id,
             random: job.random,
-            write_len: job.bs[DataDir::Write as usize],
+            write_len: job.min_bs(DataDir::Write),
+            pickers,
             appends: job.zone_append,
             first,
             slots: vec![ZoneSlot::default(); count as usize],
@@ -92,7 +120,7 @@ impl ZbdJob {
 
     /// The zone that the next write or trim falls in.
     #[inline]
-    fn pick(&mut self) -> u32 {
+    fn pick(&mut self, dir: DataDir) -> u32 {
         // A zone waited for may be full by now: as in fio, a random job then picks another one.
         if let Some(zone) = self.wanted.take()
             && (!self.random
@@ -105,7 +133,10 @@ impl ZbdJob {
             return self.write_zone;
         }
         let count = u64::from(self.count());
-        let zone = u32::try_from(self.rng.below(count)).expect("below a u32");
+        let zone = match &self.pickers[dir as usize] {
+            None => u32::try_from(self.rng.below(count)).expect("below a u32"),
+            Some(picker) => picker.next(&mut self.rng).0,
+        };
         if self.table.is_at_limit() && !self.slots[zone as usize].is_owned {
             return self.pick_write_zone().unwrap_or(zone);
         }
@@ -128,7 +159,7 @@ impl ZbdJob {
         let attempts = if self.random { ATTEMPTS } else { self.count() + 1 };
         let mut unusable = 0;
         for _ in 0..attempts {
-            let zone = self.pick();
+            let zone = self.pick(DataDir::Write);
             if !self.slots[zone as usize].is_owned {
                 match self.acquire(zone) {
                     Acquire::Granted(owned) if owned.conventional => {
@@ -137,8 +168,10 @@ impl ZbdJob {
                         }
                         continue;
                     }
-                    Acquire::Granted(owned) if owned.capacity < len => return NextIo::Exhausted,
-                    Acquire::Granted(owned) if owned.wp + len > owned.capacity => {
+                    Acquire::Granted(owned) if owned.capacity < self.write_len => {
+                        return NextIo::Exhausted;
+                    }
+                    Acquire::Granted(owned) if owned.wp + self.write_len > owned.capacity => {
                         // No room for a block: reset it and write from the start.
                         self.wanted = Some(zone);
                         return NextIo::Manage(self.manage(Op::ZoneReset, zone));
@@ -166,14 +199,16 @@ impl ZbdJob {
             if slot.managing {
                 return NextIo::Wait;
             }
-            if slot.owned.wp + len <= slot.owned.capacity {
+            if slot.owned.wp + self.write_len <= slot.owned.capacity {
+                let room = slot.owned.capacity - slot.owned.wp;
+                let len = if len <= room { len } else { room / self.write_len * self.write_len };
                 let (op, offset) = match self.appends {
                     true => (Op::ZoneAppend, slot.owned.start),
                     false => (Op::Write, slot.owned.start + slot.owned.wp),
                 };
                 slot.owned.wp += len;
                 slot.in_flight += 1;
-                if !self.random && slot.owned.wp + len > slot.owned.capacity {
+                if !self.random && slot.owned.wp + self.write_len > slot.owned.capacity {
                     self.advance();
                 }
                 return NextIo::Io(Self::io(op, DataDir::Write, offset, len, zone));
@@ -210,7 +245,7 @@ impl ZbdJob {
     }
 
     fn trim(&mut self, len: u64) -> NextIo {
-        let zone = self.pick();
+        let zone = self.pick(DataDir::Trim);
         if self.slots[zone as usize].is_owned {
             return NextIo::Wait;
         }
@@ -243,14 +278,24 @@ impl ZbdJob {
 
     fn read(&mut self, len: u64) -> NextIo {
         let count = self.count();
+        let mut drawn = None;
         if self.random {
-            self.read_at = (u32::try_from(self.rng.below(u64::from(count))).expect("a u32"), 0);
+            drawn = self.pickers[DataDir::Read as usize].as_ref().map(|it| it.next(&mut self.rng));
+            let zone = match drawn {
+                Some((zone, _)) => zone,
+                None => u32::try_from(self.rng.below(u64::from(count))).expect("a u32"),
+            };
+            self.read_at = (zone, 0);
         }
         for _ in 0..=count {
             let (zone, at) = self.read_at;
             let (start, readable) = self.table.readable(self.first + zone);
             if at + len <= readable {
-                let at = if self.random { self.rng.below(readable / len) * len } else { at };
+                let at = match drawn {
+                    Some((drawn, at)) if drawn == zone && at + len <= readable => at,
+                    _ if self.random => self.rng.below(readable / len) * len,
+                    _ => at,
+                };
                 self.read_at = (zone, at + len);
                 let (op, dir, offset) = (Op::Read, DataDir::Read, start + at);
                 return NextIo::Io(Io { op, dir, offset, len, zone: None, flags: BioFlags::NONE });

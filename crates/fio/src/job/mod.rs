@@ -1,10 +1,12 @@
 //! A validated job: a section of a job file with defaults filled in and every value checked. Field
 //! names are fio's option names (fio 3.33, HOWTO).
+mod address;
 mod data;
 mod file_system;
 mod logs;
 mod trace;
 
+pub use address::{AddressOptions, BlockSizes, Distribution};
 pub use data::{
     Checksum, ErrorKind, ErrorOptions, FillPattern, ParsePatternError, SyncOptions, VerifyMethod,
     VerifyOptions,
@@ -32,6 +34,8 @@ pub enum Rw {
     Trim,
     /// Reads and writes mixed by `rwmixread`.
     Mixed,
+    /// Blocks are trimmed, then written.
+    TrimWrite,
 }
 
 /// A direction, and an index into per-direction arrays.
@@ -63,6 +67,8 @@ pub enum ZoneMode {
     /// Zones are ignored.
     #[default]
     None,
+    /// I/O goes to parts of the region, one after another (`zonesize`, `zonerange`, `zoneskip`).
+    Strided,
     /// Zoned block device: writes go to write pointers, full zones are reset before they are
     /// written again, reads stay below write pointers.
     Zbd,
@@ -92,8 +98,10 @@ pub struct Job {
     /// `rw=...:N`: for random I/O, a new random offset every N I/Os, sequential between; for
     /// sequential I/O, this many bytes are added to the offset after each I/O.
     pub rw_modifier: i64,
-    /// Block size in bytes by [`DataDir`].
+    /// Block size in bytes by [`DataDir`]; the largest if there are several.
     pub bs: [u64; 3],
+    /// Lengths and offsets (`bssplit`, `random_distribution`, ...).
+    pub address: AddressOptions,
     /// Percentage of reads in a mixed job.
     pub rwmixread: u8,
     /// I/Os in flight.
@@ -140,9 +148,10 @@ pub struct Job {
     pub flow: u32,
     /// The flow that the job belongs to, with `flow`.
     pub flow_id: u32,
-    /// Zone size in bytes; must be the device's.
+    /// Zone size in bytes with `zonemode=zbd`, which must be the device's; bytes to transfer in each
+    /// zone with `zonemode=strided`.
     pub zonesize: Option<u64>,
-    /// Bytes of a zone that are used in `zonemode=none` (fio: strided).
+    /// Bytes of a zone with `zonemode=strided`; `zonesize` if not set.
     pub zonerange: Option<u64>,
     /// One report for all clones and jobs of the group.
     pub group_reporting: bool,
@@ -209,6 +218,29 @@ pub struct Job {
     pub own_options: Vec<(String, String)>,
 }
 
+impl Job {
+    /// The smallest block size of a direction in bytes.
+    pub fn min_bs(&self, dir: DataDir) -> u64 {
+        self.address.sizes[dir as usize].min(self.bs[dir as usize])
+    }
+
+    /// Whether the job uses a direction.
+    pub fn uses(&self, dir: DataDir) -> bool {
+        match self.rw {
+            Rw::Read => dir == DataDir::Read,
+            Rw::Write => dir == DataDir::Write,
+            Rw::Trim => dir == DataDir::Trim,
+            Rw::Mixed => dir != DataDir::Trim,
+            Rw::TrimWrite => dir != DataDir::Read,
+        }
+    }
+}
+
+impl DataDir {
+    /// All directions, in the order of arrays.
+    pub const ALL: [DataDir; 3] = [DataDir::Read, DataDir::Write, DataDir::Trim];
+}
+
 impl Default for Job {
     /// fio's defaults: sequential reads of 4 KiB, one at a time, over the whole device.
     fn default() -> Self {
@@ -219,6 +251,7 @@ impl Default for Job {
             random: false,
             rw_modifier: 0,
             bs: [4096; 3],
+            address: AddressOptions::default(),
             rwmixread: 50,
             iodepth: 1,
             iodepth_batch: 1,

@@ -119,6 +119,18 @@ pub enum JobError {
         /// What is wrong.
         conflict: Conflict,
     },
+    /// An option of fio that changes the job and is not implemented.
+    #[error(
+        "{origin}: {name} is not supported: {instead}; --allow-unsupported runs the job without it"
+    )]
+    Unsupported {
+        /// Where it was given.
+        origin: Origin,
+        /// fio's name.
+        name: &'static str,
+        /// What happens instead.
+        instead: &'static str,
+    },
     /// An argument is not Unicode.
     #[error("command line: {0} is not valid UTF-8")]
     Argument(String),

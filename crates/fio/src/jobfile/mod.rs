@@ -1,7 +1,8 @@
 //! Job files and job options on the command line.
 //!
 //! Both are parsed into a [`JobSet`] of validated jobs, or fail with the first error and its origin.
-//! Options of fio that Zonal does not implement are never dropped silently: the set lists them.
+//! Options of fio that Zonal does not implement are never dropped silently: the set lists them, and
+//! [`JobSet::notices`] refuses those that would change the job.
 //!
 //! ```text
 //! text -> lines -> sections (include) -> build (expand, options) -> JobSet
@@ -30,7 +31,6 @@ pub use error::{JobError, Origin};
 use crate::job::Job;
 use crate::options::Effect;
 use build::Builder;
-use std::fmt;
 use std::path::Path;
 
 /// All jobs of a run, in the order of the report.
@@ -63,15 +63,28 @@ impl IgnoredOption {
     }
 }
 
-impl fmt::Display for IgnoredOption {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let IgnoredOption { name, origin, effect } = self;
-        match effect {
-            Effect::None => write!(f, "{origin}: {name} has no effect here"),
-            Effect::Changes(instead) => {
-                write!(f, "{origin}: {name} is not supported, the job runs differently: {instead}")
+impl JobSet {
+    /// What to say about options that Zonal does not implement: one line for all that have no effect
+    /// here, and one for each that changes the job.
+    ///
+    /// # Errors
+    /// The first option that changes the job, unless they are allowed.
+    pub fn notices(&self, allow_unsupported: bool) -> Result<Vec<String>, JobError> {
+        let mut harmless = Vec::new();
+        let mut changes = Vec::new();
+        for IgnoredOption { name, origin, effect } in &self.ignored {
+            match *effect {
+                Effect::None => harmless.push(format!("{name} ({origin})")),
+                Effect::Changes(instead) if allow_unsupported => changes.push(format!(
+                    "{origin}: {name} is not supported, the job runs differently: {instead}"
+                )),
+                Effect::Changes(instead) => {
+                    return Err(JobError::Unsupported { origin: origin.clone(), name, instead });
+                }
             }
         }
+        let line = format!("without effect here: {}", harmless.join(", "));
+        Ok((!harmless.is_empty()).then_some(line).into_iter().chain(changes).collect())
     }
 }
 

@@ -3,7 +3,10 @@
 //! [`Draft::finish`] runs the checks that involve more than one option and fills in the values that
 //! depend on others.
 use super::number::format_size;
-use crate::job::{DataDir, Extent, FIXED_SEED, Job, PatternProgram, Rw, VerifyMethod, ZoneMode};
+use crate::job::{
+    AddressOptions, BlockSizes, DataDir, Extent, FIXED_SEED, Job, PatternProgram, Rw, VerifyMethod,
+    ZoneMode,
+};
 use crate::verify::header_fits;
 use thiserror::Error;
 use zonal_blk::Prio;
@@ -24,6 +27,10 @@ pub struct Draft {
     /// `prioclass`, in the numbers of the kernel.
     pub(super) prio_class: Option<u8>,
     pub(super) prio_level: Option<u8>,
+    /// By direction, smallest and largest block size.
+    pub(super) bsrange: [Option<(u64, u64)>; 3],
+    /// By direction, sizes with percentages; empty if not set.
+    pub(super) bssplit: [Vec<(u64, u8)>; 3],
 }
 
 /// Options that contradict each other.
@@ -121,6 +128,8 @@ impl Default for Draft {
             allrandrepeat: false,
             prio_class: None,
             prio_level: None,
+            bsrange: [None; 3],
+            bssplit: Default::default(),
         }
     }
 }
@@ -161,6 +170,17 @@ impl Draft {
             let class = if class == 0 { BEST_EFFORT } else { class };
             job.logs.ioprio = u16::from(class) << IOPRIO_CLASS_SHIFT | u16::from(level);
         }
+        for dir in 0..3 {
+            let split = &self.bssplit[dir];
+            if let Some(largest) = split.iter().map(|(size, _)| *size).max() {
+                job.bs[dir] = largest;
+                job.address.sizes[dir] = BlockSizes::Split(split.clone());
+            } else if let Some((min, max)) = self.bsrange[dir] {
+                job.bs[dir] = max;
+                let sizes = if min < max { BlockSizes::Range { min } } else { BlockSizes::Fixed };
+                job.address.sizes[dir] = sizes;
+            }
+        }
         fill_depths(&mut job);
         if job.pattern.program.is_some() {
             (job.rw, job.random) = (Rw::Mixed, true);
@@ -181,9 +201,11 @@ pub(crate) fn note(options: &mut Vec<(String, String)>, name: &str, value: &str)
 }
 
 /// Sets the directions that have a value.
-pub(super) fn assign(target: &mut [u64; 3], values: [Option<u64>; 3]) {
+pub(super) fn assign<T>(target: &mut [T; 3], values: [Option<T>; 3]) {
     for (target, value) in target.iter_mut().zip(values) {
-        *target = value.unwrap_or(*target);
+        if let Some(value) = value {
+            *target = value;
+        }
     }
 }
 
@@ -214,6 +236,7 @@ fn check(job: &Job) -> Result<(), Conflict> {
     if job.zonemode != ZoneMode::Zbd && zone_option(job).is_some() {
         return Err(Conflict::NeedsZbd);
     }
+    check_address(job)?;
     if job.fs.kind.is_none() && job.fs.needs_kind().is_some() {
         return Err(Conflict::NeedsFileSystem);
     }
@@ -221,6 +244,46 @@ fn check(job: &Job) -> Result<(), Conflict> {
     match job.size {
         Some(Extent::Bytes(size)) if size < block => Err(Conflict::SizeBelowBlock { size, block }),
         _ => Ok(()),
+    }
+}
+
+/// Conflicts of options for lengths and offsets.
+fn check_address(job: &Job) -> Result<(), Conflict> {
+    let (address, strided) = (&job.address, job.zonemode == ZoneMode::Strided);
+    if strided && job.zonesize.is_none() {
+        return Err(Conflict::Needs { option: "zonemode", other: "zonesize" });
+    }
+    if !strided && address.zoneskip != 0 {
+        return Err(Conflict::Needs { option: "zoneskip", other: "zonemode=strided" });
+    }
+    let unset = AddressOptions::default();
+    let trimwrite = job.rw == Rw::TrimWrite;
+    let options = [
+        ("rw", trimwrite),
+        ("zonemode", strided),
+        ("percentage_random", address.percentage_random != unset.percentage_random),
+        ("rw_sequencer", address.identical),
+        ("blockalign", address.align != unset.align),
+        ("random_distribution", address.distribution != unset.distribution),
+        ("bssplit", address.sizes.iter().any(|sizes| matches!(sizes, BlockSizes::Split(_)))),
+        ("bsrange", address.sizes.iter().any(|sizes| matches!(sizes, BlockSizes::Range { .. }))),
+    ];
+    let first = |options: &[(&'static str, bool)]| {
+        options.iter().find_map(|&(option, given)| given.then_some(option))
+    };
+    let source = [
+        ("filesystem", job.fs.kind.is_some()),
+        ("read_iolog", job.replay.read_iolog.is_some()),
+        ("pattern_file", job.pattern.file.is_some()),
+        ("pattern", job.pattern.program.is_some()),
+    ];
+    if let Some((option, with)) = first(&options).zip(first(&source)) {
+        return Err(Conflict::Combined { option, with });
+    }
+    let zbd = job.zonemode == ZoneMode::Zbd;
+    match first(&options[..5]).filter(|_| zbd) {
+        Some(option) => Err(Conflict::Combined { option, with: "zonemode=zbd" }),
+        None => Ok(()),
     }
 }
 
@@ -309,8 +372,8 @@ fn check_data(job: &Job) -> Result<(), Conflict> {
     }
     let block = match job.rw {
         Rw::Trim => return Ok(()),
-        Rw::Read => job.bs[DataDir::Read as usize],
-        Rw::Write | Rw::Mixed => job.bs[DataDir::Write as usize],
+        Rw::Read => job.min_bs(DataDir::Read),
+        Rw::Write | Rw::Mixed | Rw::TrimWrite => job.min_bs(DataDir::Write),
     };
     let interval = verify.interval.map_or(block, u64::from);
     if let Some(interval) = verify.interval
@@ -329,7 +392,7 @@ fn check_data(job: &Job) -> Result<(), Conflict> {
 fn zone_option(job: &Job) -> Option<&'static str> {
     let zones = |extent| matches!(extent, Some(Extent::Zones(_)));
     [
-        ("zonesize", job.zonesize.is_some()),
+        ("zonesize", job.zonesize.is_some() && job.zonemode == ZoneMode::None),
         ("zone_append", job.zone_append),
         ("size", zones(job.size)),
         ("io_size", zones(job.io_size)),
@@ -342,13 +405,8 @@ fn zone_option(job: &Job) -> Option<&'static str> {
 
 /// The smallest block size of the directions that the job uses.
 fn min_block_size(job: &Job) -> u64 {
-    let bs = |dir: DataDir| job.bs[dir as usize];
-    match job.rw {
-        Rw::Read => bs(DataDir::Read),
-        Rw::Write => bs(DataDir::Write),
-        Rw::Trim => bs(DataDir::Trim),
-        Rw::Mixed => bs(DataDir::Read).min(bs(DataDir::Write)),
-    }
+    let used = DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));
+    used.map(|dir| job.min_bs(dir)).min().expect("a direction")
 }
 
 #[cfg(test)]

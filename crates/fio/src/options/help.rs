@@ -43,13 +43,14 @@ pub fn markdown() -> String {
     }
     text.push_str(
         "## Unsupported options of fio\n\n\
-         A job with one of these runs, but not as in fio; each is reported once.\n\n\
+         A job with one of these is refused, as it would not run as in fio; with \
+         `--allow-unsupported` it runs without it, and says so.\n\n\
          | Option | What happens instead |\n|---|---|\n",
     );
     for (name, instead) in unsupported::changes() {
         let _ = writeln!(text, "| `{name}` | {instead} |");
     }
-    text.push_str("\nThese do not affect what is measured; each is reported once:\n");
+    text.push_str("\nThese do not affect what is measured; one line lists those that are given:\n");
     let harmless: Vec<String> = unsupported::harmless().map(|name| format!("`{name}`")).collect();
     let _ = writeln!(text, "{}.", harmless.join(", "));
     text
@@ -123,6 +124,9 @@ fn form(kind: &ValueKind) -> String {
         ValueKind::Size(_) => "size".to_owned(),
         ValueKind::Triple { .. } => "size[,size][,size]".to_owned(),
         ValueKind::SizeRange(_) => "size[-size]".to_owned(),
+        ValueKind::Ranges(_) => "size[-size][,...]".to_owned(),
+        ValueKind::Splits(_) => "size[/N%][:...][,...]".to_owned(),
+        ValueKind::Distribution(_) => "name[:...]".to_owned(),
         ValueKind::Extent(_) => "size|N%|Nz".to_owned(),
         ValueKind::Seconds(_) | ValueKind::Micros(_) => "time".to_owned(),
         ValueKind::Word(words) => {

@@ -1,16 +1,23 @@
 //! Kinds of option values. Each parses the text and hands the value to its setter; a setter only
 //! sees values in range, so setters cannot fail.
+use super::distribution::{by_direction, parse_distribution, parse_range, parse_split};
 use super::draft::Draft;
 use super::list::{RwPattern, parse_cpus, parse_errnos, parse_rw, parse_triple};
 use super::number::{
     ExprError, MICROSECOND, SECOND, parse_duration, parse_extent, parse_number, parse_size,
 };
-use crate::job::{Extent, FillPattern, Fraction};
+use crate::job::{Distribution, Extent, FillPattern, Fraction};
 use thiserror::Error;
 use zonal_blk::Nanos;
 
 /// A keyword and its setter; `Err` says why Zonal does not support it.
 pub type Choice = (&'static str, Result<fn(&mut Draft), &'static str>);
+
+/// Values for reads, writes and trims; `None` leaves a direction unchanged.
+pub type ByDirection<T> = [Option<T>; 3];
+
+/// Sizes in bytes, each with a percentage.
+pub type Split = Vec<(u64, u8)>;
 
 /// The kind of value that an option takes, with its setter.
 #[derive(Clone, Copy, Debug)]
@@ -37,10 +44,16 @@ pub enum ValueKind {
         /// Highest value.
         max: u64,
         /// Sets the values.
-        set: fn(&mut Draft, [Option<u64>; 3]),
+        set: fn(&mut Draft, ByDirection<u64>),
     },
     /// Bytes, or a range of bytes.
     SizeRange(fn(&mut Draft, u64, u64)),
+    /// One to three ranges of bytes, as [`ValueKind::Triple`].
+    Ranges(fn(&mut Draft, ByDirection<(u64, u64)>)),
+    /// One to three lists of sizes with percentages, as [`ValueKind::Triple`].
+    Splits(fn(&mut Draft, ByDirection<Split>)),
+    /// A distribution of offsets, by direction.
+    Distribution(fn(&mut Draft, ByDirection<Distribution>)),
     /// Bytes, a percentage or zones.
     Extent(fn(&mut Draft, Extent)),
     /// A duration; without a unit, seconds.
@@ -126,6 +139,14 @@ impl ValueKind {
             ValueKind::Number { .. } => "a whole number",
             ValueKind::Size(_) | ValueKind::Triple { .. } => "a size such as 4k",
             ValueKind::SizeRange(_) => "a size such as 4k or a range such as 2m-8m",
+            ValueKind::Ranges(_) => "a range of sizes such as 1k-4k",
+            ValueKind::Splits(_) => {
+                "sizes with percentages of at most 100 in total, such as 4k/60:64k/40"
+            }
+            ValueKind::Distribution(_) => {
+                "random, zipf:THETA, pareto:H, normal:DEVIATION, zoned:IO%/REGION%:... or \
+                 zoned_abs:IO%/SIZE:..."
+            }
             ValueKind::Extent(_) => "a size such as 4k, 50% or 8z",
             ValueKind::Seconds(_) | ValueKind::Micros(_) => "a time such as 30s",
             ValueKind::Word(_) => "a word",
@@ -186,6 +207,17 @@ impl ValueKind {
                     return Err(malformed());
                 }
                 set(draft, min, max);
+            }
+            ValueKind::Ranges(set) => {
+                let ranges = by_direction(text, |part| parse_range(part, base));
+                set(draft, ranges.ok_or_else(malformed)?);
+            }
+            ValueKind::Splits(set) => {
+                let splits = by_direction(text, |part| parse_split(part, base));
+                set(draft, splits.ok_or_else(malformed)?);
+            }
+            ValueKind::Distribution(set) => {
+                set(draft, parse_distribution(text, base).ok_or_else(malformed)?);
             }
             ValueKind::Extent(set) => set(draft, parse_extent(text, base).map_err(invalid)?),
             ValueKind::Seconds(set) => set(draft, parse_duration(text, SECOND).map_err(invalid)?),

@@ -7,15 +7,15 @@ use crate::job::Rw;
 /// holds for the directions after it unless a comma follows: `8k,32k` is 32k for trims, `8k,32k,`
 /// leaves trims unchanged, as does an empty value. Returns `None` if there is no value or a fourth
 /// one.
-pub(super) fn parse_triple<E>(
+pub(super) fn parse_triple<T, E>(
     text: &str,
-    parse_one: impl Fn(&str) -> Result<u64, E>,
-) -> Result<Option<[Option<u64>; 3]>, E> {
+    parse_one: impl Fn(&str) -> Result<T, E>,
+) -> Result<Option<[Option<T>; 3]>, E> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     if parts.len() > 3 || parts.iter().all(|part| part.is_empty()) {
         return Ok(None);
     }
-    let mut values = [None; 3];
+    let mut values = [None, None, None];
     for (direction, value) in values.iter_mut().enumerate() {
         let part = parts[direction.min(parts.len() - 1)];
         if !part.is_empty() {
@@ -98,18 +98,18 @@ pub struct RwPattern {
     pub modifier: i64,
 }
 
-const RW_NAMES: &[(&str, Option<(Rw, bool)>)] = &[
-    ("read", Some((Rw::Read, false))),
-    ("write", Some((Rw::Write, false))),
-    ("trim", Some((Rw::Trim, false))),
-    ("rw", Some((Rw::Mixed, false))),
-    ("readwrite", Some((Rw::Mixed, false))),
-    ("randread", Some((Rw::Read, true))),
-    ("randwrite", Some((Rw::Write, true))),
-    ("randtrim", Some((Rw::Trim, true))),
-    ("randrw", Some((Rw::Mixed, true))),
-    ("trimwrite", None),
-    ("randtrimwrite", None),
+const RW_NAMES: &[(&str, (Rw, bool))] = &[
+    ("read", (Rw::Read, false)),
+    ("write", (Rw::Write, false)),
+    ("trim", (Rw::Trim, false)),
+    ("rw", (Rw::Mixed, false)),
+    ("readwrite", (Rw::Mixed, false)),
+    ("randread", (Rw::Read, true)),
+    ("randwrite", (Rw::Write, true)),
+    ("randtrim", (Rw::Trim, true)),
+    ("randrw", (Rw::Mixed, true)),
+    ("trimwrite", (Rw::TrimWrite, false)),
+    ("randtrimwrite", (Rw::TrimWrite, true)),
 ];
 
 /// Parses an I/O pattern such as `randread:8`. The modifier is a number of I/Os if the pattern is
@@ -121,14 +121,9 @@ pub(super) fn parse_rw(text: &str, kb_base: u32) -> Result<RwPattern, ValueError
     };
     let found = text.to_owned();
     let (rw, random) = match RW_NAMES.iter().find(|(known, _)| *known == word) {
-        Some((_, Some(pattern))) => *pattern,
-        Some((_, None)) => {
-            let why = "trims cannot be paired with writes; use separate jobs";
-            return Err(ValueError::Unsupported { found, why });
-        }
+        Some((_, pattern)) => *pattern,
         None => {
-            let expected =
-                RW_NAMES.iter().filter(|(_, p)| p.is_some()).map(|(word, _)| *word).collect();
+            let expected = RW_NAMES.iter().map(|(word, _)| *word).collect();
             return Err(ValueError::NotOneOf { expected, found });
         }
     };
@@ -244,11 +239,5 @@ mod tests {
             let error = parse_rw(text, 1024).expect_err(text);
             assert!(matches!(error, ValueError::Malformed { .. }), "{text}: {error}");
         }
-    }
-
-    #[test]
-    fn trimwrite_is_known_but_not_supported() {
-        let error = parse_rw("randtrimwrite", 1024).expect_err("not supported");
-        assert!(matches!(error, ValueError::Unsupported { .. }), "{error}");
     }
 }

@@ -9,9 +9,10 @@
 //! table/*      name, aliases, kind, setter, help          one entry per option
 //! unsupported  options of fio without effect here
 //! kind         kinds of values, with their setters
-//! number, list text -> number, size, time, list ...       pure functions
+//! number, list, distribution    text -> number, size, time, list ...    pure functions
 //! draft        values so far -> Job, with the checks that need several options
 //! ```
+mod distribution;
 mod draft;
 mod help;
 mod kind;
@@ -23,7 +24,7 @@ mod unsupported;
 pub(crate) use draft::note;
 pub use draft::{Conflict, Draft};
 pub use help::{describe, help_text, list, markdown};
-pub use kind::{Choice, ValueError, ValueKind};
+pub use kind::{ByDirection, Choice, Split, ValueError, ValueKind};
 pub use list::RwPattern;
 pub(crate) use number::evaluate_plain;
 pub use number::{ExprError, format_size};

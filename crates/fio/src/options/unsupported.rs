@@ -1,8 +1,8 @@
 //! The options of fio 3.33 that Zonal accepts but does not implement.
 //!
 //! Some do not change what is measured here (logs, buffers, page cache, file layout, other engines)
-//! and some do. All are reported once, the latter with what happens instead, so that nobody compares
-//! two different workloads unknowingly.
+//! and are reported in one line. The others are errors, unless the user allows them, so that nobody
+//! compares two different workloads unknowingly.
 use super::UnsupportedOption;
 
 /// What ignoring an option means for the job.
@@ -10,7 +10,7 @@ use super::UnsupportedOption;
 pub enum Effect {
     /// What is measured does not change.
     None,
-    /// The job runs differently than in fio, as described.
+    /// The job would run differently than in fio, as described.
     Changes(&'static str),
 }
 
@@ -42,15 +42,9 @@ const CHANGES: &[Change] = &[
     change(&["wait_for"], &[], "use stonewall"),
     change(&["opendir"], &[], FILES),
     change(&["file_append"], &["0"], "I/O starts at offset"),
-    change(&["ba", "blockalign"], &[], "offsets are aligned to bs"),
-    change(&["bsrange", "blocksize_range"], &[], BLOCKS),
-    change(&["bssplit"], &[], BLOCKS),
     change(&["bs_unaligned", "blocksize_unaligned"], &["0"], BLOCKS),
     change(&["bs_is_seq_rand"], &["0"], "the values of bs are for reads, writes and trims"),
     change(&["offset_align"], &["0"], "offset is not aligned"),
-    change(&["rw_sequencer"], &["sequential"], "each I/O follows the one before"),
-    change(&["random_distribution"], &["random"], "random offsets are uniformly distributed"),
-    change(&["percentage_random"], &["100"], "all I/O of a random job is random"),
     change(&["fill_device", "fill_fs"], &["0"], "the job ends with its size"),
     change(&["serialize_overlap"], &["0"], "overlapping I/O is not serialized"),
     change(&["io_submit_mode"], &["inline"], "each job submits its own I/O"),
@@ -65,7 +59,6 @@ const CHANGES: &[Change] = &[
     change(&["exec_prerun"], &[], "no command is run"),
     change(&["exec_postrun"], &[], "no command is run"),
     change(&["zonecapacity"], &["0"], "the zone capacity is the device's"),
-    change(&["zoneskip"], &["0"], "no zones are skipped"),
     change(&["read_beyond_wp"], &["0"], "reads stay below write pointers"),
     change(&["ignore_zone_limits"], &["0"], "the device's zone limits apply"),
     change(&["zone_reset_threshold"], &[], "zones are reset when they are full"),

@@ -349,7 +349,7 @@ fn block_size(job: &Job) -> String {
         Rw::Mixed if read != write => format!("{read}/{write}"),
         Rw::Read | Rw::Mixed => read,
         Rw::Write => write,
-        Rw::Trim => trim,
+        Rw::Trim | Rw::TrimWrite => trim,
     }
 }
 

@@ -153,6 +153,7 @@ pub(super) fn rw_name(job: &Job) -> String {
         Rw::Write => "write",
         Rw::Trim => "trim",
         Rw::Mixed => "rw",
+        Rw::TrimWrite => "trimwrite",
     };
     let random = if job.random { "rand" } else { "" };
     format!("{random}{rw}")

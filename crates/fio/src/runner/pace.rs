@@ -1,5 +1,5 @@
 //! When a job may submit its next I/O, and when it is over: amount, runtime, rates, think time.
-use crate::job::{DataDir, Job};
+use crate::job::{DataDir, Job, Rw};
 use zonal_blk::Nanos;
 
 /// The pace of a job: amount of I/O, runtime, ramp, rates and think time.
@@ -10,6 +10,11 @@ pub struct Pace {
     ios_left: u64,
     /// Smallest block size: with fewer bytes left the job is over.
     min_block: u64,
+    /// Whether trims count towards the amount of I/O.
+    counts_trims: bool,
+    /// By direction, the bytes that each I/O counts as at the rate limit, with a limit in I/Os per
+    /// second; 0 for its own.
+    rate_bytes: [u64; 3],
     startdelay: Nanos,
     ramp_time: Nanos,
     runtime: Option<Nanos>,
@@ -47,7 +52,11 @@ impl Pace {
         Pace {
             bytes_left: if job.time_based { u64::MAX } else { total },
             ios_left: job.number_ios.unwrap_or(u64::MAX),
-            min_block: job.bs.into_iter().min().expect("three block sizes"),
+            min_block: DataDir::ALL.map(|dir| job.min_bs(dir)).into_iter().min().expect("three"),
+            counts_trims: job.rw != Rw::TrimWrite,
+            rate_bytes: std::array::from_fn(
+                |dir| if job.rate_iops[dir] > 0 { job.bs[dir] } else { 0 },
+            ),
             startdelay: job.startdelay,
             ramp_time: job.ramp_time,
             runtime: job.runtime,
@@ -163,12 +172,18 @@ impl Pace {
     /// Accounts for a submitted I/O.
     #[inline]
     pub fn submitted(&mut self, dir: DataDir, bytes: u64) {
-        if self.bytes_left != u64::MAX {
-            self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        if self.counts_trims || dir != DataDir::Trim {
+            if self.bytes_left != u64::MAX {
+                self.bytes_left = self.bytes_left.saturating_sub(bytes);
+            }
+            self.ios_left = self.ios_left.saturating_sub(1);
         }
-        self.ios_left = self.ios_left.saturating_sub(1);
         let cost = self.byte_cost[dir as usize];
         if cost > 0 {
+            let bytes = match self.rate_bytes[dir as usize] {
+                0 => bytes,
+                block => block,
+            };
             let wait = u64::try_from((u128::from(bytes) * cost) >> 32).unwrap_or(u64::MAX);
             let next = &mut self.rate_next[dir as usize];
             next.0 = next.0.saturating_add(wait);

@@ -12,10 +12,40 @@ options! {
         draft.job.rw_modifier = modifier;
     }),
         "read",
-        "read, write, trim, rw, randread, randwrite, randtrim or randrw. A number after a colon \
-         is the I/Os per random offset, or the bytes to skip after each sequential I/O.";
+        "read, write, trim, rw, trimwrite (each block is trimmed, then written), or these with \
+         rand before. A number after a colon is the I/Os per random offset, or the bytes to skip \
+         after each sequential I/O.";
+    "rw_sequencer": ValueKind::Word(&[
+        ("sequential", Ok(|draft| draft.job.address.identical = false)),
+        ("identical", Ok(|draft| draft.job.address.identical = true)),
+    ]),
+        "sequential", "Whether the I/Os per random offset of rw follow or repeat it.";
     "bs" or "blocksize": triple(1, u64::MAX, |draft, values| assign(&mut draft.job.bs, values)),
         "4k", "Block size; with commas for reads, writes and trims.";
+    "bsrange" or "blocksize_range": ValueKind::Ranges(|draft, values| {
+        assign(&mut draft.bsrange, values.map(|value| value.map(Some)));
+    }),
+        "bs", "Smallest and largest block size; the sizes are multiples of the smallest.";
+    "bssplit": ValueKind::Splits(|draft, values| assign(&mut draft.bssplit, values)),
+        "bs", "Block sizes, each with its percentage of the I/Os; those without one share the rest.";
+    "blockalign" or "ba": triple(1, u64::MAX, |draft, values| {
+        let align = &mut draft.job.address.align;
+        assign(align, values.map(|value| value.map(Some)));
+    }),
+        "the smallest block size", "Alignment of random offsets.";
+    "random_distribution": ValueKind::Distribution(|draft, values| {
+        assign(&mut draft.job.address.distribution, values);
+    }),
+        "random",
+        "Distribution of random offsets: uniform, zipf:THETA, pareto:H or normal:DEVIATION, with \
+         :CENTER for where the most likely block is (0 to 1), or percentages of the I/O with \
+         those of the region, zoned:60/10:40/90, or with sizes, zoned_abs:60/1g:40/9g. Blocks \
+         repeat unless it is uniform.";
+    "percentage_random": triple(0, 100, |draft, values| {
+        let percentages = values.map(|value| value.map(to_u8));
+        assign(&mut draft.job.address.percentage_random, percentages);
+    }),
+        "100", "Percentage of a random job's I/Os that are random; the others follow the last one.";
     "rwmixread": number(0, 100, |draft, n| draft.job.rwmixread = to_u8(n)),
         "50", "Percentage of reads in mixed I/O.";
     "rwmixwrite": number(0, 100, |draft, n| draft.job.rwmixread = 100 - to_u8(n)),
@@ -97,9 +127,11 @@ options! {
     "zonemode": ValueKind::Word(&[
         ("none", Ok(|draft| draft.job.zonemode = ZoneMode::None)),
         ("zbd", Ok(|draft| draft.job.zonemode = ZoneMode::Zbd)),
-        ("strided", Err("use zonemode=none or zonemode=zbd")),
+        ("strided", Ok(|draft| draft.job.zonemode = ZoneMode::Strided)),
     ]),
-        "none", "zbd writes at write pointers and resets full zones; none ignores zones.";
+        "none",
+        "zbd writes at write pointers and resets full zones; strided goes on to the next part of \
+         the region after each zonesize bytes; none ignores zones.";
     "max_open_zones": number(0, MAX_OPEN_ZONES, |draft, n| draft.job.max_open_zones = to_u32(n)),
         "0", "Limit of zones being written by all jobs; 0 for the device's limit.";
     "job_max_open_zones":
@@ -110,7 +142,11 @@ options! {
         "Write sequential zones by zone appends, native or emulated; with zonemode=zbd. Zonal's \
          own.";
     "zonesize": ValueKind::Size(|draft, bytes| draft.job.zonesize = (bytes > 0).then_some(bytes)),
-        "the device's", "Zone size with zonemode=zbd; must be that of a zoned device.";
+        "the device's",
+        "Zone size with zonemode=zbd, which must be that of the device; bytes to transfer in each \
+         zone with zonemode=strided.";
     "zonerange": ValueKind::Size(|draft, bytes| draft.job.zonerange = (bytes > 0).then_some(bytes)),
-        "", "No effect without zonemode=strided, as in fio.";
+        "zonesize", "Size of a zone with zonemode=strided.";
+    "zoneskip": ValueKind::Size(|draft, bytes| draft.job.address.zoneskip = bytes),
+        "0", "Bytes between two zones with zonemode=strided.";
 }

@@ -1,0 +1,240 @@
+//! Lengths and offsets of jobs with several block sizes, offsets that are not uniformly distributed,
+//! or a stride (`zonemode=strided`). Jobs without any of these have [`Linear`](super::linear).
+use super::distribution::BlockPicker;
+use super::random_map::RandomMap;
+use super::{Io, Region, op_of};
+use crate::job::{BlockSizes, DataDir, Distribution, Job, ZoneMode};
+use crate::rng::Rng;
+use zonal_blk::BioFlags;
+
+/// Lengths to draw before the smallest is taken, where only short ones fit.
+const ATTEMPTS: u32 = 16;
+
+pub(super) struct Addresses {
+    region: Region,
+    random: bool,
+    /// As [`Job::rw_modifier`].
+    modifier: i64,
+    identical: bool,
+    lengths: Lengths,
+    dirs: [Direction; 3],
+    /// I/Os left in the run that started at a random offset.
+    run: i64,
+    /// Which blocks of the smallest size have been visited; `None` if offsets may repeat.
+    map: Option<RandomMap>,
+    map_unit: u64,
+    stride: Option<Stride>,
+    rng: Rng,
+}
+
+/// State of a direction.
+struct Direction {
+    /// The next sequential offset, from the start of the region or of the stride's zone.
+    position: u64,
+    last: u64,
+    align: u64,
+    percentage_random: u64,
+    picker: BlockPicker,
+}
+
+/// The zones of `zonemode=strided`.
+struct Stride {
+    /// Bytes to transfer in a zone.
+    zonesize: u64,
+    /// Bytes from the start of a zone to that of the next.
+    step: u64,
+    /// Bytes of a zone.
+    range: u64,
+    /// Start of the zone, from that of the region.
+    start: u64,
+    /// The last start: the smallest block fits behind it.
+    last: u64,
+    /// Length of the region.
+    len: u64,
+    done: u64,
+}
+
+impl Addresses {
+    /// Whether the job needs this generator.
+    pub(super) fn needed(job: &Job) -> bool {
+        let dirs = DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));
+        let mut sizes: Vec<u64> =
+            dirs.clone().flat_map(|dir| [job.bs[dir as usize], job.min_bs(dir)]).collect();
+        sizes.dedup();
+        let address = &job.address;
+        let varies = |dir: DataDir| {
+            let at = dir as usize;
+            address.align[at].is_some_and(|align| align != job.bs[at])
+                || address.distribution[at] != Distribution::Uniform
+                || address.percentage_random[at] != 100
+        };
+        job.zonemode == ZoneMode::Strided
+            || sizes.len() > 1
+            || job.random && (address.identical || dirs.into_iter().any(varies))
+    }
+
+    pub(super) fn new(job: &Job, region: Region, mut rng: Rng, lengths: Rng) -> Self {
+        let address = &job.address;
+        let stride = (job.zonemode == ZoneMode::Strided).then(|| Stride::new(job, region));
+        let window = stride.as_ref().map_or(region.len(), |stride| stride.range);
+        let dirs = DataDir::ALL.map(|dir| {
+            let at = dir as usize;
+            let min = job.min_bs(dir);
+            let align = address.align[at].unwrap_or(min);
+            let blocks = window.saturating_sub(min) / align + 1;
+            let uniform = Distribution::Uniform;
+            let distribution =
+                if job.random && job.uses(dir) { &address.distribution[at] } else { &uniform };
+            Direction {
+                position: 0,
+                last: 0,
+                align,
+                percentage_random: address.percentage_random[at].into(),
+                picker: BlockPicker::new(distribution, blocks, align, &mut rng),
+            }
+        });
+        let used = || DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));
+        let map_unit = used().map(|dir| job.min_bs(dir)).min().expect("a direction");
+        let uniform = used().all(|dir| address.distribution[dir as usize] == Distribution::Uniform);
+        let visits_once = job.random && !job.norandommap && uniform && stride.is_none();
+        Addresses {
+            region,
+            random: job.random,
+            modifier: job.rw_modifier,
+            identical: address.identical,
+            lengths: Lengths::new(job, lengths),
+            dirs,
+            run: 0,
+            map: visits_once.then(|| RandomMap::new(region.len() / map_unit)),
+            map_unit,
+            stride,
+            rng,
+        }
+    }
+
+    pub(super) fn next(&mut self, dir: DataDir) -> Io {
+        let (start, window) = self.stride.as_ref().map_or((0, self.region.len()), Stride::window);
+        let (at, picked) = self.start(dir);
+        let room = |at: u64| window.saturating_sub(at);
+        // Past the end: wrap around.
+        let at = if room(at) < self.lengths.min[dir as usize] { 0 } else { at };
+        let mut len = self.lengths.next(dir, room(at));
+        if let Some(map) = &mut self.map {
+            let blocks = map.visit(at / self.map_unit, len.div_ceil(self.map_unit));
+            if picked && blocks > 0 {
+                len = len.min(blocks * self.map_unit);
+            }
+        }
+        let skip = if self.random { 0 } else { self.modifier };
+        let state = &mut self.dirs[dir as usize];
+        (state.last, state.position) = (at, (at + len).saturating_add_signed(skip));
+        if let Some(stride) = &mut self.stride
+            && stride.transferred(len)
+        {
+            self.dirs.iter_mut().for_each(|dir| dir.position = 0);
+        }
+        let offset = self.region.start + start + at;
+        Io { op: op_of(dir), dir, offset, len, zone: None, flags: BioFlags::NONE }
+    }
+
+    /// Where the next I/O begins, and whether that is a random block.
+    fn start(&mut self, dir: DataDir) -> (u64, bool) {
+        let state = &mut self.dirs[dir as usize];
+        if !self.random {
+            return (state.position, false);
+        }
+        if self.run > 0 {
+            self.run -= 1;
+            return (if self.identical { state.last } else { state.position }, false);
+        }
+        self.run = (self.modifier - 1).max(0);
+        if state.percentage_random < 100 && self.rng.below(100) >= state.percentage_random {
+            return (state.position, false);
+        }
+        let at = state.picker.next(&mut self.rng) * state.align;
+        let Some(map) = &mut self.map else { return (at, true) };
+        let block = at / self.map_unit;
+        let free = map.next_free(block).unwrap_or_else(|| {
+            map.clear();
+            block
+        });
+        (if free == block { at } else { free * self.map_unit }, true)
+    }
+}
+
+impl Stride {
+    fn new(job: &Job, region: Region) -> Self {
+        let zonesize = job.zonesize.unwrap_or(region.len());
+        let range = job.zonerange.unwrap_or(zonesize).min(region.len());
+        let step = range.saturating_add(job.address.zoneskip);
+        let len = region.len();
+        let min = DataDir::ALL.map(|dir| job.min_bs(dir)).into_iter().max();
+        let last = len - min.expect("three directions").min(len);
+        Stride { zonesize, step, range, start: 0, last, len, done: 0 }
+    }
+
+    /// Start and length of the zone; the last one ends with the region.
+    fn window(&self) -> (u64, u64) {
+        (self.start, self.range.min(self.len - self.start))
+    }
+
+    /// Counts an I/O; returns whether the next one is in the next zone.
+    fn transferred(&mut self, len: u64) -> bool {
+        self.done += len;
+        let over = self.done >= self.zonesize;
+        if over {
+            self.done = 0;
+            let next = self.start.saturating_add(self.step);
+            self.start = if next > self.last { 0 } else { next };
+        }
+        over
+    }
+}
+
+/// Draws lengths.
+pub(super) struct Lengths {
+    sizes: [BlockSizes; 3],
+    min: [u64; 3],
+    max: [u64; 3],
+    rng: Rng,
+}
+
+impl Lengths {
+    pub(super) fn new(job: &Job, rng: Rng) -> Self {
+        let min = DataDir::ALL.map(|dir| job.min_bs(dir));
+        Lengths { sizes: job.address.sizes.clone(), min, max: job.bs, rng }
+    }
+
+    /// The next length, at most `room` unless even the smallest is longer.
+    pub(super) fn next(&mut self, dir: DataDir, room: u64) -> u64 {
+        for _ in 0..ATTEMPTS {
+            let len = self.draw(dir as usize);
+            if len <= room {
+                return len;
+            }
+        }
+        self.min[dir as usize]
+    }
+
+    fn draw(&mut self, dir: usize) -> u64 {
+        let max = self.max[dir];
+        match &self.sizes[dir] {
+            BlockSizes::Fixed => max,
+            // As in fio: anything from min up to min + max, rounded down to a multiple of min.
+            BlockSizes::Range { min } => ((min + self.rng.below(max)) / min * min).min(max),
+            BlockSizes::Split(sizes) => {
+                let mut percent = self.rng.below(100);
+                for &(size, share) in sizes {
+                    match percent.checked_sub(share.into()) {
+                        Some(rest) => percent = rest,
+                        None => return size,
+                    }
+                }
+                sizes.last().map_or(max, |&(size, _)| size)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

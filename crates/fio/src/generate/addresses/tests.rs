@@ -1,0 +1,176 @@
+//! Lengths and offsets as fio 3.33 has them.
+use super::*;
+use crate::generate::{Generator, NextIo};
+use crate::job::AddressOptions;
+use std::collections::BTreeSet;
+use zonal_blk::Op;
+
+const MIB: u64 = 1 << 20;
+
+fn region(len: u64) -> Region {
+    Region { start: 0, end: len, io_size: len }
+}
+
+fn addresses(job: &Job, len: u64) -> Addresses {
+    assert!(Addresses::needed(job), "another generator has these");
+    let [offsets, lengths] = [1, 3].map(|purpose| Rng::new(1, [0, 0, 0, purpose]));
+    Addresses::new(job, region(len), offsets, lengths)
+}
+
+fn job(random: bool, address: AddressOptions) -> Job {
+    Job { random, address, ..Job::default() }
+}
+
+fn offsets(addresses: &mut Addresses, count: usize) -> Vec<u64> {
+    (0..count).map(|_| addresses.next(DataDir::Read).offset).collect()
+}
+
+fn split(sizes: &[(u64, u8)]) -> Job {
+    let split = BlockSizes::Split(sizes.to_vec());
+    let bs = sizes.iter().map(|(size, _)| *size).max().expect("a size");
+    let sizes = [0; 3].map(|_| split.clone());
+    Job { bs: [bs; 3], ..job(true, AddressOptions { sizes, ..AddressOptions::default() }) }
+}
+
+#[test]
+fn lengths_have_the_percentages_of_their_split() {
+    let job = Job { norandommap: true, ..split(&[(1024, 20), (4096, 50), (65536, 30)]) };
+    let mut addresses = addresses(&job, 1 << 30);
+    let mut counts = [0; 3];
+    for _ in 0..10_000 {
+        let io = addresses.next(DataDir::Read);
+        counts[[1024, 4096, 65536].iter().position(|&len| len == io.len).expect("a size")] += 1;
+        assert!(io.offset.is_multiple_of(1024) && io.offset + io.len <= 1 << 30);
+    }
+    for (count, percent) in counts.into_iter().zip([20_i32, 50, 30]) {
+        let expected = percent * 100;
+        assert!((count - expected).abs() < 200, "{counts:?}");
+    }
+}
+
+#[test]
+fn ranges_have_the_multiples_of_their_least_size_and_the_largest() {
+    // As in fio: 3k, 6k and, for what 9k would be, 8k have 3, 3 and 2 of 8 I/Os.
+    let sizes = [0; 3].map(|_| BlockSizes::Range { min: 3072 });
+    let address = AddressOptions { sizes, ..AddressOptions::default() };
+    let mut addresses = addresses(&Job { bs: [8192; 3], ..job(false, address) }, 1 << 40);
+    let mut counts = [0; 3];
+    for _ in 0..8000 {
+        let len = addresses.next(DataDir::Read).len;
+        counts[[3072, 6144, 8192].iter().position(|&size| size == len).expect("a size")] += 1;
+    }
+    for (count, expected) in counts.into_iter().zip([3000_i32, 3000, 2000]) {
+        assert!((count - expected).abs() < 200, "{counts:?}");
+    }
+}
+
+#[test]
+fn blocks_of_several_sizes_cover_the_region_once_in_a_pass() {
+    let mut addresses = addresses(&split(&[(1024, 50), (65536, 50)]), MIB);
+    let mut seen = vec![false; 1024];
+    let mut left = MIB;
+    while left > 0 {
+        let io = addresses.next(DataDir::Read);
+        for block in io.offset / 1024..(io.offset + io.len) / 1024 {
+            assert!(!std::mem::replace(&mut seen[block as usize], true), "block {block} twice");
+        }
+        left -= io.len;
+    }
+    assert_eq!(addresses.next(DataDir::Read).len % 1024, 0, "a new pass begins");
+}
+
+#[test]
+fn percentage_of_random_ios_leaves_the_others_behind_the_one_before() {
+    let address = AddressOptions { percentage_random: [30; 3], ..AddressOptions::default() };
+    let mut addresses = addresses(&Job { norandommap: true, ..job(true, address) }, 1 << 30);
+    let offsets = offsets(&mut addresses, 10_000);
+    let sequential = offsets.windows(2).filter(|pair| pair[1] == pair[0] + 4096).count();
+    assert!((6800..7200).contains(&sequential), "{sequential}");
+}
+
+#[test]
+fn identical_sequences_repeat_their_offset() {
+    let address = AddressOptions { identical: true, ..AddressOptions::default() };
+    let mut addresses = addresses(&Job { rw_modifier: 4, ..job(true, address) }, MIB);
+    let offsets = offsets(&mut addresses, 64);
+    assert!(offsets.chunks(4).all(|run| run.iter().all(|&at| at == run[0])), "{offsets:?}");
+    assert!(offsets.iter().collect::<BTreeSet<_>>().len() > 8);
+}
+
+#[test]
+fn alignment_is_that_of_blockalign() {
+    let address = AddressOptions { align: [Some(512); 3], ..AddressOptions::default() };
+    let mut addresses = addresses(&Job { norandommap: true, ..job(true, address) }, MIB);
+    let offsets = offsets(&mut addresses, 1000);
+    assert!(offsets.iter().all(|at| at % 512 == 0 && at + 4096 <= MIB));
+    assert!(offsets.iter().any(|at| at % 1024 == 512));
+}
+
+fn strided(random: bool, zonesize: u64, zonerange: u64, zoneskip: u64) -> Job {
+    Job {
+        zonemode: ZoneMode::Strided,
+        zonesize: Some(zonesize),
+        zonerange: Some(zonerange),
+        bs: [65536; 3],
+        ..job(random, AddressOptions { zoneskip, ..AddressOptions::default() })
+    }
+}
+
+#[test]
+fn strides_go_to_the_next_zone_after_their_bytes_and_start_over_at_the_end() {
+    // fio 3.33 with --zonemode=strided --zonesize=256k --zonerange=1m --zoneskip=1m --size=10m.
+    let mut addresses = addresses(&strided(false, MIB / 4, MIB, MIB), 10 * MIB);
+    let seen: Vec<u64> = offsets(&mut addresses, 24).into_iter().map(|at| at / 65536).collect();
+    let zone = |zone: u64| (0..4).map(move |block| zone * 32 + block);
+    assert!(seen.into_iter().eq((0..5).chain(0..1).flat_map(zone)));
+}
+
+#[test]
+fn strides_longer_than_their_zones_go_through_them_again() {
+    let mut addresses = addresses(&strided(false, 2 * MIB, MIB, MIB), 10 * MIB);
+    let seen: Vec<u64> = offsets(&mut addresses, 48).into_iter().map(|at| at / 65536).collect();
+    assert!(seen.into_iter().eq((0..16).chain(0..16).chain(32..48)));
+}
+
+#[test]
+fn random_strides_stay_in_their_zone() {
+    let mut addresses = addresses(&strided(true, MIB / 4, MIB, MIB), 10 * MIB);
+    for (io, at) in offsets(&mut addresses, 400).into_iter().enumerate() {
+        assert_eq!(at / (2 * MIB), io as u64 / 4 % 5, "I/O {io} at {at}");
+        assert!(at % (2 * MIB) < MIB);
+    }
+}
+
+#[test]
+fn trimmed_blocks_are_written_next() {
+    for random in [false, true] {
+        let job = Job { rw: crate::job::Rw::TrimWrite, random, ..Job::default() };
+        let mut generator = Generator::new(&job, region(MIB), None, 0, 0, 1, [0; 3]);
+        let mut trims = BTreeSet::new();
+        for _ in 0..256 {
+            let [NextIo::Io(trim), NextIo::Io(write)] = [(); 2].map(|()| generator.next_io())
+            else {
+                panic!("nothing to wait for")
+            };
+            assert_eq!((trim.op, write.op), (Op::Discard, Op::Write));
+            assert_eq!((trim.offset, trim.len), (write.offset, write.len));
+            trims.insert(trim.offset);
+        }
+        assert_eq!(trims.len(), 256, "each block once");
+    }
+}
+
+#[test]
+fn trims_longer_than_writes_are_written_piece_by_piece() {
+    let job = Job { rw: crate::job::Rw::TrimWrite, bs: [512, 512, 2048], ..Job::default() };
+    let mut generator = Generator::new(&job, region(MIB), None, 0, 0, 1, [0; 3]);
+    let lens: Vec<(Op, u64, u64)> = (0..6)
+        .map(|_| match generator.next_io() {
+            NextIo::Io(io) => (io.op, io.offset, io.len),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let writes = (0..4).map(|at| (Op::Write, at * 512, 512));
+    let trim = |at| (Op::Discard, at, 2048);
+    assert!(lens.into_iter().eq([trim(0)].into_iter().chain(writes).chain([trim(2048)])));
+}

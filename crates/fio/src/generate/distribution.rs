@@ -1,0 +1,318 @@
+//! Distributions of random blocks other than the uniform one (`random_distribution=`).
+//!
+//! Zipf and self-similar: Gray et al., "Quickly generating billion-record synthetic databases"
+//! (SIGMOD 1994), as in fio. Logarithms and powers are those of `libm`: the same on every machine.
+use crate::job::Distribution;
+use crate::rng::Rng;
+use std::f64::consts::TAU;
+
+/// fio sums at most this many terms of the harmonic series for Zipf's law.
+const MAX_TERMS: u64 = 10_000_000;
+
+/// Draws blocks of a region.
+pub(super) enum BlockPicker {
+    Uniform(u64),
+    Ranked { shape: Shape, spread: Spread },
+    Zoned(Vec<AccessZone>),
+}
+
+/// A part of the region and its part of the I/O.
+pub(super) struct AccessZone {
+    /// Percentage of the I/O that goes to this zone or one before it.
+    up_to: u64,
+    start: u64,
+    blocks: u64,
+}
+
+/// How likely the ranks are; rank 0 is the most likely one.
+pub(super) enum Shape {
+    Zipf(Zipf),
+    Pareto { ranks: f64, power: f64 },
+    Normal { ranks: f64, width: f64 },
+}
+
+pub(super) struct Zipf {
+    ranks: f64,
+    zeta: f64,
+    eta: f64,
+    alpha: f64,
+    /// Up to here in units of 1 / `zeta` it is rank 1.
+    second: f64,
+}
+
+impl Zipf {
+    fn new(ranks: u64, theta: f64) -> Self {
+        let terms = ranks.min(MAX_TERMS);
+        let zeta: f64 = (1..=terms).map(|rank| libm::pow(rank as f64, -theta)).sum();
+        let second = 1.0 + libm::pow(0.5, theta);
+        let ranks = ranks as f64;
+        let eta = (1.0 - libm::pow(2.0 / ranks, 1.0 - theta)) / (1.0 - second / zeta);
+        Zipf { ranks, zeta, eta, alpha: 1.0 / (1.0 - theta), second }
+    }
+
+    fn rank(&self, unit: f64) -> f64 {
+        let place = unit * self.zeta;
+        if place < 1.0 {
+            0.0
+        } else if place < self.second {
+            1.0
+        } else {
+            self.ranks * libm::pow(self.eta * unit - self.eta + 1.0, self.alpha)
+        }
+    }
+}
+
+impl Shape {
+    fn rank(&self, rng: &mut Rng) -> u64 {
+        let unit = unit(rng);
+        let (ranks, rank) = match self {
+            Shape::Zipf(zipf) => (zipf.ranks, zipf.rank(unit)),
+            Shape::Pareto { ranks, power } => (*ranks, ranks * libm::pow(unit, *power)),
+            Shape::Normal { ranks, width } => (*ranks, normal_rank(*ranks, *width, unit, rng)),
+        };
+        // Rounding may reach the end.
+        rank.min(ranks - 1.0) as u64
+    }
+}
+
+/// As measured in fio 3.33: a bell curve of standard deviation ranks / (12 sqrt 12), to which the
+/// deviation adds a uniform part, a quarter as wide. Ranks alternate between its two sides.
+fn normal_rank(ranks: f64, width: f64, unit_drawn: f64, rng: &mut Rng) -> f64 {
+    // Box and Muller.
+    let radius = (-2.0 * libm::log(1.0 - unit_drawn)).sqrt();
+    let bell = radius * libm::cos(TAU * unit(rng)) * ranks / (12.0 * 12_f64.sqrt());
+    let off = bell + width * (unit(rng) - 0.5);
+    let rank = if off < 0.0 { 2.0 * libm::floor(-off) + 1.0 } else { 2.0 * libm::floor(off) };
+    rank % ranks
+}
+
+/// A number from 0 up to 1.
+fn unit(rng: &mut Rng) -> f64 {
+    (rng.next() >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// Scatters ranks over the blocks, so that likely blocks are not neighbours.
+pub(super) struct Spread {
+    blocks: u64,
+    /// Has no divisor in common with `blocks`.
+    step: u64,
+    /// The block of rank 0.
+    center: u64,
+}
+
+impl Spread {
+    fn new(blocks: u64, center: Option<f64>, rng: &mut Rng) -> Self {
+        let center = match center {
+            Some(center) => (center * blocks as f64) as u64 % blocks,
+            None => rng.below(blocks),
+        };
+        let golden = (blocks as f64 * 0.618_033_988_749_895) as u64;
+        let step = (golden.max(1)..).find(|&step| gcd(step, blocks) == 1).expect("1 + a multiple");
+        Spread { blocks, step, center }
+    }
+
+    fn block(&self, rank: u64) -> u64 {
+        let place = u128::from(rank) * u128::from(self.step) + u128::from(self.center);
+        match u64::try_from(place) {
+            Ok(place) => place % self.blocks,
+            Err(_) => (place % u128::from(self.blocks)) as u64,
+        }
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+impl BlockPicker {
+    /// Draws among `blocks`, each `unit` bytes after the one before.
+    pub(super) fn new(distribution: &Distribution, blocks: u64, unit: u64, rng: &mut Rng) -> Self {
+        let ranks = blocks as f64;
+        let mut ranked = |shape, center| {
+            let spread = Spread::new(blocks, center, rng);
+            BlockPicker::Ranked { shape, spread }
+        };
+        match *distribution {
+            // Fewer ranks than Zipf's formula is made for.
+            _ if blocks <= 2 => BlockPicker::Uniform(blocks),
+            Distribution::Uniform => BlockPicker::Uniform(blocks),
+            Distribution::Zipf { theta, center } => {
+                ranked(Shape::Zipf(Zipf::new(blocks, theta)), center)
+            }
+            Distribution::Pareto { skew, center } => {
+                let power = libm::log(skew) / libm::log(1.0 - skew);
+                ranked(Shape::Pareto { ranks, power }, center)
+            }
+            Distribution::Normal { deviation, center } => {
+                let width = ranks * deviation / 400.0;
+                ranked(Shape::Normal { ranks, width }, center)
+            }
+            Distribution::Zoned(ref zones) => {
+                let blocks_of = |&(io, percent): &(u8, u8)| {
+                    (io, (u128::from(blocks) * u128::from(percent)).div_ceil(100) as u64)
+                };
+                Self::zoned(zones.iter().map(blocks_of), blocks)
+            }
+            Distribution::ZonedAbs(ref zones) => {
+                Self::zoned(zones.iter().map(|&(io, bytes)| (io, bytes / unit)), blocks)
+            }
+        }
+    }
+
+    /// I/O that no zone is for goes anywhere; a zone that lies beyond the end has the last block.
+    fn zoned(parts: impl Iterator<Item = (u8, u64)>, blocks: u64) -> Self {
+        let (mut up_to, mut end) = (0, 0_u64);
+        let mut zones: Vec<AccessZone> = parts
+            .map(|(io, wanted)| {
+                up_to += u64::from(io);
+                let start = end.min(blocks - 1);
+                end = end.saturating_add(wanted);
+                AccessZone { up_to, start, blocks: (end.min(blocks)).saturating_sub(start).max(1) }
+            })
+            .collect();
+        zones.push(AccessZone { up_to: 100, start: 0, blocks });
+        BlockPicker::Zoned(zones)
+    }
+
+    /// The next block.
+    pub(super) fn next(&self, rng: &mut Rng) -> u64 {
+        match self {
+            BlockPicker::Uniform(blocks) => rng.below(*blocks),
+            BlockPicker::Ranked { shape, spread } => spread.block(shape.rank(rng)),
+            BlockPicker::Zoned(zones) => {
+                let percent = rng.below(100);
+                let zone = zones.iter().find(|zone| percent < zone.up_to).expect("100 is the last");
+                zone.start + rng.below(zone.blocks)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DRAWS: usize = 200_000;
+
+    fn counts(distribution: &Distribution, blocks: u64) -> Vec<usize> {
+        let mut rng = Rng::new(3, [0; 4]);
+        let picker = BlockPicker::new(distribution, blocks, 4096, &mut rng);
+        let mut counts = vec![0; blocks as usize];
+        (0..DRAWS).for_each(|_| counts[picker.next(&mut rng) as usize] += 1);
+        counts
+    }
+
+    /// Pearson's statistic of observed counts, divided by the degrees of freedom: about 1 if they
+    /// follow the probabilities, with cells of less than five expected joined.
+    fn chi_squared(counts: &[usize], probability: impl Fn(usize) -> f64) -> f64 {
+        let (mut sum, mut cells) = (0.0, 0);
+        let (mut seen, mut expected) = (0.0, 0.0);
+        for (rank, &count) in counts.iter().enumerate() {
+            seen += count as f64;
+            expected += probability(rank) * DRAWS as f64;
+            if expected >= 5.0 {
+                sum += (seen - expected) * (seen - expected) / expected;
+                cells += 1;
+                (seen, expected) = (0.0, 0.0);
+            }
+        }
+        sum / f64::from(cells - 1)
+    }
+
+    /// By rank, from rank 0 at `center`.
+    fn by_rank(distribution: &Distribution, blocks: u64) -> Vec<usize> {
+        let counts = counts(distribution, blocks);
+        let spread = Spread::new(blocks, Some(0.0), &mut Rng::new(1, [0; 4]));
+        (0..blocks).map(|rank| counts[spread.block(rank) as usize]).collect()
+    }
+
+    #[test]
+    fn every_rank_has_a_block_of_its_own() {
+        for blocks in [3, 10, 1000, 4096, 30_030] {
+            let spread = Spread::new(blocks, None, &mut Rng::new(1, [0; 4]));
+            let mut seen: Vec<u64> = (0..blocks).map(|rank| spread.block(rank)).collect();
+            seen.sort_unstable();
+            assert!(seen.into_iter().eq(0..blocks));
+        }
+    }
+
+    #[test]
+    fn zipf_follows_the_published_formula() {
+        for theta in [0.5, 0.9, 1.2] {
+            let blocks = 1000;
+            let ranks = by_rank(&Distribution::Zipf { theta, center: Some(0.0) }, blocks);
+            let zipf = Zipf::new(blocks, theta);
+            // The probability of a rank is the length of the units that give it.
+            let unit_of = |rank: f64| {
+                (libm::pow(rank / zipf.ranks, 1.0 / zipf.alpha) - 1.0 + zipf.eta) / zipf.eta
+            };
+            let probability = |rank: usize| match rank {
+                0 => 1.0 / zipf.zeta,
+                1 => (zipf.second - 1.0) / zipf.zeta,
+                2 => unit_of(3.0) - zipf.second / zipf.zeta,
+                rank => unit_of(rank as f64 + 1.0) - unit_of(rank as f64),
+            };
+            let statistic = chi_squared(&ranks, probability);
+            assert!((0.8..1.2).contains(&statistic), "theta={theta}: {statistic}");
+            let exact = |rank: usize| libm::pow(rank as f64 + 1.0, -theta) / zipf.zeta;
+            let error = ranks[0] as f64 / DRAWS as f64 / exact(0) - 1.0;
+            assert!(error.abs() < 0.05, "theta={theta}: rank 0 is off by {error}");
+        }
+    }
+
+    #[test]
+    fn pareto_gives_a_fraction_of_the_blocks_the_rest_of_the_io() {
+        let (blocks, skew) = (1000, 0.2);
+        let ranks = by_rank(&Distribution::Pareto { skew, center: Some(0.0) }, blocks);
+        let part = |rank: usize| libm::pow(rank as f64 / 1000.0, libm::log(0.8) / libm::log(0.2));
+        let statistic = chi_squared(&ranks, |rank| part(rank + 1) - part(rank));
+        assert!((0.8..1.2).contains(&statistic), "{statistic}");
+        let top: usize = ranks[..200].iter().sum();
+        let share = top as f64 / DRAWS as f64;
+        assert!((0.79..0.81).contains(&share), "{share}");
+    }
+
+    /// Counts of fio 3.33, highest first, every 20th of the 1000 blocks:
+    /// `fio --name=n --ioengine=null --thread --write_iolog=log --rw=randread --bs=4k --size=4000k
+    /// --io_size=2000m --random_distribution=normal:D:0`.
+    const FIO_NORMAL: [(f64, &[f64]); 2] = [
+        (0.0, &[8474.0, 6982.0, 5720.0, 4110.0, 2453.0, 1142.0, 515.0, 170.0]),
+        (30.0, &[6058.0, 5590.0, 4573.0, 3985.0, 3209.0, 2189.0, 1471.0, 805.0, 412.0]),
+    ];
+    const FIO_DRAWS: f64 = 512_000.0;
+
+    #[test]
+    fn normal_has_the_bell_curve_of_fio() {
+        for (deviation, recorded) in FIO_NORMAL {
+            let mut counts = counts(&Distribution::Normal { deviation, center: None }, 1000);
+            counts.sort_unstable_by(|a, b| b.cmp(a));
+            for (at, fio) in recorded.iter().enumerate() {
+                let [ours, fios] = [counts[at * 20] as f64 / DRAWS as f64, fio / FIO_DRAWS];
+                // Four standard deviations of either count, and of the choice of the rank.
+                let margin = 0.06 * fios + 4.0 * (fios / DRAWS as f64).sqrt() + 2e-4;
+                assert!((ours - fios).abs() < margin, "{deviation}, {at}: {ours} and {fios}");
+            }
+        }
+    }
+
+    #[test]
+    fn zones_have_their_part_of_the_io_and_of_the_region() {
+        let zoned = Distribution::Zoned(vec![(50, 5), (30, 15), (20, 80)]);
+        let absolute = Distribution::ZonedAbs(vec![(50, 50 << 12), (30, 150 << 12), (20, 1 << 30)]);
+        for distribution in [zoned, absolute] {
+            let statistic = chi_squared(&counts(&distribution, 1000), |block| match block {
+                0..50 => 0.5 / 50.0,
+                50..200 => 0.3 / 150.0,
+                _ => 0.2 / 800.0,
+            });
+            assert!((0.8..1.2).contains(&statistic), "{statistic}");
+        }
+    }
+
+    #[test]
+    fn zones_beyond_the_end_and_io_without_a_zone_stay_in_the_region() {
+        let beyond = Distribution::ZonedAbs(vec![(50, 4 << 12), (20, 100 << 12), (10, 1 << 30)]);
+        let counts = counts(&beyond, 10);
+        assert!(counts.iter().all(|&count| count > 0), "{counts:?}");
+    }
+}

@@ -1,0 +1,202 @@
+//! Values of `bssplit`, `bsrange` and `random_distribution`.
+use super::kind::{ByDirection, Split};
+use super::number::parse_size;
+use crate::job::Distribution;
+
+/// Most parts of a split, as in fio.
+const MAX_PARTS: usize = 256;
+
+/// Parses up to three comma-separated values, for reads, writes and trims, with the rule of
+/// [`parse_triple`](super::list::parse_triple) for those that are left out.
+pub(super) fn by_direction<T: Clone>(
+    text: &str,
+    parse_one: impl Fn(&str) -> Option<T>,
+) -> Option<ByDirection<T>> {
+    super::list::parse_triple(text, |part| parse_one(part).ok_or(())).ok().flatten()
+}
+
+/// Parses a range of sizes such as `1k-4k`.
+pub(super) fn parse_range(text: &str, kb_base: u32) -> Option<(u64, u64)> {
+    let (min, max) = text.split_once(['-', ':']).unwrap_or((text, text));
+    let size = |part: &str| parse_size(part.trim(), kb_base).ok();
+    let (min, max) = (size(min)?, size(max)?);
+    (min > 0 && min <= max).then_some((min, max))
+}
+
+/// Parses sizes with percentages such as `4k/60:64k/40`. Sizes without a percentage share what is
+/// left.
+pub(super) fn parse_split(text: &str, kb_base: u32) -> Option<Split> {
+    let parse_part = |part: &str| {
+        let (size, percent) = part.split_once('/').unwrap_or((part, ""));
+        let size = parse_size(size.trim(), kb_base).ok().filter(|&size| size > 0)?;
+        Some((size, parse_percent(percent)?))
+    };
+    let parts: Vec<_> = text.split(':').map(parse_part).collect::<Option<_>>()?;
+    let percents = fill(parts.iter().map(|(_, percent)| *percent).collect())?;
+    Some(parts.into_iter().map(|(size, _)| size).zip(percents).collect())
+}
+
+/// Parses a distribution such as `zipf:1.2` or `zoned:60/10:40/90`, by direction.
+pub(super) fn parse_distribution(text: &str, kb_base: u32) -> Option<ByDirection<Distribution>> {
+    let (name, values) = text.split_once(':').unwrap_or((text, ""));
+    let one = |distribution: Option<Distribution>| Some([0; 3].map(|_| distribution.clone()));
+    match name {
+        "random" if values.is_empty() => one(Some(Distribution::Uniform)),
+        "zipf" => {
+            let (theta, center) = parse_shape(values, 1.1)?;
+            // At 1 the formula divides by zero.
+            let valid = theta > 0.0 && theta != 1.0;
+            one(Some(Distribution::Zipf { theta, center })).filter(|_| valid)
+        }
+        "pareto" => {
+            let (skew, center) = parse_shape(values, 0.2)?;
+            let valid = skew > 0.0 && skew < 1.0;
+            one(Some(Distribution::Pareto { skew, center })).filter(|_| valid)
+        }
+        "normal" => {
+            let (deviation, center) = parse_shape(values, 0.0)?;
+            let valid = (0.0..=100.0).contains(&deviation);
+            one(Some(Distribution::Normal { deviation, center })).filter(|_| valid)
+        }
+        "zoned" => by_direction(values, |list| {
+            let (io, parts) = parse_access(list, parse_percent)?;
+            Some(Distribution::Zoned(io.into_iter().zip(fill(parts)?).collect()))
+        }),
+        "zoned_abs" => by_direction(values, |list| {
+            let size = |part: &str| parse_size(part, kb_base).ok().filter(|&size| size > 0);
+            let (io, sizes) = parse_access(list, size)?;
+            Some(Distribution::ZonedAbs(io.into_iter().zip(sizes).collect()))
+        }),
+        _ => None,
+    }
+}
+
+/// The percentages of I/O of a list such as `60/10:40/90`, and what follows each slash.
+fn parse_access<T>(
+    list: &str,
+    parse_part: impl Fn(&str) -> Option<T>,
+) -> Option<(Vec<u8>, Vec<T>)> {
+    let mut io = Vec::new();
+    let mut parts = Vec::new();
+    for zone in list.split(':') {
+        let (percent, part) = zone.split_once('/')?;
+        io.push(parse_percent(percent)?);
+        parts.push(parse_part(part.trim())?);
+    }
+    Some((fill(io)?, parts))
+}
+
+/// A number and, after a colon, the centre.
+fn parse_shape(text: &str, default: f64) -> Option<(f64, Option<f64>)> {
+    let decimal = |text: &str| {
+        let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        text.trim().parse::<f64>().ok().filter(|_| plain)
+    };
+    if text.is_empty() {
+        return Some((default, None));
+    }
+    match text.split_once(':') {
+        None => Some((decimal(text)?, None)),
+        Some((shape, center)) => {
+            let center = decimal(center).filter(|center| (0.0..=1.0).contains(center))?;
+            Some((decimal(shape)?, Some(center)))
+        }
+    }
+}
+
+/// A whole percentage; `Some(None)` if it is left out.
+fn parse_percent(text: &str) -> Option<Option<u8>> {
+    let text = text.trim().trim_end_matches('%');
+    if text.is_empty() {
+        return Some(None);
+    }
+    let plain = text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|percent| plain && *percent <= 100).map(Some)
+}
+
+/// Percentages that are left out share what is left of 100; those given must not exceed it.
+fn fill(percents: Vec<Option<u8>>) -> Option<Vec<u8>> {
+    let given: u32 = percents.iter().flatten().map(|&percent| u32::from(percent)).sum();
+    let left = 100_u32.checked_sub(given).filter(|_| percents.len() <= MAX_PARTS)?;
+    let missing = u32::try_from(percents.iter().filter(|it| it.is_none()).count()).ok()?;
+    let share = u8::try_from(left.checked_div(missing).unwrap_or(0)).ok()?;
+    Some(percents.into_iter().map(|percent| percent.unwrap_or(share)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splits_have_sizes_and_percentages() {
+        assert_eq!(parse_split("4k/60:64k/40", 1024), Some(vec![(4096, 60), (65536, 40)]));
+        assert_eq!(parse_split("4k", 1024), Some(vec![(4096, 100)]));
+        assert_eq!(
+            parse_split("4k/50:1k/:32k", 1024),
+            Some(vec![(4096, 50), (1024, 25), (32768, 25)])
+        );
+        for text in ["", "4k/101", "4k/60:8k/50", "4k/x", "0/50", "4k/-1", "4k/+1", "4k:", "4k/5/5"]
+        {
+            assert_eq!(parse_split(text, 1024), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn ranges_go_up() {
+        assert_eq!(parse_range("1k-4k", 1024), Some((1024, 4096)));
+        assert_eq!(parse_range("4k", 1000), Some((4000, 4000)));
+        for text in ["4k-1k", "0-4k", "1k-", "-", "1k-2k-3k"] {
+            assert_eq!(parse_range(text, 1024), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn distributions_have_the_defaults_and_limits_of_fio() {
+        let of = |text| parse_distribution(text, 1024).map(|[read, ..]| read.expect("for reads"));
+        assert_eq!(of("random"), Some(Distribution::Uniform));
+        assert_eq!(of("zipf"), Some(Distribution::Zipf { theta: 1.1, center: None }));
+        assert_eq!(
+            of("zipf:0.5:0.25"),
+            Some(Distribution::Zipf { theta: 0.5, center: Some(0.25) })
+        );
+        assert_eq!(of("pareto"), Some(Distribution::Pareto { skew: 0.2, center: None }));
+        assert_eq!(of("normal:25"), Some(Distribution::Normal { deviation: 25.0, center: None }));
+        assert_eq!(
+            of("zoned:50/5:30/15:20/"),
+            Some(Distribution::Zoned(vec![(50, 5), (30, 15), (20, 80)]))
+        );
+        assert_eq!(
+            of("zoned_abs:60/4k:40/1m"),
+            Some(Distribution::ZonedAbs(vec![(60, 4096), (40, 1 << 20)]))
+        );
+        for text in [
+            "",
+            "zipf:1",
+            "zipf:0",
+            "zipf:-1",
+            "zipf:x",
+            "zipf:1e9",
+            "zipf:inf",
+            "zipf:2:1.5",
+            "pareto:1",
+            "normal:101",
+            "random:2",
+            "zoned",
+            "zoned:50",
+            "zoned:60/10:60/90",
+            "zoned:50/60:50/60",
+            "zoned_abs:50/",
+            "zoned_abs:50/0",
+            "gauss",
+        ] {
+            assert_eq!(of(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_by_direction_hold_for_those_after_them() {
+        let zoned = |io, part| Some(Distribution::Zoned(vec![(io, part)]));
+        let found = parse_distribution("zoned:100/10,100/20", 1024);
+        assert_eq!(found, Some([zoned(100, 10), zoned(100, 20), zoned(100, 20)]));
+    }
+}
