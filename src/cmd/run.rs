@@ -10,8 +10,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use zonal_blk::QueueOptions;
+use std::sync::{Arc, Mutex};
+use zonal_blk::{Nanos, QueueOptions};
 use zonal_fio::job::Job;
 use zonal_fio::jobfile::{self, JobSet, SystemEnvironment};
 use zonal_fio::options;
@@ -74,6 +74,10 @@ pub struct RunArgs {
     /// the head is, and how much is in the write buffer
     #[arg(long, value_name = "FILE")]
     pub head_trace: Option<PathBuf>,
+    /// While the jobs run, report what they have done at the end of each interval of the clock: a
+    /// time such as 30s or 500ms, in seconds without a unit
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub status_interval: Option<Nanos>,
     /// Print the jobs as a command line, and run nothing
     #[arg(long)]
     pub showcmd: bool,
@@ -124,27 +128,34 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     for warning in run.warnings() {
         tracing::warn!("{warning}");
     }
-    let mut output = open_output(args)?;
+    let output = Arc::new(Mutex::new(open_output(args)?));
     run.start_recording()?;
     if let Some(file) = &args.head_trace {
         run.trace_heads(file)?;
     }
     if formats.contains(&Format::Normal) {
-        write!(output, "{}", run.announcement())?;
-        output.flush()?;
+        write_to(&output, &run.announcement())?;
     }
-    let mut executor = executor(args, clock)?;
-    let finished = run.execute(&mut executor, args.seed)?;
-    report_findings(&finished, run.devices())?;
-    let info = RunInfo {
+    let info = |timestamp_ms, global_options| RunInfo {
         version: concat!("zonal-", env!("CARGO_PKG_VERSION")).to_owned(),
-        timestamp_ms: executor.timestamp_ms(),
+        timestamp_ms,
         global_options,
         clock,
         seed: args.seed,
     };
-    let report = run.report(&finished, info);
-    write!(output, "{}", report::render(&report, &formats)).context("writing the report")?;
+    if let Some(interval) = args.status_interval {
+        let (output, formats) = (Arc::clone(&output), formats.clone());
+        let show = move |report: &report::Report<'_>| {
+            // If it fails, so does the report at the end, which says so.
+            let _ = write_to(&output, &report::render(report, &formats));
+        };
+        run.show_status(info(None, global_options.clone()), interval, Box::new(show))?;
+    }
+    let mut executor = executor(args, clock)?;
+    let finished = run.execute(&mut executor, args.seed)?;
+    report_findings(&finished, run.devices())?;
+    let report = run.report(&finished, info(executor.timestamp_ms(), global_options));
+    write_to(&output, &report::render(&report, &formats)).context("writing the report")?;
     if args.dump_plugs {
         dump_plugs(run.devices())?;
     }
@@ -194,7 +205,25 @@ fn executor(args: &RunArgs, clock: ClockKind) -> Result<Executor> {
     })
 }
 
-fn open_output(args: &RunArgs) -> Result<Box<dyn Write>> {
+/// Parses an interval.
+fn interval(text: &str) -> Result<Nanos, String> {
+    match options::parse_seconds(text) {
+        Ok(Nanos(0)) => Err("expected more than 0".to_owned()),
+        Ok(interval) => Ok(interval),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Where reports go; several threads report.
+type Output = Arc<Mutex<Box<dyn Write + Send>>>;
+
+fn write_to(output: &Output, text: &str) -> io::Result<()> {
+    let mut output = output.lock().expect("no thread panics while it writes");
+    output.write_all(text.as_bytes())?;
+    output.flush()
+}
+
+fn open_output(args: &RunArgs) -> Result<Box<dyn Write + Send>> {
     Ok(match &args.output {
         None => Box::new(io::stdout()),
         Some(path) => {

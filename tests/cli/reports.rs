@@ -162,6 +162,39 @@ fn table_of_groups_has_bandwidths_of_devices_that_transfer_only() {
     }
 }
 
+/// As in fio each report is cumulative, and that of the end follows.
+#[test]
+fn status_is_reported_at_the_end_of_each_interval() {
+    let run = |clock: &str, runtime: &str| {
+        let dir = TestDir::new();
+        let args = ["--status-interval=500ms", "--output-format=json", runtime];
+        let args = [&["run", clock], &JOB[2..], &args].concat();
+        dir.zonal(&args).expect_ok();
+        dir.read("report")
+    };
+    let text = run("--clock=virtual", "--runtime=2");
+    assert_eq!(text, run("--clock=virtual", "--runtime=2"), "virtual time repeats itself");
+    for text in [text, run("--clock=real", "--runtime=1")] {
+        let reports = serde_json::Deserializer::from_str(&text).into_iter::<serde_json::Value>();
+        let reports: Vec<_> = reports.map(|report| report.expect("JSON")).collect();
+        let done = |report: &serde_json::Value| {
+            let jobs = report["jobs"].as_array().expect("jobs");
+            jobs.iter().map(|job| job["read"]["total_ios"].as_u64().expect("a count")).sum::<u64>()
+        };
+        let done: Vec<u64> = reports.iter().map(done).collect();
+        assert!(done.len() >= 2 && done.is_sorted() && done[0] > 0, "{done:?}");
+    }
+}
+
+#[test]
+fn status_interval_is_a_time_above_zero() {
+    for value in ["0", "often", "-1"] {
+        let run = zonal(&["run", "--name=a", "--size=1m", &format!("--status-interval={value}")]);
+        assert_eq!(run.code, 2, "{}", run.err);
+        assert!(run.err.contains("--status-interval <TIME>"), "{}", run.err);
+    }
+}
+
 #[test]
 fn head_of_a_disk_is_traced() {
     let dir = TestDir::new();

@@ -6,7 +6,7 @@ use crate::logs::{LogFiles, Logs};
 use crate::rng::Rng;
 use crate::runner::run_state::RunState;
 use crate::runner::verifier::Verifier;
-use crate::runner::{JobRunner, Recording};
+use crate::runner::{JobRunner, Recording, StatusReports};
 use crate::trace::TraceSlice;
 use std::sync::Arc;
 use zonal_blk::{Channel, Limits};
@@ -38,6 +38,8 @@ pub struct Task {
     pub recording: Option<Arc<Recording>>,
     /// The files of the logs to write.
     pub logs: LogFiles,
+    /// Where to publish statistics while the clone runs.
+    pub status: Option<StatusReports>,
 }
 
 /// Why jobs cannot be run.
@@ -113,6 +115,7 @@ impl Task {
             device: None,
             recording: None,
             logs: LogFiles::default(),
+            status: None,
         }
     }
 
@@ -167,6 +170,7 @@ impl Task {
         let job = Arc::clone(&self.job);
         let mut runner = JobRunner::new(job, channel, generator, bytes, with_data);
         runner.set_run_state(run_state);
+        runner.set_status(self.status.clone());
         runner
     }
 

@@ -133,12 +133,15 @@ impl Executor {
     pub fn timestamp_ms(&self) -> Option<u64> {
         match self {
             Executor::Virtual { .. } => None,
-            Executor::Real { .. } => {
-                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                u64::try_from(since.as_millis()).ok()
-            }
+            Executor::Real { .. } => unix_ms(),
         }
     }
+}
+
+/// The time of day in milliseconds since 1970.
+pub(crate) fn unix_ms() -> Option<u64> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).ok()
 }
 
 /// Whether a task has a runner of its own: the clones on a file system share that of the first.

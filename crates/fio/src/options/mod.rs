@@ -31,6 +31,8 @@ pub use number::{ExprError, format_size};
 pub use table::{Group, OptionSpec, supported};
 pub use unsupported::Effect;
 
+use zonal_blk::Nanos;
+
 /// An option of fio, by its name.
 #[derive(Clone, Copy, Debug)]
 pub enum FioOption {
@@ -94,6 +96,18 @@ pub fn parse_size(text: &str) -> Result<u64, ValueError> {
         found: text.to_owned(),
     };
     number::parse_size(text, 1024).map_err(|_| malformed())
+}
+
+/// Parses a time such as `30s` or `500ms`; without a unit it is in seconds.
+///
+/// # Errors
+/// [`ValueError::Malformed`] if the text is not a time.
+pub fn parse_seconds(text: &str) -> Result<Nanos, ValueError> {
+    let malformed = || ValueError::Malformed {
+        expected: ValueKind::Seconds(|_, _| ()).expected(),
+        found: text.to_owned(),
+    };
+    number::parse_duration(text, number::SECOND).map_err(|_| malformed())
 }
 
 /// Looks an option up by its name or alias.

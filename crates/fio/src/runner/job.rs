@@ -4,7 +4,7 @@
 use super::flow::Flow;
 use super::pace::Pace;
 use super::run_state::{IoRole, RunState};
-use super::{Outcome, Progress, Runner, Step, SteppedBy};
+use super::{Outcome, Progress, Runner, StatusReports, Step, SteppedBy};
 use crate::generate::{Generator, Io, NextIo};
 use crate::job::{DataDir, ErrorKind, Job, ZoneMode};
 use crate::logs::{LoggedIo, Logs};
@@ -61,9 +61,11 @@ pub struct JobRunner {
     flow_waits: bool,
     stats: IoStats,
     error: Option<Status>,
-    /// When to look whether a sample of the statistics or of a log is due.
+    /// When to look whether a sample of the statistics or of a log is due, or a status report.
     next_sample: Nanos,
     next_stats_sample: Nanos,
+    status_reports: Option<StatusReports>,
+    next_status_report: Nanos,
     /// Bytes of the I/Os of this step.
     step_bytes: u64,
     /// I/Os and bytes completed.
@@ -121,6 +123,8 @@ impl JobRunner {
             error: None,
             next_sample: Nanos(0),
             next_stats_sample: Nanos(0),
+            status_reports: None,
+            next_status_report: Nanos(u64::MAX),
             step_bytes: 0,
             done: (0, 0),
             progress: Arc::default(),
@@ -134,6 +138,11 @@ impl JobRunner {
     /// Has the job issue its share of a flow.
     pub fn set_flow(&mut self, flow: Flow) {
         self.flow = Some(flow);
+    }
+
+    /// Has the clone publish its statistics while it runs.
+    pub(crate) fn set_status(&mut self, reports: Option<StatusReports>) {
+        self.status_reports = reports;
     }
 
     /// Adds recording, flushes or verification.
@@ -166,6 +175,10 @@ impl JobRunner {
     fn sample(&mut self, now: Nanos) {
         if self.pace.begin(now) {
             self.stats.start(now);
+            if let Some(reports) = &self.status_reports {
+                reports.sink.start(reports.clone);
+                self.next_status_report = reports.next(now);
+            }
             return self.start_samples(now);
         }
         if now >= self.next_stats_sample {
@@ -175,6 +188,12 @@ impl JobRunner {
         let counts = self.stats.counts();
         if let Some(logs) = self.logs() {
             logs.sample(now, counts);
+        }
+        if let Some(reports) =
+            self.status_reports.as_ref().filter(|_| now >= self.next_status_report)
+        {
+            reports.publish(now, &self.stats);
+            self.next_status_report = reports.next(now);
         }
         self.set_next_sample();
     }
@@ -190,7 +209,8 @@ impl JobRunner {
 
     fn set_next_sample(&mut self) {
         let log = self.logs().and_then(|logs| logs.next_sample());
-        self.next_sample = log.map_or(self.next_stats_sample, |at| at.min(self.next_stats_sample));
+        let other = self.next_stats_sample.min(self.next_status_report);
+        self.next_sample = log.map_or(other, |at| at.min(other));
     }
 
     fn logs(&mut self) -> Option<&mut Logs> {
@@ -478,6 +498,9 @@ impl JobRunner {
             self.stats.finish(now);
             if let Some(run_state) = &mut self.run_state {
                 run_state.finish(now);
+            }
+            if let Some(reports) = &self.status_reports {
+                reports.finish(&self.stats);
             }
         }
         if self.channel.is_idle() {

@@ -20,12 +20,14 @@ mod job;
 mod pace;
 mod record;
 pub(crate) mod run_state;
+mod status;
 pub(crate) mod verifier;
 
 pub use flow::{Flow, FlowTotals};
 pub use job::JobRunner;
 pub use pace::Pace;
 pub use record::Recording;
+pub use status::{StatusReports, StatusSink};
 
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

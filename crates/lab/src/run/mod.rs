@@ -3,6 +3,7 @@
 mod head_trace;
 mod logs;
 mod sections;
+mod status;
 mod traces;
 
 use crate::devices::{DeviceOptions, Devices};
@@ -13,6 +14,7 @@ use logs::Logs;
 use std::path::Path;
 use std::sync::Arc;
 use traces::Recordings;
+use zonal_blk::Nanos;
 use zonal_fio::job::{Job, Rw};
 use zonal_fio::plan::{self, Task};
 use zonal_fio::report::{self, JobReport, Report};
@@ -138,9 +140,7 @@ impl Run {
 
     /// The report of a run.
     pub fn report<'a>(&self, finished: &'a [FinishedTask], info: RunInfo) -> Report<'a> {
-        let devices = &self.devices;
-        let descriptions: Vec<&str> = devices.iter().map(|d| d.description.as_str()).collect();
-        let policies: Vec<&str> = devices.iter().map(|d| d.queue.zone_write().name()).collect();
+        let (devices, clock) = (&self.devices, info.clock);
         let job = |finished: &'a FinishedTask| JobReport {
             job: &finished.task.job,
             groupid: finished.task.group,
@@ -152,16 +152,50 @@ impl Run {
             elapsed: finished.elapsed,
         };
         Report {
+            jobs: finished.iter().map(job).collect(),
+            extra: sections::sections(finished, devices, clock),
+            ..self.report_of_no_jobs(info)
+        }
+    }
+
+    fn report_of_no_jobs(&self, info: RunInfo) -> Report<'static> {
+        let devices = &self.devices;
+        let descriptions: Vec<&str> = devices.iter().map(|d| d.description.as_str()).collect();
+        let policies: Vec<&str> = devices.iter().map(|d| d.queue.zone_write().name()).collect();
+        Report {
             version: info.version,
             timestamp_ms: info.timestamp_ms,
             global_options: info.global_options,
-            jobs: finished.iter().map(job).collect(),
+            jobs: Vec::new(),
             device: descriptions.join("; "),
             clock: info.clock.name(),
             seed: info.seed,
             policy: policies.join("; "),
-            extra: sections::sections(finished, devices, info.clock),
+            extra: Vec::new(),
         }
+    }
+
+    /// Shows a report of the jobs so far at the end of each `interval` of the clock, while they run.
+    ///
+    /// # Errors
+    /// A job is on a file system, whose statistics are known at the end only.
+    pub fn show_status(
+        &mut self,
+        info: RunInfo,
+        interval: Nanos,
+        show: status::ShowStatus,
+    ) -> Result<()> {
+        let tasks = || self.phases.iter().flatten();
+        if let Some(task) = tasks().find(|task| task.job.fs.kind.is_some()) {
+            let name = &task.job.name;
+            bail!(
+                "--status-interval: job {name} is on a file system, which reports at its end only"
+            );
+        }
+        let transfers = tasks().map(|task| self.devices.of(task).transfers()).collect();
+        let report = self.report_of_no_jobs(info);
+        status::show(&mut self.phases, report, transfers, interval, show);
+        Ok(())
     }
 }
 
