@@ -218,10 +218,13 @@ mod tests {
         }
     }
 
-    impl DeviceControl for Slow {}
+    impl DeviceControl for Slow {
+        fn lateness(&self) -> Option<Lateness> {
+            Some(Lateness { completions: 7, late: 3 })
+        }
+    }
 
-    #[test]
-    fn a_device_that_waits_delays_one_page_and_no_other() {
+    fn slow() -> (Arc<Slow>, DeviceManager) {
         let config = NullConfig { zones: 4, ..NullConfig::default() };
         let device = Arc::new(NullDevice::new(&config).expect("a device"));
         let device = Arc::new(Slow { device, told: Mutex::new(None) });
@@ -234,7 +237,19 @@ mod tests {
             device: inject,
             files: None,
         };
-        let manager = DeviceManager::new(vec![managed], Vec::new());
+        (device, DeviceManager::new(vec![managed], Vec::new()))
+    }
+
+    #[test]
+    fn late_completions_of_a_model_are_counted() {
+        let page = text(&slow().1);
+        assert!(page.contains("zonal_model_completions_total{device=\"a\"} 7\n"), "{page}");
+        assert!(page.contains("zonal_model_late_completions_total{device=\"a\"} 3\n"), "{page}");
+    }
+
+    #[test]
+    fn a_device_that_waits_delays_one_page_and_no_other() {
+        let (device, manager) = slow();
         let zones = "zonal_zones{device=\"a\",condition=\"Empty\"} 4\n";
         let answered = "zonal_device_answer_overdue_seconds{device=\"a\"} 0\n";
         let page = text(&manager);
