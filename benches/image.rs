@@ -3,7 +3,9 @@
 //!
 //! A file system may discard freed space seconds later, which would slow whatever runs then, so each
 //! run waits until that is over. Load on the machine varies, so the two alternate in short runs, and
-//! the result is the median of the ratios of such pairs.
+//! the result is the median of the ratios of such pairs. Images with and without checksums are open
+//! together. Their readers look at each cache line of the data, as programs do: if nobody did, the
+//! checksums alone would fetch the data into the processor's cache.
 //!
 //! `setsid -w cargo bench --bench image`; needs fio. Words after `--` select the cases whose names
 //! contain one of them, `checksums` and `open` the other parts. fio's jobs run in sessions of their own, to which the
@@ -12,11 +14,12 @@
 //! `ZONAL_BENCH_DIR` sets the directory of the files (default: that for temporary files).
 use criterion::Criterion;
 use std::fs::File;
+use std::hint::black_box;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use zonal_blk::{Bio, Buf, Channel, Nanos, Op, Queue, QueueOptions, Sector, Status};
+use zonal_blk::{Bio, Buf, Channel, Completion, Nanos, Op, Queue, QueueOptions, Sector, Status};
 use zonal_device::image::Profile;
 use zonal_device::rng::Rng;
 use zonal_host::backend::image::{self, ImageName};
@@ -25,6 +28,9 @@ use zonal_host::backend::image::{self, ImageName};
 const ROUNDS: usize = 9;
 /// Duration of a run.
 const TIME: Duration = Duration::from_millis(700);
+/// Pairs of short runs of two images that are open together, and how long each run is.
+const SLICES: usize = 60;
+const SLICE: Duration = Duration::from_millis(50);
 /// Discards count as done when none came for this long.
 const IDLE_TIME: Duration = Duration::from_millis(100);
 /// Longest wait for that: other programs may remove files all the time.
@@ -93,7 +99,7 @@ fn filled(len: usize) -> Buf {
 
 /// A new image, with blocks of `lba` bytes.
 fn create(place: &Path, lba: u32, checksums: bool) -> PathBuf {
-    let path = place.join("bench.img");
+    let path = place.join(if checksums { "bench.img" } else { "plain.img" });
     let profile = Profile::Spec(format!("{PROFILE},lba={lba}"));
     image::create(&path, profile, checksums).expect("an image");
     path
@@ -183,58 +189,99 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Bytes per second of random reads of a new image with [`READ_SIZE`] bytes of data.
-fn read_rate(place: &Path, case: &Case, lba: u32, checksums: bool) -> f64 {
-    let path = create(place, lba, checksums);
-    let mut io = open(&path);
-    let mut completions = Vec::new();
-    for at in (0..READ_SIZE).step_by(1 << 20) {
-        io.submit(Nanos(0), Bio::write(Sector(at / 512), filled(1 << 20), 0));
-        while io.outstanding() > 0 {
-            io.poll(Nanos(0), &mut completions);
+/// An image under a load.
+struct Loaded<'a> {
+    load: &'a Load,
+    io: Channel,
+    completions: Vec<Completion>,
+    rng: Rng,
+    /// Where the next write goes.
+    end: u64,
+    free: Vec<Buf>,
+    path: PathBuf,
+}
+
+impl<'a> Loaded<'a> {
+    /// A new image, with [`READ_SIZE`] bytes of data if it is to be read.
+    fn new(place: &Path, load: &'a Load, checksums: bool) -> Self {
+        let path = create(place, load.lba, checksums);
+        let free = (0..load.case.depth).map(|_| filled(load.case.block)).collect();
+        let (io, completions, rng) = (open(&path), Vec::new(), Rng::new(1));
+        let mut image = Loaded { load, io, completions, rng, end: 0, free, path };
+        let size = if load.read { READ_SIZE } else { 0 };
+        for at in (0..size).step_by(1 << 20) {
+            image.run(Bio::write(Sector(at / 512), filled(1 << 20), 0));
         }
-    }
-    io.submit(Nanos(0), Bio::new(Op::Flush, Sector(0), 0, 0));
-    while io.outstanding() > 0 {
-        io.poll(Nanos(0), &mut completions);
-    }
-    assert!(completions.drain(..).all(|completion| completion.status == Status::Ok));
-    settle(place);
-    let mut rng = Rng::new(1);
-    let blocks = READ_SIZE / case.block as u64;
-    let mut done = 0;
-    let begun = Instant::now();
-    while begun.elapsed() < TIME || io.outstanding() > 0 {
-        while begun.elapsed() < TIME && io.outstanding() < case.depth {
-            let sector = Sector(rng.below(blocks) * case.block as u64 / 512);
-            let nr_sectors = u32::try_from(case.block / 512).expect("a short read");
-            io.submit(Nanos(0), Bio::read(sector, nr_sectors, 0));
+        // See `zonal_rate`.
+        for zone in 8..16 {
+            image.run(Bio::write(Sector(zone << 19), filled(4096), 0));
         }
-        io.poll(Nanos(0), &mut completions);
-        for completion in completions.drain(..) {
-            assert_eq!(completion.status, Status::Ok);
-            done += case.block;
-        }
+        image.run(Bio::new(Op::Flush, Sector(0), 0, 0));
+        image
     }
-    let rate = done as f64 / begun.elapsed().as_secs_f64();
-    drop(io);
-    std::fs::remove_file(&path).expect("it is ours");
-    rate
+
+    fn run(&mut self, bio: Bio) {
+        self.io.submit(Nanos(0), bio);
+        while self.io.outstanding() > 0 {
+            self.io.poll(Nanos(0), &mut self.completions);
+        }
+        assert!(self.completions.drain(..).all(|completion| completion.status == Status::Ok));
+    }
+
+    fn next(&mut self, buf: Buf) -> Bio {
+        let block = self.load.case.block as u64;
+        if self.load.read {
+            let sector = Sector(self.rng.below(READ_SIZE / block) * block / 512);
+            let nr_sectors = u32::try_from(block / 512).expect("a short read");
+            return Bio { buf: Some(buf), ..Bio::new(Op::Read, sector, nr_sectors, 0) };
+        }
+        self.end += block;
+        Bio::write(Sector((self.end - block) / 512), buf, 0)
+    }
+
+    /// Bytes per second of a short run.
+    fn rate(&mut self) -> f64 {
+        let begun = Instant::now();
+        let mut done = 0;
+        while begun.elapsed() < SLICE || self.io.outstanding() > 0 {
+            while begun.elapsed() < SLICE
+                && let Some(buf) = self.free.pop()
+            {
+                let bio = self.next(buf);
+                self.io.submit(Nanos(0), bio);
+            }
+            self.io.poll(Nanos(0), &mut self.completions);
+            for completion in self.completions.drain(..) {
+                assert_eq!(completion.status, Status::Ok);
+                let buf = completion.buf.expect("a buffer");
+                if self.load.read {
+                    black_box(buf.iter().step_by(64).fold(0, |all, byte| all ^ byte));
+                }
+                done += buf.len();
+                self.free.push(buf);
+            }
+        }
+        done as f64 / begun.elapsed().as_secs_f64()
+    }
 }
 
 /// The rates with checksums and without, of all pairs.
 fn compare_checksums(place: &Path, load: &Load) -> Vec<(f64, f64)> {
-    let rate = |checksums: bool| {
-        settle(place);
-        let rate = if load.read { read_rate } else { zonal_rate };
-        rate(place, &load.case, load.lba, checksums)
-    };
-    let pair = |round| {
-        let first = (round % 2 == 1).then(|| rate(false));
-        let with = rate(true);
-        (with, first.unwrap_or_else(|| rate(false)))
-    };
-    (0..ROUNDS).map(pair).collect()
+    settle(place);
+    let mut with = Loaded::new(place, load, true);
+    let mut without = Loaded::new(place, load, false);
+    settle(place);
+    let mut pairs = Vec::new();
+    while pairs.len() < SLICES && with.end.max(without.end) < SIZE - (512 << 20) {
+        let first = (pairs.len() % 2 == 1).then(|| without.rate());
+        let rate = with.rate();
+        pairs.push((rate, first.unwrap_or_else(|| without.rate())));
+    }
+    for Loaded { io, path, .. } in [with, without] {
+        drop(io);
+        std::fs::remove_file(&path).expect("it is ours");
+    }
+    pairs
 }
 
 /// Waits until the space of removed files has been discarded.
@@ -279,9 +326,9 @@ fn print_case(case: &Case, pairs: &[(f64, f64)]) {
         case.name,
         median(pairs.iter().map(|(own, _)| own / 1e6).collect()),
         median(pairs.iter().map(|(_, fio)| fio / 1e6).collect()),
-        ratios[ROUNDS / 2],
-        ratios[ROUNDS / 4],
-        ratios[ROUNDS - 1 - ROUNDS / 4],
+        ratios[ratios.len() / 2],
+        ratios[ratios.len() / 4],
+        ratios[ratios.len() - 1 - ratios.len() / 4],
         case.goal
     );
 }

@@ -18,7 +18,7 @@ use super::queue::ImageQueue;
 use super::recover::{Recovered, read_superblock, recover};
 use super::regions::{Begun, Region, Regions};
 use super::store::ImageStore;
-use super::sums::Sums;
+use super::sums::{Summer, Sums};
 use super::superblock::{FileLayout, Profile, Superblock};
 use super::tail::ZoneTail;
 use super::verify::sum_request;
@@ -326,11 +326,11 @@ impl ImageDevice {
         }
     }
 
-    /// Executes a command. `sums` is memory for checksums.
-    pub(super) fn execute(&self, request: &mut Request, sums: &mut Vec<u8>) -> ExecResult {
+    /// Executes a command.
+    pub(super) fn execute(&self, request: &mut Request) -> ExecResult {
         match request.op() {
             Op::Read => self.read(request.zone(), request.sector(), request.end()),
-            Op::Write | Op::ZoneAppend => self.write(request, sums),
+            Op::Write | Op::ZoneAppend => self.write(request),
             Op::Flush => ExecResult::Flush,
             Op::ZoneOpen | Op::ZoneClose => match self.apply(request) {
                 Ok(()) => ExecResult::Done(Status::Ok),
@@ -377,13 +377,10 @@ impl ImageDevice {
         }
     }
 
-    fn write(&self, request: &mut Request, sums: &mut Vec<u8>) -> ExecResult {
+    fn write(&self, request: &mut Request) -> ExecResult {
         let zone = request.zone();
         if self.zones.is_conventional(zone) {
             return self.overwrite(request);
-        }
-        if let Some(own) = &self.sums {
-            sum_request(own.summer(), request, sums);
         }
         let mut tail = self.tail(zone);
         if tail.is_broken() || self.failed.load(Ordering::Relaxed) {
@@ -395,14 +392,16 @@ impl ImageDevice {
         }
         let from = self.offset_in_zone(zone, request.sector());
         let end = self.offset_in_zone(zone, request.end());
-        tail.accept(end, |crc| match self.sums {
-            Some(_) => crc(sums),
-            None => request.for_each_segment(|_, nr_sectors, buf| match buf {
-                Some(buf) => crc(buf),
-                None => (0..nr_sectors).for_each(|_| crc(&[0; 512])),
-            }),
-        });
-        match self.place(&mut tail, from, sums) {
+        tail.accept(end);
+        if self.sums.is_none() {
+            tail.cover(end, |crc| {
+                request.for_each_segment(|_, nr_sectors, buf| match buf {
+                    Some(buf) => crc(buf),
+                    None => (0..nr_sectors).for_each(|_| crc(&[0; 512])),
+                });
+            });
+        }
+        match self.slot_of(&mut tail) {
             Ok(slot) => {
                 self.reserve(&mut tail, slot, end);
                 let len = Sector(request.nr_sectors().into()).to_bytes().0;
@@ -412,14 +411,27 @@ impl ImageDevice {
         }
     }
 
-    /// The slot for data that are appended at `from`, whose checksums are set.
-    fn place(&self, tail: &mut ZoneTail, from: Sector, sums: &[u8]) -> io::Result<u32> {
-        let slot = self.slot_of(tail)?;
-        if let Some(own) = &self.sums {
-            let first = self.layout.block_at(self.layout.in_slot(slot, from));
-            own.set(&*self.store, first, sums, true)?;
-        }
-        Ok(slot)
+    /// What computes the checksums of a command that appends to a zone, to be [set](Self::set_sums)
+    /// before its data are [written](Self::written); `None` for other commands.
+    pub(super) fn append_summer(&self, request: &Request) -> Option<Summer> {
+        let appends = matches!(request.op(), Op::Write | Op::ZoneAppend)
+            && !self.zones.is_conventional(request.zone());
+        self.sums.as_ref().filter(|_| appends).map(Sums::summer)
+    }
+
+    /// Sets the checksums of data that a command, which was executed, appends to a zone.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub(super) fn set_sums(&self, request: &Request, sums: &[u8]) -> io::Result<()> {
+        let Some(own) = &self.sums else { return Ok(()) };
+        let range = self.range_in_zone(request);
+        let mut tail = self.tail(request.zone());
+        tail.cover(range.end, |crc| crc(sums));
+        let slot = tail.slot.expect("a zone that is being written has a slot");
+        let first = self.layout.block_at(self.layout.in_slot(slot, range.start));
+        // Another queue's thread may have set those of a write behind it.
+        own.set(&*self.store, first, sums, tail.is_last(range.end))
     }
 
     /// The slot of a zone, which gets one if it has none.

@@ -11,7 +11,7 @@
 //! ```
 use super::device::{ExecResult, ImageDevice};
 use super::store::{Ring, Transfer};
-use super::verify::ReadResult;
+use super::verify::{ReadResult, sum_request};
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -38,6 +38,8 @@ enum CommandStage {
 struct Command {
     request: Box<Request>,
     stage: CommandStage,
+    /// Why the checksums of what it writes could not be set.
+    sum_error: Option<Status>,
     /// Its timing request is with the model.
     timed: bool,
 }
@@ -55,6 +57,8 @@ pub(super) struct ImageQueue {
     /// Executed, without a transfer in flight.
     completing: Vec<Tag>,
     moving: usize,
+    /// Writes in flight without checksums yet, in the order of their execution.
+    unsummed: Vec<Tag>,
     timed: usize,
     timing: Option<Box<dyn HwQueue>>,
     /// Kept for their capacity and their empty buffers.
@@ -77,6 +81,7 @@ impl ImageQueue {
             later: Vec::new(),
             completing: Vec::new(),
             moving: 0,
+            unsummed: Vec::new(),
             timed: 0,
             timing: device.timing().map(|model| Arc::clone(model).open_queue()),
             timing_requests: Vec::new(),
@@ -151,10 +156,7 @@ impl ImageQueue {
             let result = read_parts(&device, request);
             return self.complete_read(tag, result);
         }
-        let mut sums = std::mem::take(&mut self.sums);
-        let result = device.execute(&mut self.command(tag).request, &mut sums);
-        self.sums = sums;
-        match result {
+        match device.execute(&mut self.command(tag).request) {
             ExecResult::Done(status) => self.set_stage(tag, CommandStage::Complete(status)),
             ExecResult::Refused(status) => self.set_stage(tag, CommandStage::Refused(status)),
             ExecResult::Flush => self.set_stage(tag, CommandStage::Flush),
@@ -189,7 +191,13 @@ impl ImageQueue {
         let len = usize::try_from(len).expect("a command fits in memory");
         if !complete || len == 0 || self.ring.is_err() {
             self.lists.push(bufs);
-            let result = move_segments(&device, &mut command.request, at, len);
+            let mut result = Ok(());
+            if let Some(summer) = device.append_summer(&command.request) {
+                sum_request(summer, &mut command.request, &mut self.sums);
+                result = device.set_sums(&command.request, &self.sums);
+            }
+            let result =
+                result.and_then(|()| move_segments(&device, &mut command.request, at, len));
             return self.moved(tag, result.map_err(Status::from).err(), (at, len));
         }
         command.request.for_each_segment(|_, _, buf| {
@@ -200,8 +208,26 @@ impl ImageQueue {
         });
         command.stage = CommandStage::Moving;
         self.moving += 1;
+        if device.append_summer(&command.request).is_some() {
+            self.unsummed.push(tag);
+        }
         if let Ok(ring) = &mut self.ring {
             ring.start(Transfer { tag, write, at, len, bufs });
+        }
+    }
+
+    /// Starts the transfers that are queued, and computes the checksums of writes while these are in
+    /// flight.
+    fn sum_writes(&mut self) {
+        let (false, Ok(ring)) = (self.unsummed.is_empty(), &mut self.ring) else { return };
+        ring.submit();
+        for tag in self.unsummed.drain(..) {
+            let command = self.commands[usize::from(tag.0)].as_mut().expect("its data are moving");
+            let summer = self.device.append_summer(&command.request).expect("it needs checksums");
+            self.sums.clear();
+            ring.write_bufs(tag).iter().for_each(|buf| summer.append(&mut self.sums, buf));
+            let set = self.device.set_sums(&command.request, &self.sums);
+            command.sum_error = set.err().map(Status::from);
         }
     }
 
@@ -251,7 +277,8 @@ impl ImageQueue {
     fn moved(&mut self, tag: Tag, error: Option<Status>, (at, len): (u64, usize)) {
         let device = Arc::clone(&self.device);
         let mut sums = std::mem::take(&mut self.sums);
-        let request = &mut self.command(tag).request;
+        let Command { request, sum_error, .. } = self.command(tag);
+        let sum_error = sum_error.take();
         if request.op() == Op::Read {
             let result = match error {
                 Some(status) => ReadResult::Done(status),
@@ -260,6 +287,7 @@ impl ImageQueue {
             self.sums = sums;
             return self.complete_read(tag, result);
         }
+        let error = error.or(sum_error);
         let summed = device.written(request, error.is_none(), &mut sums);
         self.sums = sums;
         let error = error.or(summed.map_err(Status::from).err());
@@ -316,7 +344,7 @@ impl HwQueue for ImageQueue {
         let tag = request.tag();
         let timed = self.start_timing(now, &request);
         self.commands[usize::from(tag.0)] =
-            Some(Command { request, stage: CommandStage::Pending, timed });
+            Some(Command { request, stage: CommandStage::Pending, sum_error: None, timed });
         self.pending.push(tag);
         Ok(())
     }
@@ -325,6 +353,7 @@ impl HwQueue for ImageQueue {
         while let Some(tag) = self.pending.pop() {
             self.execute(tag);
         }
+        self.sum_writes();
         self.poll_transfers();
         std::mem::swap(&mut self.pending, &mut self.later);
         self.poll_timing(now);

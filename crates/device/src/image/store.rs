@@ -87,6 +87,15 @@ pub trait Ring: Send {
     /// the depth that the ring was opened with, and none that is in use.
     fn start(&mut self, transfer: Transfer);
 
+    /// Starts what is queued.
+    fn submit(&mut self) {}
+
+    /// The buffers of a write in flight, which may be read meanwhile.
+    ///
+    /// # Panics
+    /// If the tag is not that of a write in flight.
+    fn write_bufs(&self, tag: Tag) -> &[Buf];
+
     /// Moves completed transfers to the end of `completed`, each with the number of bytes that were
     /// transferred. Never blocks.
     fn poll(&mut self, completed: &mut Vec<(Transfer, io::Result<usize>)>);

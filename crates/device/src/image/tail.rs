@@ -17,6 +17,8 @@ pub(super) const MAX_COVERED: Sector = Sector(1 << 11);
 struct InFlightWrite {
     end: Sector,
     state: State,
+    /// Its data are under the checksum, if one is kept.
+    covered: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,7 +47,7 @@ pub(super) struct ZoneTail {
     in_flight: VecDeque<InFlightWrite>,
     /// The start of the data under the checksum.
     from: Sector,
-    /// The checksum of the data accepted from there on, if one is kept.
+    /// The checksum of the accepted data that were covered from there on, if one is kept.
     crc: Option<u32>,
     /// In a conventional zone with checksums: ranges that are being overwritten.
     overwriting: Vec<Range<Sector>>,
@@ -94,16 +96,31 @@ impl ZoneTail {
         self.broken
     }
 
-    /// A write up to `end` was accepted. `data` passes on what the checksum is of, if one is kept: the
-    /// checksums of its blocks, or its buffers in an image without those.
-    pub(super) fn accept(&mut self, end: Sector, data: impl FnOnce(&mut dyn FnMut(&[u8]))) {
+    /// A write up to `end` was accepted.
+    pub(super) fn accept(&mut self, end: Sector) {
         if end - self.from > MAX_COVERED {
             self.crc = None;
+        }
+        self.in_flight.push_back(InFlightWrite { end, state: State::InFlight, covered: false });
+    }
+
+    /// Puts the data of the write up to `end`, which is in flight, under the checksum, if one is kept.
+    /// `data` passes on what the checksum is of: the checksums of its blocks, or its buffers in an
+    /// image without those.
+    pub(super) fn cover(&mut self, end: Sector, data: impl FnOnce(&mut dyn FnMut(&[u8]))) {
+        match self.in_flight.iter_mut().find(|write| !write.covered) {
+            Some(write) if write.end == end => write.covered = true,
+            // Another queue's thread has yet to cover the write before it.
+            _ => self.crc = None,
         }
         if let Some(crc) = &mut self.crc {
             data(&mut |bytes| *crc = crc32c::crc32c_append(*crc, bytes));
         }
-        self.in_flight.push_back(InFlightWrite { end, state: State::InFlight });
+    }
+
+    /// Whether no write behind `end` was accepted.
+    pub(super) fn is_last(&self, end: Sector) -> bool {
+        self.in_flight.back().is_none_or(|last| last.end == end)
     }
 
     /// The write up to `end` is in the file, or failed.
@@ -191,5 +208,36 @@ impl ZoneTail {
         let covered = crc.map(|crc| CoveredData { from: self.from, crc });
         self.rebase();
         (entry != *durable).then_some(ZoneEntry { covered, ..entry })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zonal_blk::ZoneNo;
+
+    /// What the entry covers after two writes that were covered in this order.
+    fn covered(order: [u64; 2]) -> Option<CoveredData> {
+        let geometry = ImageGeometry::simple(1, 0, Sector(64));
+        let durable = ZoneEntry::new(ZoneNo(0), &geometry);
+        let mut tail = ZoneTail::new(&durable);
+        tail.accept(Sector(8));
+        tail.accept(Sector(16));
+        assert!(tail.is_last(Sector(16)) && !tail.is_last(Sector(8)));
+        for end in order {
+            tail.cover(Sector(end), |crc| crc(&[u8::try_from(end).unwrap()]));
+        }
+        for end in [8, 16].map(Sector) {
+            tail.written(end, true);
+            assert_eq!(tail.complete(end), Some(Status::Ok));
+        }
+        tail.record(&durable, &geometry).expect("it has changed").covered
+    }
+
+    #[test]
+    fn an_entry_covers_writes_only_if_their_checksums_came_in_their_order() {
+        let in_order = CoveredData { from: Sector(0), crc: crc32c::crc32c(&[8, 16]) };
+        assert_eq!(covered([8, 16]), Some(in_order));
+        assert_eq!(covered([16, 8]), None);
     }
 }

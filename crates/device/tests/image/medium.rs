@@ -2,6 +2,7 @@
 //! keeps a random part, sector by sector.
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
+use zonal_blk::{Buf, Tag};
 use zonal_device::image::{ImageStore, ReadAt, Ring, Transfer};
 use zonal_device::rng::Rng;
 
@@ -226,6 +227,11 @@ impl Ring for MediumRing {
             state.on_the_way.push((number, transfer.at, data));
         }
         self.moving.push((number, transfer));
+    }
+
+    fn write_bufs(&self, tag: Tag) -> &[Buf] {
+        let mut moving = self.moving.iter().map(|(_, transfer)| transfer);
+        &moving.find(|transfer| transfer.write && transfer.tag == tag).unwrap().bufs
     }
 
     fn poll(&mut self, ended: &mut Vec<(Transfer, io::Result<usize>)>) {

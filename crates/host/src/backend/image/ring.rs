@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use zonal_blk::Buf;
+use zonal_blk::{Buf, Tag};
 use zonal_device::image::{Ring, Transfer};
 
 /// The longest part of a transfer, in bytes.
@@ -157,14 +157,25 @@ impl Ring for ImageRing {
             let entry = entry(segments, transfer.write, transfer.at + part.at as u64);
             let entry = entry.user_data(index << 16 | u64::from(tag));
             // SAFETY: the entry points to the list of the slot and the buffers of its transfer, which
-            // stay in the slot, unmoved and untouched, until all of its entries have completed;
-            // `drop` waits for that.
+            // stay in the slot, unmoved, until all of its entries have completed; `drop` waits for
+            // that. Meanwhile nobody else writes to them, nor reads those that the kernel writes to.
             unsafe { self.ring.push(entry) };
         }
     }
 
-    fn poll(&mut self, completed: &mut Vec<(Transfer, io::Result<usize>)>) {
+    fn submit(&mut self) {
         self.ring.submit().expect("the kernel accepts entries that are well formed");
+    }
+
+    fn write_bufs(&self, tag: Tag) -> &[Buf] {
+        let transfer = self.slots[usize::from(tag.0)].transfer.as_ref();
+        // The kernel reads them as well: those of a read are not to be looked at.
+        let write = transfer.filter(|transfer| transfer.write);
+        &write.expect("a write in flight").bufs
+    }
+
+    fn poll(&mut self, completed: &mut Vec<(Transfer, io::Result<usize>)>) {
+        self.submit();
         self.reap(completed);
     }
 
@@ -190,7 +201,6 @@ impl Drop for ImageRing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zonal_blk::Tag;
 
     fn transfer(tag: u16, write: bool, at: u64, bufs: Vec<Buf>) -> Transfer {
         let len = bufs.iter().map(|buf| buf.len()).sum();
