@@ -5,6 +5,7 @@ pub mod fit;
 pub mod image;
 pub mod info;
 pub mod layout;
+mod measured;
 pub mod pattern;
 pub mod reproduce;
 pub mod run;

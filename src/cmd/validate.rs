@@ -1,33 +1,33 @@
 //! `zonal validate`.
+use super::measured::MeasuredArgs;
 use crate::args::seconds;
 use crate::terminal::StepBar;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use zonal_lab::host_cost;
+use zonal_lab::devices;
+use zonal_lab::measurements::RunOptions;
 use zonal_lab::validate::{self, ValidateOptions};
 
 /// Options of `zonal validate`.
 #[derive(Args, Debug)]
 pub struct ValidateArgs {
-    /// Measured cells of a drive: CSV with the columns that docs/models.md describes
-    #[arg(required = true, value_name = "CELLS")]
-    pub cells: PathBuf,
+    #[command(flatten)]
+    pub measured: MeasuredArgs,
     /// The model: a spec (see `zonal devices`) or a TOML profile
     #[arg(long, value_name = "SPEC")]
     pub device: String,
-    /// The costs of the host: spdk, io_uring, libaio or a TOML file [default: those of the cell's
-    /// driver]
-    #[arg(long, value_name = "NAME|FILE")]
-    pub host_cost: Option<String>,
-    /// Virtual time that is measured for each load, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
-    pub runtime: f64,
-    /// Random seed of the jobs and of the device
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
+    /// Virtual time that is measured for each load, in seconds [default: 1, for disks 60]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub runtime: Option<f64>,
+    /// Report one load in N apart: those that `zonal fit` with the same option did not see
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub hold_out: Option<u32>,
+    /// Keep predictions in a file as they are made, and take those that are there from it
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -42,22 +42,31 @@ pub enum Format {
     Csv,
     /// Everything
     Json,
+    /// A page with scatter plots
+    Html,
 }
 
 /// Predicts the cells and prints the errors.
 pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
+    let cells = args.measured.read(&devices::load(&args.device)?)?;
     let options = ValidateOptions {
-        device: args.device.clone(),
-        host: args.host_cost.as_deref().map(host_cost::load).transpose().context("--host-cost")?,
-        seconds: args.runtime,
-        seed: args.seed,
+        run: RunOptions {
+            device: args.device.clone(),
+            costs: args.measured.costs()?,
+            seconds: args.runtime,
+            ramp: None,
+            seed: args.measured.seed,
+        },
+        hold_out: args.hold_out,
+        resume: args.resume.clone(),
     };
     let bar = StepBar::new("{prefix} [{bar:24}] {pos}/{len} loads eta {eta}");
-    let validation = validate::validate(validate::read(&args.cells)?, &options, &bar)?;
+    let validation = validate::validate(cells, &options, &bar)?;
     let text = match args.format {
         Format::Text => validate::text(&validation),
         Format::Csv => validate::csv(&validation),
         Format::Json => validate::json(&validation),
+        Format::Html => validate::html(&validation)?,
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)

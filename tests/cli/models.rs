@@ -1,4 +1,4 @@
-//! `zonal device`, `zonal fit` and `zonal advise`.
+//! `zonal device`, `zonal fit`, `zonal validate` and `zonal advise`.
 use crate::support::{TestDir, zonal};
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ fn fit_finds_the_measured_latency() {
     let dir = TestDir::new().with("mine.toml", profile).with("measured.csv", MEASURED);
     let args = ["fit", "mine.toml", "measured.csv", "--free=latency", "--output=fitted.toml"];
     let out = dir.zonal(&[&args[..], &["--time", "0.01", "--io-cost=0"]].concat()).expect_ok();
-    assert!(out.contains("predicted  median error"), "{out}");
+    assert!(out.contains("predicted  2 cells, median"), "{out}");
     let fitted = dir.read("fitted.toml");
     assert!(fitted.ends_with(" # to be found\n"), "{fitted}");
     let latency = fitted.split('"').nth(3).and_then(|text| text.strip_suffix("ns"));
@@ -59,6 +59,58 @@ fn bad_measurements_are_reported_with_file_and_line() {
     assert!(expect_error("bad.csv").starts_with("zonal: bad.csv: "), "{}", expect_error("bad.csv"));
     assert!(expect_error("unknown.csv").contains("bs"), "{}", expect_error("unknown.csv"));
     assert!(expect_error("none.csv").starts_with("zonal: none.csv: cannot read"));
+}
+
+#[test]
+fn own_reports_are_measurements_of_the_model_itself() {
+    let dir = TestDir::new();
+    let job = ["--name=w", "--rw=write", "--zonemode=zbd", "--ioengine=io_uring", "--time_based"];
+    let run = |bs: &str, output: &str| {
+        let drive = ["run", "--clock=virtual", "--device=zn540", "--io-cost=io_uring", bs];
+        let length = ["--ramp_time=200ms", "--runtime=200ms", "--output-format=json", output];
+        dir.zonal(&[&drive[..], &length, &job].concat()).expect_ok();
+    };
+    run("--bs=4k", "--output=small.json");
+    run("--bs=64k", "--output=large.json");
+    let noisy = format!("note: a line of fio\n{}", dir.read("small.json"));
+    let dir = dir.with("small.json", &noisy);
+    let args = ["validate", "small.json", "large.json", "--device=zn540", "--runtime=0.2"];
+    let json = dir.zonal(&[&args[..], &["--format=json"]].concat()).expect_ok();
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let cells = json["cells"].as_array().expect("cells");
+    assert_eq!(cells.len(), 10, "rate, mean and three percentiles of each: {json}");
+    for cell in cells {
+        assert!(cell["error"].as_f64().expect("a number").abs() < 1.0, "{cell}");
+    }
+    let page = dir.zonal(&[&args[..], &["--format=html"]].concat()).expect_ok();
+    assert!(page.contains("<svg") && page.ends_with("</html>\n"), "{page}");
+    let text = dir.zonal(&[&args[..], &["--resume=state"]].concat()).expect_ok();
+    assert!(text.contains("free parameters of the profile: "), "{text}");
+    assert!(text.contains("demerit"), "{text}");
+    let resumed = dir.zonal(&[&args[..], &["--resume=state"]].concat()).expect_ok();
+    assert!(resumed.contains("resumed: 2 of 2 loads"), "{resumed}");
+    let ran = dir.zonal(&[&args[..], &["--resume=state", "--seed=3"]].concat());
+    assert_eq!(ran.code, 2, "{}", ran.out);
+    assert!(ran.err.contains("--resume state: it was begun with another `seed`"), "{}", ran.err);
+}
+
+#[test]
+fn reports_that_cannot_be_run_again_are_refused_with_the_job() {
+    let report = r#"{ "jobs": [ { "jobname": "w", "groupid": 0, "error": 0,
+        "job options": { "rw": "write", "bs": "4k", "ioengine": "libaio", "rate_min": "1m" },
+        "read": { "total_ios": 0 },
+        "write": { "total_ios": 9, "iops": 9.0, "lat_ns": { "mean": 4000.0 } } } ] }"#;
+    let dir = TestDir::new().with("slow.json", report);
+    let refused = |args: &[&str]| {
+        let ran = dir.zonal(&[&["validate", "slow.json", "--device=zn540"], args].concat());
+        assert_eq!(ran.code, 2, "{}", ran.out);
+        ran.err
+    };
+    let error = refused(&[]);
+    assert!(error.starts_with("zonal: slow.json: slow: w: expected only options that"), "{error}");
+    assert!(error.contains("rate_min"), "{error}");
+    assert!(refused(&["--kernel=3.2"]).contains("expected 4.10 or newer"));
+    assert!(refused(&["--hold-out=1"]).contains("--hold-out"));
 }
 
 const WRITER: [&str; 6] = [

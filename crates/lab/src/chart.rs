@@ -17,13 +17,15 @@ const LEGEND_COLUMNS: usize = 2;
 const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_HEX: &str = "#010203";
 /// Colours of series, each with a contrast of at least 3:1 with light and with dark pages.
-const COLOURS: [RGBColor; 6] = [
+const COLOURS: [RGBColor; 8] = [
     RGBColor(0x2B, 0x83, 0xC4),
     RGBColor(0xD0, 0x6A, 0x14),
     RGBColor(0x1F, 0x93, 0x68),
     RGBColor(0xA8, 0x5C, 0xB8),
     RGBColor(0x8A, 0x7A, 0x1E),
     RGBColor(0xC9, 0x4A, 0x5A),
+    RGBColor(0x63, 0x74, 0xD6),
+    RGBColor(0x7F, 0x7F, 0x7F),
 ];
 /// Labels of an axis of numbers, at most.
 const NUMBERS: usize = 10;
@@ -50,6 +52,8 @@ pub struct Axis {
     pub label: String,
     /// Names of steps at 0, 1 and so on; `None` for an axis of numbers.
     pub steps: Option<Vec<String>>,
+    /// The scale of an axis of numbers.
+    pub scale: Scale,
 }
 
 /// The scale of an axis of values.
@@ -73,6 +77,8 @@ pub enum Marks {
     },
     /// Rings at the points.
     Rings,
+    /// Small dots at the points, of which there may be many.
+    Dots,
     /// Bars, beside those of other series.
     Bars,
     /// Rings where the bars of the same slot are.
@@ -178,7 +184,9 @@ impl Chart {
             .draw()
             .map_err(failed)?;
         for series in &self.series {
-            let own = |&(x, y): &(f64, f64)| (x + series.offset(), self.scale.place(y));
+            let own = |&(x, y): &(f64, f64)| {
+                (self.x.scale.place(x) + series.offset(), self.scale.place(y))
+            };
             let points: Vec<(f64, f64)> = series.points.iter().map(own).collect();
             let colour = series.colour();
             match series.marks {
@@ -197,6 +205,10 @@ impl Chart {
                     let inside = |&point| Circle::new(point, 4, colour.filled());
                     chart.draw_series(points.iter().map(inside)).map_err(failed)?;
                 }
+                Marks::Dots => {
+                    let dot = |&point| Circle::new(point, 3, colour.filled());
+                    chart.draw_series(points.iter().map(dot)).map_err(failed)?;
+                }
                 Marks::Bars => {
                     let half = GROUP / series.slot.1 as f64 / 2.0;
                     let bar =
@@ -214,10 +226,9 @@ impl Chart {
             return -0.5..steps.len() as f64 - 0.5;
         }
         let points = self.series.iter().flat_map(|series| &series.points);
-        let (low, high) = points
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &(x, _)| {
-                (low.min(x), high.max(x))
-            });
+        let places = points.map(|&(x, _)| self.x.scale.place(x));
+        let (low, high) = places
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
         if low < high { low..high } else { 0.0..1.0 }
     }
 
@@ -239,7 +250,12 @@ impl Chart {
 impl Axis {
     /// The label of a position.
     fn show(&self, x: f64) -> String {
-        let Some(steps) = &self.steps else { return format!("{x:.0}") };
+        let Some(steps) = &self.steps else {
+            return match self.scale {
+                Scale::Linear => format!("{x:.0}"),
+                Scale::Logarithmic => self.scale.show(x),
+            };
+        };
         let at = x.round();
         let is_step = (x - at).abs() < 1e-6 && at >= 0.0;
         is_step.then(|| steps.get(at as usize)).flatten().cloned().unwrap_or_default()
@@ -278,7 +294,7 @@ impl Series {
     /// The offset from its steps at which it is drawn.
     fn offset(&self) -> f64 {
         match self.marks {
-            Marks::Line { .. } | Marks::Rings => 0.0,
+            Marks::Line { .. } | Marks::Rings | Marks::Dots => 0.0,
             Marks::Bars | Marks::RingsOnBars => {
                 let (slot, slots) = self.slot;
                 ((slot as f64 + 0.5) / slots as f64 - 0.5) * GROUP
@@ -301,6 +317,7 @@ impl Series {
             Marks::Bars => {
                 area.draw(&Rectangle::new([(x + 6, y - 6), (x + 18, y + 6)], colour.filled()))
             }
+            Marks::Dots => area.draw(&Circle::new((x + 12, y), 4, colour.filled())),
             Marks::Rings | Marks::RingsOnBars => area
                 .draw(&Circle::new((x + 12, y), 6, INK.stroke_width(2)))
                 .and_then(|()| area.draw(&Circle::new((x + 12, y), 4, colour.filled()))),

@@ -5,6 +5,7 @@
 //!  advise      which scheduler, zone-write policy and queue depth suit jobs on a device
 //!  fit         device profiles adjusted to what was measured on a drive
 //!  validate    measured cells of a drive, predicted by a model
+//!  measurements  what was measured on a drive, for these two
 //!  device_check  what a device model can do, checked against arithmetic on its parameters
 //!  run         jobs made ready to run: traces, devices, checks, reports
 //!       \          |
@@ -31,6 +32,7 @@ pub mod executor;
 pub mod experiment;
 pub mod fit;
 pub mod host_cost;
+pub mod measurements;
 mod page;
 pub mod progress;
 pub mod reproduce;

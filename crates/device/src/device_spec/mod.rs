@@ -101,6 +101,15 @@ impl DeviceSpec {
         Ok(self)
     }
 
+    /// The zones that are written.
+    pub fn written(&self) -> &Written {
+        match self {
+            DeviceSpec::Null(config) => &config.written,
+            DeviceSpec::Hdd(config) => &config.written,
+            DeviceSpec::Zns(config) => &config.written,
+        }
+    }
+
     fn validate(&self) -> Result<(), ConfigError> {
         let (written, zones) = match self {
             DeviceSpec::Null(config) => {

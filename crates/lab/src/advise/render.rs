@@ -159,7 +159,7 @@ fn charts(advice: &Advice) -> Vec<Chart> {
     };
     let chart = |title: &str, y_label: &str, series| Chart {
         title: title.to_owned(),
-        x: Axis { label: "rank".to_owned(), steps: Some(ranks.clone()) },
+        x: Axis { label: "rank".to_owned(), steps: Some(ranks.clone()), scale: Scale::Linear },
         y_label: y_label.to_owned(),
         scale: Scale::Linear,
         series,

@@ -1,201 +1,354 @@
 //! Fits a device profile to what was measured on a drive.
 //!
-//! The loads run in virtual time, in parallel, so the same arguments give the same profile. The cost
-//! of a set of values is the mean square of `log(figure / measured)`, so that half and double count
-//! alike; values that contradict one another cost more than any that do not.
-mod measurements;
+//! The loads run in virtual time, in parallel, so the same arguments give the same profile. What is
+//! made small is `log(figure / measured)`, so that half and double count alike, of all metrics but
+//! the tails of the latency, which need long runs.
+//!
+//! ```text
+//!  profile   options of a profile --> spec, and back
+//!  model     a point --> residuals of the loads
+//!  search    which point next
+//!  solve     linear algebra
+//! ```
+mod model;
 mod profile;
 mod search;
+mod solve;
 mod text;
 
-use crate::devices::DeviceOptions;
-use crate::executor::Executor;
-use crate::experiment::{self, RunLength, available_cpus, parallel_map};
+use crate::measurements::{Cells, Metric, Predicted, RunOptions};
 use crate::progress::StepProgress;
-use anyhow::{Context, Result, ensure};
-pub use measurements::{Measurement, read};
+use anyhow::{Result, ensure};
+use model::{Loads, RunModel};
 pub use profile::Profile;
-pub use search::Parameter;
-use std::cell::Cell;
+use search::{Linear, Model, Search, cost, linearize};
+use std::cell::Cell as Count;
 pub use text::render as text;
-use zonal_blk::QueueOptions;
 use zonal_device::device_spec::DeviceSpec;
-use zonal_sim::CostModel;
-
-/// Cost of values that contradict one another: as if each figure were off by a factor of 20,000.
-const IMPOSSIBLE: f64 = 100.0;
+use zonal_fio::rng::Rng;
 
 /// Folds by default.
 const FOLDS: usize = 5;
+/// From this number of loads on, some are held out by default, in place of folds.
+const MANY: usize = 30;
+/// One in so many, by default.
+const HOLD_OUT: u32 = 5;
+/// A parameter with less effect than this moves nothing: a factor of two changes the figures by less
+/// than 1 %, as a root mean square.
+const MOVES: f64 = 0.01;
+/// What is left of a parameter's effect if those of others are taken off, at least.
+const DISTINCT: f64 = 0.1;
+/// Searches after the first have this share of its steps: they begin near the best point, or with
+/// derivatives that are known.
+const SHARE: u64 = 3;
+/// Loads for each parameter, at least: two.
+const LOADS_PER_PARAMETER: usize = 2;
 
 /// How to fit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct FitOptions {
-    /// Steps of a search.
+    /// Runs of all loads in the first search; the others have a third.
     pub steps: u64,
-    /// Folds for cross-validation, see [`folds`].
-    pub folds: usize,
-    /// Virtual seconds per measurement.
-    pub seconds: f64,
-    /// The seed of the jobs and of the device.
-    pub seed: u64,
-    /// What an I/O costs the thread that submits it.
-    pub io_cost: CostModel,
+    /// Searches, each of the others from a random point near the best.
+    pub starts: u32,
+    /// Folds for cross-validation; `None` for as many as suit the loads.
+    pub folds: Option<usize>,
+    /// One load in so many is held out; `None` for what suits the loads, 0 for none.
+    pub hold_out: Option<u32>,
+    /// Loads that are run, at most.
+    pub loads: usize,
+    /// How they run.
+    pub run: RunOptions,
+}
+
+/// What became of an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was adjusted.
+    Adjusted,
+    /// It changes no figure.
+    MovesNothing,
+    /// Others have the same effect.
+    NotDistinct,
+    /// There are too few loads for so many parameters.
+    TooFewLoads,
+}
+
+/// An option that could be adjusted.
+#[derive(Clone, Debug)]
+pub struct Adjusted {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value before.
+    pub before: String,
+    /// Its value after.
+    pub after: String,
+    /// By how many percent a figure changes if it changes by one percent: the root mean square over
+    /// the cells, at the start.
+    pub effect: f64,
+    /// The standard error of its value in percent, as far as the measurements determine it.
+    pub uncertainty: Option<f64>,
+    /// What became of it.
+    pub verdict: Verdict,
 }
 
 /// A profile that was fitted.
 pub struct Fitted {
-    /// Name, value before and value after of each option that was adjusted.
-    pub options: Vec<[String; 3]>,
+    /// What became of the options.
+    pub options: Vec<Adjusted>,
     /// The profile's text with the fitted values.
     pub profile: String,
-    /// The model's figures before the fit, by measurement.
-    pub before: Vec<f64>,
-    /// The model's figures after the fit.
-    pub after: Vec<f64>,
-    /// The model's figures after a fit to the other folds; `None` without cross-validation.
-    pub held_out: Vec<Option<f64>>,
+    /// The model's figures before and after the fit, by load; `None` for loads that were not run.
+    pub before: Vec<Option<Predicted>>,
+    /// After the fit, likewise.
+    pub after: Vec<Option<Predicted>>,
+    /// After a fit to other loads; `None` for a load that was in all fits.
+    pub held_out: Vec<Option<Predicted>>,
+    /// Runs of a load, over all searches.
+    pub runs: u64,
 }
 
-/// Fits a profile to measurements, and cross-validates the fit.
+/// The ramp and the measured time of a load in seconds: shorter than in a validation, since a fit
+/// runs each load many times.
+pub fn run_length(spec: &DeviceSpec, measured: Option<f64>) -> (f64, f64) {
+    let (ramp, default): (f64, f64) = match spec {
+        DeviceSpec::Hdd(_) => (4.0, 20.0),
+        DeviceSpec::Null(_) | DeviceSpec::Zns(_) => (0.05, 0.05),
+    };
+    (ramp.min(measured.unwrap_or(ramp)), measured.unwrap_or(default))
+}
+
+/// Whether a cell takes part in a fit.
+fn counts(metric: Metric) -> bool {
+    !matches!(metric, Metric::LatP99 | Metric::LatP999)
+}
+
+/// Which loads a fit runs, and which of them it does not learn from.
+struct Parts {
+    train: Vec<usize>,
+    held_out: Vec<usize>,
+    folds: usize,
+}
+
+impl Parts {
+    fn of(cells: &Cells, options: &FitOptions) -> Result<Self> {
+        let used =
+            |load: &usize| cells.cells.iter().any(|cell| cell.load == *load && counts(cell.metric));
+        let all: Vec<usize> = (0..cells.loads.len()).filter(used).collect();
+        ensure!(!all.is_empty(), "found percentiles alone, expected rates or latencies");
+        let many = all.len() >= MANY;
+        let one_in = options.hold_out.unwrap_or(if many { HOLD_OUT } else { 0 });
+        let is_held_out = |at: &usize| one_in > 0 && cells.loads[*at].is_held_out(one_in);
+        let (held_out, train): (Vec<usize>, Vec<usize>) = all.into_iter().partition(is_held_out);
+        let share = |loads: Vec<usize>| sample(cells, loads, options.loads);
+        let (train, held_out) = (share(train), share(held_out));
+        ensure!(!train.is_empty(), "--hold-out {one_in}: no load is left to fit to");
+        let default = if many || train.len() < 2 { 0 } else { FOLDS.min(train.len()) };
+        let folds = options.folds.unwrap_or(default);
+        let (most, possible) = (train.len(), folds == 0 || (2..=train.len()).contains(&folds));
+        ensure!(
+            possible,
+            "--folds: found {folds}, expected 0, or 2 to the number of loads ({most})"
+        );
+        Ok(Parts { train, held_out, folds })
+    }
+}
+
+/// At most `most` loads, as many of each kind of work as of the others as far as there are, evenly
+/// spread over the file.
+fn sample(cells: &Cells, loads: Vec<usize>, most: usize) -> Vec<usize> {
+    if loads.len() <= most {
+        return loads;
+    }
+    let mut kinds: Vec<(&str, Vec<usize>)> = Vec::new();
+    for load in loads {
+        let class = cells.loads[load].class();
+        match kinds.iter_mut().find(|(known, _)| *known == class) {
+            Some((_, all)) => all.push(load),
+            None => kinds.push((class, vec![load])),
+        }
+    }
+    // The smallest first: what they do not need is for the others.
+    kinds.sort_by_key(|(_, all)| all.len());
+    let (mut left, mut chosen) = (most, Vec::new());
+    for (at, (_, all)) in kinds.iter().enumerate() {
+        let share = (left / (kinds.len() - at)).min(all.len());
+        chosen.extend((0..share).map(|nr| all[nr * all.len() / share]));
+        left -= share;
+    }
+    chosen.sort_unstable();
+    chosen
+}
+
+/// Fits a profile to measurements, and predicts those that it was not fitted to.
 ///
 /// # Errors
-/// A load cannot run on the device.
+/// A load cannot run on the device, or there is nothing to fit to.
 pub fn fit(
     profile: &Profile,
-    measurements: &[Measurement],
+    cells: &Cells,
     options: &FitOptions,
     progress: &dyn StepProgress,
 ) -> Result<Fitted> {
-    let evaluator = Evaluator { options, profile, measurements, progress };
-    let parameters = profile.parameters();
-    let start: Vec<f64> = parameters.iter().map(|parameter| parameter.start).collect();
-    let all: Vec<usize> = (0..measurements.len()).collect();
-    // Finds a bad load before hours are spent on the search.
-    let before = evaluator.figures(&profile.spec(&start)?, &all)?;
-    let folds = options.folds;
-    progress.start("", options.steps * (folds as u64 + 1));
-    let values = evaluator.fit(&all)?;
-    let after = evaluator.figures(&profile.spec(&values)?, &all)?;
-    let mut held_out = vec![None; measurements.len()];
-    for fold in 0..folds {
-        let (test, train): (Vec<usize>, Vec<usize>) =
-            all.iter().partition(|&&at| at % folds == fold);
-        let values = evaluator.fit(&train)?;
-        let figures = evaluator.figures(&profile.spec(&values)?, &test)?;
-        for (at, figure) in test.into_iter().zip(figures) {
-            held_out[at] = Some(figure);
-        }
+    let parts = Parts::of(cells, options)?;
+    let n = profile.names().len();
+    let (more, less) = (parts.folds as u64 + u64::from(options.starts) - 1, options.steps / SHARE);
+    progress.start("", options.steps + less * more + n as u64 + 1);
+    let runner = Loads::new(profile, cells, &options.run);
+    let start = vec![0.0; n];
+    // Finds a bad load before long runs.
+    let before = runner.run(&profile.spec(&start)?, &parts.train)?;
+    let model = RunModel { loads: &runner, which: &parts.train };
+    let all: Vec<usize> = (0..n).collect();
+    let first = linearize(&model, start.clone(), model.residuals_of(&before), &all)?;
+    progress.advance(n as u64 + 1);
+    let verdicts = verdicts(&first, parts.train.len());
+    let free = free(&verdicts);
+    let best = search_from_starts(&model, &free, first.clone(), options, progress)?;
+    let uncertainty = uncertainty(&best, &free);
+    let mut held_out = vec![None; cells.loads.len()];
+    for fold in 0..parts.folds {
+        let is_in = |at: &usize| at % parts.folds != fold;
+        let (kept, left): (Vec<usize>, Vec<usize>) = (0..parts.train.len()).partition(is_in);
+        let pick = |which: &[usize]| which.iter().map(|&at| parts.train[at]).collect::<Vec<_>>();
+        let (train, test) = (pick(&kept), pick(&left));
+        let model = RunModel { loads: &runner, which: &train };
+        // The first runs are those of the first search, without the rows that are left out.
+        let first = runner.only(&first, &parts.train, &train);
+        let free = self::free(&self::verdicts(&first, train.len()));
+        let found = search_from(&model, &free, first, less, progress)?;
+        runner.keep(&profile.spec(&found.point)?, &test, &mut held_out)?;
     }
+    let spec = profile.spec(&best.point)?;
+    let mut after = vec![None; cells.loads.len()];
+    runner.keep(&spec, &parts.train, &mut after)?;
+    runner.keep(&spec, &parts.held_out, &mut held_out)?;
+    let mut all_before = vec![None; cells.loads.len()];
+    for (&at, predicted) in parts.train.iter().zip(before) {
+        all_before[at] = Some(predicted);
+    }
+    runner.keep(&profile.spec(&start)?, &parts.held_out, &mut all_before)?;
     progress.finish();
-    let names = parameters.iter().map(|parameter| parameter.name);
-    let changes = names.zip(profile.format(&start).into_iter().zip(profile.format(&values)));
+    let (before, fitted) = (profile.format(&start), profile.format(&best.point));
+    let adjusted = before.into_iter().zip(fitted).enumerate().map(|(at, (before, after))| {
+        let (name, verdict) = (profile.names()[at], verdicts[at]);
+        let effect = rms(&first.columns[at]);
+        Adjusted { name, before, after, effect, uncertainty: uncertainty[at], verdict }
+    });
     Ok(Fitted {
-        options: changes.map(|(name, (before, after))| [name.to_owned(), before, after]).collect(),
-        profile: profile.text(&values),
-        before,
+        options: adjusted.collect(),
+        profile: profile.text(&best.point),
+        before: all_before,
         after,
         held_out,
+        runs: runner.runs(),
     })
 }
 
-/// The number of folds for cross-validation: `wanted`, or 5, but no more than there are
-/// measurements. 0 is none.
-///
-/// # Errors
-/// `wanted` is 1 or more than there are measurements.
-pub fn folds(wanted: Option<usize>, measurements: usize) -> Result<usize> {
-    match wanted {
-        None if measurements < 2 => Ok(0),
-        None => Ok(FOLDS.min(measurements)),
-        Some(folds) => {
-            let possible = folds == 0 || (2..=measurements).contains(&folds);
-            ensure!(
-                possible,
-                "found {folds}, expected 0, or 2 to the number of measurements ({measurements})"
-            );
-            Ok(folds)
+/// The best of several searches.
+fn search_from_starts(
+    model: &RunModel<'_>,
+    free: &[usize],
+    first: Linear,
+    options: &FitOptions,
+    progress: &dyn StepProgress,
+) -> Result<Linear> {
+    let mut best = search_from(model, free, first, options.steps, progress)?;
+    let steps = options.steps / SHARE;
+    let mut rng = Rng::new(options.run.seed, [0; 4]);
+    for _ in 1..options.starts {
+        let mut point = best.point.clone();
+        for &parameter in free {
+            // Up to a factor of 1.5.
+            let aside = (rng.below(1001) as f64 / 500.0 - 1.0) * 1.5_f64.ln();
+            point[parameter] = (point[parameter] + aside).clamp(-search::REACH, search::REACH);
+        }
+        let Some(residuals) = model.residuals(&point)? else {
+            progress.advance(steps);
+            continue;
+        };
+        let start = Linear { point, residuals, columns: best.columns.clone() };
+        let found = search_from(model, free, start, steps, progress)?;
+        if cost(&found.residuals) < cost(&best.residuals) {
+            best = found;
         }
     }
+    Ok(best)
 }
 
-/// Runs the loads.
-struct Evaluator<'a> {
-    options: &'a FitOptions,
-    profile: &'a Profile,
-    measurements: &'a [Measurement],
-    progress: &'a dyn StepProgress,
+fn search_from(
+    model: &RunModel<'_>,
+    free: &[usize],
+    first: Linear,
+    steps: u64,
+    progress: &dyn StepProgress,
+) -> Result<Linear> {
+    let shown = Count::new(0);
+    let seen = |cost: f64| {
+        shown.set(shown.get() + 1);
+        progress.advance(1);
+        progress.message(&format!("best error {:.1}%", typical_error(cost)));
+    };
+    let found = Search { model, free, budget: steps, seen: &seen }.run(first)?;
+    progress.advance(steps.saturating_sub(shown.get()));
+    Ok(found)
 }
 
-impl Evaluator<'_> {
-    /// The values for which the model agrees best with the measurements `train`.
-    fn fit(&self, train: &[usize]) -> Result<Vec<f64>> {
-        let left = Cell::new(self.options.steps);
-        let parameters = self.profile.parameters();
-        let values = search::minimize(&parameters, self.options.steps, |values| {
-            // The search may take a few steps more.
-            if let Some(rest) = left.get().checked_sub(1) {
-                left.set(rest);
-                self.progress.advance(1);
-            }
-            let Ok(spec) = self.profile.spec(values) else {
-                return Ok(IMPOSSIBLE);
-            };
-            let figures = self.figures(&spec, train)?;
-            let cost = self.cost(train, &figures);
-            self.progress.message(&format!("{:.1}%", cost.sqrt() * 100.0));
-            Ok(cost)
-        })?;
-        self.progress.advance(left.get());
-        Ok(values)
-    }
+/// The error in percent that has this cost if all cells have it.
+fn typical_error(cost: f64) -> f64 {
+    let linear = cost / search::OUTLIER + search::OUTLIER / 2.0;
+    let size = if linear > search::OUTLIER { linear } else { (2.0 * cost).sqrt() };
+    (size.exp() - 1.0) * 100.0
+}
 
-    /// The mean square of the logarithm of figure over measured value.
-    fn cost(&self, which: &[usize], figures: &[f64]) -> f64 {
-        let square =
-            |(&at, figure): (&usize, &f64)| (figure / self.measurements[at].value).ln().powi(2);
-        which.iter().zip(figures).map(square).sum::<f64>() / which.len() as f64
-    }
+fn rms(column: &[f64]) -> f64 {
+    (column.iter().map(|x| x * x).sum::<f64>() / column.len().max(1) as f64).sqrt()
+}
 
-    /// The model's figures for some of the measurements.
-    fn figures(&self, spec: &DeviceSpec, which: &[usize]) -> Result<Vec<f64>> {
-        parallel_map(available_cpus(), which, |&at| {
-            let measurement = &self.measurements[at];
-            self.figure(spec, measurement).with_context(|| measurement.name.clone())
-        })
-    }
-
-    fn figure(&self, spec: &DeviceSpec, measurement: &Measurement) -> Result<f64> {
-        let &FitOptions { seed, io_cost, seconds, .. } = self.options;
-        let device_options = DeviceOptions {
-            device: Some(self.profile.name().to_owned()),
-            spec: Some(spec.clone()),
-            queue: QueueOptions { zone_write: measurement.zone_write, ..QueueOptions::default() },
-            scheduler: measurement.scheduler.clone(),
-            seed,
-            ..DeviceOptions::default()
+/// Which parameters can be adjusted: those that move figures in ways of their own, the strongest
+/// first, as long as there are enough loads.
+fn verdicts(first: &Linear, loads: usize) -> Vec<Verdict> {
+    let most = (loads / LOADS_PER_PARAMETER).max(1);
+    let cells = (first.residuals.len().max(1) as f64).sqrt();
+    let mut verdicts = vec![Verdict::MovesNothing; first.columns.len()];
+    let mut adjusted = 0;
+    for (at, left) in solve::pivots(&first.columns) {
+        let whole = rms(&first.columns[at]);
+        verdicts[at] = if whole < MOVES {
+            Verdict::MovesNothing
+        } else if left / cells < whole * DISTINCT {
+            Verdict::NotDistinct
+        } else if adjusted == most {
+            Verdict::TooFewLoads
+        } else {
+            adjusted += 1;
+            Verdict::Adjusted
         };
-        let mut executor = Executor::virtual_time(io_cost);
-        let length = Some(RunLength::of(seconds));
-        let outcome = experiment::run(&measurement.jobs, &device_options, length, &mut executor)?;
-        Ok(measurement.unit.of(outcome.ios, outcome.bytes))
     }
+    verdicts
+}
+
+fn free(verdicts: &[Verdict]) -> Vec<usize> {
+    let adjusted = |at: &usize| verdicts[*at] == Verdict::Adjusted;
+    (0..verdicts.len()).filter(adjusted).collect()
+}
+
+/// The standard errors of the free parameters in percent, by parameter.
+fn uncertainty(best: &Linear, free: &[usize]) -> Vec<Option<f64>> {
+    let mut of_all = vec![None; best.columns.len()];
+    let cells = best.residuals.len();
+    let row = |cell: usize| free.iter().map(|&p| best.columns[p][cell]).collect();
+    let rows: Vec<Vec<f64>> = (0..cells).map(row).collect();
+    let Some(variances) = solve::variances(&rows).filter(|_| cells > free.len()) else {
+        return of_all;
+    };
+    let square: f64 = best.residuals.iter().map(|r| r * r).sum();
+    let variance = square / (cells - free.len()) as f64;
+    for (&parameter, own) in free.iter().zip(variances) {
+        of_all[parameter] = Some((variance * own).sqrt() * 100.0);
+    }
+    of_all
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn number_of_folds_depends_on_the_number_of_measurements() {
-        assert_eq!(folds(None, 1).unwrap(), 0);
-        assert_eq!(folds(None, 3).unwrap(), 3);
-        assert_eq!(folds(None, 30).unwrap(), 5);
-        assert_eq!(folds(Some(0), 3).unwrap(), 0);
-        assert_eq!(folds(Some(3), 3).unwrap(), 3);
-        for wrong in [1, 4] {
-            let error = folds(Some(wrong), 3).unwrap_err().to_string();
-            assert!(error.ends_with("2 to the number of measurements (3)"), "{error}");
-        }
-    }
-}
+mod tests;

@@ -1,13 +1,10 @@
 //! A device profile whose values can be changed. Everything else in its text stays as it is,
 //! comments included.
-use super::search::Parameter;
+use super::search::STEP;
 use crate::devices;
 use anyhow::{Context, Result, bail, ensure};
 use toml_edit::{DocumentMut, Item, value};
 use zonal_device::device_spec::{self, DeviceSpec, Unit};
-
-/// The bounds of a search, as a factor of the start value.
-const REACH: f64 = 8.0;
 
 /// Sizes are rounded to multiples of this.
 const SIZE_STEP: u64 = 1024;
@@ -91,29 +88,49 @@ impl Profile {
         &self.name
     }
 
-    /// The options that are adjusted, with their start values and bounds.
-    pub fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |free: &FreeParameter| {
-            let start = free.start as f64;
-            Parameter { name: free.name, start, low: start / REACH, high: start * REACH }
-        };
-        self.free.iter().map(parameter).collect()
+    /// The names of the options that are adjusted.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.free.iter().map(|free| free.name).collect()
     }
 
-    /// Values in the profile's notation.
-    pub fn format(&self, values: &[f64]) -> Vec<String> {
-        let show = |(free, &value): (&FreeParameter, &f64)| {
-            let step = if free.unit == Unit::Size { SIZE_STEP } else { 1 };
-            let steps = (value / step as f64).round().max(1.0);
-            free.unit.show(steps as u64 * step)
-        };
-        self.free.iter().zip(values).map(show).collect()
+    /// The options that a device's profile names as adjusted to measurements; none without profile.
+    pub fn calibrated_options(device: &str) -> Vec<String> {
+        let name = device.split_once(':').map_or(device, |(name, _)| name);
+        let text = devices::profile_text(name).ok();
+        let document = text.and_then(|text| text.parse::<DocumentMut>().ok());
+        document.map_or_else(Vec::new, |document| calibrated(&document))
     }
 
-    /// The profile's text with these values.
-    pub fn text(&self, values: &[f64]) -> String {
+    /// Values at a point in the profile's notation, with four digits if they changed.
+    pub fn format(&self, point: &[f64]) -> Vec<String> {
+        let show = |(free, &x): (&FreeParameter, &f64)| {
+            if x == 0.0 {
+                return free.unit.show(free.start);
+            }
+            let value = free.start as f64 * x.exp();
+            let digits = 10_f64.powf(value.log10().floor() - 3.0).max(1.0);
+            let step = if free.unit == Unit::Size { SIZE_STEP as f64 } else { digits };
+            free.unit.show(((value / step).round() * step).max(step).round() as u64)
+        };
+        self.free.iter().zip(point).map(show).collect()
+    }
+
+    /// The step of an option for its derivative: the least that changes a value that is rounded.
+    pub fn step(&self, point: &[f64], option: usize) -> f64 {
+        let here = self.format(point);
+        let steps = (1..8).map(|factor| STEP * f64::from(factor));
+        let changes = |step: &f64| {
+            let mut there = point.to_vec();
+            there[option] += step;
+            self.format(&there)[option] != here[option]
+        };
+        steps.clone().find(changes).unwrap_or(STEP)
+    }
+
+    /// The profile's text with the values at a point.
+    pub fn text(&self, point: &[f64]) -> String {
         let mut document = self.document.clone();
-        for (free, text) in self.free.iter().zip(self.format(values)) {
+        for (free, text) in self.free.iter().zip(self.format(point)) {
             if free.unit.parse(&text) == Ok(free.start) {
                 continue;
             }
@@ -129,12 +146,12 @@ impl Profile {
         document.to_string()
     }
 
-    /// The device with these values.
+    /// The device with the values at a point.
     ///
     /// # Errors
     /// The values contradict one another.
-    pub fn spec(&self, values: &[f64]) -> Result<DeviceSpec> {
-        Ok(device_spec::parse_profile(&self.name, &self.text(values))?)
+    pub fn spec(&self, point: &[f64]) -> Result<DeviceSpec> {
+        Ok(device_spec::parse_profile(&self.name, &self.text(point))?)
     }
 }
 
@@ -165,16 +182,24 @@ mod tests {
     #[test]
     fn values_change_and_all_else_stays() {
         let profile = profile(&["latency", "zones"]).unwrap();
-        let [latency, zones] = &profile.parameters()[..] else { panic!("two are free") };
-        assert_eq!((latency.start, zones.start), (10_000.0, 64.0));
-        assert_eq!(profile.text(&[10_000.0, 64.0]), TEXT);
-        let other = profile.text(&[12_345.4, 71.6]);
-        let expected = TEXT.replace("10us", "12345ns").replace("64", "72");
-        assert_eq!(other, expected);
-        let DeviceSpec::Null(config) = profile.spec(&[12_345.4, 71.6]).unwrap() else {
+        assert_eq!(profile.names(), ["latency", "zones"]);
+        assert_eq!(profile.text(&[0.0, 0.0]), TEXT);
+        let point = [1.23454_f64.ln(), (71.6_f64 / 64.0).ln()];
+        let expected = TEXT.replace("10us", "12350ns").replace("64", "72");
+        assert_eq!(profile.text(&point), expected);
+        let DeviceSpec::Null(config) = profile.spec(&point).unwrap() else {
             panic!("a null device")
         };
-        assert_eq!((config.latency.0, config.zones), (12_345, 72));
+        assert_eq!((config.latency.0, config.zones), (12_350, 72));
+    }
+
+    #[test]
+    fn step_of_a_small_number_changes_it() {
+        let profile = profile(&["latency", "zones"]).unwrap();
+        assert_eq!(profile.step(&[0.0, 0.0], 0), STEP);
+        let two = [0.0, (2.0_f64 / 64.0).ln()];
+        assert_eq!(profile.format(&two)[1], "2");
+        assert_eq!(profile.step(&two, 1), 2.0 * STEP, "2 becomes 3");
     }
 
     #[test]

@@ -1,226 +1,268 @@
-//! Minimizes a cost within bounds by the downhill simplex of Nelder and Mead ("A simplex method for
-//! function minimization", The Computer Journal 7, 1965), which needs no derivatives: a simulation
-//! with its ties and thresholds has none. The same cost gives the same search.
+//! Adjusts parameters so that the residuals of a model become small, by the method of Gauss and
+//! Newton with the damping of Levenberg and Marquardt ("An algorithm for least-squares estimation of
+//! nonlinear parameters", 1963).
+//!
+//! A run of a model is dear and its figures have noise, so derivatives are differences over a wide
+//! step, and are kept up to date from the steps that are taken (Broyden, "A class of methods for
+//! solving nonlinear simultaneous equations", 1965); they are measured again only when these no longer
+//! lead down. Residuals beyond [`OUTLIER`] count by their size and not by its square (Huber, "Robust
+//! estimation of a location parameter", 1964): what no parameter explains must not govern all.
+//!
+//! Points are logarithms of a parameter over its start value.
+use super::solve::damped_least_squares;
 use anyhow::Result;
 
-/// The distance from the start to the corners of the first simplex, as a factor.
-const FIRST_STEP: f64 = 1.25;
+/// From this size on a residual counts as an outlier: 10 %.
+pub(super) const OUTLIER: f64 = 0.1;
+/// The step of differences: large enough to stand out of the noise of a simulation.
+pub(super) const STEP: f64 = 0.15;
+/// The longest step of a parameter: a factor of 2.
+const LONGEST: f64 = std::f64::consts::LN_2;
+/// The bounds of a search: a factor of 8 in both directions.
+pub(super) const REACH: f64 = 3.0 * std::f64::consts::LN_2;
+/// Damping at the beginning, and by how much it changes.
+const DAMPING: f64 = 0.01;
+const DAMPING_FACTOR: f64 = 5.0;
+/// A step that reduces the cost by less than this share has found nothing.
+const FLAT: f64 = 0.005;
+/// The cost below which nothing is left to find: errors of 0.1 %.
+const NOTHING: f64 = 0.5e-6;
+/// Steps in a row that may find nothing.
+const PATIENCE: u32 = 3;
 
-/// The search ends when the costs of the corners have a standard deviation below this.
-const FLAT: f64 = 1e-6;
-
-/// Coefficients of the four moves, those of the paper.
-const REFLECT: f64 = 1.0;
-const EXPAND: f64 = 2.0;
-const CONTRACT: f64 = 0.5;
-const SHRINK: f64 = 0.5;
-
-/// A parameter that is searched for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Parameter {
-    /// The option's name.
-    pub name: &'static str,
-    /// The value to start from.
-    pub start: f64,
-    /// The smallest value.
-    pub low: f64,
-    /// The largest value.
-    pub high: f64,
-}
-
-/// A corner of the simplex. The point is in multiples of the start values, so that a step means as
-/// much for each parameter.
+/// A model at a point: its residuals, and how they change with each parameter.
 #[derive(Clone, Debug)]
-struct Corner {
-    point: Vec<f64>,
-    cost: f64,
+pub(super) struct Linear {
+    /// The point.
+    pub point: Vec<f64>,
+    /// `log(figure / measured)`.
+    pub residuals: Vec<f64>,
+    /// Derivatives of all residuals, by parameter.
+    pub columns: Vec<Vec<f64>>,
 }
 
-/// One corner more than there are parameters, the cheapest first.
-struct Simplex<F> {
-    corners: Vec<Corner>,
-    cost: F,
+/// Residuals at a point; `None` if the values contradict one another.
+pub(super) trait Model {
+    /// Runs the model.
+    fn residuals(&self, point: &[f64]) -> Result<Option<Vec<f64>>>;
+    /// The step for the derivative by a parameter: the least from [`STEP`] on that changes its value.
+    fn step(&self, point: &[f64], parameter: usize) -> f64;
 }
 
-/// The values of least `cost` that `steps` steps find. Beyond the bounds, the cost is that of the
-/// nearest values within.
-///
-/// # Errors
-/// The cost's own.
-pub fn minimize(
-    parameters: &[Parameter],
-    steps: u64,
-    cost: impl Fn(&[f64]) -> Result<f64>,
-) -> Result<Vec<f64>> {
-    let start = vec![1.0; parameters.len()];
-    if parameters.is_empty() {
-        return Ok(start);
-    }
-    let values = |scaled: &[f64]| -> Vec<f64> {
-        let within = |(p, scale): (&Parameter, &f64)| (p.start * scale).clamp(p.low, p.high);
-        parameters.iter().zip(scaled).map(within).collect()
+/// The mean cost of residuals: half their square, or linear beyond [`OUTLIER`].
+pub(super) fn cost(residuals: &[f64]) -> f64 {
+    let one = |r: f64| match r.abs() {
+        small if small <= OUTLIER => small * small / 2.0,
+        large => OUTLIER * (large - OUTLIER / 2.0),
     };
-    let mut points = vec![start];
-    for (at, parameter) in parameters.iter().enumerate() {
-        let mut point = points[0].clone();
-        let up = parameter.start * FIRST_STEP <= parameter.high;
-        point[at] = if up { FIRST_STEP } else { 1.0 / FIRST_STEP };
-        points.push(point);
-    }
-    let mut simplex = Simplex::new(points, |scaled: &[f64]| cost(&values(scaled)))?;
-    for _ in 0..steps {
-        if simplex.is_flat() {
+    residuals.iter().map(|&r| one(r)).sum::<f64>() / residuals.len().max(1) as f64
+}
+
+/// Measures the derivatives at a point.
+pub(super) fn linearize(
+    model: &impl Model,
+    point: Vec<f64>,
+    residuals: Vec<f64>,
+    free: &[usize],
+) -> Result<Linear> {
+    let mut columns = vec![vec![0.0; residuals.len()]; point.len()];
+    for &parameter in free {
+        let step = model.step(&point, parameter);
+        for step in [step, -step] {
+            let mut beside = point.clone();
+            beside[parameter] += step;
+            if beside[parameter].abs() > REACH {
+                continue;
+            }
+            let Some(found) = model.residuals(&beside)? else { continue };
+            let slope = found.iter().zip(&residuals).map(|(there, here)| (there - here) / step);
+            columns[parameter] = slope.collect();
             break;
         }
-        simplex.step()?;
     }
-    Ok(values(&simplex.corners[0].point))
+    Ok(Linear { point, residuals, columns })
 }
 
-impl<F: Fn(&[f64]) -> Result<f64>> Simplex<F> {
-    fn new(points: Vec<Vec<f64>>, cost: F) -> Result<Self> {
-        let mut simplex = Simplex { corners: Vec::with_capacity(points.len()), cost };
-        for point in points {
-            let corner = simplex.corner(point)?;
-            simplex.corners.push(corner);
+/// A search for the point of least cost.
+pub(super) struct Search<'a, M> {
+    /// The model.
+    pub model: &'a M,
+    /// The parameters that may change.
+    pub free: &'a [usize],
+    /// Runs of the model that are left.
+    pub budget: u64,
+    /// Called with the best cost so far.
+    pub seen: &'a dyn Fn(f64),
+}
+
+impl<M: Model> Search<'_, M> {
+    /// The best point that it finds from `at`.
+    pub fn run(&mut self, mut at: Linear) -> Result<Linear> {
+        if self.free.is_empty() {
+            return Ok(at);
         }
-        simplex.sort();
-        Ok(simplex)
-    }
-
-    fn corner(&self, point: Vec<f64>) -> Result<Corner> {
-        let cost = (self.cost)(&point)?;
-        Ok(Corner { point, cost })
-    }
-
-    fn sort(&mut self) {
-        self.corners.sort_by(|a, b| a.cost.total_cmp(&b.cost));
-    }
-
-    /// Whether all corners cost the same.
-    fn is_flat(&self) -> bool {
-        let n = self.corners.len() as f64;
-        let mean = self.corners.iter().map(|corner| corner.cost).sum::<f64>() / n;
-        let square = |corner: &Corner| (corner.cost - mean).powi(2);
-        (self.corners.iter().map(square).sum::<f64>() / n).sqrt() < FLAT
-    }
-
-    /// Replaces the most expensive corner, or moves all towards the cheapest.
-    fn step(&mut self) -> Result<()> {
-        let last = self.corners.len() - 1;
-        let (best, next) = (self.corners[0].cost, self.corners[last - 1].cost);
-        let worst = self.corners[last].clone();
-        let reflected = self.corner(self.opposite(REFLECT))?;
-        let better = if reflected.cost < best {
-            let expanded = self.corner(self.opposite(EXPAND))?;
-            if expanded.cost < reflected.cost { expanded } else { reflected }
-        } else if reflected.cost < next {
-            reflected
-        } else {
-            let outside = reflected.cost < worst.cost;
-            let to_beat = reflected.cost.min(worst.cost);
-            let by = if outside { CONTRACT } else { -CONTRACT };
-            let contracted = self.corner(self.opposite(by))?;
-            if contracted.cost >= to_beat {
-                return self.shrink();
+        let (mut damping, mut failures, mut measured) = (DAMPING, 0, true);
+        while self.budget > 0 && cost(&at.residuals) > NOTHING {
+            let before = cost(&at.residuals);
+            let found = match self.step(&at, damping) {
+                Some(point) => self.try_point(&mut at, point)?,
+                None => 0.0,
+            };
+            (self.seen)(cost(&at.residuals));
+            damping = match found > 0.0 {
+                true => (damping / DAMPING_FACTOR).max(1e-6),
+                false => damping * DAMPING_FACTOR,
+            };
+            if found > before * FLAT {
+                (failures, measured) = (0, false);
+                continue;
             }
-            contracted
-        };
-        self.corners[last] = better;
-        self.sort();
-        Ok(())
-    }
-
-    /// The point that is as far beyond the centre of the other corners as the most expensive corner
-    /// is before it, times `by`.
-    fn opposite(&self, by: f64) -> Vec<f64> {
-        let (worst, others) = self.corners.split_last().expect("there are at least two corners");
-        let coordinate = |at: usize| {
-            let sum: f64 = others.iter().map(|corner| corner.point[at]).sum();
-            let centre = sum / others.len() as f64;
-            centre + by * (centre - worst.point[at])
-        };
-        (0..worst.point.len()).map(coordinate).collect()
-    }
-
-    fn shrink(&mut self) -> Result<()> {
-        let best = self.corners[0].point.clone();
-        for at in 1..self.corners.len() {
-            let nearer =
-                best.iter().zip(&self.corners[at].point).map(|(b, p)| b + SHRINK * (p - b));
-            self.corners[at] = self.corner(nearer.collect())?;
+            failures += 1;
+            if failures < PATIENCE {
+                continue;
+            }
+            if measured || self.budget <= self.free.len() as u64 {
+                break;
+            }
+            self.budget -= self.free.len() as u64;
+            at = linearize(self.model, at.point, at.residuals, self.free)?;
+            (damping, failures, measured) = (DAMPING, 0, true);
         }
-        self.sort();
-        Ok(())
+        Ok(at)
+    }
+
+    /// The next point to try; `None` if the derivatives do not determine one.
+    fn step(&self, at: &Linear, damping: f64) -> Option<Vec<f64>> {
+        let row = |cell: usize| {
+            let residual = at.residuals[cell];
+            let weight = (OUTLIER / residual.abs().max(OUTLIER)).sqrt();
+            let slopes = self.free.iter().map(|&p| weight * at.columns[p][cell]);
+            (slopes.collect::<Vec<f64>>(), -weight * residual)
+        };
+        let rows: Vec<(Vec<f64>, f64)> = (0..at.residuals.len()).map(row).collect();
+        let steps = damped_least_squares(&rows, damping)?;
+        let longest = steps.iter().fold(0.0_f64, |longest, step| longest.max(step.abs()));
+        let scale = (LONGEST / longest).min(1.0);
+        let mut point = at.point.clone();
+        for (&parameter, step) in self.free.iter().zip(&steps) {
+            point[parameter] = (point[parameter] + scale * step).clamp(-REACH, REACH);
+        }
+        Some(point)
+    }
+
+    /// Goes to a point if that reduces the cost. Returns by how much it did.
+    fn try_point(&mut self, at: &mut Linear, point: Vec<f64>) -> Result<f64> {
+        self.budget -= 1;
+        let Some(residuals) = self.model.residuals(&point)? else { return Ok(0.0) };
+        let step: Vec<f64> = point.iter().zip(&at.point).map(|(new, old)| new - old).collect();
+        let length: f64 = step.iter().map(|x| x * x).sum();
+        if length == 0.0 {
+            return Ok(0.0);
+        }
+        // What the step did beyond what the derivatives foretold is put down to its direction.
+        for cell in 0..residuals.len() {
+            let foretold: f64 = step.iter().zip(&at.columns).map(|(s, c)| s * c[cell]).sum();
+            let beyond = (residuals[cell] - at.residuals[cell] - foretold) / length;
+            for &parameter in self.free {
+                at.columns[parameter][cell] += beyond * step[parameter];
+            }
+        }
+        let less = cost(&at.residuals) - cost(&residuals);
+        if less > 0.0 {
+            (at.point, at.residuals) = (point, residuals);
+        }
+        Ok(less.max(0.0))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
-    fn parameter(name: &'static str, start: f64, low: f64, high: f64) -> Parameter {
-        Parameter { name, start, low, high }
+    /// Figures of a made-up drive by its parameters, against those of hidden ones.
+    struct Drive<F> {
+        figures: F,
+        hidden: Vec<f64>,
+        runs: Cell<u64>,
+    }
+
+    impl<F: Fn(&[f64]) -> Vec<f64>> Model for Drive<F> {
+        fn residuals(&self, point: &[f64]) -> Result<Option<Vec<f64>>> {
+            self.runs.set(self.runs.get() + 1);
+            assert!(point.iter().all(|x| x.abs() <= REACH), "{point:?}");
+            let values = |point: &[f64]| point.iter().map(|x| x.exp()).collect::<Vec<f64>>();
+            let measured = (self.figures)(&values(&self.hidden));
+            let found = (self.figures)(&values(point));
+            let bad = found.iter().any(|figure| figure.is_nan());
+            Ok((!bad).then(|| found.iter().zip(&measured).map(|(f, m)| (f / m).ln()).collect()))
+        }
+
+        fn step(&self, _: &[f64], _: usize) -> f64 {
+            STEP
+        }
+    }
+
+    fn search<F: Fn(&[f64]) -> Vec<f64>>(figures: F, hidden: &[f64]) -> (Linear, u64) {
+        let drive = Drive { figures, hidden: hidden.to_vec(), runs: Cell::new(0) };
+        let start = vec![0.0; hidden.len()];
+        let free: Vec<usize> = (0..hidden.len()).collect();
+        let residuals = drive.residuals(&start).unwrap().expect("the start is possible");
+        let at = linearize(&drive, start, residuals, &free).unwrap();
+        let mut search = Search { model: &drive, free: &free, budget: 60, seen: &|_| () };
+        let found = search.run(at).unwrap();
+        (found, drive.runs.get())
+    }
+
+    fn is_near(found: &Linear, hidden: &[f64], within: f64) -> bool {
+        found.point.iter().zip(hidden).all(|(found, hidden)| (found - hidden).abs() < within)
+    }
+
+    /// A drive with a latency, a controller's time per command and a bandwidth: the least of three.
+    fn drive(p: &[f64]) -> Vec<f64> {
+        let mut figures = Vec::new();
+        for depth in [1.0, 4.0, 32.0] {
+            for block in [1.0, 4.0, 64.0] {
+                let alone = depth / (p[0] + p[1] + block / p[2]);
+                figures.push(alone.min(1.0 / p[1]).min(p[2] / block));
+            }
+        }
+        figures
     }
 
     #[test]
-    fn finds_the_bottom_of_a_bowl() {
-        let parameters = [parameter("a", 5.0, 0.0, 100.0), parameter("b", 80.0, 0.0, 100.0)];
-        let bowl = |v: &[f64]| Ok((v[0] / 7.0 - 1.0).powi(2) + (v[1] / 60.0 - 1.0).powi(2));
-        let found = minimize(&parameters, 200, bowl).unwrap();
-        assert!((found[0] - 7.0).abs() < 0.1 && (found[1] - 60.0).abs() < 1.0, "{found:?}");
-        assert_eq!(found, minimize(&parameters, 200, bowl).unwrap(), "the same each time");
+    fn hidden_parameters_are_recovered_in_few_runs() {
+        for hidden in [[0.7, -0.5, 0.9], [-1.2, 0.8, -0.6]] {
+            let (found, runs) = search(drive, &hidden);
+            assert!(is_near(&found, &hidden, 0.02), "{hidden:?}: {:?}", found.point);
+            assert!(runs <= 40, "{runs} runs");
+        }
     }
 
     #[test]
-    fn stays_within_bounds() {
-        let parameters = [parameter("a", 5.0, 4.0, 6.0)];
-        let seen = std::cell::RefCell::new(Vec::new());
-        let falling = |v: &[f64]| {
-            seen.borrow_mut().push(v[0]);
-            Ok(100.0 - v[0])
+    fn figures_that_no_parameter_explains_do_not_govern_the_others() {
+        // The last figure is three times as high as the model can make it.
+        let with_outlier = |p: &[f64]| {
+            let mut figures = drive(p);
+            figures.push(if p[0] == 1.0_f64.exp() { 3.0 } else { 1.0 });
+            figures
         };
-        let found = minimize(&parameters, 100, falling).unwrap();
-        assert!((found[0] - 6.0).abs() < 0.01, "{found:?}");
-        assert!(seen.borrow().iter().all(|v| (4.0..=6.0).contains(v)));
+        let (found, _) = search(with_outlier, &[1.0, 0.3, -0.3]);
+        assert!(is_near(&found, &[1.0, 0.3, -0.3], 0.05), "{:?}", found.point);
     }
 
     #[test]
-    fn error_of_the_cost_ends_the_search() {
-        let parameters = [parameter("a", 5.0, 4.0, 6.0)];
-        let outcome = minimize(&parameters, 100, |_| anyhow::bail!("no such device"));
-        assert_eq!(outcome.unwrap_err().to_string(), "no such device");
+    fn values_that_contradict_one_another_are_never_chosen() {
+        let contradictory =
+            |p: &[f64]| if p[0] > 1.1 { vec![f64::NAN] } else { vec![p[0], p[0] * p[0]] };
+        let (found, _) = search(contradictory, &[-0.9]);
+        assert!(is_near(&found, &[-0.9], 0.01), "{:?}", found.point);
     }
 
     #[test]
-    fn follows_the_valley_of_rosenbrock() {
-        let parameters = [parameter("a", 0.4, -5.0, 5.0), parameter("b", 2.0, -5.0, 5.0)];
-        let valley = |v: &[f64]| Ok(100.0 * (v[1] - v[0] * v[0]).powi(2) + (1.0 - v[0]).powi(2));
-        let found = minimize(&parameters, 500, valley).unwrap();
-        assert!((found[0] - 1.0).abs() < 0.01 && (found[1] - 1.0).abs() < 0.02, "{found:?}");
-    }
-
-    #[test]
-    fn finds_the_bottom_of_four_dimensions() {
-        // Powell's singular function, whose second derivative vanishes at its bottom, moved to 1.
-        let parameters = [4.0, 0.5, 1.2, 2.0].map(|start| parameter("x", start, -9.0, 9.0));
-        let powell = |v: &[f64]| {
-            let [a, b, c, d] = [v[0] - 1.0, v[1] - 1.0, v[2] - 1.0, v[3] - 1.0];
-            let quartic = (b - 2.0 * c).powi(4) + 10.0 * (a - d).powi(4);
-            Ok((a + 10.0 * b).powi(2) + 5.0 * (c - d).powi(2) + quartic)
-        };
-        let found = minimize(&parameters, 1000, powell).unwrap();
-        assert!(found.iter().all(|x| (x - 1.0).abs() < 0.1), "{found:?}");
-    }
-
-    #[test]
-    fn a_plane_cost_ends_the_search_at_once() {
-        let calls = std::cell::Cell::new(0);
-        let flat = |_: &[f64]| {
-            calls.set(calls.get() + 1);
-            Ok(3.0)
-        };
-        let found = minimize(&[parameter("a", 5.0, 0.0, 10.0)], 1000, flat).unwrap();
-        assert_eq!((found, calls.get()), (vec![5.0], 2));
+    fn search_ends_at_its_bounds_and_within_its_budget() {
+        let (found, runs) = search(|p: &[f64]| vec![p[0]], &[3.0]);
+        assert!((found.point[0] - REACH).abs() < 1e-9, "{:?}", found.point);
+        assert!(runs <= 62, "{runs}");
     }
 }

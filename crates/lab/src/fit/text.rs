@@ -1,92 +1,117 @@
 //! The result of a fit as text.
-use super::{Fitted, Measurement};
-use crate::experiment::median;
+use super::{Adjusted, Fitted, Verdict, counts};
+use crate::measurements::{Cell, Cells, Predicted};
+use crate::validate::Errors;
 use std::fmt::Write;
 
-/// By how many percent a figure differs from the measured one.
-fn error(figure: f64, measured: f64) -> f64 {
-    (figure / measured - 1.0) * 100.0
-}
+/// Cells that are listed one by one, at most.
+const LISTED: usize = 40;
 
-/// The median and the largest absolute error; `None` without errors.
-fn median_and_largest(errors: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    let errors: Vec<f64> = errors.map(f64::abs).collect();
-    let largest = errors.iter().copied().max_by(f64::total_cmp)?;
-    Some((median(errors.into_iter()), largest))
-}
-
-/// A table of the options, a table of the measurements, and a summary.
-pub fn render(fitted: &Fitted, measurements: &[Measurement]) -> String {
-    let mut text = String::new();
-    let wide = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0);
-    let name = wide(&mut fitted.options.iter().map(|[name, ..]| name.len())).max(6);
-    let mut line = |cells: [&str; 3]| {
-        let [option, before, after] = cells;
-        writeln!(text, "{option:name$}  {before:>12}  {after:>12}").expect("a string takes text");
-    };
-    line(["option", "before", "fitted"]);
-    for [option, before, after] in &fitted.options {
-        line([option, before, after]);
-    }
-    let name = wide(&mut measurements.iter().map(|m| m.name.chars().count())).max(11);
-    text.push('\n');
-    let mut line = |cells: [&str; 6]| {
-        let [load, unit, measured, before, after, held_out] = cells;
-        writeln!(
-            text,
-            "{load:name$}  {unit:5}  {measured:>10}  {before:>8}  {after:>8}  {held_out:>10}"
-        )
-        .expect("a string takes text");
-    };
-    line(["measurement", "", "measured", "before", "fitted", "predicted"]);
-    for (at, measurement) in measurements.iter().enumerate() {
-        let percent = |figure: f64| format!("{:+.1}%", error(figure, measurement.value));
-        line([
-            &measurement.name,
-            measurement.unit.name(),
-            &format!("{:.3}", measurement.value),
-            &percent(fitted.before[at]),
-            &percent(fitted.after[at]),
-            &fitted.held_out[at].map_or("-".to_owned(), percent),
-        ]);
-    }
-    text.push('\n');
-    let with_values = |figures: &[f64]| {
-        let errors = figures.iter().zip(measurements);
-        median_and_largest(errors.map(|(&figure, measurement)| error(figure, measurement.value)))
-    };
-    let held_out = fitted.held_out.iter().zip(measurements);
-    let held_out =
-        held_out.filter_map(|(figure, measurement)| Some(error((*figure)?, measurement.value)));
-    for (what, errors) in [
-        ("before", with_values(&fitted.before)),
-        ("fitted", with_values(&fitted.after)),
-        ("predicted", median_and_largest(held_out)),
-    ] {
-        if let Some((median, largest)) = errors {
-            writeln!(text, "{what:9}  median error {median:.1}%, largest {largest:.1}%")
-                .expect("a string takes text");
+impl Verdict {
+    /// In words, for a parameter that was not adjusted.
+    fn words(self) -> &'static str {
+        match self {
+            Verdict::Adjusted => "",
+            Verdict::MovesNothing => "the data cannot determine it: it moves nothing",
+            Verdict::NotDistinct => "the data cannot determine it: others have the same effect",
+            Verdict::TooFewLoads => "kept: too few measurements for so many parameters",
         }
     }
-    if fitted.held_out.iter().any(Option::is_some) {
-        text.push_str(
-            "predicted: by a fit to the other measurements. It says what to expect of loads that \
-             were not\nmeasured; if it is far above `fitted`, there are too few measurements for \
-             so many options.\n",
-        );
-    }
-    text
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A table of the options, a table of the measurements or of their kinds, and a summary.
+pub fn render(fitted: &Fitted, cells: &Cells) -> String {
+    let mut out = String::new();
+    for assumed in &cells.assumptions {
+        out += &format!("assumed: {assumed}\n");
+    }
+    options(&mut out, &fitted.options);
+    out.push('\n');
+    let used = |cell: &&Cell| counts(cell.metric) && fitted.before[cell.load].is_some();
+    let used: Vec<&Cell> = cells.cells.iter().filter(used).collect();
+    if used.len() <= LISTED {
+        list(&mut out, fitted, &used);
+        out.push('\n');
+    }
+    summary(&mut out, fitted, &used);
+    out
+}
 
-    #[test]
-    fn median_and_largest_are_of_absolute_errors() {
-        assert_eq!(median_and_largest([-3.0, 1.0, 2.0].into_iter()), Some((2.0, 3.0)));
-        assert_eq!(median_and_largest([-4.0, 1.0].into_iter()), Some((2.5, 4.0)));
-        assert_eq!(median_and_largest(std::iter::empty()), None);
-        assert!((error(55.0, 50.0) - 10.0).abs() < 1e-9);
+fn options(out: &mut String, options: &[Adjusted]) {
+    let name = options.iter().map(|option| option.name.len()).max().unwrap_or(0).max(6);
+    let _ = writeln!(
+        out,
+        "{:name$}  {:>12}  {:>12}  {:>8}  {:>8}",
+        "option", "before", "fitted", "error", "effect"
+    );
+    for option in options {
+        let Adjusted { name: own, before, after, effect, uncertainty, verdict } = option;
+        let error = uncertainty.map_or("-".to_owned(), |percent| format!("{percent:.1}%"));
+        let line = format!(
+            "{own:name$}  {before:>12}  {after:>12}  {error:>8}  {effect:>8.3}  {}",
+            verdict.words()
+        );
+        *out += line.trim_end();
+        out.push('\n');
+    }
+    *out += "error: the standard error of the fitted value. effect: by how many percent a figure \
+             changes if\nthe option changes by one percent (root mean square over the cells, before \
+             the fit).\n";
+}
+
+/// By how many percent the figure of a cell differs from the measured one.
+fn error(cell: &Cell, figures: &[Option<Predicted>]) -> Option<f64> {
+    let predicted = figures[cell.load].as_ref()?.figure(cell);
+    Some((predicted / cell.value - 1.0) * 100.0)
+}
+
+fn list(out: &mut String, fitted: &Fitted, used: &[&Cell]) {
+    let wide = used.iter().map(|cell| cell.op.chars().count()).max().unwrap_or(0).max(11);
+    let mut line = |cells: [&str; 6]| {
+        let [op, metric, measured, before, after, held_out] = cells;
+        let _ = writeln!(
+            out,
+            "{op:wide$}  {metric:8}  {measured:>12}  {before:>8}  {after:>8}  {held_out:>9}"
+        );
+    };
+    line(["measurement", "", "measured", "before", "fitted", "predicted"]);
+    for cell in used {
+        let percent = |figures: &[Option<Predicted>]| {
+            error(cell, figures).map_or("-".to_owned(), |error| format!("{error:+.1}%"))
+        };
+        line([
+            &cell.op,
+            cell.metric.name(),
+            &format!("{:.2} {}", cell.value, cell.metric.unit()),
+            &percent(&fitted.before),
+            &percent(&fitted.after),
+            &percent(&fitted.held_out),
+        ]);
+    }
+}
+
+fn summary(out: &mut String, fitted: &Fitted, used: &[&Cell]) {
+    let loads = |figures: &[Option<Predicted>]| figures.iter().flatten().count();
+    let free = fitted.options.iter().filter(|option| option.verdict == Verdict::Adjusted);
+    let _ = writeln!(
+        out,
+        "{} of {} options adjusted to {} loads, in {} runs of a load",
+        free.count(),
+        fitted.options.len(),
+        loads(&fitted.after),
+        fitted.runs
+    );
+    for (what, figures) in
+        [("before", &fitted.before), ("fitted", &fitted.after), ("predicted", &fitted.held_out)]
+    {
+        let errors = used.iter().filter_map(|cell| error(cell, figures));
+        if let Some(errors) = Errors::of(errors) {
+            let _ = writeln!(out, "{what:9}  {errors}");
+        }
+    }
+    if loads(&fitted.held_out) > 0 {
+        *out += "predicted: by a fit that did not see them. It says what to expect of loads that \
+                 were not\nmeasured; if it is far above `fitted`, there are too few measurements \
+                 for so many options.\n";
     }
 }

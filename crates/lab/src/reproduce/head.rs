@@ -41,7 +41,11 @@ pub fn chart(measured: &MeasuredTable) -> Result<Chart> {
     }
     Ok(Chart {
         title: format!("{}: the head at a zone border", table.name),
-        x: Axis { label: "ms from the first access beyond the border".to_owned(), steps: None },
+        x: Axis {
+            label: "ms from the first access beyond the border".to_owned(),
+            steps: None,
+            scale: Scale::Linear,
+        },
         y_label: "MiB from the border".to_owned(),
         scale: Scale::Linear,
         series,

@@ -90,7 +90,11 @@ fn changes(measured: &MeasuredTable) -> (&'static str, Chart) {
     let heading = table.comparisons.first().map_or("", |comparison| comparison.heading);
     let chart = Chart {
         title: format!("{}: throughput {heading}", table.name),
-        x: Axis { label: "workload".to_owned(), steps: Some(named(&columns)) },
+        x: Axis {
+            label: "workload".to_owned(),
+            steps: Some(named(&columns)),
+            scale: Scale::Linear,
+        },
         y_label: "times".to_owned(),
         scale: Scale::Linear,
         series: rows(measured, &columns, Marks::Bars, own, published),
@@ -115,7 +119,11 @@ fn bars(measured: &MeasuredTable) -> Vec<(&'static str, Chart)> {
         let series = rows(measured, &columns, Marks::Bars, own, |at| measured.value(at));
         let chart = Chart {
             title: format!("{}: {name}", table.name),
-            x: Axis { label: "workload".to_owned(), steps: Some(named(&columns)) },
+            x: Axis {
+                label: "workload".to_owned(),
+                steps: Some(named(&columns)),
+                scale: Scale::Linear,
+            },
             y_label: unit.name().to_owned(),
             scale: Scale::Linear,
             series,
@@ -133,7 +141,7 @@ fn curves(measured: &MeasuredTable, axis: &str) -> (&'static str, Chart) {
     let own = |at: usize| Some(measured.results.figure(at));
     let chart = Chart {
         title: format!("{}: throughput by {axis}", table.name),
-        x: Axis { label: axis.to_owned(), steps: Some(named(&columns)) },
+        x: Axis { label: axis.to_owned(), steps: Some(named(&columns)), scale: Scale::Linear },
         y_label: table.cells.first().map_or("", |cell| cell.unit.name()).to_owned(),
         scale: Scale::Linear,
         series: rows(measured, &columns, Marks::Line { dashed: false, points: true }, own, |at| {
@@ -159,7 +167,7 @@ fn latencies(measured: &MeasuredTable, axis: &str) -> (&'static str, Chart) {
     }
     let chart = Chart {
         title: format!("{}: completion latency by {axis}, percentiles", table.name),
-        x: Axis { label: axis.to_owned(), steps: Some(named(&columns)) },
+        x: Axis { label: axis.to_owned(), steps: Some(named(&columns)), scale: Scale::Linear },
         y_label: "ms".to_owned(),
         scale: Scale::Logarithmic,
         series,

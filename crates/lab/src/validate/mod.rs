@@ -1,85 +1,127 @@
 //! Measured cells of a drive, predicted by a model.
 //!
-//! Each load of the cells runs in virtual time, on a device of its own whose zones are all written,
-//! and its figures are compared with the measured ones.
+//! Each load of the cells runs in virtual time, on a device of its own, and its figures are compared
+//! with the measured ones.
 //!
 //! ```text
-//!  cells     a CSV file --> cells, and the loads that they were measured under
-//!  load      a load --> job options
-//!  run       a load --> what the model does
-//!  report    predicted and measured figures --> text, CSV, JSON
+//!  state       predictions that are kept in a file, so that a validation can be resumed
+//!  baseline    what interpolation between neighbouring cells predicts
+//!  errors      predicted and measured figures --> errors by kind of work and metric
+//!  report      these --> text, CSV, JSON
+//!  html        these --> a page with scatter plots
 //! ```
-mod cells;
-mod load;
+mod baseline;
+mod errors;
+mod html;
 mod report;
-mod run;
+mod state;
 
 use crate::devices;
 use crate::experiment::{available_cpus, parallel_map};
+use crate::fit::Profile;
+use crate::measurements::{Cells, Predicted, RunOptions, run};
 use crate::progress::StepProgress;
 use anyhow::{Context, Result};
-pub use cells::{COLUMNS, Cell, Cells, Metric, read};
-pub use load::{Load, LoadKind};
-pub use report::{Errors, csv, json, text};
-use run::Predicted;
-use zonal_sim::HostCost;
+use errors::Summary;
+pub use errors::{Demerit, Errors};
+pub use html::page as html;
+pub use report::{csv, json, text};
+use state::StateFile;
+use std::path::PathBuf;
 
 /// How to validate.
 #[derive(Clone, Debug)]
 pub struct ValidateOptions {
-    /// The device: a spec or a TOML profile.
-    pub device: String,
-    /// The costs of the host; `None` for those of the host that a cell names as its driver.
-    pub host: Option<HostCost>,
-    /// Virtual seconds that are measured per load, at least.
-    pub seconds: f64,
-    /// The seed of the jobs and of the device.
-    pub seed: u64,
+    /// How the loads run.
+    pub run: RunOptions,
+    /// One load in so many is held out: a fit with the same number did not see it.
+    pub hold_out: Option<u32>,
+    /// The file that keeps predictions, and that they are taken from.
+    pub resume: Option<PathBuf>,
 }
 
 /// A model's figures beside the measured ones.
 pub struct Validation {
     /// The device, as it was named.
     pub device: String,
+    /// The options of its profile that were adjusted to measurements.
+    pub free: Vec<String>,
     /// The measured cells.
     pub cells: Cells,
-    /// The model's figures, by cell.
-    pub predicted: Vec<f64>,
+    /// The model's figures, by load.
+    pub loads: Vec<Predicted>,
+    /// One load in so many is held out.
+    pub hold_out: Option<u32>,
+    /// Loads whose predictions were in the state file.
+    pub resumed: usize,
 }
 
 impl Validation {
+    /// The model's figure of a cell.
+    pub fn predicted(&self, cell: usize) -> f64 {
+        let cell = &self.cells.cells[cell];
+        self.loads[cell.load].figure(cell)
+    }
+
     /// By how many percent the model's figure of a cell differs from the measured one.
     pub fn error(&self, cell: usize) -> f64 {
-        (self.predicted[cell] / self.cells.cells[cell].value - 1.0) * 100.0
+        (self.predicted(cell) / self.cells.cells[cell].value - 1.0) * 100.0
+    }
+
+    /// Whether a cell is held out from fits; without such cells, all are.
+    pub fn is_held_out(&self, cell: usize) -> bool {
+        let load = &self.cells.loads[self.cells.cells[cell].load];
+        self.hold_out.is_none_or(|one_in| load.is_held_out(one_in))
     }
 }
 
 /// Predicts all cells.
 ///
 /// # Errors
-/// The device does not exist, or a load cannot run on it.
+/// The device does not exist, a load cannot run on it, or the state file is of another validation.
 pub fn validate(
     cells: Cells,
     options: &ValidateOptions,
     progress: &dyn StepProgress,
 ) -> Result<Validation> {
-    let spec = devices::load(&options.device)?;
+    let device = &options.run.device;
+    let spec = devices::load(device)?;
+    let state = match &options.resume {
+        Some(path) => StateFile::open(path, &spec, &options.run)
+            .with_context(|| format!("--resume {}", path.display()))?,
+        None => StateFile::none(),
+    };
+    let (mut loads, mut left) = (Vec::with_capacity(cells.loads.len()), Vec::new());
+    for (at, load) in cells.loads.iter().enumerate() {
+        let known = state.get(load);
+        left.extend(known.is_none().then_some(at));
+        loads.push(known.unwrap_or_default());
+    }
     progress.start("validate", cells.loads.len() as u64);
-    let loads = parallel_map(available_cpus(), &cells.loads, |load| {
-        let predicted = run::run(load, &spec, options).with_context(|| load.to_string())?;
+    progress.advance((loads.len() - left.len()) as u64);
+    let fresh = parallel_map(available_cpus(), &left, |&at| {
+        let load = &cells.loads[at];
+        let in_load = || load.to_string();
+        let predicted = run(load, &spec, &options.run).with_context(in_load)?;
+        state.keep(load, &predicted).with_context(in_load)?;
         progress.advance(1);
         Ok(predicted)
     });
     progress.finish();
-    let loads: Vec<Predicted> = loads?;
-    let of_cell = |cell: &Cell| loads[cell.load].figure(cell.dir, cell.metric);
-    let predicted = cells.cells.iter().map(of_cell).collect();
-    Ok(Validation { device: options.device.clone(), cells, predicted })
+    let resumed = loads.len() - left.len();
+    for (at, predicted) in left.into_iter().zip(fresh?) {
+        loads[at] = predicted;
+    }
+    let free = Profile::calibrated_options(device);
+    let (device, hold_out) = (device.clone(), options.hold_out);
+    Ok(Validation { device, free, cells, loads, hold_out, resumed })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measurements::{self, Assume};
+    use zonal_sim::{CostModel, HostCost};
 
     const CELLS: &str = "set,driver,lba,op,block,zones,depth,metric,value,unit\n\
         io,spdk,4096,append:write,4096,2,8,iops,143000,1/s\n\
@@ -87,15 +129,21 @@ mod tests {
         io,spdk,4096,write_read_50_50_offset:write,4096,1,4,iops,30000,1/s\n\
         management,spdk,4096,reset_finished,141164544,1,1,lat_mean,3355.97,us\n";
 
-    fn options(host: Option<HostCost>) -> ValidateOptions {
-        ValidateOptions { device: "zn540".to_owned(), host, seconds: 0.01, seed: 0 }
+    pub(super) fn options(costs: Option<CostModel>) -> ValidateOptions {
+        let device = "zn540".to_owned();
+        let run = RunOptions { device, costs, seconds: Some(0.01), ramp: None, seed: 0 };
+        ValidateOptions { run, hold_out: None, resume: None }
+    }
+
+    pub(super) fn cells(text: &str) -> Cells {
+        measurements::parse("cells", text, &Assume::default()).expect("the cells are well formed")
     }
 
     #[test]
     fn cells_are_predicted_in_their_units_and_the_same_each_time() {
         let validate = || {
-            let cells = cells::parse(CELLS).unwrap();
-            super::validate(cells, &options(None), &()).unwrap().predicted
+            let done = super::validate(cells(CELLS), &options(None), &()).unwrap();
+            (0..4).map(|cell| done.predicted(cell)).collect::<Vec<f64>>()
         };
         let predicted = validate();
         assert_eq!(predicted, validate());
@@ -107,14 +155,14 @@ mod tests {
 
     #[test]
     fn unknown_driver_needs_the_costs_of_a_host() {
-        let cells = || cells::parse(&CELLS.replace("spdk", "xnvme")).unwrap();
+        let cells = || cells(&CELLS.replace("spdk", "xnvme"));
         let error = super::validate(cells(), &options(None), &()).err().unwrap();
         let error = format!("{error:#}");
         assert!(
             error.ends_with("found `xnvme`, expected spdk, io_uring, libaio, or give --host-cost"),
             "{error}"
         );
-        let host = HostCost::named("spdk");
+        let host = HostCost::named("spdk").map(CostModel::Host);
         assert!(super::validate(cells(), &options(host), &()).is_ok());
     }
 }

@@ -1,129 +1,119 @@
 //! Predicted and measured figures as text, CSV and JSON.
-use super::{COLUMNS, Cell, Load, Metric, Validation};
-use crate::experiment::sorted;
+use super::errors::{Short, by_error};
+use super::{Errors, Summary, Validation};
+use crate::measurements::{COLUMNS, Cell, Load};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use zonal_fio::job::DataDir;
 
 /// Cells that the text names as the worst.
 const WORST: usize = 10;
 
-/// The absolute errors of a group of cells, in percent.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Errors {
-    /// Number of cells.
-    pub cells: usize,
-    /// The median.
-    pub median: f64,
-    /// The 90th percentile.
-    pub p90: f64,
-    /// The largest.
-    pub largest: f64,
-}
-
-impl Errors {
-    /// Of these errors, whatever their sign; `None` if there are none.
-    pub fn of(errors: impl Iterator<Item = f64>) -> Option<Self> {
-        let errors = sorted(errors.map(f64::abs));
-        let cells = errors.len();
-        let at = |percent: usize| errors[(cells * percent).div_ceil(100).max(1) - 1];
-        (cells > 0).then(|| Errors { cells, median: at(50), p90: at(90), largest: at(100) })
-    }
-}
-
-impl fmt::Display for Load {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Load { driver, lba, kind, block, zones, depth } = self;
-        let class = kind.class();
-        write!(f, "{class} over {driver}, lba={lba}, block={block}, zones={zones}, depth={depth}")
-    }
-}
-
-/// The errors by kind of work and metric, in the order of the kinds' names.
-fn groups(validation: &Validation) -> Vec<(&'static str, Metric, Errors)> {
-    let mut groups: BTreeMap<(&'static str, Metric), Vec<f64>> = BTreeMap::new();
-    for (at, cell) in validation.cells.cells.iter().enumerate() {
-        let class = validation.cells.loads[cell.load].kind.class();
-        groups.entry((class, cell.metric)).or_default().push(validation.error(at));
-    }
-    let errors = |((class, metric), errors): (_, Vec<f64>)| {
-        Some((class, metric, Errors::of(errors.into_iter())?))
-    };
-    groups.into_iter().filter_map(errors).collect()
-}
-
-fn all(validation: &Validation) -> Option<Errors> {
-    Errors::of((0..validation.predicted.len()).map(|cell| validation.error(cell)))
-}
-
-/// The cells, those with the largest errors first.
-fn by_error(validation: &Validation) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..validation.predicted.len()).collect();
-    let error = |&cell: &usize| validation.error(cell).abs();
-    order.sort_by(|a, b| error(b).total_cmp(&error(a)));
-    order
-}
-
-/// Errors by kind of work and metric, and the cells with the largest errors.
+/// Errors by kind of work and metric, the naive baseline, and the cells with the largest errors.
 pub fn text(validation: &Validation) -> String {
-    let mut out = String::new();
-    let mut line = |text: fmt::Arguments<'_>| {
-        out.write_fmt(text).expect("a string takes text");
-        out.push('\n');
-    };
-    line(format_args!("{}: errors in percent of the measured figures\n", validation.device));
-    line(format_args!(
-        "{:20}  {:8}  {:>6}  {:>7}  {:>7}  {:>8}",
-        "kind", "metric", "cells", "median", "p90", "largest"
-    ));
-    let mut row = |kind: &str, metric: &str, errors: Errors| {
-        let Errors { cells, median, p90, largest } = errors;
-        line(format_args!(
-            "{kind:20}  {metric:8}  {cells:>6}  {median:>7.1}  {p90:>7.1}  {largest:>8.1}"
-        ));
-    };
-    for (class, metric, errors) in groups(validation) {
-        row(class, metric.name(), errors);
+    let mut out = format!("{}: errors in percent of the measured figures\n", validation.device);
+    for note in notes(validation) {
+        out += &format!("{note}\n");
     }
-    if let Some(errors) = all(validation) {
-        row("all", "", errors);
+    for (title, held_out) in parts(validation) {
+        let summary = Summary::of(validation, held_out);
+        if summary.all.is_some() {
+            out += &format!("\n{title}\n");
+            part(&mut out, &summary);
+        }
     }
-    line(format_args!("\nlargest errors"));
+    out += "\nlargest errors\n";
     for at in by_error(validation).into_iter().take(WORST) {
         let cell = &validation.cells.cells[at];
-        line(format_args!(
-            "{:+8.1} %  measured {:>10.5}  predicted {:>10.5}  line {} {} {} of {}",
+        let _ = writeln!(
+            out,
+            "{:+8.1} %  measured {:>10.5}  predicted {:>10.5}  {}",
             validation.error(at),
             Short(cell.value),
-            Short(validation.predicted[at]),
-            cell.line,
-            cell.op,
-            cell.metric.name(),
-            validation.cells.loads[cell.load]
-        ));
-    }
-    if validation.cells.skipped > 0 {
-        line(format_args!(
-            "\nnot predicted: {} cells of loads on several namespaces",
-            validation.cells.skipped
-        ));
+            Short(validation.predicted(at)),
+            name(validation, cell)
+        );
     }
     out
 }
 
-/// A figure with five significant digits.
-struct Short(f64);
-
-impl fmt::Display for Short {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = self.0.abs().log10().floor().max(0.0) as usize + 1;
-        f.pad_integral(true, "", &format!("{:.*}", 5_usize.saturating_sub(whole), self.0))
+/// The parts of the cells, each with a heading.
+pub(super) fn parts(validation: &Validation) -> Vec<(String, bool)> {
+    match validation.hold_out {
+        None => vec![("all cells".to_owned(), true)],
+        Some(one_in) => vec![
+            (format!("held out from a fit with --hold-out {one_in}: predictions"), true),
+            ("the other cells: a fit may have seen them".to_owned(), false),
+        ],
     }
 }
 
-/// A line for each cell: the columns of the file, then the model's figure and by how many percent
-/// it differs.
+/// What a reader has to know beside the figures.
+pub(super) fn notes(validation: &Validation) -> Vec<String> {
+    let Validation { cells, free, resumed, .. } = validation;
+    let mut notes = Vec::new();
+    notes.push(match free.len() {
+        0 => "free parameters of the profile: none is named".to_owned(),
+        count => format!("free parameters of the profile: {count} ({})", free.join(", ")),
+    });
+    notes.extend(cells.assumptions.iter().map(|assumed| format!("assumed: {assumed}")));
+    if *resumed > 0 {
+        notes.push(format!("resumed: {resumed} of {} loads", cells.loads.len()));
+    }
+    if cells.skipped > 0 {
+        notes
+            .push(format!("not predicted: {} cells of loads on several namespaces", cells.skipped));
+    }
+    notes
+}
+
+/// A cell for people.
+pub(super) fn name(validation: &Validation, cell: &Cell) -> String {
+    let (load, metric) = (&validation.cells.loads[cell.load], cell.metric.name());
+    let file = &validation.cells.files.get(cell.file).map_or("", String::as_str);
+    let place = match cell.line {
+        Some(line) => format!("{file}:{line}"),
+        None => (*file).to_owned(),
+    };
+    match load {
+        Load::Named(_) => format!("{place}: {} {metric} of {load}", cell.op),
+        Load::Jobs(_) => format!("{place}: {metric} of {}", cell.op),
+    }
+}
+
+/// The rows of a summary: kind, metric, errors.
+pub(super) fn rows(summary: &Summary) -> Vec<(&'static str, &'static str, Errors)> {
+    let groups =
+        summary.groups.iter().map(|(class, metric, errors)| (*class, metric.name(), *errors));
+    let demerits = summary.demerits.iter().map(|(class, errors)| (*class, "demerit", *errors));
+    let of_all = [("all", "", summary.all), ("not at the media rate", "", summary.nontrivial)];
+    let of_all = of_all.into_iter().filter_map(|(kind, metric, e)| Some((kind, metric, e?)));
+    let compared = [
+        ("cells with neighbours", summary.baseline),
+        ("of these not at media rate", summary.nontrivial_baseline),
+    ];
+    let compared = compared.into_iter().filter_map(|(kind, pair)| Some((kind, pair?)));
+    let compared =
+        compared.flat_map(|(kind, (naive, own))| [(kind, "model", own), (kind, "naive", naive)]);
+    groups.chain(demerits).chain(of_all).chain(compared).collect()
+}
+
+fn part(out: &mut String, summary: &Summary) {
+    let _ = writeln!(
+        out,
+        "{:26}  {:8}  {:>6}  {:>7}  {:>7}  {:>8}",
+        "kind", "metric", "cells", "median", "p90", "largest"
+    );
+    for (kind, metric, Errors { cells, median, p90, largest }) in rows(summary) {
+        let _ = writeln!(
+            out,
+            "{kind:26}  {metric:8}  {cells:>6}  {median:>7.1}  {p90:>7.1}  {largest:>8.1}"
+        );
+    }
+}
+
+/// A line for each cell: the columns of the cells' CSV, then the model's figure and by how many
+/// percent it differs. The load of a report has its name as `op`, and no numbers.
 pub fn csv(validation: &Validation) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let mut record = |fields: &[String]| {
@@ -133,7 +123,7 @@ pub fn csv(validation: &Validation) -> String {
     record(&columns.map(str::to_owned).collect::<Vec<_>>());
     for (at, cell) in validation.cells.cells.iter().enumerate() {
         let mut fields = fields(cell, &validation.cells.loads[cell.load]);
-        fields.push(Short(validation.predicted[at]).to_string());
+        fields.push(Short(validation.predicted(at)).to_string());
         fields.push(format!("{:.2}", validation.error(at)));
         record(&fields);
     }
@@ -143,76 +133,67 @@ pub fn csv(validation: &Validation) -> String {
 
 /// The fields of a cell, by [`COLUMNS`].
 fn fields(cell: &Cell, load: &Load) -> Vec<String> {
-    let set = if load.jobs().is_empty() { "management" } else { "io" };
-    let unit = if cell.metric == Metric::Iops { "1/s" } else { "us" };
-    vec![
-        set.to_owned(),
-        load.driver.clone(),
-        load.lba.to_string(),
-        cell.op.clone(),
-        load.block.to_string(),
-        load.zones.to_string(),
-        load.depth.to_string(),
-        cell.metric.name().to_owned(),
-        cell.value.to_string(),
-        unit.to_owned(),
-    ]
+    let [set, lba, block, zones, depth] = match load {
+        Load::Named(load) => {
+            let set = if load.jobs().is_empty() { "management" } else { "io" };
+            let numbers = [load.lba.into(), load.block, load.zones.into(), load.depth.into()];
+            let [lba, block, zones, depth] = numbers.map(|number: u64| number.to_string());
+            [set.to_owned(), lba, block, zones, depth]
+        }
+        Load::Jobs(_) => {
+            ["jobs".to_owned(), String::new(), String::new(), String::new(), String::new()]
+        }
+    };
+    let (metric, unit) = (cell.metric.name().to_owned(), cell.metric.unit().to_owned());
+    let (driver, value) = (load.driver().to_owned(), cell.value.to_string());
+    vec![set, driver, lba, cell.op.clone(), block, zones, depth, metric, value, unit]
 }
 
 /// Everything as one JSON document.
 pub fn json(validation: &Validation) -> String {
-    let errors = |errors: Errors| {
-        let Errors { cells, median, p90, largest } = errors;
-        json!({ "cells": cells, "median": median, "p90": p90, "largest": largest })
+    let errors = |Errors { cells, median, p90, largest }: Errors| json!({ "cells": cells, "median": median, "p90": p90, "largest": largest });
+    let part = |(title, held_out): (String, bool)| {
+        let row = |(kind, metric, found): (&str, &str, Errors)| json!({ "kind": kind, "metric": metric, "errors": errors(found) });
+        let rows = rows(&Summary::of(validation, held_out));
+        json!({ "cells": title, "errors": rows.into_iter().map(row).collect::<Vec<Value>>() })
     };
-    let group = |(class, metric, found): (&str, Metric, Errors)| json!({ "kind": class, "metric": metric.name(), "errors": errors(found) });
     let cell = |(at, cell): (usize, &Cell)| {
         let load = &validation.cells.loads[cell.load];
+        let dir = cell.dir.map(|dir| match dir {
+            DataDir::Read => "read",
+            DataDir::Write => "write",
+            DataDir::Trim => "trim",
+        });
         json!({
+            "file": validation.cells.files.get(cell.file),
             "line": cell.line,
-            "driver": load.driver,
-            "lba": load.lba,
+            "driver": load.driver(),
+            "load": load.to_string(),
             "op": cell.op,
-            "direction": if cell.dir == DataDir::Read { "read" } else { "write" },
-            "block": load.block,
-            "zones": load.zones,
-            "depth": load.depth,
+            "direction": dir,
             "metric": cell.metric.name(),
             "measured": cell.value,
-            "predicted": validation.predicted[at],
+            "predicted": validation.predicted(at),
             "error": validation.error(at),
+            "held out": validation.is_held_out(at),
         })
     };
+    let cells = &validation.cells;
     let document = json!({
         "zonal version": env!("CARGO_PKG_VERSION"),
         "device": validation.device,
-        "errors": groups(validation).into_iter().map(group).collect::<Vec<Value>>(),
-        "all": all(validation).map(errors),
-        "skipped": validation.cells.skipped,
-        "cells": validation.cells.cells.iter().enumerate().map(cell).collect::<Vec<Value>>(),
+        "free parameters": validation.free,
+        "assumptions": cells.assumptions,
+        "skipped": cells.skipped,
+        "parts": parts(validation).into_iter().map(part).collect::<Vec<Value>>(),
+        "cells": cells.cells.iter().enumerate().map(cell).collect::<Vec<Value>>(),
     });
     format!("{document:#}\n")
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_are_absolute_and_percentiles_are_errors_that_occur() {
-        let errors =
-            Errors::of((1..=10).map(|n| if n % 2 == 0 { f64::from(n) } else { -f64::from(n) }));
-        let expected = Errors { cells: 10, median: 5.0, p90: 9.0, largest: 10.0 };
-        assert_eq!(errors, Some(expected));
-        let one = Errors { cells: 1, median: 3.0, p90: 3.0, largest: 3.0 };
-        assert_eq!(Errors::of([-3.0].into_iter()), Some(one));
-        assert_eq!(Errors::of(std::iter::empty()), None);
-    }
-
-    #[test]
-    fn figures_have_five_digits() {
-        for (figure, expected) in [(14.8339, "14.834"), (293_685.4, "293685"), (0.5, "0.5000")] {
-            assert_eq!(Short(figure).to_string(), expected);
-        }
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Errors { cells, median, p90, largest } = self;
+        write!(f, "{cells} cells, median {median:.1} %, p90 {p90:.1} %, largest {largest:.1} %")
     }
 }

@@ -1,5 +1,6 @@
-//! The loads of measured cells: from a name such as `read_write_10_90_offset` to job options.
+//! Loads by name and numbers: from a name such as `read_write_10_90_offset` to job options.
 use anyhow::{Context, Result, bail};
+use std::fmt;
 use zonal_blk::Op;
 use zonal_fio::job::DataDir;
 
@@ -195,9 +196,9 @@ impl LoadKind {
     }
 }
 
-/// A load: the jobs of cells that were measured in one run.
+/// A load by name and numbers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Load {
+pub struct NamedLoad {
     /// How the host reached the drive: the name of a host profile.
     pub driver: String,
     /// The LBA format.
@@ -217,7 +218,15 @@ const BEST_WRITES: (u64, u32) = (8192, 4);
 /// Length and depth of the writes that suit appends best.
 const BEST_APPENDS: (u64, u32) = (8192, 2);
 
-impl Load {
+impl fmt::Display for NamedLoad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NamedLoad { driver, lba, kind, block, zones, depth } = self;
+        let class = kind.class();
+        write!(f, "{class} over {driver}, lba={lba}, block={block}, zones={zones}, depth={depth}")
+    }
+}
+
+impl NamedLoad {
     /// Whether the jobs go through mq-deadline.
     pub fn is_scheduled(&self) -> bool {
         match self.kind {
@@ -242,9 +251,32 @@ impl Load {
         self.block * depth * u64::from(self.zones)
     }
 
+    /// The length of an I/O in one direction; 0 for zone management.
+    pub fn block_of(&self, dir: DataDir) -> u64 {
+        match self.kind {
+            LoadKind::Mix { focus, .. } => {
+                let [read, write] = self.sides(focus);
+                if dir == DataDir::Read { read.0 } else { write.0 }
+            }
+            LoadKind::Management(_) => 0,
+            LoadKind::Write(_) | LoadKind::Read { .. } => self.block,
+        }
+    }
+
+    /// Length and depth of the reads and of the writes of two jobs side by side.
+    fn sides(&self, focus: Focus) -> [(u64, u32); 2] {
+        let own = (self.block, self.depth);
+        match focus {
+            Focus::Writes => [(4096, 1), own],
+            Focus::Reads => [own, (4096, 1)],
+            Focus::ReadsBestWrites => [own, BEST_WRITES],
+            Focus::ReadsBestAppends => [own, BEST_APPENDS],
+        }
+    }
+
     /// The jobs, as options of `zonal run`; none for zone management.
     pub fn jobs(&self) -> Vec<String> {
-        let Load { block, zones, depth, .. } = *self;
+        let NamedLoad { block, zones, depth, .. } = *self;
         let clones = |rw: &str, size: u32| {
             vec![
                 format!("--name={rw}"),
@@ -279,12 +311,7 @@ impl Load {
     }
 
     fn mix(&self, writer: Writer, focus: Focus, weights: [u32; 2], place: Place) -> Vec<String> {
-        let (read, write) = match focus {
-            Focus::Writes => ((4096, 1), (self.block, self.depth)),
-            Focus::Reads => ((self.block, self.depth), (4096, 1)),
-            Focus::ReadsBestWrites => ((self.block, self.depth), BEST_WRITES),
-            Focus::ReadsBestAppends => ((self.block, self.depth), BEST_APPENDS),
-        };
+        let [read, write] = self.sides(focus);
         let (read_zones, first, write_zones) = place.zones();
         let job = |rw: &str, (block, depth): (u64, u32), flow: u32, offset: u32, size: u32| {
             vec![

@@ -1,4 +1,4 @@
-//! Measured cells from CSV: one figure a line, with what was done to get it.
+//! Measured figures from CSV: one a line, with the name and the numbers of its load.
 //!
 //! ```text
 //! set,driver,lba,op,block,zones,depth,metric,value,unit
@@ -7,103 +7,26 @@
 //! ```
 //!
 //! `docs/models.md` describes the columns. An error names the line.
-use super::load::{Load, LoadKind};
+use super::{Cell, Cells, Load, LoadKind, Metric, NamedLoad};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
-use std::path::Path;
 use zonal_fio::job::DataDir;
-use zonal_fio::text_file;
 
 /// The columns, in order.
 pub const COLUMNS: [&str; 10] =
     ["set", "driver", "lba", "op", "block", "zones", "depth", "metric", "value", "unit"];
 
-/// A quantity that was measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Metric {
-    /// I/Os a second, of all jobs together.
-    Iops,
-    /// Mean latency in microseconds.
-    LatMean,
-    /// Median latency in microseconds.
-    LatP50,
-    /// 99th percentile of the latency in microseconds.
-    LatP99,
-    /// 99.9th percentile of the latency in microseconds.
-    LatP999,
+/// Whether a file whose first line this is has these columns.
+pub(super) fn is_header(line: &str) -> bool {
+    line.trim_start().starts_with("set,")
 }
 
-impl Metric {
-    /// All metrics.
-    pub const ALL: [Metric; 5] =
-        [Metric::Iops, Metric::LatMean, Metric::LatP50, Metric::LatP99, Metric::LatP999];
-
-    /// The name in the file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Metric::Iops => "iops",
-            Metric::LatMean => "lat_mean",
-            Metric::LatP50 => "lat_p50",
-            Metric::LatP99 => "lat_p99",
-            Metric::LatP999 => "lat_p999",
-        }
-    }
-
-    fn unit(self) -> &'static str {
-        if self == Metric::Iops { "1/s" } else { "us" }
-    }
-}
-
-/// A measured figure.
-#[derive(Clone, Debug)]
-pub struct Cell {
-    /// Where it is in the file, from 1.
-    pub line: u64,
-    /// The operation as the file has it, such as `read_write_10_90_offset:read`.
-    pub op: String,
-    /// The load that it was measured under, as an index.
-    pub load: usize,
-    /// The direction that it is about.
-    pub dir: DataDir,
-    /// What was measured.
-    pub metric: Metric,
-    /// The figure.
-    pub value: f64,
-}
-
-/// The cells of a file, and the loads to run for them.
-#[derive(Debug, Default)]
-pub struct Cells {
-    /// The cells, in the order of the file.
-    pub cells: Vec<Cell>,
-    /// The loads, each once.
-    pub loads: Vec<Load>,
-    /// Cells of loads on several namespaces, which no model has.
-    pub skipped: usize,
-}
-
-/// Reads a file of cells.
-///
-/// # Errors
-/// The file cannot be read, a line is malformed, or there is no cell.
-pub fn read(path: &Path) -> Result<Cells> {
-    let name = path.display();
-    let text = text_file::read_string(path).with_context(|| format!("{name}: cannot read"))?;
-    let cells = parse(&text).with_context(|| format!("{name}"))?;
-    ensure!(!cells.cells.is_empty(), "{name}: expected at least one cell, found none");
-    Ok(cells)
-}
-
-/// Parses the text of a file of cells.
-///
-/// # Errors
-/// The first malformed line.
-pub fn parse(text: &str) -> Result<Cells> {
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
-    let header = reader.headers().context("line 1")?;
+/// Parses the text of a file.
+pub(super) fn parse(text: &str) -> Result<Cells> {
+    let (mut reader, header, line) = super::csv_table(text)?;
     if !header.iter().eq(COLUMNS) {
         let found = header.iter().collect::<Vec<_>>().join(",");
-        bail!("line 1: found the columns {found}, expected {}", COLUMNS.join(","));
+        bail!("line {line}: found the columns {found}, expected {}", COLUMNS.join(","));
     }
     let mut cells = Cells::default();
     let mut known = BTreeMap::new();
@@ -119,15 +42,15 @@ pub fn parse(text: &str) -> Result<Cells> {
         let next = cells.loads.len();
         let load_at = *known.entry(load.clone()).or_insert(next);
         if load_at == next {
-            cells.loads.push(load);
+            cells.loads.push(Load::Named(load));
         }
-        cells.cells.push(Cell { line, load: load_at, ..cell });
+        cells.cells.push(Cell { line: Some(line), load: load_at, ..cell });
     }
     Ok(cells)
 }
 
 /// One line.
-fn row(fields: &[&str]) -> Result<(Cell, Load)> {
+fn row(fields: &[&str]) -> Result<(Cell, NamedLoad)> {
     let field = |name: &str| {
         let at = COLUMNS.iter().position(|column| *column == name);
         fields[at.expect("only known columns are asked for")]
@@ -164,7 +87,7 @@ fn row(fields: &[&str]) -> Result<(Cell, Load)> {
         managed || block.is_multiple_of(lba),
         "block: found `{block}`, expected a multiple of lba={lba}"
     );
-    let load = Load {
+    let load = NamedLoad {
         driver: field("driver").to_owned(),
         lba: u32::try_from(lba).expect("512 or 4096"),
         kind,
@@ -172,7 +95,8 @@ fn row(fields: &[&str]) -> Result<(Cell, Load)> {
         zones: u32::try_from(number("zones", 1, 4096)?).expect("at most 4096"),
         depth: u32::try_from(number("depth", 1, 1 << 16)?).expect("at most 65536"),
     };
-    Ok((Cell { line: 0, op: op.to_owned(), load: 0, dir, metric, value }, load))
+    let (op, dir) = (op.to_owned(), Some(dir));
+    Ok((Cell { file: 0, line: None, op, load: 0, dir, metric, value }, load))
 }
 
 #[cfg(test)]
@@ -194,11 +118,11 @@ mod tests {
         let cells = parse(&text).unwrap();
         assert_eq!((cells.cells.len(), cells.loads.len(), cells.skipped), (3, 2, 1));
         let seen = cells.cells.iter().map(|cell| (cell.line, cell.load, cell.dir, cell.metric));
-        let (read, write) = (DataDir::Read, DataDir::Write);
+        let (read, write) = (Some(DataDir::Read), Some(DataDir::Write));
         let expected = [
-            (2, 0, read, Metric::Iops),
-            (3, 0, write, Metric::LatP99),
-            (5, 1, write, Metric::LatMean),
+            (Some(2), 0, read, Metric::Iops),
+            (Some(3), 0, write, Metric::LatP99),
+            (Some(5), 1, write, Metric::LatMean),
         ];
         assert!(seen.eq(expected));
     }
@@ -207,6 +131,7 @@ mod tests {
     fn errors_name_the_line_and_what_was_expected() {
         let error = |text: &str| format!("{:#}", parse(text).unwrap_err());
         assert!(error("a,b\n").starts_with("line 1: found the columns a,b, expected set,driver"));
+        assert!(error("# A drive.\n\na,b\n").starts_with("line 3: found the columns a,b"));
         for (row, expected) in [
             ("x,spdk,4096,write:write,4096,1,1,iops,1,1/s", "set: found `x`, expected io or"),
             ("io,spdk,8,write:write,4096,1,1,iops,1,1/s", "lba: found `8`, expected 512 to"),

@@ -1,0 +1,265 @@
+//! Runs one load on a device of its own, in virtual time.
+use super::{Cell, JobLoad, Load, LoadKind, Metric, NamedLoad};
+use crate::devices::{self, DeviceOptions};
+use crate::executor::Executor;
+use crate::experiment::{self, RunLength};
+use crate::zone::{Step, SyncChannel};
+use anyhow::{Context, Result};
+use zonal_blk::{Bytes, Nanos, Op, QueueOptions, ZoneNo, ZoneWrite};
+use zonal_device::device_spec::{DeviceSpec, Written};
+use zonal_fio::job::{DataDir, Job, Rw};
+use zonal_fio::jobfile::{self, MemoryEnvironment};
+pub use zonal_fio::stats::PERCENTILES;
+use zonal_fio::stats::{Histogram, IoStats};
+use zonal_sim::{CostModel, HostCost};
+
+/// How often a zone management operation is measured, each time in another zone.
+const REPEATS: u32 = 20;
+/// Time between two zone management operations.
+const SETTLE: Nanos = Nanos(1_000_000);
+
+/// How loads run.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// The name of the device.
+    pub device: String,
+    /// What I/O costs the host; `None` for the costs of the host that a load names.
+    pub costs: Option<CostModel>,
+    /// Virtual seconds that are measured per load, at least; `None` for those that suit the device.
+    pub seconds: Option<f64>,
+    /// Virtual seconds before that, at least; `None` for those that suit the device.
+    pub ramp: Option<f64>,
+    /// The seed of the jobs and of the device.
+    pub seed: u64,
+}
+
+/// How long a device takes to become steady.
+struct Pace {
+    /// Seconds at the beginning that are not measured: the write buffer fills.
+    ramp: f64,
+    /// Seconds that are measured, unless told otherwise.
+    measured: f64,
+    /// Bytes per second that it takes at least: what is in flight at the start has to pass before
+    /// anything is measured.
+    slow: f64,
+}
+
+impl Pace {
+    fn of(spec: &DeviceSpec) -> Self {
+        match spec {
+            DeviceSpec::Hdd(_) => Pace { ramp: 6.0, measured: 60.0, slow: 50e6 },
+            DeviceSpec::Null(_) | DeviceSpec::Zns(_) => {
+                Pace { ramp: 0.2, measured: 1.0, slow: 1e9 }
+            }
+        }
+    }
+
+    /// A device takes the longer to become steady the more is in flight.
+    fn length(&self, options: &RunOptions, bytes_in_flight: u64) -> RunLength {
+        let turn = 2.0 * bytes_in_flight as f64 / self.slow;
+        RunLength {
+            ramp: options.ramp.unwrap_or(self.ramp) + turn,
+            measured: options.seconds.unwrap_or(self.measured) + turn,
+        }
+    }
+}
+
+/// What was done in one direction.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// I/Os a second.
+    pub iops: f64,
+    /// Bytes a second.
+    pub bytes: f64,
+    /// Mean latency in microseconds.
+    pub mean: f64,
+    /// [`PERCENTILES`] of the completion latency in microseconds.
+    pub percentiles: [f64; PERCENTILES.len()],
+}
+
+/// What the model did under a load.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Predicted {
+    /// By [`DataDir`], and of all together; 0 in a direction in which nothing was done.
+    pub figures: [Figures; 4],
+}
+
+impl Predicted {
+    /// What was done in a direction, or in all.
+    pub fn of(&self, dir: Option<DataDir>) -> &Figures {
+        &self.figures[dir.map_or(3, |dir| dir as usize)]
+    }
+
+    /// The figure of a cell of the load.
+    pub fn figure(&self, cell: &Cell) -> f64 {
+        let figures = self.of(cell.dir);
+        match cell.metric {
+            Metric::Iops => figures.iops,
+            Metric::Bandwidth => figures.bytes / 1e6,
+            Metric::LatMean => figures.mean,
+            Metric::LatP50 | Metric::LatP99 | Metric::LatP999 => {
+                let percent = cell.metric.percentile().expect("it is one");
+                figures.percentile(percent).expect("all of them are in the list")
+            }
+        }
+    }
+}
+
+impl Figures {
+    /// One of [`PERCENTILES`].
+    pub fn percentile(&self, percent: f64) -> Option<f64> {
+        let at = PERCENTILES.iter().position(|known| *known == percent)?;
+        Some(self.percentiles[at])
+    }
+
+    fn of(stats: &IoStats, dir: DataDir) -> Self {
+        if stats.ios(dir) == 0 {
+            return Figures::default();
+        }
+        let seconds = stats.runtime(dir).0.max(1) as f64 / 1e9;
+        Figures {
+            iops: stats.ios(dir) as f64 / seconds,
+            bytes: stats.bytes(dir) as f64 / seconds,
+            mean: stats.lat(dir).mean() / 1e3,
+            percentiles: percentiles(stats.clat_histogram(dir)),
+        }
+    }
+
+    /// Of all directions together, over the time of the longest.
+    fn of_all(stats: &IoStats) -> Self {
+        let dirs = [DataDir::Read, DataDir::Write, DataDir::Trim];
+        let time = dirs.map(|dir| stats.runtime(dir).0).into_iter().max().unwrap_or(0).max(1);
+        let sum = |of: fn(&IoStats, DataDir) -> f64| dirs.map(|dir| of(stats, dir)).iter().sum();
+        let ios: f64 = sum(|stats, dir| stats.ios(dir) as f64);
+        let bytes: f64 = sum(|stats, dir| stats.bytes(dir) as f64);
+        let latency: f64 = sum(|stats, dir| stats.ios(dir) as f64 * stats.lat(dir).mean());
+        let mut histogram = Histogram::new();
+        dirs.iter().for_each(|&dir| histogram.merge(stats.clat_histogram(dir)));
+        let seconds = time as f64 / 1e9;
+        Figures {
+            iops: ios / seconds,
+            bytes: bytes / seconds,
+            mean: if ios > 0.0 { latency / ios / 1e3 } else { 0.0 },
+            percentiles: percentiles(&histogram),
+        }
+    }
+}
+
+fn percentiles(histogram: &Histogram) -> [f64; PERCENTILES.len()] {
+    let found = histogram.percentiles(&PERCENTILES);
+    std::array::from_fn(|at| found[at] as f64 / 1e3)
+}
+
+/// Runs a load.
+///
+/// # Errors
+/// The host is not known, or the load cannot run on the device.
+pub fn run(load: &Load, spec: &DeviceSpec, options: &RunOptions) -> Result<Predicted> {
+    let costs = match options.costs {
+        Some(costs) => costs,
+        None => HostCost::named(load.driver()).map(CostModel::Host).with_context(|| {
+            let (found, known) = (load.driver(), HostCost::names());
+            format!("driver: found `{found}`, expected {known}, or give --host-cost")
+        })?,
+    };
+    let stats = match load {
+        Load::Named(load) => {
+            let spec = spec.clone().with_lba(load.lba)?;
+            match load.kind {
+                LoadKind::Management(_) => return manage(load, spec),
+                _ => run_named(load, spec, costs, options),
+            }
+        }
+        Load::Jobs(load) => run_jobs(load, spec, costs, options),
+    }?;
+    let [read, write, trim] =
+        [DataDir::Read, DataDir::Write, DataDir::Trim].map(|dir| Figures::of(&stats, dir));
+    Ok(Predicted { figures: [read, write, trim, Figures::of_all(&stats)] })
+}
+
+fn run_named(
+    load: &NamedLoad,
+    spec: DeviceSpec,
+    costs: CostModel,
+    options: &RunOptions,
+) -> Result<IoStats> {
+    let scheduled = load.is_scheduled();
+    let length = Pace::of(&spec).length(options, load.bytes_in_flight());
+    let device_options = DeviceOptions {
+        device: Some(options.device.clone()),
+        spec: Some(spec.with_written(Written::all())?),
+        queue: QueueOptions {
+            zone_write: scheduled.then_some(ZoneWrite::Lock),
+            merge: load.merges(),
+            ..QueueOptions::default()
+        },
+        scheduler: Some(if scheduled { "mq-deadline" } else { "none" }.to_owned()),
+        seed: options.seed,
+        ..DeviceOptions::default()
+    };
+    let mut executor = Executor::virtual_time(costs);
+    experiment::stats(&load.jobs(), &device_options, length, &mut executor)
+}
+
+fn run_jobs(
+    load: &JobLoad,
+    spec: &DeviceSpec,
+    costs: CostModel,
+    options: &RunOptions,
+) -> Result<IoStats> {
+    let jobs = jobfile::parse_args(&load.options, &MemoryEnvironment::default())?.jobs;
+    let in_flight = |job: &Job| {
+        let block = job.bs.into_iter().max().unwrap_or(0);
+        block.saturating_mul(u64::from(job.iodepth)).saturating_mul(u64::from(job.numjobs))
+    };
+    let in_flight = jobs.iter().map(in_flight).fold(0, u64::saturating_add);
+    let length = Pace::of(spec).length(options, in_flight);
+    // There has to be something to read.
+    let reads = jobs.iter().any(|job| matches!(job.rw, Rw::Read | Rw::Mixed));
+    let spec = match spec.written().is_empty() && reads {
+        true => spec.clone().with_written(Written::all())?,
+        false => spec.clone(),
+    };
+    let device_options = DeviceOptions {
+        device: Some(options.device.clone()),
+        spec: Some(spec),
+        queue: QueueOptions { zone_write: load.zone_write, ..QueueOptions::default() },
+        scheduler: load.scheduler.clone(),
+        seed: options.seed,
+        ..DeviceOptions::default()
+    };
+    experiment::stats(&load.options, &device_options, length, &mut Executor::virtual_time(costs))
+}
+
+/// Measures a zone management operation in several zones, one after the other.
+fn manage(load: &NamedLoad, spec: DeviceSpec) -> Result<Predicted> {
+    let (&op, before) = load.kind.steps().split_last().expect("an operation has a step");
+    let device = devices::create("device", &spec)?.attach(QueueOptions::default(), 1)?;
+    let limits = device.queue.limits().clone();
+    let mut channel = SyncChannel::new(&device)?;
+    let mut latencies = Histogram::new();
+    let mut sum = Nanos(0);
+    for zone in 0..REPEATS.min(limits.nr_zones) {
+        let sector = limits.zone_start(ZoneNo(zone));
+        for &op in before {
+            let length =
+                if op == Op::Write { Bytes(load.block.max(4096)).to_sectors().0 } else { 0 };
+            channel.run_step(&Step { op, sector, length })?;
+        }
+        channel.pass(SETTLE);
+        let start = channel.now();
+        channel.run_step(&Step { op, sector, length: 0 })?;
+        let took = channel.now() - start;
+        latencies.record(took.0, 1);
+        sum += took;
+        if op != Op::ZoneReset {
+            channel.run_step(&Step { op: Op::ZoneReset, sector, length: 0 })?;
+        }
+    }
+    let mean = sum.0 as f64 / latencies.total() as f64 / 1e3;
+    let percentiles = percentiles(&latencies);
+    let write = Figures { iops: 1e6 / mean, bytes: 0.0, mean, percentiles };
+    let mut figures: [Figures; 4] = Default::default();
+    figures[DataDir::Write as usize] = write;
+    Ok(Predicted { figures })
+}

@@ -1,0 +1,226 @@
+//! Errors of a validation, by kind of work and metric.
+use super::Validation;
+use super::baseline::{self, Place};
+use crate::experiment::sorted;
+use crate::measurements::{Cells, Distribution, Metric};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// From this share of the highest measured bandwidth on, a load runs at the rate of the medium.
+const MEDIA_RATE: f64 = 0.95;
+
+/// Absolute errors of a group of cells, in percent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Errors {
+    /// Number of cells.
+    pub cells: usize,
+    /// The median.
+    pub median: f64,
+    /// The 90th percentile.
+    pub p90: f64,
+    /// The largest.
+    pub largest: f64,
+}
+
+impl Errors {
+    /// Of these errors, whatever their sign; `None` if there are none.
+    pub fn of(errors: impl Iterator<Item = f64>) -> Option<Self> {
+        let errors = sorted(errors.map(f64::abs));
+        let cells = errors.len();
+        let at = |percent: usize| errors[(cells * percent).div_ceil(100).max(1) - 1];
+        (cells > 0).then(|| Errors { cells, median: at(50), p90: at(90), largest: at(100) })
+    }
+}
+
+/// The demerit of a model's latency distribution: the root mean square of the horizontal distance
+/// between the cumulative distributions, in percent of the measured mean (Ruemmler and Wilkes, "An
+/// introduction to disk drive modeling", 1994; Kotz, Toh and Radhakrishnan, "A detailed simulation
+/// model of the HP 97560 disk drive", 1994). The distance is taken at the percentiles that are
+/// given, each of which stands for the share of the I/Os that is nearest to it.
+pub struct Demerit;
+
+impl Demerit {
+    /// Of percentiles, each with its percent, the measured latency and the model's.
+    pub fn of(points: &[(f64, f64, f64)]) -> Option<f64> {
+        let end = |at: usize, next: usize| (points[at].0 + points[next].0) / 2.0;
+        let (mut square, mut mean) = (0.0, 0.0);
+        for (at, &(_, measured, predicted)) in points.iter().enumerate() {
+            let from = if at == 0 { 0.0 } else { end(at - 1, at) };
+            let to = if at + 1 == points.len() { 100.0 } else { end(at, at + 1) };
+            let share = (to - from) / 100.0;
+            square += share * (predicted - measured).powi(2);
+            mean += share * measured;
+        }
+        (mean > 0.0).then(|| square.sqrt() / mean * 100.0)
+    }
+
+    fn of_distribution(validation: &Validation, distribution: &Distribution) -> Option<f64> {
+        let figures = validation.loads[distribution.load].of(distribution.dir);
+        let point = |&(percent, measured): &(f64, f64)| {
+            Some((percent, measured, figures.percentile(percent)?))
+        };
+        Self::of(&distribution.points.iter().filter_map(point).collect::<Vec<_>>())
+    }
+}
+
+/// The errors of a validation, or of a part of its cells.
+pub(super) struct Summary {
+    /// By kind of work and metric, in the order of the kinds' names.
+    pub groups: Vec<(&'static str, Metric, Errors)>,
+    /// Demerits of latency distributions by kind of work.
+    pub demerits: Vec<(&'static str, Errors)>,
+    /// Of all cells.
+    pub all: Option<Errors>,
+    /// Of the cells that do not run at the rate of the medium.
+    pub nontrivial: Option<Errors>,
+    /// Of the naive baseline, over the cells that have a neighbour; and the model's over the same.
+    pub baseline: Option<(Errors, Errors)>,
+    /// The same without cells at the rate of the medium.
+    pub nontrivial_baseline: Option<(Errors, Errors)>,
+}
+
+impl Summary {
+    /// Over the cells that are held out, or over the others.
+    pub fn of(validation: &Validation, held_out: bool) -> Self {
+        let is_in = |&cell: &usize| validation.is_held_out(cell) == held_out;
+        let chosen: Vec<usize> = (0..validation.cells.cells.len()).filter(is_in).collect();
+        let class = |load: usize| validation.cells.loads[load].class();
+        let mut groups: BTreeMap<(&'static str, Metric), Vec<f64>> = BTreeMap::new();
+        for &at in &chosen {
+            let cell = &validation.cells.cells[at];
+            groups.entry((class(cell.load), cell.metric)).or_default().push(validation.error(at));
+        }
+        let groups = groups.into_iter().filter_map(|((class, metric), errors)| {
+            Some((class, metric, Errors::of(errors.into_iter())?))
+        });
+        let trivial = trivial_loads(&validation.cells);
+        let nontrivial = |&&cell: &&usize| !trivial[validation.cells.cells[cell].load];
+        let errors = |cells: &mut dyn Iterator<Item = &usize>| {
+            Errors::of(cells.map(|&cell| validation.error(cell)))
+        };
+        let places = Place::of_all(&validation.cells);
+        let guess = |&cell: &usize| {
+            // What was fitted to may serve to predict what is held out, and nothing else may.
+            let known = |other: usize| match validation.hold_out {
+                Some(_) => !validation.is_held_out(other),
+                None => true,
+            };
+            let guess = baseline::guess(&places, &validation.cells, cell, known)?;
+            Some((cell, (guess / validation.cells.cells[cell].value - 1.0) * 100.0))
+        };
+        let guesses: Vec<(usize, f64)> = chosen.iter().filter_map(guess).collect();
+        let compared = |keep: &dyn Fn(usize) -> bool| {
+            let kept = || guesses.iter().filter(|(cell, _)| keep(*cell));
+            let naive = Errors::of(kept().map(|(_, error)| *error))?;
+            Some((naive, Errors::of(kept().map(|(cell, _)| validation.error(*cell)))?))
+        };
+        Summary {
+            groups: groups.collect(),
+            demerits: demerits(validation, held_out),
+            all: errors(&mut chosen.iter()),
+            nontrivial: errors(&mut chosen.iter().filter(nontrivial)),
+            baseline: compared(&|_| true),
+            nontrivial_baseline: compared(&|cell| nontrivial(&&cell)),
+        }
+    }
+}
+
+fn demerits(validation: &Validation, held_out: bool) -> Vec<(&'static str, Errors)> {
+    let mut by_class: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+    for distribution in &validation.cells.distributions {
+        let load = &validation.cells.loads[distribution.load];
+        let is_in = validation.hold_out.is_none_or(|one_in| load.is_held_out(one_in)) == held_out;
+        if let Some(demerit) = Demerit::of_distribution(validation, distribution).filter(|_| is_in)
+        {
+            by_class.entry(load.class()).or_default().push(demerit);
+        }
+    }
+    let errors = |(class, all): (_, Vec<f64>)| Some((class, Errors::of(all.into_iter())?));
+    by_class.into_iter().filter_map(errors).collect()
+}
+
+/// Which loads run at the rate of the medium: that of the fastest load in the same direction.
+fn trivial_loads(cells: &Cells) -> Vec<bool> {
+    let rate = |at: usize| {
+        let cell = &cells.cells[at];
+        let block = cells.loads[cell.load].block_of(cell.dir);
+        match cell.metric {
+            Metric::Bandwidth => Some(cell.value),
+            Metric::Iops => Some(cell.value * block as f64 / 1e6),
+            _ => None,
+        }
+    };
+    let all = || (0..cells.cells.len()).filter_map(|at| Some((&cells.cells[at], rate(at)?)));
+    let mut trivial = vec![false; cells.loads.len()];
+    for (cell, own) in all() {
+        let same = all().filter(|(other, _)| other.dir == cell.dir);
+        let fastest = same.map(|(_, rate)| rate).fold(0.0, f64::max);
+        trivial[cell.load] |= own >= fastest * MEDIA_RATE;
+    }
+    trivial
+}
+
+/// The cells, those with the largest errors first.
+pub(super) fn by_error(validation: &Validation) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..validation.cells.cells.len()).collect();
+    let error = |&cell: &usize| validation.error(cell).abs();
+    order.sort_by(|a, b| error(b).total_cmp(&error(a)));
+    order
+}
+
+/// A figure with five significant digits.
+pub(super) struct Short(pub f64);
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = self.0.abs().log10().floor().max(0.0) as usize + 1;
+        f.pad_integral(true, "", &format!("{:.*}", 5_usize.saturating_sub(whole), self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_absolute_and_percentiles_are_errors_that_occur() {
+        let errors =
+            Errors::of((1..=10).map(|n| if n % 2 == 0 { f64::from(n) } else { -f64::from(n) }));
+        let expected = Errors { cells: 10, median: 5.0, p90: 9.0, largest: 10.0 };
+        assert_eq!(errors, Some(expected));
+        let one = Errors { cells: 1, median: 3.0, p90: 3.0, largest: 3.0 };
+        assert_eq!(Errors::of([-3.0].into_iter()), Some(one));
+        assert_eq!(Errors::of(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn figures_have_five_digits() {
+        for (figure, expected) in [(14.8339, "14.834"), (293_685.4, "293685"), (0.5, "0.5000")] {
+            assert_eq!(Short(figure).to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn demerit_is_the_distance_between_the_distributions_over_the_mean() {
+        let same = [(50.0, 10.0, 10.0), (99.0, 20.0, 20.0)];
+        assert_eq!(Demerit::of(&same), Some(0.0));
+        let shifted = [(50.0, 10.0, 12.0), (99.0, 10.0, 12.0)];
+        assert!((Demerit::of(&shifted).unwrap() - 20.0).abs() < 1e-9);
+        // The 99th percentile stands for the quarter of the I/Os above 74.5 %.
+        let tail = [(50.0, 10.0, 10.0), (99.0, 10.0, 14.0)];
+        assert!((Demerit::of(&tail).unwrap() - 40.0 * 0.255_f64.sqrt()).abs() < 1e-9);
+        assert_eq!(Demerit::of(&[]), None);
+    }
+
+    #[test]
+    fn loads_at_the_rate_of_the_fastest_are_trivial() {
+        let cells = super::super::tests::cells(
+            "set,driver,lba,op,block,zones,depth,metric,value,unit\n\
+             io,spdk,4096,append:write,65536,1,8,iops,15000,1/s\n\
+             io,spdk,4096,append:write,65536,1,4,iops,14900,1/s\n\
+             io,spdk,4096,append:write,4096,1,8,iops,143000,1/s\n\
+             io,spdk,4096,randread:read,4096,1,1,iops,12000,1/s\n",
+        );
+        assert_eq!(trivial_loads(&cells), [true, true, false, true]);
+    }
+}

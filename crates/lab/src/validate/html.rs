@@ -1,0 +1,119 @@
+//! A validation as one self-contained page: errors, a scatter plot for each metric, the worst cells.
+use super::errors::{Short, by_error};
+use super::report::{name, notes, parts, rows};
+use super::{Errors, Summary, Validation};
+use crate::chart::{Axis, Chart, Marks, Scale, Series};
+use crate::measurements::Metric;
+use crate::page::{self, escaped, table};
+use anyhow::Result;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Cells that the page names as the worst.
+const WORST: usize = 40;
+
+/// The page.
+///
+/// # Errors
+/// A plot cannot be drawn.
+pub fn page(validation: &Validation) -> Result<String> {
+    let mut out = page::begin(&format!("{}: predicted and measured", validation.device));
+    for note in notes(validation) {
+        let _ = writeln!(out, "<p>{}</p>", escaped(&note));
+    }
+    for (title, held_out) in parts(validation) {
+        let rows = rows(&Summary::of(validation, held_out));
+        if rows.is_empty() {
+            continue;
+        }
+        let _ = writeln!(out, "<h2>Errors in percent, {}</h2>", escaped(&title));
+        let headings = ["kind", "metric", "cells", "median", "p90", "largest"];
+        let row = |(kind, metric, errors): (&str, &str, Errors)| {
+            let Errors { cells, median, p90, largest } = errors;
+            let mut row = vec![kind.to_owned(), metric.to_owned(), cells.to_string()];
+            row.extend([median, p90, largest].map(|error| format!("{error:.1}")));
+            row
+        };
+        table(&mut out, &headings.map(str::to_owned), 2, rows.into_iter().map(row));
+    }
+    out += "<h2>Predicted against measured</h2>\n<p>The line is where both are the same.</p>\n";
+    for metric in Metric::ALL {
+        if let Some(chart) = scatter(validation, metric) {
+            let _ = writeln!(out, "<figure>\n{}</figure>", chart.draw()?);
+        }
+    }
+    out += "<h2>Largest errors</h2>\n";
+    let headings = ["cell", "measured", "predicted", "error"];
+    let worst = by_error(validation).into_iter().take(WORST).map(|at| {
+        let cell = &validation.cells.cells[at];
+        let figures = [cell.value, validation.predicted(at)].map(|value| Short(value).to_string());
+        let [measured, predicted] = figures;
+        let error = format!("{:+.1} %", validation.error(at));
+        vec![name(validation, cell), measured, predicted, error]
+    });
+    table(&mut out, &headings.map(str::to_owned), 1, worst);
+    Ok(out + page::END)
+}
+
+/// All cells of a metric, coloured by kind of work; `None` without any.
+fn scatter(validation: &Validation, metric: Metric) -> Option<Chart> {
+    let mut kinds: BTreeMap<&'static str, Vec<(f64, f64)>> = BTreeMap::new();
+    for (at, cell) in validation.cells.cells.iter().enumerate() {
+        let predicted = validation.predicted(at);
+        if cell.metric == metric && predicted > 0.0 {
+            let class = validation.cells.loads[cell.load].class();
+            kinds.entry(class).or_default().push((cell.value, predicted));
+        }
+    }
+    let all = || kinds.values().flatten().flat_map(|&(measured, predicted)| [measured, predicted]);
+    let (low, high) = (all().reduce(f64::min)?, all().reduce(f64::max)?);
+    let mut series = vec![Series {
+        name: "predicted = measured".to_owned(),
+        colour: 0,
+        slot: (0, 1),
+        marks: Marks::Line { dashed: true, points: false },
+        points: vec![(low, low), (high, high)],
+    }];
+    series.extend(kinds.into_iter().enumerate().map(|(colour, (kind, points))| Series {
+        name: kind.to_owned(),
+        colour,
+        slot: (0, 1),
+        marks: Marks::Dots,
+        points,
+    }));
+    let unit = metric.unit();
+    Some(Chart {
+        title: metric.name().to_owned(),
+        x: Axis { label: format!("measured, {unit}"), steps: None, scale: Scale::Logarithmic },
+        y_label: format!("predicted, {unit}"),
+        scale: Scale::Logarithmic,
+        series,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{cells, options};
+    use super::super::validate;
+    use super::page;
+
+    #[test]
+    fn page_is_well_formed_with_a_plot_for_each_metric() {
+        let cells = cells(
+            "set,driver,lba,op,block,zones,depth,metric,value,unit\n\
+             io,spdk,4096,append:write,4096,2,8,iops,143000,1/s\n\
+             io,spdk,4096,append:write,8192,2,8,iops,113000,1/s\n\
+             io,spdk,4096,write:write,4096,1,1,iops,90000,1/s\n\
+             io,spdk,4096,write:write,4096,1,1,lat_mean,11,us\n",
+        );
+        let page = page(&validate(cells, &options(None), &()).unwrap()).unwrap();
+        let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+        let document = roxmltree::Document::parse_with_options(&page, options).unwrap();
+        let named = |name| document.descendants().filter(move |node| node.has_tag_name(name));
+        let svg = ("http://www.w3.org/2000/svg", "svg");
+        assert_eq!(named(svg).count(), 2, "iops and lat_mean");
+        let rings = named(("http://www.w3.org/2000/svg", "circle")).count();
+        assert!(rings >= 4 + 3, "four cells and the legend: {rings}");
+        assert!(page.contains("naive") && page.contains("Largest errors"), "{page}");
+    }
+}
