@@ -30,7 +30,7 @@ fn job_file_that_cannot_be_parsed_names_file_and_line() {
             "bad.fio:2: opendir is not supported: the job uses one device, not files; \
              --allow-unsupported runs the job without it",
         ),
-        ("[a]\ntime_based\n", "bad.fio:2: time_based: needs a runtime"),
+        ("[a]\nnrfiles=2\n", "bad.fio:2: nrfiles: needs filesize or size"),
         ("[a]\noffset=9z\n", "bad.fio:2: offset: needs zonemode=zbd"),
         (
             "[a]\ninclude no.fio\n",

@@ -141,7 +141,8 @@ fn names() {
 
 #[test]
 fn conflicts() {
-    option("time_based", "time_based: needs a runtime");
+    option("ioengine=cpuio", "ioengine: cpuio does no block I/O: it burns CPU time");
+    option("nrfiles=2", "nrfiles: needs filesize or size");
     option("rate_iops=100\nrate=1m", "rate_iops: cannot be combined with rate");
     option("size=512", "size: 512 is less than the block size, 4k");
     option("zonesize=256m", "zonesize: needs zonemode=zbd");
@@ -150,7 +151,7 @@ fn conflicts() {
         "[global]\nsize=4k\n\n[a]\nbs=8k\n",
         "jobs/zwp.fio:2: size: 4k is less than the block size, 8k",
     );
-    line("--name=a --time_based", "command line: time_based: needs a runtime");
+    line("--name=a --nrfiles=2", "command line: nrfiles: needs filesize or size");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Lengths and offsets of jobs with several block sizes, offsets that are not uniformly distributed,
 //! or a stride (`zonemode=strided`). Jobs without any of these have [`Linear`](super::linear).
 use super::distribution::BlockPicker;
+use super::linear::after;
 use super::random_map::RandomMap;
 use super::{Io, Region, op_of};
 use crate::job::{BlockSizes, DataDir, Distribution, Job, ZoneMode};
@@ -127,7 +128,7 @@ impl Addresses {
         }
         let skip = if self.random { 0 } else { self.modifier };
         let state = &mut self.dirs[dir as usize];
-        (state.last, state.position) = (at, (at + len).saturating_add_signed(skip));
+        (state.last, state.position) = (at, after(at + len, skip, window));
         if let Some(stride) = &mut self.stride
             && stride.transferred(len)
         {

@@ -43,6 +43,11 @@ impl Order {
     }
 }
 
+/// The next sequential offset. As in fio, a job that goes backwards starts over at the end.
+pub(super) fn after(end: u64, skip: i64, region: u64) -> u64 {
+    end.checked_add_signed(skip).unwrap_or_else(|| region.saturating_add_signed(skip))
+}
+
 impl Linear {
     pub(super) fn new(job: &Job, region: Region, mut rng: Rng) -> Self {
         let block = job.bs.into_iter().max().expect("three block sizes");
@@ -72,7 +77,7 @@ impl Linear {
         // Past the end: wrap around.
         let at = if at + len > self.region.len() { 0 } else { at };
         let skip = if self.random { 0 } else { self.modifier };
-        self.position[dir as usize] = (at + len).saturating_add_signed(skip);
+        self.position[dir as usize] = after(at + len, skip, self.region.len());
         let offset = self.region.start + at;
         Io { op: op_of(dir), dir, offset, len, zone: None, flags: BioFlags::NONE }
     }
@@ -104,6 +109,14 @@ mod tests {
     #[test]
     fn the_modifier_is_skipped_after_each_sequential_io() {
         assert_eq!(blocks(&mut linear(false, 8192, false), 4), [0, 3, 6, 9]);
+    }
+
+    #[test]
+    fn negative_modifier_goes_backwards_from_the_end_again_and_again() {
+        // fio 3.33 with --rw=read:-8k --bs=4k.
+        let pass = || (0..63).rev();
+        let expected = [0].into_iter().chain(pass()).chain(pass());
+        assert!(blocks(&mut linear(false, -8192, false), 127).into_iter().eq(expected));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! by all jobs.
 mod addresses;
 mod distribution;
+mod files;
 mod linear;
 mod random_map;
 mod randomio;
@@ -20,6 +21,7 @@ use crate::job::{DataDir, Job, PatternProgram, Rw, ZoneMode};
 use crate::rng::Rng;
 use crate::trace::TraceSlice;
 use addresses::{Addresses, Lengths};
+use files::{Files, Layout};
 use linear::Linear;
 use replay::Replay;
 use std::sync::Arc;
@@ -64,14 +66,41 @@ pub enum NextIo {
 enum Pattern {
     Linear(Linear),
     Addresses(Box<Addresses>),
+    Files(Box<Files>),
     Zbd(ZbdJob),
     Replay(Replay),
     Randomio(Randomio),
 }
 
+/// The writes of [`Rw::TrimWrite`]. As in fio, they follow one another up to the start of the last
+/// trim; the next trim comes after that.
+struct Trimmed {
+    /// Offset of the next write.
+    at: u64,
+    /// Length of writes.
+    len: u64,
+    /// Offset of the last trim.
+    trim: u64,
+    /// The write at that offset has not been issued.
+    due: bool,
+}
+
+impl Trimmed {
+    fn write(&mut self) -> Option<Io> {
+        if !std::mem::replace(&mut self.due, self.at < self.trim) {
+            return None;
+        }
+        let offset = self.at;
+        self.at += self.len;
+        let (op, dir, flags) = (Op::Write, DataDir::Write, BioFlags::NONE);
+        Some(Io { op, dir, offset, len: self.len, zone: None, flags })
+    }
+}
+
 /// The I/Os of one clone of a job.
 pub struct Generator {
     rw: Rw,
+    random: bool,
     bs: [u64; 3],
     /// With `zonemode=zbd` and several block sizes.
     lengths: Option<Box<Lengths>>,
@@ -80,8 +109,8 @@ pub struct Generator {
     pattern: Pattern,
     /// Direction of the I/O that [`NextIo::Wait`] or [`NextIo::Contended`] deferred.
     deferred: Option<DataDir>,
-    /// With [`Rw::TrimWrite`], first and end byte of what has been trimmed and not written.
-    trimmed: (u64, u64),
+    /// With [`Rw::TrimWrite`], the last trim.
+    trimmed: Option<Trimmed>,
 }
 
 impl Generator {
@@ -100,15 +129,24 @@ impl Generator {
         stream: [u64; 3],
     ) -> Self {
         let rng = |purpose| Rng::new(seed, [stream[0], stream[1], stream[2], purpose]);
-        let pattern = match job.zonemode {
-            _ if job.pattern.program == Some(PatternProgram::Randomio) => {
+        let clone = u32::try_from(stream[2]).expect("clones are counted in u32");
+        let pattern = match (job.zonemode, Layout::new(job, clone)) {
+            (_, Some(layout)) => {
+                let rng = |purpose, file| {
+                    Rng::new(seed ^ file, [stream[0], stream[1], stream[2], purpose])
+                };
+                Pattern::Files(Box::new(Files::new(job, region, &layout, rng)))
+            }
+            (_, None) if job.pattern.program == Some(PatternProgram::Randomio) => {
                 Pattern::Randomio(Randomio::new(job, region, rng(1)))
             }
-            ZoneMode::None | ZoneMode::Strided if Addresses::needed(job) => {
+            (ZoneMode::None | ZoneMode::Strided, None) if Addresses::needed(job) => {
                 Pattern::Addresses(Box::new(Addresses::new(job, region, rng(1), rng(3))))
             }
-            ZoneMode::None | ZoneMode::Strided => Pattern::Linear(Linear::new(job, region, rng(1))),
-            ZoneMode::Zbd => {
+            (ZoneMode::None | ZoneMode::Strided, None) => {
+                Pattern::Linear(Linear::new(job, region, rng(1)))
+            }
+            (ZoneMode::Zbd, None) => {
                 let table = zbd.expect("zonemode=zbd needs the table of zones");
                 Pattern::Zbd(ZbdJob::new(job, region, table, zone_size, id, rng(1)))
             }
@@ -116,13 +154,14 @@ impl Generator {
         let zbd_varies = job.zonemode == ZoneMode::Zbd && Addresses::needed(job);
         Generator {
             rw: job.rw,
+            random: job.random,
             bs: job.bs,
             lengths: zbd_varies.then(|| Box::new(Lengths::new(job, rng(3)))),
             rwmixread: u64::from(job.rwmixread),
             rng: rng(0),
             pattern,
             deferred: None,
-            trimmed: (0, 0),
+            trimmed: None,
         }
     }
 
@@ -131,13 +170,14 @@ impl Generator {
         let passes = if job.time_based { u64::MAX } else { job.loops };
         Generator {
             rw: job.rw,
+            random: job.random,
             bs: job.bs,
             lengths: None,
             rwmixread: u64::from(job.rwmixread),
             rng: Rng::new(0, [0; 4]),
             pattern: Pattern::Replay(Replay::new(trace_slice, passes)),
             deferred: None,
-            trimmed: (0, 0),
+            trimmed: None,
         }
     }
 
@@ -146,10 +186,10 @@ impl Generator {
         match &mut self.pattern {
             Pattern::Replay(replay) => return replay.next(),
             Pattern::Randomio(randomio) => return randomio.next(),
-            Pattern::Linear(_) | Pattern::Addresses(_) | Pattern::Zbd(_) => {}
+            Pattern::Linear(_) | Pattern::Addresses(_) | Pattern::Files(_) | Pattern::Zbd(_) => {}
         }
-        if self.trimmed.0 < self.trimmed.1 {
-            return NextIo::Io(self.write_trimmed());
+        if let Some(io) = self.trimmed.as_mut().and_then(Trimmed::write) {
+            return NextIo::Io(io);
         }
         let dir = self.deferred.take().unwrap_or_else(|| self.direction());
         let len = match &mut self.lengths {
@@ -159,26 +199,22 @@ impl Generator {
         let next = match &mut self.pattern {
             Pattern::Linear(linear) => NextIo::Io(linear.next(dir, len)),
             Pattern::Addresses(addresses) => NextIo::Io(addresses.next(dir)),
+            Pattern::Files(files) => NextIo::Io(files.next(dir, len)),
             Pattern::Zbd(zbd) => zbd.next(dir, len),
             Pattern::Replay(_) | Pattern::Randomio(_) => unreachable!("returned above"),
         };
         match next {
-            NextIo::Io(Io { offset, len, .. }) if self.rw == Rw::TrimWrite => {
-                self.trimmed = (offset, offset + len);
+            NextIo::Io(Io { offset, .. }) if self.rw == Rw::TrimWrite => {
+                let len = self.bs[DataDir::Write as usize];
+                let next = |trimmed: &Trimmed| (trimmed.trim < offset).then_some(trimmed.at);
+                let at = self.trimmed.as_ref().and_then(next).filter(|_| !self.random);
+                self.trimmed =
+                    Some(Trimmed { at: at.unwrap_or(offset), len, trim: offset, due: true });
             }
             NextIo::Io(_) => {}
             _ => self.deferred = Some(dir),
         }
         next
-    }
-
-    /// The next write to the blocks that have been trimmed last.
-    fn write_trimmed(&mut self) -> Io {
-        let (offset, end) = self.trimmed;
-        let len = self.bs[DataDir::Write as usize].min(end - offset);
-        self.trimmed.0 += len;
-        let (op, dir, flags) = (Op::Write, DataDir::Write, BioFlags::NONE);
-        Io { op, dir, offset, len, zone: None, flags }
     }
 
     fn direction(&mut self) -> DataDir {

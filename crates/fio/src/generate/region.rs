@@ -1,5 +1,6 @@
 //! The region of the device that a clone of a job uses, and the amount of I/O. A region lies on the
 //! device and is aligned to its LBA and, with `zonemode=zbd`, to zones.
+use super::files::Layout;
 use crate::job::{BlockSizes, DataDir, Extent, Job, ZoneMode};
 use zonal_blk::Limits;
 
@@ -41,6 +42,21 @@ fn lengths(job: &Job) -> impl Iterator<Item = (&'static str, u64)> {
     DataDir::ALL.into_iter().flat_map(of)
 }
 
+/// Checks that `zonemode=zbd` fits a device with zones of this many bytes.
+fn check_zones(job: &Job, zone: u64) -> Result<(), (&'static str, String)> {
+    if zone == 0 {
+        return Err(("zonemode", "zbd needs a zoned device, this one has no zones".into()));
+    }
+    if let Some(wanted) = job.zonesize.filter(|&size| size != 0 && size != zone) {
+        return Err(("zonesize", format!("{wanted} bytes, but the device's zones have {zone}")));
+    }
+    if let Some(wanted) = job.zonerange.filter(|&range| range != 0 && range != zone) {
+        let problem = format!("{wanted} bytes, but with zonemode=zbd it is the zone size {zone}");
+        return Err(("zonerange", problem));
+    }
+    Ok(())
+}
+
 impl Region {
     /// The region of clone number `clone` of `job`.
     ///
@@ -59,17 +75,8 @@ impl Region {
         let device = limits.capacity.to_bytes().0;
         let zone = limits.zone_size.to_bytes().0;
         let zbd = job.zonemode == ZoneMode::Zbd;
-        if zbd && zone == 0 {
-            return fail("zonemode", "zbd needs a zoned device, this one has no zones".into());
-        }
-        if let Some(wanted) = job.zonesize.filter(|&size| zbd && size != 0 && size != zone) {
-            let problem = format!("{wanted} bytes, but the device's zones have {zone}");
-            return fail("zonesize", problem);
-        }
-        if let Some(wanted) = job.zonerange.filter(|&range| zbd && range != 0 && range != zone) {
-            let problem =
-                format!("{wanted} bytes, but with zonemode=zbd it is the zone size {zone}");
-            return fail("zonerange", problem);
+        if zbd && let Err((option, problem)) = check_zones(job, zone) {
+            return fail(option, problem);
         }
         let in_bytes = |extent, whole: u64| match extent {
             Extent::Bytes(bytes) => Some(bytes),
@@ -85,10 +92,21 @@ impl Region {
                 format!("clone {clone} begins beyond the device's {device} bytes"),
             );
         };
-        let size = match job.size {
+        let mut size = match job.size {
             None => Some(device - start),
             Some(extent) => in_bytes(extent, device),
         };
+        let mut amount = None;
+        if let Some(files) = Layout::new(job, clone) {
+            amount = Some(size.map_or(files.total(), |size| size.min(files.total())));
+            let Some(first) = files.place(start, clone).filter(|&at| at < device) else {
+                let problem = format!("clone {clone} has no room on the device's {device} bytes");
+                return fail("nrfiles", problem);
+            };
+            (start, size) = (first, files.len());
+        } else if let Some((_, file)) = job.fs.filesize.filter(|_| job.fs.kind.is_none()) {
+            size = size.map(|size| size.min(file));
+        }
         let Some(mut end) = size.and_then(|s| start.checked_add(s)).filter(|&e| e <= device) else {
             let problem = format!("the region ends beyond the device's {device} bytes");
             return fail("size", problem);
@@ -105,8 +123,8 @@ impl Region {
             let what = if zbd { "one whole zone" } else { "one block" };
             return fail("size", format!("the region does not hold {what}"));
         }
-        let Some(io_size) = job.io_size.map_or(Some(end - start), |e| in_bytes(e, end - start))
-        else {
+        let amount = amount.unwrap_or(end - start);
+        let Some(io_size) = job.io_size.map_or(Some(amount), |e| in_bytes(e, amount)) else {
             return fail("io_size", "is larger than 2^64 bytes".into());
         };
         Ok(Region { start, end, io_size })

@@ -39,6 +39,8 @@ pub enum FileService {
     RoundRobin,
     /// The first one until it is finished.
     Sequential,
+    /// Any of them; not with `filesystem=`.
+    Random,
 }
 
 /// Options for a file system and its files. Parameters that are `None` have the default of their
@@ -116,8 +118,6 @@ impl FsOptions {
     pub fn needs_kind(&self) -> Option<&'static str> {
         let unset = FsOptions::default();
         [
-            ("filesize", self.filesize.is_some()),
-            ("nrfiles", self.nrfiles.is_some_and(|files| files != 1)),
             ("fs_shared", self.shared),
             ("fs_disks", self.disks != unset.disks),
             ("fs_warm_runs", self.warm_runs != unset.warm_runs),

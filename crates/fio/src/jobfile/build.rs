@@ -12,7 +12,8 @@ use super::error::{JobError, Origin};
 use super::sections::{RawOption, Section};
 use super::{IgnoredOption, JobSet};
 use crate::options::{
-    Draft, ExprError, FioOption, UnsupportedOption, ValueError, evaluate_plain, find, nearest, note,
+    Draft, Effect, ExprError, FioOption, UnsupportedOption, ValueError, evaluate_plain, find,
+    nearest, note,
 };
 use std::collections::BTreeMap;
 
@@ -81,6 +82,10 @@ impl<'a> Builder<'a> {
             self.global = (draft, origins);
             return Ok(());
         }
+        if draft.lacks_runtime() {
+            let origin = origins.get("time_based").unwrap_or(&section.origin).clone();
+            self.ignore(IgnoredOption { name: "time_based", origin, effect: Effect::None });
+        }
         let job = draft.finish(|| self.env.random_seed()).map_err(|(conflict, job)| {
             let option = conflict.option(&job);
             let origin = origins.get(option).unwrap_or(&section.origin).clone();
@@ -128,10 +133,16 @@ impl<'a> Builder<'a> {
     }
 
     fn report(&mut self, unused: UnsupportedOption, value: Option<&str>, origin: Origin) {
-        let reported = self.set.ignored.iter().any(|ignored| ignored.name == unused.name);
-        if !reported && !unused.is_neutral(value) {
+        if !unused.is_neutral(value) {
             let UnsupportedOption { name, effect, .. } = unused;
-            self.set.ignored.push(IgnoredOption { name, origin, effect });
+            self.ignore(IgnoredOption { name, origin, effect });
+        }
+    }
+
+    /// Records an option that is ignored, once.
+    fn ignore(&mut self, option: IgnoredOption) {
+        if self.set.ignored.iter().all(|ignored| ignored.name != option.name) {
+            self.set.ignored.push(option);
         }
     }
 

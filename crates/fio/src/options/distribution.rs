@@ -8,24 +8,29 @@ const MAX_PARTS: usize = 256;
 
 /// Parses up to three comma-separated values, for reads, writes and trims, with the rule of
 /// [`parse_triple`](super::list::parse_triple) for those that are left out.
-pub(super) fn by_direction<T: Clone>(
-    text: &str,
-    parse_one: impl Fn(&str) -> Option<T>,
-) -> Option<ByDirection<T>> {
+fn by_direction<T>(text: &str, parse_one: impl Fn(&str) -> Option<T>) -> Option<ByDirection<T>> {
     super::list::parse_triple(text, |part| parse_one(part).ok_or(())).ok().flatten()
 }
 
-/// Parses a range of sizes such as `1k-4k`.
-pub(super) fn parse_range(text: &str, kb_base: u32) -> Option<(u64, u64)> {
+/// Parses ranges of sizes such as `1k-4k,8k-64k`.
+pub(super) fn parse_ranges(text: &str, kb_base: u32) -> Option<ByDirection<(u64, u64)>> {
+    by_direction(text, |part| parse_range(part, kb_base))
+}
+
+/// Parses sizes with percentages such as `4k/60:64k/40,8k`.
+pub(super) fn parse_splits(text: &str, kb_base: u32) -> Option<ByDirection<Split>> {
+    by_direction(text, |part| parse_split(part, kb_base))
+}
+
+fn parse_range(text: &str, kb_base: u32) -> Option<(u64, u64)> {
     let (min, max) = text.split_once(['-', ':']).unwrap_or((text, text));
     let size = |part: &str| parse_size(part.trim(), kb_base).ok();
     let (min, max) = (size(min)?, size(max)?);
     (min > 0 && min <= max).then_some((min, max))
 }
 
-/// Parses sizes with percentages such as `4k/60:64k/40`. Sizes without a percentage share what is
-/// left.
-pub(super) fn parse_split(text: &str, kb_base: u32) -> Option<Split> {
+/// Sizes without a percentage share what is left.
+fn parse_split(text: &str, kb_base: u32) -> Option<Split> {
     let parse_part = |part: &str| {
         let (size, percent) = part.split_once('/').unwrap_or((part, ""));
         let size = parse_size(size.trim(), kb_base).ok().filter(|&size| size > 0)?;

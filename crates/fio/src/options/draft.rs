@@ -4,8 +4,8 @@
 //! depend on others.
 use super::number::format_size;
 use crate::job::{
-    AddressOptions, BlockSizes, DataDir, Extent, FIXED_SEED, Job, PatternProgram, Rw, VerifyMethod,
-    ZoneMode,
+    AddressOptions, BlockSizes, DataDir, Extent, FIXED_SEED, FileService, Job, PatternProgram, Rw,
+    VerifyMethod, ZoneMode,
 };
 use crate::verify::header_fits;
 use thiserror::Error;
@@ -27,6 +27,7 @@ pub struct Draft {
     /// `prioclass`, in the numbers of the kernel.
     pub(super) prio_class: Option<u8>,
     pub(super) prio_level: Option<u8>,
+    pub(super) fill_device: bool,
     /// By direction, smallest and largest block size.
     pub(super) bsrange: [Option<(u64, u64)>; 3],
     /// By direction, sizes with percentages; empty if not set.
@@ -36,9 +37,6 @@ pub struct Draft {
 /// Options that contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Conflict {
-    /// `time_based` without a time.
-    #[error("needs a runtime")]
-    TimeBasedWithoutRuntime,
     /// fio does not combine the two limits.
     #[error("cannot be combined with rate")]
     RateAndRateIops,
@@ -94,6 +92,14 @@ pub enum Conflict {
         /// Bytes of a block or interval.
         len: u64,
     },
+    /// An engine that does no I/O to storage.
+    #[error("{engine} does no block I/O: it {what}")]
+    NoStorage {
+        /// The engine.
+        engine: &'static str,
+        /// What it does.
+        what: &'static str,
+    },
     /// Offsets can only be aligned to powers of two.
     #[error("expected a power of two, found {0}")]
     NotPowerOfTwo(u64),
@@ -103,7 +109,6 @@ impl Conflict {
     /// The option at fault.
     pub fn option(&self, job: &Job) -> &'static str {
         match self {
-            Conflict::TimeBasedWithoutRuntime => "time_based",
             Conflict::RateAndRateIops => "rate_iops",
             Conflict::SizeBelowBlock { .. } => "size",
             Conflict::NeedsZbd => zone_option(job).unwrap_or("zonemode"),
@@ -112,6 +117,7 @@ impl Conflict {
             Conflict::BadInterval { .. } => "verify_interval",
             Conflict::NoRoomForHeader { at: 0, .. } => "verify",
             Conflict::NoRoomForHeader { .. } => "verify_offset",
+            Conflict::NoStorage { .. } => "ioengine",
             Conflict::NotPowerOfTwo(_) => "replay_align",
         }
     }
@@ -128,6 +134,7 @@ impl Default for Draft {
             allrandrepeat: false,
             prio_class: None,
             prio_level: None,
+            fill_device: false,
             bsrange: [None; 3],
             bssplit: Default::default(),
         }
@@ -149,6 +156,11 @@ impl Draft {
     /// Records an option of the job's own section.
     pub fn note_own_option(&mut self, name: &str, value: &str) {
         note(&mut self.job.own_options, name, value);
+    }
+
+    /// Whether `time_based` has no effect, as in fio: there is no time to run for.
+    pub fn lacks_runtime(&self) -> bool {
+        self.job.time_based && self.job.runtime.is_none()
     }
 
     /// Checks the job and returns it. `random_seed` is called only if the job wants a new seed for
@@ -180,6 +192,10 @@ impl Draft {
                 let sizes = if min < max { BlockSizes::Range { min } } else { BlockSizes::Fixed };
                 job.address.sizes[dir] = sizes;
             }
+        }
+        job.time_based &= job.runtime.is_some();
+        if self.fill_device {
+            (job.size, job.io_size) = (None, None);
         }
         fill_depths(&mut job);
         if job.pattern.program.is_some() {
@@ -224,12 +240,27 @@ fn fill_depths(job: &mut Job) {
         at_most_iodepth(job.iodepth_batch_complete_max).max(job.iodepth_batch_complete_min);
 }
 
+/// Engines of fio whose jobs do no I/O that a block device would see, and what they do.
+const NO_STORAGE: [(&str, &str); 11] = [
+    ("cpuio", "burns CPU time"),
+    ("exec", "runs a program"),
+    ("net", "sends data over a network"),
+    ("netsplice", "sends data over a network"),
+    ("rdma", "sends data over a network"),
+    ("filecreate", "creates files"),
+    ("filestat", "reads the attributes of files"),
+    ("filedelete", "removes files"),
+    ("falloc", "allocates space of files"),
+    ("ftruncate", "changes the sizes of files"),
+    ("e4defrag", "moves the blocks of files"),
+];
+
 fn check(job: &Job) -> Result<(), Conflict> {
-    if job.time_based && job.runtime.is_none() {
-        return Err(Conflict::TimeBasedWithoutRuntime);
-    }
     if job.rate != [0; 3] && job.rate_iops != [0; 3] {
         return Err(Conflict::RateAndRateIops);
+    }
+    if let Some(&(engine, what)) = NO_STORAGE.iter().find(|(name, _)| *name == job.ioengine) {
+        return Err(Conflict::NoStorage { engine, what });
     }
     check_trace(job)?;
     check_data(job)?;
@@ -237,6 +268,7 @@ fn check(job: &Job) -> Result<(), Conflict> {
         return Err(Conflict::NeedsZbd);
     }
     check_address(job)?;
+    check_files(job)?;
     if job.fs.kind.is_none() && job.fs.needs_kind().is_some() {
         return Err(Conflict::NeedsFileSystem);
     }
@@ -244,6 +276,35 @@ fn check(job: &Job) -> Result<(), Conflict> {
     match job.size {
         Some(Extent::Bytes(size)) if size < block => Err(Conflict::SizeBelowBlock { size, block }),
         _ => Ok(()),
+    }
+}
+
+/// Conflicts of several files on a device.
+fn check_files(job: &Job) -> Result<(), Conflict> {
+    if job.fs.kind.is_some() {
+        let random = job.fs.service == FileService::Random;
+        let conflict = Conflict::Combined { option: "file_service_type", with: "filesystem" };
+        return if random { Err(conflict) } else { Ok(()) };
+    }
+    if job.fs.nrfiles.is_none_or(|files| files == 1) {
+        return Ok(());
+    }
+    let is_bytes = |extent| matches!(extent, None | Some(Extent::Bytes(_)));
+    let others = [
+        ("zonemode", job.zonemode != ZoneMode::None),
+        ("read_iolog", job.replay.read_iolog.is_some()),
+        ("pattern_file", job.pattern.file.is_some()),
+        ("pattern", job.pattern.program.is_some()),
+        ("a size in % or zones", !is_bytes(job.size)),
+    ];
+    if let Some((with, _)) = others.into_iter().find(|(_, given)| *given) {
+        return Err(Conflict::Combined { option: "nrfiles", with });
+    }
+    let sized = job.fs.filesize.is_some() || job.size.is_some();
+    if sized {
+        Ok(())
+    } else {
+        Err(Conflict::Needs { option: "nrfiles", other: "filesize or size" })
     }
 }
 
@@ -473,7 +534,6 @@ mod tests {
 
     #[test]
     fn conflicts_name_the_option_at_fault() {
-        assert_eq!(conflict(&[("time_based", "1")]), "time_based: needs a runtime");
         assert_eq!(
             conflict(&[("rate", "1m"), ("rate_iops", "100")]),
             "rate_iops: cannot be combined with rate"
@@ -481,7 +541,7 @@ mod tests {
         assert_eq!(conflict(&[("size", "512")]), "size: 512 is less than the block size, 4k");
         assert_eq!(conflict(&[("zonesize", "1m")]), "zonesize: needs zonemode=zbd");
         assert_eq!(conflict(&[("offset", "2z")]), "offset: needs zonemode=zbd");
-        assert!(conflict(&[("filesize", "1m")]).starts_with("filesize: needs filesystem"));
+        assert_eq!(conflict(&[("nrfiles", "2")]), "nrfiles: needs filesize or size");
         assert!(conflict(&[("fs_memory", "1m")]).starts_with("fs_memory: needs filesystem"));
     }
 

@@ -1,6 +1,6 @@
 //! Kinds of option values. Each parses the text and hands the value to its setter; a setter only
 //! sees values in range, so setters cannot fail.
-use super::distribution::{by_direction, parse_distribution, parse_range, parse_split};
+use super::distribution::{parse_distribution, parse_ranges, parse_splits};
 use super::draft::Draft;
 use super::list::{RwPattern, parse_cpus, parse_errnos, parse_rw, parse_triple};
 use super::number::{
@@ -209,12 +209,10 @@ impl ValueKind {
                 set(draft, min, max);
             }
             ValueKind::Ranges(set) => {
-                let ranges = by_direction(text, |part| parse_range(part, base));
-                set(draft, ranges.ok_or_else(malformed)?);
+                set(draft, parse_ranges(text, base).ok_or_else(malformed)?);
             }
             ValueKind::Splits(set) => {
-                let splits = by_direction(text, |part| parse_split(part, base));
-                set(draft, splits.ok_or_else(malformed)?);
+                set(draft, parse_splits(text, base).ok_or_else(malformed)?);
             }
             ValueKind::Distribution(set) => {
                 set(draft, parse_distribution(text, base).ok_or_else(malformed)?);

@@ -45,9 +45,7 @@ const CHANGES: &[Change] = &[
     change(&["bs_unaligned", "blocksize_unaligned"], &["0"], BLOCKS),
     change(&["bs_is_seq_rand"], &["0"], "the values of bs are for reads, writes and trims"),
     change(&["offset_align"], &["0"], "offset is not aligned"),
-    change(&["fill_device", "fill_fs"], &["0"], "the job ends with its size"),
     change(&["serialize_overlap"], &["0"], "overlapping I/O is not serialized"),
-    change(&["io_submit_mode"], &["inline"], "each job submits its own I/O"),
     change(&["sync_file_range"], &[], DURABLE),
     change(&["atomic"], &["0"], "writes are not atomic"),
     change(&["trim_percentage"], &["0"], "written blocks are not trimmed"),
@@ -81,7 +79,7 @@ const CHANGES: &[Change] = &[
     change(&["cpumask"], &[], "use cpus_allowed"),
     change(&["stats"], &["1"], "the job is reported"),
     change(&["profile"], &[], "no profile is loaded"),
-    change(&["sg_write_mode"], &["write"], "writes are plain writes"),
+    change(&["sg_write_mode"], &["write"], "the block layer has no SCSI VERIFY and WRITE SAME"),
     change(&["readfua"], &["0"], DURABLE),
     change(&["writefua"], &["0"], DURABLE),
 ];
@@ -98,6 +96,8 @@ const HARMLESS: &[&str] = &[
      dedupe_percentage dedupe_mode dedupe_working_set_percentage dedupe_global",
     // Randomness: another generator, the same distribution.
     "random_generator softrandommap",
+    // Submission never waits for the device here.
+    "io_submit_mode",
     // Details of options above.
     "verify_async verify_async_cpus experimental_verify verify_state_load verify_state_save \
      trim_verify_zero trim_backlog trim_backlog_batch read_iolog_chunked merge_blktrace_scalars merge_blktrace_iters rate_cycle ratecycle \

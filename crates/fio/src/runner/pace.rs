@@ -8,10 +8,12 @@ pub struct Pace {
     /// Bytes left to submit; `u64::MAX` if only the time limits them.
     bytes_left: u64,
     ios_left: u64,
+    /// I/Os of one loop.
+    ios: u64,
+    /// I/Os for each block of the amount.
+    passes: u64,
     /// Smallest block size: with fewer bytes left the job is over.
     min_block: u64,
-    /// Whether trims count towards the amount of I/O.
-    counts_trims: bool,
     /// By direction, the bytes that each I/O counts as at the rate limit, with a limit in I/Os per
     /// second; 0 for its own.
     rate_bytes: [u64; 3],
@@ -49,11 +51,20 @@ impl Pace {
             };
             if rate == 0 { 0 } else { (1_000_000_000_u128 << 32) / u128::from(rate) }
         };
+        // Trimmed blocks are written: twice the amount, and both count.
+        let passes = if job.rw == Rw::TrimWrite { 2 } else { 1 };
+        let ios = job.number_ios.unwrap_or(u64::MAX).saturating_mul(passes);
+        // With verification each loop is restarted.
+        let loops = if job.verify.method.is_some() { 1 } else { job.loops };
+        let smallest = DataDir::ALL.map(|dir| job.min_bs(dir)).into_iter().min();
+        let largest = job.bs.into_iter().max();
+        let min_block = if passes == 2 { largest } else { smallest }.expect("three directions");
         Pace {
-            bytes_left: if job.time_based { u64::MAX } else { total },
-            ios_left: job.number_ios.unwrap_or(u64::MAX),
-            min_block: DataDir::ALL.map(|dir| job.min_bs(dir)).into_iter().min().expect("three"),
-            counts_trims: job.rw != Rw::TrimWrite,
+            bytes_left: if job.time_based { u64::MAX } else { total.saturating_mul(passes) },
+            ios_left: if job.time_based { u64::MAX } else { ios.saturating_mul(loops) },
+            ios,
+            passes,
+            min_block,
             rate_bytes: std::array::from_fn(
                 |dir| if job.rate_iops[dir] > 0 { job.bs[dir] } else { 0 },
             ),
@@ -117,8 +128,9 @@ impl Pace {
 
     /// Restarts with this amount of I/O; returns whether any can be submitted.
     pub fn restart(&mut self, bytes: u64) -> bool {
-        self.bytes_left = bytes;
-        !self.stopped && self.ios_left > 0
+        self.bytes_left = bytes.saturating_mul(self.passes);
+        self.ios_left = self.ios;
+        !self.stopped
     }
 
     /// Ends the job as at the end of its runtime.
@@ -172,12 +184,10 @@ impl Pace {
     /// Accounts for a submitted I/O.
     #[inline]
     pub fn submitted(&mut self, dir: DataDir, bytes: u64) {
-        if self.counts_trims || dir != DataDir::Trim {
-            if self.bytes_left != u64::MAX {
-                self.bytes_left = self.bytes_left.saturating_sub(bytes);
-            }
-            self.ios_left = self.ios_left.saturating_sub(1);
+        if self.bytes_left != u64::MAX {
+            self.bytes_left = self.bytes_left.saturating_sub(bytes);
         }
+        self.ios_left = self.ios_left.saturating_sub(1);
         let cost = self.byte_cost[dir as usize];
         if cost > 0 {
             let bytes = match self.rate_bytes[dir as usize] {

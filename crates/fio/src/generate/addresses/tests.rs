@@ -161,16 +161,18 @@ fn trimmed_blocks_are_written_next() {
 }
 
 #[test]
-fn trims_longer_than_writes_are_written_piece_by_piece() {
+fn writes_follow_longer_trims_up_to_the_start_of_the_last_one() {
+    // fio 3.33 with --rw=trimwrite --bs=512,512,2048.
     let job = Job { rw: crate::job::Rw::TrimWrite, bs: [512, 512, 2048], ..Job::default() };
     let mut generator = Generator::new(&job, region(MIB), None, 0, 0, 1, [0; 3]);
-    let lens: Vec<(Op, u64, u64)> = (0..6)
+    let seen: Vec<(Op, u64, u64)> = (0..8)
         .map(|_| match generator.next_io() {
             NextIo::Io(io) => (io.op, io.offset, io.len),
             other => panic!("{other:?}"),
         })
         .collect();
-    let writes = (0..4).map(|at| (Op::Write, at * 512, 512));
-    let trim = |at| (Op::Discard, at, 2048);
-    assert!(lens.into_iter().eq([trim(0)].into_iter().chain(writes).chain([trim(2048)])));
+    let (write, trim) = (|at| (Op::Write, at, 512), |at| (Op::Discard, at, 2048));
+    let writes = (1..=4).map(|block| write(block * 512));
+    let begin = [trim(0), write(0), trim(2048)];
+    assert!(seen.into_iter().eq(begin.into_iter().chain(writes).chain([trim(4096)])));
 }

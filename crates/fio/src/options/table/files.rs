@@ -5,6 +5,8 @@ use zonal_blk::Nanos;
 
 /// Most disks of a file system.
 const MAX_DISKS: u64 = 64;
+/// Most files of a clone: their state fits in memory.
+const MAX_FILES: u64 = 1 << 20;
 /// Highest cost in nanoseconds: a second.
 const MAX_COST: u64 = 1_000_000_000;
 
@@ -19,17 +21,21 @@ options! {
     ]),
         "none", "File system model to create on the device; all clones share it. Zonal's own.";
     "filesize": ValueKind::SizeRange(|draft, min, max| draft.job.fs.filesize = Some((min, max))),
-        "", "File size, or a range to draw sizes from.";
-    "nrfiles" or "nr_files": number(1, ANY_U32, |draft, n| draft.job.fs.nrfiles = Some(to_u32(n))),
+        "",
+        "File size, or a range to draw sizes from. Without filesystem a job's files lie one after \
+         another on the device.";
+    "nrfiles" or "nr_files": number(1, MAX_FILES, |draft, n| draft.job.fs.nrfiles = Some(to_u32(n))),
         "1", "Files per clone.";
     "openfiles": number(1, ANY_U32, |draft, n| draft.job.fs.openfiles = Some(to_u32(n))),
         "nrfiles", "Files that a clone keeps open at a time.";
     "file_service_type": ValueKind::Word(&[
         ("roundrobin", Ok(|draft| draft.job.fs.service = FileService::RoundRobin)),
         ("sequential", Ok(|draft| draft.job.fs.service = FileService::Sequential)),
-        ("random", Err("use roundrobin or sequential")),
+        ("random", Ok(|draft| draft.job.fs.service = FileService::Random)),
     ]),
-        "roundrobin", "Whether a clone's open files take turns or are finished one after another.";
+        "roundrobin",
+        "Whether a clone's open files take turns, are finished one after another, or are drawn \
+         for each I/O.";
     "fs_shared": ValueKind::Flag(|draft, on| draft.job.fs.shared = on),
         "0", "All clones use the same files.";
     "fs_disks": number(1, MAX_DISKS, |draft, n| draft.job.fs.disks = to_u32(n)),

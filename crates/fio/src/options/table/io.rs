@@ -82,6 +82,8 @@ options! {
         "0", "Start of the region.";
     "offset_increment": ValueKind::Extent(|draft, extent| draft.job.offset_increment = extent),
         "0", "Added to offset for each clone after the first.";
+    "fill_device" or "fill_fs": ValueKind::Bool(|draft, on| draft.fill_device = on),
+        "0", "Use the device up to its end, whatever size says.";
     "number_ios": number(0, u64::MAX, |draft, n| draft.job.number_ios = (n > 0).then_some(n)),
         "", "Stop after this many I/Os; 0 for no limit.";
 }

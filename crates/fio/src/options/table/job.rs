@@ -19,7 +19,7 @@ options! {
         "psync", "Only reported: all I/O goes through Zonal's own block layer.";
     "numjobs": number(1, MAX_CLONES, |draft, n| draft.job.numjobs = to_u32(n)),
         "1", "Clones of the job that run at the same time.";
-    "thread": ValueKind::Flag(|draft, on| draft.job.thread = on),
+    "thread" or "threads": ValueKind::Flag(|draft, on| draft.job.thread = on),
         "0", "Only reported: clones are always threads.";
     "cpus_allowed": ValueKind::Cpus(|draft, cpus| draft.job.cpus_allowed = cpus),
         "all", "CPUs that the job may run on, such as 0,2-5.";

@@ -1,0 +1,223 @@
+//! Jobs with several files (`nrfiles=`) on a device: the files of a clone lie one after another, and
+//! those of the next clone behind them.
+use super::addresses::Addresses;
+use super::linear::Linear;
+use super::{Io, Region};
+use crate::job::{DataDir, Extent, FileService, Job};
+use crate::rng::Rng;
+
+/// Files begin at multiples of this many bytes: the largest LBA.
+const ALIGN: u64 = 4096;
+/// The stream of random numbers for the sizes of files; the generator uses 0, 1 and 3.
+const SIZE_STREAM: u64 = 4;
+
+/// Sizes of the files of a clone in bytes.
+pub(super) struct Layout {
+    sizes: Vec<u64>,
+    /// Bytes from one file to the next.
+    slot: u64,
+}
+
+impl Layout {
+    /// The files of a clone; `None` if the job has no more than one, or has a file system for them.
+    ///
+    /// As in fio, files whose size is not given divide `size`, and a range of sizes is cut off there.
+    pub(super) fn new(job: &Job, clone: u32) -> Option<Self> {
+        let count = job.fs.nrfiles.filter(|&files| files > 1 && job.fs.kind.is_none())?;
+        let block = DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));
+        let block = block.map(|dir| job.min_bs(dir)).min().expect("a direction");
+        let share = match job.size {
+            Some(Extent::Bytes(size)) => size / u64::from(count),
+            _ => u64::MAX,
+        };
+        let (min, max) = match job.fs.filesize {
+            Some((min, max)) if min < max => (min.min(share), max.min(share)),
+            Some(size) => size,
+            None => (share, share),
+        };
+        let mut rng = Rng::new(job.randseed, [u64::from(clone), 0, 0, SIZE_STREAM]);
+        let blocks = |bytes: u64| (bytes / block * block).max(block);
+        let draw = |_| blocks(if min < max { min + rng.below(max - min + 1) } else { max });
+        Some(Layout {
+            sizes: (0..count).map(draw).collect(),
+            slot: max.checked_next_multiple_of(ALIGN)?,
+        })
+    }
+
+    /// Bytes from the first file of a clone to that of the next; `None` if that is beyond any device.
+    pub(super) fn len(&self) -> Option<u64> {
+        self.slot.checked_mul(self.sizes.len() as u64)
+    }
+
+    /// Where the files of a clone begin if those of the first begin at `start`.
+    pub(super) fn place(&self, start: u64, clone: u32) -> Option<u64> {
+        start.checked_add(self.len()?.checked_mul(u64::from(clone))?)
+    }
+
+    /// Bytes of all files.
+    pub(super) fn total(&self) -> u64 {
+        self.sizes.iter().fold(0, |total, size| total.saturating_add(*size))
+    }
+}
+
+/// The I/Os of a clone in its files.
+pub(super) struct Files {
+    files: Vec<File>,
+    /// The files that are open, at most so many.
+    open: Vec<usize>,
+    max_open: usize,
+    /// The next file to open.
+    unopened: usize,
+    /// Index in `open` of the file whose turn it is.
+    turn: usize,
+    service: FileService,
+    rng: Rng,
+}
+
+struct File {
+    offsets: Offsets,
+    size: u64,
+    /// Bytes left to do before it is closed.
+    left: u64,
+}
+
+enum Offsets {
+    Linear(Linear),
+    Addresses(Box<Addresses>),
+}
+
+impl Files {
+    /// `rng` gives the stream of random numbers of a purpose, for a file.
+    pub(super) fn new(
+        job: &Job,
+        region: Region,
+        layout: &Layout,
+        rng: impl Fn(u64, u64) -> Rng,
+    ) -> Self {
+        let varies = Addresses::needed(job);
+        let file = |(index, &size): (u64, &u64)| {
+            let start = region.start + index * layout.slot;
+            let region = Region { start, end: start + size, io_size: size };
+            let [offsets, lengths] = [1, 3].map(|purpose| rng(purpose, index));
+            let offsets = match varies {
+                true => Offsets::Addresses(Box::new(Addresses::new(job, region, offsets, lengths))),
+                false => Offsets::Linear(Linear::new(job, region, offsets)),
+            };
+            File { offsets, size, left: size }
+        };
+        let max_open = job.fs.openfiles.map_or(usize::MAX, |files| files as usize);
+        let mut files = Files {
+            files: (0..).zip(&layout.sizes).map(file).collect(),
+            open: Vec::new(),
+            max_open,
+            unopened: 0,
+            turn: 0,
+            service: job.fs.service,
+            rng: rng(SIZE_STREAM, 0),
+        };
+        files.open_more();
+        files
+    }
+
+    /// Opens files up to the limit; all files again when all have been done.
+    fn open_more(&mut self) {
+        if self.open.is_empty() && self.unopened == self.files.len() {
+            self.unopened = 0;
+            self.files.iter_mut().for_each(|file| file.left = file.size);
+        }
+        while self.open.len() < self.max_open && self.unopened < self.files.len() {
+            self.open.push(self.unopened);
+            self.unopened += 1;
+        }
+    }
+
+    pub(super) fn next(&mut self, dir: DataDir, len: u64) -> Io {
+        if self.service == FileService::Random {
+            self.turn = usize::try_from(self.rng.below(self.open.len() as u64)).expect("an index");
+        }
+        let file = &mut self.files[self.open[self.turn]];
+        let io = match &mut file.offsets {
+            Offsets::Linear(linear) => linear.next(dir, len),
+            Offsets::Addresses(addresses) => addresses.next(dir),
+        };
+        file.left = file.left.saturating_sub(io.len);
+        if file.left == 0 {
+            self.open.remove(self.turn);
+            self.open_more();
+        } else if self.service == FileService::RoundRobin {
+            self.turn += 1;
+        }
+        if self.turn >= self.open.len() {
+            self.turn = 0;
+        }
+        io
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::FsOptions;
+
+    fn job(nrfiles: u32, filesize: Option<(u64, u64)>, size: Option<u64>) -> Job {
+        let fs = FsOptions { nrfiles: Some(nrfiles), filesize, ..FsOptions::default() };
+        Job { fs, size: size.map(Extent::Bytes), ..Job::default() }
+    }
+
+    /// Files and blocks of the first I/Os.
+    fn ios(job: &Job, count: usize) -> Vec<(u64, u64)> {
+        let layout = Layout::new(job, 0).expect("several files");
+        let end = layout.len().expect("a size");
+        let region = Region { start: 0, end, io_size: layout.total() };
+        let rng = |purpose, file| Rng::new(1, [0, 0, file, purpose]);
+        let mut files = Files::new(job, region, &layout, rng);
+        let place = |io: Io| (io.offset / layout.slot, io.offset % layout.slot / 4096);
+        (0..count).map(|_| place(files.next(DataDir::Read, 4096))).collect()
+    }
+
+    #[test]
+    fn files_take_turns_as_in_fio() {
+        let job = job(2, Some((8192, 8192)), None);
+        let pass = [(0, 0), (1, 0), (0, 1), (1, 1)];
+        assert_eq!(ios(&job, 8), [pass, pass].concat());
+    }
+
+    #[test]
+    fn a_file_is_opened_when_another_is_done() {
+        let mut job = job(4, None, Some(4 * 16384));
+        job.fs.openfiles = Some(2);
+        let pair = |files: [u64; 2]| (0..4).flat_map(move |at| files.map(|file| (file, at)));
+        assert!(ios(&job, 16).into_iter().eq(pair([0, 1]).chain(pair([2, 3]))));
+        job.fs.service = FileService::Sequential;
+        let file = |file| (0..4).map(move |at| (file, at));
+        assert!(ios(&job, 16).into_iter().eq((0..4).flat_map(file)));
+    }
+
+    #[test]
+    fn random_offsets_visit_each_block_of_each_file() {
+        for service in [FileService::RoundRobin, FileService::Random] {
+            let mut job = Job { random: true, ..job(4, Some((16384, 16384)), None) };
+            job.fs.service = service;
+            let mut seen = ios(&job, 16);
+            seen.sort_unstable();
+            let blocks = (0..4).flat_map(|file| (0..4).map(move |at| (file, at)));
+            assert!(seen.into_iter().eq(blocks));
+        }
+    }
+
+    #[test]
+    fn sizes_are_drawn_from_their_range_up_to_their_share() {
+        let sizes =
+            |size| Layout::new(&job(64, Some((4096, 65536)), size), 3).expect("files").sizes;
+        let drawn = sizes(None);
+        assert!(drawn.iter().all(|size| size % 4096 == 0 && (4096..=65536).contains(size)));
+        assert!(drawn.iter().any(|&size| size > 32768));
+        assert!(sizes(Some(64 * 8192)).iter().all(|&size| size <= 8192));
+        assert_eq!(drawn, sizes(None), "the same each time");
+    }
+
+    #[test]
+    fn one_file_is_the_region() {
+        assert!(Layout::new(&job(1, None, None), 0).is_none());
+    }
+}
