@@ -209,6 +209,7 @@ pub const HDD_OPTIONS: &[OptionInfo<HddConfig>] = &[
         identity
     ),
     time!(settle, "1200us", "shortest seek, and a change of heads"),
+    time!(write_settle, "0", "what a seek before a write takes longer"),
     time!(seek_average, "8500us", "seek between random places, on average"),
     time!(seek_full, "16ms", "seek from edge to edge"),
     size!(cache, "16M", "buffer that writes pass through"),

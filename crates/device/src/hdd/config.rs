@@ -83,6 +83,8 @@ pub struct HddConfig {
     pub seek_average: Nanos,
     /// Seek time from edge to edge.
     pub seek_full: Nanos,
+    /// How much longer a seek takes if the head is to write at its end.
+    pub write_settle: Nanos,
     /// Size of the write buffer.
     pub cache: Bytes,
     /// Write commands that the buffer holds.
@@ -145,6 +147,7 @@ impl Default for HddConfig {
             settle: Nanos(1_200_000),
             seek_average: Nanos(8_500_000),
             seek_full: Nanos(16_000_000),
+            write_settle: Nanos(0),
             cache: Bytes(16 << 20),
             cache_commands: 1024,
             write_cache: true,
@@ -269,6 +272,7 @@ impl HddConfig {
         for (option, value) in [
             ("command", self.command),
             ("settle", self.settle),
+            ("write_settle", self.write_settle),
             ("seek_average", self.seek_average),
             ("seek_full", self.seek_full),
             ("reset", self.reset),

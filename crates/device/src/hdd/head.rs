@@ -17,6 +17,16 @@ use super::state::{Counters, HeadActivity, HeadTraceSink, Shared, Trace, TraceEn
 use crate::rng::Rng;
 use zonal_blk::{Nanos, Request, Status};
 
+/// Read-ahead ends at a multiple of this many bytes from where it began: a physical sector.
+const READ_AHEAD_STEP: u64 = 4096;
+
+/// What an access is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
+}
+
 /// What the head is doing.
 #[derive(Debug)]
 enum HeadStep {
@@ -26,8 +36,8 @@ enum HeadStep {
     Write(RunId, u64),
     /// Reading for a command, up to this byte.
     Read(Box<Request>, u64),
-    /// Reading ahead, up to this byte.
-    ReadAhead(u64),
+    /// Reading ahead, between these bytes, until a command arrives.
+    ReadAhead { start: u64, end: u64 },
 }
 
 /// Where the head is, or will be when its step ends.
@@ -45,6 +55,7 @@ pub(super) struct Head {
     curve: SeekCurve,
     capacity: u64,
     piece: u64,
+    write_settle: u64,
     stay: u64,
     order: Order,
     max_age: u64,
@@ -74,6 +85,7 @@ impl Head {
             curve: config.seek_curve(),
             capacity: config.capacity().0,
             piece: config.piece.0,
+            write_settle: config.write_settle.0,
             stay: config.stay.into(),
             order: config.order,
             max_age: config.max_age.0,
@@ -124,12 +136,34 @@ impl Head {
         self.trace = Some(Trace::Sink(sink));
     }
 
-    /// Begins the next step if the head is idle. `urgent` if a command waits for the buffer to be
-    /// written.
+    /// A command has arrived: begins the next step if the head is idle, and ends read-ahead. `urgent`
+    /// if a command waits for the buffer to be written.
     pub(super) fn wake(&mut self, shared: &mut Shared, urgent: bool) {
         if self.is_idle() {
             self.begin(shared, urgent);
+        } else if let HeadStep::ReadAhead { start, end } = self.step {
+            self.end_read_ahead(shared, start, end);
         }
+    }
+
+    /// Ends read-ahead behind the block that is under the head.
+    fn end_read_ahead(&mut self, shared: &mut Shared, start: u64, end: u64) {
+        let began = self.until - self.transfer;
+        let first = self.geometry.locate(start).time;
+        let passed = |at: u64| began + self.geometry.locate(at - 1).time - first;
+        let (mut low, mut high) = (1, (end - start).div_ceil(READ_AHEAD_STEP));
+        while low < high {
+            let middle = low.midpoint(high);
+            let reached = passed(end.min(start + middle * READ_AHEAD_STEP)) >= shared.now;
+            (low, high) = if reached { (low, middle) } else { (middle + 1, high) };
+        }
+        let end = end.min(start + low * READ_AHEAD_STEP);
+        let until = passed(end);
+        shared.counters.transfer_time.0 -= self.until - until;
+        self.transfer = until - began;
+        self.until = until;
+        self.position = Position { at: end, location: self.geometry.locate(end - 1) };
+        self.step = HeadStep::ReadAhead { start, end };
     }
 
     /// The run that is being written.
@@ -161,7 +195,7 @@ impl Head {
                     shared.responses.push_back(request);
                 }
             }
-            HeadStep::ReadAhead(end) => {
+            HeadStep::ReadAhead { end, .. } => {
                 shared.segments.extend(end);
                 complete_hits(shared);
             }
@@ -194,13 +228,13 @@ impl Head {
     /// Whether the head continues with the current run.
     fn stays(&self, shared: &Shared, id: RunId) -> bool {
         let seek = if let Some(read) = self.choose_read(shared) {
-            self.access(shared.now, missing(shared, &shared.reads[read].1)).0
+            self.access(shared.now, Access::Read, missing(shared, &shared.reads[read].1)).0
         } else if shared.buffer.nr_runs() == 1 || holds_oldest(shared, id) {
             return true;
         } else if self.order == Order::Fifo {
             return false;
         } else {
-            self.access(shared.now, shared.buffer.run(self.choose_run(shared)).at).0
+            self.access(shared.now, Access::Write, shared.buffer.run(self.choose_run(shared)).at).0
         };
         self.spent < seek * self.stay / 100
     }
@@ -214,7 +248,7 @@ impl Head {
             return oldest;
         }
         let others = shared.buffer.runs().filter(|&(id, _)| self.current != Some(id));
-        let access = |(_, run): &(RunId, &Run)| self.access_time(shared.now, run.at);
+        let access = |(_, run): &(RunId, &Run)| self.access_time(shared.now, Access::Write, run.at);
         others.min_by_key(access).map_or(oldest, |(id, _)| id)
     }
 
@@ -223,27 +257,28 @@ impl Head {
         if self.order == Order::Fifo || shared.now.saturating_sub(arrived) > self.max_age {
             return Some(0);
         }
-        let access = |request| self.access_time(shared.now, missing(shared, request));
+        let access = |request| self.access_time(shared.now, Access::Read, missing(shared, request));
         let times = shared.reads.iter().map(|(_, request)| access(request));
         times.enumerate().min_by_key(|&(_, time)| time).map(|(at, _)| at)
     }
 
     /// Time until a byte is under the head.
-    fn access_time(&self, now: u64, at: u64) -> u64 {
-        let (seek, wait, _) = self.access(now, at);
+    fn access_time(&self, now: u64, access: Access, at: u64) -> u64 {
+        let (seek, wait, _) = self.access(now, access, at);
         seek + wait
     }
 
     /// Seek time and rotational latency of an access to a byte, and the byte's location. An access
     /// to the same track, or one that continues the last, needs no seek.
-    fn access(&self, now: u64, at: u64) -> (u64, u64, DiskLocation) {
+    fn access(&self, now: u64, access: Access, at: u64) -> (u64, u64, DiskLocation) {
         let location = self.geometry.locate(at);
         let here = &self.position;
         let continues = at == here.at && location.band_end == here.location.band_end;
         let seek = if continues || location.track == here.location.track {
             0
         } else {
-            self.curve.time((location.radius - here.location.radius).abs())
+            let settle = if access == Access::Write { self.write_settle } else { 0 };
+            self.curve.time((location.radius - here.location.radius).abs()) + settle
         };
         let revolution = self.geometry.revolution();
         let angle = (now + seek) % revolution;
@@ -254,7 +289,7 @@ impl Head {
     fn write(&mut self, shared: &mut Shared, id: RunId) {
         let run = shared.buffer.run(id);
         let (start, end) = (run.at, run.end);
-        let end = self.access_range(shared, start, end.min(start + self.piece));
+        let end = self.access_range(shared, Access::Write, start, end.min(start + self.piece));
         self.step = HeadStep::Write(id, end - start);
     }
 
@@ -267,7 +302,7 @@ impl Head {
     }
 
     fn read_from(&mut self, shared: &mut Shared, request: Box<Request>, start: u64) {
-        let end = self.access_range(shared, start, byte_range(&request).1);
+        let end = self.access_range(shared, Access::Read, start, byte_range(&request).1);
         self.step = HeadStep::Read(request, end);
     }
 
@@ -277,15 +312,15 @@ impl Head {
         let at = self.position.at;
         let limit = shared.segments.ahead(at).map(|limit| limit.min(self.capacity));
         if let Some(limit) = limit.filter(|&limit| limit > at) {
-            let end = self.access_range(shared, at, limit.min(at + self.piece));
-            self.step = HeadStep::ReadAhead(end);
+            let end = self.access_range(shared, Access::Read, at, limit.min(at + self.piece));
+            self.step = HeadStep::ReadAhead { start: at, end };
         }
     }
 
     /// Begins an access to the bytes from `start` to `end` or to the end of the band; returns where
     /// it ends.
-    fn access_range(&mut self, shared: &mut Shared, start: u64, end: u64) -> u64 {
-        let (seek, wait, location) = self.access(shared.now, start);
+    fn access_range(&mut self, shared: &mut Shared, access: Access, start: u64, end: u64) -> u64 {
+        let (seek, wait, location) = self.access(shared.now, access, start);
         let end = end.min(location.band_end);
         let last = self.geometry.locate(end - 1);
         let transfer = last.time - location.time;

@@ -91,6 +91,25 @@ fn what_was_read_or_waits_to_be_written_is_read_without_the_head() {
 }
 
 #[test]
+fn read_ahead_ends_when_a_command_arrives() {
+    let random_reads = |options: &str| {
+        let mut rig = Rig::new(&with(PLAIN, options));
+        for i in 0..200 {
+            rig.time(Op::Read, i * 7919 % 1000 * 100_000, 8);
+        }
+        rig.now
+    };
+    let (with, without) = (random_reads("read_ahead=1M"), random_reads("read_ahead=0"));
+    assert!(with < without + without / 100, "{with} {without}");
+
+    // A read of what the head is about to reach goes on from there.
+    let config = config("hdd:size=64G,heads=2,rings=4,read_ahead=4M,command=10us");
+    let mut rig = Rig::new(&config);
+    rig.time(Op::Read, 0, 8);
+    assert!(rig.time(Op::Read, 64, 8) < config.revolution().0 / 10);
+}
+
+#[test]
 fn reads_are_served_while_writes_fill_the_cache() {
     let mut rig = Rig::new(&config(PLAIN));
     let mut at = 0;

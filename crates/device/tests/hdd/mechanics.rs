@@ -88,6 +88,20 @@ fn sequential_reads_run_at_the_rate_of_tracks_and_skew() {
     assert!(rate.abs_diff(expected) < expected / 20, "{rate}, expected {expected}");
 }
 
+#[test]
+fn a_seek_before_a_write_takes_longer() {
+    let time = |op, options: &str| {
+        let mut rig = Rig::new(&with(PLAIN, &format!("write_cache=false,{options}")));
+        let far = (0..100).map(|i| rig.time(op, i * 7919 % 100 * 1_000_000, 8));
+        far.sum::<u64>()
+    };
+    assert_eq!(time(Op::Read, "write_settle=0"), time(Op::Read, "write_settle=5ms"));
+    let (without, with) = (time(Op::Write, "write_settle=0"), time(Op::Write, "write_settle=5ms"));
+    let longer = with - without;
+    // 500 ms, and a random difference of the rotational latencies.
+    assert!((300 * MS..700 * MS).contains(&longer), "{longer}");
+}
+
 /// The time for 32 reads all over the disk, submitted at once.
 fn spread_reads(options: &str) -> u64 {
     let mut rig = Rig::new(&with(PLAIN, options));
