@@ -182,7 +182,7 @@ pub fn mount(
         FsKind::Ufs => Box::new(Ufs::new(params, limits, job, &layout).map_err(no_space)?),
         FsKind::Zfs => {
             let disks: Vec<&Limits> = disks.iter().map(|disk| disk.queue.limits()).collect();
-            Box::new(Zfs::new(params, &disks, job, &layout).map_err(no_space)?)
+            Box::new(Zfs::new(params, &disks, job, &layout, seed).map_err(no_space)?)
         }
     };
     FsRunner::new(Arc::clone(job), fs, (0..job.numjobs).map(spec), disks, kind.name())

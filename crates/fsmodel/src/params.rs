@@ -52,7 +52,7 @@ impl Params {
         let memory = memory.unwrap_or(match kind {
             FsKind::Btrfs | FsKind::Xfs => 4 << 30,
             FsKind::Ufs => 1536 << 20,
-            FsKind::Zfs => 640 << 20,
+            FsKind::Zfs => 200 << 20,
         });
         let linux = Params {
             memory,
@@ -75,7 +75,7 @@ impl Params {
             }
             FsKind::Ufs => Params {
                 dirty: 28 << 20,
-                background: 28 << 20,
+                background: 21 << 20,
                 chunk: 1 << 20,
                 block: 16 << 10,
                 op_cost: Nanos(20_000),
@@ -83,10 +83,10 @@ impl Params {
                 ..linux
             },
             FsKind::Zfs => Params {
-                dirty: memory / 8,
+                dirty: (memory / 2).min(256 << 20),
                 block: 128 << 10,
                 queue_depth: 35,
-                op_cost: Nanos(50_000),
+                op_cost: Nanos(1_500_000),
                 byte_rate: 500 << 20,
                 ..linux
             },

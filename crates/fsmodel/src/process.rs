@@ -45,7 +45,7 @@ impl ProcessSpec {
                 align: job.pattern.align.unwrap_or(512),
                 max_size: job.pattern.max_size.unwrap_or(Raidtest::MAX_SIZE),
                 writes: job.pattern.writes.unwrap_or(Fraction::HALF),
-                seed: job.randseed,
+                seed: job.randseed.wrapping_add(seed),
             };
             let (name, requests) = ("raidtest".to_owned(), pattern.generate()?);
             spec.trace = Some(Arc::new(Trace { name, files: Vec::new(), requests }));

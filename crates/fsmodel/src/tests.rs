@@ -45,7 +45,7 @@ fn ufs(direct: bool, size: u64, change: impl FnOnce(&mut Params)) -> Harness {
 fn zfs(disks: usize, size: u64, change: impl FnOnce(&mut Params)) -> Harness {
     let params = params(FsKind::Zfs, change);
     let limits = limits(0);
-    let fs = Zfs::new(params, &vec![&limits; disks], &job(false), &vec![(FILE, size)]);
+    let fs = Zfs::new(params, &vec![&limits; disks], &job(false), &vec![(FILE, size)], 1);
     Harness::new(fs.expect("room for the file"), 1)
 }
 
@@ -103,6 +103,29 @@ fn ufs_buffered_reads_a_block_once_and_defers_writes() {
     let before = harness.text();
     harness.advance(Nanos(31 * SECOND.0));
     insta::assert_snapshot!(format!("{before}after 30 s:\n{}", harness.text()));
+}
+
+#[test]
+fn ufs_writers_wait_at_the_high_water_mark_until_half_is_written() {
+    let mut harness = ufs(false, 1024 * KIB, |params| {
+        params.dirty = 64 * KIB;
+        params.background = 48 * KIB;
+        params.chunk = 16 * KIB;
+        params.op_cost = Nanos(0);
+        params.byte_rate = u64::MAX;
+    });
+    let block = |at: u64| write(at * 32 * KIB, 16 * KIB);
+    (0..5).for_each(|at| harness.run(FILE, block(at)));
+    harness.start(1, FILE, block(8));
+    harness.start(2, FILE, read(0, 512));
+    harness.advance(Nanos(100));
+    let of =
+        |harness: &Harness, process| harness.completed.iter().any(|(id, _)| id.process == process);
+    assert!(of(&harness, 2) && !of(&harness, 1), "it waits without the lock of the file");
+    harness.advance(SECOND);
+    assert!(of(&harness, 1));
+    let written = harness.done.iter().filter(|io| io.op == Op::Write).count();
+    assert_eq!(written, 3, "of 5 blocks: down to the low-water mark");
 }
 
 #[test]

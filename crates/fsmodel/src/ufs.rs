@@ -3,7 +3,8 @@
 //! A vnode's lock is shared by reads and exclusive for writes, in order of arrival. A block that is
 //! partly overwritten is read first. With direct I/O (`O_DIRECT`) nothing is cached, writes are
 //! issued at once and not waited for, and a read waits for the writes of its file; buffered writes
-//! are deferred until there are too many or a commit is due.
+//! are deferred until there are too many or a commit is due. With too many dirty blocks writers wait
+//! before they take a lock, until half of them are written (`bwillwrite`).
 use super::cache::Cache;
 use super::cpu::{Cpu, EventQueue};
 use super::extents::Ranges;
@@ -76,12 +77,16 @@ pub(super) struct Ufs {
     active: BTreeMap<OpId, Active>,
     /// Direct reads that wait for writes of their file, and direct writes that wait for other writes.
     blocked: VecDeque<OpId>,
+    /// Buffered writes that wait for dirty blocks to be written.
+    throttled: VecDeque<Operation>,
     processes: Vec<Cpu>,
     /// Files with dirty blocks, oldest first.
     dirty_files: VecDeque<FileId>,
     dirty: u64,
     /// Dirty bytes to write regardless of the limit.
     expired: u64,
+    /// Write-back has begun, and goes on to the low-water mark.
+    flushing: bool,
     /// Bytes of writes in flight.
     running: u64,
     ios: BTreeMap<u64, Io>,
@@ -108,10 +113,12 @@ impl Ufs {
             cached_bytes: 0,
             active: BTreeMap::new(),
             blocked: VecDeque::new(),
+            throttled: VecDeque::new(),
             processes: vec![Cpu::default(); job.numjobs as usize],
             dirty_files: VecDeque::new(),
             dirty: 0,
             expired: 0,
+            flushing: false,
             running: 0,
             ios: BTreeMap::new(),
             next_id: 0,
@@ -313,7 +320,7 @@ impl Ufs {
                 self.dirty_files.push_back(file);
             }
             self.cache.insert(file, first, beyond);
-            self.write_back(effects);
+            self.write_back(now, effects);
             return self.finish(now, operation);
         }
         if self.running >= self.params.chunk {
@@ -331,9 +338,25 @@ impl Ufs {
         self.files.get_mut(&file).expect("the file exists").writing += count;
     }
 
+    /// Dirty bytes at which write-back stops and throttled writers continue (`lodirtybuffers`).
+    fn low_water(&self) -> u64 {
+        self.params.background.min(self.params.dirty / 2)
+    }
+
     /// Writes dirty blocks while there are too many or they have expired.
-    fn write_back(&mut self, effects: &mut Effects) {
-        while (self.dirty > self.params.background || self.expired > 0)
+    fn write_back(&mut self, now: Nanos, effects: &mut Effects) {
+        self.flushing |= self.dirty > self.params.background || self.dirty >= self.params.dirty;
+        self.send_dirty(effects);
+        if self.dirty <= self.low_water() {
+            self.flushing = false;
+            for operation in std::mem::take(&mut self.throttled) {
+                self.enter(now, operation, effects);
+            }
+        }
+    }
+
+    fn send_dirty(&mut self, effects: &mut Effects) {
+        while (self.flushing && self.dirty > self.low_water() || self.expired > 0)
             && self.running < self.params.chunk
             && !self.stopped
         {
@@ -400,7 +423,12 @@ impl FileSystem for Ufs {
             inode.size = inode.size.max(offset + len);
         }
         debug_assert!(self.params.block.is_multiple_of(self.lba), "blocks are whole LBAs");
-        self.enter(now, Operation { id, file, op }, effects);
+        let operation = Operation { id, file, op };
+        if matches!(op, FileOp::Write { .. }) && !self.direct && self.dirty >= self.params.dirty {
+            self.throttled.push_back(operation);
+            return;
+        }
+        self.enter(now, operation, effects);
     }
 
     fn complete(&mut self, now: Nanos, completion: &Completion, effects: &mut Effects) {
@@ -416,7 +444,7 @@ impl FileSystem for Ufs {
                 self.running -= bytes;
                 self.files.get_mut(&file).expect("the file exists").writing -= 1;
                 self.retry_blocked(now, effects);
-                self.write_back(effects);
+                self.write_back(now, effects);
             }
         }
     }
@@ -427,7 +455,7 @@ impl FileSystem for Ufs {
                 Event::Done(operation) => self.release(now, operation, effects),
                 Event::Commit => {
                     self.expired = self.dirty;
-                    self.write_back(effects);
+                    self.write_back(now, effects);
                     self.event_queue.add(now + self.params.commit, Event::Commit);
                 }
             }

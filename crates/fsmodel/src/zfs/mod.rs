@@ -1,7 +1,7 @@
 //! ZFS as of 2009 (pool version 13, FreeBSD 8): records, copied on write in transaction groups.
 //!
 //! ```text
-//!  read, write --> records --> ARC          what is in memory
+//!  read, write --> records --> ARC          what is in memory                          (arc)
 //!     |  a partial write of a record reads it first
 //!     v
 //!  open transaction group --> syncing        all dirty records, to new places; then metadata, a
@@ -12,16 +12,18 @@
 //!
 //! Invariants: one group is synced at a time, in order; a group writes each of its dirty records
 //! once; the old place of a record is freed only after its group has been committed.
+mod arc;
 mod txg;
 mod vdev;
 
-use super::cache::Cache;
 use super::cpu::{Cpu, EventQueue};
 use super::{BlockIo, Content, Effects, FileId, FileOp, FileSystem, Layout, OpId, Params};
+use arc::{Arc, Kind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use vdev::{AGGREGATION_LIMIT, Command, Priority, VdevQueue, Zio, ZioKind};
 use zonal_blk::{BioFlags, Completion, Limits, Nanos, Op, Sector, Status};
 use zonal_fio::job::Job;
+use zonal_fio::rng::Rng;
 
 /// Bytes allocated on a disk before the next one: `metaslab_aliquot`.
 const ALIQUOT: u64 = 512 << 10;
@@ -38,6 +40,10 @@ const INDIRECT_BYTES: u64 = 8 << 10;
 const METADATA_SHARE: u64 = 4;
 /// Other metadata blocks of a transaction group: dnodes, space maps, the pool's own object set.
 const OTHER_BLOCKS: usize = 16;
+/// Threads that allocate and issue the writes of a pool: `zio_taskq_threads`.
+const ISSUE_THREADS: usize = 8;
+/// Stream of random numbers for their order.
+const ALLOCATION_STREAM: u64 = 0x7a66_7361_6c6c_6f63;
 /// An uberblock.
 const UBERBLOCK: u64 = 1 << 10;
 
@@ -103,9 +109,7 @@ pub(super) struct Zfs {
     shared: BTreeMap<Dva, usize>,
     /// The address of the metadata above them.
     above: Option<Dva>,
-    arc: Cache,
-    /// Cached indirect blocks.
-    metadata: Cache,
+    arc: Arc,
     /// By indirect block being read, the records to read after it.
     waiting: BTreeMap<Record, Vec<Record>>,
     cached_bytes: u64,
@@ -130,6 +134,7 @@ pub(super) struct Zfs {
     next_id: u64,
     /// The disk to allocate on, and the bytes left of its turn.
     rotor: (usize, u64),
+    rng: Rng,
     event_queue: EventQueue<Event>,
     stopped: bool,
 }
@@ -141,6 +146,7 @@ impl Zfs {
         limits: &[&Limits],
         job: &Job,
         layout: &Layout,
+        seed: u64,
     ) -> Result<Self, u64> {
         let disk = |limits: &&Limits| {
             let capacity = limits.capacity.to_bytes().0;
@@ -160,8 +166,11 @@ impl Zfs {
             indirect: BTreeMap::new(),
             shared: BTreeMap::new(),
             above: None,
-            arc: Cache::new(params.memory - params.memory / METADATA_SHARE),
-            metadata: Cache::new(params.memory / METADATA_SHARE),
+            arc: Arc::new(
+                params.memory,
+                params.memory / METADATA_SHARE,
+                [params.block, INDIRECT_SIZE],
+            ),
             waiting: BTreeMap::new(),
             cached_bytes: 0,
             reading: BTreeMap::new(),
@@ -178,27 +187,56 @@ impl Zfs {
             ios: BTreeMap::new(),
             next_id: 0,
             rotor: (0, ALIQUOT),
+            rng: Rng::new(seed, [ALLOCATION_STREAM, 0, 0, 0]),
             event_queue: EventQueue::default(),
             stopped: false,
             params,
         };
         for &(file, size) in layout {
-            for record in 0..size.div_ceil(fs.params.block) {
-                let dva = fs.allocate().ok_or(size)?;
-                fs.dvas.insert((file, record), dva);
-            }
-            // The files have just been written: they are cached as far as they fit.
-            fs.arc.insert(file, 0, size.next_multiple_of(fs.params.block));
-            let last = size.div_ceil(fs.params.block).div_ceil(RECORDS_PER_INDIRECT);
-            let blocks: Vec<Record> = (0..last).map(|number| (file, number)).collect();
-            for blocks in blocks.chunks(fs.indirect_in_a_place()) {
-                let dva = fs.allocate().ok_or(size)?;
-                fs.place_indirect(blocks, dva);
-            }
-            fs.metadata.insert(file, 0, last * INDIRECT_SIZE);
+            fs.lay_out(file, size).ok_or(size)?;
         }
         fs.event_queue.add(fs.params.commit, Event::Timeout);
         Ok(fs)
+    }
+
+    /// Creates a file as if it had just been written. `None` if there is no room for it.
+    fn lay_out(&mut self, file: FileId, size: u64) -> Option<()> {
+        let records = size.div_ceil(self.params.block);
+        for record in self.allocation_order((0..records).collect()) {
+            let dva = self.allocate()?;
+            self.dvas.insert((file, record), dva);
+        }
+        // The files have just been written: they are cached as far as they fit.
+        for record in records.saturating_sub(self.params.memory / self.params.block)..records {
+            self.arc.write(Nanos(0), (Kind::Data, (file, record)));
+        }
+        let last = size.div_ceil(self.params.block).div_ceil(RECORDS_PER_INDIRECT);
+        let blocks: Vec<Record> = (0..last).map(|number| (file, number)).collect();
+        for blocks in blocks.chunks(self.indirect_in_a_place()) {
+            let dva = self.allocate()?;
+            self.place_indirect(blocks, dva);
+        }
+        for number in 0..last {
+            self.arc.write(Nanos(0), (Kind::Metadata, (file, number)));
+        }
+        Some(())
+    }
+
+    /// The order in which records of a transaction group that are written in this order get their
+    /// places: each of several threads takes one at a time, and allocates when it comes to that.
+    fn allocation_order<T>(&mut self, records: Vec<T>) -> Vec<T> {
+        let mut ordered = Vec::with_capacity(records.len());
+        let mut threads = Vec::with_capacity(ISSUE_THREADS);
+        let mut next = records.into_iter();
+        threads.extend(next.by_ref().take(ISSUE_THREADS));
+        while !threads.is_empty() {
+            let one = usize::try_from(self.rng.below(threads.len() as u64)).expect("a few threads");
+            ordered.push(match next.next() {
+                Some(record) => std::mem::replace(&mut threads[one], record),
+                None => threads.swap_remove(one),
+            });
+        }
+        ordered
     }
 
     /// Allocates a record: the disks take turns, each continues after its last record and reuses freed
@@ -253,10 +291,9 @@ impl Zfs {
     /// Reads a record, after its indirect block if that is not cached.
     fn read_record(&mut self, now: Nanos, (file, record): Record) {
         let number = record / RECORDS_PER_INDIRECT;
-        let (start, end) = (number * INDIRECT_SIZE, (number + 1) * INDIRECT_SIZE);
         let known = self.indirect.get(&(file, number)).copied();
         if let Some(Dva { disk, at }) = known
-            && !self.metadata.missing(file, start, end).is_empty()
+            && !self.arc.hit(now, (Kind::Metadata, (file, number)))
         {
             let records = self.waiting.entry((file, number)).or_default();
             records.push((file, record));
@@ -286,15 +323,13 @@ impl Zfs {
 
     /// Starts to read the records that an operation needs; returns how many it waits for.
     fn fetch(&mut self, now: Nanos, id: OpId, file: FileId, records: &[u64]) -> u32 {
-        let block = self.params.block;
         let mut left = 0;
         for &record in records {
             let key = (file, record);
             if self.open.contains(&key) || self.syncing.contains(&key) {
                 continue;
             }
-            let (start, end) = (record * block, (record + 1) * block);
-            if !self.reading.contains_key(&key) && self.arc.missing(file, start, end).is_empty() {
+            if !self.reading.contains_key(&key) && self.arc.hit(now, (Kind::Data, key)) {
                 continue;
             }
             if !self.dvas.contains_key(&key) {
@@ -322,8 +357,7 @@ impl Zfs {
                 }
                 for record in self.records(offset, len) {
                     self.open.insert((file, record));
-                    let start = record * self.params.block;
-                    self.arc.insert(file, start, start + self.params.block);
+                    self.arc.write(now, (Kind::Data, (file, record)));
                 }
                 if self.is_throttled() {
                     self.begin_sync(now, effects);
@@ -377,8 +411,7 @@ impl Zfs {
         let (file, record) = match zio.what {
             ZioKind::Record(file, record) => (file, record),
             ZioKind::Indirect(file, number) => {
-                let start = number * INDIRECT_SIZE;
-                self.metadata.insert(file, start, start + INDIRECT_SIZE);
+                self.arc.insert(now, (Kind::Metadata, (file, number)));
                 for record in self.waiting.remove(&(file, number)).unwrap_or_default() {
                     self.read_known(now, record);
                 }
@@ -393,8 +426,7 @@ impl Zfs {
             self.sync_left -= 1;
             return;
         }
-        let start = record * self.params.block;
-        self.arc.insert(file, start, start + self.params.block);
+        self.arc.insert(now, (Kind::Data, (file, record)));
         for id in self.reading.remove(&(file, record)).unwrap_or_default() {
             let operation = self.operations.get_mut(&id).expect("the operation is in progress");
             operation.left -= 1;

@@ -1,8 +1,9 @@
 //! Syncing a transaction group: data, metadata, flush and uberblocks, one after another.
+use super::arc::Kind;
 use super::vdev::{Priority, Zio, ZioKind};
 use super::{
-    Dva, Effects, INDIRECT_BYTES, INDIRECT_SIZE, Io, LABELS, OTHER_BLOCKS, RECORDS_PER_INDIRECT,
-    Record, Sync, UBERBLOCK, Zfs, io,
+    Dva, Effects, INDIRECT_BYTES, Io, LABELS, OTHER_BLOCKS, RECORDS_PER_INDIRECT, Record, Sync,
+    UBERBLOCK, Zfs, io,
 };
 use crate::{BlockIo, Content};
 use std::collections::BTreeSet;
@@ -22,7 +23,7 @@ impl Zfs {
         self.syncing = std::mem::take(&mut self.open);
         self.sync = Sync::Data;
         let records: Vec<Record> = self.syncing.iter().copied().collect();
-        for (file, record) in records {
+        for (file, record) in self.allocation_order(records) {
             let Some(dva) = self.allocate() else {
                 effects.failed = Some(Status::NoSpace);
                 break;
@@ -99,8 +100,7 @@ impl Zfs {
         let indirect: BTreeSet<Record> = self.syncing.iter().map(block).collect();
         let indirect: Vec<Record> = indirect.into_iter().collect();
         for &(file, number) in &indirect {
-            let start = number * INDIRECT_SIZE;
-            self.metadata.insert(file, start, start + INDIRECT_SIZE);
+            self.arc.write(now, (Kind::Metadata, (file, number)));
         }
         let bytes = |blocks: usize| {
             let bytes = blocks as u64 * INDIRECT_BYTES;

@@ -57,7 +57,7 @@ impl Run {
         check_regions(&phases, &devices)?;
         check_data(&phases, &devices)?;
         phases.iter().try_for_each(|phase| check_buffers(phase, &devices))?;
-        traces::fit(&mut phases, &devices)?;
+        traces::fit(&mut phases, &devices, options.seed)?;
         Ok(Run {
             phases,
             devices,

@@ -118,7 +118,8 @@ fn device_of(trace: &Trace, devices: &BTreeMap<&str, &str>) -> Result<String, Tr
 }
 
 /// Generates the patterns that depend on devices, and checks that all requests fit their devices.
-pub fn fit(phases: &mut [Vec<Task>], devices: &Devices) -> Result<()> {
+/// `seed` is added to those of the jobs.
+pub fn fit(phases: &mut [Vec<Task>], devices: &Devices, seed: u64) -> Result<()> {
     for phase in phases {
         let mut raidtests: BTreeMap<u32, Arc<Trace>> = BTreeMap::new();
         for task in phase {
@@ -133,7 +134,7 @@ pub fn fit(phases: &mut [Vec<Task>], devices: &Devices) -> Result<()> {
             if made == Some(PatternProgram::Raidtest) {
                 let trace = match raidtests.get(&task.index) {
                     Some(trace) => Arc::clone(trace),
-                    None => Arc::new(raidtest(&task.job, limits)?),
+                    None => Arc::new(raidtest(&task.job, limits, seed)?),
                 };
                 raidtests.insert(task.index, Arc::clone(&trace));
                 task.trace_slice = Some(TraceSlice::new(trace, task.clone, task.job.numjobs));
@@ -149,7 +150,7 @@ pub fn fit(phases: &mut [Vec<Task>], devices: &Devices) -> Result<()> {
     Ok(())
 }
 
-fn raidtest(job: &Job, limits: &Limits) -> Result<Trace> {
+fn raidtest(job: &Job, limits: &Limits, seed: u64) -> Result<Trace> {
     let (region, options) = (Region::new(job, 0, limits)?, &job.pattern);
     let pattern = Raidtest {
         start: region.start,
@@ -158,7 +159,7 @@ fn raidtest(job: &Job, limits: &Limits) -> Result<Trace> {
         align: options.align.unwrap_or(u64::from(limits.lba_size)),
         max_size: options.max_size.unwrap_or(Raidtest::MAX_SIZE),
         writes: options.writes.unwrap_or(Fraction::HALF),
-        seed: job.randseed,
+        seed: job.randseed.wrapping_add(seed),
     };
     let in_job = || format!("job {}: pattern=raidtest", job.name);
     let requests = pattern.generate().with_context(in_job)?;

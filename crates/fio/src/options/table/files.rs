@@ -43,13 +43,13 @@ options! {
     "fs_warm_runs": number(0, ANY_U32, |draft, n| draft.job.fs.warm_runs = to_u32(n)),
         "0", "Unmeasured runs of all I/O before the measured one.";
     "fs_memory": ValueKind::Size(|draft, bytes| draft.job.fs.memory = Some(bytes)),
-        "btrfs, xfs 4g, ufs 1536m, zfs 640m",
+        "btrfs, xfs 4g, ufs 1536m, zfs 200m",
         "Memory for file data: page cache, buffer cache, ARC.";
     "fs_dirty": ValueKind::Size(|draft, bytes| draft.job.fs.dirty = Some(bytes)),
-        "btrfs, xfs 20% of fs_memory, zfs an eighth",
+        "btrfs, xfs 20% of fs_memory, ufs 28m, zfs half, at most 256m",
         "Dirty and in-flight bytes at which writers are throttled.";
     "fs_dirty_background": ValueKind::Size(|draft, bytes| draft.job.fs.background = Some(bytes)),
-        "btrfs, xfs 10% of fs_memory, ufs 28m", "Dirty bytes at which write-back starts.";
+        "btrfs, xfs 10% of fs_memory, ufs 21m", "Dirty bytes at which write-back starts.";
     "fs_chunk": ValueKind::Size(|draft, bytes| draft.job.fs.chunk = Some(bytes.max(1))),
         "btrfs, xfs 120m, ufs 1m",
         "Bytes to write back of a file before the next one's turn; for ufs, limit of bytes in \
@@ -63,7 +63,7 @@ options! {
     "fs_commit": ValueKind::Seconds(|draft, time| draft.job.fs.commit = Some(time)),
         "30s", "Interval of metadata commits, which also write back dirty data.";
     "fs_op_cost": number(0, MAX_COST, |draft, n| draft.job.fs.op_cost = Some(Nanos(n))),
-        "xfs 2000, btrfs 8390, ufs 20000, zfs 50000",
+        "xfs 2000, btrfs 8390, ufs 20000, zfs 1500000",
         "CPU time of a file operation of any length, in nanoseconds.";
     "fs_byte_rate": ValueKind::Size(|draft, bytes| draft.job.fs.byte_rate = Some(bytes.max(1))),
         "xfs 4g, btrfs 8g, ufs 1g, zfs 500m",
