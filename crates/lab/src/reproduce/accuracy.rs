@@ -1,9 +1,9 @@
-//! How accurate a table is, and how accurate interpolation between published figures would be.
+//! How accurate a table is, and how accurate a prediction without any model would be.
 //!
 //! Invariant: which cells count depends on the published figures alone, never on the measured ones.
 use super::measured::MeasuredTable;
-use super::table::{Comparability, Layout};
-use crate::experiment::{Unit, median};
+use super::table::{Comparability, FigureUse, Layout};
+use crate::experiment::{Unit, median, sorted};
 
 /// Percent below the fastest bandwidth of a table from which on a bandwidth is not simply the media
 /// rate.
@@ -16,46 +16,95 @@ pub struct Errors {
     pub count: usize,
     /// The median error.
     pub median: f64,
+    /// The error that nine of ten cells do not exceed.
+    pub p90: f64,
     /// The largest error.
     pub largest: f64,
-    /// The cell with the largest error.
+    /// The index of the cell with the largest error.
     pub worst: usize,
 }
 
-/// The accuracy of a table.
+/// Errors of the measured figures, and of the naive baseline over the same cells.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared {
+    /// Of the measured figures.
+    pub own: Errors,
+    /// Of [`naive`], over those of the cells that it has a figure for.
+    pub naive: Option<Errors>,
+}
+
+/// The accuracy of a table. In tables of models, cells whose figures were used for a model are no
+/// predictions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accuracy {
-    /// Over all known figures.
-    pub given: Option<Errors>,
-    /// Without figures near the media rate; for models of drives.
-    pub nontrivial: Option<Errors>,
+    /// Over the known figures that are predictions.
+    pub predicted: Option<Compared>,
+    /// The same without figures near the media rate; for models of drives.
+    pub nontrivial: Option<Compared>,
+    /// Over the figures that a parameter was adjusted to.
+    pub calibrated: Option<Errors>,
+    /// The cells that a parameter was computed from.
+    pub identities: Vec<usize>,
     /// The number of withheld figures.
     pub withheld: usize,
-    /// Errors of interpolation and of the measured figures, over the cells that have known
-    /// neighbours.
-    pub interpolation: Option<(Errors, Errors)>,
+}
+
+/// A known figure: its cell, the error of the measured figure and that of the naive baseline.
+#[derive(Clone, Copy, Debug)]
+pub struct CellError {
+    cell: usize,
+    own: f64,
+    naive: Option<f64>,
+    nontrivial: bool,
+}
+
+/// The errors of the cells of a table whose figures are known and were used for what `figure_use`
+/// says.
+pub fn cell_errors(measured: &MeasuredTable, figure_use: FigureUse) -> Vec<CellError> {
+    let error = |cell: usize| {
+        let value = measured.value(cell)?;
+        let is_one = measured.table.cells[cell].figure_use == figure_use;
+        is_one.then(|| CellError {
+            cell,
+            own: measured.error(cell).unwrap_or(f64::NAN),
+            naive: naive(measured, cell).map(|naive| (naive / value - 1.0) * 100.0),
+            nontrivial: is_nontrivial(measured, cell),
+        })
+    };
+    (0..measured.table.cells.len()).filter_map(error).collect()
+}
+
+impl Compared {
+    /// Over cells, perhaps of several tables; `None` if there are none.
+    pub fn over(errors: &[CellError]) -> Option<Self> {
+        let own = Errors::over(errors.iter().map(|error| (error.cell, error.own)))?;
+        let naive = errors.iter().filter_map(|error| Some((error.cell, error.naive?)));
+        Some(Compared { own, naive: Errors::over(naive) })
+    }
+
+    /// The same over the cells whose figures the media rate does not explain.
+    pub fn over_nontrivial(errors: &[CellError]) -> Option<Self> {
+        let errors: Vec<CellError> =
+            errors.iter().filter(|error| error.nontrivial).copied().collect();
+        Compared::over(&errors)
+    }
 }
 
 impl Accuracy {
     /// Compares a table with its published figures.
     pub fn of(measured: &MeasuredTable) -> Self {
-        let cells = 0..measured.table.cells.len();
-        let own_error = |cell: usize| Some((cell, measured.error(cell)?));
-        let nontrivial = |&cell: &usize| is_nontrivial(measured, cell);
+        let predicted = cell_errors(measured, FigureUse::Prediction);
+        let calibrated = cell_errors(measured, FigureUse::Calibration);
         let is_model = measured.table.comparability == Comparability::Figures;
-        let interpolated = |cell: usize| {
-            let value = measured.value(cell)?;
-            Some((cell, (interpolate(measured, cell)? / value - 1.0) * 100.0))
-        };
-        let same = |&cell: &usize| interpolated(cell).is_some();
-        let both = Errors::over(cells.clone().filter_map(interpolated))
-            .zip(Errors::over(cells.clone().filter(same).filter_map(own_error)));
         Accuracy {
-            given: Errors::over(cells.clone().filter_map(own_error)),
-            nontrivial: Errors::over(cells.filter(nontrivial).filter_map(own_error))
-                .filter(|_| is_model),
+            nontrivial: Compared::over_nontrivial(&predicted).filter(|_| is_model),
+            predicted: Compared::over(&predicted),
+            calibrated: Errors::over(calibrated.iter().map(|error| (error.cell, error.own))),
+            identities: cell_errors(measured, FigureUse::Identity)
+                .iter()
+                .map(|error| error.cell)
+                .collect(),
             withheld: measured.figures.iter().filter(|figure| figure.value().is_none()).count(),
-            interpolation: both,
         }
     }
 }
@@ -65,16 +114,19 @@ impl Errors {
     fn over(errors: impl Iterator<Item = (usize, f64)>) -> Option<Self> {
         let errors: Vec<(usize, f64)> = errors.map(|(cell, error)| (cell, error.abs())).collect();
         let &(worst, largest) = errors.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
-        let median = median(errors.iter().map(|&(_, error)| error));
-        Some(Errors { count: errors.len(), median, largest, worst })
+        let in_order = sorted(errors.iter().map(|&(_, error)| error));
+        let median = median(in_order.iter().copied());
+        let p90 = in_order[(in_order.len() * 9).div_ceil(10) - 1];
+        Some(Errors { count: errors.len(), median, p90, largest, worst })
     }
 
     /// One line for people.
     pub fn describe(&self, measured: &MeasuredTable) -> String {
-        let Self { count, median, largest, worst } = self;
+        let Self { count, median, p90, largest, worst } = self;
         let cells = if *count == 1 { "cell" } else { "cells" };
         format!(
-            "{count} {cells}, median {median:.1}%, largest {largest:.1}% ({})",
+            "{count} {cells}, median {median:.1}%, 90th percentile {p90:.1}%, largest {largest:.1}% \
+             ({})",
             measured.table.name_of(*worst)
         )
     }
@@ -107,4 +159,21 @@ pub fn interpolate(measured: &MeasuredTable, cell: usize) -> Option<f64> {
     let (right, after) = (own + 1..columns.len()).find_map(value)?;
     let share = (own - left) as f64 / (right - left) as f64;
     Some(before + (after - before) * share)
+}
+
+/// What somebody without a model would predict for a cell from the other known figures: on a curve,
+/// interpolation; else the figure of the same column in the nearest row that has one.
+pub fn naive(measured: &MeasuredTable, cell: usize) -> Option<f64> {
+    let table = &measured.table;
+    let nearest_row = || {
+        let rows = table.headings(|cell| &cell.row);
+        let own = rows.iter().position(|row| *row == table.cells[cell].row)?;
+        let value = |at: usize| {
+            let other = table.at(rows[at], &table.cells[cell].column)?;
+            Some((own.abs_diff(at), measured.value(other)?))
+        };
+        let others = (0..rows.len()).filter(|&at| at != own).filter_map(value);
+        others.min_by_key(|&(distance, _)| distance).map(|(_, value)| value)
+    };
+    interpolate(measured, cell).or_else(nearest_row)
 }

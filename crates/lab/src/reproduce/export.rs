@@ -1,5 +1,5 @@
 //! Measured tables as CSV and as JSON.
-use super::accuracy::{Accuracy, Errors, interpolate};
+use super::accuracy::{Accuracy, Compared, Errors, interpolate, naive};
 use super::measured::{MeasuredTable, PERCENTILES};
 use super::published::{COLUMNS, Figure};
 use super::table::Comparability;
@@ -9,13 +9,13 @@ use serde_json::{Map, Value, json};
 /// The first line of the CSV.
 pub fn csv_header() -> String {
     let mut header = COLUMNS.to_vec();
-    header.extend(["zonal", "error"]);
+    header.extend(["zonal", "error", "use"]);
     csv_line(&header)
 }
 
 /// A line of CSV for each published figure: its own columns, then `zonal`, the measured value in
-/// the same unit, and `error`, by how many percent that differs; empty if the published figure is
-/// withheld.
+/// the same unit, `error`, by how many percent that differs, empty if the published figure is
+/// withheld, and `use`, what the published figure was used for.
 pub fn csv_lines(measured: &MeasuredTable) -> String {
     let line = |figure: &Figure| {
         let cell = measured.table.cell_of(figure);
@@ -23,7 +23,8 @@ pub fn csv_lines(measured: &MeasuredTable) -> String {
         let error = cell.and_then(|at| measured.error(at));
         let error = error.map_or(String::new(), |error| format!("{error:.1}"));
         let mut fields: Vec<&str> = figure.fields.iter().map(String::as_str).collect();
-        fields.extend([value.as_str(), &error]);
+        let figure_use = cell.map_or("", |at| measured.table.cells[at].figure_use.name());
+        fields.extend([value.as_str(), &error, figure_use]);
         csv_line(&fields)
     };
     measured.figures.iter().map(line).collect()
@@ -49,8 +50,12 @@ pub fn json(tables: &[MeasuredTable]) -> String {
 fn table(measured: &MeasuredTable) -> Value {
     let settings = &measured.settings;
     let accuracy = Accuracy::of(measured);
-    let errors =
-        |errors: &Option<Errors>| errors.as_ref().map(|errors| self::errors(measured, errors));
+    let errors = |errors: &Errors| self::errors(measured, errors);
+    let compared = |both: Option<&Compared>| {
+        both.map(|Compared { own, naive }| {
+            json!({ "zonal": errors(own), "naive": naive.as_ref().map(errors) })
+        })
+    };
     let round = settings.round();
     json!({
         "table": measured.table.name,
@@ -66,12 +71,13 @@ fn table(measured: &MeasuredTable) -> Value {
         "measured_s": round.map(|length| length.measured),
         "io_cost": settings.costs_argument(),
         "cells": (0..measured.table.cells.len()).map(|at| cell(measured, at)).collect::<Vec<_>>(),
+        "free_parameters": measured.table.parameters.names,
+        "inert_parameters": measured.table.parameters.inert,
         "error": {
-            "given": errors(&accuracy.given),
-            "nontrivial": errors(&accuracy.nontrivial),
-            "interpolated": errors(&accuracy.interpolation.as_ref().map(|both| both.0.clone())),
-            "zonal_where_interpolated":
-                errors(&accuracy.interpolation.as_ref().map(|both| both.1.clone())),
+            "predicted": compared(accuracy.predicted.as_ref()),
+            "nontrivial": compared(accuracy.nontrivial.as_ref()),
+            "calibrated": accuracy.calibrated.as_ref().map(errors),
+            "identities": accuracy.identities.len(),
             "withheld": accuracy.withheld,
         },
     })
@@ -98,6 +104,8 @@ fn cell(measured: &MeasuredTable, at: usize) -> Value {
     object.insert("error".to_owned(), json!(measured.error(at)));
     object.insert("spread".to_owned(), json!(rounds.spread()));
     object.insert("interpolated".to_owned(), json!(interpolate(measured, at)));
+    object.insert("naive".to_owned(), json!(naive(measured, at)));
+    object.insert("use".to_owned(), json!(cell.figure_use.name()));
     let figures: Vec<f64> = rounds.0.iter().map(|sample| sample.figure).collect();
     object.insert("rounds".to_owned(), json!(figures));
     let latencies = PERCENTILES.iter().enumerate();
@@ -110,6 +118,7 @@ fn errors(measured: &MeasuredTable, errors: &Errors) -> Value {
     json!({
         "cells": errors.count,
         "median": errors.median,
+        "p90": errors.p90,
         "largest": errors.largest,
         "largest_at": measured.table.name_of(errors.worst),
     })

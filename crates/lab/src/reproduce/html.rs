@@ -1,10 +1,11 @@
 //! Measured tables as one self-contained HTML page: tables, notes, plots.
-use super::accuracy::{Accuracy, Errors, interpolate};
+use super::accuracy::interpolate;
 use super::measured::{MeasuredTable, PERCENTILES};
 use super::plot;
-use super::published::Figure;
 use super::table::{Comparability, Layout};
-use super::text::{notes, number, percent};
+use super::text::{
+    notes, number, overview_headings, overview_row, overview_total, percent, published,
+};
 use crate::page::{self, escaped, table};
 use anyhow::Result;
 use std::fmt::Write;
@@ -24,33 +25,8 @@ pub fn page(tables: &[MeasuredTable]) -> Result<String> {
 
 /// The errors of all tables.
 fn overview(out: &mut String, tables: &[MeasuredTable]) {
-    let headings = [
-        "table",
-        "figures",
-        "withheld",
-        "median error",
-        "largest",
-        "non-trivial",
-        "median",
-        "largest",
-    ];
-    let rows = tables.iter().map(|measured| {
-        let accuracy = Accuracy::of(measured);
-        let [given, median, largest] = errors(accuracy.given.as_ref());
-        let [nontrivial, its_median, its_largest] = errors(accuracy.nontrivial.as_ref());
-        let withheld = accuracy.withheld.to_string();
-        let name = measured.table.name.to_owned();
-        vec![name, given, withheld, median, largest, nontrivial, its_median, its_largest]
-    });
-    table(out, &headings.map(str::to_owned), 1, rows);
-}
-
-/// Number of cells, median and largest error as text.
-fn errors(errors: Option<&Errors>) -> [String; 3] {
-    errors.map_or_else(Default::default, |errors| {
-        let Errors { count, median, largest, .. } = errors;
-        [count.to_string(), format!("{median:.1}%"), format!("{largest:.1}%")]
-    })
+    let rows = tables.iter().map(overview_row).chain(overview_total(tables));
+    table(out, &overview_headings().map(str::to_owned), 1, rows);
 }
 
 /// A table with its notes and plots.
@@ -89,7 +65,7 @@ fn figures(out: &mut String, measured: &MeasuredTable) {
     let rows = own.cells.iter().enumerate().map(|(at, cell)| {
         let rounds = &measured.results.0[at];
         let mut row = vec![cell.row.clone(), cell.column.clone()];
-        row.push(measured.published(at).map_or("", Figure::text).to_owned());
+        row.push(published(measured, at));
         row.extend(measured.published_percents(at));
         row.extend([number(rounds.median()), cell.unit.name().to_owned()]);
         row.extend(measured.measured_percents(at));

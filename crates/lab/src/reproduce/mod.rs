@@ -22,7 +22,7 @@ mod table;
 mod tables;
 mod text;
 
-pub use accuracy::{Accuracy, Errors, interpolate};
+pub use accuracy::{Accuracy, CellError, Compared, Errors, interpolate, naive};
 pub use export::{csv_header, csv_lines, json};
 pub use html::page as html_page;
 pub use measure::Bench;
@@ -30,7 +30,10 @@ pub use measured::{MeasuredTable, PERCENTILES, Results, Rounds, Sample};
 pub use plot::{Plot, plots};
 pub use published::{Figure, Key};
 pub use settings::{ANY_MACHINE, MeasureSettings};
-pub use table::{Base, Cell, Comparability, Comparison, Layout, PercentKind, Setup, Table};
+pub use table::{
+    Base, Cell, Comparability, Comparison, FigureUse, FreeParameters, Layout, PercentKind, Setup,
+    Table,
+};
 pub use tables::all as tables;
 pub use text::{overview, table as text};
 

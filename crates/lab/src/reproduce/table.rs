@@ -24,6 +24,8 @@ pub struct Table {
     pub cells: Vec<Cell>,
     /// Cells of rotating disks whose head is plotted while it crosses a zone border.
     pub crossings: Vec<usize>,
+    /// The parameters of the models that were adjusted to published figures.
+    pub parameters: FreeParameters,
     /// Remarks that are computed from the results.
     pub remarks: fn(&MeasuredTable) -> Vec<String>,
 }
@@ -35,6 +37,49 @@ pub enum Comparability {
     Ratios,
     /// Each figure: the device is a model of the published one.
     Figures,
+}
+
+/// What a published figure was used for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FigureUse {
+    /// Nothing: the measured figure is a prediction.
+    #[default]
+    Prediction,
+    /// A parameter was adjusted to it.
+    Calibration,
+    /// A parameter was computed from it, so that the measured figure cannot differ.
+    Identity,
+}
+
+impl FigureUse {
+    /// As JSON and CSV name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            FigureUse::Prediction => "prediction",
+            FigureUse::Calibration => "calibration",
+            FigureUse::Identity => "identity",
+        }
+    }
+
+    /// What is printed behind a published figure.
+    pub fn mark(self) -> &'static str {
+        match self {
+            FigureUse::Prediction => "",
+            FigureUse::Calibration => " c",
+            FigureUse::Identity => " i",
+        }
+    }
+}
+
+/// The parameters of a table's models that were adjusted to published figures, of this table or of
+/// others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FreeParameters {
+    /// Their names.
+    pub names: &'static [&'static str],
+    /// Those that no cell of the table depends on: ten per cent more or less change no figure by
+    /// more than one per cent.
+    pub inert: &'static [&'static str],
 }
 
 /// How a table is printed.
@@ -77,6 +122,8 @@ pub struct Cell {
     pub column: String,
     /// The published figure; `None` for a cell that only serves as a base of others.
     pub published: Option<Key>,
+    /// What that was used for.
+    pub figure_use: FigureUse,
     /// The unit of its figure.
     pub unit: Unit,
     /// How it is measured.
@@ -92,6 +139,7 @@ impl Cell {
             row: row.to_owned(),
             column: column.to_owned(),
             published: Some(key),
+            figure_use: FigureUse::Prediction,
             unit,
             setup,
             bases: Vec::new(),
@@ -162,8 +210,21 @@ impl Table {
             comparisons: &[],
             cells,
             crossings: Vec::new(),
+            parameters: FreeParameters::default(),
             remarks: |_| Vec::new(),
         }
+    }
+
+    /// The same with the use of the published figures of some cells, by row and column.
+    ///
+    /// # Panics
+    /// There is no such cell.
+    pub fn with_use(mut self, figure_use: FigureUse, cells: &[(&str, &str)]) -> Self {
+        for (row, column) in cells {
+            let cell = self.at(row, column).expect("the table has the cell");
+            self.cells[cell].figure_use = figure_use;
+        }
+        self
     }
 
     /// The published figures of the table.

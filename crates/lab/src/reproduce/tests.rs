@@ -73,6 +73,7 @@ fn small(layout: Layout, comparability: Comparability, columns: &[&str]) -> Tabl
             scheduler: "none",
             workload: workload.to_owned(),
         }),
+        figure_use: FigureUse::Prediction,
         unit: Unit::MegabytesPerSecond,
         setup: Setup { scheduler: "none", zone_write: None, jobs: Vec::new() },
         bases: vec![base.map(|cell| Base { cell, times: 1.0 })],
@@ -88,6 +89,7 @@ fn small(layout: Layout, comparability: Comparability, columns: &[&str]) -> Tabl
         comparisons: &[Comparison { heading: "against old", kind: PercentKind::Change }],
         cells: old.chain(new).collect(),
         crossings: Vec::new(),
+        parameters: FreeParameters::default(),
         remarks: |measured| vec![format!("The first is {}.", measured.results.figure(0))],
     }
 }
@@ -142,7 +144,8 @@ The published figures are a kernel's, on another machine: the percentages are wh
 is the median of what it was in each round. Spread: between the slowest and the fastest round, in
 percent of the median.
 withheld: a published figure that is kept back; ours is a prediction.
-Absolute error, which is that of another machine: 3 cells, median 60.4%, largest 100.0% (old read).
+Absolute error, which is that of another machine: 3 cells, median 60.4%, 90th percentile 100.0%,
+largest 100.0% (old read).
 The first is 200.
 ";
     assert_eq!(text(&grid(Comparability::Ratios)), expected);
@@ -163,7 +166,11 @@ fn grid_of_a_model_has_errors_behind_figures_that_are_not_withheld() {
             "     spread        1.3%               5.0%",
         ]
     );
-    assert!(text.contains("Absolute error: 3 cells, median 60.4%, largest 100.0% (old read)."));
+    assert!(
+        text.contains(
+            "Predicted: 3 cells, median 60.4%, 90th percentile 100.0%, largest 100.0% (old"
+        )
+    );
 }
 
 #[test]
@@ -207,12 +214,13 @@ fn curves_are_lists_with_errors_and_interpolated_figures() {
              between the",
             "slowest and the fastest seed, in percent of the median.",
             "withheld: a published figure that is kept back; ours is a prediction.",
-            "Absolute error: 5 cells, median 2.0%, largest 10.0% (old, depth 8).",
-            "Of those that are more than 5% below the fastest published bandwidth, or no bandwidth: 1 \
-             cell,",
-            "median 10.0%, largest 10.0% (old, depth 8).",
-            "Interpolated between published figures: 1 cell, median 16.7%, largest 16.7% (old, depth 2).",
-            "Zonal on the same: 1 cell, median 6.2%, largest 6.2% (old, depth 2).",
+            "Predicted: 5 cells, median 2.0%, 90th percentile 10.0%, largest 10.0% (old, depth 8).",
+            "Naive, from the neighbouring known row or by interpolation: 5 cells, median 16.7%, 90th percentile",
+            "145.0%, largest 145.0% (old, depth 8).",
+            "Of those that are more than 5% below the fastest published bandwidth, or no bandwidth: 1 cell,",
+            "median 10.0%, 90th percentile 10.0%, largest 10.0% (old, depth 8).",
+            "Naive, from the neighbouring known row or by interpolation: 1 cell, median 145.0%, 90th percentile",
+            "145.0%, largest 145.0% (old, depth 8).",
             "The first is 101.",
         ]
     );
@@ -223,35 +231,85 @@ fn withheld_figures_are_counted_and_have_no_error() {
     let measured = curves();
     let accuracy = Accuracy::of(&measured);
     assert_eq!(accuracy.withheld, 3);
-    assert_eq!(accuracy.given.as_ref().map(|errors| errors.count), Some(5));
+    assert_eq!(accuracy.predicted.as_ref().map(|both| both.own.count), Some(5));
     assert_eq!((measured.error(2), measured.value(2)), (None, None));
     assert_eq!(interpolate(&measured, 0), None, "nothing to the left of it");
     let nothing = small(Layout::Grid, Comparability::Figures, &["read"]);
     let nothing = super::tests::measured(nothing, &["withheld", "withheld"], &[1.5, 2.5]);
     let accuracy = Accuracy::of(&nothing);
-    assert_eq!((accuracy.given, accuracy.nontrivial, accuracy.withheld), (None, None, 2));
+    assert_eq!((accuracy.predicted, accuracy.nontrivial, accuracy.withheld), (None, None, 2));
+}
+
+#[test]
+fn figures_used_for_a_model_are_marked_and_are_no_predictions() {
+    let mut used = curves();
+    used.table = used.table.with_use(FigureUse::Calibration, &[("old", "8")]);
+    used.table = used.table.with_use(FigureUse::Identity, &[("old", "2")]);
+    used.table.parameters = FreeParameters { names: &["a", "b"], inert: &["b"] };
+    let accuracy = Accuracy::of(&used);
+    let predicted = accuracy.predicted.expect("three are left");
+    assert_eq!((predicted.own.count, predicted.own.largest.round()), (3, 2.0));
+    assert_eq!(accuracy.calibrated.map(|errors| errors.largest.round()), Some(10.0));
+    assert_eq!((accuracy.identities, accuracy.nontrivial), (vec![1], None));
+    let text = text(&used);
+    for expected in [
+        "         8       40 c  44.00  +10.0%",
+        "         2       96 i  90.00   -6.2%",
+        "Used to calibrate the model (c), no predictions: 1 cell, median 10.0%",
+        "A parameter was computed from these (i), which say nothing: old, depth 2.",
+        "Free parameters: 2 (a, b). Ten per cent more or less of b change no figure here by one per cent.",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert!(csv_lines(&used).contains(",40,x,44.00,10.0,calibration\n"));
+}
+
+#[test]
+fn naive_figure_is_interpolated_or_that_of_the_neighbouring_row() {
+    let curves = curves();
+    assert_eq!(naive(&curves, 1), interpolate(&curves, 1));
+    assert_eq!(naive(&curves, 0), Some(100.0), "of the other row");
+    let grid = grid(Comparability::Figures);
+    assert_eq!((naive(&grid, 0), naive(&grid, 3)), (Some(110.0), Some(50.5)));
+    assert_eq!(naive(&grid, 1), None, "the other row's is withheld");
+}
+
+#[test]
+fn a_table_without_spread_says_that_nothing_is_random() {
+    let zero = "nothing in these cells is random";
+    let mut same = curves();
+    assert!(!text(&same).contains(zero));
+    for rounds in &mut same.results.0 {
+        rounds.0 = vec![rounds.0[1]; 3];
+    }
+    assert!(text(&same).contains(zero));
 }
 
 #[test]
 fn overview_has_a_line_for_each_table() {
-    let expected = "\
-table  figures  withheld  median error  largest  non-trivial
-small        3         1         60.4%   100.0%
-small        5         3          2.0%    10.0%   10.0% of 1
-
-Errors of tables on null devices are those of another machine.
-";
-    assert_eq!(overview(&[grid(Comparability::Ratios), curves()]), expected);
+    let overview = overview(&[grid(Comparability::Ratios), curves(), curves()]);
+    let lines: Vec<&str> = overview.lines().take(5).collect();
+    assert_eq!(
+        lines,
+        [
+            "table       predicted          error          naive  non-trivial         error           naive  calibrated  identities  withheld",
+            "small               3  60.4%, 100.0%    9.5%, 10.0%                                                      0           0         1",
+            "small               5    2.0%, 10.0%  16.7%, 145.0%            1  10.0%, 10.0%  145.0%, 145.0%           0           0         3",
+            "small               5    2.0%, 10.0%  16.7%, 145.0%            1  10.0%, 10.0%  145.0%, 145.0%           0           0         3",
+            "all models         10    2.0%, 10.0%  16.7%, 145.0%            2  10.0%, 10.0%  145.0%, 145.0%",
+        ]
+    );
+    assert!(overview.ends_with("Errors of tables on null devices are those of another machine.\n"));
 }
 
 #[test]
 fn csv_has_the_published_columns_and_the_measured_figures() {
     let expected = "\
-table,device,config,scheduler,workload,metric,unit,value,source,zonal,error
-small,\"a, disk\",old,none,read,bandwidth,MB/s,100,x,200.0,100.0
-small,\"a, disk\",old,none,write,bandwidth,MB/s,50.5,x,20.00,-60.4
-small,\"a, disk\",new,none,read,bandwidth,MB/s,110,x,150.0,36.4
-small,\"a, disk\",new,none,write,bandwidth,MB/s,withheld,x,40.00,
+table,device,config,scheduler,workload,metric,unit,value,source,zonal,error,use
+small,\"a, disk\",old,none,read,bandwidth,MB/s,100,x,200.0,100.0,prediction
+small,\"a, disk\",old,none,write,bandwidth,MB/s,50.5,x,20.00,-60.4,prediction
+small,\"a, disk\",new,none,read,bandwidth,MB/s,110,x,150.0,36.4,prediction
+small,\"a, disk\",new,none,write,bandwidth,MB/s,withheld,x,40.00,,prediction
 ";
     assert_eq!(csv_header() + &csv_lines(&grid(Comparability::Figures)), expected);
 }
@@ -273,8 +331,8 @@ fn json_has_settings_rounds_and_errors() {
     let null = serde_json::Value::Null;
     assert_eq!((&withheld["value"], &withheld["error"]), (&null, &null));
     assert_eq!((&withheld["withheld"], &withheld["interpolated"]), (&true.into(), &68.0.into()));
-    assert_eq!(table["error"]["given"]["largest_at"], "old, depth 8");
-    assert_eq!(table["error"]["nontrivial"]["cells"], 1);
+    assert_eq!(table["error"]["predicted"]["zonal"]["largest_at"], "old, depth 8");
+    assert_eq!(table["error"]["nontrivial"]["naive"]["cells"], 1);
     assert_eq!(table["error"]["withheld"], 3);
 }
 

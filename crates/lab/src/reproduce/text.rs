@@ -1,8 +1,9 @@
 //! Measured tables as text.
-use super::accuracy::{Accuracy, Errors, NEAR_MEDIA_RATE, interpolate};
+use super::accuracy::{
+    Accuracy, CellError, Compared, Errors, NEAR_MEDIA_RATE, cell_errors, interpolate,
+};
 use super::measured::MeasuredTable;
-use super::published::Figure;
-use super::table::{Comparability, Layout};
+use super::table::{Comparability, FigureUse, FreeParameters, Layout};
 use std::fmt::Write;
 
 /// Between the columns of a list.
@@ -51,8 +52,11 @@ fn spread(measured: &MeasuredTable, at: usize) -> String {
     format!("{:.1}%", measured.results.0[at].spread())
 }
 
-fn published(measured: &MeasuredTable, at: usize) -> String {
-    measured.published(at).map_or("", Figure::text).to_owned()
+/// A published figure, with a mark if it was used for the model.
+pub fn published(measured: &MeasuredTable, at: usize) -> String {
+    let Some(figure) = measured.published(at) else { return String::new() };
+    let mark = figure.value().map_or("", |_| measured.table.cells[at].figure_use.mark());
+    format!("{}{mark}", figure.text())
 }
 
 fn grid(measured: &MeasuredTable) -> String {
@@ -151,30 +155,70 @@ fn curves(measured: &MeasuredTable, axis: &str) -> String {
     align(&lines)
 }
 
-/// The errors of several tables, one line each.
+/// The errors of several tables, one line each, and of all models together.
 pub fn overview(tables: &[MeasuredTable]) -> String {
-    let headings = ["table", "figures", "withheld", "median error", "largest", "non-trivial"];
-    let mut lines = vec![headings.map(str::to_owned).to_vec()];
-    for measured in tables {
-        let Accuracy { given, nontrivial, withheld, .. } = Accuracy::of(measured);
-        let show = |errors: &Option<Errors>, what: fn(&Errors) -> String| {
-            errors.as_ref().map_or(String::new(), what)
-        };
-        lines.push(vec![
-            measured.table.name.to_owned(),
-            show(&given, |errors| errors.count.to_string()),
-            withheld.to_string(),
-            show(&given, |errors| format!("{:.1}%", errors.median)),
-            show(&given, |errors| format!("{:.1}%", errors.largest)),
-            show(&nontrivial, |errors| format!("{:.1}% of {}", errors.median, errors.count)),
-        ]);
-    }
+    let mut lines = vec![overview_headings().map(str::to_owned).to_vec()];
+    lines.extend(tables.iter().map(overview_row));
+    lines.extend(overview_total(tables));
     let mut out = align(&lines);
+    out.push('\n');
+    wrap(
+        &mut out,
+        "Errors are those of known figures that were used for no parameter: median and largest. \
+         Naive: the neighbouring known row, or interpolation. Non-trivial: not near the media rate.",
+    );
     if tables.iter().any(|measured| measured.table.comparability == Comparability::Ratios) {
-        out.push('\n');
         wrap(&mut out, "Errors of tables on null devices are those of another machine.");
     }
     out
+}
+
+/// The columns of [`overview`].
+pub fn overview_headings() -> [&'static str; 10] {
+    [
+        "table",
+        "predicted",
+        "error",
+        "naive",
+        "non-trivial",
+        "error",
+        "naive",
+        "calibrated",
+        "identities",
+        "withheld",
+    ]
+}
+
+/// The line of a table in [`overview`].
+pub fn overview_row(measured: &MeasuredTable) -> Vec<String> {
+    let accuracy = Accuracy::of(measured);
+    let mut row = vec![measured.table.name.to_owned()];
+    row.extend(compared(accuracy.predicted.as_ref()));
+    row.extend(compared(accuracy.nontrivial.as_ref()));
+    let calibrated = accuracy.calibrated.map_or(0, |errors| errors.count);
+    row.extend([calibrated, accuracy.identities.len(), accuracy.withheld].map(|n| n.to_string()));
+    row
+}
+
+/// The line of all models together, if there are several.
+pub fn overview_total(tables: &[MeasuredTable]) -> Option<Vec<String>> {
+    let models = tables.iter().filter(|m| m.table.comparability == Comparability::Figures);
+    let models: Vec<&MeasuredTable> = models.collect();
+    let errors = |measured: &&MeasuredTable| cell_errors(measured, FigureUse::Prediction);
+    let errors: Vec<CellError> = models.iter().flat_map(errors).collect();
+    let mut row = vec!["all models".to_owned()];
+    row.extend(compared(Compared::over(&errors).as_ref()));
+    row.extend(compared(Compared::over_nontrivial(&errors).as_ref()));
+    row.extend([const { String::new() }; 3]);
+    (models.len() > 1).then_some(row)
+}
+
+/// The number of cells, our errors and those of the naive baseline.
+fn compared(errors: Option<&Compared>) -> [String; 3] {
+    let show = |errors: &Errors| format!("{:.1}%, {:.1}%", errors.median, errors.largest);
+    errors.map_or_else(Default::default, |Compared { own, naive }| {
+        [own.count.to_string(), show(own), naive.as_ref().map_or(String::new(), show)]
+    })
 }
 
 /// Notes on the figures of a table.
@@ -207,6 +251,9 @@ pub fn notes(measured: &MeasuredTable) -> Vec<String> {
         );
     }
     notes.extend(errors(measured, &accuracy));
+    if table.comparability == Comparability::Figures && !is_random(measured) {
+        notes.push("The spread is zero because nothing in these cells is random.".to_owned());
+    }
     let rounds = &measured.results.0;
     let unsteady = rounds.iter().filter(|rounds| rounds.spread() > UNSTEADY).count();
     if unsteady > 0 && table.comparability == Comparability::Ratios {
@@ -223,24 +270,49 @@ pub fn notes(measured: &MeasuredTable) -> Vec<String> {
 /// The errors of a table, one line for each set of cells.
 fn errors(measured: &MeasuredTable, accuracy: &Accuracy) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut line = |what: &str, errors: &Option<Errors>| {
-        lines.extend(errors.as_ref().map(|e| format!("{what}: {}.", e.describe(measured))));
+    let mut line = |what: &str, errors: Option<&Errors>| {
+        lines.extend(errors.map(|e| format!("{what}: {}.", e.describe(measured))));
     };
-    let given = match measured.table.comparability {
-        Comparability::Ratios => "Absolute error, which is that of another machine",
-        Comparability::Figures => "Absolute error",
-    };
-    line(given, &accuracy.given);
+    let is_model = measured.table.comparability == Comparability::Figures;
+    let own =
+        if is_model { "Predicted" } else { "Absolute error, which is that of another machine" };
     let nontrivial = format!(
         "Of those that are more than {NEAR_MEDIA_RATE:.0}% below the fastest published bandwidth, \
          or no bandwidth"
     );
-    line(&nontrivial, &accuracy.nontrivial);
-    if let Some((interpolated, own)) = &accuracy.interpolation {
-        line("Interpolated between published figures", &Some(interpolated.clone()));
-        line("Zonal on the same", &Some(own.clone()));
+    for (what, errors) in [(own, &accuracy.predicted), (&nontrivial, &accuracy.nontrivial)] {
+        line(what, errors.as_ref().map(|both| &both.own));
+        if is_model {
+            let naive = errors.as_ref().and_then(|both| both.naive.as_ref());
+            line("Naive, from the neighbouring known row or by interpolation", naive);
+        }
+    }
+    line("Used to calibrate the model (c), no predictions", accuracy.calibrated.as_ref());
+    if !accuracy.identities.is_empty() {
+        let names = accuracy.identities.iter().map(|&cell| measured.table.name_of(cell));
+        lines.push(format!(
+            "A parameter was computed from these (i), which say nothing: {}.",
+            names.collect::<Vec<_>>().join(", ")
+        ));
+    }
+    let FreeParameters { names, inert } = measured.table.parameters;
+    if !names.is_empty() {
+        let mut free = format!("Free parameters: {} ({}).", names.len(), names.join(", "));
+        if !inert.is_empty() {
+            let _ = write!(
+                free,
+                " Ten per cent more or less of {} change no figure here by one per cent.",
+                inert.join(", ")
+            );
+        }
+        lines.push(free);
     }
     lines
+}
+
+/// Whether chance plays a part in any figure of a model.
+fn is_random(measured: &MeasuredTable) -> bool {
+    measured.results.0.iter().any(|rounds| rounds.0.len() < 2 || rounds.spread() > 0.0)
 }
 
 /// Lines of columns, the first aligned to the left, the others to the right.

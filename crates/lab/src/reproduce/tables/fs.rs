@@ -4,7 +4,7 @@
 use crate::experiment::Unit;
 use crate::reproduce::published::Key;
 use crate::reproduce::settings::MeasureSettings;
-use crate::reproduce::table::{Cell, Layout, Setup, Table};
+use crate::reproduce::table::{Cell, FigureUse, FreeParameters, Layout, Setup, Table};
 use zonal_blk::ZoneWrite;
 
 /// A row of `zwp-append-btrfs`: heading, configuration, scheduler, policy, the latency of a
@@ -51,27 +51,35 @@ pub fn btrfs() -> Table {
             cells.push(Cell::published(row, column, key, Unit::MegabytesPerSecond, setup));
         }
     }
-    Table::of_model(
+    let table = Table::of_model(
         "zwp-append-btrfs",
         "zoned btrfs writing by zone append, native and emulated, with each scheduler",
         Layout::Grid,
         MeasureSettings::virtual_time(3, Some(60.0)),
         cells,
     )
+    .with_use(FigureUse::Identity, &[("ZWP none", "null native"), ("ZWP none", "null emulated")]);
+    let names = &["fs_op_cost", "latency of null_blk", "fs_issue_cost"];
+    Table { parameters: FreeParameters { names, inert: &[] }, ..table }
 }
+
+/// One of the file system; those of the disk are calibrated with other tables.
+const XFS_PARAMETERS: FreeParameters = FreeParameters { names: &["fs_memory"], inert: &[] };
 
 /// `smr-xfs`: AHCI takes 168 ranges of memory, with large folios of 64 KiB.
 pub fn xfs() -> Table {
     let device = "smr-30t:max_io=10752K";
     let cells = xfs_cells("SMR SATA 30 TB, AHCI", device);
     let about = "zoned XFS writing files through the page cache, without and with QD=1 writes";
-    Table::of_model(
+    let table = Table::of_model(
         "smr-xfs",
         about,
         Layout::Grid,
         MeasureSettings::virtual_time(3, Some(600.0)),
         cells,
     )
+    .with_use(FigureUse::Calibration, &[("6.19-rc7", "256 MiB"), ("6.19-rc7", "2..8 MiB")]);
+    Table { parameters: XFS_PARAMETERS, ..table }
 }
 
 /// `smr-xfs-1m-limit`.
@@ -79,13 +87,14 @@ pub fn xfs_limited() -> Table {
     let published = "SMR SATA 30 TB, mpi3mr HBA (commands up to 1 MiB)";
     let cells = xfs_cells(published, "smr-30t-mpi3mr");
     let about = "the workloads of smr-xfs behind an adapter that limits commands to 1 MiB";
-    Table::of_model(
+    let table = Table::of_model(
         "smr-xfs-1m-limit",
         about,
         Layout::Grid,
         MeasureSettings::virtual_time(3, Some(600.0)),
         cells,
-    )
+    );
+    Table { parameters: XFS_PARAMETERS, ..table }
 }
 
 fn xfs_cells(published: &'static str, device: &str) -> Vec<Cell> {
@@ -152,7 +161,7 @@ pub fn raidtest() -> Table {
                         "--name=raidtest".to_owned(),
                         format!("--filename=sata-2009:host={host}"),
                         "--pattern=raidtest".to_owned(),
-                        "--filesize=16g".to_owned(),
+                        "--filesize=20g".to_owned(),
                         "--fs_shared".to_owned(),
                         format!("--numjobs={processes}"),
                     ];
@@ -169,11 +178,22 @@ pub fn raidtest() -> Table {
             }
         }
     }
-    Table::of_model(
+    let calibrated = [
+        ("UFS O_DIRECT, ata", "1 first"),
+        ("ZFS, ata", "1 first"),
+        ("ZFS, ata", "1 second"),
+        ("ZFS, ata", "32 first"),
+        ("ZFS, ahci", "1 first"),
+        ("ZFS, ahci", "1 second"),
+    ];
+    let table = Table::of_model(
         "ncq-raidtest",
         "raidtest's 10,000 random requests on UFS and ZFS, without and with NCQ",
         Layout::Grid,
-        MeasureSettings::virtual_time(1, None),
+        MeasureSettings::virtual_time(3, None),
         cells,
     )
+    .with_use(FigureUse::Calibration, &calibrated);
+    let names = &["settle", "write_settle", "fs_op_cost"];
+    Table { parameters: FreeParameters { names, inert: &[] }, ..table }
 }

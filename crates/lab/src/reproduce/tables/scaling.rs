@@ -8,7 +8,8 @@ use crate::reproduce::measured::MeasuredTable;
 use crate::reproduce::published::Key;
 use crate::reproduce::settings::MeasureSettings;
 use crate::reproduce::table::{
-    Base, Cell, Comparability, Comparison, Layout, PercentKind, Setup, Table,
+    Base, Cell, Comparability, Comparison, FigureUse, FreeParameters, Layout, PercentKind, Setup,
+    Table,
 };
 
 /// The load of a row.
@@ -96,6 +97,7 @@ pub fn table() -> Table {
             row: row.to_owned(),
             column: "512 B random read".to_owned(),
             published,
+            figure_use: FigureUse::Prediction,
             unit: Unit::Miops,
             setup: Setup { scheduler, zone_write: None, jobs: load.jobs() },
             bases: vec![limit, same],
@@ -122,6 +124,7 @@ pub fn table() -> Table {
         ],
         cells,
         crossings: Vec::new(),
+        parameters: FreeParameters::default(),
         remarks,
     }
 }

@@ -4,7 +4,7 @@
 use crate::experiment::Unit;
 use crate::reproduce::published::Key;
 use crate::reproduce::settings::MeasureSettings;
-use crate::reproduce::table::{Cell, Layout, Setup, Table};
+use crate::reproduce::table::{Cell, FigureUse, FreeParameters, Layout, Setup, Table};
 use zonal_blk::ZoneWrite;
 
 /// The publication's name for the disk.
@@ -15,6 +15,20 @@ const MODEL: &str = "smr-30t";
 const QD1: &str = "qd1-writes";
 /// Queue depths and numbers of zones: powers of two up to 128.
 const STEPS: std::ops::RangeInclusive<u32> = 0..=7;
+
+/// The parameters of the shingled disks that were calibrated.
+pub const SMR_PARAMETERS: [&str; 8] = [
+    "track_outer",
+    "track_inner",
+    "command",
+    "settle",
+    "stay",
+    "cache",
+    "cache_commands",
+    "reserve",
+];
+
+const PARAMETERS: FreeParameters = FreeParameters { names: &SMR_PARAMETERS, inert: &[] };
 
 /// `smr-seq-qd`.
 pub fn sequential() -> Table {
@@ -30,8 +44,9 @@ pub fn sequential() -> Table {
         Layout::Curves { axis: "queue depth" },
         MeasureSettings::virtual_time(3, Some(360.0)),
         cells,
-    );
-    Table { crossings, ..table }
+    )
+    .with_use(FigureUse::Calibration, &[("6.19-rc8", "1")]);
+    Table { crossings, parameters: PARAMETERS, ..table }
 }
 
 /// `smr-rnd-zones`.
@@ -45,13 +60,16 @@ pub fn random() -> Table {
             format!("--max_open_zones={zones}"),
         ],
     });
-    Table::of_model(
+    let calibrated = [("6.19-rc7", "1"), ("6.19-rc7", "4"), ("6.19-rc7", "32"), (QD1, "32")];
+    let table = Table::of_model(
         "smr-rnd-zones",
         "writes to random zones of a 30 TB SMR disk by their number, without and with QD=1 writes",
         Layout::Curves { axis: "zones" },
         MeasureSettings::virtual_time(9, Some(1800.0)),
         cells,
     )
+    .with_use(FigureUse::Calibration, &calibrated);
+    Table { parameters: PARAMETERS, ..table }
 }
 
 /// The load of a cell.

@@ -1,11 +1,13 @@
 //! The tables of the zone write plugging patches: six write workloads under zone write locking and
 //! plugging, with each scheduler (Le Moal, "Zone write plugging", April 2024). One fio job writes.
+use super::smr::SMR_PARAMETERS;
 use crate::experiment::Unit;
 use crate::reproduce::measured::MeasuredTable;
 use crate::reproduce::published::Key;
 use crate::reproduce::settings::MeasureSettings;
 use crate::reproduce::table::{
-    Base, Cell, Comparability, Comparison, Layout, PercentKind, Setup, Table,
+    Base, Cell, Comparability, Comparison, FigureUse, FreeParameters, Layout, PercentKind, Setup,
+    Table,
 };
 use zonal_blk::ZoneWrite;
 use zonal_sim::CostModel;
@@ -49,30 +51,48 @@ pub fn null_blk() -> Table {
         }],
         cells,
         crossings: Vec::new(),
+        parameters: FreeParameters::default(),
         remarks: none_against_locking,
     }
 }
 
 /// `zwp-zns`.
 pub fn zns() -> Table {
-    Table::of_model(
+    let calibrated = [
+        ("ZWL mq-deadline", "seqw4K1"),
+        ("ZWL mq-deadline", "seqw4K16"),
+        ("ZWL mq-deadline", "seqw1M1"),
+        ("ZWL mq-deadline", "seqw1M16"),
+        ("ZWL mq-deadline", "rndw4K16"),
+        ("ZWL mq-deadline", "rndw128K16"),
+        ("ZWP none", "seqw4K1"),
+        ("ZWP none", "seqw1M1"),
+        ("ZWP none", "rndw4K16"),
+    ];
+    let table = Table::of_model(
         "zwp-zns",
         "the workloads of zwp-null_blk on a model of a ZNS drive",
         Layout::Grid,
         on_published_machine(5, 20.0),
         cells("NVMe ZNS 1 TB, 2 GB zones, 14 max open and active", "zns-1t"),
     )
+    .with_use(FigureUse::Calibration, &calibrated);
+    let names = &["write_time", "zone_switch", "link_rate", "zone_rate"];
+    Table { parameters: FreeParameters { names, inert: &[] }, ..table }
 }
 
 /// `zwp-smr`.
 pub fn smr() -> Table {
-    Table::of_model(
+    let calibrated = ["seqw4K1", "seqw1M1", "rndw4K16", "rndw128K16"].map(|c| ("ZWP none", c));
+    let table = Table::of_model(
         "zwp-smr",
         "the workloads of zwp-null_blk on a model of a 20 TB SMR disk",
         Layout::Grid,
         on_published_machine(3, 600.0),
         cells("SMR SATA HDD 20 TB, 256 MB zones, 128 max open", "smr-20t"),
     )
+    .with_use(FigureUse::Calibration, &calibrated);
+    Table { parameters: FreeParameters { names: &SMR_PARAMETERS, inert: &[] }, ..table }
 }
 
 fn on_published_machine(rounds: u32, seconds: f64) -> MeasureSettings {
