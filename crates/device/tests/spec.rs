@@ -122,8 +122,8 @@ fn errors_in_profiles_name_file_and_line() {
         "device = \"zns\"\nzone_size = \"1G\"\nzone_capacity = \"2G\"",
         "device = \"zns\"\nbuffer = \"64K\"",
         "device = \"zns-1t\"\n\nbuffer = \"2M\"",
-        "device = \"zns\"\nprogram = \"3ms\"",
-        "device = \"zns\"\nzone_rate = \"2GB/s\"",
+        "device = \"zns\"\nprogram = \"6ms\"",
+        "device = \"zns\"\nzone_rate = \"3GB/s\"",
         "device = \"zns\"\nchannel_rate = \"100MB/s\"",
         "device = \"zns\"\nchannels = 5",
         "device = \"zns\"\nzone_dies = 12",
@@ -172,7 +172,7 @@ fn shipped_profiles_make_devices() {
         "null, 2048 zones of 2GiB, zone capacity 1077MiB, 14 open at most, 14 active at most, \
          appends up to 1MiB, 4096B blocks, latency 10us, jitter 2us from seed 0",
         "zns, 904 zones of 2GiB, zone capacity 1077MiB, 14 open at most, 14 active at most, \
-         appends up to 1MiB, 4096B blocks, 32 dies on 8 channels, 16 to a zone, 96KiB programmed in \
+         appends up to 1MiB, 4096B blocks, 32 dies on 8 channels, 32 to a zone, 96KiB programmed in \
          1200us, buffer 32MiB",
     ];
     assert_eq!(descriptions, expected);

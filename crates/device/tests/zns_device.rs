@@ -212,8 +212,8 @@ fn read_behind_a_program(suspend: bool, suspend_step: Nanos) -> (u64, Bytes) {
     let mut rig = Rig::new(&ZnsConfig { suspend, suspend_step, ..small() });
     rig.time(write(0, 0, 128));
     rig.settle();
-    // The third unit is the next on the die of the first.
-    rig.time(write(0, 128, 256));
+    // One unit more on the die of the first, two on the other die.
+    rig.time(write(0, 128, 384));
     // Its data have come over the bus.
     rig.now += Nanos(65_536);
     let read = rig.time(Bio::new(Op::Read, Sector(0), 8, 0));
@@ -225,10 +225,10 @@ fn read_waits_for_the_program_on_its_die_unless_that_can_be_suspended() {
     let read = 40_000 + 4096 + 4096;
     let (waited, buffered) = read_behind_a_program(false, Nanos(0));
     assert_eq!(waited, 200_000 + read);
-    assert_eq!(buffered, Bytes(0));
+    assert_eq!(buffered, Bytes(64 << 10), "the other die has one more");
     let (interrupted, buffered) = read_behind_a_program(true, Nanos(0));
     assert_eq!(interrupted, 5_000 + 5_000 + read, "the controller, and the interruption");
-    assert_eq!(buffered, Bytes(128 << 10), "both programs go on");
+    assert_eq!(buffered, Bytes(192 << 10), "the programs go on");
     let (stepwise, _) = read_behind_a_program(true, Nanos(100_000));
     let wait = 100_000 - (65_536 + 5_000);
     assert_eq!(stepwise, interrupted + wait, "until 100 us of the program are done");
@@ -308,33 +308,51 @@ fn buffer_is_given_back_in_blocks() {
 }
 
 #[test]
-fn page_that_was_read_last_from_its_die_is_not_read_again() {
-    let config = ZnsConfig { page_hit: Nanos(3_000), page_spread: 50, ..small() };
+fn page_that_was_read_last_from_its_die_is_not_sensed_again() {
+    let config = ZnsConfig { transfer_time: Nanos(3_000), page_spread: 50, lba: 512, ..small() };
     let mut rig = Rig::new(&config);
     rig.time(write(0, 0, 128));
     rig.settle();
-    let mut read = |sector| rig.time(Bio::new(Op::Read, Sector(sector), 8, 0));
-    let way = 5_000 + 2 * 4096;
-    assert_eq!(read(0), way + 40_000);
-    assert_eq!(read(8), way - 4096 + 3_000, "nothing is transferred from the die");
-    assert_eq!(read(32), way + 40_000);
-    assert_eq!(read(64), way + 60_000, "the slowest page of three");
+    let mut read = |sector, sectors| rig.time(Bio::read(Sector(sector), sectors, 0));
+    let way = 5_000 + 3_000 + 2 * 4096;
+    assert_eq!(read(0, 8), way + 40_000);
+    assert_eq!(read(8, 8), way);
+    assert_eq!(read(16, 1), way - 4096 + 512, "the die sends a whole codeword");
+    assert_eq!(read(32, 8), way + 40_000);
+    assert_eq!(read(64, 8), way + 60_000, "the slowest page of three");
 }
 
 #[test]
 fn stream_is_read_ahead_of_and_pages_of_a_read_overlap() {
-    let stream_time = Nanos(700);
-    let config = ZnsConfig { read_ahead: true, stream_time, cache_read: true, ..small() };
+    let stream_rate = Bytes(500_000_000);
+    let config = ZnsConfig { read_ahead: true, stream_rate, cache_read: true, ..small() };
     let mut rig = Rig::new(&config);
     rig.time(write(0, 0, 256));
     rig.settle();
-    let mut read = |sector, sectors| rig.time(Bio::new(Op::Read, Sector(sector), sectors, 0));
+    let mut read = |sector, sectors| rig.time(Bio::read(Sector(sector), sectors, 0));
     assert_eq!(read(0, 128), 5_000 + 40_000 + 2 * 65_536, "two pages of both planes");
     assert_eq!(read(128, 8), 5_000 + 4096);
     assert_eq!(read(8, 8), 5_000 + 40_000 + 2 * 4096, "another stream");
-    rig.time(Bio::new(Op::Read, Sector(ZONE), 8, 0));
-    let continued = rig.time(Bio::new(Op::Read, Sector(16), 8, 0));
-    assert_eq!(continued, 5_700 + 40_000 + 2 * 4096 + 4096, "the rest of the page");
+    rig.submit(Bio::read(Sector(ZONE), 8, 0));
+    let continued = rig.time(Bio::read(Sector(16), 8, 0));
+    assert_eq!(continued, 2 * 5_000 + 4096 + 2 * 4096, "beside a read of another zone");
+}
+
+#[test]
+fn reads_beyond_those_that_the_drive_works_on_wait() {
+    let mut rig = Rig::new(&ZnsConfig { reads: 2, read_time: Nanos(0), ..small() });
+    for zone in 0..2 {
+        rig.time(write(zone, 0, 128));
+    }
+    rig.settle();
+    let start = rig.now;
+    for (zone, sector) in [(0, 0), (1, 0), (0, 32)] {
+        rig.submit(Bio::read(Sector(zone * ZONE + sector), 8, 0));
+    }
+    rig.run();
+    let way = 40_000 + 2 * 4096;
+    let ends: Vec<u64> = rig.ends.iter().map(|(_, end, _)| (*end - start).0).collect();
+    assert_eq!(ends, [way, way + 4096, way + way]);
 }
 
 #[test]

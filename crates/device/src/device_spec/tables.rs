@@ -257,7 +257,7 @@ pub const ZNS_OPTIONS: &[OptionInfo<ZnsConfig>] = &[
     size!(max_io, "1M", "longest command"),
     time!(write_time, "17us", "controller, for a write before its data are moved"),
     time!(append_time, "17us", "controller, for a zone append before its data are moved"),
-    time!(read_time, "10us", "controller, for a read"),
+    time!(read_time, "2us", "controller, for a read"),
     time!(manage_time, "17us", "controller, for any other command"),
     time!(zone_switch, "4700ns", "what a write takes longer if the one before had another zone"),
     time!(
@@ -273,6 +273,7 @@ pub const ZNS_OPTIONS: &[OptionInfo<ZnsConfig>] = &[
     rate!(link_rate, "2517MB/s", "from the host to the drive"),
     rate!(read_link_rate, "0", "from the drive to the host; 0 for link_rate"),
     time!(send_time, "0", "link to the host, for a read besides its data"),
+    count!(reads, "0", "reads that the drive works on at once; 0 for no limit"),
     rate!(
         zone_rate,
         "1117MB/s",
@@ -283,7 +284,7 @@ pub const ZNS_OPTIONS: &[OptionInfo<ZnsConfig>] = &[
     flag!(power_safe, "true", "whether the buffer outlives a loss of power: flushes cost nothing"),
     count!(channels, "8", "buses between controller and dies"),
     count!(dies, "32", "dies, spread evenly over the channels"),
-    count!(zone_dies, "16", "dies that a zone is striped over, a unit each in turn"),
+    count!(zone_dies, "32", "dies that a zone is striped over, a unit on each, in changing order"),
     count!(planes, "2", "planes of a die that work together"),
     size!(page, "16K", "page of a plane"),
     count!(cell_pages, "3", "pages of a plane that one program writes: bits of a cell"),
@@ -291,13 +292,13 @@ pub const ZNS_OPTIONS: &[OptionInfo<ZnsConfig>] = &[
     rate!(channel_rate, "1258MB/s", "on a channel"),
     time!(page_read, "65us", "sensing a page, in all planes"),
     count!(page_spread, "0", "what the slowest page of a cell takes longer to sense, in percent"),
-    time!(page_hit, "0", "access to the page that was last read from its die; 0 to read it again"),
+    time!(transfer_time, "0", "channel, for each transfer from a die besides its data"),
     flag!(cache_read, "false", "whether a die senses the next page of a read while it sends one"),
     flag!(read_ahead, "false", "whether the drive reads ahead of a sequential stream"),
-    time!(
-        stream_time,
+    rate!(
+        stream_rate,
         "0",
-        "controller, for a read that continues a stream and was not read ahead"
+        "to the host, of short reads that continue a stream and were not read ahead"
     ),
     time!(program, "1200us", "programming a unit: planes * cell_pages * page"),
     time!(erase, "3500us", "erasing a block, in all planes"),

@@ -64,6 +64,8 @@ pub struct ZnsConfig {
     pub read_link_rate: Bytes,
     /// Time of the link to the host for a read, besides its data.
     pub send_time: Nanos,
+    /// Reads that the drive works on at once, others wait in order; 0 for no limit.
+    pub reads: u32,
     /// Bytes per second that one zone takes into the write buffer; 0 if only the link limits them.
     pub zone_rate: Bytes,
     /// Size of the write buffer.
@@ -93,15 +95,15 @@ pub struct ZnsConfig {
     pub page_read: Nanos,
     /// What the slowest page of a cell takes longer to sense, in percent.
     pub page_spread: u32,
-    /// Time to access a page that was the last one read from its die; 0 if it is read again.
-    pub page_hit: Nanos,
+    /// What each transfer from a die takes on its channel, besides its data.
+    pub transfer_time: Nanos,
     /// Whether the next page of a read is sensed while one is transferred.
     pub cache_read: bool,
     /// Whether the drive reads ahead of a sequential stream.
     pub read_ahead: bool,
-    /// Extra controller time of a read that continues the last one of its zone and was not read
-    /// ahead.
-    pub stream_time: Nanos,
+    /// Bytes per second from the drive to the host of a read that continues the last one of its
+    /// zone, was not read ahead and is shorter than a page of all planes; 0 for `read_link_rate`.
+    pub stream_rate: Bytes,
     /// Time to program a unit.
     pub program: Nanos,
     /// Time to erase a block, in all planes at once.
@@ -145,7 +147,7 @@ impl Default for ZnsConfig {
             max_io: Bytes(1 << 20),
             write_time: Nanos(17_000),
             append_time: Nanos(17_000),
-            read_time: Nanos(10_000),
+            read_time: Nanos(2_000),
             manage_time: Nanos(17_000),
             zone_switch: Nanos(4_700),
             latency: Nanos(0),
@@ -153,13 +155,14 @@ impl Default for ZnsConfig {
             link_rate: Bytes(2_517_000_000),
             read_link_rate: Bytes(0),
             send_time: Nanos(0),
+            reads: 0,
             zone_rate: Bytes(1_117_000_000),
             buffer: Bytes(32 << 20),
             buffer_block: Bytes(0),
             power_safe: true,
             channels: 8,
             dies: 32,
-            zone_dies: 16,
+            zone_dies: 32,
             planes: 2,
             page: Bytes(16 << 10),
             cell_pages: 3,
@@ -167,10 +170,10 @@ impl Default for ZnsConfig {
             channel_rate: Bytes(1_258_000_000),
             page_read: Nanos(65_000),
             page_spread: 0,
-            page_hit: Nanos(0),
+            transfer_time: Nanos(0),
             cache_read: false,
             read_ahead: false,
-            stream_time: Nanos(0),
+            stream_rate: Bytes(0),
             program: Nanos(1_200_000),
             erase: Nanos(3_500_000),
             suspend: false,
@@ -274,8 +277,7 @@ impl ZnsConfig {
             ("latency", self.latency),
             ("partial_time", self.partial_time),
             ("send_time", self.send_time),
-            ("page_hit", self.page_hit),
-            ("stream_time", self.stream_time),
+            ("transfer_time", self.transfer_time),
             ("suspend_step", self.suspend_step),
             ("reset_time", self.reset_time),
             ("page_read", self.page_read),
@@ -291,6 +293,7 @@ impl ZnsConfig {
         for (option, rate) in [
             ("link_rate", self.link_rate),
             ("read_link_rate", or_none(self.read_link_rate)),
+            ("stream_rate", or_none(self.stream_rate)),
             ("zone_rate", or_none(self.zone_rate)),
             ("channel_rate", self.channel_rate),
             ("reset_rate", reset_rate),

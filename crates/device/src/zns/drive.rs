@@ -67,6 +67,9 @@ pub(super) struct Drive {
     /// The zone of the last write.
     last_zone: Option<ZoneNo>,
     streams: Streams,
+    /// Reads in progress, and those that wait because there are `reads` of them.
+    reading: u32,
+    waiting_reads: VecDeque<CommandId>,
     /// When the link to the host is free.
     link_out: Nanos,
     buffer: Buffer,
@@ -101,6 +104,8 @@ impl Drive {
             wakes: false,
             last_zone: None,
             streams: Streams::new(config),
+            reading: 0,
+            waiting_reads: VecDeque::new(),
             link_out: Nanos(0),
             buffer: Buffer::new(config),
             flash: Flash::new(config),
@@ -269,11 +274,10 @@ impl Drive {
 
     /// The controller fetches a command, which takes effect.
     fn execute(&mut self, id: CommandId, now: Nanos) {
-        let medium = Arc::clone(&self.medium);
         let command = self.commands[id.0 as usize].as_mut().expect("the command is outstanding");
         let request = &mut command.request;
         let (op, zone) = (request.op(), request.zone());
-        match medium.execute(command.queue, request) {
+        match self.medium.execute(command.queue, request) {
             Ok(effect) => command.effect = effect,
             Err(status) => {
                 request.refuse(status);
@@ -309,7 +313,7 @@ impl Drive {
                 let mut latency = Nanos(0);
                 if op == Op::Read {
                     latency = self.config.latency;
-                    decided += self.time_of_stream(id, zone, sector, length);
+                    self.note_stream(id, zone, sector, length);
                 }
                 self.events.add(decided + latency, Event::Begin(id));
                 self.occupy_controller(decided);
@@ -317,19 +321,12 @@ impl Drive {
         }
     }
 
-    /// Notes what a read continues; returns the controller's extra time for it.
-    fn time_of_stream(
-        &mut self,
-        id: CommandId,
-        zone: ZoneNo,
-        sector: Sector,
-        nr_sectors: u32,
-    ) -> Nanos {
+    /// Notes what a read continues.
+    fn note_stream(&mut self, id: CommandId, zone: ZoneNo, sector: Sector, nr_sectors: u32) {
         let zone_size = self.config.zone_size.to_sectors().0;
         let from = Sector(sector.0 % zone_size).to_bytes().0;
         let stream = self.streams.read(zone, from, from + Sector(nr_sectors.into()).to_bytes().0);
         self.command(id).stream = stream;
-        if stream == Stream::Continued { self.config.stream_time } else { Nanos(0) }
     }
 
     /// In the format with LBAs of 512 bytes, the controller's time for the pages that a write writes
@@ -358,7 +355,7 @@ impl Drive {
         let request = &self.command(id).request;
         let (op, zone) = (request.op(), request.zone());
         match op {
-            Op::Read => return self.read(id),
+            Op::Read => return self.begin_read(id),
             Op::ZoneReset | Op::ZoneResetAll => self.reset(id),
             // A zone that was changed past the queues meanwhile has nothing to pad.
             Op::ZoneFinish if self.buffer.zone(zone).generation == self.command(id).generation => {
@@ -419,15 +416,38 @@ impl Drive {
 
     /// Transfers a read's data to the host.
     fn send(&mut self, id: CommandId) {
-        let sectors = self.command(id).request.nr_sectors();
-        let bytes = Sector(sectors.into()).to_bytes().0;
-        let rate = match self.config.read_link_rate {
-            Bytes(0) => self.config.link_rate,
-            rate => rate,
+        let command = self.command(id);
+        let bytes = Sector(command.request.nr_sectors().into()).to_bytes().0;
+        let continued = command.stream == Stream::Continued;
+        let config = &self.config;
+        let row = config.page.0 * u64::from(config.planes);
+        let rate = match (config.stream_rate, config.read_link_rate) {
+            (rate, _) if rate.0 > 0 && continued && bytes < row => rate,
+            (_, Bytes(0)) => config.link_rate,
+            (_, rate) => rate,
         };
         let taken = self.config.send_time + time_of(bytes, rate);
         self.link_out = self.now.max(self.link_out) + taken;
         self.events.add(self.link_out, Event::Complete(id));
+    }
+
+    /// Begins a read, unless the drive works on as many as it can.
+    fn begin_read(&mut self, id: CommandId) {
+        if self.config.reads > 0 && self.reading == self.config.reads {
+            return self.waiting_reads.push_back(id);
+        }
+        self.reading += 1;
+        self.read(id);
+    }
+
+    /// A read is done: the one that has waited longest begins.
+    fn end_read(&mut self, zone: ZoneNo) {
+        self.streams.done(zone);
+        self.reading -= 1;
+        if let Some(id) = self.waiting_reads.pop_front() {
+            self.reading += 1;
+            self.read(id);
+        }
     }
 
     /// Reads what is on the flash; data in the buffer, data that were read ahead and unwritten data
@@ -440,19 +460,13 @@ impl Drive {
         let from = (request.sector() - start).to_bytes().0;
         let end = (request.end() - start).to_bytes().0;
         let on_flash = self.buffer.on_flash(zone);
-        let page = self.config.page.0;
-        let mut to = end.min(on_flash);
-        let mut rest = 0;
-        match self.command(id).stream {
-            Stream::None => {}
-            Stream::Continued => rest = end.next_multiple_of(page).min(on_flash).saturating_sub(to),
-            Stream::Ahead => to = from,
-        }
+        let to = match self.command(id).stream {
+            Stream::Ahead => from,
+            _ => end.min(on_flash),
+        };
         let mut ops = 0;
-        let mut pieces = self.stripe.pieces(zone, from, to).peekable();
-        while let Some(Piece { die, first, pages, bytes }) = pieces.next() {
-            let rest = if pieces.peek().is_none() { rest } else { 0 };
-            let op = DieOp::Read { command: id, first: (zone.0, first), pages, bytes, rest };
+        for Piece { die, first, last, bytes } in self.stripe.pieces(zone, from, to) {
+            let op = DieOp::Read { command: id, zone, first, last, bytes };
             self.enqueue(die, op);
             ops += 1;
         }
@@ -578,7 +592,8 @@ impl Drive {
         let request = &command.request;
         let (op, zone, flags) = (request.op(), request.zone(), request.flags());
         let (bytes, generation) = (command.effect.buffer_bytes, command.generation);
-        let writes = op.is_write() && request.status() == Status::Ok;
+        let executed = request.status() == Status::Ok;
+        let writes = op.is_write() && executed;
         if writes && !std::mem::replace(&mut command.arrived, true) {
             if self.buffer.zone(zone).generation == generation {
                 self.arrive(zone, bytes);
@@ -592,12 +607,12 @@ impl Drive {
                 }
             }
         }
-        if op == Op::Read {
-            self.streams.done();
-        }
         let command = self.commands[id.0 as usize].take().expect("a command completes once");
         self.free.push(id);
         self.queues[command.queue].done.push(command.request);
         self.lateness.count(1, self.now, self.advances_to);
+        if op == Op::Read && executed {
+            self.end_read(zone);
+        }
     }
 }

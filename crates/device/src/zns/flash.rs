@@ -24,8 +24,11 @@ use zonal_blk::{Bytes, Nanos, ZoneNo};
 /// Reads that may overtake a program or an erase.
 const READS_IN_A_ROW: u32 = 8;
 
+/// What is read and corrected as a whole: no less is transferred from a die.
+const CODEWORD: u64 = 4096;
+
 /// A page of the drive: the zone, and the number of the page in it.
-pub(super) type PageNo = (u32, u64);
+type PageNo = (ZoneNo, u64);
 
 /// An operation of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +41,8 @@ pub(super) enum DieOp {
     Save,
     /// Erase blocks.
     Erase { command: CommandId, blocks: u64 },
-    /// Read pages one after the other and transfer `bytes` of them, and `rest` of the last page; nothing
-    /// of a page that the die read last.
-    Read { command: CommandId, first: PageNo, pages: u64, bytes: u64, rest: u64 },
+    /// Read pages of a zone, those of all planes together, and transfer `bytes` of them.
+    Read { command: CommandId, zone: ZoneNo, first: u64, last: u64, bytes: u64 },
     /// Completes when the operations queued before it are done.
     Barrier { command: CommandId },
 }
@@ -50,7 +52,7 @@ enum DieState {
     /// The operation is done with the next event.
     Last(DieOp),
     /// A read's pages are being sensed; its data go over the bus next.
-    Sensing { command: CommandId, bytes: u64 },
+    Sensing(DieOp, u64),
     /// A program or an erase is being suspended.
     Suspending,
 }
@@ -80,11 +82,13 @@ pub(super) struct Flash {
     /// When each channel is free.
     channels: Vec<Nanos>,
     unit: Bytes,
+    planes: u64,
     channel_rate: Bytes,
     page_read: Nanos,
     /// Of each third page.
     slow_page_read: Nanos,
-    page_hit: Option<Nanos>,
+    /// Of a transfer from a die, besides its data.
+    transfer: Nanos,
     cache_read: bool,
     program: Nanos,
     erase: Nanos,
@@ -106,10 +110,11 @@ impl Flash {
             dies: (0..config.dies).map(|_| Die::default()).collect(),
             channels: vec![Nanos(0); config.channels as usize],
             unit: config.unit(),
+            planes: config.planes.into(),
             channel_rate: config.channel_rate,
             page_read: config.page_read,
             slow_page_read: Nanos(config.page_read.0 * u64::from(100 + config.page_spread) / 100),
-            page_hit: (config.page_hit > Nanos(0)).then_some(config.page_hit),
+            transfer: config.transfer_time,
             cache_read: config.cache_read,
             program: config.program,
             erase: config.erase,
@@ -143,13 +148,11 @@ impl Flash {
             || d.state == Some(DieState::Suspending)
     }
 
-    /// How long a die senses pages from `first` on, one after the other.
-    fn sensing(&self, first: PageNo, pages: u64) -> Nanos {
-        let page = |page: u64| if page % 3 == 2 { self.slow_page_read } else { self.page_read };
-        if self.cache_read {
-            return page(first.1);
-        }
-        Nanos(page(first.1).0.saturating_mul(pages))
+    /// How long a die senses pages, those of all planes together.
+    fn sensing(&self, first: u64, last: u64) -> Nanos {
+        let each = if first % 3 == 2 { self.slow_page_read } else { self.page_read };
+        let times = if self.cache_read { 1 } else { last / self.planes - first / self.planes + 1 };
+        Nanos(each.0.saturating_mul(times))
     }
 
     /// Begins the next operation of a die that is free. Returns a [`DieOp::Barrier`] that it
@@ -164,21 +167,20 @@ impl Flash {
         let waits = d.suspended.is_some() || !d.others.is_empty();
         if !d.reads.is_empty()
             && (d.reads_in_a_row < READS_IN_A_ROW || !waits)
-            && let Some(DieOp::Read { command, first, pages, bytes, rest }) = d.reads.pop_front()
+            && let Some(op @ DieOp::Read { zone, first, last, bytes, .. }) = d.reads.pop_front()
         {
             d.reads_in_a_row = if waits { d.reads_in_a_row + 1 } else { 0 };
-            let last = d.page.replace((first.0, first.1 + pages.saturating_sub(1)));
-            let hit = self.page_hit.filter(|_| last == Some(first));
-            let (sensing, bytes) = match hit {
-                Some(hit) => (hit, 0),
-                None => (self.sensing(first, pages), bytes + rest),
-            };
+            // The page that was sensed last is in the die's register.
+            let page = d.page.replace((zone, last));
+            let in_register = first == last && page == Some((zone, first));
+            let sensing = if in_register { Nanos(0) } else { self.sensing(first, last) };
             let sensed = now + sensing;
             let d = &mut self.dies[die as usize];
-            d.set(die, DieState::Sensing { command, bytes }, sensed, events);
+            d.set(die, DieState::Sensing(op, bytes), sensed, events);
             return None;
         }
         if let Some((op, left)) = d.suspended.take() {
+            d.page = None;
             d.since = now;
             d.set(die, DieState::Last(op), now + left, events);
             return None;
@@ -194,6 +196,7 @@ impl Flash {
             }
         };
         d.reads_in_a_row = 0;
+        d.page = None;
         d.since = now;
         d.set(die, DieState::Last(op), until, events);
         None
@@ -221,10 +224,10 @@ impl Flash {
         }
         match d.state.take()? {
             DieState::Suspending => None,
-            DieState::Sensing { command, bytes } => {
+            DieState::Sensing(op, bytes) => {
                 let bus = &mut self.channels[die as usize % nr_channels];
-                *bus = now.max(*bus) + time_of(bytes, self.channel_rate);
-                let op = DieOp::Read { command, first: (0, 0), pages: 0, bytes, rest: 0 };
+                let moved = bytes.next_multiple_of(CODEWORD);
+                *bus = now.max(*bus) + self.transfer + time_of(moved, self.channel_rate);
                 d.set(die, DieState::Last(op), *bus, events);
                 None
             }
@@ -267,15 +270,15 @@ impl Die {
 mod tests {
     use super::*;
 
-    /// Two dies on one channel: 1 byte a nanosecond, units of 64 bytes, programs of 100 ns.
+    /// Two dies on one channel, where a codeword takes 8 ns and a unit 64 ns; programs of 100 ns.
     fn flash(suspend: bool) -> Flash {
         let config = ZnsConfig {
             channels: 1,
             dies: 2,
             planes: 1,
-            page: Bytes(32),
+            page: Bytes(4 * CODEWORD),
             cell_pages: 2,
-            channel_rate: Bytes(1_000_000_000),
+            channel_rate: Bytes(CODEWORD * 125_000_000),
             page_read: Nanos(20),
             program: Nanos(100),
             erase: Nanos(1000),
@@ -289,13 +292,8 @@ mod tests {
     const PROGRAM: DieOp = DieOp::Program { zone: ZoneNo(0), bytes: 64, generation: 0 };
 
     fn read(nr: u32) -> DieOp {
-        DieOp::Read {
-            command: CommandId(nr),
-            first: (0, u64::from(nr)),
-            pages: 1,
-            bytes: 8,
-            rest: 0,
-        }
+        let page = nr.into();
+        DieOp::Read { command: CommandId(nr), zone: ZoneNo(0), first: page, last: page, bytes: 8 }
     }
 
     /// Queues operations at their times; returns when each was done, and on which die.

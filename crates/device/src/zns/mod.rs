@@ -210,7 +210,8 @@ impl DeviceControl for ZnsDevice {
             value: config.zone_rate.0 as f64,
             from: "zone_rate".to_owned(),
         };
-        let read = config.read_time + config.page_read + time_of(READ, config.channel_rate);
+        let flash = config.page_read + config.transfer_time + time_of(READ, config.channel_rate);
+        let read = config.read_time + config.latency + flash + config.send_time;
         let read = read + time_of(READ, config.link_rate);
         vec![
             zone(EstimatedLoad::SequentialAtStart),
@@ -244,6 +245,11 @@ impl Stored for ZnsDevice {
 
 /// The time that `bytes` take at `rate` bytes per second, rounded up.
 fn time_of(bytes: u64, rate: Bytes) -> Nanos {
-    let nanos = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(rate.0));
+    const SECOND: u64 = 1_000_000_000;
+    // 18 GB, which no command has, fit into 64 bits; division of 128 bits is slow.
+    if let Some(scaled) = bytes.checked_mul(SECOND) {
+        return Nanos(scaled.div_ceil(rate.0));
+    }
+    let nanos = (u128::from(bytes) * u128::from(SECOND)).div_ceil(u128::from(rate.0));
     Nanos(u64::try_from(nanos).expect("rates are at least 1 MB/s"))
 }
