@@ -23,7 +23,7 @@ fn issued(report: &str) -> &str {
 #[test]
 fn recorded_run_replays_to_the_same_bytes() {
     let zoned = "--device=null:zones=8,zone_size=1M,latency=53us";
-    let jitter = "--device=null:zoned=false,size=64M,latency=37us,jitter=50";
+    let jitter = "--device=null:zoned=false,size=64M,latency=37us,jitter=50ns";
     for (device, job) in [
         (jitter, &["--rw=randrw", "--size=1m", "--iodepth=8"][..]),
         (jitter, &["--rw=randread", "--bs=512", "--size=256k", "--iodepth=3", "--rate=20m"]),

@@ -69,6 +69,7 @@ pub mod layout;
 pub mod limits;
 #[doc(hidden)]
 pub mod lock;
+mod names;
 mod plug;
 #[cfg(not(torture))]
 mod probe;
@@ -94,6 +95,7 @@ pub use device::{Abort, Device, HwQueue, TimedQueue};
 pub use external::{ExternalBuf, ExternalMemory};
 pub use iostat::IoStat;
 pub use limits::Limits;
+pub use names::nearest;
 pub use plug::{PlugFlags, PlugInfo, WpRecovery, ZoneCounters, ZonePhase, ZoneWrite};
 pub use queue::{AttachError, Queue, QueueOptions, SwitchError};
 pub use request::{Request, RequestList};

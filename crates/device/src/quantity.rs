@@ -53,13 +53,14 @@ pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
     number.checked_mul(1 << shift).ok_or(QuantityError::TooLarge)
 }
 
-/// Parses a number of nanoseconds: with `ns`, `us`, `ms` or `s`, or none for `ns`.
+/// Parses a number of nanoseconds, with `ns`, `us`, `ms` or `s`. Only 0 needs no unit: whoever writes
+/// `10` may well mean microseconds.
 ///
 /// # Errors
 /// What is wrong with the text.
 pub fn parse_time(text: &str) -> Result<u64, QuantityError> {
     let (number, suffix) = split(text)?;
-    let suffix = if suffix.is_empty() { "ns" } else { suffix };
+    let suffix = if number == 0 && suffix.is_empty() { "ns" } else { suffix };
     let known = TIMES.iter().find(|(name, _)| *name == suffix);
     let (_, nanos) = known.ok_or(QuantityError::Malformed)?;
     number.checked_mul(*nanos).ok_or(QuantityError::TooLarge)
@@ -168,7 +169,8 @@ mod tests {
     #[test]
     fn times_are_read_with_every_suffix() {
         for (text, expected) in [
-            ("7", Ok(7)),
+            ("7", Err(Malformed)),
+            ("0", Ok(0)),
             ("7ns", Ok(7)),
             ("10us", Ok(10_000)),
             ("8ms", Ok(8_000_000)),

@@ -7,6 +7,7 @@ use super::kyber::Kyber;
 use super::mq_deadline::{MqDeadline, ZoneLocks};
 use super::options::{self, AttrError, AttrValue, BfqOptions, KyberOptions, MqDeadlineOptions};
 use crate::limits::Limits;
+use crate::names::nearest;
 use crate::units::Nanos;
 use std::fmt;
 use std::str::FromStr;
@@ -28,8 +29,18 @@ pub enum Scheduler {
 
 /// No scheduler has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no scheduler is called `{0}`; there are none, mq-deadline, bfq and kyber")]
-pub struct UnknownScheduler(String);
+#[error(
+    "no scheduler is called `{name}`{}; there are none, mq-deadline, bfq and kyber",
+    meant(name)
+)]
+pub struct UnknownScheduler {
+    name: String,
+}
+
+fn meant(found: &str) -> String {
+    let name = nearest(found, Scheduler::NAMES);
+    name.map_or_else(String::new, |name| format!(", did you mean `{name}`?"))
+}
 
 impl FromStr for Scheduler {
     type Err = UnknownScheduler;
@@ -41,7 +52,7 @@ impl FromStr for Scheduler {
             "mq-deadline" => Ok(Scheduler::MqDeadline(MqDeadlineOptions::default())),
             "bfq" => Ok(Scheduler::Bfq(BfqOptions::default())),
             "kyber" => Ok(Scheduler::Kyber(KyberOptions::default())),
-            _ => Err(UnknownScheduler(name.to_owned())),
+            _ => Err(UnknownScheduler { name: name.to_owned() }),
         }
     }
 }

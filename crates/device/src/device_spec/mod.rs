@@ -139,15 +139,14 @@ impl DeviceSpec {
     }
 }
 
+/// Devices that are not profiles of another.
+const KINDS: [&str; 3] = ["null", "hdd", "zns"];
+
 /// An invalid spec.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
     /// Unknown device.
-    #[error(
-        "unknown device `{found}`, expected `null`, `hdd`, `zns` or a profile ({}), each also with \
-         `:option=value,...`, or `NAME.toml`",
-        profile_names()
-    )]
+    #[error("unknown device `{found}`{}", known_devices(found))]
     UnknownDevice {
         /// Its name.
         found: String,
@@ -250,6 +249,19 @@ impl SpecError {
             SpecError::InProfile { error, .. } => error.option(),
             _ => None,
         }
+    }
+}
+
+/// The device that was meant, or all that there are.
+fn known_devices(found: &str) -> String {
+    let profiles = profile_names();
+    let names = KINDS.into_iter().chain(profiles.split(", "));
+    match zonal_blk::nearest(found, names) {
+        Some(name) => format!(", did you mean `{name}`?"),
+        None => format!(
+            ", expected `null`, `hdd`, `zns` or a profile ({profiles}), each also with \
+             `:option=value,...`, or `NAME.toml`"
+        ),
     }
 }
 

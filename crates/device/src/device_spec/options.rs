@@ -11,7 +11,7 @@ pub enum Unit {
     Count,
     /// A number of bytes, with an optional suffix.
     Size,
-    /// A duration in nanoseconds or with a suffix.
+    /// A duration with a suffix.
     Time,
     /// Bytes per second, in powers of 1000.
     Rate,
@@ -116,31 +116,4 @@ pub struct OptionInfo<C: 'static> {
     /// The largest value of its field.
     pub(super) max: u64,
     pub(super) set: fn(&mut C, u64),
-}
-
-/// The option whose name is closest to `found`, if any is close enough.
-pub(super) fn nearest<C>(options: &[OptionInfo<C>], found: &str) -> Option<&'static str> {
-    // A long text is not a misspelling, and comparing it would be slow.
-    if found.len() > 32 {
-        return None;
-    }
-    let distance = |option: &OptionInfo<C>| edit_distance(found, option.name);
-    let nearest = options.iter().min_by_key(|option| distance(option))?;
-    (distance(nearest) <= (nearest.name.len() / 3).max(1)).then_some(nearest.name)
-}
-
-/// The Levenshtein distance of `a` and `b`.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, a) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

@@ -1,6 +1,6 @@
 //! The parser of options, from a spec or from a profile in TOML. Errors in profiles name the file and,
 //! where they concern one, the line.
-use super::options::{OptionInfo, Scope, Unit, nearest};
+use super::options::{OptionInfo, Scope, Unit};
 use super::tables::{
     HDD_OPTIONS, HDD_PROFILES, HDD_SCOPES, NULL_OPTIONS, NULL_SCOPES, ZNS_OPTIONS, profile_text,
 };
@@ -109,7 +109,7 @@ fn set<C>(
     let known = options.iter().find(|option| option.name == name);
     let info = known.ok_or_else(|| SpecError::UnknownOption {
         found: name.to_owned(),
-        nearest: nearest(options, name),
+        nearest: zonal_blk::nearest(name, options.iter().map(|option| option.name)),
         known: options.iter().map(|option| option.name).collect(),
     })?;
     let option = info.name;

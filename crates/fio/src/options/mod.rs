@@ -120,41 +120,7 @@ pub fn find(name: &str) -> Option<FioOption> {
 
 /// The known name closest to `name`, if there is one close to it.
 pub fn nearest(name: &str) -> Option<&'static str> {
-    let names = supported().flat_map(OptionSpec::names).chain(unsupported::names());
-    // With more than a third of the letters wrong it is another word, not a typing error.
-    let letters = name.chars().count();
-    let limit = (letters / 3).max(1);
-    names
-        // The distance takes time in the product of the lengths: skip what cannot be close.
-        .filter(|known| known.len().abs_diff(letters) <= limit)
-        .map(|known| (edits(name, known), known))
-        .filter(|&(edits, _)| edits <= limit)
-        .min_by_key(|&(edits, _)| edits)
-        .map(|(_, known)| known)
-}
-
-/// The edit distance between two names: insertions, deletions, replacements and swaps of neighbours.
-fn edits(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.chars().collect();
-    let b: Vec<char> = b.chars().collect();
-    // Rows of the table of distances between prefixes of `a` and of `b`.
-    let mut before_last = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let replace = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = replace.min(last[j] + 1).min(row[j - 1] + 1);
-            let swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-            if swapped {
-                let swap: &Vec<usize> = &before_last;
-                least = least.min(swap[j - 2] + 1);
-            }
-            row.push(least);
-        }
-        before_last = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
+    zonal_blk::nearest(name, supported().flat_map(OptionSpec::names).chain(unsupported::names()))
 }
 
 #[cfg(test)]
@@ -202,16 +168,5 @@ mod tests {
         assert!(align.is_neutral(Some("0")));
         assert!(!align.is_neutral(Some("4k")));
         assert!(!align.is_neutral(None));
-    }
-
-    #[test]
-    fn each_typing_error_counts_one() {
-        assert_eq!(edits("runtime", "runtime"), 0);
-        assert_eq!(edits("runtme", "runtime"), 1);
-        assert_eq!(edits("runntime", "runtime"), 1);
-        assert_eq!(edits("rumtime", "runtime"), 1);
-        assert_eq!(edits("rutnime", "runtime"), 1);
-        assert_eq!(edits("", "bs"), 2);
-        assert_eq!(edits("bs", ""), 2);
     }
 }

@@ -1,0 +1,75 @@
+//! Misspelt names.
+
+/// Longer texts are no misspelling, and comparing them would be slow.
+const LONGEST: usize = 64;
+
+/// The name that is nearest to `found`, if one is near: at most a third of the letters are wrong.
+///
+/// ```
+/// use zonal_blk::nearest;
+///
+/// assert_eq!(nearest("kybre", ["none", "bfq", "kyber"]), Some("kyber"));
+/// assert_eq!(nearest("cfq2000", ["none", "bfq", "kyber"]), None);
+/// ```
+pub fn nearest<'a>(found: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let letters = found.chars().count();
+    if letters > LONGEST {
+        return None;
+    }
+    // With more than a third of the letters wrong it is another word, not a typing error.
+    let limit = (letters / 3).max(1);
+    names
+        .into_iter()
+        // The distance takes time in the product of the lengths: skip what cannot be close.
+        .filter(|known| known.chars().count().abs_diff(letters) <= limit)
+        .map(|known| (edits(found, known), known))
+        .filter(|&(edits, _)| edits <= limit)
+        .min_by_key(|&(edits, _)| edits)
+        .map(|(_, known)| known)
+}
+
+/// The edit distance between two names: insertions, deletions, replacements and swaps of neighbours.
+fn edits(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().collect();
+    let b: Vec<char> = b.chars().collect();
+    // Rows of the table of distances between prefixes of `a` and of `b`.
+    let mut before_last = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let replace = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = replace.min(last[j] + 1).min(row[j - 1] + 1);
+            let swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if swapped {
+                let swap: &Vec<usize> = &before_last;
+                least = least.min(swap[j - 2] + 1);
+            }
+            row.push(least);
+        }
+        before_last = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_typing_error_counts_one() {
+        assert_eq!(edits("runtime", "runtime"), 0);
+        assert_eq!(edits("runtme", "runtime"), 1);
+        assert_eq!(edits("runntime", "runtime"), 1);
+        assert_eq!(edits("rumtime", "runtime"), 1);
+        assert_eq!(edits("rutnime", "runtime"), 1);
+        assert_eq!(edits("", "bs"), 2);
+        assert_eq!(edits("bs", ""), 2);
+    }
+
+    #[test]
+    fn text_is_no_misspelling() {
+        let long = "x".repeat(LONGEST + 1);
+        assert_eq!(nearest(&long, [&*long]), None);
+    }
+}
