@@ -260,6 +260,7 @@ impl Channel {
 
     /// Completes a bio that does not enter the layer.
     fn end(&mut self, bio: Bio, status: Status) {
+        self.queue.failed((bio.op, bio.sector, bio.nr_sectors), status);
         let Bio { user_data, sector, buf, .. } = bio;
         self.ended.push(Completion { user_data, status, refused: true, sector, buf });
     }
@@ -305,6 +306,7 @@ impl Channel {
     #[cold]
     fn plug_refused(&mut self, now: Nanos, mut request: Box<Request>, status: Status) {
         if !request.is_merged() {
+            self.queue.failed(request.command(), status);
             request.refuse(status);
             self.aborted.push_back(request);
             return;
@@ -418,6 +420,9 @@ impl Channel {
     fn complete(&mut self, now: Nanos, request: Box<Request>, completions: &mut Vec<Completion>) {
         if let Some(iostat) = &self.iostat {
             iostat.count(&request);
+        }
+        if request.status() != Status::Ok {
+            self.queue.failed(request.command(), request.status());
         }
         if let Some(next) = self.queue.release(now, &request, &mut self.aborted) {
             mark!(FrozenWithWaiting if self.queue.gate().is_frozen());

@@ -149,7 +149,10 @@ impl Hctx {
             if !self.aborting.is_empty() {
                 self.end_aborted(before, done);
             }
-            self.free_tags.extend(done[before..].iter().map(|request| request.tag));
+            self.free_tags.extend(done[before..].iter().map(|request| {
+                assert!(request.is_done(), "the device gave back a request without a status");
+                request.tag
+            }));
             if mutant!(TagReleasedTwice) && done[before].status() != Status::Ok {
                 self.free_tags.push(done[before].tag);
             }

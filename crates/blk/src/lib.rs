@@ -59,6 +59,7 @@ pub mod channel;
 mod completion;
 pub mod device;
 pub mod external;
+mod failure;
 mod gate;
 mod hctx;
 #[cfg(all(test, shuttle))]
@@ -93,6 +94,7 @@ pub use buf::Buf;
 pub use channel::Channel;
 pub use device::{Abort, Device, HwQueue, TimedQueue};
 pub use external::{ExternalBuf, ExternalMemory};
+pub use failure::Failure;
 pub use iostat::IoStat;
 pub use limits::Limits;
 pub use names::nearest;

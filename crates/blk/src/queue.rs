@@ -5,6 +5,7 @@ use crate::bio::Op;
 use crate::channel::Channel;
 use crate::completion::Mailbox;
 use crate::device::Device;
+use crate::failure::{Failure, Failures};
 use crate::gate::{ChannelUsage, Gate};
 use crate::hctx::{Hctx, HctxRef, IO_TIMEOUT};
 use crate::iostat::{IoCounters, IoStat};
@@ -84,6 +85,7 @@ pub struct Queue {
     gate: Gate,
     /// Channels may be asleep that have room for requests of the scheduler.
     sleepers_with_room: AtomicBool,
+    failures: Failures,
     channels: Mutex<Channels>,
 }
 
@@ -226,6 +228,7 @@ impl Queue {
             settings: Mutex::new(settings),
             gate: Gate::new(),
             sleepers_with_room: AtomicBool::new(false),
+            failures: Failures::default(),
             channels: Mutex::default(),
         }))
     }
@@ -239,6 +242,38 @@ impl Queue {
     /// The device below.
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.device
+    }
+
+    /// Has `observer` learn why writes and zone management fail, on the thread that drives their
+    /// channel: the first eight one by one, later ones when their number is a power of two. The zone is
+    /// asked for at the device then. Only the first call has an effect.
+    pub fn on_failure(&self, observer: impl Fn(&Failure) + Send + Sync + 'static) {
+        self.failures.observe(Box::new(observer));
+    }
+
+    /// The first failure since [`Queue::on_failure`].
+    pub fn first_failure(&self) -> Option<&Failure> {
+        self.failures.first()
+    }
+
+    /// A command failed.
+    #[cold]
+    pub(crate) fn failed(&self, (op, sector, nr_sectors): (Op, Sector, u32), status: Status) {
+        let about_zone = op.is_write() || op.is_zone_management();
+        if !about_zone || self.limits.nr_zones == 0 || sector >= self.limits.capacity {
+            return;
+        }
+        let Some(number) = self.failures.count() else { return };
+        let mut zones = Vec::new();
+        // A device that cannot be reached would not answer.
+        if !matches!(status, Status::Timeout | Status::Transport) {
+            let zone = self.limits.zone_of(sector);
+            // Without a report the failure is told without the zone's condition.
+            let _ = self.device.report_zones(zone, 1, &mut zones);
+        }
+        let command = (op, sector, nr_sectors);
+        let found = zones.first().copied();
+        self.failures.report(Failure::new(&self.limits, command, status, found, number));
     }
 
     /// The zone-write policy in force.

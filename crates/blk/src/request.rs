@@ -165,6 +165,11 @@ impl Request {
         self.bio.flags
     }
 
+    /// Operation, first sector and number of sectors of the command.
+    pub(crate) fn command(&self) -> (Op, Sector, u32) {
+        (self.op, self.bio.sector, self.nr_sectors)
+    }
+
     /// First sector of the command.
     pub fn sector(&self) -> Sector {
         self.bio.sector

@@ -1,0 +1,233 @@
+//! Why a write, or a command to a zone, failed: what it asked for, and what the zone was like.
+use crate::bio::Op;
+use crate::limits::Limits;
+use crate::status::Status;
+use crate::sync::{AtomicU64, Ordering};
+use crate::units::{Sector, ZoneNo};
+use crate::zone::{Zone, ZoneCondition, ZoneKind};
+use std::fmt;
+use std::sync::OnceLock;
+
+/// Failures that are reported one by one; later ones only when their number reaches a power of two.
+const REPORTED: u64 = 8;
+
+/// A command to a zone that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The operation.
+    pub op: Op,
+    /// Its first sector.
+    pub sector: Sector,
+    /// Its length in sectors.
+    pub nr_sectors: u32,
+    /// Its status.
+    pub status: Status,
+    /// The zone's number.
+    pub zone: ZoneNo,
+    /// The zone as the device reported it after the failure; `None` if it did not.
+    pub found: Option<Zone>,
+    /// The rule that was broken.
+    pub rule: String,
+    /// Which failure of the queue it is, from 1.
+    pub number: u64,
+}
+
+impl Failure {
+    pub(crate) fn new(
+        limits: &Limits,
+        (op, sector, nr_sectors): (Op, Sector, u32),
+        status: Status,
+        found: Option<Zone>,
+        number: u64,
+    ) -> Self {
+        let zone = limits.zone_of(sector);
+        let rule = rule(limits, (op, sector, nr_sectors), status, found.as_ref());
+        Failure { op, sector, nr_sectors, status, zone, found, rule, number }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { op, sector, nr_sectors, status, zone, found, rule, .. } = self;
+        write!(f, "{op:?} of {nr_sectors} sectors at sector {sector}: {status}: {rule}")?;
+        match found {
+            None => write!(f, " (zone {zone})"),
+            Some(Zone { start, wp, cond, .. }) => {
+                write!(f, " (zone {zone} from sector {start}, {cond:?}, write pointer {wp})")
+            }
+        }
+    }
+}
+
+/// The rule that a command broke, the most specific one first.
+fn rule(
+    limits: &Limits,
+    (op, sector, nr_sectors): (Op, Sector, u32),
+    status: Status,
+    found: Option<&Zone>,
+) -> String {
+    let end = sector + Sector(nr_sectors.into());
+    let writes = matches!(op, Op::Write | Op::ZoneAppend);
+    match status {
+        Status::ZoneOpenResource => {
+            return format!("at most {} zones may be open", limits.max_open_zones);
+        }
+        Status::ZoneActiveResource => {
+            return format!("at most {} zones may be active", limits.max_active_zones);
+        }
+        Status::NotSupported => return "the device does not have this operation".to_owned(),
+        _ => {}
+    }
+    match found {
+        Some(zone) if zone.cond == ZoneCondition::Offline => "the zone is offline".to_owned(),
+        Some(zone) if zone.cond == ZoneCondition::ReadOnly => "the zone is read-only".to_owned(),
+        Some(zone) if writes && end > zone.start + zone.len => {
+            "a write must not cross the end of its zone".to_owned()
+        }
+        Some(zone) if writes && zone.kind == ZoneKind::SequentialRequired => {
+            if zone.cond == ZoneCondition::Full {
+                "the zone is full".to_owned()
+            } else if end > zone.writable_end() {
+                format!("a write must end by the zone's capacity, sector {}", zone.writable_end())
+            } else if op == Op::Write && sector != zone.wp {
+                "a write must begin at the write pointer".to_owned()
+            } else {
+                "the device failed it".to_owned()
+            }
+        }
+        Some(zone) if !writes && zone.kind == ZoneKind::Conventional => {
+            "a conventional zone has no conditions to change".to_owned()
+        }
+        Some(zone) if op == Op::ZoneClose && !zone.cond.is_open() => {
+            "only an open zone can be closed".to_owned()
+        }
+        _ => "the device failed it".to_owned(),
+    }
+}
+
+/// Receives failures.
+type Observer = Box<dyn Fn(&Failure) + Send + Sync>;
+
+/// The failures of a queue.
+#[derive(Default)]
+pub(crate) struct Failures {
+    count: AtomicU64,
+    first: OnceLock<Failure>,
+    observer: OnceLock<Observer>,
+}
+
+impl Failures {
+    /// Counts a failure. Returns its number if somebody is to learn of it.
+    pub fn count(&self) -> Option<u64> {
+        self.observer.get()?;
+        let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        (number <= REPORTED || number.is_power_of_two()).then_some(number)
+    }
+
+    pub fn report(&self, failure: Failure) {
+        if let Some(observer) = self.observer.get() {
+            observer(&failure);
+        }
+        let _ = self.first.set(failure);
+    }
+
+    pub fn first(&self) -> Option<&Failure> {
+        self.first.get()
+    }
+
+    /// Only the first call has an effect.
+    pub fn observe(&self, observer: Observer) {
+        let _ = self.observer.set(observer);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        Limits { max_open_zones: 2, max_active_zones: 3, ..Limits::zoned(4, Sector(100)) }
+    }
+
+    fn zone(cond: ZoneCondition, wp: u64) -> Zone {
+        let kind = ZoneKind::SequentialRequired;
+        let (start, len, capacity) = (Sector(100), Sector(100), Sector(80));
+        Zone { start, len, capacity, wp: Sector(wp), kind, cond }
+    }
+
+    #[test]
+    fn the_rule_that_was_broken_is_named() {
+        let open = zone(ZoneCondition::ImplicitOpen, 140);
+        for (command, status, found, rule) in [
+            ((Op::Write, 150, 8), Status::IoError, open, "a write must begin at the write pointer"),
+            ((Op::Write, 140, 8), Status::Medium, open, "the device failed it"),
+            (
+                (Op::Write, 140, 41),
+                Status::IoError,
+                open,
+                "a write must end by the zone's capacity, sector 180",
+            ),
+            (
+                (Op::Write, 140, 61),
+                Status::IoError,
+                open,
+                "a write must not cross the end of its zone",
+            ),
+            (
+                (Op::Write, 140, 8),
+                Status::IoError,
+                zone(ZoneCondition::Full, 200),
+                "the zone is full",
+            ),
+            (
+                (Op::Write, 100, 8),
+                Status::ZoneOpenResource,
+                zone(ZoneCondition::Empty, 100),
+                "at most 2 zones may be open",
+            ),
+            (
+                (Op::ZoneOpen, 100, 0),
+                Status::ZoneActiveResource,
+                zone(ZoneCondition::Empty, 100),
+                "at most 3 zones may be active",
+            ),
+            (
+                (Op::ZoneClose, 100, 0),
+                Status::IoError,
+                zone(ZoneCondition::Full, 100),
+                "only an open zone can be closed",
+            ),
+            (
+                (Op::ZoneReset, 100, 0),
+                Status::IoError,
+                zone(ZoneCondition::ReadOnly, 100),
+                "the zone is read-only",
+            ),
+        ] {
+            let (op, sector, nr) = command;
+            let failure = Failure::new(&limits(), (op, Sector(sector), nr), status, Some(found), 1);
+            assert_eq!(failure.rule, rule, "{failure}");
+        }
+    }
+
+    #[test]
+    fn sentence_names_sector_zone_condition_and_write_pointer() {
+        let found = Some(zone(ZoneCondition::ImplicitOpen, 140));
+        let command = (Op::Write, Sector(150), 8);
+        let failure = Failure::new(&limits(), command, Status::IoError, found, 1);
+        assert_eq!(
+            failure.to_string(),
+            "Write of 8 sectors at sector 150: I/O error: a write must begin at the write pointer \
+             (zone 1 from sector 100, ImplicitOpen, write pointer 140)"
+        );
+    }
+
+    #[test]
+    fn after_the_first_few_only_powers_of_two_are_reported() {
+        let failures = Failures::default();
+        assert_eq!(failures.count(), None, "nobody observes");
+        failures.observe(Box::new(|_| ()));
+        let reported: Vec<u64> = (0..40).filter_map(|_| failures.count()).collect();
+        assert_eq!(reported, [1, 2, 3, 4, 5, 6, 7, 8, 16, 32]);
+    }
+}
