@@ -1,5 +1,6 @@
 //! Arguments of several commands.
 use clap::ValueEnum;
+use std::net::{SocketAddr, ToSocketAddrs};
 use zonal_blk::ZoneWrite;
 use zonal_lab::executor::ClockKind;
 
@@ -52,6 +53,13 @@ impl From<ZoneWriteArg> for ZoneWrite {
     }
 }
 
+/// Parses an address to listen on. The first address of a host name counts.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    let expected = "expected HOST:PORT such as 127.0.0.1:4420 or localhost:4420";
+    let mut found = text.to_socket_addrs().map_err(|error| format!("{expected}: {error}"))?;
+    found.next().ok_or_else(|| format!("{expected}: the host has no address"))
+}
+
 /// Parses a measuring time in seconds.
 pub fn seconds(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "expected seconds such as 1.5".to_owned())?;
@@ -59,5 +67,17 @@ pub fn seconds(text: &str) -> Result<f64, String> {
         Ok(seconds)
     } else {
         Err("expected 0.0001 to 86400 seconds".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_names_are_resolved() {
+        let localhost = address("localhost:4420").unwrap();
+        assert!(localhost.ip().is_loopback() && localhost.port() == 4420);
+        assert_eq!(address("127.0.0.1:1").unwrap().to_string(), "127.0.0.1:1");
     }
 }

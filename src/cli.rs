@@ -1,8 +1,8 @@
 //! The command line.
 //!
-//! `zonal run` and `zonal advise` take fio's job options beside their own, so their arguments are
-//! split first: options that [`RunArgs`] or [`AdviseArgs`] define are Zonal's, everything else goes
-//! to the job parser.
+//! `zonal run`, `zonal sweep` and `zonal advise` take fio's job options beside their own, so their
+//! arguments are split first: options that [`RunArgs`], [`SweepArgs`] or [`AdviseArgs`] define are
+//! Zonal's, everything else goes to the job parser.
 use crate::cmd::advise::AdviseArgs;
 use crate::cmd::ctl::{COMMANDS as CTL_COMMANDS, CtlArgs};
 use crate::cmd::fit::FitArgs;
@@ -12,6 +12,7 @@ use crate::cmd::pattern::PatternCommand;
 use crate::cmd::reproduce::ReproduceArgs;
 use crate::cmd::run::RunArgs;
 use crate::cmd::serve::ServeArgs;
+use crate::cmd::sweep::SweepArgs;
 use crate::cmd::torture::TortureArgs;
 use crate::cmd::validate::ValidateArgs;
 use crate::cmd::zone::ZoneCommand;
@@ -55,6 +56,12 @@ pub enum Command {
         after_help = "Job options are fio's; `zonal options` lists them."
     )]
     Advise(AdviseArgs),
+    /// Measure jobs at all combinations of job options, schedulers, policies and devices
+    #[command(
+        override_usage = "zonal sweep --vary NAME=VALUE,... [OPTIONS] [JOBFILE]... [--name=JOB ...]",
+        after_help = "Job options are fio's; `zonal options` lists them."
+    )]
+    Sweep(SweepArgs),
     /// Show the parameters and the performance of a device model, and check that they make sense
     Device(DeviceArgs),
     /// Predict measured cells of a drive by a model, and print how far off it is
@@ -105,12 +112,21 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Invocation {
     let args: Vec<OsString> = args.collect();
     let (own, job_args) = match args.get(1) {
         Some(command) if command == "run" => split_args::<RunArgs>(args),
+        Some(command) if command == "sweep" => split_args::<SweepArgs>(args),
         Some(command) if command == "advise" => split_args::<AdviseArgs>(args),
         _ => (args, Vec::new()),
     };
     let matches = Cli::command().get_matches_from(own);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     Invocation { command: cli.command, job_args }
+}
+
+/// The option of a command that is nearest to `name`, if one is near.
+pub fn nearest_option(command: &str, name: &str) -> Option<String> {
+    let cli = Cli::command();
+    let command = cli.find_subcommand(command)?;
+    let longs = command.get_arguments().filter_map(clap::Arg::get_long);
+    zonal_blk::nearest(name, longs).map(str::to_owned)
 }
 
 /// Splits the arguments of a command that runs jobs into its own options, which `A` defines, and

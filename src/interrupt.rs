@@ -8,8 +8,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::{flag, low_level};
 use std::io;
+use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 use zonal_host::control::log::Log;
@@ -21,6 +22,15 @@ const EXIT_BY_SIGNAL: i32 = 128;
 const EXIT_BY_DEADLINE: i32 = 1;
 /// A signal has arrived.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// The first signal's number; 0 before it.
+static SIGNAL: AtomicUsize = AtomicUsize::new(0);
+
+/// The exit code after an interrupt; `None` if there was none.
+pub fn exit_code() -> Option<ExitCode> {
+    let signal = u8::try_from(SIGNAL.load(Ordering::Relaxed)).ok().filter(|&signal| signal > 0)?;
+    Some(ExitCode::from(EXIT_BY_SIGNAL as u8 + signal))
+}
 
 /// Sets `stop` on an interrupt. Only the first call has an effect: a process has one handler.
 ///
@@ -74,6 +84,7 @@ fn end_on_second() -> io::Result<()> {
         // In this order: the first signal finds the flag not set.
         flag::register_conditional_shutdown(signal, EXIT_BY_SIGNAL + signal, &INTERRUPTED)?;
         flag::register(signal, &INTERRUPTED)?;
+        flag::register_usize(signal, &SIGNAL, signal.unsigned_abs() as usize)?;
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 use terminal::print_error;
+use zonal_fio::jobfile::{JobError, Origin};
 use zonal_host::control::log::Log;
 
 /// Exit code for bad input: arguments, job files, device specs.
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
         if error.chain().any(is_broken_pipe) {
             return ExitCode::from(EXIT_BROKEN_PIPE);
         }
-        print_error(format_args!("zonal: {}", describe(&error)));
+        print_error(format_args!("zonal: {}{}", describe(&error), meant(&error)));
         ExitCode::from(EXIT_BAD_INPUT)
     })
 }
@@ -49,6 +50,7 @@ fn run(command: Command, job_args: Vec<OsString>, log: &Log) -> anyhow::Result<E
         Command::Zone(command) => cmd::zone::run(&command),
         Command::Reproduce(args) => cmd::reproduce::run(&args),
         Command::Advise(args) => cmd::advise::run(&args, job_args),
+        Command::Sweep(args) => cmd::sweep::run(&args, job_args),
         Command::Device(args) => cmd::info::device(&args),
         Command::Validate(args) => cmd::validate::run(&args),
         Command::Fit(args) => cmd::fit::run(&args),
@@ -74,6 +76,19 @@ fn describe(error: &anyhow::Error) -> String {
         }
     }
     words
+}
+
+/// The option of the command that was meant where none is known to the job parser.
+fn meant(error: &anyhow::Error) -> String {
+    let job_error = error.downcast_ref::<JobError>();
+    let Some(JobError::UnknownOption { origin: Origin::CommandLine, name, nearest: None }) =
+        job_error
+    else {
+        return String::new();
+    };
+    let command = std::env::args().nth(1).unwrap_or_default();
+    let near = cli::nearest_option(&command, name);
+    near.map_or_else(String::new, |near| format!(", did you mean --{near}?"))
 }
 
 fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {

@@ -4,7 +4,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use zonal_blk::Nanos;
 use zonal_fio::runner::Progress;
 use zonal_lab::devices::Notices;
 use zonal_lab::progress::{JobProgress, PhaseProgress, StepProgress};
@@ -19,9 +21,16 @@ pub fn notices() -> Notices {
     Notices::new(|notice| tracing::warn!("{notice}"))
 }
 
-/// A bar for work in steps, shown on a terminal only.
+/// Without a terminal, the time between two lines of progress.
+const LINE_INTERVAL: Duration = Duration::from_secs(30);
+/// On a terminal, and with `--eta=always`, the shortest time between two updates.
+const UPDATE_INTERVAL: Duration = Duration::from_millis(250);
+
+/// A bar for work in steps; a line now and then without a terminal.
 pub struct StepBar {
     bar: ProgressBar,
+    /// Without a terminal, when the work began and when the next line is due.
+    lines: Mutex<(Instant, Instant)>,
 }
 
 impl StepBar {
@@ -31,7 +40,26 @@ impl StepBar {
     /// The template is malformed.
     pub fn new(template: &str) -> Self {
         let style = ProgressStyle::with_template(template).expect("the template is well formed");
-        StepBar { bar: ProgressBar::hidden().with_style(style) }
+        let now = Instant::now();
+        let lines = Mutex::new((now, now + LINE_INTERVAL));
+        StepBar { bar: ProgressBar::hidden().with_style(style), lines }
+    }
+
+    /// Prints a line if there is no terminal and one is due.
+    fn line(&self) {
+        let now = Instant::now();
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let (started, due) = *lines;
+        if now < due || !self.bar.is_hidden() {
+            return;
+        }
+        lines.1 = now + LINE_INTERVAL;
+        let (done, total) = (self.bar.position(), self.bar.length().unwrap_or(0));
+        let elapsed = (now - started).as_secs();
+        let left = elapsed * total.saturating_sub(done) / done.max(1);
+        let title = self.bar.prefix();
+        let title = if title.is_empty() { title } else { title + ": " };
+        print_error(format_args!("{title}{done} of {total} done in {elapsed} s, eta {left} s"));
     }
 }
 
@@ -41,6 +69,8 @@ impl StepProgress for StepBar {
         self.bar.set_prefix(title.to_owned());
         self.bar.reset();
         self.bar.set_length(total);
+        let now = Instant::now();
+        *self.lines.lock().unwrap_or_else(PoisonError::into_inner) = (now, now + LINE_INTERVAL);
     }
 
     fn message(&self, text: &str) {
@@ -49,6 +79,7 @@ impl StepProgress for StepBar {
 
     fn advance(&self, steps: u64) {
         self.bar.inc(steps);
+        self.line();
     }
 
     fn finish(&self) {
@@ -75,9 +106,9 @@ impl JobProgress for JobLine {
         self.phase = Some(Line::new(self.eta, phase));
     }
 
-    fn update(&mut self) {
+    fn update(&mut self, elapsed: Nanos) {
         if let Some(line) = &mut self.phase {
-            line.show();
+            line.show(elapsed);
         }
     }
 
@@ -90,11 +121,23 @@ impl JobProgress for JobLine {
 
 struct Line {
     bar: ProgressBar,
-    /// Without a terminal each update is a new line.
+    /// Each update is a new line.
     lines: bool,
+    /// The shortest time between two updates; `None` for no updates.
+    interval: Option<Duration>,
     phase: PhaseProgress,
     started: Instant,
-    last: (Instant, u64, u64),
+    last: Shown,
+}
+
+/// What the line said last.
+#[derive(Clone, Copy)]
+struct Shown {
+    at: Instant,
+    /// By the clock of the jobs.
+    elapsed: Nanos,
+    ios: u64,
+    bytes: u64,
 }
 
 impl Line {
@@ -106,36 +149,40 @@ impl Line {
         let bar = ProgressBar::with_draw_target(Some(1000), target);
         let style = ProgressStyle::with_template("{msg} [{bar:24}] {percent}%");
         bar.set_style(style.expect("the template is well formed"));
-        let now = Instant::now();
-        let lines = eta == Eta::Always && bar.is_hidden();
-        Line { bar, lines, phase, started: now, last: (now, 0, 0) }
+        let lines = bar.is_hidden();
+        let interval = match eta {
+            Eta::Never => None,
+            Eta::Auto if lines => Some(LINE_INTERVAL),
+            Eta::Auto | Eta::Always => Some(UPDATE_INTERVAL),
+        };
+        let started = Instant::now();
+        let last = Shown { at: started, elapsed: Nanos(0), ios: 0, bytes: 0 };
+        Line { bar, lines, interval, phase, started, last }
     }
 
-    fn show(&mut self) {
-        if self.bar.is_hidden() && !self.lines {
+    /// Shows what has been done by `elapsed` of the jobs' clock, whose seconds the rates are for.
+    fn show(&mut self, elapsed: Nanos) {
+        let at = Instant::now();
+        if self.interval.is_none_or(|interval| at - self.last.at < interval) {
             return;
         }
         let sum =
             |count: fn(&Progress) -> u64| self.phase.jobs.iter().map(|job| count(job)).sum::<u64>();
         let ios = sum(|job| job.ios.load(Ordering::Relaxed));
         let bytes = sum(|job| job.bytes.load(Ordering::Relaxed));
-        let now = Instant::now();
-        let (then, ios_then, bytes_then) = self.last;
-        let seconds = (now - then).as_secs_f64().max(1e-3);
-        if seconds < 0.25 {
-            return;
-        }
-        self.last = (now, ios, bytes);
+        let last = std::mem::replace(&mut self.last, Shown { at, elapsed, ios, bytes });
+        let seconds = ((elapsed - last.elapsed).0 as f64 / 1e9).max(1e-9);
         let rate = |count: u64, before: u64| count.saturating_sub(before) as f64 / seconds;
-        let done = self.done(bytes, now);
+        let done = self.done(bytes, elapsed);
         self.bar.set_position((done * 1000.0) as u64);
-        let elapsed = (now - self.started).as_secs_f64();
-        let eta = if done > 0.0 { elapsed / done - elapsed } else { 0.0 };
+        let spent = (at - self.started).as_secs_f64();
+        let eta = if done > 0.0 { spent / done - spent } else { 0.0 };
         let message = format!(
-            "Jobs: {} {:.2} MIOPS, {:.0} MiB/s, eta {:02}m:{:02}s",
+            "Jobs: {} at {:.1} s, {} IOPS, {:.0} MiB/s, eta {:02}m:{:02}s",
             self.phase.jobs.len(),
-            rate(ios, ios_then) / 1e6,
-            rate(bytes, bytes_then) / f64::from(1 << 20),
+            elapsed.0 as f64 / 1e9,
+            short(rate(ios, last.ios)),
+            rate(bytes, last.bytes) / f64::from(1 << 20),
             eta as u64 / 60,
             eta as u64 % 60,
         );
@@ -147,11 +194,19 @@ impl Line {
     }
 
     /// The fraction that is done, by bytes or by time, whichever is further.
-    fn done(&self, bytes: u64, now: Instant) -> f64 {
-        let by_amount = self.phase.total.map_or(0.0, |total| bytes as f64 / total.max(1) as f64);
-        let elapsed = (now - self.started).as_secs_f64();
-        let limit = self.phase.time_limit.map(|limit| Duration::from_nanos(limit.0));
-        let by_time = limit.map_or(0.0, |limit| elapsed / limit.as_secs_f64().max(1e-3));
+    fn done(&self, bytes: u64, elapsed: Nanos) -> f64 {
+        let share = |done: u64, of: u64| done as f64 / of.max(1) as f64;
+        let by_amount = self.phase.total.map_or(0.0, |total| share(bytes, total));
+        let by_time = self.phase.time_limit.map_or(0.0, |limit| share(elapsed.0, limit.0));
         by_amount.max(by_time).min(1.0)
+    }
+}
+
+/// A rate with three digits: `987`, `12.3k`, `4.56M`.
+fn short(rate: f64) -> String {
+    match rate {
+        rate if rate >= 999_500.0 => format!("{:.2}M", rate / 1e6),
+        rate if rate >= 999.5 => format!("{:.1}k", rate / 1e3),
+        rate => format!("{rate:.0}"),
     }
 }

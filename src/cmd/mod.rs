@@ -10,6 +10,7 @@ pub mod pattern;
 pub mod reproduce;
 pub mod run;
 pub mod serve;
+pub mod sweep;
 pub mod torture;
 pub mod validate;
 pub mod zone;

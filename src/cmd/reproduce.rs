@@ -142,7 +142,7 @@ fn settings(table: &Table, args: &ReproduceArgs) -> MeasureSettings {
 }
 
 /// Creates the directory for plots if need be, and checks that it is writable.
-fn prepare(dir: &Path) -> Result<()> {
+pub fn prepare(dir: &Path) -> Result<()> {
     let probe = dir.join(".zonal-plot");
     fs::create_dir_all(dir)
         .and_then(|()| fs::write(&probe, ""))
@@ -151,7 +151,7 @@ fn prepare(dir: &Path) -> Result<()> {
 }
 
 /// Writes each plot to a file of its own, atomically.
-fn write_plots(dir: &Path, plots: &[Plot]) -> Result<()> {
+pub fn write_plots(dir: &Path, plots: &[Plot]) -> Result<()> {
     for plot in plots {
         let path = dir.join(format!("{}.svg", plot.name));
         let part = path.with_extension("svg.part");

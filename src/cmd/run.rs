@@ -1,6 +1,6 @@
 //! `zonal run`.
 use crate::args::{ClockArg, Eta, ZoneWriteArg};
-use crate::interrupt::set_on_interrupt;
+use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::{JobLine, notices, print_error};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use zonal_blk::{Nanos, QueueOptions};
+use zonal_device::inject::Rule;
 use zonal_fio::job::Job;
 use zonal_fio::jobfile::{self, JobSet, SystemEnvironment};
 use zonal_fio::options;
@@ -19,7 +20,7 @@ use zonal_fio::report::{self, Format};
 use zonal_fio::verify::Dump;
 use zonal_lab::devices::{DeviceOptions, Devices};
 use zonal_lab::executor::{ClockKind, Executor, FinishedTask};
-use zonal_lab::run::{Run, RunInfo};
+use zonal_lab::run::{Run, RunInfo, jobs_without_io};
 use zonal_sim::CostModel;
 
 /// Options of `zonal run` that are not job options.
@@ -51,6 +52,10 @@ pub struct RunArgs {
     /// Do not merge contiguous writes that wait in a plug
     #[arg(long)]
     pub nomerges: bool,
+    /// Inject a fault into every device, such as fail=write,zone=3,count=2 or
+    /// delay=read,time=20ms,one_in=100; can be repeated, the first rule that matches applies
+    #[arg(long = "fault", value_name = "RULE")]
+    pub faults: Vec<Rule>,
     /// Virtual time that an I/O costs the thread that does it, in nanoseconds; `published` for what
     /// it cost the machine of the published zone write plugging tables, by scheduler and length
     #[arg(long, value_name = "NS", default_value = "1000")]
@@ -93,7 +98,8 @@ pub struct RunArgs {
     pub parse_only: bool,
 }
 
-/// Runs the jobs that `job_args` describe. Exits with 1 if a job failed.
+/// Runs the jobs that `job_args` describe. Exits with 1 if a job failed, and as by the signal if one
+/// ended the run early.
 pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     if let Some(option) = &args.cmdhelp {
         return explain(option);
@@ -134,14 +140,15 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         run.trace_heads(file)?;
     }
     if formats.contains(&Format::Normal) {
-        write_to(&output, &run.announcement())?;
+        write_to(&output, &run.announcement()).with_context(|| written_to(args))?;
     }
-    let info = |timestamp_ms, global_options| RunInfo {
+    let info = |timestamp_ms, global_options, interrupted| RunInfo {
         version: concat!("zonal-", env!("CARGO_PKG_VERSION")).to_owned(),
         timestamp_ms,
         global_options,
         clock,
         seed: args.seed,
+        interrupted,
     };
     if let Some(interval) = args.status_interval {
         let (output, formats) = (Arc::clone(&output), formats.clone());
@@ -149,18 +156,25 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
             // If it fails, so does the report at the end, which says so.
             let _ = write_to(&output, &report::render(report, &formats));
         };
-        run.show_status(info(None, global_options.clone()), interval, Box::new(show))?;
+        run.show_status(info(None, global_options.clone(), false), interval, Box::new(show))?;
     }
     let mut executor = executor(args, clock)?;
     let finished = run.execute(&mut executor, args.seed)?;
     report_findings(&finished, run.devices())?;
-    let report = run.report(&finished, info(executor.timestamp_ms(), global_options));
-    write_to(&output, &report::render(&report, &formats)).context("writing the report")?;
+    let report =
+        run.report(&finished, info(executor.timestamp_ms(), global_options, executor.is_stopped()));
+    write_to(&output, &report::render(&report, &formats)).with_context(|| written_to(args))?;
     if args.dump_plugs {
         dump_plugs(run.devices())?;
     }
     run.check_recordings()?;
-    let failed = finished.iter().any(|finished| finished.outcome.error.is_some());
+    if let Some(interrupted) = executor.is_stopped().then(exit_code).flatten() {
+        return Ok(interrupted);
+    }
+    let idle = jobs_without_io(&finished, run.devices());
+    idle.iter().for_each(|job| print_error(format_args!("zonal: {job}")));
+    let failed =
+        !idle.is_empty() || finished.iter().any(|finished| finished.outcome.error.is_some());
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -187,6 +201,7 @@ fn device_options(args: &RunArgs, clock: ClockKind) -> DeviceOptions {
         },
         scheduler: args.scheduler.clone(),
         sched_opts: args.sched_opt.clone(),
+        faults: args.faults.clone(),
         seed: args.seed,
         real_time: clock == ClockKind::Real,
         notices: notices(),
@@ -195,13 +210,11 @@ fn device_options(args: &RunArgs, clock: ClockKind) -> DeviceOptions {
 }
 
 fn executor(args: &RunArgs, clock: ClockKind) -> Result<Executor> {
+    let (stop, progress) = (Arc::default(), Box::new(JobLine::new(args.eta)));
+    set_on_interrupt(&stop)?;
     Ok(match clock {
-        ClockKind::Virtual => Executor::virtual_time(args.io_cost),
-        ClockKind::Real => {
-            let stop = Arc::default();
-            set_on_interrupt(&stop)?;
-            Executor::real_time(stop, Box::new(JobLine::new(args.eta)))
-        }
+        ClockKind::Virtual => Executor::interruptible(args.io_cost, stop, progress),
+        ClockKind::Real => Executor::real_time(stop, progress),
     })
 }
 
@@ -230,6 +243,12 @@ fn open_output(args: &RunArgs) -> Result<Box<dyn Write + Send>> {
             Box::new(File::create(path).with_context(|| format!("--output {}", path.display()))?)
         }
     })
+}
+
+/// What the report is written to, for errors.
+fn written_to(args: &RunArgs) -> String {
+    let path = args.output.as_ref();
+    path.map_or("standard output".to_owned(), |path| format!("--output {}", path.display()))
 }
 
 /// Warns about CPUs of `cpus_allowed` that this machine does not have.

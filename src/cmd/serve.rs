@@ -115,7 +115,9 @@ fn attach(args: &ServeArgs) -> Result<(Vec<AttachedDevice>, Vec<Arc<InjectDevice
             opened.model = Arc::clone(&inject) as _;
             injects.push(inject);
         }
-        devices.push(opened.attach(queue, usize::MAX)?);
+        let attached = opened.attach(queue, usize::MAX)?;
+        attached.explain_failures(&notices());
+        devices.push(attached);
     }
     Ok((devices, injects))
 }

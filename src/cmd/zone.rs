@@ -13,8 +13,10 @@ pub use args::ZoneCommand;
 use args::{ActionArgs, RangeArgs};
 use range::{PartialZone, Range};
 use std::io::{self, BufWriter, Write};
+use std::ops;
 use std::process::ExitCode;
-use zonal_blk::{Op, QueueOptions, Sector};
+use zonal_blk::{Bytes, Op, QueueOptions, Sector, ZoneCondition, ZoneKind, ZoneNo};
+use zonal_device::quantity::format_size;
 use zonal_lab::devices;
 use zonal_lab::zone::{OpError, Step, SyncChannel};
 
@@ -33,14 +35,22 @@ pub fn run(command: &ZoneCommand) -> Result<ExitCode> {
     }
 }
 
+/// A device that was opened, and the zones to work on.
+struct Opened {
+    channel: SyncChannel,
+    range: Range,
+    /// The device outlives the command.
+    is_persistent: bool,
+}
+
 fn run_command(command: &ZoneCommand, out: &mut impl Write) -> Result<()> {
     match command {
         ZoneCommand::Report(args) => {
-            let (channel, range) = open(&args.range, PartialZone::Included)?;
+            let Opened { channel, range, .. } = open(&args.range, PartialZone::Included)?;
             report::report(channel.queue(), range, args.filter, args.range.verbose, out)
         }
         ZoneCommand::Capacity(args) => {
-            let (channel, range) = open(args, PartialZone::Included)?;
+            let Opened { channel, range, .. } = open(args, PartialZone::Included)?;
             report::capacity(channel.queue(), range, out)
         }
         ZoneCommand::Open(args) => manage(args, "open", Op::ZoneOpen, out),
@@ -51,7 +61,7 @@ fn run_command(command: &ZoneCommand, out: &mut impl Write) -> Result<()> {
 }
 
 /// Opens the device, finds the range on it and runs the operations of `--after`.
-fn open(args: &RangeArgs, partial: PartialZone) -> Result<(SyncChannel, Range)> {
+fn open(args: &RangeArgs, partial: PartialZone) -> Result<Opened> {
     let name = &args.device;
     let device = devices::open(name, 0, 1, &notices())?.attach(QueueOptions::default(), 1)?;
     if device.queue.limits().nr_zones == 0 {
@@ -62,18 +72,56 @@ fn open(args: &RangeArgs, partial: PartialZone) -> Result<(SyncChannel, Range)> 
     let script: Vec<Vec<Step>> = script.collect::<Result<_>>()?;
     let mut channel = SyncChannel::new(&device)?;
     script.iter().flatten().try_for_each(|step| channel.run_step(step)).context("--after")?;
-    Ok((channel, range))
+    Ok(Opened { channel, range, is_persistent: device.is_persistent })
 }
 
 /// Manages the zones of a range.
 fn manage(args: &ActionArgs, name: &str, op: Op, out: &mut impl Write) -> Result<()> {
-    let (mut channel, range) = open(&args.range, PartialZone::Rejected)?;
+    let Opened { mut channel, range, is_persistent } = open(&args.range, PartialZone::Rejected)?;
     let limits = channel.queue().limits().clone();
+    let written = written(&channel, range.zones(&limits))?;
     channel.manage(op, range.zones(&limits), range.is_all(&limits))?;
     if args.range.verbose {
         let (Sector(from), Sector(to)) = (range.start, range.end(&limits));
         let device = &args.range.device;
         writeln!(out, "{device}: successful {name} of zones in range from {from}, to {to}")?;
     }
+    // Whoever gave a range knows what it covers; data that are gone are worth a line.
+    if range.is_all(&limits) || is_persistent && op == Op::ZoneReset {
+        writeln!(out, "{}", done(&args.range.device, op, range.zones(&limits), written))?;
+    }
     Ok(())
+}
+
+/// How many zones hold data, and how many bytes.
+fn written(channel: &SyncChannel, zones: ops::Range<u32>) -> Result<(usize, Bytes)> {
+    let mut found = Vec::new();
+    channel.queue().report_zones(ZoneNo(zones.start), zones.len(), &mut found)?;
+    let lengths = found.iter().map(|zone| match (zone.kind, zone.cond) {
+        (ZoneKind::Conventional, _) | (_, ZoneCondition::Empty) => Sector(0),
+        (_, ZoneCondition::Full) => zone.capacity,
+        _ => zone.wp - zone.start,
+    });
+    let lengths: Vec<Sector> = lengths.filter(|length| length.0 > 0).collect();
+    let sectors = lengths.iter().map(|length| length.0).sum();
+    Ok((lengths.len(), Sector(sectors).to_bytes()))
+}
+
+/// What was done to zones, of which some held data.
+fn done(device: &str, op: Op, zones: ops::Range<u32>, (held, bytes): (usize, Bytes)) -> String {
+    let (first, last) = (zones.start, zones.end - 1);
+    let verb = match op {
+        Op::ZoneOpen => "opened",
+        Op::ZoneClose => "closed",
+        Op::ZoneFinish => "finished",
+        _ => {
+            let size = format_size(bytes.0);
+            let lost = match held {
+                0 => "none held data".to_owned(),
+                _ => format!("{held} held data, {size}, which are gone"),
+            };
+            return format!("{device}: reset zones {first} to {last}: {lost}");
+        }
+    };
+    format!("{device}: {verb} zones {first} to {last}")
 }

@@ -145,7 +145,7 @@ fn interrupt_stops_the_jobs_and_prints_the_report() {
     kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
     let mut out = String::new();
     child.stdout.take().expect("a pipe").read_to_string(&mut out).expect("text");
-    assert_eq!(child.wait().expect("the program ends").code(), Some(0));
+    assert_eq!(child.wait().expect("the program ends").code(), Some(130));
     assert!(out.starts_with("3;zonal-"), "{out}");
 }
 

@@ -9,6 +9,8 @@ mod reports;
 mod reproduce;
 mod schedulers;
 mod support;
+mod sweep;
 mod torture;
 mod traces;
+mod transcripts;
 mod zone;

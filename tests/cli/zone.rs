@@ -110,7 +110,11 @@ fn zones_are_opened_closed_finished_and_reset() {
     let out =
         run_ok(&["close", "-f", "-v", "-o", "4096", "-c", "1", "--after", "open 4096", SMALL]);
     assert_eq!(out, format!("{} 4096, to 6144\n", name("close")));
-    assert_eq!(run_ok(&["reset", SMALL]), "", "conventional zones are left out, as in the kernel");
+    let out = run_ok(&["reset", "--after", "write 4096 8; finish 6144", SMALL]);
+    let told = "reset zones 0 to 7: 2 held data, 772KiB, which are gone";
+    assert_eq!(out, format!("{SMALL}: {told}\n"), "conventional zones are left out");
+    let out = run_ok(&["reset", SMALL]);
+    assert_eq!(out, format!("{SMALL}: reset zones 0 to 7: none held data\n"));
 }
 
 #[test]
@@ -145,13 +149,23 @@ fn failed_operation_exits_with_1_and_prints_its_status() {
     for (args, message) in [
         (
             &["open", "-o", "4096", SMALL][..],
-            "zonal: zone 6 at sector 12288: too many open zones\n",
+            "zonal: zone 6 at sector 12288: too many open zones: at most 4 zones may be open \
+             (zone 6: Empty, write pointer 12288)\n",
         ),
-        (&["finish", SMALL], "zonal: zone 0 at sector 0: I/O error\n"),
-        (&["close", "-o", "4096", SMALL], "zonal: zone 2 at sector 4096: I/O error\n"),
+        (
+            &["finish", SMALL],
+            "zonal: zone 0 at sector 0: I/O error: a conventional zone has no conditions to change \
+             (zone 0: NotWritePointer, write pointer 0)\n",
+        ),
+        (
+            &["close", "-o", "4096", SMALL],
+            "zonal: zone 2 at sector 4096: I/O error: only an open zone can be closed (zone 2: \
+             Empty, write pointer 4096)\n",
+        ),
         (
             &["report", "--after", "write 4104 8", SMALL],
-            "zonal: --after: write 4104 8: I/O error\n",
+            "zonal: --after: write 4104 8: I/O error: a write must begin at the write pointer (zone 2: \
+             Empty, write pointer 4096)\n",
         ),
     ] {
         assert_eq!(zone(args), (1, String::new(), message.to_owned()), "{args:?}");

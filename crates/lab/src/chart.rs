@@ -83,6 +83,8 @@ pub enum Marks {
     Bars,
     /// Rings where the bars of the same slot are.
     RingsOnBars,
+    /// Error bars, each from one point to the next; not in the legend.
+    Intervals,
 }
 
 /// Points that belong together.
@@ -129,7 +131,7 @@ impl Chart {
         let mut svg = String::new();
         {
             let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-            let lines = i32::try_from(self.series.len().div_ceil(LEGEND_COLUMNS))?;
+            let lines = i32::try_from(self.legend().count().div_ceil(LEGEND_COLUMNS))?;
             let head = TITLE_HEIGHT + lines * LEGEND_HEIGHT;
             let (above, below) = root.split_vertically(head);
             self.draw_head(&above)?;
@@ -145,7 +147,7 @@ impl Chart {
         area.draw(&Text::new(self.title.clone(), (middle, TITLE_HEIGHT / 2), centred))
             .map_err(failed)?;
         let width = (i32::try_from(SIZE.0)? - 80) / i32::try_from(LEGEND_COLUMNS)?;
-        for (nr, series) in self.series.iter().enumerate() {
+        for (nr, series) in self.legend().enumerate() {
             let (line, column) = (nr / LEGEND_COLUMNS, nr % LEGEND_COLUMNS);
             let x = 70 + i32::try_from(column)? * width;
             let y = TITLE_HEIGHT + i32::try_from(line)? * LEGEND_HEIGHT + LEGEND_HEIGHT / 2;
@@ -154,6 +156,11 @@ impl Chart {
             area.draw(&Text::new(series.name.clone(), (x + 32, y), style)).map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// The series that the legend names.
+    fn legend(&self) -> impl Iterator<Item = &Series> {
+        self.series.iter().filter(|series| series.marks != Marks::Intervals)
     }
 
     fn draw_plot(&self, area: &Area<'_>) -> Result<()> {
@@ -190,6 +197,14 @@ impl Chart {
             let points: Vec<(f64, f64)> = series.points.iter().map(own).collect();
             let colour = series.colour();
             match series.marks {
+                Marks::Intervals => {
+                    let bar = |ends: &[(f64, f64)]| {
+                        PathElement::new(ends.to_vec(), colour.stroke_width(1))
+                    };
+                    chart.draw_series(points.chunks(2).map(bar)).map_err(failed)?;
+                    let cap = |&end| Circle::new(end, 2, colour.filled());
+                    chart.draw_series(points.iter().map(cap)).map_err(failed)?;
+                }
                 Marks::Line { dashed: false, points: dots } => {
                     let size = if dots { 3 } else { 0 };
                     let line = LineSeries::new(points, colour.stroke_width(2)).point_size(size);
@@ -294,7 +309,7 @@ impl Series {
     /// The offset from its steps at which it is drawn.
     fn offset(&self) -> f64 {
         match self.marks {
-            Marks::Line { .. } | Marks::Rings | Marks::Dots => 0.0,
+            Marks::Line { .. } | Marks::Rings | Marks::Dots | Marks::Intervals => 0.0,
             Marks::Bars | Marks::RingsOnBars => {
                 let (slot, slots) = self.slot;
                 ((slot as f64 + 0.5) / slots as f64 - 0.5) * GROUP
@@ -309,6 +324,7 @@ impl Series {
             PathElement::new([(x + from, y), (x + to, y)], colour.stroke_width(2))
         };
         match self.marks {
+            Marks::Intervals => Ok(()),
             Marks::Line { dashed: false, .. } => area.draw(&line(0, 24)),
             Marks::Line { dashed: true, .. } => area
                 .draw(&line(0, 6))

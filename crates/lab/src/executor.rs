@@ -61,13 +61,26 @@ pub enum Executor {
         now: Nanos,
         /// What an I/O costs the thread that submits it.
         costs: CostModel,
+        /// Set to stop the jobs.
+        stop: Arc<AtomicBool>,
+        /// Shows how far the jobs of a phase are.
+        progress: Box<dyn JobProgress>,
     },
 }
 
 impl Executor {
     /// An executor whose virtual clock stands at 0.
     pub fn virtual_time(costs: CostModel) -> Self {
-        Executor::Virtual { now: Nanos(0), costs }
+        Executor::interruptible(costs, Arc::default(), Box::new(()))
+    }
+
+    /// An executor whose virtual clock stands at 0. Its jobs run until they are done or `stop` is set.
+    pub fn interruptible(
+        costs: CostModel,
+        stop: Arc<AtomicBool>,
+        progress: Box<dyn JobProgress>,
+    ) -> Self {
+        Executor::Virtual { now: Nanos(0), costs, stop, progress }
     }
 
     /// An executor whose real clock begins now. Its jobs run until they are done or `stop` is set.
@@ -90,28 +103,34 @@ impl Executor {
             return Ok(Vec::new());
         }
         let (outcomes, now) = match self {
-            Executor::Virtual { now, costs } => {
+            Executor::Virtual { now, costs, stop, progress } => {
                 let runners = make_runners(&phase, devices, seed)?;
-                let (outcomes, end) = zonal_sim::run(runners, *now, *costs)?;
+                let start = *now;
+                progress.start(phase_progress(&runners));
+                let watch = |now: Nanos| {
+                    progress.update(now - start);
+                    stop.load(Ordering::Relaxed)
+                };
+                let (outcomes, end) = zonal_sim::run_watched(runners, start, *costs, watch)?;
+                progress.finish();
                 *now = end;
                 (outcomes, end.0)
             }
             Executor::Real { clock, stop, progress } => {
                 let runners = make_runners(&phase, devices, seed)?;
                 let allowed = zonal_host::allowed_cpus();
-                progress.start(PhaseProgress {
-                    jobs: runners.iter().map(|runner| runner.progress()).collect(),
-                    total: runners.iter().try_fold(0, |sum, runner| Some(sum + runner.total()?)),
-                    time_limit: runners.iter().map(|runner| runner.time_limit()).max().flatten(),
-                });
+                progress.start(phase_progress(&runners));
+                let start = Clock::now(clock);
                 let leaders = phase.iter().filter(|task| leads(task));
                 let threads = runners
                     .into_iter()
                     .zip(leaders)
                     .map(|(runner, task)| JobThread { runner, cpus: task.cpus(&allowed) })
                     .collect();
-                let outcomes = zonal_host::run(threads, clock, stop, || progress.update())
-                    .context("cannot start the threads of the jobs")?;
+                let outcomes = zonal_host::run(threads, clock, stop, || {
+                    progress.update(Clock::now(clock) - start);
+                })
+                .context("cannot start the threads of the jobs")?;
                 progress.finish();
                 (outcomes, Clock::now(clock).0)
             }
@@ -124,8 +143,9 @@ impl Executor {
     /// Whether `stop` is set.
     pub fn is_stopped(&self) -> bool {
         match self {
-            Executor::Real { stop, .. } => stop.load(Ordering::Relaxed),
-            Executor::Virtual { .. } => false,
+            Executor::Real { stop, .. } | Executor::Virtual { stop, .. } => {
+                stop.load(Ordering::Relaxed)
+            }
         }
     }
 
@@ -142,6 +162,15 @@ impl Executor {
 pub(crate) fn unix_ms() -> Option<u64> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).ok()
+}
+
+/// What there is to see of runners that are about to run.
+fn phase_progress<C: Clock>(runners: &[Box<dyn SteppedBy<C>>]) -> PhaseProgress {
+    PhaseProgress {
+        jobs: runners.iter().map(|runner| runner.progress()).collect(),
+        total: runners.iter().try_fold(0, |sum, runner| Some(sum + runner.total()?)),
+        time_limit: runners.iter().map(|runner| runner.time_limit()).max().flatten(),
+    }
 }
 
 /// Whether a task has a runner of its own: the clones on a file system share that of the first.

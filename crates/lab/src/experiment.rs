@@ -4,12 +4,13 @@
 //! and the seed alone.
 use crate::devices::{AttachedDevice, DeviceOptions, Devices};
 use crate::executor::{Executor, FinishedTask};
-use anyhow::{Result, bail};
+use crate::run::{Run, jobs_without_io};
+use anyhow::{Result, ensure};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use zonal_blk::{Nanos, ZoneCounters, ZoneNo};
+use zonal_blk::{Failure, Nanos, Status, ZoneCounters, ZoneNo};
 use zonal_device::control::DeviceStats;
 use zonal_fio::job::{DataDir, Job};
 use zonal_fio::jobfile::{self, SystemEnvironment};
@@ -21,6 +22,38 @@ pub const PREPARATION: &str = "preparation";
 
 /// The part of a load's time that is not measured.
 const RAMP_SHARE: f64 = 0.1;
+
+/// Why a load that ran has no outcome.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// An I/O failed.
+    #[error("job {job}: {status}{}", because(.failures))]
+    Failed {
+        /// The job.
+        job: String,
+        /// The status of its first I/O that failed.
+        status: Status,
+        /// The first failure of a zone of each device.
+        failures: Vec<Failure>,
+    },
+    /// There is nothing to measure.
+    #[error("no I/O completed in the time that is measured{}", because(.jobs))]
+    Nothing {
+        /// Jobs that did no I/O, and why.
+        jobs: Vec<String>,
+    },
+}
+
+/// What is known of the cause, in parentheses.
+fn because(causes: &[impl ToString]) -> String {
+    match causes {
+        [] => String::new(),
+        _ => {
+            let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
+            format!(" ({})", causes.join("; "))
+        }
+    }
+}
 
 /// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +173,7 @@ impl DeviceOutcome {
 /// Runs jobs given as options, on devices of their own, for `length` or as long as they say.
 ///
 /// # Errors
-/// A bad option or device, an I/O that failed, or no I/O completed in the measured time.
+/// A bad option or device, or [`LoadError`].
 pub fn run(
     jobs: &[String],
     device_options: &DeviceOptions,
@@ -161,8 +194,9 @@ pub fn run_jobs(
     executor: &mut Executor,
 ) -> Result<Outcome> {
     let (finished, devices) = run_phases(jobs, device_options, length, executor)?;
-    let devices = devices.iter().map(DeviceOutcome::of).collect::<Result<_>>()?;
-    summarize(&merged(&finished)?, devices)
+    let all = merged(&finished, &devices)?;
+    let outcomes = devices.iter().map(DeviceOutcome::of).collect::<Result<_>>()?;
+    summarize(&all, outcomes, || jobs_without_io(&finished, &devices))
 }
 
 /// As [`run`], but returns the statistics of all jobs, also of directions that did nothing.
@@ -176,7 +210,8 @@ pub fn stats(
     executor: &mut Executor,
 ) -> Result<IoStats> {
     let jobs = jobfile::parse_args(jobs, &SystemEnvironment)?.jobs;
-    merged(&run_phases(jobs, device_options, Some(length), executor)?.0)
+    let (finished, devices) = run_phases(jobs, device_options, Some(length), executor)?;
+    merged(&finished, &devices)
 }
 
 /// Runs jobs on devices of their own. Returns the clones that are measured, and the devices.
@@ -186,21 +221,38 @@ fn run_phases(
     length: Option<RunLength>,
     executor: &mut Executor,
 ) -> Result<(Vec<FinishedTask>, Devices)> {
-    let phases = phases(jobs, length)?;
-    let devices = Devices::attach(device_options, &phases)?;
-    let mut finished = Vec::new();
-    for phase in phases {
-        finished.extend(executor.run(phase, &devices, device_options.seed)?);
-    }
+    let mut run = Run::prepare(&limited(jobs, length), device_options)?;
+    let mut finished = run.execute(executor, device_options.seed)?;
     finished.retain(|finished| finished.task.job.name != PREPARATION);
-    Ok((finished, devices))
+    Ok((finished, run.into_devices()))
+}
+
+/// Checks that the jobs whose I/O is counted together run at the same time.
+///
+/// # Errors
+/// They run one after another.
+pub fn check_one_phase(jobs: &[Job]) -> Result<()> {
+    let phases = jobs.chunk_by(|_, next| !next.stonewall);
+    let is_measured = |phase: &&[Job]| phase.iter().any(|job| job.name != PREPARATION);
+    let count = phases.filter(is_measured).count();
+    ensure!(
+        count <= 1,
+        "the jobs run in {count} phases, one after another (stonewall), expected one that is \
+         measured, besides `{PREPARATION}`: choose one with --section=NAME"
+    );
+    Ok(())
 }
 
 /// The clones of jobs, phase by phase, limited to `length` if there is one.
 ///
 /// # Errors
 /// The jobs are too many or too deep.
-pub fn phases(mut jobs: Vec<Job>, length: Option<RunLength>) -> Result<Vec<Vec<Task>>, PlanError> {
+pub fn phases(jobs: Vec<Job>, length: Option<RunLength>) -> Result<Vec<Vec<Task>>, PlanError> {
+    plan::phases(&limited(jobs, length))
+}
+
+/// The jobs, limited to `length` if there is one.
+fn limited(mut jobs: Vec<Job>, length: Option<RunLength>) -> Vec<Arc<Job>> {
     if let Some(RunLength { ramp, measured }) = length {
         for job in &mut jobs {
             job.ramp_time = Nanos((ramp * 1e9) as u64);
@@ -208,16 +260,17 @@ pub fn phases(mut jobs: Vec<Job>, length: Option<RunLength>) -> Result<Vec<Vec<T
             job.time_based = true;
         }
     }
-    let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
-    plan::phases(&jobs)
+    jobs.into_iter().map(Arc::new).collect()
 }
 
 /// The statistics of all clones together.
-fn merged(finished: &[FinishedTask]) -> Result<IoStats> {
+fn merged(finished: &[FinishedTask], devices: &Devices) -> Result<IoStats> {
     let mut all = IoStats::new();
     for FinishedTask { task, outcome, .. } in finished {
         if let Some(status) = outcome.error {
-            bail!("job {}: {status}", task.job.name);
+            let failures = devices.iter().filter_map(|device| device.queue.first_failure());
+            let (job, failures) = (task.job.name.clone(), failures.cloned().collect());
+            return Err(LoadError::Failed { job, status, failures }.into());
         }
         all.merge(&outcome.stats);
     }
@@ -225,7 +278,11 @@ fn merged(finished: &[FinishedTask]) -> Result<IoStats> {
 }
 
 /// The I/O of all clones, over the time of the longest.
-fn summarize(all: &IoStats, devices: Vec<DeviceOutcome>) -> Result<Outcome> {
+fn summarize(
+    all: &IoStats,
+    devices: Vec<DeviceOutcome>,
+    idle: impl FnOnce() -> Vec<String>,
+) -> Result<Outcome> {
     let (mut ios, mut bytes, mut time) = (0, 0, Nanos(0));
     let mut latencies = Histogram::new();
     for dir in [DataDir::Read, DataDir::Write] {
@@ -235,7 +292,7 @@ fn summarize(all: &IoStats, devices: Vec<DeviceOutcome>) -> Result<Outcome> {
         latencies.merge(all.clat_histogram(dir));
     }
     if ios == 0 {
-        bail!("no I/O completed in the time that is measured");
+        return Err(LoadError::Nothing { jobs: idle() }.into());
     }
     let per_second = |count: u64| count as f64 * 1e9 / time.0.max(1) as f64;
     Ok(Outcome { ios: per_second(ios), bytes: per_second(bytes), latencies, devices })

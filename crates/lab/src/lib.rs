@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  reproduce   published tables, measured again and compared with the published figures
+//!  sweep       any job over any axes
 //!  advise      which scheduler, zone-write policy and queue depth suit jobs on a device
 //!  fit         device profiles adjusted to what was measured on a drive
 //!  validate    measured cells of a drive, predicted by a model
@@ -18,7 +19,7 @@
 //!
 //! The types to know first: [`devices::Devices`] (the devices of a run), [`executor::Executor`] (a
 //! clock and what runs jobs by it), [`experiment::Outcome`] (what a load came to),
-//! [`reproduce::MeasuredTable`] (a table that was measured) and [`advise::Advice`].
+//! [`reproduce::MeasuredTable`] (a table that was measured), [`sweep::Sweep`] and [`advise::Advice`].
 //!
 //! Nothing here prints: progress goes to a [`progress::StepProgress`], notices to a
 //! [`devices::Notices`], results are returned, as data or as text in one of several formats.
@@ -26,8 +27,10 @@
 
 pub mod advise;
 pub mod chart;
+mod curves;
 pub mod device_check;
 pub mod devices;
+pub mod estimate;
 pub mod executor;
 pub mod experiment;
 pub mod fit;
@@ -37,6 +40,7 @@ mod page;
 pub mod progress;
 pub mod reproduce;
 pub mod run;
+pub mod sweep;
 pub mod validate;
 pub mod zone;
 

@@ -22,7 +22,7 @@ impl StepProgress for () {
     fn finish(&self) {}
 }
 
-/// The jobs of a phase that runs in real time.
+/// The jobs of a phase.
 pub struct PhaseProgress {
     /// What each job has done so far.
     pub jobs: Vec<Arc<Progress>>,
@@ -32,18 +32,18 @@ pub struct PhaseProgress {
     pub time_limit: Option<Nanos>,
 }
 
-/// Phases of jobs that run in real time. `()` shows nothing.
+/// Phases of jobs. `()` shows nothing.
 pub trait JobProgress {
     /// A phase begins.
     fn start(&mut self, phase: PhaseProgress);
-    /// Called now and then while the jobs run.
-    fn update(&mut self);
+    /// Called now and then while the jobs run, with the time of their clock since the phase began.
+    fn update(&mut self, elapsed: Nanos);
     /// The phase is over.
     fn finish(&mut self);
 }
 
 impl JobProgress for () {
     fn start(&mut self, _phase: PhaseProgress) {}
-    fn update(&mut self) {}
+    fn update(&mut self, _elapsed: Nanos) {}
     fn finish(&mut self) {}
 }

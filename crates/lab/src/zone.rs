@@ -1,5 +1,5 @@
 //! Operations on a device through the block layer, one after another, as blkzone(8) issues them.
-use crate::devices::AttachedDevice;
+use crate::devices::{AttachedDevice, Notices};
 use anyhow::{Context, Result};
 use std::fmt;
 use std::os::fd::RawFd;
@@ -51,10 +51,12 @@ pub struct SyncChannel {
 
 /// An operation that failed.
 #[derive(Debug, thiserror::Error)]
-#[error("{what}: {status}")]
+#[error("{what}: {status}{}", .why.as_ref().map_or_else(String::new, |why| format!(": {why}")))]
 pub struct OpError {
     what: String,
     status: Status,
+    /// The rule that was broken and what the zone was like, if known.
+    why: Option<String>,
 }
 
 /// Sectors of the longest single write; longer ones are split.
@@ -66,6 +68,7 @@ impl SyncChannel {
     /// # Errors
     /// The device has no free hardware queue.
     pub fn new(device: &AttachedDevice) -> Result<Self> {
+        device.explain_failures(&Notices::default());
         let channel = device.queue.channel().with_context(|| format!("device {}", device.name))?;
         Ok(SyncChannel { channel, now: Nanos(0), completions: Vec::new(), wait_fds: Vec::new() })
     }
@@ -90,12 +93,13 @@ impl SyncChannel {
     /// # Errors
     /// The operation failed.
     pub fn run_step(&mut self, step: &Step) -> Result<(), OpError> {
-        let failed = |status| OpError { what: step.to_string(), status };
+        let failed = |status, why| OpError { what: step.to_string(), status, why };
         let (mut sector, mut left) = (step.sector, step.length);
         loop {
             let part = if step.op == Op::ZoneAppend { left } else { left.min(MAX_WRITE_SECTORS) };
-            let nr_sectors = u32::try_from(part).map_err(|_| failed(Status::Invalid))?;
-            self.submit_and_wait(step.op, sector, nr_sectors).map_err(failed)?;
+            let nr_sectors = u32::try_from(part).map_err(|_| failed(Status::Invalid, None))?;
+            let done = self.submit_and_wait(step.op, sector, nr_sectors);
+            done.map_err(|status| failed(status, self.why()))?;
             left -= part;
             if left == 0 {
                 return Ok(());
@@ -116,17 +120,26 @@ impl SyncChannel {
         all: bool,
     ) -> Result<(), OpError> {
         if op == Op::ZoneReset && all {
-            let failed = |status| OpError { what: "reset of all zones".to_owned(), status };
+            let what = "reset of all zones".to_owned();
+            let failed = |status| OpError { what, status, why: None };
             return self.submit_and_wait(Op::ZoneResetAll, Sector(0), 0).map_err(failed);
         }
         for zone in zones {
             let start = self.queue().limits().zone_start(ZoneNo(zone));
-            self.submit_and_wait(op, start, 0).map_err(|status| OpError {
-                what: format!("zone {zone} at sector {start}"),
-                status,
-            })?;
+            let done = self.submit_and_wait(op, start, 0);
+            let what = || format!("zone {zone} at sector {start}");
+            done.map_err(|status| OpError { what: what(), status, why: self.why() })?;
         }
         Ok(())
+    }
+
+    /// Why the first operation failed.
+    fn why(&self) -> Option<String> {
+        let failure = self.queue().first_failure()?;
+        let found = failure.found.map(|zone| {
+            format!(" (zone {}: {:?}, write pointer {})", failure.zone, zone.cond, zone.wp)
+        });
+        Some(failure.rule.clone() + &found.unwrap_or_default())
     }
 
     /// Submits a bio and waits for its completion.

@@ -9,6 +9,9 @@ use std::cell::Cell;
 use zonal_blk::{Clock, Nanos};
 use zonal_fio::runner::{Outcome, Step, SteppedBy};
 
+/// Steps between two calls of the function that watches.
+const STEPS_PER_WATCH: u64 = 4096;
+
 /// No runner can make progress, which is a bug.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Deadlock {
@@ -61,6 +64,20 @@ pub fn run(
     start: Nanos,
     costs: CostModel,
 ) -> Result<(Vec<Outcome>, Nanos), Deadlock> {
+    run_watched(runners, start, costs, |_| false)
+}
+
+/// [`run`], which calls `watch` with the time now and then. Once `watch` returns true, the jobs end as
+/// at the end of their run time.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_watched(
+    runners: Vec<BoxedRunner>,
+    start: Nanos,
+    costs: CostModel,
+    mut watch: impl FnMut(Nanos) -> bool,
+) -> Result<(Vec<Outcome>, Nanos), Deadlock> {
     let clock = VirtualClock(Cell::new(start));
     let thread = |runner: BoxedRunner| SimThread {
         cost: costs.of(runner.scheduler()),
@@ -70,7 +87,12 @@ pub fn run(
         outcomes: Vec::new(),
     };
     let mut threads: Vec<SimThread> = runners.into_iter().map(thread).collect();
-    loop {
+    let mut is_stopped = false;
+    for step in 1_u64.. {
+        if step.is_multiple_of(STEPS_PER_WATCH) && !is_stopped && watch(clock.now()) {
+            is_stopped = true;
+            stop(&mut threads, clock.now());
+        }
         let earliest = |(index, thread): (usize, &SimThread)| Some((thread.due?, index));
         let Some((at, index)) = threads.iter().enumerate().filter_map(earliest).min() else {
             break;
@@ -97,6 +119,16 @@ pub fn run(
         return Err(Deadlock { at: clock.now(), jobs });
     }
     Ok((threads.into_iter().flat_map(|thread| thread.outcomes).collect(), clock.now()))
+}
+
+/// Has all jobs end early: each is stepped again at once.
+fn stop(threads: &mut [SimThread], now: Nanos) {
+    for thread in threads {
+        if let Some(runner) = &mut thread.runner {
+            runner.stop();
+            thread.due = Some(thread.busy_until.max(now));
+        }
+    }
 }
 
 impl SimThread {

@@ -1,5 +1,5 @@
 //! `zonal serve`.
-use crate::args::{ZoneWriteArg, seconds};
+use crate::args::{ZoneWriteArg, address, seconds};
 use clap::{ArgGroup, Args, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -101,7 +101,7 @@ impl LogArgs {
 pub struct NvmeTcpArgs {
     /// Serve them over NVMe/TCP on this address, such as 127.0.0.1:4420; port 0 for any that is
     /// free. Repeated, each address is a path to the same subsystem
-    #[arg(long = "nvme-tcp", value_name = "ADDRESS:PORT", group = "exports")]
+    #[arg(long = "nvme-tcp", value_name = "HOST:PORT", group = "exports", value_parser = address)]
     pub addresses: Vec<SocketAddr>,
     /// NVMe Qualified Name of the subsystem [default: one made from the UUIDs of images; else a random
     /// one for as long as the server runs]
@@ -151,7 +151,7 @@ pub struct ControlArgs {
     #[arg(long, value_name = "SOCKET")]
     pub ctl: Option<PathBuf>,
     /// Answer `GET /metrics` on this address, for Prometheus
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub metrics: Option<SocketAddr>,
 }
 

@@ -24,16 +24,37 @@ pub fn parse_args<A>(
 where
     A: Into<OsString>,
 {
+    let mut sets = parse_variants(args, &[Vec::new()], env)?;
+    Ok(sets.pop().expect("one variant"))
+}
+
+/// [`parse_args`] for several variants of the jobs. The options of a variant, with their values, come
+/// last in every job, so they replace its own. Files are read once.
+pub fn parse_variants<A>(
+    args: impl IntoIterator<Item = A>,
+    variants: &[Vec<(&str, &str)>],
+    env: &dyn Environment,
+) -> Result<Vec<JobSet>, JobError>
+where
+    A: Into<OsString>,
+{
     let Arguments { sections, files, only } = classify(args.into_iter().map(Into::into))?;
-    let mut builder = Builder::new(env);
-    builder.only(only);
-    for section in &sections {
-        builder.add(section)?;
-    }
-    for file in &files {
-        builder.add_all(sections::read_file(Path::new(file), env)?)?;
-    }
-    builder.finish()
+    let read = |file: &String| sections::read_file(Path::new(file), env);
+    let files: Vec<Vec<Section>> = files.iter().map(read).collect::<Result<_, _>>()?;
+    let variant = |options: &Vec<(&str, &str)>| {
+        let replace = |&(key, value): &(&str, &str)| on_command_line(key, Some(value.to_owned()));
+        let mut builder = Builder::new(env);
+        builder.only(only.clone());
+        builder.replace(options.iter().map(replace).collect());
+        for section in &sections {
+            builder.add(section)?;
+        }
+        for file in &files {
+            builder.add_all(file.clone())?;
+        }
+        builder.finish()
+    };
+    variants.iter().map(variant).collect()
 }
 
 /// The jobs of the arguments as arguments without job files (fio's `--showcmd`), each quoted for a

@@ -28,6 +28,8 @@ pub(super) struct Builder<'a> {
     only: Vec<String>,
     /// Those of `only` that have not been found yet.
     missing: Vec<String>,
+    /// Options that come last in every job.
+    replacing: Vec<RawOption>,
     set: JobSet,
 }
 
@@ -38,6 +40,7 @@ impl<'a> Builder<'a> {
             global: (Draft::default(), OptionOrigins::new()),
             only: Vec::new(),
             missing: Vec::new(),
+            replacing: Vec::new(),
             set: JobSet::default(),
         }
     }
@@ -46,6 +49,11 @@ impl<'a> Builder<'a> {
     pub(super) fn only(&mut self, names: Vec<String>) {
         self.missing.clone_from(&names);
         self.only = names;
+    }
+
+    /// Options that replace those of every job.
+    pub(super) fn replace(&mut self, options: Vec<RawOption>) {
+        self.replacing = options;
     }
 
     /// Adds the sections of a job file.
@@ -67,7 +75,8 @@ impl<'a> Builder<'a> {
         if !section.is_global() {
             draft.begin_section(&section.name);
         }
-        for option in &section.options {
+        let replacing = if section.is_global() { Vec::new() } else { self.replacing.clone() };
+        for option in section.options.iter().chain(&replacing) {
             let Some((name, value)) = self.apply(option, &mut draft)? else {
                 continue;
             };

@@ -24,7 +24,7 @@ mod environment;
 mod error;
 mod sections;
 
-pub use args::{command_line, parse_args};
+pub use args::{command_line, parse_args, parse_variants};
 pub use environment::{Environment, MemoryEnvironment, SystemEnvironment};
 pub use error::{JobError, Origin};
 

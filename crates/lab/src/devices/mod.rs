@@ -13,6 +13,7 @@ use zonal_blk::sched::Scheduler;
 use zonal_blk::{Queue, QueueOptions};
 use zonal_device::control::DeviceControl;
 use zonal_device::device_spec::DeviceSpec;
+use zonal_device::inject::{InjectDevice, Rule};
 use zonal_fio::job::Job;
 use zonal_fio::plan::Task;
 use zonal_host::Notify;
@@ -41,6 +42,13 @@ impl AttachedDevice {
     /// Whether it transfers data, or models the time that takes.
     pub fn transfers(&self) -> bool {
         self.keeps_data || self.model.lateness().is_some()
+    }
+
+    /// Has its queue find out why writes and zone management fail ([`Queue::first_failure`]), and
+    /// tells it to `notices`.
+    pub fn explain_failures(&self, notices: &Notices) {
+        let (name, notices) = (self.name.clone(), notices.clone());
+        self.queue.on_failure(move |failure| notices.notify(&format!("device {name}: {failure}")));
     }
 }
 
@@ -90,6 +98,8 @@ pub struct DeviceOptions {
     pub scheduler: Option<String>,
     /// Attributes of the schedulers, `name=value`, set after those of the jobs.
     pub sched_opts: Vec<String>,
+    /// Faults that are injected into every device.
+    pub faults: Vec<Rule>,
     /// Added to the seeds of emulated devices.
     pub seed: u64,
     /// Time is real, so that devices may be external ones.
@@ -198,7 +208,10 @@ fn attach_by_name(
              be created several times"
         );
         let device = open(name, seed, needs.channels, notices)?;
-        return Ok(vec![device.attach(options, needs.channels)?]);
+        let device = with_faults(device, &device_options.faults, seed);
+        let attached = device.attach(options, needs.channels)?;
+        attached.explain_failures(&Notices::default());
+        return Ok(vec![attached]);
     }
     let spec = match &device_options.spec {
         Some(spec) if device_options.device.is_some() => spec.clone(),
@@ -206,13 +219,25 @@ fn attach_by_name(
     };
     let disk = |number: u32| {
         let spec = spec.clone().with_seed(seed.wrapping_add(number.into()));
-        let mut attached = create(name, &spec)?.attach(options, needs.channels)?;
+        let device = with_faults(create(name, &spec)?, &device_options.faults, seed);
+        let mut attached = device.attach(options, needs.channels)?;
+        attached.explain_failures(&Notices::default());
         if needs.disks > 1 {
             attached.name = format!("{name} ({})", number + 1);
         }
         Ok(attached)
     };
     (0..needs.disks).map(disk).collect()
+}
+
+/// The device, behind one that injects faults if there are rules.
+fn with_faults(device: OpenDevice, faults: &[Rule], seed: u64) -> OpenDevice {
+    if faults.is_empty() {
+        return device;
+    }
+    let inject = InjectDevice::new(device.model, seed);
+    faults.iter().for_each(|rule| inject.add(rule.clone()));
+    OpenDevice { model: Arc::new(inject), ..device }
 }
 
 /// The name of a task's device.

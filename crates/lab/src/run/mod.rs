@@ -2,6 +2,7 @@
 //! run.
 mod head_trace;
 mod logs;
+mod nothing;
 mod sections;
 mod status;
 mod traces;
@@ -11,6 +12,7 @@ use crate::executor::{ClockKind, Executor, FinishedTask};
 use anyhow::{Result, bail};
 use head_trace::HeadTrace;
 use logs::Logs;
+pub use nothing::jobs_without_io;
 use std::path::Path;
 use std::sync::Arc;
 use traces::Recordings;
@@ -43,6 +45,8 @@ pub struct RunInfo {
     pub clock: ClockKind,
     /// The seed.
     pub seed: u64,
+    /// The run was ended early.
+    pub interrupted: bool,
 }
 
 impl Run {
@@ -70,6 +74,11 @@ impl Run {
     /// The devices.
     pub fn devices(&self) -> &Devices {
         &self.devices
+    }
+
+    /// The devices, when nothing more is to run.
+    pub fn into_devices(self) -> Devices {
+        self.devices
     }
 
     /// Warnings about jobs that will verify nothing. As in fio, verification gets what is left of
@@ -151,9 +160,13 @@ impl Run {
             eta: 0,
             elapsed: finished.elapsed,
         };
+        let interrupted = info.interrupted.then(|| ("interrupted".to_owned(), true.into()));
         Report {
             jobs: finished.iter().map(job).collect(),
-            extra: sections::sections(finished, devices, clock),
+            extra: interrupted
+                .into_iter()
+                .chain(sections::sections(finished, devices, clock))
+                .collect(),
             ..self.report_of_no_jobs(info)
         }
     }

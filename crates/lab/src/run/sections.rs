@@ -18,8 +18,11 @@ pub fn sections(
     let file_systems: Vec<Value> = finished.iter().filter_map(file_system).collect();
     let file_systems =
         (!file_systems.is_empty()).then(|| ("file_systems".to_owned(), Value::Array(file_systems)));
-    let mut all =
-        vec![("scheduler", scheduler as fn(&AttachedDevice) -> _), ("zone_write_plugs", plugs)];
+    let mut all = vec![
+        ("scheduler", scheduler as fn(&AttachedDevice) -> _),
+        ("zone_write_plugs", plugs),
+        ("first_failure", first_failure),
+    ];
     if clock == ClockKind::Real {
         all.push(("late_completions", lateness));
     }
@@ -126,6 +129,24 @@ fn lateness(device: &AttachedDevice) -> Option<Value> {
         "completions": completions,
         "late": late,
         "percent": (percent * 100.0).round() / 100.0,
+    }))
+}
+
+/// The first write, or command to a zone, that failed, and the rule that it broke.
+fn first_failure(device: &AttachedDevice) -> Option<Value> {
+    let failure = device.queue.first_failure()?;
+    let found = failure.found.as_ref();
+    Some(json!({
+        "device": device.name,
+        "op": format!("{:?}", failure.op),
+        "sector": failure.sector.0,
+        "sectors": failure.nr_sectors,
+        "status": failure.status.to_string(),
+        "rule": failure.rule,
+        "zone": failure.zone.0,
+        "zone_start": found.map(|zone| zone.start.0),
+        "zone_condition": found.map(|zone| format!("{:?}", zone.cond)),
+        "write_pointer": found.map(|zone| zone.wp.0),
     }))
 }
 

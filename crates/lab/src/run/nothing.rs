@@ -1,0 +1,74 @@
+//! Jobs that did no I/O, and why: a report of zeros must not pass for an answer.
+use crate::devices::{AttachedDevice, Devices};
+use crate::executor::FinishedTask;
+use std::collections::BTreeMap;
+use zonal_blk::{ZoneCondition, ZoneNo};
+use zonal_fio::job::{DataDir, Rw, ZoneMode};
+
+/// Zones of a report, at most.
+const REPORT: usize = 4096;
+
+/// What is wrong with each job none of whose clones did anything, although none failed.
+pub fn jobs_without_io(finished: &[FinishedTask], devices: &Devices) -> Vec<String> {
+    let mut jobs: BTreeMap<u32, Vec<&FinishedTask>> = BTreeMap::new();
+    for one in finished {
+        jobs.entry(one.task.index).or_default().push(one);
+    }
+    let idle = jobs.into_values().filter(|clones| clones.iter().all(|clone| is_idle(clone)));
+    idle.map(|clones| {
+        let job = &clones[0].task.job;
+        format!("job {}: no I/O was done: {}", job.name, reason(clones[0], devices))
+    })
+    .collect()
+}
+
+/// Whether a clone did nothing that it was to do.
+fn is_idle(clone: &FinishedTask) -> bool {
+    let (job, stats) = (&clone.task.job, &clone.outcome.stats);
+    let ios: u64 =
+        [DataDir::Read, DataDir::Write, DataDir::Trim].map(|d| stats.ios(d)).iter().sum();
+    let other = stats.zone_reset_count() > 0 || stats.syncs().is_some();
+    let ends = clone.outcome.error.is_some() || job.verify.only || job.number_ios == Some(0);
+    ios == 0 && !other && !ends
+}
+
+fn reason(clone: &FinishedTask, devices: &Devices) -> String {
+    let job = &clone.task.job;
+    let zoned = job.zonemode == ZoneMode::Zbd && job.fs.kind.is_none();
+    if zoned && matches!(job.rw, Rw::Read | Rw::Trim) && is_empty(devices.of(&clone.task)) {
+        let device = &devices.of(&clone.task).name;
+        return format!(
+            "the zones of the device {device} are empty, so there is nothing to read; write to it \
+             first, or create it with written=100%"
+        );
+    }
+    if zoned && job.rw == Rw::Read {
+        return "the zones of its region hold less than a block each; zonemode=zbd reads below the \
+                write pointers"
+            .to_owned();
+    }
+    match job.runtime {
+        Some(runtime) => format!(
+            "no I/O completed within its run time of {} s; give it more, or less ramp_time",
+            runtime.0 as f64 / 1e9
+        ),
+        None => "its options leave nothing to do".to_owned(),
+    }
+}
+
+/// Whether nothing was written to any zone.
+fn is_empty(device: &AttachedDevice) -> bool {
+    let (queue, mut zones) = (&device.queue, Vec::new());
+    let mut next = 0;
+    while next < queue.limits().nr_zones {
+        zones.clear();
+        if queue.report_zones(ZoneNo(next), REPORT, &mut zones).is_err() || zones.is_empty() {
+            return false;
+        }
+        if zones.iter().any(|zone| zone.cond != ZoneCondition::Empty) {
+            return false;
+        }
+        next += u32::try_from(zones.len()).expect("at most REPORT");
+    }
+    true
+}

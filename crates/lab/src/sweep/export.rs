@@ -1,0 +1,166 @@
+//! A sweep as CSV, as JSON, as a page and as plots.
+use super::text::{headings, row, settings};
+use super::{Axis, PERCENTILES, Point, Sample, Sweep};
+use crate::chart::{Axis as ChartAxis, Scale};
+use crate::curves::{self, Curve};
+use crate::estimate::Estimate;
+use crate::page::{self, escaped, table};
+use crate::reproduce::Plot;
+use anyhow::{Context, Result};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+
+/// A line for each point: the values of the axes, the number of samples, then mean and half the width
+/// of the 95 % confidence interval of each figure.
+pub fn csv(sweep: &Sweep) -> String {
+    let figures = figures();
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut header: Vec<String> =
+        sweep.options.axes.iter().map(|axis| axis.name().to_owned()).collect();
+    header.push("samples".to_owned());
+    for Figure { name, .. } in &figures {
+        header.extend([name.clone(), format!("{name}_ci95")]);
+    }
+    header.push("failed".to_owned());
+    writer.write_record(&header).expect("memory takes everything");
+    for point in &sweep.points {
+        let mut fields: Vec<String> = sweep.options.values(&point.at).map(str::to_owned).collect();
+        fields.push(point.samples.len().to_string());
+        for figure in &figures {
+            let estimate = point.estimate(&figure.of);
+            let margin = estimate.and_then(|estimate| estimate.margin);
+            let show = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
+            fields.extend([show(estimate.map(|estimate| estimate.mean)), show(margin)]);
+        }
+        fields.push(point.failure.clone().unwrap_or_default());
+        writer.write_record(&fields).expect("memory takes everything");
+    }
+    let bytes = writer.into_inner().expect("memory takes everything");
+    String::from_utf8(bytes).expect("the fields are UTF-8")
+}
+
+/// A figure of a sample, by its name with the unit.
+struct Figure {
+    name: String,
+    of: Box<dyn Fn(&Sample) -> f64>,
+}
+
+fn figures() -> Vec<Figure> {
+    let figure =
+        |name: &str, of: fn(&Sample) -> f64| Figure { name: name.to_owned(), of: Box::new(of) };
+    let mut figures = vec![
+        figure("bytes_per_second", |sample| sample.bytes),
+        figure("iops", |sample| sample.iops),
+    ];
+    figures.extend(PERCENTILES.iter().enumerate().map(|(at, percentile)| Figure {
+        name: format!("clat_p{percentile}_ns"),
+        of: Box::new(move |sample| sample.latencies[at] as f64),
+    }));
+    figures
+}
+
+/// All samples, and how they were taken.
+pub fn json(sweep: &Sweep) -> String {
+    let options = &sweep.options;
+    let axis = |axis: &Axis| json!({ "name": axis.name(), "values": axis.values });
+    let estimate = |estimate: Estimate| json!({ "mean": estimate.mean, "ci95": estimate.margin });
+    let point = |point: &Point| {
+        let values: Map<String, Value> = (options.axes.iter().zip(options.values(&point.at)))
+            .map(|(axis, value)| (axis.name().to_owned(), json!(value)))
+            .collect();
+        let figures: Map<String, Value> = figures()
+            .into_iter()
+            .map(|figure| (figure.name, json!(point.estimate(figure.of).map(estimate))))
+            .collect();
+        let samples: Vec<Value> = point.samples.iter().map(Sample::to_json).collect();
+        json!({
+            "values": values,
+            "figures": figures,
+            "samples": samples,
+            "failed": point.failure,
+        })
+    };
+    let document = json!({
+        "zonal version": env!("CARGO_PKG_VERSION"),
+        "clock": options.clock.name(),
+        "io_cost": options.io_cost.to_string(),
+        "seconds": options.seconds,
+        "seed": options.seed,
+        "seeds": options.seeds,
+        "device": options.device,
+        "scheduler": options.scheduler,
+        "zone_write": options.zone_write.map(zonal_blk::ZoneWrite::name),
+        "percentiles": PERCENTILES,
+        "axes": options.axes.iter().map(axis).collect::<Vec<_>>(),
+        "interrupted": sweep.is_interrupted,
+        "points": sweep.points.iter().map(point).collect::<Vec<_>>(),
+    });
+    format!("{document:#}\n")
+}
+
+/// Plots and the table as one self-contained page.
+///
+/// # Errors
+/// A plot cannot be drawn.
+pub fn html(sweep: &Sweep) -> Result<String> {
+    let names: Vec<&str> = sweep.options.axes.iter().map(Axis::name).collect();
+    let mut out = page::begin(&format!("Sweep over {}", names.join(", ")));
+    writeln!(out, "<p>{}</p>", escaped(&settings(sweep)))?;
+    if sweep.is_interrupted {
+        writeln!(out, "<p>Interrupted: points without figures were not reached.</p>")?;
+    }
+    for plot in plots(sweep)? {
+        writeln!(out, "<figure>\n{}</figure>", plot.svg)?;
+    }
+    let rows = sweep.points.iter().map(|point| row(&sweep.options, point));
+    table(&mut out, &headings(&sweep.options), names.len(), rows);
+    Ok(out + page::END)
+}
+
+/// Throughput, and each percentile of the latency, over the first axis of numbers (else the first
+/// axis), with a line for each combination of the others.
+///
+/// # Errors
+/// A plot cannot be drawn.
+pub fn plots(sweep: &Sweep) -> Result<Vec<Plot>> {
+    let axes = &sweep.options.axes;
+    let across = axes.iter().position(|axis| axis.is_numeric() && axis.values.len() > 1);
+    let across = across.unwrap_or(0);
+    let plot = |name: &str, title: &str, unit: &str, scale, value: &Taken<'_>| {
+        let steps = Some(axes[across].values.clone());
+        let x = ChartAxis { label: axes[across].name().to_owned(), steps };
+        let title = format!("{title} by {}", axes[across].name());
+        let chart = curves::chart(&title, x, unit, scale, &curves_of(sweep, across, value));
+        let name = format!("sweep-{name}");
+        let svg = chart.draw().with_context(|| format!("plot {name}"))?;
+        anyhow::Ok(Plot { name, svg })
+    };
+    let mut plots =
+        vec![plot("throughput", "Throughput", "MB/s", Scale::Linear, &Point::throughput)?];
+    for (at, percentile) in PERCENTILES.iter().enumerate() {
+        let title = format!("Completion latency, {percentile}th percentile,");
+        let name = format!("latency-{percentile}");
+        plots.push(plot(&name, &title, "ms", Scale::Logarithmic, &|point| point.latency(at))?);
+    }
+    Ok(plots)
+}
+
+type Taken<'a> = dyn Fn(&Point) -> Option<Estimate> + 'a;
+
+/// A curve for each combination of the values of all axes but `across`, in the order of the points.
+fn curves_of(sweep: &Sweep, across: usize, value: &Taken<'_>) -> Vec<Curve> {
+    let mut curves: Vec<Curve> = Vec::new();
+    for point in &sweep.points {
+        let others = sweep.options.values(&point.at).enumerate();
+        let others: Vec<&str> =
+            others.filter(|&(axis, _)| axis != across).map(|(_, value)| value).collect();
+        let name = if others.is_empty() { "all jobs".to_owned() } else { others.join(", ") };
+        let known = curves.iter().position(|curve| curve.name == name);
+        let at = known.unwrap_or_else(|| {
+            curves.push(Curve { name, points: Vec::new() });
+            curves.len() - 1
+        });
+        curves[at].points.extend(value(point).map(|value| (point.at[across], value)));
+    }
+    curves
+}

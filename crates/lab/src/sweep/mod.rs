@@ -1,0 +1,413 @@
+//! Any job over any axes: queue depths, block sizes, schedulers, policies, devices.
+//!
+//! ```text
+//!  axes (--vary) ---> points ---> a load for each point and seed ---> samples ---> Sweep
+//!                                        |       ^                                   |
+//!                                        +-- journal (--resume)      text, CSV, JSON, page, plots
+//! ```
+//!
+//! Each sample has devices of its own. In virtual time it depends on the load and the seed alone, so
+//! samples are taken in parallel; in real time one after another.
+mod axis;
+mod export;
+mod journal;
+mod text;
+
+pub use axis::{Axis, Target, policy};
+pub use export::{csv, html, json, plots};
+pub use text::text;
+
+use crate::devices::{self, DeviceOptions, Notices};
+use crate::estimate::Estimate;
+use crate::executor::{ClockKind, Executor};
+use crate::experiment::{self, LoadError, RunLength, available_cpus, parallel_map};
+use crate::progress::StepProgress;
+use anyhow::{Context, Result, bail, ensure};
+use journal::Journal;
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use zonal_blk::{QueueOptions, ZoneWrite};
+use zonal_fio::job::Job;
+use zonal_fio::jobfile::{self, SystemEnvironment};
+use zonal_sim::CostModel;
+
+/// The percentiles of the completion latencies that are kept.
+pub const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
+
+/// Most points of a sweep.
+const MAX_POINTS: usize = 100_000;
+
+/// What to vary, and what stays.
+#[derive(Clone, Debug)]
+pub struct SweepOptions {
+    /// What is varied; the last axis changes fastest.
+    pub axes: Vec<Axis>,
+    /// The device of all jobs; `None` for their own, or an axis.
+    pub device: Option<String>,
+    /// The scheduler of all devices; `None` for that of the jobs, or an axis.
+    pub scheduler: Option<String>,
+    /// The zone-write policy; `None` for the device's default, or an axis.
+    pub zone_write: Option<ZoneWrite>,
+    /// Samples of each point.
+    pub seeds: u32,
+    /// The seed of the first sample; each further one has the next.
+    pub seed: u64,
+    /// Seconds of the clock for each sample, the first tenth of which is not measured; `None` to run
+    /// as the jobs say.
+    pub seconds: Option<f64>,
+    /// The clock.
+    pub clock: ClockKind,
+    /// What an I/O costs its thread in virtual time.
+    pub io_cost: CostModel,
+    /// A file that keeps the samples.
+    pub resume: Option<PathBuf>,
+    /// Receives notices about devices.
+    pub notices: Notices,
+}
+
+/// What was measured at a point with a seed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// The seed.
+    pub seed: u64,
+    /// I/Os a second.
+    pub iops: f64,
+    /// Bytes a second.
+    pub bytes: f64,
+    /// [`PERCENTILES`] of the completion latencies in nanoseconds.
+    pub latencies: [u64; PERCENTILES.len()],
+}
+
+/// A sample, or why there is none: an I/O failed, or there was none.
+type Measured = Result<Sample, String>;
+
+/// A combination of values.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// For each axis, the index of its value.
+    pub at: Vec<usize>,
+    /// What was measured.
+    pub samples: Vec<Sample>,
+    /// Why a sample failed.
+    pub failure: Option<String>,
+}
+
+/// A sweep that was measured, or that was interrupted.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// How it was measured.
+    pub options: SweepOptions,
+    /// All points; those that were not reached have no samples.
+    pub points: Vec<Point>,
+    /// It was interrupted.
+    pub is_interrupted: bool,
+}
+
+impl Sample {
+    fn to_json(&self) -> Value {
+        json!({
+            "seed": self.seed,
+            "iops": self.iops,
+            "bytes_per_second": self.bytes,
+            "clat_ns": self.latencies,
+        })
+    }
+
+    /// As [`Sample::to_json`], but with rates as text, which is read back exactly.
+    fn to_exact_json(&self) -> Value {
+        let mut value = self.to_json();
+        value["iops"] = self.iops.to_string().into();
+        value["bytes_per_second"] = self.bytes.to_string().into();
+        value
+    }
+
+    /// Reads [`Sample::to_exact_json`].
+    fn from_json(value: &Value) -> Option<Self> {
+        let rate = |name: &str| value[name].as_str()?.parse().ok();
+        let latencies = value["clat_ns"].as_array()?;
+        let latencies: Vec<u64> = latencies.iter().map(Value::as_u64).collect::<Option<_>>()?;
+        Some(Sample {
+            seed: value["seed"].as_u64()?,
+            iops: rate("iops")?,
+            bytes: rate("bytes_per_second")?,
+            latencies: latencies.try_into().ok()?,
+        })
+    }
+}
+
+impl Point {
+    /// The mean over the samples of what `value` takes from one.
+    pub fn estimate(&self, value: impl Fn(&Sample) -> f64) -> Option<Estimate> {
+        Estimate::of(&self.samples.iter().map(value).collect::<Vec<_>>())
+    }
+
+    /// Megabytes a second.
+    pub fn throughput(&self) -> Option<Estimate> {
+        self.estimate(|sample| sample.bytes / 1e6)
+    }
+
+    /// One of [`PERCENTILES`] in milliseconds.
+    pub fn latency(&self, percentile: usize) -> Option<Estimate> {
+        self.estimate(|sample| sample.latencies[percentile] as f64 / 1e6)
+    }
+}
+
+impl SweepOptions {
+    /// The value of each axis at a point.
+    pub fn values<'a>(&'a self, at: &'a [usize]) -> impl Iterator<Item = &'a str> {
+        self.axes.iter().zip(at).map(|(axis, &value)| axis.values[value].as_str())
+    }
+
+    /// The value of the axis with this target at a point.
+    fn value(&self, at: &[usize], target: Target) -> Option<&str> {
+        let position = self.axes.iter().position(|axis| axis.target == target)?;
+        Some(&self.axes[position].values[at[position]])
+    }
+
+    /// A point as people name it: `iodepth=4, zone_write=qd1`.
+    fn name(&self, at: &[usize]) -> String {
+        let pairs = self.axes.iter().zip(self.values(at));
+        let pairs: Vec<String> =
+            pairs.map(|(axis, value)| format!("{}={value}", axis.name())).collect();
+        pairs.join(", ")
+    }
+
+    fn check(&self) -> Result<()> {
+        ensure!(
+            !self.axes.is_empty(),
+            "found no --vary, expected one such as --vary iodepth=1..64"
+        );
+        for (at, axis) in self.axes.iter().enumerate() {
+            let name = axis.name();
+            let twice = self.axes[..at].iter().any(|other| other.target == axis.target);
+            ensure!(!twice, "--vary {name}: given twice, expected once");
+            let fixed = match axis.target {
+                Target::Device => self.device.is_some().then_some("--device"),
+                Target::Scheduler => self.scheduler.is_some().then_some("--scheduler"),
+                Target::ZoneWrite => self.zone_write.is_some().then_some("--zone-write"),
+                Target::Option(_) => None,
+            };
+            if let Some(fixed) = fixed {
+                bail!("--vary {name}: found {fixed} as well, expected one of the two");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Measures jobs, given as arguments, at all points. Setting `stop` ends the sweep early.
+///
+/// # Errors
+/// Bad input, which is found before anything is measured as far as that is possible. An I/O that
+/// fails is a result.
+pub fn sweep(
+    job_args: Vec<OsString>,
+    options: SweepOptions,
+    stop: &Arc<AtomicBool>,
+    progress: &dyn StepProgress,
+) -> Result<Sweep> {
+    options.check()?;
+    let points = points(&options.axes)?;
+    let loads = loads(job_args, &options, &points)?;
+    let journal = options.resume.as_deref().map(|path| Journal::open(path).context("--resume"));
+    let bench = Bench { options: &options, stop, journal: journal.transpose()?, progress };
+    let measured = bench.measure_all(&loads)?;
+    let seeds = options.seeds as usize;
+    let results = points.into_iter().zip(measured.chunks(seeds));
+    let points = results.map(|(at, measured)| Point {
+        at,
+        samples: measured.iter().flatten().filter_map(|one| one.clone().ok()).collect(),
+        failure: measured.iter().flatten().find_map(|one| one.clone().err()),
+    });
+    let points = points.collect();
+    let is_interrupted = measured.iter().any(Option::is_none);
+    Ok(Sweep { options, points, is_interrupted })
+}
+
+/// All combinations of the axes' values, the last axis first.
+fn points(axes: &[Axis]) -> Result<Vec<Vec<usize>>> {
+    let count = axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.values.len()));
+    let count = count.filter(|&count| count <= MAX_POINTS);
+    let count =
+        count.with_context(|| format!("--vary: expected at most {MAX_POINTS} combinations"))?;
+    let point = |mut number: usize| {
+        let mut at = vec![0; axes.len()];
+        for (axis, value) in axes.iter().zip(&mut at).rev() {
+            *value = number % axis.values.len();
+            number /= axis.values.len();
+        }
+        at
+    };
+    Ok((0..count).map(point).collect())
+}
+
+/// What runs at a point.
+struct Load {
+    name: String,
+    jobs: Vec<Job>,
+    device_options: DeviceOptions,
+    /// All that the result depends on, besides the seed.
+    identity: String,
+}
+
+fn loads(
+    job_args: Vec<OsString>,
+    options: &SweepOptions,
+    points: &[Vec<usize>],
+) -> Result<Vec<Load>> {
+    let variants: Vec<Vec<(&str, &str)>> = points.iter().map(|at| variant(options, at)).collect();
+    let sets = jobfile::parse_variants(job_args, &variants, &SystemEnvironment)?;
+    let loads = points.iter().zip(sets).map(|(at, set)| {
+        let name = options.name(at);
+        load(options, at, &name, set.jobs).context(name)
+    });
+    loads.collect()
+}
+
+/// The job options of a point.
+fn variant<'a>(options: &'a SweepOptions, at: &[usize]) -> Vec<(&'a str, &'a str)> {
+    let of_axis = |(axis, &value): (&'a Axis, &usize)| match axis.target {
+        Target::Option(name) => Some((name, axis.values[value].as_str())),
+        _ => None,
+    };
+    options.axes.iter().zip(at).filter_map(of_axis).collect()
+}
+
+fn load(options: &SweepOptions, at: &[usize], name: &str, jobs: Vec<Job>) -> Result<Load> {
+    experiment::check_one_phase(&jobs)?;
+    for job in &jobs {
+        let log = job.logs.wanted().next().map(|(option, ..)| option);
+        if let Some(option) = job.record.write_iolog.as_ref().map(|_| "write_iolog").or(log) {
+            bail!("job {}: {option}: expected none in a sweep, which runs it many times", job.name);
+        }
+    }
+    let own = |target, fixed: &Option<String>| {
+        options.value(at, target).map(str::to_owned).or_else(|| fixed.clone())
+    };
+    let policy_at = options.value(at, Target::ZoneWrite).map(policy).transpose()?;
+    let device_options = DeviceOptions {
+        device: own(Target::Device, &options.device),
+        queue: QueueOptions {
+            zone_write: policy_at.or(options.zone_write),
+            ..QueueOptions::default()
+        },
+        scheduler: own(Target::Scheduler, &options.scheduler),
+        real_time: options.clock == ClockKind::Real,
+        notices: options.notices.clone(),
+        ..DeviceOptions::default()
+    };
+    let named = jobs.iter().map(|job| device_options.device.as_ref().or(job.filename.as_ref()));
+    let mut names: Vec<&String> = named.flatten().collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut specs = Vec::with_capacity(names.len());
+    for name in names {
+        let is_open = device_options.real_time && devices::is_external(name);
+        specs.push(if is_open { name.clone() } else { format!("{:?}", devices::load(name)?) });
+    }
+    let identity = format!(
+        "zonal {} {:?} {:?} {specs:?} {:?} {:?} {jobs:?}",
+        env!("CARGO_PKG_VERSION"),
+        options.clock,
+        (options.seconds, options.io_cost),
+        device_options.scheduler,
+        device_options.queue.zone_write,
+    );
+    Ok(Load { name: name.to_owned(), jobs, device_options, identity })
+}
+
+/// What takes samples.
+struct Bench<'a> {
+    options: &'a SweepOptions,
+    stop: &'a Arc<AtomicBool>,
+    journal: Option<Journal>,
+    progress: &'a dyn StepProgress,
+}
+
+impl Bench<'_> {
+    /// A sample of each load with each seed, load by load; `None` once `stop` is set.
+    fn measure_all(&self, loads: &[Load]) -> Result<Vec<Option<Measured>>> {
+        let seeds = (0..self.options.seeds).map(|at| self.options.seed.wrapping_add(at.into()));
+        let turns: Vec<(&Load, u64)> =
+            loads.iter().flat_map(|load| seeds.clone().map(move |seed| (load, seed))).collect();
+        self.progress.start("", turns.len() as u64);
+        let stop = || Arc::clone(self.stop);
+        let measured = match self.options.clock {
+            ClockKind::Real => {
+                let mut executor = Executor::real_time(stop(), Box::new(()));
+                turns.iter().map(|turn| self.measure(turn, &mut executor)).collect()
+            }
+            ClockKind::Virtual => parallel_map(available_cpus(), &turns, |turn| {
+                let costs = self.options.io_cost;
+                self.measure(turn, &mut Executor::interruptible(costs, stop(), Box::new(())))
+            }),
+        };
+        self.progress.finish();
+        measured
+    }
+
+    fn measure(
+        &self,
+        &(load, seed): &(&Load, u64),
+        executor: &mut Executor,
+    ) -> Result<Option<Measured>> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        self.progress.message(&load.name);
+        let key = key(&format!("{} {seed}", load.identity));
+        let known = self.journal.as_ref().and_then(|journal| journal.get(&key));
+        let measured = match known {
+            Some(known) => known.clone(),
+            None => {
+                let measured =
+                    take(load, seed, self.options, executor).with_context(|| load.name.clone());
+                if executor.is_stopped() {
+                    return Ok(None);
+                }
+                let measured = measured?;
+                if let Some(journal) = &self.journal {
+                    let about = format!("{}, seed {seed}", load.name);
+                    journal.add(&key, &about, &measured).context("--resume")?;
+                }
+                measured
+            }
+        };
+        self.progress.advance(1);
+        Ok(Some(measured))
+    }
+}
+
+/// Takes a sample.
+fn take(
+    load: &Load,
+    seed: u64,
+    options: &SweepOptions,
+    executor: &mut Executor,
+) -> Result<Measured> {
+    let device_options = DeviceOptions { seed, ..load.device_options.clone() };
+    let length = options.seconds.map(RunLength::of);
+    match experiment::run_jobs(load.jobs.clone(), &device_options, length, executor) {
+        Ok(outcome) => {
+            let percentiles = outcome.latencies.percentiles(&PERCENTILES);
+            let latencies = std::array::from_fn(|at| percentiles[at]);
+            Ok(Ok(Sample { seed, iops: outcome.ios, bytes: outcome.bytes, latencies }))
+        }
+        Err(error) if error.is::<LoadError>() => Ok(Err(error.to_string())),
+        Err(error) => Err(error),
+    }
+}
+
+/// FNV-1a with 64 bits, in hexadecimal.
+fn key(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! A sweep as text: a row for each point.
+use super::{PERCENTILES, Point, Sweep, SweepOptions};
+use crate::estimate::Estimate;
+use crate::executor::ClockKind;
+
+/// The figures of a point as text, with their headings. Two significant decimals suit latencies from
+/// microseconds to seconds.
+pub(super) fn figures(point: &Point) -> Vec<String> {
+    let show = |estimate: Option<Estimate>, decimals: usize| {
+        estimate.map_or_else(|| "-".to_owned(), |estimate| format!("{estimate:.decimals$}"))
+    };
+    let mut figures =
+        vec![show(point.throughput(), 1), show(point.estimate(|sample| sample.iops), 0)];
+    figures.extend((0..PERCENTILES.len()).map(|at| show(point.latency(at), 3)));
+    figures.push(point.failure.clone().unwrap_or_default());
+    figures
+}
+
+/// The headings of the axes and of [`figures`].
+pub(super) fn headings(options: &SweepOptions) -> Vec<String> {
+    let axes = options.axes.iter().map(|axis| axis.name().to_owned());
+    let own = ["MB/s", "IOPS"].map(str::to_owned);
+    let latencies = PERCENTILES.map(|percentile| format!("clat {percentile}th, ms"));
+    axes.chain(own).chain(latencies).chain(["failed".to_owned()]).collect()
+}
+
+/// The row of a point: the values of the axes, then [`figures`].
+pub(super) fn row(options: &SweepOptions, point: &Point) -> Vec<String> {
+    options.values(&point.at).map(str::to_owned).chain(figures(point)).collect()
+}
+
+/// How a sweep was measured, in one line.
+pub(super) fn settings(sweep: &Sweep) -> String {
+    let SweepOptions { seed, seeds, clock, io_cost, seconds, .. } = &sweep.options;
+    let clock = match clock {
+        ClockKind::Real => "real clock".to_owned(),
+        ClockKind::Virtual => format!("virtual clock, {io_cost}"),
+    };
+    let length = match seconds {
+        Some(seconds) => format!("{seconds} s each, the first tenth not measured"),
+        None => "each as long as its jobs say".to_owned(),
+    };
+    let seeds = match seeds {
+        1 => format!("seed {seed}"),
+        _ => format!("{seeds} seeds from {seed}, ± 95% confidence interval of the mean"),
+    };
+    format!("{clock}, {length}, {seeds}")
+}
+
+/// All points as a table.
+pub fn text(sweep: &Sweep) -> String {
+    let mut rows = vec![headings(&sweep.options)];
+    rows.extend(sweep.points.iter().map(|point| row(&sweep.options, point)));
+    let columns = rows[0].len();
+    if sweep.points.iter().all(|point| point.failure.is_none()) {
+        rows.iter_mut().for_each(|row| row.truncate(columns - 1));
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..rows[0].len()).filter_map(width).collect();
+    let mut text = settings(sweep) + "\n\n";
+    for row in &rows {
+        let mut line = String::new();
+        for (at, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+            // Failures are sentences.
+            let cell =
+                if at + 1 < columns { format!("  {cell:>width$}") } else { format!("  {cell}") };
+            line.push_str(&cell);
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    if sweep.is_interrupted {
+        text.push_str("\ninterrupted: points without figures were not reached\n");
+    }
+    text
+}

@@ -1,0 +1,161 @@
+//! `zonal sweep`, interrupts, and errors about what was asked for.
+use crate::support::{TestDir, zonal};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::Read;
+use std::process::Stdio;
+
+const DEVICE: &str = "--device=null:zones=8,zone_size=1M,latency=10us";
+const JOB: [&str; 5] = ["--name=a", "--rw=write", "--bs=4k", "--zonemode=zbd", "--size=4z"];
+
+#[test]
+fn sweep_prints_a_row_for_each_point_and_is_deterministic() {
+    let vary =
+        ["sweep", "--vary", "iodepth=1..4", "--vary=zone_write=plug,qd1", "--seeds=2", DEVICE];
+    let args = [&vary[..], &JOB].concat();
+    let out = zonal(&args).expect_ok();
+    let rows: Vec<Vec<&str>> =
+        out.lines().skip(2).map(|l| l.split_whitespace().collect()).collect();
+    assert_eq!(rows[0][..3], ["iodepth", "zone_write", "MB/s"], "{out}");
+    let points: Vec<&[&str]> = rows[1..].iter().map(|row| &row[..2]).collect();
+    let expected =
+        [["1", "plug"], ["1", "qd1"], ["2", "plug"], ["2", "qd1"], ["4", "plug"], ["4", "qd1"]];
+    assert_eq!(points, expected, "{out}");
+    assert_eq!(zonal(&args).expect_ok(), out);
+}
+
+#[test]
+fn sweep_resumes_and_writes_plots() {
+    let dir = TestDir::new();
+    let first = ["sweep", "--vary=iodepth=1,2", "--resume=done", "--format=csv", DEVICE];
+    let before = dir.zonal(&[&first[..], &JOB].concat()).expect_ok();
+    let kept = dir.read("done");
+    let again = [&first[..], &["--plot=plots"], &JOB].concat();
+    assert_eq!(dir.zonal(&again).expect_ok(), before);
+    assert_eq!(dir.read("done"), kept, "nothing was measured again");
+    assert!(dir.read("plots/sweep-throughput.svg").contains("<svg"));
+}
+
+#[test]
+fn sweep_with_failures_exits_with_1_and_says_which_rule_was_broken() {
+    let job = ["--name=a", "--rw=write", "--bs=4k", "--size=64k"];
+    let ran = zonal(&[&["sweep", "--vary=offset=0,4k", DEVICE][..], &job].concat());
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+    assert!(ran.out.contains("a write must begin at the write pointer"), "{}", ran.out);
+}
+
+#[test]
+fn bad_axes_are_named_with_the_nearest_right_name() {
+    for (vary, message) in [
+        ("iodeph=1", "--vary: unknown axis `iodeph`, did you mean `iodepth`?"),
+        ("zone_write=plgu", "--vary: no policy is called `plgu`, did you mean `plug`?"),
+        ("iodepth=1..100", "expected it to end with 64"),
+        ("iodepth=1,0", "iodepth: expected 1 to 1048576, found \"0\""),
+    ] {
+        let ran = zonal(&[&["sweep", "--vary", vary, DEVICE][..], &JOB].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{}", ran.err);
+        assert!(ran.err.contains(message), "{}", ran.err);
+    }
+}
+
+#[test]
+fn misspelt_names_of_devices_schedulers_and_options_are_recognised() {
+    for (args, message) in [
+        (&["--device=smr-30", "--name=a"][..], "unknown device `smr-30`, did you mean `smr-30t`?"),
+        (
+            &[DEVICE, "--name=a", "--scheduler=mq-deadlin"],
+            "no scheduler is called `mq-deadlin`, did you mean `mq-deadline`?",
+        ),
+        (&[DEVICE, "--name=a", "--clokc=real"], "unknown option --clokc, did you mean --clock?"),
+        (&[DEVICE, "--name=a", "--zone-write=plgu"], "plug"),
+        (
+            &["--device=null:latency=10", "--name=a"],
+            "option `latency`: found `10`, expected a time such as 500ns, 10us or 8ms",
+        ),
+    ] {
+        let ran = zonal(&[&["run"], args].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{}", ran.err);
+        assert!(ran.err.contains(message), "{}", ran.err);
+    }
+}
+
+#[test]
+fn job_that_did_nothing_is_an_error_that_says_why() {
+    let read = ["--name=a", "--rw=read", "--zonemode=zbd", "--bs=4k"];
+    for clock in ["--clock=real", "--clock=virtual"] {
+        let ran =
+            zonal(&[&["run", clock, "--device=null:zones=8,zone_size=1M"][..], &read].concat());
+        assert_eq!(ran.code, 1);
+        assert!(ran.err.starts_with("zonal: job a: no I/O was done: the zones of"), "{}", ran.err);
+        assert!(ran.err.ends_with("with written=100%\n"), "{}", ran.err);
+        let full = "--device=null:zones=8,zone_size=1M,written=100%";
+        zonal(&[&["run", clock, full][..], &read].concat()).expect_ok();
+    }
+}
+
+#[test]
+fn failed_write_says_where_it_went_and_which_rule_it_broke_in_both_clocks() {
+    let device = "--device=null:zones=8,zone_size=1M";
+    for clock in ["--clock=real", "--clock=virtual"] {
+        let args = ["run", clock, device, "--name=a", "--rw=write", "--bs=4k", "--offset=4k"];
+        let ran = zonal(&args);
+        assert_eq!(ran.code, 1);
+        let told = "first_failure: device=null:zones=8,zone_size=1M, op=Write, sector=8, sectors=8, \
+                    status=I/O error, rule=a write must begin at the write pointer, zone=0, \
+                    zone_start=0, zone_condition=Empty, write_pointer=0";
+        assert!(ran.out.contains(told), "{}", ran.out);
+    }
+}
+
+#[test]
+fn interrupted_run_in_virtual_time_reports_what_it_did() {
+    let dir = TestDir::new();
+    let job = ["--rw=randwrite", "--zonemode=zbd", "--runtime=1000000", "--time_based"];
+    let run = ["run", "--clock=virtual", "--output-format=json", DEVICE, "--name=a"];
+    let mut child = dir
+        .command(&[&run[..], &job].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    let mut out = String::new();
+    child.stdout.take().expect("a pipe").read_to_string(&mut out).expect("UTF-8");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    let report: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(report["zonal"]["interrupted"], true);
+    assert!(report["jobs"][0]["write"]["total_ios"].as_u64().expect("a number") > 0);
+}
+
+#[test]
+fn faults_of_a_run_are_those_of_a_server() {
+    let run = ["run", "--clock=virtual", DEVICE, "--fault=fail=write,status=medium,count=1"];
+    let ran = zonal(&[&run[..], &JOB].concat());
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(
+        ran.out.contains("status=medium error, rule=the device failed it, zone=0"),
+        "{}",
+        ran.out
+    );
+    let ran = zonal(&[&["run", DEVICE, "--fault=bang"][..], &JOB].concat());
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.err.contains("fault `bang`: expected fail=KIND or delay=KIND first"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn output_that_cannot_be_written_is_named() {
+    let ran = zonal(&[&["run", DEVICE, "--output=/dev/full"][..], &JOB].concat());
+    let message = "zonal: --output /dev/full: No space left on device (os error 28)\n";
+    assert_eq!((ran.code, ran.err.as_str()), (2, message));
+}
+
+#[test]
+fn address_without_port_is_refused() {
+    let ran = zonal(&["serve", "null", "--metrics=localhost", "--nvme-tcp=localhost:4420"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("expected HOST:PORT such as 127.0.0.1:4420"), "{}", ran.err);
+}
