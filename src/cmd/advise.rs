@@ -41,7 +41,10 @@ pub struct AdviseArgs {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = AdviceFormat::Text)]
     pub format: AdviceFormat,
-    /// Random seed of the jobs and of the device
+    /// How often each configuration is measured, each time with the next seed
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub seeds: u32,
+    /// First random seed of the jobs and of the device
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Virtual time that an I/O costs the thread that does it, in nanoseconds; or `published`, what
@@ -95,9 +98,10 @@ pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         seconds: args.time,
         goal: args.goal.into(),
         seed: args.seed,
+        seeds: args.seeds,
         io_cost: args.io_cost,
     };
-    let bar = StepBar::new("[{bar:24}] {pos}/{len} configurations eta {eta}");
+    let bar = StepBar::new("[{bar:24}] {pos}/{len} measurements eta {eta}");
     let advice = advise::advise(&jobs, &options, &bar)?;
     let text = match args.format {
         AdviceFormat::Text => advise::text(&advice),

@@ -131,6 +131,13 @@ fn advice_ranks_configurations_and_gives_reasons() {
         |line: &&str| line.split_whitespace().next().is_some_and(|word| word.parse::<u8>().is_ok());
     let ranks = out.lines().filter(is_rank);
     assert_eq!(ranks.count(), 5, "none with two policies, mq-deadline with three: {out}");
+    assert!(out.contains("3 seeds, ± 95% confidence interval of the mean"), "{out}");
+    assert!(
+        !out.lines()
+            .zip(out.lines().skip(1).chain([""]))
+            .any(|(line, next)| { line.ends_with(':') && !next.starts_with("  ") }),
+        "a heading without reasons: {out}"
+    );
     assert!(out.contains("Best: ") && out.contains("of the drive's time goes to"), "{out}");
     let json = zonal(&[&args[..], &["--schedulers=none", "--format=json"]].concat()).expect_ok();
     let json: Value = serde_json::from_str(&json).expect("JSON");
@@ -138,6 +145,7 @@ fn advice_ranks_configurations_and_gives_reasons() {
         .map(|at| json["tried"][at]["bytes_per_second"].as_f64().expect("a number"))
         .collect();
     assert!(rates[0] >= rates[1], "{json}");
+    assert!(json["trade_off"].as_array().is_some_and(|front| !front.is_empty()), "{json}");
     assert!(json["tried"][0]["drive_time_percent"]["seeks"].is_number(), "{json}");
 }
 

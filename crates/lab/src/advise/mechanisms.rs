@@ -24,10 +24,10 @@ pub struct Mechanisms {
 impl Mechanisms {
     /// The mechanisms of a trial, summed over its devices.
     pub fn of(trial: &Trial) -> Self {
-        let devices = &trial.outcome.devices;
+        let devices: Vec<_> = trial.outcomes.iter().flat_map(|outcome| &outcome.devices).collect();
         let mut sum = DeviceStats::default();
         let (mut plugged, mut parked, mut merged, mut open_zones) = (0, 0, 0, 0);
-        for device in devices {
+        for device in &devices {
             for &(name, count) in &device.activity.counts {
                 add(&mut sum.counts, name, |own| own + count);
             }
@@ -56,7 +56,7 @@ impl Mechanisms {
             },
             parked_ms: parked as f64 / writes / 1e6,
             merged: merged as f64 / writes * 100.0,
-            open_zones,
+            open_zones: open_zones.div_ceil(trial.outcomes.len().max(1)),
         }
     }
 
@@ -104,6 +104,21 @@ pub fn differences(better: &Mechanisms, worse: &Mechanisms) -> Vec<String> {
         if *high >= 0.5 && low * 1.2 < *high {
             differences.push((0.0, format!("{a:.1} {name} a second instead of {b:.1}")));
         }
+    }
+    if (better.merged - worse.merged).abs() >= NOTABLE_DIFFERENCE {
+        let (a, b) = (better.merged, worse.merged);
+        differences
+            .push((0.0, format!("{a:.0}% of writes are merged in plugs instead of {b:.0}%")));
+    }
+    let (low, high) = if better.parked_ms < worse.parked_ms {
+        (better.parked_ms, worse.parked_ms)
+    } else {
+        (worse.parked_ms, better.parked_ms)
+    };
+    if high >= 0.01 && low * 1.2 < high {
+        let (a, b) = (better.parked_ms, worse.parked_ms);
+        differences
+            .push((0.0, format!("a write waits {a:.2} ms in its plug instead of {b:.2} ms")));
     }
     differences.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     differences.into_iter().map(|(_, text)| text).collect()

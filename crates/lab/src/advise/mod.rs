@@ -1,11 +1,14 @@
 //! Which scheduler, zone-write policy and queue depth suit jobs on a device.
 //!
-//! Each configuration is measured in virtual time on a device of its own, so the same options give
-//! the same advice.
+//! Each configuration is measured in virtual time with several seeds, each on a device of its own, so
+//! the same options give the same advice. Configurations that the measurements cannot tell apart share
+//! a rank; among them the lower tail latency goes first.
 mod mechanisms;
+mod rank;
 mod render;
 
 use crate::devices::{self, DeviceOptions};
+use crate::estimate::Estimate;
 use crate::executor::Executor;
 use crate::experiment::{self, Outcome, RunLength, available_cpus, parallel_map};
 use crate::progress::StepProgress;
@@ -46,8 +49,10 @@ pub struct AdviseOptions {
     pub seconds: f64,
     /// What makes a configuration the best.
     pub goal: Goal,
-    /// The seed of the jobs and of the device.
+    /// The first seed of the jobs and of the device.
     pub seed: u64,
+    /// How often each configuration is measured, each time with the next seed.
+    pub seeds: u32,
     /// What an I/O costs the thread that submits it.
     pub io_cost: CostModel,
 }
@@ -67,8 +72,10 @@ pub struct Configuration {
 pub struct Trial {
     /// The configuration.
     pub configuration: Configuration,
-    /// Its results.
-    pub outcome: Outcome,
+    /// Its results, one for each seed.
+    pub outcomes: Vec<Outcome>,
+    /// Its rank, from 1; configurations that cannot be told apart share one.
+    pub rank: usize,
 }
 
 /// All configurations that were measured.
@@ -79,6 +86,8 @@ pub struct Advice {
     pub description: String,
     /// What makes a configuration the best.
     pub goal: Goal,
+    /// How often each configuration was measured.
+    pub seeds: u32,
     /// The configurations, best first.
     pub trials: Vec<Trial>,
 }
@@ -95,24 +104,33 @@ pub fn advise(
     let spec = devices::load(&options.device)?;
     let model = device_spec::build(&spec).with_context(|| format!("device {}", options.device))?;
     let configurations = configurations(options, jobs, model.limits())?;
-    progress.start("", configurations.len() as u64);
-    let outcomes = parallel_map(available_cpus(), &configurations, |configuration| {
-        let outcome = measure(options, jobs, configuration);
+    experiment::check_one_phase(jobs)?;
+    let seeds = (0..options.seeds).map(|at| options.seed.wrapping_add(at.into()));
+    let turns: Vec<(&Configuration, u64)> = configurations
+        .iter()
+        .flat_map(|configuration| seeds.clone().map(move |seed| (configuration, seed)))
+        .collect();
+    progress.start("", turns.len() as u64);
+    let mut outcomes = parallel_map(available_cpus(), &turns, |&(configuration, seed)| {
+        let outcome = measure(options, jobs, configuration, seed);
         progress.advance(1);
         outcome.with_context(|| configuration.name())
-    })?;
+    })?
+    .into_iter();
     progress.finish();
-    let trials = configurations.into_iter().zip(outcomes);
-    let mut trials: Vec<Trial> =
-        trials.map(|(configuration, outcome)| Trial { configuration, outcome }).collect();
-    let merit = |trial: &Trial| match options.goal {
-        Goal::Throughput => trial.outcome.bytes,
-        Goal::Latency => -(trial.p99() as f64),
+    let trial = |configuration: &Configuration| Trial {
+        configuration: configuration.clone(),
+        outcomes: outcomes.by_ref().take(options.seeds as usize).collect(),
+        rank: 0,
     };
-    // Stable: of equals, the simpler one stays first.
-    trials.sort_by(|a, b| merit(b).total_cmp(&merit(a)));
-    let (device, description) = (options.device.clone(), spec.describe());
-    Ok(Advice { device, description, goal: options.goal, trials })
+    let trials = configurations.iter().map(trial).collect();
+    Ok(Advice {
+        device: options.device.clone(),
+        description: spec.describe(),
+        goal: options.goal,
+        seeds: options.seeds,
+        trials: rank::ranked(trials, options.goal),
+    })
 }
 
 impl Configuration {
@@ -126,14 +144,33 @@ impl Configuration {
 }
 
 impl Trial {
-    /// The median of the completion latencies in nanoseconds.
-    pub fn median(&self) -> u64 {
-        self.outcome.latencies.percentiles(&[50.0])[0]
+    fn estimate(&self, value: impl Fn(&Outcome) -> f64) -> Estimate {
+        let values: Vec<f64> = self.outcomes.iter().map(value).collect();
+        Estimate::of(&values).expect("a configuration is measured at least once")
     }
 
-    /// The 99th percentile of the completion latencies in nanoseconds.
-    pub fn p99(&self) -> u64 {
-        self.outcome.latencies.percentiles(&[99.0])[0]
+    /// Megabytes a second.
+    pub fn throughput(&self) -> Estimate {
+        self.estimate(|outcome| outcome.bytes / 1e6)
+    }
+
+    /// I/Os a second.
+    pub fn iops(&self) -> Estimate {
+        self.estimate(|outcome| outcome.ios)
+    }
+
+    /// The median of the completion latencies in milliseconds.
+    pub fn median(&self) -> Estimate {
+        self.latency(50.0)
+    }
+
+    /// The 99th percentile of the completion latencies in milliseconds.
+    pub fn p99(&self) -> Estimate {
+        self.latency(99.0)
+    }
+
+    fn latency(&self, percentile: f64) -> Estimate {
+        self.estimate(|outcome| outcome.latencies.percentiles(&[percentile])[0] as f64 / 1e6)
     }
 }
 
@@ -192,6 +229,7 @@ fn measure(
     options: &AdviseOptions,
     jobs: &[Job],
     configuration: &Configuration,
+    seed: u64,
 ) -> Result<Outcome> {
     let mut jobs = jobs.to_vec();
     for job in &mut jobs {
@@ -203,7 +241,7 @@ fn measure(
         device: Some(options.device.clone()),
         queue: QueueOptions { zone_write: configuration.zone_write, ..QueueOptions::default() },
         scheduler: Some(configuration.scheduler.clone()),
-        seed: options.seed,
+        seed,
         ..DeviceOptions::default()
     };
     let mut executor = Executor::virtual_time(options.io_cost);

@@ -1,28 +1,33 @@
 //! Advice as text, as JSON and as an HTML page.
-use super::{Advice, Goal, Mechanisms, Trial, differences};
+use super::rank::trade_off;
+use super::{Advice, Configuration, Goal, Mechanisms, Trial, differences};
 use crate::chart::{Axis, Chart, Marks, Scale, Series};
+use crate::curves::{self, Curve};
+use crate::estimate::Estimate;
 use crate::page::{self, escaped, table};
 use anyhow::Result;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use zonal_blk::ZoneWrite;
 
 /// The recommendation and its reasons, in sentences.
 pub fn conclusion(advice: &Advice) -> Vec<String> {
     let [best, others @ ..] = &advice.trials[..] else { return Vec::new() };
-    let goal = match advice.goal {
-        Goal::Throughput => format!("{:.1} MB/s", best.outcome.bytes / 1e6),
-        Goal::Latency => format!("99% within {:.2} ms", best.p99() as f64 / 1e6),
-    };
-    let mut lines = vec![format!("Best: {} ({goal}).", best.configuration.name())];
-    let close = others.iter().filter(|trial| advice.times(trial) < 1.02);
-    let close: Vec<String> = close.map(|trial| trial.configuration.name()).collect();
-    if !close.is_empty() {
-        lines.push(format!("Within 2% of it: {}.", close.join("; ")));
+    let (name, rate, p99) = (best.configuration.name(), best.throughput(), best.p99());
+    let mut lines = vec![format!("Best: {name} ({rate} MB/s, 99% within {p99:.2} ms).")];
+    let tied: Vec<&Trial> = others.iter().filter(|trial| trial.rank == best.rank).collect();
+    if !tied.is_empty() {
+        let reason = match advice.goal {
+            Goal::Throughput => "Of those with no lower throughput it has the lowest tail latency",
+            Goal::Latency => "Of those with no higher tail latency it has the highest throughput",
+        };
+        let names: Vec<String> = tied.iter().map(|trial| trial.configuration.name()).collect();
+        lines.push(format!("{reason}; the others: {}.", names.join("; ")));
     }
-    let mechanisms = Mechanisms::of(best);
     // The best trial of each other policy, or the last trial if there is no other policy.
     let mut seen = vec![best.configuration.zone_write];
+    seen.extend(tied.iter().map(|trial| trial.configuration.zone_write));
     let mut rivals: Vec<&Trial> = Vec::new();
     for trial in others {
         if !seen.contains(&trial.configuration.zone_write) {
@@ -33,13 +38,38 @@ pub fn conclusion(advice: &Advice) -> Vec<String> {
     if rivals.is_empty() {
         rivals.extend(others.last());
     }
-    for rival in rivals.into_iter().filter(|trial| advice.times(trial) >= 1.02) {
+    for rival in rivals.into_iter().filter(|trial| trial.rank > best.rank) {
         let factor = advice.times(rival);
         lines.push(format!("{factor:.2} times as good as {}:", rival.configuration.name()));
-        let why = differences(&mechanisms, &Mechanisms::of(rival));
-        lines.extend(why.into_iter().map(|difference| format!("  {difference}")));
+        lines.extend(reasons(best, rival).into_iter().map(|reason| format!("  {reason}")));
+    }
+    let front = trade_off(&advice.trials);
+    if front.len() > 1 {
+        lines.push("Trade-off, each the most throughput for its tail latency:".to_owned());
+        lines.extend(front.into_iter().map(|trial| {
+            let (rate, p99) = (trial.throughput(), trial.p99());
+            format!("  {rate} MB/s, 99% within {p99:.2} ms: {}", trial.configuration.name())
+        }));
     }
     lines
+}
+
+/// How two configurations differ; if the drive and the plugs did the same, by their latency.
+fn reasons(better: &Trial, worse: &Trial) -> Vec<String> {
+    let why = differences(&Mechanisms::of(better), &Mechanisms::of(worse));
+    if !why.is_empty() {
+        return why;
+    }
+    let depth = |trial: &Trial| trial.configuration.depth;
+    let mut why = Vec::new();
+    if let (Some(a), Some(b)) = (depth(better), depth(worse))
+        && a != b
+    {
+        why.push(format!("{a} I/Os of each job in flight instead of {b}"));
+    }
+    let (a, b) = (better.p99(), worse.p99());
+    why.push(format!("99% of I/Os within {a:.2} ms instead of {b:.2} ms"));
+    why
 }
 
 impl Advice {
@@ -47,35 +77,56 @@ impl Advice {
     fn times(&self, trial: &Trial) -> f64 {
         let best = &self.trials[0];
         match self.goal {
-            Goal::Throughput => best.outcome.bytes / trial.outcome.bytes,
-            Goal::Latency => trial.p99() as f64 / best.p99().max(1) as f64,
+            Goal::Throughput => best.throughput().mean / trial.throughput().mean,
+            Goal::Latency => trial.p99().mean / best.p99().mean.max(f64::MIN_POSITIVE),
         }
+    }
+}
+
+/// The figures of a trial as text, in the order of [`HEADINGS`].
+fn figures(trial: &Trial) -> [String; 4] {
+    [
+        trial.throughput().to_string(),
+        format!("{:.0}", trial.iops()),
+        format!("{:.2}", trial.median()),
+        format!("{:.2}", trial.p99()),
+    ]
+}
+
+const HEADINGS: [&str; 4] = ["MB/s", "IOPS", "median ms", "99% ms"];
+
+/// How the figures came about, in one line.
+fn settings(advice: &Advice) -> String {
+    match advice.seeds {
+        1 => "one seed".to_owned(),
+        seeds => format!("{seeds} seeds, ± 95% confidence interval of the mean"),
     }
 }
 
 /// A ranked table and the conclusion as text.
 pub fn text(advice: &Advice) -> String {
-    let mut text = format!("{}: {}\n\n", advice.device, advice.description);
-    let names: Vec<String> = advice.trials.iter().map(|trial| trial.configuration.name()).collect();
-    let wide = names.iter().map(String::len).max().unwrap_or(0).max(13);
-    let line = |cells: [&str; 6]| {
-        let [rank, name, rate, iops, median, p99] = cells;
-        format!("{rank:>4}  {name:wide$}  {rate:>9}  {iops:>9}  {median:>10}  {p99:>10}\n")
-    };
-    text += &line(["rank", "configuration", "MB/s", "IOPS", "median ms", "99% ms"]);
-    for (rank, (trial, name)) in (1..).zip(advice.trials.iter().zip(&names)) {
-        let millis = |nanos: u64| format!("{:.2}", nanos as f64 / 1e6);
-        text += &line([
-            &rank.to_string(),
-            name,
-            &format!("{:.1}", trial.outcome.bytes / 1e6),
-            &format!("{:.0}", trial.outcome.ios),
-            &millis(trial.median()),
-            &millis(trial.p99()),
-        ]);
-        let mechanisms = Mechanisms::of(trial).line();
-        if !mechanisms.is_empty() {
-            writeln!(text, "      {mechanisms}").expect("a string takes text");
+    let mut text = format!("{}: {}\n{}\n\n", advice.device, advice.description, settings(advice));
+    let headings = ["rank", "configuration"].into_iter().chain(HEADINGS);
+    let mut rows: Vec<Vec<String>> = vec![headings.map(str::to_owned).collect()];
+    for trial in &advice.trials {
+        let mut row = vec![trial.rank.to_string(), trial.configuration.name()];
+        row.extend(figures(trial));
+        rows.push(row);
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..rows[0].len()).filter_map(width).collect();
+    let mechanisms = advice.trials.iter().map(|trial| Mechanisms::of(trial).line());
+    for (row, what) in rows.iter().zip(std::iter::once(String::new()).chain(mechanisms)) {
+        for (at, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+            text += &match at {
+                0 => format!("{cell:>width$}"),
+                1 => format!("  {cell:width$}"),
+                _ => format!("  {cell:>width$}"),
+            };
+        }
+        text.push('\n');
+        if !what.is_empty() {
+            writeln!(text, "      {what}").expect("a string takes text");
         }
     }
     text.push('\n');
@@ -91,15 +142,25 @@ pub fn json(advice: &Advice) -> String {
     let numbers = |pairs: &[(&'static str, f64)]| -> Map<String, Value> {
         pairs.iter().map(|&(name, value)| (name.to_owned(), json!(value))).collect()
     };
+    let nanos = |estimate: Estimate| (estimate.mean * 1e6).round() as u64;
     let trials = advice.trials.iter().map(|trial| {
         let mechanisms = Mechanisms::of(trial);
+        let (bytes, iops) = (trial.throughput().times(1e6), trial.iops());
+        let (median, p99) = (trial.median(), trial.p99());
         json!({
+            "rank": trial.rank,
             "scheduler": trial.configuration.scheduler,
             "zone_write": trial.configuration.zone_write.map(ZoneWrite::name),
             "iodepth": trial.configuration.depth,
-            "bytes_per_second": trial.outcome.bytes,
-            "iops": trial.outcome.ios,
-            "latency_ns": { "p50": trial.median(), "p99": trial.p99() },
+            "bytes_per_second": bytes.mean,
+            "iops": iops.mean,
+            "latency_ns": { "p50": nanos(median), "p99": nanos(p99) },
+            "ci95": {
+                "bytes_per_second": bytes.margin,
+                "iops": iops.margin,
+                "p50_ns": median.times(1e6).margin,
+                "p99_ns": p99.times(1e6).margin,
+            },
             "drive_time_percent": numbers(&mechanisms.shares),
             "per_second": numbers(&mechanisms.rates),
             "parked_ms_per_write": mechanisms.parked_ms,
@@ -107,11 +168,15 @@ pub fn json(advice: &Advice) -> String {
             "open_zones": mechanisms.open_zones,
         })
     });
+    let front = trade_off(&advice.trials);
+    let front: Vec<String> = front.iter().map(|trial| trial.configuration.name()).collect();
     let value = json!({
         "device": advice.device,
         "description": advice.description,
         "goal": format!("{:?}", advice.goal).to_lowercase(),
+        "seeds": advice.seeds,
         "tried": trials.collect::<Vec<_>>(),
+        "trade_off": front,
         "conclusion": conclusion(advice),
     });
     format!("{value:#}\n")
@@ -124,65 +189,88 @@ pub fn json(advice: &Advice) -> String {
 pub fn html(advice: &Advice) -> Result<String> {
     let mut out = page::begin(&format!("Advice for {}", advice.device));
     writeln!(out, "<p>{}</p>", escaped(&advice.description))?;
+    writeln!(out, "<p>{}</p>", escaped(&settings(advice)))?;
     for line in conclusion(advice) {
         writeln!(out, "<p>{}</p>", escaped(line.trim()))?;
     }
     for chart in charts(advice) {
         writeln!(out, "<figure>\n{}</figure>", chart.draw()?)?;
     }
-    let headings =
-        ["configuration", "MB/s", "IOPS", "median ms", "99% ms", "what drive and plugs did"];
+    let headings = ["rank", "configuration"].into_iter().chain(HEADINGS);
+    let headings: Vec<String> =
+        headings.chain(["what drive and plugs did"]).map(str::to_owned).collect();
     let rows = advice.trials.iter().map(|trial| {
-        let millis = |nanos: u64| format!("{:.2}", nanos as f64 / 1e6);
-        vec![
-            trial.configuration.name(),
-            format!("{:.1}", trial.outcome.bytes / 1e6),
-            format!("{:.0}", trial.outcome.ios),
-            millis(trial.median()),
-            millis(trial.p99()),
-            Mechanisms::of(trial).line(),
-        ]
+        let mut row = vec![trial.rank.to_string(), trial.configuration.name()];
+        row.extend(figures(trial));
+        row.push(Mechanisms::of(trial).line());
+        row
     });
-    table(&mut out, &headings.map(str::to_owned), 1, rows);
+    table(&mut out, &headings, 2, rows);
     Ok(out + page::END)
 }
 
-/// Throughput, latency, and what the drive spent its time on, by configuration.
+/// Throughput and latency over the queue depth, a line for each scheduler and policy, and the tail
+/// latency that throughput costs.
 fn charts(advice: &Advice) -> Vec<Chart> {
-    let ranks: Vec<String> = (1..=advice.trials.len()).map(|rank| rank.to_string()).collect();
-    let bars = |slot, name: &str, value: &dyn Fn(&Trial) -> f64| Series {
-        name: name.to_owned(),
-        colour: slot,
-        slot: (slot, 1),
-        marks: Marks::Bars,
-        points: (0..).map(f64::from).zip(advice.trials.iter().map(value)).collect(),
+    let mut depths: Vec<Option<u32>> =
+        advice.trials.iter().map(|trial| trial.configuration.depth).collect();
+    depths.sort_unstable();
+    depths.dedup();
+    let step = |depth: &Option<u32>| depth.map_or("that of the jobs".to_owned(), |d| d.to_string());
+    let steps: Vec<String> = depths.iter().map(step).collect();
+    let over_depth = |title: &str, y_label: &str, scale, value: fn(&Trial) -> Estimate| {
+        let x = Axis { label: "queue depth".to_owned(), steps: Some(steps.clone()) };
+        curves::chart(title, x, y_label, scale, &by_depth(advice, &depths, value))
     };
-    let chart = |title: &str, y_label: &str, series| Chart {
-        title: title.to_owned(),
-        x: Axis { label: "rank".to_owned(), steps: Some(ranks.clone()), scale: Scale::Linear },
-        y_label: y_label.to_owned(),
-        scale: Scale::Linear,
-        series,
-    };
-    let beside = |mut series: Vec<Series>| {
-        let of = series.len();
-        series.iter_mut().for_each(|series| series.slot.1 = of);
-        series
-    };
-    let throughput = bars(0, "throughput", &|trial| trial.outcome.bytes / 1e6);
-    let median = bars(0, "median", &|trial| trial.median() as f64 / 1e6);
-    let p99 = bars(1, "99th percentile", &|trial| trial.p99() as f64 / 1e6);
-    let mut charts = vec![
-        chart("Throughput", "MB/s", vec![throughput]),
-        chart("Completion latency", "ms", beside(vec![median, p99])),
-    ];
-    let shares = advice.trials.first().map_or(Vec::new(), |best| Mechanisms::of(best).shares);
-    let shares = (0..)
-        .zip(shares)
-        .map(|(slot, (name, _))| bars(slot, name, &|trial| Mechanisms::of(trial).shares[slot].1));
-    let shares = beside(shares.collect());
-    if !shares.is_empty() {
-        charts.push(chart("Where the drive's time goes", "%", shares));
+    vec![
+        over_depth("Throughput by queue depth", "MB/s", Scale::Linear, Trial::throughput),
+        over_depth("Median latency by queue depth", "ms", Scale::Logarithmic, Trial::median),
+        over_depth("99th percentile by queue depth", "ms", Scale::Logarithmic, Trial::p99),
+        trade_off_chart(advice),
+    ]
+}
+
+/// A curve over the depths for each scheduler and policy, in the order of their names.
+fn by_depth(advice: &Advice, depths: &[Option<u32>], value: fn(&Trial) -> Estimate) -> Vec<Curve> {
+    let mut curves: BTreeMap<String, Vec<(usize, Estimate)>> = BTreeMap::new();
+    for trial in &advice.trials {
+        let step = depths.iter().position(|depth| *depth == trial.configuration.depth);
+        let name = Configuration { depth: None, ..trial.configuration.clone() }.name();
+        let step = step.expect("the depths are those of the trials");
+        curves.entry(name).or_default().push((step, value(trial)));
     }
-    charts
+    let curve = |(name, mut points): (String, Vec<(usize, Estimate)>)| {
+        points.sort_by_key(|&(step, _)| step);
+        Curve { name, points }
+    };
+    curves.into_iter().map(curve).collect()
+}
+
+/// All configurations by throughput and tail latency, and a line through those that none beats in both.
+fn trade_off_chart(advice: &Advice) -> Chart {
+    let point = |trial: &Trial| (trial.throughput().mean, trial.p99().mean);
+    let series = |name: &str, colour, marks, points| Series {
+        name: name.to_owned(),
+        colour,
+        slot: (0, 1),
+        marks,
+        points,
+    };
+    let front = trade_off(&advice.trials).into_iter().map(point).collect();
+    let line = Marks::Line { dashed: false, points: true };
+    Chart {
+        title: "Tail latency against throughput".to_owned(),
+        x: Axis { label: "MB/s".to_owned(), steps: None },
+        y_label: "99th percentile, ms".to_owned(),
+        scale: Scale::Logarithmic,
+        series: vec![
+            series(
+                "all configurations",
+                1,
+                Marks::Rings,
+                advice.trials.iter().map(point).collect(),
+            ),
+            series("no other beats these in both", 0, line, front),
+        ],
+    }
 }

@@ -1,0 +1,122 @@
+//! The order of configurations: by what they are measured for, with ties where the measurements do not
+//! tell them apart.
+use super::{Goal, Trial};
+use crate::estimate::Estimate;
+
+/// Relative difference below which two configurations count as equally good, however sure it is.
+pub const TIE: f64 = 0.02;
+
+/// The trials, best first, with their ranks. Those that cannot be told apart from the best of what is
+/// left share its rank; among them the lower tail latency goes first, with [`Goal::Latency`] the higher
+/// throughput, and of equals the simpler one, which comes first in `trials`.
+pub fn ranked(trials: Vec<Trial>, goal: Goal) -> Vec<Trial> {
+    let mut left = trials;
+    // Stable: of equals, the simpler one stays first.
+    left.sort_by(|a, b| cost(a, goal).mean.total_cmp(&cost(b, goal).mean));
+    let mut ranked: Vec<Trial> = Vec::with_capacity(left.len());
+    let mut rank = 0;
+    while let Some(best) = left.first().map(|best| cost(best, goal)) {
+        rank += 1;
+        let (mut tied, rest): (Vec<Trial>, Vec<Trial>) =
+            left.into_iter().partition(|trial| is_tied(best, cost(trial, goal)));
+        let second = |trial: &Trial| match goal {
+            Goal::Throughput => trial.p99().mean,
+            Goal::Latency => -trial.throughput().mean,
+        };
+        tied.sort_by(|a, b| second(a).total_cmp(&second(b)));
+        tied.iter_mut().for_each(|trial| trial.rank = rank);
+        ranked.extend(tied);
+        left = rest;
+    }
+    ranked
+}
+
+/// What is to be small: the time for a megabyte, or the tail latency.
+fn cost(trial: &Trial, goal: Goal) -> Estimate {
+    match goal {
+        Goal::Throughput => {
+            let Estimate { mean, margin } = trial.throughput();
+            // The relative width of the interval stays what it is.
+            Estimate { mean: 1.0 / mean, margin: margin.map(|margin| margin / (mean * mean)) }
+        }
+        Goal::Latency => trial.p99(),
+    }
+}
+
+/// Whether `other`, which is not lower than `best`, cannot be told apart from it: the difference is
+/// small, or the confidence intervals overlap.
+fn is_tied(best: Estimate, other: Estimate) -> bool {
+    other.mean <= best.mean * (1.0 + TIE) || other.interval().0 <= best.interval().1
+}
+
+/// The trials that no other beats in both throughput and tail latency, by rising throughput.
+pub fn trade_off(trials: &[Trial]) -> Vec<&Trial> {
+    let mut sorted: Vec<&Trial> = trials.iter().collect();
+    sorted.sort_by(|a, b| {
+        let by_latency = a.p99().mean.total_cmp(&b.p99().mean);
+        by_latency.then(b.throughput().mean.total_cmp(&a.throughput().mean))
+    });
+    let mut front: Vec<&Trial> = Vec::new();
+    for trial in sorted {
+        let highest = front.last().map_or(0.0, |last| last.throughput().mean);
+        if trial.throughput().mean > highest {
+            front.push(trial);
+        }
+    }
+    front
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::advise::Configuration;
+    use crate::experiment::Outcome;
+    use zonal_fio::stats::Histogram;
+
+    /// A trial with these rates in MB/s, one for each seed, and this latency in nanoseconds.
+    fn trial(depth: u32, rates: &[f64], latency: u64) -> Trial {
+        let outcome = |rate: &f64| {
+            let mut latencies = Histogram::new();
+            latencies.record(latency, 1);
+            Outcome { ios: *rate, bytes: rate * 1e6, latencies, devices: Vec::new() }
+        };
+        let (scheduler, zone_write) = ("none".to_owned(), None);
+        let configuration = Configuration { scheduler, zone_write, depth: Some(depth) };
+        Trial { configuration, outcomes: rates.iter().map(outcome).collect(), rank: 0 }
+    }
+
+    fn order(trials: Vec<Trial>, goal: Goal) -> Vec<(u32, usize)> {
+        let ranked = ranked(trials, goal);
+        ranked.iter().map(|t| (t.configuration.depth.expect("given"), t.rank)).collect()
+    }
+
+    #[test]
+    fn one_percent_of_throughput_does_not_outweigh_the_tail_latency() {
+        let trials =
+            || vec![trial(1, &[50.0], 500), trial(4, &[100.0], 1000), trial(128, &[101.0], 70_000)];
+        assert_eq!(order(trials(), Goal::Throughput), [(4, 1), (128, 1), (1, 2)]);
+        assert_eq!(order(trials(), Goal::Latency), [(1, 1), (4, 2), (128, 3)]);
+    }
+
+    #[test]
+    fn overlapping_intervals_are_a_tie() {
+        let noisy = trial(1, &[80.0, 100.0, 120.0], 100);
+        let steady = trial(2, &[109.0, 110.0, 111.0], 200);
+        let lower = trial(3, &[60.0, 60.1, 60.2], 10);
+        assert_eq!(order(vec![lower, steady, noisy], Goal::Throughput), [(1, 1), (2, 1), (3, 2)]);
+    }
+
+    #[test]
+    fn trade_off_has_only_what_nothing_beats_in_both() {
+        let trials = [
+            trial(1, &[50.0], 500),
+            trial(2, &[40.0], 600),
+            trial(4, &[100.0], 1000),
+            trial(8, &[100.0], 2000),
+            trial(16, &[120.0], 9000),
+        ];
+        let front = trade_off(&trials);
+        let depths: Vec<_> = front.iter().filter_map(|trial| trial.configuration.depth).collect();
+        assert_eq!(depths, [1, 4, 16]);
+    }
+}
