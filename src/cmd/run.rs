@@ -168,14 +168,18 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         dump_plugs(run.devices())?;
     }
     run.check_recordings()?;
-    if let Some(interrupted) = executor.is_stopped().then(exit_code).flatten() {
-        return Ok(interrupted);
-    }
-    let idle = jobs_without_io(&finished, run.devices());
+    Ok(match executor.is_stopped().then(exit_code).flatten() {
+        Some(interrupted) => interrupted,
+        None => success(&finished, run.devices()),
+    })
+}
+
+/// Whether all jobs did their I/O; prints why a job did none.
+fn success(finished: &[FinishedTask], devices: &Devices) -> ExitCode {
+    let idle = jobs_without_io(finished, devices);
     idle.iter().for_each(|job| print_error(format_args!("zonal: {job}")));
-    let failed =
-        !idle.is_empty() || finished.iter().any(|finished| finished.outcome.error.is_some());
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let failed = finished.iter().any(|finished| finished.outcome.error.is_some());
+    if failed || !idle.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// Explains a job option, or lists them all (fio's `--cmdhelp`).

@@ -204,7 +204,7 @@ fn profile_errors_name_file_and_line() {
         ),
         (
             "device = \"null\"\n\nzonse = 4\n",
-            "bad.toml:3: unknown option `zonse`, expected one of zoned, zones, zone_size, zone_capacity, conventional, max_open, max_active, append_max, size, lba, queues, depth, latency, jitter, seed, max_io, memory, written",
+            "bad.toml:3: unknown option `zonse`, did you mean `zones`?",
         ),
         ("zones = 4\n", "bad.toml: found no key `device`, expected device = \"null\""),
     ] {

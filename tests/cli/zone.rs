@@ -155,7 +155,7 @@ fn failed_operation_exits_with_1_and_prints_its_status() {
         (
             &["finish", SMALL],
             "zonal: zone 0 at sector 0: I/O error: a conventional zone has no conditions to change \
-             (zone 0: NotWritePointer, write pointer 0)\n",
+             (zone 0: NotWritePointer)\n",
         ),
         (
             &["close", "-o", "4096", SMALL],

@@ -5,7 +5,9 @@ use std::fmt;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::thread;
-use zonal_blk::{Bio, Channel, Completion, Nanos, Op, Queue, Sector, Status, Wake, ZoneNo};
+use zonal_blk::{
+    Bio, Channel, Completion, Nanos, Op, Queue, Sector, Status, Wake, ZoneKind, ZoneNo,
+};
 
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,8 +138,11 @@ impl SyncChannel {
     /// Why the first operation failed.
     fn why(&self) -> Option<String> {
         let failure = self.queue().first_failure()?;
-        let found = failure.found.map(|zone| {
-            format!(" (zone {}: {:?}, write pointer {})", failure.zone, zone.cond, zone.wp)
+        let found = failure.found.map(|zone| match zone.kind {
+            ZoneKind::Conventional => format!(" (zone {}: {:?})", failure.zone, zone.cond),
+            ZoneKind::SequentialRequired => {
+                format!(" (zone {}: {:?}, write pointer {})", failure.zone, zone.cond, zone.wp)
+            }
         });
         Some(failure.rule.clone() + &found.unwrap_or_default())
     }

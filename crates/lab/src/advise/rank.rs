@@ -2,6 +2,7 @@
 //! tell them apart.
 use super::{Goal, Trial};
 use crate::estimate::Estimate;
+use crate::experiment::Outcome;
 
 /// Relative difference below which two configurations count as equally good, however sure it is.
 pub const TIE: f64 = 0.02;
@@ -12,13 +13,13 @@ pub const TIE: f64 = 0.02;
 pub fn ranked(trials: Vec<Trial>, goal: Goal) -> Vec<Trial> {
     let mut left = trials;
     // Stable: of equals, the simpler one stays first.
-    left.sort_by(|a, b| cost(a, goal).mean.total_cmp(&cost(b, goal).mean));
+    left.sort_by(|a, b| mean(&costs(a, goal)).total_cmp(&mean(&costs(b, goal))));
     let mut ranked: Vec<Trial> = Vec::with_capacity(left.len());
     let mut rank = 0;
-    while let Some(best) = left.first().map(|best| cost(best, goal)) {
+    while let Some(best) = left.first().map(|best| costs(best, goal)) {
         rank += 1;
         let (mut tied, rest): (Vec<Trial>, Vec<Trial>) =
-            left.into_iter().partition(|trial| is_tied(best, cost(trial, goal)));
+            left.into_iter().partition(|trial| is_tied(&best, &costs(trial, goal)));
         let second = |trial: &Trial| match goal {
             Goal::Throughput => trial.p99().mean,
             Goal::Latency => -trial.throughput().mean,
@@ -31,22 +32,27 @@ pub fn ranked(trials: Vec<Trial>, goal: Goal) -> Vec<Trial> {
     ranked
 }
 
-/// What is to be small: the time for a megabyte, or the tail latency.
-fn cost(trial: &Trial, goal: Goal) -> Estimate {
-    match goal {
-        Goal::Throughput => {
-            let Estimate { mean, margin } = trial.throughput();
-            // The relative width of the interval stays what it is.
-            Estimate { mean: 1.0 / mean, margin: margin.map(|margin| margin / (mean * mean)) }
-        }
-        Goal::Latency => trial.p99(),
-    }
+/// What is to be small, for each seed: the time for a byte, or the tail latency in milliseconds.
+fn costs(trial: &Trial, goal: Goal) -> Vec<f64> {
+    let cost = |outcome: &Outcome| match goal {
+        Goal::Throughput => 1.0 / outcome.bytes,
+        Goal::Latency => outcome.latencies.percentiles(&[99.0])[0] as f64 / 1e6,
+    };
+    trial.outcomes.iter().map(cost).collect()
 }
 
-/// Whether `other`, which is not lower than `best`, cannot be told apart from it: the difference is
-/// small, or the confidence intervals overlap.
-fn is_tied(best: Estimate, other: Estimate) -> bool {
-    other.mean <= best.mean * (1.0 + TIE) || other.interval().0 <= best.interval().1
+fn mean(costs: &[f64]) -> f64 {
+    costs.iter().sum::<f64>() / costs.len() as f64
+}
+
+/// Whether `other`, whose mean is not lower than that of `best`, cannot be told apart from it: the
+/// difference is small, or the 95 % confidence interval of the differences seed by seed has 0 in it.
+/// Both ran with the same seeds, so what a seed does to both cancels out.
+fn is_tied(best: &[f64], other: &[f64]) -> bool {
+    let differences: Vec<f64> = best.iter().zip(other).map(|(a, b)| b - a).collect();
+    let difference = Estimate::of(&differences);
+    mean(other) <= mean(best) * (1.0 + TIE)
+        || difference.is_some_and(|difference| difference.interval().0 <= 0.0)
 }
 
 /// The trials that no other beats in both throughput and tail latency, by rising throughput.
@@ -70,7 +76,6 @@ pub fn trade_off(trials: &[Trial]) -> Vec<&Trial> {
 mod tests {
     use super::*;
     use crate::advise::Configuration;
-    use crate::experiment::Outcome;
     use zonal_fio::stats::Histogram;
 
     /// A trial with these rates in MB/s, one for each seed, and this latency in nanoseconds.
@@ -99,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_intervals_are_a_tie() {
+    fn differences_that_seeds_explain_are_a_tie() {
         let noisy = trial(1, &[80.0, 100.0, 120.0], 100);
         let steady = trial(2, &[109.0, 110.0, 111.0], 200);
         let lower = trial(3, &[60.0, 60.1, 60.2], 10);
