@@ -128,12 +128,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     if args.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
-    if clock == ClockKind::Real {
-        report_missing_cpus(&jobs);
-    }
-    for warning in run.warnings() {
-        tracing::warn!("{warning}");
-    }
+    warn(&run, &jobs, clock);
     let output = Arc::new(Mutex::new(open_output(args)?));
     run.start_recording()?;
     if let Some(file) = &args.head_trace {
@@ -253,6 +248,16 @@ fn open_output(args: &RunArgs) -> Result<Box<dyn Write + Send>> {
 fn written_to(args: &RunArgs) -> String {
     let path = args.output.as_ref();
     path.map_or("standard output".to_owned(), |path| format!("--output {}", path.display()))
+}
+
+/// Warns about what the jobs may not expect.
+fn warn(run: &Run, jobs: &[Arc<Job>], clock: ClockKind) {
+    if clock == ClockKind::Real {
+        report_missing_cpus(jobs);
+    }
+    for warning in run.warnings() {
+        tracing::warn!("{warning}");
+    }
 }
 
 /// Warns about CPUs of `cpus_allowed` that this machine does not have.
