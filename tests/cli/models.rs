@@ -126,12 +126,13 @@ const WRITER: [&str; 6] = [
 fn advice_ranks_configurations_and_gives_reasons() {
     let disk = "--device=smr-30t:zones=2048";
     let args = [&["advise", disk, "--iodepth=8", "--depths=8", "--time=5"][..], &WRITER].concat();
-    let out = zonal(&[&args[..], &["--schedulers=none,mq-deadline"]].concat()).expect_ok();
+    let seeds = ["--schedulers=none,mq-deadline", "--seeds=8"];
+    let out = zonal(&[&args[..], &seeds].concat()).expect_ok();
     let is_rank =
         |line: &&str| line.split_whitespace().next().is_some_and(|word| word.parse::<u8>().is_ok());
     let ranks = out.lines().skip(2).filter(is_rank);
     assert_eq!(ranks.count(), 5, "none with two policies, mq-deadline with three: {out}");
-    assert!(out.contains("3 seeds, ± 95% confidence interval of the mean"), "{out}");
+    assert!(out.contains("8 seeds, ± 95% confidence interval of the mean"), "{out}");
     assert!(
         !out.lines()
             .zip(out.lines().skip(1).chain([""]))

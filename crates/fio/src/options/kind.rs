@@ -163,20 +163,18 @@ impl ValueKind {
 
     /// Parses `text` and hands the value to the setter.
     pub fn apply(&self, text: Option<&str>, draft: &mut Draft) -> Result<(), ValueError> {
-        let text = match (self, text) {
-            (ValueKind::Flag(set), None) => {
-                set(draft, true);
-                return Ok(());
-            }
-            (ValueKind::OptionalText(set), None) => {
-                set(draft, "");
-                return Ok(());
-            }
+        match (self, text) {
+            (ValueKind::Flag(set), None) => set(draft, true),
+            (ValueKind::OptionalText(set), None) => set(draft, ""),
             (_, None | Some("")) => {
                 return Err(ValueError::Missing { expected: self.expected() });
             }
-            (_, Some(text)) => text,
-        };
+            (_, Some(text)) => self.apply_text(text, draft)?,
+        }
+        Ok(())
+    }
+
+    fn apply_text(&self, text: &str, draft: &mut Draft) -> Result<(), ValueError> {
         let base = draft.kb_base();
         let invalid = |error: ExprError| self.invalid(error, text);
         let malformed = || invalid(ExprError::Malformed);

@@ -219,7 +219,11 @@ fn charts(advice: &Advice) -> Vec<Chart> {
     let step = |depth: &Option<u32>| depth.map_or("that of the jobs".to_owned(), |d| d.to_string());
     let steps: Vec<String> = depths.iter().map(step).collect();
     let over_depth = |title: &str, y_label: &str, scale, value: fn(&Trial) -> Estimate| {
-        let x = Axis { label: "queue depth".to_owned(), steps: Some(steps.clone()) };
+        let x = Axis {
+            label: "queue depth".to_owned(),
+            steps: Some(steps.clone()),
+            scale: Scale::Linear,
+        };
         curves::chart(title, x, y_label, scale, &by_depth(advice, &depths, value))
     };
     vec![
@@ -260,7 +264,7 @@ fn trade_off_chart(advice: &Advice) -> Chart {
     let line = Marks::Line { dashed: false, points: true };
     Chart {
         title: "Tail latency against throughput".to_owned(),
-        x: Axis { label: "MB/s".to_owned(), steps: None },
+        x: Axis { label: "MB/s".to_owned(), steps: None, scale: Scale::Linear },
         y_label: "99th percentile, ms".to_owned(),
         scale: Scale::Logarithmic,
         series: vec![

@@ -128,7 +128,7 @@ pub fn plots(sweep: &Sweep) -> Result<Vec<Plot>> {
     let across = across.unwrap_or(0);
     let plot = |name: &str, title: &str, unit: &str, scale, value: &Taken<'_>| {
         let steps = Some(axes[across].values.clone());
-        let x = ChartAxis { label: axes[across].name().to_owned(), steps };
+        let x = ChartAxis { label: axes[across].name().to_owned(), steps, scale: Scale::Linear };
         let title = format!("{title} by {}", axes[across].name());
         let chart = curves::chart(&title, x, unit, scale, &curves_of(sweep, across, value));
         let name = format!("sweep-{name}");

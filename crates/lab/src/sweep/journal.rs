@@ -96,7 +96,7 @@ mod tests {
         journal.add("a", "x", &Ok(sample(7))).unwrap();
         journal.add("b", "y", &Err("job z: I/O error".to_owned())).unwrap();
         let whole = fs::read(&path).unwrap();
-        fs::write(&path, &[&whole[..], b"{\"key\":\"c"].concat()).unwrap();
+        fs::write(&path, [&whole[..], b"{\"key\":\"c"].concat()).unwrap();
         let again = Journal::open(&path).unwrap();
         assert_eq!(again.get("a"), Some(&Ok(sample(7))));
         assert_eq!(again.get("b"), Some(&Err("job z: I/O error".to_owned())));
