@@ -168,10 +168,12 @@ fn servers_of_the_same_spec_are_not_paths_of_one_namespace() {
         };
         format!("nvme-tcp://{},{}/{nqn}", port(one), port(other))
     };
-    let (one, other) = (start(&[]), start(&[]));
-    let (code, _, err) = ran(&["zone", "report", &both(&one, &other)]);
-    assert_eq!(code, 2);
-    assert!(err.contains("NGUID: found"), "{err}");
+    for (chosen, differs) in [(&[][..], "serial number"), (&["--serial", "A1"], "NGUID")] {
+        let (one, other) = (start(chosen), start(chosen));
+        let (code, _, err) = ran(&["zone", "report", &both(&one, &other)]);
+        assert_eq!(code, 2);
+        assert!(err.contains(&format!("{differs}: found")), "{err}");
+    }
     // Who chooses equal identifiers for different devices is found out by their zones.
     let chosen = ["--uuid", "01234567-89ab-4def-8123-456789abcdef", "--serial", "A1"];
     let (one, other) = (start(&chosen), start(&chosen));

@@ -166,7 +166,6 @@ impl Chart {
     fn draw_plot(&self, area: &Area<'_>) -> Result<()> {
         let (low, high) = self.range();
         let across = self.across();
-        let labels = self.x.steps.as_ref().map_or(NUMBERS, Vec::len);
         let mut chart = ChartBuilder::on(area)
             .margin_left(8)
             .margin_right(20)
@@ -181,7 +180,7 @@ impl Chart {
             .bold_line_style(INK.mix(0.25))
             .light_line_style(TRANSPARENT)
             .axis_style(INK)
-            .x_labels(labels)
+            .x_labels(self.x.steps.as_ref().map_or(NUMBERS, Vec::len))
             .x_label_formatter(&|x| self.x.show(*x))
             .y_label_formatter(&|y| self.scale.show(*y))
             .label_style(text(16))
