@@ -76,7 +76,9 @@ fn truncating_waits_for_writes_in_flight() {
 
 #[test]
 fn write_behind_one_that_fails_fails_as_well() {
-    let files = Files::on("errors=repair", slow());
+    // The second begins before the first has failed.
+    let slower = FaultConfig { latency: Nanos(100_000_000), ..slow() };
+    let files = Files::on("errors=repair", slower);
     files.inject(Effect::Nothing);
     let first = files.begin("seq/0", write(0, PAGE, DIRECT));
     let second = files.begin("seq/0", write(BLOCK, PAGE, DIRECT));
