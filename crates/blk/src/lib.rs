@@ -98,7 +98,9 @@ pub use failure::Failure;
 pub use iostat::IoStat;
 pub use limits::Limits;
 pub use names::nearest;
-pub use plug::{PlugFlags, PlugInfo, WpRecovery, ZoneCounters, ZonePhase, ZoneWrite};
+pub use plug::{
+    PlugFlags, PlugInfo, UnknownZoneWrite, WpRecovery, ZoneCounters, ZonePhase, ZoneWrite,
+};
 pub use queue::{AttachError, Queue, QueueOptions, SwitchError};
 pub use request::{Request, RequestList};
 pub use status::Status;

@@ -28,6 +28,7 @@ mod zone_plug;
 use crate::bio::Op;
 use crate::device::Device;
 use crate::lock::SpinLock;
+use crate::names::nearest;
 use crate::probe::{mark, mutant};
 use crate::request::{Request, RequestList};
 use crate::status::Status;
@@ -38,6 +39,7 @@ pub use attach::AttachError;
 use qd1::Qd1;
 pub use state::{PlugFlags, PlugInfo, ZonePhase};
 use std::ops::DerefMut;
+use std::str::FromStr;
 use std::sync::Arc;
 pub use zone_plug::ZoneCounters;
 pub(crate) use zone_plug::ZonePlug;
@@ -60,7 +62,30 @@ pub enum ZoneWrite {
     Off,
 }
 
+/// No zone-write policy has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no policy is called `{name}`{}; there are plug, qd1, lock and off", meant(name))]
+pub struct UnknownZoneWrite {
+    name: String,
+}
+
+fn meant(found: &str) -> String {
+    let name = nearest(found, ZoneWrite::ALL.map(ZoneWrite::name));
+    name.map_or_else(String::new, |name| format!(", did you mean `{name}`?"))
+}
+
+impl FromStr for ZoneWrite {
+    type Err = UnknownZoneWrite;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let known = ZoneWrite::ALL.into_iter().find(|policy| policy.name() == name);
+        known.ok_or_else(|| UnknownZoneWrite { name: name.to_owned() })
+    }
+}
+
 impl ZoneWrite {
+    const ALL: [ZoneWrite; 4] = [ZoneWrite::Plug, ZoneWrite::Qd1, ZoneWrite::Lock, ZoneWrite::Off];
+
     /// The default for a device: [`ZoneWrite::Qd1`] if it rotates, else [`ZoneWrite::Plug`] (A33).
     pub fn default_for(limits: &crate::Limits) -> Self {
         if limits.rotational { ZoneWrite::Qd1 } else { ZoneWrite::Plug }

@@ -52,7 +52,9 @@ impl NullDevice {
 
     /// Counts what a hardware queue has completed.
     fn count(&self, Lateness { completions, late }: Lateness) {
-        self.completions.fetch_add(completions, Ordering::Relaxed);
+        if completions > 0 {
+            self.completions.fetch_add(completions, Ordering::Relaxed);
+        }
         if late > 0 {
             self.late.fetch_add(late, Ordering::Relaxed);
         }

@@ -86,9 +86,7 @@ impl HwQueue for Constant {
             }
             lateness.count(together as u64, due, now);
         }
-        if lateness.completions > 0 {
-            self.device.count(lateness);
-        }
+        self.device.count(lateness);
     }
 
     fn next_event(&self) -> Wake {
@@ -132,9 +130,7 @@ impl HwQueue for Jittered {
             done.push(request);
             lateness.count(1, due, now);
         }
-        if lateness.completions > 0 {
-            self.device.count(lateness);
-        }
+        self.device.count(lateness);
     }
 
     fn reopen(&mut self) {

@@ -98,7 +98,7 @@ impl Said {
         let policy = own.get("policy").and_then(Value::as_str);
         let scheduler = own.get("scheduler").map_or(Some("none"), |all| all[0]["name"].as_str());
         Said {
-            zone_write: policy.and_then(super::jobs::policy),
+            zone_write: policy.and_then(|name| name.parse().ok()),
             scheduler: scheduler.map(str::to_owned),
         }
     }

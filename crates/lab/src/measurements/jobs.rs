@@ -16,12 +16,6 @@ const COLUMNS: [&str; 6] = ["job", "value", "unit", "zone_write", "scheduler", "
 /// The host of these loads, which have no engine.
 const DRIVER: &str = "libaio";
 
-/// The zone-write policy of this name.
-pub(super) fn policy(name: &str) -> Option<ZoneWrite> {
-    let policies = [ZoneWrite::Plug, ZoneWrite::Qd1, ZoneWrite::Lock, ZoneWrite::Off];
-    policies.into_iter().find(|policy| policy.name() == name)
-}
-
 /// Parses the text of a file.
 pub(super) fn parse(text: &str, assume: &Assume) -> Result<Cells> {
     let (mut reader, header, line) = super::csv_table(text)?;
@@ -73,7 +67,8 @@ fn row<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Result<(Cell, JobLoad)> {
         options.insert(0, "--name=job".to_owned());
     }
     let known = |text: &str| {
-        policy(text)
+        text.parse::<ZoneWrite>()
+            .ok()
             .with_context(|| format!("zone_write: found `{text}`, expected plug, qd1, lock or off"))
     };
     let (unit, value) = (field("unit").unwrap_or_default(), field("value").unwrap_or_default());

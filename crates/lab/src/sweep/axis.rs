@@ -56,7 +56,7 @@ impl Axis {
             ensure!(!values[..at].contains(value), "`{value}` is given twice, expected once");
             match target {
                 Target::Scheduler => drop(value.parse::<Scheduler>()?),
-                Target::ZoneWrite => drop(policy(value)?),
+                Target::ZoneWrite => drop(value.parse::<ZoneWrite>()?),
                 Target::Option(_) | Target::Device => {}
             }
         }
@@ -108,20 +108,6 @@ impl Target {
             }
         }
     }
-}
-
-/// The zone-write policy of this name.
-///
-/// # Errors
-/// There is none.
-pub fn policy(name: &str) -> Result<ZoneWrite> {
-    let all = [ZoneWrite::Plug, ZoneWrite::Qd1, ZoneWrite::Lock, ZoneWrite::Off];
-    let known = all.into_iter().find(|policy| policy.name() == name);
-    known.with_context(|| {
-        let near = nearest(name, all.map(ZoneWrite::name));
-        let near = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
-        format!("no policy is called `{name}`{near}; there are plug, qd1, lock and off")
-    })
 }
 
 /// Splits a list of device specs. A part `OPTION=VALUE` without a device belongs to the spec before

@@ -13,7 +13,7 @@ mod export;
 mod journal;
 mod text;
 
-pub use axis::{Axis, Target, policy};
+pub use axis::{Axis, Target};
 pub use export::{csv, html, json, plots};
 pub use text::text;
 
@@ -287,7 +287,8 @@ fn load(options: &SweepOptions, at: &[usize], name: &str, jobs: Vec<Job>) -> Res
     let own = |target, fixed: &Option<String>| {
         options.value(at, target).map(str::to_owned).or_else(|| fixed.clone())
     };
-    let policy_at = options.value(at, Target::ZoneWrite).map(policy).transpose()?;
+    let policy_at =
+        options.value(at, Target::ZoneWrite).map(str::parse::<ZoneWrite>).transpose()?;
     let device_options = DeviceOptions {
         device: own(Target::Device, &options.device),
         queue: QueueOptions {

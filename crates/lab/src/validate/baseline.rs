@@ -5,6 +5,7 @@
 //! otherwise it is the figure of the nearest.
 use crate::measurements::{Cells, Load, NamedLoad};
 use zonal_fio::job::DataDir;
+use zonal_fio::options::parse_size;
 
 /// Job options whose numbers may differ between neighbours.
 const NUMBERS: [&str; 6] =
@@ -33,9 +34,9 @@ impl Place {
                     for option in load.options.iter().filter(|o| !o.starts_with("--name=")) {
                         let (key, value) = option.split_once('=').unwrap_or((option, ""));
                         let numeric = NUMBERS.contains(&key.trim_start_matches('-'));
-                        match number(value).filter(|_| numeric) {
-                            Some(number) => numbers.push(number),
-                            None => group.push_str(value),
+                        match parse_size(value) {
+                            Ok(number) if numeric => numbers.push(number as f64),
+                            _ => group.push_str(value),
                         }
                         group.push_str(key);
                     }
@@ -59,20 +60,6 @@ impl Place {
         // One byte or zone more than there are: the bytes before a reset may be none.
         (differing.next().is_none()).then(|| (at, ((others + 1.0) / (own + 1.0)).ln()))
     }
-}
-
-/// A number with one of fio's suffixes.
-fn number(text: &str) -> Option<f64> {
-    let lower = text.to_ascii_lowercase();
-    let digits = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match lower[digits.len()..].chars().next() {
-        None => 1.0,
-        Some('k') => 1024.0,
-        Some('m') => 1048576.0,
-        Some('g') => 1073741824.0,
-        Some(_) => return None,
-    };
-    digits.parse::<f64>().ok().map(|number| number * factor)
 }
 
 /// What the neighbours of a cell that are `known` say of it.
