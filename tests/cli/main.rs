@@ -4,6 +4,7 @@ mod clocks;
 mod data;
 mod documents;
 mod flows;
+mod job_options;
 mod models;
 mod reports;
 mod reproduce;

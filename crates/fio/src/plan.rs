@@ -6,13 +6,15 @@ use crate::logs::{LogFiles, Logs};
 use crate::rng::Rng;
 use crate::runner::run_state::RunState;
 use crate::runner::verifier::Verifier;
-use crate::runner::{JobRunner, Recording, StatusReports};
+use crate::runner::{JobRunner, Pace, Recording, StatusReports};
 use crate::trace::TraceSlice;
 use std::sync::Arc;
 use zonal_blk::{Channel, Limits};
 
 /// The stream of random numbers for written data; the generator uses 0 and 1.
 const DATA_STREAM: u64 = 2;
+/// The stream for `rate_process=poisson`.
+const PACE_STREAM: u64 = 4;
 
 /// Most clones of all jobs of a run, as in fio.
 const MAX_CLONES: u64 = 4096;
@@ -168,7 +170,9 @@ impl Task {
         let recording = self.recording.as_ref();
         let run_state = RunState::new(&self.job, recording, logs, verifier, bytes, loops);
         let job = Arc::clone(&self.job);
-        let mut runner = JobRunner::new(job, channel, generator, bytes, with_data);
+        let pace =
+            Pace::new(&job, bytes, Rng::new(seed, [stream[0], stream[1], stream[2], PACE_STREAM]));
+        let mut runner = JobRunner::new(job, channel, generator, pace, with_data);
         runner.set_run_state(run_state);
         runner.set_status(self.status.clone());
         runner

@@ -18,6 +18,11 @@ impl Rng {
         self.0.next_u64()
     }
 
+    /// A number from 0 up to 1.
+    pub(crate) fn unit(&mut self) -> f64 {
+        (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// A number below `limit`, which must not be 0. Fixed-point multiplication (Lemire 2019); the
     /// bias is below `limit` / 2^64.
     pub fn below(&mut self, limit: u64) -> u64 {

@@ -166,13 +166,17 @@ fn options_that_change_the_job_are_errors_unless_allowed_and_the_others_share_a_
             "t.fio:6: opendir is not supported, the job runs differently: \
              the job uses one device, not files",
             "t.fio:7: bs_unaligned is not supported, the job runs differently: \
-             blocks have the size of bs",
+             blocks are multiples of the smallest: the block layer has whole sectors only",
         ]
     );
 }
 
 /// `fio --cmdhelp=all`, `fio --enghelp=ENGINE` and the aliases in `fio --cmdhelp=OPTION`.
-const FIO_OPTIONS: &str = include_str!("data/jobfile/fio-3.33-options.txt");
+const FIO_OPTIONS: &str = concat!(
+    include_str!("data/jobfile/fio-3.33-options.txt"),
+    // What fio's history adds up to 3.41, of options that concern a job's I/O.
+    include_str!("data/jobfile/fio-3.41-new-options.txt"),
+);
 
 #[test]
 fn every_option_of_fio_is_known() {

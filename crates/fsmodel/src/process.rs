@@ -13,6 +13,9 @@ use zonal_fio::runner::Pace;
 use zonal_fio::stats::IoStats;
 use zonal_fio::trace::{PatternError, Raidtest, Trace, TraceSlice};
 
+/// The stream of random numbers for `rate_process=poisson`; files use those from 2 on.
+const PACE_STREAM: u64 = u64::MAX;
+
 /// An operation and its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
@@ -85,6 +88,11 @@ impl ProcessSpec {
         let purpose = 2 + u64::from(number);
         let drawn = Rng::new(self.seed, [a, b, c, purpose]).below(blocks);
         (min + drawn * block) / block * block
+    }
+
+    fn pace(&self) -> Pace {
+        let stream = [self.job.randseed, self.index.into(), self.clone.into(), PACE_STREAM];
+        Pace::new(&self.job, self.total(), Rng::new(self.seed, stream))
     }
 
     fn dir(&self) -> DataDir {
@@ -169,7 +177,7 @@ impl Process {
     pub(super) fn new(spec: ProcessSpec) -> Self {
         let job = &spec.job;
         Process {
-            pace: Pace::new(job, spec.total()),
+            pace: spec.pace(),
             source: spec.source(),
             slots: vec![None; job.iodepth as usize],
             in_flight: 0,
@@ -191,7 +199,7 @@ impl Process {
         self.warm_runs -= 1;
         self.is_idle = false;
         self.source = self.spec.source();
-        self.pace = Pace::new(&self.spec.job, self.spec.total());
+        self.pace = self.spec.pace();
         self.pace.begin(now);
         self.stats.reset(now);
     }

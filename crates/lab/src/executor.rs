@@ -222,9 +222,13 @@ fn make_runners<C: Clock>(
             Some(table) => Some(Arc::clone(table)),
             None => {
                 let same = |other: &&Task| devices.of(other).name == device.name;
-                let jobs = phase.iter().filter(same).map(|task| &*task.job);
-                let limit = plan::max_open_zones(jobs);
-                let table = ZbdTable::new(&**queue.device(), limit).with_context(zone_report)?;
+                let jobs = || phase.iter().filter(same).map(|task| &*task.job);
+                let limit = plan::max_open_zones(jobs());
+                let mut table =
+                    ZbdTable::new(&**queue.device(), limit).with_context(zone_report)?;
+                if jobs().any(|job| job.zone_resets.frequency.millionths() > 0) {
+                    table = table.counting_data();
+                }
                 let table = Arc::new(table);
                 tables.insert(&device.name, Arc::clone(&table));
                 Some(table)

@@ -64,7 +64,7 @@ impl Zipf {
 
 impl Shape {
     fn rank(&self, rng: &mut Rng) -> u64 {
-        let unit = unit(rng);
+        let unit = rng.unit();
         let (ranks, rank) = match self {
             Shape::Zipf(zipf) => (zipf.ranks, zipf.rank(unit)),
             Shape::Pareto { ranks, power } => (*ranks, ranks * libm::pow(unit, *power)),
@@ -80,15 +80,10 @@ impl Shape {
 fn normal_rank(ranks: f64, width: f64, unit_drawn: f64, rng: &mut Rng) -> f64 {
     // Box and Muller.
     let radius = (-2.0 * libm::log(1.0 - unit_drawn)).sqrt();
-    let bell = radius * libm::cos(TAU * unit(rng)) * ranks / (12.0 * 12_f64.sqrt());
-    let off = bell + width * (unit(rng) - 0.5);
+    let bell = radius * libm::cos(TAU * rng.unit()) * ranks / (12.0 * 12_f64.sqrt());
+    let off = bell + width * (rng.unit() - 0.5);
     let rank = if off < 0.0 { 2.0 * libm::floor(-off) + 1.0 } else { 2.0 * libm::floor(off) };
     rank % ranks
-}
-
-/// A number from 0 up to 1.
-fn unit(rng: &mut Rng) -> f64 {
-    (rng.next() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// Scatters ranks over the blocks, so that likely blocks are not neighbours.

@@ -222,7 +222,10 @@ impl Generator {
             Rw::Read => DataDir::Read,
             Rw::Write => DataDir::Write,
             Rw::Trim | Rw::TrimWrite => DataDir::Trim,
-            Rw::Mixed if self.rng.below(100) < self.rwmixread => DataDir::Read,
+            Rw::Mixed if self.rng.below(100) < self.rwmixread => match &self.pattern {
+                Pattern::Zbd(zbd) if self.rwmixread < 100 => zbd.instead_of_read(),
+                _ => DataDir::Read,
+            },
             Rw::Mixed => DataDir::Write,
         }
     }

@@ -42,6 +42,16 @@ fn lengths(job: &Job) -> impl Iterator<Item = (&'static str, u64)> {
     DataDir::ALL.into_iter().flat_map(of)
 }
 
+/// Aligns the start of a region upwards if it is in percent (`offset_align`).
+fn aligned(at: u64, job: &Job) -> Option<u64> {
+    let smallest = DataDir::ALL.map(|dir| job.min_bs(dir)).into_iter().min();
+    match (job.offset, job.offset_align) {
+        (Extent::Percent(0) | Extent::Bytes(_) | Extent::Zones(_), _) => Some(at),
+        (Extent::Percent(_), 0) => at.checked_next_multiple_of(smallest.expect("three of them")),
+        (Extent::Percent(_), align) => at.checked_next_multiple_of(align),
+    }
+}
+
 /// Checks that `zonemode=zbd` fits a device with zones of this many bytes.
 fn check_zones(job: &Job, zone: u64) -> Result<(), (&'static str, String)> {
     if zone == 0 {
@@ -86,7 +96,8 @@ impl Region {
         let position = in_bytes(job.offset, device)
             .zip(in_bytes(job.offset_increment, device))
             .and_then(|(at, step)| at.checked_add(step.checked_mul(u64::from(clone))?));
-        let Some(mut start) = position.filter(|&at| at < device) else {
+        let Some(mut start) = position.and_then(|at| aligned(at, job)).filter(|&at| at < device)
+        else {
             return fail(
                 "offset",
                 format!("clone {clone} begins beyond the device's {device} bytes"),
@@ -138,5 +149,25 @@ impl Region {
     /// Always false: a region holds at least one block.
     pub fn is_empty(&self) -> bool {
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zonal_blk::Bytes;
+
+    #[test]
+    fn offsets_in_percent_are_aligned_upwards() {
+        let limits = Limits::regular(Bytes(10 << 20).to_sectors());
+        let start = |offset, offset_align, bs: u64| {
+            let job = Job { offset, offset_align, bs: [bs; 3], ..Job::default() };
+            Region::new(&job, 0, &limits).expect("it fits").start
+        };
+        // 7 % of 10 MiB are 733964 bytes.
+        assert_eq!(start(Extent::Percent(7), 0, 4096), 180 * 4096);
+        assert_eq!(start(Extent::Percent(7), 1 << 20, 4096), 1 << 20);
+        assert_eq!(start(Extent::Percent(7), 0, 65536), 12 * 65536);
+        assert_eq!(start(Extent::Bytes(512), 1 << 20, 4096), 512, "not in percent");
     }
 }

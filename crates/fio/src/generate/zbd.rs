@@ -4,7 +4,7 @@
 //! meanwhile); at most `max_open_zones` zones are being written.
 use std::ops::Range;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use zonal_blk::lock::{SpinLock, SpinLockGuard};
 use zonal_blk::{Device, Status, Zone, ZoneCondition, ZoneKind, ZoneNo};
 
@@ -17,6 +17,8 @@ pub struct ZbdTable {
     /// The length of `write_zones`, to be read without the lock.
     nr_write_zones: AtomicU32,
     max_write_zones: u32,
+    /// Bytes of data in the regions of all jobs, for `zone_reset_threshold`.
+    data: Option<AtomicU64>,
 }
 
 #[derive(Debug)]
@@ -31,6 +33,8 @@ struct Entry {
     owner: Option<u32>,
     /// Number of resets.
     resets: u32,
+    /// Its data are in [`ZbdTable::data`].
+    counted: bool,
 }
 
 /// A zone acquired by a job: no other job writes to it meanwhile.
@@ -78,7 +82,28 @@ impl ZbdTable {
             nr_write_zones: AtomicU32::new(0),
             write_zones: Mutex::default(),
             max_write_zones,
+            data: None,
         })
+    }
+
+    /// Has the table count the data of zones, for jobs with `zone_reset_frequency`.
+    #[must_use]
+    pub fn counting_data(mut self) -> Self {
+        self.data = Some(AtomicU64::new(0));
+        self
+    }
+
+    /// Bytes of data in the regions of all jobs, if they are counted.
+    pub fn data(&self) -> u64 {
+        self.data.as_ref().map_or(0, |data| data.load(Ordering::Relaxed))
+    }
+
+    /// Counts a write that is about to be issued.
+    #[inline]
+    pub fn note_write(&self, bytes: u64) {
+        if let Some(data) = &self.data {
+            data.fetch_add(bytes, Ordering::Relaxed);
+        }
     }
 
     /// Acquires a zone for `job` to write to.
@@ -127,8 +152,11 @@ impl ZbdTable {
         Ok(table)
     }
 
-    /// Counts a reset that is about to be issued.
-    pub fn note_reset(&self, zone: u32) {
+    /// Counts a reset that is about to be issued, of a zone with this many bytes of data.
+    pub fn note_reset(&self, zone: u32, bytes: u64) {
+        if let Some(data) = &self.data {
+            data.fetch_sub(bytes, Ordering::Relaxed);
+        }
         let mut entry = self.entry(zone);
         entry.resets = entry.resets.wrapping_add(1);
     }
@@ -142,6 +170,9 @@ impl ZbdTable {
     pub fn enter(&self, region: Range<u32>) {
         for zone in region {
             let mut entry = self.entry(zone);
+            if !std::mem::replace(&mut entry.counted, true) {
+                self.note_write(entry.wp);
+            }
             if entry.wp > 0 && entry.wp < entry.capacity && !entry.is_write_zone && entry.usable {
                 entry.is_write_zone = true;
                 self.write_zones.lock().expect("write zones lock").push(zone);
@@ -190,6 +221,12 @@ impl ZbdTable {
         self.nr_write_zones.load(Ordering::Relaxed) >= self.max_write_zones
     }
 
+    /// First byte of a zone and its capacity in bytes.
+    pub fn extent(&self, zone: u32) -> (u64, u64) {
+        let entry = self.entry(zone);
+        (entry.start, entry.capacity)
+    }
+
     /// First byte of a zone and the number of bytes that can be read.
     pub fn readable(&self, zone: u32) -> (u64, u64) {
         let entry = self.entry(zone);
@@ -219,6 +256,7 @@ impl Entry {
             is_write_zone: false,
             owner: None,
             resets: 0,
+            counted: false,
         }
     }
 

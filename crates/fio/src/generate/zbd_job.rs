@@ -2,11 +2,13 @@
 //!
 //! Writes go to the write pointer of the zone that the offset falls in; a full zone is reset before
 //! it is written again; a zone with less room than a block is finished. Reads stay below write
-//! pointers. A trim resets its zone.
+//! pointers, unless `read_beyond_wp` is set. A trim resets its zone. With `zone_reset_frequency` every
+//! Nth write resets its zone first. A job that reads and writes begins with a write, as in fio, and
+//! writes where there is nothing to read.
 use super::distribution::BlockPicker;
 use super::zbd::{Acquire, OwnedZone, ZbdTable};
 use super::{Io, NextIo, Region};
-use crate::job::{DataDir, Distribution, Job};
+use crate::job::{DataDir, Distribution, Fraction, Job, Rw};
 use crate::rng::Rng;
 use std::sync::Arc;
 use zonal_blk::{BioFlags, Op};
@@ -34,9 +36,49 @@ pub(super) struct ZbdJob {
     /// Offset of the next sequential write in a conventional zone.
     conventional_at: u64,
     read_at: (u32, u64),
+    read_beyond_wp: bool,
+    /// The job reads and writes.
+    mixed: bool,
+    has_written: bool,
+    resets: Option<Box<EarlyResets>>,
     /// A zone to try again: another job had it, or it is being reset.
     wanted: Option<u32>,
     rng: Rng,
+}
+
+/// Resets of zones before they are full (`zone_reset_frequency`).
+struct EarlyResets {
+    /// Bytes of data from which on zones are reset.
+    threshold: u64,
+    /// Writes for each reset.
+    every: u64,
+    left: u64,
+    /// The next write is preceded by a reset of its zone.
+    due: bool,
+}
+
+impl EarlyResets {
+    fn new(job: &Job, region: Region) -> Option<Self> {
+        let part_of = |whole: u64, part: Fraction| {
+            let bytes = u128::from(whole) * u128::from(part.millionths());
+            u64::try_from(bytes / u128::from(Fraction::ONE)).expect("a part")
+        };
+        let every = Fraction::ONE.checked_div(job.zone_resets.frequency.millionths())?;
+        let threshold = part_of(region.len(), job.zone_resets.threshold);
+        Some(EarlyResets { threshold, every, left: every, due: false })
+    }
+
+    /// A write is about to be issued while zones hold this much: whether its zone is to be reset.
+    fn is_due(&mut self, data: u64) -> bool {
+        if !self.due && data >= self.threshold {
+            self.left -= 1;
+            self.due = self.left == 0;
+            if self.due {
+                self.left = self.every;
+            }
+        }
+        self.due
+    }
 }
 
 /// Draws offsets from a distribution that is not uniform.
@@ -101,6 +143,10 @@ impl ZbdJob {
             write_zone: 0,
             conventional_at: 0,
             read_at: (0, 0),
+            read_beyond_wp: job.read_beyond_wp,
+            mixed: job.rw == Rw::Mixed,
+            has_written: false,
+            resets: EarlyResets::new(job, region).map(Box::new),
             wanted: None,
             rng,
         }
@@ -108,9 +154,22 @@ impl ZbdJob {
 
     pub(super) fn next(&mut self, dir: DataDir, len: u64) -> NextIo {
         match dir {
-            DataDir::Read => self.read(len),
+            DataDir::Read => match self.read(len) {
+                // The writes in flight are not readable yet.
+                NextIo::Exhausted if self.mixed && self.nr_owned > 0 => NextIo::Wait,
+                NextIo::Exhausted if self.mixed => self.write(self.write_len),
+                next => next,
+            },
             DataDir::Write => self.write(len),
             DataDir::Trim => self.trim(len),
+        }
+    }
+
+    /// The direction of an I/O that would be a read in a job that reads and writes.
+    pub(super) fn instead_of_read(&self) -> DataDir {
+        match self.has_written || self.read_beyond_wp {
+            true => DataDir::Read,
+            false => DataDir::Write,
         }
     }
 
@@ -195,10 +254,10 @@ impl ZbdJob {
                     }
                 }
             }
-            let slot = &mut self.slots[zone as usize];
-            if slot.managing {
-                return NextIo::Wait;
+            if let Some(next) = self.before_write(zone) {
+                return next;
             }
+            let slot = &mut self.slots[zone as usize];
             if slot.owned.wp + self.write_len <= slot.owned.capacity {
                 let room = slot.owned.capacity - slot.owned.wp;
                 let len = if len <= room { len } else { room / self.write_len * self.write_len };
@@ -208,6 +267,8 @@ impl ZbdJob {
                 };
                 slot.owned.wp += len;
                 slot.in_flight += 1;
+                self.table.note_write(len);
+                self.has_written = true;
                 if !self.random && slot.owned.wp + self.write_len > slot.owned.capacity {
                     self.advance();
                 }
@@ -222,6 +283,25 @@ impl ZbdJob {
         if unusable == attempts { NextIo::Exhausted } else { NextIo::Wait }
     }
 
+    /// What comes before a write to a zone of the job: the end of a reset or finish, or a reset with
+    /// `zone_reset_frequency`, which waits for the writes in flight.
+    fn before_write(&mut self, zone: u32) -> Option<NextIo> {
+        let slot = &self.slots[zone as usize];
+        if slot.managing {
+            return Some(NextIo::Wait);
+        }
+        let resets = self.resets.as_mut()?;
+        if slot.owned.wp == 0 || !resets.is_due(self.table.data()) {
+            return None;
+        }
+        self.wanted = Some(zone);
+        if slot.in_flight > 0 {
+            return Some(NextIo::Wait);
+        }
+        resets.due = false;
+        Some(NextIo::Manage(self.manage(Op::ZoneReset, zone)))
+    }
+
     fn write_conventional(&mut self, owned: OwnedZone, len: u64) -> Option<Io> {
         let at = if self.random {
             self.rng.below(owned.capacity / len) * len
@@ -233,6 +313,7 @@ impl ZbdJob {
             return None;
         }
         self.conventional_at = at + len;
+        self.has_written = true;
         let offset = owned.start + at;
         Some(Io {
             op: Op::Write,
@@ -289,7 +370,10 @@ impl ZbdJob {
         }
         for _ in 0..=count {
             let (zone, at) = self.read_at;
-            let (start, readable) = self.table.readable(self.first + zone);
+            let (start, readable) = match self.read_beyond_wp {
+                true => self.table.extent(self.first + zone),
+                false => self.table.readable(self.first + zone),
+            };
             if at + len <= readable {
                 let at = match drawn {
                     Some((drawn, at)) if drawn == zone && at + len <= readable => at,
@@ -321,7 +405,7 @@ impl ZbdJob {
 
     fn manage(&mut self, op: Op, zone: u32) -> Io {
         if op == Op::ZoneReset {
-            self.table.note_reset(self.first + zone);
+            self.table.note_reset(self.first + zone, self.slots[zone as usize].owned.wp);
         }
         let slot = &mut self.slots[zone as usize];
         slot.managing = true;

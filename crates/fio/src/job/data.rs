@@ -72,6 +72,11 @@ pub struct VerifyOptions {
     pub fatal: bool,
     /// `verify_dump=`: keep the received and the expected data.
     pub dump: bool,
+    /// `verify_write_sequence=`: whether a header has to have the number of the write; it has to if
+    /// not set.
+    pub write_sequence: Option<bool>,
+    /// `verify_header_seed=`: the same for the seed of the write.
+    pub header_seed: Option<bool>,
     /// `verify_only=`: write nothing, verify what the job would have written.
     pub only: bool,
 }
@@ -88,6 +93,8 @@ impl Default for VerifyOptions {
             backlog_batch: 0,
             fatal: false,
             dump: false,
+            write_sequence: None,
+            header_seed: None,
             only: false,
         }
     }

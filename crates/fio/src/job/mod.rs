@@ -1,5 +1,5 @@
 //! A validated job: a section of a job file with defaults filled in and every value checked. Field
-//! names are fio's option names (fio 3.33, HOWTO).
+//! names are fio's option names (fio 3.41, HOWTO).
 mod address;
 mod data;
 mod file_system;
@@ -74,6 +74,25 @@ pub enum ZoneMode {
     Zbd,
 }
 
+/// Zone resets before zones are full, as garbage collection issues them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZoneResets {
+    /// `zone_reset_threshold=`: the part of the region that has to hold data.
+    pub threshold: Fraction,
+    /// `zone_reset_frequency=`: resets per write; 0 for none.
+    pub frequency: Fraction,
+}
+
+/// When the I/Os of a rate are submitted (`rate_process=`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RateProcess {
+    /// Evenly spaced.
+    #[default]
+    Linear,
+    /// The times between them are exponentially distributed, with the same mean.
+    Poisson,
+}
+
 /// How the CPUs of `cpus_allowed` are assigned to clones (`cpus_allowed_policy=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CpusPolicy {
@@ -122,6 +141,8 @@ pub struct Job {
     pub io_size: Option<Extent>,
     /// Start of the region.
     pub offset: Extent,
+    /// Alignment in bytes of an offset in percent; 0 for the smallest block size.
+    pub offset_align: u64,
     /// Added to `offset` for each clone after the first.
     pub offset_increment: Extent,
     /// Time limit.
@@ -142,6 +163,10 @@ pub struct Job {
     pub max_open_zones: u32,
     /// Limit of zones being written by one clone; 0 for no limit.
     pub job_max_open_zones: u32,
+    /// With `zonemode=zbd`, reads go beyond write pointers.
+    pub read_beyond_wp: bool,
+    /// With `zonemode=zbd`, resets of zones that are not full.
+    pub zone_resets: ZoneResets,
     /// Sequential zones are written by zone appends.
     pub zone_append: bool,
     /// Weight of each clone among those of its flow (`flow=`); 0 for no flow.
@@ -171,6 +196,8 @@ pub struct Job {
     pub rate: [u64; 3],
     /// I/Os per second by [`DataDir`]; 0 for no limit.
     pub rate_iops: [u64; 3],
+    /// When the I/Os of a rate are submitted.
+    pub rate_process: RateProcess,
     /// The priority of the job's I/O (`prioclass=`, `prio=`).
     pub prio: Prio,
     /// Weight of each clone with the scheduler bfq (`weight=`, Zonal's own); `None` derives it from
@@ -262,6 +289,7 @@ impl Default for Job {
             size: None,
             io_size: None,
             offset: Extent::Bytes(0),
+            offset_align: 0,
             offset_increment: Extent::Bytes(0),
             runtime: None,
             time_based: false,
@@ -272,6 +300,8 @@ impl Default for Job {
             zonemode: ZoneMode::None,
             max_open_zones: 0,
             job_max_open_zones: 0,
+            read_beyond_wp: false,
+            zone_resets: ZoneResets::default(),
             zone_append: false,
             flow: 0,
             flow_id: 0,
@@ -286,6 +316,7 @@ impl Default for Job {
             thinktime_blocks: 1,
             rate: [0; 3],
             rate_iops: [0; 3],
+            rate_process: RateProcess::Linear,
             prio: Prio::default(),
             weight: None,
             ioscheduler: None,

@@ -4,8 +4,8 @@
 //! depend on others.
 use super::number::format_size;
 use crate::job::{
-    AddressOptions, BlockSizes, DataDir, Extent, FIXED_SEED, FileService, Job, PatternProgram, Rw,
-    VerifyMethod, ZoneMode,
+    AddressOptions, BlockSizes, DataDir, Extent, FIXED_SEED, FileService, Fraction, Job,
+    PatternProgram, RateProcess, Rw, VerifyMethod, ZoneMode,
 };
 use crate::verify::header_fits;
 use thiserror::Error;
@@ -259,6 +259,10 @@ fn check(job: &Job) -> Result<(), Conflict> {
     if job.rate != [0; 3] && job.rate_iops != [0; 3] {
         return Err(Conflict::RateAndRateIops);
     }
+    let rated = [job.rate, job.rate_iops] != [[0; 3]; 2];
+    if job.rate_process == RateProcess::Poisson && !rated {
+        return Err(Conflict::Needs { option: "rate_process", other: "rate or rate_iops" });
+    }
     if let Some(&(engine, what)) = NO_STORAGE.iter().find(|(name, _)| *name == job.ioengine) {
         return Err(Conflict::NoStorage { engine, what });
     }
@@ -391,6 +395,14 @@ fn check_trace(job: &Job) -> Result<(), Conflict> {
 
 /// Conflicts of verification, flushes and error handling.
 fn check_data(job: &Job) -> Result<(), Conflict> {
+    if job.verify.method.is_some() && job.rw == Rw::Read {
+        let (sequence, seed) = (job.verify.write_sequence, job.verify.header_seed);
+        let wanted = [("verify_write_sequence", sequence), ("verify_header_seed", seed)];
+        let with = "rw=read: what was written is not known";
+        if let Some((option, _)) = wanted.into_iter().find(|(_, wanted)| *wanted == Some(true)) {
+            return Err(Conflict::Combined { option, with });
+        }
+    }
     let (verify, sync, errors) = (&job.verify, &job.sync, &job.errors);
     let with_fs = [
         ("verify", verify.method.is_some()),
@@ -455,6 +467,9 @@ fn zone_option(job: &Job) -> Option<&'static str> {
     [
         ("zonesize", job.zonesize.is_some() && job.zonemode == ZoneMode::None),
         ("zone_append", job.zone_append),
+        ("read_beyond_wp", job.read_beyond_wp),
+        ("zone_reset_threshold", job.zone_resets.threshold != Fraction::default()),
+        ("zone_reset_frequency", job.zone_resets.frequency != Fraction::default()),
         ("size", zones(job.size)),
         ("io_size", zones(job.io_size)),
         ("offset", zones(Some(job.offset))),

@@ -162,11 +162,11 @@ mod tests {
 
     #[test]
     fn neutral_values_are_not_reported() {
-        let Some(FioOption::Unsupported(align)) = find("offset_align") else {
+        let Some(FioOption::Unsupported(overlap)) = find("serialize_overlap") else {
             panic!("it is not supported")
         };
-        assert!(align.is_neutral(Some("0")));
-        assert!(!align.is_neutral(Some("4k")));
-        assert!(!align.is_neutral(None));
+        assert!(overlap.is_neutral(Some("0")));
+        assert!(!overlap.is_neutral(Some("1")));
+        assert!(!overlap.is_neutral(None));
     }
 }

@@ -1,4 +1,4 @@
-//! The options of fio 3.33 that Zonal accepts but does not implement.
+//! The options of fio 3.41 that Zonal accepts but does not implement.
 //!
 //! Some do not change what is measured here (logs, buffers, page cache, file layout, other engines)
 //! and are reported in one line. The others are errors, unless the user allows them, so that nobody
@@ -33,9 +33,13 @@ const PRIORITY: &str = "all I/O of a job has the priority of prio and prioclass"
 const LATENCY: &str = "latency does not govern the depth";
 const STEADY: &str = "the job does not end at a steady state";
 const FILES: &str = "the job uses one device, not files";
-const BLOCKS: &str = "blocks have the size of bs";
+const BLOCKS: &str = "blocks are multiples of the smallest: the block layer has whole sectors only";
 const DURABLE: &str = "no flushes are issued";
 const LOG_TIMES: &str = "the times in logs are those since the start of the job";
+const PLACEMENT: &str = "no device here places data by hints";
+const COMMANDS: &str = "I/O is reads, writes and discards without metadata";
+const DURATION: &str = "no device here has command duration limits";
+const LOG: &str = "blocks are verified by the log of writes";
 const EXIT: &str = "jobs end independently";
 
 const CHANGES: &[Change] = &[
@@ -44,7 +48,6 @@ const CHANGES: &[Change] = &[
     change(&["file_append"], &["0"], "I/O starts at offset"),
     change(&["bs_unaligned", "blocksize_unaligned"], &["0"], BLOCKS),
     change(&["bs_is_seq_rand"], &["0"], "the values of bs are for reads, writes and trims"),
-    change(&["offset_align"], &["0"], "offset is not aligned"),
     change(&["serialize_overlap"], &["0"], "overlapping I/O is not serialized"),
     change(&["sync_file_range"], &[], DURABLE),
     change(&["atomic"], &["0"], "writes are not atomic"),
@@ -57,17 +60,13 @@ const CHANGES: &[Change] = &[
     change(&["exec_prerun"], &[], "no command is run"),
     change(&["exec_postrun"], &[], "no command is run"),
     change(&["zonecapacity"], &["0"], "the zone capacity is the device's"),
-    change(&["read_beyond_wp"], &["0"], "reads stay below write pointers"),
     change(&["ignore_zone_limits"], &["0"], "the device's zone limits apply"),
-    change(&["zone_reset_threshold"], &[], "zones are reset when they are full"),
-    change(&["zone_reset_frequency"], &[], "zones are reset when they are full"),
     change(&["cmdprio_percentage"], &["0"], PRIORITY),
     change(&["cmdprio_bssplit"], &[], PRIORITY),
     change(&["thinktime_blocks_type"], &["complete"], "thinktime counts completed I/Os"),
     change(&["thinktime_iotime"], &["0"], "thinktime counts I/Os"),
     change(&["rate_min", "ratemin"], &["0"], "slow jobs continue"),
     change(&["rate_iops_min"], &["0"], "slow jobs continue"),
-    change(&["rate_process"], &["linear"], "rate-limited I/O is evenly spaced"),
     change(&["rate_ignore_thinktime"], &["0"], "think time counts as time of the rate"),
     change(&["max_latency"], &["0"], LATENCY),
     change(&["latency_target"], &["0"], LATENCY),
@@ -80,6 +79,21 @@ const CHANGES: &[Change] = &[
     change(&["stats"], &["1"], "the job is reported"),
     change(&["profile"], &[], "no profile is loaded"),
     change(&["sg_write_mode"], &["write"], "the block layer has no SCSI VERIFY and WRITE SAME"),
+    change(&["write_hint"], &["none"], PLACEMENT),
+    change(&["fdp"], &["0"], PLACEMENT),
+    change(&["dataplacement"], &["none"], PLACEMENT),
+    change(&["priohint"], &["0"], DURATION),
+    change(&["cmdprio_hint"], &["0"], DURATION),
+    change(&["num_range"], &["1"], "a trim has one range"),
+    change(&["write_mode"], &["write"], COMMANDS),
+    change(&["verify_mode"], &["read"], COMMANDS),
+    change(&["md_per_io_size"], &["0"], COMMANDS),
+    change(&["thinkcycles"], &["0"], "use thinktime: virtual time has no CPU cycles"),
+    change(&["ramp_size"], &["0"], "use ramp_time"),
+    change(&["sprandom"], &["0"], "no sequence of writes prepares the device"),
+    change(&["experimental_verify"], &["0"], LOG),
+    change(&["verify_state_load"], &["0"], LOG),
+    change(&["end_syncfs"], &["0"], "use end_fsync"),
     change(&["readfua"], &["0"], DURABLE),
     change(&["writefua"], &["0"], DURABLE),
 ];
@@ -89,7 +103,7 @@ const HARMLESS: &[&str] = &[
     // Files and their creation.
     "lockfile directory filename_format unique_filename fallocate \
      fadvise_hint overwrite create_serialize create_fsync create_on_open allow_file_create \
-     allow_mounted_write pre_read unlink unlink_each_loop invalidate write_hint",
+     allow_mounted_write pre_read unlink unlink_each_loop invalidate",
     // Buffers and their contents.
     "mem iomem iomem_align mem_align hugepage-size lockmem zero_buffers refill_buffers \
      scramble_buffers buffer_pattern buffer_compress_percentage buffer_compress_chunk \
@@ -99,10 +113,12 @@ const HARMLESS: &[&str] = &[
     // Submission never waits for the device here.
     "io_submit_mode",
     // Details of options above.
-    "verify_async verify_async_cpus experimental_verify verify_state_load verify_state_save \
+    "verify_async verify_async_cpus verify_state_save \
      trim_verify_zero trim_backlog trim_backlog_batch read_iolog_chunked merge_blktrace_scalars merge_blktrace_iters rate_cycle ratecycle \
      latency_window latency_percentile flow_sleep steadystate_duration ss_dur \
-     steadystate_ramp_time ss_ramp exit_what thinktime_spin cmdprio cmdprio_class",
+     steadystate_ramp_time ss_ramp exit_what thinktime_spin cmdprio cmdprio_class fdp_pli fdp_pli_select plids \
+     plid_select dp_scheme deac pi_act pi_chk apptag apptag_mask spr_op spr_num_regions spr_cs \
+     steadystate_check_interval ss_interval",
     // Logs and reports.
     "bwavgtime iopsavgtime log_entries log_compression log_compression_cpus \
      log_alternate_epoch_clock_id block_error_percentiles clat_percentiles \

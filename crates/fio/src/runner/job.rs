@@ -77,12 +77,12 @@ pub struct JobRunner {
 }
 
 impl JobRunner {
-    /// A runner for one clone with `total` bytes of I/O.
+    /// A runner for one clone, with its pace.
     pub fn new(
         job: Arc<Job>,
         mut channel: Channel,
         generator: Generator,
-        total: u64,
+        pace: Pace,
         with_data: bool,
     ) -> Self {
         if let Some(weight) = job.weight {
@@ -100,7 +100,7 @@ impl JobRunner {
             role: IoRole::ZoneMgmt,
         };
         JobRunner {
-            pace: Pace::new(&job, total),
+            pace,
             channel,
             generator,
             with_data,

@@ -1,5 +1,6 @@
 //! When a job may submit its next I/O, and when it is over: amount, runtime, rates, think time.
-use crate::job::{DataDir, Job, Rw};
+use crate::job::{DataDir, Job, RateProcess, Rw};
+use crate::rng::Rng;
 use zonal_blk::Nanos;
 
 /// The pace of a job: amount of I/O, runtime, ramp, rates and think time.
@@ -15,7 +16,7 @@ pub struct Pace {
     /// Smallest block size: with fewer bytes left the job is over.
     min_block: u64,
     /// By direction, the bytes that each I/O counts as at the rate limit, with a limit in I/Os per
-    /// second; 0 for its own.
+    /// second or with a Poisson process; 0 for its own.
     rate_bytes: [u64; 3],
     startdelay: Nanos,
     ramp_time: Nanos,
@@ -29,6 +30,8 @@ pub struct Pace {
     stopped: bool,
     /// By direction, nanoseconds per byte at the rate limit, times 2^32; 0 for no limit.
     byte_cost: [u128; 3],
+    /// With `rate_process=poisson`.
+    poisson: Option<Box<Rng>>,
     /// By direction, when the rate limit allows the next I/O.
     rate_next: [Nanos; 3],
     thinktime: Nanos,
@@ -39,9 +42,14 @@ pub struct Pace {
     held_until: Nanos,
 }
 
+/// A time of a Poisson process until its next event, if the mean time is `mean`.
+fn exponential(rng: &mut Rng, mean: u64) -> u64 {
+    (-libm::log(1.0 - rng.unit()) * mean as f64) as u64
+}
+
 impl Pace {
-    /// The pace of a job with `total` bytes of I/O.
-    pub fn new(job: &Job, total: u64) -> Self {
+    /// The pace of a job with `total` bytes of I/O. `rng` is for `rate_process=poisson`.
+    pub fn new(job: &Job, total: u64, rng: Rng) -> Self {
         let byte_cost = |dir: usize| {
             let by_iops = job.rate_iops[dir].saturating_mul(job.bs[dir]);
             let rate = match (job.rate[dir], by_iops) {
@@ -58,6 +66,7 @@ impl Pace {
         let loops = if job.verify.method.is_some() { 1 } else { job.loops };
         let smallest = DataDir::ALL.map(|dir| job.min_bs(dir)).into_iter().min();
         let largest = job.bs.into_iter().max();
+        let is_poisson = job.rate_process == RateProcess::Poisson;
         let min_block = if passes == 2 { largest } else { smallest }.expect("three directions");
         Pace {
             bytes_left: if job.time_based { u64::MAX } else { total.saturating_mul(passes) },
@@ -65,9 +74,11 @@ impl Pace {
             ios,
             passes,
             min_block,
-            rate_bytes: std::array::from_fn(
-                |dir| if job.rate_iops[dir] > 0 { job.bs[dir] } else { 0 },
-            ),
+            rate_bytes: DataDir::ALL.map(|dir| match job.rate_iops[dir as usize] {
+                0 if is_poisson => job.min_bs(dir),
+                0 => 0,
+                _ => job.bs[dir as usize],
+            }),
             startdelay: job.startdelay,
             ramp_time: job.ramp_time,
             runtime: job.runtime,
@@ -77,6 +88,7 @@ impl Pace {
             ramping: job.ramp_time > Nanos(0),
             stopped: false,
             byte_cost: std::array::from_fn(byte_cost),
+            poisson: is_poisson.then(|| Box::new(rng)),
             rate_next: [Nanos(0); 3],
             thinktime: job.thinktime,
             thinktime_blocks: job.thinktime_blocks.max(1),
@@ -194,7 +206,10 @@ impl Pace {
                 0 => bytes,
                 block => block,
             };
-            let wait = u64::try_from((u128::from(bytes) * cost) >> 32).unwrap_or(u64::MAX);
+            let mut wait = u64::try_from((u128::from(bytes) * cost) >> 32).unwrap_or(u64::MAX);
+            if let Some(rng) = &mut self.poisson {
+                wait = exponential(rng, wait);
+            }
             let next = &mut self.rate_next[dir as usize];
             next.0 = next.0.saturating_add(wait);
             self.set_gate();
@@ -213,5 +228,26 @@ impl Pace {
             self.thinking_until = now + self.thinktime;
             self.set_gate();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_a_poisson_process_are_exponentially_distributed() {
+        let (draws, mean) = (200_000, 1_000_000_u64);
+        let mut rng = Rng::new(1, [0; 4]);
+        let mut below = [0_u32; 40];
+        for _ in 0..draws {
+            // Forty cells of the same probability.
+            let part = 1.0 - libm::exp(-(exponential(&mut rng, mean) as f64) / mean as f64);
+            below[((part * 40.0) as usize).min(39)] += 1;
+        }
+        let expected = f64::from(draws) / 40.0;
+        let statistic: f64 =
+            below.iter().map(|&n| (f64::from(n) - expected).powi(2) / expected).sum();
+        assert!((15.0..75.0).contains(&statistic), "chi-squared of 39 degrees: {statistic}");
     }
 }

@@ -17,6 +17,9 @@ pub(crate) struct BlockFormat {
     /// Seed of the clone.
     seed: u64,
     thread: u16,
+    /// Whether the seed and the number of a write are checked.
+    checks_seed: bool,
+    checks_number: bool,
     /// One repetition of the pattern; kept for its capacity.
     period: Vec<u8>,
 }
@@ -67,6 +70,8 @@ impl BlockFormat {
             pattern: options.pattern.clone(),
             seed,
             thread: u16::try_from(clone + 1).unwrap_or(u16::MAX),
+            checks_seed: options.header_seed.unwrap_or(true),
+            checks_number: options.write_sequence.unwrap_or(true),
             period: Vec::new(),
         })
     }
@@ -174,8 +179,10 @@ impl BlockFormat {
         if crc != calculated {
             return Err(Mismatch::HeaderCrc { found: crc, calculated });
         }
-        if let Some(number) = expected.number {
+        if let Some(number) = expected.number.filter(|_| self.checks_seed) {
             differ("rand_seed", header.seed, self.seed_of(number))?;
+        }
+        if let Some(number) = expected.number.filter(|_| self.checks_number) {
             differ("numberio", header.number.into(), (number & 0xffff).into())?;
         }
         if let VerifyMethod::Checksum(sum) = self.method {

@@ -102,6 +102,30 @@ fn zeroed_misplaced_and_stale_blocks_are_distinguished() {
 }
 
 #[test]
+fn stale_blocks_pass_if_neither_seed_nor_number_is_checked() {
+    let with = |header_seed, write_sequence| {
+        let off = |on: bool| (!on).then_some(false);
+        format(&VerifyOptions {
+            header_seed: off(header_seed),
+            write_sequence: off(write_sequence),
+            ..options(VerifyMethod::Checksum(Checksum::Crc32c))
+        })
+    };
+    for (seed, number) in [(true, true), (true, false), (false, true), (false, false)] {
+        let format = &mut with(seed, number);
+        let stale = filled(format, write_id(8192, 8));
+        let wanted = match (seed, number) {
+            (true, _) => Some("rand_seed"),
+            (false, true) => Some("numberio 8, wanted 9"),
+            (false, false) => None,
+        };
+        let found = wrong(format, stale, write_id(8192, 9));
+        let is_wanted = |text: &str| found.len() == 1 && found[0].contains(text);
+        assert!(wanted.map_or(found.is_empty(), is_wanted), "{seed} {number}: {found:?}");
+    }
+}
+
+#[test]
 fn block_of_fio_is_valid() {
     let pattern = Some("0xdeadbeef".parse().expect("a pattern"));
     let format = &mut format(&VerifyOptions {

@@ -1,6 +1,6 @@
 //! Zoned offsets without a block layer: what a job asks for, and what others see of it.
 use super::*;
-use crate::job::ZoneMode;
+use crate::job::{ZoneMode, ZoneResets};
 use std::collections::BTreeSet;
 use zonal_device::device_spec;
 
@@ -175,4 +175,59 @@ fn appends_go_to_the_zones_start_and_move_on_when_it_is_full() {
     let next = job.next(DataDir::Write, BLOCK);
     let reset = matches!(next, NextIo::Manage(Io { op: Op::ZoneReset, offset: ZONE, .. }));
     assert!(reset, "the second zone is written already: {next:?}");
+}
+
+#[test]
+fn every_nth_write_resets_its_zone_first_from_the_threshold_on() {
+    let table = |spec: &str| {
+        let device = device_spec::build(&device_spec::parse(spec).expect("a spec"));
+        let table = ZbdTable::new(&*device.expect("a device"), 0).expect("a report");
+        Arc::new(table.counting_data())
+    };
+    let table = table("null:zones=4,zone_size=64k,max_open=0");
+    let region = Region { start: 0, end: 4 * ZONE, io_size: 0 };
+    let part = |text: &str| text.parse().expect("a fraction");
+    let zone_resets = ZoneResets { threshold: part("0.5"), frequency: part("0.25") };
+    let bs = [BLOCK; 3];
+    let job = Job { random: true, zonemode: ZoneMode::Zbd, bs, zone_resets, ..Job::default() };
+    let mut job = ZbdJob::new(&job, region, Arc::clone(&table), ZONE, 0, Rng::new(1, [0; 4]));
+    let mut data = [0; 4];
+    let (mut writes, mut early) = (0, Vec::new());
+    while writes < 200 {
+        let total: u64 = data.iter().sum();
+        assert_eq!(table.data(), total);
+        let (NextIo::Io(io) | NextIo::Manage(io)) = job.next(DataDir::Write, BLOCK) else {
+            panic!("nothing is in flight")
+        };
+        let zone = io.zone.expect("a zone") as usize;
+        match io.op {
+            Op::Write => (data[zone], writes) = (data[zone] + BLOCK, writes + 1),
+            Op::ZoneReset if data[zone] < ZONE => {
+                assert!(total >= 2 * ZONE, "half of the region holds data");
+                data[zone] = 0;
+                early.push(writes);
+            }
+            op => {
+                assert_eq!(op, Op::ZoneReset, "the zone is full");
+                data[zone] = 0;
+            }
+        }
+        assert_eq!(job.done(io.op, zone as u32), None);
+    }
+    assert!(early.len() > 10, "{early:?}");
+    assert!(early.windows(2).all(|pair| pair[1] - pair[0] >= 3), "every fourth: {early:?}");
+}
+
+#[test]
+fn a_job_that_reads_and_writes_begins_with_a_write_and_writes_where_nothing_is_to_read() {
+    let table = table("null:zones=2,zone_size=64k,max_open=0", 0);
+    let mut job = job(&table, 0, true, 0..2);
+    job.mixed = true;
+    assert_eq!(job.instead_of_read(), DataDir::Write);
+    let first = io(job.next(DataDir::Read, BLOCK));
+    assert_eq!(first.op, Op::Write);
+    assert_eq!(job.instead_of_read(), DataDir::Read);
+    assert_eq!(job.next(DataDir::Read, BLOCK), NextIo::Wait, "it is not readable yet");
+    job.done(first.op, first.zone.expect("a zone"));
+    assert_eq!(io(job.next(DataDir::Read, BLOCK)).op, Op::Read);
 }

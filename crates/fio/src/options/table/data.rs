@@ -78,6 +78,11 @@ options! {
         "0", "The first verification error ends the job, whatever continue_on_error says.";
     "verify_dump": ValueKind::Bool(|draft, on| draft.job.verify.dump = on),
         "0", "Dump received and expected data to the files JOB.OFFSET.received and .expected.";
+    "verify_write_sequence":
+        ValueKind::Bool(|draft, on| draft.job.verify.write_sequence = Some(on)),
+        "1", "Check that a header has the number of the write.";
+    "verify_header_seed": ValueKind::Bool(|draft, on| draft.job.verify.header_seed = Some(on)),
+        "1", "Check that a header has the seed of the write.";
     "fsync": number(0, ANY_U32, |draft, n| draft.job.sync.fsync = to_u32(n)),
         "0", "Flush the device after this many writes, and wait for it; 0 for never.";
     "fdatasync": number(0, ANY_U32, |draft, n| draft.job.sync.fdatasync = to_u32(n)),

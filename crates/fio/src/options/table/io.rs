@@ -1,6 +1,6 @@
 //! What I/O a job does: directions and offsets, how much, how many at a time, how fast, and on zones.
 use super::{ANY_U32, OptionSpec, ValueKind, number, to_u8, to_u32, triple};
-use crate::job::{Extent, ZoneMode};
+use crate::job::{Extent, RateProcess, ZoneMode};
 use crate::options::RwPattern;
 use crate::options::draft::assign;
 
@@ -82,6 +82,8 @@ options! {
         "0", "Start of the region.";
     "offset_increment": ValueKind::Extent(|draft, extent| draft.job.offset_increment = extent),
         "0", "Added to offset for each clone after the first.";
+    "offset_align": ValueKind::Size(|draft, bytes| draft.job.offset_align = bytes),
+        "the smallest block size", "Alignment of an offset in percent, upwards.";
     "fill_device" or "fill_fs": ValueKind::Bool(|draft, on| draft.fill_device = on),
         "0", "Use the device up to its end, whatever size says.";
     "number_ios": number(0, u64::MAX, |draft, n| draft.job.number_ios = (n > 0).then_some(n)),
@@ -114,6 +116,12 @@ options! {
         "", "Limit in bytes per second; with commas for reads, writes and trims.";
     "rate_iops": triple(0, ANY_U32, |draft, values| assign(&mut draft.job.rate_iops, values)),
         "", "Limit in I/Os per second; with commas for reads, writes and trims.";
+    "rate_process": ValueKind::Word(&[
+        ("linear", Ok(|draft| draft.job.rate_process = RateProcess::Linear)),
+        ("poisson", Ok(|draft| draft.job.rate_process = RateProcess::Poisson)),
+    ]),
+        "linear",
+        "Whether the I/Os of a rate are evenly spaced, or come at random, as in a Poisson process.";
     "thinktime": ValueKind::Micros(|draft, time| draft.job.thinktime = time),
         "0", "Pause after each thinktime_blocks I/Os; microseconds without a unit.";
     "thinktime_blocks":
@@ -139,6 +147,18 @@ options! {
     "job_max_open_zones":
         number(0, MAX_OPEN_ZONES, |draft, n| draft.job.job_max_open_zones = to_u32(n)),
         "0", "Limit of zones being written by each clone; 0 for no limit.";
+    "read_beyond_wp": ValueKind::Bool(|draft, on| draft.job.read_beyond_wp = on),
+        "0", "Read anywhere in a zone with zonemode=zbd, not only below its write pointer.";
+    "zone_reset_threshold":
+        ValueKind::Fraction(|draft, part| draft.job.zone_resets.threshold = part),
+        "0",
+        "Part of the region that has to hold data before zone_reset_frequency applies; with \
+         zonemode=zbd.";
+    "zone_reset_frequency":
+        ValueKind::Fraction(|draft, part| draft.job.zone_resets.frequency = part),
+        "0",
+        "Resets per write, as garbage collection issues them: the zone about to be written is \
+         reset first; with zonemode=zbd.";
     "zone_append": ValueKind::Bool(|draft, on| draft.job.zone_append = on),
         "0",
         "Write sequential zones by zone appends, native or emulated; with zonemode=zbd. Zonal's \
