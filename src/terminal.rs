@@ -45,13 +45,12 @@ impl StepBar {
         StepBar { bar: ProgressBar::hidden().with_style(style), lines }
     }
 
-    /// Prints a line if there is no terminal and one is due.
-    fn line(&self) {
-        let now = Instant::now();
+    /// The line that is due at `now`; `None` if none is, or on a terminal.
+    fn line(&self, now: Instant) -> Option<String> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let (started, due) = *lines;
         if now < due || !self.bar.is_hidden() {
-            return;
+            return None;
         }
         lines.1 = now + LINE_INTERVAL;
         let (done, total) = (self.bar.position(), self.bar.length().unwrap_or(0));
@@ -59,7 +58,7 @@ impl StepBar {
         let left = elapsed * total.saturating_sub(done) / done.max(1);
         let title = self.bar.prefix();
         let title = if title.is_empty() { title } else { title + ": " };
-        print_error(format_args!("{title}{done} of {total} done in {elapsed} s, eta {left} s"));
+        Some(format!("{title}{done} of {total} done in {elapsed} s, eta {left} s"))
     }
 }
 
@@ -79,7 +78,9 @@ impl StepProgress for StepBar {
 
     fn advance(&self, steps: u64) {
         self.bar.inc(steps);
-        self.line();
+        if let Some(line) = self.line(Instant::now()) {
+            print_error(format_args!("{line}"));
+        }
     }
 
     fn finish(&self) {
@@ -103,12 +104,17 @@ impl JobLine {
 
 impl JobProgress for JobLine {
     fn start(&mut self, phase: PhaseProgress) {
-        self.phase = Some(Line::new(self.eta, phase));
+        let target = match self.eta {
+            Eta::Never => ProgressDrawTarget::hidden(),
+            Eta::Auto | Eta::Always => ProgressDrawTarget::stderr(),
+        };
+        self.phase = Some(Line::new(self.eta, phase, target));
     }
 
     fn update(&mut self, elapsed: Nanos) {
-        if let Some(line) = &mut self.phase {
-            line.show(elapsed);
+        let Some(line) = &mut self.phase else { return };
+        if let Some(message) = line.message(Instant::now(), elapsed) {
+            print_error(format_args!("{message}"));
         }
     }
 
@@ -141,11 +147,7 @@ struct Shown {
 }
 
 impl Line {
-    fn new(eta: Eta, phase: PhaseProgress) -> Self {
-        let target = match eta {
-            Eta::Never => ProgressDrawTarget::hidden(),
-            Eta::Auto | Eta::Always => ProgressDrawTarget::stderr(),
-        };
+    fn new(eta: Eta, phase: PhaseProgress, target: ProgressDrawTarget) -> Self {
         let bar = ProgressBar::with_draw_target(Some(1000), target);
         let style = ProgressStyle::with_template("{msg} [{bar:24}] {percent}%");
         bar.set_style(style.expect("the template is well formed"));
@@ -160,11 +162,11 @@ impl Line {
         Line { bar, lines, interval, phase, started, last }
     }
 
-    /// Shows what has been done by `elapsed` of the jobs' clock, whose seconds the rates are for.
-    fn show(&mut self, elapsed: Nanos) {
-        let at = Instant::now();
+    /// Shows on a terminal what has been done at `at`, by `elapsed` of the jobs' clock, whose seconds
+    /// the rates are for. Without a terminal, returns it if a line is due.
+    fn message(&mut self, at: Instant, elapsed: Nanos) -> Option<String> {
         if self.interval.is_none_or(|interval| at - self.last.at < interval) {
-            return;
+            return None;
         }
         let sum =
             |count: fn(&Progress) -> u64| self.phase.jobs.iter().map(|job| count(job)).sum::<u64>();
@@ -187,10 +189,10 @@ impl Line {
             eta as u64 % 60,
         );
         if self.lines {
-            print_error(format_args!("{message}"));
-        } else {
-            self.bar.set_message(message);
+            return Some(message);
         }
+        self.bar.set_message(message);
+        None
     }
 
     /// The fraction that is done, by bytes or by time, whichever is further.
@@ -208,5 +210,46 @@ fn short(rate: f64) -> String {
         rate if rate >= 999_500.0 => format!("{:.2}M", rate / 1e6),
         rate if rate >= 999.5 => format!("{:.1}k", rate / 1e3),
         rate => format!("{rate:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn without_a_terminal_steps_give_a_line_every_30_seconds() {
+        let bar = StepBar::new("{pos}");
+        bar.bar.set_length(10);
+        bar.bar.set_prefix("zwp-zns");
+        bar.bar.inc(4);
+        let begun = bar.lines.lock().unwrap().0;
+        let line = |seconds| bar.line(begun + Duration::from_secs(seconds));
+        assert_eq!(line(29), None);
+        assert_eq!(line(30).as_deref(), Some("zwp-zns: 4 of 10 done in 30 s, eta 45 s"));
+        assert_eq!(line(59), None);
+        assert_eq!(line(61).as_deref(), Some("zwp-zns: 4 of 10 done in 61 s, eta 91 s"));
+    }
+
+    #[test]
+    fn without_a_terminal_jobs_give_a_line_every_30_seconds_unless_told_otherwise() {
+        let message = |eta, after: &[u64]| {
+            let job = Arc::new(Progress::default());
+            let time_limit = Some(Nanos(4_000_000_000));
+            let phase = PhaseProgress { jobs: vec![Arc::clone(&job)], total: None, time_limit };
+            let mut line = Line::new(eta, phase, ProgressDrawTarget::hidden());
+            job.ios.store(2000, Ordering::Relaxed);
+            job.bytes.store(2 << 20, Ordering::Relaxed);
+            let begun = line.started;
+            let show = |&millis: &u64| {
+                line.message(begun + Duration::from_millis(millis), Nanos(1_000_000_000))
+            };
+            after.iter().map(show).collect::<Vec<_>>()
+        };
+        let told = |eta| Some(format!("Jobs: 1 at 1.0 s, 2.0k IOPS, 2 MiB/s, eta {eta}"));
+        assert_eq!(message(Eta::Auto, &[29_999, 30_000]), [None, told("01m:30s")]);
+        assert_eq!(message(Eta::Always, &[249, 1000]), [None, told("00m:03s")]);
+        assert_eq!(message(Eta::Never, &[60_000]), [None]);
     }
 }

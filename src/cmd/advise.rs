@@ -1,11 +1,13 @@
 //! `zonal advise`.
 use crate::args::{ZoneWriteArg, seconds};
+use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::StepBar;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 use zonal_blk::sched::Scheduler;
 use zonal_fio::jobfile::{self, SystemEnvironment};
 use zonal_lab::advise::{self, AdviseOptions};
@@ -82,7 +84,8 @@ pub enum AdviceFormat {
     Html,
 }
 
-/// Measures the jobs in all configurations and prints these, best first.
+/// Measures the jobs in all configurations and prints these, best first. After an interrupt those
+/// that were measured by then are printed.
 pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     let set = jobfile::parse_args(job_args, &SystemEnvironment)?;
     for notice in set.notices(false)? {
@@ -102,12 +105,15 @@ pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         io_cost: args.io_cost,
     };
     let bar = StepBar::new("[{bar:24}] {pos}/{len} measurements eta {eta}");
-    let advice = advise::advise(&jobs, &options, &bar)?;
+    let stop = Arc::default();
+    set_on_interrupt(&stop)?;
+    let advice = advise::advise(&jobs, &options, &stop, &bar)?;
     let text = match args.format {
         AdviceFormat::Text => advise::text(&advice),
         AdviceFormat::Json => advise::json(&advice),
         AdviceFormat::Html => advise::html(&advice)?,
     };
     io::stdout().write_all(text.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    let interrupted = advice.interrupted.and_then(|_| exit_code());
+    Ok(interrupted.unwrap_or(ExitCode::SUCCESS))
 }

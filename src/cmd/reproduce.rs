@@ -1,6 +1,6 @@
 //! `zonal reproduce`.
 use crate::args::{ClockArg, seconds};
-use crate::interrupt::set_on_interrupt;
+use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::StepBar;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -9,7 +9,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use zonal_lab::executor::ClockKind;
 use zonal_lab::reproduce::{self, Bench, MeasureSettings, MeasuredTable, Plot, Table};
 use zonal_sim::CostModel;
 
@@ -65,7 +64,8 @@ pub enum TableFormat {
     Html,
 }
 
-/// Measures tables and prints them, each as soon as it is done if the format allows that.
+/// Measures tables and prints them, each as soon as it is done if the format allows that. After an
+/// interrupt what was measured by then is printed.
 pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     let tables = selected(&args.tables)?;
     let mut out = io::stdout();
@@ -81,15 +81,13 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     }
     let bar = StepBar::new("{prefix} [{bar:24}] {pos}/{len} eta {eta} {msg}");
     let stop = Arc::default();
+    set_on_interrupt(&stop)?;
     let mut bench = Bench::new(Arc::clone(&stop), &bar);
+    let mut is_interrupted = false;
     let mut done: Vec<MeasuredTable> = Vec::with_capacity(tables.len());
     for table in tables {
         let settings = settings(&table, args);
-        if settings.clock == ClockKind::Real {
-            set_on_interrupt(&stop)?;
-        }
-        let results = bench.measure(&table, &settings)?;
-        let measured = MeasuredTable { figures: table.figures(), table, results, settings };
+        let measured = bench.measure(table, settings)?;
         if let Some(dir) = &args.plot {
             write_plots(dir, &reproduce::plots(&measured)?)?;
         }
@@ -103,16 +101,22 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
         };
         out.write_all(piece.as_bytes())?;
         out.flush()?;
+        is_interrupted = measured.interrupted.is_some();
         done.push(measured);
+        if is_interrupted {
+            break;
+        }
     }
     let rest = match args.format {
-        TableFormat::Text if done.len() > 1 => format!("\n{}", reproduce::overview(&done)),
+        TableFormat::Text if done.len() > 1 && !is_interrupted => {
+            format!("\n{}", reproduce::overview(&done))
+        }
         TableFormat::Text | TableFormat::Csv => String::new(),
         TableFormat::Json => reproduce::json(&done),
         TableFormat::Html => reproduce::html_page(&done)?,
     };
     out.write_all(rest.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    Ok(is_interrupted.then(exit_code).flatten().unwrap_or(ExitCode::SUCCESS))
 }
 
 /// The tables of these names; all if there are none.

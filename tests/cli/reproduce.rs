@@ -119,8 +119,12 @@ fn text_has_rows_columns_and_remarks() {
         assert!(line.contains("published"), "{line}");
     }
     let columns = "seqw4K1 seqw4K16 seqw1M1 seqw1M16 rndw4K16 rndw128K16";
-    let header = text.lines().nth(4).expect("the header");
+    let (above, table) = text.split_once("\n\n").expect("an empty line");
+    let header = table.lines().next().expect("the header");
     assert_eq!(header.split_whitespace().collect::<Vec<_>>().join(" "), columns);
+    let source =
+        "\nsource: [PATCH v6 00/28] Zone write plugging (linux-block and linux-nvme, 5 April";
+    assert!(above.contains(source) && above.contains("Compare the percentages only."), "{above}");
     assert!(
         text.contains("Published: ZWP none is slower than ZWL mq-deadline in rndw4K16 (-18.9%)")
     );

@@ -1,8 +1,5 @@
-//! `zonal sweep`, interrupts, and errors about what was asked for.
+//! `zonal sweep`, and errors about what was asked for.
 use crate::support::{TestDir, zonal};
-use rustix::process::{Pid, Signal, kill_process};
-use std::io::Read;
-use std::process::Stdio;
 
 const DEVICE: &str = "--device=null:zones=8,zone_size=1M,latency=10us";
 const JOB: [&str; 5] = ["--name=a", "--rw=write", "--bs=4k", "--zonemode=zbd", "--size=4z"];
@@ -104,27 +101,6 @@ fn failed_write_says_where_it_went_and_which_rule_it_broke_in_both_clocks() {
                     zone_start=0, zone_condition=Empty, write_pointer=0";
         assert!(ran.out.contains(told), "{}", ran.out);
     }
-}
-
-#[test]
-fn interrupted_run_in_virtual_time_reports_what_it_did() {
-    let dir = TestDir::new();
-    let job = ["--rw=randwrite", "--zonemode=zbd", "--runtime=1000000", "--time_based"];
-    let run = ["run", "--clock=virtual", "--output-format=json", DEVICE, "--name=a"];
-    let mut child = dir
-        .command(&[&run[..], &job].concat())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    std::thread::sleep(std::time::Duration::from_secs(2));
-    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
-    let mut out = String::new();
-    child.stdout.take().expect("a pipe").read_to_string(&mut out).expect("UTF-8");
-    assert_eq!(child.wait().expect("it ends").code(), Some(130));
-    let report: serde_json::Value = serde_json::from_str(&out).expect("JSON");
-    assert_eq!(report["zonal"]["interrupted"], true);
-    assert!(report["jobs"][0]["write"]["total_ios"].as_u64().expect("a number") > 0);
 }
 
 #[test]

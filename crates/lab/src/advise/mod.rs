@@ -15,6 +15,8 @@ use crate::progress::StepProgress;
 use anyhow::{Context, Result, bail};
 pub use mechanisms::{Mechanisms, differences};
 pub use render::{conclusion, html, json, text};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Limits, QueueOptions, ZoneWrite};
 use zonal_device::device_spec;
@@ -88,17 +90,20 @@ pub struct Advice {
     pub goal: Goal,
     /// How often each configuration was measured.
     pub seeds: u32,
-    /// The configurations, best first.
+    /// The configurations that were measured, best first.
     pub trials: Vec<Trial>,
+    /// Of interrupted advice, how many configurations there are in all.
+    pub interrupted: Option<usize>,
 }
 
-/// Measures jobs in all configurations.
+/// Measures jobs in all configurations; once `stop` is set, in those that were done by then.
 ///
 /// # Errors
 /// The device does not exist or no configuration fits it, or a job cannot run on it.
 pub fn advise(
     jobs: &[Job],
     options: &AdviseOptions,
+    stop: &Arc<AtomicBool>,
     progress: &dyn StepProgress,
 ) -> Result<Advice> {
     let spec = devices::load(&options.device)?;
@@ -111,25 +116,31 @@ pub fn advise(
         .flat_map(|configuration| seeds.clone().map(move |seed| (configuration, seed)))
         .collect();
     progress.start("", turns.len() as u64);
-    let mut outcomes = parallel_map(available_cpus(), &turns, |&(configuration, seed)| {
-        let outcome = measure(options, jobs, configuration, seed);
+    let outcomes = parallel_map(available_cpus(), &turns, |&(configuration, seed)| {
+        let mut executor = Executor::interruptible(options.io_cost, Arc::clone(stop), Box::new(()));
+        let outcome = measure(options, jobs, configuration, seed, &mut executor);
+        if executor.is_stopped() {
+            return Ok(None);
+        }
         progress.advance(1);
-        outcome.with_context(|| configuration.name())
-    })?
-    .into_iter();
+        outcome.map(Some).with_context(|| configuration.name())
+    })?;
     progress.finish();
-    let trial = |configuration: &Configuration| Trial {
-        configuration: configuration.clone(),
-        outcomes: outcomes.by_ref().take(options.seeds as usize).collect(),
-        rank: 0,
+    let mut outcomes = outcomes.into_iter();
+    let trial = |configuration: &Configuration| {
+        let own: Vec<_> = outcomes.by_ref().take(options.seeds as usize).collect();
+        let outcomes = own.into_iter().collect::<Option<_>>()?;
+        Some(Trial { configuration: configuration.clone(), outcomes, rank: 0 })
     };
-    let trials = configurations.iter().map(trial).collect();
+    let trials: Vec<Trial> = configurations.iter().filter_map(trial).collect();
+    let is_whole = trials.len() == configurations.len();
     Ok(Advice {
         device: options.device.clone(),
         description: spec.describe(),
         goal: options.goal,
         seeds: options.seeds,
         trials: rank::ranked(trials, options.goal),
+        interrupted: (!is_whole).then_some(configurations.len()),
     })
 }
 
@@ -230,6 +241,7 @@ fn measure(
     jobs: &[Job],
     configuration: &Configuration,
     seed: u64,
+    executor: &mut Executor,
 ) -> Result<Outcome> {
     let mut jobs = jobs.to_vec();
     for job in &mut jobs {
@@ -244,6 +256,5 @@ fn measure(
         seed,
         ..DeviceOptions::default()
     };
-    let mut executor = Executor::virtual_time(options.io_cost);
-    experiment::run_jobs(jobs, &device_options, Some(RunLength::of(options.seconds)), &mut executor)
+    experiment::run_jobs(jobs, &device_options, Some(RunLength::of(options.seconds)), executor)
 }

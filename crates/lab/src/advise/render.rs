@@ -13,9 +13,10 @@ use zonal_blk::ZoneWrite;
 
 /// The recommendation and its reasons, in sentences.
 pub fn conclusion(advice: &Advice) -> Vec<String> {
-    let [best, others @ ..] = &advice.trials[..] else { return Vec::new() };
+    let mut lines = interrupted(advice);
+    let [best, others @ ..] = &advice.trials[..] else { return lines };
     let (name, rate, p99) = (best.configuration.name(), best.throughput(), best.p99());
-    let mut lines = vec![format!("Best: {name} ({rate} MB/s, 99% within {p99:.2} ms).")];
+    lines.push(format!("Best: {name} ({rate} MB/s, 99% within {p99:.2} ms)."));
     let tied: Vec<&Trial> = others.iter().filter(|trial| trial.rank == best.rank).collect();
     if !tied.is_empty() {
         let reason = match advice.goal {
@@ -52,6 +53,13 @@ pub fn conclusion(advice: &Advice) -> Vec<String> {
         }));
     }
     lines
+}
+
+/// That the advice is not complete, if it is not.
+fn interrupted(advice: &Advice) -> Vec<String> {
+    let measured = advice.trials.len();
+    let line = |all| format!("interrupted: {measured} of {all} configurations were measured");
+    advice.interrupted.map(line).into_iter().collect()
 }
 
 /// How two configurations differ; if the drive and the plugs did the same, by their latency.
@@ -175,6 +183,7 @@ pub fn json(advice: &Advice) -> String {
         "description": advice.description,
         "goal": format!("{:?}", advice.goal).to_lowercase(),
         "seeds": advice.seeds,
+        "interrupted": advice.interrupted.is_some(),
         "tried": trials.collect::<Vec<_>>(),
         "trade_off": front,
         "conclusion": conclusion(advice),
@@ -193,7 +202,8 @@ pub fn html(advice: &Advice) -> Result<String> {
     for line in conclusion(advice) {
         writeln!(out, "<p>{}</p>", escaped(line.trim()))?;
     }
-    for chart in charts(advice) {
+    let charts = if advice.trials.is_empty() { Vec::new() } else { charts(advice) };
+    for chart in charts {
         writeln!(out, "<figure>\n{}</figure>", chart.draw()?)?;
     }
     let headings = ["rank", "configuration"].into_iter().chain(HEADINGS);
@@ -226,12 +236,47 @@ fn charts(advice: &Advice) -> Vec<Chart> {
         };
         curves::chart(title, x, y_label, scale, &by_depth(advice, &depths, value))
     };
-    vec![
+    let mut charts = vec![
         over_depth("Throughput by queue depth", "MB/s", Scale::Linear, Trial::throughput),
         over_depth("Median latency by queue depth", "ms", Scale::Logarithmic, Trial::median),
         over_depth("99th percentile by queue depth", "ms", Scale::Logarithmic, Trial::p99),
         trade_off_chart(advice),
-    ]
+    ];
+    charts.extend(drive_time_chart(advice));
+    charts
+}
+
+/// What the drive spent its time on in the best configuration of each scheduler and policy; `None` if
+/// the model does not count that.
+fn drive_time_chart(advice: &Advice) -> Option<Chart> {
+    let name = |trial: &Trial| Configuration { depth: None, ..trial.configuration.clone() }.name();
+    let mut best: Vec<(String, &Trial)> = Vec::new();
+    for trial in &advice.trials {
+        if best.iter().all(|(known, _)| *known != name(trial)) {
+            best.push((name(trial), trial));
+        }
+    }
+    let shares: Vec<_> = best.iter().map(|(_, trial)| Mechanisms::of(trial).shares).collect();
+    let names: Vec<&str> = shares.first()?.iter().map(|&(name, _)| name).collect();
+    let series = names.iter().enumerate().map(|(at, name)| Series {
+        name: (*name).to_owned(),
+        colour: at,
+        slot: (at, names.len()),
+        marks: Marks::Bars,
+        points: (0..).map(f64::from).zip(shares.iter().map(|shares| shares[at].1)).collect(),
+    });
+    let steps = best.iter().map(|(_, trial)| trial.configuration.name()).collect();
+    (!names.is_empty()).then(|| Chart {
+        title: "Where the drive's time goes".to_owned(),
+        x: Axis {
+            label: "the best of each scheduler and policy".to_owned(),
+            steps: Some(steps),
+            scale: Scale::Linear,
+        },
+        y_label: "%".to_owned(),
+        scale: Scale::Linear,
+        series: series.collect(),
+    })
 }
 
 /// A curve over the depths for each scheduler and policy, in the order of their names.

@@ -42,6 +42,7 @@ fn csv_line(fields: &[&str]) -> String {
 pub fn json(tables: &[MeasuredTable]) -> String {
     let document = json!({
         "zonal version": env!("CARGO_PKG_VERSION"),
+        "interrupted": tables.iter().any(|measured| measured.interrupted.is_some()),
         "tables": tables.iter().map(table).collect::<Vec<Value>>(),
     });
     format!("{document:#}\n")
@@ -64,6 +65,10 @@ fn table(measured: &MeasuredTable) -> Value {
             Comparability::Ratios => "percentages",
             Comparability::Figures => "figures",
         },
+        "sources": measured.sources().iter().map(|source| {
+            json!({ "title": source.title, "place": source.place, "link": source.link })
+        }).collect::<Vec<_>>(),
+        "interrupted": measured.interrupted.is_some(),
         "clock": settings.clock.name(),
         "seed": settings.seed,
         "rounds": settings.rounds,

@@ -4,7 +4,7 @@ use super::measured::{MeasuredTable, PERCENTILES};
 use super::plot;
 use super::table::{Comparability, Layout};
 use super::text::{
-    notes, number, overview_headings, overview_row, overview_total, percent, published,
+    caveat, notes, number, overview_headings, overview_row, overview_total, percent, published,
 };
 use crate::page::{self, escaped, table};
 use anyhow::Result;
@@ -34,9 +34,20 @@ fn section(out: &mut String, measured: &MeasuredTable) -> Result<()> {
     let own = &measured.table;
     let _ = writeln!(out, "<h2 id=\"{0}\">{0}</h2>", escaped(own.name));
     let _ = writeln!(out, "<p>{}</p>", escaped(own.about));
+    for source in measured.sources() {
+        let title = escaped(source.title);
+        let title = match source.link {
+            Some(link) => format!("<a href=\"{}\">{title}</a>", escaped(link)),
+            None => title.to_string(),
+        };
+        let _ = writeln!(out, "<p>source: {title}, {}</p>", escaped(source.place));
+    }
     let (devices, settings) = (measured.devices(), measured.settings.describe());
     let _ =
         writeln!(out, "<p>published: {}<br />zonal: {}</p>", escaped(&devices), escaped(&settings));
+    if let Some(caveat) = caveat(measured) {
+        let _ = writeln!(out, "<p>{}</p>", escaped(caveat));
+    }
     for plot in plot::plots(measured)? {
         let _ = writeln!(out, "<figure>\n{}</figure>", plot.svg);
     }

@@ -3,14 +3,14 @@
 //! In real time, each round visits all cells before the next round begins, so that a disturbance of
 //! the machine affects all cells alike; cells that are compared are measured close together. In
 //! virtual time a sample depends on the cell and the seed alone, so cells are measured in parallel.
-use super::measured::{PERCENTILES, Results, Rounds, Sample};
+use super::measured::{MeasuredTable, PERCENTILES, Results, Rounds, Sample};
 use super::settings::MeasureSettings;
 use super::table::{Cell, Table};
 use crate::devices::DeviceOptions;
 use crate::executor::{ClockKind, Executor};
 use crate::experiment::{self, available_cpus, parallel_map};
 use crate::progress::StepProgress;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use zonal_blk::QueueOptions;
@@ -19,7 +19,7 @@ use zonal_blk::QueueOptions;
 pub struct Bench<'a> {
     /// The executor of all tables in real time.
     real: Option<Executor>,
-    /// Set to interrupt a measurement in real time.
+    /// Set to interrupt a measurement.
     stop: Arc<AtomicBool>,
     /// Threads for virtual time.
     workers: usize,
@@ -35,7 +35,7 @@ struct CellRound {
 
 impl<'a> Bench<'a> {
     /// A bench that measures in parallel on all CPUs that this process may use. Setting `stop`
-    /// interrupts measurements in real time.
+    /// interrupts a measurement.
     pub fn new(stop: Arc<AtomicBool>, progress: &'a dyn StepProgress) -> Self {
         Bench { real: None, stop, workers: available_cpus(), progress }
     }
@@ -45,11 +45,17 @@ impl<'a> Bench<'a> {
         Bench { workers, ..self }
     }
 
-    /// Measures a table.
+    /// Measures a table. Once `stop` is set, what was measured by then is returned.
     ///
     /// # Errors
-    /// A cell cannot be measured, or `stop` was set.
-    pub fn measure(&mut self, table: &Table, settings: &MeasureSettings) -> Result<Results> {
+    /// A cell cannot be measured.
+    pub fn measure(&mut self, table: Table, settings: MeasureSettings) -> Result<MeasuredTable> {
+        let results = self.results(&table, &settings)?;
+        Ok(MeasuredTable::new(table, results, settings))
+    }
+
+    /// The samples of all cells. Cells that were not reached when `stop` was set have none.
+    fn results(&mut self, table: &Table, settings: &MeasureSettings) -> Result<Results> {
         let order = by_column(table);
         let turns =
             (0..settings.rounds).flat_map(|round| order.iter().map(move |&cell| (cell, round)));
@@ -57,35 +63,34 @@ impl<'a> Bench<'a> {
         let progress = self.progress;
         progress.start(table.name, turns.len() as u64);
         let measure = |turn: CellRound, executor: &mut Executor| {
+            if executor.is_stopped() {
+                return Ok(None);
+            }
             let name = table.name_of(turn.cell);
             progress.message(&name);
             let seed = settings.seed_of(turn.round);
             let sample = measure_cell(&table.cells[turn.cell], executor, settings, seed);
+            if executor.is_stopped() {
+                return Ok(None);
+            }
             progress.advance(1);
-            sample.with_context(|| format!("{}: {name}", table.name))
+            sample.map(Some).with_context(|| format!("{}: {name}", table.name))
         };
+        let stop = || Arc::clone(&self.stop);
         let samples = match settings.clock {
             ClockKind::Real => {
-                let executor = self.real.get_or_insert_with(|| {
-                    Executor::real_time(Arc::clone(&self.stop), Box::new(()))
-                });
-                let measure_one = |&turn: &CellRound| {
-                    let sample = measure(turn, executor);
-                    if executor.is_stopped() {
-                        bail!("interrupted");
-                    }
-                    sample
-                };
-                turns.iter().map(measure_one).collect::<Result<Vec<Sample>>>()?
+                let executor =
+                    self.real.get_or_insert_with(|| Executor::real_time(stop(), Box::new(())));
+                turns.iter().map(|&turn| measure(turn, executor)).collect::<Result<Vec<_>>>()?
             }
             ClockKind::Virtual => parallel_map(self.workers, &turns, |&turn| {
-                measure(turn, &mut Executor::virtual_time(settings.costs))
+                measure(turn, &mut Executor::interruptible(settings.costs, stop(), Box::new(())))
             })?,
         };
         progress.finish();
         let mut results = Results(vec![Rounds::default(); table.cells.len()]);
         for (turn, sample) in turns.iter().zip(samples) {
-            results.0[turn.cell].0.push(sample);
+            results.0[turn.cell].0.extend(sample);
         }
         Ok(results)
     }

@@ -1,5 +1,5 @@
 //! The measured figures of a table beside the published ones.
-use super::published::Figure;
+use super::published::{Figure, Source};
 use super::settings::MeasureSettings;
 use super::table::{Base, Comparison, Table};
 use crate::experiment::{median, sorted};
@@ -34,6 +34,9 @@ pub struct MeasuredTable {
     pub results: Results,
     /// How it was measured.
     pub settings: MeasureSettings,
+    /// Of an interrupted table, how many cells it would have; those that were not measured are not
+    /// in `table`.
+    pub interrupted: Option<usize>,
 }
 
 impl Rounds {
@@ -70,6 +73,18 @@ impl Results {
 }
 
 impl MeasuredTable {
+    /// A table with the samples of its cells. Cells without any are left out.
+    pub fn new(table: Table, results: Results, settings: MeasureSettings) -> Self {
+        let figures = table.figures();
+        let rounds = settings.rounds as usize;
+        let is_whole = results.0.iter().all(|samples| samples.0.len() == rounds);
+        let interrupted = (!is_whole).then_some(table.cells.len());
+        let is_measured = |samples: &Rounds| !samples.0.is_empty();
+        let table = table.with_cells(|at| is_measured(&results.0[at]));
+        let results = Results(results.0.into_iter().filter(is_measured).collect());
+        MeasuredTable { table, figures, results, settings, interrupted }
+    }
+
     /// The published figure of a cell.
     pub fn published(&self, cell: usize) -> Option<&Figure> {
         self.figures.iter().find(|figure| self.table.cell_of(figure) == Some(cell))
@@ -105,6 +120,13 @@ impl MeasuredTable {
             Some(comparison.kind.format(ratio(base.as_ref()?)?))
         };
         bases.map(|both| percent(both).unwrap_or_default()).collect()
+    }
+
+    /// Where its figures were published.
+    pub fn sources(&self) -> Vec<&'static Source> {
+        let mut sources: Vec<&Source> = self.figures.iter().filter_map(Figure::source).collect();
+        sources.dedup();
+        sources
     }
 
     /// The devices of the published figures.

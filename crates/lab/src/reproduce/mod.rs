@@ -28,7 +28,7 @@ pub use html::page as html_page;
 pub use measure::Bench;
 pub use measured::{MeasuredTable, PERCENTILES, Results, Rounds, Sample};
 pub use plot::{Plot, plots};
-pub use published::{Figure, Key};
+pub use published::{Figure, Key, Source};
 pub use settings::{ANY_MACHINE, MeasureSettings};
 pub use table::{
     Base, Cell, Comparability, Comparison, FigureUse, FreeParameters, Layout, PercentKind, Setup,

@@ -22,11 +22,14 @@ impl Plot {
     }
 }
 
-/// The plots of a table.
+/// The plots of a table; an interrupted one has none.
 ///
 /// # Errors
 /// A plot cannot be drawn.
 pub fn plots(measured: &MeasuredTable) -> Result<Vec<Plot>> {
+    if measured.interrupted.is_some() {
+        return Ok(Vec::new());
+    }
     let mut charts = match (measured.table.layout, measured.table.comparability) {
         (Layout::Grid, Comparability::Ratios) => vec![changes(measured)],
         (Layout::Grid, Comparability::Figures) => bars(measured),

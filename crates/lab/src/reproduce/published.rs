@@ -1,5 +1,6 @@
 //! The published figures, built in from `data/published.csv`.
 use anyhow::{Context, Result, ensure};
+use std::fmt;
 use std::sync::LazyLock;
 
 const TEXT: &str = include_str!("../../data/published.csv");
@@ -7,6 +8,57 @@ const TEXT: &str = include_str!("../../data/published.csv");
 /// The columns of the file.
 pub const COLUMNS: [&str; 9] =
     ["table", "device", "config", "scheduler", "workload", "metric", "unit", "value", "source"];
+
+/// A publication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Its title or subject.
+    pub title: &'static str,
+    /// The list or lists, and the date.
+    pub place: &'static str,
+    /// Where it can be read; `None` where no address is known.
+    pub link: Option<&'static str>,
+}
+
+/// The publications, by the titles in the column `source`.
+const SOURCES: [Source; 5] = [
+    Source {
+        title: "[PATCH v6 00/28] Zone write plugging",
+        place: "linux-block and linux-nvme, 5 April 2024, performance evaluation",
+        link: Some("https://lore.kernel.org/linux-block/?q=s:%22PATCH+v6+00/28%22"),
+    },
+    Source {
+        title: "[PATCH 0/8] Improve zoned (SMR) HDD write throughput",
+        place: "linux-block, 21 February 2026",
+        link: Some(
+            "https://lore.kernel.org/linux-block/20260221004411.548482-9-dlemoal@kernel.org/T/",
+        ),
+    },
+    Source {
+        title: "[LSF/MM/BPF TOPIC] Improving Zoned Storage Support",
+        place: "linux-block, 17 January 2024",
+        link: Some(
+            "https://lore.kernel.org/linux-block/?q=s:%22Improving+Zoned+Storage+Support%22",
+        ),
+    },
+    Source {
+        title: "NCQ vs UFS/ZFS benchmark [Was: Re: FreeBSD 8.0 Performance (at Phoronix)]",
+        place: "FreeBSD lists, 3 December 2009",
+        link: None,
+    },
+    Source {
+        title: "[PATCH v3 3/4] nvme: move ns id info to struct nvme_ns_head",
+        place: "linux-nvme, 7 December 2023",
+        link: Some("https://lore.kernel.org/linux-nvme/?q=s:%22move+ns+id+info%22"),
+    },
+];
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.title, self.place)?;
+        self.link.map_or(Ok(()), |link| write!(f, "\n        {link}"))
+    }
+}
 
 /// One published figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +91,11 @@ impl Figure {
     /// The value; `None` if it is withheld.
     pub fn value(&self) -> Option<f64> {
         self.text().parse().ok()
+    }
+
+    /// Where it was published.
+    pub fn source(&self) -> Option<&'static Source> {
+        SOURCES.iter().find(|source| source.title == self.field("source"))
     }
 
     /// The unit of the value.
@@ -114,6 +171,12 @@ mod tests {
         keys.sort_unstable();
         let same = keys.windows(2).find(|pair| pair[0] == pair[1]);
         assert_eq!(same, None);
+    }
+
+    #[test]
+    fn source_of_every_figure_is_known() {
+        let unknown = FIGURES.iter().find(|figure| figure.source().is_none());
+        assert_eq!(unknown, None);
     }
 
     #[test]

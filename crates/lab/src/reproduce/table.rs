@@ -227,6 +227,19 @@ impl Table {
         self
     }
 
+    /// The table with some of its cells only.
+    pub fn with_cells(mut self, is_kept: impl Fn(usize) -> bool) -> Self {
+        let kept: Vec<usize> = (0..self.cells.len()).filter(|&at| is_kept(at)).collect();
+        let moved = |at: usize| kept.binary_search(&at).ok();
+        for base in self.cells.iter_mut().flat_map(|cell| &mut cell.bases) {
+            *base = base.and_then(|base| Some(Base { cell: moved(base.cell)?, ..base }));
+        }
+        self.crossings = self.crossings.iter().filter_map(|&at| moved(at)).collect();
+        let cells = self.cells.into_iter().enumerate().filter(|&(at, _)| is_kept(at));
+        self.cells = cells.map(|(_, cell)| cell).collect();
+        self
+    }
+
     /// The published figures of the table.
     pub fn figures(&self) -> Vec<Figure> {
         published::figures_of(self.name)

@@ -2,9 +2,12 @@
 use super::published::{COLUMNS, parse};
 use super::*;
 use crate::devices;
+use crate::executor::ClockKind;
 use crate::experiment::Unit;
+use crate::progress::StepProgress;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use zonal_fio::jobfile::{self, SystemEnvironment};
 
 #[test]
@@ -106,7 +109,8 @@ fn measured(table: Table, published: &[&str], ours: &[f64]) -> MeasuredTable {
     let sample = |figure: f64| Sample { figure, latency: [1_000_000, 2_000_000, 50_000_000] };
     let rounds = |&own: &f64| Rounds([own - 1.0, own, own + 1.0].map(sample).to_vec());
     let settings = MeasureSettings { seed: 7, ..MeasureSettings::virtual_time(3, Some(3.0)) };
-    MeasuredTable { figures, results: Results(ours.iter().map(rounds).collect()), table, settings }
+    let results = Results(ours.iter().map(rounds).collect());
+    MeasuredTable { figures, results, table, settings, interrupted: None }
 }
 
 fn grid(comparability: Comparability) -> MeasuredTable {
@@ -129,6 +133,8 @@ fn grid_has_published_figures_above_measured_ones_and_marks_withheld_ones() {
 small: made <up>
 published: a, disk
 zonal: virtual clock, 1000 ns of a thread an I/O, seed 7, median of 3 rounds of 1 s a cell
+The published figures are a kernel's, on another machine, with its system calls; Zonal's are those
+of one program. Compare the percentages only.
 
                    read              write
                    MB/s               MB/s
@@ -140,9 +146,8 @@ new  published      110    +10.0% withheld
      spread        1.3%               5.0%
 
 Percentages: against old.
-The published figures are a kernel's, on another machine: the percentages are what to compare; each
-is the median of what it was in each round. Spread: between the slowest and the fastest round, in
-percent of the median.
+Each percentage is the median of what it was in each round. Spread: between the slowest and the
+fastest round, in percent of the median.
 withheld: a published figure that is kept back; ours is a prediction.
 Absolute error, which is that of another machine: 3 cells, median 60.4%, 90th percentile 100.0%,
 largest 100.0% (old read).
@@ -178,7 +183,7 @@ fn list_has_published_figures_beside_measured_ones() {
     let table = small(Layout::List, Comparability::Ratios, &["read", "write"]);
     let published = ["100", "50.5", "110", "withheld"];
     let text = text(&measured(table, &published, &[200.0, 20.0, 150.0, 40.0]));
-    let lines: Vec<&str> = text.lines().skip(4).take(6).collect();
+    let lines: Vec<&str> = text.lines().skip(6).take(6).collect();
     assert_eq!(
         lines,
         [
@@ -432,9 +437,11 @@ fn bench(workers: usize) -> Bench<'static> {
 
 #[test]
 fn cells_measured_in_parallel_give_the_results_of_serial_measurement() {
-    let (table, settings) = quick();
-    let serial = bench(1).measure(&table, &settings).unwrap();
-    let parallel = bench(4).measure(&table, &settings).unwrap();
+    let measure = |workers, seed| {
+        let (table, settings) = quick();
+        bench(workers).measure(table, MeasureSettings { seed, ..settings }).unwrap().results
+    };
+    let (serial, parallel) = (measure(1, 1), measure(4, 1));
     assert_eq!(serial, parallel);
     assert_eq!(serial.0.iter().map(|rounds| rounds.0.len()).collect::<Vec<_>>(), [3, 3]);
     assert!(serial.0[0].spread() > 0.0, "each round has its own seed");
@@ -442,15 +449,68 @@ fn cells_measured_in_parallel_give_the_results_of_serial_measurement() {
     // One in flight for 50 to 80 us, plus what an I/O costs its thread.
     let latency = serial.0[0].latency(0);
     assert!((50_000.0..81_000.0).contains(&latency), "{latency}");
-    let other = bench(2).measure(&table, &MeasureSettings { seed: 99, ..settings }).unwrap();
-    assert_ne!(serial, other);
+    assert_ne!(serial, measure(2, 99));
+}
+
+/// Interrupts after some steps.
+struct StopAfter {
+    stop: Arc<AtomicBool>,
+    left: AtomicUsize,
+}
+
+impl StepProgress for StopAfter {
+    fn start(&self, _title: &str, _total: u64) {}
+    fn message(&self, _text: &str) {}
+    fn advance(&self, _steps: u64) {
+        if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+    fn finish(&self) {}
+}
+
+#[test]
+fn interrupted_table_has_the_cells_that_were_measured_and_says_so() {
+    for clock in [ClockKind::Virtual, ClockKind::Real] {
+        for (steps, cells) in [(1, 1), (3, 2)] {
+            let (table, settings) = quick();
+            let stop = Arc::new(AtomicBool::new(false));
+            let progress = StopAfter { stop: Arc::clone(&stop), left: AtomicUsize::new(steps) };
+            let mut bench = Bench::new(stop, &progress).with_workers(1);
+            let measured = bench.measure(table, MeasureSettings { clock, ..settings }).unwrap();
+            assert_eq!((measured.table.cells.len(), measured.interrupted), (cells, Some(2)));
+            let note = format!("\ninterrupted: {cells} of 2 cells were measured");
+            assert!(text(&measured).contains(&note), "{}", text(&measured));
+            assert!(json(&[measured]).contains("\"interrupted\": true"));
+        }
+    }
+}
+
+#[test]
+fn table_interrupted_before_its_first_cell_has_no_figures() {
+    let (table, settings) = quick();
+    let stopped = Arc::new(AtomicBool::new(true));
+    let measured = Bench::new(stopped, &()).measure(table, settings).unwrap();
+    assert!(
+        text(&measured)
+            .ends_with("\n\ninterrupted: 0 of 2 cells were measured, perhaps in fewer rounds.\n")
+    );
+    html_page(&[measured]).unwrap();
+}
+
+#[test]
+fn bases_of_cells_that_are_left_out_are_left_out() {
+    let table = small(Layout::Grid, Comparability::Ratios, &["read", "write"]);
+    let table = table.with_cells(|at| at != 0);
+    let bases: Vec<_> = table.cells.iter().map(|cell| cell.bases[0].map(|b| b.cell)).collect();
+    assert_eq!(bases, [None, None, Some(0)]);
 }
 
 #[test]
 fn error_names_the_cell_that_failed() {
     let (mut table, settings) = quick();
     table.cells[1].setup.jobs[1] = "--filename=no-such-device".to_owned();
-    let error = format!("{:#}", bench(2).measure(&table, &settings).unwrap_err());
+    let error = format!("{:#}", bench(2).measure(table, settings).err().unwrap());
     assert!(error.starts_with("small: new write: "), "{error}");
     assert!(error.contains("no-such-device"), "{error}");
 }

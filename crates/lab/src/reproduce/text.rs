@@ -18,9 +18,17 @@ const PERCENT: usize = 10;
 pub fn table(measured: &MeasuredTable) -> String {
     let table = &measured.table;
     let mut out = format!("{}: {}\n", table.name, table.about);
+    for source in measured.sources() {
+        let _ = writeln!(out, "source: {source}");
+    }
     let (devices, settings) = (measured.devices(), measured.settings.describe());
-    let _ = writeln!(out, "published: {devices}\nzonal: {settings}\n");
+    let _ = writeln!(out, "published: {devices}\nzonal: {settings}");
+    if let Some(caveat) = caveat(measured) {
+        wrap(&mut out, caveat);
+    }
+    out.push('\n');
     out += &match table.layout {
+        _ if table.cells.is_empty() => String::new(),
         Layout::Grid => grid(measured),
         Layout::List => list(measured),
         Layout::Curves { axis } => curves(measured, axis),
@@ -30,6 +38,17 @@ pub fn table(measured: &MeasuredTable) -> String {
         wrap(&mut out, &line);
     }
     out
+}
+
+/// What to know before the figures are read.
+pub fn caveat(measured: &MeasuredTable) -> Option<&'static str> {
+    match measured.table.comparability {
+        Comparability::Ratios => Some(
+            "The published figures are a kernel's, on another machine, with its system calls; \
+             Zonal's are those of one program. Compare the percentages only.",
+        ),
+        Comparability::Figures => None,
+    }
 }
 
 /// A measured figure, with about four digits.
@@ -225,6 +244,15 @@ fn compared(errors: Option<&Compared>) -> [String; 3] {
 pub fn notes(measured: &MeasuredTable) -> Vec<String> {
     let table = &measured.table;
     let mut notes = Vec::new();
+    if let Some(all) = measured.interrupted {
+        notes.push(format!(
+            "interrupted: {} of {all} cells were measured, perhaps in fewer rounds.",
+            table.cells.len()
+        ));
+    }
+    if table.cells.is_empty() {
+        return notes;
+    }
     match table.comparability {
         Comparability::Ratios => {
             let headings: Vec<&str> = table.comparisons.iter().map(|c| c.heading).collect();
@@ -232,9 +260,8 @@ pub fn notes(measured: &MeasuredTable) -> Vec<String> {
                 notes.push(format!("Percentages: {}.", headings.join(", ")));
             }
             notes.push(
-                "The published figures are a kernel's, on another machine: the percentages are \
-                 what to compare; each is the median of what it was in each round. Spread: between \
-                 the slowest and the fastest round, in percent of the median."
+                "Each percentage is the median of what it was in each round. Spread: between the \
+                 slowest and the fastest round, in percent of the median."
                     .to_owned(),
             );
         }
@@ -263,7 +290,9 @@ pub fn notes(measured: &MeasuredTable) -> Vec<String> {
             rounds.len()
         ));
     }
-    notes.extend((table.remarks)(measured));
+    if measured.interrupted.is_none() {
+        notes.extend((table.remarks)(measured));
+    }
     notes
 }
 
