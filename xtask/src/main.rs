@@ -1,4 +1,5 @@
-//! `cargo xtask fast` and `cargo xtask full`: the checks before a commit and before a merge.
+//! `cargo xtask fast` and `cargo xtask full`: the checks before a commit and before a merge;
+//! `cargo xtask docs`: the commands in the documents.
 #![forbid(unsafe_code)]
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -6,7 +7,9 @@ use std::time::Instant;
 
 const USAGE: &str = "\
 usage: cargo xtask fast    format, lints, the house rules, unit tests of the pure crates
-       cargo xtask full    all checks, as in CI (.ci/run)";
+       cargo xtask full    all checks, as in CI (.ci/run)
+       cargo xtask docs [--update]    the commands in the documents, compared with what a release
+                           build prints; or the documents with what it prints now";
 
 /// The crates without clocks, threads and files, whose unit tests take seconds.
 const PURE: [&str; 6] = ["blk", "device", "nvme", "fio", "fsmodel", "sim"];
@@ -16,6 +19,8 @@ fn main() -> ExitCode {
     let passed = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["fast"] => fast(),
         ["full"] => run(Command::new(root().join(".ci/run"))),
+        ["docs"] => docs(false),
+        ["docs", "--update"] => docs(true),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -35,6 +40,18 @@ fn fast() -> bool {
         && cargo(&tests);
     println!("{} s", begun.elapsed().as_secs());
     passed
+}
+
+/// Runs the commands of the documents (`tests/docs`), also those that take long.
+fn docs(update: bool) -> bool {
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let mut test = Command::new(env!("CARGO"));
+    test.args(["test", "--locked", "--test", "docs"]);
+    test.env("ZONAL_PROGRAM", root().join(target).join("release/zonal"));
+    if update {
+        test.env("UPDATE_DOCS", "1");
+    }
+    cargo(&["build", "--release", "--locked"]) && run(test)
 }
 
 fn cargo(arguments: &[&str]) -> bool {

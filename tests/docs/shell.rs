@@ -1,0 +1,104 @@
+//! Runs the commands of a page.
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// A directory with what the commands of a page need, and the programs that still run.
+pub struct Shell {
+    dir: TempDir,
+    /// Addresses as the pages have them, and those that stand for them.
+    addresses: Vec<(&'static str, String)>,
+    servers: Vec<Child>,
+    /// The exit code of the last command.
+    pub code: i32,
+}
+
+impl Shell {
+    /// A new directory, with free ports.
+    pub fn new() -> Self {
+        let dir = TempDir::new().expect("a temporary directory");
+        let program = env::var_os("ZONAL_PROGRAM").unwrap_or(env!("CARGO_BIN_EXE_zonal").into());
+        let program = fs::canonicalize(program).expect("ZONAL_PROGRAM: a program");
+        fs::create_dir(dir.path().join("bin")).expect("a directory");
+        symlink(program, dir.path().join("bin/zonal")).expect("a link");
+        for name in ["examples", "crates"] {
+            let target = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+            symlink(target, dir.path().join(name)).expect("a link");
+        }
+        // Both are bound at once, so that they are different.
+        let listeners = ["127.0.0.1:4420", "127.0.0.1:4421"]
+            .map(|address| (address, TcpListener::bind("127.0.0.1:0").expect("a free port")));
+        let addresses = listeners
+            .map(|(address, free)| (address, free.local_addr().expect("bound").to_string()));
+        Shell { dir, addresses: addresses.into(), servers: Vec::new(), code: 0 }
+    }
+
+    /// What a command prints on standard error and standard output, in the order in which it does; of
+    /// one that ends with `&`, its first `lines` lines. `None` if its program is not installed.
+    pub fn run(&mut self, command: &str, lines: usize) -> Option<String> {
+        let mut own = command.to_owned();
+        for (address, free) in &self.addresses {
+            own = own.replace(address, free);
+        }
+        if !self.is_installed(&own) {
+            return None;
+        }
+        let mut out = match own.strip_suffix(" &") {
+            Some(server) => self.start(server, lines),
+            None => {
+                let output =
+                    self.shell(&format!("exec 2>&1; (exit {}); {own}", self.code)).output();
+                let output = output.expect("a shell");
+                self.code = output.status.code().expect("it was not killed");
+                String::from_utf8(output.stdout).expect("UTF-8")
+            }
+        };
+        for (address, free) in &self.addresses {
+            out = out.replace(free, address);
+        }
+        Some(out)
+    }
+
+    fn start(&mut self, server: &str, lines: usize) -> String {
+        let mut shell = self.shell(&format!("exec 2>&1; {server}"));
+        let mut server = shell.process_group(0).spawn().expect("a shell");
+        let out = BufReader::new(server.stdout.take().expect("a pipe"));
+        self.servers.push(server);
+        let lines = out.lines().take(lines).map(|line| line.expect("UTF-8") + "\n");
+        lines.collect()
+    }
+
+    fn shell(&self, command: &str) -> Command {
+        let path = env::var("PATH").expect("a PATH");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).current_dir(self.dir.path());
+        shell.env("PATH", format!("{}/bin:{path}", self.dir.path().display()));
+        shell.stdin(Stdio::null()).stdout(Stdio::piped());
+        shell
+    }
+
+    /// Whether the program of a command can be run. What stands before it sets its environment.
+    fn is_installed(&self, command: &str) -> bool {
+        let mut words = command.split_whitespace().filter(|word| !word.contains('='));
+        let Some(program) = words.next() else { return true };
+        let found = self.shell(&format!("command -v {program}")).output();
+        found.is_ok_and(|found| found.status.success())
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        for server in &mut self.servers {
+            // One that has ended by itself is no concern here.
+            let _ = kill_process_group(Pid::from_child(server), Signal::KILL);
+            let _ = server.wait();
+        }
+    }
+}
