@@ -268,6 +268,22 @@ impl Request {
         self.merged.for_each(|m| visit(m.bio.sector, m.bio.nr_sectors, m.bio.buf.as_mut()));
     }
 
+    /// For the device: takes the buffer of the command's only bio, to send or fill it elsewhere.
+    /// [`Request::put_buf`] gives it back, before the command completes. `None` if the command has
+    /// several bios, no buffer, or an external one.
+    pub fn take_buf(&mut self) -> Option<Buf> {
+        if self.is_merged() {
+            return None;
+        }
+        self.bio.buf.take_if(|buf| buf.as_external().is_none())
+    }
+
+    /// For the device: gives back the buffer that [`Request::take_buf`] took.
+    pub fn put_buf(&mut self, buf: Buf) {
+        debug_assert!(self.bio.buf.is_none() && !self.is_merged(), "a buffer that was not taken");
+        self.bio.buf = Some(buf);
+    }
+
     /// For the device: the external buffer with the data, if all of them are in one.
     pub fn external_buf(&self) -> Option<&ExternalBuf> {
         if self.is_merged() { None } else { self.bio.buf.as_ref()?.as_external() }

@@ -12,12 +12,13 @@
 use crate::NvmeStatus;
 use crate::auth::AuthState;
 use crate::controller::{ConnectedQueue, Response, Subsystem, Target};
-use crate::tcp::{CloseReason, TargetConfig, TargetConnection, TargetEvent};
+use crate::tcp::{CloseReason, Outgoing, TargetConfig, TargetConnection, TargetEvent};
 use crate::wire::auth::Explanation;
 use crate::wire::fabrics::{ConnectCommand, ConnectData, DISCOVERY_NQN};
 use crate::wire::{Cqe, Sqe, nqn};
 use std::collections::VecDeque;
 use std::fmt;
+use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::FromBytes;
@@ -250,18 +251,12 @@ impl<A: Admission> Session<A> {
         self.commands.extend(self.events.drain(..));
     }
 
-    /// Bytes to send. The caller removes those that it has sent, or tells [`Session::poll`] of them.
-    pub fn output(&mut self) -> &mut Vec<u8> {
-        self.tcp.output()
-    }
-
-    /// Starts commands and collects responses. The first `sent` bytes of the output have been sent.
-    /// Returns whether anything was done.
+    /// Starts commands and collects responses. Returns whether anything was done.
     ///
     /// # Errors
     /// Why the session has ended. The output may still be sent, and the session must be
     /// [drained](Session::drain).
-    pub fn poll(&mut self, now: Nanos, sent: usize) -> Result<bool, SessionError> {
+    pub fn poll(&mut self, now: Nanos) -> Result<bool, SessionError> {
         if let Some(ConnectedQueue::Io(io)) = &self.queue
             && io.has_ended()
         {
@@ -271,7 +266,7 @@ impl<A: Admission> Session<A> {
         // What follows Connect is for the next call, which another thread may make.
         let mut connected = false;
         while !connected
-            && self.has_room(sent)
+            && self.has_room()
             && let Some(command) = self.commands.pop_front()
         {
             worked = true;
@@ -292,13 +287,13 @@ impl<A: Admission> Session<A> {
         Ok(worked)
     }
 
-    fn has_room(&mut self, sent: usize) -> bool {
+    fn has_room(&mut self) -> bool {
         let has_room = match &self.queue {
             Some(ConnectedQueue::Io(io)) => io.has_room(),
             _ => self.refused.is_none(),
         };
         let most = if self.authenticated { MAX_UNSENT } else { MAX_UNSENT_UNAUTHENTICATED };
-        has_room && self.tcp.output().len() - sent <= most
+        has_room && self.tcp.unsent() <= most
     }
 
     fn start(&mut self, now: Nanos, event: TargetEvent) -> Result<(), SessionError> {
@@ -337,13 +332,13 @@ impl<A: Admission> Session<A> {
 
     fn respond(&mut self) {
         for Response { cqe, data, received } in self.responses.drain(..) {
-            self.tcp.respond(cqe, data.as_deref().unwrap_or_default());
+            self.tcp.respond(cqe, data);
             if let Some(buf) = received {
                 self.tcp.recycle(buf);
             }
-            if let Some(ConnectedQueue::Io(io)) = &mut self.queue
-                && let Some(data) = data
-            {
+        }
+        while let Some(data) = self.tcp.take_spent() {
+            if let Some(ConnectedQueue::Io(io)) = &mut self.queue {
                 io.recycle(data);
             }
         }
@@ -524,5 +519,19 @@ impl<A: Admission> Session<A> {
         io.poll(now, &mut self.responses);
         self.responses.clear();
         io.is_idle()
+    }
+}
+
+impl<A> Outgoing for Session<A> {
+    fn unsent(&self) -> usize {
+        self.tcp.unsent()
+    }
+
+    fn next_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        self.tcp.next_slices(slices)
+    }
+
+    fn sent(&mut self, len: usize) {
+        self.tcp.sent(len);
     }
 }

@@ -36,6 +36,10 @@ impl<T> TagTable<T> {
         Some(value)
     }
 
+    pub fn get_mut(&mut self, tag: Tag) -> Option<&mut T> {
+        self.slots.get_mut(usize::from(tag.0))?.as_mut()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().flatten()
     }

@@ -1,24 +1,26 @@
 //! A connected socket that blocks nowhere but in `Socket::wait`.
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::sockopt::set_socket_keepalive;
-use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use zonal_nvme::tcp::Outgoing;
 
 /// Bytes that are received at a time.
 pub(crate) const RECEIVE_BUFFER: usize = 256 << 10;
-/// Bytes at the front of the output that have been sent are removed at the latest when there are as
-/// many.
-const COMPACT_THRESHOLD: usize = 1 << 20;
+/// The same while long data may follow: what the header of their PDU leaves of them is copied, the rest
+/// is received where it belongs.
+pub(crate) const HEADER_BUFFER: usize = 16 << 10;
+/// Pieces of memory that are sent at a time.
+const MAX_SLICES: usize = 64;
 
 /// A connected socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: Arc<TcpStream>,
-    /// Bytes at the front of the output that have been sent.
-    sent: usize,
     /// When bytes were last sent.
     progress: Instant,
 }
@@ -29,7 +31,7 @@ impl Socket {
         stream.set_nodelay(true)?;
         // A peer that has vanished is noticed, within hours, even where no other timeout runs.
         set_socket_keepalive(&stream, true)?;
-        Ok(Socket { stream: Arc::new(stream), sent: 0, progress: Instant::now() })
+        Ok(Socket { stream: Arc::new(stream), progress: Instant::now() })
     }
 
     /// The stream, for another thread to shut down.
@@ -67,48 +69,41 @@ impl Socket {
         }
     }
 
-    /// Sends as much of `output` as the socket accepts now and returns the number of bytes. They are
-    /// removed from `output` when all have been sent, or [`COMPACT_THRESHOLD`] of them.
+    /// Sends as much of `output` as the socket accepts now and returns the number of bytes.
     ///
     /// # Errors
     /// The connection is broken.
-    pub fn send(&mut self, output: &mut Vec<u8>) -> io::Result<usize> {
-        let before = self.sent;
-        while self.sent < output.len() {
-            match (&*self.stream).write(&output[self.sent..]) {
-                Ok(len) => self.sent += len,
+    pub fn send(&mut self, output: &mut impl Outgoing) -> io::Result<usize> {
+        let mut total = 0;
+        while output.unsent() > 0 {
+            let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+            let count = output.next_slices(&mut slices);
+            let sent = match &slices[..count] {
+                [slice] => (&*self.stream).write(slice),
+                slices => {
+                    let nothing = &mut SendAncillaryBuffer::default();
+                    sendmsg(&*self.stream, slices, nothing, SendFlags::NOSIGNAL).map_err(Into::into)
+                }
+            };
+            match sent {
+                Ok(len) => {
+                    output.sent(len);
+                    total += len;
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        let len = self.sent - before;
-        if len > 0 {
+        if total > 0 {
             self.progress = Instant::now();
         }
-        if self.sent == output.len() {
-            output.clear();
-            self.sent = 0;
-        } else if self.sent >= COMPACT_THRESHOLD {
-            output.drain(..self.sent);
-            self.sent = 0;
-        }
-        Ok(len)
-    }
-
-    /// Bytes at the front of the output that have been sent.
-    pub fn sent(&self) -> usize {
-        self.sent
-    }
-
-    /// Bytes of `output` that have not been sent.
-    pub fn unsent(&self, output: &[u8]) -> usize {
-        output.len() - self.sent
+        Ok(total)
     }
 
     /// How long the peer has accepted nothing of what there is to send.
-    pub fn stalled(&self, output: &[u8]) -> Duration {
-        if self.unsent(output) == 0 { Duration::ZERO } else { self.progress.elapsed() }
+    pub fn stalled(&self, output: &impl Outgoing) -> Duration {
+        if output.unsent() == 0 { Duration::ZERO } else { self.progress.elapsed() }
     }
 
     /// Waits until bytes arrive (if `reads`) or can be sent (if `writes`), the peer is gone, or

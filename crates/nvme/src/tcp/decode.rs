@@ -13,7 +13,7 @@ use super::pdu::{
     CommonHeader, DataBody, Digests, FatalError, Format, Initialize, InitializeBody,
     MAX_TERMINATE_DATA, Payload, Pdu, PduError, PduType, Role, TerminateBody, flag,
 };
-use crate::buffer_pool::{BufferPool, append};
+use crate::buffer_pool::append;
 use crate::wire::{Cqe, Sqe};
 use zerocopy::FromBytes;
 
@@ -44,8 +44,6 @@ pub struct Decoder {
     body: Option<Body>,
     /// The PDU that [`Decoder::decode`] collects, with its data.
     partial: Option<(Pdu, Vec<u8>)>,
-    /// For data; no more bytes than those of the longest PDU.
-    pool: BufferPool<Vec<u8>>,
 }
 
 /// What follows a header.
@@ -92,43 +90,7 @@ impl Decoder {
             finished: false,
             body: None,
             partial: None,
-            pool: BufferPool::default(),
         }
-    }
-
-    /// Takes back data of a PDU that [`Decoder::decode`] returned, to reuse the memory.
-    pub fn recycle(&mut self, data: Vec<u8>) {
-        self.pool.put(data, self.limits.data as usize);
-    }
-
-    /// An empty vector, if possible one that had `len` bytes before.
-    pub(super) fn take_buffer(&mut self, len: usize) -> Vec<u8> {
-        let mut buffer = self.pool.take(len).unwrap_or_default();
-        buffer.clear();
-        buffer
-    }
-
-    /// A vector of `len` bytes of any value.
-    pub(super) fn take_len(&mut self, len: usize) -> Vec<u8> {
-        let mut buffer = self.pool.take(len).unwrap_or_default();
-        buffer.reserve_exact(len.saturating_sub(buffer.len()));
-        buffer.resize(len, 0);
-        buffer
-    }
-
-    /// Appends the data of a PDU to those of its command, which has `len` bytes. If they are all of
-    /// them, they are not copied.
-    pub(super) fn append_data(&mut self, whole: &mut Payload, len: usize, next: Payload) {
-        whole.damaged |= next.damaged;
-        if next.bytes.len() == len {
-            self.recycle(std::mem::replace(&mut whole.bytes, next.bytes));
-            return;
-        }
-        if whole.bytes.capacity() == 0 {
-            whole.bytes = self.take_buffer(len);
-        }
-        append(&mut whole.bytes, len, &next.bytes);
-        self.recycle(next.bytes);
     }
 
     /// Sets the limits on data, from the next PDU on.
@@ -149,8 +111,8 @@ impl Decoder {
     /// What is wrong with the PDU. The connection cannot go on.
     pub fn decode(&mut self, input: &mut &[u8]) -> Result<Option<Pdu>, PduError> {
         if self.partial.is_none() {
-            let Some((pdu, len)) = self.header(input)? else { return Ok(None) };
-            self.partial = Some((pdu, self.take_buffer(len)));
+            let Some((pdu, _)) = self.header(input)? else { return Ok(None) };
+            self.partial = Some((pdu, Vec::new()));
         }
         let (_, piece) = self.data(input);
         let (_, bytes) = self.partial.as_mut().expect("just set");

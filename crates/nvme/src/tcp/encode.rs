@@ -24,10 +24,12 @@ pub fn encode(pdu: &Pdu, format: Format, out: &mut Vec<u8>) {
         Pdu::Command { sqe, data } => command(sqe, &data.bytes, format, out),
         Pdu::Response(cqe) => whole(PduType::RESPONSE, 0, cqe.as_bytes(), &[], format, out),
         Pdu::HostData { cid, ttag, offset, last, data } => {
-            host_data(*cid, *ttag, *offset, *last, &data.bytes, format, out);
+            let digest = host_data(*cid, *ttag, *offset, *last, &data.bytes, format, out);
+            append(&data.bytes, digest, out);
         }
         Pdu::ControllerData { cid, offset, last, success, data } => {
-            controller_data(*cid, *offset, *last, *success, &data.bytes, format, out);
+            let digest = controller_data(*cid, *offset, *last, *success, &data.bytes, format, out);
+            append(&data.bytes, digest, out);
         }
         Pdu::ReadyToTransfer { cid, ttag, offset, length } => {
             let body = transfer(*cid, *ttag, *offset, *length as usize);
@@ -41,7 +43,16 @@ pub(super) fn command(sqe: &Sqe, data: &[u8], format: Format, out: &mut Vec<u8>)
     whole(PduType::COMMAND, 0, sqe.as_bytes(), data, format, out);
 }
 
-/// Appends an H2CData PDU with borrowed data.
+/// What follows the data of a PDU.
+pub(super) type DataDigest = Option<[u8; 4]>;
+
+/// Appends data and what follows them.
+pub(super) fn append(data: &[u8], digest: DataDigest, out: &mut Vec<u8>) {
+    out.extend_from_slice(data);
+    out.extend(digest.into_iter().flatten());
+}
+
+/// Appends an H2CData PDU up to its data.
 pub(super) fn host_data(
     cid: u16,
     ttag: u16,
@@ -50,13 +61,13 @@ pub(super) fn host_data(
     data: &[u8],
     format: Format,
     out: &mut Vec<u8>,
-) {
+) -> DataDigest {
     let flags = if last { flag::LAST } else { 0 };
     let body = transfer(cid, ttag, offset, data.len());
-    whole(PduType::H2C_DATA, flags, body.as_bytes(), data, format, out);
+    before_data(PduType::H2C_DATA, flags, body.as_bytes(), data, format, out)
 }
 
-/// Appends a C2HData PDU with borrowed data.
+/// Appends a C2HData PDU up to its data.
 pub(super) fn controller_data(
     cid: u16,
     offset: u32,
@@ -65,10 +76,10 @@ pub(super) fn controller_data(
     data: &[u8],
     format: Format,
     out: &mut Vec<u8>,
-) {
+) -> DataDigest {
     let flags = if last { flag::LAST } else { 0 } | if success { flag::SUCCESS } else { 0 };
     let body = transfer(cid, 0, offset, data.len());
-    whole(PduType::C2H_DATA, flags, body.as_bytes(), data, format, out);
+    before_data(PduType::C2H_DATA, flags, body.as_bytes(), data, format, out)
 }
 
 fn transfer(cid: u16, ttag: u16, offset: u32, length: usize) -> DataBody {
@@ -86,8 +97,22 @@ fn initialize(kind: PduType, values: &Initialize, out: &mut Vec<u8>) {
     whole(kind, 0, body.as_bytes(), &[], Format::default(), out);
 }
 
-/// Header, digest, padding, data, digest (TCP section 3.6.1).
+/// Appends a PDU.
 fn whole(kind: PduType, flags: u8, body: &[u8], data: &[u8], format: Format, out: &mut Vec<u8>) {
+    let digest = before_data(kind, flags, body, data, format, out);
+    append(data, digest, out);
+}
+
+/// Appends header, digest and padding (TCP section 3.6.1). Then come the data, and their digest, which
+/// it returns.
+fn before_data(
+    kind: PduType,
+    flags: u8,
+    body: &[u8],
+    data: &[u8],
+    format: Format,
+    out: &mut Vec<u8>,
+) -> DataDigest {
     let Digests { header: header_digest, data: data_digest } = format.digests;
     let data_digest = data_digest && !data.is_empty();
     let hlen = usize::from(kind.hlen());
@@ -112,12 +137,8 @@ fn whole(kind: PduType, flags: u8, body: &[u8], data: &[u8], format: Format, out
         let digest = crc32c::crc32c(&out[start..]);
         out.extend_from_slice(&digest.to_le_bytes());
     }
-    if data.is_empty() {
-        return;
+    if !data.is_empty() {
+        out.resize(start + pdo, 0);
     }
-    out.resize(start + pdo, 0);
-    out.extend_from_slice(data);
-    if data_digest {
-        out.extend_from_slice(&crc32c::crc32c(data).to_le_bytes());
-    }
+    data_digest.then(|| crc32c::crc32c(data).to_le_bytes())
 }

@@ -4,6 +4,7 @@
 //!  received bytes -> decode -> Pdu              header and data digests checked, lengths bounded
 //!  Pdu            -> encode -> bytes
 //!  both           -> connection                 initialization, R2T, data: commands with all their data
+//!  connection     -> output -> bytes            long data are sent from where they are
 //! ```
 //!
 //! Bytes may be received in pieces of any size. An invalid PDU is an error with the fields of the
@@ -11,12 +12,14 @@
 mod connection;
 mod decode;
 mod encode;
+mod output;
 pub mod pdu;
 
 pub use connection::{
-    CloseReason, HostConfig, HostConnection, HostEvent, SubmitError, TargetConfig,
-    TargetConnection, TargetEvent,
+    CloseReason, CommandData, HostConfig, HostConnection, HostEvent, NotSubmitted, SubmitError,
+    TargetConfig, TargetConnection, TargetEvent,
 };
 pub use decode::{DataLimits, Decoder};
 pub use encode::encode;
+pub use output::Outgoing;
 pub use pdu::{Digests, FatalError, Format, Initialize, Payload, Pdu, PduError, Role};

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use zerocopy::IntoBytes;
-use zonal_blk::{Nanos, Wake, WakeUp};
+use zonal_blk::{Buf, Bytes, Nanos, Wake, WakeUp};
+use zonal_device::NullConfig;
 use zonal_nvme::controller::Subsystem;
 use zonal_nvme::tcp::{
     CloseReason, DataLimits, Decoder, Digests, FatalError, Format, HostConfig, HostConnection,
-    HostEvent, Initialize, Payload, Pdu, Role, SubmitError, TargetConfig, TargetConnection,
-    TargetEvent, encode,
+    HostEvent, Initialize, Outgoing, Payload, Pdu, Role, SubmitError, TargetConfig,
+    TargetConnection, TargetEvent, encode,
 };
 use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectData, DISCOVERY_NQN, Property};
 use zonal_nvme::wire::opcode::{FabricsType, IoOpcode};
@@ -68,7 +69,7 @@ impl Wire {
     fn run(&mut self) -> Vec<HostEvent> {
         let mut events = Vec::new();
         loop {
-            let sent = std::mem::take(self.host.output());
+            let sent = self.host.take_unsent();
             for (at, mut piece) in sent.chunks(self.piece).enumerate() {
                 if at % 2 == 0
                     && let Some(data) = self.session.data_buffer()
@@ -81,11 +82,21 @@ impl Wire {
                 self.session.receive(piece);
             }
             while !matches!(
-                self.session.poll(NOW, 0).map_err(|error| self.error = Some(error)),
+                self.session.poll(NOW).map_err(|error| self.error = Some(error)),
                 Ok(false) | Err(())
             ) {}
-            let answered = std::mem::take(self.session.output());
-            answered.chunks(self.piece).for_each(|piece| self.host.receive(piece, &mut events));
+            let answered = self.session.take_unsent();
+            for (at, mut piece) in answered.chunks(self.piece).enumerate() {
+                if at % 2 == 0
+                    && let Some(data) = self.host.data_buffer()
+                {
+                    let len = data.len().min(piece.len());
+                    data[..len].copy_from_slice(&piece[..len]);
+                    self.host.data_received(len, &mut events);
+                    piece = &piece[len..];
+                }
+                self.host.receive(piece, &mut events);
+            }
             if sent.is_empty() && answered.is_empty() {
                 return events;
             }
@@ -94,13 +105,22 @@ impl Wire {
 
     /// Sends a command and waits for its completion.
     fn send(&mut self, sqe: impl Into<Sqe>, data: &[u8], room: u32) -> (Cqe, Payload) {
-        self.host.submit(sqe.into(), data.to_vec(), room).expect("the connection is there");
+        self.host.submit(sqe.into(), buf(data, room)).expect("the connection is there");
         let mut events = self.run();
         let Some(HostEvent::Completed { cqe, data }) = events.pop() else {
             panic!("no completion: {:?} {:?}", self.host.close_reason(), self.error)
         };
         assert!(events.is_empty() && self.host.outstanding() == 0);
-        (cqe, data)
+        (cqe, Payload { bytes: data.received().to_vec(), damaged: data.damaged })
+    }
+}
+
+/// The buffer of a command with `data` for the target, or `room` for data from it.
+fn buf(data: &[u8], room: u32) -> Option<Buf> {
+    match room as usize {
+        0 if data.is_empty() => None,
+        0 => Some(Buf::from(data)),
+        room => Some(Buf::zeroed(room)),
     }
 }
 
@@ -119,7 +139,7 @@ fn session_config(tcp: TargetConfig) -> SessionConfig {
 fn connect_and_use(host: HostConfig, target: TargetConfig, piece: usize) {
     let base = Host::connected(&null());
     let mut admin = Wire::new(&base.subsystem, host, target, piece);
-    assert_eq!(admin.run(), [HostEvent::Ready]);
+    assert!(matches!(admin.run()[..], [HostEvent::Ready]));
     let data = connect_data(CNTLID_ANY, NQN);
     let cntlid = admin.send(connect_command(0, 31, 5000), data.as_bytes(), 0).0.result();
     assert_eq!(cntlid, 2);
@@ -175,7 +195,7 @@ proptest! {
 fn initialized(config: TargetConfig) -> TargetConnection {
     let mut target = TargetConnection::new(config);
     assert!(receive(&mut target, &Pdu::IcReq(Initialize::default())).is_empty());
-    target.output().clear();
+    target.take_unsent();
     target
 }
 
@@ -258,7 +278,7 @@ fn host_that_breaks_a_rule_is_told_which() {
         };
         let reason = CloseReason::ProtocolError { fatal, information, what };
         assert_eq!(target.close_reason(), Some(&reason));
-        let told = termination(&std::mem::take(target.output()), Role::Controller);
+        let told = termination(&target.take_unsent(), Role::Controller);
         let header = header_of(pdus.last().expect("a PDU is at fault"));
         assert_eq!(told, (fatal as u16, information, header), "{what}");
         assert!(receive(&mut target, &write(9, 0)).is_empty(), "later PDUs are ignored");
@@ -275,7 +295,7 @@ fn host_that_breaks_a_rule_is_told_which() {
     ] {
         let mut target = TargetConnection::new(TargetConfig::default());
         receive(&mut target, &pdu);
-        let told = termination(target.output(), Role::Controller);
+        let told = termination(&target.take_unsent(), Role::Controller);
         assert_eq!(told, (fatal as u16, information, header_of(&pdu)));
     }
 }
@@ -283,7 +303,7 @@ fn host_that_breaks_a_rule_is_told_which() {
 #[test]
 fn r2ts_are_bounded_and_sent_in_turns() {
     let asked = |target: &mut TargetConnection| {
-        let output = std::mem::take(target.output());
+        let output = target.take_unsent();
         output.chunks(24).map(|r2t| (r2t[0], r2t[8], r2t[10])).collect::<Vec<_>>()
     };
     let mut target = initialized(TargetConfig { max_r2t_bytes: 250, ..TargetConfig::default() });
@@ -327,12 +347,14 @@ fn damaged_or_too_long_data_fail_the_command_and_not_the_connection() {
 fn target_that_breaks_a_rule_is_told_which() {
     let begin = || {
         let mut host = HostConnection::new(HostConfig::default());
-        assert_eq!(host.submit(Sqe::new(2, 1, 1), vec![], 0), Err(SubmitError::NotReady));
+        let refused = host.submit(Sqe::new(2, 1, 1), None).unwrap_err();
+        assert_eq!(refused.error, SubmitError::NotReady);
         let response = Initialize { limit: 4096, ..Initialize::default() };
-        assert_eq!(host_receives(&mut host, &Pdu::IcResp(response)), [HostEvent::Ready]);
-        host.submit(Sqe::new(2, 7, 1), vec![], 100).unwrap();
-        host.submit(Sqe::new(1, 8, 1), vec![1; 10000], 0).unwrap();
-        assert_eq!(host.submit(Sqe::new(2, 7, 1), vec![], 0), Err(SubmitError::CidInUse(7)));
+        assert!(matches!(host_receives(&mut host, &Pdu::IcResp(response))[..], [HostEvent::Ready]));
+        host.submit(Sqe::new(2, 7, 1), buf(&[], 100)).unwrap();
+        host.submit(Sqe::new(1, 8, 1), buf(&[1; 10000], 0)).unwrap();
+        let refused = host.submit(Sqe::new(2, 7, 1), buf(&[1; 10], 0)).unwrap_err();
+        assert_eq!((refused.error, refused.buf.unwrap()[..].len()), (SubmitError::CidInUse(7), 10));
         host
     };
     let incoming = |cid, offset, last, success, len: usize| Pdu::ControllerData {
@@ -357,22 +379,18 @@ fn target_that_breaks_a_rule_is_told_which() {
         (r2t(9, 0, 1), FatalError::HeaderField, 8),
     ] {
         let mut host = begin();
-        host.output().clear();
+        host.take_unsent();
         assert!(host_receives(&mut host, &pdu).is_empty());
-        let told = termination(host.output(), Role::Host);
+        let told = termination(&host.take_unsent(), Role::Host);
         assert_eq!(told, (fatal as u16, information, header_of(&pdu)), "{pdu:?}");
     }
     let mut host = begin();
     let ended = host_receives(&mut host, &incoming(7, 0, true, true, 100));
-    let cqe = Cqe::new(7, NvmeStatus::SUCCESS);
-    assert_eq!(
-        ended,
-        [HostEvent::Completed { cqe, data: vec![1; 100].into() }],
-        "no response follows"
-    );
-    host.output().clear();
+    let [HostEvent::Completed { cqe, data }] = &ended[..] else { panic!("no response follows") };
+    assert_eq!((*cqe, data.received()), (Cqe::new(7, NvmeStatus::SUCCESS), &[1; 100][..]));
+    host.take_unsent();
     host_receives(&mut host, &r2t(8, 0, 10000));
-    assert_eq!(host.output().len(), 10000 + 3 * 24, "pieces of MAXH2CDATA");
+    assert_eq!(host.unsent(), 10000 + 3 * 24, "pieces of MAXH2CDATA");
 
     let response = Initialize { limit: 4096, ..Initialize::default() };
     let digests = Digests { header: true, data: false };
@@ -383,12 +401,48 @@ fn target_that_breaks_a_rule_is_told_which() {
         (Initialize { limit: 4095, ..response }, FatalError::HeaderField, 12),
     ] {
         let mut host = HostConnection::new(HostConfig::default());
-        host.output().clear();
+        host.take_unsent();
         let response = Pdu::IcResp(response);
         host_receives(&mut host, &response);
-        let told = termination(host.output(), Role::Host);
+        let told = termination(&host.take_unsent(), Role::Host);
         assert_eq!(told, (fatal as u16, information, header_of(&response)));
     }
+}
+
+/// A host with a write of `len` bytes in flight, whose data the target has requested.
+fn requested(len: usize) -> (HostConnection, Vec<u8>) {
+    let mut host = HostConnection::new(HostConfig::default());
+    host.take_unsent();
+    let response = Initialize { limit: 1 << 20, ..Initialize::default() };
+    host_receives(&mut host, &Pdu::IcResp(response));
+    let data: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+    host.submit(Sqe::new(1, 3, 1), Some(Buf::from(&data[..]))).unwrap();
+    host.take_unsent();
+    let length = u32::try_from(len).unwrap();
+    host_receives(&mut host, &Pdu::ReadyToTransfer { cid: 3, ttag: 1, offset: 0, length });
+    (host, data)
+}
+
+#[test]
+fn write_that_ends_before_its_data_were_sent_gives_its_buffer_back() {
+    let (mut host, data) = requested(100_000);
+    host.sent(24 + 5000);
+    let cqe = Cqe::new(3, NvmeStatus::INTERNAL);
+    let ended = host_receives(&mut host, &Pdu::Response(cqe));
+    let [HostEvent::Completed { data: ended, .. }] = &ended[..] else { panic!("it has ended") };
+    assert_eq!(ended.buf.as_ref().unwrap()[..], data[..]);
+    // The command's number may be used again, and the PDU that was begun goes on as it was.
+    host.submit(Sqe::new(1, 3, 1), Some(Buf::zeroed(100_000))).unwrap();
+    assert_eq!(host.take_unsent()[..95_000], data[5000..]);
+}
+
+#[test]
+fn connection_that_ends_gives_back_the_buffers_of_commands_in_flight() {
+    let (mut host, data) = requested(100_000);
+    host.submit(Sqe::new(2, 5, 1), Some(Buf::zeroed(4096))).unwrap();
+    host.submit(Sqe::new(0, 6, 1), None).unwrap();
+    let bufs: Vec<_> = host.into_buffers().map(|(cid, buf)| (cid, buf.to_vec())).collect();
+    assert_eq!(bufs, [(3, data), (5, vec![0; 4096])]);
 }
 
 fn host_receives(host: &mut HostConnection, pdu: &Pdu) -> Vec<HostEvent> {
@@ -408,7 +462,7 @@ fn termination_request_closes_the_connection_without_an_answer() {
     );
     let peer = CloseReason::Peer { status: 6, information: 8 };
     assert_eq!(target.close_reason(), Some(&peer));
-    assert!(target.output().is_empty(), "no answer");
+    assert!((target.unsent() == 0), "no answer");
 }
 
 /// A session with ICReq exchanged.
@@ -416,8 +470,8 @@ fn session(subsystem: &Arc<Subsystem>) -> Session<Anybody> {
     let config = session_config(TargetConfig::default());
     let mut session = Session::new(NOW, config, Anybody(Arc::clone(subsystem)));
     send(&mut session, &Pdu::IcReq(Initialize::default()));
-    session.poll(NOW, 0).expect("initialized");
-    session.output().clear();
+    session.poll(NOW).expect("initialized");
+    session.take_unsent();
     session
 }
 
@@ -436,20 +490,20 @@ fn session_ends_if_the_host_does_not_connect_or_may_not() {
     let host = Host::new(&null());
     let mut silent = session(&host.subsystem);
     let Wake::At(due) = silent.next_event() else { panic!("no deadline") };
-    assert_eq!(silent.poll(Nanos(due.0 - 1), 0), Ok(false));
+    assert_eq!(silent.poll(Nanos(due.0 - 1)), Ok(false));
     let timeout = Duration::from_secs(10);
-    assert_eq!(silent.poll(due, 0), Err(SessionError::NoConnect(timeout)));
+    assert_eq!(silent.poll(due), Err(SessionError::NoConnect(timeout)));
 
     let mut stranger = session(&host.subsystem);
     let mut data = connect_data(CNTLID_ANY, NQN);
     data.hostnqn = terminated("nqn.other");
     send(&mut stranger, &connect(0, &data));
-    assert_eq!(stranger.poll(NOW, 0), Err(SessionError::Refused("not allowed".to_owned())));
-    assert!(!stranger.output().is_empty(), "the host gets the response");
+    assert_eq!(stranger.poll(NOW), Err(SessionError::Refused("not allowed".to_owned())));
+    assert!(stranger.unsent() > 0, "the host gets the response");
 
     let mut lost = session(&host.subsystem);
     send(&mut lost, &connect(0, &connect_data(CNTLID_ANY, "nqn.nothing")));
-    assert!(matches!(lost.poll(NOW, 0), Err(SessionError::Refused(_))));
+    assert!(matches!(lost.poll(NOW), Err(SessionError::Refused(_))));
 }
 
 #[test]
@@ -458,8 +512,8 @@ fn each_step_of_a_connection_has_its_deadline() {
     let config = session_config(TargetConfig::default());
     let due = |session: &mut Session<Anybody>| {
         let Wake::At(due) = session.next_event() else { panic!("no deadline") };
-        assert!(session.poll(Nanos(due.0 - 1), 0).is_ok());
-        (due - NOW, session.poll(due, 0))
+        assert!(session.poll(Nanos(due.0 - 1)).is_ok());
+        (due - NOW, session.poll(due))
     };
     let after = |seconds: u64, error: fn(Duration) -> SessionError| {
         (Nanos(seconds * 1_000_000_000 + 1), Err(error(Duration::from_secs(seconds))))
@@ -472,7 +526,7 @@ fn each_step_of_a_connection_has_its_deadline() {
     let sqe = connect_command(0, 7, 0);
     let data = connect_data(CNTLID_ANY, DISCOVERY_NQN).as_bytes().to_vec().into();
     send(&mut discovery, &Pdu::Command { sqe, data });
-    assert_eq!(discovery.poll(NOW, 0), Ok(true));
+    assert_eq!(discovery.poll(NOW), Ok(true));
     assert!(!discovery.is_authenticated(), "anybody can reach it");
     assert_eq!(due(&mut discovery), after(30, SessionError::IdleDiscovery));
 }
@@ -482,25 +536,25 @@ fn host_can_send_little_before_it_has_authenticated() {
     let host = Host::new(&null());
     let mut asks = session(&host.subsystem);
     send(&mut asks, &write(1, 8193));
-    assert!(matches!(asks.poll(NOW, 0), Err(SessionError::Refused(_))));
+    assert!(matches!(asks.poll(NOW), Err(SessionError::Refused(_))));
     let mut long = session(&host.subsystem);
     let data = vec![0; 8193].into();
     send(&mut long, &Pdu::Command { sqe: connect_command(0, 7, 0), data });
-    let error = long.poll(NOW, 0).expect_err("closed");
+    let error = long.poll(NOW).expect_err("closed");
     assert!(matches!(error, SessionError::Protocol(CloseReason::Pdu(_))), "{error}");
     let mut two = session(&host.subsystem);
     send(&mut two, &write(1, 8192));
     send(&mut two, &write(2, 8192));
-    let error = two.poll(NOW, 0).expect_err("closed");
+    let error = two.poll(NOW).expect_err("closed");
     assert_eq!(error.to_string(), "too many commands wait for data");
 
     let mut io = session(&host.subsystem);
     send(&mut io, &connect(1, &connect_data(host.admin.cntlid(), NQN)));
-    assert_eq!(io.poll(NOW, 0), Ok(true));
+    assert_eq!(io.poll(NOW), Ok(true));
     assert!(io.is_authenticated());
     send(&mut io, &write(1, 1 << 20));
     send(&mut io, &write(2, 1 << 20));
-    assert!(io.poll(NOW, 0).is_ok(), "both get an R2T");
+    assert!(io.poll(NOW).is_ok(), "both get an R2T");
 }
 
 #[test]
@@ -509,11 +563,11 @@ fn commands_behind_connect_wait_for_the_next_poll() {
     let mut io = session(&host.subsystem);
     send(&mut io, &connect(1, &connect_data(host.admin.cntlid(), NQN)));
     send(&mut io, &Pdu::Command { sqe: rw(IoOpcode::READ, 0, 1).into(), data: Payload::default() });
-    assert_eq!(io.poll(NOW, 0), Ok(true));
+    assert_eq!(io.poll(NOW), Ok(true));
     let mut channels = 0;
     io.for_each_channel(&mut |_| channels += 1);
     assert_eq!((channels, io.wants_input()), (0, false));
-    assert_eq!(io.poll(NOW, 0), Ok(true));
+    assert_eq!(io.poll(NOW), Ok(true));
     io.for_each_channel(&mut |_| channels += 1);
     assert_eq!((channels, io.wants_input()), (1, true));
     while !io.drain(NOW) {}
@@ -524,10 +578,10 @@ fn admin_session_ends_without_keep_alive() {
     let host = Host::new(&null());
     let mut admin = session(&host.subsystem);
     send(&mut admin, &connect(0, &connect_data(CNTLID_ANY, NQN)));
-    assert_eq!(admin.poll(NOW, 0), Ok(true));
+    assert_eq!(admin.poll(NOW), Ok(true));
     let Wake::At(due) = admin.next_event() else { panic!("no deadline") };
     assert_eq!(due, Nanos(NOW.0 + 5_000_000_000), "KATO");
-    assert_eq!(admin.poll(due, 0), Err(SessionError::KeepAlive));
+    assert_eq!(admin.poll(due), Err(SessionError::KeepAlive));
     assert!(admin.drain(due), "no I/O");
 }
 
@@ -563,45 +617,52 @@ fn io_queues_end_with_a_reset_a_shutdown_and_the_admin_queue() {
         let bell = Arc::new(Bell::default());
         io.set_waker(Arc::clone(&bell) as _);
         send(&mut io, &connect(1, &data));
-        assert_eq!(io.poll(NOW, 0), Ok(true));
+        assert_eq!(io.poll(NOW), Ok(true));
         let host = end(host);
         assert_eq!(bell.0.load(Ordering::Relaxed), 1, "{what} wakes the queue's thread");
-        assert_eq!(io.poll(NOW, 0), Err(SessionError::Reset), "{what}");
+        assert_eq!(io.poll(NOW), Err(SessionError::Reset), "{what}");
         let Some(mut host) = host else { continue };
         // Its identifier is free at once, and stays in use when the old queue goes.
         host.set(Property::CC, 0x46_0060);
         host.set(Property::CC, 0x46_0061);
         let mut next = session(&subsystem);
         send(&mut next, &connect(1, &data));
-        assert_eq!(next.poll(NOW, 0), Ok(true), "{what}");
+        assert_eq!(next.poll(NOW), Ok(true), "{what}");
         drop(io);
         let mut twice = session(&subsystem);
         send(&mut twice, &connect(1, &data));
-        assert!(matches!(twice.poll(NOW, 0), Err(SessionError::Refused(_))), "{what}");
+        assert!(matches!(twice.poll(NOW), Err(SessionError::Refused(_))), "{what}");
     }
 }
 
 #[test]
 fn commands_wait_while_the_host_takes_no_data() {
-    let host = Host::new(&null());
+    let zone = Bytes(1 << 20);
+    let host = Host::new(&NullConfig { zone_size: zone, zone_capacity: None, ..null() });
     let mut io = session(&host.subsystem);
     send(&mut io, &connect(1, &connect_data(host.admin.cntlid(), NQN)));
-    assert_eq!(io.poll(NOW, 0), Ok(true));
-    let read = |cid: u16| {
-        let mut sqe = Sqe::from(rw(IoOpcode::READ, 0, 1));
+    assert_eq!(io.poll(NOW), Ok(true));
+    let read = |cid: u16, blocks: u32| {
+        let mut sqe = Sqe::from(rw(IoOpcode::READ, 0, blocks));
         sqe.cid = cid.into();
         Pdu::Command { sqe, data: Payload::default() }
     };
-    io.output().resize((4 << 20) + 1, 0);
-    send(&mut io, &read(1));
-    assert_eq!(io.poll(NOW, 0), Ok(false));
-    assert!(!io.wants_input(), "nothing is received while a command waits");
-    while !io.poll(NOW, 1).expect("there is room") {}
-    assert!(io.wants_input());
-    for cid in 2..11 {
-        send(&mut io, &read(cid));
+    for cid in 1..5 {
+        send(&mut io, &read(cid, 256));
+        while io.poll(NOW).expect("there is room") {}
     }
-    io.output().clear();
-    assert_eq!(io.poll(NOW, 0), Err(SessionError::Overrun), "the queue has 8 entries");
+    let unsent = io.unsent();
+    assert!(unsent > 4 << 20, "the bound, and the framing");
+    send(&mut io, &read(5, 1));
+    assert_eq!((io.poll(NOW), io.unsent()), (Ok(false), unsent));
+    assert!(!io.wants_input(), "nothing is received while a command waits");
+    io.sent(unsent - (4 << 20));
+    while io.poll(NOW).expect("there is room") {}
+    assert!(io.wants_input());
+    for cid in 6..15 {
+        send(&mut io, &read(cid, 1));
+    }
+    io.take_unsent();
+    assert_eq!(io.poll(NOW), Err(SessionError::Overrun), "the queue has 8 entries");
     while !io.drain(NOW) {}
 }

@@ -9,7 +9,7 @@ use zerocopy::IntoBytes;
 use zonal_nvme::auth::AuthConfig;
 use zonal_nvme::controller::Subsystem;
 use zonal_nvme::tcp::{
-    DataLimits, Decoder, FatalError, Format, Initialize, Pdu, Role, TargetConfig, encode,
+    DataLimits, Decoder, FatalError, Format, Initialize, Outgoing, Pdu, Role, TargetConfig, encode,
 };
 use zonal_nvme::wire::fabrics::{CNTLID_ANY, DISCOVERY_NQN};
 use zonal_nvme::wire::opcode::{AdminOpcode, IoOpcode};
@@ -79,17 +79,17 @@ fn session(stage: Stage) -> Session<Anybody> {
         Stage::Unauthenticated | Stage::Authenticated => send(&mut session, &connect(NQN)),
         Stage::Discovery => send(&mut session, &connect(DISCOVERY_NQN)),
     }
-    session.poll(NOW, 0).expect("it goes on");
+    session.poll(NOW).expect("it goes on");
     assert_eq!(session.is_authenticated(), stage == Stage::Authenticated);
-    session.output().clear();
+    session.take_unsent();
     session
 }
 
 fn answer(stage: Stage, pdu: &Pdu) -> Answer {
     let mut session = session(stage);
     send(&mut session, pdu);
-    let ended = session.poll(NOW, 0).is_err();
-    let output = std::mem::take(session.output());
+    let ended = session.poll(NOW).is_err();
+    let output = session.take_unsent();
     let limits = DataLimits { in_capsule: 0, data: 1 << 20 };
     let mut decoder = Decoder::new(Role::Controller, limits);
     match (decoder.decode(&mut &output[..]).expect("a PDU"), ended) {
@@ -179,12 +179,12 @@ proptest! {
             if session.wants_input() {
                 session.receive(&bytes);
             }
-            let ended = session.poll(NOW, 0).is_err();
-            prop_assert!(session.is_authenticated() || session.output().len() <= 36 << 10);
+            let ended = session.poll(NOW).is_err();
+            prop_assert!(session.is_authenticated() || session.unsent() <= 36 << 10);
             if ended {
-                let len = session.output().len();
+                let len = session.unsent();
                 session.receive(&bytes);
-                prop_assert!(session.poll(NOW, 0).is_err() && session.output().len() == len);
+                prop_assert!(session.poll(NOW).is_err() && session.unsent() == len);
                 break;
             }
         }

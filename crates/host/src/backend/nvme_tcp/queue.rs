@@ -11,10 +11,10 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 use zonal_blk::units::SECTOR_SHIFT;
-use zonal_blk::{BioFlags, Device, HwQueue, Nanos, Op, Request, Status, Tag, Wake};
+use zonal_blk::{BioFlags, Buf, Device, HwQueue, Nanos, Op, Request, Status, Tag, Wake};
 use zonal_nvme::ns::NamespaceLayout;
 use zonal_nvme::ns::{SpecialPayload, setup};
-use zonal_nvme::tcp::{HostEvent, Payload};
+use zonal_nvme::tcp::{CommandData, HostEvent, Outgoing};
 use zonal_nvme::wire::opcode::IoOpcode;
 use zonal_nvme::wire::{Cqe, Sqe};
 
@@ -23,12 +23,19 @@ const PREFLUSH: u16 = DEPTH.next_power_of_two();
 /// Output that is sent at once; less waits for the next poll, which comes after a batch.
 const SEND_NOW: usize = 64 << 10;
 
+/// A request in flight.
+struct InFlight {
+    request: Box<Request>,
+    started: Nanos,
+    /// The connection has the request's own buffer.
+    buf_taken: bool,
+}
+
 pub(super) struct Queue {
     device: Arc<NvmeTcpDevice>,
     /// `None` when the connection is lost.
     active: Option<ActiveConnection>,
-    /// Requests with the time of their start.
-    in_flight: TagTable<(Nanos, Box<Request>)>,
+    in_flight: TagTable<InFlight>,
     /// Requests that completed without the target.
     completed: Vec<Box<Request>>,
     events: Vec<HostEvent>,
@@ -78,28 +85,22 @@ impl Queue {
             Ok(payload) => payload,
             Err(status) => return self.complete(request, status),
         };
-        let len = request.nr_sectors() << SECTOR_SHIFT;
-        let (data, read_len) = match (request.op(), payload) {
-            (Op::Read, _) => (Vec::new(), len),
-            (Op::Write | Op::ZoneAppend, _) => {
-                let mut data = active.connection.tcp.take_buffer(len as usize);
-                if let Err(status) = gather(&mut request, &mut data) {
-                    return self.complete(request, status);
-                }
-                (data, 0)
-            }
-            (_, SpecialPayload::Range(range)) => (range.as_bytes().to_vec(), 0),
-            _ => (Vec::new(), 0),
+        let (buf, buf_taken) = match command_buf(active, &mut request, &payload) {
+            Ok(buf) => buf,
+            Err(status) => return self.complete(request, status),
         };
-        if active.connection.tcp.submit(sqe, data, read_len).is_err() {
+        if let Err(refused) = active.connection.tcp.submit(sqe, buf) {
+            if let Some(buf) = refused.buf.filter(|_| buf_taken) {
+                request.put_buf(buf);
+            }
             return self.complete(request, Status::Transport);
         }
-        self.track(now, request);
+        self.track(InFlight { request, started: now, buf_taken });
     }
 
-    fn track(&mut self, now: Nanos, request: Box<Request>) {
+    fn track(&mut self, in_flight: InFlight) {
         self.has_output = true;
-        self.in_flight.insert(request.tag(), (now, request));
+        self.in_flight.insert(in_flight.request.tag(), in_flight);
     }
 
     /// Sends the Flush that goes before a request's command.
@@ -107,34 +108,44 @@ impl Queue {
         let tag = request.tag();
         let submit = |active: &mut ActiveConnection| {
             let sqe = Sqe::new(IoOpcode::FLUSH.0, tag.0 | PREFLUSH, active.namespace.nsid());
-            active.connection.tcp.submit(sqe, Vec::new(), 0)
+            active.connection.tcp.submit(sqe, None)
         };
         match self.active.as_mut().map(submit) {
-            Some(Ok(())) => self.track(now, request),
+            Some(Ok(())) => self.track(InFlight { request, started: now, buf_taken: false }),
             _ => self.complete(request, Status::Transport),
         }
     }
 
-    fn on_completion(&mut self, now: Nanos, cqe: &Cqe, data: &Payload) {
+    fn on_completion(&mut self, now: Nanos, cqe: &Cqe, mut data: CommandData) {
         let cid = cqe.cid.get();
         // The connection reports no command that it was not given.
-        let Some((_, mut request)) = self.in_flight.remove(Tag(cid & !PREFLUSH)) else { return };
+        let Some(in_flight) = self.in_flight.remove(Tag(cid & !PREFLUSH)) else { return };
+        let InFlight { mut request, buf_taken, .. } = in_flight;
         let mut status = cqe.status().to_blk_status();
         if cid & PREFLUSH != 0 && status == Status::Ok {
             return self.submit(now, request);
         }
         if status == Status::Ok && request.op() == Op::Read {
             let len = (request.nr_sectors() as usize) << SECTOR_SHIFT;
-            status = if data.damaged || data.bytes.len() != len {
-                Status::IoError
-            } else {
-                scatter(&mut request, &data.bytes).err().unwrap_or_default()
-            };
+            if data.damaged || data.received != len {
+                status = Status::IoError;
+            } else if !buf_taken {
+                status = scatter(&mut request, data.received()).err().unwrap_or_default();
+            }
         } else if status == Status::Ok && request.op() == Op::ZoneAppend {
             match self.device.head().info.append_sector(request.zone(), cqe.result()) {
                 Some(sector) => request.set_append_sector(sector),
                 None => status = Status::IoError,
             }
+        }
+        match data.buf.take() {
+            Some(buf) if buf_taken => request.put_buf(buf),
+            Some(buf) => {
+                if let Some(ActiveConnection { connection, .. }) = &mut self.active {
+                    connection.tcp.recycle(buf);
+                }
+            }
+            None => {}
         }
         if cqe.status().is_zone_error() {
             request.refuse(status);
@@ -149,10 +160,17 @@ impl Queue {
         if let Some(active) = self.active.take() {
             active.connection.socket.close();
             self.device.connections.lost(active.generation, why);
+            for (cid, buf) in active.connection.tcp.into_buffers() {
+                if let Some(in_flight) = self.in_flight.get_mut(Tag(cid))
+                    && in_flight.buf_taken
+                {
+                    in_flight.request.put_buf(buf);
+                }
+            }
         }
         let timeout = self.device.io_timeout();
-        for (since, mut request) in self.in_flight.drain() {
-            let late = now >= since + timeout;
+        for InFlight { mut request, started, .. } in self.in_flight.drain() {
+            let late = now >= started + timeout;
             request.set_status(if late { Status::Timeout } else { Status::Transport });
             self.completed.push(request);
         }
@@ -165,7 +183,7 @@ impl Queue {
         }
         let timeout = self.device.io_timeout();
         self.next_timeout_check = now + Nanos(timeout.0 / 8);
-        self.in_flight.iter().any(|&(since, _)| now >= since + timeout)
+        self.in_flight.iter().any(|in_flight| now >= in_flight.started + timeout)
     }
 
     /// Sends and receives, and handles what was received.
@@ -181,10 +199,7 @@ impl Queue {
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
             if let HostEvent::Completed { cqe, data } = event {
-                self.on_completion(now, &cqe, &data);
-                if let Some(ActiveConnection { connection, .. }) = &mut self.active {
-                    connection.tcp.recycle(data.bytes);
-                }
+                self.on_completion(now, &cqe, data);
             }
         }
         self.events = events;
@@ -194,6 +209,35 @@ impl Queue {
             (Ok(_), None) if self.has_timed_out(now) => self.fail(now, "a command timed out"),
             (Ok(_), None) => {}
         }
+    }
+}
+
+/// The buffer of a request's command, if it has data, and whether it is the request's own. Several
+/// bios, or an external buffer, are copied.
+fn command_buf(
+    active: &mut ActiveConnection,
+    request: &mut Request,
+    payload: &SpecialPayload,
+) -> Result<(Option<Buf>, bool), Status> {
+    let tcp = &mut active.connection.tcp;
+    let mut copy = |len| tcp.take_buffer(len).ok_or(Status::IoError);
+    match (request.op(), payload) {
+        (op @ (Op::Read | Op::Write | Op::ZoneAppend), _) => {
+            if let Some(own) = request.take_buf() {
+                return Ok((Some(own), true));
+            }
+            let mut buf = copy((request.nr_sectors() as usize) << SECTOR_SHIFT)?;
+            if op != Op::Read {
+                gather(request, &mut buf)?;
+            }
+            Ok((Some(buf), false))
+        }
+        (_, SpecialPayload::Range(range)) => {
+            let mut buf = copy(range.as_bytes().len())?;
+            buf.copy_from_slice(range.as_bytes());
+            Ok((Some(buf), false))
+        }
+        _ => Ok((None, false)),
     }
 }
 
@@ -213,10 +257,10 @@ impl HwQueue for Queue {
             self.submit(now, request);
         }
         if let Some(ActiveConnection { connection, .. }) = &mut self.active
-            && connection.tcp.output().len() >= SEND_NOW
+            && connection.tcp.unsent() >= SEND_NOW
         {
             // The next poll sees the same error.
-            let _ = connection.socket.send(connection.tcp.output());
+            let _ = connection.socket.send(&mut connection.tcp);
         }
         Ok(())
     }

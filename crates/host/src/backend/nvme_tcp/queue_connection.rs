@@ -1,17 +1,17 @@
 //! A connection to one queue of a controller, and commands that are waited for.
 use super::address::{Address, HOST_ID};
 use super::authenticate::AuthError;
-use crate::poll::socket::{RECEIVE_BUFFER, Socket};
+use crate::poll::socket::{HEADER_BUFFER, RECEIVE_BUFFER, Socket};
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
-use zonal_blk::{Zone, ZoneNo};
+use zonal_blk::{Buf, Zone, ZoneNo};
 use zonal_device::multipath::{LimitError, MultipathError};
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::ns::{NamespaceMismatch, ScanError};
-use zonal_nvme::tcp::{CloseReason, HostConfig, HostConnection, HostEvent, SubmitError};
+use zonal_nvme::tcp::{CloseReason, HostConfig, HostConnection, HostEvent, Outgoing, SubmitError};
 use zonal_nvme::wire::fabrics::{ConnectCommand, ConnectData};
 use zonal_nvme::wire::opcode::{FABRICS, FabricsType};
 use zonal_nvme::wire::queue::PSDT_SGL;
@@ -237,8 +237,13 @@ impl QueueConnection {
         read_len: u32,
     ) -> Result<(Cqe, Vec<u8>), ConnectError> {
         sqe.cid = 0.into();
-        let submitted = self.tcp.submit(sqe, data, read_len);
-        submitted.map_err(|source| ConnectError::Submit { doing, source })?;
+        let buf = match read_len as usize {
+            0 if data.is_empty() => None,
+            0 => Some(Buf::from(&data[..])),
+            len => Some(Buf::zeroed(len)),
+        };
+        let submitted = self.tcp.submit(sqe, buf);
+        submitted.map_err(|refused| ConnectError::Submit { doing, source: refused.error })?;
         let event =
             self.wait_for(doing, timeout, |event| matches!(event, HostEvent::Completed { .. }))?;
         let HostEvent::Completed { cqe, data } = event else {
@@ -248,11 +253,11 @@ impl QueueConnection {
         if !status.is_success() {
             return Err(ConnectError::Refused { doing, status });
         }
-        if data.damaged || data.bytes.len() < read_len as usize {
-            let (found, expected) = (data.bytes.len(), read_len as usize);
+        if data.damaged || data.received < read_len as usize {
+            let (found, expected) = (data.received, read_len as usize);
             return Err(ConnectError::Data { doing, found, expected });
         }
-        Ok((cqe, data.bytes))
+        Ok((cqe, data.received().to_vec()))
     }
 
     fn wait_for(
@@ -282,14 +287,23 @@ impl QueueConnection {
     /// # Errors
     /// The connection is broken.
     pub fn send_and_receive(&mut self) -> io::Result<()> {
-        if !self.tcp.output().is_empty() {
-            self.socket.send(self.tcp.output())?;
+        self.socket.send(&mut self.tcp)?;
+        self.receive()?;
+        self.blocked = self.tcp.unsent() > 0;
+        Ok(())
+    }
+
+    /// Receives what has arrived, data of reads straight into their buffers.
+    fn receive(&mut self) -> io::Result<()> {
+        let len = if self.tcp.expects_long_data() { HEADER_BUFFER } else { RECEIVE_BUFFER };
+        let buffer = &mut self.buffer[..len];
+        let data = self.tcp.data_buffer().unwrap_or_default();
+        let missing = data.len();
+        let received = self.socket.receive_vectored(data, buffer)?;
+        if missing > 0 {
+            self.tcp.data_received(received.min(missing), &mut self.events);
         }
-        let len = self.socket.receive(&mut self.buffer)?;
-        if len > 0 {
-            self.tcp.receive(&self.buffer[..len], &mut self.events);
-        }
-        self.blocked = self.socket.unsent(self.tcp.output()) > 0;
+        self.tcp.receive(&buffer[..received.saturating_sub(missing)], &mut self.events);
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 use super::registry::{Registration, RegistryError};
 use super::server::Shared;
 use crate::RealClock;
-use crate::poll::socket::{RECEIVE_BUFFER, Socket};
+use crate::poll::socket::{HEADER_BUFFER, RECEIVE_BUFFER, Socket};
 use crate::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, serve};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use zonal_blk::{Channel, Clock, Nanos, Wake};
 use zonal_nvme::controller::Subsystem;
-use zonal_nvme::tcp::TargetConfig;
+use zonal_nvme::tcp::{Outgoing, TargetConfig};
 use zonal_nvme::wire::log::DiscoveryEntry;
 use zonal_nvme::wire::{padded, terminated};
 use zonal_nvme::{
@@ -25,9 +25,6 @@ use zonal_nvme::{
 
 /// The longest transfer in bytes: MDTS of the emulated controllers.
 const MAX_TRANSFER: u32 = 1 << 20;
-/// Bytes received at a time while data of an R2T may follow: what the header of a data PDU leaves of
-/// them is copied, the rest is received where it belongs.
-const HEADER_BUFFER: usize = 16 << 10;
 /// Bytes received at a time before the host has authenticated: Connect with its data, and more.
 const UNAUTHENTICATED_BUFFER: usize = 2 << 10;
 /// How often a host that takes no data is looked at.
@@ -118,14 +115,13 @@ impl Connection {
 
     fn try_poll(&mut self, now: Nanos) -> Result<Progress, DisconnectReason> {
         let mut worked = self.session.wants_input() && self.receive()?;
-        let sent = self.socket.sent();
-        worked |= self.session.poll(now, sent)?;
-        worked |= self.socket.send(self.session.output())? > 0;
+        worked |= self.session.poll(now)?;
+        worked |= self.socket.send(&mut self.session)? > 0;
         if self.shared.stopping.load(Ordering::Acquire) {
             return Err(DisconnectReason::Stopping);
         }
         let timeout = self.shared.config.peer_timeout;
-        if self.socket.stalled(self.session.output()) > timeout {
+        if self.socket.stalled(&self.session) > timeout {
             return Err(DisconnectReason::SlowReader(timeout));
         }
         Ok(if worked { Progress::Worked } else { Progress::Idle })
@@ -163,8 +159,8 @@ impl Connection {
         // Before Connect others wait for this thread, and what is sent then fits an empty socket.
         let patience = if self.is_connected() { FLUSH_TIMEOUT } else { Duration::ZERO };
         let begin = Instant::now();
-        while self.socket.unsent(self.session.output()) > 0 {
-            if self.socket.send(self.session.output()).is_err() || begin.elapsed() >= patience {
+        while self.session.unsent() > 0 {
+            if self.socket.send(&mut self.session).is_err() || begin.elapsed() >= patience {
                 break;
             }
             self.socket.wait(false, true, Some(FLUSH_TIMEOUT / 10));
@@ -199,13 +195,13 @@ impl Frontend for Connection {
         if self.session.wants_input() {
             set.read(fd);
         }
-        if self.socket.unsent(self.session.output()) > 0 {
+        if self.session.unsent() > 0 {
             set.write(fd);
         }
     }
 
     fn next_event(&mut self, now: Nanos) -> Wake {
-        let stalls = self.socket.unsent(self.session.output()) > 0;
+        let stalls = self.session.unsent() > 0;
         let check = if stalls { Wake::At(now + STALL_CHECK_INTERVAL) } else { Wake::Idle };
         self.session.next_event().min(check)
     }

@@ -1,9 +1,14 @@
 //! The host's side.
 use super::{CloseReason, Endpoint, invalid_field, protocol_error};
+use crate::buffer_pool::BufferPool;
 use crate::tcp::decode::DataLimits;
-use crate::tcp::encode::{command, host_data};
-use crate::tcp::pdu::{Digests, FatalError, Format, Initialize, Payload, Pdu, Role};
+use crate::tcp::encode::{append, command, host_data};
+use crate::tcp::output::{LONG_DATA, Outgoing};
+use crate::tcp::pdu::{Digests, FatalError, Format, Initialize, Pdu, Role};
+use crate::wire::queue::Transfer;
 use crate::wire::{Cqe, Sgl, Sqe};
+use std::io::IoSlice;
+use zonal_blk::Buf;
 
 /// Limits and preferences of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +36,7 @@ impl Default for HostConfig {
 }
 
 /// An event of a host's connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum HostEvent {
     /// The connection is initialized: commands can be submitted.
     Ready,
@@ -39,9 +44,27 @@ pub enum HostEvent {
     Completed {
         /// Its completion.
         cqe: Cqe,
-        /// Its data, which must not be used if damaged.
-        data: Payload,
+        /// Its buffer, and what was received.
+        data: CommandData,
     },
+}
+
+/// The data of a completed command.
+#[derive(Debug, Default)]
+pub struct CommandData {
+    /// The buffer that was submitted with it.
+    pub buf: Option<Buf>,
+    /// Bytes of it that the target has sent.
+    pub received: usize,
+    /// A data digest did not match: what was received must not be used.
+    pub damaged: bool,
+}
+
+impl CommandData {
+    /// The data that the target has sent, which must not be used if damaged.
+    pub fn received(&self) -> &[u8] {
+        self.buf.as_deref().map_or(&[], |buf| &buf[..self.received])
+    }
 }
 
 /// Why a command cannot be submitted.
@@ -55,26 +78,61 @@ pub enum SubmitError {
     CidInUse(u16),
 }
 
+/// A command that was not submitted.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct NotSubmitted {
+    /// Why.
+    pub error: SubmitError,
+    /// Its buffer.
+    pub buf: Option<Buf>,
+}
+
 /// A host's connection.
 #[derive(Debug)]
 pub struct HostConnection {
     config: HostConfig,
-    link: Endpoint,
+    link: Endpoint<Place>,
     /// MAXH2CDATA, once the connection is initialized.
     max_data: Option<u32>,
     /// By CID.
     commands: Vec<Option<PendingCommand>>,
     outstanding: usize,
+    /// Those of them that read long data.
+    long_reads: usize,
+    /// The PDU that is being received, and the length of its data.
+    receiving: Option<(Pdu, usize)>,
+    bufs: BufferPool<Buf>,
 }
 
 /// A command in flight.
 #[derive(Debug)]
 struct PendingCommand {
-    /// Data that the target will request.
-    outgoing: Vec<u8>,
-    incoming: Payload,
-    /// Maximum length of `incoming` in bytes.
-    read_len: u32,
+    transfer: Transfer,
+    buf: Option<Buf>,
+    received: usize,
+    damaged: bool,
+}
+
+impl PendingCommand {
+    /// The buffer for data from the target.
+    fn incoming(&mut self) -> Option<&mut [u8]> {
+        self.buf.as_deref_mut().filter(|_| self.transfer == Transfer::ToHost)
+    }
+
+    fn is_long_read(&self) -> bool {
+        self.transfer == Transfer::ToHost
+            && self.buf.as_ref().is_some_and(|buf| buf.len() >= LONG_DATA)
+    }
+}
+
+/// Where long data are that wait to be sent.
+#[derive(Debug)]
+enum Place {
+    /// In the buffer of a command in flight.
+    Command { cid: u16, offset: usize },
+    /// Here, because the command has completed before its data were sent.
+    Copied(Vec<u8>),
 }
 
 impl HostConnection {
@@ -84,7 +142,16 @@ impl HostConnection {
         let mut link = Endpoint::new(Role::Host, limits);
         let HostConfig { digests, alignment, .. } = config;
         link.send(&Pdu::IcReq(Initialize { version: 0, alignment, digests, limit: 0 }));
-        HostConnection { config, link, max_data: None, commands: Vec::new(), outstanding: 0 }
+        HostConnection {
+            config,
+            link,
+            max_data: None,
+            commands: Vec::new(),
+            outstanding: 0,
+            long_reads: 0,
+            receiving: None,
+            bufs: BufferPool::default(),
+        }
     }
 
     /// Sets the maximum data in a command capsule.
@@ -92,92 +159,168 @@ impl HostConnection {
         self.config.in_capsule = bytes;
     }
 
-    /// A buffer for the data of a write: `len` bytes of any value, a [recycled](Self::recycle) one if
-    /// possible.
-    pub fn take_buffer(&mut self, len: usize) -> Vec<u8> {
-        self.link.decoder.take_len(len)
+    /// A buffer of `len` bytes of any value, a [recycled](Self::recycle) one if possible; `None` if there
+    /// is no memory for it.
+    pub fn take_buffer(&mut self, len: usize) -> Option<Buf> {
+        self.bufs.sized(len)
     }
 
-    /// Takes back the data of a completed command, to reuse the memory.
-    pub fn recycle(&mut self, data: Vec<u8>) {
-        self.link.decoder.recycle(data);
+    /// Takes back a buffer, to reuse the memory.
+    pub fn recycle(&mut self, buf: Buf) {
+        self.bufs.put(buf, self.config.max_data as usize);
     }
 
-    /// Submits a command with data for the target, or up to `read_len` bytes from it. Sets the command's
-    /// data pointer. Commands are kept in a table by their identifiers, which should be small.
+    /// Submits a command with a buffer, which its completion gives back: with data for the target, or
+    /// for data from it. Sets the command's data pointer. Commands are kept in a table by their
+    /// identifiers, which should be small.
     ///
     /// # Errors
     /// Why it cannot be submitted.
     ///
     /// # Panics
-    /// If the data are 4 GiB or more.
-    pub fn submit(
-        &mut self,
-        mut sqe: Sqe,
-        data: Vec<u8>,
-        read_len: u32,
-    ) -> Result<(), SubmitError> {
-        if self.max_data.is_none() || self.link.closed.is_some() {
-            return Err(SubmitError::NotReady);
-        }
+    /// If the buffer has 4 GiB or more.
+    pub fn submit(&mut self, mut sqe: Sqe, buf: Option<Buf>) -> Result<(), NotSubmitted> {
         let cid = sqe.cid.get();
         let place = usize::from(cid);
+        if self.max_data.is_none() || self.link.closed.is_some() {
+            return Err(NotSubmitted { error: SubmitError::NotReady, buf });
+        }
         if self.commands.len() <= place {
             self.commands.resize_with(place + 1, || None);
         } else if self.commands[place].is_some() {
-            return Err(SubmitError::CidInUse(cid));
+            return Err(NotSubmitted { error: SubmitError::CidInUse(cid), buf });
         }
-        let len = u32::try_from(data.len()).expect("less than 4 GiB");
-        let in_capsule = len > 0 && len <= self.config.in_capsule;
-        sqe.dptr =
-            if in_capsule { Sgl::in_capsule(len) } else { Sgl::transport(len.max(read_len)) };
-        let travels = if in_capsule { &data[..] } else { &[] };
-        command(&sqe, travels, self.link.format, &mut self.link.output);
-        let mut sent =
-            PendingCommand { outgoing: Vec::new(), incoming: Payload::default(), read_len };
-        if in_capsule {
-            self.recycle(data);
-        } else {
-            sent.outgoing = data;
-        }
-        self.commands[place] = Some(sent);
+        let len = buf.as_ref().map_or(0, Buf::len);
+        let len = u32::try_from(len).expect("less than 4 GiB");
+        let transfer = sqe.transfer();
+        let outgoing = buf.as_deref().filter(|_| transfer == Transfer::ToController);
+        let in_capsule = outgoing.filter(|_| len > 0 && len <= self.config.in_capsule);
+        sqe.dptr = if in_capsule.is_some() { Sgl::in_capsule(len) } else { Sgl::transport(len) };
+        let out = self.link.output.copied();
+        command(&sqe, in_capsule.unwrap_or_default(), self.link.format, out);
+        let pending = PendingCommand { transfer, buf, received: 0, damaged: false };
+        self.long_reads += usize::from(pending.is_long_read());
+        self.commands[place] = Some(pending);
         self.outstanding += 1;
         Ok(())
     }
 
     /// Takes received bytes. Appends the events that they complete to `events`.
     pub fn receive(&mut self, mut bytes: &[u8], events: &mut Vec<HostEvent>) {
-        while let Some(pdu) = self.link.next(&mut bytes) {
-            if let Err(closed) = self.take(pdu, events) {
-                self.link.fail(closed);
+        while self.link.closed.is_none() {
+            if self.receiving.is_none() {
+                let Some((pdu, len)) = self.link.header(&mut bytes) else { return };
+                if let Err(closed) = self.check(&pdu, len) {
+                    return self.link.fail(closed);
+                }
+                self.receiving = Some((pdu, len));
+            }
+            let (offset, piece) = self.link.decoder.data(&mut bytes);
+            if !piece.is_empty()
+                && let Some(data) = self.pdu_data()
+            {
+                data[offset..offset + piece.len()].copy_from_slice(piece);
+            }
+            if !self.finish(events) {
+                return;
             }
         }
     }
 
-    fn take(&mut self, pdu: Pdu, events: &mut Vec<HostEvent>) -> Result<(), CloseReason> {
-        let ready = self.max_data;
-        match (pdu, ready) {
-            (Pdu::IcResp(response), None) => {
-                self.initialized(&response)?;
-                events.push(HostEvent::Ready);
+    /// Whether a command is in flight that reads long data.
+    pub fn expects_long_data(&self) -> bool {
+        self.long_reads > 0
+    }
+
+    /// Where the next bytes of the connection belong, if they are data of a command. To save a copy,
+    /// read from the socket into it and call [`HostConnection::data_received`].
+    pub fn data_buffer(&mut self) -> Option<&mut [u8]> {
+        let missing = self.link.decoder.missing_data();
+        if missing == 0 || self.link.closed.is_some() {
+            return None;
+        }
+        let data = self.pdu_data()?;
+        let received = data.len() - missing;
+        Some(&mut data[received..])
+    }
+
+    /// Notes that the first `len` bytes of the [`HostConnection::data_buffer`] were received.
+    ///
+    /// # Panics
+    /// If the buffer is shorter.
+    pub fn data_received(&mut self, len: usize, events: &mut Vec<HostEvent>) {
+        let missing = self.link.decoder.missing_data();
+        if let Some(data) = pdu_data(self.receiving.as_ref(), &mut self.commands) {
+            let received = data.len() - missing;
+            self.link.decoder.data_received(&data[received..received + len]);
+        }
+        self.finish(events);
+    }
+
+    /// The memory for the data of the PDU that is being received.
+    fn pdu_data(&mut self) -> Option<&mut [u8]> {
+        pdu_data(self.receiving.as_ref(), &mut self.commands)
+    }
+
+    /// Whether a PDU with `len` bytes of data may come now.
+    fn check(&mut self, pdu: &Pdu, len: usize) -> Result<(), CloseReason> {
+        match (pdu, self.max_data) {
+            (Pdu::IcResp(_), None) | (Pdu::ReadyToTransfer { .. } | Pdu::Response(_), Some(_)) => {
                 Ok(())
             }
-            (Pdu::ReadyToTransfer { cid, ttag, offset, length }, Some(max)) => {
-                self.send_data(cid, ttag, offset, length, max)
-            }
-            (Pdu::ControllerData { cid, offset, last, success, data }, Some(_)) => {
-                self.data(cid, offset, data)?;
+            (&Pdu::ControllerData { cid, offset, last, success, .. }, Some(_)) => {
+                let pending = pending(&mut self.commands, cid, 8)?;
+                let received = pending.received;
+                let room = pending.incoming().map_or(0, |buf| buf.len());
+                if offset as usize != received || received + len > room {
+                    let what = "data out of order, or more than requested";
+                    return Err(protocol_error(FatalError::OutOfRange, what));
+                }
                 if success && !last {
                     let what = "success before the last data";
                     return Err(invalid_field(FatalError::HeaderField, 1, what));
                 }
-                if success {
-                    self.complete(Cqe::new(cid, crate::NvmeStatus::SUCCESS), events)
-                } else {
-                    Ok(())
-                }
+                Ok(())
             }
-            (Pdu::Response(cqe), Some(_)) => self.complete(cqe, events),
+            _ => Err(protocol_error(FatalError::Sequence, "a PDU that may not come now")),
+        }
+    }
+
+    /// Ends the PDU that is being received if it is complete. Returns whether it is.
+    fn finish(&mut self, events: &mut Vec<HostEvent>) -> bool {
+        let Some(damaged) = self.link.decoder.finish() else { return false };
+        let Some((pdu, len)) = self.receiving.take() else { return true };
+        if let Err(closed) = self.execute(&pdu, len, damaged, events) {
+            self.link.fail(closed);
+        }
+        true
+    }
+
+    /// Does what a complete PDU says.
+    fn execute(
+        &mut self,
+        pdu: &Pdu,
+        len: usize,
+        damaged: bool,
+        events: &mut Vec<HostEvent>,
+    ) -> Result<(), CloseReason> {
+        match *pdu {
+            Pdu::IcResp(ref response) => {
+                self.initialized(response)?;
+                events.push(HostEvent::Ready);
+                Ok(())
+            }
+            Pdu::ReadyToTransfer { cid, ttag, offset, length } => {
+                self.send_data(cid, ttag, offset, length)
+            }
+            Pdu::ControllerData { cid, success, .. } => {
+                let pending = pending(&mut self.commands, cid, 8)?;
+                pending.received += len;
+                pending.damaged |= damaged;
+                let cqe = Cqe::new(cid, crate::NvmeStatus::SUCCESS);
+                if success { self.complete(cqe, events) } else { Ok(()) }
+            }
+            Pdu::Response(cqe) => self.complete(cqe, events),
             _ => Err(protocol_error(FatalError::Sequence, "a PDU that may not come now")),
         }
     }
@@ -207,61 +350,68 @@ impl HostConnection {
         Ok(())
     }
 
-    /// Sends the data of an R2T, in PDUs of at most `max` bytes.
+    /// Sends the data of an R2T, in PDUs of at most MAXH2CDATA bytes.
     fn send_data(
         &mut self,
         cid: u16,
         ttag: u16,
         offset: u32,
         length: u32,
-        max: u32,
     ) -> Result<(), CloseReason> {
-        let sent = sent(&mut self.commands, cid, 8)?;
-        let end = (offset as usize).saturating_add(length as usize);
-        let range = sent.outgoing.get(offset as usize..end).filter(|range| !range.is_empty());
+        let max = self.max_data.unwrap_or_default() as usize;
+        let pending = pending(&mut self.commands, cid, 8)?;
+        let (start, end) = (offset as usize, (offset as usize).saturating_add(length as usize));
+        let outgoing =
+            pending.buf.as_deref().filter(|_| pending.transfer == Transfer::ToController);
+        let range =
+            outgoing.and_then(|data| data.get(start..end)).filter(|range| !range.is_empty());
         let range =
             range.ok_or(protocol_error(FatalError::OutOfRange, "R2T beyond the command's data"))?;
+        let output = &mut self.link.output;
         let mut at = offset;
-        for piece in range.chunks(max as usize) {
+        for piece in range.chunks(max) {
             let last = at as usize + piece.len() == end;
-            host_data(cid, ttag, at, last, piece, self.link.format, &mut self.link.output);
+            let digest = host_data(cid, ttag, at, last, piece, self.link.format, output.copied());
+            if piece.len() < LONG_DATA {
+                append(piece, digest, output.copied());
+            } else {
+                output.push_long(Place::Command { cid, offset: at as usize }, piece.len());
+                append(&[], digest, output.copied());
+            }
             at += u32::try_from(piece.len()).expect("a piece of 32-bit length");
         }
-        Ok(())
-    }
-
-    fn data(&mut self, cid: u16, offset: u32, data: Payload) -> Result<(), CloseReason> {
-        let sent = sent(&mut self.commands, cid, 8)?;
-        let (received, read_len) = (sent.incoming.bytes.len(), sent.read_len as usize);
-        if offset as usize != received || received + data.bytes.len() > read_len {
-            return Err(protocol_error(
-                FatalError::OutOfRange,
-                "data out of order, or more than requested",
-            ));
-        }
-        self.link.decoder.append_data(&mut sent.incoming, read_len, data);
         Ok(())
     }
 
     fn complete(&mut self, cqe: Cqe, events: &mut Vec<HostEvent>) -> Result<(), CloseReason> {
         let cid = cqe.cid.get();
         // CID is behind twelve bytes of the completion; the one of C2HData has been checked.
-        sent(&mut self.commands, cid, 20)?;
-        let sent = self.commands[usize::from(cid)].take().expect("just seen");
+        pending(&mut self.commands, cid, 20)?;
+        let pending = self.commands[usize::from(cid)].take().expect("just seen");
         self.outstanding -= 1;
-        self.link.decoder.recycle(sent.outgoing);
-        events.push(HostEvent::Completed { cqe, data: sent.incoming });
+        self.long_reads -= usize::from(pending.is_long_read());
+        let PendingCommand { buf, received, damaged, .. } = pending;
+        for place in self.link.output.places() {
+            if let Place::Command { cid: of, offset } = *place
+                && of == cid
+            {
+                let data = buf.as_deref().unwrap_or_default();
+                *place = Place::Copied(data[offset..].to_vec());
+            }
+        }
+        events.push(HostEvent::Completed { cqe, data: CommandData { buf, received, damaged } });
         Ok(())
+    }
+
+    /// Ends the connection. Gives back the buffers of the commands in flight, by their identifiers.
+    pub fn into_buffers(self) -> impl Iterator<Item = (u16, Buf)> {
+        let commands = self.commands.into_iter().zip(0..);
+        commands.filter_map(|(pending, cid)| Some((cid, pending?.buf?)))
     }
 
     /// Commands in flight.
     pub fn outstanding(&self) -> usize {
         self.outstanding
-    }
-
-    /// Bytes to send. The caller removes those that it has sent.
-    pub fn output(&mut self) -> &mut Vec<u8> {
-        &mut self.link.output
     }
 
     /// Why the connection is closed, once it is.
@@ -270,13 +420,45 @@ impl HostConnection {
     }
 }
 
+impl Outgoing for HostConnection {
+    fn unsent(&self) -> usize {
+        self.link.output.unsent()
+    }
+
+    fn next_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        self.link.output.next_slices(slices, |place| match place {
+            Place::Copied(data) => data,
+            Place::Command { cid, offset } => {
+                let pending = self.commands[usize::from(*cid)].as_ref();
+                let buf = pending.and_then(|pending| pending.buf.as_deref());
+                &buf.expect("a command in flight with data")[*offset..]
+            }
+        })
+    }
+
+    fn sent(&mut self, len: usize) {
+        self.link.output.sent(len, drop);
+    }
+}
+
 /// A command in flight. `offset` is that of its identifier in the header.
-fn sent(
+fn pending(
     commands: &mut [Option<PendingCommand>],
     cid: u16,
     offset: u32,
 ) -> Result<&mut PendingCommand, CloseReason> {
-    let sent = commands.get_mut(usize::from(cid)).and_then(Option::as_mut);
+    let pending = commands.get_mut(usize::from(cid)).and_then(Option::as_mut);
     let what = "a PDU for a command that was not sent";
-    sent.ok_or(invalid_field(FatalError::HeaderField, offset, what))
+    pending.ok_or(invalid_field(FatalError::HeaderField, offset, what))
+}
+
+/// The memory for the data of the PDU that is being received.
+fn pdu_data<'a>(
+    receiving: Option<&(Pdu, usize)>,
+    commands: &'a mut [Option<PendingCommand>],
+) -> Option<&'a mut [u8]> {
+    let &(Pdu::ControllerData { cid, .. }, len) = receiving? else { return None };
+    let pending = commands.get_mut(usize::from(cid))?.as_mut()?;
+    let range = pending.received..pending.received + len;
+    Some(&mut pending.incoming()?[range])
 }

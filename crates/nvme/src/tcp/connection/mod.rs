@@ -17,11 +17,12 @@
 mod host;
 mod target;
 
-pub use host::{HostConfig, HostConnection, HostEvent, SubmitError};
+pub use host::{CommandData, HostConfig, HostConnection, HostEvent, NotSubmitted, SubmitError};
 pub use target::{TargetConfig, TargetConnection, TargetEvent};
 
 use super::decode::{DataLimits, Decoder};
 use super::encode::encode;
+use super::output::Output;
 use super::pdu::{FatalError, Format, Pdu, PduError, Role};
 
 /// Why a connection is closed.
@@ -59,60 +60,48 @@ fn invalid_field(fatal: FatalError, offset: u32, what: &'static str) -> CloseRea
     CloseReason::ProtocolError { fatal, information: offset, what }
 }
 
-/// What both sides share.
+/// What both sides share. `T` says where long data are that wait to be sent.
 #[derive(Debug)]
-struct Endpoint {
+struct Endpoint<T> {
     role: Role,
     decoder: Decoder,
     /// Of sent PDUs.
     format: Format,
-    output: Vec<u8>,
+    output: Output<T>,
     closed: Option<CloseReason>,
 }
 
-impl Endpoint {
+impl<T> Endpoint<T> {
     fn new(role: Role, limits: DataLimits) -> Self {
         let sender = if role == Role::Host { Role::Controller } else { Role::Host };
         let decoder = Decoder::new(sender, limits);
-        Endpoint { role, decoder, format: Format::default(), output: Vec::new(), closed: None }
+        Endpoint {
+            role,
+            decoder,
+            format: Format::default(),
+            output: Output::default(),
+            closed: None,
+        }
     }
 
     fn send(&mut self, pdu: &Pdu) {
-        encode(pdu, self.format, &mut self.output);
+        encode(pdu, self.format, self.output.copied());
     }
 
-    /// The next header, with the length of its PDU's data.
+    /// The next header, with the length of its PDU's data. Closes the connection if it is invalid.
     fn header(&mut self, bytes: &mut &[u8]) -> Option<(Pdu, usize)> {
-        let decoded = self.decoder.header(bytes);
-        let (pdu, len) = self.checked(decoded)?;
-        if let Pdu::Terminate { status, information, .. } = pdu {
-            self.closed = Some(CloseReason::Peer { status, information });
-            return None;
+        match self.decoder.header(bytes) {
+            Ok(Some((Pdu::Terminate { status, information, .. }, _))) => {
+                self.closed = Some(CloseReason::Peer { status, information });
+                None
+            }
+            Ok(header) => header,
+            Err(error) => {
+                let terminate = error.terminate(self.role);
+                self.close(error.into(), &terminate);
+                None
+            }
         }
-        Some((pdu, len))
-    }
-
-    /// The next PDU; `None` if it is incomplete or the connection is closed.
-    fn next(&mut self, bytes: &mut &[u8]) -> Option<Pdu> {
-        if self.closed.is_some() {
-            return None;
-        }
-        let decoded = self.decoder.decode(bytes);
-        let pdu = self.checked(decoded)?;
-        if let Pdu::Terminate { status, information, .. } = pdu {
-            self.closed = Some(CloseReason::Peer { status, information });
-            return None;
-        }
-        Some(pdu)
-    }
-
-    /// Closes the connection if a PDU is invalid.
-    fn checked<T>(&mut self, decoded: Result<Option<T>, PduError>) -> Option<T> {
-        decoded.unwrap_or_else(|error| {
-            let terminate = error.terminate(self.role);
-            self.close(error.into(), &terminate);
-            None
-        })
     }
 
     /// Closes the connection because the peer broke a rule.

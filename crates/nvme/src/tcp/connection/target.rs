@@ -2,13 +2,16 @@
 use super::{CloseReason, Endpoint, invalid_field, protocol_error};
 use crate::NvmeStatus;
 use crate::buffer_pool::BufferPool;
+use crate::controller::Data;
 use crate::slab::Slab;
 use crate::tcp::decode::DataLimits;
-use crate::tcp::encode::controller_data;
+use crate::tcp::encode::{append, controller_data};
+use crate::tcp::output::{LONG_DATA, Outgoing};
 use crate::tcp::pdu::{Digests, FatalError, Format, Initialize, Pdu, Role};
 use crate::wire::queue::Transfer as Direction;
 use crate::wire::{Cqe, Sgl, Sqe};
 use std::collections::VecDeque;
+use std::io::IoSlice;
 use zonal_blk::Buf;
 
 /// Bytes of a PDU for the host besides its data, at most: header, digests and padding.
@@ -72,7 +75,7 @@ pub enum TargetEvent {
 #[derive(Debug)]
 pub struct TargetConnection {
     config: TargetConfig,
-    link: Endpoint,
+    link: Endpoint<Data>,
     initialized: bool,
     /// The PDU that is being received.
     receiving: Option<Receiving>,
@@ -84,6 +87,8 @@ pub struct TargetConnection {
     r2t_queue: VecDeque<(Sqe, u32)>,
     /// For data of commands.
     bufs: BufferPool<Buf>,
+    /// Data of responses that were sent, or copied.
+    spent: Vec<Data>,
 }
 
 /// Where the data of a PDU belong.
@@ -124,6 +129,7 @@ impl TargetConnection {
             r2t_bytes: 0,
             r2t_queue: VecDeque::new(),
             bufs: BufferPool::default(),
+            spent: Vec::new(),
         }
     }
 
@@ -377,34 +383,73 @@ impl TargetConnection {
 
     /// Sends the completion of a command, after its data for the host. Without memory for these, the
     /// command fails with Internal Error.
-    pub fn respond(&mut self, cqe: Cqe, data: &[u8]) {
+    pub fn respond(&mut self, cqe: Cqe, data: Option<Data>) {
         if self.link.closed.is_some() {
-            return;
+            return self.spent.extend(data);
         }
+        let Some(data) = data else { return self.link.send(&Pdu::Response(cqe)) };
+        let sent = if (LONG_DATA..=self.config.max_data as usize).contains(&data.len()) {
+            self.send_long_data(cqe.cid.get(), data);
+            true
+        } else {
+            let copied = self.copy_data(cqe.cid.get(), &data);
+            self.spent.push(data);
+            copied
+        };
+        let failed = Cqe::new(cqe.cid.get(), NvmeStatus::INTERNAL);
+        let cqe = if sent { cqe } else { Cqe { sqhd: cqe.sqhd, ..failed } };
+        self.link.send(&Pdu::Response(cqe));
+    }
+
+    /// Sends data that one PDU can carry from where they are.
+    fn send_long_data(&mut self, cid: u16, data: Data) {
+        let out = self.link.output.copied();
+        let digest = controller_data(cid, 0, true, false, &data, self.link.format, out);
+        let len = data.len();
+        self.link.output.push_long(data, len);
+        self.link.output.copied().extend(digest.into_iter().flatten());
+    }
+
+    /// Copies data to the output. Returns whether there is memory for it.
+    fn copy_data(&mut self, cid: u16, data: &[u8]) -> bool {
         let chunk = self.config.max_data as usize;
+        let out = self.link.output.copied();
         let framing = (data.len() / chunk + 2) * MAX_FRAMING;
-        if self.link.output.try_reserve(data.len() + framing).is_err() {
-            let failed = Cqe::new(cqe.cid.get(), NvmeStatus::INTERNAL);
-            return self.link.send(&Pdu::Response(Cqe { sqhd: cqe.sqhd, ..failed }));
+        if out.try_reserve(data.len() + framing).is_err() {
+            return false;
         }
         let mut offset = 0;
         for piece in data.chunks(chunk) {
             let last = offset as usize + piece.len() == data.len();
-            let (format, cid) = (self.link.format, cqe.cid.get());
-            controller_data(cid, offset, last, false, piece, format, &mut self.link.output);
+            let digest = controller_data(cid, offset, last, false, piece, self.link.format, out);
+            append(piece, digest, out);
             offset += u32::try_from(piece.len()).expect("a chunk of at most max_data bytes");
         }
-        self.link.send(&Pdu::Response(cqe));
+        true
     }
 
-    /// Bytes to send. The caller removes those that it has sent.
-    pub fn output(&mut self) -> &mut Vec<u8> {
-        &mut self.link.output
+    /// Data of a response that are no longer needed, for their memory to be reused.
+    pub fn take_spent(&mut self) -> Option<Data> {
+        self.spent.pop()
     }
 
     /// Why the connection is closed, once it is. Shut the socket down when the output was sent.
     pub fn close_reason(&self) -> Option<&CloseReason> {
         self.link.closed.as_ref()
+    }
+}
+
+impl Outgoing for TargetConnection {
+    fn unsent(&self) -> usize {
+        self.link.output.unsent()
+    }
+
+    fn next_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        self.link.output.next_slices(slices, |data| data)
+    }
+
+    fn sent(&mut self, len: usize) {
+        self.link.output.sent(len, |data| self.spent.push(data));
     }
 }
 
