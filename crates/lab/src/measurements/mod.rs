@@ -7,6 +7,7 @@
 //!  fio       fio's JSON reports, which have the options beside the results
 //!  assume    what reports do not say: policy and scheduler
 //!  run       a load --> what a model does
+//!  turns     writes below a memory page, merged in every second zone
 //! ```
 //!
 //! Nothing is dropped silently, and an error names the file and the line or the job.
@@ -16,6 +17,7 @@ mod jobs;
 mod named;
 mod run;
 mod table;
+mod turns;
 
 use anyhow::{Context, Result, ensure};
 pub use assume::{Assume, Kernel};

@@ -1,4 +1,5 @@
 //! Loads by name and numbers: from a name such as `read_write_10_90_offset` to job options.
+use super::turns::PAGE;
 use anyhow::{Context, Result, bail};
 use std::fmt;
 use zonal_blk::Op;
@@ -236,10 +237,14 @@ impl NamedLoad {
         }
     }
 
-    /// Whether Linux merges the blocks: segments of an NVMe command meet at the ends of memory pages
-    /// (`virt_boundary_mask`).
+    /// Whether Linux merges the blocks, wherever their buffers are.
     pub fn merges(&self) -> bool {
-        self.block.is_multiple_of(4096)
+        self.block.is_multiple_of(PAGE)
+    }
+
+    /// Whether Linux merges the blocks in every second zone, see [`super::turns`].
+    pub fn merges_in_turns(&self) -> bool {
+        self.kind == LoadKind::Write(Writer::WriteMq) && self.depth > 1 && !self.merges()
     }
 
     /// Bytes that are in flight at once, at most.

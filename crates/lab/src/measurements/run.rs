@@ -1,4 +1,5 @@
 //! Runs one load on a device of its own, in virtual time.
+use super::turns::{self, Phase};
 use super::{Cell, JobLoad, Load, LoadKind, Metric, NamedLoad};
 use crate::devices::{self, DeviceOptions};
 use crate::executor::Executor;
@@ -145,7 +146,7 @@ impl Figures {
     }
 }
 
-fn percentiles(histogram: &Histogram) -> [f64; PERCENTILES.len()] {
+pub(super) fn percentiles(histogram: &Histogram) -> [f64; PERCENTILES.len()] {
     let found = histogram.percentiles(&PERCENTILES);
     std::array::from_fn(|at| found[at] as f64 / 1e3)
 }
@@ -167,7 +168,8 @@ pub fn run(load: &Load, spec: &DeviceSpec, options: &RunOptions) -> Result<Predi
             let spec = spec.clone().with_lba(load.lba)?;
             match load.kind {
                 LoadKind::Management(_) => return manage(load, spec),
-                _ => run_named(load, spec, costs, options),
+                _ if load.merges_in_turns() => return run_in_turns(load, &spec, costs, options),
+                _ => run_named(load, spec, costs, options, load.merges()),
             }
         }
         Load::Jobs(load) => run_jobs(load, spec, costs, options),
@@ -182,6 +184,7 @@ fn run_named(
     spec: DeviceSpec,
     costs: CostModel,
     options: &RunOptions,
+    merge: bool,
 ) -> Result<IoStats> {
     let scheduled = load.is_scheduled();
     let length = Pace::of(&spec).length(options, load.bytes_in_flight());
@@ -190,7 +193,7 @@ fn run_named(
         spec: Some(spec.with_written(Written::all())?),
         queue: QueueOptions {
             zone_write: scheduled.then_some(ZoneWrite::Lock),
-            merge: load.merges(),
+            merge,
             ..QueueOptions::default()
         },
         scheduler: Some(if scheduled { "mq-deadline" } else { "none" }.to_owned()),
@@ -199,6 +202,28 @@ fn run_named(
     };
     let mut executor = Executor::virtual_time(costs);
     experiment::stats(&load.jobs(), &device_options, length, &mut executor)
+}
+
+/// Runs a load that is merged in every second zone.
+fn run_in_turns(
+    load: &NamedLoad,
+    spec: &DeviceSpec,
+    costs: CostModel,
+    options: &RunOptions,
+) -> Result<Predicted> {
+    let capacity = match spec {
+        DeviceSpec::Null(config) => config.effective_zone_capacity(),
+        DeviceSpec::Hdd(config) => config.zone_size,
+        DeviceSpec::Zns(config) => config.zone_capacity,
+    };
+    let ios = u64::from(load.zones) * (capacity.0 / load.block);
+    let phase = |merge| -> Result<Phase> {
+        let stats = run_named(load, spec.clone(), costs, options, merge)?;
+        let clat = stats.clat_histogram(DataDir::Write).clone();
+        Ok(Phase { figures: Figures::of(&stats, DataDir::Write), clat })
+    };
+    let write = turns::in_turns([phase(false)?, phase(true)?], ios as f64);
+    Ok(Predicted { figures: [Figures::default(), write.clone(), Figures::default(), write] })
 }
 
 fn run_jobs(
