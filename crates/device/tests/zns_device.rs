@@ -255,7 +255,7 @@ fn reset_that_erases_later_takes_a_base_the_data_and_the_program_of_an_open_zone
     rig.time(write(0, 0, 136));
     rig.settle();
     let data = 136 * 512;
-    assert_eq!(rig.time(of_zone(Op::ZoneReset, 0)), 2_000 + 50_000 + data + 2 * 200_000);
+    assert_eq!(rig.time(of_zone(Op::ZoneReset, 0)), 2_000 + 50_000 + data + 250_000);
     rig.time(write(0, 0, 8));
     assert_eq!(rig.time(of_zone(Op::ZoneReset, 0)), 2_000 + 50_000 + 4096, "no unit was full");
     rig.time(write(0, 0, 136));
@@ -360,7 +360,7 @@ fn finish_programs_padding_up_to_the_capacity() {
     let mut rig = Rig::new(&small());
     rig.time(write(0, 0, 8));
     let unit = 65_536 + 200_000;
-    assert_eq!(rig.time(of_zone(Op::ZoneFinish, 0)), 6 * unit + 2_000);
+    assert_eq!(rig.time(of_zone(Op::ZoneFinish, 0)), unit + 5 * 200_000 + 2_000);
     assert_eq!(rig.device.buffered(), Bytes(0), "the unit in part was programmed too");
     assert_eq!(rig.time(of_zone(Op::ZoneFinish, 0)), 2_000, "it is full");
 }

@@ -16,7 +16,7 @@
 //! the host. Data to the host use the other direction of the link meanwhile.
 use super::buffer::Buffer;
 use super::event_queue::{CommandId, Event, EventQueue};
-use super::flash::{DieOp, Flash};
+use super::flash::{CODEWORD, DieOp, Flash};
 use super::medium::{Effect, Medium};
 use super::stream::{Stream, Streams};
 use super::stripe::{Piece, Stripe};
@@ -418,17 +418,19 @@ impl Drive {
     fn send(&mut self, id: CommandId) {
         let command = self.command(id);
         let bytes = Sector(command.request.nr_sectors().into()).to_bytes().0;
-        let continued = command.stream == Stream::Continued;
+        let stream = command.stream;
         let config = &self.config;
         let row = config.page.0 * u64::from(config.planes);
         let rate = match (config.stream_rate, config.read_link_rate) {
-            (rate, _) if rate.0 > 0 && continued && bytes < row => rate,
+            (rate, _) if rate.0 > 0 && stream == Stream::Continued && bytes < row => rate,
             (_, Bytes(0)) => config.link_rate,
             (_, rate) => rate,
         };
-        let taken = self.config.send_time + time_of(bytes, rate);
-        self.link_out = self.now.max(self.link_out) + taken;
-        self.events.add(self.link_out, Event::Complete(id));
+        // What was read ahead takes a whole codeword from memory, also if less is sent.
+        let taken = if stream == Stream::Ahead { bytes.max(CODEWORD) } else { bytes };
+        let begin = self.now.max(self.link_out) + config.send_time;
+        self.link_out = begin + time_of(taken, rate);
+        self.events.add(begin + time_of(bytes, rate), Event::Complete(id));
     }
 
     /// Begins a read, unless the drive works on as many as it can.
@@ -441,8 +443,8 @@ impl Drive {
     }
 
     /// A read is done: the one that has waited longest begins.
-    fn end_read(&mut self, zone: ZoneNo) {
-        self.streams.done(zone);
+    fn end_read(&mut self, zone: ZoneNo, bytes: u64) {
+        self.streams.done(zone, bytes);
         self.reading -= 1;
         if let Some(id) = self.waiting_reads.pop_front() {
             self.reading += 1;
@@ -495,8 +497,8 @@ impl Drive {
     }
 
     /// Releases the blocks of the zones that a reset has emptied; they are erased when they are
-    /// written again. In a zone that could take more data it waits for a program in progress and
-    /// programs what is in the buffer.
+    /// written again. In a zone that could take more data it programs what is in the buffer, behind
+    /// what of another program is left when it comes: a quarter, as measured.
     fn release(&mut self, id: CommandId, zones: &[ZoneNo]) {
         let mut end = self.now;
         for &zone in zones {
@@ -504,7 +506,7 @@ impl Drive {
             let sent = self.buffer.reset(zone);
             end += self.config.reset_time + time_of(written, self.config.reset_rate);
             if open && sent > 0 {
-                end += Nanos(2 * self.config.program.0);
+                end += Nanos(self.config.program.0 * 5 / 4);
             }
         }
         self.events.add(end, Event::Released(id));
@@ -608,11 +610,12 @@ impl Drive {
             }
         }
         let command = self.commands[id.0 as usize].take().expect("a command completes once");
+        let length = Sector(command.request.nr_sectors().into()).to_bytes().0;
         self.free.push(id);
         self.queues[command.queue].done.push(command.request);
         self.lateness.count(1, self.now, self.advances_to);
         if op == Op::Read && executed {
-            self.end_read(zone);
+            self.end_read(zone, length);
         }
     }
 }

@@ -25,7 +25,7 @@ use zonal_blk::{Bytes, Nanos, ZoneNo};
 const READS_IN_A_ROW: u32 = 8;
 
 /// What is read and corrected as a whole: no less is transferred from a die.
-const CODEWORD: u64 = 4096;
+pub(super) const CODEWORD: u64 = 4096;
 
 /// A page of the drive: the zone, and the number of the page in it.
 type PageNo = (ZoneNo, u64);
@@ -189,6 +189,8 @@ impl Flash {
         let until = match op {
             DieOp::Barrier { .. } => return Some(op),
             DieOp::Erase { blocks, .. } => now + Nanos(self.erase.0.saturating_mul(blocks)),
+            // Padding is not transferred: it stays in the registers of the die.
+            DieOp::Pad { .. } => now + self.program,
             _ => {
                 let free = now.max(*bus) + time_of(self.unit.0, self.channel_rate);
                 *bus = free;
@@ -370,6 +372,6 @@ mod tests {
     fn other_operations_come_between_units_of_padding() {
         let pad = DieOp::Pad { command: CommandId(0), units: 2 };
         let ends = run(flash(false), &[(0, 0, pad), (1, 0, PROGRAM)]);
-        assert_eq!(ends, [(328, 0, "program"), (492, 0, "other")]);
+        assert_eq!(ends, [(264, 0, "program"), (364, 0, "other")]);
     }
 }

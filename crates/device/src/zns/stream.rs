@@ -2,11 +2,12 @@
 //!
 //! A drive reads ahead of a stream while all of its outstanding reads continue it: data are in
 //! memory when they are asked for. Reads of another zone defeat that, as do more outstanding reads
-//! of one page than the drive keeps account of, or more than it works on at once.
+//! than the drive works on at once, and more data than the dies of a zone sense together. So do many
+//! outstanding reads of one page: each has to find the page that is being read ahead.
 use super::ZnsConfig;
 use zonal_blk::ZoneNo;
 
-/// Outstanding reads of one page up to which the drive reads ahead.
+/// Outstanding reads of one page that defeat reading ahead.
 const READS_OF_A_PAGE: u64 = 8;
 
 /// What a read continues.
@@ -24,10 +25,15 @@ pub(super) enum Stream {
 pub(super) struct Streams {
     reads_ahead: bool,
     page: u64,
+    /// The pages that a die senses together.
+    row: u64,
     /// Reads up to which the drive reads ahead.
     most: u64,
-    /// Reads that were fetched and are not done.
+    /// Bytes of reads up to which it does.
+    window: u64,
+    /// Reads that were fetched and are not done, and their bytes.
     outstanding: u64,
+    bytes: u64,
     zones: Vec<Reads>,
 }
 
@@ -41,11 +47,15 @@ struct Reads {
 
 impl Streams {
     pub(super) fn new(config: &ZnsConfig) -> Self {
+        let row = config.page.0 * u64::from(config.planes);
         Streams {
             reads_ahead: config.read_ahead,
             page: config.page.0,
+            row,
             most: if config.reads > 0 { config.reads.into() } else { u64::MAX },
+            window: row * u64::from(config.zone_dies),
             outstanding: 0,
+            bytes: 0,
             zones: if config.read_ahead {
                 vec![Reads { outstanding: 0, end: u64::MAX }; config.zones as usize]
             } else {
@@ -59,23 +69,35 @@ impl Streams {
         if !self.reads_ahead {
             return Stream::None;
         }
+        let length = to - from;
         self.outstanding += 1;
+        self.bytes += length;
         let reads = &mut self.zones[zone.index()];
         reads.outstanding += 1;
         let continues = std::mem::replace(&mut reads.end, to) == from;
-        let alone = reads.outstanding == self.outstanding && self.outstanding <= self.most;
-        let of_a_page = self.outstanding.min(self.page / (to - from).max(1));
-        match (continues, alone && of_a_page <= READS_OF_A_PAGE) {
+        let alone = reads.outstanding == self.outstanding
+            && self.outstanding <= self.most
+            && self.bytes <= self.window;
+        match (continues, alone && !self.crowds_a_page(length)) {
             (false, _) => Stream::None,
             (true, false) => Stream::Continued,
             (true, true) => Stream::Ahead,
         }
     }
 
-    /// A read of a zone is done.
-    pub(super) fn done(&mut self, zone: ZoneNo) {
+    /// Whether outstanding reads of this length are too many of one page. If a page has no more than
+    /// [`READS_OF_A_PAGE`] of them, that ends when they go beyond one row.
+    fn crowds_a_page(&self, length: u64) -> bool {
+        let of_a_page = self.page / length.max(1);
+        self.outstanding.min(of_a_page) >= READS_OF_A_PAGE
+            && (of_a_page > READS_OF_A_PAGE || self.bytes <= self.row)
+    }
+
+    /// A read of this many bytes of a zone is done.
+    pub(super) fn done(&mut self, zone: ZoneNo, bytes: u64) {
         if self.reads_ahead {
             self.outstanding -= 1;
+            self.bytes -= bytes;
             self.zones[zone.index()].outstanding -= 1;
         }
     }
@@ -88,7 +110,9 @@ mod tests {
 
     fn streams(reads: u32) -> Streams {
         let page = Bytes(16 << 10);
-        Streams::new(&ZnsConfig { zones: 2, page, reads, read_ahead: true, ..ZnsConfig::default() })
+        let config =
+            ZnsConfig { zones: 2, page, planes: 2, zone_dies: 4, reads, ..ZnsConfig::default() };
+        Streams::new(&ZnsConfig { read_ahead: true, ..config })
     }
 
     /// A read of 4 KiB.
@@ -103,18 +127,33 @@ mod tests {
         assert_eq!(read(&mut streams, 0, 4096), Stream::Ahead);
         assert_eq!(read(&mut streams, 1, 0), Stream::None);
         assert_eq!(read(&mut streams, 0, 8192), Stream::Continued);
-        streams.done(ZoneNo(1));
+        streams.done(ZoneNo(1), 4096);
         assert_eq!(read(&mut streams, 0, 12288), Stream::Ahead);
         assert_eq!(read(&mut streams, 0, 0), Stream::None);
     }
 
+    /// The first of this many reads of a length that are not read ahead.
+    fn not_ahead(length: u64, reads: u64) -> Vec<u64> {
+        let mut streams = streams(0);
+        let mut stream = |at: u64| streams.read(ZoneNo(0), at * length, (at + 1) * length);
+        (0..reads).filter(|&at| stream(at) != Stream::Ahead).collect()
+    }
+
     #[test]
     fn many_outstanding_reads_of_one_page_end_it() {
-        let mut streams = streams(0);
-        let stream = |at: u64| streams.read(ZoneNo(0), at * 512, at * 512 + 512);
-        let seen: Vec<Stream> = (0..10).map(stream).collect();
-        assert_eq!(seen[1..8], [Stream::Ahead; 7]);
-        assert_eq!(seen[8..], [Stream::Continued; 2]);
+        assert_eq!(not_ahead(512, 10), [0, 7, 8, 9]);
+        assert_eq!(not_ahead(1024, 40), Vec::from_iter([0].into_iter().chain(7..40)));
+    }
+
+    #[test]
+    fn reads_of_which_a_page_has_eight_are_read_ahead_again_beyond_a_row() {
+        assert_eq!(not_ahead(2048, 20), Vec::from_iter([0].into_iter().chain(7..16)));
+        assert_eq!(not_ahead(4096, 20), [0]);
+    }
+
+    #[test]
+    fn more_data_than_the_dies_of_a_zone_sense_at_once_end_it() {
+        assert_eq!(not_ahead(32 << 10, 6), [0, 4, 5]);
     }
 
     #[test]
