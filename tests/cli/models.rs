@@ -10,6 +10,7 @@ fn profiles_of_drives_are_sound() {
         ("smr-30t:zones=2048", "conventional"),
         ("sata-2009", "rotation"),
         ("zns-1t", "32 dies on 8 channels"),
+        ("zn540", "transfers and programs of a zone's dies"),
     ] {
         let shown = if device.starts_with("smr") { "shingled" } else { shown };
         let ran = zonal(&[&["device", device][..], &BRIEF].concat());

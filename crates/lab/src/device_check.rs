@@ -18,7 +18,7 @@ const POSITIONS: [u32; 5] = [0, 25, 50, 75, 99];
 
 /// How many percent a simulated load may differ from the arithmetic, which ignores that commands
 /// wait for one another.
-const TOLERANCE: f64 = 25.0;
+const TOLERANCE: f64 = 10.0;
 
 /// What to check, and for how long.
 #[derive(Clone, Debug)]

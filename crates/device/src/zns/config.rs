@@ -218,6 +218,20 @@ impl ZnsConfig {
         Bytes(u64::try_from(rate).unwrap_or(u64::MAX))
     }
 
+    /// Bytes per second that one zone takes in long writes, and what limits it.
+    pub(super) fn sequential_rate(&self) -> (Bytes, &'static str) {
+        let cycle = self.program + super::time_of(self.unit().0, self.channel_rate);
+        let bytes = u128::from(self.unit().0) * u128::from(self.zone_dies) * 1_000_000_000;
+        let dies = u64::try_from(bytes / u128::from(cycle.0)).unwrap_or(u64::MAX);
+        let limits = [
+            (self.link_rate, "link_rate"),
+            (self.zone_rate, "zone_rate"),
+            (Bytes(dies), "transfers and programs of a zone's dies"),
+        ];
+        let limits = limits.into_iter().filter(|(rate, _)| rate.0 > 0);
+        limits.min_by_key(|(rate, _)| rate.0).expect("a cycle of the dies takes time")
+    }
+
     /// Validates the configuration.
     ///
     /// # Errors

@@ -205,11 +205,8 @@ impl DeviceControl for ZnsDevice {
 
     fn estimates(&self) -> Vec<Estimate> {
         let config = &self.config;
-        let zone = |load| Estimate {
-            load,
-            value: config.zone_rate.0 as f64,
-            from: "zone_rate".to_owned(),
-        };
+        let (rate, from) = config.sequential_rate();
+        let zone = |load| Estimate { load, value: rate.0 as f64, from: from.to_owned() };
         let flash = config.page_read + config.transfer_time + time_of(READ, config.channel_rate);
         let read = config.read_time + config.latency + flash + config.send_time;
         let read = read + time_of(READ, config.link_rate);
