@@ -277,6 +277,9 @@ fn report_missing_cpus(jobs: &[Arc<Job>]) {
 fn report_findings(finished: &[FinishedTask], devices: &Devices) -> Result<()> {
     for FinishedTask { task, outcome, .. } in finished {
         let (name, findings) = (&task.job.name, &outcome.findings);
+        if let Some(reason) = &outcome.reason {
+            print_error(format_args!("zonal: job {name}: {reason}"));
+        }
         for finding in findings.kept() {
             print_error(format_args!("{}", finding.text(&devices.of(task).name)));
             let Some(Dump { received, expected }) = &finding.dump else { continue };

@@ -1,5 +1,5 @@
 //! Job options that change what a job does, in both clocks.
-use crate::support::zonal;
+use crate::support::{TestDir, zonal};
 use serde_json::Value;
 
 /// Runs a job and returns its report and what it printed on standard error.
@@ -37,7 +37,10 @@ fn a_poisson_process_has_the_rate_on_average_and_gaps_of_any_length() {
         assert_eq!(count(json, 0, "read"), 250, "{clock}");
     });
     let (code, _, err) = run("virtual", &["--name=a", PLAIN, "--rate_process=poisson"]);
-    assert_eq!((code, err.as_str()), (2, "zonal: rate_process: needs rate or rate_iops\n"));
+    assert_eq!(
+        (code, err.as_str()),
+        (2, "zonal: command line: rate_process: needs rate or rate_iops\n")
+    );
 }
 
 #[test]
@@ -82,5 +85,193 @@ fn options_of_newer_versions_of_fio_are_implemented_or_refused() {
         let name = option[2..].split_once('=').expect("a value").0;
         let told = format!("{name} is not supported:");
         assert!(code == 2 && err.contains(&told), "{option}: {err}");
+    }
+}
+
+/// Runs a job file in both clocks, and shows exit code, report and messages to `check`.
+fn file_in_both_clocks(device: &str, jobs: &str, check: impl Fn(&str, i32, &Value, &str)) {
+    for clock in ["virtual", "real"] {
+        let dir = TestDir::new().with("t.fio", jobs);
+        let ran = dir.zonal(&["run", "--clock", clock, "--output-format=json", device, "t.fio"]);
+        let json = serde_json::from_str(&ran.out).unwrap_or(Value::Null);
+        check(clock, ran.code, &json, &ran.err);
+    }
+}
+
+#[test]
+fn a_job_reads_what_the_one_that_it_waits_for_has_written() {
+    let jobs = "[global]\nzonemode=zbd\n[w]\nrw=write\nnumjobs=2\noffset_increment=4z\nsize=4z\n\
+                [r]\nrw=read\nwait_for=w\n";
+    file_in_both_clocks(EMPTY, jobs, |clock, code, json, err| {
+        assert_eq!((code, err), (0, ""), "{clock}");
+        assert_eq!(count(json, 2, "read"), 8 * 256, "{clock}");
+    });
+}
+
+#[test]
+fn the_first_job_that_ends_ends_the_others_and_with_exit_what_all_the_run() {
+    let jobs = "[global]\nexitall\nexit_what=all\n[short]\nnumber_ios=20\nrate_iops=1000\n\
+                [long]\ntime_based\nruntime=100\nrate_iops=1000\n\
+                [late]\nstartdelay=100\n[later]\nstonewall\n";
+    file_in_both_clocks(PLAIN, jobs, |clock, code, json, err| {
+        assert_eq!((code, err), (0, ""), "{clock}");
+        let ran = json["jobs"].as_array().expect("jobs").len();
+        assert_eq!((ran, count(json, 0, "read"), count(json, 2, "read")), (3, 20, 0), "{clock}");
+        let long = count(json, 1, "read");
+        assert!((15..60_000).contains(&long), "{clock}: {long}");
+        assert!(clock == "real" || long < 25, "ended at once: {long}");
+    });
+}
+
+#[test]
+fn a_job_that_fails_ends_the_others_with_exitall_on_error() {
+    let jobs = "[bad]\nmax_latency=50\nexitall_on_error\n\
+                [good]\ntime_based\nruntime=100\nrate_iops=1000\n";
+    let device = "--device=null:zoned=false,size=1M,latency=100us";
+    file_in_both_clocks(device, jobs, |clock, code, json, err| {
+        let told = "zonal: job bad: latency of ";
+        assert!(code == 1 && err.starts_with(told), "{clock}: {code} {err}");
+        assert!(err.ends_with(" nsec exceeds specified max (50000 nsec)\n"), "{clock}: {err}");
+        assert_eq!(
+            (&json["jobs"][0]["error"], &json["jobs"][1]["error"]),
+            (&110.into(), &0.into())
+        );
+        assert!(count(json, 1, "read") < 60_000, "{clock}");
+    });
+}
+
+#[test]
+fn a_job_that_is_too_slow_fails() {
+    let slow = ["--name=a", PLAIN, "--rate_iops=100", "--time_based", "--runtime=100"];
+    for clock in ["virtual", "real"] {
+        let min = ["--rate_iops_min=500", "--rate_cycle=200"];
+        let (code, json, err) = run(clock, &[&slow[..], &min].concat());
+        let told = "zonal: job a: rate_iops_min=500 not met, got ";
+        assert!(code == 1 && err.starts_with(told), "{clock}: {code} {err}");
+        assert_eq!(json["jobs"][0]["error"], 5, "{clock}");
+    }
+    let (code, json, err) =
+        run("virtual", &[&slow[..4], &["--runtime=5", "--rate_min=400k"]].concat());
+    assert_eq!((code, err.as_str()), (0, ""), "100 times 4 KiB: {json}");
+}
+
+#[test]
+fn the_depth_that_keeps_a_target_latency_is_found_and_reported() {
+    let disk = ["--name=a", "--device=smr-30t", "--rw=randread", "--bs=4k", "--iodepth=64"];
+    let target = ["--latency_target=50ms", "--latency_window=5s", "--latency_percentile=90"];
+    let (code, json, err) = run("virtual", &[&disk[..], &target].concat());
+    assert_eq!((code, err.as_str()), (0, ""));
+    let job = &json["jobs"][0];
+    let depth = job["latency_depth"].as_u64().expect("a depth");
+    assert!((2..32).contains(&depth), "{depth}");
+    assert_eq!(job["latency_target"], 50_000_000);
+    assert_eq!(
+        (&job["latency_window"], &job["latency_percentile"]),
+        (&5_000_000.into(), &90.0.into())
+    );
+    let runtime = job["read"]["runtime"].as_u64().expect("milliseconds");
+    assert!((5000..5500).contains(&runtime), "the report covers one window: {runtime}");
+    let slowest = job["read"]["clat_ns"]["percentile"]["90.000000"].as_u64().expect("a latency");
+    assert!(slowest <= 52_000_000, "{slowest}");
+
+    let null = ["--name=a", "--device=null:zoned=false,size=64M,latency=1ms", "--iodepth=4"];
+    let args = [&null[..], &["--latency_target=10s", "--latency_window=20ms"]].concat();
+    in_both_clocks(&args, |clock, json| assert_eq!(json["jobs"][0]["latency_depth"], 4, "{clock}"));
+    let (code, json, err) = run("real", &[&null[..], &["--latency_target=100us"]].concat());
+    assert!(code == 1 && err.contains("exceeds the target of 100000 nsec"), "{code} {err}");
+    assert_eq!(json["jobs"][0]["error"], 110);
+}
+
+#[test]
+fn a_steady_state_ends_the_job_and_is_reported_as_by_fio() {
+    let steady = ["--name=a", PLAIN, "--rate_iops=1000", "--time_based", "--runtime=100"];
+    let args = ["--ss=iops:5%", "--ss_dur=3", "--ss_ramp=1"];
+    let (code, json, err) = run("virtual", &[&steady[..], &args].concat());
+    assert_eq!((code, err.as_str()), (0, ""));
+    let found = &json["jobs"][0]["steadystate"];
+    assert_eq!((&found["ss"], &found["duration"]), (&"iops:5.000000%".into(), &3.into()));
+    assert_eq!((&found["attained"], &found["data"]["iops_mean"]), (&1.into(), &1000.into()));
+    assert_eq!(found["data"]["bw"], serde_json::json!([4_096_000, 4_096_000, 4_096_000]));
+    let runtime = json["jobs"][0]["read"]["runtime"].as_u64().expect("milliseconds");
+    assert!((4000..4600).contains(&runtime), "{runtime}");
+
+    let quick = ["--ss=iops:60%", "--ss_dur=1s", "--ss_interval=200ms", "--numjobs=2"];
+    let group = [&steady[..], &quick, &["--group_reporting"]].concat();
+    in_both_clocks(&group, |clock, json| {
+        let found = &json["jobs"][0]["steadystate"];
+        assert_eq!((&found["attained"], &found["duration"]), (&1.into(), &5.into()), "{clock}");
+        let mean = found["data"]["iops_mean"].as_u64().expect("a mean");
+        assert!((1000..3000).contains(&mean), "{clock}: both clones together: {mean}");
+    });
+    let out = zonal(&[&["run", "--clock", "virtual"][..], &steady, &args].concat()).expect_ok();
+    let line =
+        "  steadystate  : attained=yes, bw=4000KiB/s (4096kB/s), iops=1000, iops mean dev=0.000%\n";
+    assert!(out.contains(line), "{out}");
+    let (code, _, err) = run("virtual", &[&steady[..], &["--ss=iops:5%"]].concat());
+    assert!(code == 2 && err.contains("steadystate: needs a steadystate_duration"), "{err}");
+}
+
+#[test]
+fn part_of_the_ios_have_a_priority_of_their_own() {
+    let args = ["--name=a", PLAIN, "--rw=randread", "--bs=4k", "--write_lat_log=l", "--log_prio=1"];
+    let prio = ["--cmdprio_percentage=30", "--cmdprio_class=1", "--cmdprio=2"];
+    for clock in ["virtual", "real"] {
+        let dir = TestDir::new();
+        dir.zonal(&[&["run", "--clock", clock][..], &args, &prio].concat()).expect_ok();
+        let log = dir.read("l_clat.1.log");
+        let with = |text: &str| log.lines().filter(|line| line.ends_with(text)).count();
+        let (own, others) = (with(", 0x2002"), with(", 0x0000"));
+        assert!(own + others == 256 && (45..110).contains(&own), "{clock}: {own} and {others}");
+    }
+    let both = ["--cmdprio_percentage=30", "--cmdprio_bssplit=4k/10"];
+    let (code, _, err) = run("virtual", &[&args[..4], &both].concat());
+    let told = "cmdprio_percentage: cannot be combined with cmdprio_bssplit";
+    assert!(code == 2 && err.contains(told), "{err}");
+}
+
+#[test]
+fn written_blocks_are_trimmed_and_verified_to_be_zero() {
+    let args = ["--name=a", PLAIN, "--rw=randwrite", "--bs=4k", "--verify=crc32c", "--iodepth=4"];
+    let trims = ["--trim_percentage=50", "--trim_backlog=32", "--trim_backlog_batch=16"];
+    let zero = |on: bool| format!("--trim_verify_zero={}", u8::from(on));
+    for verified in [true, false] {
+        in_both_clocks(&[&args[..], &trims, &[&zero(verified)]].concat(), |clock, json| {
+            let [reads, writes, trims] = ["read", "write", "trim"].map(|dir| count(json, 0, dir));
+            assert!(writes == 256 && (70..130).contains(&trims), "{clock}: {trims}");
+            assert_eq!(reads, if verified { 256 } else { 256 - trims }, "{clock}");
+        });
+    }
+    let (code, _, err) = run("virtual", &[&args[..4], &trims].concat());
+    assert!(code == 2 && err.contains("trim_percentage: needs verify and trim_backlog"), "{err}");
+}
+
+#[test]
+fn jobs_on_a_file_system_write_logs() {
+    let args = [
+        "--device=null:zones=64,zone_size=16M,max_open=0",
+        "--name=a",
+        "--filesystem=xfs",
+        "--rw=write",
+        "--filesize=4m",
+        "--bs=64k",
+        "--numjobs=2",
+        "--write_lat_log=l",
+        "--write_iops_log=i",
+        "--log_offset=1",
+    ];
+    for clock in ["virtual", "real"] {
+        let dir = TestDir::new();
+        dir.zonal(&[&["run", "--clock", clock][..], &args].concat()).expect_ok();
+        for clone in [1, 2] {
+            let log = dir.read(&format!("l_clat.{clone}.log"));
+            let fields: Vec<Vec<u64>> = log
+                .lines()
+                .map(|line| line.split(", ").map(|field| field.parse().expect(line)).collect())
+                .collect();
+            assert_eq!(fields.len(), 64, "{clock}");
+            assert!(fields.iter().all(|line| line[2] == 1 && line[3] == 65536), "{clock}");
+            assert_eq!(fields.iter().map(|line| line[4]).max(), Some(63 * 65536), "{clock}");
+            assert_eq!(dir.read(&format!("i_iops.{clone}.log")).lines().count(), 64, "{clock}");
+        }
     }
 }

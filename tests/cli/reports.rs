@@ -83,9 +83,6 @@ fn log_that_cannot_be_created_is_an_error_before_the_run() {
     let expected = "zonal: job a: write_lat_log: missing/x_slat.1.log: ";
     assert!(run.err.starts_with(expected), "{}", run.err);
     assert_eq!(dir.read("report"), "", "nothing ran");
-    let run = dir.zonal(&["run", "--name=a", "--filesystem=xfs", "--write_bw_log"]);
-    assert_eq!(run.code, 2);
-    assert!(run.err.contains("write_bw_log: cannot be combined with filesystem"), "{}", run.err);
 }
 
 #[test]

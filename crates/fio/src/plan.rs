@@ -4,10 +4,14 @@ use crate::generate::{Generator, Region, RegionError, ZbdTable};
 use crate::job::{CpusPolicy, Job, ZoneMode};
 use crate::logs::{LogFiles, Logs};
 use crate::rng::Rng;
-use crate::runner::run_state::RunState;
+use crate::runner::command_prio::CommandPrios;
+use crate::runner::run_state::{RunParts, RunState};
 use crate::runner::verifier::Verifier;
-use crate::runner::{JobRunner, Pace, Recording, StatusReports};
+use crate::runner::{
+    CloneOrder, JobRunner, Pace, Recording, RunLimits, StatusReports, SteadyGroup, arrange,
+};
 use crate::trace::TraceSlice;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use zonal_blk::{Channel, Limits};
 
@@ -15,6 +19,10 @@ use zonal_blk::{Channel, Limits};
 const DATA_STREAM: u64 = 2;
 /// The stream for `rate_process=poisson`.
 const PACE_STREAM: u64 = 4;
+/// The stream for `cmdprio_percentage`.
+const PRIO_STREAM: u64 = 5;
+/// The stream for `trim_percentage`.
+const TRIM_STREAM: u64 = 6;
 
 /// Most clones of all jobs of a run, as in fio.
 const MAX_CLONES: u64 = 4096;
@@ -42,6 +50,10 @@ pub struct Task {
     pub logs: LogFiles,
     /// Where to publish statistics while the clone runs.
     pub status: Option<StatusReports>,
+    /// How it begins and ends by others.
+    pub order: Option<CloneOrder>,
+    /// The clones with which it is steady.
+    pub steady: Option<Arc<SteadyGroup>>,
 }
 
 /// Why jobs cannot be run.
@@ -60,6 +72,20 @@ pub enum PlanError {
         job: String,
         /// `numjobs` times `iodepth`, over all jobs of the phase.
         found: u64,
+    },
+    /// There is not one job that another can wait for.
+    #[error("job {job}: wait_for: {problem}")]
+    WaitFor {
+        /// The job that waits.
+        job: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The clones on a file system have one runner.
+    #[error("job {job}: jobs on file systems cannot be combined with wait_for or exitall")]
+    OrderOnFileSystem {
+        /// The job on a file system.
+        job: String,
     },
 }
 
@@ -82,7 +108,30 @@ pub fn phases(jobs: &[Arc<Job>]) -> Result<Vec<Vec<Task>>, PlanError> {
         let clone = |clone| Task { index, clone, group, ..Task::of(job) };
         phase.extend((0..job.numjobs).map(clone));
     }
+    arrange(&mut phases)?;
+    phases.iter_mut().for_each(|phase| join_steady(phase));
     Ok(phases)
+}
+
+/// Has the clones of a phase that end at a steady state know those with which they are judged.
+fn join_steady(phase: &mut [Task]) {
+    let mut groups: BTreeMap<u32, Arc<SteadyGroup>> = BTreeMap::new();
+    for at in 0..phase.len() {
+        let (job, group) = (Arc::clone(&phase[at].job), phase[at].group);
+        if !job.group_reporting {
+            phase[at].steady = SteadyGroup::new(&job.limits.steady, 1);
+            continue;
+        }
+        let is_member = |task: &&Task| {
+            let (job, steady) = (&task.job, &task.job.limits.steady);
+            task.group == group && job.group_reporting && steady.criterion.is_some()
+        };
+        let members = phase.iter().filter(is_member).count();
+        if job.limits.steady.criterion.is_some() && !groups.contains_key(&group) {
+            groups.extend(SteadyGroup::new(&job.limits.steady, members).map(|it| (group, it)));
+        }
+        phase[at].steady = job.limits.steady.criterion.and(groups.get(&group).map(Arc::clone));
+    }
 }
 
 fn check_sizes(jobs: &[Arc<Job>]) -> Result<(), PlanError> {
@@ -118,6 +167,8 @@ impl Task {
             recording: None,
             logs: LogFiles::default(),
             status: None,
+            order: None,
+            steady: None,
         }
     }
 
@@ -158,23 +209,29 @@ impl Task {
             Some(slice) => Generator::replay(&self.job, slice.clone()),
             None => Generator::new(&self.job, region, zbd.clone(), zone_size, id, seed, stream),
         };
-        let numbers = Rng::new(seed, [stream[0], stream[1], stream[2], DATA_STREAM]).next();
         let zone_size = channel.queue().limits().zone_size;
-        let verifier = Verifier::new(&self.job, self.clone, numbers, zbd, zone_size);
+        let rng = |purpose| Rng::new(seed, [stream[0], stream[1], stream[2], purpose]);
+        let seeds = (rng(DATA_STREAM).next(), rng(TRIM_STREAM));
+        let verifier = Verifier::new(&self.job, self.clone, seeds, zbd, zone_size);
         // Verification comes after each loop.
         let (bytes, loops) = match &verifier {
             Some(_) => (region.io_size, self.job.loops),
             None => (region.io_size.saturating_mul(self.job.loops), 1),
         };
-        let logs = Logs::new(&self.job, &self.logs);
-        let recording = self.recording.as_ref();
-        let run_state = RunState::new(&self.job, recording, logs, verifier, bytes, loops);
+        let parts = RunParts {
+            recording: self.recording.as_ref(),
+            logs: Logs::new(&self.job, &self.logs),
+            limits: RunLimits::new(&self.job, self.steady.as_ref()),
+            prios: CommandPrios::new(&self.job, rng(PRIO_STREAM)),
+            verifier,
+        };
+        let run_state = RunState::new(&self.job, parts, bytes, loops);
         let job = Arc::clone(&self.job);
-        let pace =
-            Pace::new(&job, bytes, Rng::new(seed, [stream[0], stream[1], stream[2], PACE_STREAM]));
+        let pace = Pace::new(&job, bytes, rng(PACE_STREAM));
         let mut runner = JobRunner::new(job, channel, generator, pace, with_data);
         runner.set_run_state(run_state);
         runner.set_status(self.status.clone());
+        runner.set_order(self.order.clone());
         runner
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use zonal_blk::{Nanos, Status};
 use zonal_fio::generate::{Generator, NextIo, Region};
 use zonal_fio::job::{DataDir, Extent, FileService, Fraction, Job, PatternProgram, Rw};
+use zonal_fio::logs::{LoggedIo, Logs};
 use zonal_fio::rng::Rng;
 use zonal_fio::runner::Pace;
 use zonal_fio::stats::IoStats;
@@ -168,6 +169,7 @@ pub(super) struct Process {
     pub(super) in_flight: u32,
     pub(super) stats: IoStats,
     pub(super) error: Option<Status>,
+    pub(super) logs: Option<Logs>,
     warm_runs: u32,
     /// Has finished a run, and waits for the other processes.
     pub(super) is_idle: bool,
@@ -183,6 +185,7 @@ impl Process {
             in_flight: 0,
             stats: IoStats::new(),
             error: None,
+            logs: None,
             warm_runs: job.fs.warm_runs,
             is_idle: false,
             spec,
@@ -202,6 +205,31 @@ impl Process {
         self.pace = self.spec.pace();
         self.pace.begin(now);
         self.stats.reset(now);
+        self.start_logs(now);
+    }
+
+    /// Starts the logs if what follows is measured.
+    pub(super) fn start_logs(&mut self, now: Nanos) {
+        let is_measured = self.warm_runs == 0 && !self.pace.is_ramping();
+        if let Some(logs) = self.logs.as_mut().filter(|_| is_measured) {
+            logs.start(now);
+        }
+    }
+
+    /// Samples the logs if that is due.
+    pub(super) fn sample_logs(&mut self, now: Nanos) {
+        if let Some(logs) = &mut self.logs {
+            logs.sample(now, self.stats.counts());
+        }
+    }
+
+    /// The last operation of a run has completed.
+    pub(super) fn finish(&mut self, now: Nanos) {
+        self.is_idle = true;
+        self.stats.finish(now);
+        if let Some(logs) = self.logs.as_mut().filter(|_| self.warm_runs == 0) {
+            logs.finish(now);
+        }
     }
 
     /// The next operation to start, with its slot; `None` until one in flight completes or the pace
@@ -262,7 +290,14 @@ impl Process {
             self.pace.stop();
             return None;
         }
-        self.stats.record(dir, len, Nanos(0), now - started, 1);
+        let (slat, clat) = (Nanos(0), now - started);
+        self.stats.record(dir, len, slat, clat, 1);
+        if let Some(logs) = &mut self.logs {
+            let (FileOp::Read { offset, .. } | FileOp::Write { offset, .. }) = step.op else {
+                unreachable!("other operations are not accounted")
+            };
+            logs.record(now, LoggedIo { dir, bytes: len, offset, slat, clat, ioprio: None });
+        }
         self.stats.completed(1);
         self.pace.completed(now);
         Some((dir, len))

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Bio, Buf, Channel, Clock, Completion, Nanos, Op, Status};
 use zonal_fio::job::{DataDir, Job};
+use zonal_fio::logs::Logs;
 use zonal_fio::runner::{Outcome, Progress, Runner, Step, SteppedBy};
 use zonal_fio::stats::SAMPLE_PERIOD;
 use zonal_fio::verify::Findings;
@@ -77,6 +78,11 @@ impl FsRunner {
         })
     }
 
+    /// Has the processes, in order, write logs.
+    pub fn set_logs(&mut self, logs: impl Iterator<Item = Option<Logs>>) {
+        self.processes.iter_mut().zip(logs).for_each(|(process, logs)| process.logs = logs);
+    }
+
     /// Start of the processes, end of the ramp, samples.
     fn begin(&mut self, now: Nanos) {
         if !std::mem::replace(&mut self.started, true) {
@@ -84,6 +90,7 @@ impl FsRunner {
             for process in &mut self.processes {
                 process.pace.begin(now);
                 process.stats.start(now);
+                process.start_logs(now);
             }
         }
         let samples = now >= self.next_sample;
@@ -91,8 +98,10 @@ impl FsRunner {
             if samples {
                 process.stats.sample(now);
             }
+            process.sample_logs(now);
             if process.pace.ramp_ends(now) {
                 process.stats.reset(now);
+                process.start_logs(now);
             }
         }
         if samples {
@@ -179,8 +188,7 @@ impl FsRunner {
                 worked = true;
             }
             if !process.is_idle && process.in_flight == 0 && process.pace.is_over(now) {
-                process.is_idle = true;
-                process.stats.finish(now);
+                process.finish(now);
                 worked = true;
             }
         }
@@ -380,6 +388,7 @@ impl Runner for FsRunner {
         let outcome = |process: Process| Outcome {
             stats: process.stats,
             error: process.error,
+            reason: None,
             findings: Findings::default(),
             thread_id: 0,
             file_system: counters.take(),

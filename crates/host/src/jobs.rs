@@ -147,7 +147,7 @@ impl Frontend for RunningJob<'_> {
         self.steps = self.steps.wrapping_add(1);
         if self.steps.is_multiple_of(STEPS_PER_STOP_CHECK) || self.next != Wake::Now {
             self.next = Wake::Now;
-            if self.stop.load(Ordering::Relaxed) {
+            if self.stop.load(Ordering::Relaxed) || self.runner.is_ended() {
                 self.runner.stop();
             }
         }

@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use zonal_blk::{Clock, Nanos};
 use zonal_fio::generate::ZbdTable;
 use zonal_fio::job::ZoneMode;
+use zonal_fio::logs::Logs;
 use zonal_fio::plan::{self, Task};
 use zonal_fio::runner::{Flow, FlowTotals, Outcome, SteppedBy};
 use zonal_fsmodel as fs;
@@ -204,7 +205,9 @@ fn make_runners<C: Clock>(
                 keeps_data: disk.keeps_data,
             };
             let disks: Vec<fs::Disk> = devices.disks_of(task).iter().map(disk).collect();
-            let runner = fs::mount(&task.job, task.index, &disks, seed)?;
+            let mut runner = fs::mount(&task.job, task.index, &disks, seed)?;
+            let clones = phase.iter().filter(|other| other.index == task.index);
+            runner.set_logs(clones.map(|clone| Logs::new(&clone.job, &clone.logs)));
             runners.push(Box::new(runner));
             continue;
         }
@@ -226,7 +229,7 @@ fn make_runners<C: Clock>(
                 let limit = plan::max_open_zones(jobs());
                 let mut table =
                     ZbdTable::new(&**queue.device(), limit).with_context(zone_report)?;
-                if jobs().any(|job| job.zone_resets.frequency.millionths() > 0) {
+                if jobs().any(|job| job.zbd.reset_frequency.millionths() > 0) {
                     table = table.counting_data();
                 }
                 let table = Arc::new(table);

@@ -100,6 +100,9 @@ pub fn run_watched(
         let now = at.max(clock.now());
         clock.0.set(now);
         let worked = threads[index].step(&clock);
+        if threads[index].runner.is_none() {
+            stop(threads.iter_mut().filter(|thread| thread.is_ended()), now);
+        }
         for (other, thread) in threads.iter_mut().enumerate() {
             if other == index {
                 continue;
@@ -121,8 +124,8 @@ pub fn run_watched(
     Ok((threads.into_iter().flat_map(|thread| thread.outcomes).collect(), clock.now()))
 }
 
-/// Has all jobs end early: each is stepped again at once.
-fn stop(threads: &mut [SimThread], now: Nanos) {
+/// Has jobs end early: each is stepped again at once.
+fn stop<'a>(threads: impl IntoIterator<Item = &'a mut SimThread>, now: Nanos) {
     for thread in threads {
         if let Some(runner) = &mut thread.runner {
             runner.stop();
@@ -173,6 +176,11 @@ impl SimThread {
     fn brought_forward(&mut self) -> Option<Nanos> {
         let at = self.runner.as_mut().filter(|runner| runner.is_scheduled())?.next_event()?;
         Some(at + self.cost.wake)
+    }
+
+    /// Whether another job has ended this one.
+    fn is_ended(&self) -> bool {
+        self.runner.as_ref().is_some_and(|runner| runner.is_ended())
     }
 
     /// Whether to step the runner early, after another one did something.

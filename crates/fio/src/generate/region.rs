@@ -45,7 +45,7 @@ fn lengths(job: &Job) -> impl Iterator<Item = (&'static str, u64)> {
 /// Aligns the start of a region upwards if it is in percent (`offset_align`).
 fn aligned(at: u64, job: &Job) -> Option<u64> {
     let smallest = DataDir::ALL.map(|dir| job.min_bs(dir)).into_iter().min();
-    match (job.offset, job.offset_align) {
+    match (job.offset, job.address.offset_align) {
         (Extent::Percent(0) | Extent::Bytes(_) | Extent::Zones(_), _) => Some(at),
         (Extent::Percent(_), 0) => at.checked_next_multiple_of(smallest.expect("three of them")),
         (Extent::Percent(_), align) => at.checked_next_multiple_of(align),
@@ -155,13 +155,15 @@ impl Region {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::AddressOptions;
     use zonal_blk::Bytes;
 
     #[test]
     fn offsets_in_percent_are_aligned_upwards() {
         let limits = Limits::regular(Bytes(10 << 20).to_sectors());
         let start = |offset, offset_align, bs: u64| {
-            let job = Job { offset, offset_align, bs: [bs; 3], ..Job::default() };
+            let address = AddressOptions { offset_align, ..AddressOptions::default() };
+            let job = Job { offset, address, bs: [bs; 3], ..Job::default() };
             Region::new(&job, 0, &limits).expect("it fits").start
         };
         // 7 % of 10 MiB are 733964 bytes.

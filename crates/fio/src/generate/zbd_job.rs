@@ -63,8 +63,8 @@ impl EarlyResets {
             let bytes = u128::from(whole) * u128::from(part.millionths());
             u64::try_from(bytes / u128::from(Fraction::ONE)).expect("a part")
         };
-        let every = Fraction::ONE.checked_div(job.zone_resets.frequency.millionths())?;
-        let threshold = part_of(region.len(), job.zone_resets.threshold);
+        let every = Fraction::ONE.checked_div(job.zbd.reset_frequency.millionths())?;
+        let threshold = part_of(region.len(), job.zbd.reset_threshold);
         Some(EarlyResets { threshold, every, left: every, due: false })
     }
 
@@ -143,7 +143,7 @@ impl ZbdJob {
             write_zone: 0,
             conventional_at: 0,
             read_at: (0, 0),
-            read_beyond_wp: job.read_beyond_wp,
+            read_beyond_wp: job.zbd.read_beyond_wp,
             mixed: job.rw == Rw::Mixed,
             has_written: false,
             resets: EarlyResets::new(job, region).map(Box::new),

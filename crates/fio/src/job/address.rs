@@ -78,6 +78,8 @@ pub struct AddressOptions {
     pub percentage_random: [u8; 3],
     /// `rw_sequencer=identical`: I/Os after a random offset repeat it instead of following it.
     pub identical: bool,
+    /// `offset_align=`: alignment in bytes of an offset in percent; 0 for the smallest block size.
+    pub offset_align: u64,
     /// Bytes between zones (`zoneskip=`), with `zonemode=strided`.
     pub zoneskip: u64,
 }
@@ -90,6 +92,7 @@ impl Default for AddressOptions {
             distribution: Default::default(),
             percentage_random: [100; 3],
             identical: false,
+            offset_align: 0,
             zoneskip: 0,
         }
     }

@@ -51,6 +51,19 @@ impl Checksum {
     }
 }
 
+/// Trims of blocks that are to be verified (`trim_percentage`, ...).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrimOptions {
+    /// `trim_percentage=`: the percentage of writes whose blocks are trimmed.
+    pub percentage: u8,
+    /// `trim_backlog=`: writes between batches of trims; 0 for no trims.
+    pub backlog: u32,
+    /// `trim_backlog_batch=`: trims in a batch; 0 for `backlog`.
+    pub batch: u32,
+    /// `trim_verify_zero=`: trimmed blocks are read back and have to be zero.
+    pub zero: bool,
+}
+
 /// The `verify` options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VerifyOptions {
@@ -77,6 +90,8 @@ pub struct VerifyOptions {
     pub write_sequence: Option<bool>,
     /// `verify_header_seed=`: the same for the seed of the write.
     pub header_seed: Option<bool>,
+    /// Trims of blocks that are to be verified.
+    pub trim: TrimOptions,
     /// `verify_only=`: write nothing, verify what the job would have written.
     pub only: bool,
 }
@@ -93,6 +108,7 @@ impl Default for VerifyOptions {
             backlog_batch: 0,
             fatal: false,
             dump: false,
+            trim: TrimOptions { percentage: 0, backlog: 0, batch: 0, zero: true },
             write_sequence: None,
             header_seed: None,
             only: false,

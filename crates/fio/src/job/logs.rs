@@ -29,6 +29,22 @@ pub struct LogOptions {
     pub per_job: bool,
 }
 
+/// Where the class is in an ioprio.
+const IOPRIO_CLASS_SHIFT: u32 = 13;
+/// The number of the class of best effort in the kernel.
+const BEST_EFFORT: u8 = 2;
+
+/// A priority as in ioprio_set(2), from its class and level. Class 0 counts as best effort.
+pub(crate) fn ioprio(class: u8, level: u8) -> u16 {
+    let class = if class == 0 { BEST_EFFORT } else { class };
+    u16::from(class) << IOPRIO_CLASS_SHIFT | u16::from(level)
+}
+
+/// Whether a priority as in ioprio_set(2) is of the class real time.
+pub(crate) fn is_realtime(ioprio: u16) -> bool {
+    ioprio >> IOPRIO_CLASS_SHIFT == 1
+}
+
 impl Default for LogOptions {
     fn default() -> Self {
         LogOptions {

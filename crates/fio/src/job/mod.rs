@@ -3,16 +3,23 @@
 mod address;
 mod data;
 mod file_system;
+mod limits;
 mod logs;
+mod priority;
 mod trace;
 
 pub use address::{AddressOptions, BlockSizes, Distribution};
 pub use data::{
-    Checksum, ErrorKind, ErrorOptions, FillPattern, ParsePatternError, SyncOptions, VerifyMethod,
-    VerifyOptions,
+    Checksum, ErrorKind, ErrorOptions, FillPattern, ParsePatternError, SyncOptions, TrimOptions,
+    VerifyMethod, VerifyOptions,
 };
 pub use file_system::{FileService, FsKind, FsOptions};
+pub use limits::{
+    ExitWhat, LatencyOptions, LimitOptions, OrderOptions, SteadyCriterion, SteadyOptions,
+};
 pub use logs::{LogKind, LogOptions};
+pub(crate) use logs::{ioprio, is_realtime};
+pub use priority::{CommandPrioOptions, PrioShare};
 pub use trace::{
     BlkparseAction, Fraction, ParseFractionError, PatternOptions, PatternProgram, RecordFormat,
     RecordOptions, ReplayOptions,
@@ -74,13 +81,16 @@ pub enum ZoneMode {
     Zbd,
 }
 
-/// Zone resets before zones are full, as garbage collection issues them.
+/// What `zonemode=zbd` does besides writing at write pointers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ZoneResets {
-    /// `zone_reset_threshold=`: the part of the region that has to hold data.
-    pub threshold: Fraction,
-    /// `zone_reset_frequency=`: resets per write; 0 for none.
-    pub frequency: Fraction,
+pub struct ZbdOptions {
+    /// `read_beyond_wp=`: reads go anywhere in a zone.
+    pub read_beyond_wp: bool,
+    /// `zone_reset_threshold=`: the part of the region that has to hold data before zones are reset
+    /// that are not full.
+    pub reset_threshold: Fraction,
+    /// `zone_reset_frequency=`: such resets per write; 0 for none.
+    pub reset_frequency: Fraction,
 }
 
 /// When the I/Os of a rate are submitted (`rate_process=`).
@@ -141,8 +151,6 @@ pub struct Job {
     pub io_size: Option<Extent>,
     /// Start of the region.
     pub offset: Extent,
-    /// Alignment in bytes of an offset in percent; 0 for the smallest block size.
-    pub offset_align: u64,
     /// Added to `offset` for each clone after the first.
     pub offset_increment: Extent,
     /// Time limit.
@@ -163,10 +171,8 @@ pub struct Job {
     pub max_open_zones: u32,
     /// Limit of zones being written by one clone; 0 for no limit.
     pub job_max_open_zones: u32,
-    /// With `zonemode=zbd`, reads go beyond write pointers.
-    pub read_beyond_wp: bool,
-    /// With `zonemode=zbd`, resets of zones that are not full.
-    pub zone_resets: ZoneResets,
+    /// Reads beyond write pointers and resets of zones that are not full.
+    pub zbd: ZbdOptions,
     /// Sequential zones are written by zone appends.
     pub zone_append: bool,
     /// Weight of each clone among those of its flow (`flow=`); 0 for no flow.
@@ -184,6 +190,8 @@ pub struct Job {
     pub new_group: bool,
     /// Waits for all jobs before it in the file.
     pub stonewall: bool,
+    /// Other jobs, rates and latencies that decide when it begins and ends.
+    pub limits: LimitOptions,
     /// Seed of the random numbers; clones derive theirs.
     pub randseed: u64,
     /// Random offsets may repeat before all blocks have been visited.
@@ -200,6 +208,8 @@ pub struct Job {
     pub rate_process: RateProcess,
     /// The priority of the job's I/O (`prioclass=`, `prio=`).
     pub prio: Prio,
+    /// Priorities of single I/Os (`cmdprio_*`).
+    pub cmdprio: CommandPrioOptions,
     /// Weight of each clone with the scheduler bfq (`weight=`, Zonal's own); `None` derives it from
     /// the priority.
     pub weight: Option<u16>,
@@ -289,7 +299,6 @@ impl Default for Job {
             size: None,
             io_size: None,
             offset: Extent::Bytes(0),
-            offset_align: 0,
             offset_increment: Extent::Bytes(0),
             runtime: None,
             time_based: false,
@@ -300,8 +309,7 @@ impl Default for Job {
             zonemode: ZoneMode::None,
             max_open_zones: 0,
             job_max_open_zones: 0,
-            read_beyond_wp: false,
-            zone_resets: ZoneResets::default(),
+            zbd: ZbdOptions::default(),
             zone_append: false,
             flow: 0,
             flow_id: 0,
@@ -310,6 +318,7 @@ impl Default for Job {
             group_reporting: false,
             new_group: false,
             stonewall: false,
+            limits: LimitOptions::default(),
             randseed: FIXED_SEED,
             norandommap: false,
             thinktime: Nanos(0),
@@ -318,6 +327,7 @@ impl Default for Job {
             rate_iops: [0; 3],
             rate_process: RateProcess::Linear,
             prio: Prio::default(),
+            cmdprio: CommandPrioOptions::default(),
             weight: None,
             ioscheduler: None,
             sched_opt: None,

@@ -16,13 +16,13 @@ mod window;
 
 pub use file::LogFile;
 
-use crate::job::{DataDir, Job, LogKind, LogOptions};
+use crate::job::{DataDir, Job, LogKind, LogOptions, is_realtime};
 use crate::stats::{BUCKETS, Histogram, IoCounts, SAMPLE_PERIOD};
 use file::Lines;
 use std::fmt::Write;
 use std::sync::Arc;
 use window::Window;
-use zonal_blk::{Nanos, PrioClass};
+use zonal_blk::Nanos;
 
 /// Milliseconds by which a window of samples may be short: real timers are not exact.
 const SAMPLE_SLACK: u64 = 1;
@@ -44,6 +44,8 @@ pub struct LoggedIo {
     pub slat: Nanos,
     /// Its completion latency.
     pub clat: Nanos,
+    /// Its priority as in ioprio_set(2), if it is not that of the job.
+    pub ioprio: Option<u16>,
 }
 
 /// The logs of a clone.
@@ -81,6 +83,15 @@ struct Entry {
     value: u64,
     bytes: u64,
     offset: u64,
+    ioprio: Option<u16>,
+}
+
+/// The last column of a line.
+fn prio_text(ioprio: u16, options: &LogOptions) -> String {
+    match options.prio {
+        true => format!("0x{ioprio:04x}"),
+        false => u8::from(is_realtime(ioprio)).to_string(),
+    }
 }
 
 impl Logs {
@@ -94,10 +105,7 @@ impl Logs {
         let histograms = lines(LogKind::Histogram)
             .filter(|_| options.hist_msec > 0)
             .map(|lines| HistogramLog { lines, windows: Default::default() });
-        let prio = match options.prio {
-            true => format!("0x{:04x}", options.ioprio),
-            false => u8::from(job.prio.class == PrioClass::Realtime).to_string(),
-        };
+        let prio = prio_text(options.ioprio, &options);
         let is_empty = histograms.is_none() && logs.iter().all(Option::is_none);
         let (epoch, sampled, counted) = (None, Nanos(0), IoCounts::default());
         (!is_empty).then_some(Logs { options, prio, logs, histograms, epoch, sampled, counted })
@@ -137,7 +145,7 @@ impl Logs {
                 continue;
             }
             let ios = since(&counts.ios, &self.counted.ios);
-            let entry = |value| Entry { dir, value, bytes: 0, offset: 0 };
+            let entry = |value| Entry { dir, value, bytes: 0, offset: 0, ioprio: None };
             self.add(LogKind::Bandwidth, elapsed, SAMPLE_SLACK, entry(bytes * 1000 / msec / 1024));
             self.add(LogKind::Iops, elapsed, SAMPLE_SLACK, entry(ios * 1000 / msec));
         }
@@ -150,8 +158,8 @@ impl Logs {
     pub fn record(&mut self, now: Nanos, io: LoggedIo) {
         let Some(epoch) = self.epoch else { return };
         let elapsed = (now - epoch).0 / NANOS_PER_MSEC;
-        let LoggedIo { dir, bytes, offset, slat, clat } = io;
-        let entry = |value| Entry { dir, value, bytes, offset };
+        let LoggedIo { dir, bytes, offset, slat, clat, ioprio } = io;
+        let entry = |value| Entry { dir, value, bytes, offset, ioprio };
         self.add(LogKind::Slat, elapsed, 0, entry(slat.0));
         self.add(LogKind::Clat, elapsed, 0, entry(clat.0));
         self.add(LogKind::Lat, elapsed, 0, entry((slat + clat).0));
@@ -171,7 +179,9 @@ impl Logs {
         let Some(log) = &mut self.logs[kind as usize] else { return };
         let avg_msec = u64::from(self.options.avg_msec);
         if avg_msec == 0 {
-            return log.lines.entry(elapsed, entry, &self.options, &self.prio);
+            let own = entry.ioprio.map(|ioprio| prio_text(ioprio, &self.options));
+            let prio = own.as_ref().unwrap_or(&self.prio);
+            return log.lines.entry(elapsed, entry, &self.options, prio);
         }
         let window = &mut log.windows[entry.dir as usize];
         window.add(entry.value);
@@ -201,7 +211,7 @@ impl Log {
     /// Writes the line of a window that has a value, and empties it.
     fn write_window(&mut self, elapsed: u64, dir: DataDir, options: &LogOptions) {
         if let Some(value) = self.windows[dir as usize].take(options.max_value) {
-            let entry = Entry { dir, value, bytes: 0, offset: 0 };
+            let entry = Entry { dir, value, bytes: 0, offset: 0, ioprio: None };
             let none = if options.prio { "0x0000" } else { "0" };
             self.lines.entry(elapsed, entry, options, none);
         }
@@ -210,7 +220,7 @@ impl Log {
 
 impl Lines {
     fn entry(&mut self, elapsed: u64, entry: Entry, options: &LogOptions, prio: &str) {
-        let Entry { dir, value, bytes, offset } = entry;
+        let Entry { dir, value, bytes, offset, .. } = entry;
         let dir = dir as u8;
         self.line(|text| match options.offset {
             true => write!(text, "{elapsed}, {value}, {dir}, {bytes}, {offset}, {prio}"),

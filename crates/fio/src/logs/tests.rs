@@ -49,7 +49,14 @@ fn job(options: LogOptions) -> Job {
 }
 
 fn io(dir: DataDir, clat: u64) -> LoggedIo {
-    LoggedIo { dir, bytes: 65536, offset: 131072, slat: Nanos(230), clat: Nanos(clat) }
+    LoggedIo {
+        dir,
+        bytes: 65536,
+        offset: 131072,
+        slat: Nanos(230),
+        clat: Nanos(clat),
+        ioprio: None,
+    }
 }
 
 /// The lines are those that fio 3.33 wrote for I/Os of these latencies.

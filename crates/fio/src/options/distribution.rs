@@ -1,7 +1,7 @@
-//! Values of `bssplit`, `bsrange` and `random_distribution`.
+//! Values of `bssplit`, `cmdprio_bssplit`, `bsrange` and `random_distribution`.
 use super::kind::{ByDirection, Split};
 use super::number::parse_size;
-use crate::job::Distribution;
+use crate::job::{Distribution, PrioShare};
 
 /// Most parts of a split, as in fio.
 const MAX_PARTS: usize = 256;
@@ -39,6 +39,37 @@ fn parse_split(text: &str, kb_base: u32) -> Option<Split> {
     let parts: Vec<_> = text.split(':').map(parse_part).collect::<Option<_>>()?;
     let percents = fill(parts.iter().map(|(_, percent)| *percent).collect())?;
     Some(parts.into_iter().map(|(size, _)| size).zip(percents).collect())
+}
+
+/// Parses sizes with percentages, and with priorities or without, such as `4k/10:64k/50/3/0,8k/5`.
+pub(super) fn parse_prio_shares(text: &str, kb_base: u32) -> Option<ByDirection<Vec<PrioShare>>> {
+    by_direction(text, |list| {
+        let shares: Vec<_> =
+            list.split(':').map(|part| parse_prio_share(part, kb_base)).collect::<Option<_>>()?;
+        let total = |size: u64| -> u32 {
+            let of_size = shares.iter().filter(|share: &&PrioShare| share.size == size);
+            of_size.map(|share| u32::from(share.percent)).sum()
+        };
+        let fits = shares.len() <= MAX_PARTS && shares.iter().all(|it| total(it.size) <= 100);
+        fits.then(|| shares.clone())
+    })
+}
+
+fn parse_prio_share(text: &str, kb_base: u32) -> Option<PrioShare> {
+    let parts: Vec<&str> = text.split('/').map(str::trim).collect();
+    let (size, percent, prio) = match parts[..] {
+        [size, percent] => (size, percent, None),
+        [size, percent, class, level] => {
+            let below = |text: &str, limit: u8| {
+                let plain = text.len() == 1 && text.as_bytes()[0].is_ascii_digit();
+                text.parse().ok().filter(|number| plain && *number <= limit)
+            };
+            (size, percent, Some((below(class, 3)?, below(level, 7)?)))
+        }
+        _ => return None,
+    };
+    let size = parse_size(size, kb_base).ok().filter(|&size| size > 0)?;
+    Some(PrioShare { size, percent: parse_percent(percent)??, prio })
 }
 
 /// Parses a distribution such as `zipf:1.2` or `zoned:60/10:40/90`, by direction.
@@ -131,6 +162,7 @@ fn fill(percents: Vec<Option<u8>>) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn splits_have_sizes_and_percentages() {
@@ -144,6 +176,84 @@ mod tests {
         {
             assert_eq!(parse_split(text, 1024), None, "{text}");
         }
+    }
+
+    #[test]
+    fn sizes_have_percentages_and_priorities() {
+        let share = |size, percent, prio| PrioShare { size, percent, prio };
+        let of = |text| parse_prio_shares(text, 1024).map(|[read, ..]| read.expect("for reads"));
+        assert_eq!(
+            of("4k/10:64k/50/3/0"),
+            Some(vec![share(4096, 10, None), share(65536, 50, Some((3, 0)))])
+        );
+        assert_eq!(of("4k/60:4k/40").map(|shares| shares.len()), Some(2));
+        for text in ["", "4k", "4k/", "4k/10/1", "4k/60:4k/41", "4k/10/4/0", "4k/10/1/8", "0/10"] {
+            assert_eq!(of(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn splits_are_parsed_as_they_are_written(parts in split(), second in split()) {
+            let text = |parts: &[(u64, u8)]| {
+                let part = |(size, percent): &(u64, u8)| format!("{size}/{percent}");
+                parts.iter().map(part).collect::<Vec<_>>().join(":")
+            };
+            let parsed = parse_splits(&format!("{},{}", text(&parts), text(&second)), 1024);
+            prop_assert_eq!(parsed, Some([Some(parts), Some(second.clone()), Some(second)]));
+        }
+
+        #[test]
+        fn what_splits_leave_out_is_shared_and_never_more_than_100_in_all(
+            percents in prop::collection::vec(prop::option::of(0_u8..=100), 1..6)
+        ) {
+            let part = |percent: &Option<u8>| {
+                percent.map_or_else(|| "4k".to_owned(), |percent| format!("4k/{percent}"))
+            };
+            let text = percents.iter().map(part).collect::<Vec<_>>().join(":");
+            let given: u32 = percents.iter().flatten().map(|&percent| u32::from(percent)).sum();
+            match parse_split(&text, 1024) {
+                Some(parsed) => {
+                    let total: u32 = parsed.iter().map(|(_, percent)| u32::from(*percent)).sum();
+                    prop_assert!(total <= 100 && given <= 100);
+                    let kept = percents.iter().zip(&parsed);
+                    kept.for_each(|(given, (_, is))| assert!(given.is_none_or(|it| it == *is)));
+                }
+                None => prop_assert!(given > 100),
+            }
+        }
+
+        #[test]
+        fn zones_are_parsed_as_they_are_written(io in split(), regions in split()) {
+            let count = io.len().min(regions.len());
+            let percents = || io.iter().zip(&regions).take(count).map(|((_, a), (_, b))| (*a, *b));
+            let text: Vec<String> = percents().map(|(a, b)| format!("{a}/{b}")).collect();
+            let parsed = parse_distribution(&format!("zoned:{}", text.join(":")), 1024);
+            let expected = Some(Distribution::Zoned(percents().collect()));
+            prop_assert_eq!(parsed, Some([expected.clone(), expected.clone(), expected]));
+        }
+
+        #[test]
+        fn shapes_are_parsed_as_they_are_written(theta in 1_u32..5000, center in 0_u32..=1000) {
+            let (theta, center) = (f64::from(theta) / 1000.0, f64::from(center) / 1000.0);
+            let parsed = parse_distribution(&format!("zipf:{theta}:{center}"), 1024);
+            let expected = Some(Distribution::Zipf { theta, center: Some(center) });
+            let expected = Some([expected.clone(), expected.clone(), expected]);
+            prop_assert_eq!(parsed, expected.filter(|_| theta != 1.0));
+        }
+
+        #[test]
+        fn any_text_is_a_value_or_refused(text in "[0-9a-z:/,.% -]{0,24}") {
+            let _ = parse_distribution(&text, 1024);
+            let _ = parse_distribution(&format!("zoned_abs:{text}"), 1000);
+            let _ = (parse_splits(&text, 1024), parse_ranges(&text, 1024));
+            let _ = parse_prio_shares(&text, 1024);
+        }
+    }
+
+    /// Sizes with percentages of at most 100 in all.
+    fn split() -> impl Strategy<Value = Vec<(u64, u8)>> {
+        prop::collection::vec((1_u64..1 << 40, 0_u8..=20), 1..6)
     }
 
     #[test]

@@ -5,16 +5,11 @@
 use super::number::format_size;
 use crate::job::{
     AddressOptions, BlockSizes, DataDir, Extent, FIXED_SEED, FileService, Fraction, Job,
-    PatternProgram, RateProcess, Rw, VerifyMethod, ZoneMode,
+    LimitOptions, PatternProgram, RateProcess, Rw, VerifyMethod, ZoneMode, ioprio,
 };
 use crate::verify::header_fits;
 use thiserror::Error;
-use zonal_blk::Prio;
-
-/// The number of the class of best effort in the kernel.
-const BEST_EFFORT: u8 = 2;
-/// Where the class is in an ioprio.
-const IOPRIO_CLASS_SHIFT: u32 = 13;
+use zonal_blk::{Nanos, Prio};
 
 /// The values set so far. A section of a job file starts with a copy of those of `[global]`.
 #[derive(Clone, Debug)]
@@ -179,8 +174,7 @@ impl Draft {
             // As in fio, the one that is not set is 0.
             let (class, level) = (self.prio_class.unwrap_or(0), self.prio_level.unwrap_or(0));
             job.prio = Prio::from_ioprio(class, level).expect("the table limits the class to 3");
-            let class = if class == 0 { BEST_EFFORT } else { class };
-            job.logs.ioprio = u16::from(class) << IOPRIO_CLASS_SHIFT | u16::from(level);
+            job.logs.ioprio = ioprio(class, level);
         }
         for dir in 0..3 {
             let split = &self.bssplit[dir];
@@ -217,7 +211,7 @@ pub(crate) fn note(options: &mut Vec<(String, String)>, name: &str, value: &str)
 }
 
 /// Sets the directions that have a value.
-pub(super) fn assign<T>(target: &mut [T; 3], values: [Option<T>; 3]) {
+pub(super) fn assign<T, const N: usize>(target: &mut [T; N], values: [Option<T>; N]) {
     for (target, value) in target.iter_mut().zip(values) {
         if let Some(value) = value {
             *target = value;
@@ -266,7 +260,9 @@ fn check(job: &Job) -> Result<(), Conflict> {
     if let Some(&(engine, what)) = NO_STORAGE.iter().find(|(name, _)| *name == job.ioengine) {
         return Err(Conflict::NoStorage { engine, what });
     }
+    check_limits(job)?;
     check_trace(job)?;
+    check_verify(job)?;
     check_data(job)?;
     if job.zonemode != ZoneMode::Zbd && zone_option(job).is_some() {
         return Err(Conflict::NeedsZbd);
@@ -393,16 +389,76 @@ fn check_trace(job: &Job) -> Result<(), Conflict> {
     Ok(())
 }
 
+/// Conflicts of limits, of steady states and of priorities.
+fn check_limits(job: &Job) -> Result<(), Conflict> {
+    let unset = LimitOptions::default();
+    let LimitOptions { rate_min, rate_iops_min, max_latency, latency, steady, .. } = &job.limits;
+    let (has_steady, has_target) = (steady.criterion.is_some(), latency.target != Nanos(0));
+    let options = [
+        ("rate_min", *rate_min != [0; 3]),
+        ("rate_iops_min", *rate_iops_min != [0; 3]),
+        ("max_latency", *max_latency != [Nanos(0); 3]),
+        ("latency_target", has_target),
+        ("steadystate", has_steady),
+        ("cmdprio_percentage", job.cmdprio.percentage != [0; 2]),
+        ("cmdprio_bssplit", job.cmdprio.is_used()),
+    ];
+    if let Some((option, _)) = options.into_iter().find(|(_, given)| *given)
+        && job.fs.kind.is_some()
+    {
+        return Err(Conflict::Combined { option, with: "filesystem" });
+    }
+    let prios = &job.cmdprio;
+    if prios.percentage != [0; 2] && prios.shares.iter().any(|shares| !shares.is_empty()) {
+        let (option, with) = ("cmdprio_percentage", "cmdprio_bssplit");
+        return Err(Conflict::Combined { option, with });
+    }
+    let too_short = has_steady && steady.duration < steady.interval;
+    let window = "a steadystate_duration of at least steadystate_check_interval";
+    let needs = [
+        ("steadystate", too_short || steady.interval == Nanos(0) && has_steady, window),
+        ("steadystate_duration", !has_steady && steady.duration != Nanos(0), "steadystate"),
+        ("latency_window", !has_target && latency.window != Nanos(0), "latency_target"),
+        ("latency_percentile", !has_target && latency.percentile < 100.0, "latency_target"),
+        ("latency_run", !has_target && *latency != unset.latency, "latency_target"),
+    ];
+    match needs.into_iter().find(|(_, lacking, _)| *lacking) {
+        Some((option, _, other)) => Err(Conflict::Needs { option, other }),
+        None => Ok(()),
+    }
+}
+
+/// Conflicts of details of verification.
+fn check_verify(job: &Job) -> Result<(), Conflict> {
+    let verify = &job.verify;
+    let (is_verified, reads) = (verify.method.is_some(), job.rw == Rw::Read);
+    let wanted = [
+        ("verify_write_sequence", verify.write_sequence),
+        ("verify_header_seed", verify.header_seed),
+    ];
+    let is_wanted = |(_, wanted): &(_, Option<bool>)| *wanted == Some(true);
+    if let Some((option, _)) = wanted.into_iter().find(is_wanted).filter(|_| is_verified && reads) {
+        let with = "rw=read: what was written is not known";
+        return Err(Conflict::Combined { option, with });
+    }
+    if verify.trim.percentage == 0 {
+        return Ok(());
+    }
+    let option = "trim_percentage";
+    if !is_verified || !verify.do_verify || verify.trim.backlog == 0 {
+        let other = "verify and trim_backlog: trimmed is what is to be verified";
+        return Err(Conflict::Needs { option, other });
+    }
+    let zbd = job.zonemode == ZoneMode::Zbd;
+    let conflicts = [("zonemode=zbd", zbd), ("verify_only", verify.only)];
+    match conflicts.into_iter().find(|(_, given)| *given) {
+        Some((with, _)) => Err(Conflict::Combined { option, with }),
+        None => Ok(()),
+    }
+}
+
 /// Conflicts of verification, flushes and error handling.
 fn check_data(job: &Job) -> Result<(), Conflict> {
-    if job.verify.method.is_some() && job.rw == Rw::Read {
-        let (sequence, seed) = (job.verify.write_sequence, job.verify.header_seed);
-        let wanted = [("verify_write_sequence", sequence), ("verify_header_seed", seed)];
-        let with = "rw=read: what was written is not known";
-        if let Some((option, _)) = wanted.into_iter().find(|(_, wanted)| *wanted == Some(true)) {
-            return Err(Conflict::Combined { option, with });
-        }
-    }
     let (verify, sync, errors) = (&job.verify, &job.sync, &job.errors);
     let with_fs = [
         ("verify", verify.method.is_some()),
@@ -414,10 +470,6 @@ fn check_data(job: &Job) -> Result<(), Conflict> {
         ("write_barrier", sync.barrier > 0),
         ("continue_on_error", errors.continue_on_error != [false; 3]),
         ("ignore_error", errors.ignored.iter().any(|list| !list.is_empty())),
-        ("write_bw_log", job.logs.bw.is_some()),
-        ("write_iops_log", job.logs.iops.is_some()),
-        ("write_lat_log", job.logs.lat.is_some()),
-        ("write_hist_log", job.logs.hist.is_some()),
     ];
     if let Some((option, _)) = with_fs.into_iter().find(|(_, given)| *given)
         && job.fs.kind.is_some()
@@ -467,9 +519,9 @@ fn zone_option(job: &Job) -> Option<&'static str> {
     [
         ("zonesize", job.zonesize.is_some() && job.zonemode == ZoneMode::None),
         ("zone_append", job.zone_append),
-        ("read_beyond_wp", job.read_beyond_wp),
-        ("zone_reset_threshold", job.zone_resets.threshold != Fraction::default()),
-        ("zone_reset_frequency", job.zone_resets.frequency != Fraction::default()),
+        ("read_beyond_wp", job.zbd.read_beyond_wp),
+        ("zone_reset_threshold", job.zbd.reset_threshold != Fraction::default()),
+        ("zone_reset_frequency", job.zbd.reset_frequency != Fraction::default()),
         ("size", zones(job.size)),
         ("io_size", zones(job.io_size)),
         ("offset", zones(Some(job.offset))),
@@ -558,6 +610,27 @@ mod tests {
         assert_eq!(conflict(&[("offset", "2z")]), "offset: needs zonemode=zbd");
         assert_eq!(conflict(&[("nrfiles", "2")]), "nrfiles: needs filesize or size");
         assert!(conflict(&[("fs_memory", "1m")]).starts_with("fs_memory: needs filesystem"));
+    }
+
+    #[test]
+    fn conflicts_of_limits_name_the_option_at_fault() {
+        for (options, told) in [
+            (&[("rate_process", "poisson")][..], "rate_process: needs rate or rate_iops"),
+            (&[("latency_window", "1s")], "latency_window: needs latency_target"),
+            (&[("latency_run", "1")], "latency_run: needs latency_target"),
+            (&[("ss_dur", "5")], "steadystate_duration: needs steadystate"),
+            (
+                &[("max_latency", "5"), ("filesystem", "xfs")],
+                "max_latency: cannot be combined with filesystem",
+            ),
+            (&[("read_beyond_wp", "1")], "read_beyond_wp: needs zonemode=zbd"),
+            (
+                &[("verify", "md5"), ("verify_header_seed", "1")],
+                "verify_header_seed: cannot be combined with rw=read: what was written is not known",
+            ),
+        ] {
+            assert_eq!(conflict(options), told);
+        }
     }
 
     #[test]

@@ -97,7 +97,9 @@ fn fio_type(kind: &ValueKind) -> &'static str {
     match kind {
         ValueKind::Flag(_) => "empty or boolean value ([0|1])",
         ValueKind::Bool(_) => "boolean value (opt=1)",
-        ValueKind::Seconds(_) | ValueKind::Micros(_) => "string with time postfix (opt=10s)",
+        ValueKind::Seconds(_) | ValueKind::Micros(_) | ValueKind::MicrosTriple(_) => {
+            "string with time postfix (opt=10s)"
+        }
         ValueKind::Number { .. } | ValueKind::Triple { .. } => "integer value (opt=100)",
         ValueKind::Size(_) | ValueKind::SizeRange(_) | ValueKind::Extent(_) => {
             "string with possible k/m/g postfix (opt=4k)"
@@ -126,9 +128,13 @@ fn form(kind: &ValueKind) -> String {
         ValueKind::SizeRange(_) => "size[-size]".to_owned(),
         ValueKind::Ranges(_) => "size[-size][,...]".to_owned(),
         ValueKind::Splits(_) => "size[/N%][:...][,...]".to_owned(),
+        ValueKind::PrioShares(_) => "size/N%[/class/level][:...][,...]".to_owned(),
         ValueKind::Distribution(_) => "name[:...]".to_owned(),
         ValueKind::Extent(_) => "size|N%|Nz".to_owned(),
         ValueKind::Seconds(_) | ValueKind::Micros(_) => "time".to_owned(),
+        ValueKind::MicrosTriple(_) => "time[,time][,time]".to_owned(),
+        ValueKind::Percentage(_) => "percentage".to_owned(),
+        ValueKind::Criterion(_) => "name:limit".to_owned(),
         ValueKind::Word(words) => {
             let supported = words.iter().filter(|(_, set)| set.is_ok()).map(|(word, _)| *word);
             supported.collect::<Vec<_>>().join("|")

@@ -1,12 +1,13 @@
 //! Kinds of option values. Each parses the text and hands the value to its setter; a setter only
 //! sees values in range, so setters cannot fail.
-use super::distribution::{parse_distribution, parse_ranges, parse_splits};
+use super::distribution::{parse_distribution, parse_prio_shares, parse_ranges, parse_splits};
 use super::draft::Draft;
+use super::limit::{parse_criterion, parse_percentage};
 use super::list::{RwPattern, parse_cpus, parse_errnos, parse_rw, parse_triple};
 use super::number::{
     ExprError, MICROSECOND, SECOND, parse_duration, parse_extent, parse_number, parse_size,
 };
-use crate::job::{Distribution, Extent, FillPattern, Fraction};
+use crate::job::{Distribution, Extent, FillPattern, Fraction, PrioShare, SteadyCriterion};
 use thiserror::Error;
 use zonal_blk::Nanos;
 
@@ -52,6 +53,8 @@ pub enum ValueKind {
     Ranges(fn(&mut Draft, ByDirection<(u64, u64)>)),
     /// One to three lists of sizes with percentages, as [`ValueKind::Triple`].
     Splits(fn(&mut Draft, ByDirection<Split>)),
+    /// One to three lists of sizes with percentages and priorities, as [`ValueKind::Triple`].
+    PrioShares(fn(&mut Draft, ByDirection<Vec<PrioShare>>)),
     /// A distribution of offsets, by direction.
     Distribution(fn(&mut Draft, ByDirection<Distribution>)),
     /// Bytes, a percentage or zones.
@@ -60,6 +63,12 @@ pub enum ValueKind {
     Seconds(fn(&mut Draft, Nanos)),
     /// A duration; without a unit, microseconds.
     Micros(fn(&mut Draft, Nanos)),
+    /// One to three durations, as [`ValueKind::Triple`]; without a unit, microseconds.
+    MicrosTriple(fn(&mut Draft, ByDirection<Nanos>)),
+    /// A percentage with decimals.
+    Percentage(fn(&mut Draft, f64)),
+    /// A steady state.
+    Criterion(fn(&mut Draft, SteadyCriterion)),
     /// One of these keywords.
     Word(&'static [Choice]),
     /// An I/O pattern with its modifier, as `randread:8`.
@@ -143,12 +152,21 @@ impl ValueKind {
             ValueKind::Splits(_) => {
                 "sizes with percentages of at most 100 in total, such as 4k/60:64k/40"
             }
+            ValueKind::PrioShares(_) => {
+                "sizes with percentages, at most 100 for each size, and with classes and levels or \
+                 without, such as 4k/10:64k/50/3/0"
+            }
             ValueKind::Distribution(_) => {
                 "random, zipf:THETA, pareto:H, normal:DEVIATION, zoned:IO%/REGION%:... or \
                  zoned_abs:IO%/SIZE:..."
             }
             ValueKind::Extent(_) => "a size such as 4k, 50% or 8z",
             ValueKind::Seconds(_) | ValueKind::Micros(_) => "a time such as 30s",
+            ValueKind::MicrosTriple(_) => "a time such as 20ms",
+            ValueKind::Percentage(_) => "a percentage such as 99.9",
+            ValueKind::Criterion(_) => {
+                "iops, bw, iops_slope or bw_slope with a limit, such as iops:0.3%"
+            }
             ValueKind::Word(_) => "a word",
             ValueKind::Pattern(_) => "an I/O pattern such as randread or randread:8",
             ValueKind::Cpus(_) => "CPU numbers such as 0,2-5",
@@ -212,6 +230,9 @@ impl ValueKind {
             ValueKind::Splits(set) => {
                 set(draft, parse_splits(text, base).ok_or_else(malformed)?);
             }
+            ValueKind::PrioShares(set) => {
+                set(draft, parse_prio_shares(text, base).ok_or_else(malformed)?);
+            }
             ValueKind::Distribution(set) => {
                 set(draft, parse_distribution(text, base).ok_or_else(malformed)?);
             }
@@ -220,6 +241,14 @@ impl ValueKind {
             ValueKind::Micros(set) => {
                 set(draft, parse_duration(text, MICROSECOND).map_err(invalid)?);
             }
+            ValueKind::MicrosTriple(set) => {
+                let values = parse_triple(text, |part| {
+                    parse_duration(part, MICROSECOND).map_err(|e| self.invalid(e, part))
+                });
+                set(draft, values?.ok_or_else(malformed)?);
+            }
+            ValueKind::Percentage(set) => set(draft, parse_percentage(text).ok_or_else(malformed)?),
+            ValueKind::Criterion(set) => set(draft, parse_criterion(text).ok_or_else(malformed)?),
             ValueKind::Word(words) => choose(words, text)?(draft),
             ValueKind::Pattern(set) => set(draft, parse_rw(text, base)?),
             ValueKind::Cpus(set) => set(draft, parse_cpus(text).map_err(invalid)?),

@@ -9,13 +9,14 @@
 //! table/*      name, aliases, kind, setter, help          one entry per option
 //! unsupported  options of fio without effect here
 //! kind         kinds of values, with their setters
-//! number, list, distribution    text -> number, size, time, list ...    pure functions
+//! number, list, limit, distribution    text -> number, size, time, list ...    pure functions
 //! draft        values so far -> Job, with the checks that need several options
 //! ```
 mod distribution;
 mod draft;
 mod help;
 mod kind;
+mod limit;
 mod list;
 mod number;
 mod table;

@@ -29,9 +29,6 @@ const fn change(
     Change { names, neutral, instead }
 }
 
-const PRIORITY: &str = "all I/O of a job has the priority of prio and prioclass";
-const LATENCY: &str = "latency does not govern the depth";
-const STEADY: &str = "the job does not end at a steady state";
 const FILES: &str = "the job uses one device, not files";
 const BLOCKS: &str = "blocks are multiples of the smallest: the block layer has whole sectors only";
 const DURABLE: &str = "no flushes are issued";
@@ -40,10 +37,8 @@ const PLACEMENT: &str = "no device here places data by hints";
 const COMMANDS: &str = "I/O is reads, writes and discards without metadata";
 const DURATION: &str = "no device here has command duration limits";
 const LOG: &str = "blocks are verified by the log of writes";
-const EXIT: &str = "jobs end independently";
 
 const CHANGES: &[Change] = &[
-    change(&["wait_for"], &[], "use stonewall"),
     change(&["opendir"], &[], FILES),
     change(&["file_append"], &["0"], "I/O starts at offset"),
     change(&["bs_unaligned", "blocksize_unaligned"], &["0"], BLOCKS),
@@ -51,7 +46,6 @@ const CHANGES: &[Change] = &[
     change(&["serialize_overlap"], &["0"], "overlapping I/O is not serialized"),
     change(&["sync_file_range"], &[], DURABLE),
     change(&["atomic"], &["0"], "writes are not atomic"),
-    change(&["trim_percentage"], &["0"], "written blocks are not trimmed"),
     change(&["replay_skip"], &[], "the whole trace is replayed"),
     change(&["merge_blktrace_file"], &[], "traces are not merged"),
     change(&["log_store_compressed"], &["0"], "logs are plain text"),
@@ -61,19 +55,9 @@ const CHANGES: &[Change] = &[
     change(&["exec_postrun"], &[], "no command is run"),
     change(&["zonecapacity"], &["0"], "the zone capacity is the device's"),
     change(&["ignore_zone_limits"], &["0"], "the device's zone limits apply"),
-    change(&["cmdprio_percentage"], &["0"], PRIORITY),
-    change(&["cmdprio_bssplit"], &[], PRIORITY),
     change(&["thinktime_blocks_type"], &["complete"], "thinktime counts completed I/Os"),
     change(&["thinktime_iotime"], &["0"], "thinktime counts I/Os"),
-    change(&["rate_min", "ratemin"], &["0"], "slow jobs continue"),
-    change(&["rate_iops_min"], &["0"], "slow jobs continue"),
     change(&["rate_ignore_thinktime"], &["0"], "think time counts as time of the rate"),
-    change(&["max_latency"], &["0"], LATENCY),
-    change(&["latency_target"], &["0"], LATENCY),
-    change(&["latency_run"], &["0"], LATENCY),
-    change(&["steadystate", "ss"], &[], STEADY),
-    change(&["exitall"], &["0"], EXIT),
-    change(&["exitall_on_error"], &["0"], EXIT),
     change(&["create_only"], &["0"], "the job runs"),
     change(&["cpumask"], &[], "use cpus_allowed"),
     change(&["stats"], &["1"], "the job is reported"),
@@ -113,12 +97,9 @@ const HARMLESS: &[&str] = &[
     // Submission never waits for the device here.
     "io_submit_mode",
     // Details of options above.
-    "verify_async verify_async_cpus verify_state_save \
-     trim_verify_zero trim_backlog trim_backlog_batch read_iolog_chunked merge_blktrace_scalars merge_blktrace_iters rate_cycle ratecycle \
-     latency_window latency_percentile flow_sleep steadystate_duration ss_dur \
-     steadystate_ramp_time ss_ramp exit_what thinktime_spin cmdprio cmdprio_class fdp_pli fdp_pli_select plids \
-     plid_select dp_scheme deac pi_act pi_chk apptag apptag_mask spr_op spr_num_regions spr_cs \
-     steadystate_check_interval ss_interval",
+    "verify_async verify_async_cpus verify_state_save read_iolog_chunked merge_blktrace_scalars \
+     merge_blktrace_iters flow_sleep thinktime_spin fdp_pli fdp_pli_select plids plid_select \
+     dp_scheme deac pi_act pi_chk apptag apptag_mask spr_op spr_num_regions spr_cs",
     // Logs and reports.
     "bwavgtime iopsavgtime log_entries log_compression log_compression_cpus \
      log_alternate_epoch_clock_id block_error_percentiles clat_percentiles \
@@ -146,8 +127,6 @@ const HARMLESS: &[&str] = &[
 const FLAGS: &[&str] = &[
     "bs_unaligned",
     "blocksize_unaligned",
-    "exitall",
-    "exitall_on_error",
     "zero_buffers",
     "refill_buffers",
     "hipri",

@@ -5,7 +5,8 @@ use super::summary::{
     Entry, GroupDir, MIN_BAND_PERCENT, MIN_DEPTH_PERCENT, Summary, msec, percents,
 };
 use super::units::ctime;
-use crate::job::DataDir;
+use crate::job::{DataDir, SteadyCriterion};
+use crate::runner::SteadyState;
 use crate::stats::{
     BATCH_LABELS, DEPTH_LABELS, Histogram, LatStat, MSEC_LABELS, NSEC_LABELS, PERCENTILES,
     USEC_LABELS,
@@ -95,13 +96,31 @@ fn job(summary: &Summary<'_>, entry: &Entry<'_>, bins: bool) -> Job {
         latency_ns: band(&NSEC_LABELS, bands.nsec()),
         latency_us: band(&USEC_LABELS, bands.usec()),
         latency_ms: band(&MSEC_LABELS, bands.msec()),
-        latency_depth: head.job.iodepth,
-        latency_target: 0,
-        latency_percentile: 100.0,
-        latency_window: 0,
+        latency_depth: stats.latency_depth().unwrap_or(head.job.iodepth),
+        latency_target: head.job.limits.latency.target.0,
+        latency_percentile: head.job.limits.latency.percentile,
+        latency_window: head.job.limits.latency.window.0 / 1000,
         total_err: errors.first().map(|_| errors.total()),
         first_error: errors.first().map(|status| status.errno()),
         desc: Some(head.job.description.clone()).filter(|text| !text.is_empty()),
+        steadystate: stats.steady().map(steady),
+    }
+}
+
+fn steady(steady: &SteadyState) -> Steady {
+    let SteadyCriterion { iops, slope, limit, percent } = steady.criterion;
+    let what = if iops { "iops" } else { "bw" };
+    let (slope, unit) = (if slope { "_slope" } else { "" }, if percent { "%" } else { "" });
+    let (iops_mean, bw_mean) = steady.means();
+    let (iops, bw) = steady.measured.iter().copied().unzip();
+    Steady {
+        ss: format!("{what}{slope}:{limit:.6}{unit}"),
+        duration: steady.window,
+        attained: steady.is_attained.into(),
+        criterion: format!("{:.6}{unit}", steady.value),
+        max_deviation: steady.max_deviation,
+        slope: steady.slope,
+        data: SteadyData { bw_mean, iops_mean, iops, bw },
     }
 }
 
@@ -325,6 +344,32 @@ struct Job {
     first_error: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     desc: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steadystate: Option<Steady>,
+}
+
+/// `steadystate` of a job.
+#[derive(serde::Serialize)]
+struct Steady {
+    ss: String,
+    /// Measurements, one a second unless steadystate_check_interval is set.
+    duration: usize,
+    attained: u8,
+    criterion: String,
+    max_deviation: f64,
+    slope: f64,
+    data: SteadyData,
+}
+
+/// What was measured in the last duration, the oldest first.
+#[derive(serde::Serialize)]
+struct SteadyData {
+    /// Bytes per second.
+    bw_mean: u64,
+    iops_mean: u64,
+    iops: Vec<u64>,
+    /// Bytes per second.
+    bw: Vec<u64>,
 }
 
 /// `read`, `write` and `trim` of a job.

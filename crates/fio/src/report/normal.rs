@@ -10,8 +10,9 @@ use super::summary::{
 };
 use super::units::{TimeUnit, Units, count, ctime, digits_of, duration};
 use super::{JobReport, Report};
-use crate::job::{DataDir, Job, Rw};
+use crate::job::{DataDir, Job, LatencyOptions, Rw, SteadyCriterion};
 use crate::options::format_size;
+use crate::runner::SteadyState;
 use crate::stats::{
     BATCH_LABELS, BatchSizes, DEPTH_LABELS, Histogram, IoStats, LatStat, MSEC_LABELS, NSEC_LABELS,
     PERCENTILES, SyncStats, USEC_LABELS,
@@ -190,7 +191,7 @@ fn resources(entry: &Entry<'_>) -> String {
     let (user, system) = entry.cpu_percent();
     let issued = DIRS.map(|dir| stats.ios(dir) + stats.errors().of(dir));
     let [reads, writes, trims] = issued;
-    let depth = entry.head.job.iodepth;
+    let depth = stats.latency_depth().unwrap_or(entry.head.job.iodepth);
     let syncs = stats.syncs().map_or(0, |sync| sync.lat.count());
     let mut out = format!(
         "  cpu          : usr={user:3.2}%, sys={system:3.2}%, ctx={}, majf={}, minf={}\n",
@@ -207,8 +208,28 @@ fn resources(entry: &Entry<'_>) -> String {
         out +=
             &format!("     errors    : total={total}, first_error={}/<{first}>\n", first.errno());
     }
-    out += &format!("     latency   : target=0, window=0, percentile=100.00%, depth={depth}\n");
-    out
+    let &LatencyOptions { target, window, percentile, .. } = &entry.head.job.limits.latency;
+    out += &format!(
+        "     latency   : target={target}, window={}, percentile={percentile:.2}%, depth={depth}\n",
+        window.0 / 1000
+    );
+    out + &stats.steady().map_or(String::new(), |steady| steady_line(steady, entry))
+}
+
+fn steady_line(steady: &SteadyState, entry: &Entry<'_>) -> String {
+    let (units, (iops, bandwidth)) = (Units::of(entry.head.job), steady.means());
+    let SteadyCriterion { iops: of_iops, slope, percent, .. } = steady.criterion;
+    format!(
+        "  steadystate  : attained={}, bw={} ({}), iops={}, {} {}={:.3}{}\n",
+        if steady.is_attained { "yes" } else { "no" },
+        units.rate(bandwidth),
+        units.other_rate(bandwidth),
+        count(iops, 4),
+        if of_iops { "iops" } else { "bw" },
+        if slope { "slope" } else { "mean dev" },
+        steady.value,
+        if percent { "%" } else { "" },
+    )
 }
 
 fn batch_line(name: &str, sizes: &BatchSizes) -> String {

@@ -2,9 +2,11 @@
 //!
 //! Invariants: at most `iodepth` I/Os are in flight; none after the last step.
 use super::flow::Flow;
+use super::limits::Verdict;
+use super::order::CloneOrder;
 use super::pace::Pace;
 use super::run_state::{IoRole, RunState};
-use super::{Outcome, Progress, Runner, StatusReports, Step, SteppedBy};
+use super::{Outcome, Progress, RunLimits, Runner, StatusReports, Step, SteppedBy};
 use crate::generate::{Generator, Io, NextIo};
 use crate::job::{DataDir, ErrorKind, Job, ZoneMode};
 use crate::logs::{LoggedIo, Logs};
@@ -14,6 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Bio, Buf, Bytes, Channel, Clock, Completion, Nanos, Op, Sector, Status};
+
+/// How often a job looks whether the one that it waits for has ended, in real time.
+const WAIT_FOR_PERIOD: Nanos = Nanos(1_000_000);
 
 /// An I/O in flight.
 #[derive(Clone, Copy)]
@@ -56,11 +61,18 @@ pub struct JobRunner {
     /// Completions to reap before anything more is submitted.
     owed: u32,
     contended: bool,
+    /// Nothing is submitted until nothing is in flight.
+    drains: bool,
+    order: Option<Box<CloneOrder>>,
+    /// The job waits for another one.
+    is_waiting: bool,
     flow: Option<Flow>,
     /// The job is ahead of its share of the flow.
     flow_waits: bool,
     stats: IoStats,
     error: Option<Status>,
+    /// Why the job failed, if not by an I/O that failed.
+    reason: Option<String>,
     /// When to look whether a sample of the statistics or of a log is due, or a status report.
     next_sample: Nanos,
     next_stats_sample: Nanos,
@@ -117,10 +129,14 @@ impl JobRunner {
             filling: false,
             owed: 0,
             contended: false,
+            drains: false,
+            order: None,
+            is_waiting: false,
             flow: None,
             flow_waits: false,
             stats: IoStats::new(),
             error: None,
+            reason: None,
             next_sample: Nanos(0),
             next_stats_sample: Nanos(0),
             status_reports: None,
@@ -140,14 +156,21 @@ impl JobRunner {
         self.flow = Some(flow);
     }
 
+    /// Has the clone begin and end by others.
+    pub(crate) fn set_order(&mut self, order: Option<CloneOrder>) {
+        self.order = order.map(Box::new);
+    }
+
     /// Has the clone publish its statistics while it runs.
     pub(crate) fn set_status(&mut self, reports: Option<StatusReports>) {
         self.status_reports = reports;
     }
 
-    /// Adds recording, flushes or verification.
+    /// Adds what the clone has besides the I/O of its generator.
     pub(crate) fn set_run_state(&mut self, run_state: Option<Box<RunState>>) {
         self.run_state = run_state;
+        let limits = self.run_state.as_ref().and_then(|run_state| run_state.limits.as_ref());
+        self.depth = limits.and_then(|limits| limits.depth()).unwrap_or(self.depth);
         if self.job.verify.only
             && let Some(run_state) = &mut self.run_state
         {
@@ -156,11 +179,15 @@ impl JobRunner {
     }
 
     /// Start delay, ramp and samples; returns how to wait for the start.
-    fn begin(&mut self, now: Nanos) -> Option<Step> {
+    fn begin(&mut self, now: Nanos, is_virtual: bool) -> Option<Step> {
         if now < self.pace.start_after() {
             return Some(Step::Wait(Some(self.pace.start_after())));
         }
         if now >= self.next_sample {
+            if self.waits_for_job() {
+                // In virtual time the end of that job wakes this one.
+                return Some(Step::Wait((!is_virtual).then_some(now + WAIT_FOR_PERIOD)));
+            }
             self.sample(now);
         }
         if self.pace.ramp_ends(now) {
@@ -168,6 +195,13 @@ impl JobRunner {
             self.start_samples(now);
         }
         None
+    }
+
+    #[cold]
+    fn waits_for_job(&mut self) -> bool {
+        let waits = |order: &CloneOrder| order.waits();
+        self.is_waiting = self.pace.is_pending() && self.order.as_deref().is_some_and(waits);
+        self.is_waiting
     }
 
     /// Samples what is due. The first call starts the job.
@@ -189,6 +223,8 @@ impl JobRunner {
         if let Some(logs) = self.logs() {
             logs.sample(now, counts);
         }
+        let verdict = self.limits().map(|limits| limits.sample(now, counts));
+        self.heed(now, verdict);
         if let Some(reports) =
             self.status_reports.as_ref().filter(|_| now >= self.next_status_report)
         {
@@ -204,17 +240,48 @@ impl JobRunner {
         if let Some(logs) = self.logs().filter(|_| is_measured) {
             logs.start(now);
         }
+        if let Some(limits) = self.limits().filter(|_| is_measured) {
+            limits.start(now);
+        }
         self.set_next_sample();
     }
 
     fn set_next_sample(&mut self) {
         let log = self.logs().and_then(|logs| logs.next_sample());
+        let limits = self.limits().and_then(|limits| limits.next_sample());
         let other = self.next_stats_sample.min(self.next_status_report);
-        self.next_sample = log.map_or(other, |at| at.min(other));
+        self.next_sample = log.into_iter().chain(limits).fold(other, Nanos::min);
     }
 
     fn logs(&mut self) -> Option<&mut Logs> {
         self.run_state.as_mut()?.logs.as_mut()
+    }
+
+    fn limits(&mut self) -> Option<&mut RunLimits> {
+        self.run_state.as_mut()?.limits.as_deref_mut()
+    }
+
+    /// Does what limits ask for.
+    #[cold]
+    fn heed(&mut self, now: Nanos, verdict: Option<Verdict>) {
+        match verdict.unwrap_or(Verdict::Continue) {
+            Verdict::Continue => {}
+            Verdict::Depth { depth, drains } => {
+                self.depth = depth;
+                self.drains |= drains;
+                self.refilling = true;
+            }
+            Verdict::Remeasure => {
+                self.stats.reset(now);
+                self.start_samples(now);
+            }
+            Verdict::End => self.stop(),
+            Verdict::Fail(status, why) => {
+                self.error.get_or_insert(status);
+                self.reason.get_or_insert(why);
+                self.stop();
+            }
+        }
     }
 
     fn take_completions(&mut self, now: Nanos) -> u32 {
@@ -291,7 +358,7 @@ impl JobRunner {
                 }
                 status
             }
-            (IoRole::Write | IoRole::Verify, Some(verifier)) => {
+            (IoRole::Write | IoRole::Trim | IoRole::Verify, Some(verifier)) => {
                 let buf = self.buffers[slot as usize].as_mut();
                 verifier.completed(slot, role, status, landed, buf, &mut self.findings)
             }
@@ -300,8 +367,13 @@ impl JobRunner {
         let is_logged = status == Status::Ok && !matches!(role, IoRole::ZoneMgmt | IoRole::Flush);
         if let Some(logs) = run_state.logs.as_mut().filter(|_| is_logged) {
             let (slat, clat) = (issued - start, now - issued);
-            logs.record(now, LoggedIo { dir, bytes: len, offset: landed.to_bytes().0, slat, clat });
+            let ioprio = run_state.prios.as_ref().map(|prios| prios.of_slot(slot));
+            let offset = landed.to_bytes().0;
+            logs.record(now, LoggedIo { dir, bytes: len, offset, slat, clat, ioprio });
         }
+        let limits = run_state.limits.as_mut().filter(|_| is_logged);
+        let verdict = limits.map(|limits| limits.completed(start, now, dir, now - start));
+        self.heed(now, verdict);
         status
     }
 
@@ -353,7 +425,9 @@ impl JobRunner {
         if self.in_flight <= self.job.iodepth_low {
             self.refilling = true;
         }
-        let drains = self.contended || self.flow_waits && self.job.zonemode == ZoneMode::Zbd;
+        self.drains &= self.in_flight > 0;
+        let drains =
+            self.contended || self.drains || self.flow_waits && self.job.zonemode == ZoneMode::Zbd;
         if self.owed > 0 || !self.refilling || drains && self.in_flight > 0 {
             return submitted;
         }
@@ -483,7 +557,8 @@ impl JobRunner {
         } else {
             Some(self.pace.next_submit())
         };
-        match device.into_iter().chain(pace).min() {
+        let limits = self.limits().and_then(|limits| limits.next_sample());
+        match device.into_iter().chain(pace).chain(limits).min() {
             Some(at) if at <= now => Step::NOTHING,
             at => Step::Wait(at),
         }
@@ -498,6 +573,12 @@ impl JobRunner {
             self.stats.finish(now);
             if let Some(run_state) = &mut self.run_state {
                 run_state.finish(now);
+                if let Some(limits) = &mut run_state.limits {
+                    self.stats.set_limits(limits.depth(), limits.finish());
+                }
+            }
+            if let Some(order) = &self.order {
+                order.end(self.error.is_some());
             }
             if let Some(reports) = &self.status_reports {
                 reports.finish(&self.stats);
@@ -535,7 +616,12 @@ impl Runner for JobRunner {
     }
 
     fn has_mail(&self) -> bool {
-        self.channel.has_mail()
+        let awaited = |order: &CloneOrder| !order.waits();
+        self.channel.has_mail() || self.is_waiting && self.order.as_deref().is_none_or(awaited)
+    }
+
+    fn is_ended(&self) -> bool {
+        self.order.as_ref().is_some_and(|order| order.is_ended())
     }
 
     fn is_contended(&self) -> bool {
@@ -569,6 +655,7 @@ impl Runner for JobRunner {
         vec![Outcome {
             stats: self.stats,
             error: self.error,
+            reason: self.reason,
             findings: self.findings,
             thread_id: 0,
             file_system: None,
@@ -581,7 +668,7 @@ impl<C: Clock> SteppedBy<C> for JobRunner {
     /// its batch was prepared to the one after its completion.
     fn step(&mut self, clock: &C) -> Step {
         let now = clock.now();
-        if let Some(wait) = self.begin(now) {
+        if let Some(wait) = self.begin(now, C::IS_VIRTUAL) {
             return wait;
         }
         let filling = std::mem::take(&mut self.filling);

@@ -15,19 +15,28 @@ use std::sync::atomic::AtomicU64;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Channel, Clock, Nanos, Status};
 
+pub(crate) mod command_prio;
 mod flow;
 mod job;
+mod latency_target;
+mod limits;
+mod order;
 mod pace;
 mod record;
 pub(crate) mod run_state;
 mod status;
+mod steady_state;
 pub(crate) mod verifier;
 
 pub use flow::{Flow, FlowTotals};
 pub use job::JobRunner;
+pub(crate) use limits::RunLimits;
+pub use order::CloneOrder;
+pub(crate) use order::arrange;
 pub use pace::Pace;
 pub use record::Recording;
 pub use status::{StatusReports, StatusSink};
+pub use steady_state::{SteadyGroup, SteadyState};
 
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +77,8 @@ pub struct Outcome {
     pub stats: IoStats,
     /// The status of the first I/O that failed, if any.
     pub error: Option<Status>,
+    /// Why the job failed, if not by an I/O that failed.
+    pub reason: Option<String>,
     /// Verification errors.
     pub findings: Findings,
     /// The thread that ran the job; 0 in virtual time.
@@ -104,11 +115,17 @@ pub trait Runner: Send {
     /// Visits the channels that the job's I/O goes through.
     fn for_each_channel(&mut self, visit: &mut dyn FnMut(&mut Channel));
 
-    /// Whether another thread has left a completion, or a write to issue, for this one.
+    /// Whether another thread has left a completion, or a write to issue, for this one, or has finished
+    /// the job that this one waits for.
     fn has_mail(&self) -> bool;
 
     /// Whether the job waits for another one to release a zone, or to do its share of a flow.
     fn is_contended(&self) -> bool {
+        false
+    }
+
+    /// Whether another job has ended this one (`exitall`): it is to be stopped.
+    fn is_ended(&self) -> bool {
         false
     }
 

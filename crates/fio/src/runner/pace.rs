@@ -148,6 +148,12 @@ impl Pace {
     /// Ends the job as at the end of its runtime.
     pub fn stop(&mut self) {
         self.stopped = true;
+        self.startdelay = Nanos(0);
+    }
+
+    /// Whether the job is still to start.
+    pub(super) fn is_pending(&self) -> bool {
+        self.started.is_none() && !self.stopped
     }
 
     /// Whether nothing more will be submitted.

@@ -1,5 +1,5 @@
-//! The state of a clone that does more than the I/O of its generator: recording, logs, flushes and
-//! verification.
+//! The state of a clone that does more than the I/O of its generator: recording, logs, limits,
+//! flushes and verification.
 //!
 //! ```text
 //!  Running     the job's I/O, with flushes and backlog verification    loops with verification
@@ -10,6 +10,8 @@
 //! ```
 //!
 //! Other clones have no such state: they pay one test of a pointer per I/O.
+use super::RunLimits;
+use super::command_prio::CommandPrios;
 use super::pace::Pace;
 use super::record::{Recorder, Recording};
 use super::verifier::Verifier;
@@ -25,14 +27,16 @@ use zonal_blk::{Bio, BioFlags, Nanos, Op};
 pub(crate) enum IoRole {
     /// An I/O of the job.
     Plain,
-    /// The same in a job with logs.
-    Logged,
+    /// The same in a job with logs or limits.
+    Watched,
     /// A zone reset or finish, or a flush, that is not accounted.
     ZoneMgmt,
     /// A flush of `fsync`, accounted as such.
     Flush,
     /// A write of the job that will be verified.
     Write,
+    /// The trim of a write that will be verified.
+    Trim,
     /// A read that is verified.
     Verify,
 }
@@ -44,9 +48,20 @@ enum Stage {
     Verifying,
 }
 
+/// What a clone has besides the I/O of its generator.
+pub(crate) struct RunParts<'a> {
+    pub recording: Option<&'a Arc<Recording>>,
+    pub logs: Option<Logs>,
+    pub limits: Option<Box<RunLimits>>,
+    pub prios: Option<Box<CommandPrios>>,
+    pub verifier: Option<Verifier>,
+}
+
 pub(crate) struct RunState {
     recorder: Option<Box<Recorder>>,
     pub logs: Option<Logs>,
+    pub limits: Option<Box<RunLimits>>,
+    pub prios: Option<Box<CommandPrios>>,
     pub verifier: Option<Verifier>,
     sync: SyncOptions,
     /// Whether to read back and verify writes.
@@ -72,23 +87,19 @@ const FLUSH: Io =
 
 impl RunState {
     /// The state of a clone with `loops` of `bytes` each; `None` if it needs none.
-    pub fn new(
-        job: &Job,
-        recording: Option<&Arc<Recording>>,
-        logs: Option<Logs>,
-        verifier: Option<Verifier>,
-        bytes: u64,
-        loops: u64,
-    ) -> Option<Box<Self>> {
+    pub fn new(job: &Job, parts: RunParts<'_>, bytes: u64, loops: u64) -> Option<Box<Self>> {
+        let RunParts { recording, logs, limits, prios, verifier } = parts;
         let (sync, recorder) = (job.sync, recording.and_then(Recording::take));
         let &VerifyOptions { do_verify, only, .. } = &job.verify;
-        let records = recorder.is_some() || logs.is_some();
-        if !records && verifier.is_none() && sync == SyncOptions::default() {
+        let watches = recorder.is_some() || logs.is_some() || limits.is_some();
+        if !watches && prios.is_none() && verifier.is_none() && sync == SyncOptions::default() {
             return None;
         }
         Some(Box::new(RunState {
             recorder,
             logs,
+            limits,
+            prios,
             verifies: verifier.is_some() && (do_verify || only),
             verifier,
             sync,
@@ -119,8 +130,9 @@ impl RunState {
             self.flushing = true;
             return NextIo::Manage(FLUSH);
         }
-        let read = self.verifier.as_mut().and_then(Verifier::next_of_backlog);
-        read.map_or_else(|| generator.next_io(), NextIo::Manage)
+        let next = |it: &mut Verifier| it.next_trim().or_else(|| it.next_of_backlog());
+        let io = self.verifier.as_mut().and_then(next);
+        io.map_or_else(|| generator.next_io(), NextIo::Manage)
     }
 
     /// Whether the job's own I/O is done.
@@ -150,6 +162,9 @@ impl RunState {
         if let Some(recorder) = &mut self.recorder {
             recorder.record(since, io);
         }
+        if let Some(prios) = self.prios.as_mut().filter(|_| role == IoRole::Plain) {
+            prios.set(slot, io, bio);
+        }
         if io.op.is_write() {
             self.writes += 1;
             if self.sync.sync {
@@ -166,7 +181,8 @@ impl RunState {
             Some(verifier) => verifier.submit(now, slot, bio, role),
             None => role,
         };
-        if role == IoRole::Plain && self.logs.is_some() { IoRole::Logged } else { role }
+        let watches = self.logs.is_some() || self.limits.is_some();
+        if role == IoRole::Plain && watches { IoRole::Watched } else { role }
     }
 
     /// The flush of `fsync` has completed.

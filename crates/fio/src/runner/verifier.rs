@@ -4,9 +4,12 @@
 //! the same time, and not if its zone has been reset, by any job.
 use super::run_state::IoRole;
 use crate::generate::{Io, ZbdTable};
-use crate::job::{DataDir, Job, Rw};
-use crate::verify::{BlockFormat, Dump, Expected, Finding, Findings, Log, Record, WriteId};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::job::{DataDir, Job, Rw, TrimOptions};
+use crate::rng::Rng;
+use crate::verify::{
+    BlockFormat, Dump, Expected, Finding, Findings, Log, Mismatch, Record, WriteId,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use zonal_blk::{Bio, BioFlags, Buf, Nanos, Op, Sector, Status};
@@ -34,6 +37,8 @@ pub(crate) struct Verifier {
     /// Reads left of the current batch.
     batch_left: u32,
     dump: bool,
+    /// Trims of what is to be verified, with `trim_percentage`.
+    trims: Option<Box<Trims>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,10 +51,60 @@ struct InFlightIo {
     /// Offset in the header.
     header_offset: u64,
     appended: bool,
+    trimmed: bool,
     /// Its blocks were written or reset meanwhile.
     invalidated: bool,
     /// Resets of its zone at submission.
     resets: u32,
+}
+
+/// Chooses which of the writes to be verified are trimmed, and when (`trim_percentage`, ...).
+struct Trims {
+    options: TrimOptions,
+    rng: Rng,
+    /// First sector and number of each write to be trimmed.
+    marked: VecDeque<(u64, u32)>,
+    /// Writes since the last batch.
+    since: u32,
+    /// Trims left of the current batch.
+    left: u32,
+    /// The write whose trim is about to be submitted.
+    next: Option<Record>,
+}
+
+impl Trims {
+    fn new(options: TrimOptions, rng: Rng) -> Option<Self> {
+        let used = options.percentage > 0 && options.backlog > 0;
+        let marked = VecDeque::new();
+        used.then_some(Trims { options, rng, marked, since: 0, left: 0, next: None })
+    }
+
+    fn wrote(&mut self, record: Record) {
+        self.since = self.since.saturating_add(1);
+        if self.rng.below(100) < self.options.percentage.into() {
+            self.marked.push_back((record.sector, record.number));
+        }
+    }
+
+    /// The next write to trim, if one is due and is still there.
+    fn next(&mut self, log: &Log) -> Option<Record> {
+        let TrimOptions { backlog, batch, .. } = self.options;
+        if self.left == 0 && self.since >= backlog {
+            (self.since, self.left) = (0, if batch == 0 { backlog } else { batch });
+        }
+        while self.left > 0 {
+            let Some((sector, number)) = self.marked.pop_front() else {
+                self.left = 0;
+                break;
+            };
+            self.next = log.get(sector).filter(|record| record.number == number);
+            if self.next.is_some() {
+                self.left -= 1;
+                return self.next;
+            }
+        }
+        None
+    }
 }
 
 /// Zones, which other jobs may reset.
@@ -80,11 +135,11 @@ impl Zones {
 
 impl Verifier {
     /// The verifier of a clone of `job` with `seed`; `table` is for `zonemode=zbd`. `None` without
-    /// verification.
+    /// verification. `seed` is for the data, `rng` for `trim_percentage`.
     pub fn new(
         job: &Job,
         clone: u32,
-        seed: u64,
+        (seed, rng): (u64, Rng),
         table: Option<Arc<ZbdTable>>,
         zone_size: Sector,
     ) -> Option<Self> {
@@ -105,12 +160,26 @@ impl Verifier {
             since_batch: 0,
             batch_left: 0,
             dump: options.dump,
+            trims: Trims::new(options.trim, rng).map(Box::new),
         })
     }
 
     /// Whether blocks are left to verify.
     pub fn has_more(&self) -> bool {
         !self.log.is_empty()
+    }
+
+    /// The next trim, if one is due.
+    pub fn next_trim(&mut self) -> Option<Io> {
+        let record = self.trims.as_mut()?.next(&self.log)?;
+        Some(Io {
+            op: Op::Discard,
+            dir: DataDir::Trim,
+            offset: Sector(record.sector).to_bytes().0,
+            len: Sector(record.nr_sectors.into()).to_bytes().0,
+            zone: None,
+            flags: BioFlags::NONE,
+        })
     }
 
     /// The next read of a backlog batch, if one is due.
@@ -134,6 +203,9 @@ impl Verifier {
             let known = self.zones.resets.get(&self.zones.zone_of(record.sector)).copied();
             if known.unwrap_or(0) != self.zones.resets_of(record.sector) {
                 self.log.remove(self.zones.range_of(record.sector));
+                continue;
+            }
+            if record.trimmed && !self.trims.as_ref().is_some_and(|it| it.options.zero) {
                 continue;
             }
             self.to_verify = Some(record);
@@ -166,8 +238,8 @@ impl Verifier {
                         true => Sector(self.zones.range_of(sector).start).to_bytes().0,
                         false => header_offset,
                     };
-                    let number = Some(record.number);
-                    self.track(slot, InFlightIo { number, header_offset, ..io });
+                    let (number, trimmed) = (Some(record.number), record.trimmed);
+                    self.track(slot, InFlightIo { number, header_offset, trimmed, ..io });
                     IoRole::Verify
                 }
                 None if self.reads_only => {
@@ -189,12 +261,25 @@ impl Verifier {
                 self.track(slot, InFlightIo { number: Some(number), appended, invalidated, ..io });
                 IoRole::Write
             }
+
             Op::WriteZeroes | Op::Discard | Op::ZoneReset | Op::ZoneResetAll => {
-                self.invalidate(range);
-                role
+                let invalidated = self.invalidate(range);
+                match self.take_trim() {
+                    Some(Record { number, .. }) => {
+                        let number = Some(number);
+                        self.track(slot, InFlightIo { number, trimmed: true, invalidated, ..io });
+                        IoRole::Trim
+                    }
+                    None => role,
+                }
             }
             _ => role,
         }
+    }
+
+    /// The write that the next I/O trims.
+    fn take_trim(&mut self) -> Option<Record> {
+        self.trims.as_mut()?.next.take()
     }
 
     fn track(&mut self, slot: u32, flight: InFlightIo) {
@@ -235,7 +320,7 @@ impl Verifier {
             return status;
         }
         match (role, buf) {
-            (IoRole::Write, _) => self.log_write(&flight, landed.0),
+            (IoRole::Write | IoRole::Trim, _) => self.log_write(&flight, landed.0),
             (_, Some(buf)) if flight.resets == self.zones.resets_of(flight.sector) => {
                 return self.verify_read(&flight, buf, findings);
             }
@@ -244,18 +329,23 @@ impl Verifier {
         Status::Ok
     }
 
-    /// Logs a completed write.
+    /// Logs a completed write, or the trim of one.
     fn log_write(&mut self, flight: &InFlightIo, sector: u64) {
         let zone = self.zones.zone_of(sector);
         if self.zones.resets.insert(zone, flight.resets).unwrap_or(0) != flight.resets {
             self.log.remove(self.zones.range_of(sector));
         }
-        self.log.insert(Record {
+        let record = Record {
             sector,
             nr_sectors: u32::try_from(flight.nr_sectors).expect("a bio's length"),
             number: flight.number.expect("a write has a number"),
             appended: flight.appended,
-        });
+            trimmed: flight.trimmed,
+        };
+        self.log.insert(record);
+        if let Some(trims) = self.trims.as_mut().filter(|_| !flight.trimmed) {
+            trims.wrote(record);
+        }
     }
 
     fn verify_read(
@@ -265,6 +355,12 @@ impl Verifier {
         findings: &mut Findings,
     ) -> Status {
         let offset = Sector(flight.sector).to_bytes().0;
+        if flight.trimmed {
+            let Some(at) = buf.iter().position(|&byte| byte != 0) else { return Status::Ok };
+            let (len, mismatch) = (buf.len() as u64, Mismatch::NotTrimmed { at });
+            findings.add(|| Finding { offset, len, io: (offset, len), mismatch, dump: None });
+            return Status::Protection;
+        }
         let received: Option<Box<[u8]>> = self.dump.then(|| buf[..].into());
         let time = self.format.time_of(buf);
         let expected = Expected { offset: flight.header_offset, number: flight.number };
@@ -315,5 +411,65 @@ impl Verifier {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{Checksum, VerifyMethod, VerifyOptions};
+
+    const SECTORS: u32 = 8;
+
+    fn verifier() -> Verifier {
+        let method = Some(VerifyMethod::Checksum(Checksum::Crc32c));
+        let trim = TrimOptions { percentage: 100, backlog: 1, batch: 0, zero: true };
+        let verify = VerifyOptions { method, trim, ..VerifyOptions::default() };
+        let job = Job { rw: Rw::Write, verify, iodepth: 2, ..Job::default() };
+        let seeds = (1, Rng::new(1, [0; 4]));
+        Verifier::new(&job, 0, seeds, None, Sector(0)).expect("it verifies")
+    }
+
+    /// Submits an I/O in slot 0, as the device would do it on a block that holds `data`.
+    fn io(verifier: &mut Verifier, op: Op, data: u8) -> (Status, Findings) {
+        let mut bio = Bio::new(op, Sector(0), SECTORS, 0);
+        let mut buf = Buf::zeroed(SECTORS as usize * 512);
+        buf.fill(data);
+        bio.buf = op.has_range().then_some(buf);
+        let role = verifier.submit(Nanos(0), 0, &mut bio, IoRole::Plain);
+        let mut findings = Findings::default();
+        let buf = bio.buf.as_mut();
+        let status = verifier.completed(0, role, Status::Ok, Sector(0), buf, &mut findings);
+        (status, findings)
+    }
+
+    #[test]
+    fn a_trimmed_block_has_to_be_zero() {
+        for (data, wanted) in [(0, Status::Ok), (7, Status::Protection)] {
+            let mut verifier = verifier();
+            assert!(verifier.next_trim().is_none(), "nothing is written");
+            io(&mut verifier, Op::Write, 1);
+            let trim = verifier.next_trim().expect("one is due");
+            assert_eq!((trim.op, trim.offset, trim.len), (Op::Discard, 0, 4096));
+            io(&mut verifier, Op::Discard, 0);
+            assert!(verifier.next_trim().is_none());
+            assert_eq!(verifier.next().expect("it is read").op, Op::Read);
+            let (status, findings) = io(&mut verifier, Op::Read, data);
+            assert_eq!(status, wanted);
+            let texts: Vec<String> = findings.kept().iter().map(|it| it.text("f")).collect();
+            let text = "trim: verify failed at file f offset 0, length 4096, block offset 0";
+            assert!(texts.iter().eq((data > 0).then_some(text)), "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn a_block_that_is_written_again_is_not_trimmed() {
+        let mut verifier = verifier();
+        io(&mut verifier, Op::Write, 1);
+        let first = verifier.trims.as_ref().map(|trims| trims.marked.len());
+        assert_eq!(first, Some(1));
+        verifier.trims.as_mut().expect("it trims").options.percentage = 0;
+        io(&mut verifier, Op::Write, 1);
+        assert!(verifier.next_trim().is_none(), "the write to trim is gone");
     }
 }

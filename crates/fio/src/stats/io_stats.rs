@@ -7,6 +7,7 @@ use super::counts::{BatchSizes, DepthLevels, Errors};
 use super::histogram::{Histogram, LatencyBands, bucket_of};
 use super::moments::{LatStat, Samples};
 use crate::job::DataDir;
+use crate::runner::SteadyState;
 use std::mem;
 use zonal_blk::{Nanos, Status};
 
@@ -109,6 +110,9 @@ pub struct IoStats {
     /// `None` without flushes, as in most jobs.
     sync: Option<Box<SyncStats>>,
     usage: Usage,
+    /// The depth that `latency_target` has found.
+    latency_depth: Option<u32>,
+    steady: Option<Box<SteadyState>>,
     started: Option<Nanos>,
     /// I/Os before the phase that began at `started`.
     ios_before_phase: [u64; 3],
@@ -137,6 +141,8 @@ impl IoStats {
             zone_resets: 0,
             sync: None,
             usage: Usage::default(),
+            latency_depth: None,
+            steady: None,
             started: None,
             ios_before_phase: [0; 3],
             elapsed: Nanos(0),
@@ -285,12 +291,33 @@ impl IoStats {
             mine.lat.merge(&theirs.lat);
             mine.histogram.merge(&theirs.histogram);
         }
+        self.latency_depth = self.latency_depth.or(other.latency_depth);
+        if self.steady.is_none() {
+            self.steady.clone_from(&other.steady);
+        }
         self.elapsed += other.elapsed;
         self.usage.user += other.usage.user;
         self.usage.system += other.usage.system;
         self.usage.context_switches += other.usage.context_switches;
         self.usage.major_faults += other.usage.major_faults;
         self.usage.minor_faults += other.usage.minor_faults;
+    }
+
+    /// Sets the depth that `latency_target` has found, and the steady state of the job.
+    pub fn set_limits(&mut self, latency_depth: Option<u32>, steady: Option<SteadyState>) {
+        self.latency_depth = latency_depth;
+        self.steady = steady.map(Box::new);
+    }
+
+    /// The depth that `latency_target` has found.
+    pub fn latency_depth(&self) -> Option<u32> {
+        self.latency_depth
+    }
+
+    /// What `steadystate` has measured: of all clones of a group with `group_reporting`, else of the
+    /// first clone.
+    pub fn steady(&self) -> Option<&SteadyState> {
+        self.steady.as_deref()
     }
 
     /// Sets the resource usage of the job.

@@ -49,6 +49,11 @@ pub enum Mismatch {
         /// The byte expected.
         wanted: u8,
     },
+    /// A trimmed block is not zero.
+    NotTrimmed {
+        /// Position of the first wrong byte.
+        at: usize,
+    },
     /// The I/O failed.
     Failed {
         /// The direction, as fio names it.
@@ -141,6 +146,9 @@ impl Finding {
                 "got pattern '{found:02x}', wanted '{wanted:02x}'. Bad bits {}\n\
                  bad pattern block offset {at}\npattern: verify failed {place}",
                 (found ^ wanted).count_ones()
+            ),
+            Mismatch::NotTrimmed { at } => format!(
+                "trim: verify failed at file {file} offset {offset}, length {len}, block offset {at}"
             ),
             Mismatch::Failed { what, status } => format!(
                 "io_u error on file {file}: {status}: {what} offset={io_offset}, buflen={io_len}"

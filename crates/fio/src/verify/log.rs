@@ -17,6 +17,8 @@ pub(crate) struct Record {
     pub number: u32,
     /// A zone append: its header has the offset of the zone.
     pub appended: bool,
+    /// It has been trimmed since.
+    pub trimmed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -27,24 +29,37 @@ pub(crate) struct Log {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     number: u32,
-    /// Length; the highest bit is set for appends.
+    /// Length; the highest bits are set for appends and for trimmed writes.
     nr_sectors: u32,
 }
 
 const APPENDED: u32 = 1 << 31;
+const TRIMMED: u32 = 1 << 30;
 
 impl Entry {
     fn nr_sectors(self) -> u32 {
-        self.nr_sectors & !APPENDED
+        self.nr_sectors & !(APPENDED | TRIMMED)
+    }
+
+    fn record(self, sector: u64) -> Record {
+        Record {
+            sector,
+            nr_sectors: self.nr_sectors(),
+            number: self.number,
+            appended: self.nr_sectors & APPENDED != 0,
+            trimmed: self.nr_sectors & TRIMMED != 0,
+        }
     }
 }
 
 impl Log {
     /// Inserts a write and removes those that it overlaps.
     pub fn insert(&mut self, record: Record) {
-        let Record { sector, nr_sectors, number, appended } = record;
+        let Record { sector, nr_sectors, number, appended, trimmed } = record;
         self.remove(sector..sector + u64::from(nr_sectors));
-        let nr_sectors = nr_sectors | if appended { APPENDED } else { 0 };
+        let flags = [(appended, APPENDED), (trimmed, TRIMMED)];
+        let flags = flags.into_iter().filter_map(|(is_set, flag)| is_set.then_some(flag));
+        let nr_sectors = flags.fold(nr_sectors, |sectors, flag| sectors | flag);
         self.by_sector.insert(sector, Entry { number, nr_sectors });
     }
 
@@ -61,12 +76,12 @@ impl Log {
     /// Removes and returns the write with the lowest sector.
     pub fn pop(&mut self) -> Option<Record> {
         let (sector, entry) = self.by_sector.pop_first()?;
-        Some(Record {
-            sector,
-            nr_sectors: entry.nr_sectors(),
-            number: entry.number,
-            appended: entry.nr_sectors & APPENDED != 0,
-        })
+        Some(entry.record(sector))
+    }
+
+    /// The write that begins at a sector.
+    pub fn get(&self, sector: u64) -> Option<Record> {
+        self.by_sector.get(&sector).map(|entry| entry.record(sector))
     }
 
     /// Whether there is nothing to verify.

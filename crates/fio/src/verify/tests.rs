@@ -191,7 +191,8 @@ proptest! {
             let hit: Vec<u32> = range.clone().filter_map(|at| Some(model.get(&at)?.1)).collect();
             model.retain(|_, (_, number)| !hit.contains(number));
             if is_write {
-                log.insert(Record { sector, nr_sectors, number, appended: number % 2 == 1 });
+                let (appended, trimmed) = (number % 2 == 1, number % 3 == 1);
+                log.insert(Record { sector, nr_sectors, number, appended, trimmed });
                 model.extend(range.map(|at| (at, (sector, number))));
             } else {
                 log.remove(range);
@@ -203,6 +204,7 @@ proptest! {
         let popped = std::iter::from_fn(|| log.pop());
         let popped: Vec<(u64, u32)> = popped
             .inspect(|record| assert_eq!(record.appended, record.number % 2 == 1))
+            .inspect(|record| assert_eq!(record.trimmed, record.number % 3 == 1))
             .map(|record| (record.sector, record.number))
             .collect();
         prop_assert_eq!(popped, expected);

@@ -124,6 +124,9 @@ impl Run {
         let mut finished = Vec::new();
         for phase in std::mem::take(&mut self.phases) {
             finished.extend(executor.run(phase, &self.devices, seed)?);
+            if finished.iter().any(ends_run) {
+                break;
+            }
         }
         Ok(finished)
     }
@@ -210,6 +213,12 @@ impl Run {
         status::show(&mut self.phases, report, transfers, interval, show);
         Ok(())
     }
+}
+
+/// Whether a clone ends the whole run (`exit_what=all`).
+fn ends_run(finished: &FinishedTask) -> bool {
+    let failed = finished.outcome.error.is_some();
+    finished.task.order.as_ref().is_some_and(|order| order.ends_run(failed))
 }
 
 /// Checks that all jobs fit their devices.

@@ -4,6 +4,7 @@ use crate::executor::FinishedTask;
 use std::collections::BTreeMap;
 use zonal_blk::{ZoneCondition, ZoneNo};
 use zonal_fio::job::{DataDir, Rw, ZoneMode};
+use zonal_fio::runner::CloneOrder;
 
 /// Zones of a report, at most.
 const REPORT: usize = 4096;
@@ -29,7 +30,8 @@ fn is_idle(clone: &FinishedTask) -> bool {
         [DataDir::Read, DataDir::Write, DataDir::Trim].map(|d| stats.ios(d)).iter().sum();
     let other = stats.zone_reset_count() > 0 || stats.syncs().is_some();
     let ends = clone.outcome.error.is_some() || job.verify.only || job.number_ios == Some(0);
-    ios == 0 && !other && !ends
+    let is_ended = clone.task.order.as_ref().is_some_and(CloneOrder::is_ended);
+    ios == 0 && !other && !ends && !is_ended
 }
 
 fn reason(clone: &FinishedTask, devices: &Devices) -> String {

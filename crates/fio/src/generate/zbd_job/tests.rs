@@ -1,6 +1,6 @@
 //! Zoned offsets without a block layer: what a job asks for, and what others see of it.
 use super::*;
-use crate::job::{ZoneMode, ZoneResets};
+use crate::job::{ZbdOptions, ZoneMode};
 use std::collections::BTreeSet;
 use zonal_device::device_spec;
 
@@ -187,9 +187,10 @@ fn every_nth_write_resets_its_zone_first_from_the_threshold_on() {
     let table = table("null:zones=4,zone_size=64k,max_open=0");
     let region = Region { start: 0, end: 4 * ZONE, io_size: 0 };
     let part = |text: &str| text.parse().expect("a fraction");
-    let zone_resets = ZoneResets { threshold: part("0.5"), frequency: part("0.25") };
+    let (reset_threshold, reset_frequency) = (part("0.5"), part("0.25"));
+    let zbd = ZbdOptions { reset_threshold, reset_frequency, ..ZbdOptions::default() };
     let bs = [BLOCK; 3];
-    let job = Job { random: true, zonemode: ZoneMode::Zbd, bs, zone_resets, ..Job::default() };
+    let job = Job { random: true, zonemode: ZoneMode::Zbd, bs, zbd, ..Job::default() };
     let mut job = ZbdJob::new(&job, region, Arc::clone(&table), ZONE, 0, Rng::new(1, [0; 4]));
     let mut data = [0; 4];
     let (mut writes, mut early) = (0, Vec::new());

@@ -1,5 +1,5 @@
 //! Verification, durability and error handling.
-use super::{ANY_U32, OptionSpec, ValueKind, number, to_u32};
+use super::{ANY_U32, OptionSpec, ValueKind, number, to_u8, to_u32};
 use crate::job::{Checksum, VerifyMethod, VerifyOptions};
 use crate::options::Draft;
 use crate::options::kind::Choice;
@@ -83,6 +83,15 @@ options! {
         "1", "Check that a header has the number of the write.";
     "verify_header_seed": ValueKind::Bool(|draft, on| draft.job.verify.header_seed = Some(on)),
         "1", "Check that a header has the seed of the write.";
+    "trim_percentage":
+        number(0, 100, |draft, n| draft.job.verify.trim.percentage = to_u8(n)),
+        "0", "Percentage of written blocks to trim before they are verified; with verify.";
+    "trim_backlog": number(0, ANY_U32, |draft, n| draft.job.verify.trim.backlog = to_u32(n)),
+        "0", "Trim after this many writes; 0 for never.";
+    "trim_backlog_batch": number(0, ANY_U32, |draft, n| draft.job.verify.trim.batch = to_u32(n)),
+        "trim_backlog", "Blocks to trim each time.";
+    "trim_verify_zero": ValueKind::Bool(|draft, on| draft.job.verify.trim.zero = on),
+        "1", "Verify that trimmed blocks are read as zeros.";
     "fsync": number(0, ANY_U32, |draft, n| draft.job.sync.fsync = to_u32(n)),
         "0", "Flush the device after this many writes, and wait for it; 0 for never.";
     "fdatasync": number(0, ANY_U32, |draft, n| draft.job.sync.fdatasync = to_u32(n)),

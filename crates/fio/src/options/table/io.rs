@@ -3,6 +3,7 @@ use super::{ANY_U32, OptionSpec, ValueKind, number, to_u8, to_u32, triple};
 use crate::job::{Extent, RateProcess, ZoneMode};
 use crate::options::RwPattern;
 use crate::options::draft::assign;
+use zonal_blk::Nanos;
 
 options! {
     pub(super) const PATTERN;
@@ -82,7 +83,7 @@ options! {
         "0", "Start of the region.";
     "offset_increment": ValueKind::Extent(|draft, extent| draft.job.offset_increment = extent),
         "0", "Added to offset for each clone after the first.";
-    "offset_align": ValueKind::Size(|draft, bytes| draft.job.offset_align = bytes),
+    "offset_align": ValueKind::Size(|draft, bytes| draft.job.address.offset_align = bytes),
         "the smallest block size", "Alignment of an offset in percent, upwards.";
     "fill_device" or "fill_fs": ValueKind::Bool(|draft, on| draft.fill_device = on),
         "0", "Use the device up to its end, whatever size says.";
@@ -116,6 +117,15 @@ options! {
         "", "Limit in bytes per second; with commas for reads, writes and trims.";
     "rate_iops": triple(0, ANY_U32, |draft, values| assign(&mut draft.job.rate_iops, values)),
         "", "Limit in I/Os per second; with commas for reads, writes and trims.";
+    "rate_min" or "ratemin":
+        triple(0, u64::MAX, |draft, values| assign(&mut draft.job.limits.rate_min, values)),
+        "", "The job fails if it does fewer bytes per second; with commas for reads, writes and trims.";
+    "rate_iops_min":
+        triple(0, ANY_U32, |draft, values| assign(&mut draft.job.limits.rate_iops_min, values)),
+        "", "The job fails if it does fewer I/Os per second; with commas for reads, writes and trims.";
+    "rate_cycle" or "ratecycle":
+        number(1, ANY_U32, |draft, n| draft.job.limits.rate_cycle = Nanos(n * 1_000_000)),
+        "1000", "Milliseconds over which rate_min and rate_iops_min are averaged.";
     "rate_process": ValueKind::Word(&[
         ("linear", Ok(|draft| draft.job.rate_process = RateProcess::Linear)),
         ("poisson", Ok(|draft| draft.job.rate_process = RateProcess::Poisson)),
@@ -127,6 +137,23 @@ options! {
     "thinktime_blocks":
         number(0, ANY_U32, |draft, n| draft.job.thinktime_blocks = to_u32(n).max(1)),
         "1", "I/Os between pauses; 0 counts as 1.";
+    "max_latency": ValueKind::MicrosTriple(|draft, values| {
+        assign(&mut draft.job.limits.max_latency, values);
+    }),
+        "0",
+        "The job fails if an I/O takes longer; with commas for reads, writes and trims; \
+         microseconds without a unit.";
+    "latency_target": ValueKind::Micros(|draft, time| draft.job.limits.latency.target = time),
+        "0",
+        "Find the largest depth at which latencies are at most this, and report what was done at \
+         that depth; microseconds without a unit.";
+    "latency_window": ValueKind::Micros(|draft, time| draft.job.limits.latency.window = time),
+        "0", "Time for which latency_target tries a depth.";
+    "latency_percentile":
+        ValueKind::Percentage(|draft, percent| draft.job.limits.latency.percentile = percent),
+        "100", "Percentage of I/Os that have to keep the latency_target.";
+    "latency_run": ValueKind::Bool(|draft, on| draft.job.limits.latency.run = on),
+        "0", "Go on when latency_target has found the depth, and keep adjusting it.";
 }
 
 /// fio's limit for the options that count open zones.
@@ -147,15 +174,15 @@ options! {
     "job_max_open_zones":
         number(0, MAX_OPEN_ZONES, |draft, n| draft.job.job_max_open_zones = to_u32(n)),
         "0", "Limit of zones being written by each clone; 0 for no limit.";
-    "read_beyond_wp": ValueKind::Bool(|draft, on| draft.job.read_beyond_wp = on),
+    "read_beyond_wp": ValueKind::Bool(|draft, on| draft.job.zbd.read_beyond_wp = on),
         "0", "Read anywhere in a zone with zonemode=zbd, not only below its write pointer.";
     "zone_reset_threshold":
-        ValueKind::Fraction(|draft, part| draft.job.zone_resets.threshold = part),
+        ValueKind::Fraction(|draft, part| draft.job.zbd.reset_threshold = part),
         "0",
         "Part of the region that has to hold data before zone_reset_frequency applies; with \
          zonemode=zbd.";
     "zone_reset_frequency":
-        ValueKind::Fraction(|draft, part| draft.job.zone_resets.frequency = part),
+        ValueKind::Fraction(|draft, part| draft.job.zbd.reset_frequency = part),
         "0",
         "Resets per write, as garbage collection issues them: the zone about to be written is \
          reset first; with zonemode=zbd.";

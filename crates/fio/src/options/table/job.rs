@@ -1,6 +1,7 @@
 //! Names, clones and groups of jobs, where they run, when and for how long.
-use super::{ANY_U32, OptionSpec, ValueKind, number, to_u8, to_u16, to_u32};
-use crate::job::CpusPolicy;
+use super::{ANY_U32, OptionSpec, ValueKind, number, to_u8, to_u16, to_u32, triple};
+use crate::job::{CpusPolicy, ExitWhat};
+use crate::options::draft::assign;
 
 /// Each clone is a thread; fio allows as many jobs.
 const MAX_CLONES: u64 = 4096;
@@ -32,6 +33,24 @@ options! {
         "0", "I/O priority class: 0 none (same as 2), 1 real time, 2 best effort, 3 idle.";
     "prio": number(0, 7, |draft, n| draft.prio_level = Some(to_u8(n))),
         "0 with prioclass, else 4", "I/O priority in the class, 0 is the highest.";
+    "cmdprio_percentage": triple(0, 100, |draft, [read, write, _]| {
+        assign(&mut draft.job.cmdprio.percentage, [read, write].map(|it| it.map(to_u8)));
+    }),
+        "0", "Percentage of I/Os with the priority of cmdprio_class and cmdprio; with commas for reads and writes.";
+    "cmdprio_class": triple(0, 3, |draft, [read, write, _]| {
+        assign(&mut draft.job.cmdprio.class, [read, write].map(|it| it.map(to_u8)));
+    }),
+        "1", "Priority class of these I/Os, as in prioclass; with commas for reads and writes.";
+    "cmdprio": triple(0, 7, |draft, [read, write, _]| {
+        assign(&mut draft.job.cmdprio.level, [read, write].map(|it| it.map(to_u8)));
+    }),
+        "0", "Priority of these I/Os in the class; with commas for reads and writes.";
+    "cmdprio_bssplit": ValueKind::PrioShares(|draft, [read, write, _]| {
+        assign(&mut draft.job.cmdprio.shares, [read, write]);
+    }),
+        "",
+        "The same by block size: sizes with percentages, or with percentages, classes and levels, \
+         as in 4k/10:64k/50/3/0; with commas for reads and writes.";
     "weight": number(1, 1000, |draft, n| draft.job.weight = Some(to_u16(n))),
         "from prio", "Weight of each clone with the scheduler bfq. Zonal's own.";
     "ioscheduler": ValueKind::Text(|draft, text| draft.job.ioscheduler = Some(text.to_owned())),
@@ -40,6 +59,21 @@ options! {
         "", "Attributes of the I/O scheduler, such as read_expire=100,fifo_batch=8. Zonal's own.";
     "stonewall" or "wait_for_previous": ValueKind::Flag(|draft, on| draft.job.stonewall = on),
         "0", "Wait for the jobs before this one to finish; starts a new reporting group.";
+    "wait_for": ValueKind::Text(|draft, text| draft.job.limits.order.wait_for = Some(text.to_owned())),
+        "", "Wait for all clones of this job, which is before this one, to finish.";
+    "exitall": ValueKind::Flag(|draft, on| draft.job.limits.order.exitall = on),
+        "0",
+        "When a job of the run ends, it ends others: see exit_what. Holds for all jobs if one has it.";
+    "exitall_on_error": ValueKind::Flag(|draft, on| draft.job.limits.order.exitall_on_error = on),
+        "0", "If this job fails, it ends others: see exit_what.";
+    "exit_what": ValueKind::Word(&[
+        ("group", Ok(|draft| draft.job.limits.order.exit_what = ExitWhat::Group)),
+        ("stonewall", Ok(|draft| draft.job.limits.order.exit_what = ExitWhat::Stonewall)),
+        ("all", Ok(|draft| draft.job.limits.order.exit_what = ExitWhat::All)),
+    ]),
+        "group",
+        "What a job ends when it ends: its reporting group, all jobs up to the next stonewall, or \
+         the run.";
     "new_group": ValueKind::Flag(|draft, on| draft.job.new_group = on),
         "0", "Start a new reporting group.";
     "group_reporting": ValueKind::Flag(|draft, on| draft.job.group_reporting = on),
@@ -76,4 +110,19 @@ options! {
         "0", "Time to run before measurements start.";
     "startdelay" or "start_delay": ValueKind::Seconds(|draft, time| draft.job.startdelay = time),
         "0", "Time to wait before the job starts.";
+    "steadystate" or "ss":
+        ValueKind::Criterion(|draft, it| draft.job.limits.steady.criterion = Some(it)),
+        "",
+        "End when IOPS or bandwidth are steady for steadystate_duration: each second deviates from \
+         the mean by less than the limit, as in iops:5 or bw:0.5%, or the regression line has a \
+         smaller slope, as in iops_slope:0.1%. Clones with group_reporting are judged together.";
+    "steadystate_duration" or "ss_dur":
+        ValueKind::Seconds(|draft, time| draft.job.limits.steady.duration = time),
+        "0", "For how long steadystate looks back.";
+    "steadystate_ramp_time" or "ss_ramp":
+        ValueKind::Seconds(|draft, time| draft.job.limits.steady.ramp = time),
+        "0", "Time before the first measurement of steadystate.";
+    "steadystate_check_interval" or "ss_interval":
+        ValueKind::Seconds(|draft, time| draft.job.limits.steady.interval = time),
+        "1s", "Time between the measurements of steadystate.";
 }
