@@ -170,3 +170,15 @@ fn advice_needs_jobs_and_suitable_policies() {
         assert!(ran.err.starts_with(&format!("zonal: {message}")), "{}", ran.err);
     }
 }
+
+#[test]
+fn page_of_advice_shows_where_the_drives_time_goes_if_the_model_counts_it() {
+    for (device, time, shown) in [("smr-30t", "1", true), ("null", "0.01", false)] {
+        let args = ["advise", "--device", device, "--time", time, "--format=html"];
+        let advise = [&args[..], &["--seeds=1", "--depths=1,2"]].concat();
+        let job = ["--schedulers=none", "--name=a", "--rw=write", "--bs=1m", "--zonemode=zbd"];
+        let page = zonal(&[&advise[..], &job].concat()).expect_ok();
+        assert_eq!(page.contains("time goes"), shown, "{device}");
+        assert_eq!(page.contains("transfer"), shown, "{device}");
+    }
+}

@@ -27,6 +27,7 @@
 
 pub mod advise;
 pub mod chart;
+mod columns;
 mod curves;
 pub mod device_check;
 pub mod devices;

@@ -44,7 +44,9 @@ impl Mechanisms {
         let share = |&(name, time): &(&'static str, zonal_blk::Nanos)| {
             (name, time.0 as f64 / total * 100.0)
         };
-        let seconds = total / 1e9 / devices.len().max(1) as f64;
+        // The devices of an outcome work at the same time, the outcomes of a trial one after another.
+        let at_once = devices.len() as f64 / trial.outcomes.len().max(1) as f64;
+        let seconds = total / 1e9 / at_once.max(1.0);
         let rate = |&(name, count): &(&'static str, u64)| (name, count as f64 / seconds);
         let writes = plugged.max(1) as f64;
         Mechanisms {
@@ -127,6 +129,10 @@ pub fn differences(better: &Mechanisms, worse: &Mechanisms) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::advise::Configuration;
+    use crate::experiment::{DeviceOutcome, Outcome};
+    use zonal_blk::Nanos;
+    use zonal_fio::stats::Histogram;
 
     fn mechanisms(seeks: f64, transfer: f64, rate: f64) -> Mechanisms {
         Mechanisms {
@@ -149,6 +155,35 @@ mod tests {
             ]
         );
         assert_eq!(differences(&better, &mechanisms(4.0, 89.0, 2.1)), [""; 0]);
+    }
+
+    #[test]
+    fn rates_and_shares_do_not_depend_on_the_number_of_seeds_and_add_up_over_devices() {
+        let outcome = |devices: usize| {
+            let activity = DeviceStats {
+                counts: vec![("seeks", 30)],
+                times: vec![("seeks", Nanos(4_000_000_000)), ("idle", Nanos(6_000_000_000))],
+            };
+            let device = || DeviceOutcome {
+                activity: activity.clone(),
+                plugged: 1,
+                parked: Nanos(0),
+                merged: 0,
+                open_zones: 0,
+            };
+            let devices = (0..devices).map(|_| device()).collect();
+            Outcome { ios: 1.0, bytes: 1.0, latencies: Histogram::new(), devices }
+        };
+        let of = |seeds: usize, devices: usize| {
+            let (scheduler, zone_write) = ("none".to_owned(), None);
+            let configuration = Configuration { scheduler, zone_write, depth: None };
+            let outcomes = (0..seeds).map(|_| outcome(devices)).collect();
+            Mechanisms::of(&Trial { configuration, outcomes, rank: 1 })
+        };
+        assert_eq!(of(1, 1).rates, [("seeks", 3.0)]);
+        assert_eq!(of(3, 1), of(1, 1));
+        assert_eq!(of(3, 2).rates, [("seeks", 6.0)]);
+        assert_eq!(of(3, 2).shares, [("seeks", 40.0), ("idle", 60.0)]);
     }
 
     #[test]

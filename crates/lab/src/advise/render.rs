@@ -2,6 +2,7 @@
 use super::rank::trade_off;
 use super::{Advice, Configuration, Goal, Mechanisms, Trial, differences};
 use crate::chart::{Axis, Chart, Marks, Scale, Series};
+use crate::columns;
 use crate::curves::{self, Curve};
 use crate::estimate::Estimate;
 use crate::page::{self, escaped, table};
@@ -121,17 +122,10 @@ pub fn text(advice: &Advice) -> String {
         row.extend(figures(trial));
         rows.push(row);
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..rows[0].len()).filter_map(width).collect();
     let mechanisms = advice.trials.iter().map(|trial| Mechanisms::of(trial).line());
-    for (row, what) in rows.iter().zip(std::iter::once(String::new()).chain(mechanisms)) {
-        for (at, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-            text += &match at {
-                0 => format!("{cell:>width$}"),
-                1 => format!("  {cell:width$}"),
-                _ => format!("  {cell:>width$}"),
-            };
-        }
+    let lines = columns::lines(&rows, &[1]);
+    for (line, what) in lines.iter().zip(std::iter::once(String::new()).chain(mechanisms)) {
+        text.push_str(line);
         text.push('\n');
         if !what.is_empty() {
             writeln!(text, "      {what}").expect("a string takes text");

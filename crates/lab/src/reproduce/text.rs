@@ -4,6 +4,7 @@ use super::accuracy::{
 };
 use super::measured::MeasuredTable;
 use super::table::{Comparability, FigureUse, FreeParameters, Layout};
+use crate::columns;
 use std::fmt::Write;
 
 /// Between the columns of a list.
@@ -346,18 +347,7 @@ fn is_random(measured: &MeasuredTable) -> bool {
 
 /// Lines of columns, the first aligned to the left, the others to the right.
 fn align(lines: &[Vec<String>]) -> String {
-    let columns = lines.first().map_or(0, Vec::len);
-    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut out = String::new();
-    for line in lines {
-        let mut text = format!("{:width$}", line[0], width = widths[0]);
-        for (cell, width) in line.iter().zip(&widths).skip(1) {
-            let _ = write!(text, "{GAP}{cell:>width$}");
-        }
-        let _ = writeln!(out, "{}", text.trim_end());
-    }
-    out
+    columns::lines(lines, &[0]).iter().map(|line| format!("{line}\n")).collect()
 }
 
 /// Appends a paragraph in lines of at most 100 columns.

@@ -1,5 +1,6 @@
 //! A sweep as text: a row for each point.
 use super::{PERCENTILES, Point, Sweep, SweepOptions};
+use crate::columns;
 use crate::estimate::Estimate;
 use crate::executor::ClockKind;
 
@@ -55,19 +56,10 @@ pub fn text(sweep: &Sweep) -> String {
     if sweep.points.iter().all(|point| point.failure.is_none()) {
         rows.iter_mut().for_each(|row| row.truncate(columns - 1));
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..rows[0].len()).filter_map(width).collect();
     let mut text = settings(sweep) + "\n\n";
-    for row in &rows {
-        let mut line = String::new();
-        for (at, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-            // Failures are sentences.
-            let cell =
-                if at + 1 < columns { format!("  {cell:>width$}") } else { format!("  {cell}") };
-            line.push_str(&cell);
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
+    // Failures, in the last column, are sentences.
+    for line in columns::lines(&rows, &[columns - 1]) {
+        text += &format!("  {line}\n");
     }
     if sweep.is_interrupted {
         text.push_str("\ninterrupted: points without figures were not reached\n");
