@@ -32,8 +32,8 @@ impl Rng {
     }
 }
 
-/// A hash of a number.
-pub(crate) fn mix(mut number: u64) -> u64 {
+/// A hash of a number (one step of splitmix64): different numbers have different hashes.
+pub fn mix(mut number: u64) -> u64 {
     splitmix64(&mut number)
 }
 
