@@ -4,6 +4,7 @@
 //! arguments are split first: options that [`RunArgs`], [`SweepArgs`] or [`AdviseArgs`] define are
 //! Zonal's, everything else goes to the job parser.
 use crate::cmd::advise::AdviseArgs;
+use crate::cmd::crash::CrashArgs;
 use crate::cmd::ctl::{COMMANDS as CTL_COMMANDS, CtlArgs};
 use crate::cmd::fit::FitArgs;
 use crate::cmd::image::{CheckArgs, CreateArgs};
@@ -78,6 +79,8 @@ pub enum Command {
     /// Monitor or control a device that `zonal serve --ctl` exports
     #[command(after_help = CTL_COMMANDS)]
     Ctl(CtlArgs),
+    /// Find out what a loss of power may leave on a recorded device, and run checks on it
+    Crash(CrashArgs),
     /// Create a persistent image: a zoned device in a file
     Create(CreateArgs),
     /// Check the metadata of an image

@@ -23,6 +23,7 @@ Commands:
                                         KIND is any, read, write, flush or zone; STATUS is ioerr,
                                         medium, timeout, nospc, protection or offline
   fault clear                           remove all rules
+  mark TEXT                             put a mark into the log of `zonal serve --record`
   scrub start [MIB_PER_SECOND]          compare all data of an image with their checksums
   scrub [status]                        how far the scrub is, and damaged sectors
   scrub stop

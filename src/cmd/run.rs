@@ -79,6 +79,9 @@ pub struct RunArgs {
     /// the head is, and how much is in the write buffer
     #[arg(long, value_name = "FILE")]
     pub head_trace: Option<PathBuf>,
+    /// Record everything that changes the device to this file, with its data, for `zonal crash`
+    #[arg(long, value_name = "LOG")]
+    pub record_all: Option<PathBuf>,
     /// While the jobs run, report what they have done at the end of each interval of the clock: a
     /// time such as 30s or 500ms, in seconds without a unit
     #[arg(long, value_name = "TIME", value_parser = interval)]
@@ -163,6 +166,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         dump_plugs(run.devices())?;
     }
     run.check_recordings()?;
+    run.devices().finish_recording()?;
     Ok(match executor.is_stopped().then(exit_code).flatten() {
         Some(interrupted) => interrupted,
         None => success(&finished, run.devices()),
@@ -202,6 +206,7 @@ fn device_options(args: &RunArgs, clock: ClockKind) -> DeviceOptions {
         sched_opts: args.sched_opt.clone(),
         faults: args.faults.clone(),
         seed: args.seed,
+        record: args.record_all.clone(),
         real_time: clock == ClockKind::Real,
         notices: notices(),
         ..DeviceOptions::default()

@@ -27,6 +27,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use zonal_blk::QueueOptions;
+use zonal_crash::Recorder;
 use zonal_device::inject::InjectDevice;
 use zonal_host::RealClock;
 use zonal_host::control::log::Log;
@@ -67,13 +68,13 @@ pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
         let _ = interrupted.send(Event::Interrupted);
     };
     end_on_interrupt(interrupt, Duration::from_secs_f64(args.shutdown_timeout), log.clone())?;
-    let (devices, injects) = attach(args)?;
+    let (devices, injects, recorder) = attach(args)?;
     for device in devices.iter().filter(|device| !device.keeps_data) {
         tracing::warn!("device {} keeps no data: reads give zeroes (memory=true)", device.name);
     }
     let mut exports = start(args, &devices, &sender)?;
     let mut left = exports.len();
-    exports.extend(control::start(&args.control, &devices, injects, &exports)?);
+    exports.extend(control::start(&args.control, &devices, injects, recorder.as_ref(), &exports)?);
     let mut out = std::io::stdout().lock();
     exports.iter().try_for_each(|export| writeln!(out, "{}", export.location()))?;
     out.flush()?;
@@ -93,13 +94,20 @@ pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
         }
     }
     drop(exports);
+    if let Some(recorder) = recorder {
+        recorder.finish().context("--record: cannot write the log")?;
+    }
     Ok(code)
 }
 
-/// The devices and, if they are controlled, the fault injection of each.
-fn attach(args: &ServeArgs) -> Result<(Vec<AttachedDevice>, Vec<Arc<InjectDevice>>)> {
+/// The devices, if they are controlled the fault injection of each, and the recording.
+type Attached = (Vec<AttachedDevice>, Vec<Arc<InjectDevice>>, Option<Arc<Recorder>>);
+
+fn attach(args: &ServeArgs) -> Result<Attached> {
     let controlled = args.control.is_wanted();
-    let (mut devices, mut injects) = (Vec::new(), Vec::new());
+    let (mut devices, mut injects, mut recorder) = (Vec::new(), Vec::new(), None);
+    let count = args.devices.len();
+    ensure!(args.record.is_none() || count == 1, "--record: found {count} devices, expected one");
     for name in &args.devices {
         let queue = QueueOptions {
             zone_write: args.zone_write.map(Into::into),
@@ -110,6 +118,10 @@ fn attach(args: &ServeArgs) -> Result<(Vec<AttachedDevice>, Vec<Arc<InjectDevice
         };
         // There may be any number of clients.
         let mut opened = devices::open(name, args.seed, usize::MAX, &notices())?;
+        if let Some(log) = &args.record {
+            let (recorded, new) = opened.recorded(log).context("--record")?;
+            (opened, recorder) = (recorded, Some(new));
+        }
         if controlled {
             let inject = Arc::new(InjectDevice::new(opened.model, args.seed));
             opened.model = Arc::clone(&inject) as _;
@@ -119,7 +131,7 @@ fn attach(args: &ServeArgs) -> Result<(Vec<AttachedDevice>, Vec<Arc<InjectDevice
         attached.explain_failures(&notices());
         devices.push(attached);
     }
-    Ok((devices, injects))
+    Ok((devices, injects, recorder))
 }
 
 fn start(

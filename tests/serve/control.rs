@@ -146,6 +146,29 @@ fn zones_become_read_only_and_usable_again() {
 }
 
 #[test]
+fn marks_go_into_the_log_of_a_device_that_is_recorded() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| dir.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (log, socket) = (path("log"), path("ctl"));
+    let exports = ["--nvme-tcp", "127.0.0.1:0", "--ctl", &socket, "--record", &log];
+    let mut server = Server::start(&[&[SMALL][..], &exports].concat());
+    server.line();
+    let address = server.address.clone();
+    let job = ["--name=w", "--rw=write", "--bs=4k", "--size=1M", "--io_size=8k", "--zonemode=zbd"];
+    fine(&[&["run", "--device", &address, "--eta=never"][..], &job].concat());
+    fine(&["ctl", &socket, "mark", "both", "written"]);
+    assert_eq!(server.end(Signal::INT).0, Some(0));
+    let (code, events, warnings) = ran(&["crash", &log, "--events"]);
+    assert_eq!((code, warnings.as_str()), (0, ""), "the log is whole");
+    let lines: Vec<&str> = events.lines().collect();
+    assert!(lines[0].starts_with("1 start 0 Write zone 0 sector 0 4KiB"), "{events}");
+    let last = lines.last().expect("there are events");
+    assert_eq!(*last, format!("{} mark both written", lines.len()), "{events}");
+    let server = ControlledServer::start(SMALL);
+    assert!(server.refusal("mark x").contains("mark: the device is not recorded"));
+}
+
+#[test]
 fn refused_commands_give_the_reason() {
     let server = ControlledServer::start(SMALL);
     assert!(server.refusal("zone 16 offline").contains("the device has 16 zones, from 0"));

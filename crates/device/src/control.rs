@@ -1,6 +1,7 @@
 //! What devices offer beyond I/O: a description and statistics for whoever manages them, and access
 //! past the hardware queues for a fault simulator.
 use crate::hdd::HeadTraceSink;
+use crate::image::Superblock;
 use std::sync::Weak;
 use zonal_blk::{Device, Nanos, Request, Sector, Status, ZoneCondition, ZoneNo};
 
@@ -53,6 +54,11 @@ pub trait DeviceControl: Device {
     /// [`Status::NotSupported`] if the device has no checksums.
     fn scrub(&self, _from: Sector) -> Result<ScrubStep, Status> {
         Err(Status::NotSupported)
+    }
+
+    /// The superblock, of a device that is in an image.
+    fn superblock(&self) -> Option<&Superblock> {
+        None
     }
 }
 

@@ -38,6 +38,9 @@ pub struct ServeArgs {
     /// Random seed of the device
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
+    /// Record everything that changes the device to this file, with its data, for `zonal crash`
+    #[arg(long, value_name = "LOG")]
+    pub record: Option<PathBuf>,
     #[command(flatten)]
     pub control: ControlArgs,
     #[command(flatten)]

@@ -3,6 +3,7 @@ use super::Export;
 use super::args::ControlArgs;
 use anyhow::{Context, Result};
 use std::sync::Arc;
+use zonal_crash::Recorder;
 use zonal_device::inject::InjectDevice;
 use zonal_host::control::{ControlServer, DeviceManager, ManagedDevice, MetricsServer};
 use zonal_lab::devices::AttachedDevice;
@@ -27,6 +28,7 @@ pub fn start(
     args: &ControlArgs,
     devices: &[AttachedDevice],
     injects: Vec<Arc<InjectDevice>>,
+    recorder: Option<&Arc<Recorder>>,
     exports: &[Box<dyn Export>],
 ) -> Result<Vec<Box<dyn Export>>> {
     // With an export as files there is only one device.
@@ -37,6 +39,10 @@ pub fn start(
         queue: Arc::clone(&attached.queue),
         device,
         files: files.clone(),
+        mark: recorder.map(|recorder| {
+            let recorder = Arc::clone(recorder);
+            Box::new(move |text: &str| recorder.mark(text)) as _
+        }),
     });
     let locations = exports.iter().map(|export| export.location()).collect();
     let manager = Arc::new(DeviceManager::new(managed.collect(), locations));

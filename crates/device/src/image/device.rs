@@ -194,6 +194,23 @@ impl ImageDevice {
         }
     }
 
+    /// Opens an image to write a given state into it, zone after zone: any number of zones may be open
+    /// and active. For those who open it next, the limits are those of the image.
+    ///
+    /// # Errors
+    /// What is wrong with the image.
+    pub fn open_without_limits(store: Arc<dyn ImageStore>) -> Result<Self, ImageError> {
+        let (mut superblock, _) = read_superblock(&*store)?;
+        let recovered = recover(&*store, &superblock)?;
+        // It is not written again.
+        (superblock.geometry.max_open, superblock.geometry.max_active) = (0, 0);
+        let device = Self::with(store, superblock, &recovered, None);
+        device
+            .finish_recovery(&recovered)
+            .map_err(ImageError::io("bringing the image up to date"))?;
+        Ok(device)
+    }
+
     /// The same device with commands of up to 8 MiB, if those of the emulated drive are shorter: a
     /// zone has one write in flight at a time, and the writes that wait are merged.
     #[must_use]
@@ -871,5 +888,9 @@ impl DeviceControl for ImageDevice {
 
     fn scrub(&self, from: Sector) -> Result<ScrubStep, Status> {
         self.scrub_step(from)
+    }
+
+    fn superblock(&self) -> Option<&Superblock> {
+        Some(&self.superblock)
     }
 }

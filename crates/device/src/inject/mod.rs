@@ -6,6 +6,7 @@ mod rule;
 
 use crate::control::{DeviceControl, DeviceStats, Estimate, Lateness, ScrubStep};
 use crate::hdd::HeadTraceSink;
+use crate::image::Superblock;
 use crate::rng::Rng;
 pub use rule::{Fault, Kind, Rule, RuleError};
 use std::os::fd::RawFd;
@@ -116,6 +117,10 @@ impl DeviceControl for InjectDevice {
 
     fn scrub(&self, from: Sector) -> Result<ScrubStep, Status> {
         self.inner.scrub(from)
+    }
+
+    fn superblock(&self) -> Option<&Superblock> {
+        self.inner.superblock()
     }
 }
 

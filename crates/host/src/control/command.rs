@@ -37,6 +37,8 @@ pub enum Command {
     AddFault(Rule),
     /// Removes all fault rules.
     ClearFaults,
+    /// Puts a mark into the log of the recording.
+    Mark(String),
     /// Shows all metrics, in the format of Prometheus.
     Metrics,
     /// Compares all data with their checksums.
@@ -65,7 +67,9 @@ pub enum ZoneChange {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// There is no such command.
-    #[error("command `{0}`: expected status, stat, plugs, get, set, zone, fault, scrub or metrics")]
+    #[error(
+        "command `{0}`: expected status, stat, plugs, get, set, zone, fault, mark, scrub or metrics"
+    )]
     Unknown(String),
     /// Wrong arguments.
     #[error("{0}: found `{1}`, expected {2}")]
@@ -109,6 +113,11 @@ impl Command {
             ["fault", "add", rule] => Command::AddFault(rule.parse()?),
             ["fault", "clear"] => Command::ClearFaults,
             ["fault", ..] => return wrong("fault", "list, add RULE or clear"),
+            ["mark"] => return wrong("mark", "a text"),
+            ["mark", ..] if words[1..].concat().contains('\n') => {
+                return wrong("mark", "a text of one line");
+            }
+            ["mark", ..] => Command::Mark(words[1..].join(" ")),
             ["metrics"] => Command::Metrics,
             ["scrub", "start"] => Command::StartScrub { rate: DEFAULT_RATE },
             ["scrub", "start", rate] => match rate.parse() {
@@ -149,6 +158,8 @@ mod tests {
         let zones = Command::Zones { zones: 3..=5, change: ZoneChange::Offline };
         assert_eq!(parse("zone 3-5 offline"), Ok(zones));
         assert!(matches!(parse("fault add fail=read"), Ok(Command::AddFault(_))));
+        let mark = Command::Mark("fsync 17 returned".to_owned());
+        assert_eq!(parse("mark fsync 17 returned"), Ok(mark));
         assert_eq!(parse("scrub"), Ok(Command::ScrubStatus));
         assert_eq!(parse("scrub start"), Ok(Command::StartScrub { rate: 100 }));
         assert_eq!(parse("scrub start 7"), Ok(Command::StartScrub { rate: 7 }));
@@ -159,8 +170,8 @@ mod tests {
         let error = |text| parse(text).expect_err(text).to_string();
         assert_eq!(
             error("reboot now"),
-            "command `reboot now`: expected status, stat, plugs, get, set, zone, fault, scrub or \
-             metrics"
+            "command `reboot now`: expected status, stat, plugs, get, set, zone, fault, mark, scrub \
+             or metrics"
         );
         assert_eq!(error("set x"), "set: found `x`, expected an attribute and its value");
         let expected = "expected ZONE or FIRST-LAST, and read-only, offline or mend";
@@ -170,6 +181,7 @@ mod tests {
             error("fault remove"),
             "fault: found `remove`, expected list, add RULE or clear"
         );
+        assert_eq!(error("mark"), "mark: found ``, expected a text");
         assert_eq!(error("stat all"), "arguments: found `all`, expected none");
         assert!(error("fault add fail=trim").starts_with("fault option fail=trim"));
         let expected = "expected start [MIB_PER_SECOND], stop or status";

@@ -24,7 +24,12 @@ pub struct ManagedDevice {
     pub device: Arc<InjectDevice>,
     /// Its zones as files, if they are mounted.
     pub files: Option<Arc<ZoneFs>>,
+    /// Puts a mark into the log of the device's recording, if there is one.
+    pub mark: Option<PutMark>,
 }
+
+/// Puts a mark into a log.
+pub type PutMark = Box<dyn Fn(&str) + Send + Sync>;
 
 /// The served devices.
 pub struct DeviceManager {
@@ -93,6 +98,16 @@ impl DeviceManager {
                 Ok(Value::Null)
             }
             Command::ClearFaults => Ok(json!(device.clear())),
+            Command::Mark(text) => match &managed.mark {
+                Some(mark) => {
+                    mark(&text);
+                    Ok(Value::Null)
+                }
+                None => {
+                    Err("mark: the device is not recorded; `zonal serve --record` does that"
+                        .to_owned())
+                }
+            },
             Command::Metrics => Ok(Value::from(metrics::text(self))),
             Command::StartScrub { rate } => scrubber.start(rate).map(|()| Value::Null),
             Command::StopScrub => {

@@ -91,7 +91,7 @@ pub(super) fn text(manager: &DeviceManager) -> String {
 }
 
 fn of_device(managed: &ManagedDevice, snapshot: &Snapshot, samples: &mut Samples) {
-    let ManagedDevice { name, description, queue, device, files } = managed;
+    let ManagedDevice { name, description, queue, device, files, .. } = managed;
     let name = ("device", name.as_str());
     let scheduler = queue.scheduler();
     let labels = [
@@ -236,6 +236,7 @@ mod tests {
             queue: queue.expect("a queue"),
             device: inject,
             files: None,
+            mark: None,
         };
         (device, DeviceManager::new(vec![managed], Vec::new()))
     }

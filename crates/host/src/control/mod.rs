@@ -26,6 +26,6 @@ mod snapshot;
 mod socket;
 
 pub use command::{Command, CommandError};
-pub use manager::{DeviceManager, ManagedDevice};
+pub use manager::{DeviceManager, ManagedDevice, PutMark};
 pub use metrics::MetricsServer;
 pub use socket::{ControlServer, send_command};

@@ -1,5 +1,6 @@
 //! Devices by the names that users give them, with the block layer attached.
 mod open;
+mod record;
 
 use anyhow::{Context, Result, bail, ensure};
 pub use open::{
@@ -8,9 +9,11 @@ pub use open::{
 };
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Queue, QueueOptions};
+use zonal_crash::Recorder;
 use zonal_device::control::DeviceControl;
 use zonal_device::device_spec::DeviceSpec;
 use zonal_device::inject::{InjectDevice, Rule};
@@ -102,6 +105,8 @@ pub struct DeviceOptions {
     pub faults: Vec<Rule>,
     /// Added to the seeds of emulated devices.
     pub seed: u64,
+    /// Records all that changes the device to this file, for the crash lab. There can be one device.
+    pub record: Option<PathBuf>,
     /// Time is real, so that devices may be external ones.
     pub real_time: bool,
     /// Receives notices about devices.
@@ -114,6 +119,7 @@ pub struct Devices {
     one: Option<String>,
     /// One device per name, or several for a file system on several disks.
     by_name: BTreeMap<String, Vec<AttachedDevice>>,
+    recorder: Option<Arc<Recorder>>,
 }
 
 /// What the jobs of one device need.
@@ -152,18 +158,28 @@ impl Devices {
                 *most = count.max(*most);
             }
         }
+        let disks: u32 = uses.values().map(|needs| needs.disks.max(1)).sum();
+        ensure!(
+            device_options.record.is_none() || disks == 1,
+            "--record-all: found {disks} devices, expected one"
+        );
+        let mut recorder = None;
         let attach = |(name, needs): (String, DeviceUse<'_>)| {
-            let disks = attach_by_name(device_options, &name, &needs)?;
+            let disks = attach_by_name(device_options, &name, &needs, &mut recorder)?;
             Ok((name, disks))
         };
         let by_name = uses.into_iter().map(attach).collect::<Result<_>>()?;
-        Ok(Devices { one: device_options.device.clone(), by_name })
+        Ok(Devices { one: device_options.device.clone(), by_name, recorder })
     }
 
     /// One device, for all tasks.
     pub fn one(attached: AttachedDevice) -> Self {
         let name = attached.name.clone();
-        Devices { one: Some(name.clone()), by_name: BTreeMap::from([(name, vec![attached])]) }
+        Devices {
+            one: Some(name.clone()),
+            by_name: BTreeMap::from([(name, vec![attached])]),
+            recorder: None,
+        }
     }
 
     /// The device of a task; of a file system on several, the first.
@@ -184,6 +200,17 @@ impl Devices {
         &disks[..disks.len().min(task.job.fs.disks as usize)]
     }
 
+    /// Ends the recording, if there is one: its log is whole then.
+    ///
+    /// # Errors
+    /// Part of the log could not be written.
+    pub fn finish_recording(&self) -> Result<()> {
+        if let Some(recorder) = &self.recorder {
+            recorder.finish().context("--record-all: cannot write the log")?;
+        }
+        Ok(())
+    }
+
     /// All devices, by name.
     pub fn iter(&self) -> impl Iterator<Item = &AttachedDevice> {
         self.by_name.values().flatten()
@@ -195,19 +222,26 @@ fn attach_by_name(
     device_options: &DeviceOptions,
     name: &str,
     needs: &DeviceUse<'_>,
+    recorder: &mut Option<Arc<Recorder>>,
 ) -> Result<Vec<AttachedDevice>> {
     let &DeviceOptions { ref notices, seed, .. } = device_options;
     let scheduler = scheduler(device_options, &needs.jobs)?;
     let options = QueueOptions { scheduler, ..device_options.queue };
     // A job file that was written for another machine does not choose a disk of this one.
     let may_choose = device_options.device.is_some() || !is_block_device(name);
+    let mut recorded = |device: OpenDevice| {
+        let Some(log) = &device_options.record else { return Ok(device) };
+        let (device, new) = device.recorded(log).context("--record-all")?;
+        *recorder = Some(new);
+        Ok::<_, anyhow::Error>(device)
+    };
     if is_external(name) && device_options.real_time && may_choose {
         ensure!(
             needs.disks <= 1,
             "device {name}: fs_disks: found a device that is not emulated, expected one that can \
              be created several times"
         );
-        let device = open(name, seed, needs.channels, notices)?;
+        let device = recorded(open(name, seed, needs.channels, notices)?)?;
         let device = with_faults(device, &device_options.faults, seed);
         let attached = device.attach(options, needs.channels)?;
         attached.explain_failures(&Notices::default());
@@ -217,9 +251,10 @@ fn attach_by_name(
         Some(spec) if device_options.device.is_some() => spec.clone(),
         _ => load(name)?,
     };
-    let disk = |number: u32| {
+    let mut disk = |number: u32| {
         let spec = spec.clone().with_seed(seed.wrapping_add(number.into()));
-        let device = with_faults(create(name, &spec)?, &device_options.faults, seed);
+        let device = recorded(create(name, &spec)?)?;
+        let device = with_faults(device, &device_options.faults, seed);
         let mut attached = device.attach(options, needs.channels)?;
         attached.explain_failures(&Notices::default());
         if needs.disks > 1 {
@@ -227,7 +262,7 @@ fn attach_by_name(
         }
         Ok(attached)
     };
-    (0..needs.disks).map(disk).collect()
+    (0..needs.disks).map(&mut disk).collect()
 }
 
 /// The device, behind one that injects faults if there are rules.

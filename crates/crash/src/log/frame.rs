@@ -1,0 +1,111 @@
+//! Frames: the units in which a log is compressed and checked.
+use ruzstd::decoding::StreamingDecoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use std::io::{self, Read, Write};
+
+/// What a frame has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Blocks = 1,
+    Events = 2,
+    /// The last frame of a whole log.
+    Footer = 3,
+}
+
+const MAGIC: [u8; 4] = *b"ZCLF";
+/// Bytes of a frame's header.
+pub(super) const HEADER: usize = 40;
+/// Longest payload, before compression. A frame has one command more than fits, and those are short.
+pub(super) const MAX_RAW: u32 = 1 << 30;
+
+/// The header of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FrameHeader {
+    pub kind: Kind,
+    /// Number of the first block or event.
+    pub first: u64,
+    /// How many there are.
+    pub count: u32,
+    /// Bytes before compression.
+    pub raw: u32,
+    /// Bytes in the file, after the header.
+    pub stored: u32,
+    /// CRC-32C of those.
+    pub payload_sum: u32,
+}
+
+impl FrameHeader {
+    pub(super) fn decode(bytes: &[u8; HEADER]) -> Option<Self> {
+        let u32_at =
+            |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let first = u64::from_le_bytes(bytes[8..16].try_into().expect("eight bytes"));
+        if bytes[..4] != MAGIC || u32_at(36) != crc32c::crc32c(&bytes[..36]) {
+            return None;
+        }
+        let kind = match u32_at(4) {
+            1 => Kind::Blocks,
+            2 => Kind::Events,
+            3 => Kind::Footer,
+            _ => return None,
+        };
+        let (count, raw, stored, payload_sum) = (u32_at(16), u32_at(20), u32_at(24), u32_at(28));
+        (raw <= MAX_RAW).then_some(FrameHeader { kind, first, count, raw, stored, payload_sum })
+    }
+
+    fn encode(&self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[8..16].copy_from_slice(&self.first.to_le_bytes());
+        let numbers = [
+            (4, self.kind as u32),
+            (16, self.count),
+            (20, self.raw),
+            (24, self.stored),
+            (28, self.payload_sum),
+        ];
+        for (at, number) in numbers {
+            bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+        }
+        let sum = crc32c::crc32c(&bytes[..36]);
+        bytes[36..].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+}
+
+/// A frame before compression.
+pub(super) struct Frame {
+    pub kind: Kind,
+    pub first: u64,
+    pub count: u32,
+    pub payload: Vec<u8>,
+}
+
+impl Frame {
+    /// Compresses and writes the frame.
+    pub(super) fn write(&self, file: &mut impl Write) -> io::Result<()> {
+        let stored = compress_to_vec(&self.payload[..], CompressionLevel::Fastest);
+        let len = |bytes: &[u8]| u32::try_from(bytes.len()).expect("frames are short");
+        let header = FrameHeader {
+            kind: self.kind,
+            first: self.first,
+            count: self.count,
+            raw: len(&self.payload),
+            stored: len(&stored),
+            payload_sum: crc32c::crc32c(&stored),
+        };
+        file.write_all(&header.encode())?;
+        file.write_all(&stored)
+    }
+}
+
+/// The payload of a frame; `None` if it is damaged.
+pub(super) fn decompress(header: &FrameHeader, stored: &[u8]) -> Option<Vec<u8>> {
+    if crc32c::crc32c(stored) != header.payload_sum {
+        return None;
+    }
+    let mut payload = Vec::with_capacity(header.raw as usize);
+    // One byte more shows a payload that is too long.
+    let mut raw = StreamingDecoder::new(stored).ok()?.take(u64::from(header.raw) + 1);
+    raw.read_to_end(&mut payload).ok()?;
+    (payload.len() == header.raw as usize).then_some(payload)
+}

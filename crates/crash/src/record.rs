@@ -1,0 +1,244 @@
+//! Recording: a probe around a device that writes a log of the commands that change it.
+//!
+//! A command is logged before the device gets it and after it is back, so in the log it is in flight
+//! for at least as long as it was.
+use crate::log::{Command, Event, Header, Totals, Writer};
+use std::io;
+use std::os::fd::RawFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use zonal_blk::{
+    Abort, BioFlags, Device, HwQueue, Limits, Nanos, Op, Request, Sector, Status, Tag, Wake, Zone,
+    ZoneCondition, ZoneNo,
+};
+use zonal_device::control::{DeviceControl, DeviceStats, Estimate, Lateness, ScrubStep};
+use zonal_device::hdd::HeadTraceSink;
+use zonal_device::image::Superblock;
+
+/// A recording that is in progress.
+pub struct Recorder(Mutex<State>);
+
+struct State {
+    /// `None` after the end.
+    writer: Option<Writer>,
+    /// Commands so far.
+    commands: u64,
+}
+
+impl Recorder {
+    /// Creates the file of a log.
+    ///
+    /// # Errors
+    /// It cannot be created or written.
+    pub fn create(path: &Path, header: &Header) -> io::Result<Arc<Self>> {
+        let writer = Some(Writer::create(path, header)?);
+        Ok(Arc::new(Recorder(Mutex::new(State { writer, commands: 0 }))))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no thread panics while it records")
+    }
+
+    /// Puts a mark into the log. Commands that completed before the call come before it.
+    pub fn mark(&self, text: &str) {
+        if let Some(writer) = &mut self.state().writer {
+            writer.add(&Event::Mark(text.to_owned()));
+        }
+    }
+
+    /// Ends the recording, whether or not the device is used further. `None` if it had ended.
+    ///
+    /// # Errors
+    /// Part of the log could not be written.
+    pub fn finish(&self) -> io::Result<Option<Totals>> {
+        let writer = self.state().writer.take();
+        writer.map(Writer::finish).transpose()
+    }
+
+    /// Logs the start of a command, and returns its number.
+    fn started(&self, request: &mut Request, lba: usize) -> u64 {
+        let mut command = Command {
+            op: request.op(),
+            flags: request.flags(),
+            sector: request.sector(),
+            nr_sectors: request.nr_sectors(),
+            blocks: Vec::new(),
+        };
+        let mut hashes = Vec::new();
+        let has_data = matches!(command.op, Op::Write | Op::ZoneAppend);
+        if has_data {
+            request.for_each_segment(|_, _, buf| {
+                if let Some(buf) = buf {
+                    crate::log::hash_blocks(buf, lba, &mut hashes);
+                }
+            });
+        }
+        let mut state = self.state();
+        let id = state.commands;
+        state.commands += 1;
+        let Some(writer) = &mut state.writer else { return id };
+        if has_data {
+            let mut hashes = &hashes[..];
+            request.for_each_segment(|_, nr_sectors, buf| match buf {
+                Some(buf) => {
+                    let (of_this, rest) = hashes.split_at(buf.len().div_ceil(lba));
+                    writer.add_blocks(&mut command, buf, of_this);
+                    hashes = rest;
+                }
+                None => zeroes(writer, &mut command, nr_sectors, lba),
+            });
+        } else if matches!(command.op, Op::WriteZeroes | Op::Discard) {
+            let nr_sectors = command.nr_sectors;
+            zeroes(writer, &mut command, nr_sectors, lba);
+        }
+        writer.add(&Event::Started { id, command });
+        id
+    }
+
+    fn ended(&self, id: u64, status: Status, landed: Sector) {
+        if let Some(writer) = &mut self.state().writer {
+            writer.add(&Event::Ended { id, status, landed });
+        }
+    }
+}
+
+fn zeroes(writer: &mut Writer, command: &mut Command, nr_sectors: u32, lba: usize) {
+    let hashes = vec![None; nr_sectors as usize * 512 / lba];
+    let data = vec![0; hashes.len() * lba];
+    writer.add_blocks(command, &data, &hashes);
+}
+
+/// A device whose commands are recorded.
+pub struct RecordDevice {
+    inner: Arc<dyn DeviceControl>,
+    recorder: Arc<Recorder>,
+}
+
+impl RecordDevice {
+    /// A device around `inner`.
+    pub fn new(inner: Arc<dyn DeviceControl>, recorder: Arc<Recorder>) -> Self {
+        RecordDevice { inner, recorder }
+    }
+}
+
+impl Device for RecordDevice {
+    fn limits(&self) -> &Limits {
+        self.inner.limits()
+    }
+
+    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
+        self.inner.report_zones(first, max, zones)
+    }
+
+    fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
+        let inner = (Arc::clone(&self.inner) as Arc<dyn Device>).open_queue();
+        let tags = usize::from(self.limits().queue_depth);
+        Box::new(Queue {
+            recorder: Arc::clone(&self.recorder),
+            inner,
+            lba: self.limits().lba_size as usize,
+            ids: vec![None; tags],
+        })
+    }
+}
+
+impl DeviceControl for RecordDevice {
+    fn characteristics(&self) -> Vec<(&'static str, String)> {
+        self.inner.characteristics()
+    }
+
+    fn estimates(&self) -> Vec<Estimate> {
+        self.inner.estimates()
+    }
+
+    fn stats(&self) -> DeviceStats {
+        self.inner.stats()
+    }
+
+    fn trace_head(&self, sink: HeadTraceSink) -> bool {
+        self.inner.trace_head(sink)
+    }
+
+    fn lateness(&self) -> Option<Lateness> {
+        self.inner.lateness()
+    }
+
+    fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
+        self.inner.set_condition(zone, to)
+    }
+
+    fn scrub(&self, from: Sector) -> Result<ScrubStep, Status> {
+        self.inner.scrub(from)
+    }
+
+    fn superblock(&self) -> Option<&Superblock> {
+        self.inner.superblock()
+    }
+}
+
+struct Queue {
+    recorder: Arc<Recorder>,
+    inner: Box<dyn HwQueue>,
+    lba: usize,
+    /// Numbers of the recorded commands in flight, by tag.
+    ids: Vec<Option<u64>>,
+}
+
+/// Whether a command can change what a loss of power leaves.
+fn changes(request: &Request) -> bool {
+    request.op() != Op::Read || request.flags().contains(BioFlags::PREFLUSH)
+}
+
+impl Queue {
+    fn log_ended(&mut self, done: &[Box<Request>]) {
+        for request in done {
+            let id = self.ids.get_mut(usize::from(request.tag().0)).and_then(Option::take);
+            if let Some(id) = id {
+                self.recorder.ended(id, request.status(), request.sector());
+            }
+        }
+    }
+}
+
+impl HwQueue for Queue {
+    fn start(&mut self, now: Nanos, mut request: Box<Request>) -> Result<(), Box<Request>> {
+        if !changes(&request) {
+            return self.inner.start(now, request);
+        }
+        let (tag, sector) = (usize::from(request.tag().0), request.sector());
+        if self.ids.len() <= tag {
+            self.ids.resize(tag + 1, None);
+        }
+        let id = self.recorder.started(&mut request, self.lba);
+        self.ids[tag] = Some(id);
+        self.inner.start(now, request).inspect_err(|_busy| {
+            self.ids[tag] = None;
+            self.recorder.ended(id, Status::Again, sector);
+        })
+    }
+
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
+        let before = done.len();
+        self.inner.poll(now, done);
+        self.log_ended(&done[before..]);
+    }
+
+    fn next_event(&self) -> Wake {
+        self.inner.next_event()
+    }
+
+    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
+        self.inner.wait_fds(fds);
+    }
+
+    fn reopen(&mut self) {
+        self.inner.reopen();
+    }
+
+    fn abort(&mut self, now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) -> Abort {
+        let before = done.len();
+        let abort = self.inner.abort(now, tag, done);
+        self.log_ended(&done[before..]);
+        abort
+    }
+}

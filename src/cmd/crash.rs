@@ -1,0 +1,270 @@
+//! `zonal crash`: the states that a loss of power may leave, from a recording.
+use crate::args::seconds;
+use crate::interrupt::{exit_code, set_on_interrupt};
+use crate::terminal::{StepBar, print_error};
+use anyhow::{Context, Result, ensure};
+use clap::{ArgGroup, Args};
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use zonal_blk::BioFlags;
+use zonal_crash::check::Check;
+use zonal_crash::image::{diff, materialise};
+use zonal_crash::log::{Command, End, Event, Events, Log};
+use zonal_crash::report;
+use zonal_crash::{CheckProcess, Options, Progress, State, States};
+use zonal_device::quantity::{format_size, parse_size};
+use zonal_lab::progress::StepProgress;
+
+/// Options of `zonal crash`.
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("mode"))]
+pub struct CrashArgs {
+    /// The log that `zonal run --record-all` or `zonal serve --record` wrote
+    #[arg(value_name = "LOG")]
+    pub log: PathBuf,
+    /// List the states, one a line
+    #[arg(long, group = "mode")]
+    pub list: bool,
+    /// List the events of the log, one a line, with their numbers
+    #[arg(long, group = "mode")]
+    pub events: bool,
+    /// Make the image of a state
+    #[arg(long, group = "mode", num_args = 2, value_names = ["STATE", "IMAGE"])]
+    pub materialise: Vec<String>,
+    /// Show where two states differ
+    #[arg(long, group = "mode", num_args = 2, value_names = ["STATE", "STATE"])]
+    pub diff: Vec<State>,
+    /// Run a command on the image of each state; exit code 0 says that it is good. In the command,
+    /// {image} stands for the file, {marks} for a file with the marks before the loss of power, and
+    /// {state} for the state
+    #[arg(long, group = "mode", value_name = "COMMAND")]
+    pub check: Option<String>,
+    /// Check this state only
+    #[arg(long, requires = "check", conflicts_with_all = ["resume", "junit", "json"])]
+    pub state: Option<State>,
+    /// Checks at the same time [default: one for each processor]
+    #[arg(long, requires = "check", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// A check that takes longer has failed
+    #[arg(long, requires = "check", value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
+    pub timeout: f64,
+    /// Check no more states after this many failures; 0 to check all
+    #[arg(long, requires = "check", value_name = "N", default_value_t = 0)]
+    pub max_failures: usize,
+    /// Keep the results in this file, so that a run that is interrupted goes on from where it was
+    #[arg(long, requires = "check", value_name = "FILE")]
+    pub resume: Option<PathBuf>,
+    /// Write the results as JUnit XML
+    #[arg(long, requires = "check", value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Write the results as JSON
+    #[arg(long, requires = "check", value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Make images in this folder [default: that for temporary files]
+    #[arg(long, requires = "check", value_name = "DIR")]
+    pub work: Option<PathBuf>,
+    /// A copy of the image from before the recording, if it had data then
+    #[arg(long, value_name = "IMAGE")]
+    pub base: Option<PathBuf>,
+    /// The most states at one event: more are sampled
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub per_cut: u64,
+    /// Selects the sample
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Only losses of power after these events
+    #[arg(long, value_name = "FIRST-LAST", value_parser = cuts)]
+    pub cuts: Option<RangeInclusive<u64>>,
+    /// The size of the drive's write cache: older writes are durable without a flush
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = sectors)]
+    pub cache: u64,
+    /// The drive writes this much atomically, at multiples of it: 512 and more, in powers of two
+    /// [default: a logical block]
+    #[arg(long, value_name = "SIZE", value_parser = atomic)]
+    pub atomic: Option<u64>,
+}
+
+fn cuts(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.parse(), last.parse()) {
+        (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
+        _ => Err("expected the number of an event, or FIRST-LAST".to_owned()),
+    }
+}
+
+fn sectors(text: &str) -> Result<u64, String> {
+    parse_size(text).map(|bytes| bytes / 512).map_err(|error| error.to_string())
+}
+
+fn atomic(text: &str) -> Result<u64, String> {
+    match sectors(text)? {
+        sectors if sectors.is_power_of_two() => Ok(sectors),
+        _ => Err("expected a power of two from 512 on".to_owned()),
+    }
+}
+
+impl CrashArgs {
+    fn options(&self) -> Options {
+        Options {
+            per_cut: self.per_cut,
+            seed: self.seed,
+            cache_sectors: self.cache,
+            atomic_sectors: self.atomic.unwrap_or(1),
+            cuts: self.cuts.clone().unwrap_or(0..=u64::MAX),
+        }
+    }
+}
+
+/// Runs `zonal crash`.
+///
+/// # Errors
+/// The log, a state or an image cannot be used.
+pub fn run(args: &CrashArgs) -> Result<ExitCode> {
+    let name = args.log.display();
+    let log = Log::open(&args.log).with_context(|| format!("{name}"))?;
+    if let Some(command) = &args.check {
+        return check(args, command, log);
+    }
+    let mut out = BufWriter::new(io::stdout().lock());
+    if args.events {
+        let mut events = log.events();
+        list_events(&mut events, &log, &mut out)?;
+        warn_if_truncated(args, events.end(), events.number());
+    } else if let [state, image] = &args.materialise[..] {
+        let state = state.parse::<State>().context("--materialise")?;
+        make(&log, args, &state, Path::new(image))?;
+        writeln!(out, "{image}: state {state} of {name}")?;
+    } else if let [a, b] = &args.diff[..] {
+        let mut same = true;
+        let mut line = |line: &str| {
+            same = false;
+            writeln!(out, "{line}")
+        };
+        diff(&log, [a, b], args.base.as_deref(), args.cache, &mut line)?;
+        out.flush()?;
+        return Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    } else {
+        let mut states = States::new(&log, args.options());
+        let mut count = 0;
+        for progress in &mut states {
+            if let Progress::State(state, _) = progress {
+                count += 1;
+                if args.list {
+                    writeln!(out, "{state}")?;
+                }
+            }
+        }
+        if !args.list {
+            let header = log.header();
+            writeln!(out, "{name}: {}, {}", header.device, header.geometry().summary())?;
+            writeln!(out, "{} events, {count} states", states.events())?;
+        }
+        warn_if_truncated(args, states.end(), states.events());
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Checks the states, and reports. Exits with 1 if one failed.
+fn check(args: &CrashArgs, command: &str, log: Log) -> Result<ExitCode> {
+    ensure!(
+        command.contains("{image}"),
+        "--check: found `{command}`, expected a command with {{image}}, the name of the image"
+    );
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let stop = Arc::default();
+    set_on_interrupt(&stop)?;
+    let check = Check {
+        log,
+        options: args.options(),
+        base: args.base.clone(),
+        process: CheckProcess {
+            command: command.to_owned(),
+            timeout: Duration::from_secs_f64(args.timeout),
+        },
+        jobs: args.jobs.map_or(processors, usize::from),
+        stop,
+        max_failures: args.max_failures,
+        work: args.work.clone(),
+    };
+    let mut out = io::stdout().lock();
+    if let Some(state) = &args.state {
+        let verdict = check.replay(state)?;
+        report::verdict(&mut out, &verdict)?;
+        return Ok(ExitCode::from(u8::from(verdict.failure.is_some())));
+    }
+    let states = States::new(&check.log, args.options());
+    let all = states.filter(|progress| matches!(progress, Progress::State(..))).count();
+    let bar = StepBar::new("{prefix} {pos} of {len} states, {per_sec}, {eta} left");
+    bar.start("checks", all as u64);
+    let results = check.run(args.resume.as_deref(), &mut |_| bar.advance(1))?;
+    bar.finish();
+    if let Some(file) = &args.json {
+        let text = report::json(&args.log.to_string_lossy(), command, &results);
+        fs::write(file, text).with_context(|| format!("--json {}", file.display()))?;
+    }
+    if let Some(file) = &args.junit {
+        let text = report::junit(&args.log.to_string_lossy(), &results);
+        fs::write(file, text).with_context(|| format!("--junit {}", file.display()))?;
+    }
+    report::text(&mut out, &results)?;
+    match exit_code().filter(|_| results.interrupted) {
+        Some(interrupted) => Ok(interrupted),
+        None => Ok(ExitCode::from(u8::from(results.failures().next().is_some()))),
+    }
+}
+
+fn make(log: &Log, args: &CrashArgs, state: &State, image: &Path) -> Result<()> {
+    ensure!(!image.exists(), "{}: the file exists; expected a new one", image.display());
+    let made = materialise(log, state, args.base.as_deref(), args.cache, image);
+    if made.is_err() {
+        // It is not an image of the state.
+        let _removed = std::fs::remove_file(image);
+    }
+    Ok(made?)
+}
+
+/// Says so if the recording did not end as it should.
+fn warn_if_truncated(args: &CrashArgs, end: Option<&End>, events: u64) {
+    if let Some(End::Truncated(at)) = end {
+        print_error(format_args!(
+            "zonal: {}: no intact frame at byte {at}, and no footer: the end of the recording \
+             is missing; {events} events can be used",
+            args.log.display()
+        ));
+    }
+}
+
+fn list_events(events: &mut Events, log: &Log, out: &mut impl Write) -> Result<()> {
+    let geometry = log.header().geometry();
+    for (number, event) in (1..).zip(events) {
+        match event {
+            Event::Started { id, command } => {
+                let Command { op, sector, nr_sectors, .. } = command;
+                write!(out, "{number} start {id} {op:?}")?;
+                if op.has_range() || op.is_zone_management() {
+                    write!(out, " zone {} sector {sector}", sector.0 / geometry.zone_size.0)?;
+                }
+                if op.has_range() {
+                    write!(out, " {}", format_size(u64::from(nr_sectors) * 512))?;
+                }
+                for (flag, name) in [(BioFlags::PREFLUSH, "PREFLUSH"), (BioFlags::FUA, "FUA")] {
+                    if command.flags.contains(flag) {
+                        write!(out, " {name}")?;
+                    }
+                }
+                writeln!(out)?;
+            }
+            Event::Ended { id, status, landed } => {
+                writeln!(out, "{number} end {id} at sector {landed}: {status}")?;
+            }
+            Event::Mark(text) => writeln!(out, "{number} mark {text}")?,
+        }
+    }
+    Ok(())
+}
