@@ -2,18 +2,16 @@
 use crate::support::{TestDir, zonal};
 use serde_json::Value;
 
-const BRIEF: [&str; 2] = ["--time", "0.3"];
-
 #[test]
 fn profiles_of_drives_are_sound() {
-    for (device, shown) in [
-        ("smr-30t:zones=2048", "conventional"),
-        ("sata-2009", "rotation"),
-        ("zns-1t", "32 dies on 8 channels"),
-        ("zn540", "transfers and programs of a zone's dies"),
+    // The write buffer of a disk, which fills first, must not count.
+    for (device, time, shown) in [
+        ("smr-30t:zones=2048", "3", "shingled"),
+        ("sata-2009", "3", "rotation"),
+        ("zns-1t", "0.3", "32 dies on 8 channels"),
+        ("zn540", "0.3", "transfers and programs of a zone's dies"),
     ] {
-        let shown = if device.starts_with("smr") { "shingled" } else { shown };
-        let ran = zonal(&[&["device", device][..], &BRIEF].concat());
+        let ran = zonal(&["device", device, "--time", time]);
         assert!(ran.out.contains(shown), "{}{}", ran.out, ran.err);
         assert_eq!(ran.code, 0, "{}", ran.out);
         assert!(ran.out.contains("checks\n  ok "), "{}", ran.out);
