@@ -25,7 +25,8 @@ use crate::control::Lateness;
 use crate::storage::Storage;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use zonal_blk::{BioFlags, Bytes, Nanos, Op, Request, Sector, Status, Wake, ZoneCondition, ZoneNo};
+use std::sync::atomic::{AtomicBool, Ordering};
+use zonal_blk::{BioFlags, Bytes, Nanos, Op, Request, Sector, Status, ZoneCondition, ZoneNo};
 
 /// An outstanding command.
 struct Command {
@@ -83,7 +84,8 @@ pub(super) struct Drive {
 #[derive(Default)]
 struct QueueState {
     done: Vec<Box<Request>>,
-    in_flight: usize,
+    /// `done` is not empty.
+    has_done: Arc<AtomicBool>,
 }
 
 impl Drive {
@@ -115,10 +117,13 @@ impl Drive {
         }
     }
 
-    /// Opens a hardware queue and returns its number.
-    pub(super) fn open_queue(&mut self) -> usize {
-        self.queues.push(QueueState::default());
-        self.queues.len() - 1
+    /// Opens a hardware queue. Returns its number, and the flag that says whether commands of its have
+    /// completed, which the queue reads without the lock.
+    pub(super) fn open_queue(&mut self) -> (usize, Arc<AtomicBool>) {
+        let state = QueueState::default();
+        let has_done = Arc::clone(&state.has_done);
+        self.queues.push(state);
+        (self.queues.len() - 1, has_done)
     }
 
     /// Bytes in the write buffer.
@@ -143,7 +148,6 @@ impl Drive {
     /// Accepts a command from a hardware queue.
     pub(super) fn start(&mut self, now: Nanos, queue: usize, request: Box<Request>) {
         self.advance(now);
-        self.queues[queue].in_flight += 1;
         let command = Command {
             request,
             queue,
@@ -167,8 +171,8 @@ impl Drive {
     pub(super) fn poll(&mut self, now: Nanos, queue: usize, done: &mut Vec<Box<Request>>) {
         self.advance(now);
         let state = &mut self.queues[queue];
-        state.in_flight -= state.done.len();
         done.append(&mut state.done);
+        state.has_done.store(false, Ordering::Relaxed);
     }
 
     /// Commands that completed late.
@@ -176,14 +180,9 @@ impl Drive {
         self.lateness
     }
 
-    /// When to poll a hardware queue next: any event may complete one of its commands.
-    pub(super) fn next_event(&self, queue: usize) -> Wake {
-        let state = &self.queues[queue];
-        match (state.done.is_empty(), state.in_flight) {
-            (false, _) => Wake::Now,
-            (true, 0) => Wake::Idle,
-            (true, _) => self.events.next().map_or(Wake::Idle, Wake::At),
-        }
+    /// The time of the next event.
+    pub(super) fn next_event(&self) -> Option<Nanos> {
+        self.events.next()
     }
 
     /// Completes all pending work at once.
@@ -612,7 +611,9 @@ impl Drive {
         let command = self.commands[id.0 as usize].take().expect("a command completes once");
         let length = Sector(command.request.nr_sectors().into()).to_bytes().0;
         self.free.push(id);
-        self.queues[command.queue].done.push(command.request);
+        let queue = &mut self.queues[command.queue];
+        queue.done.push(command.request);
+        queue.has_done.store(true, Ordering::Release);
         self.lateness.count(1, self.now, self.advances_to);
         if op == Op::Read && executed {
             self.end_read(zone, length);

@@ -35,7 +35,8 @@ use crate::zones::Zones;
 pub use config::ZnsConfig;
 use drive::Drive;
 use medium::Medium;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use zonal_blk::{
     Bytes, Device, HwQueue, Limits, Nanos, Request, Sector, Status, Wake, Zone, ZoneCondition,
     ZoneNo,
@@ -47,6 +48,8 @@ pub struct ZnsDevice {
     limits: Limits,
     medium: Arc<Medium>,
     drive: Mutex<Drive>,
+    /// The time of the drive's next event, to be read without the lock; `u64::MAX` for none.
+    next_event: AtomicU64,
 }
 
 impl ZnsDevice {
@@ -75,7 +78,7 @@ impl ZnsDevice {
         let device = Self::with_storage(config, config.limits()?, ModelStorage::timing_only());
         for zone in (0..config.zones).map(ZoneNo) {
             let (written, cond) = state(zone);
-            device.lock().load_zone(zone, written, cond);
+            device.with_drive(|drive| drive.load_zone(zone, written, cond));
         }
         Ok(device)
     }
@@ -83,7 +86,8 @@ impl ZnsDevice {
     fn with_storage(config: &ZnsConfig, limits: Limits, storage: ModelStorage) -> Self {
         let medium = Arc::new(Medium::new(config, storage));
         let drive = Mutex::new(Drive::new(config, Arc::clone(&medium)));
-        ZnsDevice { config: config.clone(), limits, medium, drive }
+        let next_event = AtomicU64::new(u64::MAX);
+        ZnsDevice { config: config.clone(), limits, medium, drive, next_event }
     }
 
     /// The drive's zones; `None` in a model of time.
@@ -93,7 +97,7 @@ impl ZnsDevice {
 
     /// Bytes in the write buffer.
     pub fn buffered(&self) -> Bytes {
-        Bytes(self.lock().buffered())
+        Bytes(self.with_drive(|drive| drive.buffered()))
     }
 
     /// Commits a zone's random write area up to `to`: the explicit ZRWA flush of NVMe ZNS 1.1, for
@@ -107,11 +111,17 @@ impl ZnsDevice {
         if zone.0 >= self.limits.nr_zones {
             return Err(Status::Invalid);
         }
-        self.lock().commit(now, zone, to)
+        self.with_drive(|drive| drive.commit(now, zone, to))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Drive> {
-        self.drive.lock().expect("no thread panics in the drive")
+    /// Has the drive do something, and publishes when its next event is.
+    #[inline]
+    fn with_drive<R>(&self, f: impl FnOnce(&mut Drive) -> R) -> R {
+        let mut drive = self.drive.lock().expect("no thread panics in the drive");
+        let result = f(&mut drive);
+        let next = drive.next_event().map_or(u64::MAX, |at| at.0);
+        self.next_event.store(next, Ordering::Release);
+        result
     }
 }
 
@@ -125,29 +135,49 @@ impl Device for ZnsDevice {
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
-        let number = self.lock().open_queue();
-        Box::new(Queue { device: self, number })
+        let (number, has_done) = self.with_drive(|drive| drive.open_queue());
+        Box::new(Queue { device: self, number, in_flight: 0, has_done })
     }
 }
 
-/// A hardware queue of the drive.
+/// A hardware queue of the drive. It takes the drive's lock only if there is something to do: most
+/// polls find that no event is due.
 struct Queue {
     device: Arc<ZnsDevice>,
     number: usize,
+    /// Commands that were started and not returned.
+    in_flight: usize,
+    /// The drive has completed some of them.
+    has_done: Arc<AtomicBool>,
 }
 
 impl HwQueue for Queue {
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
-        self.device.lock().start(now, self.number, request);
+        self.in_flight += 1;
+        self.device.with_drive(|drive| drive.start(now, self.number, request));
         Ok(())
     }
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
-        self.device.lock().poll(now, self.number, done);
+        let is_due = now.0 >= self.device.next_event.load(Ordering::Acquire);
+        if !is_due && !self.has_done.load(Ordering::Acquire) {
+            return;
+        }
+        let before = done.len();
+        self.device.with_drive(|drive| drive.poll(now, self.number, done));
+        self.in_flight -= done.len() - before;
     }
 
+    /// Any event may complete one of the queue's commands.
     fn next_event(&self) -> Wake {
-        self.device.lock().next_event(self.number)
+        // Read before the flag: an event that another queue processes sets the flag, and is the next
+        // one until then.
+        let next = self.device.next_event.load(Ordering::Acquire);
+        match (self.in_flight, next) {
+            _ if self.has_done.load(Ordering::Acquire) => Wake::Now,
+            (0, _) | (_, u64::MAX) => Wake::Idle,
+            (_, at) => Wake::At(Nanos(at)),
+        }
     }
 }
 
@@ -156,7 +186,7 @@ const READ: u64 = 4096;
 
 impl DeviceControl for ZnsDevice {
     fn lateness(&self) -> Option<Lateness> {
-        Some(self.lock().lateness())
+        Some(self.with_drive(|drive| drive.lateness()))
     }
 
     fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
@@ -228,11 +258,11 @@ impl Stored for ZnsDevice {
     }
 
     fn zone_changed(&self, zone: ZoneNo) {
-        self.lock().reload_zone(zone);
+        self.with_drive(|drive| drive.reload_zone(zone));
     }
 
     fn complete_pending(&self) {
-        self.lock().drain();
+        self.with_drive(Drive::drain);
     }
 
     fn observe(&self, observer: Weak<dyn CommandObserver>) -> bool {
