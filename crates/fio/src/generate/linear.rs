@@ -63,6 +63,7 @@ impl Linear {
         }
     }
 
+    #[inline]
     pub(super) fn next(&mut self, dir: DataDir, len: u64) -> Io {
         let at = if self.random && self.run == 0 {
             self.run = (self.modifier - 1).max(0);
