@@ -249,21 +249,36 @@ fn iops(command: &mut Command) -> f64 {
 const JOB: [&str; 5] = ["--name=peer", "--bs=4k", "--iodepth=16", "--zonemode=zbd", "--time_based"];
 
 fn virtual_clock() {
-    let ios = 3_000_000;
-    let [seconds] = best::<1>(|_| {
-        let count = format!("--number_ios={ios}");
-        let device = "--device=null:latency=10us";
+    let cases = [
+        ("null", "null:latency=10us", "--rw=write", 16, "at least 3"),
+        ("zn540, sequential writes", "zn540", "--rw=write", 1, "at least 4"),
+        ("zn540, sequential writes", "zn540", "--rw=write", 16, "at least 4"),
+        ("zn540, sequential reads", "zn540:written=100%", "--rw=read", 1, "at least 4"),
+        ("zn540, random reads", "zn540:written=100%", "--rw=randread", 16, ""),
+    ];
+    let ios = 1_000_000;
+    let seconds = best::<5>(|case| {
+        let (_, device, rw, depth, _) = cases[case];
+        let options = [
+            "--clock=virtual",
+            "--name=v",
+            "--bs=4k",
+            "--zonemode=zbd",
+            "--output-format=terse",
+            rw,
+            &format!("--device={device}"),
+            &format!("--iodepth={depth}"),
+            &format!("--number_ios={ios}"),
+        ];
         let start = Instant::now();
-        let rest = ["--clock=virtual", device, "--rw=write", "--runtime=3600", &count];
-        zonal(&[&JOB[..], &rest, &["--output-format=terse"]].concat());
+        let status = Command::new(env!("CARGO_BIN_EXE_zonal")).arg("run").args(options).output();
+        assert!(status.expect("the program starts").status.success(), "{options:?}");
         start.elapsed().as_secs_f64()
     });
-    row(
-        "virtual clock, simulated I/Os a second",
-        f64::from(ios) / seconds / 1e6,
-        "M",
-        "at least 3",
-    );
+    for ((name, _, _, depth, goal), seconds) in cases.iter().zip(seconds) {
+        let figure = format!("virtual clock, {name}, depth {depth}, I/Os a second");
+        row(&figure, f64::from(ios) / seconds / 1e6, "M", goal);
+    }
 }
 
 /// Writes all of a 30 TB shingled disk: 28.6 million commands of 1 MiB.
