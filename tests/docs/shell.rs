@@ -63,7 +63,7 @@ impl Shell {
         for (address, free) in &self.addresses {
             out = out.replace(free, address);
         }
-        Some(out)
+        Some(without_progress(&out))
     }
 
     fn start(&mut self, server: &str, lines: usize) -> String {
@@ -91,6 +91,18 @@ impl Shell {
         let found = self.shell(&format!("command -v {program}")).output();
         found.is_ok_and(|found| found.status.success())
     }
+}
+
+/// Without the lines that say, every 30 s, how far a command has got.
+fn without_progress(out: &str) -> String {
+    let is_progress = |line: &&str| line.contains(" done in ") && line.contains(" s, eta ");
+    out.lines().filter(|line| !is_progress(line)).flat_map(|line| [line, "\n"]).collect()
+}
+
+#[test]
+fn progress_is_no_output() {
+    let out = "t: 4 of 10 done in 30 s, eta 45 s\na\n\nb done in 3 s\n";
+    assert_eq!(without_progress(out), "a\n\nb done in 3 s\n");
 }
 
 impl Drop for Shell {
