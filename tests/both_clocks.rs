@@ -86,6 +86,31 @@ fn every_write_of_a_job_reaches_the_device_once_and_in_order() {
 }
 
 #[test]
+fn appends_of_a_job_are_verified_where_they_landed() {
+    let text = "[append]\nrw=write\nzone_append=1\nbs=4k\niodepth=16\nzonemode=zbd\nnumjobs=2\n\
+                size=2z\nio_size=1M\noffset_increment=2z\nverify=crc32c\n";
+    for clock_kind in BOTH {
+        // The device's own, and emulated by the block layer.
+        for append_max in ["64K", "0"] {
+            let null = "null:zones=4,zone_size=1M,max_open=0,latency=10us,jitter=20us";
+            for device in [null, &SMALL_ZNS.replace("append_max=256K,", "")] {
+                let device = format!("{device},memory=true,append_max={append_max}");
+                let run = run(clock_kind, &device, ZoneWrite::Plug, text);
+                assert_eq!(run.errors(), [], "{clock_kind:?} {device}");
+                let found: usize = run.outcomes.iter().map(|job| job.findings.kept().len()).sum();
+                assert_eq!(found, 0, "{clock_kind:?} {device}");
+                let [read, written] = [DataDir::Read, DataDir::Write].map(|dir| run.total_ios(dir));
+                assert!(read == written && written > 0, "{clock_kind:?} {device}: {read}");
+                let plugs = run.queue.dump_plugs(true);
+                let appends: u64 = plugs.iter().map(|plug| u64::from(plug.counters.appends)).sum();
+                let native = run.queue.limits().append_max_sectors > 0;
+                assert_eq!((appends, native), (written, append_max != "0"), "{device}");
+            }
+        }
+    }
+}
+
+#[test]
 fn concurrent_writers_pass_with_plugs_and_fail_without() {
     let text = "[rnd]\nrw=randwrite\nbs=4k\niodepth=16\nnumjobs=4\nzonemode=zbd\nnumber_ios=2000\n";
     for clock_kind in BOTH {
