@@ -73,7 +73,7 @@ impl Writer {
         })
     }
 
-    /// Adds the blocks of `data` to a command. `hashes` has one for each, by [`hash_blocks`].
+    /// Adds the blocks of `data` to a command. `hashes` has one for each, by `hash_blocks`.
     pub fn add_blocks(&mut self, command: &mut Command, data: &[u8], hashes: &[Option<u128>]) {
         for (block, hash) in data.chunks(self.lba).zip(hashes) {
             let number = hash.map_or(0, |hash| self.number_of(hash, block));
