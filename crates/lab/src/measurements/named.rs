@@ -242,7 +242,7 @@ impl NamedLoad {
         self.block.is_multiple_of(PAGE)
     }
 
-    /// Whether Linux merges the blocks in every second zone, see [`super::turns`].
+    /// Whether Linux merges the blocks in every second zone (`turns.rs`).
     pub fn merges_in_turns(&self) -> bool {
         self.kind == LoadKind::Write(Writer::WriteMq) && self.depth > 1 && !self.merges()
     }
