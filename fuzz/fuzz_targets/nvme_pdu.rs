@@ -19,16 +19,7 @@ fn decode(
     for mut piece in bytes.chunks(piece) {
         loop {
             match decoder.decode(&mut piece) {
-                Ok(Some(pdu)) => {
-                    if let Pdu::Command { data, .. }
-                    | Pdu::HostData { data, .. }
-                    | Pdu::ControllerData { data, .. } = &pdu
-                    {
-                        // For those that follow.
-                        decoder.recycle(data.bytes.clone());
-                    }
-                    pdus.push(pdu);
-                }
+                Ok(Some(pdu)) => pdus.push(pdu),
                 Ok(None) => break,
                 Err(error) => return (pdus, Some(error)),
             }
