@@ -2,49 +2,31 @@
 //! bounded; the longest buffers are dropped first.
 use zonal_blk::Buf;
 
-/// A buffer that can be pooled.
-pub(crate) trait Pooled {
-    /// Its memory in bytes.
-    fn capacity(&self) -> usize;
-}
-
-impl Pooled for Vec<u8> {
-    fn capacity(&self) -> usize {
-        Vec::capacity(self)
-    }
-}
-
-impl Pooled for Buf {
-    fn capacity(&self) -> usize {
-        Buf::capacity(self)
-    }
-}
-
 /// Buffers by the power of two of their capacity, so that one that served a length serves it again,
 /// with less than twice the memory.
 #[derive(Debug)]
-pub(crate) struct BufferPool<T> {
-    by_size_class: [Vec<T>; usize::BITS as usize],
+pub(crate) struct BufferPool {
+    by_size_class: [Vec<Buf>; usize::BITS as usize],
     bytes: usize,
 }
 
-impl<T> Default for BufferPool<T> {
+impl Default for BufferPool {
     fn default() -> Self {
         BufferPool { by_size_class: [const { Vec::new() }; usize::BITS as usize], bytes: 0 }
     }
 }
 
-impl<T: Pooled> BufferPool<T> {
+impl BufferPool {
     /// A buffer of the size class of `len` bytes. It may still have to grow, to less than twice its
     /// capacity.
-    pub fn take(&mut self, len: usize) -> Option<T> {
+    fn take(&mut self, len: usize) -> Option<Buf> {
         let buf = self.by_size_class[size_class(len)].pop()?;
         self.bytes -= buf.capacity();
         Some(buf)
     }
 
     /// Keeps a buffer, and at most `most` bytes in all.
-    pub fn put(&mut self, buf: T, most: usize) {
+    pub fn put(&mut self, buf: Buf, most: usize) {
         let capacity = buf.capacity();
         if capacity == 0 || capacity > most {
             return;
@@ -72,7 +54,7 @@ fn size_class(len: usize) -> usize {
     len.max(1).ilog2() as usize
 }
 
-impl BufferPool<Buf> {
+impl BufferPool {
     /// A buffer of `len` bytes of any value; `None` if there is no memory for it.
     pub fn sized(&mut self, len: usize) -> Option<Buf> {
         self.fitting(len).or_else(|| Buf::try_zeroed(len))

@@ -9,7 +9,7 @@ use crate::NvmeStatus;
 use crate::buffer_pool::BufferPool;
 use crate::controller::MDTS;
 use std::vec::IntoIter;
-use zonal_blk::{Bio, BioFlags, Buf, Op, Sector, ZoneNo};
+use zonal_blk::{Bio, BioFlags, Op, Sector, ZoneNo};
 
 /// Bios in flight of one command.
 pub(super) const MAX_BIOS: usize = 64;
@@ -52,7 +52,7 @@ impl Remaining {
     pub fn next(
         &mut self,
         namespace: &Namespace,
-        bufs: &mut BufferPool<Buf>,
+        bufs: &mut BufferPool,
     ) -> Result<Bio, NvmeStatus> {
         const LEFT: &str = "a command with bios left";
         Ok(match self {

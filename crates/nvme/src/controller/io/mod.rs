@@ -51,7 +51,7 @@ pub struct IoQueue {
     /// The command that has bios left to submit.
     long: Option<LongCommand>,
     /// For reads.
-    bufs: BufferPool<Buf>,
+    bufs: BufferPool,
     done: Vec<Completion>,
 }
 

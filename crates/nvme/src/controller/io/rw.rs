@@ -69,7 +69,7 @@ pub(super) fn flush() -> Submission {
 pub(super) fn read(
     namespace: &Namespace,
     command: &RwCommand,
-    bufs: &mut BufferPool<Buf>,
+    bufs: &mut BufferPool,
 ) -> SubmissionResult {
     let (sector, len) = transfer(namespace, command)?;
     // A device may leave the buffer as it is: the host then gets zeroes.
@@ -116,7 +116,7 @@ pub(super) fn compare(
     namespace: &Namespace,
     command: &RwCommand,
     data: &mut Option<Buf>,
-    bufs: &mut BufferPool<Buf>,
+    bufs: &mut BufferPool,
 ) -> SubmissionResult {
     let (sector, len) = transfer(namespace, command)?;
     let buf = Some(bufs.zeroed(len as usize * 512).ok_or(NvmeStatus::INTERNAL)?);

@@ -102,7 +102,7 @@ pub struct HostConnection {
     long_reads: usize,
     /// The PDU that is being received, and the length of its data.
     receiving: Option<(Pdu, usize)>,
-    bufs: BufferPool<Buf>,
+    bufs: BufferPool,
 }
 
 /// A command in flight.

@@ -86,7 +86,7 @@ pub struct TargetConnection {
     /// Commands whose R2T was not sent yet, with the length of their data.
     r2t_queue: VecDeque<(Sqe, u32)>,
     /// For data of commands.
-    bufs: BufferPool<Buf>,
+    bufs: BufferPool,
     /// Data of responses that were sent, or copied.
     spent: Vec<Data>,
 }
