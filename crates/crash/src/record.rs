@@ -9,11 +9,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{
     Abort, BioFlags, Device, HwQueue, Limits, Nanos, Op, Request, Sector, Status, Tag, Wake, Zone,
-    ZoneCondition, ZoneNo,
+    ZoneNo,
 };
-use zonal_device::control::{DeviceControl, DeviceStats, Estimate, Lateness, ScrubStep};
-use zonal_device::hdd::HeadTraceSink;
-use zonal_device::image::Superblock;
+use zonal_device::control::DeviceControl;
 
 /// A recording that is in progress.
 pub struct Recorder(Mutex<State>);
@@ -143,36 +141,8 @@ impl Device for RecordDevice {
 }
 
 impl DeviceControl for RecordDevice {
-    fn characteristics(&self) -> Vec<(&'static str, String)> {
-        self.inner.characteristics()
-    }
-
-    fn estimates(&self) -> Vec<Estimate> {
-        self.inner.estimates()
-    }
-
-    fn stats(&self) -> DeviceStats {
-        self.inner.stats()
-    }
-
-    fn trace_head(&self, sink: HeadTraceSink) -> bool {
-        self.inner.trace_head(sink)
-    }
-
-    fn lateness(&self) -> Option<Lateness> {
-        self.inner.lateness()
-    }
-
-    fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
-        self.inner.set_condition(zone, to)
-    }
-
-    fn scrub(&self, from: Sector) -> Result<ScrubStep, Status> {
-        self.inner.scrub(from)
-    }
-
-    fn superblock(&self) -> Option<&Superblock> {
-        self.inner.superblock()
+    fn inner(&self) -> Option<&dyn DeviceControl> {
+        Some(&*self.inner)
     }
 }
 

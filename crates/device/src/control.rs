@@ -9,30 +9,36 @@ use zonal_blk::{Device, Nanos, Request, Sector, Status, ZoneCondition, ZoneNo};
 ///
 /// Reading any of this has no effect on the device.
 pub trait DeviceControl: Device {
+    /// The device inside, of one that only passes commands on: it answers what this one does not
+    /// answer itself.
+    fn inner(&self) -> Option<&dyn DeviceControl> {
+        None
+    }
+
     /// Properties that [`Limits`](zonal_blk::Limits) does not have: names, and values with units.
     fn characteristics(&self) -> Vec<(&'static str, String)> {
-        Vec::new()
+        self.inner().map_or_else(Vec::new, |inner| inner.characteristics())
     }
 
     /// Performance by plain arithmetic from the parameters, to compare simulations with.
     fn estimates(&self) -> Vec<Estimate> {
-        Vec::new()
+        self.inner().map_or_else(Vec::new, |inner| inner.estimates())
     }
 
     /// What the device has done since it was created.
     fn stats(&self) -> DeviceStats {
-        DeviceStats::default()
+        self.inner().map_or_else(DeviceStats::default, |inner| inner.stats())
     }
 
     /// Sends the activities of a rotating disk's head to `sink` from now on. Returns false if the
     /// device has no head.
-    fn trace_head(&self, _sink: HeadTraceSink) -> bool {
-        false
+    fn trace_head(&self, sink: HeadTraceSink) -> bool {
+        self.inner().is_some_and(|inner| inner.trace_head(sink))
     }
 
     /// How often the model was polled too late; `None` if it models no times.
     fn lateness(&self) -> Option<Lateness> {
-        None
+        self.inner()?.lateness()
     }
 
     /// Makes a zone read-only or offline, or repairs it: see [`Zones::set_condition`]. A sequential
@@ -43,8 +49,8 @@ pub trait DeviceControl: Device {
     /// # Errors
     /// [`Status::NotSupported`] if the device cannot do this or has no zones; [`Status::Invalid`]
     /// for a zone that does not exist or a condition that cannot be set.
-    fn set_condition(&self, _zone: ZoneNo, _to: ZoneCondition) -> Result<(), Status> {
-        Err(Status::NotSupported)
+    fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
+        self.inner().map_or(Err(Status::NotSupported), |inner| inner.set_condition(zone, to))
     }
 
     /// Reads a piece of the stored data, the first from sector `from` on, and compares it with its
@@ -52,13 +58,13 @@ pub trait DeviceControl: Device {
     ///
     /// # Errors
     /// [`Status::NotSupported`] if the device has no checksums.
-    fn scrub(&self, _from: Sector) -> Result<ScrubStep, Status> {
-        Err(Status::NotSupported)
+    fn scrub(&self, from: Sector) -> Result<ScrubStep, Status> {
+        self.inner().map_or(Err(Status::NotSupported), |inner| inner.scrub(from))
     }
 
     /// The superblock, of a device that is in an image.
     fn superblock(&self) -> Option<&Superblock> {
-        None
+        self.inner()?.superblock()
     }
 }
 

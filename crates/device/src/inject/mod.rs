@@ -4,18 +4,13 @@
 //! the device.
 mod rule;
 
-use crate::control::{DeviceControl, DeviceStats, Estimate, Lateness, ScrubStep};
-use crate::hdd::HeadTraceSink;
-use crate::image::Superblock;
+use crate::control::DeviceControl;
 use crate::rng::Rng;
 pub use rule::{Fault, Kind, Rule, RuleError};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use zonal_blk::{
-    Abort, Device, HwQueue, Limits, Nanos, Request, Sector, Status, Tag, Wake, Zone, ZoneCondition,
-    ZoneNo,
-};
+use zonal_blk::{Abort, Device, HwQueue, Limits, Nanos, Request, Status, Tag, Wake, Zone, ZoneNo};
 
 /// A device whose commands fail as its rules say.
 pub struct InjectDevice {
@@ -91,36 +86,8 @@ impl Device for InjectDevice {
 }
 
 impl DeviceControl for InjectDevice {
-    fn characteristics(&self) -> Vec<(&'static str, String)> {
-        self.inner.characteristics()
-    }
-
-    fn estimates(&self) -> Vec<Estimate> {
-        self.inner.estimates()
-    }
-
-    fn stats(&self) -> DeviceStats {
-        self.inner.stats()
-    }
-
-    fn trace_head(&self, sink: HeadTraceSink) -> bool {
-        self.inner.trace_head(sink)
-    }
-
-    fn lateness(&self) -> Option<Lateness> {
-        self.inner.lateness()
-    }
-
-    fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
-        self.inner.set_condition(zone, to)
-    }
-
-    fn scrub(&self, from: Sector) -> Result<ScrubStep, Status> {
-        self.inner.scrub(from)
-    }
-
-    fn superblock(&self) -> Option<&Superblock> {
-        self.inner.superblock()
+    fn inner(&self) -> Option<&dyn DeviceControl> {
+        Some(&*self.inner)
     }
 }
 
