@@ -39,18 +39,11 @@ impl Socket {
         &self.stream
     }
 
-    /// Reads what has arrived into `buffer`. Returns the number of bytes, 0 if nothing has arrived.
+    /// Reads what has arrived into `data` and, once that is full, into `buffer`. Returns the number of
+    /// bytes, 0 if nothing has arrived.
     ///
     /// # Errors
     /// The connection is broken, or the peer closed it ([`ErrorKind::UnexpectedEof`]).
-    pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.receive_vectored(&mut [], buffer)
-    }
-
-    /// As [`Socket::receive`]; fills `data` before `buffer`.
-    ///
-    /// # Errors
-    /// As [`Socket::receive`].
     pub fn receive_vectored(&mut self, data: &mut [u8], buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let mut stream = &*self.stream;

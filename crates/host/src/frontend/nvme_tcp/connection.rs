@@ -140,14 +140,12 @@ impl Connection {
             self.buffer = vec![0; len];
         }
         let buffer = &mut self.buffer[..len];
-        let Some(data) = self.session.data_buffer() else {
-            let len = self.socket.receive(buffer)?;
-            self.session.receive(&buffer[..len]);
-            return Ok(len > 0);
-        };
+        let data = self.session.data_buffer().unwrap_or_default();
         let missing = data.len();
         let len = self.socket.receive_vectored(data, buffer)?;
-        self.session.data_received(len.min(missing));
+        if missing > 0 {
+            self.session.data_received(len.min(missing));
+        }
         self.session.receive(&buffer[..len.saturating_sub(missing)]);
         Ok(len > 0)
     }
