@@ -2,8 +2,8 @@
 use crate::args::seconds;
 use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::{StepBar, print_error};
-use anyhow::{Context, Result, ensure};
-use clap::{ArgGroup, Args};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use clap::{ArgGroup, Args, ValueEnum};
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::ops::RangeInclusive;
@@ -13,16 +13,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use zonal_blk::BioFlags;
 use zonal_crash::check::Check;
-use zonal_crash::image::{diff, materialise};
+use zonal_crash::content::diff;
+use zonal_crash::image::materialise;
+use zonal_crash::judge::{Judge, ZonefsOracle};
 use zonal_crash::log::{Command, End, Event, Events, Log};
 use zonal_crash::report;
-use zonal_crash::{CheckProcess, Options, Progress, State, States};
+use zonal_crash::{CheckProcess, MarksOracle, Options, Progress, State, States};
 use zonal_device::quantity::{format_size, parse_size};
+use zonal_lab::fio_verify::FioVerifyOracle;
 use zonal_lab::progress::StepProgress;
 
 /// Options of `zonal crash`.
 #[derive(Args, Debug)]
-#[command(group = ArgGroup::new("mode"))]
+#[command(group = ArgGroup::new("mode"), group = ArgGroup::new("checked").args(["check", "oracle"]))]
 pub struct CrashArgs {
     /// The log that `zonal run --record-all` or `zonal serve --record` wrote
     #[arg(value_name = "LOG")]
@@ -44,29 +47,38 @@ pub struct CrashArgs {
     /// {state} for the state
     #[arg(long, group = "mode", value_name = "COMMAND")]
     pub check: Option<String>,
+    /// Judge each state without a command: `zonefs`, what was synced is there; `fio-verify`, that and
+    /// each block with a header of fio is where it was written to; `marks`, the commands of --script
+    /// succeed
+    #[arg(long, group = "mode", value_name = "NAME")]
+    pub oracle: Option<OracleName>,
+    /// For --oracle marks: lines MARK => COMMAND, what must hold after each mark. A MARK that ends
+    /// with * stands for all that begin so
+    #[arg(long, value_name = "FILE", required_if_eq("oracle", "marks"))]
+    pub script: Option<PathBuf>,
     /// Check this state only
-    #[arg(long, requires = "check", conflicts_with_all = ["resume", "junit", "json"])]
+    #[arg(long, requires = "checked", conflicts_with_all = ["resume", "junit", "json"])]
     pub state: Option<State>,
     /// Checks at the same time [default: one for each processor]
-    #[arg(long, requires = "check", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, requires = "checked", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
     /// A check that takes longer has failed
-    #[arg(long, requires = "check", value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
+    #[arg(long, requires = "checked", value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
     pub timeout: f64,
     /// Check no more states after this many failures; 0 to check all
-    #[arg(long, requires = "check", value_name = "N", default_value_t = 0)]
+    #[arg(long, requires = "checked", value_name = "N", default_value_t = 0)]
     pub max_failures: usize,
     /// Keep the results in this file, so that a run that is interrupted goes on from where it was
-    #[arg(long, requires = "check", value_name = "FILE")]
+    #[arg(long, requires = "checked", value_name = "FILE")]
     pub resume: Option<PathBuf>,
     /// Write the results as JUnit XML
-    #[arg(long, requires = "check", value_name = "FILE")]
+    #[arg(long, requires = "checked", value_name = "FILE")]
     pub junit: Option<PathBuf>,
     /// Write the results as JSON
-    #[arg(long, requires = "check", value_name = "FILE")]
+    #[arg(long, requires = "checked", value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Make images in this folder [default: that for temporary files]
-    #[arg(long, requires = "check", value_name = "DIR")]
+    #[arg(long, requires = "checked", value_name = "DIR")]
     pub work: Option<PathBuf>,
     /// A copy of the image from before the recording, if it had data then
     #[arg(long, value_name = "IMAGE")]
@@ -87,6 +99,17 @@ pub struct CrashArgs {
     /// [default: a logical block]
     #[arg(long, value_name = "SIZE", value_parser = atomic)]
     pub atomic: Option<u64>,
+}
+
+/// The oracles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OracleName {
+    /// Zones as files.
+    Zonefs,
+    /// Blocks of jobs with `verify=`.
+    FioVerify,
+    /// What a script says.
+    Marks,
 }
 
 fn cuts(text: &str) -> Result<RangeInclusive<u64>, String> {
@@ -127,8 +150,8 @@ impl CrashArgs {
 pub fn run(args: &CrashArgs) -> Result<ExitCode> {
     let name = args.log.display();
     let log = Log::open(&args.log).with_context(|| format!("{name}"))?;
-    if let Some(command) = &args.check {
-        return check(args, command, log);
+    if let Some(judge) = judge(args, &log)? {
+        return check(args, judge, log);
     }
     let mut out = BufWriter::new(io::stdout().lock());
     if args.events {
@@ -170,12 +193,36 @@ pub fn run(args: &CrashArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Checks the states, and reports. Exits with 1 if one failed.
-fn check(args: &CrashArgs, command: &str, log: Log) -> Result<ExitCode> {
+/// What says whether a state is good, if states are to be checked.
+fn judge(args: &CrashArgs, log: &Log) -> Result<Option<Box<dyn Judge>>> {
+    let timeout = Duration::from_secs_f64(args.timeout);
+    if let Some(command) = &args.check {
+        ensure!(
+            command.contains("{image}"),
+            "--check: found `{command}`, expected a command with {{image}}, the name of the image"
+        );
+        return Ok(Some(Box::new(CheckProcess { command: command.clone(), timeout })));
+    }
+    let Some(name) = args.oracle else {
+        ensure!(args.script.is_none(), "--script: found no --oracle, expected --oracle marks");
+        return Ok(None);
+    };
     ensure!(
-        command.contains("{image}"),
-        "--check: found `{command}`, expected a command with {{image}}, the name of the image"
+        args.script.is_none() || name == OracleName::Marks,
+        "--script: found another oracle, expected --oracle marks"
     );
+    let failed = |why: String| anyhow!("{}: {why}", args.log.display());
+    Ok(Some(match (name, &args.script) {
+        (OracleName::Zonefs, _) => Box::new(ZonefsOracle::new(log).map_err(failed)?),
+        (OracleName::FioVerify, _) => Box::new(FioVerifyOracle::new(log).map_err(failed)?),
+        (OracleName::Marks, Some(script)) => Box::new(MarksOracle::open(script, log, timeout)?),
+        (OracleName::Marks, None) => bail!("--oracle marks: expected --script FILE"),
+    }))
+}
+
+/// Checks the states, and reports. Exits with 1 if one failed.
+fn check(args: &CrashArgs, judge: Box<dyn Judge>, log: Log) -> Result<ExitCode> {
+    let by = args.check.clone().unwrap_or_else(|| judge.identity());
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let stop = Arc::default();
     set_on_interrupt(&stop)?;
@@ -183,10 +230,7 @@ fn check(args: &CrashArgs, command: &str, log: Log) -> Result<ExitCode> {
         log,
         options: args.options(),
         base: args.base.clone(),
-        process: CheckProcess {
-            command: command.to_owned(),
-            timeout: Duration::from_secs_f64(args.timeout),
-        },
+        judge,
         jobs: args.jobs.map_or(processors, usize::from),
         stop,
         max_failures: args.max_failures,
@@ -205,7 +249,7 @@ fn check(args: &CrashArgs, command: &str, log: Log) -> Result<ExitCode> {
     let results = check.run(args.resume.as_deref(), &mut |_| bar.advance(1))?;
     bar.finish();
     if let Some(file) = &args.json {
-        let text = report::json(&args.log.to_string_lossy(), command, &results);
+        let text = report::json(&args.log.to_string_lossy(), &by, &results);
         fs::write(file, text).with_context(|| format!("--json {}", file.display()))?;
     }
     if let Some(file) = &args.junit {

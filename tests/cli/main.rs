@@ -8,6 +8,7 @@ mod flows;
 mod interrupts;
 mod job_options;
 mod models;
+mod oracles;
 mod reports;
 mod reproduce;
 mod schedulers;

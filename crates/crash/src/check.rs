@@ -8,11 +8,13 @@
 use crate::drive::{Drive, Effect};
 use crate::image::{ImageWriter, MakeError, copy_file, make_base, materialise};
 use crate::journal::{Journal, JournalError};
-use crate::log::{Event, Log};
-use crate::outcome::Steps;
-use crate::process::{CheckProcess, Ended, ProcessError};
+use crate::judge::{Case, Judge, Judgement};
+use crate::log::Log;
+use crate::outcome::{Step, Steps};
+use crate::process::ProcessError;
 use crate::state::{State, ZoneFate};
 use crate::states::{Options, Progress, States};
+use crate::synced::{Synced, Tracker};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::Write;
@@ -20,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 /// Runs of the check to shrink a failure.
 const SHRINK_RUNS: u32 = 64;
@@ -32,8 +35,8 @@ pub struct Check {
     pub options: Options,
     /// A copy of the image from before the recording.
     pub base: Option<PathBuf>,
-    /// The command and its time limit.
-    pub process: CheckProcess,
+    /// What says whether a state is good.
+    pub judge: Box<dyn Judge>,
     /// Checks at the same time.
     pub jobs: usize,
     /// Ends the run early.
@@ -51,9 +54,9 @@ pub struct Verdict {
     pub state: String,
     /// Why it failed.
     pub failure: Option<String>,
-    /// The end of what the command printed, of a check that failed.
+    /// The end of what a command printed, of a check that failed.
     pub output: String,
-    /// How long the command ran.
+    /// How long that took.
     pub seconds: f64,
 }
 
@@ -84,6 +87,9 @@ pub enum CheckError {
     /// The command cannot be run.
     #[error(transparent)]
     Process(#[from] ProcessError),
+    /// No state had anything to judge.
+    #[error("{0}")]
+    Nothing(String),
     /// The file for resuming cannot be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -104,6 +110,7 @@ struct Job {
     effects: Vec<Effect>,
     image: PathBuf,
     marks: PathBuf,
+    synced: Synced,
 }
 
 /// What the threads of a run share.
@@ -112,6 +119,8 @@ struct Shared {
     /// By the number of the state.
     verdicts: Mutex<Vec<(usize, Verdict)>>,
     failures: AtomicBool,
+    /// A state was judged, whose verdict was not known before.
+    judged: AtomicBool,
     error: Mutex<Option<CheckError>>,
     journal: Mutex<Option<Journal>>,
 }
@@ -155,6 +164,7 @@ impl<'a> Durable<'a> {
         number: usize,
         state: State,
         effects: Vec<Effect>,
+        synced: Synced,
     ) -> Result<Job, CheckError> {
         if let Some(writer) = self.writer.take() {
             writer.close()?;
@@ -162,10 +172,10 @@ impl<'a> Durable<'a> {
         let image = self.dir.join(format!("{number}.img"));
         let marks = self.dir.join(format!("{number}.marks"));
         copy_file(&self.image, &image)?;
-        if self.check.process.wants_marks() {
+        if self.check.judge.wants_marks() {
             copy_file(&self.marks, &marks)?;
         }
-        Ok(Job { number, state, effects, image, marks })
+        Ok(Job { number, state, effects, image, marks, synced })
     }
 }
 
@@ -203,6 +213,7 @@ impl Check {
             jobs: Mutex::new(jobs),
             verdicts: Mutex::default(),
             failures: AtomicBool::new(false),
+            judged: AtomicBool::new(false),
             error: Mutex::new(None),
             journal: Mutex::new(journal),
         };
@@ -219,6 +230,9 @@ impl Check {
             return Err(error);
         }
         fed?;
+        if !self.stop.load(Ordering::Relaxed) && shared.judged.load(Ordering::Relaxed) {
+            self.judge.conclude().map_err(CheckError::Nothing)?;
+        }
         let mut verdicts = std::mem::take(&mut *lock(&shared.verdicts));
         verdicts.sort_by_key(|&(number, _)| number);
         let verdicts: Vec<Verdict> = verdicts.into_iter().map(|(_, verdict)| verdict).collect();
@@ -243,7 +257,8 @@ impl Check {
         let mut known = known.drain(..).peekable();
         let mut durable = Durable::new(self, dir)?;
         let mut number = 0;
-        for next in States::new(&self.log, self.options.clone()) {
+        let mut states = States::new(&self.log, self.options.clone());
+        while let Some(next) = states.next() {
             if self.is_over(shared) {
                 break;
             }
@@ -255,8 +270,11 @@ impl Check {
                     let text = state.to_string();
                     if let Some(verdict) = known.next_if(|verdict| verdict.state == text) {
                         lock(&shared.verdicts).push((number, verdict));
-                    } else if !send(durable.job(number, state, effects)?) {
-                        break;
+                    } else {
+                        let job = durable.job(number, state, effects, states.synced())?;
+                        if !send(job) {
+                            break;
+                        }
                     }
                     progress(number);
                 }
@@ -288,7 +306,7 @@ impl Check {
                 image.close()
             });
             let checked = made.map_err(CheckError::from).and_then(|()| {
-                let verdict = self.verdict(&job.state, &job.image, &job.marks)?;
+                let verdict = self.verdict(&job.state, &job.image, &job.marks, &job.synced)?;
                 if let Some(journal) = &mut *lock(&shared.journal) {
                     journal.add(job.number, &verdict)?;
                 }
@@ -300,6 +318,7 @@ impl Check {
             }
             match checked {
                 Ok(verdict) => {
+                    shared.judged.store(true, Ordering::Relaxed);
                     if verdict.failure.is_some() {
                         shared.failures.store(true, Ordering::Relaxed);
                     }
@@ -312,12 +331,19 @@ impl Check {
         }
     }
 
-    /// Runs the command on the image of a state.
-    fn verdict(&self, state: &State, image: &Path, marks: &Path) -> Result<Verdict, CheckError> {
-        let Ended { failure, output, seconds } =
-            self.process.run(&state.to_string(), image, marks)?;
+    /// Judges the image of a state.
+    fn verdict(
+        &self,
+        state: &State,
+        image: &Path,
+        marks: &Path,
+        synced: &Synced,
+    ) -> Result<Verdict, CheckError> {
+        let (state, started) = (state.to_string(), Instant::now());
+        let case = Case { state: &state, image, marks, synced, log: &self.log };
+        let Judgement { failure, output } = self.judge.judge(&case)?;
         let output = if failure.is_some() { output } else { String::new() };
-        Ok(Verdict { state: state.to_string(), failure, output, seconds })
+        Ok(Verdict { state, failure, output, seconds: started.elapsed().as_secs_f64() })
     }
 
     /// Checks one state.
@@ -330,19 +356,17 @@ impl Check {
         let cache = self.options.cache_sectors;
         materialise(&self.log, state, self.base.as_deref(), cache, &image)?;
         let mut file = File::create(&marks).map_err(file_error(&marks))?;
-        let events = self.log.events().take(usize::try_from(state.cut).unwrap_or(usize::MAX));
-        for event in events {
-            if let Event::Mark(text) = event {
-                writeln!(file, "{text}").map_err(file_error(&marks))?;
-            }
-        }
-        self.verdict(state, &image, &marks)
+        let (drive, tracker) = self
+            .drive_at(state.cut, &mut |mark| writeln!(file, "{mark}"))
+            .map_err(file_error(&marks))?;
+        self.verdict(state, &image, &marks, &tracker.at(&drive))
     }
 
     /// Undoes the changes of a state that failed, as long as it still fails.
     fn shrink(&self, first: Verdict) -> Result<(Verdict, Vec<String>), CheckError> {
         let state: State = first.state.parse().expect("the text of a state");
-        let drive = self.drive_at(state.cut);
+        let (drive, _) =
+            self.drive_at(state.cut, &mut |_| Ok(())).map_err(file_error(Path::new("marks")))?;
         let (mut best, mut verdict, mut runs) = (state, first, 0);
         loop {
             let smaller = simpler(&best, &drive).into_iter().find_map(|state| {
@@ -366,22 +390,32 @@ impl Check {
         Ok((verdict, lacks))
     }
 
-    fn drive_at(&self, cut: u64) -> Drive {
+    /// The drive at a cut, and what was synced then. `mark` gets the marks before.
+    fn drive_at(
+        &self,
+        cut: u64,
+        mark: &mut dyn FnMut(&str) -> std::io::Result<()>,
+    ) -> std::io::Result<(Drive, Tracker)> {
         let mut drive = Drive::new(self.log.header(), self.options.cache_sectors);
+        let mut tracker = Tracker::default();
         let (mut steps, mut settled) = (Steps::new(self.log.events()), Vec::new());
         while drive.events() < cut
             && let Some(step) = steps.next()
         {
             drive.advance(&step, &mut settled);
+            tracker.advance(&step, &drive);
             settled.clear();
+            if let Step::Mark(text) = &step {
+                mark(text)?;
+            }
         }
-        drive
+        Ok((drive, tracker))
     }
 
     /// What results depend on, for resuming.
     fn identity(&self) -> String {
         let log = self.log.identity();
-        format!("{log} {:?} {:?} {:?}", self.options, self.base, self.process)
+        format!("{log} {:?} {:?} {}", self.options, self.base, self.judge.identity())
     }
 }
 

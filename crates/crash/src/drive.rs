@@ -171,6 +171,15 @@ impl Drive {
         u64::from(zone) * self.zone_lbas
     }
 
+    /// Whether the reset of a zone is in flight.
+    pub(crate) fn is_being_reset(&self, zone: u32) -> bool {
+        self.in_flight.values().any(|other| match other.command.op {
+            Op::ZoneResetAll => true,
+            Op::ZoneReset => self.zone_of(other.command.sector) == Some(zone),
+            _ => false,
+        })
+    }
+
     /// Replays a step; what becomes durable goes to `settled`.
     pub fn advance(&mut self, step: &Step, settled: &mut Vec<Effect>) {
         self.events += 1;

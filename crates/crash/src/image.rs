@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zonal_blk::{
-    Bio, Buf, Channel, Device, Nanos, Op, Queue, QueueOptions, Sector, Status, ZoneKind, ZoneNo,
+    Bio, Buf, Channel, Device, Nanos, Op, Queue, QueueOptions, Sector, Status, ZoneNo,
 };
 use zonal_device::image::{
     ImageDevice, ImageError, ImageStore, ReadAt, Ring, Superblock, read_superblock,
@@ -74,7 +74,7 @@ pub enum MakeError {
 }
 
 impl MakeError {
-    fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         |source| MakeError::File { path: path.to_owned(), source }
     }
 
@@ -239,8 +239,8 @@ fn check_base(header: &Header, base: &Path) -> Result<(), MakeError> {
 
 /// An image that is being changed.
 pub struct ImageWriter {
-    device: Arc<ImageDevice>,
-    channel: Channel,
+    pub(crate) device: Arc<ImageDevice>,
+    pub(crate) channel: Channel,
     lba: usize,
 }
 
@@ -313,101 +313,6 @@ impl ImageWriter {
         drop(self.channel);
         let closed = self.device.close();
         closed.map_err(|error| MakeError::Impossible(format!("closing the image: {error}")))
-    }
-}
-
-/// The blocks of a device, in the order of their addresses.
-struct Content {
-    device: Arc<ImageDevice>,
-    channel: Channel,
-}
-
-/// Shows where two states differ, a line for each block, and for each zone with another write pointer
-/// or condition.
-///
-/// # Errors
-/// As [`materialise`], and those of `found`.
-pub fn diff(
-    log: &Log,
-    states: [&State; 2],
-    base: Option<&Path>,
-    cache_sectors: u64,
-    found: &mut dyn FnMut(&str) -> io::Result<()>,
-) -> Result<(), MakeError> {
-    let dir = tempfile::tempdir().map_err(MakeError::file(&std::env::temp_dir()))?;
-    let [first, second] = ["first", "second"].map(|name| dir.path().join(name));
-    materialise(log, states[0], base, cache_sectors, &first)?;
-    materialise(log, states[1], base, cache_sectors, &second)?;
-    differences(Content::open(&first)?, Content::open(&second)?, found)
-}
-
-fn differences(
-    mut first: Content,
-    mut second: Content,
-    found: &mut dyn FnMut(&str) -> io::Result<()>,
-) -> Result<(), MakeError> {
-    let limits = first.device.limits().clone();
-    let (zones_a, zones_b) = (first.zones()?, second.zones()?);
-    let mut report =
-        |text: &str| found(text).map_err(MakeError::file(Path::new("standard output")));
-    for (number, (a, b)) in (0..).zip(zones_a.iter().zip(&zones_b)) {
-        if (a.cond, a.wp) != (b.cond, b.wp) && a.kind == ZoneKind::SequentialRequired {
-            let words = |zone: &zonal_blk::Zone| {
-                format!("{:?} with {} sectors", zone.cond, (zone.wp - zone.start).0)
-            };
-            report(&format!("zone {number}: {} and {}", words(a), words(b)))?;
-        }
-        let end = |zone: &zonal_blk::Zone| match zone.kind {
-            ZoneKind::Conventional => zone.start + zone.len,
-            ZoneKind::SequentialRequired => zone.wp.min(zone.writable_end()),
-        };
-        let (mut at, end) = (a.start, end(a).min(end(b)));
-        while at < end {
-            let len = (end - at).0.min(u64::from(limits.max_sectors));
-            let len = u32::try_from(len).expect("no longer than a command");
-            let (a, b) = (first.read(at, len)?, second.read(at, len)?);
-            let lba = limits.lba_size as usize;
-            for (index, (a, b)) in (0..).zip(a.chunks(lba).zip(b.chunks(lba))) {
-                if a != b {
-                    let sector = at + Sector(index * u64::from(limits.lba_sectors()));
-                    let byte = a.iter().zip(b).position(|(a, b)| a != b).unwrap_or(0);
-                    report(&format!("sector {sector} (zone {number}): from byte {byte} on"))?;
-                }
-            }
-            at += Sector(len.into());
-        }
-    }
-    Ok(())
-}
-
-impl Content {
-    fn open(path: &Path) -> Result<Self, MakeError> {
-        let ImageWriter { device, channel, .. } = ImageWriter::open(path)?;
-        Ok(Content { device, channel })
-    }
-
-    fn zones(&self) -> Result<Vec<zonal_blk::Zone>, MakeError> {
-        let mut zones = Vec::new();
-        let all = self.device.limits().nr_zones as usize;
-        let reported = self.device.report_zones(ZoneNo(0), all, &mut zones);
-        let what = "zone report";
-        reported.map_err(|status| MakeError::Command { what, sector: Sector(0), status })?;
-        Ok(zones)
-    }
-
-    fn read(&mut self, sector: Sector, nr_sectors: u32) -> Result<Buf, MakeError> {
-        self.channel.submit(Nanos(0), Bio::read(sector, nr_sectors, 0));
-        let mut done = Vec::with_capacity(1);
-        while done.is_empty() {
-            self.channel.poll(Nanos(0), &mut done);
-        }
-        match done.pop() {
-            Some(done) if done.status == Status::Ok => Ok(done.buf.expect("a read has a buffer")),
-            done => {
-                let status = done.map_or(Status::IoError, |done| done.status);
-                Err(MakeError::Command { what: "read", sector, status })
-            }
-        }
     }
 }
 

@@ -14,16 +14,20 @@
 
 pub mod check;
 mod choices;
+pub mod content;
 mod drive;
 pub mod image;
 mod journal;
+pub mod judge;
 pub mod log;
 mod outcome;
 mod process;
 mod record;
 pub mod report;
+mod script;
 mod state;
 mod states;
+mod synced;
 
 pub use choices::Choice;
 pub use drive::{Drive, Effect};
@@ -31,5 +35,7 @@ pub use journal::JournalError;
 pub use outcome::{Outcome, Step, Steps};
 pub use process::{CheckProcess, ProcessError};
 pub use record::{RecordDevice, Recorder};
+pub use script::{MarksOracle, ScriptError};
 pub use state::{Append, State, StateError, WriteFate, ZoneFate};
 pub use states::{Options, Progress, REMEMBERED, States};
+pub use synced::{SyncMark, Synced};

@@ -1,11 +1,12 @@
 //! The command that checks a state.
+use crate::judge::Judgement;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wait_timeout::ChildExt;
 
 /// The end of the output that is kept, in bytes.
@@ -39,16 +40,9 @@ pub enum ProcessError {
     },
 }
 
-/// How the command ended.
-pub(crate) struct Ended {
-    pub failure: Option<String>,
-    pub output: String,
-    pub seconds: f64,
-}
-
 impl CheckProcess {
     /// Whether the command uses the marks.
-    pub(crate) fn wants_marks(&self) -> bool {
+    pub(crate) fn uses_marks(&self) -> bool {
         self.command.contains("{marks}")
     }
 
@@ -58,11 +52,11 @@ impl CheckProcess {
         state: &str,
         image: &Path,
         marks: &Path,
-    ) -> Result<Ended, ProcessError> {
-        let command = self.command.replace("{image}", &quoted(image));
-        let command = command.replace("{marks}", &quoted(marks)).replace("{state}", state);
+    ) -> Result<Judgement, ProcessError> {
+        let command = self.command.replace("{image}", &quoted(&image.to_string_lossy()));
+        let command = command.replace("{marks}", &quoted(&marks.to_string_lossy()));
+        let command = command.replace("{state}", state);
         let mut output = tempfile::tempfile()?;
-        let started = Instant::now();
         let mut child = Command::new("sh")
             .args(["-c", &command])
             .stdin(Stdio::null())
@@ -81,13 +75,12 @@ impl CheckProcess {
                 failure(status).or(left)
             }
         };
-        let seconds = started.elapsed().as_secs_f64();
         let output = end_of(&mut output)?;
         match status.and_then(|status| status.code()) {
             Some(code) if CANNOT_RUN.contains(&code) => {
                 Err(ProcessError::CannotRun { command, output: output.trim().to_owned() })
             }
-            _ => Ok(Ended { failure, output, seconds }),
+            _ => Ok(Judgement { failure, output }),
         }
     }
 
@@ -114,9 +107,9 @@ fn failure(status: ExitStatus) -> Option<String> {
     }
 }
 
-/// A path as a word of a shell.
-fn quoted(path: &Path) -> String {
-    format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
+/// Text as a word of a shell.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 fn end_of(output: &mut File) -> io::Result<String> {
@@ -131,7 +124,7 @@ fn end_of(output: &mut File) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    fn run(command: &str, seconds: f64) -> Result<Ended, ProcessError> {
+    fn run(command: &str, seconds: f64) -> Result<Judgement, ProcessError> {
         let timeout = Duration::from_secs_f64(seconds);
         let process = CheckProcess { command: command.to_owned(), timeout };
         process.run("7:z1=2", Path::new("it's.img"), Path::new("m"))

@@ -8,6 +8,7 @@ use crate::drive::{Drive, Effect};
 use crate::log::{End, Log};
 use crate::outcome::{Step, Steps};
 use crate::state::State;
+use crate::synced::{Synced, Tracker};
 use std::collections::{HashSet, VecDeque};
 use std::ops::RangeInclusive;
 use zonal_device::rng::Rng;
@@ -57,6 +58,7 @@ pub enum Progress {
 pub struct States {
     steps: Steps,
     drive: Drive,
+    tracker: Tracker,
     options: Options,
     seen: Seen,
     /// States of the current cut that were not considered yet, the next one last.
@@ -71,6 +73,7 @@ impl States {
         States {
             steps: Steps::new(log.events()),
             drive: Drive::new(log.header(), options.cache_sectors),
+            tracker: Tracker::default(),
             options,
             seen: Seen::default(),
             pending: Vec::new(),
@@ -91,6 +94,11 @@ impl States {
     /// The drive as it is now.
     pub fn drive(&self) -> &Drive {
         &self.drive
+    }
+
+    /// What must be there in the state that came last.
+    pub fn synced(&self) -> Synced {
+        self.tracker.at(&self.drive)
     }
 
     /// The states of the current cut, the last one first.
@@ -180,6 +188,7 @@ impl Iterator for States {
             let step = self.steps.next()?;
             let mut settled = Vec::new();
             self.drive.advance(&step, &mut settled);
+            self.tracker.advance(&step, &self.drive);
             self.look();
             if let Step::Mark(text) = step {
                 return Some(Progress::Mark(text));

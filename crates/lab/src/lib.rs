@@ -8,6 +8,7 @@
 //!  validate    measured cells of a drive, predicted by a model
 //!  measurements  what was measured on a drive, for these two
 //!  device_check  what a device model can do, checked against arithmetic on its parameters
+//!  fio_verify  what a loss of power may not do to fio's verified blocks, for the crash lab
 //!  run         jobs made ready to run: traces, devices, checks, reports
 //!       \          |
 //!        \     experiment      one load on devices of its own; many of them side by side
@@ -34,6 +35,7 @@ pub mod devices;
 pub mod estimate;
 pub mod executor;
 pub mod experiment;
+pub mod fio_verify;
 pub mod fit;
 pub mod host_cost;
 pub mod measurements;

@@ -13,11 +13,13 @@
 mod block_format;
 mod finding;
 mod header;
+mod inspect;
 mod log;
 
 pub(crate) use block_format::{BlockFormat, Expected, WriteId, header_fits};
 pub use finding::{Dump, Finding, Findings, Mismatch};
 pub use header::HEADER_LEN;
+pub use inspect::BlockHeader;
 pub(crate) use log::{Log, Record};
 
 #[cfg(test)]
