@@ -2,6 +2,7 @@
 use clap::ValueEnum;
 use std::net::{SocketAddr, ToSocketAddrs};
 use zonal_blk::ZoneWrite;
+use zonal_device::quantity::parse_size;
 use zonal_lab::executor::ClockKind;
 
 /// `--clock`
@@ -68,6 +69,11 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     } else {
         Err("expected 0.0001 to 86400 seconds".to_owned())
     }
+}
+
+/// A size in sectors.
+pub fn sectors(text: &str) -> Result<u64, String> {
+    parse_size(text).map(|bytes| bytes / 512).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ mod control;
 mod hostile;
 #[path = "serve/log.rs"]
 mod log;
+#[path = "serve/power.rs"]
+mod power;
 #[path = "serve/shutdown.rs"]
 mod shutdown;
 

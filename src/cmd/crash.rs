@@ -1,5 +1,5 @@
 //! `zonal crash`: the states that a loss of power may leave, from a recording.
-use crate::args::seconds;
+use crate::args::{seconds, sectors};
 use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::{StepBar, print_error};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -19,7 +19,7 @@ use zonal_crash::judge::{Judge, ZonefsOracle};
 use zonal_crash::log::{Command, End, Event, Events, Log};
 use zonal_crash::report;
 use zonal_crash::{CheckProcess, MarksOracle, Options, Progress, State, States};
-use zonal_device::quantity::{format_size, parse_size};
+use zonal_device::quantity::format_size;
 use zonal_lab::fio_verify::FioVerifyOracle;
 use zonal_lab::progress::StepProgress;
 
@@ -118,10 +118,6 @@ fn cuts(text: &str) -> Result<RangeInclusive<u64>, String> {
         (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
         _ => Err("expected the number of an event, or FIRST-LAST".to_owned()),
     }
-}
-
-fn sectors(text: &str) -> Result<u64, String> {
-    parse_size(text).map(|bytes| bytes / 512).map_err(|error| error.to_string())
 }
 
 fn atomic(text: &str) -> Result<u64, String> {

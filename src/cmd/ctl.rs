@@ -24,6 +24,14 @@ Commands:
                                         medium, timeout, nospc, protection or offline
   fault clear                           remove all rules
   mark TEXT                             put a mark into the log of `zonal serve --record`
+  power-cut [--keep none|random|all-but-one] [--seed N] [--image IMAGE]
+                                        cut the power of a device with `zonal serve --write-cache`:
+                                        what is not durable is lost (none), a part of it is kept, or
+                                        all but one write; IMAGE gets a copy of what is left
+  power-cut ... --after WRITES | --at-mark TEXT | --in-write
+                                        the same when so many writes have completed, at this mark, or
+                                        in the middle of the next write of several blocks
+  power-cut cancel                      drop one that waits for its moment
   scrub start [MIB_PER_SECOND]          compare all data of an image with their checksums
   scrub [status]                        how far the scrub is, and damaged sectors
   scrub stop

@@ -28,7 +28,6 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use zonal_blk::QueueOptions;
 use zonal_crash::Recorder;
-use zonal_device::inject::InjectDevice;
 use zonal_host::RealClock;
 use zonal_host::control::log::Log;
 use zonal_host::frontend::zonefs::ZoneFs;
@@ -68,13 +67,13 @@ pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
         let _ = interrupted.send(Event::Interrupted);
     };
     end_on_interrupt(interrupt, Duration::from_secs_f64(args.shutdown_timeout), log.clone())?;
-    let (devices, injects, recorder) = attach(args)?;
+    let Attached { devices, managed, recorder } = attach(args)?;
     for device in devices.iter().filter(|device| !device.keeps_data) {
         tracing::warn!("device {} keeps no data: reads give zeroes (memory=true)", device.name);
     }
     let mut exports = start(args, &devices, &sender)?;
     let mut left = exports.len();
-    exports.extend(control::start(&args.control, &devices, injects, recorder.as_ref(), &exports)?);
+    exports.extend(control::start(&args.control, &devices, managed, recorder.as_ref(), &exports)?);
     let mut out = std::io::stdout().lock();
     exports.iter().try_for_each(|export| writeln!(out, "{}", export.location()))?;
     out.flush()?;
@@ -100,12 +99,16 @@ pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// The devices, if they are controlled the fault injection of each, and the recording.
-type Attached = (Vec<AttachedDevice>, Vec<Arc<InjectDevice>>, Option<Arc<Recorder>>);
+struct Attached {
+    devices: Vec<AttachedDevice>,
+    /// If they are controlled, one for each.
+    managed: Vec<control::Wrapped>,
+    recorder: Option<Arc<Recorder>>,
+}
 
 fn attach(args: &ServeArgs) -> Result<Attached> {
     let controlled = args.control.is_wanted();
-    let (mut devices, mut injects, mut recorder) = (Vec::new(), Vec::new(), None);
+    let (mut devices, mut managed, mut recorder) = (Vec::new(), Vec::new(), None);
     let count = args.devices.len();
     ensure!(args.record.is_none() || count == 1, "--record: found {count} devices, expected one");
     for name in &args.devices {
@@ -123,15 +126,14 @@ fn attach(args: &ServeArgs) -> Result<Attached> {
             (opened, recorder) = (recorded, Some(new));
         }
         if controlled {
-            let inject = Arc::new(InjectDevice::new(opened.model, args.seed));
-            opened.model = Arc::clone(&inject) as _;
-            injects.push(inject);
+            let wrapped = control::wrap(&mut opened, args)?;
+            managed.push(wrapped);
         }
         let attached = opened.attach(queue, usize::MAX)?;
         attached.explain_failures(&notices());
         devices.push(attached);
     }
-    Ok((devices, injects, recorder))
+    Ok(Attached { devices, managed, recorder })
 }
 
 fn start(

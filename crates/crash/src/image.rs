@@ -1,5 +1,6 @@
 //! Making images of states: files, written through the page cache and never synced, since nobody
 //! needs them after a loss of power of this machine.
+use crate::content::data_end;
 use crate::drive::{Drive, Effect};
 use crate::log::{Blocks, Header, Log, LogError, ZoneStart};
 use crate::outcome::Steps;
@@ -12,10 +13,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zonal_blk::{
-    Bio, Buf, Channel, Device, Nanos, Op, Queue, QueueOptions, Sector, Status, ZoneNo,
+    Bio, Buf, Channel, Device, Limits, Nanos, Op, Queue, QueueOptions, Sector, Status, Zone,
+    ZoneCondition, ZoneKind, ZoneNo,
 };
 use zonal_device::image::{
-    ImageDevice, ImageError, ImageStore, ReadAt, Ring, Superblock, read_superblock,
+    ImageDevice, ImageError, ImageGeometry, ImageStore, Profile, ReadAt, Ring, Superblock,
+    read_superblock,
 };
 
 /// Why the image of a state cannot be made.
@@ -314,6 +317,48 @@ impl ImageWriter {
         let closed = self.device.close();
         closed.map_err(|error| MakeError::Impossible(format!("closing the image: {error}")))
     }
+}
+
+/// Makes an image of what a device holds: its zones, and data that `read` copies. `uuid` and
+/// `profile` are those of the image.
+///
+/// # Errors
+/// No image can have the zones, the file cannot be written, or `read` fails.
+pub fn save(
+    limits: &Limits,
+    zones: &[Zone],
+    (uuid, profile): ([u8; 16], Profile),
+    read: &dyn Fn(Sector, &mut [u8]) -> Result<(), Status>,
+    path: &Path,
+) -> Result<(), MakeError> {
+    let geometry = ImageGeometry::of(limits, zones).map_err(MakeError::image(path))?;
+    let superblock = Superblock::new(uuid, geometry, profile);
+    let superblock = superblock.map_err(MakeError::image(path))?;
+    let file = File::create_new(path).map_err(MakeError::file(path))?;
+    ImageDevice::create(&PlainFile(file), &superblock).map_err(MakeError::image(path))?;
+    let mut image = ImageWriter::open(path)?;
+    let readable = |zone: &&(u32, &Zone)| zone.1.cond != ZoneCondition::Offline;
+    for (number, zone) in (0..).zip(zones).collect::<Vec<_>>().iter().filter(readable) {
+        let (mut at, end) = (zone.start, data_end(zone));
+        while at < end {
+            let len = (end - at).0.min(u64::from(image.device.limits().max_sectors));
+            let mut data = Buf::zeroed(usize::try_from(len * 512).expect("a command"));
+            read(at, &mut data).map_err(|status| MakeError::Command {
+                what: "read",
+                sector: at,
+                status,
+            })?;
+            let has_data = data.iter().any(|&byte| byte != 0);
+            if has_data || zone.kind == ZoneKind::SequentialRequired {
+                image.run(Bio::write(at, data, 0), "write")?;
+            }
+            at += Sector(len);
+        }
+        if zone.cond == ZoneCondition::Full {
+            image.manage(Op::ZoneFinish, *number, "zone finish")?;
+        }
+    }
+    image.close()
 }
 
 /// Makes the image of one state.

@@ -66,6 +66,64 @@ pub trait DeviceControl: Device {
     fn superblock(&self) -> Option<&Superblock> {
         self.inner()?.superblock()
     }
+
+    /// The medium, of a device that can take back what was written.
+    fn medium(&self) -> Option<&dyn MediumAccess> {
+        self.inner()?.medium()
+    }
+}
+
+/// What is stored, past the hardware queues, while no command is in flight: for a loss of power.
+pub trait MediumAccess {
+    /// Reads stored data, whatever the state of the zone.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    fn peek(&self, sector: Sector, to: &mut [u8]) -> Result<(), Status>;
+
+    /// Changes stored data outside sequential zones.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    fn poke(&self, sector: Sector, from: &[u8]) -> Result<(), Status>;
+
+    /// Moves a sequential zone's write pointer back to `wp`, an offset in the zone. Leaves the zone
+    /// closed or empty.
+    ///
+    /// # Errors
+    /// The status that the device gives a reset or a write of the zone.
+    fn shorten(&self, zone: ZoneNo, wp: Sector) -> Result<(), Status>;
+
+    /// Closes all open zones.
+    fn close_zones(&self);
+
+    /// Makes what is stored durable.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    fn settle(&self) -> Result<(), Status> {
+        Ok(())
+    }
+}
+
+impl<D: FaultHooks> MediumAccess for D {
+    fn peek(&self, sector: Sector, to: &mut [u8]) -> Result<(), Status> {
+        self.read_raw(sector, to);
+        Ok(())
+    }
+
+    fn poke(&self, sector: Sector, from: &[u8]) -> Result<(), Status> {
+        self.write_raw(sector, from);
+        Ok(())
+    }
+
+    fn shorten(&self, zone: ZoneNo, wp: Sector) -> Result<(), Status> {
+        self.rewind(zone, wp)
+    }
+
+    fn close_zones(&self) {
+        self.close_all();
+    }
 }
 
 /// A piece of stored data that was compared with its checksums.

@@ -21,8 +21,9 @@
 //! ```
 //!
 //! [`image`] keeps zones and data in a file that the caller opens; [`multipath`] is a device that is
-//! reached over several others; [`inject`] wraps a device and makes it fail on demand. [`control`]
-//! is what devices offer beyond I/O; [`power_loss`] has the rules of what a drive may lose.
+//! reached over several others; [`inject`] wraps a device and makes it fail on demand, [`power`]
+//! cuts its power. [`control`] is what devices offer beyond I/O; [`power_loss`] has the rules of what a
+//! drive may lose.
 //!
 //! Nothing here reads a clock, starts a thread or opens a file: time comes with each call, and the
 //! text of a profile from the caller.
@@ -37,6 +38,7 @@ pub mod inject;
 mod memory;
 pub mod multipath;
 pub mod null;
+pub mod power;
 pub mod power_loss;
 pub mod quantity;
 pub mod rng;

@@ -1,5 +1,5 @@
 //! `zonal serve`.
-use crate::args::{ZoneWriteArg, address, seconds};
+use crate::args::{ZoneWriteArg, address, seconds, sectors};
 use clap::{ArgGroup, Args, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -41,6 +41,9 @@ pub struct ServeArgs {
     /// Record everything that changes the device to this file, with its data, for `zonal crash`
     #[arg(long, value_name = "LOG")]
     pub record: Option<PathBuf>,
+    /// Give the device a volatile write cache of this size, which `zonal ctl power-cut` loses
+    #[arg(long, value_name = "SIZE", requires = "ctl", conflicts_with = "record", value_parser = sectors)]
+    pub write_cache: Option<u64>,
     #[command(flatten)]
     pub control: ControlArgs,
     #[command(flatten)]

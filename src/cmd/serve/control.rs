@@ -1,12 +1,16 @@
 //! The control socket and the metrics.
 use super::Export;
-use super::args::ControlArgs;
+use super::args::{ControlArgs, ServeArgs};
 use anyhow::{Context, Result};
+use std::path::Path;
 use std::sync::Arc;
+use zonal_blk::Device;
 use zonal_crash::Recorder;
+use zonal_device::image::Profile;
 use zonal_device::inject::InjectDevice;
-use zonal_host::control::{ControlServer, DeviceManager, ManagedDevice, MetricsServer};
-use zonal_lab::devices::AttachedDevice;
+use zonal_device::power::PowerDevice;
+use zonal_host::control::{ControlServer, DeviceManager, ManagedDevice, MetricsServer, Power};
+use zonal_lab::devices::{AttachedDevice, OpenDevice};
 
 impl Export for ControlServer {
     fn location(&self) -> String {
@@ -20,6 +24,48 @@ impl Export for MetricsServer {
     }
 }
 
+/// What a controlled device passes its commands through.
+pub struct Wrapped {
+    inject: Arc<InjectDevice>,
+    power: Option<Power>,
+}
+
+/// Makes a device one that can be controlled.
+///
+/// # Errors
+/// It is to have a write cache, and nothing can be taken back on its medium.
+pub fn wrap(opened: &mut OpenDevice, args: &ServeArgs) -> Result<Wrapped> {
+    let mut power = None;
+    if let Some(cache) = args.write_cache {
+        let name = &opened.name;
+        let device = PowerDevice::new(Arc::clone(&opened.model), cache).with_context(|| {
+            format!(
+                "--write-cache: device {name}: found one that cannot take back what was written, \
+                 expected a model, or an image without the latencies of one"
+            )
+        })?;
+        let device = Arc::new(device);
+        opened.model = Arc::clone(&device) as _;
+        let (saved, profile) = (Arc::clone(&device), opened.image_profile()?);
+        let save = move |path: &Path| save_image(&saved, &profile, path);
+        power = Some(Power { device, save: Box::new(save) });
+    }
+    let inject = Arc::new(InjectDevice::new(Arc::clone(&opened.model), args.seed));
+    opened.model = Arc::clone(&inject) as _;
+    Ok(Wrapped { inject, power })
+}
+
+/// Makes an image of what a device holds while its power is off.
+fn save_image(device: &PowerDevice, profile: &Profile, path: &Path) -> Result<(), String> {
+    let mut zones = Vec::new();
+    device.zones_inside(&mut zones).map_err(|status| format!("the zones: {status}"))?;
+    let uuid = zonal_host::uuid::random().map_err(|error| format!("a UUID: {error}"))?;
+    let read = |sector, to: &mut [u8]| device.peek(sector, to);
+    let of = (uuid, profile.clone());
+    let saved = zonal_crash::image::save(device.limits(), &zones, of, &read, path);
+    saved.map_err(|error| error.to_string())
+}
+
 /// Starts the control socket and the metrics server, if they are wanted.
 ///
 /// # Errors
@@ -27,17 +73,18 @@ impl Export for MetricsServer {
 pub fn start(
     args: &ControlArgs,
     devices: &[AttachedDevice],
-    injects: Vec<Arc<InjectDevice>>,
+    wrapped: Vec<Wrapped>,
     recorder: Option<&Arc<Recorder>>,
     exports: &[Box<dyn Export>],
 ) -> Result<Vec<Box<dyn Export>>> {
     // With an export as files there is only one device.
     let files = exports.iter().find_map(|export| export.files());
-    let managed = devices.iter().zip(injects).map(|(attached, device)| ManagedDevice {
+    let managed = devices.iter().zip(wrapped).map(|(attached, wrapped)| ManagedDevice {
         name: attached.name.clone(),
         description: attached.description.clone(),
         queue: Arc::clone(&attached.queue),
-        device,
+        device: wrapped.inject,
+        power: wrapped.power,
         files: files.clone(),
         mark: recorder.map(|recorder| {
             let recorder = Arc::clone(recorder);

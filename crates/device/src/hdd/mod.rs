@@ -19,7 +19,7 @@ mod seek;
 mod state;
 
 use crate::control::{
-    CommandObserver, DeviceControl, DeviceStats, Estimate, EstimatedLoad, Lateness,
+    CommandObserver, DeviceControl, DeviceStats, Estimate, EstimatedLoad, Lateness, MediumAccess,
 };
 use crate::null::ConfigError;
 use crate::quantity::{format_rate, format_size, format_time};
@@ -248,6 +248,10 @@ impl DeviceControl for HddDevice {
                 ("idle", idle_time),
             ],
         }
+    }
+
+    fn medium(&self) -> Option<&dyn MediumAccess> {
+        Some(self)
     }
 }
 

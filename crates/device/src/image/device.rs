@@ -22,7 +22,7 @@ use super::sums::{Summer, Sums};
 use super::superblock::{FileLayout, Profile, Superblock};
 use super::tail::ZoneTail;
 use super::verify::sum_request;
-use crate::control::{DeviceControl, DeviceStats, Lateness, ScrubStep};
+use crate::control::{DeviceControl, DeviceStats, Lateness, MediumAccess, ScrubStep};
 use crate::hdd::HeadTraceSink;
 use crate::quantity::format_size;
 use crate::storage::{self, Deferred};
@@ -32,7 +32,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{
-    Device, HwQueue, Limits, Op, Request, Sector, Status, Zone, ZoneCondition, ZoneNo,
+    Buf, Device, HwQueue, Limits, Op, Request, Sector, Status, Zone, ZoneCondition, ZoneNo,
 };
 
 /// Bounds of the space reserved ahead of the write pointer, in bytes. It is reserved in large steps
@@ -791,6 +791,27 @@ impl ImageDevice {
         ExecResult::Done(discarded.and(summed).map_or_else(Status::from, |()| Status::Ok))
     }
 
+    /// Calls `each` for the part of a range in each of its zones, with the range in the zone and that of
+    /// the bytes.
+    fn for_each_zone(
+        &self,
+        sector: Sector,
+        len: usize,
+        mut each: impl FnMut(ZoneNo, Range<Sector>, Range<usize>) -> io::Result<()>,
+    ) -> Result<(), Status> {
+        let end = sector + Sector(len as u64 / 512);
+        let (mut at, mut done) = (sector, 0);
+        while at < end {
+            let zone = self.zone_of(at);
+            let to = end.min(self.limits.zone_start(zone) + self.limits.zone_size);
+            let bytes = usize::try_from((to - at).to_bytes().0).expect("a part of the buffer");
+            let range = self.offset_in_zone(zone, at)..self.offset_in_zone(zone, to);
+            each(zone, range, done..done + bytes)?;
+            (at, done) = (to, done + bytes);
+        }
+        Ok(())
+    }
+
     /// Makes everything durable, empties the log and frees reserved space: an orderly shutdown.
     ///
     /// # Errors
@@ -892,5 +913,68 @@ impl DeviceControl for ImageDevice {
 
     fn superblock(&self) -> Option<&Superblock> {
         Some(&self.superblock)
+    }
+
+    /// Not of an image with the latencies of a model, which knows its zones by itself.
+    fn medium(&self) -> Option<&dyn MediumAccess> {
+        self.timing.is_none().then_some(self as _)
+    }
+}
+
+impl MediumAccess for ImageDevice {
+    fn peek(&self, sector: Sector, to: &mut [u8]) -> Result<(), Status> {
+        self.for_each_zone(sector, to.len(), |zone, range, part| {
+            let (at, len) = self.locate(&self.tail(zone), zone, &range);
+            let len = usize::try_from(len).expect("a part of the buffer");
+            let mut data = Buf::zeroed(len);
+            self.store.read(at, &mut data)?;
+            to[part.clone()].fill(0);
+            to[part.start..part.start + len].copy_from_slice(&data);
+            Ok(())
+        })
+    }
+
+    fn poke(&self, sector: Sector, from: &[u8]) -> Result<(), Status> {
+        self.for_each_zone(sector, from.len(), |zone, range, part| {
+            let mut tail = self.tail(zone);
+            let slot = self.slot_of(&mut tail)?;
+            if self.begin_overwrite(&mut tail, zone, &range).is_some() {
+                return Err(io::ErrorKind::ResourceBusy.into());
+            }
+            let data = Buf::from(&from[part]);
+            let written = self.store.write(self.layout.in_slot(slot, range.start), &data);
+            let summed = self.end_overwrite(&mut tail, zone, &range, None);
+            self.unsynced.store(true, Ordering::Relaxed);
+            self.mark_dirty(zone, &mut tail);
+            written.and(summed)
+        })
+    }
+
+    fn shorten(&self, zone: ZoneNo, wp: Sector) -> Result<(), Status> {
+        let mut journal = self.journal();
+        let mut tail = self.tail(zone);
+        if tail.is_busy() || journal.has_failed() {
+            return Err(Status::IoError);
+        }
+        self.zones.rewind(zone, wp, || ())?;
+        tail.shorten(wp);
+        let entry = tail.describe(journal.durable(zone), self.geometry());
+        let appended = self
+            .flush_sums(&mut journal)
+            .and_then(|()| self.sync(&mut journal))
+            .and_then(|()| journal.append(&*self.store, &[entry]));
+        self.note_failure(&journal);
+        appended.and_then(|()| self.discard_beyond_data(&entry)).map_err(Status::from)
+    }
+
+    fn close_zones(&self) {
+        self.zones.close_all();
+    }
+
+    fn settle(&self) -> Result<(), Status> {
+        match self.commit() {
+            Status::Ok => Ok(()),
+            status => Err(status),
+        }
     }
 }

@@ -159,8 +159,13 @@ impl ZoneTail {
 
     /// The zone was reset.
     pub(super) fn empty(&mut self) {
-        self.done = Sector(0);
-        self.reserved = Sector(0);
+        self.shorten(Sector(0));
+    }
+
+    /// The zone's data end at `end` now, which is no later than before.
+    pub(super) fn shorten(&mut self, end: Sector) {
+        self.done = end;
+        self.reserved = end;
         self.finished = false;
         self.rebase();
     }

@@ -6,7 +6,7 @@
 mod config;
 mod queue;
 
-use crate::control::{DeviceControl, Lateness};
+use crate::control::{DeviceControl, Lateness, MediumAccess};
 use crate::rng::Rng;
 use crate::storage::{Storage, Stored};
 use crate::zones::Zones;
@@ -133,6 +133,10 @@ impl DeviceControl for NullDevice {
 
     fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
         NullDevice::set_condition(self, zone, to)
+    }
+
+    fn medium(&self) -> Option<&dyn MediumAccess> {
+        Some(self)
     }
 }
 

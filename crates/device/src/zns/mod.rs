@@ -27,7 +27,9 @@ mod medium;
 mod stream;
 mod stripe;
 
-use crate::control::{CommandObserver, DeviceControl, Estimate, EstimatedLoad, Lateness};
+use crate::control::{
+    CommandObserver, DeviceControl, Estimate, EstimatedLoad, Lateness, MediumAccess,
+};
 use crate::null::{ConfigError, rule};
 use crate::quantity::{format_rate, format_size, format_time};
 use crate::storage::{ModelStorage, Storage, Stored};
@@ -249,6 +251,10 @@ impl DeviceControl for ZnsDevice {
                 from: "controller, page read and two transfers".to_owned(),
             },
         ]
+    }
+
+    fn medium(&self) -> Option<&dyn MediumAccess> {
+        Some(self)
     }
 }
 

@@ -1,7 +1,9 @@
 //! Commands for a served device.
 use super::scrub::DEFAULT_RATE;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use zonal_device::inject::{Rule, RuleError};
+use zonal_device::power::{CutPlan, Keep, When};
 
 /// A command, parsed. Names of attributes are checked when it is executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +41,10 @@ pub enum Command {
     ClearFaults,
     /// Puts a mark into the log of the recording.
     Mark(String),
+    /// Cuts the power of the device.
+    PowerCut(PowerCut),
+    /// Drops a loss of power whose moment has not come.
+    CancelPowerCut,
     /// Shows all metrics, in the format of Prometheus.
     Metrics,
     /// Compares all data with their checksums.
@@ -50,6 +56,15 @@ pub enum Command {
     StopScrub,
     /// Shows how far the scrub is and what it has found.
     ScrubStatus,
+}
+
+/// A loss of power.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PowerCut {
+    /// When, and what is kept.
+    pub plan: CutPlan,
+    /// Keep what is left in a new image.
+    pub image: Option<PathBuf>,
 }
 
 /// A change of the condition of a zone.
@@ -68,7 +83,8 @@ pub enum ZoneChange {
 pub enum CommandError {
     /// There is no such command.
     #[error(
-        "command `{0}`: expected status, stat, plugs, get, set, zone, fault, mark, scrub or metrics"
+        "command `{0}`: expected status, stat, plugs, get, set, zone, fault, mark, power-cut, scrub or \
+         metrics"
     )]
     Unknown(String),
     /// Wrong arguments.
@@ -118,6 +134,11 @@ impl Command {
                 return wrong("mark", "a text of one line");
             }
             ["mark", ..] => Command::Mark(words[1..].join(" ")),
+            ["power-cut", "cancel"] => Command::CancelPowerCut,
+            ["power-cut", ..] => match power_cut(&words[1..]) {
+                Some(cut) => Command::PowerCut(cut),
+                None => return wrong("power-cut", POWER_CUT_ARGUMENTS),
+            },
             ["metrics"] => Command::Metrics,
             ["scrub", "start"] => Command::StartScrub { rate: DEFAULT_RATE },
             ["scrub", "start", rate] => match rate.parse() {
@@ -135,6 +156,50 @@ impl Command {
 
 const SCRUB_ARGUMENTS: &str = "start [MIB_PER_SECOND], stop or status";
 const ZONE_ARGUMENTS: &str = "ZONE or FIRST-LAST, and read-only, offline or mend";
+
+const POWER_CUT_ARGUMENTS: &str = "[--keep none|random|all-but-one] [--seed N] and, not at once, \
+     --after WRITES, --at-mark TEXT or --in-write; or [--image IMAGE]; or cancel";
+
+/// The options of a loss of power, each once; the moment is one of four.
+fn power_cut(mut words: &[&str]) -> Option<PowerCut> {
+    let (mut when, mut keep, mut seed, mut image) = (None, None, None, None);
+    let once = |is_new: bool| is_new.then_some(());
+    while let [name, rest @ ..] = words {
+        let value = rest.first().copied();
+        words = rest.get(1..).unwrap_or_default();
+        match *name {
+            "--in-write" => {
+                once(when.replace(When::InWrite).is_none())?;
+                words = rest;
+            }
+            "--after" => {
+                let writes: u64 = value?.parse().ok().filter(|&writes| writes > 0)?;
+                once(when.replace(When::After(writes)).is_none())?;
+            }
+            "--at-mark" => once(when.replace(When::AtMark(value?.to_owned())).is_none())?,
+            "--keep" => once(keep.replace(kept(value?)?).is_none())?,
+            "--seed" => once(seed.replace(value?.parse().ok()?).is_none())?,
+            "--image" => once(image.replace(PathBuf::from(value?)).is_none())?,
+            _ => return None,
+        }
+    }
+    if image.is_some() && when.is_some() {
+        return None;
+    }
+    let (when, keep) = (when.unwrap_or(When::Now), keep.unwrap_or(Keep::None));
+    let mut plan = CutPlan::new(when, keep, seed.unwrap_or(0));
+    plan.stay_off = image.is_some();
+    Some(PowerCut { plan, image })
+}
+
+fn kept(text: &str) -> Option<Keep> {
+    Some(match text {
+        "none" => Keep::None,
+        "random" => Keep::Random,
+        "all-but-one" => Keep::AllButOne,
+        _ => return None,
+    })
+}
 
 fn range(text: &str) -> Option<RangeInclusive<u32>> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
@@ -166,12 +231,45 @@ mod tests {
     }
 
     #[test]
+    fn losses_of_power_are_parsed_or_refused() {
+        let cut = |text| match parse(text) {
+            Ok(Command::PowerCut(cut)) => (cut.plan.when, cut.plan.keep, cut.plan.seed, cut.image),
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(cut("power-cut"), (When::Now, Keep::None, 0, None));
+        let random = cut("power-cut --keep random --seed 7 --image left.img");
+        assert_eq!(random, (When::Now, Keep::Random, 7, Some(PathBuf::from("left.img"))));
+        let after = cut("power-cut --after 12 --keep all-but-one");
+        assert_eq!(after, (When::After(12), Keep::AllButOne, 0, None));
+        assert_eq!(cut("power-cut --in-write --seed 3").0, When::InWrite);
+        assert_eq!(cut("power-cut --at-mark synced").0, When::AtMark("synced".to_owned()));
+        assert_eq!(parse("power-cut cancel"), Ok(Command::CancelPowerCut));
+        for bad in [
+            "now",
+            "--keep some",
+            "--keep",
+            "--after 0",
+            "--after x",
+            "--seed -1",
+            "--in-write --after 3",
+            "--in-write --in-write",
+            "--image a.img --after 3",
+        ] {
+            let error = parse(&format!("power-cut {bad}")).expect_err(bad).to_string();
+            assert!(
+                error.starts_with(&format!("power-cut: found `{bad}`, expected [--")),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
     fn errors_name_what_was_found_and_expected() {
         let error = |text| parse(text).expect_err(text).to_string();
         assert_eq!(
             error("reboot now"),
-            "command `reboot now`: expected status, stat, plugs, get, set, zone, fault, mark, scrub \
-             or metrics"
+            "command `reboot now`: expected status, stat, plugs, get, set, zone, fault, mark, \
+             power-cut, scrub or metrics"
         );
         assert_eq!(error("set x"), "set: found `x`, expected an attribute and its value");
         let expected = "expected ZONE or FIRST-LAST, and read-only, offline or mend";

@@ -1,15 +1,19 @@
 //! Executing commands on the served devices.
 use super::attributes;
-use super::command::{Command, ZoneChange};
+use super::command::{Command, PowerCut, ZoneChange};
 use super::metrics;
 use super::scrub::Scrubber;
 use super::snapshot::Snapshot;
 use crate::frontend::zonefs::ZoneFs;
 use serde_json::{Map, Value, json};
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 use zonal_blk::{Queue, ZoneCondition, ZoneKind, ZoneNo};
 use zonal_device::control::DeviceControl;
 use zonal_device::inject::InjectDevice;
+use zonal_device::power::{PowerDevice, When};
 use zonal_device::quantity::format_time;
 
 /// A served device.
@@ -26,7 +30,23 @@ pub struct ManagedDevice {
     pub files: Option<Arc<ZoneFs>>,
     /// Puts a mark into the log of the device's recording, if there is one.
     pub mark: Option<PutMark>,
+    /// The device's power, if its cache is volatile.
+    pub power: Option<Power>,
 }
+
+/// The power of a device.
+pub struct Power {
+    /// The device with the cache.
+    pub device: Arc<PowerDevice>,
+    /// Makes an image of what the device holds while its power is off.
+    pub save: SaveImage,
+}
+
+/// Makes an image of what a device holds while its power is off, or says why it cannot.
+pub type SaveImage = Box<dyn Fn(&Path) -> Result<(), String> + Send + Sync>;
+
+/// How long the commands in flight may take when the power is cut.
+const CUT_WITHIN: Duration = Duration::from_secs(20);
 
 /// Puts a mark into a log.
 pub type PutMark = Box<dyn Fn(&str) + Send + Sync>;
@@ -98,15 +118,11 @@ impl DeviceManager {
                 Ok(Value::Null)
             }
             Command::ClearFaults => Ok(json!(device.clear())),
-            Command::Mark(text) => match &managed.mark {
-                Some(mark) => {
-                    mark(&text);
-                    Ok(Value::Null)
-                }
-                None => {
-                    Err("mark: the device is not recorded; `zonal serve --record` does that"
-                        .to_owned())
-                }
+            Command::Mark(text) => managed.put_mark(&text),
+            Command::PowerCut(cut) => managed.cut_power(cut),
+            Command::CancelPowerCut => match managed.power()?.device.disarm() {
+                true => Ok(Value::Null),
+                false => Err("power-cut: found none that waits for its moment".to_owned()),
             },
             Command::Metrics => Ok(Value::from(metrics::text(self))),
             Command::StartScrub { rate } => scrubber.start(rate).map(|()| Value::Null),
@@ -135,6 +151,61 @@ impl DeviceManager {
 }
 
 impl ManagedDevice {
+    fn put_mark(&self, text: &str) -> Result<Value, String> {
+        if self.mark.is_none() && self.power.is_none() {
+            return Err(
+                "mark: the device is not recorded; `zonal serve --record` does that".to_owned()
+            );
+        }
+        if let Some(mark) = &self.mark {
+            mark(text);
+        }
+        if let Some(power) = &self.power {
+            power.device.mark(text);
+        }
+        Ok(Value::Null)
+    }
+
+    fn power(&self) -> Result<&Power, String> {
+        self.power.as_ref().ok_or_else(|| {
+            "power-cut: the device has no write cache that could be lost; \
+             `zonal serve --write-cache SIZE` gives it one"
+                .to_owned()
+        })
+    }
+
+    /// Cuts the power, at once or at a moment to come. In the first case it is back afterwards.
+    fn cut_power(&self, PowerCut { plan, image }: PowerCut) -> Result<Value, String> {
+        let Power { device, save } = self.power()?;
+        if let Some(image) = image.as_ref().filter(|image| image.exists()) {
+            return Err(format!("{}: the file exists; expected a new one", image.display()));
+        }
+        let (sender, report) = channel();
+        let now = plan.when == When::Now;
+        device.cut(plan, Some(sender)).map_err(|error| format!("power-cut: {error}"))?;
+        if !now {
+            return Ok(json!("the power fails at that moment"));
+        }
+        let lost = report.recv_timeout(CUT_WITHIN);
+        let saved = match (&lost, image) {
+            (Ok(_), Some(image)) => save(&image).map_err(|why| format!("power-cut: {why}")),
+            _ => Ok(()),
+        };
+        device.restore();
+        let lost = lost.map_err(|_| {
+            "power-cut: the device does not end the commands in flight; the power fails when it has"
+                .to_owned()
+        })?;
+        saved?;
+        // The report also updates the block layer's write pointers.
+        let mut zones = Vec::new();
+        let nr_zones = self.queue.limits().nr_zones as usize;
+        self.queue
+            .report_zones(ZoneNo(0), nr_zones, &mut zones)
+            .map_err(|status| format!("the device did not report its zones: {status}"))?;
+        Ok(json!({ "commands_in_flight": lost.in_flight, "not_durable": lost.fates }))
+    }
+
     fn stat(&self) -> Value {
         let activity = self.device.stats();
         let device: Vec<(String, String)> = activity

@@ -25,7 +25,7 @@ mod scrub;
 mod snapshot;
 mod socket;
 
-pub use command::{Command, CommandError};
-pub use manager::{DeviceManager, ManagedDevice, PutMark};
+pub use command::{Command, CommandError, PowerCut};
+pub use manager::{DeviceManager, ManagedDevice, Power, PutMark, SaveImage};
 pub use metrics::MetricsServer;
 pub use socket::{ControlServer, send_command};

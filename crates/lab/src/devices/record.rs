@@ -8,6 +8,20 @@ use zonal_crash::{RecordDevice, Recorder};
 use zonal_device::image::Profile;
 
 impl OpenDevice {
+    /// What an image with the content of the device says it was made as.
+    ///
+    /// # Errors
+    /// The file of the device's profile cannot be read.
+    pub fn image_profile(&self) -> Result<Profile> {
+        if let Some(superblock) = self.model.superblock() {
+            return Ok(superblock.profile.clone());
+        }
+        Ok(match self.name.ends_with(".toml") {
+            true => Profile::Toml(profile_text(&self.name)?),
+            false => Profile::Spec(self.name.clone()),
+        })
+    }
+
     /// The device, from now on recorded to a new file.
     ///
     /// # Errors
@@ -21,10 +35,7 @@ impl OpenDevice {
             self.name
         );
         let superblock = self.model.superblock().cloned();
-        let profile = match self.name.ends_with(".toml") {
-            true => Profile::Toml(profile_text(&self.name)?),
-            false => Profile::Spec(self.name.clone()),
-        };
+        let profile = self.image_profile()?;
         let header = Header::of(&self.name, &*self.model, superblock, profile);
         let header = header.with_context(in_device)?;
         let recorder = Recorder::create(log, &header)
