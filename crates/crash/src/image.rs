@@ -319,6 +319,9 @@ impl ImageWriter {
     }
 }
 
+/// Copies stored data, from a sector on.
+pub type ReadSectors<'a> = dyn Fn(Sector, &mut [u8]) -> Result<(), Status> + 'a;
+
 /// Makes an image of what a device holds: its zones, and data that `read` copies. `uuid` and
 /// `profile` are those of the image.
 ///
@@ -328,7 +331,7 @@ pub fn save(
     limits: &Limits,
     zones: &[Zone],
     (uuid, profile): ([u8; 16], Profile),
-    read: &dyn Fn(Sector, &mut [u8]) -> Result<(), Status>,
+    read: &ReadSectors<'_>,
     path: &Path,
 ) -> Result<(), MakeError> {
     let geometry = ImageGeometry::of(limits, zones).map_err(MakeError::image(path))?;

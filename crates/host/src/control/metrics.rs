@@ -237,6 +237,7 @@ mod tests {
             device: inject,
             files: None,
             mark: None,
+            power: None,
         };
         (device, DeviceManager::new(vec![managed], Vec::new()))
     }
