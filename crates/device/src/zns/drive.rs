@@ -171,7 +171,11 @@ impl Drive {
     pub(super) fn poll(&mut self, now: Nanos, queue: usize, done: &mut Vec<Box<Request>>) {
         self.advance(now);
         let state = &mut self.queues[queue];
-        done.append(&mut state.done);
+        if done.is_empty() {
+            std::mem::swap(done, &mut state.done);
+        } else {
+            done.append(&mut state.done);
+        }
         state.has_done.store(false, Ordering::Relaxed);
     }
 
@@ -578,8 +582,11 @@ impl Drive {
     /// Data of a zone have arrived in the buffer; units that are full now are programmed.
     fn arrive(&mut self, zone: ZoneNo, bytes: u64) {
         let generation = self.buffer.zone(zone).generation;
+        self.buffer.arrive(zone, bytes, |unit, bytes| self.full.push((unit, bytes)));
+        if self.full.is_empty() {
+            return;
+        }
         let mut full = std::mem::take(&mut self.full);
-        self.buffer.arrive(zone, bytes, |unit, bytes| full.push((unit, bytes)));
         for (unit, bytes) in full.drain(..) {
             let op = DieOp::Program { zone, bytes, generation };
             self.enqueue(self.stripe.die(zone, unit), op);

@@ -1,8 +1,9 @@
 //! The events to come in a drive, in the order of their times. Events of one time keep the order in
 //! which they were added, so that a run is reproducible.
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
 use zonal_blk::Nanos;
+
+/// How many of the next events are looked at one by one for the place of another.
+const SOON: usize = 8;
 
 /// A command in the drive's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,68 +24,61 @@ pub(super) enum Event {
     Die { die: u32, round: u32 },
 }
 
-/// An event to come.
-#[derive(Debug)]
-struct Pending {
-    at: Nanos,
-    /// Its number: no two events have the same.
-    number: u64,
-    event: Event,
-}
-
-impl Pending {
-    fn key(&self) -> Reverse<(Nanos, u64)> {
-        Reverse((self.at, self.number))
-    }
-}
-
-impl PartialEq for Pending {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-
-impl Eq for Pending {}
-
-impl PartialOrd for Pending {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Pending {
-    /// The event that comes first is the greatest.
-    #[inline]
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
 /// Pending events.
 #[derive(Debug, Default)]
 pub(super) struct EventQueue {
-    heap: BinaryHeap<Pending>,
-    count: u64,
+    /// The next one is last. There are few, and most are added to come soon.
+    pending: Vec<(Nanos, Event)>,
 }
 
 impl EventQueue {
     #[inline]
     pub(super) fn add(&mut self, at: Nanos, event: Event) {
-        self.count += 1;
-        self.heap.push(Pending { at, number: self.count, event });
+        let soon = self.pending.iter().rev().take(SOON).take_while(|(other, _)| *other <= at);
+        let before = match soon.count() {
+            SOON => self.pending.partition_point(|(other, _)| *other > at),
+            sooner => self.pending.len() - sooner,
+        };
+        self.pending.insert(before, (at, event));
     }
 
     /// The time of the next event.
+    #[inline]
     pub(super) fn next(&self) -> Option<Nanos> {
-        self.heap.peek().map(|pending| pending.at)
+        self.pending.last().map(|&(at, _)| at)
     }
 
     /// Removes the next event if it is due by `now`.
     #[inline]
     pub(super) fn pop(&mut self, now: Nanos) -> Option<(Nanos, Event)> {
-        if self.heap.peek()?.at > now {
-            return None;
+        self.pending.pop_if(|(at, _)| *at <= now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn events_come_in_the_order_of_their_times_then_in_that_of_their_addition(
+            steps in prop::collection::vec((0..30_u64, any::<bool>()), 0..200),
+        ) {
+            let (mut queue, mut all) = (EventQueue::default(), Vec::new());
+            for (number, (at, adds)) in (0..).zip(steps) {
+                if adds {
+                    let event = Event::Die { die: number, round: 0 };
+                    queue.add(Nanos(at), event);
+                    all.push((Nanos(at), number, event));
+                } else {
+                    let first = all.iter().min_by_key(|&&(at, number, _)| (at, number)).copied();
+                    let first = first.filter(|&(due, ..)| due <= Nanos(at));
+                    all.retain(|&(_, number, _)| first.is_none_or(|first| first.1 != number));
+                    prop_assert_eq!(queue.pop(Nanos(at)), first.map(|(at, _, event)| (at, event)));
+                }
+                prop_assert_eq!(queue.next(), all.iter().map(|event| event.0).min());
+            }
         }
-        self.heap.pop().map(|pending| (pending.at, pending.event))
     }
 }
