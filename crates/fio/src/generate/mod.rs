@@ -107,6 +107,8 @@ pub struct Generator {
     rwmixread: u64,
     rng: Rng,
     pattern: Pattern,
+    /// The direction of all I/Os, if they have one, and one length, and nothing comes between them.
+    only: Option<DataDir>,
     /// Direction of the I/O that [`NextIo::Wait`] or [`NextIo::Contended`] deferred.
     deferred: Option<DataDir>,
     /// With [`Rw::TrimWrite`], the last trim.
@@ -152,7 +154,14 @@ impl Generator {
             }
         };
         let zbd_varies = job.zonemode == ZoneMode::Zbd && Addresses::needed(job);
+        let only = match job.rw {
+            Rw::Read => Some(DataDir::Read),
+            Rw::Write => Some(DataDir::Write),
+            Rw::Trim => Some(DataDir::Trim),
+            Rw::TrimWrite | Rw::Mixed => None,
+        };
         Generator {
+            only: only.filter(|_| !zbd_varies),
             rw: job.rw,
             random: job.random,
             bs: job.bs,
@@ -169,6 +178,7 @@ impl Generator {
     pub fn replay(job: &Job, trace_slice: TraceSlice) -> Self {
         let passes = if job.time_based { u64::MAX } else { job.loops };
         Generator {
+            only: None,
             rw: job.rw,
             random: job.random,
             bs: job.bs,
@@ -183,6 +193,11 @@ impl Generator {
 
     /// What to do next.
     pub fn next_io(&mut self) -> NextIo {
+        if let Some(dir) = self.only
+            && let Pattern::Zbd(zbd) = &mut self.pattern
+        {
+            return zbd.next(dir, self.bs[dir as usize]);
+        }
         match &mut self.pattern {
             Pattern::Replay(replay) => return replay.next(),
             Pattern::Randomio(randomio) => return randomio.next(),
@@ -235,6 +250,14 @@ impl Generator {
         match &mut self.pattern {
             Pattern::Zbd(zbd) => zbd.done(op, zone),
             _ => None,
+        }
+    }
+
+    /// How often the clone has released a zone to others.
+    pub fn releases(&self) -> u64 {
+        match &self.pattern {
+            Pattern::Zbd(zbd) => zbd.releases(),
+            _ => 0,
         }
     }
 

@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use zonal_blk::lock::{SpinLock, SpinLockGuard};
 use zonal_blk::{Device, Status, Zone, ZoneCondition, ZoneKind, ZoneNo};
 
+/// Zones of a report.
+const REPORT: usize = 4096;
+
 /// The zones of a device as the jobs see them.
 #[derive(Debug)]
 pub struct ZbdTable {
@@ -17,6 +20,8 @@ pub struct ZbdTable {
     /// The length of `write_zones`, to be read without the lock.
     nr_write_zones: AtomicU32,
     max_write_zones: u32,
+    /// Zones that were partially written before, in order.
+    partial: Vec<u32>,
     /// Bytes of data in the regions of all jobs, for `zone_reset_threshold`.
     data: Option<AtomicU64>,
 }
@@ -71,17 +76,30 @@ impl ZbdTable {
     /// The status of a failed zone report.
     pub fn new(device: &dyn Device, max_open_zones: u32) -> Result<Self, Status> {
         let limits = device.limits();
-        let mut report: Vec<Zone> = Vec::with_capacity(limits.nr_zones as usize);
-        device.report_zones(ZoneNo(0), limits.nr_zones as usize, &mut report)?;
+        let mut zones = Vec::with_capacity(limits.nr_zones as usize);
+        let mut report: Vec<Zone> = Vec::with_capacity(REPORT.min(limits.nr_zones as usize));
+        for first in (0..limits.nr_zones).step_by(REPORT) {
+            report.clear();
+            let count = REPORT.min((limits.nr_zones - first) as usize);
+            device.report_zones(ZoneNo(first), count, &mut report)?;
+            zones.extend(report.iter().map(|zone| SpinLock::new(Entry::new(zone))));
+        }
+        let is_partial = |zone: &mut SpinLock<Entry>| {
+            let entry = zone.lock();
+            entry.usable && entry.wp > 0 && entry.wp < entry.capacity
+        };
+        let partial = (0..).zip(&mut zones).filter_map(|(no, zone)| is_partial(zone).then_some(no));
+        let partial = partial.collect();
         let limit = |value| if value == 0 { u32::MAX } else { value };
         let max_write_zones = limit(max_open_zones)
             .min(limit(limits.max_open_zones))
             .min(limit(limits.max_active_zones));
         Ok(ZbdTable {
-            zones: report.iter().map(|zone| SpinLock::new(Entry::new(zone))).collect(),
+            zones,
             nr_write_zones: AtomicU32::new(0),
             write_zones: Mutex::default(),
             max_write_zones,
+            partial,
             data: None,
         })
     }
@@ -149,6 +167,7 @@ impl ZbdTable {
     pub fn all_empty(device: &dyn Device, max_open_zones: u32) -> Result<Self, Status> {
         let mut table = Self::new(device, max_open_zones)?;
         table.zones.iter_mut().for_each(|zone| zone.lock().wp = 0);
+        table.partial.clear();
         Ok(table)
     }
 
@@ -168,13 +187,17 @@ impl ZbdTable {
 
     /// A job starts to write in a region: its partially written zones count as being written.
     pub fn enter(&self, region: Range<u32>) {
-        for zone in region {
-            let mut entry = self.entry(zone);
-            if !std::mem::replace(&mut entry.counted, true) {
-                self.note_write(entry.wp);
+        if self.data.is_some() {
+            for zone in region.clone() {
+                let mut entry = self.entry(zone);
+                if !std::mem::replace(&mut entry.counted, true) {
+                    self.note_write(entry.wp);
+                }
             }
-            if entry.wp > 0 && entry.wp < entry.capacity && !entry.is_write_zone && entry.usable {
-                entry.is_write_zone = true;
+        }
+        for &zone in self.partial.iter().filter(|zone| region.contains(zone)) {
+            let mut entry = self.entry(zone);
+            if !std::mem::replace(&mut entry.is_write_zone, true) {
                 self.write_zones.lock().expect("write zones lock").push(zone);
                 self.nr_write_zones.fetch_add(1, Ordering::Relaxed);
             }
@@ -184,7 +207,10 @@ impl ZbdTable {
     /// A job has done its last write in a region: its zones no longer count as being written unless
     /// another job has acquired them.
     pub fn leave(&self, region: Range<u32>) {
-        for zone in region {
+        let mut zones = self.write_zones.lock().expect("write zones lock").clone();
+        zones.retain(|zone| region.contains(zone));
+        zones.sort_unstable();
+        for zone in zones {
             let mut entry = self.entry(zone);
             if entry.owner.is_none() {
                 self.remove_write_zone(zone, &mut entry);

@@ -5,11 +5,14 @@
 //! pointers, unless `read_beyond_wp` is set. A trim resets its zone. With `zone_reset_frequency` every
 //! Nth write resets its zone first. A job that reads and writes begins with a write, as in fio, and
 //! writes where there is nothing to read.
+mod owned;
+
 use super::distribution::BlockPicker;
 use super::zbd::{Acquire, OwnedZone, ZbdTable};
 use super::{Io, NextIo, Region};
 use crate::job::{DataDir, Distribution, Fraction, Job, Rw};
 use crate::rng::Rng;
+use owned::OwnedZones;
 use std::sync::Arc;
 use zonal_blk::{BioFlags, Op};
 
@@ -27,10 +30,11 @@ pub(super) struct ZbdJob {
     /// Writes are appends.
     appends: bool,
     first: u32,
-    /// By zone from `first` on.
-    slots: Vec<ZoneSlot>,
+    /// Zones are counted from `first` on.
+    owned: OwnedZones,
     max_owned: u32,
-    nr_owned: u32,
+    /// Zones released so far.
+    releases: u64,
     /// The zone being written or trimmed sequentially, from `first`.
     write_zone: u32,
     /// Offset of the next sequential write in a conventional zone.
@@ -97,17 +101,6 @@ impl ZonePicker {
     }
 }
 
-#[derive(Clone, Copy, Default)]
-struct ZoneSlot {
-    owned: OwnedZone,
-    in_flight: u32,
-    is_owned: bool,
-    /// A reset or finish is in flight.
-    managing: bool,
-    /// The reset is a trim: no write follows.
-    trimmed: bool,
-}
-
 impl ZbdJob {
     pub(super) fn new(
         job: &Job,
@@ -137,9 +130,9 @@ impl ZbdJob {
             pickers,
             appends: job.zone_append,
             first,
-            slots: vec![ZoneSlot::default(); count as usize],
+            owned: OwnedZones::new(count),
             max_owned: if job.job_max_open_zones == 0 { u32::MAX } else { job.job_max_open_zones },
-            nr_owned: 0,
+            releases: 0,
             write_zone: 0,
             conventional_at: 0,
             read_at: (0, 0),
@@ -152,11 +145,12 @@ impl ZbdJob {
         }
     }
 
+    #[inline]
     pub(super) fn next(&mut self, dir: DataDir, len: u64) -> NextIo {
         match dir {
             DataDir::Read => match self.read(len) {
                 // The writes in flight are not readable yet.
-                NextIo::Exhausted if self.mixed && self.nr_owned > 0 => NextIo::Wait,
+                NextIo::Exhausted if self.mixed && self.owned.len() > 0 => NextIo::Wait,
                 NextIo::Exhausted if self.mixed => self.write(self.write_len),
                 next => next,
             },
@@ -174,7 +168,7 @@ impl ZbdJob {
     }
 
     fn count(&self) -> u32 {
-        u32::try_from(self.slots.len()).expect("zones are counted in u32")
+        self.owned.nr_zones()
     }
 
     /// The zone that the next write or trim falls in.
@@ -183,7 +177,7 @@ impl ZbdJob {
         // A zone waited for may be full by now: as in fio, a random job then picks another one.
         if let Some(zone) = self.wanted.take()
             && (!self.random
-                || self.slots[zone as usize].is_owned
+                || self.owned.contains(zone)
                 || self.table.is_write_zone(self.first + zone))
         {
             return zone;
@@ -196,7 +190,7 @@ impl ZbdJob {
             None => u32::try_from(self.rng.below(count)).expect("below a u32"),
             Some(picker) => picker.next(&mut self.rng).0,
         };
-        if self.table.is_at_limit() && !self.slots[zone as usize].is_owned {
+        if self.table.is_at_limit() && !self.owned.contains(zone) {
             return self.pick_write_zone().unwrap_or(zone);
         }
         zone
@@ -219,7 +213,7 @@ impl ZbdJob {
         let mut unusable = 0;
         for _ in 0..attempts {
             let zone = self.pick(DataDir::Write);
-            if !self.slots[zone as usize].is_owned {
+            if !self.owned.contains(zone) {
                 match self.acquire(zone) {
                     Acquire::Granted(owned) if owned.conventional => {
                         if let Some(io) = self.write_conventional(owned, len) {
@@ -257,7 +251,7 @@ impl ZbdJob {
             if let Some(next) = self.before_write(zone) {
                 return next;
             }
-            let slot = &mut self.slots[zone as usize];
+            let slot = self.owned.get(zone);
             if slot.owned.wp + self.write_len <= slot.owned.capacity {
                 let room = slot.owned.capacity - slot.owned.wp;
                 let len = if len <= room { len } else { room / self.write_len * self.write_len };
@@ -286,7 +280,7 @@ impl ZbdJob {
     /// What comes before a write to a zone of the job: the end of a reset or finish, or a reset with
     /// `zone_reset_frequency`, which waits for the writes in flight.
     fn before_write(&mut self, zone: u32) -> Option<NextIo> {
-        let slot = &self.slots[zone as usize];
+        let slot = self.owned.get(zone);
         if slot.managing {
             return Some(NextIo::Wait);
         }
@@ -327,7 +321,7 @@ impl ZbdJob {
 
     fn trim(&mut self, len: u64) -> NextIo {
         let zone = self.pick(DataDir::Trim);
-        if self.slots[zone as usize].is_owned {
+        if self.owned.contains(zone) {
             return NextIo::Wait;
         }
         match self.acquire(zone) {
@@ -346,7 +340,7 @@ impl ZbdJob {
             Acquire::Granted(_) => {
                 self.advance();
                 let io = self.manage(Op::ZoneReset, zone);
-                self.slots[zone as usize].trimmed = true;
+                self.owned.get(zone).trimmed = true;
                 NextIo::Io(Io { dir: DataDir::Trim, len, ..io })
             }
             Acquire::Busy | Acquire::TooMany => {
@@ -390,24 +384,23 @@ impl ZbdJob {
     }
 
     fn acquire(&mut self, zone: u32) -> Acquire {
-        if self.nr_owned >= self.max_owned {
+        if self.owned.len() >= self.max_owned {
             return Acquire::TooMany;
         }
         let acquired = self.table.acquire(self.first + zone, self.id);
         if let Acquire::Granted(owned) = acquired
             && !owned.conventional
         {
-            self.slots[zone as usize] = ZoneSlot { owned, is_owned: true, ..ZoneSlot::default() };
-            self.nr_owned += 1;
+            self.owned.add(zone, owned);
         }
         acquired
     }
 
     fn manage(&mut self, op: Op, zone: u32) -> Io {
         if op == Op::ZoneReset {
-            self.table.note_reset(self.first + zone, self.slots[zone as usize].owned.wp);
+            self.table.note_reset(self.first + zone, self.owned.get(zone).owned.wp);
         }
-        let slot = &mut self.slots[zone as usize];
+        let slot = self.owned.get(zone);
         slot.managing = true;
         slot.in_flight += 1;
         let start = slot.owned.start;
@@ -421,7 +414,7 @@ impl ZbdJob {
     /// One of the job's I/Os in a zone has completed. The last one releases the zone, unless it has to
     /// be finished first because its room is less than a block.
     pub(super) fn done(&mut self, op: Op, zone: u32) -> Option<Io> {
-        let slot = &mut self.slots[zone as usize];
+        let slot = self.owned.get(zone);
         slot.in_flight -= 1;
         match op {
             Op::ZoneReset => slot.owned.wp = 0,
@@ -437,10 +430,15 @@ impl ZbdJob {
             return Some(self.manage(Op::ZoneFinish, zone));
         }
         let is_done = full || slot.trimmed;
-        *slot = ZoneSlot::default();
-        self.nr_owned -= 1;
+        self.owned.remove(zone);
+        self.releases += 1;
         self.table.release(self.first + zone, wp, is_done);
         None
+    }
+
+    /// Zones released so far.
+    pub(super) fn releases(&self) -> u64 {
+        self.releases
     }
 
     /// The job has done its last write: its zones no longer count as being written.

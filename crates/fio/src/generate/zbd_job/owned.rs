@@ -1,0 +1,72 @@
+//! The zones that a job owns: few of very many, so that thousands of jobs on a device with a hundred
+//! thousand zones cost what their I/O costs.
+use crate::generate::zbd::OwnedZone;
+
+/// A zone that the job owns.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ZoneSlot {
+    pub(super) owned: OwnedZone,
+    pub(super) in_flight: u32,
+    /// A reset or finish is in flight.
+    pub(super) managing: bool,
+    /// The reset is a trim: no write follows.
+    pub(super) trimmed: bool,
+}
+
+/// The zones of a region that the job owns.
+pub(super) struct OwnedZones {
+    /// By zone, one more than its place in `slots`; 0 if it is not owned. Pages of zeroes take no
+    /// memory until they are written.
+    places: Vec<u32>,
+    slots: Vec<ZoneSlot>,
+    free: Vec<u32>,
+}
+
+impl OwnedZones {
+    /// None of `count` zones.
+    pub(super) fn new(count: u32) -> Self {
+        OwnedZones { places: vec![0; count as usize], slots: Vec::new(), free: Vec::new() }
+    }
+
+    /// Zones of the region.
+    pub(super) fn nr_zones(&self) -> u32 {
+        u32::try_from(self.places.len()).expect("zones are counted in u32")
+    }
+
+    /// Zones that the job owns.
+    pub(super) fn len(&self) -> u32 {
+        u32::try_from(self.slots.len() - self.free.len()).expect("zones are counted in u32")
+    }
+
+    #[inline]
+    pub(super) fn contains(&self, zone: u32) -> bool {
+        self.places[zone as usize] != 0
+    }
+
+    /// A zone that the job owns.
+    ///
+    /// # Panics
+    /// If it does not.
+    #[inline]
+    pub(super) fn get(&mut self, zone: u32) -> &mut ZoneSlot {
+        let place = self.places[zone as usize].checked_sub(1).expect("the job owns the zone");
+        &mut self.slots[place as usize]
+    }
+
+    pub(super) fn add(&mut self, zone: u32, owned: OwnedZone) {
+        let slot = ZoneSlot { owned, ..ZoneSlot::default() };
+        let place = if let Some(place) = self.free.pop() {
+            self.slots[place as usize] = slot;
+            place
+        } else {
+            self.slots.push(slot);
+            u32::try_from(self.slots.len() - 1).expect("zones are counted in u32")
+        };
+        self.places[zone as usize] = place + 1;
+    }
+
+    pub(super) fn remove(&mut self, zone: u32) {
+        let place = std::mem::take(&mut self.places[zone as usize]);
+        self.free.push(place.checked_sub(1).expect("the job owns the zone"));
+    }
+}
