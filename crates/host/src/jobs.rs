@@ -1,7 +1,7 @@
 //! Runs each runner on a thread of its own, on the CPUs that its job asks for.
 use crate::RealClock;
 use crate::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, channels_next_event, serve};
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::{TimeVal, TimeValLike};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::convert::Infallible;
@@ -49,6 +49,7 @@ pub fn run(
     stop: &AtomicBool,
     mut watch: impl FnMut(),
 ) -> io::Result<Vec<Outcome>> {
+    allow_fds(threads.len());
     let pollers: io::Result<Vec<Poller>> =
         threads.iter().map(|_| Ok(Poller::new(WaitPolicy::default())?.with_slack(SLACK))).collect();
     let left = AtomicUsize::new(threads.len());
@@ -78,6 +79,18 @@ pub fn run(
         };
         Ok(handles.into_iter().flat_map(join).collect())
     })
+}
+
+/// Raises the soft limit on file descriptors, often 1024, so that each of so many threads can have
+/// one. Best effort: what is missing is an error when a thread asks for it.
+fn allow_fds(threads: usize) {
+    const OTHERS: u64 = 512;
+    let wanted = u64::try_from(threads).unwrap_or(u64::MAX).saturating_add(OTHERS);
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < wanted.min(hard)
+    {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, wanted.min(hard), hard);
+    }
 }
 
 fn run_job(
