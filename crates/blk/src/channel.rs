@@ -556,6 +556,12 @@ impl Channel {
         sleeps
     }
 
+    /// Has the waker be called the next time that another channel leaves something here, asleep or
+    /// not: for a driver that steps many channels in turn.
+    pub fn expect_mail(&mut self) {
+        self.mailbox.sleeper().fall_asleep(false);
+    }
+
     /// The thread no longer sleeps.
     pub fn awake(&mut self) {
         self.mailbox.sleeper().awake();

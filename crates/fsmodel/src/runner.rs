@@ -361,10 +361,6 @@ impl Runner for FsRunner {
         self.disks.iter_mut().for_each(|disk| visit(&mut disk.channel));
     }
 
-    fn has_mail(&self) -> bool {
-        self.disks.iter().any(|disk| disk.channel.has_mail())
-    }
-
     fn is_scheduled(&self) -> bool {
         let waits = |disk: &DiskChannel| {
             let channel = &disk.channel;

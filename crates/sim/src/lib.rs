@@ -2,10 +2,14 @@
 #![forbid(unsafe_code)]
 
 mod costs;
+mod due;
 
 pub use costs::{CostModel, HostCost, IoCost, ParseCostError};
 
+use due::DueTimes;
 use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use zonal_blk::{Clock, Nanos};
 use zonal_fio::runner::{Outcome, Step, SteppedBy};
 
@@ -47,12 +51,15 @@ impl Clock for VirtualClock {
 struct SimThread {
     runner: Option<BoxedRunner>,
     cost: IoCost,
-    /// When to step the runner; `None` if another thread has to wake it.
-    due: Option<Nanos>,
     /// The thread is busy until then, even if woken.
     busy_until: Nanos,
+    /// There is no other thread: nobody can wake it, and it takes no steps to find nothing to do.
+    is_alone: bool,
     outcomes: Vec<Outcome>,
 }
+
+/// The threads to which others have left a completion, or a write to issue.
+type Mail = Arc<Mutex<Vec<usize>>>;
 
 /// Runs all runners from `start` until the last one has finished. Returns the outcomes of their
 /// clones, in order, and the time at the end.
@@ -78,97 +85,198 @@ pub fn run_watched(
     costs: CostModel,
     mut watch: impl FnMut(Nanos) -> bool,
 ) -> Result<(Vec<Outcome>, Nanos), Deadlock> {
-    let clock = VirtualClock(Cell::new(start));
-    let thread = |runner: BoxedRunner| SimThread {
-        cost: costs.of(runner.scheduler()),
-        runner: Some(runner),
-        due: Some(start),
-        busy_until: start,
-        outcomes: Vec::new(),
-    };
-    let mut threads: Vec<SimThread> = runners.into_iter().map(thread).collect();
+    let mut simulation = Simulation::new(runners, start, costs);
     let mut is_stopped = false;
     for step in 1_u64.. {
-        if step.is_multiple_of(STEPS_PER_WATCH) && !is_stopped && watch(clock.now()) {
+        if step.is_multiple_of(STEPS_PER_WATCH) && !is_stopped && watch(simulation.clock.now()) {
             is_stopped = true;
-            stop(&mut threads, clock.now());
+            simulation.stop(|_| true);
         }
-        let earliest = |(index, thread): (usize, &SimThread)| Some((thread.due?, index));
-        let Some((at, index)) = threads.iter().enumerate().filter_map(earliest).min() else {
+        if !simulation.step() {
             break;
-        };
-        let now = at.max(clock.now());
-        clock.0.set(now);
-        let worked = threads[index].step(&clock);
-        if threads[index].runner.is_none() {
-            stop(threads.iter_mut().filter(|thread| thread.is_ended()), now);
-        }
-        for (other, thread) in threads.iter_mut().enumerate() {
-            if other == index {
-                continue;
-            }
-            let woken = thread.is_woken(worked).then_some(now);
-            if let Some(at) = woken.or_else(|| thread.brought_forward()) {
-                let at = at.max(now).max(thread.busy_until);
-                thread.due = Some(thread.due.map_or(at, |due| due.min(at)));
-            }
         }
     }
-    let waiting = threads.iter().filter_map(|thread| thread.runner.as_ref());
-    let jobs: Vec<String> = waiting.map(|runner| runner.job().name.clone()).collect();
-    if !jobs.is_empty() {
-        // Their channels have I/O outstanding and must not be dropped.
-        std::mem::forget(threads);
-        return Err(Deadlock { at: clock.now(), jobs });
-    }
-    Ok((threads.into_iter().flat_map(|thread| thread.outcomes).collect(), clock.now()))
+    simulation.finish()
 }
 
-/// Has jobs end early: each is stepped again at once.
-fn stop<'a>(threads: impl IntoIterator<Item = &'a mut SimThread>, now: Nanos) {
-    for thread in threads {
-        if let Some(runner) = &mut thread.runner {
-            runner.stop();
-            thread.due = Some(thread.busy_until.max(now));
+/// The threads, and which of them others may wake. A step looks at those only.
+struct Simulation {
+    clock: VirtualClock,
+    threads: Vec<SimThread>,
+    due: DueTimes,
+    mail: Mail,
+    /// Threads that wait for others to release a zone, to do their share of a flow, or to end.
+    blocked: BTreeSet<usize>,
+    /// Threads with I/O on a queue with a scheduler.
+    scheduled: BTreeSet<usize>,
+    /// What contended threads wait for has happened since they were last woken.
+    released: bool,
+    /// Jobs may end others.
+    exits: bool,
+}
+
+impl Simulation {
+    fn new(runners: Vec<BoxedRunner>, start: Nanos, costs: CostModel) -> Self {
+        let exits = |runner: &BoxedRunner| {
+            let order = &runner.job().limits.order;
+            order.exitall || order.exitall_on_error
+        };
+        let is_alone = runners.len() == 1;
+        let thread = |runner: BoxedRunner| SimThread {
+            is_alone,
+            cost: costs.of(runner.scheduler()),
+            runner: Some(runner),
+            busy_until: start,
+            outcomes: Vec::new(),
+        };
+        let mut simulation = Simulation {
+            clock: VirtualClock(Cell::new(start)),
+            due: DueTimes::new(runners.len()),
+            mail: Mail::default(),
+            blocked: BTreeSet::new(),
+            scheduled: BTreeSet::new(),
+            released: false,
+            exits: runners.iter().any(exits),
+            threads: runners.into_iter().map(thread).collect(),
+        };
+        for (index, thread) in simulation.threads.iter_mut().enumerate() {
+            simulation.due.set(index, Some(start));
+            if !is_alone {
+                thread.set_mail(index, &simulation.mail);
+            }
         }
+        simulation
+    }
+
+    /// Has the thread that is due first do something. Returns false if none is due.
+    #[inline]
+    fn step(&mut self) -> bool {
+        let Some((at, index)) = self.due.first() else { return false };
+        self.clock.0.set(at.max(self.clock.now()));
+        let thread = &mut self.threads[index];
+        if thread.is_alone {
+            let (due, _) = thread.step(&self.clock);
+            self.due.set(index, due);
+            return true;
+        }
+        let releases = thread.releases();
+        let (due, worked) = thread.step(&self.clock);
+        let released = thread.releases() != releases;
+        self.due.set(index, due);
+        self.wake_others(index, worked, released);
+        true
+    }
+
+    /// Wakes the threads that the step of thread `index` lets go on.
+    fn wake_others(&mut self, index: usize, worked: bool, released: bool) {
+        let now = self.clock.now();
+        let thread = &self.threads[index];
+        update(&mut self.blocked, index, thread.is(|runner| is_blocked(&**runner)));
+        update(&mut self.scheduled, index, thread.is(|runner| runner.is_scheduled()));
+        if thread.runner.is_none() && self.exits {
+            self.stop(|runner| runner.is_ended());
+        }
+        let mail = std::mem::take(&mut *self.mail.lock().expect("no thread panics with mail"));
+        for other in mail {
+            let thread = &mut self.threads[other];
+            if thread.expect_mail() {
+                self.due.bring_forward(other, now.max(thread.busy_until));
+            }
+        }
+        self.released |= released;
+        if released || self.released && worked {
+            for &other in self.blocked.iter().filter(|&&other| other != index) {
+                let thread = &self.threads[other];
+                if worked || thread.is(|runner| runner.is_waiting()) {
+                    self.due.bring_forward(other, now.max(thread.busy_until));
+                }
+            }
+            self.released &= !worked;
+        }
+        for &other in self.scheduled.iter().filter(|&&other| other != index) {
+            let thread = &mut self.threads[other];
+            if let Some(at) = thread.brought_forward() {
+                self.due.bring_forward(other, at.max(now).max(thread.busy_until));
+            }
+        }
+    }
+
+    /// Has those jobs end early: each is stepped again at once.
+    fn stop(&mut self, which: impl Fn(&BoxedRunner) -> bool) {
+        for (index, thread) in self.threads.iter_mut().enumerate() {
+            if let Some(runner) = thread.runner.as_mut().filter(|runner| which(runner)) {
+                runner.stop();
+                self.due.set(index, Some(thread.busy_until.max(self.clock.now())));
+            }
+        }
+    }
+
+    fn finish(self) -> Result<(Vec<Outcome>, Nanos), Deadlock> {
+        let Simulation { clock, threads, .. } = self;
+        let waiting = threads.iter().filter_map(|thread| thread.runner.as_ref());
+        let jobs: Vec<String> = waiting.map(|runner| runner.job().name.clone()).collect();
+        if !jobs.is_empty() {
+            // Their channels have I/O outstanding and must not be dropped.
+            std::mem::forget(threads);
+            return Err(Deadlock { at: clock.now(), jobs });
+        }
+        Ok((threads.into_iter().flat_map(|thread| thread.outcomes).collect(), clock.now()))
+    }
+}
+
+fn is_blocked(runner: &dyn SteppedBy<VirtualClock>) -> bool {
+    runner.is_contended() || runner.is_waiting()
+}
+
+/// Has a set hold a thread, or not.
+fn update(set: &mut BTreeSet<usize>, thread: usize, holds: bool) {
+    if holds {
+        set.insert(thread);
+    } else {
+        set.remove(&thread);
     }
 }
 
 impl SimThread {
-    /// Steps the runner, or interrupts the busy thread; returns whether anything was done.
-    fn step(&mut self, clock: &VirtualClock) -> bool {
+    /// Steps the runner, or interrupts the busy thread. Returns when it is due next, `None` if
+    /// another thread has to wake it, and whether anything was done.
+    fn step(&mut self, clock: &VirtualClock) -> (Option<Nanos>, bool) {
         let now = clock.now();
         let runner = self.runner.as_mut().expect("a thread that is due has a runner");
         if now < self.busy_until {
             let done = runner.interrupt(now);
-            self.keep_busy(now);
-            return done;
+            return (Some(self.keep_busy(now)), done);
         }
         match runner.step(clock) {
             Step::Busy { submitted, completed, bytes } => {
                 self.busy_until = now + self.cost.of_step(submitted, completed, bytes);
-                self.keep_busy(now);
-                submitted + completed > 0
+                (Some(self.keep_busy(now)), submitted + completed > 0)
             }
-            Step::Wait(until) => {
-                self.due = until.map(|until| until + self.cost.wake);
-                false
-            }
+            Step::Wait(until) => (until.map(|until| until + self.cost.wake), false),
             Step::Done => {
-                self.due = None;
                 self.outcomes =
                     self.runner.take().map_or(Vec::new(), |runner| runner.into_outcomes());
-                true
+                (None, true)
             }
         }
     }
 
-    /// Wakes the thread when its work is done or the device interrupts it. Immediate completions of a
-    /// device without latency do not interrupt.
-    fn keep_busy(&mut self, now: Nanos) {
-        let device = self.runner.as_mut().and_then(|runner| runner.next_interrupt());
-        let device = device.filter(|&at| at > now);
-        self.due = Some(device.map_or(self.busy_until, |at| at.min(self.busy_until)));
+    /// When the thread's work is done or the device interrupts it. Immediate completions of a device
+    /// without latency do not interrupt.
+    #[inline]
+    fn keep_busy(&mut self, now: Nanos) -> Nanos {
+        if self.busy_until <= now {
+            return self.busy_until;
+        }
+        let Some(runner) = &mut self.runner else { return self.busy_until };
+        match runner.next_interrupt() {
+            Some(at) if now < at && at < self.busy_until => at,
+            Some(at) if self.is_alone => match runner.idle_until(self.busy_until, at) {
+                Some(until) => until + self.cost.wake,
+                None => self.busy_until,
+            },
+            _ => self.busy_until,
+        }
     }
 
     /// When the shared I/O scheduler has something for the runner: the step of another runner may have
@@ -178,15 +286,35 @@ impl SimThread {
         Some(at + self.cost.wake)
     }
 
-    /// Whether another job has ended this one.
-    fn is_ended(&self) -> bool {
-        self.runner.as_ref().is_some_and(|runner| runner.is_ended())
+    /// Has the thread be listed in `mail` when others leave it something.
+    fn set_mail(&mut self, index: usize, mail: &Mail) {
+        let mail = Arc::clone(mail);
+        let waker = Arc::new(move || mail.lock().expect("no thread panics with mail").push(index));
+        if let Some(runner) = &mut self.runner {
+            runner.for_each_channel(&mut |channel| channel.set_waker(waker.clone()));
+        }
+        self.expect_mail();
     }
 
-    /// Whether to step the runner early, after another one did something.
-    fn is_woken(&self, other_worked: bool) -> bool {
-        let woken =
-            |runner: &BoxedRunner| runner.has_mail() || other_worked && runner.is_contended();
-        self.runner.as_ref().is_some_and(woken)
+    /// Has the waker be called the next time. Returns whether there is mail now: the waker is also
+    /// called for what concerns threads that sleep.
+    fn expect_mail(&mut self) -> bool {
+        let mut has_mail = false;
+        if let Some(runner) = &mut self.runner {
+            runner.for_each_channel(&mut |channel| {
+                channel.expect_mail();
+                has_mail |= channel.has_mail();
+            });
+        }
+        has_mail
+    }
+
+    /// How often the runner has let others go on. Its end does so as well.
+    fn releases(&self) -> Option<u64> {
+        self.runner.as_ref().map(|runner| runner.releases())
+    }
+
+    fn is(&self, what: impl Fn(&BoxedRunner) -> bool) -> bool {
+        self.runner.as_ref().is_some_and(what)
     }
 }

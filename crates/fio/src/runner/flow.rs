@@ -29,6 +29,11 @@ impl Flow {
         Flow { totals: Arc::clone(totals), weight, issued: 0 }
     }
 
+    /// I/Os that the clone has issued.
+    pub(super) fn issued(&self) -> u64 {
+        self.issued
+    }
+
     /// Whether the clone may issue its next I/O; if so, that is counted.
     pub(super) fn issue(&mut self) -> bool {
         let [weights, issued] =

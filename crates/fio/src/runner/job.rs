@@ -294,8 +294,16 @@ impl JobRunner {
             return 0;
         }
         let mut completions = std::mem::take(&mut self.completions);
-        for completion in completions.drain(..count) {
-            self.account(now, completion);
+        if count == completions.len() {
+            // The first is last: taking what is at the end moves nothing.
+            completions.reverse();
+            while let Some(completion) = completions.pop() {
+                self.account(now, completion);
+            }
+        } else {
+            for completion in completions.drain(..count) {
+                self.account(now, completion);
+            }
         }
         self.completions = completions;
         self.progress.ios.store(self.done.0, Ordering::Relaxed);
@@ -615,9 +623,13 @@ impl Runner for JobRunner {
         visit(&mut self.channel);
     }
 
-    fn has_mail(&self) -> bool {
-        let awaited = |order: &CloneOrder| !order.waits();
-        self.channel.has_mail() || self.is_waiting && self.order.as_deref().is_none_or(awaited)
+    fn is_waiting(&self) -> bool {
+        self.is_waiting
+    }
+
+    fn releases(&self) -> u64 {
+        let issued = self.flow.as_ref().map_or(0, Flow::issued);
+        self.generator.releases() + issued + u64::from(self.draining)
     }
 
     fn is_ended(&self) -> bool {
@@ -642,6 +654,17 @@ impl Runner for JobRunner {
 
     fn next_interrupt(&mut self) -> Option<Nanos> {
         self.channel.next_event().at()
+    }
+
+    fn idle_until(&self, from: Nanos, device: Nanos) -> Option<Nanos> {
+        let is_full = self.in_flight >= self.depth && !self.filling;
+        let has_none = self.completions.is_empty() && self.zone_mgmt.is_empty();
+        let is_timed = from >= self.next_sample || self.pace.is_ramping();
+        if !is_full || !has_none || is_timed || self.run_state.is_some() {
+            return None;
+        }
+        let until = self.pace.opens(from).map_or(device, |opens| opens.min(device));
+        (until > from).then_some(until)
     }
 
     fn stop(&mut self) {
@@ -687,7 +710,9 @@ impl<C: Clock> SteppedBy<C> for JobRunner {
             return Step::Busy { submitted: 0, completed, bytes };
         }
         let submitted = self.fill(now, C::IS_VIRTUAL);
-        self.filling = C::IS_VIRTUAL && submitted > 0;
+        // Limits may make room at any time.
+        let has_room = self.in_flight < self.depth || self.limits().is_some();
+        self.filling = C::IS_VIRTUAL && submitted > 0 && has_room;
         if submitted > 0 {
             // Each I/O of the batch took its share of the time to submit it.
             let spent = clock.now() - now;

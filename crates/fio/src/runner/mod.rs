@@ -50,7 +50,9 @@ pub enum Step {
         /// Their length in bytes.
         bytes: u64,
     },
-    /// Nothing to do before this time, or until another thread does something for this one ([`Runner::has_mail`], [`Runner::is_contended`]).
+    /// Nothing to do before this time, or until another thread does something for this one: leaves
+    /// it a completion or a write to issue ([`Channel::set_waker`]), or what it waits for
+    /// ([`Runner::is_contended`], [`Runner::is_waiting`]).
     Wait(Option<Nanos>),
     /// The job has finished.
     Done,
@@ -115,13 +117,20 @@ pub trait Runner: Send {
     /// Visits the channels that the job's I/O goes through.
     fn for_each_channel(&mut self, visit: &mut dyn FnMut(&mut Channel));
 
-    /// Whether another thread has left a completion, or a write to issue, for this one, or has finished
-    /// the job that this one waits for.
-    fn has_mail(&self) -> bool;
+    /// Whether the job waits for another one to end (`wait_for`).
+    fn is_waiting(&self) -> bool {
+        false
+    }
 
     /// Whether the job waits for another one to release a zone, or to do its share of a flow.
     fn is_contended(&self) -> bool {
         false
+    }
+
+    /// How often the job has let others go on: has released a zone, issued an I/O of a flow, or ended.
+    /// Nobody who is contended or waits can go on before this changes in another job.
+    fn releases(&self) -> u64 {
+        0
     }
 
     /// Whether another job has ended this one (`exitall`): it is to be stopped.
@@ -144,6 +153,13 @@ pub trait Runner: Send {
 
     /// When [`Runner::interrupt`] is next due, if known.
     fn next_interrupt(&mut self) -> Option<Nanos> {
+        None
+    }
+
+    /// If the job is alone, the time before which it has nothing to do after a step that left the
+    /// thread busy until `from`; `device` is what [`Runner::next_interrupt`] says. `None` if it has to
+    /// be stepped to know.
+    fn idle_until(&self, _from: Nanos, _device: Nanos) -> Option<Nanos> {
         None
     }
 
